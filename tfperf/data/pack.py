@@ -1,0 +1,154 @@
+"""Data packs: an HDF5 file with everything a fit problem needs, and how it is read.
+
+Layout, version 1 (a file without the attribute `layout` counts as version 1). N points, X grid nodes, F active flavours,
+C luminosity channels, K systematic errors; floats of any width, read as float64.
+
+    /                       attributes: layout (int), flavours (14 names), Q0 [GeV], provenance; others are free
+    x                       (X) grid nodes, increasing, in (0, 1]
+    <set>/                  attributes: operation (one of OPERATIONS), experiment, process, label; others are free
+    <set>/fk                (N, X, F) deep-inelastic or (N, C, X, X) hadronic table, for operation NULL
+    <set>/fk_num, fk_den    RATIO: num / den; a denominator of one row serves all points
+    <set>/fk_a, fk_b ...    ASY: (a - b) / (a + b); ADD: a + b; SMN: (a + b) / (c + d); COM: (a + ... + j) / (k + ... + t)
+    <set>/flav              (F) indices into `flavours` of the last table axis (deep-inelastic tables)
+    <set>/channels          (C, 2) pairs of such indices, c0 <= c1, both orderings already added (hadronic tables)
+    <set>/cv, stat          (N) measured value and its uncorrelated statistical error, in the unit of the prediction
+    <set>/sys               (N, K) one-sigma errors, absolute, signed
+    <set>/sys_names         (K) a name ending in UNCORR: independent for each point; in CORR: common to the points of
+                            this set; any other: also common to all sets that have a column of that name
+    <set>/sys_is_mult       (K) True: the error scales with the value
+    <set>/kin               (N, 2 or 3) kinematics, named by its attribute `columns` (x, Q2 [GeV2], y for deep-inelastic sets)
+    <set>/cuts              (N) row of each point in the published set
+    <set>/t0                (N) optional: predictions that scale the multiplicative errors
+    <set>/covmat            (N, N) optional, ignored: the covariance that stat and sys add up to
+    positivity/<set>/fk     (N, X, F) with flav: predictions that must not be negative
+
+Prediction: y[n] = sum over x, f of fk[n, x, f] xf_f(x, Q0), or sum over c, x, z of fk[n, c, x, z] xf_c0(x) xf_c1(z).
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import h5py
+import numpy as np
+from numpy.typing import NDArray
+
+from tfperf.errors import PackError
+
+Array = NDArray[np.float64]
+LAYOUT = 1
+POSITIVITY = "positivity"
+# operation -> names of its tables, in the order of its formula
+OPERATIONS: Mapping[str, tuple[str, ...]] = {
+    "NULL": ("fk",),
+    "RATIO": ("fk_num", "fk_den"),
+    "ASY": ("fk_a", "fk_b"),
+    "ADD": ("fk_a", "fk_b"),
+    "SMN": tuple(f"fk_{c}" for c in "abcd"),
+    "COM": tuple(f"fk_{c}" for c in "abcdefghijklmnopqrst"),
+}
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """One set of measurements with its forward operator. N points, X nodes, F flavours, K systematics."""
+
+    name: str
+    operation: str
+    tables: tuple[Array, ...]  # each (N, X, F), or (1, X, F) where one row serves all points
+    flavours: tuple[str, ...]  # (F)
+    cv: Array  # (N)
+    stat: Array  # (N)
+    sys: Array  # (N, K)
+    sys_names: tuple[str, ...]  # (K)
+    sys_is_mult: NDArray[np.bool_]  # (K)
+    kin: Array  # (N, 2 or 3)
+    cuts: NDArray[np.int64]  # (N)
+    t0: Array | None  # (N)
+    attributes: Mapping[str, str] = field(default_factory=dict)
+
+    def rows(self, keep: NDArray[np.intp]) -> "Dataset":
+        """The same set with the given points only."""
+
+        def cut(a: Array) -> Array:
+            return a if len(a) == 1 and len(self.cv) != 1 else a[keep]
+
+        return Dataset(
+            self.name, self.operation, tuple(cut(t) for t in self.tables), self.flavours, self.cv[keep], self.stat[keep],
+            self.sys[keep], self.sys_names, self.sys_is_mult, self.kin[keep], self.cuts[keep],
+            None if self.t0 is None else self.t0[keep], self.attributes,
+        )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class PositivitySet:
+    """Predictions that must not be negative: table (N, X, F)."""
+
+    name: str
+    table: Array
+    flavours: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Pack:
+    """A fit problem in memory: x (X), Q0 in GeV, datasets and positivity sets in the order asked for."""
+
+    path: Path
+    x: Array
+    q0: float
+    datasets: tuple[Dataset, ...]
+    positivity: tuple[PositivitySet, ...]
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[h5py.File]:
+    """The pack opened for reading; PackError when it is missing or is no HDF5 file."""
+    try:
+        file = h5py.File(path, "r")
+    except OSError as error:
+        raise PackError(f"{path}: cannot be read as an HDF5 data pack ({error})") from None
+    with file:
+        yield file
+
+
+def set_names(file: h5py.File) -> tuple[str, ...]:
+    """Names of the datasets of an opened pack."""
+    return tuple(k for k in file if isinstance(file[k], h5py.Group) and k != POSITIVITY)
+
+
+def _text(value: object) -> str:
+    return value.decode() if isinstance(value, bytes) else str(value)
+
+
+def read_dataset(file: h5py.File, name: str) -> Dataset:
+    """One deep-inelastic dataset of a validated pack."""
+    group = file[name]
+    flavours = [_text(f) for f in file.attrs["flavours"]]
+    operation = _text(group.attrs["operation"])
+    if "channels" in group:
+        raise PackError(f"{file.filename}: {name}/channels: hadronic tables (two PDFs); a fit takes deep-inelastic ones")
+    return Dataset(
+        name, operation, tuple(group[t][:].astype(np.float64) for t in OPERATIONS[operation]),
+        tuple(flavours[i] for i in group["flav"][:]), group["cv"][:].astype(np.float64), group["stat"][:].astype(np.float64),
+        group["sys"][:].astype(np.float64), tuple(_text(s) for s in group["sys_names"][:]),
+        group["sys_is_mult"][:].astype(bool), group["kin"][:].astype(np.float64), group["cuts"][:].astype(np.int64),
+        group["t0"][:].astype(np.float64) if "t0" in group else None,
+        {k: _text(v) for k, v in group.attrs.items() if np.ndim(v) == 0},
+    )  # fmt: skip
+
+
+def read_positivity(file: h5py.File, name: str) -> PositivitySet:
+    """One positivity set of a validated pack."""
+    group = file[POSITIVITY][name]
+    flavours = [_text(f) for f in file.attrs["flavours"]]
+    return PositivitySet(name, group["fk"][:].astype(np.float64), tuple(flavours[i] for i in group["flav"][:]))
+
+
+def read_pack(path: Path, names: Iterable[str], positivity: Iterable[str]) -> Pack:
+    """The named sets of the pack, in that order."""
+    with opened(path) as file:
+        return Pack(
+            path, file["x"][:].astype(np.float64), float(file.attrs["Q0"]),
+            tuple(read_dataset(file, n) for n in names), tuple(read_positivity(file, n) for n in positivity),
+        )  # fmt: skip

@@ -1,0 +1,38 @@
+"""Errors that a user can act on; the command line prints them without a traceback and exits with their code."""
+
+from collections.abc import Sequence
+
+
+class UserError(Exception):
+    """Something the user can mend: what was given, where, and what is allowed. Exit code 2."""
+
+    exit_code = 2
+
+    def __init__(self, *faults: str) -> None:
+        super().__init__("\n".join(faults))
+        self.faults: Sequence[str] = faults
+
+
+class CardError(UserError):
+    """A runcard with faults, one line each: `file:line: full.key: given; allowed`."""
+
+
+class PackError(UserError):
+    """A data pack with faults, one line each: `file: dataset/field: given; allowed`."""
+
+
+class RunDirectoryError(UserError):
+    """A run directory that exists, is locked, is damaged, or belongs to another card."""
+
+
+class StorageError(UserError):
+    """Results could not be written; what was there before is intact."""
+
+
+class Interrupted(Exception):
+    """The run was stopped by a signal after a checkpoint; `exit_code` is 128 + the signal's number."""
+
+    def __init__(self, signum: int, step: int) -> None:
+        super().__init__(f"stopped by signal {signum} at step {step}; go on with --resume")
+        self.exit_code = 128 + signum
+        self.step = step

@@ -1,0 +1,1 @@
+"""Clocks, memory and the environment."""

@@ -1,0 +1,1 @@
+"""Models built from the card, one module per workload."""

@@ -1,0 +1,1 @@
+"""Observables compiled on the host into matrices; NumPy only."""

@@ -1,0 +1,1 @@
+"""Result records and their files; no TensorFlow."""

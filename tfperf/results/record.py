@@ -1,0 +1,77 @@
+"""The record of one finished fit. R replicas, X grid nodes, F flavours, N points, H history rows."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+EVOLUTION = ("sigma", "g", "v", "v3", "v8", "t3", "t8", "t15")
+CONVERGED = ("stopped", "max_steps")
+STATUSES = (*CONVERGED, "quarantined", "no_positivity")
+
+
+@dataclass(frozen=True)
+class Replicas:
+    """One row per replica; chi2 are per point, against the data that the replica saw unless said otherwise."""
+
+    id: NDArray[np.int64]  # (R) ascending
+    attempt: NDArray[np.int64]  # (R) 0, or how often it was retried with new initial weights
+    status: tuple[str, ...]  # (R) one of STATUSES
+    best_step: NDArray[np.int64]  # (R) step whose weights are kept; -1: none counted as best, the last ones are kept
+    stop_step: NDArray[np.int64]  # (R) steps taken
+    chi2_training: Array  # (R)
+    chi2_validation: Array  # (R) nan where no point validates
+    chi2_experimental: Array  # (R) against the central data, all points
+    positivity: Array  # (R) penalty sum(max(0, -prediction)), without multiplier
+    arc_length: Array  # (R, F)
+
+
+@dataclass(frozen=True)
+class DatasetResult:
+    """One dataset: what was measured and what the fit predicts."""
+
+    name: str
+    experiment: str
+    label: str
+    kin_columns: tuple[str, ...]
+    kin: Array  # (N, columns)
+    cv: Array  # (N)
+    sigma: Array  # (N) total experimental error, square root of the covariance's diagonal without t0
+    predictions: Array  # (R, N)
+    mean: Array  # (N) prediction of the mean PDF
+    chi2: float  # per point, mean PDF against cv, this set's own block of the covariance of the fit
+    chi2_no_t0: float  # the same with the experimental covariance
+
+
+@dataclass(frozen=True)
+class History:
+    """Losses at the end of each compiled call, per point; nan once a replica has stopped."""
+
+    step: NDArray[np.int64]  # (H) steps taken when the row was made
+    training: Array  # (H, R)
+    validation: Array  # (H, R)
+    experimental: Array  # (H, R)
+    positivity: Array  # (H, R)
+
+
+@dataclass(frozen=True)
+class FitResult:
+    """Everything a run leaves behind; `summary` is report.json."""
+
+    title: str
+    q0: float  # GeV
+    x: Array  # (X)
+    pdf: Array  # (R, F, X): x f(x, Q0) of the flavours EVOLUTION
+    weights: Mapping[str, Array]  # name -> (R, ...)
+    replicas: Replicas
+    datasets: tuple[DatasetResult, ...]
+    history: History
+    summary: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def converged(self) -> NDArray[np.bool_]:
+        """Which replicas enter means and bands: (R)."""
+        return np.isin(self.replicas.status, CONVERGED)

@@ -1,0 +1,1 @@
+"""YAML with line marks to a frozen, validated configuration; no TensorFlow."""

@@ -1,0 +1,1 @@
+"""The compiled training loop, stopping, optimizers, checkpoints."""
