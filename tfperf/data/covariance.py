@@ -1,0 +1,110 @@
+"""Covariance of the fitted points as C = diag(d) + S S^T, correlated within and across datasets.
+
+N points of all sets in their order, K correlated columns. Source: the convention of the pack layout (data/pack.py); t0
+prescription: Ball et al. 2010, arXiv:0912.2276 (multiplicative errors scale with a fixed prediction, not with the data).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import h5py
+import numpy as np
+from numpy.typing import NDArray
+
+from tfperf.data.pack import Dataset
+from tfperf.errors import PackError
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Covariance:
+    """diagonal (N), variances of independent errors; columns (N, K), one-sigma errors common to points."""
+
+    diagonal: Array
+    columns: Array
+
+    def dense(self, rows: slice = slice(None)) -> Array:
+        """The matrix over the given rows: (n, n)."""
+        s = self.columns[rows]
+        return np.diag(self.diagonal[rows]) + s @ s.T
+
+
+def slices(datasets: Sequence[Dataset]) -> list[slice]:
+    """Rows of each dataset among all points."""
+    ends = np.cumsum([len(d.cv) for d in datasets])
+    return [slice(int(e) - len(d.cv), int(e)) for d, e in zip(datasets, ends, strict=True)]
+
+
+def _scaled(dataset: Dataset, t0: Array | None) -> Array:
+    """Systematic errors (n, k), the multiplicative ones scaled to the t0 predictions."""
+    if t0 is None or not dataset.sys_is_mult.any():
+        return dataset.sys
+    return np.where(dataset.sys_is_mult, dataset.sys * (t0 / dataset.cv)[:, None], dataset.sys)
+
+
+def column_keys(dataset: Dataset) -> list[tuple[str, ...] | None]:
+    """One key per systematic: equal keys of two sets are one error; None for independent ones."""
+    seen: dict[str, int] = {}
+    keys: list[tuple[str, ...] | None] = []
+    for name in dataset.sys_names:
+        number = seen[name] = seen.get(name, -1) + 1
+        if name.endswith("UNCORR"):
+            keys.append(None)
+        elif name.endswith("CORR"):
+            keys.append((dataset.name, name, str(number)))
+        else:
+            keys.append(("", name, str(number)))
+    return keys
+
+
+def experimental(datasets: Sequence[Dataset], t0: Sequence[Array] | None = None) -> Covariance:
+    """Covariance of the published errors; with t0 (one (n) array per set) multiplicative ones scale with it."""
+    columns: dict[tuple[str, ...], Array] = {}
+    where = slices(datasets)
+    total = where[-1].stop if where else 0
+    diagonal = np.concatenate([d.stat**2 for d in datasets])
+    for i, (dataset, rows) in enumerate(zip(datasets, where, strict=True)):
+        scaled = _scaled(dataset, None if t0 is None else t0[i])
+        for key, error in zip(column_keys(dataset), scaled.T, strict=True):
+            if key is None:
+                diagonal[rows] += error**2
+            else:
+                columns.setdefault(key, np.zeros(total))[rows] = error
+    return Covariance(diagonal, np.stack(list(columns.values()), 1) if columns else np.zeros((total, 0)))
+
+
+def with_extra(covariance: Covariance, path: Path, datasets: Sequence[Dataset]) -> Covariance:
+    """The covariance plus a positive semidefinite one from a file, as columns of its eigenvectors.
+
+    File: HDF5 with `covmat` (M, M) and `sets` (M) and `rows` (M): the dataset's name and the point's row in the published
+    set (`cuts` of the pack) for each line. Every fitted point must be there; others are ignored. PackError otherwise.
+    """
+    try:
+        with h5py.File(path, "r") as file:
+            covmat = file["covmat"][:].astype(np.float64)
+            names = [n.decode() if isinstance(n, bytes) else str(n) for n in file["sets"][:]]
+            lines = {key: i for i, key in enumerate(zip(names, file["rows"][:].tolist(), strict=True))}
+    except (OSError, KeyError, ValueError) as error:
+        raise PackError(f"{path}: wanted HDF5 with covmat (M, M), sets (M) and rows (M): {error}") from None
+    if covmat.shape != (len(lines), len(lines)) or not np.isfinite(covmat).all():
+        raise PackError(f"{path}: covmat: got shape {covmat.shape} for {len(lines)} distinct points; must be square, finite")
+    if np.abs(covmat - covmat.T).max(initial=0) > 1e-10 * np.abs(covmat).max(initial=0):
+        raise PackError(f"{path}: covmat: must be symmetric")
+    missing = [f"{d.name} row {r}" for d in datasets for r in d.cuts.tolist() if (d.name, r) not in lines]
+    if missing:
+        raise PackError(f"{path}: {len(missing)} fitted points are not there, the first is {missing[0]}")
+    index = [lines[d.name, r] for d in datasets for r in d.cuts.tolist()]
+    return Covariance(covariance.diagonal, np.hstack([covariance.columns, _factor(covmat[np.ix_(index, index)], path)]))
+
+
+def _factor(matrix: Array, path: Path) -> Array:
+    """Columns V with V V^T = matrix up to rounding; PackError for a matrix with negative eigenvalues."""
+    values, vectors = np.linalg.eigh(matrix)
+    rounding = len(values) * np.finfo(np.float64).eps * np.abs(values).max(initial=0)
+    if values.min(initial=0) < -1e3 * rounding:
+        raise PackError(f"{path}: covmat: eigenvalue {values.min():.3g}; must be positive semidefinite")
+    keep = values > rounding
+    columns: Array = vectors[:, keep] * np.sqrt(values[keep])
+    return columns

@@ -1,0 +1,19 @@
+"""Training and validation points of each replica."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+SMALL = 10  # sets with fewer points train with all of them
+
+
+def training_mask(sizes: Sequence[int], fractions: Sequence[float], rng: np.random.Generator) -> NDArray[np.bool_]:
+    """True for training points (N): of each set with `SMALL` points or more, floor(fraction n), at least one, by lot."""
+    parts = []
+    for n, fraction in zip(sizes, fractions, strict=True):
+        count = n if n < SMALL else max(1, int(fraction * n))
+        mask = np.zeros(n, bool)
+        mask[rng.permutation(n)[:count]] = True
+        parts.append(mask)
+    return np.concatenate(parts)

@@ -1,0 +1,128 @@
+"""chi2 of any subset of points from one whitened residual, without a matrix per replica and point.
+
+C = D + S S^T. With e = (y - d) / sqrt(D), U = D^-1/2 S and a mask m of the points that count,
+chi2 = |m e|^2 - z^T K^-1 z with z = U^T (m e) and K = 1 + U^T M U (Woodbury 1950), exact for every mask.
+N points, R replicas, k columns of a block.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tfperf.data.covariance import Covariance
+from tfperf.errors import PackError
+
+Array = NDArray[np.float64]
+# variances below this share of the total are rebuilt: whitening with them would cancel digits
+SMALL_VARIANCE = 1e-3
+
+
+@dataclass(frozen=True)
+class Block:
+    """Neighbouring points that share systematics with each other only: u (n, k)."""
+
+    rows: slice
+    u: Array
+
+
+@dataclass(frozen=True)
+class Whitened:
+    """inverse_sigma (N) = D^-1/2 and the blocks, in order of their rows; points without systematics are in none."""
+
+    inverse_sigma: Array
+    blocks: tuple[Block, ...]
+
+    def precisions(self, masks: Array) -> tuple[Array, ...]:
+        """K^-1 of each block for each mask: masks (R, N) of zeros and ones -> (R, k, k)."""
+        return tuple(_precision(b.u, masks[:, b.rows]) for b in self.blocks)
+
+    def chi2(self, residual: Array, masks: Array | None = None) -> Array:
+        """chi2 (R) of residuals y - d (R, N) over the masked points, in float64."""
+        masks = np.ones((1, len(self.inverse_sigma))) if masks is None else masks
+        e = residual * self.inverse_sigma * masks
+        out: Array = np.einsum("rn,rn->r", e, e)
+        for block, precision in zip(self.blocks, self.precisions(masks), strict=True):
+            z = e[:, block.rows] @ block.u
+            out = out - np.einsum("rk,rk->r", z, np.matmul(precision, z[:, :, None])[:, :, 0])
+        return out
+
+
+def _precision(u: Array, masks: Array) -> Array:
+    k = u.shape[1]
+    out = np.empty((len(masks), k, k))
+    for i, mask in enumerate(masks):
+        inner = u[mask > 0]
+        out[i] = np.linalg.inv(np.eye(k) + inner.T @ inner)
+    return out
+
+
+def components(columns: Array, sets: Sequence[slice]) -> list[list[int]]:
+    """Groups of datasets that share a systematic, each in ascending order, by their first member."""
+    touched = np.stack([np.abs(columns[rows]).max(axis=0, initial=0) > 0 for rows in sets])
+    groups: list[tuple[list[int], NDArray[np.bool_]]] = []
+    for i, mine in enumerate(touched):
+        joined = [g for g in groups if (g[1] & mine).any()]
+        groups = [g for g in groups if not (g[1] & mine).any()]
+        members = sorted([i, *(m for g in joined for m in g[0])])
+        groups.append((members, np.any([mine, *(g[1] for g in joined)], axis=0)))
+    return sorted((g[0] for g in groups), key=lambda members: members[0])
+
+
+def _compressed(u: Array, dtype: type[np.floating]) -> Array:
+    """The same U U^T with fewer columns: a singular value s changes any chi2 by less than s^2, relatively."""
+    left, singular, _ = np.linalg.svd(u, full_matrices=False)
+    keep = singular**2 > np.finfo(dtype).eps / 2
+    return np.ascontiguousarray(left[:, keep] * singular[keep])
+
+
+def _regular(covariance: Covariance, sets: Sequence[slice]) -> Covariance:
+    """The same covariance with a diagonal part that is not small anywhere.
+
+    A set with tiny independent errors takes half the smallest eigenvalue of its own correlation matrix as such, and the
+    Cholesky factor of what is left as columns of its own.
+    """
+    diagonal, extra = covariance.diagonal.copy(), []
+    columns = covariance.columns.copy()
+    for rows in sets:
+        total = diagonal[rows] + (columns[rows] ** 2).sum(axis=1)
+        if (total <= 0).any():
+            raise PackError("a point has no error at all; every point needs stat or sys above zero")
+        if (diagonal[rows] >= SMALL_VARIANCE * total).all():
+            continue
+        used = np.abs(columns[rows]).max(axis=0, initial=0) > 0
+        elsewhere = np.ones(len(columns), bool)
+        elsewhere[rows] = False
+        own = used & ~(np.abs(columns[elsewhere]).max(axis=0, initial=0) > 0)
+        matrix = np.diag(diagonal[rows]) + columns[rows][:, own] @ columns[rows][:, own].T
+        scale = np.sqrt(np.diag(matrix))
+        smallest = np.linalg.eigvalsh(matrix / np.outer(scale, scale))[0] if (scale > 0).all() else 0.0
+        if smallest < 1e-10:
+            raise PackError("the covariance of a set is singular; its independent errors are zero")
+        diagonal[rows] = 0.5 * smallest * scale**2
+        block = np.zeros((len(columns), len(scale)))
+        block[rows] = np.linalg.cholesky(matrix - np.diag(diagonal[rows]))
+        columns[rows.start : rows.stop, own] = 0
+        extra.append(block)
+    return Covariance(diagonal, np.hstack([columns, *extra]))
+
+
+def whiten(
+    covariance: Covariance, sets: Sequence[slice], dtype: type[np.floating] = np.float64
+) -> Whitened:
+    """Bring a covariance to its blocks, exact to the rounding of `dtype`.
+
+    Datasets that share systematics must be neighbours (`components` tells which do). PackError for a singular covariance.
+    """
+    regular = _regular(covariance, sets)
+    inverse_sigma = 1 / np.sqrt(regular.diagonal)
+    u = regular.columns * inverse_sigma[:, None]
+    blocks = []
+    for group in components(u, sets):
+        rows = slice(sets[group[0]].start, sets[group[-1]].stop)
+        assert group == list(range(group[0], group[-1] + 1)), "datasets that share systematics must be neighbours"
+        small = _compressed(u[rows], dtype)
+        if small.shape[1]:
+            blocks.append(Block(rows, small))
+    return Whitened(inverse_sigma, tuple(blocks))

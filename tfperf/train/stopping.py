@@ -1,0 +1,57 @@
+"""Which replica goes on, and which weights it keeps: state on the device, one row per replica."""
+
+from enum import IntEnum
+
+import tensorflow as tf
+
+
+class State(IntEnum):
+    """Where a replica stands."""
+
+    RUNNING = 0
+    STOPPED = 1
+    QUARANTINED = 2
+
+
+class Stopping:
+    """Best validation so far, when it was, and who still runs; all (R).
+
+    A replica's weights count as best when its positivity penalty is below the threshold and its monitor is lower than ever;
+    it stops after `patience` steps without a better one. One that never passed the gate runs on.
+    """
+
+    def __init__(self, replicas: int, patience: int, threshold: float, dtype: str) -> None:
+        self.patience, self.threshold = patience, threshold
+        self.best = tf.Variable(tf.fill([replicas], tf.constant(float("inf"), dtype)), name="best")
+        self.best_step = tf.Variable(tf.fill([replicas], tf.constant(-1, tf.int64)), name="best_step")
+        self.stop_step = tf.Variable(tf.zeros([replicas], tf.int64), name="stop_step")
+        self.state = tf.Variable(tf.zeros([replicas], tf.int32), name="state")
+
+    def running(self) -> tf.Tensor:
+        """True for replicas that train (R)."""
+        return tf.equal(self.state, int(State.RUNNING))
+
+    def improved(self, step: tf.Tensor, monitor: tf.Tensor, positivity: tf.Tensor) -> tf.Tensor:
+        """Record better weights; true where there were some (R). A NaN is never better."""
+        better = self.running() & (monitor < self.best) & (positivity < self.threshold)
+        self.best.assign(tf.where(better, monitor, self.best))
+        self.best_step.assign(tf.where(better, step, self.best_step))
+        return better
+
+    def stop_impatient(self, step: tf.Tensor) -> None:
+        """Stop the replicas whose best weights are `patience` steps old."""
+        waited = (self.best_step >= 0) & (step - self.best_step >= self.patience)
+        self._leave(waited, step, State.STOPPED)
+
+    def quarantine(self, broken: tf.Tensor, step: tf.Tensor) -> None:
+        """Freeze replicas with a loss or weights that are not finite."""
+        self._leave(broken, step, State.QUARANTINED)
+
+    def _leave(self, which: tf.Tensor, step: tf.Tensor, state: State) -> None:
+        which = which & self.running()
+        self.stop_step.assign(tf.where(which, step, self.stop_step))
+        self.state.assign(tf.where(which, int(state), self.state))
+
+    def variables(self) -> dict[str, tf.Variable]:
+        """All state by name."""
+        return {v.name.split(":")[0]: v for v in (self.best, self.best_step, self.stop_step, self.state)}
