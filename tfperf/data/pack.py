@@ -152,3 +152,10 @@ def read_pack(path: Path, names: Iterable[str], positivity: Iterable[str]) -> Pa
             path, file["x"][:].astype(np.float64), float(file.attrs["Q0"]),
             tuple(read_dataset(file, n) for n in names), tuple(read_positivity(file, n) for n in positivity),
         )  # fmt: skip
+
+
+def pack_attributes(path: Path) -> dict[str, str | float]:
+    """The scalar attributes of the file: Q0, masses, couplings, provenance, as text and numbers."""
+    with opened(path) as file:
+        scalars = {k: v for k, v in file.attrs.items() if np.ndim(v) == 0}
+    return {k: float(v) if isinstance(v, np.number) else _text(v) for k, v in scalars.items()}

@@ -1,43 +1,70 @@
 """The validated, frozen configuration of one run: what a runcard may say.
 
-Every field is documented by its `description`, which the JSON schema carries to editors.
+Every field is documented by its `description`: the JSON schema shows it in editors, the example card beside the key.
 """
 
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import ConfigDict, Field
+from pydantic import AfterValidator, BeforeValidator, Field, TypeAdapter, model_validator
 from pydantic.dataclasses import dataclass
 
-from tfperf.runcard.optimizers import Optimizer
-from tfperf.runcard.types import Fraction, NonNegative, Positive, PositiveInt, Range, ReplicaIds, Step
-
-STRICT = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
+from tfperf.runcard.exponents import FITTED as FITTED
+from tfperf.runcard.exponents import Exponents as Exponents
+from tfperf.runcard.exponents import Flavour as Flavour
+from tfperf.runcard.exponents import completed, exponent_faults
+from tfperf.runcard.exponents import default_exponents as default_exponents
+from tfperf.runcard.faults import Fault, refuse
+from tfperf.runcard.optimizers import Optimizer as Optimizer
+from tfperf.runcard.types import STRICT, Fraction, NonNegative, Positive, ReplicaIds, Seed, Step, whole
 
 Activation = Literal["tanh", "sigmoid", "relu", "elu", "selu", "gelu", "softplus", "softsign", "swish", "linear"]
-Flavour = Literal["sigma", "g", "v", "v3", "v8", "t3", "t8", "t15"]
-FITTED: tuple[Flavour, ...] = ("sigma", "g", "v", "v3", "v8", "t3", "t8", "t15")
+Initializer = Literal["glorot_normal", "glorot_uniform", "he_normal", "he_uniform", "lecun_normal", "lecun_uniform"]
+
+
+def _repeated(key: str, names: Sequence[str]) -> Iterator[Fault]:
+    """Names that stand in a list before; `key` has a place for the index."""
+    for i, name in enumerate(names):
+        if name in names[:i]:
+            yield Fault(key.format(i), name, "is in the list already")
+
+
+def _growing(initial: float, final: float) -> Iterator[Fault]:
+    if final < initial:
+        yield Fault("final", final, f"must be at least initial = {initial:g}")
 
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
 class Cuts:
-    """Points kept: x_min <= x <= x_max, q2_min <= Q2 <= q2_max, Q2 (1 - x) / x >= w2_min; Q2, W2 in GeV2."""
+    """Points kept; a point that lies on a limit is kept. Q2 and W2 in GeV2."""
 
-    x_min: NonNegative | None = None
-    x_max: Positive | None = None
-    q2_min: NonNegative | None = None
-    q2_max: Positive | None = None
-    w2_min: NonNegative | None = None
+    x_min: Fraction | None = Field(default=None, description="smallest x")
+    x_max: Fraction | None = Field(default=None, description="largest x")
+    q2_min: NonNegative | None = Field(default=None, description="smallest Q2")
+    q2_max: Positive | None = Field(default=None, description="largest Q2")
+    w2_min: NonNegative | None = Field(default=None, description="smallest W2 = Q2 (1 - x) / x")
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Self:
+        refuse(self._faults())
+        return self
+
+    def _faults(self) -> Iterator[Fault]:
+        for low, high in (("x_min", "x_max"), ("q2_min", "q2_max")):
+            smallest, largest = getattr(self, low), getattr(self, high)
+            if smallest is not None and largest is not None and largest < smallest:
+                yield Fault(high, largest, f"must be at least {low} = {smallest:g}")
 
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
 class SetChoice:
     """One dataset of the pack, and what is particular to it."""
 
-    name: str
-    training_fraction: Fraction | None = Field(None, description="overrides data.training_fraction")
-    weight: Positive = Field(1.0, description="factor on this set's chi2 in the loss; reports leave it out")
-    cuts: Cuts | None = Field(None, description="overrides data.cuts")
+    name: str = Field(description="name in the pack")
+    training_fraction: Fraction | None = Field(default=None, description="overrides data.training_fraction")
+    weight: Positive = Field(default=1.0, description="factor on this set's chi2 in the loss; reports leave it out")
+    cuts: Cuts | None = Field(default=None, description="overrides data.cuts")
 
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
@@ -45,50 +72,47 @@ class Data:
     """Which measurements are fitted."""
 
     pack: Path = Field(description="HDF5 pack of the fit problem, relative to the card")
-    sets: tuple[SetChoice, ...] = Field((), description="datasets to fit; none named: all in the pack")
-    exclude: tuple[str, ...] = Field((), description="datasets left out when `sets` names none")
-    training_fraction: Fraction = Field(0.75, description="share of each set's points that trains, the rest validates")
-    cuts: Cuts = Field(default_factory=Cuts)
-    t0: str = Field("pack", description="predictions that scale multiplicative errors: pack, none, fit, or a run folder")
+    sets: tuple[SetChoice, ...] = Field(
+        default=(),
+        description="datasets to fit, each {name: ..., weight: ..., training_fraction: ..., cuts: ...}; none: all",
+    )
+    exclude: tuple[str, ...] = Field(default=(), description="datasets left out when `sets` names none")
+    training_fraction: Fraction = Field(
+        default=0.75, description="share of each set's points that trains, the rest validates"
+    )
+    cuts: Cuts = Field(default_factory=Cuts, description="kinematic cuts on all sets")
+    t0: str = Field(
+        default="pack", description="predictions that scale multiplicative errors: pack, none, fit, or a run folder"
+    )
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Self:
+        refuse(self._faults())
+        return self
+
+    def _faults(self) -> Iterator[Fault]:
+        yield from _repeated("sets.{}.name", [s.name for s in self.sets])
+        yield from _repeated("exclude.{}", self.exclude)
+        if self.sets and self.exclude:
+            yield Fault("exclude", list(self.exclude), "must be left out where data.sets names the sets")
 
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
 class Covariance:
     """What is added to the experimental covariance."""
 
-    extra: Path | None = Field(None, description="HDF5 file with a theory covariance, relative to the card")
+    extra: Path | None = Field(default=None, description="HDF5 file with a theory covariance, relative to the card")
 
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
 class Closure:
     """Pseudo-data from a known law instead of measurements."""
 
-    level: Literal[0, 2] = Field(0, description="0: no noise; 2: noise of the truth and of each replica")
-    law: str = Field("toy", description="the Les Houches toy PDF, or a run folder whose mean PDF is the truth")
-    noise: Annotated[int, Field(ge=0)] = Field(0, description="number of the truth's noise draw (level 2)")
-
-
-@dataclass(frozen=True, kw_only=True, config=STRICT)
-class Exponents:
-    """Ranges that the preprocessing exponents of x^(1-alpha) (1-x)^beta are drawn from, one flavour."""
-
-    alpha: Range
-    beta: Range
-
-
-def default_exponents() -> dict[Flavour, Exponents]:
-    """Ranges of the NNPDF4.0 fits (arXiv:2109.02653, evolution basis)."""
-    ranges = {
-        "sigma": ((1.089, 1.119), (1.475, 3.119)),
-        "g": ((0.7504, 1.098), (2.814, 5.669)),
-        "v": ((0.479, 0.7384), (1.549, 3.532)),
-        "v3": ((0.1073, 0.4397), (1.733, 3.458)),
-        "v8": ((0.5507, 0.7837), (1.516, 3.356)),
-        "t3": ((-0.4506, 0.9305), (1.745, 3.424)),
-        "t8": ((0.5877, 0.8687), (1.522, 3.515)),
-        "t15": ((1.089, 1.141), (1.492, 3.222)),
-    }
-    return {f: Exponents(alpha=ranges[f][0], beta=ranges[f][1]) for f in FITTED}
+    level: Annotated[Literal[0, 2], BeforeValidator(whole)] = Field(
+        default=0, description="0: no noise; 2: noise of the truth and of each replica"
+    )
+    law: str = Field(default="toy", description="the Les Houches toy PDF, or a run folder whose mean PDF is the truth")
+    noise: Seed = Field(default=0, description="number of the truth's noise draw (level 2)")
 
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
@@ -96,51 +120,92 @@ class SumRules:
     """Quadrature of the momentum and valence integrals."""
 
     quadrature: Literal["gauss", "trapezoid"] = Field(
-        "gauss", description="gauss: `nodes` per panel, log x in [1e-9, 0.1] and x in [0.1, 1]; trapezoid: 2000 points"
+        default="gauss",
+        description="gauss: `nodes` per panel, log x in [1e-9, 0.1] and x in [0.1, 1]; trapezoid: 2000 points",
     )
-    nodes: Annotated[int, Field(ge=4, le=512)] = Field(32, description="Gauss-Legendre nodes per panel")
-    tail: Literal["none", "analytic"] = Field("none", description="what is added for x below 1e-9")
+    nodes: Annotated[int, Field(ge=4, le=512)] = Field(default=32, description="Gauss-Legendre nodes per panel")
+    tail: Literal["none", "analytic"] = Field(default="none", description="what is added for x below 1e-9")
 
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
 class Model:
     """The network of one replica and its physics."""
 
-    layers: tuple[PositiveInt, ...] = Field((25, 20, 8), description="units per layer; the last gives the 8 flavours")
-    activations: tuple[Activation, ...] = Field(("tanh", "tanh", "linear"), description="one per layer")
-    initializer: Literal[
-        "glorot_normal", "glorot_uniform", "he_normal", "he_uniform", "lecun_normal", "lecun_uniform"
-    ] = "glorot_normal"
-    exponents: dict[Flavour, Exponents] = Field(default_factory=default_exponents)
-    trainable_exponents: bool = Field(False, description="train the exponents within their ranges")
-    sum_rules: SumRules = Field(default_factory=SumRules)
+    layers: Annotated[tuple[Annotated[int, Field(ge=1, le=4096)], ...], Field(min_length=1, max_length=32)] = Field(
+        default=(25, 20, 8), description="units per layer; the last gives the 8 flavours"
+    )
+    activations: tuple[Activation, ...] = Field(default=("tanh", "tanh", "linear"), description="one per layer")
+    initializer: Initializer = Field(
+        default="glorot_normal", description="Keras initializer of the kernels, biases are zero"
+    )
+    exponents: Annotated[dict[Flavour, Exponents], AfterValidator(completed)] = Field(
+        default_factory=default_exponents,
+        description="ranges that each replica's preprocessing x^(1-alpha) (1-x)^beta is drawn from; "
+        "a flavour left out has the NNPDF4.0 ranges",
+    )
+    trainable_exponents: bool = Field(default=False, description="train the exponents within their ranges")
+    sum_rules: SumRules = Field(default_factory=SumRules, description="quadrature of the sum rules")
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Self:
+        refuse(self._faults())
+        return self
+
+    def _faults(self) -> Iterator[Fault]:
+        if self.layers[-1] != len(FITTED):
+            yield Fault("layers", list(self.layers), f"must end with {len(FITTED)}, one unit per flavour")
+        if len(self.activations) != len(self.layers):
+            text = f"must be as long as model.layers = {list(self.layers)}"
+            yield Fault("activations", list(self.activations), text)
+        yield from exponent_faults(self.exponents)
 
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
 class Positivity:
     """Penalty sum(max(0, -prediction)) over the positivity sets, and the gate on it."""
 
-    sets: Literal["all", "none"] | tuple[str, ...] = Field("all", description="positivity sets of the pack")
-    initial: Positive = Field(100.0, description="multiplier at the first step")
-    final: Positive = Field(1e6, description="multiplier at the last step; geometric in between")
-    threshold: Positive = Field(1e-6, description="a replica's weights count as best only with its penalty below this")
+    sets: Literal["all", "none"] | Annotated[tuple[str, ...], Field(min_length=1)] = Field(
+        default="all", description="positivity sets of the pack: all, none, or a list of names"
+    )
+    initial: Positive = Field(default=100.0, description="multiplier at the first step")
+    final: Positive = Field(default=1e6, description="multiplier at the last step; geometric in between")
+    threshold: Positive = Field(
+        default=1e-6, description="a replica's weights count as best only with its penalty below this"
+    )
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Self:
+        refuse(self._faults())
+        return self
+
+    def _faults(self) -> Iterator[Fault]:
+        yield from _growing(self.initial, self.final)
+        if not isinstance(self.sets, str):
+            yield from _repeated("sets.{}", self.sets)
 
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
 class Integrability:
     """Penalty on |x T3| and |x T8| at the smallest x of the grid."""
 
-    nodes: Annotated[int, Field(ge=0, le=10)] = Field(1, description="grid nodes counted from the smallest x; 0: off")
-    initial: Positive = 10.0
-    final: Positive = 100.0
+    nodes: Annotated[int, Field(ge=0, le=10)] = Field(
+        default=1, description="grid nodes counted from the smallest x; 0: off"
+    )
+    initial: Positive = Field(default=10.0, description="multiplier at the first step")
+    final: Positive = Field(default=100.0, description="multiplier at the last step; geometric in between")
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Self:
+        refuse(_growing(self.initial, self.final))
+        return self
 
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
 class Stopping:
     """When a replica stops."""
 
-    patience: PositiveInt | None = Field(
-        None, description="steps without a better validation chi2; none: a tenth of train.steps"
+    patience: Step | None = Field(
+        default=None, description="steps without a better validation chi2; null: a tenth of train.steps"
     )
 
 
@@ -148,42 +213,61 @@ class Stopping:
 class Train:
     """How long and with which optimizer."""
 
-    steps: Step
-    steps_per_call: Literal["auto"] | PositiveInt = Field("auto", description="steps inside one compiled call")
-    checkpoint_every: PositiveInt = Field(1000, description="steps between checkpoints, kept at the next call's end")
-    optimizer: Optimizer = Field(default_factory=Optimizer)
-    stopping: Stopping = Field(default_factory=Stopping)
+    steps: Step = Field(description="steps that a replica takes at most")
+    steps_per_call: Literal["auto"] | Step = Field(default="auto", description="steps inside one compiled call")
+    checkpoint_every: Step = Field(default=1000, description="steps between checkpoints, kept at the next call's end")
+    optimizer: Optimizer = Field(default_factory=Optimizer, description="a Keras optimizer and its arguments")
+    stopping: Stopping = Field(default_factory=Stopping, description="when a replica stops")
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Self:
+        refuse(self._faults())
+        return self
+
+    def _faults(self) -> Iterator[Fault]:
+        if self.steps_per_call != "auto" and self.steps_per_call > self.steps:
+            yield Fault("steps_per_call", self.steps_per_call, f"must be at most train.steps = {self.steps}")
 
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
 class Engine:
     """How the step is computed; none of this changes what is computed."""
 
-    precision: Literal["float32", "float64"] = "float32"
-    xla: Literal["auto"] | bool = Field("auto", description="compile with XLA; auto: measured before the first step")
-    threads: Literal["auto"] | PositiveInt = Field("auto", description="auto: one per available core")
+    precision: Literal["float32", "float64"] = Field(
+        default="float32", description="of the training; reports use float64"
+    )
+    xla: Literal["auto"] | bool = Field(
+        default="auto", description="compile with XLA; auto: measured before the first step"
+    )
+    threads: Literal["auto"] | Annotated[int, Field(ge=1, le=1024)] = Field(
+        default="auto", description="CPU threads; auto: one per available core"
+    )
 
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
 class Card:
     """A whole runcard."""
 
-    title: str = ""
-    seed: Annotated[int, Field(ge=0, lt=2**32)] = Field(0, description="the one seed that all draws derive from")
-    replicas: ReplicaIds = Field(description="a number (100) or a range (101-200)")
-    data: Data
-    covariance: Covariance = Field(default_factory=Covariance)
-    closure: Closure | None = None
-    model: Model = Field(default_factory=Model)
-    positivity: Positivity = Field(default_factory=Positivity)
-    integrability: Integrability = Field(default_factory=Integrability)
-    train: Train
-    engine: Engine = Field(default_factory=Engine)
+    title: str = Field(default="", description="what the report is headed with")
+    seed: Seed = Field(default=0, description="the one seed that all draws derive from")
+    replicas: ReplicaIds = Field(description="how many (100), or a range of ids (101-200)")
+    data: Data = Field(description="which measurements are fitted")
+    covariance: Covariance = Field(
+        default_factory=Covariance, description="what is added to the experimental covariance"
+    )
+    closure: Closure | None = Field(default=None, description="pseudo-data from a known law instead of measurements")
+    model: Model = Field(default_factory=Model, description="the network of one replica and its physics")
+    positivity: Positivity = Field(default_factory=Positivity, description="penalty on negative cross sections")
+    integrability: Integrability = Field(
+        default_factory=Integrability, description="penalty on |x T3| and |x T8| at the smallest x of the grid"
+    )
+    train: Train = Field(description="how long and with which optimizer")
+    engine: Engine = Field(
+        default_factory=Engine, description="how the step is computed; none of this changes what is computed"
+    )
 
 
 def as_tree(card: Card) -> dict[str, Any]:
     """The card as plain YAML-able values with every default filled in; loading it gives an equal card."""
-    from pydantic import TypeAdapter
-
     tree: dict[str, Any] = TypeAdapter(Card).dump_python(card, mode="json")
     return tree

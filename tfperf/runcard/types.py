@@ -1,12 +1,68 @@
 """Value types of the runcard, with their limits."""
 
-from typing import Annotated, Any
+import re
+from typing import Annotated
 
-from pydantic import BeforeValidator, Field, PlainSerializer
+from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, PlainSerializer, WithJsonSchema
 
+from tfperf.runcard.faults import Fault, refuse
+
+STRICT = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
 Positive = Annotated[float, Field(gt=0)]
 NonNegative = Annotated[float, Field(ge=0)]
-PositiveInt = Annotated[int, Field(ge=1)]
+Seed = Annotated[int, Field(ge=0, lt=2**32)]
 Fraction = Annotated[float, Field(gt=0, le=1)]
 Step = Annotated[int, Field(ge=1, le=100_000_000)]
 MAX_REPLICA = 100_000
+REPLICA_RANGE = r"^[1-9][0-9]*-[1-9][0-9]*$"
+
+
+def whole(value: object) -> object:
+    """The value itself; ValueError when it only compares equal to a whole number, as False and 0.0 do to 0."""
+    if type(value) is not int:
+        raise ValueError("must be a whole number")
+    return value
+
+
+def _ordered(pair: tuple[float, float]) -> tuple[float, float]:
+    if pair[0] > pair[1]:
+        refuse([Fault("", list(pair), "must be [low, high] with low <= high")])
+    return pair
+
+
+def replica_ids(value: object) -> tuple[int, ...]:
+    """The ids that 100 (1 to 100), "101-200" or a tuple of neighbouring ids stand for, ascending.
+
+    Raises a validation error for anything else, and for ids outside 1 to MAX_REPLICA.
+    """
+    first, last = 1, 0
+    if isinstance(value, int) and not isinstance(value, bool):
+        last = value
+    elif isinstance(value, str) and len(value) < 32 and re.fullmatch(REPLICA_RANGE, value):
+        first, last = map(int, value.split("-"))
+    elif isinstance(value, tuple) and value and value == tuple(range(value[0], value[0] + len(value))):
+        first, last = value[0], value[-1]
+    if not 1 <= first <= last <= MAX_REPLICA:
+        text = f"must be a number of replicas (100) or a range of their ids (101-200), no id above {MAX_REPLICA}"
+        refuse([Fault("", value, text)])
+    return tuple(range(first, last + 1))
+
+
+def _shortest(ids: tuple[int, ...]) -> int | str:
+    return ids[-1] if ids[0] == 1 else f"{ids[0]}-{ids[-1]}"
+
+
+Range = Annotated[tuple[float, float], AfterValidator(_ordered)]
+ReplicaIds = Annotated[
+    tuple[int, ...],
+    BeforeValidator(replica_ids),
+    PlainSerializer(_shortest),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"type": "integer", "minimum": 1, "maximum": MAX_REPLICA},
+                {"type": "string", "pattern": REPLICA_RANGE, "description": "a range of ids such as 101-200"},
+            ]
+        }
+    ),
+]

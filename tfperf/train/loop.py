@@ -1,6 +1,7 @@
 """Many optimizer steps in one compiled call, with stopping, best weights and losses on the device."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import keras
 import numpy as np
@@ -36,7 +37,8 @@ class Loop:
         self.validates = tf.constant(validates)
         self.per_training = 1 / points(losses.mask.numpy(), self.dtype)
         self.per_validation = 1 / points(~losses.mask.numpy(), self.dtype)
-        self.compiled: dict[bool, tf.types.experimental.PolymorphicFunction] = {}
+        self.points = tf.constant(losses.mask.shape[1], self.dtype)
+        self._compiled: dict[tuple[str, bool], Callable[..., Any]] = {}
 
     def variables(self) -> dict[str, tf.Variable]:
         """Every variable by a name that does not change between processes."""
@@ -62,9 +64,31 @@ class Loop:
 
     def run(self, count: int, xla: bool) -> None:
         """Take `count` steps, or fewer when every replica has stopped."""
-        if xla not in self.compiled:
-            self.compiled[xla] = tf.function(self._steps, jit_compile=xla, autograph=False)
-        self.compiled[xla](tf.constant(count, tf.int64))
+        self._function("steps", xla)(tf.constant(count, tf.int64))
+
+    def evaluate(self, xla: bool) -> dict[str, NDArray[np.float32]]:
+        """Losses of the current weights: chi2 per point and the positivity penalty; nan for replicas that stopped (R)."""
+        rows = self._function("losses", xla)()
+        return {name: value.numpy().astype(np.float32) for name, value in rows.items()}
+
+    def _function(self, name: str, xla: bool) -> Callable[..., Any]:
+        if (name, xla) not in self._compiled:
+            python = {"steps": self._steps, "losses": self._losses}[name]
+            self._compiled[name, xla] = tf.function(python, jit_compile=xla, autograph=False)
+        return self._compiled[name, xla]
+
+    def _losses(self) -> dict[str, tf.Tensor]:
+        pdf = self.model.at(self.model.prepare(self.losses.x))
+        losses = self.losses(pdf)
+        nan = tf.constant(float("nan"), self.dtype)
+        rows = {
+            "training": losses.training * self.per_training,
+            "validation": tf.where(self.validates, losses.validation * self.per_validation, nan),
+            "experimental": self.losses.experimental(pdf) / self.points,
+            "positivity": losses.positivity,
+        }
+        running = self.stopping.running()
+        return {name: tf.where(running, value, nan) for name, value in rows.items()}
 
     def done(self) -> bool:
         """True when no step is left to take."""
@@ -90,7 +114,7 @@ class Loop:
             total = self._objective(losses, step)
         gradients = clip(self.card.train.optimizer, tape.gradient(total, [v.value for v in self.trained]))
         self._keep_best(losses, step)
-        self.stopping.stop_impatient(step)
+        self.stopping.stop_impatient(step, losses.positivity)
         self.stopping.quarantine(~tf.math.is_finite(total), step)
         self._update(gradients, step)
         self.step.assign_add(1)

@@ -16,8 +16,9 @@ class State(IntEnum):
 class Stopping:
     """Best validation so far, when it was, and who still runs; all (R).
 
-    A replica's weights count as best when its positivity penalty is below the threshold and its monitor is lower than ever;
-    it stops after `patience` steps without a better one. One that never passed the gate runs on.
+    A replica's weights count as best when its positivity penalty is below the threshold (the gate) and its monitor is
+    lower than ever. It stops when the best ones are `patience` steps old, at a step where it passes the gate: one that does
+    not pass goes on until the growing multiplier brings it through, since its best weights may be an early accident.
     """
 
     def __init__(self, replicas: int, patience: int, threshold: float, dtype: str) -> None:
@@ -38,10 +39,10 @@ class Stopping:
         self.best_step.assign(tf.where(better, step, self.best_step))
         return better
 
-    def stop_impatient(self, step: tf.Tensor) -> None:
-        """Stop the replicas whose best weights are `patience` steps old."""
+    def stop_impatient(self, step: tf.Tensor, positivity: tf.Tensor) -> None:
+        """Stop the replicas that pass the gate while their best weights are `patience` steps old."""
         waited = (self.best_step >= 0) & (step - self.best_step >= self.patience)
-        self._leave(waited, step, State.STOPPED)
+        self._leave(waited & (positivity < self.threshold), step, State.STOPPED)
 
     def quarantine(self, broken: tf.Tensor, step: tf.Tensor) -> None:
         """Freeze replicas with a loss or weights that are not finite."""

@@ -1,0 +1,140 @@
+import getpass
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tfperf.measure import environment as env
+
+STUB = r"""
+#include <string.h>
+typedef struct { unsigned long long total, free, used; } memory_t;
+int nvmlInit_v2(void) { return 0; }
+int nvmlInitWithFlags(unsigned flags) { return 0; }
+int nvmlShutdown(void) { return 0; }
+int nvmlSystemGetDriverVersion(char *text, unsigned length) { strncpy(text, "570.1", length); return 0; }
+int nvmlDeviceGetCount_v2(unsigned *count) { *count = 2; return 0; }
+int nvmlDeviceGetHandleByIndex_v2(unsigned index, void **device) { *device = (void *)(size_t)(index + 1); return 0; }
+int nvmlDeviceGetName(void *device, char *text, unsigned length) {
+    strncpy(text, device == (void *)1 ? "NVIDIA Stub A" : "NVIDIA Stub B", length);
+    return 0;
+}
+int nvmlDeviceGetMemoryInfo(void *device, memory_t *memory) {
+    memory->total = 8000000000ull * (size_t)device; memory->free = memory->total; memory->used = 0;
+    return 0;
+}
+const char *nvmlErrorString(int error) { return "stub"; }
+"""
+
+
+@pytest.fixture
+def nvml_stub(tmp_path):
+    """Environment of a process that finds two GPUs that are not there."""
+    if shutil.which("gcc") is None:
+        pytest.skip("no gcc to compile the stub of libnvidia-ml")
+    (tmp_path / "stub.c").write_text(STUB)
+    library = tmp_path / "libnvidia-ml.so.1"
+    subprocess.run(["gcc", "-shared", "-fPIC", "-o", library, tmp_path / "stub.c"], check=True)
+    return {**os.environ, "LD_LIBRARY_PATH": str(tmp_path)}
+
+
+def run(code, environment):
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment)
+    return json.loads(done.stdout)
+
+
+def test_environment_is_json_and_complete():
+    found = json.loads(json.dumps(env.environment(), allow_nan=False))
+    assert set(found) == {"versions", "platform", "cpu", "memory_bytes", "gpus", "variables"}
+    versions = found["versions"]
+    assert versions["numpy"] == np.__version__ and versions["python"] == sys.version.split()[0]
+    assert all(versions[p] for p in ("tfperf", "tensorflow", "keras", "h5py", "hdf5"))
+    assert found["cpu"]["cores"] == len(os.sched_getaffinity(0)) and found["cpu"]["model"]
+    assert 1e8 < found["memory_bytes"] < 1e14
+
+
+def test_names_no_person_host_or_folder(monkeypatch):
+    monkeypatch.setenv("XLA_FLAGS", "--xla_dump_to=/home/jane/dump --xla_cpu_fast=false,~jane/x:../y 3/4")
+    monkeypatch.setenv("TF_CONFIG", '{"cluster": {"worker": ["host7:1"]}}')
+    monkeypatch.setenv("TF_VAR_password", "secret")
+    monkeypatch.setenv("TF_TOKEN_app", "secret")
+    monkeypatch.setenv("TF_ENABLE_ONEDNN_OPTS", "0")
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1")
+    monkeypatch.setenv("OMP_NUM_THREADS", "2")
+    found = env.environment()
+    assert found["variables"]["XLA_FLAGS"] == "--xla_dump_to=<path> --xla_cpu_fast=false,<path>:<path> 3/4"
+    kept = {"TF_ENABLE_ONEDNN_OPTS": "0", "CUDA_VISIBLE_DEVICES": "0,1", "OMP_NUM_THREADS": "2"}
+    assert {k: found["variables"].get(k) for k in kept} == kept
+    text = json.dumps(found)
+    for private in ("secret", "host7", "jane", str(Path.cwd()), str(Path.home()) + "/", socket.gethostname()):
+        assert private not in text
+    if getpass.getuser() != "root":
+        assert getpass.getuser() not in text
+
+
+def test_does_not_import_tensorflow():
+    code = "import sys, json; from tfperf.measure.environment import environment; environment()\n"
+    assert run(code + "print(json.dumps([m for m in sys.modules if m in ('tensorflow', 'keras')]))", os.environ) == []
+
+
+def test_a_missing_package_has_no_version(monkeypatch):
+    monkeypatch.setattr(env, "PACKAGES", ("numpy", "no-such-package-here"))
+    monkeypatch.setitem(sys.modules, "h5py", None)
+    assert env.versions()["no-such-package-here"] is None and env.versions()["hdf5"] is None
+
+
+def test_peak_is_that_of_the_process_and_stays_after_memory_is_freed():
+    code = """
+import json, numpy
+from tfperf.measure.environment import peak_rss_bytes
+before = peak_rss_bytes()
+block = numpy.ones(25_000_000)
+del block
+print(json.dumps([before, peak_rss_bytes()]))
+"""
+    ballast = np.ones(60_000_000)  # 480 MB here must not count there
+    before, after = run(code, os.environ)
+    assert before < 300e6 < ballast.nbytes
+    assert 200e6 <= after - before < 260e6
+
+
+def test_available_memory_is_at_most_all(monkeypatch, tmp_path):
+    assert 0 < env.available_memory_bytes() <= env.memory_bytes()
+    limit = tmp_path / "memory.max"
+    monkeypatch.setattr(env, "CGROUP_LIMITS", (limit,))
+    physical = env.memory_bytes()
+    limit.write_text("max\n")
+    assert env.memory_bytes() == physical
+    limit.write_text("100000000\n")
+    assert env.memory_bytes() == env.available_memory_bytes() == 100_000_000
+
+
+def test_gpus_are_named_through_nvml(nvml_stub):
+    code = "import json; from tfperf.measure.environment import gpus; print(json.dumps(gpus()))"
+    assert run(code, nvml_stub) == [
+        {"name": "NVIDIA Stub A", "driver": "570.1", "memory_bytes": 8_000_000_000},
+        {"name": "NVIDIA Stub B", "driver": "570.1", "memory_bytes": 16_000_000_000},
+    ]
+
+
+def test_the_doctor_sees_gpus_that_tensorflow_does_not(nvml_stub):
+    code = """
+import json
+from tfperf.measure.doctor import devices_check, nvml_check
+checks = [devices_check({"devices": {"found": ["CPU"]}}), devices_check({"devices": {"found": ["CPU", "A"]}}), nvml_check()]
+print(json.dumps([[c.state, c.found, c.advice] for c in checks]))
+"""
+    hidden, seen, nvml = run(code, nvml_stub)
+    assert hidden[0] == "warning" and "does not see the NVIDIA Stub A" in hidden[1] and "tfperf[gpu]" in hidden[2]
+    assert seen[0] == "ok" and nvml == ["ok", "driver 570.1: NVIDIA Stub A, NVIDIA Stub B", ""]
+
+
+def test_no_module_for_nvml_is_no_gpu(monkeypatch):
+    monkeypatch.setitem(sys.modules, "pynvml", None)
+    assert env.gpus() == []

@@ -1,0 +1,66 @@
+import math
+
+import pytest
+
+from tests.make_result import make_result
+from tfperf.report import numbers
+
+
+@pytest.mark.parametrize(
+    ("got", "want"),
+    [
+        (numbers.number(1.23456), "1.235"),
+        (numbers.number(-0.01, 1), "0.0"),
+        (numbers.number(None), "n/a"),
+        (numbers.number(math.nan), "n/a"),
+        (numbers.number(0.0), "0.000"),
+        (numbers.seconds(6.104), "6.10 s"),
+        (numbers.seconds(61.04), "61.0 s"),
+        (numbers.seconds(240.0), "240 s (4.0 min)"),
+        (numbers.seconds(None), "n/a"),
+        (numbers.size(1.5e9), "1.50 GB"),
+        (numbers.size(2.5e6), "2.5 MB"),
+        (numbers.size(None), "n/a"),
+        (numbers.count(0), "0"),
+        (numbers.count(None), "n/a"),
+    ],
+)
+def test_figures_as_text(got, want):
+    assert got == want
+
+
+def test_totals_weigh_each_set_by_its_points():
+    summary = {
+        "chi2_per_dataset": {
+            "a": {"ndata": 10, "chi2": 1.0, "chi2_no_t0": 2.0},
+            "b": {"ndata": 30, "chi2": 1.5, "chi2_no_t0": 1.0},
+        },
+        "chi2_per_point": 1.4, "chi2_no_t0_per_point": 1.3, "chi2_blocks_per_point": 1.375, "points": 40,
+    }  # fmt: skip
+    together, blocks = numbers.chi2_totals(summary)
+    assert (together.points, together.chi2, together.chi2_no_t0) == (40, 1.4, 1.3)
+    assert (blocks.points, blocks.chi2, blocks.chi2_no_t0) == (40, 1.375, 1.25)
+    assert numbers.chi2_rows(summary)[1].deviation == pytest.approx(0.5 / math.sqrt(2 / 30))
+    summary["chi2_per_dataset"]["a"]["chi2_no_t0"] = None
+    assert numbers.chi2_totals(summary)[1].chi2_no_t0 is None
+
+
+def test_time_that_no_stage_accounts_for_is_shown():
+    rows = {r.stage: r for r in numbers.time_rows(make_result().summary)}
+    assert rows["not attributed"].seconds == pytest.approx(83.0 - 6.1 - 1.25 - 2.5 - 9.75 - 61.0)
+    assert rows["train"].share == pytest.approx(61 / 83)
+    assert rows["write"].seconds is None and rows["write"].share is None
+    assert sum(r.share or 0 for r in rows.values()) == pytest.approx(2)  # stages and total
+    assert all(r.seconds is None for r in numbers.time_rows({}))
+
+
+def test_headline_has_the_figures_and_stands_without_them():
+    line = numbers.headline(make_result(failed=1).summary)
+    assert "5 of 6 replicas converged" in line and "24 points in 2 datasets" in line and "10000 steps" in line
+    assert numbers.headline({}).startswith("chi2 per point n/a, without t0 n/a, n/a points in 0 datasets, n/a of n/a")
+
+
+def test_nested_values_become_dotted_names():
+    tree = {"a": {"b": 1, "c": [1, 2]}, "d": [{"e": True}, {"e": None}], "f": [], "g": {}}
+    want = [("a.b", "1"), ("a.c", "1, 2"), ("d 1.e", "True"), ("d 2.e", "n/a"), ("f", "none"), ("g", "none")]
+    assert list(numbers.flat(tree)) == want

@@ -1,0 +1,176 @@
+"""The command line: one click command per verb; each parses, calls one function, prints.
+
+Exit codes: 0 done; 2 bad input; 3 the run is complete but a replica failed; 130, 143 stopped by a signal, resumable.
+"""
+
+import json
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+import tfperf
+from tfperf.errors import Interrupted, UserError
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+FAILED_REPLICAS = 3
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class _Group(click.Group):
+    """Errors that a user can mend are printed without a traceback."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the verb; exit with the error's code."""
+        try:
+            return super().invoke(ctx)
+        except UserError as error:
+            for fault in error.faults:
+                click.echo(f"error: {fault}", err=True)
+            sys.exit(error.exit_code)
+        except Interrupted as stop:
+            click.echo(str(stop), err=True)
+            sys.exit(stop.exit_code)
+
+
+@click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(tfperf.__version__, prog_name="tfperf")
+def main() -> None:
+    """Fit ensembles of networks to data through linear operators, as fast as the machine allows."""
+
+
+CARD = click.argument("card", type=click.Path(path_type=Path))
+RUN = click.argument("run", type=click.Path(path_type=Path))
+SET = click.option("--set", "overrides", multiple=True, metavar="KEY.SUB=VALUE", help="Override a key of the card.")
+OUTPUT = click.option("-o", "--output", type=click.Path(path_type=Path), required=True, metavar="RUN", help="Run directory.")
+
+
+def _training(command: F) -> F:
+    """Options of the verbs that train."""
+    options = (
+        CARD, OUTPUT, SET,
+        click.option("--resume", is_flag=True, help="Go on with an interrupted run; of a finished one, nothing is done."),
+        click.option("--force", is_flag=True, help="Begin again where a run exists."),
+        click.option("--replicas", metavar="N|A-B", help="Train these replicas; on a finished run, add them."),
+        click.option("--retry-failed", is_flag=True, help="Train a finished run's failed replicas from new weights."),
+        click.option("-q", "--quiet", is_flag=True, help="No progress, only the result."),
+    )  # fmt: skip
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+@main.command()
+@_training
+def fit(**options: Any) -> None:
+    """Train the replicas of CARD and write results, report and history to RUN."""
+    sys.exit(_fit(**options))
+
+
+@main.command()
+@_training
+@click.option("--level", type=click.Choice(["0", "2"]), help="0: no noise; 2: noise of the truth and of each replica.")
+@click.option("--law", help="`toy`, or a run directory whose mean PDF is the truth.")
+@click.option("--noise", type=int, help="Number of the truth's noise draw (level 2).")
+def closure(level: str | None, law: str | None, noise: int | None, overrides: tuple[str, ...], **options: Any) -> None:
+    """Fit pseudo-data made from a known law with the operators of CARD, so that the truth is known."""
+    given = {"level": level or "0", "law": law and str(_law(law)), "noise": noise}
+    sets = tuple(f"closure.{key}={value}" for key, value in given.items() if value is not None)
+    sys.exit(_fit(overrides=(*sets, *overrides), **options))
+
+
+def _law(text: str) -> Path | str:
+    return Path(text).resolve() if Path(text).exists() else text
+
+
+def _fit(
+    card: Path, output: Path, overrides: tuple[str, ...], resume: bool, force: bool, replicas: str | None,
+    retry_failed: bool, quiet: bool,
+) -> int:  # fmt: skip
+    from rich.console import Console
+
+    from tfperf.report.tables import summary_table
+    from tfperf.runs.fit import fit as carry_out
+    from tfperf.runs.opening import Wish, parse_replicas
+
+    wish = Wish(resume, force, retry_failed, parse_replicas(replicas))
+    result = carry_out(card, output, overrides=overrides, wish=wish, quiet=quiet)
+    Console().print(summary_table(result.summary))
+    click.echo(f"{output / 'report.html'}")
+    # a finished run that is resumed has nothing to report anew
+    return FAILED_REPLICAS if result.summary["replicas"]["failed"] and not resume else 0
+
+
+@main.command()
+@CARD
+@SET
+def check(card: Path, overrides: tuple[str, ...]) -> None:
+    """Print every fault of CARD and its data, or ok with what it amounts to."""
+    from tfperf.runcard.loader import load_card
+    from tfperf.runs.plan import plan
+
+    lines = plan(load_card(card, overrides)).lines()
+    click.echo("\n".join(["ok", *lines]))
+
+
+@main.command()
+@click.argument("card", type=click.Path(path_type=Path), default="runcard.yaml")
+@click.option("--pack", type=click.Path(path_type=Path), default="pack.h5", help="Data pack that the card names.")
+def init(card: Path, pack: Path) -> None:
+    """Write a commented example card."""
+    from tfperf.runcard.example import write_example
+
+    write_example(card, pack)
+    click.echo(f"{card}: written; edit it, then `tfperf check {card}`")
+
+
+@main.command()
+def schema() -> None:
+    """Print the JSON schema of runcards, for editors."""
+    from tfperf.runcard.schema import card_schema
+
+    click.echo(json.dumps(card_schema(), indent=2))
+
+
+@main.command()
+@RUN
+def postfit(run: Path) -> None:
+    """Apply the usual vetoes to the replicas of RUN and name who failed."""
+    from rich.console import Console
+
+    from tfperf.results.postfit import postfit_run, table
+
+    Console().print(table(postfit_run(run)))
+
+
+@main.command("export-lhapdf")
+@RUN
+@click.option("-o", "--output", type=click.Path(path_type=Path), default=".", help="Folder that the grid set goes to.")
+@click.option("--name", help="Name of the set; the run directory's name by default.")
+def export_lhapdf(run: Path, output: Path, name: str | None) -> None:
+    """Write the PDFs of RUN as an LHAPDF grid set."""
+    from tfperf.results.lhapdf import export
+
+    click.echo(f"{export(run, output, name)}")
+
+
+@main.command("import-nnpdf")
+@click.argument("tables", type=click.Path(path_type=Path))
+@click.argument("sets", nargs=-1, required=True)
+@click.option("-o", "--output", type=click.Path(path_type=Path), required=True, metavar="PACK", help="Pack to write.")
+def import_nnpdf(tables: Path, sets: tuple[str, ...], output: Path) -> None:
+    """Make a data pack from the PineAPPL FK tables in folder TABLES and commondata SETS (NAME or NAME:VARIANT)."""
+    from tfperf.data.nnpdf import import_nnpdf as carry_out
+
+    click.echo(f"{carry_out(tables, sets, output)}")
+
+
+@main.command()
+def doctor() -> None:
+    """Tell what works on this machine and what to do about the rest."""
+    from tfperf.measure.doctor import main as carry_out
+
+    sys.exit(carry_out())

@@ -1,0 +1,102 @@
+"""What the values of one set of a data pack must fulfil, once its arrays have the right form and are finite."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import h5py
+import numpy as np
+from numpy.typing import NDArray
+
+from tfperf.data.fields import Faults
+
+Values = Mapping[str, NDArray[Any]]
+
+
+def check_axes(arrays: Values, place: str, flavours: int, faults: Faults) -> None:
+    """Indices of flavours (F) or of pairs of them (C, 2): in range, none twice, pairs in order."""
+    for name in ("flav", "channels"):
+        if name not in arrays:
+            continue
+        indices = arrays[name]
+        if indices.min() < 0 or indices.max() >= flavours:
+            faults.add(f"{place}/{name}", f"an index of {_odd(indices, flavours)}", f"must be 0 to {flavours - 1}")
+        if len(np.unique(indices, axis=0)) != len(indices):
+            faults.add(f"{place}/{name}", f"an entry twice in {indices.tolist()}", "each once")
+    if "channels" in arrays and np.any(arrays["channels"][:, 0] > arrays["channels"][:, 1]):
+        faults.add(f"{place}/channels", "a pair in falling order", "pairs c0 <= c1, both orderings already added")
+
+
+def _odd(indices: NDArray[Any], flavours: int) -> int:
+    return int(indices[(indices < 0) | (indices >= flavours)][0])
+
+
+def check_points(arrays: Values, place: str, faults: Faults) -> None:
+    """Values, errors and row numbers of the points (N)."""
+    _check_stat(arrays, place, faults)
+    _check_scales(arrays, place, faults)
+    _check_names(arrays, place, faults)
+    if (cuts := arrays.get("cuts")) is not None:
+        if np.any(cuts < 0):
+            faults.add(f"{place}/cuts", f"row {cuts.min()}", "rows of the published set, counted from 0")
+        if np.any(np.diff(cuts.astype(np.int64)) <= 0):
+            faults.add(f"{place}/cuts", "rows out of order or twice", "must increase")
+
+
+def _check_stat(arrays: Values, place: str, faults: Faults) -> None:
+    if (stat := arrays.get("stat")) is None:
+        return
+    if np.any(stat < 0):
+        faults.add(f"{place}/stat", f"negative at {_points(stat < 0)}", "errors of zero or more")
+    if (sys := arrays.get("sys")) is not None and len(sys) == len(stat):
+        bare = (stat == 0) & ~sys.any(axis=1)
+        if bare.any():
+            faults.add(f"{place}/stat", f"no error at all, stat and sys zero, at {_points(bare)}", "a total above zero")
+
+
+def _check_scales(arrays: Values, place: str, faults: Faults) -> None:
+    """Multiplicative errors are fractions of cv, scaled by t0: neither may vanish where such an error does not."""
+    if "sys" not in arrays or "sys_is_mult" not in arrays:
+        return
+    scaled = np.any(arrays["sys"][:, arrays["sys_is_mult"].astype(bool)], axis=1)
+    for name in ("cv", "t0"):
+        if (scale := arrays.get(name)) is not None and len(scale) == len(scaled):
+            lost = scaled & (scale == 0)
+            if lost.any():
+                faults.add(f"{place}/{name}", f"zero at {_points(lost)}", "not zero where an error is multiplicative")
+
+
+def _check_names(arrays: Values, place: str, faults: Faults) -> None:
+    names: Sequence[str] = arrays["sys_names"].tolist() if "sys_names" in arrays else ()
+    if "" in names:
+        faults.add(f"{place}/sys_names", "an empty name", "a name for each column of sys")
+    twice = [n for n, times in Counter(names).items() if times > 1 and n and not n.endswith("CORR")]
+    if twice:
+        faults.add(f"{place}/sys_names", f"{twice[0]} twice", "once, for it is common to all sets that have that name")
+
+
+def check_kinematics(kin: h5py.Dataset, read: NDArray[Any] | None, place: str, dis: bool, faults: Faults) -> None:
+    """The attribute `columns` names the columns (D); deep-inelastic sets begin with x in (0, 1] and Q2 > 0.
+
+    `kin` is the stored array, `read` its values (N, D) or None where they are at fault.
+    """
+    where = f"{place}/kin"
+    if len(kin.shape or ()) == 2 and kin.shape[1] not in (2, 3):
+        faults.add(where, f"got {kin.shape[1]} columns", "must be 2 or 3")
+    columns = np.atleast_1d(kin.attrs.get("columns", ())).tolist()
+    if not columns and not dis:
+        return
+    allowed = "one name per column" + (", x and Q2 first" if dis else "")
+    short = len(kin.shape or ()) == 2 and len(columns) != kin.shape[1]
+    if short or len(set(columns)) != len(columns) or (dis and columns[:2] != ["x", "Q2"]):
+        faults.add(where, f"columns {columns}", allowed)
+    elif read is not None and dis:
+        x, q2 = read[:, 0], read[:, 1]
+        off = (x <= 0) | (x > 1) | (q2 <= 0)
+        if off.any():
+            faults.add(where, f"x or Q2 out of range at {_points(off)}", "0 < x <= 1, Q2 > 0 GeV2")
+
+
+def _points(which: NDArray[np.bool_]) -> str:
+    """The first point (counted from 0) of those marked, and how many there are."""
+    return f"point {int(which.argmax())} ({int(which.sum())} of {len(which)})"

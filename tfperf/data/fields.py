@@ -1,0 +1,140 @@
+"""One stored array of a data pack: its type, its shape in terms of the pack's sizes, its values.
+
+Sizes: N points, X grid nodes, F flavours, C luminosity channels, K systematic errors, D kinematic columns.
+"""
+
+import difflib
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+from numpy.typing import NDArray
+
+DAMAGE = (OSError, RuntimeError, KeyError)  # what h5py raises on a damaged file
+BLOCK = 1 << 24  # bytes of a table held at a time
+KINDS: Mapping[str, str] = {"float": "f", "integer": "iu", "boolean": "b", "text": "SOU"}
+MEANING: Mapping[str, str] = {
+    "N": "points", "X": "nodes of x", "F": "entries of flav", "C": "rows of channels", "K": "columns of sys",
+    "D": "2 or 3 columns",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Field:
+    """What one array must be: kind of number (a key of KINDS) and named sizes, or a number for a fixed one."""
+
+    kind: str
+    dims: tuple[str | int, ...]
+
+
+class Faults:
+    """The faults of one file, in the order found: `FILE: place: what was found; what is allowed`."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.lines: list[str] = []
+
+    def add(self, place: str, found: str, allowed: str) -> None:
+        """Note one fault."""
+        self.lines.append(f"{self.path}: {place}: {found}; {allowed}")
+
+
+def nearest(name: str, allowed: Iterable[str]) -> str:
+    """`, did you mean ...?` when one of the allowed names is close to `name`, else nothing."""
+    near = difflib.get_close_matches(name, list(allowed), 1)
+    return f", did you mean {near[0]}?" if near else ""
+
+
+def members(
+    group: h5py.Group, place: str, allowed: Collection[str], required: Iterable[str], faults: Faults
+) -> dict[str, h5py.Dataset]:
+    """The arrays of a group that lie in this very file; everything else in it, and what is missing, is a fault."""
+    found = {}
+    for name in group:
+        where = f"{place}/{name}"
+        link = group.get(name, getlink=True)
+        if not isinstance(link, h5py.HardLink):
+            faults.add(where, f"a {type(link).__name__} to {link.path}", "data inside this file, not links")
+        elif name not in allowed:
+            faults.add(where, f"unknown field{nearest(name, allowed)}", "allowed: " + ", ".join(allowed))
+        elif not isinstance(item := group[name], h5py.Dataset):
+            faults.add(where, "a group", "an array")
+        elif item.external or item.is_virtual:
+            faults.add(where, "values kept in other files", "data inside this file")
+        else:
+            found[name] = item
+    for name in required:
+        if name not in group:
+            either = "flav for deep-inelastic tables, channels for hadronic ones"
+            faults.add(f"{place}/{name}", "missing", either if name == "flav" else "every set has it")
+    return found
+
+
+def has_form(array: h5py.Dataset, place: str, field: Field, sizes: Mapping[str, int], faults: Faults) -> bool:
+    """Whether type and shape are right and values were ever written; a fault where not."""
+    wanted = tuple(sizes.get(d) if isinstance(d, str) else d for d in field.dims)
+    shape = array.shape
+    before = len(faults.lines)
+    if shape is None or len(shape) != len(wanted):
+        names = ", ".join(str(d) for d in field.dims)
+        faults.add(place, f"got shape {shape}", f"must have {len(wanted)} dimensions ({names})")
+    elif any(w is not None and w != s for w, s in zip(wanted, shape, strict=True)):
+        must = ", ".join("any" if w is None else str(w) for w in wanted)
+        names = ", ".join(MEANING[d] if isinstance(d, str) else str(d) for d in field.dims)
+        faults.add(place, f"got shape {shape}", f"must be ({must}): {names}")
+    elif 0 in shape and "K" not in field.dims:
+        faults.add(place, f"got shape {shape}", "must not be empty")
+    elif array.size and not array.id.get_storage_size():
+        faults.add(place, "its values were never written", "an array with its values")
+    text = field.kind == "text" and h5py.check_string_dtype(array.dtype) is None
+    if array.size and (array.dtype.kind not in KINDS[field.kind] or text):
+        faults.add(place, f"got type {array.dtype}", f"must be {field.kind}")
+    return len(faults.lines) == before
+
+
+def _blocks(array: h5py.Dataset) -> Iterator[NDArray[Any]]:
+    rows = max(1, BLOCK // max(1, array.dtype.itemsize * array.size // array.shape[0]))
+    for start in range(0, array.shape[0], rows):
+        yield array[start : start + rows]
+
+
+def is_finite(array: h5py.Dataset, place: str, faults: Faults) -> bool:
+    """Whether all values can be read and are finite; reads block by block. A fault where not."""
+    try:
+        bad = sum(block.size - int(np.count_nonzero(np.isfinite(block))) for block in _blocks(array))
+    except DAMAGE as error:
+        faults.add(place, f"cannot be read ({error})", "an undamaged array")
+        return False
+    if bad:
+        faults.add(place, f"{bad} of {array.size} values are not finite", "finite numbers")
+    return not bad
+
+
+def values(array: h5py.Dataset, place: str, kind: str, faults: Faults) -> NDArray[Any] | None:
+    """All values of an array of the right form, text as str; None, and a fault, when unreadable or not finite."""
+    if kind == "float" and array.size and not is_finite(array, place, faults):
+        return None
+    try:
+        read: NDArray[Any] = array.asstr()[()] if kind == "text" and array.size else array[()]
+    except DAMAGE as error:
+        faults.add(place, f"cannot be read ({error})", "an undamaged array")
+    except UnicodeDecodeError:
+        faults.add(place, "is not UTF-8 text", "UTF-8 text")
+    else:
+        return read
+    return None
+
+
+def own_group(parent: h5py.Group, name: str, place: str, faults: Faults) -> h5py.Group | None:
+    """The group of that name if it lies in this very file; None, and a fault, where not."""
+    link = parent.get(name, getlink=True)
+    if not isinstance(link, h5py.HardLink):
+        faults.add(place, f"a {type(link).__name__} to {link.path}", "data inside this file, not links")
+    elif not isinstance(group := parent[name], h5py.Group):
+        faults.add(place, "an array", "a group")
+    else:
+        return group
+    return None

@@ -1,0 +1,174 @@
+"""Checks a data pack (layout: tfperf/data/pack.py) before anything is read from it: every fault at once."""
+
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+from numpy.typing import NDArray
+
+from tfperf.data.checks import check_axes, check_kinematics, check_points
+from tfperf.data.fields import DAMAGE, Faults, Field, has_form, is_finite, members, nearest, own_group, values
+from tfperf.data.pack import LAYOUT, OPERATIONS, POSITIVITY, opened
+from tfperf.errors import PackError
+
+Values = dict[str, NDArray[Any]]
+FLAVOURS = ("photon", "sigma", "g", "v", "v3", "v8", "v15", "v24", "v35", "t3", "t8", "t15", "t24", "t35")
+MEASURED: Mapping[str, Field] = {
+    "cv": Field("float", ("N",)),
+    "stat": Field("float", ("N",)),
+    "sys": Field("float", ("N", "K")),
+    "sys_names": Field("text", ("K",)),
+    "sys_is_mult": Field("boolean", ("K",)),
+    "kin": Field("float", ("N", "D")),
+    "cuts": Field("integer", ("N",)),
+}
+OPTIONAL: Mapping[str, Field] = {"t0": Field("float", ("N",)), "covmat": Field("float", ("N", "N"))}
+AXES: Mapping[str, Field] = {"flav": Field("integer", ("F",)), "channels": Field("integer", ("C", 2))}
+DEEP_INELASTIC, HADRONIC = Field("float", ("N", "X", "F")), Field("float", ("N", "C", "X", "X"))
+TABLES = tuple(dict.fromkeys(t for tables in OPERATIONS.values() for t in tables))
+
+
+def validate(path: Path) -> None:
+    """Return if `path` is a pack that a fit can use; else raise PackError with all its faults.
+
+    Each fault reads `FILE: set/field: what was found; what is allowed`. Tables are read in blocks of 16 MB.
+    """
+    with opened(path) as file:
+        faults = check(file, path)
+    if faults:
+        raise PackError(*faults)
+
+
+def check(file: h5py.File, path: Path) -> list[str]:
+    """All faults of an opened pack; `path` is the name they give it."""
+    faults = Faults(path)
+    try:
+        layout = file.attrs.get("layout", LAYOUT)
+        if isinstance(layout, int | np.integer) and layout == LAYOUT:
+            _root(file, faults)
+        else:
+            faults.add("/layout", f"got {layout!r}", f"this program reads layout {LAYOUT}")
+    except DAMAGE as error:
+        faults.add("/", f"cannot be read ({error})", "an undamaged HDF5 file")
+    return faults.lines
+
+
+def _root(file: h5py.File, faults: Faults) -> None:
+    _root_attributes(file, faults)
+    sizes = {"X": nodes} if (nodes := _grid(file, faults)) else {}
+    names = [name for name in file if name not in ("x", POSITIVITY)]
+    for name in names:
+        if (group := own_group(file, name, name, faults)) is not None:
+            _guarded(_dataset, group, name, sizes, faults)
+    if not names:
+        faults.add("/", "no dataset", "at least one")
+    parent = own_group(file, POSITIVITY, POSITIVITY, faults) if POSITIVITY in file else None
+    for name in parent or ():
+        place = f"{POSITIVITY}/{name}"
+        if (group := own_group(parent, name, place, faults)) is not None:
+            _guarded(_positivity_set, group, place, sizes, faults)
+
+
+def _guarded(check_set: Any, group: h5py.Group, place: str, sizes: Mapping[str, int], faults: Faults) -> None:
+    """One set; damage in it does not hide the faults of the others."""
+    try:
+        check_set(group, place, sizes, faults)
+    except DAMAGE as error:
+        faults.add(place, f"cannot be read ({error})", "an undamaged group")
+
+
+def _root_attributes(file: h5py.File, faults: Faults) -> None:
+    q0 = file.attrs.get("Q0")
+    if not isinstance(q0, float | int | np.number) or not 0 < q0 < np.inf:
+        faults.add("/Q0", f"got {q0!r}", "must be the input scale in GeV, a positive number")
+    if not isinstance(text := file.attrs.get("provenance"), str) or not text:
+        faults.add("/provenance", f"got {text!r}", "must be a text: where tables and measurements come from")
+    names = np.atleast_1d(file.attrs.get("flavours", ())).tolist()
+    if tuple(n.decode() if isinstance(n, bytes) else n for n in names) != FLAVOURS:
+        faults.add("/flavours", f"got {names}", "must be " + " ".join(FLAVOURS))
+
+
+def _grid(file: h5py.File, faults: Faults) -> int | None:
+    """Number of grid nodes, None where it cannot be known."""
+    if not isinstance(file.get("x", getlink=True), h5py.HardLink) or not isinstance(file["x"], h5py.Dataset):
+        faults.add("x", "no array of this file", "the grid nodes")
+        return None
+    if not has_form(file["x"], "x", Field("float", ("X",)), {}, faults):
+        return None
+    x = values(file["x"], "x", "float", faults)
+    if x is not None and not (x[0] > 0 and x[-1] <= 1 and np.all(np.diff(x) > 0)):
+        faults.add("x", f"nodes {x[0]:g}, ... {x[-1]:g}", "must increase and lie in (0, 1]")
+    return len(file["x"])
+
+
+def _dataset(group: h5py.Group, place: str, sizes: Mapping[str, int], faults: Faults) -> None:
+    tables = _operation(group, place, faults)
+    axis = "channels" if "channels" in group else "flav"
+    allowed = (*(tables or TABLES), axis, *MEASURED, *OPTIONAL)
+    found = members(group, place, allowed, (*(tables or ()), axis, *MEASURED), faults)
+    arrays = _arrays(found, place, sizes, faults)
+    for name in ("experiment", "process", "label"):
+        if not isinstance(text := group.attrs.get(name, ""), str):
+            faults.add(f"{place}/{name}", f"got {text!r}", "must be a text")
+    check_points(arrays, place, faults)
+    if "kin" in found:
+        check_kinematics(found["kin"], arrays.get("kin"), place, axis == "flav", faults)
+
+
+def _operation(group: h5py.Group, place: str, faults: Faults) -> tuple[str, ...] | None:
+    """Names of the tables that the operation needs; None, and a fault, when it is unknown."""
+    operation = group.attrs.get("operation")
+    operation = operation.decode() if isinstance(operation, bytes) else operation
+    if isinstance(operation, str) and operation in OPERATIONS:
+        return OPERATIONS[operation]
+    hint = nearest(operation.upper(), OPERATIONS) if isinstance(operation, str) else ""
+    faults.add(f"{place}/operation", f"got {operation!r}{hint}", "must be one of " + ", ".join(OPERATIONS))
+    return None
+
+
+def _positivity_set(group: h5py.Group, place: str, sizes: Mapping[str, int], faults: Faults) -> None:
+    axis = "channels" if "channels" in group else "flav"
+    found = members(group, place, ("fk", axis, "kin"), ("fk", axis), faults)
+    arrays = _arrays(found, place, sizes, faults)
+    if "kin" in found:
+        check_kinematics(found["kin"], arrays.get("kin"), place, False, faults)
+
+
+def _arrays(found: Mapping[str, h5py.Dataset], place: str, sizes: Mapping[str, int], faults: Faults) -> Values:
+    """The sound arrays of a set; the tables, which may be large, are checked and not kept."""
+    sizes = {**sizes, **_sizes(found)}
+    table = HADRONIC if "channels" in found else DEEP_INELASTIC
+    fields = {**MEASURED, **OPTIONAL, **AXES, **dict.fromkeys(TABLES, table)}
+    arrays: Values = {}
+    for name, array in found.items():
+        where = f"{place}/{name}"
+        own = {**sizes, "N": 1} if _serves_all(name, array.shape) else sizes
+        if not has_form(array, where, fields[name], own, faults) or name == "covmat":
+            continue
+        if name in TABLES:
+            is_finite(array, where, faults)
+        elif (read := values(array, where, fields[name].kind, faults)) is not None:
+            arrays[name] = read
+    check_axes(arrays, place, len(FLAVOURS), faults)
+    return arrays
+
+
+def _serves_all(name: str, shape: tuple[int, ...] | None) -> bool:
+    """Whether it is a denominator of one row, which all points share."""
+    return name == "fk_den" and shape is not None and shape[:1] == (1,)
+
+
+def _sizes(found: Mapping[str, h5py.Dataset]) -> dict[str, int]:
+    """N and K as most arrays of the set have them, so that the odd one out is named; F and C."""
+    shapes = {name: array.shape for name, array in found.items() if array.shape}
+    columns = ("sys_names", "sys_is_mult")
+    votes = {
+        "N": [s[0] for n, s in shapes.items() if n not in (*columns, *AXES) and not _serves_all(n, s)],
+        "K": [s[-1] for n, s in shapes.items() if n in (*columns, "sys")],
+        "F": [s[0] for n, s in shapes.items() if n == "flav"],
+        "C": [s[0] for n, s in shapes.items() if n == "channels"],
+    }
+    return {size: Counter(vote).most_common(1)[0][0] for size, vote in votes.items() if vote}

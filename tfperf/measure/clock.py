@@ -1,0 +1,28 @@
+"""Wall time by stage."""
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+STAGES = ("import", "data", "build", "compile", "train", "write")
+
+
+class Stopwatch:
+    """Seconds spent in each stage since it was made; a stage entered twice adds up."""
+
+    def __init__(self) -> None:
+        self._start = time.perf_counter()
+        self._spent = dict.fromkeys(STAGES, 0.0)
+
+    @contextmanager
+    def stage(self, name: str) -> Iterator[None]:
+        """Count the block's wall time to a stage."""
+        start = time.perf_counter()
+        try:
+            yield
+        finally:
+            self._spent[name] += time.perf_counter() - start
+
+    def seconds(self) -> dict[str, float]:
+        """Seconds by stage, and in all."""
+        return {**self._spent, "total": time.perf_counter() - self._start}

@@ -1,0 +1,153 @@
+"""What a run was made on: versions, processor, memory, GPUs, settings; nothing that names a person, host or folder."""
+
+import os
+import platform
+import re
+import resource
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import tfperf
+
+PACKAGES = ("tensorflow", "keras", "numpy", "scipy", "h5py")
+# Named one by one: TF_CONFIG lists hosts, and TF_VAR_, TF_TOKEN_ belong to another program, which keeps secrets there.
+VARIABLES = re.compile(
+    "TF_(AUTOTUNE|CPP|CPU|CUBLAS|CUDA|CUDNN|DETERMINISTIC|DISABLE|ENABLE|FORCE|GPU|NUM|USE|XLA)_.*|TF_DETERMINISTIC_OPS"
+    "|XLA_.*|(OMP|MKL|OPENBLAS)_NUM_THREADS|OMP_(PROC_BIND|PLACES)|KMP_.*"
+    "|CUDA_(VISIBLE_DEVICES|DEVICE_ORDER|LAUNCH_BLOCKING)|NVIDIA_TF32_OVERRIDE|KERAS_BACKEND|PYTHONHASHSEED"
+)
+ANY_PATH = re.compile(r"(?<![\w.])(~[\w.-]*|\.{1,2})?/[^\s,;:\"']*")
+CGROUP_LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
+
+
+def environment() -> dict[str, Any]:
+    """The machine and the software as JSON-able values, for environment.json; None where it could not be found out."""
+    return {
+        "versions": versions(),
+        "platform": platform.platform(),
+        "cpu": {"model": cpu_model(), "cores": available_cores()},
+        "memory_bytes": memory_bytes(),
+        "gpus": gpus(),
+        "variables": {k: ANY_PATH.sub("<path>", v) for k, v in sorted(os.environ.items()) if VARIABLES.fullmatch(k)},
+    }
+
+
+def versions() -> dict[str, str | None]:
+    """Version of each package that can change a result, without importing TensorFlow; None: not installed."""
+    found = {"tfperf": tfperf.__version__, "python": platform.python_version()}
+    return found | {p: package_version(p) for p in PACKAGES} | {"hdf5": hdf5_version()}
+
+
+def package_version(name: str) -> str | None:
+    """Installed version of a distribution, or None."""
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def hdf5_version() -> str | None:
+    """Version of the HDF5 library inside h5py, or None."""
+    try:
+        import h5py
+    except ImportError:
+        return None
+    return str(h5py.version.hdf5_version)
+
+
+def cpu_model() -> str:
+    """The processor's name as its maker gives it; the architecture where the system does not tell."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        lines = []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.processor() or platform.machine()
+
+
+def available_cores() -> int:
+    """Cores that this process may run on."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def memory_bytes() -> int:
+    """Physical memory, or the container's limit where that is lower."""
+    physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return min([physical, *_cgroup_limits()])
+
+
+def available_memory_bytes() -> int | None:
+    """Memory that can be had without swapping (Linux's MemAvailable, at most the container's limit); None elsewhere."""
+    kilobytes = _proc_kilobytes("/proc/meminfo", "MemAvailable")
+    return None if kilobytes is None else min([kilobytes * 1024, *_cgroup_limits()])
+
+
+def peak_rss_bytes() -> int:
+    """Most memory that this process has held at once.
+
+    VmHWM rather than ru_maxrss where there is one: across fork and exec the latter keeps the parent's peak.
+    """
+    kilobytes = _proc_kilobytes("/proc/self/status", "VmHWM")
+    if kilobytes is not None:
+        return kilobytes * 1024
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024
+
+
+def gpus() -> list[dict[str, Any]]:
+    """Name, driver and memory of each NVIDIA GPU; empty without NVML, which also means without a driver."""
+    try:
+        with nvml() as library:
+            return _nvml_gpus(library)
+    except Exception:  # NVMLError is only importable where pynvml is
+        return []
+
+
+@contextmanager
+def nvml() -> Iterator[Any]:
+    """NVML started, stopped on leaving; raises ImportError or pynvml.NVMLError where there is none."""
+    import pynvml
+
+    pynvml.nvmlInit()
+    try:
+        yield pynvml
+    finally:
+        pynvml.nvmlShutdown()
+
+
+def _nvml_gpus(library: Any) -> list[dict[str, Any]]:
+    driver = library.nvmlSystemGetDriverVersion()
+    handles = [library.nvmlDeviceGetHandleByIndex(i) for i in range(library.nvmlDeviceGetCount())]
+    return [
+        {
+            "name": library.nvmlDeviceGetName(h),
+            "driver": driver,
+            "memory_bytes": library.nvmlDeviceGetMemoryInfo(h).total,
+        }
+        for h in handles
+    ]
+
+
+def _cgroup_limits() -> list[int]:
+    found = []
+    for path in CGROUP_LIMITS:
+        try:
+            found.append(int(path.read_text()))  # "max" (no limit) is no int
+        except (OSError, ValueError):
+            continue
+    return found
+
+
+def _proc_kilobytes(path: str, key: str) -> int | None:
+    try:
+        text = Path(path).read_text()
+    except OSError:
+        return None
+    found = re.search(rf"^{key}:\s+(\d+) kB", text, re.MULTILINE)
+    return int(found[1]) if found else None

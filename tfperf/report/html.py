@@ -1,0 +1,197 @@
+"""report.html, the run as one page without network, and report.json, its figures."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from tfperf.report import numbers
+from tfperf.report.numbers import count, number
+from tfperf.report.page import folded, image, page, paragraph, table, tiles
+from tfperf.results.files import atomic_write
+from tfperf.results.flavours import FLAVOURS, to_flavours
+from tfperf.results.record import CONVERGED, EVOLUTION, FitResult
+from tfperf.results.store import as_json
+
+Section = tuple[str, str, str]
+
+
+def write_report(folder: Path, result: FitResult) -> None:
+    """Write report.html and report.json to `folder`. Raises: StorageError."""
+    write_html(folder, result)
+    write_json(folder, result)
+
+
+def write_html(folder: Path, result: FitResult) -> None:
+    """Write report.html atomically; environment.json and card.yaml of the folder enter it. Raises: StorageError."""
+    _write(folder / "report.html", html(folder, result))
+
+
+def write_json(folder: Path, result: FitResult) -> None:
+    """Write report.json, the summary, atomically; null for what was not measured. Raises: StorageError."""
+    _write(folder / "report.json", as_json(result.summary, indent=2) + "\n")
+
+
+def _write(path: Path, text: str) -> None:
+    content = text.encode()
+    with atomic_write(path, len(content)) as temporary:
+        temporary.write_bytes(content)
+
+
+def html(folder: Path, result: FitResult) -> str:
+    """The page as text; the same result and folder give the same text."""
+    # Matplotlib takes half a second to import: only who writes a report waits for it
+    from tfperf.report.style import house_style
+
+    with house_style():
+        sections = [
+            _chi2(result), _pdfs("evolution", "PDFs, evolution basis", result),
+            _pdfs("flavour", "PDFs, flavour basis", result), _data(result), _training(result),
+            _timing(result.summary), _replicas(result), _environment(folder, result),
+        ]  # fmt: skip
+    return page(result.title or "tfperf fit", _head(result), sections)
+
+
+def _head(result: FitResult) -> str:
+    summary = result.summary
+    replicas = summary.get("replicas") or {}
+    head = paragraph(numbers.headline(summary).replace("chi2", "χ²")) + tiles([
+        ("χ² per point", number(summary.get("chi2_per_point"))),
+        ("χ² per point without t0", number(summary.get("chi2_no_t0_per_point"))),
+        ("points", count(summary.get("points"))),
+        ("replicas converged", f"{count(replicas.get('converged'))} of {count(replicas.get('total'))}"),
+        ("time", numbers.seconds((summary.get("seconds") or {}).get("total"))),
+    ])  # fmt: skip
+    failed = _failed(result)
+    if failed:
+        names = ", ".join(f"{r} ({s})" for r, s in failed[:20]) + (
+            f" and {len(failed) - 20} more" if failed[20:] else ""
+        )
+        head += paragraph(f"{len(failed)} replicas did not converge and enter no mean or band: {names}.", "warning")
+    return head
+
+
+def _failed(result: FitResult) -> list[tuple[int, str]]:
+    pairs = zip(result.replicas.id.tolist(), result.replicas.status, strict=True)
+    return [(i, status) for i, status in pairs if status not in CONVERGED]
+
+
+def _chi2(result: FitResult) -> Section:
+    from tfperf.report.plots_chi2 import chi2_figure
+    from tfperf.report.style import to_png
+
+    header = ("dataset", "points", "χ² / N", "χ² / N without t0", "(χ² / N − 1) / √(2 / N)")
+    rows, totals = (
+        [(r.name, count(r.points), number(r.chi2), number(r.chi2_no_t0), number(r.deviation, 1)) for r in source]
+        for source in (numbers.chi2_rows(result.summary), numbers.chi2_totals(result.summary))
+    )
+    text = (
+        "χ² per point of the mean PDF against the measured central values. Each set with its own block of the "
+        "covariance of the fit (multiplicative errors scaled by t0 predictions), and of the experimental one (without "
+        "t0)."
+    )
+    body = paragraph(text) + table(header, rows, totals) + _closure(result.summary)
+    caption = f"χ² per point of the {result.converged.sum()} converged replicas, covariance of the fit."
+    return "chi2", "χ²", body + image(to_png(chi2_figure(result)), caption)
+
+
+def _closure(summary: Mapping[str, Any]) -> str:
+    closure = summary.get("closure")
+    if not closure:
+        return ""
+    distance = number(closure.get("chi2_to_truth_per_point"), 4)
+    level, law = closure.get("level"), closure.get("law")
+    return paragraph(
+        f"Closure test of level {level}, law {law}: χ² per point of the mean prediction to the truth {distance}."
+    )
+
+
+def _pdfs(basis: str, heading: str, result: FitResult) -> Section:
+    from tfperf.report.plots_pdf import pdf_figure
+    from tfperf.report.style import to_png
+
+    names = EVOLUTION if basis == "evolution" else FLAVOURS
+    pdf = result.pdf if basis == "evolution" else to_flavours(result.pdf)
+    figures = [
+        image(
+            to_png(pdf_figure(result, pdf, names, scale)),
+            f"x f(x, Q0) at Q0 = {result.q0:g} GeV in the {basis} basis, {scale} x axis: mean, 1 sigma and 68 % of the "
+            f"{result.converged.sum()} converged replicas, all replicas as thin lines.",
+        )
+        for scale in ("log", "linear")
+    ]
+    return basis, heading, "\n".join(figures)
+
+
+def _data(result: FitResult) -> Section:
+    from tfperf.report.plots_data import by_experiment, data_figure
+    from tfperf.report.style import to_png
+
+    text = (
+        "Measurements over predictions of the mean PDF. Bars: total experimental error of a point, correlated between "
+        "points, so χ² cannot be read off them. Band: one sigma over the converged replicas. Red triangles: points "
+        "outside the frame."
+    )
+    figures = [
+        image(to_png(data_figure(sets, result.converged)), f"Data over theory: {experiment or 'all sets'}.")
+        for experiment, sets in by_experiment(result.datasets)
+    ]
+    return "data", "Data and theory", paragraph(text) + "\n".join(figures)
+
+
+def _training(result: FitResult) -> Section:
+    from tfperf.report.plots_chi2 import loss_figure
+    from tfperf.report.style import to_png
+
+    caption = (
+        "Losses at the end of each compiled call. Median and 68 % are over the converged replicas that still run there."
+    )
+    return "training", "Training", image(to_png(loss_figure(result)), caption)
+
+
+def _timing(summary: Mapping[str, Any]) -> Section:
+    rows = numbers.time_rows(summary)
+    cells = [(r.stage, numbers.seconds(r.seconds), _percent(r.share)) for r in rows]
+    resumed = summary.get("resumed_from_steps") or []
+    body = table(("stage", "time", "share"), cells[:-1], cells[-1:])
+    body += table((), [
+        ("per step", numbers.speed(summary)),
+        ("peak memory (resident)", numbers.size(summary.get("peak_rss_bytes"))),
+        ("steps", count(summary.get("steps"))),
+        ("resumed from step", ", ".join(map(str, resumed)) or "not resumed"),
+        *numbers.flat({"engine": summary.get("engine")}),
+    ], kind="text")  # fmt: skip
+    return "time", "Time, memory, engine", body
+
+
+def _percent(share: float | None) -> str:
+    return numbers.MISSING if share is None else f"{100 * share:.1f} %"
+
+
+def _replicas(result: FitResult) -> Section:
+    statuses = (result.summary.get("replicas") or {}).get("by_status") or {}
+    body = table(("status", "replicas"), [(str(k), str(v)) for k, v in statuses.items()])
+    failed = _failed(result)
+    if failed:
+        body += paragraph("Replicas that did not converge:") + table(
+            ("replica", "status", "steps", "attempt", "experimental χ² / N", "positivity penalty"), _failed_rows(result)
+        )
+    return "replicas", "Replicas", body
+
+
+def _failed_rows(result: FitResult) -> list[tuple[str, ...]]:
+    r = result.replicas
+    return [
+        (
+            str(r.id[i]), r.status[i], str(r.stop_step[i]), str(r.attempt[i]),
+            number(r.chi2_experimental[i]), f"{r.positivity[i]:.3g}",
+        )
+        for i in range(len(r.id)) if not result.converged[i]
+    ]  # fmt: skip
+
+
+def _environment(folder: Path, result: FitResult) -> Section:
+    body = table(("", "version"), list(numbers.flat(result.summary.get("versions"))), kind="text")
+    for name in ("environment.json", "card.yaml"):
+        if (folder / name).is_file():
+            body += folded(name, (folder / name).read_text(encoding="utf-8", errors="replace"))
+    return "environment", "Environment and card", body

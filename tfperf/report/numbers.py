@@ -1,0 +1,126 @@
+"""Figures as text and the rows of the tables that both the terminal and report.html show."""
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+MISSING = "n/a"
+STAGES = ("import", "data", "build", "compile", "train", "write")
+
+
+def number(value: float | None, digits: int = 3) -> str:
+    """With that many decimals; n/a for what was not measured."""
+    if value is None or not math.isfinite(value):
+        return MISSING
+    return f"{round(value, digits) + 0.0:.{digits}f}"  # + 0.0: no "-0.0"
+
+
+def count(value: int | None) -> str:
+    """A whole number; n/a for what was not measured."""
+    return MISSING if value is None else str(value)
+
+
+def seconds(value: float | None) -> str:
+    """Seconds with two significant decimals at most, minutes beside them where they help."""
+    if value is None or not math.isfinite(value):
+        return MISSING
+    return (
+        f"{value:.2f} s" if value < 10 else f"{value:.1f} s" if value < 120 else f"{value:.0f} s ({value / 60:.1f} min)"
+    )
+
+
+def size(value: float | None) -> str:
+    """Bytes in units of 1000."""
+    if value is None or not math.isfinite(value):
+        return MISSING
+    return f"{value / 1e9:.2f} GB" if value >= 1e9 else f"{value / 1e6:.1f} MB"
+
+
+@dataclass(frozen=True)
+class Chi2Row:
+    """One line of the chi2 table; chi2 per point, None where not measured."""
+
+    name: str
+    points: int | None
+    chi2: float | None
+    chi2_no_t0: float | None
+
+    @property
+    def deviation(self) -> float | None:
+        """(chi2 - 1) in units of sqrt(2 / N), the spread of chi2 per point of N Gaussian points."""
+        if self.chi2 is None or not self.points:
+            return None
+        return (self.chi2 - 1) / math.sqrt(2 / self.points)
+
+
+def chi2_rows(summary: Mapping[str, Any]) -> list[Chi2Row]:
+    """One row per dataset of report.json."""
+    sets = summary.get("chi2_per_dataset") or {}
+    return [Chi2Row(name, s.get("ndata"), s.get("chi2"), s.get("chi2_no_t0")) for name, s in sets.items()]
+
+
+def chi2_totals(summary: Mapping[str, Any]) -> list[Chi2Row]:
+    """All sets with their correlations, and the mean over points of the sets' own figures."""
+    points = summary.get("points")
+    return [
+        Chi2Row("all, with correlations", points, summary.get("chi2_per_point"), summary.get("chi2_no_t0_per_point")),
+        Chi2Row("mean of the sets' own", points, summary.get("chi2_blocks_per_point"), _mean_no_t0(chi2_rows(summary))),
+    ]
+
+
+def _mean_no_t0(rows: list[Chi2Row]) -> float | None:
+    products = [r.chi2_no_t0 * r.points for r in rows if r.chi2_no_t0 is not None and r.points is not None]
+    points = sum(r.points or 0 for r in rows)
+    return sum(products) / points if len(products) == len(rows) and points else None
+
+
+@dataclass(frozen=True)
+class TimeRow:
+    """One line of the timing table: seconds, and their share of the total."""
+
+    stage: str
+    seconds: float | None
+    share: float | None
+
+
+def time_rows(summary: Mapping[str, Any]) -> list[TimeRow]:
+    """Stages, what none of them accounts for, and the total."""
+    clock: Mapping[str, float | None] = summary.get("seconds") or {}
+    total = clock.get("total")
+    known = sum(clock.get(s) or 0.0 for s in STAGES)
+    rows = [(s, clock.get(s)) for s in STAGES] + [("not attributed", None if total is None else total - known)]
+    return [TimeRow(s, v, v / total if v is not None and total else None) for s, v in [*rows, ("total", total)]]
+
+
+def headline(summary: Mapping[str, Any]) -> str:
+    """The run in one line."""
+    replicas = summary.get("replicas") or {}
+    return (
+        f"chi2 per point {number(summary.get('chi2_per_point'))}, "
+        f"without t0 {number(summary.get('chi2_no_t0_per_point'))}, "
+        f"{count(summary.get('points'))} points in {len(chi2_rows(summary))} datasets, "
+        f"{count(replicas.get('converged'))} of {count(replicas.get('total'))} replicas converged, "
+        f"{count(summary.get('steps'))} steps, {seconds((summary.get('seconds') or {}).get('total'))}"
+    )
+
+
+def speed(summary: Mapping[str, Any]) -> str:
+    """Milliseconds per step: median and quartiles."""
+    ms = summary.get("ms_per_step") or {}
+    median, q1, q3 = (number(ms.get(k), 2) for k in ("median", "q1", "q3"))
+    return f"{median} ms (quartiles {q1} to {q3})" if median != MISSING else MISSING
+
+
+def flat(tree: Any, name: str = "") -> Iterator[tuple[str, str]]:
+    """Leaves of nested mappings and lists as (dotted name, text)."""
+    if isinstance(tree, Mapping) and tree:
+        for key, value in tree.items():
+            yield from flat(value, f"{name}.{key}" if name else str(key))
+    elif isinstance(tree, list | tuple) and any(isinstance(v, Mapping) for v in tree):
+        for i, value in enumerate(tree, start=1):
+            yield from flat(value, f"{name} {i}")
+    elif isinstance(tree, list | tuple):
+        yield name, ", ".join(map(str, tree)) or "none"
+    else:
+        yield name, "none" if tree == {} else MISSING if tree is None else str(tree)

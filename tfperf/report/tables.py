@@ -1,0 +1,55 @@
+"""What a run prints at its end."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from rich import box
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from tfperf.report import numbers
+from tfperf.report.numbers import Chi2Row, count, number
+
+
+def summary_table(summary: Mapping[str, Any]) -> RenderableType:
+    """report.json for the terminal: chi2 per dataset and in all, replicas, time; plain characters when piped."""
+    return Group(_chi2_table(summary), *(Text(line) for line in _lines(summary)))
+
+
+def _chi2_table(summary: Mapping[str, Any]) -> Table:
+    # ASCII lines and text that is no markup: the table is read by programs and names come from users
+    table = Table(
+        title=Text(str(summary.get("title") or "tfperf fit")), box=box.ASCII_DOUBLE_HEAD, title_justify="left"
+    )
+    table.add_column("dataset", no_wrap=True, overflow="fold")
+    for header in ("points", "chi2/N", "without t0"):
+        table.add_column(header, justify="right", no_wrap=True)
+    for row in numbers.chi2_rows(summary):
+        table.add_row(*_cells(row))
+    table.add_section()
+    for row in numbers.chi2_totals(summary):
+        table.add_row(*_cells(row), style="bold")
+    return table
+
+
+def _cells(row: Chi2Row) -> tuple[Text, str, str, str]:
+    return Text(row.name), count(row.points), number(row.chi2), number(row.chi2_no_t0)
+
+
+def _lines(summary: Mapping[str, Any]) -> list[str]:
+    replicas = summary.get("replicas") or {}
+    statuses = ", ".join(f"{n} {s}" for s, n in (replicas.get("by_status") or {}).items())
+    stages = ", ".join(f"{r.stage} {numbers.seconds(r.seconds)}" for r in numbers.time_rows(summary)[:-1])
+    total = numbers.seconds((summary.get("seconds") or {}).get("total"))
+    engine = summary.get("engine") or {}
+    choices = ", ".join(
+        f"{k} {engine.get(k)}" for k in ("precision", "xla", "threads", "steps_per_call") if k in engine
+    )
+    return [
+        f"replicas: {count(replicas.get('converged'))} of {count(replicas.get('total'))} converged "
+        f"({statuses or numbers.MISSING})",
+        f"time: {total} ({stages})",
+        f"step: {numbers.speed(summary)}, {count(summary.get('steps'))} steps; {choices or numbers.MISSING}",
+        f"peak memory: {numbers.size(summary.get('peak_rss_bytes'))}",
+    ]

@@ -1,0 +1,92 @@
+"""Files that are either complete or as they were: temporary name, fsync, rename, fsync of the folder."""
+
+import errno
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import h5py
+
+from tfperf.errors import StorageError
+
+# What a user can mend.
+REASONS = {
+    errno.ENOSPC: "no space left on the device",
+    errno.EDQUOT: "the disk quota is used up",
+    errno.EFBIG: "the file would be larger than the limit on file sizes",
+    errno.EROFS: "the file system is read-only",
+    errno.EACCES: "permission denied",
+    errno.EPERM: "operation not permitted",
+    errno.EIO: "the device reports an input/output error",
+    errno.ENOENT: "the folder does not exist",
+    errno.ENOTDIR: "what should be its folder is a file",
+}
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+
+@contextmanager
+def atomic_write(path: Path, size: int | None = None) -> Iterator[Path]:
+    """Yield a temporary path beside `path`, renamed to `path` once the block has ended well and the bytes are on disk.
+
+    When the block fails, the temporary file is removed and what `path` held before is untouched. The temporary name is
+    always the same, so that what a killed process left behind is overwritten by the next one and not added to: one
+    writer per path at a time, which the lock of the run directory sees to. `size` is the number of bytes to come, where
+    known; a full disk's message quotes it. For HDF5 take `atomic_hdf5`.
+
+    Raises: StorageError where the disk is full, read-only, forbidden or failing; any other error unchanged.
+    """
+    temporary = path.with_name(f".{path.name}.tmp")
+    try:
+        yield temporary
+        sync(temporary)
+        os.replace(temporary, path)
+    except BaseException as error:
+        written = temporary.stat().st_size if temporary.is_file() else 0
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)
+        if isinstance(error, OSError) and error.errno in REASONS and _is_about(error, temporary, path, path.parent):
+            raise StorageError(_explain(path, error.errno, written if size is None else size)) from error
+        raise
+    sync(path.parent)
+
+
+@contextmanager
+def atomic_hdf5(path: Path) -> Iterator[h5py.File]:
+    """Yield an HDF5 file that is made in memory and then written to `path` as one block of bytes, atomically.
+
+    HDF5 must not meet a full disk: its cache cannot be flushed then, and h5py 3.14 (HDF5 1.14.6) ends the process with
+    a segmentation fault while it lets the file go. Memory: twice the size of the file for a moment.
+
+    Raises: StorageError as `atomic_write`.
+    """
+    with h5py.File(path.name, "w", driver="core", backing_store=False) as file:
+        yield file
+        file.flush()
+        image: bytes = file.id.get_file_image()
+    with atomic_write(path, len(image)) as temporary:
+        temporary.write_bytes(image)
+
+
+def sync(path: Path) -> None:
+    """Wait until the file or folder `path` is on the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _is_about(error: OSError, *paths: Path) -> bool:
+    """Whether the error is about one of these paths, or names none: the block may have failed at another file."""
+    return error.filename is None or str(error.filename) in map(str, paths)
+
+
+def _explain(path: Path, number: int, needed: int) -> str:
+    kept = f"the {path.name} of before is intact" if path.exists() else "nothing was left behind"
+    room = ""
+    if number in FULL:
+        free = shutil.disk_usage(path.parent).free
+        room = f"needs at least {needed / 1e6:.1f} MB in {path.parent}, where {free / 1e6:.1f} MB are free; "
+    return f"{path}: could not be written: {REASONS[number]}; {room}{kept}"

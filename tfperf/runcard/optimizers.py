@@ -1,0 +1,130 @@
+"""The optimizer of a runcard: Keras' element-wise optimizers by name, with their own arguments."""
+
+from collections.abc import Iterator
+from typing import Annotated, Any, Literal, Self, get_args
+
+from pydantic import BeforeValidator, Field, SerializerFunctionWrapHandler, model_serializer, model_validator
+from pydantic.dataclasses import dataclass
+from pydantic_core import ArgsKwargs
+
+from tfperf.runcard.faults import Fault, refuse
+from tfperf.runcard.types import STRICT, NonNegative, Positive, Step
+
+Name = Literal["SGD", "RMSprop", "Adam", "AdamW", "Adamax", "Nadam", "Adagrad", "Adadelta", "Ftrl", "Lion"]
+COUPLING = ("Adafactor", "Lamb", "Muon", "LossScaleOptimizer")
+CLIPPINGS = ("clipnorm", "clipvalue", "global_clipnorm")
+NNPDF_CLIPNORM = 6.073e-6
+# what each optimizer takes beside the arguments that all of them share
+OWN: dict[str, frozenset[str]] = {
+    "SGD": frozenset({"momentum", "nesterov"}),
+    "RMSprop": frozenset({"rho", "momentum", "epsilon", "centered"}),
+    "Adam": frozenset({"beta_1", "beta_2", "epsilon", "amsgrad"}),
+    "AdamW": frozenset({"beta_1", "beta_2", "epsilon", "amsgrad"}),
+    "Adamax": frozenset({"beta_1", "beta_2", "epsilon"}),
+    "Nadam": frozenset({"beta_1", "beta_2", "epsilon"}),
+    "Adagrad": frozenset({"initial_accumulator_value", "epsilon"}),
+    "Adadelta": frozenset({"rho", "epsilon"}),
+    "Ftrl": frozenset(
+        {
+            "learning_rate_power",
+            "initial_accumulator_value",
+            "l1_regularization_strength",
+            "l2_regularization_strength",
+            "l2_shrinkage_regularization_strength",
+            "beta",
+        }
+    ),
+    "Lion": frozenset({"beta_1", "beta_2"}),
+}
+Decay = Annotated[float, Field(ge=0, lt=1)]
+
+
+def _element_wise(name: object) -> object:
+    if name in COUPLING:
+        why = "mixes the entries of a variable, which would couple the stacked replicas"
+        refuse([Fault("", name, f"it {why}; allowed: {', '.join(get_args(Name))}")])
+    return name
+
+
+@dataclass(frozen=True, kw_only=True, config=STRICT)
+class Optimizer:
+    """An optimizer by its Keras name and arguments; those left out or null have Keras' defaults."""
+
+    name: Annotated[Name, BeforeValidator(_element_wise)] = Field(
+        default="Nadam", description="Keras optimizer, one of those that update each entry of a variable by itself"
+    )
+    learning_rate: Positive = Field(default=2.621e-3, description="step size")
+    momentum: Annotated[float, Field(ge=0, le=1)] | None = Field(default=None, description="SGD, RMSprop")
+    nesterov: bool | None = Field(default=None, description="SGD: Nesterov's form of the momentum")
+    rho: Decay | None = Field(default=None, description="RMSprop, Adadelta: decay of the mean square")
+    beta_1: Decay | None = Field(default=None, description="Adam and its kin, Lion: decay of the mean gradient")
+    beta_2: Decay | None = Field(default=None, description="Adam and its kin, Lion: decay of the second mean")
+    epsilon: Positive | None = Field(default=None, description="added to the denominator")
+    centered: bool | None = Field(
+        default=None, description="RMSprop: divide by the variance instead of the mean square"
+    )
+    amsgrad: bool | None = Field(default=None, description="Adam, AdamW: keep the largest second moment")
+    initial_accumulator_value: NonNegative | None = Field(default=None, description="Adagrad, Ftrl")
+    learning_rate_power: Annotated[float, Field(le=0)] | None = Field(default=None, description="Ftrl")
+    l1_regularization_strength: NonNegative | None = Field(default=None, description="Ftrl")
+    l2_regularization_strength: NonNegative | None = Field(default=None, description="Ftrl")
+    l2_shrinkage_regularization_strength: NonNegative | None = Field(default=None, description="Ftrl")
+    beta: NonNegative | None = Field(default=None, description="Ftrl")
+    weight_decay: NonNegative | None = Field(default=None, description="decoupled decay of the weights")
+    clipnorm: Positive | None = Field(
+        default=NNPDF_CLIPNORM,
+        description="largest norm of a gradient, per replica and variable; null: off; "
+        "left out: 6.073e-6 for Nadam without another clipping (NNPDF4.0), else off",
+    )
+    clipvalue: Positive | None = Field(default=None, description="largest size of a gradient's entry")
+    global_clipnorm: Positive | None = Field(default=None, description="largest norm of a replica's whole gradient")
+    use_ema: bool = Field(
+        default=False, description="average the weights over the steps; needs ema_overwrite_frequency"
+    )
+    ema_momentum: Annotated[float, Field(ge=0, le=1)] | None = Field(default=None, description="decay of that average")
+    ema_overwrite_frequency: Step | None = Field(
+        default=None, description="steps between writing the average into the weights"
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _default_clipping(cls, given: object) -> object:
+        """The default clipping belongs to Nadam: it would stall an optimizer whose step scales with the gradient."""
+        keys = given.kwargs if isinstance(given, ArgsKwargs) else given
+        if not isinstance(keys, dict) or "clipnorm" in keys:
+            return given
+        if keys.get("name", "Nadam") == "Nadam" and all(keys.get(c) is None for c in CLIPPINGS):
+            return given
+        keys = {**keys, "clipnorm": None}
+        return ArgsKwargs(given.args, keys) if isinstance(given, ArgsKwargs) else keys
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Self:
+        refuse(self._faults())
+        return self
+
+    def _faults(self) -> Iterator[Fault]:
+        for key in sorted(frozenset().union(*OWN.values()) - OWN[self.name]):
+            if getattr(self, key) is not None:
+                yield Fault(key, getattr(self, key), f"{self.name} takes: {', '.join(sorted(OWN[self.name]))}")
+        clippings = [c for c in CLIPPINGS if getattr(self, c) is not None]
+        for key in clippings[1:]:
+            yield Fault(key, getattr(self, key), f"must be null beside {clippings[0]}: one clipping at most")
+        if self.name == "Lion" and self.beta_1 == 0:
+            yield Fault("beta_1", 0, "must be above 0 for Lion")
+        if self.use_ema and self.ema_overwrite_frequency is None:
+            why = "the best weights are chosen in training, so the average must be written into them"
+            yield Fault("use_ema", True, f"needs ema_overwrite_frequency: {why}")
+        for key in ("ema_momentum", "ema_overwrite_frequency"):
+            if not self.use_ema and getattr(self, key) is not None:
+                yield Fault(key, getattr(self, key), "must be null unless use_ema is true")
+
+    @model_serializer(mode="wrap")
+    def _without_unset(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        tree: dict[str, Any] = handler(self)
+        return {k: v for k, v in tree.items() if v is not None or k == "clipnorm"}
+
+    def arguments(self) -> dict[str, Any]:
+        """Keyword arguments of the Keras class `name`, without clipping, which the engine does per replica."""
+        keys = (k for k in self.__dataclass_fields__ if k != "name" and k not in CLIPPINGS)
+        return {k: getattr(self, k) for k in keys if getattr(self, k) is not None}

@@ -1,0 +1,68 @@
+"""Plain YAML scalars as YAML 1.2 reads them, both ways: 1e-4 is a number, yes and 2024-01-31 are text.
+
+Integers with leading zeros, 0x or 0o stay text: YAML 1.1 and 1.2 disagree on them, so a card must not depend on it.
+"""
+
+import re
+from typing import Any
+
+import yaml
+
+Scalar = str | int | float | bool | None
+
+NULL = re.compile(r"~|null|Null|NULL|")
+BOOL = re.compile(r"true|True|TRUE|false|False|FALSE")
+INT = re.compile(r"[-+]?(0|[1-9][0-9]*)")
+FLOAT = re.compile(
+    r"[-+]?([0-9]+\.[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?|[-+]?[0-9]+[eE][-+]?[0-9]+|[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)"
+)
+MAX_DIGITS = 100
+
+
+def resolve(text: str) -> Scalar:
+    """The value of an unquoted scalar."""
+    if NULL.fullmatch(text):
+        return None
+    if BOOL.fullmatch(text):
+        return text.lower() == "true"
+    if len(text) <= MAX_DIGITS and INT.fullmatch(text):
+        return int(text)
+    if len(text) <= MAX_DIGITS and FLOAT.fullmatch(text):
+        return float(text.lower().replace(".inf", "inf").replace(".nan", "nan"))
+    return text
+
+
+class _Dumper(yaml.SafeDumper):
+    """Quotes exactly what `resolve` would not read back as text; lists of scalars on one line."""
+
+    def ignore_aliases(self, data: Any) -> bool:
+        return True
+
+
+def _float(dumper: yaml.SafeDumper, value: float) -> yaml.ScalarNode:
+    return dumper.represent_scalar("tag:yaml.org,2002:float", repr(value).replace("inf", ".inf").replace("nan", ".nan"))
+
+
+def _list(dumper: yaml.SafeDumper, value: list[Any]) -> yaml.SequenceNode:
+    flow = not any(isinstance(v, dict | list) for v in value)
+    return dumper.represent_sequence("tag:yaml.org,2002:seq", value, flow_style=flow)
+
+
+_Dumper.yaml_implicit_resolvers = {}
+for _kind, _pattern in (("null", NULL), ("bool", BOOL), ("int", INT), ("float", FLOAT)):
+    _Dumper.add_implicit_resolver(f"tag:yaml.org,2002:{_kind}", re.compile(f"({_pattern.pattern})\\Z"), None)
+_Dumper.add_representer(float, _float)
+_Dumper.add_representer(list, _list)
+
+
+def dump(tree: Any, width: int = 110) -> str:
+    """YAML text of plain values (dict, list, text, numbers, booleans, None) that reads back as the same values."""
+    return yaml.dump(tree, Dumper=_Dumper, sort_keys=False, allow_unicode=True, default_flow_style=False, width=width)
+
+
+def inline(value: Any) -> str:
+    """The same on one line."""
+    text: str = yaml.dump(
+        value, Dumper=_Dumper, sort_keys=False, allow_unicode=True, default_flow_style=True, width=10**6
+    )
+    return text.removesuffix("...\n").strip()

@@ -1,0 +1,133 @@
+"""The JSON schema of a runcard, and what it allows in words."""
+
+from collections.abc import Iterator, Sequence
+from functools import cache
+from typing import Any
+
+from pydantic import TypeAdapter
+
+from tfperf.runcard.config import Card
+
+Schema = dict[str, Any]
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
+
+
+@cache
+def adapter() -> TypeAdapter[Card]:
+    """The validator of cards."""
+    return TypeAdapter(Card)
+
+
+@cache
+def card_schema() -> Schema:
+    """JSON schema (draft 2020-12) of what a card may look like; checks between keys are the loader's."""
+    return {"$schema": DIALECT, **adapter().json_schema(), "title": "tfperf runcard"}
+
+
+def _resolved(schema: Schema) -> Schema:
+    while "$ref" in schema:
+        schema = card_schema()["$defs"][schema["$ref"].rsplit("/", 1)[-1]]
+    return schema
+
+
+def alternatives(schema: Schema) -> Iterator[Schema]:
+    """The schema's `anyOf` branches, or itself, with references resolved."""
+    schema = _resolved(schema)
+    if "anyOf" not in schema:
+        yield schema
+    for branch in schema.get("anyOf", ()):
+        yield from alternatives(branch)
+
+
+def _step(schema: Schema, key: object) -> Schema | None:
+    """The schema of a key or index, taken from the branch that has it."""
+    for branch in alternatives(schema):
+        if isinstance(key, int) and branch.get("type") == "array":
+            first = branch.get("prefixItems", ())
+            found = first[key] if key < len(first) else branch.get("items")
+        else:
+            found = branch.get("properties", {}).get(key, branch.get("additionalProperties"))
+        if isinstance(found, dict):
+            return found
+    return None
+
+
+def schema_at(path: Sequence[object]) -> Schema:
+    """The schema of the value at a path of keys and indices; empty where the card has no such key."""
+    schema: Schema | None = card_schema()
+    for key in path:
+        schema = None if schema is None else _step(schema, key)
+    return schema or {}
+
+
+def keys_at(path: Sequence[object]) -> list[str]:
+    """The keys that the mapping at a path may have."""
+    keys: list[str] = []
+    for branch in alternatives(schema_at(path)):
+        keys += [*branch.get("properties", ()), *branch.get("propertyNames", {}).get("enum", ())]
+    return keys
+
+
+def keys_are_free(path: Sequence[object]) -> bool:
+    """Whether the mapping at a path is a table of like values rather than a block of named keys."""
+    return any("propertyNames" in branch for branch in alternatives(schema_at(path)))
+
+
+def choices(schema: Schema) -> list[str]:
+    """The words that a value may be, true and false included."""
+    words: list[str] = []
+    for branch in alternatives(schema):
+        words += [str(w) for w in branch.get("enum", [branch["const"]] if "const" in branch else [])]
+        words += ["true", "false"] if branch.get("type") == "boolean" else []
+    return words
+
+
+def _limits(schema: Schema, whole: bool) -> str:
+    low, high = schema.get("minimum"), schema.get("maximum")
+    above, below = schema.get("exclusiveMinimum"), schema.get("exclusiveMaximum")
+    if whole:
+        low, above = (above + 1 if low is None and above is not None else low), None
+        high, below = (below - 1 if high is None and below is not None else high), None
+    if low is not None and high is not None:
+        return f" from {low} to {high}"
+    words = (("at least", low), ("above", above), ("at most", high), ("below", below))
+    parts = [f"{word} {limit}" for word, limit in words if limit is not None]
+    return " " + " and ".join(parts) if parts else ""
+
+
+def _kind(schema: Schema) -> str:
+    """One branch without fixed words, described."""
+    kind = schema.get("type")
+    if kind == "array" and "prefixItems" in schema:
+        return "a pair [low, high] of numbers"
+    if kind == "array":
+        return _list(schema)
+    if "pattern" in schema:
+        return str(schema["description"])
+    names = {"integer": "a whole number", "number": "a number", "string": "text", "null": "null"}
+    if kind == "object":
+        keys = [*schema.get("properties", ()), *schema.get("propertyNames", {}).get("enum", ())]
+        return f"a mapping with keys out of {', '.join(keys)}"
+    return names.get(str(kind), "a value") + _limits(schema, whole=kind == "integer")
+
+
+def _list(schema: Schema) -> str:
+    if "maxItems" in schema:
+        return f"a list of {schema.get('minItems', 0)} to {schema['maxItems']} entries"
+    entry = described(schema["items"])
+    return "a list of text" if entry == "text" else f"a list, each entry {entry}"
+
+
+def described(schema: Schema) -> str:
+    """What a value may be: auto, true or false."""
+    kinds = [_kind(b) for b in alternatives(schema) if not choices(b)]
+    words = [*choices(schema), *(k for k in kinds if k != "null")]
+    either = " or ".join([", ".join(words[:-1]), words[-1]]) if len(words) > 1 else words[0]
+    return f"{either}, or null" if "null" in kinds else either
+
+
+def allowed(schema: Schema) -> str:
+    """The part of a message that says what is allowed."""
+    fixed = choices(schema)
+    only_words = all(choices(b) for b in alternatives(schema))
+    return f"allowed: {', '.join(fixed)}" if only_words and fixed else f"must be {described(schema)}"

@@ -1,0 +1,88 @@
+"""What is measured before the first step: XLA or graph, and the steps per call."""
+
+import time
+from dataclasses import asdict, dataclass
+from statistics import median
+from typing import Any
+
+from tfperf.runcard.config import Card
+from tfperf.train.loop import Loop
+
+TRIAL_SECONDS = 0.3  # of steps, for each candidate and repeat
+REPEATS = 3
+CALL_SECONDS = 0.5  # aimed at with `steps_per_call: auto`
+LONGEST_CALL_SECONDS = 2.0  # signals wait for the end of a call
+MOST_STEPS = 1000
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One candidate as measured."""
+
+    xla: bool
+    compile_seconds: float
+    ms_per_step: float
+
+
+@dataclass(frozen=True)
+class Choices:
+    """What was decided; all of it is read back when the run is resumed."""
+
+    xla: bool
+    steps_per_call: int
+    threads: int
+    precision: str
+    tried: tuple[Trial, ...]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values for run.json."""
+        return asdict(self)
+
+    @staticmethod
+    def from_dict(values: dict[str, Any]) -> "Choices":
+        """The choices of run.json."""
+        return Choices(**{**values, "tried": tuple(Trial(**t) for t in values["tried"])})
+
+
+def round_down(steps: float) -> int:
+    """The largest of 1, 2, 5, 10, 20, 50, ... that is not above `steps`, at least 1."""
+    best = scale = 1
+    while scale <= steps:
+        best = max(m * scale for m in (1, 2, 5) if m * scale <= steps)
+        scale *= 10
+    return best
+
+
+def try_out(loop: Loop, xla: bool) -> Trial:
+    """Compile and time one candidate; the loop's state is put back."""
+    before = loop.snapshot()
+    start = time.perf_counter()
+    loop.run(1, xla)
+    int(loop.step)
+    compiled = time.perf_counter() - start
+    count, rates = 4, []
+    while len(rates) < REPEATS:
+        loop.restore(before)
+        start = time.perf_counter()
+        loop.run(count, xla)
+        taken = int(loop.step) - int(before["step"])
+        seconds = time.perf_counter() - start
+        if seconds < TRIAL_SECONDS / 2 and taken == count and count < MOST_STEPS:
+            count = min(MOST_STEPS, max(2 * count, int(count * TRIAL_SECONDS / max(seconds, 1e-4))))
+        else:
+            rates.append(seconds / max(taken, 1))
+    loop.restore(before)
+    return Trial(xla, compiled, 1e3 * median(rates))
+
+
+def choose(card: Card, loop: Loop, threads: int) -> Choices:
+    """Measure what the card leaves open; a fixed `steps_per_call` is shortened where a call would take over 2 s."""
+    candidates = (True, False) if card.engine.xla == "auto" else (card.engine.xla,)
+    tried = tuple(try_out(loop, xla) for xla in candidates)
+    best = min(tried, key=lambda t: t.ms_per_step)
+    wanted = card.train.steps_per_call
+    aim = CALL_SECONDS if wanted == "auto" else LONGEST_CALL_SECONDS
+    most = min(MOST_STEPS, card.train.steps) if wanted == "auto" else wanted
+    affordable = aim * 1e3 / best.ms_per_step
+    steps = int(most) if most <= affordable else round_down(affordable)
+    return Choices(best.xla, steps if wanted != "auto" else round_down(steps), threads, card.engine.precision, tried)
