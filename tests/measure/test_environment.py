@@ -101,7 +101,7 @@ print(json.dumps([before, peak_rss_bytes()]))
     ballast = np.ones(60_000_000)  # 480 MB here must not count there
     before, after = run(code, os.environ)
     assert before < 300e6 < ballast.nbytes
-    assert 200e6 <= after - before < 260e6
+    assert 195e6 < after - before < 260e6  # the kernel counts pages in batches
 
 
 def test_available_memory_is_at_most_all(monkeypatch, tmp_path):
@@ -127,7 +127,7 @@ def test_the_doctor_sees_gpus_that_tensorflow_does_not(nvml_stub):
     code = """
 import json
 from tfperf.measure.doctor import devices_check, nvml_check
-checks = [devices_check({"devices": {"found": ["CPU"]}}), devices_check({"devices": {"found": ["CPU", "A"]}}), nvml_check()]
+checks = [devices_check({"devices": {"found": found}}) for found in (["CPU"], ["CPU", "A"])] + [nvml_check()]
 print(json.dumps([[c.state, c.found, c.advice] for c in checks]))
 """
     hidden, seen, nvml = run(code, nvml_stub)

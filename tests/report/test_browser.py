@@ -22,10 +22,10 @@ def folder(tmp_path_factory):
     return folder
 
 
-def browse(folder, *arguments):
+def browse(folder, *arguments, page="report.html"):
     return subprocess.run(
         [CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", "--window-size=1200,9000",
-         f"--user-data-dir={folder / 'profile'}", *arguments, (folder / "report.html").as_uri()],
+         f"--user-data-dir={folder / 'profile'}", *arguments, (folder / page).as_uri()],
         check=True, capture_output=True, timeout=120, cwd=folder,
     )  # fmt: skip
 
@@ -37,10 +37,23 @@ def test_the_rendered_page_has_the_table_and_no_markup_of_the_title(folder):
     assert "A made-up fit &lt;b&gt;&amp; more&lt;/b&gt;" in dom
 
 
-def test_the_page_is_shown_without_network(folder):
-    # every host name resolves to nothing, and the net log says whether one was asked for
+def requests(folder, page):
+    """Lines of the browser's net log about what the page asked of the network; no host name resolves meanwhile.
+
+    The browser has requests of its own; those of a page carry its origin.
+    """
     log = folder / "net.json"
-    browse(folder, "--host-resolver-rules=MAP * ~NOTFOUND", "--screenshot=shot.png", f"--log-net-log={log}")
-    asked = [line for line in log.read_text().splitlines() if '"url":"http' in line and "report.html" in line]
-    assert asked == []
-    assert (folder / "shot.png").stat().st_size > 50_000  # an empty page of this size has some 20 kB
+    arguments = ("--host-resolver-rules=MAP * ~NOTFOUND", f"--screenshot={page}.png", f"--log-net-log={log}")
+    browse(folder, *arguments, page=page)
+    lines = log.read_text().splitlines()
+    return [line for line in lines if '"url":"http' in line and '"network_isolation_key":"file://' in line]
+
+
+def test_the_page_is_shown_without_network(folder):
+    assert requests(folder, "report.html") == []
+    assert (folder / "report.html.png").stat().st_size > 200_000  # text without its pictures has less
+
+
+def test_the_net_log_would_show_a_request(folder):
+    (folder / "other.html").write_text('<img src="http://example.invalid/x.png">')
+    assert requests(folder, "other.html")

@@ -10,7 +10,7 @@ import pytest
 
 from tests.make_result import make_result
 from tfperf.errors import StorageError
-from tfperf.report.html import html, write_html, write_json, write_report
+from tfperf.report.html import html, write_json, write_report
 from tfperf.results import store
 
 VOID = {"meta", "img", "br", "hr", "link", "input"}
@@ -56,17 +56,23 @@ def result():
 
 
 @pytest.fixture(scope="module")
-def text(result, tmp_path_factory):
+def folder(result, tmp_path_factory):
     folder = tmp_path_factory.mktemp("run")
     (folder / "card.yaml").write_text("title: <script>alert(1)</script>\n")
     (folder / "environment.json").write_text('{"cpu": "a & b"}')
     write_report(folder, result)
+    assert sorted(p.name for p in folder.iterdir()) == ["card.yaml", "environment.json", "report.html", "report.json"]
+    return folder
+
+
+@pytest.fixture(scope="module")
+def text(folder):
     return (folder / "report.html").read_text()
 
 
 def test_the_page_is_whole_and_asks_for_nothing(text):
     page = Page(text)
-    assert len(page.sources) == 9 and all(s.startswith("data:image/png;base64,") for s in page.sources)
+    assert len(page.sources) == 8 and all(s.startswith("data:image/png;base64,") for s in page.sources)
     assert all(link.startswith("#") and link[1:] in page.ids for link in page.links)
     assert len(page.ids) == len(set(page.ids)) == 8
     assert not re.search(r"https?://|url\(|@import", re.sub(r"base64,[^\"]*", "", text))
@@ -107,40 +113,39 @@ def test_times_engine_versions_and_failures_are_there(text, result):
     assert "68 % of the 4 converged replicas" in text
 
 
-def test_the_same_result_gives_the_same_page(tmp_path, result):
-    assert html(tmp_path, result) == html(tmp_path, make_result(replicas=6, sets=2, failed=2))
+def test_the_same_result_gives_the_same_page(text, result, folder):
+    assert html(folder, make_result(replicas=6, sets=2, failed=2)) == text
 
 
-def changed(**parts):
-    return replace(make_result(replicas=3, sets=1, failed=0), **parts)
+def changed(result=None, **parts):
+    return replace(result or make_result(replicas=3, sets=1, failed=0), **parts)
 
 
-def without_history():
+def one_of_each():
+    return changed(make_result(replicas=1, sets=1, points=1, rows=1, failed=0), title="")
+
+
+def nothing_converged():
     result = make_result(replicas=3, sets=1, failed=0)
+    return changed(result, replicas=replace(result.replicas, status=("quarantined", "no_positivity", "quarantined")))
+
+
+def nothing_measured():
+    result = make_result(replicas=3, sets=1, points=0, failed=0)
     empty = {k: v[:0] for k, v in vars(result.history).items()}
-    return replace(result, history=replace(result.history, **empty))
+    return changed(result, history=replace(result.history, **empty), summary={})
 
 
-def without_validation():
-    result = make_result(replicas=3, sets=1, failed=0)
+def nothing_validated():
+    result = make_result(replicas=3, failed=0)
     result.replicas.chi2_validation[:] = np.nan
     result.history.validation[:] = np.nan
-    return result
+    return changed(
+        result, datasets=(), summary={"closure": {"level": 0, "law": "a <toy>", "chi2_to_truth_per_point": None}}
+    )
 
 
-@pytest.mark.parametrize("make", [
-    lambda: make_result(replicas=1, sets=1, failed=0),
-    lambda: make_result(replicas=2, sets=1, failed=1),
-    lambda: changed(replicas=replace(make_result(replicas=3).replicas, status=("quarantined",) * 3)),
-    lambda: changed(datasets=()),
-    lambda: make_result(replicas=3, sets=1, points=0, failed=0),
-    lambda: make_result(replicas=3, sets=1, points=1, failed=0),
-    lambda: changed(summary={}),
-    lambda: changed(title=""),
-    lambda: changed(summary={"closure": {"level": 0, "law": "toy", "chi2_to_truth_per_point": None}}),
-    without_history,
-    without_validation,
-])  # fmt: skip
+@pytest.mark.parametrize("make", [one_of_each, nothing_converged, nothing_measured, nothing_validated])
 def test_odd_results_have_a_page_too(tmp_path, make):
     Page(html(tmp_path, make()))
 
@@ -155,11 +160,11 @@ def test_report_json_is_the_summary_with_null_for_what_is_not_finite(tmp_path):
 
 
 def test_a_disk_that_fails_leaves_the_old_report(tmp_path, monkeypatch, result):
-    (tmp_path / "report.html").write_text("old")
+    (tmp_path / "report.json").write_text("old")
     monkeypatch.setattr("os.fsync", lambda _: (_ for _ in ()).throw(OSError(28, "No space left on device")))
-    with pytest.raises(StorageError, match=r"report\.html of before is intact"):
-        write_html(tmp_path, result)
-    assert (tmp_path / "report.html").read_text() == "old"
+    with pytest.raises(StorageError, match=r"report\.json of before is intact"):
+        write_json(tmp_path, result)
+    assert (tmp_path / "report.json").read_text() == "old"
 
 
 def test_a_report_needs_neither_tensorflow_nor_pyplot(tmp_path):

@@ -91,9 +91,10 @@ def test_data_points_lie_in_order_of_q2_and_x_as_ratio_to_the_mean_pdf():
     dataset = result.datasets[0]
     (axis,) = data_figure(result.datasets, result.converged).axes
     want = sorted(zip(dataset.kin[:, 1], dataset.kin[:, 0], dataset.cv / dataset.mean, strict=True))
-    drawn = np.column_stack([c for c in axis.collections if isinstance(c, LineCollection)][0].get_segments())
-    middle = drawn[:, 1].reshape(2, -1).mean(axis=0) if drawn.ndim == 2 else None
-    np.testing.assert_allclose(middle, [w[2] for w in want])
+    bars = np.array(next(c for c in axis.collections if isinstance(c, LineCollection)).get_segments())  # (N, 2, 2)
+    np.testing.assert_allclose(bars[:, :, 1].mean(axis=1), [w[2] for w in want])
+    order = np.lexsort((dataset.kin[:, 0], dataset.kin[:, 1]))
+    np.testing.assert_allclose(np.ptp(bars[:, :, 1], axis=1), 2 * (dataset.sigma / dataset.mean)[order])
     points = np.concatenate([a.get_xdata() for a in axis.lines[1:]])  # inside, above, below
     assert sorted(points) == list(range(40))
     ticks = [float(t.get_text()) for t in axis.get_xticklabels()]

@@ -55,6 +55,11 @@ def test_any_text_survives_dump_and_read(text):
     assert read(inline([text])) == ([text], [])
 
 
+@given(st.recursive(PRINTABLE | st.floats(allow_nan=False) | st.none() | st.booleans(), st.lists, max_leaves=5))
+def test_readers_of_yaml_1_1_read_the_same(value):
+    assert yaml.safe_load(dump({"a": value})) == {"a": value}
+
+
 @given(st.floats(allow_nan=False) | st.integers(-(10**90), 10**90) | st.booleans() | st.none())
 def test_any_scalar_survives_dump_and_read(value):
     back = read(dump({"a": value}))[0]["a"]

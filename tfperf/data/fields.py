@@ -13,7 +13,7 @@ import h5py
 import numpy as np
 from numpy.typing import NDArray
 
-DAMAGE = (OSError, RuntimeError, KeyError)  # what h5py raises on a damaged file
+DAMAGE = (OSError, RuntimeError, KeyError, ValueError, TypeError)  # what h5py raises on damaged files
 BLOCK = 1 << 24  # bytes of a table held at a time
 KINDS: Mapping[str, str] = {"float": "f", "integer": "iu", "boolean": "b", "text": "SOU"}
 MEANING: Mapping[str, str] = {
@@ -55,19 +55,12 @@ def members(
     found = {}
     for name in group:
         where = f"{place}/{name}"
-        link = group.get(name, getlink=True)
-        if not isinstance(link, h5py.HardLink):
-            faults.add(where, f"a {type(link).__name__} to {link.path}", "data inside this file, not links")
-        elif name not in allowed:
+        if name not in allowed:
             faults.add(where, f"unknown field{nearest(name, allowed)}", "allowed: " + ", ".join(allowed))
-        elif not isinstance(item := group[name], h5py.Dataset):
-            faults.add(where, "a group", "an array")
-        elif item.external or item.is_virtual:
-            faults.add(where, "values kept in other files", "data inside this file")
-        else:
-            found[name] = item
+        elif (array := own_array(group, name, where, faults)) is not None:
+            found[name] = array
     for name in required:
-        if name not in group:
+        if name not in set(group):  # `in group` would follow links
             either = "flav for deep-inelastic tables, channels for hadronic ones"
             faults.add(f"{place}/{name}", "missing", either if name == "flav" else "every set has it")
     return found
@@ -118,11 +111,11 @@ def values(array: h5py.Dataset, place: str, kind: str, faults: Faults) -> NDArra
     if kind == "float" and array.size and not is_finite(array, place, faults):
         return None
     try:
-        read: NDArray[Any] = array.asstr()[()] if kind == "text" and array.size else array[()]
+        read: NDArray[Any] = array.asstr("utf-8")[()] if kind == "text" and array.size else array[()]
+    except UnicodeDecodeError:
+        faults.add(place, "got bytes that are no text", "must be UTF-8 text")
     except DAMAGE as error:
         faults.add(place, f"cannot be read ({error})", "an undamaged array")
-    except UnicodeDecodeError:
-        faults.add(place, "is not UTF-8 text", "UTF-8 text")
     else:
         return read
     return None
@@ -130,11 +123,30 @@ def values(array: h5py.Dataset, place: str, kind: str, faults: Faults) -> NDArra
 
 def own_group(parent: h5py.Group, name: str, place: str, faults: Faults) -> h5py.Group | None:
     """The group of that name if it lies in this very file; None, and a fault, where not."""
-    link = parent.get(name, getlink=True)
-    if not isinstance(link, h5py.HardLink):
-        faults.add(place, f"a {type(link).__name__} to {link.path}", "data inside this file, not links")
-    elif not isinstance(group := parent[name], h5py.Group):
+    if is_own(parent, name, place, faults):
+        if isinstance(group := parent[name], h5py.Group):
+            return group
         faults.add(place, "an array", "a group")
-    else:
-        return group
     return None
+
+
+def own_array(parent: h5py.Group, name: str, place: str, faults: Faults) -> h5py.Dataset | None:
+    """The array of that name if it lies in this very file, values included; None, and a fault, where not."""
+    if is_own(parent, name, place, faults):
+        if not isinstance(array := parent[name], h5py.Dataset):
+            faults.add(place, "a group", "an array")
+        elif array.external or array.is_virtual:
+            faults.add(place, "values kept in other files", "data inside this file")
+        else:
+            return array
+    return None
+
+
+def is_own(parent: h5py.Group, name: str, place: str, faults: Faults) -> bool:
+    """Whether the member lies in this very file and is no link to something else; a fault where not."""
+    link = parent.get(name, getlink=True)
+    if isinstance(link, h5py.HardLink):
+        return True
+    found = f"a {type(link).__name__} to {link.path}" if link else "a broken entry"
+    faults.add(place, found, "data inside this file, not links")
+    return False

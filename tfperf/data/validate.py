@@ -10,7 +10,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tfperf.data.checks import check_axes, check_kinematics, check_points
-from tfperf.data.fields import DAMAGE, Faults, Field, has_form, is_finite, members, nearest, own_group, values
+from tfperf.data.fields import (
+    DAMAGE,
+    Faults,
+    Field,
+    has_form,
+    is_finite,
+    members,
+    nearest,
+    own_array,
+    own_group,
+    values,
+)
 from tfperf.data.pack import LAYOUT, OPERATIONS, POSITIVITY, opened
 from tfperf.errors import PackError
 
@@ -65,7 +76,7 @@ def _root(file: h5py.File, faults: Faults) -> None:
             _guarded(_dataset, group, name, sizes, faults)
     if not names:
         faults.add("/", "no dataset", "at least one")
-    parent = own_group(file, POSITIVITY, POSITIVITY, faults) if POSITIVITY in file else None
+    parent = own_group(file, POSITIVITY, POSITIVITY, faults) if POSITIVITY in set(file) else None
     for name in parent or ():
         place = f"{POSITIVITY}/{name}"
         if (group := own_group(parent, name, place, faults)) is not None:
@@ -93,20 +104,21 @@ def _root_attributes(file: h5py.File, faults: Faults) -> None:
 
 def _grid(file: h5py.File, faults: Faults) -> int | None:
     """Number of grid nodes, None where it cannot be known."""
-    if not isinstance(file.get("x", getlink=True), h5py.HardLink) or not isinstance(file["x"], h5py.Dataset):
-        faults.add("x", "no array of this file", "the grid nodes")
+    if "x" not in set(file):
+        faults.add("x", "missing", "the grid nodes")
         return None
-    if not has_form(file["x"], "x", Field("float", ("X",)), {}, faults):
+    array = own_array(file, "x", "x", faults)
+    if array is None or not has_form(array, "x", Field("float", ("X",)), {}, faults):
         return None
-    x = values(file["x"], "x", "float", faults)
+    x = values(array, "x", "float", faults)
     if x is not None and not (x[0] > 0 and x[-1] <= 1 and np.all(np.diff(x) > 0)):
         faults.add("x", f"nodes {x[0]:g}, ... {x[-1]:g}", "must increase and lie in (0, 1]")
-    return len(file["x"])
+    return len(array)
 
 
 def _dataset(group: h5py.Group, place: str, sizes: Mapping[str, int], faults: Faults) -> None:
     tables = _operation(group, place, faults)
-    axis = "channels" if "channels" in group else "flav"
+    axis = "channels" if "channels" in set(group) else "flav"
     allowed = (*(tables or TABLES), axis, *MEASURED, *OPTIONAL)
     found = members(group, place, allowed, (*(tables or ()), axis, *MEASURED), faults)
     arrays = _arrays(found, place, sizes, faults)
@@ -130,7 +142,7 @@ def _operation(group: h5py.Group, place: str, faults: Faults) -> tuple[str, ...]
 
 
 def _positivity_set(group: h5py.Group, place: str, sizes: Mapping[str, int], faults: Faults) -> None:
-    axis = "channels" if "channels" in group else "flav"
+    axis = "channels" if "channels" in set(group) else "flav"
     found = members(group, place, ("fk", axis, "kin"), ("fk", axis), faults)
     arrays = _arrays(found, place, sizes, faults)
     if "kin" in found:

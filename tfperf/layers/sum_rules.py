@@ -6,7 +6,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tfperf.operators.quadrature import X_MIN, Quadrature
+from tfperf.layers.quadrature import X_MIN, Quadrature
 from tfperf.runcard.config import FITTED
 
 INTEGRATED = FITTED[:5]  # sigma, g, v, v3, v8

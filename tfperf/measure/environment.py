@@ -11,8 +11,6 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-import tfperf
-
 PACKAGES = ("tensorflow", "keras", "numpy", "scipy", "h5py")
 # Named one by one: TF_CONFIG lists hosts, and TF_VAR_, TF_TOKEN_ belong to another program, which keeps secrets there.
 VARIABLES = re.compile(
@@ -38,7 +36,8 @@ def environment() -> dict[str, Any]:
 
 def versions() -> dict[str, str | None]:
     """Version of each package that can change a result, without importing TensorFlow; None: not installed."""
-    found = {"tfperf": tfperf.__version__, "python": platform.python_version()}
+    # looked up, not imported: the package's front offers `fit`, which lies above this module
+    found = {"tfperf": str(sys.modules["tfperf"].__dict__["__version__"]), "python": platform.python_version()}
     return found | {p: package_version(p) for p in PACKAGES} | {"hdf5": hdf5_version()}
 
 

@@ -12,7 +12,7 @@ from tfperf.data.keys import Purpose, generator
 from tfperf.layers.dense import StackedDense
 from tfperf.layers.preprocessing import Preprocessing
 from tfperf.layers.sum_rules import SumRules
-from tfperf.operators.quadrature import quadrature
+from tfperf.layers.quadrature import quadrature
 from tfperf.runcard.config import FITTED, Model
 
 

@@ -86,7 +86,7 @@ def loss_figure(result: FitResult) -> Figure:
     ], strict=False):  # fmt: skip
         _losses(axis, history.step, losses, result.converged)
         axis.set_title(title)
-    axes[3].set_yscale("symlog", linthresh=1e-6)
+    axes[3].set_yscale("symlog", linthresh=1e-6)  # most penalties end at zero
     axes[3].set_ylim(bottom=0)
     axes[4].plot(history.step, np.isfinite(history.training).sum(axis=1), color=MEAN)
     axes[4].set_title("replicas still running")
@@ -107,6 +107,8 @@ def _losses(axis: Axes, step: NDArray[np.int64], losses: Array, converged: NDArr
     lines = [np.column_stack([step, losses[:, r]]) for r in drawn(converged, LINES)]
     axis.add_collection(LineCollection(lines, colors=REPLICA, linewidths=0.4, alpha=0.5, label="some replicas"))
     axis.plot(step, median, color=MEAN, linewidth=1.4, label="median of those running")
+    if not np.any(losses[:, converged] > 0):  # nothing for a logarithmic axis, which refuses that
+        return
     axis.set_yscale("log")
     axis.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
     axis.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))

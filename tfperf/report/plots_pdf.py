@@ -4,6 +4,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
+from matplotlib.ticker import NullLocator
 from numpy.typing import NDArray
 
 from tfperf.report.bands import Band, band
@@ -48,9 +49,10 @@ def _draw(axis: Axes, x: Array, samples: Array, converged: NDArray[np.bool_], sc
     """One flavour: samples (R, X)."""
     axis.set_xscale(scale)
     axis.set_xlim(SHOWN[scale])
+    axis.xaxis.set_minor_locator(NullLocator())
     axis.axhline(0.0, color="#b0b0b0", linewidth=0.8)
-    _add_lines(axis, x, samples[converged], REPLICA, 0.35, "converged replicas")
-    _add_lines(axis, x, samples[~converged], FAILED, 0.7, "replicas that failed")
+    _add_lines(axis, x, samples[converged], REPLICA, 0.35, 2.0, "converged replicas")
+    _add_lines(axis, x, samples[~converged], FAILED, 0.8, 4.5, "replicas that failed")
     spread = band(samples[converged])
     if spread is None:
         axis.autoscale(axis="y")
@@ -63,11 +65,11 @@ def _draw(axis: Axes, x: Array, samples: Array, converged: NDArray[np.bool_], sc
     axis.set_ylim(*_limits(spread, x >= SCALED_FROM[scale]))
 
 
-def _add_lines(axis: Axes, x: Array, samples: Array, colour: str, alpha: float, label: str) -> None:
+def _add_lines(axis: Axes, x: Array, samples: Array, colour: str, alpha: float, zorder: float, label: str) -> None:
     finite = [np.column_stack([x, s]) for s in samples if np.isfinite(s).all()]
     if finite:
         axis.add_collection(
-            LineCollection(finite, colors=colour, linewidths=0.4, alpha=alpha, label=label), autolim=True
+            LineCollection(finite, colors=colour, linewidths=0.4, alpha=alpha, zorder=zorder, label=label), autolim=True
         )
 
 

@@ -15,10 +15,10 @@ from matplotlib.mathtext import MathTextParser
 DPI = 120
 MEAN, BAND, REPLICA, FAILED, SECOND, THIRD = "#0b3d75", "#6f9fd8", "#7a7a7a", "#d1670c", "#c0504d", "#4f8a3d"
 STYLE = {
-    "font.size": 9.0, "axes.titlesize": 9.5, "axes.titlelocation": "left", "axes.labelsize": 9.0,
+    "font.size": 9.0, "axes.titlesize": 9.5, "axes.titlelocation": "left", "axes.titley": 1.0, "axes.labelsize": 9.0,
     "legend.fontsize": 8.0, "axes.spines.top": False, "axes.spines.right": False, "axes.grid": True,
-    "grid.color": "#e4e4e4", "grid.linewidth": 0.6, "axes.axisbelow": True, "legend.frameon": False, "path.simplify_threshold": 0.5,
-    "xtick.labelsize": 8.0, "ytick.labelsize": 8.0,
+    "grid.color": "#e4e4e4", "grid.linewidth": 0.6, "axes.axisbelow": True, "legend.frameon": False,
+    "path.simplify_threshold": 0.5, "xtick.labelsize": 8.0, "ytick.labelsize": 8.0,
 }  # fmt: skip
 
 

@@ -22,7 +22,7 @@ def _chi2_table(summary: Mapping[str, Any]) -> Table:
     table = Table(
         title=Text(str(summary.get("title") or "tfperf fit")), box=box.ASCII_DOUBLE_HEAD, title_justify="left"
     )
-    table.add_column("dataset", no_wrap=True, overflow="fold")
+    table.add_column("dataset", overflow="fold")
     for header in ("points", "chi2/N", "without t0"):
         table.add_column(header, justify="right", no_wrap=True)
     for row in numbers.chi2_rows(summary):

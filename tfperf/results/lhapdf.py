@@ -16,7 +16,6 @@ import numpy as np
 import yaml
 from numpy.typing import NDArray
 
-import tfperf
 from tfperf.errors import StorageError, UserError
 from tfperf.results import store
 from tfperf.results.coupling import alpha_s_knots
@@ -79,10 +78,11 @@ def info(result: FitResult, replicas: int) -> str:
     theory, loops = _theory(pack), min(order, 2)
     masses = theory["mc"], theory["mb"]
     scales, couplings = alpha_s_knots(theory["alphas_mz"], theory["mz"], result.q0, masses, loops)
+    version = (result.summary.get("versions") or {}).get("tfperf", "")
     scale = f"Q0 = {result.q0:g} GeV"
     entries = {
         "SetDesc": f"{result.title or 'A fit'}: mean and {replicas} replicas at {scale}, not evolved",
-        "Authors": f"made with tfperf {tfperf.__version__}", "Reference": "unpublished", "Format": "lhagrid1",
+        "Authors": f"made with tfperf {version}".strip(), "Reference": "unpublished", "Format": "lhagrid1",
         "DataVersion": 1, "NumMembers": replicas + 1, "Particle": 2212, "Flavors": list(PIDS), "OrderQCD": order,
         "FlavorScheme": "variable", "NumFlavors": 4, "ErrorType": "replicas",
         "XMin": float(result.x[0]), "XMax": float(result.x[-1]), "QMin": result.q0, "QMax": result.q0 * Q_STEP,

@@ -33,14 +33,10 @@ def resolve(text: str) -> Scalar:
 
 
 class _Dumper(yaml.SafeDumper):
-    """Quotes exactly what `resolve` would not read back as text; lists of scalars on one line."""
+    """Quotes what YAML 1.1 or 1.2 would not read back as text, so that every reader agrees; short lists on one line."""
 
     def ignore_aliases(self, data: Any) -> bool:
         return True
-
-
-def _float(dumper: yaml.SafeDumper, value: float) -> yaml.ScalarNode:
-    return dumper.represent_scalar("tag:yaml.org,2002:float", repr(value).replace("inf", ".inf").replace("nan", ".nan"))
 
 
 def _list(dumper: yaml.SafeDumper, value: list[Any]) -> yaml.SequenceNode:
@@ -48,10 +44,8 @@ def _list(dumper: yaml.SafeDumper, value: list[Any]) -> yaml.SequenceNode:
     return dumper.represent_sequence("tag:yaml.org,2002:seq", value, flow_style=flow)
 
 
-_Dumper.yaml_implicit_resolvers = {}
 for _kind, _pattern in (("null", NULL), ("bool", BOOL), ("int", INT), ("float", FLOAT)):
     _Dumper.add_implicit_resolver(f"tag:yaml.org,2002:{_kind}", re.compile(f"({_pattern.pattern})\\Z"), None)
-_Dumper.add_representer(float, _float)
 _Dumper.add_representer(list, _list)
 
 

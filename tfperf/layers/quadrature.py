@@ -23,8 +23,8 @@ class Quadrature:
 def gauss(nodes: int) -> Quadrature:
     """Gauss-Legendre in log x on [1e-9, 0.1] and in x on [0.1, 1], `nodes` each.
 
-    The integrands behave like x^p (log x)^n below and like (1-x)^q above; 32 nodes give 1e-11 relative error at the
-    median and 1e-6 at the worst of random networks.
+    The integrands behave like x^p (log x)^n below and like (1-x)^q above. Relative error with 32 nodes: below 1e-8 for
+    such powers in the ranges of the exponents, on random networks 1e-11 at the median and 1e-6 at the worst.
     """
     t, w = np.polynomial.legendre.leggauss(nodes)
     low, high = np.log(X_MIN), np.log(X_JOIN)

@@ -1,0 +1,83 @@
+"""A small deep-inelastic fit problem with every operation, shared systematics and positivity sets, written in a moment."""
+
+import numpy as np
+
+from tfperf.data.closure import toy_pdf
+from tfperf.data.pack import OPERATIONS
+from tfperf.data.write import Group, write_pack
+from tfperf.operators.basis import fold
+
+X = np.array([*np.geomspace(1e-5, 0.1, 9)[:-1], *np.linspace(0.1, 1, 8)])
+FLAVOURS = "photon sigma g v v3 v8 v15 v24 v35 t3 t8 t15 t24 t35".split()
+ACTIVE = [1, 2, 3, 4, 5, 6, 9, 10, 11]
+# name, operation, points, systematics
+SETS = (
+    ("AAA_F2", "NULL", 24, ("UNCORR", "CORR", "LUMI_A", "NORM")),
+    ("BBB_RATIO", "RATIO", 14, ("CORR", "CORR")),
+    ("AAA_FL", "NULL", 16, ("LUMI_A", "CORR", "UNCORR")),
+    ("CCC_ASY", "ASY", 6, ("UNCORR",)),
+    ("CCC_ADD", "ADD", 12, ("NORM", "UNCORR")),
+    ("DDD_SMN", "SMN", 12, ()),
+    ("EEE_COM", "COM", 11, ("CORR",)),
+)
+
+
+def _table(rng, points):
+    centre = rng.uniform(np.log(2e-5), np.log(0.6), points)
+    kernel = np.exp(-0.5 * ((np.log(X)[None] - centre[:, None]) / 0.9) ** 2)
+    lead = np.array([1.0, 0.5, 0.2, 0.2, 0.1, 0.1, 0.2, 0.1, 0.1])
+    return (kernel[:, :, None] * lead * rng.uniform(0.7, 1.3, (points, len(X), len(ACTIVE)))).astype(np.float32)
+
+
+def _set(rng, name, operation, points, names):
+    tables = {t: _table(rng, points) for t in OPERATIONS[operation]}
+    if operation == "ASY":  # an asymmetry far from its pole
+        tables["fk_a"] *= 3
+    if operation == "RATIO":
+        tables["fk_den"] = tables["fk_den"][:1]
+    raw = [fold(t.astype(float), [FLAVOURS[i] for i in ACTIVE]) @ toy_pdf(X).ravel() for t in tables.values()]
+    from tfperf.operators.observables import combine
+
+    truth = combine(operation, raw)
+    size = np.abs(truth)
+    cv = truth + 0.02 * size * rng.standard_normal(points)
+    arrays = tables | {
+        "flav": np.array(ACTIVE), "cv": cv, "stat": 0.02 * size,
+        "sys": rng.uniform(0.01, 0.03, (points, len(names))) * size[:, None],
+        "sys_names": np.array(names, "S16"), "sys_is_mult": np.arange(len(names)) % 2 == 1,
+        "kin": np.stack([rng.uniform(1e-3, 0.8, points), rng.uniform(4, 90, points), np.zeros(points)], 1),
+        "cuts": np.arange(points), "t0": truth * 1.01,
+    }  # fmt: skip
+    return Group(name, arrays, {"operation": operation, "experiment": name[:3]}, ("x", "Q2", "y"))
+
+
+def make_pack(path, sets=SETS, seed=3):
+    """Write the pack and return its path."""
+    rng = np.random.default_rng(seed)
+    groups = [_set(rng, *one) for one in sets]
+    positive = {"fk": _table(rng, 5), "flav": np.array(ACTIVE), "kin": np.ones((5, 2))}
+    groups.append(Group("positivity/POS", positive))
+    write_pack(path, X, {"Q0": 1.65, "provenance": "toy law"}, groups)
+    return path
+
+
+CARD = """\
+title: small
+seed: 7
+replicas: {replicas}
+data: {{pack: pack.h5}}
+train:
+  steps: {steps}
+  steps_per_call: 10
+  checkpoint_every: 20
+engine: {{xla: {xla}, precision: {precision}}}
+"""
+
+
+def make_card(folder, replicas=3, steps=60, xla="false", precision="float32", extra=""):
+    """Write pack.h5 and card.yaml into the folder; returns the card's path."""
+    if not (folder / "pack.h5").exists():
+        make_pack(folder / "pack.h5")
+    text = CARD.format(replicas=replicas, steps=steps, xla=xla, precision=precision) + extra
+    (folder / "card.yaml").write_text(text)
+    return folder / "card.yaml"

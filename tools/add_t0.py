@@ -1,0 +1,61 @@
+"""Give a pack its t0 predictions, from a fit iterated twice.
+
+    python tools/add_t0.py runcards/pdf_dis.yaml --work t0_fits
+
+The first fit has no t0, the second takes the first one's mean PDF; the second one's predictions for every set of the
+pack, fitted or not, are written as `<set>/t0`. Interrupted, it goes on where it was when called again.
+"""
+
+import argparse
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from tfperf.data.pack import opened, read_dataset, set_names
+from tfperf.data.write import with_t0
+from tfperf.operators.observables import compile_observables
+from tfperf.results.record import FitResult
+from tfperf.results.rundir import RunDirectory
+from tfperf.runcard.config import Card
+from tfperf.runcard.loader import load_card
+from tfperf.runs.fit import fit
+from tfperf.runs.inputs import mean_pdf
+from tfperf.runs.opening import Wish
+
+
+def predictions(pack: Path, pdf: np.ndarray) -> dict[str, np.ndarray]:
+    """Predictions (N) of every deep-inelastic set for x f (8, X)."""
+    with opened(pack) as file:
+        sets = [read_dataset(file, name) for name in set_names(file)]
+    return {d.name: compile_observables([d]).predict(pdf) for d in sets}
+
+
+def iterate(card: Card, work: Path) -> FitResult:
+    """The second of two fits, the first without t0."""
+    result = None
+    for number, t0 in enumerate(("none", str((work / "fit_1").resolve())), start=1):
+        folder = work / f"fit_{number}"
+        step = replace(card, title=f"t0 iteration {number}", data=replace(card.data, t0=t0))
+        result = fit(step, folder, wish=Wish(resume=RunDirectory(folder).exists), quiet=False)
+    assert result is not None
+    return result
+
+
+def main() -> None:
+    """Fit twice, write the pack in place."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("card", type=Path)
+    parser.add_argument("--work", type=Path, default=Path("t0_fits"), help="folder for the two runs")
+    parser.add_argument("--replicas", type=int, default=100)
+    args = parser.parse_args()
+    card = load_card(args.card, [f"replicas={args.replicas}", "data.t0=none"])
+    result = iterate(card, args.work)
+    t0 = predictions(card.data.pack, mean_pdf(result))
+    provenance = f"mean of {int(result.converged.sum())} replicas, second iteration of {args.card.name}, tools/add_t0.py"
+    with_t0(card.data.pack, card.data.pack, t0, provenance)
+    print(f"{card.data.pack}: t0 of {len(t0)} sets written")
+
+
+if __name__ == "__main__":
+    main()
