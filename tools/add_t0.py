@@ -47,7 +47,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("card", type=Path)
     parser.add_argument("--work", type=Path, default=Path("t0_fits"), help="folder for the two runs")
-    parser.add_argument("--replicas", type=int, default=100)
+    parser.add_argument("--replicas", type=int, default=20)
     args = parser.parse_args()
     card = load_card(args.card, [f"replicas={args.replicas}", "data.t0=none"])
     result = iterate(card, args.work)

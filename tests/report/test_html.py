@@ -11,6 +11,7 @@ import pytest
 from tests.make_result import make_result
 from tfperf.errors import StorageError
 from tfperf.report.html import html, write_json, write_report
+from tfperf.report.page import table
 from tfperf.results import store
 
 VOID = {"meta", "img", "br", "hr", "link", "input"}
@@ -82,6 +83,11 @@ def test_text_of_users_is_escaped(text):
     assert "A made-up fit &lt;b&gt;&amp; more&lt;/b&gt;" in text and "<b>& more" not in text
     assert "&lt;script&gt;alert(1)&lt;/script&gt;" in text and "<script" not in text
     assert "a &amp; b" in text
+
+
+def test_cells_of_tables_are_escaped():
+    got = table(("<i>",), [("<b>",)], [("&",)])
+    assert Page(got).rows == [["<i>"], ["<b>"], ["&"]] and "<b>" not in got and "<i>" not in got
 
 
 def test_chi2_table_has_each_set_and_the_sums(text, result):

@@ -67,6 +67,12 @@ def test_chi2_histograms_count_each_converged_replica_once():
     assert central.get_xlim()[0] < x[0] < central.get_xlim()[1]
 
 
+@pytest.mark.parametrize("chi2", [0.2, 3.0])
+def test_the_mean_pdf_is_marked_inside_the_frame(chi2):
+    _, central = chi2_figure(replace(make_result(), summary={"chi2_per_point": chi2})).axes
+    assert central.get_xlim()[0] < chi2 < central.get_xlim()[1]
+
+
 def test_a_chi2_far_off_is_counted_and_does_not_flatten_the_rest():
     result = make_result(replicas=30, failed=0)
     result.replicas.chi2_validation[4] = 1e4

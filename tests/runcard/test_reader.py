@@ -6,7 +6,7 @@ import time
 
 import pytest
 import yaml
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.runcard.cards import SHIPPED, SHORT, faults, write
@@ -49,17 +49,20 @@ def test_quoted_scalars_are_text():
     assert read("a: '1e-4'\nb: \"true\"\nc: ''")[0] == {"a": "1e-4", "b": "true", "c": ""}
 
 
+@settings(deadline=None, max_examples=60)
 @given(PRINTABLE | st.sampled_from(["1e-4", "yes", "null", "", "~", "010", "<<", "- a", "a: b", "x\ny", " "]))
 def test_any_text_survives_dump_and_read(text):
     assert read(dump({"a": text, "b": [text]})) == ({"a": text, "b": [text]}, [])
     assert read(inline([text])) == ([text], [])
 
 
+@settings(deadline=None, max_examples=60)
 @given(st.recursive(PRINTABLE | st.floats(allow_nan=False) | st.none() | st.booleans(), st.lists, max_leaves=5))
 def test_readers_of_yaml_1_1_read_the_same(value):
     assert yaml.safe_load(dump({"a": value})) == {"a": value}
 
 
+@settings(deadline=None, max_examples=60)
 @given(st.floats(allow_nan=False) | st.integers(-(10**90), 10**90) | st.booleans() | st.none())
 def test_any_scalar_survives_dump_and_read(value):
     back = read(dump({"a": value}))[0]["a"]
@@ -99,16 +102,16 @@ def test_nesting_is_limited_and_stops_the_reading_at_once():
     assert read("a: " + "[" * 9 + "1" + "]" * 9)[1] == []
     assert read(levels)[1] == ["1: a.0.0.0.0.0.0.0.0.0.0: nested deeper than 10 levels"]
     for opening in ("[", "{a: ", "- ", "? "):
-        start = time.perf_counter()
+        start = time.process_time()
         assert read(opening * (MAX_BYTES // len(opening)))[1][-1].endswith("nested deeper than 10 levels")
-        assert time.perf_counter() - start < 1
+        assert time.process_time() - start < 1
 
 
 def test_billion_laughs_do_not_expand(tmp_path):
     lines = ["a0: &a0 [lol, lol]"] + [f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 9)}]" for i in range(1, 10)]
-    start = time.perf_counter()
+    start = time.process_time()
     found = faults(tmp_path, "\n".join(lines))
-    assert time.perf_counter() - start < 1
+    assert time.process_time() - start < 1
     assert "2: a1: got the anchor &a1; write values out where they are used" in found
     assert [f for f in found if f.startswith("2: a1.8")] == ["2: a1.8: got the alias *a0; write the value out"]
     assert "1: a0: got the anchor &a0; write values out where they are used" in found

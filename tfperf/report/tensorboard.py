@@ -66,4 +66,4 @@ def _events(steps: NDArray[np.int64], series: dict[str, Array], now: float) -> I
     for row, step in enumerate(steps):
         for tag, values in series.items():
             if np.isfinite(values[row]):
-                yield Event(wall_time=now, step=row, summary=scalar_pb(tag, values[row]))
+                yield Event(wall_time=now, step=int(step), summary=scalar_pb(tag, values[row]))

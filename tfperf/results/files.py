@@ -5,6 +5,7 @@ import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from io import BytesIO
 from pathlib import Path
 
 import h5py
@@ -61,12 +62,13 @@ def atomic_hdf5(path: Path) -> Iterator[h5py.File]:
 
     Raises: StorageError as `atomic_write`.
     """
-    with h5py.File(path.name, "w", driver="core", backing_store=False) as file:
+    # the format of HDF5 1.10 has checksums on names, attributes and structure, where the older default has none
+    image = BytesIO()
+    with h5py.File(image, "w", libver=("v110", "v110")) as file:
         yield file
-        file.flush()
-        image: bytes = file.id.get_file_image()
-    with atomic_write(path, len(image)) as temporary:
-        temporary.write_bytes(image)
+    content = image.getvalue()
+    with atomic_write(path, len(content)) as temporary:
+        temporary.write_bytes(content)
 
 
 def sync(path: Path) -> None:

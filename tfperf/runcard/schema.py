@@ -82,16 +82,13 @@ def choices(schema: Schema) -> list[str]:
     return words
 
 
-def _limits(schema: Schema, whole: bool) -> str:
+def _limits(schema: Schema) -> str:
     low, high = schema.get("minimum"), schema.get("maximum")
-    above, below = schema.get("exclusiveMinimum"), schema.get("exclusiveMaximum")
-    if whole:
-        low, above = (above + 1 if low is None and above is not None else low), None
-        high, below = (below - 1 if high is None and below is not None else high), None
     if low is not None and high is not None:
         return f" from {low} to {high}"
-    words = (("at least", low), ("above", above), ("at most", high), ("below", below))
-    parts = [f"{word} {limit}" for word, limit in words if limit is not None]
+    above, below = schema.get("exclusiveMinimum"), schema.get("exclusiveMaximum")
+    words = {"at least": low, "above": above, "at most": high, "below": below}
+    parts = [f"{word} {limit}" for word, limit in words.items() if limit is not None]
     return " " + " and ".join(parts) if parts else ""
 
 
@@ -108,7 +105,7 @@ def _kind(schema: Schema) -> str:
     if kind == "object":
         keys = [*schema.get("properties", ()), *schema.get("propertyNames", {}).get("enum", ())]
         return f"a mapping with keys out of {', '.join(keys)}"
-    return names.get(str(kind), "a value") + _limits(schema, whole=kind == "integer")
+    return names.get(str(kind), "a value") + _limits(schema)
 
 
 def _list(schema: Schema) -> str:

@@ -10,7 +10,7 @@ from tfperf.runcard.faults import Fault, refuse
 STRICT = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
 Positive = Annotated[float, Field(gt=0)]
 NonNegative = Annotated[float, Field(ge=0)]
-Seed = Annotated[int, Field(ge=0, lt=2**32)]
+Seed = Annotated[int, Field(ge=0, le=2**32 - 1)]
 Fraction = Annotated[float, Field(gt=0, le=1)]
 Step = Annotated[int, Field(ge=1, le=100_000_000)]
 MAX_REPLICA = 100_000

@@ -44,7 +44,7 @@ class Loop:
         """Every variable by a name that does not change between processes."""
         out: dict[str, tf.Variable] = {"step": self.step}
         out |= {f"model/{k}": v.value for k, v in self.model.named_weights().items()}
-        out |= {f"optimizer/{i:02d}_{v.name}": v.value for i, v in enumerate(self.optimizer.variables)}
+        out |= {f"optimizer/{i:02d}": v.value for i, v in enumerate(self.optimizer.variables)}
         out |= {f"stopping/{k}": v for k, v in self.stopping.variables().items()}
         return out | {f"kept/{i:02d}": v for i, v in enumerate(self.kept)}
 

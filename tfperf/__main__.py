@@ -1,0 +1,5 @@
+"""`python -m tfperf`."""
+
+from tfperf.cli import main
+
+main()
