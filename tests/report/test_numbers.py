@@ -61,6 +61,6 @@ def test_headline_has_the_figures_and_stands_without_them():
 
 
 def test_nested_values_become_dotted_names():
-    tree = {"a": {"b": 1, "c": [1, 2]}, "d": [{"e": True}, {"e": None}], "f": [], "g": {}}
-    want = [("a.b", "1"), ("a.c", "1, 2"), ("d 1.e", "True"), ("d 2.e", "n/a"), ("f", "none"), ("g", "none")]
+    tree = {"a": {"b": 0.123456789, "c": [1, 2]}, "d": [{"e": True}, {"e": None}], "f": [], "g": {}}
+    want = [("a.b", "0.123457"), ("a.c", "1, 2"), ("d 1.e", "True"), ("d 2.e", "n/a"), ("f", "none"), ("g", "none")]
     assert list(numbers.flat(tree)) == want

@@ -50,8 +50,9 @@ def test_single_replicas_end_where_they_stopped(tmp_path):
 
 
 def test_writing_again_replaces_the_events(tmp_path):
-    for rows in (30, 10):
-        write_events(tmp_path, make_result(rows=rows))
+    for rows, replicas in ((30, 7), (10, 20)):
+        write_events(tmp_path, make_result(rows=rows, replicas=replicas, failed=0))
+    assert len(list(tmp_path.glob("replica_*"))) == 5
     assert [p.name for p in (tmp_path / "median").iterdir()] == [FILE]
     assert len(read(tmp_path / "median")["chi2/training"][0]) == 10
 

@@ -43,10 +43,10 @@ def metadata(name: str) -> Any:
     home = parser.DEFAULT_PATH_VPDATA
     if not folder or not (home / folder / "metadata.yaml").is_file():
         hint = nearest(folder, (path.name for path in home.iterdir() if path.is_dir()))
-        raise UserError(f"{name}: nnpdf-data has no measurements {folder!r}{hint}")
+        raise UserError(f"{name}: nnpdf-data has no measurements {folder!r}{hint}; wanted SET_OBSERVABLE:VARIANT")
     have = parser.parse_set_metadata(home / folder / "metadata.yaml").allowed_datasets
     if dataset not in have:
-        raise UserError(f"{name}: no such observable; {folder} has {', '.join(have)}")
+        raise UserError(f"{name}: no such observable; allowed: {', '.join(have)}")
     record = parser.parse_new_metadata(home / folder / "metadata.yaml", observable)
     if variant and variant not in record.variants:
         raise UserError(f"{name}: no variant {variant!r}; allowed: {', '.join(record.variants) or 'none'}")

@@ -191,6 +191,8 @@ def _failed_rows(result: FitResult) -> list[tuple[str, ...]]:
 
 def _environment(folder: Path, result: FitResult) -> Section:
     body = table(("", "version"), list(numbers.flat(result.summary.get("versions"))), kind="text")
+    if result.summary.get("pack"):
+        body += table(("data pack", ""), list(numbers.flat(result.summary["pack"])), kind="text")
     for name in ("environment.json", "card.yaml"):
         if (folder / name).is_file():
             body += folded(name, (folder / name).read_text(encoding="utf-8", errors="replace"))

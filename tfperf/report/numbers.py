@@ -123,4 +123,10 @@ def flat(tree: Any, name: str = "") -> Iterator[tuple[str, str]]:
     elif isinstance(tree, list | tuple):
         yield name, ", ".join(map(str, tree)) or "none"
     else:
-        yield name, "none" if tree == {} else MISSING if tree is None else str(tree)
+        yield name, _leaf(tree)
+
+
+def _leaf(value: Any) -> str:
+    if value is None or value == {}:
+        return MISSING if value is None else "none"
+    return f"{value:.6g}" if isinstance(value, float) else str(value)

@@ -23,7 +23,7 @@ table { border-collapse: collapse; margin: .5rem 0 1rem; font-variant-numeric: t
 th, td { padding: .22rem .8rem; border-bottom: 1px solid var(--line); text-align: right; vertical-align: top; }
 th { font-weight: 600; } thead th { border-bottom: 2px solid var(--soft); vertical-align: bottom; }
 th:first-child, td:first-child { text-align: left; }
-table.text td { text-align: left; overflow-wrap: anywhere; } table.text { max-width: 100%; }
+table.text td, table.text th { text-align: left; overflow-wrap: anywhere; } table.text { max-width: 100%; }
 tfoot td { font-weight: 600; border-bottom: none; } tfoot tr:first-child td { border-top: 2px solid var(--soft); }
 .bar { display: inline-block; height: .7em; background: #6f9fd8; }
 figure { margin: .8rem 0; } img { max-width: 100%; height: auto; } figcaption { color: var(--soft); font-size: .9rem; }

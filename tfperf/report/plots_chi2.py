@@ -43,7 +43,7 @@ def _histogram(axis: Axes, *series: tuple[str, Array, str], marked: float | None
     if len(pooled) == 0:
         axis.text(0.5, 0.5, "n/a", ha="center", transform=axis.transAxes)
         return
-    low, high = _frame(pooled, marked)
+    low, high = _frame(pooled)
     edges = np.linspace(low, high, BINS + 1)
     for name, values, colour in series:
         finite = values[np.isfinite(values)]
@@ -65,13 +65,11 @@ def _label(name: str, values: Array, low: float, high: float) -> str:
     return f"{name}, median {np.median(values):.4g}" + (f" ({beyond} beyond the frame)" if beyond else "")
 
 
-def _frame(values: Array, marked: float | None) -> tuple[float, float]:
-    """The range of the values and the mark, less values beyond the middle half by more than five quartile distances."""
+def _frame(values: Array) -> tuple[float, float]:
+    """The range of the values, less what lies more than five quartile distances outside the middle half."""
     q1, q3 = np.quantile(values, (0.25, 0.75))
     reach = 5 * (q3 - q1)
     low, high = max(float(values.min()), q1 - reach), min(float(values.max()), q3 + reach)
-    if marked is not None:
-        low, high = min(low, marked), max(high, marked)
     margin = 0.03 * (high - low) or 0.05 * abs(low) or 0.5
     return low - margin, high + margin
 

@@ -30,8 +30,8 @@ def write_events(folder: Path, result: FitResult) -> None:
     Every event carries the time of writing: the history has no clock.
     Raises: StorageError.
     """
-    now = time.time()
-    for run, series in _runs(result):
+    now, runs = time.time(), dict(_runs(result))
+    for run, series in runs.items():
         (folder / run).mkdir(parents=True, exist_ok=True)
         with atomic_write(folder / run / FILE) as temporary, temporary.open("wb") as stream:
             writer = RecordWriter(stream)
@@ -39,6 +39,10 @@ def write_events(folder: Path, result: FitResult) -> None:
             for event in _events(result.history.step, series, now):
                 writer.write(event.SerializeToString())
             writer.flush()
+    for old in folder.glob(f"replica_*/{FILE}"):  # of a fit that this one extends: other replicas were picked
+        if old.parent.name not in runs:
+            old.unlink()
+            old.parent.rmdir()
 
 
 def _runs(result: FitResult) -> Iterator[tuple[str, dict[str, Array]]]:

@@ -1,7 +1,8 @@
 """The record of a fit as one HDF5 file, results.h5, written atomically and read back bit by bit.
 
 Layout, version 1. R replicas, X grid nodes, F flavours, N points, H history rows. Each dataset carries fletcher32
-checksums and, where it has one, the attribute `unit`; text is UTF-8.
+checksums and, where it has one, the attribute `unit`. Text is UTF-8 of fixed length, in attributes too (arrays of one):
+so it has checksums, which HDF5 does not give to text of variable length.
 
     /                 attributes: kind ("tfperf results"), layout (int), title, q0 [GeV]
     x                 (X) grid nodes
@@ -47,17 +48,17 @@ def write(path: Path, result: FitResult) -> None:
     Raises: StorageError where the disk does not take it.
     """
     with atomic_hdf5(path) as file:
-        file.attrs.update({"kind": KIND, "layout": LAYOUT, "title": result.title})
+        file.attrs.update({"kind": _encoded(KIND), "layout": LAYOUT, "title": _encoded(result.title)})
         file.attrs["q0"] = float(result.q0)
         _put_array(file, "x", result.x)
         _put_array(file, "pdf", result.pdf)
-        file["pdf"].attrs["flavours"] = list(EVOLUTION)
+        file["pdf"].attrs["flavours"] = _encoded(*EVOLUTION)
         _put_record(file.create_group("replicas"), result.replicas)
         _put_record(file.create_group("history"), result.history)
-        _put_names(file.create_group("weights"), result.weights)
+        file.create_group("weights").attrs["names"] = _encoded(*result.weights)
         for name, weights in result.weights.items():
             _put_array(file["weights"], name, weights)
-        _put_names(file.create_group("datasets"), [d.name for d in result.datasets])
+        file.create_group("datasets").attrs["names"] = _encoded(*(d.name for d in result.datasets))
         for dataset in result.datasets:
             _put_record(file["datasets"].create_group(dataset.name), dataset)
         _put_texts(file, "summary", (as_json(result.summary),))
@@ -85,12 +86,12 @@ def read(path: Path) -> FitResult:
     with _opened(path) as file:
         weights, sets = file["weights"], file["datasets"]
         return FitResult(
-            title=file.attrs["title"], q0=float(file.attrs["q0"]), x=file["x"][()], pdf=file["pdf"][()],
-            weights={n: weights[n][()] for n in weights.attrs["names"]},
+            title=_texts(file.attrs["title"])[0], q0=float(file.attrs["q0"]), x=file["x"][()], pdf=file["pdf"][()],
+            weights={n: weights[n][()] for n in _texts(weights.attrs["names"])},
             replicas=Replicas(**_get_record(file["replicas"], Replicas)),
-            datasets=tuple(DatasetResult(**_get_record(sets[n], DatasetResult)) for n in sets.attrs["names"]),
+            datasets=tuple(DatasetResult(**_get_record(sets[n], DatasetResult)) for n in _texts(sets.attrs["names"])),
             history=History(**_get_record(file["history"], History)),
-            summary=json.loads(_get_texts(file["summary"])[0]),
+            summary=json.loads(_texts(file["summary"][()])[0]),
         )  # fmt: skip
 
 
@@ -101,6 +102,7 @@ def _opened(path: Path) -> Iterator[h5py.File]:
     try:
         with h5py.File(path, "r") as file:
             kind, layout = file.attrs.get("kind"), file.attrs.get("layout")
+            kind = _texts(kind)[0] if isinstance(kind, np.ndarray) else kind
             if kind != KIND or layout != LAYOUT:
                 given = f"kind {kind!r}, layout {layout!r}"
                 raise RunDirectoryError(f"{path}: got {given}; this version reads kind {KIND!r}, layout {LAYOUT}")
@@ -116,6 +118,8 @@ def _put_record(group: h5py.Group, record: Replicas | History | DatasetResult) -
         value = getattr(record, f.name)
         if isinstance(value, tuple):
             _put_texts(group, f.name, value)
+        elif isinstance(value, str):
+            group.attrs[f.name] = _encoded(value)
         elif np.ndim(value) > 0:
             _put_array(group, f.name, value)
         else:
@@ -129,8 +133,9 @@ def _get_record(group: h5py.Group, record: type[Replicas | History | DatasetResu
 def _get_value(group: h5py.Group, name: str) -> Any:
     if name not in group:
         value = group.attrs[name]
-        return value if isinstance(value, str) else float(value)
-    return _get_texts(group[name]) if h5py.check_string_dtype(group[name].dtype) else group[name][()]
+        return _texts(value)[0] if isinstance(value, np.ndarray) else float(value)
+    value = group[name][()]
+    return _texts(value) if value.dtype.kind == "S" else value
 
 
 def _put_array(group: h5py.Group, name: str, array: NDArray[Any]) -> None:
@@ -145,16 +150,15 @@ def _put_array(group: h5py.Group, name: str, array: NDArray[Any]) -> None:
 
 
 def _put_texts(group: h5py.Group, name: str, texts: tuple[str, ...]) -> None:
-    # fixed length: HDF5 keeps text of variable length outside the checksummed chunks
+    group.create_dataset(name, data=_encoded(*texts), **({"fletcher32": True} if texts else {}))
+
+
+def _encoded(*texts: str) -> NDArray[np.bytes_]:
+    """Texts as an array of fixed length: HDF5 keeps those of variable length in a heap without checksums."""
     encoded = [t.encode() for t in texts]
     length = max((len(t) for t in encoded), default=1) or 1
-    array = np.array(encoded, dtype=h5py.string_dtype("utf-8", length))
-    group.create_dataset(name, data=array, **({"fletcher32": True} if len(texts) else {}))
+    return np.array(encoded, dtype=h5py.string_dtype("utf-8", length))
 
 
-def _get_texts(dataset: h5py.Dataset) -> tuple[str, ...]:
-    return tuple(t.decode() for t in dataset[()])
-
-
-def _put_names(group: h5py.Group, names: Any) -> None:
-    group.attrs.create("names", list(names), dtype=h5py.string_dtype(), shape=(len(names),))
+def _texts(array: NDArray[np.bytes_]) -> tuple[str, ...]:
+    return tuple(t.decode() for t in array)

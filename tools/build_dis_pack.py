@@ -1,0 +1,168 @@
+#!/usr/bin/env python3
+"""Build the deep-inelastic data pack data/dis_nlo/dis_nlo.h5 from packages of PyPI alone.
+
+    pip install yadism==0.13.12 eko==0.15.7 nnpdf-data==4.1.5
+    OMP_NUM_THREADS=1 python tools/build_dis_pack.py -o dis_nlo.h5      # 12 minutes of one core
+    python tools/build_dis_pack.py -o few.h5 --only SLAC,FLL --points 3  # some sets, some points of each
+
+Theory: tools/dis_pack/tables.py and evolution.py. Measurements: nnpdf-data ("commondata"), after the cuts of NNPDF4.0.
+Output: the layout of data/README.md. Finished tables are kept in --cache, so that a stopped build goes on.
+"""
+
+import argparse
+import hashlib
+import importlib.metadata
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from dis_pack.evolution import Evolution
+from dis_pack.parameters import ACTIVE, ALPHAS, MBOTTOM, MCHARM, Q0, THEORY, X
+from dis_pack.tables import Observable, tables
+from numpy.typing import NDArray
+
+from tfperf.data.commondata import Limits, described, kept_rows, kinematics, measured, metadata
+from tfperf.data.validate import FLAVOURS
+from tfperf.data.write import Attribute, Group, write_pack
+
+VERSION = 2  # of the theory; a new number makes the cached tables invalid
+COLUMNS = ("x", "Q2", "y")
+APPROXIMATE = 2  # target-mass corrections, of the fixed-target experiments
+NC, HERA_NC = ("EM", "electron"), "XSHERANC_total"
+DATASETS = {
+    "NMC_NC_NOTFIXED_EM-F2:legacy_dw": Observable("F2_total", *NC, "D/P", target_mass=APPROXIMATE),
+    "NMC_NC_NOTFIXED_P_EM-SIGMARED:legacy": Observable("XSHERANCAVG_total", *NC, "P", target_mass=APPROXIMATE),
+    "SLAC_NC_NOTFIXED_P_EM-F2:legacy_dw": Observable("F2_total", *NC, "P", target_mass=APPROXIMATE),
+    "SLAC_NC_NOTFIXED_D_EM-F2:legacy_dw": Observable("F2_total", *NC, "D", target_mass=APPROXIMATE),
+    "BCDMS_NC_NOTFIXED_P_EM-F2:legacy_dw": Observable("F2_total", *NC, "P", target_mass=APPROXIMATE),
+    "BCDMS_NC_NOTFIXED_D_EM-F2:legacy_dw": Observable("F2_total", *NC, "D", target_mass=APPROXIMATE),
+    "HERA_NC_318GEV_EM-SIGMARED:legacy": Observable(HERA_NC, "NC", "electron", "P"),
+    "HERA_NC_225GEV_EP-SIGMARED:legacy": Observable(HERA_NC, "NC", "positron", "P"),
+    "HERA_NC_251GEV_EP-SIGMARED:legacy": Observable(HERA_NC, "NC", "positron", "P"),
+    "HERA_NC_300GEV_EP-SIGMARED:legacy": Observable(HERA_NC, "NC", "positron", "P"),
+    "HERA_NC_318GEV_EP-SIGMARED:legacy": Observable(HERA_NC, "NC", "positron", "P"),
+    "HERA_CC_318GEV_EM-SIGMARED:legacy": Observable("XSHERACC_total", "CC", "electron", "P"),
+    "HERA_CC_318GEV_EP-SIGMARED:legacy": Observable("XSHERACC_total", "CC", "positron", "P"),
+    "HERA_NC_318GEV_EAVG_CHARM-SIGMARED:legacy": Observable("XSHERANCAVG_charm", "NC", "electron", "P"),
+    "HERA_NC_318GEV_EAVG_BOTTOM-SIGMARED:legacy": Observable("XSHERANCAVG_bottom", "NC", "electron", "P"),
+}
+# pseudo-data at Q2 = 5 GeV2 that must come out positive
+POSITIVITY = {
+    "NNPDF_POS_2P24GEV_F2U": Observable("F2_light", *NC, "P", charge="up"),
+    "NNPDF_POS_2P24GEV_F2D": Observable("F2_light", *NC, "P", charge="down"),
+    "NNPDF_POS_2P24GEV_F2S": Observable("F2_light", *NC, "P", charge="strange"),
+    "NNPDF_POS_2P24GEV_FLL": Observable("FL_light", *NC, "P", charge="all"),
+}
+
+
+class Builder:
+    """Computes sets one by one; `points` limits each to that many, evenly spread."""
+
+    def __init__(self, cache: Path, points: int | None = None) -> None:
+        self.cache, self.points = cache, points
+        self.evolution: Evolution | None = None
+        self.versions = {p: importlib.metadata.version(p) for p in ("yadism", "eko", "nnpdf-data")}
+        cache.mkdir(parents=True, exist_ok=True)
+
+    def dataset(self, name: str, observable: Observable) -> Group:
+        """Tables and measurements of one set; `sys` in float32 and without columns of zeros, to keep the file small."""
+        record = metadata(name)
+        rows = self._some(kept_rows(record, kinematics(record), Limits()))
+        arrays = measured(record, rows)
+        used = arrays["sys"].any(axis=0)
+        arrays |= {k: arrays[k][..., used] for k in ("sys", "sys_names", "sys_is_mult")}
+        kin = _unrounded(record)[rows]
+        arrays |= {"sys": arrays["sys"].astype(np.float32), "kin": kin, "flav": _flav()}
+        found = self._tables(record.name, observable, kin)
+        said: dict[str, Attribute] = {
+            **described(record), "ndata": len(rows), "observable": observable.name, "target": observable.target,
+            "operation": "RATIO" if len(found) == 2 else "NULL",
+        }  # fmt: skip
+        return Group(record.name, {**found, **arrays}, said, COLUMNS)
+
+    def positivity(self, name: str, observable: Observable) -> Group:
+        """One positivity set."""
+        record = metadata(name)
+        kin = _unrounded(record)[self._some(np.arange(record.ndata))]
+        said: dict[str, Attribute] = {"observable": observable.name, "charge": str(observable.charge)}
+        found = self._tables(name, observable, kin)
+        return Group(f"positivity/{name}", {**found, "kin": kin, "flav": _flav()}, said, COLUMNS)
+
+    def _some(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        if self.points is None or self.points >= len(rows):
+            return rows
+        return rows[np.linspace(0, len(rows) - 1, self.points).astype(int)]
+
+    def _tables(self, name: str, observable: Observable, kin: NDArray[np.float64]) -> dict[str, NDArray[np.float32]]:
+        """From the cache, or computed and put there."""
+        start = time.process_time()
+        key = repr((VERSION, self.versions, THEORY, X.tolist(), observable, kin.tolist()))
+        path = self.cache / f"{name}-{hashlib.sha256(key.encode()).hexdigest()[:12]}.npz"
+        if not path.exists():
+            self.evolution = self.evolution or Evolution()
+            temporary = path.with_suffix(".tmp.npz")
+            np.savez(temporary, **tables(observable, kin, self.evolution))  # type: ignore[arg-type]
+            temporary.rename(path)
+        with np.load(path) as stored:
+            found = dict(stored)
+        print(f"{name:38s} {len(kin):4d} points, {time.process_time() - start:6.1f} s", flush=True)
+        return found
+
+
+def _unrounded(record: Any) -> NDArray[np.float64]:
+    """x, Q2 [GeV2], y (N, 3) as the theory wants them: x before rounding to the published bin, y = 0 where unused."""
+    table = record.load_kinematics(fill_to_three=False).xs("mid", axis=1, level=1)
+    y = table["y"] if "y" in table else 0 * table["x"]
+    unrounded: NDArray[np.float64] = np.stack(
+        [table["xraw" if "xraw" in table else "x"], table["Q2"], y], axis=1, dtype=np.float64, casting="unsafe"
+    )
+    return unrounded
+
+
+def _flav() -> NDArray[np.int64]:
+    return np.array([FLAVOURS.index(f) for f in ACTIVE])
+
+
+def attributes(versions: dict[str, str]) -> dict[str, Attribute]:
+    """What the file says of itself."""
+    limits = Limits()
+    return {
+        "process": "DIS", "order": "NLO", "target_mass": "approximate, fixed-target experiments only",
+        "scheme": "FONLL-A with fitted charm, no damping (ZM + FFNS - FFN0)", "Q0": Q0, "alphas_mz": ALPHAS,
+        "mc": MCHARM, "mb": MBOTTOM, "q2min": limits.q2_min, "w2min": limits.w2_min, "source": Path(__file__).name,
+        "provenance": "PyPI: " + ", ".join(f"{p} {v}" for p, v in versions.items()),
+        "theory": json.dumps({k: str(v) for k, v in THEORY.items()}),
+    }  # fmt: skip
+
+
+def build(output: Path, cache: Path, only: list[str], points: int | None = None) -> None:
+    """Write the pack of the sets whose names contain one of `only` (all if empty)."""
+    builder = Builder(cache, points)
+
+    def wanted(sets: dict[str, Observable]) -> Iterator[tuple[str, Observable]]:
+        return ((n, o) for n, o in sets.items() if not only or any(piece in n for piece in only))
+
+    def groups() -> Iterator[Group]:
+        yield from (builder.dataset(*item) for item in wanted(DATASETS))
+        yield from (builder.positivity(*item) for item in wanted(POSITIVITY))
+
+    write_pack(output, X, attributes(builder.versions), groups())
+    print(f"{output}: {output.stat().st_size / 1e6:.2f} MB")
+
+
+def main() -> None:
+    """Read the command line and build."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("-o", "--output", type=Path, default=Path("dis_nlo.h5"))
+    parser.add_argument("--cache", type=Path, default=Path(".cache/dis_pack"), help="folder for finished tables")
+    parser.add_argument("--only", default="", help="comma-separated pieces of set names")
+    parser.add_argument("--points", type=int, help="at most this many points of each set, to try things out")
+    options = parser.parse_args()
+    build(options.output, options.cache, [p for p in options.only.split(",") if p], options.points)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,96 @@
+"""Forward tables of deep-inelastic observables: fk = C(n; x', i) E(x', i <- x, f), coefficients times evolution.
+
+Zero-mass coefficients of five flavours plus, for charm and bottom, the mass correction of first order, FFNS - FFN0
+(the massive result minus its massless limit); below its mass the bottom quark is massive alone. This is FONLL-A
+(arXiv:1001.2312) with fitted charm and without damping. Source of the coefficients: yadism, arXiv:2401.15187.
+"""
+
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import yadism.log
+from eko import basis_rotation
+from numpy.typing import NDArray
+from yadism.runner import Runner
+
+from dis_pack.evolution import Evolution
+from dis_pack.parameters import ACTIVE, DEGREE, MBOTTOM, MCHARM, THEORY, X
+from tfperf.data.validate import FLAVOURS  # in the order of EKO's evolution basis
+
+warnings.filterwarnings("ignore", module="yadism")  # scipy's quad: round-off in the last digits
+yadism.log.silent_mode = True
+
+Array = NDArray[np.float64]
+TARGETS = {"P": "proton", "D": "isoscalar"}
+HEAVY = (("charm", 3, MCHARM), ("bottom", 4, MBOTTOM))
+
+
+@dataclass(frozen=True)
+class Observable:
+    """What yadism computes; `charge` keeps one quark charge (positivity), `target` D/P is a ratio of two tables."""
+
+    name: str
+    process: str
+    projectile: str
+    target: str
+    charge: str | None = None
+    target_mass: int = 0  # yadism's TMC: 2 is the approximate formula, within 1 % of the exact one
+
+
+def tables(observable: Observable, kin: Array, evolution: Evolution) -> dict[str, NDArray[np.float32]]:
+    """fk, or fk_num and fk_den for a ratio: each (N, X, F), F of ACTIVE; kin (N, 3): x, Q2 [GeV2], y."""
+    targets = observable.target.split("/")
+    names = ("fk",) if len(targets) == 1 else ("fk_num", "fk_den")
+    found = {}
+    for name, target in zip(names, targets, strict=True):
+        c = _coefficients(observable, kin, [evolution.a_s(q2) for q2 in kin[:, 1].tolist()], TARGETS[target])
+        found[name] = _evolved(c, kin[:, 1].tolist(), evolution).astype(np.float32)
+    return found
+
+
+def _coefficients(observable: Observable, kin: Array, a_s: list[float], target: str) -> Array:
+    """(N, 14 flavours, X): zero-mass coefficients plus heavy-quark mass corrections."""
+    kind, flavour = observable.name.split("_")
+    every = np.arange(len(kin))
+    # "light" is u, d, s: in the zero-mass scheme it would include charm
+    massless = ("FFNS", 3) if flavour == "light" else ("ZM-VFNS", 5)
+    parts = [(1, *massless, observable.name, every)]
+    for name, nf, mass in HEAVY:
+        if observable.charge or flavour not in ("total", name) or (observable.process, name) == ("CC", "bottom"):
+            continue
+        above = every[kin[:, 1] > mass**2]  # FFN0 is what the zero-mass calculation already contains
+        parts += [(1, "FFNS", nf, f"{kind}_{name}", every), (-1, "FFN0", nf, f"{kind}_{name}", above)]
+    out = np.zeros((len(kin), len(basis_rotation.flavor_basis_pids), len(X)))
+    for sign, scheme, nf, name, rows in parts:
+        for n, orders in zip(rows, _yadism(observable, name, scheme, nf, kin[rows], target), strict=True):
+            out[n] += sign * sum(a_s[n] ** k * v for k, v in orders.items())
+    return out
+
+
+def _yadism(observable: Observable, name: str, scheme: str, nf: int, kin: Array, target: str) -> list[dict[int, Array]]:
+    """For each point the coefficients (14 flavours, X) by order in alpha_s / (4 pi)."""
+    if not len(kin):
+        return []
+    card: dict[str, Any] = {
+        "interpolation_xgrid": X.tolist(), "interpolation_is_log": True, "interpolation_polynomial_degree": DEGREE,
+        "prDIS": observable.process, "ProjectileDIS": observable.projectile, "TargetDIS": target,
+        "PolarizationDIS": 0.0, "PropagatorCorrection": 0.0, "NCPositivityCharge": observable.charge,
+        "observables": {name: [{"x": x, "Q2": q2, "y": y} for x, q2, y in kin.tolist()]},
+    }  # fmt: skip
+    theory = {**THEORY, "FNS": scheme, "NfFF": nf, "TMC": observable.target_mass}
+    results = Runner(theory, card).observables[name].get_result()
+    # keys are powers of (alpha_s, alpha, log xi_R, log xi_F): no scale variations
+    return [{order[0]: v for order, (v, _) in r.orders.items() if not any(order[1:])} for r in results]
+
+
+def _evolved(coefficients: Array, scales: list[float], evolution: Evolution) -> Array:
+    """(N, X, F) for x f(x, Q0), from coefficients (N, 14 flavours, X) at the scales Q2 [GeV2]."""
+    to_evolution = np.linalg.inv(basis_rotation.rotate_flavor_to_evolution)
+    out = np.zeros((len(scales), len(X), len(ACTIVE)))
+    for n, q2 in enumerate(scales):
+        c = dict(zip(FLAVOURS, np.einsum("px,pe->ex", coefficients[n], to_evolution), strict=True))
+        for (final, initial), matrix in evolution.operator(q2).items():
+            out[n, :, ACTIVE.index(initial)] += c[final] @ matrix / X
+    return out
