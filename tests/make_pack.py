@@ -1,4 +1,4 @@
-"""A small deep-inelastic fit problem with every operation, shared systematics and positivity sets, written in a moment."""
+"""A small deep-inelastic fit problem with every operation, shared systematics and a positivity set."""
 
 import numpy as np
 
@@ -8,7 +8,7 @@ from tfperf.data.write import Group, write_pack
 from tfperf.operators.basis import fold
 
 X = np.array([*np.geomspace(1e-5, 0.1, 9)[:-1], *np.linspace(0.1, 1, 8)])
-FLAVOURS = "photon sigma g v v3 v8 v15 v24 v35 t3 t8 t15 t24 t35".split()
+FLAVOURS = ["photon", "sigma", "g", "v", "v3", "v8", "v15", "v24", "v35", "t3", "t8", "t15", "t24", "t35"]
 ACTIVE = [1, 2, 3, 4, 5, 6, 9, 10, 11]
 # name, operation, points, systematics
 SETS = (

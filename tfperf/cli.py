@@ -45,14 +45,16 @@ def main() -> None:
 CARD = click.argument("card", type=click.Path(path_type=Path))
 RUN = click.argument("run", type=click.Path(path_type=Path))
 SET = click.option("--set", "overrides", multiple=True, metavar="KEY.SUB=VALUE", help="Override a key of the card.")
-OUTPUT = click.option("-o", "--output", type=click.Path(path_type=Path), required=True, metavar="RUN", help="Run directory.")
+OUTPUT = click.option(
+    "-o", "--output", type=click.Path(path_type=Path), required=True, metavar="RUN", help="Run directory."
+)
 
 
 def _training(command: F) -> F:
     """Options of the verbs that train."""
     options = (
         CARD, OUTPUT, SET,
-        click.option("--resume", is_flag=True, help="Go on with an interrupted run; of a finished one, nothing is done."),
+        click.option("--resume", is_flag=True, help="Go on with an interrupted run; a finished one stays as it is."),
         click.option("--force", is_flag=True, help="Begin again where a run exists."),
         click.option("--replicas", metavar="N|A-B", help="Train these replicas; on a finished run, add them."),
         click.option("--retry-failed", is_flag=True, help="Train a finished run's failed replicas from new weights."),
@@ -121,9 +123,10 @@ def check(card: Path, overrides: tuple[str, ...]) -> None:
 @click.option("--pack", type=click.Path(path_type=Path), default="pack.h5", help="Data pack that the card names.")
 def init(card: Path, pack: Path) -> None:
     """Write a commented example card."""
-    from tfperf.runcard.example import write_example
+    from tfperf.results.files import create
+    from tfperf.runcard.example import example_card
 
-    write_example(card, pack)
+    create(card, example_card(pack))
     click.echo(f"{card}: written; edit it, then `tfperf check {card}`")
 
 

@@ -52,7 +52,8 @@ def main() -> None:
     card = load_card(args.card, [f"replicas={args.replicas}", "data.t0=none"])
     result = iterate(card, args.work)
     t0 = predictions(card.data.pack, mean_pdf(result))
-    provenance = f"mean of {int(result.converged.sum())} replicas, second iteration of {args.card.name}, tools/add_t0.py"
+    count = int(result.converged.sum())
+    provenance = f"mean of {count} replicas, second iteration of {args.card.name}, tools/add_t0.py"
     with_t0(card.data.pack, card.data.pack, t0, provenance)
     print(f"{card.data.pack}: t0 of {len(t0)} sets written")
 

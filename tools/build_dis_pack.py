@@ -94,7 +94,8 @@ class Builder:
     def _some(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
         if self.points is None or self.points >= len(rows):
             return rows
-        return rows[np.linspace(0, len(rows) - 1, self.points).astype(int)]
+        some: NDArray[np.int64] = rows[np.linspace(0, len(rows) - 1, self.points).astype(int)]
+        return some
 
     def _tables(self, name: str, observable: Observable, kin: NDArray[np.float64]) -> dict[str, NDArray[np.float32]]:
         """From the cache, or computed and put there."""

@@ -22,7 +22,9 @@ def test_covariance_is_that_of_the_published_errors_point_by_point(datasets, wit
     want = reference.covariance(datasets, t0)
     got = experimental(datasets, t0).dense()
     np.testing.assert_allclose(got, want, rtol=1e-13, atol=1e-15 * want.max())
-    a, b = (next(s for d, s in zip(datasets, slices(datasets), strict=True) if d.name == n) for n in ("AAA_F2", "AAA_FL"))
+    a, b = (
+        next(s for d, s in zip(datasets, slices(datasets), strict=True) if d.name == n) for n in ("AAA_F2", "AAA_FL")
+    )
     assert np.abs(want[a, b]).max() > 0  # sets of one experiment are correlated
 
 

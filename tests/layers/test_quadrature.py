@@ -31,7 +31,9 @@ def _networks(count):
         def integrand(x, k=k, alpha=alpha, beta=beta):
             y = np.stack([x, np.log(x)])
             y = k[2].T @ np.tanh(k[1].T @ np.tanh(k[0].T @ y))
-            return (y[0] + 3) * x**-alpha * (1 - x) ** beta  # + 3: away from zero, so that relative errors mean something
+            return (
+                (y[0] + 3) * x**-alpha * (1 - x) ** beta
+            )  # + 3: away from zero, so that relative errors mean something
 
         yield integrand
 

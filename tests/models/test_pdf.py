@@ -71,7 +71,7 @@ def test_replica_starts_the_same_whatever_else_is_in_the_stack():
 def test_kernels_have_the_spread_of_a_single_network(initializer, variance):
     kernel = arrays(make(Model(initializer=initializer), ids=range(1, 201)))["dense_1/kernel"]
     assert kernel.shape == (200, 25, 20)
-    # Keras' truncated normals keep the stated variance; the sample variance of n numbers scatters by less than 2/sqrt(n)
+    # Keras' truncated normals keep the stated variance; that of n samples scatters by less than 2/sqrt(n)
     assert kernel.var() / variance == pytest.approx(1, abs=4 / np.sqrt(kernel.size) * 2)
 
 

@@ -31,7 +31,9 @@ def test_every_operation_is_its_formula_table_by_table(problem):
     observables = compile_observables(datasets, [positivity])
     want = np.stack([reference.predictions(datasets, by_name(p), FLAVOURS) for p in pdfs])
     np.testing.assert_allclose(observables.predict(pdfs), want, rtol=1e-12)
-    table = np.stack([sum(positivity.table[..., k] @ by_name(p)[f] for k, f in enumerate(positivity.flavours)) for p in pdfs])
+    table = np.stack(
+        [sum(positivity.table[..., k] @ by_name(p)[f] for k, f in enumerate(positivity.flavours)) for p in pdfs]
+    )
     np.testing.assert_allclose(observables.predict_positive(pdfs), table, rtol=1e-12)
 
 

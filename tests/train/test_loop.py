@@ -49,7 +49,8 @@ def single_step(loop, problem, card, r, clips):
 
 @pytest.mark.parametrize(
     ("name", "clip"),
-    [(n, "none") for n in NAMES] + [(n, c) for n in ("SGD", "Nadam") for c in ("clipnorm", "global_clipnorm", "clipvalue")],
+    [(n, "none") for n in NAMES]
+    + [(n, c) for n in ("SGD", "Nadam") for c in ("clipnorm", "global_clipnorm", "clipvalue")],
 )
 def test_one_step_is_that_of_keras_on_each_replica_alone(tmp_path, name, clip):
     overrides = [f"train.optimizer={{name: {name}, learning_rate: 1e-2, clipnorm: null}}"]

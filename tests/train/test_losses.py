@@ -39,7 +39,7 @@ def test_losses_are_those_of_dense_masked_covariances(case):
 
 
 def test_gradient_is_that_of_the_training_chi2_and_validation_has_none(case):
-    _, problem, loop = case
+    _, _, loop = case
     pdf = tf.constant(loop.model(loop.losses.x).numpy())
     with tf.GradientTape() as tape:
         tape.watch(pdf)

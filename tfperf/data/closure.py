@@ -1,7 +1,7 @@
 """Closure tests: measurements replaced by a known law, so that the truth of the fit is known.
 
-Levels as in NNPDF3.0, arXiv:1410.8849, section 4: level 0 has no noise at all, level 2 the noise of the experiment and of
-each replica.
+Levels as in NNPDF3.0, arXiv:1410.8849, section 4: level 0 has no noise at all, level 2 the noise of the experiment
+and of each replica.
 """
 
 from collections.abc import Sequence

@@ -1,7 +1,7 @@
 """Covariance of the fitted points as C = diag(d) + S S^T, correlated within and across datasets.
 
 N points of all sets in their order, K correlated columns. Source: the convention of the pack layout (data/pack.py); t0
-prescription: Ball et al. 2010, arXiv:0912.2276 (multiplicative errors scale with a fixed prediction, not with the data).
+prescription: Ball et al. 2010, arXiv:0912.2276 (multiplicative errors scale with a prediction, not with the data).
 """
 
 from collections.abc import Sequence
@@ -78,8 +78,9 @@ def experimental(datasets: Sequence[Dataset], t0: Sequence[Array] | None = None)
 def with_extra(covariance: Covariance, path: Path, datasets: Sequence[Dataset]) -> Covariance:
     """The covariance plus a positive semidefinite one from a file, as columns of its eigenvectors.
 
-    File: HDF5 with `covmat` (M, M) and `sets` (M) and `rows` (M): the dataset's name and the point's row in the published
-    set (`cuts` of the pack) for each line. Every fitted point must be there; others are ignored. PackError otherwise.
+    File: HDF5 with `covmat` (M, M) and `sets` (M) and `rows` (M): the dataset's name and the point's row in the
+    published set (`cuts` of the pack) for each line. Every fitted point must be there, others are
+    ignored. PackError otherwise.
     """
     try:
         with h5py.File(path, "r") as file:
@@ -89,7 +90,9 @@ def with_extra(covariance: Covariance, path: Path, datasets: Sequence[Dataset]) 
     except (OSError, KeyError, ValueError) as error:
         raise PackError(f"{path}: wanted HDF5 with covmat (M, M), sets (M) and rows (M): {error}") from None
     if covmat.shape != (len(lines), len(lines)) or not np.isfinite(covmat).all():
-        raise PackError(f"{path}: covmat: got shape {covmat.shape} for {len(lines)} distinct points; must be square, finite")
+        raise PackError(
+            f"{path}: covmat: got shape {covmat.shape} for {len(lines)} distinct points; must be square, finite"
+        )
     if np.abs(covmat - covmat.T).max(initial=0) > 1e-10 * np.abs(covmat).max(initial=0):
         raise PackError(f"{path}: covmat: must be symmetric")
     missing = [f"{d.name} row {r}" for d in datasets for r in d.cuts.tolist() if (d.name, r) not in lines]

@@ -1,14 +1,15 @@
 """Data packs: an HDF5 file with everything a fit problem needs, and how it is read.
 
-Layout, version 1 (a file without the attribute `layout` counts as version 1). N points, X grid nodes, F active flavours,
-C luminosity channels, K systematic errors; floats of any width, read as float64.
+Layout, version 1 (a file without the attribute `layout` counts as version 1). N points, X grid nodes, F active
+flavours, C luminosity channels, K systematic errors; floats of any width, read as float64.
 
     /                       attributes: layout (int), flavours (14 names), Q0 [GeV], provenance; others are free
     x                       (X) grid nodes, increasing, in (0, 1]
     <set>/                  attributes: operation (one of OPERATIONS), experiment, process, label; others are free
     <set>/fk                (N, X, F) deep-inelastic or (N, C, X, X) hadronic table, for operation NULL
     <set>/fk_num, fk_den    RATIO: num / den; a denominator of one row serves all points
-    <set>/fk_a, fk_b ...    ASY: (a - b) / (a + b); ADD: a + b; SMN: (a + b) / (c + d); COM: (a + ... + j) / (k + ... + t)
+    <set>/fk_a, fk_b ...    ASY: (a - b) / (a + b); ADD: a + b; SMN: (a + b) / (c + d);
+                            COM: (a + ... + j) / (k + ... + t)
     <set>/flav              (F) indices into `flavours` of the last table axis (deep-inelastic tables)
     <set>/channels          (C, 2) pairs of such indices, c0 <= c1, both orderings already added (hadronic tables)
     <set>/cv, stat          (N) measured value and its uncorrelated statistical error, in the unit of the prediction
@@ -16,7 +17,8 @@ C luminosity channels, K systematic errors; floats of any width, read as float64
     <set>/sys_names         (K) a name ending in UNCORR: independent for each point; in CORR: common to the points of
                             this set; any other: also common to all sets that have a column of that name
     <set>/sys_is_mult       (K) True: the error scales with the value
-    <set>/kin               (N, 2 or 3) kinematics, named by its attribute `columns` (x, Q2 [GeV2], y for deep-inelastic sets)
+    <set>/kin               (N, 2 or 3) kinematics, named by its attribute `columns`; x, Q2 [GeV2], y for
+                            deep-inelastic sets
     <set>/cuts              (N) row of each point in the published set
     <set>/t0                (N) optional: predictions that scale the multiplicative errors
     <set>/covmat            (N, N) optional, ignored: the covariance that stat and sys add up to
@@ -75,7 +77,8 @@ class Dataset:
             return a if len(a) == 1 and len(self.cv) != 1 else a[keep]
 
         return Dataset(
-            self.name, self.operation, tuple(cut(t) for t in self.tables), self.flavours, self.cv[keep], self.stat[keep],
+            self.name, self.operation, tuple(cut(t) for t in self.tables), self.flavours,
+            self.cv[keep], self.stat[keep],
             self.sys[keep], self.sys_names, self.sys_is_mult, self.kin[keep], self.cuts[keep],
             None if self.t0 is None else self.t0[keep], self.attributes,
         )  # fmt: skip
@@ -127,10 +130,13 @@ def read_dataset(file: h5py.File, name: str) -> Dataset:
     flavours = [_text(f) for f in file.attrs["flavours"]]
     operation = _text(group.attrs["operation"])
     if "channels" in group:
-        raise PackError(f"{file.filename}: {name}/channels: hadronic tables (two PDFs); a fit takes deep-inelastic ones")
+        raise PackError(
+            f"{file.filename}: {name}/channels: hadronic tables (two PDFs); a fit takes deep-inelastic ones"
+        )
     return Dataset(
         name, operation, tuple(group[t][:].astype(np.float64) for t in OPERATIONS[operation]),
-        tuple(flavours[i] for i in group["flav"][:]), group["cv"][:].astype(np.float64), group["stat"][:].astype(np.float64),
+        tuple(flavours[i] for i in group["flav"][:]),
+        group["cv"][:].astype(np.float64), group["stat"][:].astype(np.float64),
         group["sys"][:].astype(np.float64), tuple(_text(s) for s in group["sys_names"][:]),
         group["sys_is_mult"][:].astype(bool), group["kin"][:].astype(np.float64), group["cuts"][:].astype(np.int64),
         group["t0"][:].astype(np.float64) if "t0" in group else None,

@@ -1,7 +1,7 @@
 """Monte-Carlo replicas of the measurements.
 
 Additive errors shift a value, multiplicative ones are factors; errors of one name shift all their points together,
-across datasets. Source: NNPDF, arXiv:0808.1231 and arXiv:2109.02653, section 3.1 (sampling of experimental uncertainties).
+across datasets. Source: NNPDF, arXiv:0808.1231, and NNPDF4.0, arXiv:2109.02653.
 """
 
 from collections.abc import Sequence

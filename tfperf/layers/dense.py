@@ -13,8 +13,9 @@ class StackedDense(keras.layers.Layer):
     R small matmuls leave a device idle between launches; one stacked kernel does the same arithmetic at once. The nodes
     are the last axis: on a CPU that is twice as fast as units last, forward and backward.
 
-    Shapes: x (R, I, X), or (I, X) shared by all replicas, dimensionless; kernel (R, I, O); bias (R, O, 1); returns (R, O, X).
-    Source: Glorot & Bengio 2010, eq. 16, with fan-in I: counting R as receptive field would shrink the kernel by sqrt(R).
+    Shapes: x (R, I, X), or (I, X) shared by all replicas, dimensionless; kernel (R, I, O); bias (R, O, 1);
+    returns (R, O, X). Source: Glorot & Bengio 2010, eq. 16, with fan-in I: counting R as receptive field would shrink
+    the kernel by sqrt(R).
     """
 
     def __init__(self, replicas: int, units: int, activation: str, **kwargs: Any) -> None:
@@ -22,7 +23,7 @@ class StackedDense(keras.layers.Layer):
         self.replicas, self.units = replicas, units
         self.activation = keras.activations.get(activation)
 
-    def build(self, input_shape: tuple[int, ...]) -> None:
+    def build(self, input_shape: tuple[int | None, ...]) -> None:
         """Create kernel and bias, zero until `initialize`."""
         inputs = input_shape[-2]
         self.kernel = self.add_weight(name="kernel", shape=(self.replicas, inputs, self.units), initializer="zeros")

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from tfperf.data.keys import Purpose, generator
 from tfperf.layers.dense import StackedDense
 from tfperf.layers.preprocessing import Preprocessing
-from tfperf.layers.sum_rules import SumRules
 from tfperf.layers.quadrature import quadrature
+from tfperf.layers.sum_rules import SumRules
 from tfperf.runcard.config import FITTED, Model
 
 
@@ -27,8 +27,8 @@ class Nodes(NamedTuple):
 class PDF(keras.Model):
     """x f(x, Q0) of the fitted flavours for R replicas.
 
-    x -> (x, log x) -> dense layers -> times x^(1-alpha) (1-x)^beta -> sum rules. Shapes: x (X) -> (R, 8, X). Weights are
-    zero until `initialize` or `load`. Built from the card alone; its weights are what a run stores.
+    x -> (x, log x) -> dense layers -> times x^(1-alpha) (1-x)^beta -> sum rules. Shapes: x (X) -> (R, 8, X).
+    Weights are zero until `initialize` or `load`. Built from the card alone; its weights are what a run stores.
     """
 
     def __init__(self, card: Model, replicas: int, dtype: str = "float32") -> None:
@@ -38,7 +38,9 @@ class PDF(keras.Model):
             StackedDense(replicas, units, activation, name=f"dense_{i}", dtype=dtype)
             for i, (units, activation) in enumerate(zip(card.layers, card.activations, strict=True))
         ]
-        ranges = np.array([[getattr(card.exponents[f], e) for f in FITTED] for e in ("alpha", "beta")]).transpose(0, 2, 1)
+        ranges = np.array([[getattr(card.exponents[f], e) for f in FITTED] for e in ("alpha", "beta")]).transpose(
+            0, 2, 1
+        )
         self.preprocessing = Preprocessing(
             replicas, ranges, card.trainable_exponents, name="preprocessing", dtype=dtype
         )
@@ -88,7 +90,8 @@ class PDF(keras.Model):
 
     def named_weights(self) -> dict[str, keras.Variable]:
         """All weights by a name that does not change: `dense_0/kernel`, ..., `preprocessing/beta`."""
-        return {f"{layer.name}/{w.name}": w for layer in (*self.hidden, self.preprocessing) for w in layer.weights}
+        layers: list[keras.layers.Layer] = [*self.hidden, self.preprocessing]
+        return {f"{layer.name}/{w.name}": w for layer in layers for w in layer.weights}
 
     def load(self, weights: Mapping[str, NDArray[np.floating]]) -> None:
         """Set all weights from arrays (R, ...) by name; ValueError for a missing one or a wrong shape."""

@@ -70,7 +70,9 @@ def _ordered(card: Card, selection: Selection) -> tuple[tuple[Dataset, ...], tup
 def _pack_t0(datasets: Sequence[Dataset]) -> list[Array]:
     missing = [d.name for d in datasets if d.t0 is None]
     if missing:
-        raise CardError(f"data.t0: got `pack`, but the pack has no t0 for {', '.join(missing)}; allowed: none, fit, a run")
+        raise CardError(
+            f"data.t0: got `pack`, but the pack has no t0 for {', '.join(missing)}; allowed: none, fit, a run"
+        )
     return [d.t0 for d in datasets if d.t0 is not None]
 
 

@@ -108,12 +108,10 @@ def _regular(covariance: Covariance, sets: Sequence[slice]) -> Covariance:
     return Covariance(diagonal, np.hstack([columns, *extra]))
 
 
-def whiten(
-    covariance: Covariance, sets: Sequence[slice], dtype: type[np.floating] = np.float64
-) -> Whitened:
+def whiten(covariance: Covariance, sets: Sequence[slice], dtype: type[np.floating] = np.float64) -> Whitened:
     """Bring a covariance to its blocks, exact to the rounding of `dtype`.
 
-    Datasets that share systematics must be neighbours (`components` tells which do). PackError for a singular covariance.
+    Datasets that share systematics must be neighbours (`components` tells which do). PackError for a singular one.
     """
     regular = _regular(covariance, sets)
     inverse_sigma = 1 / np.sqrt(regular.diagonal)

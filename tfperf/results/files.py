@@ -92,3 +92,11 @@ def _explain(path: Path, number: int, needed: int) -> str:
         free = shutil.disk_usage(path.parent).free
         room = f"needs at least {needed / 1e6:.1f} MB in {path.parent}, where {free / 1e6:.1f} MB are free; "
     return f"{path}: could not be written: {REASONS[number]}; {room}{kept}"
+
+
+def create(path: Path, text: str) -> None:
+    """Write a new text file atomically. Raises: StorageError when there is one already, or as `atomic_write`."""
+    if path.exists():
+        raise StorageError(f"{path}: exists already; choose another name or remove it first")
+    with atomic_write(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")

@@ -1,10 +1,10 @@
 """The directory of one run: who holds it, what was decided in it, which parts of it are done.
 
-    card.yaml         the resolved card
-    environment.json  machine and versions at the start
-    run.json          state: inputs' hashes, parts (replica ids, attempts, choices), written before the first step
-    checkpoints/      state of training
-    results.h5, report.json, report.html, events/, once a part is done
+card.yaml         the resolved card
+environment.json  machine and versions at the start
+run.json          state: inputs' hashes, parts (replica ids, attempts, choices), written before the first step
+checkpoints/      state of training
+results.h5, report.json, report.html, events/, once a part is done
 """
 
 import fcntl
@@ -70,7 +70,9 @@ class RunDirectory:
             self._lock = open(self.path / LOCK, "w", encoding="utf-8")  # noqa: SIM115 - held until close
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise RunDirectoryError(f"{self.path}: another process is running here; wait for it or choose another") from None
+            raise RunDirectoryError(
+                f"{self.path}: another process is running here; wait for it or choose another"
+            ) from None
         except OSError as error:
             raise RunDirectoryError(f"{self.path}: cannot be used as a run directory: {error.strerror}") from None
 
@@ -84,7 +86,7 @@ class RunDirectory:
         """RunDirectoryError unless the directory is new or empty."""
         if self.exists:
             raise RunDirectoryError(
-                f"{self.path}: holds a run; go on with it by --resume, add replicas by --replicas, begin again by --force"
+                f"{self.path}: holds a run; --resume goes on with it, --replicas adds to it, --force begins again"
             )
         # a run that was killed before its state was written leaves nothing worth keeping
         if self.path.is_dir() and any(p.name not in (*MADE, LOCK) and p.suffix != ".tmp" for p in self.path.iterdir()):

@@ -25,7 +25,7 @@ def save(folder: Path, step: int, arrays: Mapping[str, NDArray[np.generic]]) -> 
     """Write the checkpoint of a step and drop all but the last two; StorageError when the disk is full."""
     folder.mkdir(exist_ok=True)
     buffer = io.BytesIO()
-    np.savez(buffer, **{name.replace("/", "|"): value for name, value in arrays.items()})
+    np.savez(buffer, allow_pickle=False, **{name.replace("/", "|"): value for name, value in arrays.items()})
     payload = buffer.getvalue()
     path = folder / f"step-{step:012d}.ckpt"
     with atomic_write(path, len(payload)) as temporary, open(temporary, "wb") as file:
@@ -41,7 +41,7 @@ def load(folder: Path) -> tuple[Arrays, list[str]]:
 
     RunDirectoryError when there are checkpoints but all are damaged.
     """
-    warnings = []
+    warnings: list[str] = []
     files = sorted(folder.glob(PATTERN), reverse=True)
     for path in files:
         digest, _, payload = path.read_bytes().partition(b"\n")

@@ -60,7 +60,8 @@ def try_out(loop: Loop, xla: bool) -> Trial:
     loop.run(1, xla)
     int(loop.step)
     compiled = time.perf_counter() - start
-    count, rates = 4, []
+    count = 4
+    rates: list[float] = []
     while len(rates) < REPEATS:
         loop.restore(before)
         start = time.perf_counter()

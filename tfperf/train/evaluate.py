@@ -86,8 +86,8 @@ def _datasets(problem: Problem, predictions: Array, mean: Array) -> tuple[Datase
     sigma = np.sqrt(plain.diagonal + (plain.columns**2).sum(axis=1))
     return tuple(
         DatasetResult(
-            d.name, d.attributes.get("experiment", ""), d.attributes.get("label", ""), ("x", "Q2", "y")[: d.kin.shape[1]],
-            d.kin, d.cv, sigma[s], predictions[:, s], mean[s],
+            d.name, d.attributes.get("experiment", ""), d.attributes.get("label", ""),
+            ("x", "Q2", "y")[: d.kin.shape[1]], d.kin, d.cv, sigma[s], predictions[:, s], mean[s],
             _chi2_dense(problem.covariance, s, residual) / len(d.cv), _chi2_dense(plain, s, residual) / len(d.cv),
         )
         for d, s in zip(problem.datasets, problem.sets, strict=True)
@@ -120,7 +120,8 @@ def evaluate(card: Card, problem: Problem, outcome: Outcome) -> FitResult:
     mean = problem.observables.predict(pdf[good if good.any() else slice(None)].mean(axis=0))
     datasets = _datasets(problem, predictions, mean)
     return FitResult(
-        card.title, problem.pack.q0, problem.pack.x, pdf, dict(outcome.weights),
+        card.title, problem.pack.q0, problem.pack.x, pdf,
+        {name: np.asarray(w, np.float64) for name, w in outcome.weights.items()},
         _replicas(problem, outcome, pdf, predictions, problem.pack.x), datasets, outcome.history,
         chi2_summary(problem, datasets, mean),
     )  # fmt: skip

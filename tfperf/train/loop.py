@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from tfperf.models.pdf import PDF, Nodes
 from tfperf.runcard.config import Card
-from tfperf.train.losses import Losses, ReplicaLosses, multiplier, points
+from tfperf.train.losses import Losses, ReplicaLosses, multiplier
 from tfperf.train.optimizers import build_optimizer, clip
 from tfperf.train.stopping import Stopping
 
@@ -33,10 +33,9 @@ class Loop:
         self.stopping = Stopping(model.replicas, patience, card.positivity.threshold, self.dtype)
         self.step = tf.Variable(0, dtype=tf.int64, name="step")
         self.kept = [tf.Variable(v.value, trainable=False) for v in self.trained]
-        validates = losses.points_validation > 0
-        self.validates = tf.constant(validates)
-        self.per_training = 1 / points(losses.mask.numpy(), self.dtype)
-        self.per_validation = 1 / points(~losses.mask.numpy(), self.dtype)
+        self.validates = tf.constant(losses.points_validation > 0)
+        self.per_training = tf.constant(1 / np.maximum(losses.points_training, 1), self.dtype)
+        self.per_validation = tf.constant(1 / np.maximum(losses.points_validation, 1), self.dtype)
         self.points = tf.constant(losses.mask.shape[1], self.dtype)
         self._compiled: dict[tuple[str, bool], Callable[..., Any]] = {}
 
@@ -67,7 +66,7 @@ class Loop:
         self._function("steps", xla)(tf.constant(count, tf.int64))
 
     def evaluate(self, xla: bool) -> dict[str, NDArray[np.float32]]:
-        """Losses of the current weights: chi2 per point and the positivity penalty; nan for replicas that stopped (R)."""
+        """Losses of the current weights (R): chi2 per point, positivity penalty; nan for replicas that stopped."""
         rows = self._function("losses", xla)()
         return {name: value.numpy().astype(np.float32) for name, value in rows.items()}
 

@@ -1,10 +1,12 @@
-"""Every loss of every replica from one forward pass. R replicas, N points, X nodes, k systematic directions of a block."""
+"""Every loss of every replica from one forward pass.
+
+R replicas, N points, X nodes, k systematic directions of a block.
+"""
 
 from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
-from numpy.typing import NDArray
 
 from tfperf.operators.observables import combine
 from tfperf.operators.problem import Problem
@@ -42,19 +44,14 @@ class ReplicaLosses:
         self.mask = tf.constant(problem.training)
         self.rows = [b.rows for b in whitened.blocks]
         self.systematics = [tf.constant(b.u, dtype) for b in whitened.blocks]
-        self.precisions = self._split_precisions(problem, whitened.precisions, dtype)
+        # (2 R, k, k) for each block: the training halves of all replicas, then the validation halves
+        halves = np.concatenate([problem.training, ~problem.training]).astype(np.float64)
+        self.precisions = [tf.constant(p, dtype) for p in whitened.precisions(halves)]
         every = whitened.precisions(np.ones((1, len(scale))))
         self.precisions_all = [tf.constant(p, dtype) for p in every]
         self.points_training = problem.training.sum(axis=1)
         self.points_validation = (~problem.training).sum(axis=1)
         self.integrable_nodes = card.integrability.nodes
-
-    @staticmethod
-    def _split_precisions(problem: Problem, precisions: object, dtype: str) -> list[tf.Tensor]:
-        """(2 R, k, k) for each block: the training halves of all replicas, then the validation halves."""
-        assert callable(precisions)
-        halves = precisions(np.concatenate([problem.training, ~problem.training]).astype(np.float64))
-        return [tf.constant(p, dtype) for p in halves]
 
     def residual(self, pdf: tf.Tensor, data: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         """Whitened residuals e (R, N) and the positivity predictions (R, P)."""
@@ -128,8 +125,3 @@ def multiplier(initial: float, final: float, steps: int, step: tf.Tensor, dtype:
     """Geometric growth from `initial` at step 0 to `final` at the last of `steps`."""
     done = tf.cast(step, dtype) / max(steps - 1, 1)
     return tf.constant(initial, dtype) * tf.pow(tf.constant(final / initial, dtype), done)
-
-
-def points(mask: NDArray[np.bool_], dtype: str) -> tf.Tensor:
-    """Number of points of each replica, at least one, as divisor (R)."""
-    return tf.constant(np.maximum(mask.sum(axis=1), 1), dtype)

@@ -1,11 +1,14 @@
 """Replicas trained at different times as one outcome."""
 
+from typing import TypeVar
+
 import numpy as np
 from numpy.typing import NDArray
 
 from tfperf.results.record import FitResult, History
 from tfperf.train.evaluate import Outcome
 
+T = TypeVar("T", bound=np.generic)
 FIELDS = ("training", "validation", "experimental", "positivity")
 
 
@@ -21,8 +24,8 @@ def merge(old: Outcome, new: Outcome) -> Outcome:
     ids = np.concatenate([old.ids[keep], new.ids])
     order = np.argsort(ids)
 
-    def both(a: NDArray[np.generic], b: NDArray[np.generic]) -> NDArray[np.generic]:
-        joined: NDArray[np.generic] = np.concatenate([a[keep], b])[order]
+    def both(a: NDArray[T], b: NDArray[T]) -> NDArray[T]:
+        joined: NDArray[T] = np.concatenate([a[keep], b])[order]
         return joined
 
     status = both(np.array(old.status), np.array(new.status))

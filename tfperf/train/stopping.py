@@ -17,8 +17,8 @@ class Stopping:
     """Best validation so far, when it was, and who still runs; all (R).
 
     A replica's weights count as best when its positivity penalty is below the threshold (the gate) and its monitor is
-    lower than ever. It stops when the best ones are `patience` steps old, at a step where it passes the gate: one that does
-    not pass goes on until the growing multiplier brings it through, since its best weights may be an early accident.
+    lower than ever. It stops when the best ones are `patience` steps old, at a step where it passes the gate: one that
+    does not pass goes on until the growing multiplier brings it through; its best weights may be an early accident.
     """
 
     def __init__(self, replicas: int, patience: int, threshold: float, dtype: str) -> None:

@@ -58,7 +58,8 @@ class Trainer:
             seconds = time.perf_counter() - start
             self.seconds_per_step.append(seconds / max(step - before, 1))
             self._record(step)
-            if signals.received is not None or step // card.train.checkpoint_every > saved // card.train.checkpoint_every:
+            due = step // card.train.checkpoint_every > saved // card.train.checkpoint_every
+            if due or signals.received is not None:
                 self.save()
                 saved = step
             report(self._progress(step, (step - before) / seconds))

@@ -1,1 +1,1 @@
-"""Theory of the deep-inelastic pack: next-to-leading-order coefficient functions (yadism) and evolution (EKO's kernels)."""
+"""Theory of the deep-inelastic pack: coefficient functions (yadism) and evolution (EKO's kernels)."""

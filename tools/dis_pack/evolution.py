@@ -1,7 +1,7 @@
 """Evolution operators from Q0 to Q on the grid X (50 nodes), with four flavours up to the bottom mass and five above.
 
-Every matrix element is a Mellin inversion of (basis function)(N) x (kernel)(N). With one quadrature rule on EKO's Talbot
-contour all of them share the anomalous dimensions, which is what makes this quicker than EKO's own adaptive one. At
+Every matrix element is a Mellin inversion of (basis function)(N) x (kernel)(N). With one quadrature rule on EKO's
+Talbot contour all of them share the anomalous dimensions, which makes this quicker than EKO's own adaptive one. At
 next-to-leading order all densities are continuous at the bottom mass, so that it is crossed inside the inversion.
 Source: EKO, arXiv:2202.02338 (kernels, contour, basis functions; truncated solution of the evolution equations).
 """
@@ -30,13 +30,11 @@ ORDER = (2, 0)  # EKO's name for next-to-leading order in QCD, none in QED
 ALPHA_EM = 0.007496252
 
 
-@numba.njit
 def _basis(n: Complex, logx: Real, areas: Real, out: Complex) -> None:
     for k, u in np.ndindex(n.shape):
         out[k, u] = log_evaluate_Nx(n[k, u], logx[k], areas)
 
 
-@numba.njit
 def _anomalous(n: Complex, nf: int) -> tuple[Complex, Complex]:
     """Both orders at the Mellin moments n (X, U): singlet (X, U, 2, 2, 2); ns+ and ns- (2, X, U, 2)."""
     gs = np.zeros(n.shape + (2, 2, 2), np.complex128)  # noqa: RUF005 (numba does not unpack tuples)
@@ -49,7 +47,6 @@ def _anomalous(n: Complex, nf: int) -> tuple[Complex, Complex]:
     return gs, gns
 
 
-@numba.njit
 def _kernels(gs: Complex, gns: Complex, a1: float, a0: float, nf: int) -> tuple[Complex, Complex]:
     """Truncated solutions from coupling a0 to a1: singlet (X, U, 2, 2); ns+ and ns- (2, X, U)."""
     betas, order = [beta.beta_qcd((2, 0), nf), beta.beta_qcd((3, 0), nf)], (2, 0)
@@ -60,6 +57,10 @@ def _kernels(gs: Complex, gns: Complex, a1: float, a0: float, nf: int) -> tuple[
         for i in range(2):
             kns[i, k, u] = non_singlet.eko_truncated(gns[i, k, u], a1, a0, betas, order)
     return ks, kns
+
+
+# called, not written as decorators, which would hide the types
+_fast_basis, _fast_anomalous, _fast_kernels = (numba.njit(cache=True)(f) for f in (_basis, _anomalous, _kernels))
 
 
 class Evolution:
@@ -74,9 +75,9 @@ class Evolution:
         self.basis = np.zeros((*n.shape, len(X)), complex)  # (X - 1, nodes, X)
         for j, function in enumerate(InterpolatorDispatcher(XGrid(X), DEGREE)):
             moments = np.zeros_like(n)
-            _basis(n, logx, function.areas_representation, moments)
+            _fast_basis(n, logx, function.areas_representation, moments)
             self.basis[:, :, j] = moments * jac * w * (-1j / np.pi)
-        self.gamma = {nf: _anomalous(n, nf) for nf in (4, 5)}
+        self.gamma = {nf: _fast_anomalous(n, nf) for nf in (4, 5)}
         self.coupling = Couplings(
             CouplingsInfo(alphas=ALPHAS, alphaem=ALPHA_EM, ref=(MZ, 5)), ORDER, CouplingEvolutionMethod.EXPANDED,
             [MCHARM**2, MBOTTOM**2, MTOP**2], QuarkMassScheme.POLE, [1, 1, np.inf],
@@ -109,7 +110,7 @@ class Evolution:
         return found
 
     def _solve(self, q2_from: float, q2_to: float, nf: int) -> tuple[Complex, Complex]:
-        solved: tuple[Complex, Complex] = _kernels(*self.gamma[nf], self.a_s(q2_to, nf), self.a_s(q2_from, nf), nf)
+        solved: tuple[Complex, Complex] = _fast_kernels(*self.gamma[nf], self.a_s(q2_to, nf), self.a_s(q2_from, nf), nf)
         return solved
 
     def _invert(self, kernel: Any) -> Real:
