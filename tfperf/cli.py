@@ -76,10 +76,13 @@ def fit(**options: Any) -> None:
 @_training
 @click.option("--level", type=click.Choice(["0", "2"]), help="0: no noise; 2: noise of the truth and of each replica.")
 @click.option("--law", help="`toy`, or a run directory whose mean PDF is the truth.")
+@click.option("--replica", type=int, help="The run's replica that is the truth; the mean by default.")
 @click.option("--noise", type=int, help="Number of the truth's noise draw (level 2).")
-def closure(level: str | None, law: str | None, noise: int | None, overrides: tuple[str, ...], **options: Any) -> None:
+def closure(
+    level: str | None, law: str | None, replica: int | None, noise: int | None, overrides: tuple[str, ...], **options: Any
+) -> None:  # fmt: skip
     """Fit pseudo-data made from a known law with the operators of CARD, so that the truth is known."""
-    given = {"level": level or "0", "law": law and str(_law(law)), "noise": noise}
+    given = {"level": level or "0", "law": law and str(_law(law)), "replica": replica, "noise": noise}
     sets = tuple(f"closure.{key}={value}" for key, value in given.items() if value is not None)
     sys.exit(_fit(overrides=(*sets, *overrides), **options))
 

@@ -3,8 +3,11 @@
 from pathlib import Path
 
 import numpy as np
+import pytest
 
+from tfperf.data.validate import validate
 from tfperf.data.write import Group, write_pack
+from tfperf.errors import PackError
 
 X = np.array([1e-4, 1e-2, 0.1, 0.5, 1.0])
 ATTRIBUTES = {"Q0": 1.65, "provenance": "made for a test"}
@@ -59,3 +62,18 @@ def write_good(path: Path) -> Path:
     """The pack as a file."""
     write_pack(path, X, ATTRIBUTES, groups())
     return path
+
+
+def faults(path):
+    """What the validator has to say of a faulty pack."""
+    with pytest.raises(PackError) as caught:
+        validate(path)
+    return list(caught.value.faults)
+
+
+def replace(file, place, values):
+    """Other values in the place of an array, which keeps its attributes."""
+    attributes = dict(file[place].attrs)
+    del file[place]
+    file[place] = values
+    file[place].attrs.update(attributes)

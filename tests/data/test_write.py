@@ -9,16 +9,12 @@ import numpy as np
 import pytest
 
 from tests.data.packs import ATTRIBUTES, X, groups, write_good
-from tfperf.data.pack import read_dataset, read_pack
+from tfperf.data.pack import LAYOUT, OPERATIONS, read_dataset, read_pack
+from tfperf.data.validate import AXES, FLAVOURS, MEASURED, OPTIONAL, validate
 from tfperf.data.write import Group, with_t0, write_pack
 from tfperf.errors import PackError, StorageError
 
 REPOSITORY = Path(__file__).parents[2]
-
-
-@pytest.fixture
-def good(tmp_path):
-    return write_good(tmp_path / "good.h5")
 
 
 def content(path):
@@ -145,3 +141,22 @@ def test_useless_t0_is_refused(good, tmp_path, values, text):
     with pytest.raises(PackError) as caught:
         with_t0(good, target, values, "bad")
     assert text in caught.value.faults[0] and not target.exists()
+
+
+def test_the_example_of_the_documentation_makes_a_pack(tmp_path, monkeypatch):
+    text = (REPOSITORY / "data" / "README.md").read_text()
+    (code,) = (part.split("```")[0] for part in text.split("```python\n")[1:])
+    monkeypatch.chdir(tmp_path)
+    exec(compile(code, "README.md", "exec"), {})
+    validate(tmp_path / "mine.h5")
+    pack = read_pack(tmp_path / "mine.h5", ["MY_NC_F2"], [])
+    assert pack.datasets[0].sys_names == ("MY_LUMINOSITY", "UNCORR")
+
+
+def test_the_documented_layout_names_every_field_and_operation():
+    text = (REPOSITORY / "data" / "README.md").read_text()
+    for field in (*MEASURED, *OPTIONAL, *AXES, "fk"):
+        assert f"`<set>/{field}`" in text, field
+    for operation, tables in OPERATIONS.items():
+        assert f"| {operation} | `{tables[0]}`" in text and f"`{tables[-1]}` |" in text, operation
+    assert f"version {LAYOUT}" in text and " ".join(FLAVOURS) in text

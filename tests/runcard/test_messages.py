@@ -94,7 +94,7 @@ def test_all_faults_come_at_once_in_the_order_of_the_lines(tmp_path):
          "closure.law: got 'toi'; allowed: toy, or a run folder (there is no DIR/cards/toi); did you mean `toy`?"),
         ("covariance: {extra: no.h5}",
          "covariance.extra: got 'no.h5'; no such file: DIR/cards/no.h5; must be an HDF5 file"),
-        ("closure: x", "closure: got 'x'; must be a mapping with keys out of level, law, noise, or null"),
+        ("closure: x", "closure: got 'x'; must be a mapping with keys out of level, law, replica, noise, or null"),
     ],
 )  # fmt: skip
 def test_one_fault(block, fault, tmp_path):

@@ -1,4 +1,4 @@
-"""The builder of the shipped pack, on a few points: half a minute where its packages are installed, to compile EKO."""
+"""The builder of the shipped pack, on a few points: 20 s with its packages installed, a minute more the first time."""
 
 import sys
 from pathlib import Path

@@ -17,12 +17,13 @@ flavours, C luminosity channels, K systematic errors; floats of any width, read 
     <set>/sys_names         (K) a name ending in UNCORR: independent for each point; in CORR: common to the points of
                             this set; any other: also common to all sets that have a column of that name
     <set>/sys_is_mult       (K) True: the error scales with the value
-    <set>/kin               (N, 2 or 3) kinematics, named by its attribute `columns`; x, Q2 [GeV2], y for
-                            deep-inelastic sets
+    <set>/kin               (N, 2 or 3) kinematics, named by its attribute `columns`, which hadronic sets may lack;
+                            x, Q2 [GeV2] first in deep-inelastic sets
     <set>/cuts              (N) row of each point in the published set
     <set>/t0                (N) optional: predictions that scale the multiplicative errors
     <set>/covmat            (N, N) optional, ignored: the covariance that stat and sys add up to
-    positivity/<set>/fk     (N, X, F) with flav: predictions that must not be negative
+    positivity/<set>/fk     (N, X, F) with flav or (N, C, X, X) with channels, and optional kin: predictions that must
+                            not be negative
 
 Prediction: y[n] = sum over x, f of fk[n, x, f] xf_f(x, Q0), or sum over c, x, z of fk[n, c, x, z] xf_c0(x) xf_c1(z).
 """

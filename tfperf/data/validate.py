@@ -1,7 +1,7 @@
 """Checks a data pack (layout: tfperf/data/pack.py) before anything is read from it: every fault at once."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from tfperf.data.fields import (
     has_form,
     is_finite,
     members,
+    names,
     nearest,
     own_array,
     own_group,
@@ -69,15 +70,16 @@ def check(file: h5py.File, path: Path) -> list[str]:
 
 def _root(file: h5py.File, faults: Faults) -> None:
     _root_attributes(file, faults)
-    sizes = {"X": nodes} if (nodes := _grid(file, faults)) else {}
-    names = [name for name in file if name not in ("x", POSITIVITY)]
-    for name in names:
+    present = names(file, ("x", POSITIVITY))
+    sizes = {"X": nodes} if (nodes := _grid(file, present, faults)) else {}
+    sets = [name for name in present if name not in ("x", POSITIVITY)]
+    for name in sets:
         if (group := own_group(file, name, name, faults)) is not None:
             _guarded(_dataset, group, name, sizes, faults)
-    if not names:
+    if not sets:
         faults.add("/", "no dataset", "at least one")
-    parent = own_group(file, POSITIVITY, POSITIVITY, faults) if POSITIVITY in set(file) else None
-    for name in parent or ():
+    parent = own_group(file, POSITIVITY, POSITIVITY, faults) if POSITIVITY in present else None
+    for name in names(parent, ("fk",)) if parent is not None else ():
         place = f"{POSITIVITY}/{name}"
         if (group := own_group(parent, name, place, faults)) is not None:
             _guarded(_positivity_set, group, place, sizes, faults)
@@ -102,9 +104,9 @@ def _root_attributes(file: h5py.File, faults: Faults) -> None:
         faults.add("/flavours", f"got {names}", "must be " + " ".join(FLAVOURS))
 
 
-def _grid(file: h5py.File, faults: Faults) -> int | None:
+def _grid(file: h5py.File, present: Sequence[str], faults: Faults) -> int | None:
     """Number of grid nodes, None where it cannot be known."""
-    if "x" not in set(file):
+    if "x" not in present:
         faults.add("x", "missing", "the grid nodes")
         return None
     array = own_array(file, "x", "x", faults)
@@ -118,7 +120,7 @@ def _grid(file: h5py.File, faults: Faults) -> int | None:
 
 def _dataset(group: h5py.Group, place: str, sizes: Mapping[str, int], faults: Faults) -> None:
     tables = _operation(group, place, faults)
-    axis = "channels" if "channels" in set(group) else "flav"
+    axis = _axis(group)
     allowed = (*(tables or TABLES), axis, *MEASURED, *OPTIONAL)
     found = members(group, place, allowed, (*(tables or ()), axis, *MEASURED), faults)
     arrays = _arrays(found, place, sizes, faults)
@@ -141,8 +143,13 @@ def _operation(group: h5py.Group, place: str, faults: Faults) -> tuple[str, ...]
     return None
 
 
+def _axis(group: h5py.Group) -> str:
+    """`channels` for hadronic sets, `flav` for the others."""
+    return "flav" if group.get("channels", getlink=True) is None else "channels"
+
+
 def _positivity_set(group: h5py.Group, place: str, sizes: Mapping[str, int], faults: Faults) -> None:
-    axis = "channels" if "channels" in set(group) else "flav"
+    axis = _axis(group)
     found = members(group, place, ("fk", axis, "kin"), ("fk", axis), faults)
     arrays = _arrays(found, place, sizes, faults)
     if "kin" in found:

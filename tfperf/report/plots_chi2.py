@@ -105,7 +105,7 @@ def _losses(axis: Axes, step: NDArray[np.int64], losses: Array, converged: NDArr
     lines = [np.column_stack([step, losses[:, r]]) for r in drawn(converged, LINES)]
     axis.add_collection(LineCollection(lines, colors=REPLICA, linewidths=0.4, alpha=0.5, label="some replicas"))
     axis.plot(step, median, color=MEAN, linewidth=1.4, label="median of those running")
-    if not np.any(losses[:, converged] > 0):  # nothing for a logarithmic axis, which refuses that
+    if not np.any(median > 0):  # nothing for a logarithmic axis, which refuses that
         return
     axis.set_yscale("log")
     axis.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))

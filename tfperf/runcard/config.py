@@ -111,7 +111,10 @@ class Closure:
     level: Annotated[Literal[0, 2], BeforeValidator(whole)] = Field(
         default=0, description="0: no noise; 2: noise of the truth and of each replica"
     )
-    law: str = Field(default="toy", description="the Les Houches toy PDF, or a run folder whose mean PDF is the truth")
+    law: str = Field(default="toy", description="the Les Houches toy PDF, or a run folder whose PDF is the truth")
+    replica: Annotated[int, Field(ge=1)] | None = Field(
+        default=None, description="the run's replica that is the truth; null: the mean over its replicas"
+    )
     noise: Seed = Field(default=0, description="number of the truth's noise draw (level 2)")
 
 

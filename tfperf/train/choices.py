@@ -10,7 +10,7 @@ from tfperf.train.loop import Loop
 
 TRIAL_SECONDS = 0.3  # of steps, for each candidate and repeat
 REPEATS = 3
-CALL_SECONDS = 0.5  # aimed at with `steps_per_call: auto`
+CALL_SECONDS = 1.0  # aimed at with `steps_per_call: auto`
 LONGEST_CALL_SECONDS = 2.0  # signals wait for the end of a call
 MOST_STEPS = 1000
 

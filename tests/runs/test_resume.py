@@ -1,0 +1,176 @@
+"""Nothing is lost: killed, stopped and starved runs go on to the same bits."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.runs.conftest import same_bits
+from tfperf.errors import Interrupted, RunDirectoryError, StorageError
+from tfperf.runs.fit import fit
+from tfperf.runs.opening import Wish
+from tfperf.train import checkpoint
+from tfperf.train.loop import Loop
+from tfperf.train.signals import Signals
+
+ROOT = Path(__file__).parents[2]
+# places in a write, counted over all checkpoints: the first write has places 1 to 4, and only after it is there
+# something to go on from
+PLACES = range(5, 25)
+IN_CI = (5, 7, 10, 12)
+
+
+def copy_inputs(finished, folder):
+    for name in ("card.yaml", "pack.h5"):
+        shutil.copy(finished / name, folder / name)
+    return folder / "card.yaml"
+
+
+def tfperf(*arguments, module="tfperf", **options):
+    command = [sys.executable, "-m", module, *map(str, arguments)]
+    return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options)
+
+
+@pytest.mark.parametrize(
+    "place", [pytest.param(p, marks=[] if p in IN_CI else pytest.mark.slow) for p in PLACES]
+)  # fmt: skip
+def test_run_killed_in_a_write_resumes_to_the_same_bits(finished, tmp_path, place):
+    card, run = copy_inputs(finished, tmp_path), tmp_path / "run"
+    killed = tfperf(place, "fit", card, "-o", run, module="tests.runs.kill_at")
+    _, errors = killed.communicate()
+    assert killed.returncode == -signal.SIGKILL, errors
+    result = fit(card, run, wish=Wish(resume=True))
+    assert min(result.summary["resumed_from_steps"]) > 0
+    same_bits(finished / "run", run)
+
+
+def interrupted(card, run, monkeypatch, step):
+    """Run until a signal after the given step."""
+    train_step = Loop.run
+
+    def run_and_signal(self, count, xla):
+        train_step(self, count, xla)
+        if int(self.step) == step:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Loop, "run", run_and_signal)
+        with pytest.raises(Interrupted) as stop:
+            fit(card, run)
+    assert stop.value.exit_code == 143
+
+
+def test_run_stopped_by_a_signal_resumes_to_the_same_bits(finished, tmp_path, monkeypatch):
+    card, run = copy_inputs(finished, tmp_path), tmp_path / "run"
+    interrupted(card, run, monkeypatch, 70)  # no multiple of checkpoint_every
+    result = fit(card, run, wish=Wish(resume=True))
+    assert result.summary["resumed_from_steps"] == [70]
+    same_bits(finished / "run", run)
+
+
+@pytest.mark.parametrize("lost", ["optimizer/", "stopping/", "kept/", "step", "history"])
+def test_every_part_of_a_checkpoint_is_needed(finished, tmp_path, monkeypatch, lost):
+    """A checkpoint without it would not bring the same bits: the comparison above can fail."""
+    card, run = copy_inputs(finished, tmp_path), tmp_path / "run"
+    everything, restore, load = Loop.variables, Loop.restore, checkpoint.load
+    interrupted(card, run, monkeypatch, 60)
+
+    def without(arrays):
+        return {k: v for k, v in arrays.items() if not k.startswith(lost)}
+
+    def emptied(folder):
+        arrays, warnings = load(folder)
+        return {k: v[:0] if k.startswith("history") and lost == "history" else v for k, v in arrays.items()}, warnings
+
+    def forgetful(self, snapshot):
+        monkeypatch.setattr(Loop, "variables", lambda s: without(everything(s)))
+        restore(self, without(snapshot))
+        monkeypatch.setattr(Loop, "variables", everything)
+
+    monkeypatch.setattr(Loop, "restore", forgetful)
+    monkeypatch.setattr(checkpoint, "load", emptied)
+    fit(card, run, wish=Wish(resume=True))
+    with pytest.raises(AssertionError):
+        same_bits(finished / "run", run)
+
+
+def test_damaged_checkpoint_gives_way_to_the_one_before(finished, tmp_path, monkeypatch):
+    card, run = copy_inputs(finished, tmp_path), tmp_path / "run"
+    interrupted(card, run, monkeypatch, 90)
+    old, new = sorted((run / "checkpoints").glob("*.ckpt"))
+    data = bytearray(new.read_bytes())
+    data[len(data) // 2] ^= 1
+    new.write_bytes(data)
+    result = fit(card, run, wish=Wish(resume=True))
+    assert result.summary["resumed_from_steps"] == [int(old.stem.split("-")[1])]
+    same_bits(finished / "run", run)
+
+
+def test_run_with_only_damaged_checkpoints_is_not_begun_again_silently(finished, tmp_path, monkeypatch):
+    card, run = copy_inputs(finished, tmp_path), tmp_path / "run"
+    interrupted(card, run, monkeypatch, 90)
+    for path in (run / "checkpoints").glob("*.ckpt"):
+        path.write_bytes(path.read_bytes()[:-10])
+    with pytest.raises(RunDirectoryError, match="every checkpoint is damaged"):
+        fit(card, run, wish=Wish(resume=True))
+
+
+def test_full_disk_leaves_the_old_checkpoint_and_the_run_goes_on(finished, tmp_path, monkeypatch):
+    card, run = copy_inputs(finished, tmp_path), tmp_path / "run"
+    real = checkpoint.save
+
+    def full(folder, step, arrays):
+        if step > 50:
+            with checkpoint.atomic_write(folder / f"step-{step:012d}.ckpt"):
+                raise OSError(28, "No space left on device")
+        return real(folder, step, arrays)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(checkpoint, "save", full)
+        with pytest.raises(StorageError, match="no space left"):
+            fit(card, run)
+    result = fit(card, run, wish=Wish(resume=True))
+    assert 0 < result.summary["resumed_from_steps"][0] <= 50
+    same_bits(finished / "run", run)
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+def test_command_line_ends_with_the_signals_exit_code(tmp_path, finished, number, code):
+    card, run = copy_inputs(finished, tmp_path), tmp_path / "run"
+    process = tfperf("fit", card, "-o", run, "--set", "train.steps=1000000", "--set", "train.stopping.patience=1000000")
+    deadline = time.monotonic() + 120
+    while not list((run / "checkpoints").glob("*.ckpt")):
+        assert time.monotonic() < deadline and process.poll() is None, process.communicate()
+        time.sleep(0.1)
+    process.send_signal(number)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == code
+    assert "--resume" in errors and "Traceback" not in errors
+
+
+def test_first_signal_is_kept_and_the_second_is_not_caught():
+    with Signals().listening() as signals:
+        os.kill(os.getpid(), signal.SIGINT)
+        assert signals.received == signal.SIGINT
+        with pytest.raises(KeyboardInterrupt):
+            os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(1)
+
+
+def test_state_of_the_run_is_written_before_the_first_step(finished, tmp_path, monkeypatch):
+    card, run = copy_inputs(finished, tmp_path), tmp_path / "run"
+
+    def die(self, *_):
+        raise ZeroDivisionError
+
+    monkeypatch.setattr("tfperf.train.trainer.Trainer.train", die)
+    with pytest.raises(ZeroDivisionError):
+        fit(card, run)
+    choices = json.loads((run / "run.json").read_text())["parts"][0]["choices"]
+    assert set(choices) >= {"xla", "steps_per_call", "threads", "precision"}

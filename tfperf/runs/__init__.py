@@ -1,0 +1,1 @@
+"""One run from card to report: opening its directory, its inputs, its parts."""

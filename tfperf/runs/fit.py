@@ -1,0 +1,145 @@
+"""`tfperf fit`: from a card to a finished run directory."""
+
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tfperf.data.pack import pack_attributes
+from tfperf.data.selection import Selection, select
+from tfperf.data.validate import validate
+from tfperf.measure.clock import Stopwatch
+from tfperf.measure.quiet import native_logs_dropped
+from tfperf.operators.problem import Problem, build_problem
+from tfperf.results import store
+from tfperf.results.record import FitResult
+from tfperf.results.rundir import EVENTS, RESULTS, T0, Part, RunDirectory
+from tfperf.runcard.config import Card
+from tfperf.runcard.loader import load_card
+from tfperf.runs import inputs
+from tfperf.runs.opening import Wish, open_part
+from tfperf.runs.summary import summarise
+from tfperf.train.signals import Signals
+
+if TYPE_CHECKING:
+    from tfperf.runs.part import Trained
+
+T0_REPLICAS = 20
+
+
+def fit(
+    card: Card | Path | str,
+    output: Path | str,
+    *,
+    overrides: Sequence[str] = (),
+    wish: Wish | None = None,
+    quiet: bool = True,
+) -> FitResult:
+    """Carry out a card in the run directory `output` and return the result record.
+
+    A run that is finished already is returned as it is. Raises UserError for a faulty card, pack or directory,
+    Interrupted when a signal stopped the training after a checkpoint.
+    """
+    watch = Stopwatch()
+    if not isinstance(card, Card):
+        card = load_card(Path(card), overrides)
+    with RunDirectory(Path(output)) as run, Signals().listening() as signals:
+        run.hold()
+        part = open_part(run, card, wish or Wish())
+        if part is None:
+            _say(quiet, f"{run.path}: nothing left to do")
+            return store.read(run.path / RESULTS)
+        return _Fit(run, card, part, watch, signals, quiet).carry_out()
+
+
+def _say(quiet: bool, text: str) -> None:
+    if not quiet:
+        print(text, file=sys.stderr, flush=True)
+
+
+class _Fit:
+    """One part of a run, from its data to its report."""
+
+    def __init__(
+        self, run: RunDirectory, card: Card, part: Part, watch: Stopwatch, signals: Signals, quiet: bool
+    ) -> None:
+        self.run, self.card, self.part = run, card, part
+        self.watch, self.signals, self.quiet = watch, signals, quiet
+
+    def carry_out(self) -> FitResult:
+        """Train, evaluate, write; the part counts as done once all is on disk."""
+        with self.watch.stage("data"):
+            validate(self.card.data.pack)
+            self.selection = select(self.card)
+        t0 = self._t0(self.selection)
+        with self.watch.stage("data"):
+            self.t0, self.law = t0, inputs.law(self.card, self.selection.pack)
+            problem = self._problem(self.part.ids)
+        trained = self._train(problem)
+        with self.watch.stage("write"):
+            result = self._evaluate(problem, trained)
+        result = self._report(result, trained)
+        self.part.done = True
+        assert self.run.state is not None
+        self.run.save(self.run.state)
+        return result
+
+    def _problem(self, ids: Sequence[int]) -> Problem:
+        return build_problem(self.card, self.selection, ids, self.t0, self.law)
+
+    def _t0(self, selection: Selection) -> NDArray[np.float64] | None:
+        """PDF of the t0 predictions: of a run, or of a fit without t0 that is made first."""
+        if self.card.data.t0 != "fit" or self.card.closure is not None:
+            return inputs.t0_pdf(self.card, selection.pack)
+        _say(self.quiet, f"first a fit of {T0_REPLICAS} replicas without t0, for the t0 predictions")
+        data = replace(self.card.data, t0="none")
+        card = replace(self.card, title="t0", replicas=tuple(range(1, T0_REPLICAS + 1)), data=data)
+        folder = self.run.path / T0
+        wish = Wish(resume=RunDirectory(folder).exists)
+        return inputs.mean_pdf(fit(card, folder, wish=wish, quiet=self.quiet))
+
+    def _train(self, problem: Problem) -> "Trained":
+        with self.watch.stage("import"), native_logs_dropped():
+            from tfperf.report.progress import shown
+            from tfperf.runs.part import start, train_part
+
+            threads = start(self.card, self.part)
+        with shown(self.quiet) as show:
+            return train_part(
+                self.run, self.card, self.part, problem, threads, self.watch, self.signals, show,
+                lambda text: _say(self.quiet, text),
+            )  # fmt: skip
+
+    def _evaluate(self, problem: Problem, trained: "Trained") -> FitResult:
+        """The exact result of all parts together."""
+        from tfperf.train.evaluate import evaluate
+        from tfperf.train.merge import merge, outcome_of
+
+        outcome, path = trained.outcome, self.run.path / RESULTS
+        if path.exists():
+            outcome = merge(outcome_of(store.read(path)), outcome)
+        ids = tuple(outcome.ids.tolist())
+        return evaluate(self.card, problem if ids == problem.ids else self._problem(ids), outcome)
+
+    def _report(self, result: FitResult, trained: "Trained") -> FitResult:
+        """Write all that people read; the timings of the report itself enter report.json last."""
+        from tfperf.report.html import write_html, write_json
+        from tfperf.report.tensorboard import write_events
+
+        def with_summary() -> FitResult:
+            pack = pack_attributes(self.card.data.pack)
+            rates = trained.seconds_per_step
+            summary = summarise(self.card, result, self.part, self.watch.seconds(), rates, pack)
+            return replace(result, summary=summary)
+
+        with self.watch.stage("write"):
+            store.write(self.run.path / RESULTS, with_summary())
+            write_events(self.run.path / EVENTS, with_summary())
+            write_html(self.run.path, with_summary())
+        final = with_summary()
+        write_json(self.run.path, final)
+        return final

@@ -1,0 +1,132 @@
+"""Training of one part of a run: choices, checkpoints, signals. Imports TensorFlow."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from tfperf.errors import RunDirectoryError
+from tfperf.measure.clock import Stopwatch
+from tfperf.measure.environment import available_cores, cpu_model
+from tfperf.models.pdf import PDF
+from tfperf.operators.problem import Problem
+from tfperf.results.rundir import CHECKPOINTS, Part, RunDirectory
+from tfperf.runcard.config import Card
+from tfperf.train import checkpoint
+from tfperf.train.choices import Choices, choose
+from tfperf.train.evaluate import Outcome, statuses
+from tfperf.train.loop import Loop
+from tfperf.train.losses import ReplicaLosses
+from tfperf.train.signals import Signals
+from tfperf.train.trainer import Progress, Trainer
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Trained:
+    """One part at its end."""
+
+    outcome: Outcome
+    seconds_per_step: list[float]
+
+
+def use_threads(wanted: int) -> None:
+    """Give TensorFlow's operations `wanted` threads; RunDirectoryError when it already runs with another number."""
+    try:
+        tf.config.threading.set_intra_op_parallelism_threads(wanted)
+    except RuntimeError:
+        # 0, the default, stands for one per core
+        now = tf.config.threading.get_intra_op_parallelism_threads() or available_cores()
+        if now != wanted:
+            raise RunDirectoryError(
+                f"engine.threads: got {wanted}, but TensorFlow already runs with {now} in this process; "
+                "call tfperf before any other TensorFlow code, or in a process of its own"
+            ) from None
+
+
+def machine(threads: int) -> dict[str, Any]:
+    """What bits can depend on beside the choices."""
+    devices = [d.name for d in tf.config.list_logical_devices()]
+    return {"cpu": cpu_model(), "tensorflow": tf.__version__, "threads": threads, "devices": devices}
+
+
+def start(card: Card, part: Part) -> int:
+    """Start TensorFlow with the threads that the part began with, else the card's; returns their number."""
+    if part.choices:
+        threads = int(part.choices["threads"])
+    else:
+        threads = available_cores() if card.engine.threads == "auto" else card.engine.threads
+    use_threads(threads)
+    tf.config.list_logical_devices()
+    return threads
+
+
+def train_part(
+    run: RunDirectory, card: Card, part: Part, problem: Problem, threads: int, watch: Stopwatch, signals: Signals,
+    show: Callable[[Progress], None], say: Say,
+) -> Trained:  # fmt: skip
+    """Train the part's replicas to the end, from its newest checkpoint where there is one.
+
+    Raises Interrupted after a checkpoint when a signal came, StorageError when the disk is full.
+    """
+    with watch.stage("build"):
+        loop = _loop(card, part, problem)
+    with watch.stage("compile"):
+        choices = _decide(run, card, part, loop, threads, say)
+        trainer = Trainer(loop, choices.xla, choices.steps_per_call, run.path / CHECKPOINTS)
+        _resume(run, part, trainer, say)
+        loop.run(0, choices.xla)  # compiles, takes no step
+        loop.evaluate(choices.xla)
+    with watch.stage("train"):
+        trainer.train(signals, show)
+        trainer.save()
+    return Trained(_outcome(part, loop, trainer), trainer.seconds_per_step)
+
+
+def _loop(card: Card, part: Part, problem: Problem) -> Loop:
+    model = PDF(card.model, len(part.ids), card.engine.precision)
+    model.initialize(card.seed, part.ids, part.attempts)
+    return Loop(card, model, ReplicaLosses(card, problem))
+
+
+def _decide(run: RunDirectory, card: Card, part: Part, loop: Loop, threads: int, say: Say) -> Choices:
+    """Choices of the part: read back, or made now and written before the first step."""
+    here = machine(threads)
+    if part.choices:
+        changed = [k for k in here if part.machine.get(k) != here[k]]
+        for key in changed:
+            say(f"warning: {key} was {part.machine.get(key)}, is {here[key]}: bits may differ from an uninterrupted run")
+        return Choices.from_dict(part.choices)
+    choices = choose(card, loop, threads)
+    fixed = card.train.steps_per_call
+    if fixed != "auto" and choices.steps_per_call < fixed:
+        say(f"train.steps_per_call: {fixed} steps would take over 2 s a call; {choices.steps_per_call} are taken")
+    part.choices, part.machine = choices.as_dict(), here
+    checkpoint.clear(run.path / CHECKPOINTS)  # of a part that is done
+    assert run.state is not None
+    run.save(run.state)
+    return choices
+
+
+def _resume(run: RunDirectory, part: Part, trainer: Trainer, say: Say) -> None:
+    step, warnings = trainer.resume()
+    for warning in warnings:
+        say(f"warning: {warning}")
+    if step:
+        say(f"going on from step {step}")
+        part.resumed_from_steps.append(step)
+        assert run.state is not None
+        run.save(run.state)
+
+
+def _outcome(part: Part, loop: Loop, trainer: Trainer) -> Outcome:
+    stopping = loop.stopping
+    state, best = stopping.state.numpy(), stopping.best_step.numpy()
+    stop = np.where(state == 0, int(loop.step), stopping.stop_step.numpy())
+    return Outcome(
+        np.array(part.ids), np.array(part.attempts), statuses(state, best), best, stop, loop.best_weights(),
+        trainer.history(),
+    )  # fmt: skip

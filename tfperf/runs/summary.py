@@ -1,0 +1,47 @@
+"""report.json: what a run found, how long it took, on what."""
+
+import platform
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from tfperf.measure.environment import peak_rss_bytes, versions
+from tfperf.results.record import CONVERGED, FitResult
+from tfperf.results.rundir import Part
+from tfperf.runcard.config import Card
+
+
+def quartiles(seconds_per_step: Sequence[float]) -> dict[str, float | None]:
+    """Median and quartiles in milliseconds; None where nothing was timed."""
+    if not len(seconds_per_step):
+        return dict.fromkeys(("median", "q1", "q3"))
+    q1, q2, q3 = 1e3 * np.percentile(seconds_per_step, [25, 50, 75])
+    return {"median": float(q2), "q1": float(q1), "q3": float(q3)}
+
+
+def summarise(
+    card: Card, result: FitResult, part: Part, seconds: Mapping[str, float], seconds_per_step: Sequence[float],
+    pack: Mapping[str, Any],
+) -> dict[str, Any]:  # fmt: skip
+    """All of report.json; the chi2 entries are those of the evaluated result."""
+    status = result.replicas.status
+    failed = sum(s not in CONVERGED for s in status)
+    out: dict[str, Any] = {"title": card.title, **result.summary}
+    to_truth = out.pop("chi2_to_truth_per_point", None)
+    if card.closure is not None:
+        out["closure"] = {"level": card.closure.level, "law": card.closure.law, "chi2_to_truth_per_point": to_truth}
+    return out | {
+        "replicas": {
+            "total": len(status), "converged": len(status) - failed, "failed": failed, "by_status": dict(Counter(status)),
+        },
+        "steps": int(result.replicas.stop_step.max()),
+        "resumed_from_steps": part.resumed_from_steps,
+        "seconds": dict(seconds),
+        "ms_per_step": quartiles(seconds_per_step),
+        "peak_rss_bytes": peak_rss_bytes(),
+        "engine": {**part.choices, "form": "shared", "devices": part.machine.get("devices", [])},
+        "versions": versions() | {"platform": platform.platform()},
+        "pack": dict(pack),
+    }  # fmt: skip
