@@ -58,9 +58,10 @@ def test_fit_prints_the_table_and_exits_with_3_when_a_replica_failed(tmp_path):
     card = make_card(tmp_path, replicas=2, steps=20)
     good = call("fit", card, "-o", tmp_path / "good", "-q")
     assert good.exit_code == 0 and "AAA_F2" in good.output and "report.html" in good.output
-    # the positivity table with its sign turned: no replica passes the gate
+    # a prediction and its negative cannot both be positive: no replica passes the gate
     with h5py.File(tmp_path / "pack.h5", "a") as file:
-        file["positivity/POS/fk"][...] *= -1
+        table = file["positivity/POS/fk"]
+        table[-1] = -table[0]
     bad = call("fit", card, "-o", tmp_path / "bad", "-q")
     report = json.loads((tmp_path / "bad" / "report.json").read_text())
     assert report["replicas"]["by_status"] == {"no_positivity": 2} and bad.exit_code == 3

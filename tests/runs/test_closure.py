@@ -52,7 +52,10 @@ def test_level_2_is_faithful_to_its_uncertainties(tmp_path):
         distances.append(result.summary["closure"]["chi2_to_truth_per_point"])
         inside.append(inside_one_sigma(result, truth))
         share = 100 * np.mean(inside[-1])
-        print(f"noise {noise}: chi2 to the truth {distances[-1]:.4f} per point, inside one sigma {share:.0f} %", flush=True)
+        print(
+            f"noise {noise}: chi2 to the truth {distances[-1]:.4f} per point, inside one sigma {share:.0f} %",
+            flush=True,
+        )
     by_flavour = ", ".join(f"{100 * share:.0f}" for share in np.mean(inside, axis=(0, 2)))
     print(f"level 2: mean {np.mean(distances):.4f}, inside {100 * np.mean(inside):.1f} %, by flavour {by_flavour}")
     assert np.mean(distances) < 0.05

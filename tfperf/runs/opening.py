@@ -107,7 +107,9 @@ def _refuse_changed_card(path: Path, card: Card, state: State, ignore_replicas: 
     new = _comparable(yaml.safe_load(dump_card(card)), ignore_replicas)
     faults = _differences(old, new) if old != new else []
     hashes = input_hashes(card)
-    faults += [f"{key}: the file has changed since the run began" for key in hashes if state.inputs.get(key) != hashes[key]]
+    faults += [
+        f"{key}: the file has changed since the run began" for key in hashes if state.inputs.get(key) != hashes[key]
+    ]
     if faults:
         raise RunDirectoryError(f"{path / CARD}: the card is not the one that the run began with", *faults)
 

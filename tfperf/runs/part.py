@@ -98,7 +98,9 @@ def _decide(run: RunDirectory, card: Card, part: Part, loop: Loop, threads: int,
     if part.choices:
         changed = [k for k in here if part.machine.get(k) != here[k]]
         for key in changed:
-            say(f"warning: {key} was {part.machine.get(key)}, is {here[key]}: bits may differ from an uninterrupted run")
+            say(
+                f"warning: {key} was {part.machine.get(key)}, is {here[key]}: bits may differ from an uninterrupted run"
+            )
         return Choices.from_dict(part.choices)
     choices = choose(card, loop, threads)
     fixed = card.train.steps_per_call
