@@ -79,7 +79,8 @@ def fit(**options: Any) -> None:
 @click.option("--replica", type=int, help="The run's replica that is the truth; the mean by default.")
 @click.option("--noise", type=int, help="Number of the truth's noise draw (level 2).")
 def closure(
-    level: str | None, law: str | None, replica: int | None, noise: int | None, overrides: tuple[str, ...], **options: Any
+    level: str | None, law: str | None, replica: int | None, noise: int | None,
+    overrides: tuple[str, ...], **options: Any,
 ) -> None:  # fmt: skip
     """Fit pseudo-data made from a known law with the operators of CARD, so that the truth is known."""
     given = {"level": level or "0", "law": law and str(_law(law)), "replica": replica, "noise": noise}
@@ -167,11 +168,16 @@ def export_lhapdf(run: Path, output: Path, name: str | None) -> None:
 @click.argument("tables", type=click.Path(path_type=Path))
 @click.argument("sets", nargs=-1, required=True)
 @click.option("-o", "--output", type=click.Path(path_type=Path), required=True, metavar="PACK", help="Pack to write.")
-def import_nnpdf(tables: Path, sets: tuple[str, ...], output: Path) -> None:
+@click.option(
+    "--q2-min", type=float, default=3.49, show_default=True, help="Deep-inelastic points above this Q2 [GeV2]."
+)
+@click.option("--w2-min", type=float, default=12.5, show_default=True, help="The same for W2 [GeV2].")
+def import_nnpdf(tables: Path, sets: tuple[str, ...], output: Path, q2_min: float, w2_min: float) -> None:
     """Make a data pack from the PineAPPL FK tables in folder TABLES and commondata SETS (NAME or NAME:VARIANT)."""
+    from tfperf.data.commondata import Limits
     from tfperf.data.nnpdf import import_nnpdf as carry_out
 
-    click.echo(f"{carry_out(tables, sets, output)}")
+    click.echo(f"{carry_out(tables, sets, output, Limits(q2_min=q2_min, w2_min=w2_min))}")
 
 
 @main.command()

@@ -42,6 +42,7 @@ from tfperf.errors import PackError
 Array = NDArray[np.float64]
 LAYOUT = 1
 POSITIVITY = "positivity"
+HADRONIC = "a hadronic table (two PDFs); a fit takes deep-inelastic ones, leave this set out"
 # operation -> names of its tables, in the order of its formula
 OPERATIONS: Mapping[str, tuple[str, ...]] = {
     "NULL": ("fk",),
@@ -131,9 +132,7 @@ def read_dataset(file: h5py.File, name: str) -> Dataset:
     flavours = [_text(f) for f in file.attrs["flavours"]]
     operation = _text(group.attrs["operation"])
     if "channels" in group:
-        raise PackError(
-            f"{file.filename}: {name}/channels: hadronic tables (two PDFs); a fit takes deep-inelastic ones"
-        )
+        raise PackError(f"{file.filename}: {name}/channels: {HADRONIC}")
     return Dataset(
         name, operation, tuple(group[t][:].astype(np.float64) for t in OPERATIONS[operation]),
         tuple(flavours[i] for i in group["flav"][:]),
@@ -148,6 +147,8 @@ def read_dataset(file: h5py.File, name: str) -> Dataset:
 def read_positivity(file: h5py.File, name: str) -> PositivitySet:
     """One positivity set of a validated pack."""
     group = file[POSITIVITY][name]
+    if "channels" in group:
+        raise PackError(f"{file.filename}: {POSITIVITY}/{name}/channels: {HADRONIC}")
     flavours = [_text(f) for f in file.attrs["flavours"]]
     return PositivitySet(name, group["fk"][:].astype(np.float64), tuple(flavours[i] for i in group["flav"][:]))
 

@@ -31,7 +31,7 @@ class Wish:
 
 
 def open_part(run: RunDirectory, card: Card, wish: Wish) -> Part | None:
-    """The part to train, None when nothing is left to do; RunDirectoryError when the wish does not fit the directory."""
+    """The part to train, None when nothing is left to do; RunDirectoryError when the wish does not fit."""
     if wish.force or not run.exists:
         return _new(run, card, wish)
     if not (wish.resume or wish.retry_failed or wish.more):

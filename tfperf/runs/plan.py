@@ -1,13 +1,14 @@
 """What a card amounts to, before anything is trained: `tfperf check`."""
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
 from tfperf.data.selection import select
 from tfperf.data.validate import validate
-from tfperf.operators.problem import Problem, build_problem
 from tfperf.layers.quadrature import quadrature
+from tfperf.operators.problem import Problem, build_problem
 from tfperf.operators.woodbury import whiten
 from tfperf.runcard.config import FITTED, Card
 from tfperf.runs import inputs
@@ -34,7 +35,7 @@ class Plan:
         return [
             f"replicas    {self.replicas}",
             f"datasets    {self.datasets}",
-            f"points      {self.points}, of which {self.training_points:.0f} train; {self.positivity_points} positivity",
+            f"points      {self.points} ({self.training_points:.0f} train); positivity: {self.positivity_points}",
             f"parameters  {self.parameters} per replica",
             f"steps       at most {self.steps}",
             f"memory      {self.memory_bytes / 1e9:.1f} GB predicted peak",
@@ -44,7 +45,7 @@ class Plan:
 def parameters(card: Card) -> int:
     """Trained numbers of one replica."""
     widths = (2, *card.model.layers)
-    dense = sum((i + 1) * o for i, o in zip(widths, widths[1:], strict=False))
+    dense = sum((i + 1) * o for i, o in pairwise(widths))
     return dense + (2 * len(FITTED) if card.model.trainable_exponents else 0)
 
 

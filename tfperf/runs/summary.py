@@ -34,7 +34,8 @@ def summarise(
         out["closure"] = {"level": card.closure.level, "law": card.closure.law, "chi2_to_truth_per_point": to_truth}
     return out | {
         "replicas": {
-            "total": len(status), "converged": len(status) - failed, "failed": failed, "by_status": dict(Counter(status)),
+            "total": len(status), "converged": len(status) - failed, "failed": failed,
+            "by_status": dict(Counter(status)),
         },
         "steps": int(result.replicas.stop_step.max()),
         "resumed_from_steps": part.resumed_from_steps,
