@@ -31,6 +31,9 @@ class _Group(click.Group):
             for fault in error.faults:
                 click.echo(f"error: {fault}", err=True)
             sys.exit(error.exit_code)
+        except KeyboardInterrupt:
+            click.echo("stopped; nothing after the last checkpoint was kept", err=True)
+            sys.exit(130)
         except Interrupted as stop:
             click.echo(str(stop), err=True)
             sys.exit(stop.exit_code)

@@ -82,18 +82,16 @@ class RunDirectory:
             self._lock.close()
             self._lock = None
 
-    def refuse_if_used(self) -> None:
-        """RunDirectoryError unless the directory is new or empty."""
-        if self.exists:
+    def make_room(self, force: bool) -> None:
+        """Clear what an earlier run left, if `force` allows it; RunDirectoryError for a run or other files in the way."""
+        if self.exists and not force:
             raise RunDirectoryError(
                 f"{self.path}: holds a run; --resume goes on with it, --replicas adds to it, --force begins again"
             )
         # a run that was killed before its state was written leaves nothing worth keeping
-        if self.path.is_dir() and any(p.name not in (*MADE, LOCK) and p.suffix != ".tmp" for p in self.path.iterdir()):
+        own = (*MADE, LOCK)
+        if not self.exists and any(p.name not in own and p.suffix != ".tmp" for p in self.path.iterdir()):
             raise RunDirectoryError(f"{self.path}: is not empty and holds no run; choose another folder")
-
-    def clear(self) -> None:
-        """Remove what a run made here, and nothing else."""
         for name in MADE:
             target = self.path / name
             if target.is_dir():

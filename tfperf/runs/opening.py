@@ -35,7 +35,7 @@ def open_part(run: RunDirectory, card: Card, wish: Wish) -> Part | None:
     if wish.force or not run.exists:
         return _new(run, card, wish)
     if not (wish.resume or wish.retry_failed or wish.more):
-        run.refuse_if_used()
+        run.make_room(force=False)  # says what may be done
     state = run.load()
     _refuse_changed_card(run.path, card, state, ignore_replicas=not wish.resume)
     pending = next((p for p in state.parts if not p.done), None)
@@ -61,9 +61,7 @@ def _new(run: RunDirectory, card: Card, wish: Wish) -> Part:
         raise RunDirectoryError(f"{run.path}: holds no run to go on with; leave --resume out to begin one")
     if wish.retry_failed and not wish.force:
         raise RunDirectoryError(f"{run.path}: holds no run whose failed replicas could be retried")
-    if wish.force and run.exists:
-        run.clear()
-    run.refuse_if_used()
+    run.make_room(wish.force)
     ids = list(wish.more or card.replicas)
     part = Part(ids, [0] * len(ids))
     run.start(dump_card(replace(card, replicas=tuple(ids))), environment(), State(input_hashes(card), [part]))
