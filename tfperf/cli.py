@@ -86,9 +86,9 @@ def closure(
     overrides: tuple[str, ...], **options: Any,
 ) -> None:  # fmt: skip
     """Fit pseudo-data made from a known law with the operators of CARD, so that the truth is known."""
-    given = {"level": level or "0", "law": law and str(_law(law)), "replica": replica, "noise": noise}
+    given = {"level": level, "law": law and str(_law(law)), "replica": replica, "noise": noise}
     sets = tuple(f"closure.{key}={value}" for key, value in given.items() if value is not None)
-    sys.exit(_fit(overrides=(*sets, *overrides), **options))
+    sys.exit(_fit(overrides=(*sets, *overrides), closure=True, **options))
 
 
 def _law(text: str) -> Path | str:
@@ -97,20 +97,21 @@ def _law(text: str) -> Path | str:
 
 def _fit(
     card: Path, output: Path, overrides: tuple[str, ...], resume: bool, force: bool, replicas: str | None,
-    retry_failed: bool, quiet: bool,
+    retry_failed: bool, quiet: bool, closure: bool = False,
 ) -> int:  # fmt: skip
     from rich.console import Console
 
     from tfperf.report.tables import summary_table
-    from tfperf.runs.fit import fit as carry_out
+    from tfperf.runcard.loader import load_card
+    from tfperf.runs.fit import carry_out, fit_closure
     from tfperf.runs.opening import Wish, parse_replicas
 
     wish = Wish(resume, force, retry_failed, parse_replicas(replicas))
-    result = carry_out(card, output, overrides=overrides, wish=wish, quiet=quiet)
+    loaded = load_card(card, overrides)
+    result, trained = carry_out(fit_closure(loaded) if closure else loaded, output, wish, quiet)
     Console().print(summary_table(result.summary))
     click.echo(f"{output / 'report.html'}")
-    # a finished run that is resumed has nothing to report anew
-    return FAILED_REPLICAS if result.summary["replicas"]["failed"] and not resume else 0
+    return FAILED_REPLICAS if trained and result.summary["replicas"]["failed"] else 0
 
 
 @main.command()

@@ -14,7 +14,7 @@ import numpy as np
 
 from tfperf.data.pack import opened, read_dataset, set_names
 from tfperf.data.write import with_t0
-from tfperf.operators.observables import compile_observables
+from tfperf.operators.observables import predict_sets
 from tfperf.results.record import FitResult
 from tfperf.results.rundir import RunDirectory
 from tfperf.runcard.config import Card
@@ -28,7 +28,7 @@ def predictions(pack: Path, pdf: np.ndarray) -> dict[str, np.ndarray]:
     """Predictions (N) of every deep-inelastic set for x f (8, X)."""
     with opened(pack) as file:
         sets = [read_dataset(file, name) for name in set_names(file)]
-    return {d.name: compile_observables([d]).predict(pdf) for d in sets}
+    return {d.name: y for d, y in zip(sets, predict_sets(sets, pdf), strict=True)}
 
 
 def iterate(card: Card, work: Path) -> FitResult:

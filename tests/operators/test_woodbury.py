@@ -18,6 +18,10 @@ def ordered(tmp_path_factory):
     return groups, [datasets[i] for g in groups for i in g]
 
 
+def by_name(datasets):
+    return dict(zip([d.name for d in datasets], slices(datasets), strict=True))
+
+
 def test_sets_that_share_a_systematic_form_one_group(ordered):
     groups, datasets = ordered
     names = iter(d.name for d in datasets)
@@ -29,7 +33,7 @@ def test_sets_that_share_a_systematic_form_one_group(ordered):
 
 def test_masked_chi2_is_that_of_the_dense_submatrix(ordered):
     _, datasets = ordered
-    covariance, sets = experimental(datasets), slices(datasets)
+    covariance, sets = experimental(datasets), by_name(datasets)
     dense = reference.covariance(datasets)
     rng = np.random.default_rng(0)
     masks = (rng.random((5, len(dense))) < 0.7).astype(float)
@@ -50,21 +54,21 @@ def test_set_with_tiny_independent_errors_is_exact_too(share):
     mask = (rng.random((1, 2 * n)) < 0.6).astype(float)
     residual = rng.normal(size=(1, 2 * n))
     want = reference.chi2(residual[0], covariance.dense(), mask[0] > 0)
-    got = whiten(covariance, [slice(0, n), slice(n, 2 * n)]).chi2(residual, mask)[0]
+    got = whiten(covariance, {"A": slice(0, n), "B": slice(n, 2 * n)}).chi2(residual, mask)[0]
     assert got == pytest.approx(want, rel=1e-10)
 
 
 def test_singular_covariance_is_refused():
     columns = np.ones((4, 1))
-    with pytest.raises(PackError, match="singular"):
-        whiten(Covariance(np.zeros(4), columns), [slice(0, 4)])
-    with pytest.raises(PackError, match="no error at all"):
-        whiten(Covariance(np.array([0.0, 1.0]), np.zeros((2, 0))), [slice(0, 2)])
+    with pytest.raises(PackError, match="AAA: its covariance is singular"):
+        whiten(Covariance(np.zeros(4), columns), {"AAA": slice(0, 4)})
+    with pytest.raises(PackError, match="AAA: a point has no error at all"):
+        whiten(Covariance(np.array([0.0, 1.0]), np.zeros((2, 0))), {"AAA": slice(0, 2)})
 
 
 def test_float32_drops_only_directions_below_its_rounding(ordered):
     _, datasets = ordered
-    sets = slices(datasets)
+    sets = by_name(datasets)
     plain = experimental(datasets)
     small = np.sqrt(plain.diagonal)[:, None] * 1e-5 * np.random.default_rng(0).normal(size=(len(plain.diagonal), 3))
     covariance = Covariance(plain.diagonal, np.hstack([plain.columns, small]))

@@ -32,7 +32,6 @@ covariance:
 closure:
   level: 2
   law: toy
-  replica: 4
   noise: 3
 model:
   layers: [12, 8]

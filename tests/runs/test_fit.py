@@ -3,6 +3,7 @@
 import json
 import shutil
 
+import h5py
 import numpy as np
 import pytest
 
@@ -52,7 +53,7 @@ def test_chi2_of_the_report_is_that_of_dense_covariances(finished):
         assert report[key] == pytest.approx(reference.chi2(residual, cov, every) / len(mean), rel=1e-10)
     cov = reference.covariance(problem.datasets, [d.t0 for d in problem.datasets])
     total = 0.0
-    for dataset, rows in zip(problem.datasets, problem.sets, strict=True):
+    for dataset, rows in zip(problem.datasets, problem.sets.values(), strict=True):
         mask = np.zeros_like(every)
         mask[rows] = True
         want = reference.chi2(residual, cov, mask) / mask.sum()
@@ -101,7 +102,7 @@ def test_changed_card_or_data_is_not_resumed(finished, tmp_path):
     from tests.make_pack import make_pack
 
     make_pack(tmp_path / "pack.h5", seed=4)
-    with pytest.raises(RunDirectoryError, match=r"data\.pack: the file has changed"):
+    with pytest.raises(RunDirectoryError, match=r"data\.pack: not the file"):
         tfperf.fit(card, run, wish=Wish(resume=True))
 
 
@@ -140,8 +141,8 @@ def test_more_replicas_extend_a_finished_run_and_leave_the_others_as_they_are(fi
     card, run = copy(finished, tmp_path)
     old = store.read(run / "results.h5")
     with pytest.raises(RunDirectoryError, match="replica 3 is there already"):
-        tfperf.fit(card, run, wish=Wish(more=(3, 4)))
-    result = tfperf.fit(card, run, wish=Wish(more=(4, 5)))
+        tfperf.fit(card, run, wish=Wish(replicas=(3, 4)))
+    result = tfperf.fit(card, run, wish=Wish(replicas=(4, 5)))
     assert result.replicas.id.tolist() == [1, 2, 3, 4, 5]
     np.testing.assert_array_equal(result.pdf[:3], old.pdf)
     np.testing.assert_allclose(result.replicas.chi2_training[:3], old.replicas.chi2_training, rtol=1e-12)
@@ -186,9 +187,98 @@ def test_t0_of_a_run_and_of_a_fit_made_first(tmp_path):
     assert plain.summary["chi2_per_point"] == plain.summary["chi2_no_t0_per_point"] != made.summary["chi2_per_point"]
 
 
-def test_pack_without_t0_is_refused_with_the_way_out(tmp_path):
-    import h5py
+def test_fault_found_late_leaves_the_old_run_as_it_was(finished, tmp_path):
+    card, run = copy(finished, tmp_path)
+    for override in ("data.exclude=[CCC]", f"data.t0={run}", "data.cuts={x_min: 0.99}"):
+        with pytest.raises(CardError):
+            tfperf.fit(card, run, overrides=[override], wish=Wish(force=True))
+        assert (run / "results.h5").exists()
 
+
+def test_results_of_another_run_are_never_taken_up(finished, tmp_path):
+    card, run = copy(finished, tmp_path)
+    (run / "run.json").unlink()
+    result = tfperf.fit(card, run, overrides=["replicas=2", "seed=99"])
+    assert result.replicas.id.tolist() == [1, 2]
+
+
+def test_card_is_not_overwritten_by_the_run_that_it_starts(tmp_path):
+    (folder := tmp_path / "cards").mkdir()
+    make_card(tmp_path)
+    shutil.copy(tmp_path / "card.yaml", folder / "card.yaml")
+    with pytest.raises(RunDirectoryError, match="not empty"):
+        tfperf.fit(folder / "card.yaml", folder, overrides=["data.pack=../pack.h5"])
+
+
+def test_extra_covariance_cannot_vanish_from_a_run(tmp_path):
+    card = make_card(tmp_path, replicas=2, steps=20)
+    problem = build_problem(load_card(card), select(load_card(card)), (1,))
+    n = len(problem.central)
+    with h5py.File(tmp_path / "extra.h5", "w") as file:
+        file["covmat"] = 1e-4 * np.outer(problem.central, problem.central)
+        file["sets"] = [d.name for d in problem.datasets for _ in d.cuts]
+        file["rows"] = np.concatenate([d.cuts for d in problem.datasets])
+    extra = ["covariance.extra=extra.h5"]
+    with_extra = load_card(card, extra)
+    both = [build_problem(c, select(c), (1, 2)) for c in (load_card(card), with_extra)]
+    for name in (d.name for d in both[0].datasets):  # the same noise and splits, in whatever order the sets come
+        rows = [p.sets[name] for p in both]
+        np.testing.assert_array_equal(both[0].data[:, rows[0]], both[1].data[:, rows[1]])
+        np.testing.assert_array_equal(both[0].training[:, rows[0]], both[1].training[:, rows[1]])
+    assert n == len(both[1].central)
+    tfperf.fit(card, tmp_path / "run", overrides=extra)
+    with pytest.raises(RunDirectoryError, match=r"covariance\.extra: not the file"):
+        tfperf.fit(card, tmp_path / "run", wish=Wish(replicas=(4, 5)))
+
+
+@pytest.mark.parametrize("damage", ["", "[1, 2]", "a: [", "data: 3"])
+def test_damaged_run_is_told_without_a_traceback(finished, tmp_path, damage):
+    card, run = copy(finished, tmp_path)
+    (run / "card.yaml").write_text(damage)
+    with pytest.raises(RunDirectoryError, match="card"):
+        tfperf.fit(card, run, wish=Wish(resume=True))
+    (run / "run.json").write_text(damage)
+    with pytest.raises(RunDirectoryError, match="damaged"):
+        tfperf.fit(card, run, wish=Wish(resume=True))
+
+
+@pytest.mark.parametrize("wish", [Wish(resume=True, force=True), Wish(retry_failed=True, replicas=(7,))])
+def test_contradictory_wishes_are_refused(finished, tmp_path, wish):
+    card, run = copy(finished, tmp_path)
+    with pytest.raises(CardError):
+        tfperf.fit(card, run, wish=wish)
+
+
+def test_resuming_with_replicas_that_the_run_does_not_have_is_refused(finished, tmp_path):
+    card, run = copy(finished, tmp_path)
+    with pytest.raises(RunDirectoryError, match="replicas: got 8-9"):
+        tfperf.fit(card, run, wish=Wish(resume=True, replicas=(8, 9)))
+
+
+def test_run_leaves_nothing_when_no_directory_is_asked_for(tmp_path):
+    result = tfperf.fit(make_card(tmp_path, replicas=2, steps=20))
+    assert result.summary["replicas"]["total"] == 2
+    assert {p.name for p in tmp_path.iterdir()} == {"card.yaml", "pack.h5"}
+
+
+def test_weights_after_the_last_step_can_be_the_best(tmp_path):
+    result = tfperf.fit(
+        make_card(tmp_path, replicas=3, steps=1), overrides=["train.steps_per_call=1", "positivity.sets=none"]
+    )
+    assert result.replicas.best_step.tolist() == [1, 1, 1]
+
+
+def test_weight_of_a_set_stays_out_of_the_history(tmp_path):
+    card = make_card(tmp_path, replicas=2, steps=2)
+    one, four = (
+        tfperf.fit(card, overrides=["train.steps_per_call=1", f"data.sets=[{{name: DDD_SMN, weight: {w}}}]"])
+        for w in (1, 4)
+    )
+    # the first update barely moves the weights: the rows would differ by a factor of four
+    np.testing.assert_allclose(one.history.training[0], four.history.training[0], rtol=0.1)
+
+
+def test_pack_without_t0_is_refused_with_the_way_out(tmp_path):
     card = make_card(tmp_path)
     with h5py.File(tmp_path / "pack.h5", "a") as file:
         del file["AAA_F2/t0"]

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.make_pack import make_card
 from tests.runs.conftest import same_bits
 from tfperf.errors import Interrupted, RunDirectoryError, StorageError
 from tfperf.runs.fit import fit
@@ -50,7 +51,7 @@ def test_run_killed_in_a_write_resumes_to_the_same_bits(finished, tmp_path, plac
     same_bits(finished / "run", run)
 
 
-def interrupted(card, run, monkeypatch, step):
+def interrupted(card, run, monkeypatch, step, overrides=()):
     """Run until a signal after the given step."""
     train_step = Loop.run
 
@@ -62,7 +63,7 @@ def interrupted(card, run, monkeypatch, step):
     with monkeypatch.context() as patch:
         patch.setattr(Loop, "run", run_and_signal)
         with pytest.raises(Interrupted) as stop:
-            fit(card, run)
+            fit(card, run, overrides=overrides)
     assert stop.value.exit_code == 143
 
 
@@ -74,7 +75,68 @@ def test_run_stopped_by_a_signal_resumes_to_the_same_bits(finished, tmp_path, mo
     same_bits(finished / "run", run)
 
 
-@pytest.mark.parametrize("lost", ["optimizer/", "stopping/", "kept/", "step", "history"])
+@pytest.mark.parametrize("extra", [
+    "train.optimizer={name: Adam, use_ema: true, ema_overwrite_frequency: 15}", "model.trainable_exponents=true",
+])  # fmt: skip
+def test_every_kind_of_state_resumes_to_the_same_bits(tmp_path, monkeypatch, extra):
+    card = make_card(tmp_path, replicas=2, steps=60)
+    whole = tmp_path / "whole"
+    fit(card, whole, overrides=[extra])
+    interrupted(card, tmp_path / "run", monkeypatch, 30, [extra])
+    fit(card, tmp_path / "run", overrides=[extra], wish=Wish(resume=True))
+    same_bits(whole, tmp_path / "run")
+
+
+class Killed(BaseException):
+    """What nothing in the program catches, like a kill."""
+
+
+def killed_at(card, run, monkeypatch, place, **options):
+    """Carry out a run that ends at the n-th rename of any file; returns whether it came to that."""
+    real, count = os.replace, 0
+
+    def replace(source, target):
+        nonlocal count
+        count += 1
+        if count == place:
+            raise Killed
+        real(source, target)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "replace", replace)
+        try:
+            fit(card, run, **options)
+        except Killed:
+            return True
+    return False
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["new", "t0", "extension"])
+def test_run_killed_at_any_rename_resumes_to_the_same_bits(tmp_path, monkeypatch, kind):
+    card = make_card(tmp_path, replicas=2, steps=40)
+    overrides = ["data.t0=fit"] if kind == "t0" else []
+    more = Wish(replicas=(7, 8)) if kind == "extension" else Wish()
+
+    def begun(folder):
+        if kind == "extension":
+            fit(card, folder, overrides=overrides)
+        return folder
+
+    fit(card, begun(tmp_path / "whole"), overrides=overrides, wish=more)
+    for place in range(1, 100):
+        run = begun(tmp_path / f"run{place}")
+        if not killed_at(card, run, monkeypatch, place, overrides=overrides, wish=more):
+            break
+        started = (run / "run.json").exists()
+        again = Wish(resume=started, replicas=more.replicas)
+        pending = started and len(json.loads((run / "run.json").read_text())["parts"]) > (kind == "extension")
+        fit(card, run, overrides=overrides, wish=again if pending or not started else more)
+        same_bits(tmp_path / "whole", run)
+    assert place > 5
+
+
+@pytest.mark.parametrize("lost", ["model/", "optimizer/", "stopping/", "kept/", "step", "history"])
 def test_every_part_of_a_checkpoint_is_needed(finished, tmp_path, monkeypatch, lost):
     """A checkpoint without it would not bring the same bits: the comparison above can fail."""
     card, run = copy_inputs(finished, tmp_path), tmp_path / "run"
@@ -173,4 +235,4 @@ def test_state_of_the_run_is_written_before_the_first_step(finished, tmp_path, m
     with pytest.raises(ZeroDivisionError):
         fit(card, run)
     choices = json.loads((run / "run.json").read_text())["parts"][0]["choices"]
-    assert set(choices) >= {"xla", "steps_per_call", "threads", "precision"}
+    assert set(choices) >= {"xla", "steps_per_call", "threads"}

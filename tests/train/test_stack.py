@@ -11,8 +11,8 @@ from tfperf.operators.problem import build_problem
 from tfperf.runcard.loader import load_card
 
 CARD = Path(__file__).parents[2] / "runcards" / "pdf_dis.yaml"
-# at its poles the ratio of structure functions of an untrained network amplifies rounding by 1e4 and more, in a stack or
-# not; without it ten steps leave rounding as it is
+# at its poles the ratio of structure functions of an untrained network amplifies rounding by 1e4 and more, in a stack
+# or not; without it ten steps leave rounding as it is
 PLAIN = "data.exclude=[HERA_NC_318GEV_EAVG_BOTTOM-SIGMARED, NMC_NC_NOTFIXED_EM-F2]"
 IDS = (1, 17, 64, 100)
 

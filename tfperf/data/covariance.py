@@ -87,7 +87,7 @@ def with_extra(covariance: Covariance, path: Path, datasets: Sequence[Dataset]) 
             covmat = file["covmat"][:].astype(np.float64)
             names = [n.decode() if isinstance(n, bytes) else str(n) for n in file["sets"][:]]
             lines = {key: i for i, key in enumerate(zip(names, file["rows"][:].tolist(), strict=True))}
-    except (OSError, KeyError, ValueError) as error:
+    except (OSError, KeyError, ValueError, TypeError, AttributeError) as error:
         raise PackError(f"{path}: wanted HDF5 with covmat (M, M), sets (M) and rows (M): {error}") from None
     if covmat.shape != (len(lines), len(lines)) or not np.isfinite(covmat).all():
         raise PackError(

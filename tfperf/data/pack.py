@@ -28,7 +28,7 @@ flavours, C luminosity channels, K systematic errors; floats of any width, read 
 Prediction: y[n] = sum over x, f of fk[n, x, f] xf_f(x, Q0), or sum over c, x, z of fk[n, c, x, z] xf_c0(x) xf_c1(z).
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -151,15 +151,6 @@ def read_positivity(file: h5py.File, name: str) -> PositivitySet:
         raise PackError(f"{file.filename}: {POSITIVITY}/{name}/channels: {HADRONIC}")
     flavours = [_text(f) for f in file.attrs["flavours"]]
     return PositivitySet(name, group["fk"][:].astype(np.float64), tuple(flavours[i] for i in group["flav"][:]))
-
-
-def read_pack(path: Path, names: Iterable[str], positivity: Iterable[str]) -> Pack:
-    """The named sets of the pack, in that order."""
-    with opened(path) as file:
-        return Pack(
-            path, file["x"][:].astype(np.float64), float(file.attrs["Q0"]),
-            tuple(read_dataset(file, n) for n in names), tuple(read_positivity(file, n) for n in positivity),
-        )  # fmt: skip
 
 
 def pack_attributes(path: Path) -> dict[str, str | float]:

@@ -17,16 +17,16 @@ Array = NDArray[np.float64]
 TRIES = 1000
 
 
-def _draw(datasets: Sequence[Dataset], centre: Sequence[Array], rng: np.random.Generator) -> Array:
-    """One fluctuation (N) around the centre (one (n) array per set)."""
+def _draw(datasets: Sequence[Dataset], rng: np.random.Generator) -> Array:
+    """One fluctuation (N) around the central values."""
     common: dict[tuple[str, ...], float] = {}
     values = []
-    for dataset, cv in zip(datasets, centre, strict=True):
-        shift = dataset.stat * rng.standard_normal(len(cv))
-        factor = np.ones(len(cv))
+    for dataset in datasets:
+        shift = dataset.stat * rng.standard_normal(len(dataset.cv))
+        factor = np.ones(len(dataset.cv))
         for key, error, mult in zip(column_keys(dataset), dataset.sys.T, dataset.sys_is_mult, strict=True):
             if key is None:
-                z: Array | float = rng.standard_normal(len(cv))
+                z: Array | float = rng.standard_normal(len(dataset.cv))
             elif key in common:
                 z = common[key]
             else:
@@ -35,7 +35,7 @@ def _draw(datasets: Sequence[Dataset], centre: Sequence[Array], rng: np.random.G
                 factor *= 1 + error / dataset.cv * z
             else:
                 shift = shift + error * z
-        values.append((cv + shift) * factor)
+        values.append((dataset.cv + shift) * factor)
     return np.concatenate(values)
 
 
@@ -44,16 +44,15 @@ def may_be_negative(dataset: Dataset) -> bool:
     return dataset.operation == "ASY"
 
 
-def sample(datasets: Sequence[Dataset], rng: np.random.Generator, centre: Sequence[Array] | None = None) -> Array:
-    """Pseudo-data (N) around the central values, or around `centre`; negative cross sections are drawn again.
+def sample(datasets: Sequence[Dataset], rng: np.random.Generator) -> Array:
+    """Pseudo-data (N) around the central values; a draw with a negative cross section is drawn again as a whole.
 
     PackError when a thousand draws each hold a negative cross section.
     """
-    centre = [d.cv for d in datasets] if centre is None else centre
     # a point that is negative before any noise cannot be asked to be positive after it
-    must = np.concatenate([(c > 0) & (not may_be_negative(d)) for d, c in zip(datasets, centre, strict=True)])
+    must = np.concatenate([(d.cv > 0) & (not may_be_negative(d)) for d in datasets])
     for _ in range(TRIES):
-        values = _draw(datasets, centre, rng)
+        values = _draw(datasets, rng)
         if not (values[must] < 0).any():
             return values
     bad = np.flatnonzero(must & (values < 0))[0]

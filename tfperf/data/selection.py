@@ -18,11 +18,6 @@ class Selection:
     pack: Pack
     choices: tuple[SetChoice, ...]  # one per dataset of the pack, in its order
 
-    @property
-    def points(self) -> int:
-        """Number of points after cuts."""
-        return sum(len(d.cv) for d in self.pack.datasets)
-
 
 def kept(kin: NDArray[np.float64], cuts: Cuts) -> NDArray[np.intp]:
     """Indices of the points that pass; kin (N, >= 2) holds x and Q2 [GeV2] first."""

@@ -63,6 +63,11 @@ class Observables:
         return out
 
 
+def predict_sets(datasets: Sequence[Dataset], pdf: Array) -> list[Array]:
+    """Predictions (n) of each dataset for x f (8, X), in float64."""
+    return [compile_observables([d]).predict(pdf) for d in datasets]
+
+
 def compile_observables(datasets: Sequence[Dataset], positivity: Sequence[PositivitySet] = ()) -> Observables:
     """Stack all tables, folded to the fitted flavours; neighbouring sets without operation become one term."""
     tables: list[Array] = []

@@ -17,7 +17,7 @@ from tfperf.data.pseudodata import sample
 from tfperf.data.selection import Selection
 from tfperf.data.splits import training_mask
 from tfperf.errors import CardError
-from tfperf.operators.observables import Observables, compile_observables
+from tfperf.operators.observables import Observables, compile_observables, predict_sets
 from tfperf.operators.woodbury import components
 from tfperf.runcard.config import Card, SetChoice
 
@@ -33,7 +33,6 @@ class Problem:
     observables: Observables
     covariance: Covariance  # of the fit: with t0 where there is one
     covariance_no_t0: Covariance
-    t0: Array | None  # (N)
     truth: Array | None  # (N) noiseless predictions of the law, in a closure test
     ids: tuple[int, ...]
     data: Array  # (R, N)
@@ -41,9 +40,9 @@ class Problem:
     root_weight: Array  # (N) square root of the sets' weights in the loss
 
     @property
-    def sets(self) -> list[slice]:
+    def sets(self) -> dict[str, slice]:
         """Rows of each dataset."""
-        return slices(self.datasets)
+        return dict(zip([d.name for d in self.datasets], slices(self.datasets), strict=True))
 
     @property
     def central(self) -> Array:
@@ -51,28 +50,23 @@ class Problem:
         return np.concatenate([d.cv for d in self.datasets])
 
 
-def _neighbours(datasets: Sequence[Dataset], covariance: Covariance) -> list[int]:
-    return [i for group in components(covariance.columns, slices(datasets)) for i in group]
-
-
 def _covariance(card: Card, datasets: Sequence[Dataset], t0: Sequence[Array] | None) -> Covariance:
     plain = experimental(datasets, t0)
     return plain if card.covariance.extra is None else with_extra(plain, card.covariance.extra, datasets)
 
 
-def _ordered(card: Card, selection: Selection) -> tuple[tuple[Dataset, ...], tuple[SetChoice, ...]]:
-    """Datasets and choices with correlated sets next to each other."""
-    datasets, choices = selection.pack.datasets, selection.choices
-    order = _neighbours(datasets, _covariance(card, datasets, None))
-    return tuple(datasets[i] for i in order), tuple(choices[i] for i in order)
+def _neighbours(card: Card, datasets: Sequence[Dataset]) -> tuple[list[int], NDArray[np.intp]]:
+    """An order with correlated sets next to each other: indices of the sets, and of their points."""
+    where = slices(datasets)
+    order = [i for group in components(_covariance(card, datasets, None).columns, where) for i in group]
+    return order, np.concatenate([np.arange(where[i].start, where[i].stop) for i in order])
 
 
 def _pack_t0(datasets: Sequence[Dataset]) -> list[Array]:
     missing = [d.name for d in datasets if d.t0 is None]
     if missing:
-        raise CardError(
-            f"data.t0: got `pack`, but the pack has no t0 for {', '.join(missing)}; allowed: none, fit, a run"
-        )
+        names = ", ".join(missing)
+        raise CardError(f"data.t0: got `pack`, but the pack has no t0 for {names}; allowed: none, fit, a run folder")
     return [d.t0 for d in datasets if d.t0 is not None]
 
 
@@ -90,6 +84,13 @@ def _replica_data(
     return np.stack(data), np.stack(masks)
 
 
+def _pretended(card: Card, datasets: Sequence[Dataset], truth: Sequence[Array]) -> tuple[Dataset, ...]:
+    """The sets as the law of a closure test would have them, with one draw of noise at level 2."""
+    assert card.closure is not None
+    rng = generator(card.closure.noise, 0, Purpose.TRUTH) if card.closure.level == 2 else None
+    return replace_data(datasets, truth, rng)
+
+
 def build_problem(
     card: Card,
     selection: Selection,
@@ -100,25 +101,25 @@ def build_problem(
     """Everything the card says about the data.
 
     t0_pdf (8, X): fitted flavours on the pack's grid whose predictions scale multiplicative errors; None leaves it to
-    `data.t0` (pack or none). law: x (X) -> x f (8, X), the truth of a closure test, whose predictions are t0 as well.
+    `data.t0` (pack or none). law: x (X) -> x f (8, X), truth of a closure test, whose predictions are the pack's t0.
     CardError where the pack has no t0 predictions though the card asks for them.
     """
-    datasets, choices = _ordered(card, selection)
-    observables = compile_observables(datasets, selection.pack.positivity)
-    truth = None
-    if card.closure is not None and law is not None:
-        truth = observables.predict(law(selection.pack.x))
-        rng = generator(card.closure.noise, 0, Purpose.TRUTH) if card.closure.level == 2 else None
-        datasets = replace_data(datasets, [truth[s] for s in slices(datasets)], rng)
-    t0 = None
+    # all draws are made in the order of the card or the pack, so that they do not depend on what correlates the sets
+    pack, datasets, truth, t0 = selection.pack, selection.pack.datasets, None, None
+    if law is not None:
+        truth = predict_sets(datasets, law(pack.x))
+        datasets = _pretended(card, datasets, truth)
+    data, training = _replica_data(card, datasets, selection.choices, ids)
+    weights = [np.full(len(d.cv), np.sqrt(c.weight)) for d, c in zip(datasets, selection.choices, strict=True)]
+    order, points = _neighbours(card, datasets)
+    datasets = tuple(datasets[i] for i in order)
     if t0_pdf is not None:
-        t0 = observables.predict(t0_pdf)
-    elif truth is not None or card.data.t0 == "pack":
-        t0 = np.concatenate(_pack_t0(datasets))
-    covariance = _covariance(card, datasets, None if t0 is None else [t0[s] for s in slices(datasets)])
-    data, training = _replica_data(card, datasets, choices, ids)
-    weights = [np.full(len(d.cv), np.sqrt(c.weight)) for d, c in zip(datasets, choices, strict=True)]
+        t0 = predict_sets(datasets, t0_pdf)
+    elif card.data.t0 == "pack":
+        t0 = _pack_t0(datasets)
     return Problem(
-        replace(selection.pack, datasets=datasets), datasets, observables, covariance,
-        _covariance(card, datasets, None), t0, truth, tuple(ids), data, training, np.concatenate(weights),
+        replace(pack, datasets=datasets), datasets, compile_observables(datasets, pack.positivity),
+        _covariance(card, datasets, t0), _covariance(card, datasets, None),
+        None if truth is None else np.concatenate(truth)[points], tuple(ids), data[:, points], training[:, points],
+        np.concatenate(weights)[points],
     )  # fmt: skip

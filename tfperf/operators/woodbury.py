@@ -5,7 +5,7 @@ chi2 = |m e|^2 - z^T K^-1 z with z = U^T (m e) and K = 1 + U^T M U (Woodbury 195
 N points, R replicas, k columns of a block.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -77,7 +77,7 @@ def _compressed(u: Array, dtype: type[np.floating]) -> Array:
     return np.ascontiguousarray(left[:, keep] * singular[keep])
 
 
-def _regular(covariance: Covariance, sets: Sequence[slice]) -> Covariance:
+def _regular(covariance: Covariance, sets: Mapping[str, slice]) -> Covariance:
     """The same covariance with a diagonal part that is not small anywhere.
 
     A set with tiny independent errors takes half the smallest eigenvalue of its own correlation matrix as such, and the
@@ -85,10 +85,10 @@ def _regular(covariance: Covariance, sets: Sequence[slice]) -> Covariance:
     """
     diagonal, extra = covariance.diagonal.copy(), []
     columns = covariance.columns.copy()
-    for rows in sets:
+    for name, rows in sets.items():
         total = diagonal[rows] + (columns[rows] ** 2).sum(axis=1)
         if (total <= 0).any():
-            raise PackError("a point has no error at all; every point needs stat or sys above zero")
+            raise PackError(f"{name}: a point has no error at all; every point needs stat or sys above zero")
         if (diagonal[rows] >= SMALL_VARIANCE * total).all():
             continue
         used = np.abs(columns[rows]).max(axis=0, initial=0) > 0
@@ -99,7 +99,7 @@ def _regular(covariance: Covariance, sets: Sequence[slice]) -> Covariance:
         scale = np.sqrt(np.diag(matrix))
         smallest = np.linalg.eigvalsh(matrix / np.outer(scale, scale))[0] if (scale > 0).all() else 0.0
         if smallest < 1e-10:
-            raise PackError("the covariance of a set is singular; its independent errors are zero")
+            raise PackError(f"{name}: its covariance is singular; some combination of its points has no error")
         diagonal[rows] = 0.5 * smallest * scale**2
         block = np.zeros((len(columns), len(scale)))
         block[rows] = np.linalg.cholesky(matrix - np.diag(diagonal[rows]))
@@ -108,8 +108,8 @@ def _regular(covariance: Covariance, sets: Sequence[slice]) -> Covariance:
     return Covariance(diagonal, np.hstack([columns, *extra]))
 
 
-def whiten(covariance: Covariance, sets: Sequence[slice], dtype: type[np.floating] = np.float64) -> Whitened:
-    """Bring a covariance to its blocks, exact to the rounding of `dtype`.
+def whiten(covariance: Covariance, sets: Mapping[str, slice], dtype: type[np.floating] = np.float64) -> Whitened:
+    """Bring a covariance to its blocks, exact to the rounding of `dtype`; sets: rows of each dataset, in order.
 
     Datasets that share systematics must be neighbours (`components` tells which do). PackError for a singular one.
     """
@@ -117,8 +117,9 @@ def whiten(covariance: Covariance, sets: Sequence[slice], dtype: type[np.floatin
     inverse_sigma = 1 / np.sqrt(regular.diagonal)
     u = regular.columns * inverse_sigma[:, None]
     blocks = []
-    for group in components(u, sets):
-        rows = slice(sets[group[0]].start, sets[group[-1]].stop)
+    every = list(sets.values())
+    for group in components(u, every):
+        rows = slice(every[group[0]].start, every[group[-1]].stop)
         assert group == list(range(group[0], group[-1] + 1)), "datasets that share systematics must be neighbours"
         small = _compressed(u[rows], dtype)
         if small.shape[1]:

@@ -57,6 +57,9 @@ class History:
     positivity: Array  # (H, R)
 
 
+LOSSES = ("training", "validation", "experimental", "positivity")  # fields of History beside the step
+
+
 @dataclass(frozen=True)
 class FitResult:
     """Everything a run leaves behind; `summary` is report.json."""

@@ -21,7 +21,8 @@ from tfperf.results.files import atomic_write
 
 CARD, STATE, ENVIRONMENT, LOCK = "card.yaml", "run.json", "environment.json", "lock"
 RESULTS, CHECKPOINTS, EVENTS, T0 = "results.h5", "checkpoints", "events", "t0"
-MADE = (CARD, STATE, ENVIRONMENT, RESULTS, CHECKPOINTS, EVENTS, T0, "report.json", "report.html", "postfit.json")
+# in the order in which they are removed: results first, so that none is ever taken for those of another run
+MADE = (RESULTS, CHECKPOINTS, EVENTS, T0, "report.json", "report.html", "postfit.json", STATE, CARD, ENVIRONMENT)
 
 
 @dataclass
@@ -83,14 +84,15 @@ class RunDirectory:
             self._lock = None
 
     def make_room(self, force: bool) -> None:
-        """Clear what an earlier run left, if `force` allows it; RunDirectoryError for a run or other files in the way."""
+        """Clear what an earlier run left, if `force` allows; RunDirectoryError for a run or other files in the way."""
         if self.exists and not force:
             raise RunDirectoryError(
                 f"{self.path}: holds a run; --resume goes on with it, --replicas adds to it, --force begins again"
             )
-        # a run that was killed before its state was written leaves nothing worth keeping
-        own = (*MADE, LOCK)
-        if not self.exists and any(p.name not in own and p.suffix != ".tmp" for p in self.path.iterdir()):
+        names = {p.name for p in self.path.iterdir() if p.suffix != ".tmp"} - {LOCK}
+        # a run that was killed before its state was written leaves nothing worth keeping; a card alone is a user's own
+        unstarted = names <= set(MADE) and (CARD not in names or ENVIRONMENT in names)
+        if not self.exists and not unstarted:
             raise RunDirectoryError(f"{self.path}: is not empty and holds no run; choose another folder")
         for name in MADE:
             target = self.path / name
@@ -105,21 +107,30 @@ class RunDirectory:
             raise RunDirectoryError(f"{self.path}: holds no run to go on with")
         try:
             raw = json.loads((self.path / STATE).read_text(encoding="utf-8"))
-            self.state = State(raw["inputs"], [Part(**p) for p in raw["parts"]])
+            self.state = State(dict(raw["inputs"]), [Part(**p) for p in raw["parts"]])
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise RunDirectoryError(f"{self.path / STATE}: damaged: {error}") from None
         return self.state
 
     def start(self, card: str, environment: Mapping[str, Any], state: State) -> None:
         """Write what a new run needs; the state last, since it marks the directory as a run."""
-        self._write(CARD, card)
         self._write(ENVIRONMENT, json.dumps(environment, indent=1) + "\n")
+        self._write(CARD, card)
         self.save(state)
 
     def save(self, state: State) -> None:
         """Write the state."""
         self.state = state
         self._write(STATE, json.dumps(asdict(state), indent=1) + "\n")
+
+    def save_state(self) -> None:
+        """Write the state as it is now."""
+        assert self.state is not None
+        self.save(self.state)
+
+    def has_finished_parts(self) -> bool:
+        """Whether results.h5 holds replicas of parts that are done."""
+        return self.state is not None and any(part.done for part in self.state.parts)
 
     def _write(self, name: str, text: str) -> None:
         with atomic_write(self.path / name) as temporary:

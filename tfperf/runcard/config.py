@@ -117,6 +117,12 @@ class Closure:
     )
     noise: Seed = Field(default=0, description="number of the truth's noise draw (level 2)")
 
+    @model_validator(mode="after")
+    def _fits_together(self) -> Self:
+        if self.replica is not None and self.law == "toy":
+            refuse([Fault("replica", self.replica, "must be null where law = toy: only a run has replicas")])
+        return self
+
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
 class SumRules:
@@ -268,6 +274,13 @@ class Card:
     engine: Engine = Field(
         default_factory=Engine, description="how the step is computed; none of this changes what is computed"
     )
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Self:
+        if self.closure is not None and self.data.t0 not in ("pack", "none"):
+            text = "must be pack or none in a closure test, whose law gives the t0 predictions (pack)"
+            refuse([Fault("data.t0", self.data.t0, text)])
+        return self
 
 
 def as_tree(card: Card) -> dict[str, Any]:

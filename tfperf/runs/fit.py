@@ -1,8 +1,9 @@
 """`tfperf fit`: from a card to a finished run directory."""
 
 import sys
+import tempfile
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,17 +11,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tfperf.data.pack import pack_attributes
-from tfperf.data.selection import Selection, select
-from tfperf.data.validate import validate
+from tfperf.errors import Interrupted, RunDirectoryError
 from tfperf.measure.clock import Stopwatch
 from tfperf.measure.quiet import native_logs_dropped
 from tfperf.operators.problem import Problem, build_problem
 from tfperf.results import store
 from tfperf.results.record import FitResult
 from tfperf.results.rundir import EVENTS, RESULTS, T0, Part, RunDirectory
-from tfperf.runcard.config import Card
+from tfperf.runcard.config import Card, Closure
 from tfperf.runcard.loader import load_card
-from tfperf.runs import inputs
+from tfperf.runs.inputs import Inputs, mean_pdf, read_inputs
 from tfperf.runs.opening import Wish, open_part
 from tfperf.runs.summary import summarise
 from tfperf.train.signals import Signals
@@ -33,7 +33,7 @@ T0_REPLICAS = 20
 
 def fit(
     card: Card | Path | str,
-    output: Path | str,
+    output: Path | str | None = None,
     *,
     overrides: Sequence[str] = (),
     wish: Wish | None = None,
@@ -41,19 +41,42 @@ def fit(
 ) -> FitResult:
     """Carry out a card in the run directory `output` and return the result record.
 
-    A run that is finished already is returned as it is. Raises UserError for a faulty card, pack or directory,
-    Interrupted when a signal stopped the training after a checkpoint.
+    Without `output` only the record remains. A run that is finished already is returned as it is. Raises UserError
+    for a faulty card, pack or directory, Interrupted when a signal stopped the training after a checkpoint.
     """
-    watch = Stopwatch()
     if not isinstance(card, Card):
         card = load_card(Path(card), overrides)
-    with RunDirectory(Path(output)) as run, Signals().listening() as signals:
+    if output is not None:
+        return carry_out(card, Path(output), wish or Wish(), quiet)[0]
+    with tempfile.TemporaryDirectory(prefix="tfperf-") as folder:
+        return carry_out(card, Path(folder) / "run", wish or Wish(), quiet)[0]
+
+
+def fit_closure(card: Card) -> Card:
+    """The card as a closure test: with the default law and level 0 where it says nothing of one."""
+    return card if card.closure is not None else replace(card, closure=Closure())
+
+
+def carry_out(card: Card, output: Path, wish: Wish, quiet: bool) -> tuple[FitResult, bool]:
+    """The result, and whether anything was trained for it."""
+    with Signals().listening() as signals:
+        return _carry_out(card, output, wish, quiet, signals)
+
+
+def _carry_out(card: Card, output: Path, wish: Wish, quiet: bool, signals: Signals) -> tuple[FitResult, bool]:
+    watch = Stopwatch()
+    wish.refuse_contradictions()
+    with watch.stage("data"):
+        inputs = read_inputs(card, output)
+    with RunDirectory(output) as run:
+        if wish.resume and not run.exists:
+            raise RunDirectoryError(f"{output}: holds no run; leave --resume out to begin one")
         run.hold()
-        part = open_part(run, card, wish or Wish())
+        part = open_part(run, card, inputs.hashes, wish)
         if part is None:
-            _say(quiet, f"{run.path}: nothing left to do")
-            return store.read(run.path / RESULTS)
-        return _Fit(run, card, part, watch, signals, quiet).carry_out()
+            _say(quiet, f"{output}: nothing left to do")
+            return store.read(output / RESULTS), False
+        return _Fit(run, card, part, inputs, watch, signals, quiet).carry_out(), True
 
 
 def _say(quiet: bool, text: str) -> None:
@@ -61,46 +84,44 @@ def _say(quiet: bool, text: str) -> None:
         print(text, file=sys.stderr, flush=True)
 
 
+@dataclass
 class _Fit:
     """One part of a run, from its data to its report."""
 
-    def __init__(
-        self, run: RunDirectory, card: Card, part: Part, watch: Stopwatch, signals: Signals, quiet: bool
-    ) -> None:
-        self.run, self.card, self.part = run, card, part
-        self.watch, self.signals, self.quiet = watch, signals, quiet
+    run: RunDirectory
+    card: Card
+    part: Part
+    inputs: Inputs
+    watch: Stopwatch
+    signals: Signals
+    quiet: bool
 
     def carry_out(self) -> FitResult:
         """Train, evaluate, write; the part counts as done once all is on disk."""
         with self.watch.stage("data"):
-            validate(self.card.data.pack)
-            self.selection = select(self.card)
-        t0 = self._t0(self.selection)
-        with self.watch.stage("data"):
-            self.t0, self.law = t0, inputs.law(self.card, self.selection.pack)
+            self.t0 = self._t0()
             problem = self._problem(self.part.ids)
         trained = self._train(problem)
         with self.watch.stage("write"):
             result = self._evaluate(problem, trained)
         result = self._report(result, trained)
         self.part.done = True
-        assert self.run.state is not None
-        self.run.save(self.run.state)
+        self.run.save_state()
         return result
 
     def _problem(self, ids: Sequence[int]) -> Problem:
-        return build_problem(self.card, self.selection, ids, self.t0, self.law)
+        return build_problem(self.card, self.inputs.selection, ids, self.t0, self.inputs.law)
 
-    def _t0(self, selection: Selection) -> NDArray[np.float64] | None:
+    def _t0(self) -> NDArray[np.float64] | None:
         """PDF of the t0 predictions: of a run, or of a fit without t0 that is made first."""
-        if self.card.data.t0 != "fit" or self.card.closure is not None:
-            return inputs.t0_pdf(self.card, selection.pack)
+        if self.card.data.t0 != "fit":
+            return self.inputs.t0_pdf
         _say(self.quiet, f"first a fit of {T0_REPLICAS} replicas without t0, for the t0 predictions")
         data = replace(self.card.data, t0="none")
         card = replace(self.card, title="t0", replicas=tuple(range(1, T0_REPLICAS + 1)), data=data)
         folder = self.run.path / T0
-        wish = Wish(resume=RunDirectory(folder).exists)
-        return inputs.mean_pdf(fit(card, folder, wish=wish, quiet=self.quiet))
+        result, _ = _carry_out(card, folder, Wish(resume=RunDirectory(folder).exists), self.quiet, self.signals)
+        return mean_pdf(result)
 
     def _train(self, problem: Problem) -> "Trained":
         with self.watch.stage("import"), native_logs_dropped():
@@ -108,6 +129,8 @@ class _Fit:
             from tfperf.runs.part import start, train_part
 
             threads = start(self.card, self.part)
+        if self.signals.received is not None:
+            raise Interrupted(self.signals.received, 0)
         with shown(self.quiet) as show:
             return train_part(
                 self.run, self.card, self.part, problem, threads, self.watch, self.signals, show,
@@ -119,9 +142,9 @@ class _Fit:
         from tfperf.train.evaluate import evaluate
         from tfperf.train.merge import merge, outcome_of
 
-        outcome, path = trained.outcome, self.run.path / RESULTS
-        if path.exists():
-            outcome = merge(outcome_of(store.read(path)), outcome)
+        outcome = trained.outcome
+        if self.run.has_finished_parts():
+            outcome = merge(outcome_of(store.read(self.run.path / RESULTS)), outcome)
         ids = tuple(outcome.ids.tolist())
         return evaluate(self.card, problem if ids == problem.ids else self._problem(ids), outcome)
 

@@ -1,6 +1,7 @@
-"""The files that a card names besides its data: what they hold, and their hashes."""
+"""The files that a card names: what they hold, and their hashes. All is read before a run directory is touched."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -8,6 +9,8 @@ from numpy.typing import NDArray
 
 from tfperf.data.closure import toy_pdf
 from tfperf.data.pack import Pack
+from tfperf.data.selection import Selection, select
+from tfperf.data.validate import validate
 from tfperf.errors import CardError
 from tfperf.results import store
 from tfperf.results.record import FitResult
@@ -19,8 +22,36 @@ T0_WORDS = ("pack", "none", "fit")
 LAWS: dict[str, Callable[[Array], Array]] = {"toy": toy_pdf}
 
 
-def input_hashes(card: Card) -> dict[str, str]:
-    """sha256 of every file that the result depends on, by the key of the card that names it."""
+@dataclass(frozen=True)
+class Inputs:
+    """What a card's files hold."""
+
+    hashes: Mapping[str, str]  # sha256 by the key that names the file
+    selection: Selection
+    t0_pdf: Array | None  # (8, X), where `data.t0` names a run
+    law: Callable[[Array], Array] | None  # truth of a closure test: x (X) -> x f (8, X)
+
+
+def read_inputs(card: Card, output: Path | None = None) -> Inputs:
+    """Read and check all files of a card; CardError or PackError for faults, and for files inside the run directory."""
+    files = _files(card)
+    faults = [f"{key}: {path} does not exist or is no file" for key, path in files.items() if not path.is_file()]
+    if output is not None:
+        inside = [key for key, path in files.items() if path.resolve().is_relative_to(output.resolve())]
+        faults += [f"{key}: {files[key]} lies in the run directory {output}, which may be replaced" for key in inside]
+    if faults:
+        raise CardError(*faults)
+    validate(card.data.pack)
+    selection = select(card)
+    return Inputs(
+        {key: file_hash(path) for key, path in files.items()}, selection,
+        None if card.data.t0 in T0_WORDS else pdf_of_run(Path(card.data.t0), selection.pack, "data.t0"),
+        _law(card, selection.pack),
+    )  # fmt: skip
+
+
+def _files(card: Card) -> dict[str, Path]:
+    """Every file that the result depends on, by the key of the card that names it."""
     files = {"data.pack": card.data.pack}
     if card.covariance.extra is not None:
         files["covariance.extra"] = card.covariance.extra
@@ -28,10 +59,7 @@ def input_hashes(card: Card) -> dict[str, str]:
         files["data.t0"] = Path(card.data.t0) / RESULTS
     if card.closure is not None and card.closure.law not in LAWS:
         files["closure.law"] = Path(card.closure.law) / RESULTS
-    faults = [f"{key}: {path} does not exist or is no file" for key, path in files.items() if not path.is_file()]
-    if faults:
-        raise CardError(*faults)
-    return {key: file_hash(path) for key, path in files.items()}
+    return files
 
 
 def mean_pdf(result: FitResult) -> Array:
@@ -50,6 +78,8 @@ def pdf_of_run(run: Path, pack: Pack, key: str, replica: int | None = None) -> A
     result = store.read(run / RESULTS)
     if result.x.shape != pack.x.shape or not np.allclose(result.x, pack.x, rtol=1e-10, atol=0):
         raise CardError(f"{key}: {run} was fitted on another x grid than that of {pack.path}")
+    if not np.isclose(result.q0, pack.q0, rtol=1e-10):
+        raise CardError(f"{key}: {run} was fitted at Q0 = {result.q0:g} GeV, {pack.path} is at {pack.q0:g} GeV")
     if replica is None:
         return mean_pdf(result)
     found = np.flatnonzero((result.replicas.id == replica) & result.converged)
@@ -59,13 +89,7 @@ def pdf_of_run(run: Path, pack: Pack, key: str, replica: int | None = None) -> A
     return truth
 
 
-def t0_pdf(card: Card, pack: Pack) -> Array | None:
-    """PDF whose predictions scale multiplicative errors, where `data.t0` names a run."""
-    return None if card.data.t0 in T0_WORDS else pdf_of_run(Path(card.data.t0), pack, "data.t0")
-
-
-def law(card: Card, pack: Pack) -> Callable[[Array], Array] | None:
-    """The truth of a closure test as a function of the pack's grid, None for real data."""
+def _law(card: Card, pack: Pack) -> Callable[[Array], Array] | None:
     if card.closure is None:
         return None
     if card.closure.law in LAWS:

@@ -1,5 +1,6 @@
 """Which part of a run is to be trained: a new one, one to go on with, more replicas, failed ones again, or none."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,6 @@ from tfperf.results.rundir import CARD, RESULTS, Part, RunDirectory, State
 from tfperf.runcard.config import Card
 from tfperf.runcard.dump import dump_card
 from tfperf.runcard.types import replica_ids
-from tfperf.runs.inputs import input_hashes
 
 # keys that are compared by the hash of the file they name, so that a run may be moved with its data
 BY_HASH = (("data", "pack"), ("covariance", "extra"))
@@ -27,44 +27,47 @@ class Wish:
     resume: bool = False
     force: bool = False
     retry_failed: bool = False
-    more: tuple[int, ...] = ()  # replicas to add to a finished run
+    replicas: tuple[int, ...] = ()  # of a new run instead of the card's; of a finished run, to be added
+
+    def refuse_contradictions(self) -> None:
+        """CardError for wishes that exclude each other."""
+        if self.resume + self.force + self.retry_failed > 1:
+            raise CardError("--resume, --force and --retry-failed exclude each other")
+        if self.retry_failed and self.replicas:
+            raise CardError("--retry-failed takes the replicas that failed; leave --replicas out")
 
 
-def open_part(run: RunDirectory, card: Card, wish: Wish) -> Part | None:
-    """The part to train, None when nothing is left to do; RunDirectoryError when the wish does not fit."""
+def open_part(run: RunDirectory, card: Card, hashes: Mapping[str, str], wish: Wish) -> Part | None:
+    """The part to train, None when nothing is left to do; RunDirectoryError when the wish does not fit.
+
+    hashes: sha256 of the card's input files. What a forced new run replaces is removed here.
+    """
     if wish.force or not run.exists:
-        return _new(run, card, wish)
-    if not (wish.resume or wish.retry_failed or wish.more):
+        return _new(run, card, hashes, wish)
+    if not (wish.resume or wish.retry_failed or wish.replicas):
         run.make_room(force=False)  # says what may be done
     state = run.load()
-    _refuse_changed_card(run.path, card, state, ignore_replicas=not wish.resume)
+    _refuse_changed_card(run.path, card, hashes, state)
     pending = next((p for p in state.parts if not p.done), None)
-    if pending is not None:
-        if not wish.resume:
-            raise RunDirectoryError(f"{run.path}: the run is not finished; go on with it by --resume first")
-        return pending
     if wish.resume:
-        return None
-    part = _failed(run.path, state) if wish.retry_failed else _extension(run.path, wish.more, state)
+        _refuse_other_replicas(run.path, wish.replicas or card.replicas, state)
+        return pending
+    if pending is not None:
+        raise RunDirectoryError(f"{run.path}: the run is not finished; go on with it by --resume first")
+    part = _failed(run.path, state) if wish.retry_failed else _extension(run.path, wish.replicas, state)
     if part is not None:
         run.save(replace(state, parts=[*state.parts, part]))
     return part
 
 
-def all_ids(state: State) -> tuple[int, ...]:
-    """Replicas of all parts that are done or under way, ascending."""
-    return tuple(sorted({i for part in state.parts for i in part.ids}))
-
-
-def _new(run: RunDirectory, card: Card, wish: Wish) -> Part:
-    if wish.resume and not wish.force:
-        raise RunDirectoryError(f"{run.path}: holds no run to go on with; leave --resume out to begin one")
-    if wish.retry_failed and not wish.force:
-        raise RunDirectoryError(f"{run.path}: holds no run whose failed replicas could be retried")
+def _new(run: RunDirectory, card: Card, hashes: Mapping[str, str], wish: Wish) -> Part:
+    if wish.resume or wish.retry_failed:
+        flag = "--resume" if wish.resume else "--retry-failed"
+        raise RunDirectoryError(f"{run.path}: holds no run; leave {flag} out to begin one")
     run.make_room(wish.force)
-    ids = list(wish.more or card.replicas)
+    ids = list(wish.replicas or card.replicas)
     part = Part(ids, [0] * len(ids))
-    run.start(dump_card(replace(card, replicas=tuple(ids))), environment(), State(input_hashes(card), [part]))
+    run.start(dump_card(replace(card, replicas=tuple(ids))), environment(), State(dict(hashes), [part]))
     return part
 
 
@@ -76,18 +79,26 @@ def _failed(path: Path, state: State) -> Part | None:
 
 
 def _extension(path: Path, ids: tuple[int, ...], state: State) -> Part:
-    known = sorted(set(ids) & set(all_ids(state)))
+    known = sorted(set(ids) & {i for part in state.parts for i in part.ids})
     if known:
         raise RunDirectoryError(f"{path}: replica {known[0]} is there already; --replicas takes new ones")
     return Part(list(ids), [0] * len(ids))
 
 
-def _comparable(tree: dict[str, Any], ignore_replicas: bool) -> dict[str, Any]:
+def _refuse_other_replicas(path: Path, ids: tuple[int, ...], state: State) -> None:
+    if list(ids) not in [part.ids for part in state.parts]:
+        first = state.parts[0].ids
+        raise RunDirectoryError(
+            f"{path / CARD}: replicas: got {ids[0]}-{ids[-1]}, the run began with {first[0]}-{first[-1]}"
+        )
+
+
+def _comparable(tree: dict[str, Any]) -> dict[str, Any]:
+    """The card's tree without what is compared in another way."""
     tree = {key: dict(value) if isinstance(value, dict) else value for key, value in tree.items()}
     for block, key in BY_HASH:
         tree[block].pop(key, None)
-    if ignore_replicas:
-        tree.pop("replicas")
+    tree.pop("replicas", None)
     return tree
 
 
@@ -98,16 +109,19 @@ def _differences(old: Any, new: Any, key: str = "") -> list[str]:
     return [f"{key}: got {new}, the run has {old}"]
 
 
-def _refuse_changed_card(path: Path, card: Card, state: State, ignore_replicas: bool) -> None:
-    stored = yaml.safe_load((path / CARD).read_text(encoding="utf-8"))
-    old = _comparable(stored, ignore_replicas)
-    # through YAML and back, so that both sides went the same way
-    new = _comparable(yaml.safe_load(dump_card(card)), ignore_replicas)
+def _stored_card(path: Path) -> dict[str, Any]:
+    try:
+        return _comparable(yaml.safe_load(path.read_text(encoding="utf-8")))
+    except (OSError, ValueError, AttributeError, KeyError, TypeError, yaml.YAMLError) as error:
+        raise RunDirectoryError(f"{path}: damaged: {error}") from None
+
+
+def _refuse_changed_card(path: Path, card: Card, hashes: Mapping[str, str], state: State) -> None:
+    # the given card goes through YAML and back, too, so that both sides went the same way
+    old, new = _stored_card(path / CARD), _comparable(yaml.safe_load(dump_card(card)))
     faults = _differences(old, new) if old != new else []
-    hashes = input_hashes(card)
-    faults += [
-        f"{key}: the file has changed since the run began" for key in hashes if state.inputs.get(key) != hashes[key]
-    ]
+    changed = [key for key in sorted({*hashes, *state.inputs}) if hashes.get(key) != state.inputs.get(key)]
+    faults += [f"{key}: not the file that the run began with" for key in changed]
     if faults:
         raise RunDirectoryError(f"{path / CARD}: the card is not the one that the run began with", *faults)
 

@@ -12,7 +12,7 @@ from tfperf.measure.clock import Stopwatch
 from tfperf.measure.environment import available_cores, cpu_model
 from tfperf.models.pdf import PDF
 from tfperf.operators.problem import Problem
-from tfperf.results.rundir import CHECKPOINTS, Part, RunDirectory
+from tfperf.results.rundir import CHECKPOINTS, STATE, Part, RunDirectory
 from tfperf.runcard.config import Card
 from tfperf.train import checkpoint
 from tfperf.train.choices import Choices, choose
@@ -33,18 +33,23 @@ class Trained:
     seconds_per_step: list[float]
 
 
-def use_threads(wanted: int) -> None:
-    """Give TensorFlow's operations `wanted` threads; RunDirectoryError when it already runs with another number."""
+def use_threads(wanted: int | None) -> int:
+    """Give TensorFlow's operations `wanted` threads, by default one per core; returns how many they have.
+
+    A TensorFlow that already runs keeps its number: RunDirectoryError when that is not the wanted one.
+    """
     try:
-        tf.config.threading.set_intra_op_parallelism_threads(wanted)
+        tf.config.threading.set_intra_op_parallelism_threads(wanted or available_cores())
+        return wanted or available_cores()
     except RuntimeError:
         # 0, the default, stands for one per core
         now = tf.config.threading.get_intra_op_parallelism_threads() or available_cores()
-        if now != wanted:
+        if wanted is not None and now != wanted:
             raise RunDirectoryError(
                 f"engine.threads: got {wanted}, but TensorFlow already runs with {now} in this process; "
                 "call tfperf before any other TensorFlow code, or in a process of its own"
             ) from None
+        return now
 
 
 def machine(threads: int) -> dict[str, Any]:
@@ -55,11 +60,12 @@ def machine(threads: int) -> dict[str, Any]:
 
 def start(card: Card, part: Part) -> int:
     """Start TensorFlow with the threads that the part began with, else the card's; returns their number."""
-    if part.choices:
-        threads = int(part.choices["threads"])
-    else:
-        threads = available_cores() if card.engine.threads == "auto" else card.engine.threads
-    use_threads(threads)
+    wanted = part.choices.get("threads", card.engine.threads)
+    threads = use_threads(None if wanted == "auto" else int(wanted))
+    # products in TF32 err by 1e-3, a tenth of a sigma
+    tf.config.experimental.enable_tensor_float_32_execution(False)
+    if tf.config.list_physical_devices("GPU"):
+        tf.config.experimental.enable_op_determinism()  # a resumed run must find the same bits
     tf.config.list_logical_devices()
     return threads
 
@@ -76,13 +82,13 @@ def train_part(
         loop = _loop(card, part, problem)
     with watch.stage("compile"):
         choices = _decide(run, card, part, loop, threads, say)
-        trainer = Trainer(loop, choices.xla, choices.steps_per_call, run.path / CHECKPOINTS)
+        owner = {"ids": part.ids, "attempts": part.attempts}
+        trainer = Trainer(loop, choices.xla, choices.steps_per_call, run.path / CHECKPOINTS, owner)
         _resume(run, part, trainer, say)
         loop.run(0, choices.xla)  # compiles, takes no step
         loop.evaluate(choices.xla)
     with watch.stage("train"):
         trainer.train(signals, show)
-        trainer.save()
     return Trained(_outcome(part, loop, trainer), trainer.seconds_per_step)
 
 
@@ -101,15 +107,17 @@ def _decide(run: RunDirectory, card: Card, part: Part, loop: Loop, threads: int,
             say(
                 f"warning: {key} was {part.machine.get(key)}, is {here[key]}: bits may differ from an uninterrupted run"
             )
-        return Choices.from_dict(part.choices)
+        try:
+            return Choices.from_dict(part.choices)
+        except (KeyError, TypeError) as error:
+            raise RunDirectoryError(f"{run.path / STATE}: damaged choices: {error}") from None
     choices = choose(card, loop, threads)
     fixed = card.train.steps_per_call
     if fixed != "auto" and choices.steps_per_call < fixed:
         say(f"train.steps_per_call: {fixed} steps would take over 2 s a call; {choices.steps_per_call} are taken")
     part.choices, part.machine = choices.as_dict(), here
     checkpoint.clear(run.path / CHECKPOINTS)  # of a part that is done
-    assert run.state is not None
-    run.save(run.state)
+    run.save_state()
     return choices
 
 
@@ -120,8 +128,7 @@ def _resume(run: RunDirectory, part: Part, trainer: Trainer, say: Say) -> None:
     if step:
         say(f"going on from step {step}")
         part.resumed_from_steps.append(step)
-        assert run.state is not None
-        run.save(run.state)
+        run.save_state()
 
 
 def _outcome(part: Part, loop: Loop, trainer: Trainer) -> Outcome:

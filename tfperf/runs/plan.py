@@ -5,13 +5,11 @@ from itertools import pairwise
 
 import numpy as np
 
-from tfperf.data.selection import select
-from tfperf.data.validate import validate
 from tfperf.layers.quadrature import quadrature
 from tfperf.operators.problem import Problem, build_problem
 from tfperf.operators.woodbury import whiten
 from tfperf.runcard.config import FITTED, Card
-from tfperf.runs import inputs
+from tfperf.runs.inputs import read_inputs
 
 # resident memory of a process with TensorFlow imported and one small function compiled, as measured
 BASE_BYTES = 700e6
@@ -51,12 +49,10 @@ def parameters(card: Card) -> int:
 
 def plan(card: Card) -> Plan:
     """Read the data of a card and tell the sizes; CardError or PackError where the data do not fit the card."""
-    validate(card.data.pack)
-    selection = select(card)
-    pdf, law = inputs.t0_pdf(card, selection.pack), inputs.law(card, selection.pack)
-    one = build_problem(card, selection, card.replicas[:1], pdf, law)
+    inputs = read_inputs(card)
+    one = build_problem(card, inputs.selection, card.replicas[:1], inputs.t0_pdf, inputs.law)
     return Plan(
-        len(card.replicas), len(one.datasets), selection.points, float(one.training.sum()), one.observables.positive,
+        len(card.replicas), len(one.datasets), len(one.central), float(one.training.sum()), one.observables.positive,
         parameters(card), card.train.steps, _memory(card, one),
     )  # fmt: skip
 

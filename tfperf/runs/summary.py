@@ -42,7 +42,10 @@ def summarise(
         "seconds": dict(seconds),
         "ms_per_step": quartiles(seconds_per_step),
         "peak_rss_bytes": peak_rss_bytes(),
-        "engine": {**part.choices, "form": "shared", "devices": part.machine.get("devices", [])},
+        "engine": {
+            **part.choices, "precision": card.engine.precision, "form": "shared",
+            "devices": part.machine.get("devices", []),
+        },
         "versions": versions() | {"platform": platform.platform()},
         "pack": dict(pack),
     }  # fmt: skip

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tfperf.errors import RunDirectoryError
-from tfperf.results.files import atomic_write
+from tfperf.results.files import atomic_write, sync
 
 GENERATIONS = 2
 PATTERN = "step-*.ckpt"
@@ -65,3 +65,5 @@ def clear(folder: Path) -> None:
     """Remove all checkpoints: they belong to a part of the run that is done."""
     for path in folder.glob(PATTERN):
         path.unlink()
+    if folder.is_dir():
+        sync(folder)

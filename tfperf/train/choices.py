@@ -5,6 +5,8 @@ from dataclasses import asdict, dataclass
 from statistics import median
 from typing import Any
 
+import tensorflow as tf
+
 from tfperf.runcard.config import Card
 from tfperf.train.loop import Loop
 
@@ -31,7 +33,6 @@ class Choices:
     xla: bool
     steps_per_call: int
     threads: int
-    precision: str
     tried: tuple[Trial, ...]
 
     def as_dict(self) -> dict[str, Any]:
@@ -76,14 +77,26 @@ def try_out(loop: Loop, xla: bool) -> Trial:
     return Trial(xla, compiled, 1e3 * median(rates))
 
 
+def _tried(loop: Loop, xla: bool, others: bool) -> Trial | None:
+    """The trial; None where XLA cannot compile the step, unless there is no other candidate."""
+    before = loop.snapshot()
+    try:
+        return try_out(loop, xla)
+    except (tf.errors.InvalidArgumentError, tf.errors.UnimplementedError, tf.errors.InternalError):
+        if not (xla and others):
+            raise
+        loop.restore(before)
+        return None
+
+
 def choose(card: Card, loop: Loop, threads: int) -> Choices:
     """Measure what the card leaves open; a fixed `steps_per_call` is shortened where a call would take over 2 s."""
     candidates = (True, False) if card.engine.xla == "auto" else (card.engine.xla,)
-    tried = tuple(try_out(loop, xla) for xla in candidates)
+    tried = tuple(trial for xla in candidates if (trial := _tried(loop, xla, len(candidates) > 1)) is not None)
     best = min(tried, key=lambda t: t.ms_per_step)
     wanted = card.train.steps_per_call
     aim = CALL_SECONDS if wanted == "auto" else LONGEST_CALL_SECONDS
     most = min(MOST_STEPS, card.train.steps) if wanted == "auto" else wanted
     affordable = aim * 1e3 / best.ms_per_step
     steps = int(most) if most <= affordable else round_down(affordable)
-    return Choices(best.xla, steps if wanted != "auto" else round_down(steps), threads, card.engine.precision, tried)
+    return Choices(best.xla, steps if wanted != "auto" else round_down(steps), threads, tried)

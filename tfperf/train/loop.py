@@ -65,6 +65,15 @@ class Loop:
         """Take `count` steps, or fewer when every replica has stopped."""
         self._function("steps", xla)(tf.constant(count, tf.int64))
 
+    def judge(self, xla: bool) -> None:
+        """Let the weights after the last step be the best ones, too; a second call changes nothing."""
+        self._function("judge", xla)()
+
+    def _judge(self) -> tf.Tensor:
+        losses = self.losses(self.model.at(self.model.prepare(self.losses.x)))
+        self._keep_best(losses, self.step.read_value())
+        return self.step.read_value()
+
     def evaluate(self, xla: bool) -> dict[str, NDArray[np.float32]]:
         """Losses of the current weights (R): chi2 per point, positivity penalty; nan for replicas that stopped."""
         rows = self._function("losses", xla)()
@@ -72,13 +81,13 @@ class Loop:
 
     def _function(self, name: str, xla: bool) -> Callable[..., Any]:
         if (name, xla) not in self._compiled:
-            python = {"steps": self._steps, "losses": self._losses}[name]
+            python = {"steps": self._steps, "losses": self._losses, "judge": self._judge}[name]
             self._compiled[name, xla] = tf.function(python, jit_compile=xla, autograph=False)
         return self._compiled[name, xla]
 
     def _losses(self) -> dict[str, tf.Tensor]:
         pdf = self.model.at(self.model.prepare(self.losses.x))
-        losses = self.losses(pdf)
+        losses = self.losses(pdf, weights=False)
         nan = tf.constant(float("nan"), self.dtype)
         rows = {
             "training": losses.training * self.per_training,

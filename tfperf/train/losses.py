@@ -37,17 +37,18 @@ class ReplicaLosses:
         self.table = tf.constant(observables.table[:, columns], dtype)
         self.terms, self.positive = observables.terms, observables.positive
         whitened = whiten(problem.covariance, problem.sets, np.dtype(dtype).type)
-        scale = whitened.inverse_sigma * problem.root_weight
-        self.scale = tf.constant(scale, dtype)
-        self.data = tf.constant(problem.data * scale, dtype)
-        self.central = tf.constant(problem.central * scale, dtype)
+        self.inverse_sigma = tf.constant(whitened.inverse_sigma, dtype)
+        self.root_weight = tf.constant(problem.root_weight, dtype)
+        self.weighted = bool((problem.root_weight != 1).any())
+        self.data = tf.constant(problem.data * whitened.inverse_sigma, dtype)
+        self.central = tf.constant(problem.central * whitened.inverse_sigma, dtype)
         self.mask = tf.constant(problem.training)
         self.rows = [b.rows for b in whitened.blocks]
         self.systematics = [tf.constant(b.u, dtype) for b in whitened.blocks]
         # (2 R, k, k) for each block: the training halves of all replicas, then the validation halves
         halves = np.concatenate([problem.training, ~problem.training]).astype(np.float64)
         self.precisions = [tf.constant(p, dtype) for p in whitened.precisions(halves)]
-        every = whitened.precisions(np.ones((1, len(scale))))
+        every = whitened.precisions(np.ones((1, len(problem.central))))
         self.precisions_all = [tf.constant(p, dtype) for p in every]
         self.points_training = problem.training.sum(axis=1)
         self.points_validation = (~problem.training).sum(axis=1)
@@ -58,11 +59,13 @@ class ReplicaLosses:
         raw = tf.matmul(tf.reshape(pdf, [pdf.shape[0], -1]), self.table, transpose_b=True)
         parts = [combine(t.operation, [raw[:, r.start : r.stop] for r in t.rows]) for t in self.terms]
         predictions = parts[0] if len(parts) == 1 else tf.concat(parts, axis=1)
-        return predictions * self.scale - data, raw[:, raw.shape[1] - self.positive :]
+        return predictions * self.inverse_sigma - data, raw[:, raw.shape[1] - self.positive :]
 
-    def __call__(self, pdf: tf.Tensor) -> Losses:
-        """The losses that training and stopping need."""
+    def __call__(self, pdf: tf.Tensor, weights: bool = True) -> Losses:
+        """The losses that training and stopping need, with the sets' weights or, for people, without."""
         e, positive = self.residual(pdf, self.data)
+        if weights and self.weighted:
+            e *= self.root_weight
         training, validation = self._split_chi2(e)
         hinge = tf.reduce_sum(tf.nn.relu(-positive), axis=1)
         small = tf.gather(pdf, INTEGRABLE, axis=1)[..., : self.integrable_nodes]
@@ -114,11 +117,6 @@ class ReplicaLosses:
             end = rows.stop
         parts += [tf.zeros_like(e[:, end:])] if end < e.shape[1] else []
         return tf.concat(parts, axis=1)
-
-    def nbytes(self) -> int:
-        """Bytes of the constants."""
-        tensors = [self.table, self.data, self.mask, *self.systematics, *self.precisions]
-        return sum(int(t.shape.num_elements()) * t.dtype.size for t in tensors)
 
 
 def multiplier(initial: float, final: float, steps: int, step: tf.Tensor, dtype: str) -> tf.Tensor:

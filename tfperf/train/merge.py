@@ -5,11 +5,10 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from tfperf.results.record import FitResult, History
+from tfperf.results.record import LOSSES, FitResult, History
 from tfperf.train.evaluate import Outcome
 
 T = TypeVar("T", bound=np.generic)
-FIELDS = ("training", "validation", "experimental", "positivity")
 
 
 def outcome_of(result: FitResult) -> Outcome:
@@ -48,6 +47,6 @@ def _merge_history(old: History, new: History, keep: NDArray[np.bool_], order: N
 
     fields = {
         name: np.hstack([spread(old, getattr(old, name)[:, keep]), spread(new, getattr(new, name))])[:, order]
-        for name in FIELDS
+        for name in LOSSES
     }
     return History(steps, **fields)
