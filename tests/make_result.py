@@ -69,7 +69,7 @@ def make_replicas(rng, count, failed, steps):
     stop = np.where(np.array(status) == "max_steps", steps, rng.integers(steps // 2, steps, count))
     chi2 = 1.2 + 0.05 * rng.normal(size=count)
     return Replicas(
-        id=np.arange(1, count + 1), attempt=np.zeros(count, np.int64), status=tuple(status),
+        id=np.arange(1, count + 1), seed=np.full(count, 7), attempt=np.zeros(count, np.int64), status=tuple(status),
         best_step=np.where(np.array(status) == "no_positivity", -1, stop - steps // 10), stop_step=stop,
         chi2_training=chi2 + 0.9, chi2_validation=chi2 + 1.1 + 0.05 * rng.normal(size=count), chi2_experimental=chi2,
         positivity=np.where(np.array(status) == "no_positivity", 3e-4, 0.0),

@@ -1,3 +1,6 @@
+import os
+from pathlib import Path
+
 import h5py
 import numpy as np
 import pytest
@@ -26,6 +29,15 @@ def test_covariance_is_that_of_the_published_errors_point_by_point(datasets, wit
         next(s for d, s in zip(datasets, slices(datasets), strict=True) if d.name == n) for n in ("AAA_F2", "AAA_FL")
     )
     assert np.abs(want[a, b]).max() > 0  # sets of one experiment are correlated
+
+
+@pytest.mark.skipif("TFPERF_SHARED" not in os.environ, reason="TFPERF_SHARED names no folder with larger packs")
+def test_covariance_is_that_of_nnpdf_for_real_data():
+    with opened(Path(os.environ["TFPERF_SHARED"]) / "data" / "dis_nnlo.h5") as file:
+        for name in set_names(file):
+            got, want = experimental([read_dataset(file, name)]).dense(), file[name]["covmat"][:]
+            scale = np.sqrt(np.diag(want))
+            assert np.abs((got - want) / np.outer(scale, scale)).max() < 1e-14
 
 
 def _extra(path, datasets, covmat):

@@ -18,6 +18,7 @@ class Replicas:
     """One row per replica; chi2 are per point, against the data that the replica saw unless said otherwise."""
 
     id: NDArray[np.int64]  # (R) ascending
+    seed: NDArray[np.int64]  # (R) of the card: with id and attempt it gives every draw (data/keys.py)
     attempt: NDArray[np.int64]  # (R) 0, or how often it was retried with new initial weights
     status: tuple[str, ...]  # (R) one of STATUSES
     best_step: NDArray[np.int64]  # (R) step whose weights are kept; -1: none counted as best, the last ones are kept

@@ -63,7 +63,7 @@ def _chi2_dense(covariance: Covariance, rows: slice, residual: Array) -> float:
     return float(whitened @ whitened)
 
 
-def _replicas(problem: Problem, outcome: Outcome, pdf: Array, predictions: Array, x: Array) -> Replicas:
+def _replicas(card: Card, problem: Problem, outcome: Outcome, pdf: Array, predictions: Array, x: Array) -> Replicas:
     white = whiten(problem.covariance, problem.sets)
     masks = problem.training.astype(np.float64)
     residual = predictions - problem.data
@@ -73,7 +73,8 @@ def _replicas(problem: Problem, outcome: Outcome, pdf: Array, predictions: Array
         return np.where(n > 0, chi2 / np.maximum(n, 1), np.nan)
 
     return Replicas(
-        outcome.ids, outcome.attempts, outcome.status, outcome.best_step, outcome.stop_step,
+        outcome.ids, np.full_like(outcome.ids, card.seed), outcome.attempts,
+        outcome.status, outcome.best_step, outcome.stop_step,
         per_point(white.chi2(residual, masks), masks), per_point(white.chi2(residual, 1 - masks), 1 - masks),
         white.chi2(predictions - problem.central) / predictions.shape[1],
         np.maximum(0, -problem.observables.predict_positive(pdf)).sum(axis=1), arc_lengths(pdf, x),
@@ -122,6 +123,6 @@ def evaluate(card: Card, problem: Problem, outcome: Outcome) -> FitResult:
     return FitResult(
         card.title, problem.pack.q0, problem.pack.x, pdf,
         {name: np.asarray(w, np.float64) for name, w in outcome.weights.items()},
-        _replicas(problem, outcome, pdf, predictions, problem.pack.x), datasets, outcome.history,
+        _replicas(card, problem, outcome, pdf, predictions, problem.pack.x), datasets, outcome.history,
         chi2_summary(problem, datasets, mean),
     )  # fmt: skip
