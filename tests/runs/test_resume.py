@@ -79,12 +79,12 @@ def test_run_stopped_by_a_signal_resumes_to_the_same_bits(finished, tmp_path, mo
     "train.optimizer={name: Adam, use_ema: true, ema_overwrite_frequency: 15}", "model.trainable_exponents=true",
 ])  # fmt: skip
 def test_every_kind_of_state_resumes_to_the_same_bits(tmp_path, monkeypatch, extra):
-    card = make_card(tmp_path, replicas=2, steps=60)
-    whole = tmp_path / "whole"
-    fit(card, whole, overrides=[extra])
-    interrupted(card, tmp_path / "run", monkeypatch, 30, [extra])
-    fit(card, tmp_path / "run", overrides=[extra], wish=Wish(resume=True))
-    same_bits(whole, tmp_path / "run")
+    card, whole, run = make_card(tmp_path, replicas=2, steps=60), tmp_path / "whole", tmp_path / "run"
+    overrides = [extra, "train.stopping.patience=60"]
+    fit(card, whole, overrides=overrides)
+    interrupted(card, run, monkeypatch, 30, overrides)
+    fit(card, run, overrides=overrides, wish=Wish(resume=True))
+    same_bits(whole, run)
 
 
 class Killed(BaseException):
@@ -217,6 +217,14 @@ def test_command_line_ends_with_the_signals_exit_code(tmp_path, finished, number
 
 
 def test_first_signal_is_kept_and_the_second_is_not_caught():
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # background jobs are started with it ignored
+    try:
+        _two_interrupts()
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _two_interrupts():
     with Signals().listening() as signals:
         os.kill(os.getpid(), signal.SIGINT)
         assert signals.received == signal.SIGINT
