@@ -1,0 +1,45 @@
+"""What stacking replicas is worth."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from statistics import median, quantiles
+
+from benchmarks.registry import Row, benchmark
+
+CARD = Path(__file__).parents[1] / "runcards" / "pdf_dis.yaml"
+SIZES = (1, 10, 100)
+ROUNDS = 5
+
+
+@benchmark(
+    "stacking",
+    claim="a hundred replicas in one stack cost a fraction of a hundred replicas alone",
+    sweep=f"replicas R = {', '.join(map(str, SIZES))}, in turn, {ROUNDS} rounds",
+    unit="one optimizer step of the shipped card (2155 points, training and validation), ms; compilation apart",
+)
+def stacking() -> Iterator[Row]:
+    """Time the compiled loop for each R; ratio: R steps of one replica alone over one step of the stack."""
+    from tfperf.data.selection import select
+    from tfperf.models.pdf import PDF
+    from tfperf.operators.problem import build_problem
+    from tfperf.runcard.loader import load_card
+    from tfperf.train.choices import try_out
+    from tfperf.train.loop import Loop
+    from tfperf.train.losses import ReplicaLosses
+
+    card = load_card(CARD)
+    selection = select(card)
+    loops = {}
+    for size in SIZES:
+        ids = tuple(range(1, size + 1))
+        model = PDF(card.model, size, card.engine.precision)
+        model.initialize(card.seed, ids, [0] * size)
+        loops[size] = Loop(card, model, ReplicaLosses(card, build_problem(card, selection, ids)))
+    times: dict[int, list[float]] = {size: [] for size in SIZES}
+    for _ in range(ROUNDS):
+        for size, loop in loops.items():
+            times[size].append(try_out(loop, xla=True).ms_per_step)
+    alone = median(times[1])
+    for size in SIZES:
+        q1, middle, q3 = quantiles(times[size], n=4, method="inclusive")
+        yield {"replicas": size, "ms_per_step": middle, "q1": q1, "q3": q3, "ratio": size * alone / middle}
