@@ -13,7 +13,7 @@ ROUNDS = 5
 
 @benchmark(
     "stacking",
-    claim="a hundred replicas in one stack cost a fraction of a hundred replicas alone",
+    claim="a step of a stack costs less than the steps of its replicas one at a time",
     sweep=f"replicas R = {', '.join(map(str, SIZES))}, in turn, {ROUNDS} rounds",
     unit="one optimizer step of the shipped card (2155 points, training and validation), ms; compilation apart",
 )
