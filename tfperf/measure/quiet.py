@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 # log lines of native code ("I0000 00:00:17...", and absl's notice about them), which no Python setting silences
-CHATTER = re.compile(rb"^([IWE]\d{4} [\d:.]+ |WARNING: All log messages before absl|To enable the following instructions: )")
+CHATTER = re.compile(rb"^([IWE]\d{4} [\d:.]+ |WARNING: All log messages before|To enable the following instr)")
 
 
 @contextmanager
