@@ -1,6 +1,8 @@
 """List and run benchmarks; results go to the screen and, as JSON with the environment, to a file."""
 
+import inspect
 import json
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import click
@@ -8,9 +10,13 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks import stacking as stacking
+from benchmarks.peer import side_by_side as side_by_side
 from benchmarks.registry import REGISTRY, Row
+from tfperf.errors import UserError
 from tfperf.measure.environment import environment
 from tfperf.measure.quiet import native_logs_dropped
+
+WIDEST = 8  # columns of a table on the screen
 
 
 @click.group()
@@ -26,20 +32,43 @@ def list_() -> None:
 
 
 def _table(rows: list[Row]) -> Table:
-    table = Table(*rows[0])
-    for row in rows:
-        table.add_row(*(f"{v:.3g}" if isinstance(v, float) else str(v) for v in row.values()))
+    """A column for each key; where that gets too wide, a column for each row."""
+    cells = [[key, *(_text(row[key]) for row in rows)] for key in rows[0]]
+    lines = cells if len(cells) > WIDEST else [list(line) for line in zip(*cells, strict=True)]
+    table = Table()
+    for i, title in enumerate(lines[0]):
+        table.add_column(title, no_wrap=i == 0)
+    for line in lines[1:]:
+        table.add_row(*line)
     return table
+
+
+def _text(value: object) -> str:
+    return f"{value:.3g}" if isinstance(value, float) else str(value)
+
+
+def _measured(measure: Callable[..., Iterator[Row]], only: str | None) -> list[Row]:
+    """All rows, or those of a part of the sweep, for benchmarks that take `only`."""
+    if only is None:
+        return list(measure())
+    if "only" not in inspect.signature(measure).parameters:
+        raise UserError("--only: this benchmark has no parts to choose from")
+    return list(measure(only=only))
 
 
 @main.command()
 @click.argument("name", type=click.Choice(sorted(REGISTRY)))
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="JSON file for the results.")
-def run(name: str, output: Path | None) -> None:
+@click.option("--only", help="Parts of the sweep, where the benchmark has some, as `dis` or `dis:10,global:1`.")
+def run(name: str, output: Path | None, only: str | None) -> None:
     """Measure one benchmark."""
     chosen = REGISTRY[name]
-    with native_logs_dropped():
-        rows = list(chosen.measure())
+    try:
+        with native_logs_dropped():
+            rows = _measured(chosen.measure, only)
+    except UserError as error:
+        click.echo(str(error), err=True)
+        raise SystemExit(error.exit_code) from None
     Console().print(_table(rows))
     click.echo(f"{chosen.claim}; {chosen.unit}")
     if output is not None:

@@ -5,7 +5,7 @@ import numpy as np
 from tfperf.data.closure import toy_pdf
 from tfperf.data.pack import OPERATIONS
 from tfperf.data.write import Group, write_pack
-from tfperf.operators.basis import fold
+from tfperf.operators.basis import fitted
 
 X = np.array([*np.geomspace(1e-5, 0.1, 9)[:-1], *np.linspace(0.1, 1, 8)])
 FLAVOURS = ["photon", "sigma", "g", "v", "v3", "v8", "v15", "v24", "v35", "t3", "t8", "t15", "t24", "t35"]
@@ -35,7 +35,8 @@ def _set(rng, name, operation, points, names):
         tables["fk_a"] *= 3
     if operation == "RATIO":
         tables["fk_den"] = tables["fk_den"][:1]
-    raw = [fold(t.astype(float), [FLAVOURS[i] for i in ACTIVE]) @ toy_pdf(X).ravel() for t in tables.values()]
+    active = [fitted(FLAVOURS[i]) for i in ACTIVE]
+    raw = [np.einsum("nxf,fx->n", t, toy_pdf(X)[active]) for t in tables.values()]
     from tfperf.operators.observables import combine
 
     truth = combine(operation, raw)

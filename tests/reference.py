@@ -63,14 +63,24 @@ def preprocessed(x, weights, r):
     return network(x, weights, r) * x ** (1 - alpha) * (1 - x) ** beta
 
 
+def dense(table):
+    """A deep-inelastic table over the fitted flavours, (rows, 8, X)."""
+    same = {"v15": "v", "v24": "v", "v35": "v", "t24": "sigma", "t35": "sigma"}
+    values, names = table.values(), ("sigma", "g", "v", "v3", "v8", "t3", "t8", "t15")
+    out = np.zeros((len(values), 8, values.shape[1]))
+    for k, (f,) in enumerate(table.channels):
+        out[:, names.index(same.get(f, f))] += values[:, :, k]
+    return out
+
+
 def predictions(datasets, pdf, flavours):
     """y (N) for one PDF given as a function of flavour name -> x f (X), table by table, point by point."""
     out = []
     for d in datasets:
         tables = []
-        for table in d.tables:
+        for table, axes in ((t.values(), t.channels) for t in d.tables):
             values = [
-                sum(table[n, i, k] * pdf[f][i] for i in range(table.shape[1]) for k, f in enumerate(d.flavours))
+                sum(table[n, i, k] * pdf[f][i] for i in range(table.shape[1]) for k, (f,) in enumerate(axes))
                 for n in range(len(table))
             ]
             tables.append(np.array(values) if len(values) == len(d.cv) else np.full(len(d.cv), values[0]))

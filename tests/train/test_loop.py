@@ -27,18 +27,24 @@ def single_step(loop, problem, card, r, clips):
     cov = reference.covariance(problem.datasets, [d.t0 for d in problem.datasets])
     mask = problem.training[r]
     inverse = np.linalg.inv(cov[np.ix_(mask, mask)])
-    table = tf.constant(problem.observables.table[:, np.tile(problem.pack.x < 1, 8)])
+    inside = problem.pack.x < 1
+    tables = [[tf.constant(reference.dense(t)[:, :, inside]) for t in d.tables] for d in problem.datasets]
+    positive = [tf.constant(reference.dense(p.table)[:, :, inside]) for p in problem.pack.positivity]
     for name, variable in model.named_weights().items():
         variable.assign(start[name])
     optimizer = getattr(keras.optimizers, card.train.optimizer.name)(**card.train.optimizer.arguments(), **clips)
     from tfperf.operators.observables import combine
 
     with tf.GradientTape() as tape:
-        pdf = model(loop.losses.x)
-        raw = tf.linalg.matvec(table, tf.reshape(pdf, [-1]))
-        y = tf.concat([combine(t.operation, [raw[s] for s in t.rows]) for t in problem.observables.terms], 0)
+        pdf = model(problem.pack.x[inside])
+
+        def raw(table):
+            return tf.einsum("nfx,fx->n", table, pdf[0])
+
+        sets = zip(problem.datasets, tables, strict=True)
+        y = tf.concat([combine(d.operation, [raw(t) for t in ts]) for d, ts in sets], 0)
         residual = tf.boolean_mask(y - problem.data[r], mask)
-        hinge = tf.reduce_sum(tf.nn.relu(-raw[len(raw) - problem.observables.positive :]))
+        hinge = sum(tf.reduce_sum(tf.nn.relu(-raw(p))) for p in positive)
         small = tf.reduce_sum(tf.abs(pdf[0, 5:7, 0]))
         loss = tf.tensordot(residual, tf.linalg.matvec(inverse, residual), 1)
         loss += card.positivity.initial * hinge + card.integrability.initial * small

@@ -28,7 +28,7 @@ flavours, C luminosity channels, K systematic errors; floats of any width, read 
 Prediction: y[n] = sum over x, f of fk[n, x, f] xf_f(x, Q0), or sum over c, x, z of fk[n, c, x, z] xf_c0(x) xf_c1(z).
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -42,7 +42,6 @@ from tfperf.errors import PackError
 Array = NDArray[np.float64]
 LAYOUT = 1
 POSITIVITY = "positivity"
-HADRONIC = "a hadronic table (two PDFs); a fit takes deep-inelastic ones, leave this set out"
 # operation -> names of its tables, in the order of its formula
 OPERATIONS: Mapping[str, tuple[str, ...]] = {
     "NULL": ("fk",),
@@ -55,19 +54,40 @@ OPERATIONS: Mapping[str, tuple[str, ...]] = {
 
 
 @dataclass(frozen=True)
+class Table:
+    """A forward operator; it stays on disk until `values` is called, for hadronic ones take gigabytes together.
+
+    values() is (rows, X, F) with one flavour per channel, or (rows, C, X, X) with two, in the precision of the file.
+    """
+
+    values: Callable[[], NDArray[np.floating]]
+    rows: int
+    channels: tuple[tuple[str, ...], ...]
+
+    @property
+    def hadronic(self) -> bool:
+        """True with two PDFs."""
+        return len(self.channels[0]) == 2
+
+    def take(self, keep: NDArray[np.intp]) -> "Table":
+        """The same operator for the given rows."""
+        return Table(lambda: self.values()[keep], len(keep), self.channels)
+
+
+@dataclass(frozen=True)
 class Dataset:
-    """One set of measurements with its forward operator. N points, X nodes, F flavours, K systematics."""
+    """One set of measurements with its forward operator. N points, K systematics."""
 
     name: str
     operation: str
-    tables: tuple[Array, ...]  # each (N, X, F), or (1, X, F) where one row serves all points
-    flavours: tuple[str, ...]  # (F)
+    tables: tuple[Table, ...]  # each of N rows, or of one that serves all points
     cv: Array  # (N)
     stat: Array  # (N)
     sys: Array  # (N, K)
     sys_names: tuple[str, ...]  # (K)
     sys_is_mult: NDArray[np.bool_]  # (K)
     kin: Array  # (N, 2 or 3)
+    kin_names: tuple[str, ...]  # of its columns; x, Q2, y in deep-inelastic sets
     cuts: NDArray[np.int64]  # (N)
     t0: Array | None  # (N)
     attributes: Mapping[str, str] = field(default_factory=dict)
@@ -75,24 +95,24 @@ class Dataset:
     def rows(self, keep: NDArray[np.intp]) -> "Dataset":
         """The same set with the given points only."""
 
-        def cut(a: Array) -> Array:
-            return a if len(a) == 1 and len(self.cv) != 1 else a[keep]
+        def cut(t: Table) -> Table:
+            return t if t.rows == 1 and len(self.cv) != 1 else t.take(keep)
 
         return Dataset(
-            self.name, self.operation, tuple(cut(t) for t in self.tables), self.flavours,
+            self.name, self.operation, tuple(cut(t) for t in self.tables),
             self.cv[keep], self.stat[keep],
-            self.sys[keep], self.sys_names, self.sys_is_mult, self.kin[keep], self.cuts[keep],
+            self.sys[keep], self.sys_names, self.sys_is_mult, self.kin[keep], self.kin_names,
+            self.cuts[keep],
             None if self.t0 is None else self.t0[keep], self.attributes,
         )  # fmt: skip
 
 
 @dataclass(frozen=True)
 class PositivitySet:
-    """Predictions that must not be negative: table (N, X, F)."""
+    """Predictions that must not be negative."""
 
     name: str
-    table: Array
-    flavours: tuple[str, ...]
+    table: Table
 
 
 @dataclass(frozen=True)
@@ -126,19 +146,36 @@ def _text(value: object) -> str:
     return value.decode() if isinstance(value, bytes) else str(value)
 
 
+def _table(group: h5py.Group, name: str) -> Table:
+    path, where = group.file.filename, f"{group.name}/{name}"
+    flavours = [_text(f) for f in group.file.attrs["flavours"]]
+    axes = group["channels"][:] if "channels" in group else group["flav"][:][:, None]
+
+    def values() -> NDArray[np.floating]:
+        with opened(Path(path)) as file:
+            out: NDArray[np.floating] = file[where][:]
+        return out
+
+    return Table(values, len(group[name]), tuple(tuple(flavours[i] for i in axis) for axis in axes))
+
+
+def _kin_names(group: h5py.Group) -> tuple[str, ...]:
+    count = group["kin"].shape[1]
+    if "channels" not in group:
+        return ("x", "Q2", "y")[:count]
+    return tuple(_text(c) for c in group["kin"].attrs.get("columns", [f"k{i + 1}" for i in range(count)]))
+
+
 def read_dataset(file: h5py.File, name: str) -> Dataset:
-    """One deep-inelastic dataset of a validated pack."""
+    """One dataset of a validated pack; its tables are read when they are used."""
     group = file[name]
-    flavours = [_text(f) for f in file.attrs["flavours"]]
     operation = _text(group.attrs["operation"])
-    if "channels" in group:
-        raise PackError(f"{file.filename}: {name}/channels: {HADRONIC}")
     return Dataset(
-        name, operation, tuple(group[t][:].astype(np.float64) for t in OPERATIONS[operation]),
-        tuple(flavours[i] for i in group["flav"][:]),
+        name, operation, tuple(_table(group, t) for t in OPERATIONS[operation]),
         group["cv"][:].astype(np.float64), group["stat"][:].astype(np.float64),
         group["sys"][:].astype(np.float64), tuple(_text(s) for s in group["sys_names"][:]),
-        group["sys_is_mult"][:].astype(bool), group["kin"][:].astype(np.float64), group["cuts"][:].astype(np.int64),
+        group["sys_is_mult"][:].astype(bool), group["kin"][:].astype(np.float64), _kin_names(group),
+        group["cuts"][:].astype(np.int64),
         group["t0"][:].astype(np.float64) if "t0" in group else None,
         {k: _text(v) for k, v in group.attrs.items() if np.ndim(v) == 0},
     )  # fmt: skip
@@ -146,11 +183,7 @@ def read_dataset(file: h5py.File, name: str) -> Dataset:
 
 def read_positivity(file: h5py.File, name: str) -> PositivitySet:
     """One positivity set of a validated pack."""
-    group = file[POSITIVITY][name]
-    if "channels" in group:
-        raise PackError(f"{file.filename}: {POSITIVITY}/{name}/channels: {HADRONIC}")
-    flavours = [_text(f) for f in file.attrs["flavours"]]
-    return PositivitySet(name, group["fk"][:].astype(np.float64), tuple(flavours[i] for i in group["flav"][:]))
+    return PositivitySet(name, _table(file[POSITIVITY][name], "fk"))
 
 
 def pack_attributes(path: Path) -> dict[str, str | float]:

@@ -51,6 +51,10 @@ def _refuse_unknown(where: str, names: tuple[str, ...], available: tuple[str, ..
 
 def _dataset(file: h5py.File, choice: SetChoice, cuts: Cuts) -> Dataset:
     dataset = read_dataset(file, choice.name)
+    if dataset.tables[0].hadronic:
+        if choice.cuts is not None:
+            raise CardError(f"data.sets: {choice.name}: got cuts, but its tables are hadronic: it has no x and Q2")
+        return dataset
     rows = kept(dataset.kin, choice.cuts or cuts)
     if not len(rows):
         raise CardError(f"data.cuts: no point of {choice.name} passes; widen the cuts or leave the set out")

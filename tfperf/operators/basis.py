@@ -4,31 +4,46 @@ At Q0, below the bottom mass and with symmetric charm, 14 evolution flavours hav
 v15 = v24 = v35 = v, t24 = t35 = sigma, no photon. Source: NNPDF4.0, arXiv:2109.02653, section 3.1.1.
 """
 
-from collections.abc import Sequence
-
 import numpy as np
 from numpy.typing import NDArray
 
+from tfperf.data.pack import Table
 from tfperf.errors import PackError
 from tfperf.runcard.config import FITTED
 
-Array = NDArray[np.float64]
+Array = NDArray[np.floating]
+Legs = tuple[int, ...]
 EQUAL_AT_Q0 = {"v15": "v", "v24": "v", "v35": "v", "t24": "sigma", "t35": "sigma"}
 ABSENT = ("photon",)
 
 
-def rotation(flavours: Sequence[str]) -> Array:
-    """Matrix (F, 8) with x f of the given flavours = matrix @ x f of the fitted ones; PackError for unknown names."""
-    matrix = np.zeros((len(flavours), len(FITTED)))
-    for i, flavour in enumerate(flavours):
-        fitted = EQUAL_AT_Q0.get(flavour, flavour)
-        if fitted in FITTED:
-            matrix[i, FITTED.index(fitted)] = 1.0
-        elif flavour not in ABSENT:
-            raise PackError(f"flavour {flavour!r}: must be one of {', '.join((*ABSENT, *FITTED, *EQUAL_AT_Q0))}")
-    return matrix
+def fitted(flavour: str) -> int | None:
+    """Index of the fitted flavour that equals this one at Q0; None: it is zero. PackError for unknown names."""
+    name = EQUAL_AT_Q0.get(flavour, flavour)
+    if name in FITTED:
+        return FITTED.index(name)
+    if name in ABSENT:
+        return None
+    raise PackError(f"flavour {flavour!r}: must be one of {', '.join((*ABSENT, *FITTED, *EQUAL_AT_Q0))}")
 
 
-def fold(table: Array, flavours: Sequence[str]) -> Array:
-    """Table (N, X, F) over the pack's flavours -> (N, 8 X) over the fitted ones, flavour-major; exact."""
-    return np.ascontiguousarray(np.einsum("nxf,fe->nex", table, rotation(flavours))).reshape(len(table), -1)
+def fold(table: Table) -> dict[Legs, Array]:
+    """Columns of the table over the fitted flavours alone, exactly the same predictions.
+
+    By fitted flavour f, (rows, X) arrays, or by pair f <= g, (rows, X, X) arrays with x of f first; channels that are
+    zero everywhere are left out. In float64; those of hadronic tables, which are large, in the precision of the table.
+    """
+    values = table.values()
+    sums: dict[Legs, Array] = {}
+    for c, names in enumerate(table.channels):
+        legs = [fitted(name) for name in names]
+        if None in legs:
+            continue
+        column = values[:, c] if table.hadronic else values[:, :, c]
+        if not column.any():
+            continue
+        key = tuple(sorted(leg for leg in legs if leg is not None))
+        column = column.astype(np.float64)
+        column = column.transpose(0, 2, 1) if list(key) != legs else column
+        sums[key] = sums[key] + column if key in sums else column
+    return {key: total.astype(values.dtype) if table.hadronic else total for key, total in sums.items()}

@@ -1,20 +1,21 @@
-"""Predictions as one matrix product followed by the operations between tables.
+"""Predictions as matrix products followed by the operations between tables.
 
-Columns are (flavour, x) of the fitted PDF, K = 8 X; T rows are those of all tables. The operations are written with
-arithmetic only, so that NumPy arrays and tensors take them alike.
+T raw predictions are those of all tables, in the order of the products; N points in the order of the datasets. The
+operations are written with arithmetic only, so that NumPy arrays and tensors take them alike.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tfperf.data.pack import Dataset, PositivitySet
-from tfperf.operators.basis import fold
+from tfperf.data.pack import Dataset, PositivitySet, Table
+from tfperf.operators.products import Owner, Product, Rows, group, products, read_columns, split_rows
 
 Array = NDArray[np.float64]
+CHUNK = 128  # rows of a product that are widened to float64 at a time
 
 
 def combine(operation: str, parts: Sequence[Any]) -> Any:
@@ -37,7 +38,7 @@ def combine(operation: str, parts: Sequence[Any]) -> Any:
 
 @dataclass(frozen=True)
 class Term:
-    """A dataset, or several neighbours without operation: where its tables' rows lie."""
+    """Neighbouring points in the order of training: where their tables' raw predictions lie."""
 
     operation: str
     rows: tuple[slice, ...]
@@ -45,43 +46,130 @@ class Term:
 
 @dataclass(frozen=True)
 class Observables:
-    """table (T, K); terms in the order of the datasets; the last `positive` rows are the positivity predictions."""
+    """How all predictions come about.
 
-    table: Array
+    `terms` give the N points in the order of training, in which point i is point `order[i]` of the datasets: points of
+    a block of the covariance stay together. `positive`: raw rows of the positivity sets. `nodes`: grid nodes below
+    x = 1.
+    """
+
+    products: tuple[Product, ...]
     terms: tuple[Term, ...]
-    positive: int
+    order: NDArray[np.intp]
+    positive: tuple[slice, ...]
+    nodes: int
+
+    @property
+    def rows(self) -> int:
+        """T, the number of raw predictions."""
+        return max(int(target.stop) for p in self.products for target in p.targets)
+
+    @property
+    def runs(self) -> list[slice]:
+        """Rows that terms and positivity sets ask for."""
+        return [*self.positive, *(rows for term in self.terms for rows in term.rows)]
+
+    @property
+    def entries(self) -> int:
+        """Entries of all matrices."""
+        return sum(p.matrix.size for p in self.products)
+
+    def raw(self, pdf: Array) -> Array:
+        """Raw predictions (..., T) in float64 for x f (..., 8, X)."""
+        raw = np.zeros((*pdf.shape[:-2], self.rows))
+        for product in self.products:
+            features = product.features(pdf[..., : self.nodes])
+            parts = [
+                features @ product.matrix[i : i + CHUNK].astype(np.float64).T
+                for i in range(0, len(product.matrix), CHUNK)
+            ]
+            out, begin = np.concatenate(parts, axis=-1), 0
+            for target in product.targets:
+                size = target.stop - target.start
+                raw[..., target] += out[..., begin : begin + size]
+                begin += size
+        return raw
 
     def predict(self, pdf: Array) -> Array:
-        """Predictions (..., N) in float64 for x f (..., 8, X)."""
-        raw = pdf.reshape(*pdf.shape[:-2], -1) @ self.table.T
-        return np.concatenate([combine(t.operation, [raw[..., r] for r in t.rows]) for t in self.terms], axis=-1)
+        """Predictions (..., N) of the datasets in float64 for x f (..., 8, X)."""
+        raw = self.raw(pdf)
+        terms = [combine(t.operation, [raw[..., r] for r in t.rows]) for t in self.terms]
+        out = np.empty((*pdf.shape[:-2], len(self.order)))
+        out[..., self.order] = np.concatenate(terms, axis=-1)
+        return out
 
     def predict_positive(self, pdf: Array) -> Array:
         """Predictions (..., P) of the positivity sets in float64 for x f (..., 8, X)."""
-        table = self.table[len(self.table) - self.positive :]
-        out: Array = pdf.reshape(*pdf.shape[:-2], -1) @ table.T
-        return out
+        raw = self.raw(pdf)
+        parts = [raw[..., rows] for rows in self.positive]
+        return np.concatenate(parts, axis=-1) if parts else raw[..., :0]
 
 
 def predict_sets(datasets: Sequence[Dataset], pdf: Array) -> list[Array]:
-    """Predictions (n) of each dataset for x f (8, X), in float64."""
-    return [compile_observables([d]).predict(pdf) for d in datasets]
+    """Predictions (n) of each dataset for x f (8, X), in float64; one set is in memory at a time."""
+    return [compile_observables([d], (), pdf.shape[-1]).predict(pdf) for d in datasets]
 
 
-def compile_observables(datasets: Sequence[Dataset], positivity: Sequence[PositivitySet] = ()) -> Observables:
-    """Stack all tables, folded to the fitted flavours; neighbouring sets without operation become one term."""
-    tables: list[Array] = []
+def _rows(owner: Owner, table: Table, nodes: int, whole: bool) -> list[Rows]:
+    columns = read_columns(table, nodes)
+    if not columns:  # a table of zeros still predicts something
+        shape = (table.rows, nodes, nodes) if table.hadronic else (table.rows, nodes)
+        columns = {(0, 0) if table.hadronic else (0,): np.zeros(shape)}
+    return split_rows(owner, columns, whole or table.hadronic)
+
+
+def _all_rows(datasets: Sequence[Dataset], positivity: Sequence[PositivitySet], nodes: int) -> list[Rows]:
+    rows: list[Rows] = []
+    for i, dataset in enumerate(datasets):
+        for k, table in enumerate(dataset.tables):
+            rows += _rows(Owner(i, k), table, nodes, dataset.operation != "NULL")
+    for i, one in enumerate(positivity):
+        rows += _rows(Owner(-1 - i, 0), one.table, nodes, whole=True)
+    return rows
+
+
+def _merged(slices: Iterable[slice]) -> tuple[slice, ...]:
+    """The same rows in as few slices as can be."""
+    out: list[slice] = []
+    for s in slices:
+        out[-1:] = [slice(out[-1].start, s.stop)] if out and out[-1].stop == s.start else [*out[-1:], s]
+    return tuple(out)
+
+
+def _terms(
+    datasets: Sequence[Dataset], blocks: Sequence[Sequence[int]], placed: Sequence[tuple[Rows, slice]]
+) -> tuple[list[Term], NDArray[np.intp]]:
+    begin = np.cumsum([0, *(len(d.cv) for d in datasets)])
     terms: list[Term] = []
-    start = 0
-    for dataset in datasets:
-        rows = []
-        for table in dataset.tables:
-            tables.append(fold(table, dataset.flavours))
-            rows.append(slice(start, start := start + len(table)))
-        last = terms[-1] if terms else None
-        if dataset.operation == "NULL" and last and last.operation == "NULL":
-            terms[-1] = Term("NULL", (slice(last.rows[0].start, rows[0].stop),))
-        else:
-            terms.append(Term(dataset.operation, tuple(rows)))
-    tables += [fold(p.table, p.flavours) for p in positivity]
-    return Observables(np.concatenate(tables), tuple(terms), sum(len(p.table) for p in positivity))
+    order: list[NDArray[np.intp]] = []
+    for mine in blocks:
+        plain = [(r, w) for r, w in placed if r.owner.dataset in mine and datasets[r.owner.dataset].operation == "NULL"]
+        terms += [Term("NULL", (rows,)) for rows in _merged(w for _, w in plain)]
+        order += [begin[r.owner.dataset] + r.points for r, _ in plain]
+        for i in sorted(i for i in mine if datasets[i].operation != "NULL"):
+            tables = {r.owner.table: w for r, w in placed if r.owner.dataset == i}
+            terms.append(Term(datasets[i].operation, tuple(tables[k] for k in sorted(tables))))
+            order.append(begin[i] + np.arange(len(datasets[i].cv)))
+    return terms, np.concatenate(order).astype(np.intp)
+
+
+def compile_observables(
+    datasets: Sequence[Dataset], positivity: Sequence[PositivitySet], nodes: int, blocks: Sequence[Sequence[int]] = ()
+) -> Observables:
+    """Fold all tables to the fitted flavours and group their rows into products.
+
+    nodes: grid nodes below x = 1. blocks: indices of the datasets whose points are to stay together, in order; by
+    default all. Hadronic tables are read one at a time; what stays are the columns that they use.
+    """
+    rows = _all_rows(datasets, positivity, nodes)
+    done: list[Product] = []
+    placed: list[tuple[Rows, slice]] = []
+    begin = 0
+    for members in group(rows, nodes):
+        done += products(members, nodes, begin)
+        for r in members:
+            placed.append((r, slice(begin, begin + len(r.points))))
+            begin += len(r.points)
+    terms, order = _terms(datasets, blocks or [range(len(datasets))], placed)
+    positive = _merged(w for r, w in placed if r.owner.dataset < 0)
+    return Observables(tuple(done), tuple(terms), order, positive, nodes)

@@ -5,6 +5,7 @@ R replicas, N points, in float64 on the host.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +19,7 @@ from tfperf.data.selection import Selection
 from tfperf.data.splits import training_mask
 from tfperf.errors import CardError
 from tfperf.operators.observables import Observables, compile_observables, predict_sets
-from tfperf.operators.woodbury import components
+from tfperf.operators.woodbury import blocks, components
 from tfperf.runcard.config import Card, SetChoice
 
 Array = NDArray[np.float64]
@@ -31,6 +32,7 @@ class Problem:
     pack: Pack
     datasets: tuple[Dataset, ...]
     observables: Observables
+    blocks: tuple[tuple[int, ...], ...]  # datasets whose points stay together: all that share systematics, and more
     covariance: Covariance  # of the fit: with t0 where there is one
     covariance_no_t0: Covariance
     truth: Array | None  # (N) noiseless predictions of the law, in a closure test
@@ -55,11 +57,10 @@ def _covariance(card: Card, datasets: Sequence[Dataset], t0: Sequence[Array] | N
     return plain if card.covariance.extra is None else with_extra(plain, card.covariance.extra, datasets)
 
 
-def _neighbours(card: Card, datasets: Sequence[Dataset]) -> tuple[list[int], NDArray[np.intp]]:
-    """An order with correlated sets next to each other: indices of the sets, and of their points."""
+def _neighbours(covariance: Covariance, datasets: Sequence[Dataset]) -> list[list[int]]:
+    """Blocks of datasets, with those that are correlated next to each other."""
     where = slices(datasets)
-    order = [i for group in components(_covariance(card, datasets, None).columns, where) for i in group]
-    return order, np.concatenate([np.arange(where[i].start, where[i].stop) for i in order])
+    return blocks(covariance.columns, where, components(covariance.columns, where))
 
 
 def _pack_t0(datasets: Sequence[Dataset]) -> list[Array]:
@@ -111,14 +112,19 @@ def build_problem(
         datasets = _pretended(card, datasets, truth)
     data, training = _replica_data(card, datasets, selection.choices, ids)
     weights = [np.full(len(d.cv), np.sqrt(c.weight)) for d, c in zip(datasets, selection.choices, strict=True)]
-    order, points = _neighbours(card, datasets)
+    groups = _neighbours(_covariance(card, datasets, None), datasets)
+    order = [i for group in groups for i in group]
+    points = np.concatenate([np.arange(s.start, s.stop) for s in (slices(datasets)[i] for i in order)])
     datasets = tuple(datasets[i] for i in order)
+    ends = np.cumsum([0, *(len(group) for group in groups)])
+    neighbours = tuple(tuple(range(a, b)) for a, b in pairwise(ends.tolist()))
     if t0_pdf is not None:
         t0 = predict_sets(datasets, t0_pdf)
     elif card.data.t0 == "pack":
         t0 = _pack_t0(datasets)
     return Problem(
-        replace(pack, datasets=datasets), datasets, compile_observables(datasets, pack.positivity),
+        replace(pack, datasets=datasets), datasets,
+        compile_observables(datasets, pack.positivity, int((pack.x < 1).sum()), neighbours), neighbours,
         _covariance(card, datasets, t0), _covariance(card, datasets, None),
         None if truth is None else np.concatenate(truth)[points], tuple(ids), data[:, points], training[:, points],
         np.concatenate(weights)[points],

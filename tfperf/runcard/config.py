@@ -80,7 +80,7 @@ class Data:
     training_fraction: Fraction = Field(
         default=0.75, description="share of each set's points that trains, the rest validates"
     )
-    cuts: Cuts = Field(default_factory=Cuts, description="kinematic cuts on all sets")
+    cuts: Cuts = Field(default_factory=Cuts, description="kinematic cuts on all deep-inelastic sets")
     t0: str = Field(
         default="pack", description="predictions that scale multiplicative errors: pack, none, fit, or a run folder"
     )

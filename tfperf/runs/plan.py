@@ -52,7 +52,8 @@ def plan(card: Card) -> Plan:
     inputs = read_inputs(card)
     one = build_problem(card, inputs.selection, card.replicas[:1], inputs.t0_pdf, inputs.law)
     return Plan(
-        len(card.replicas), len(one.datasets), len(one.central), float(one.training.sum()), one.observables.positive,
+        len(card.replicas), len(one.datasets), len(one.central), float(one.training.sum()),
+        sum(rows.stop - rows.start for rows in one.observables.positive),
         parameters(card), card.train.steps, _memory(card, one),
     )  # fmt: skip
 
@@ -65,6 +66,6 @@ def _memory(card: Card, problem: Problem) -> float:
     nodes = len(problem.pack.x) + len(quadrature(card.model.sum_rules).x)
     activations = 3 * sum(card.model.layers) * nodes  # forward, backward and one to spare
     replica = (inverses + 5 * points + activations + 8 * parameters(card)) * width + 8 * (inverses + 2 * points)
-    tables = problem.observables.table.size * (2 * 8 + 2 * width)
+    tables = problem.observables.entries * (2 * 8 + 2 * width)
     dense = 3 * 8 * points**2  # covariance and its factors in the final evaluation
     return float(BASE_BYTES + tables + dense + len(card.replicas) * replica)

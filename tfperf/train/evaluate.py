@@ -88,7 +88,7 @@ def _datasets(problem: Problem, predictions: Array, mean: Array) -> tuple[Datase
     return tuple(
         DatasetResult(
             d.name, d.attributes.get("experiment", ""), d.attributes.get("label", ""),
-            ("x", "Q2", "y")[: d.kin.shape[1]], d.kin, d.cv, sigma[s], predictions[:, s], mean[s],
+            d.kin_names, d.kin, d.cv, sigma[s], predictions[:, s], mean[s],
             _chi2_dense(problem.covariance, s, residual) / len(d.cv), _chi2_dense(plain, s, residual) / len(d.cv),
         )
         for d, s in zip(problem.datasets, problem.sets.values(), strict=True)

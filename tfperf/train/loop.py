@@ -36,7 +36,7 @@ class Loop:
         self.validates = tf.constant(losses.points_validation > 0)
         self.per_training = tf.constant(1 / np.maximum(losses.points_training, 1), self.dtype)
         self.per_validation = tf.constant(1 / np.maximum(losses.points_validation, 1), self.dtype)
-        self.points = tf.constant(losses.mask.shape[1], self.dtype)
+        self.points = tf.constant(losses.points, self.dtype)
         self._compiled: dict[tuple[str, bool], Callable[..., Any]] = {}
 
     def variables(self) -> dict[str, tf.Variable]:

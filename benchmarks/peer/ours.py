@@ -1,0 +1,137 @@
+"""tfperf on the peer's problems, as a process of its own: `python -m benchmarks.peer.ours --size dis --replicas 10`."""
+
+import argparse
+import json
+import resource
+import time
+from pathlib import Path
+from statistics import quantiles
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks.peer.cache import load
+from tfperf.data.covariance import Covariance, slices
+from tfperf.data.pack import Dataset, Pack, PositivitySet, Table
+from tfperf.data.validate import FLAVOURS
+from tfperf.operators.observables import compile_observables
+from tfperf.operators.problem import Problem
+from tfperf.operators.woodbury import blocks, components
+from tfperf.runcard.config import Card, Data, Engine, Integrability, Positivity, Train
+from tfperf.runcard.optimizers import Optimizer
+
+ROUNDS = 7
+
+
+def card(size: str, replicas: int, steps: int = 17000) -> Card:
+    """The peer's settings; penalties only where the problem has them."""
+    penalties = size == "global"
+    return Card(
+        replicas=tuple(range(1, replicas + 1)), data=Data(pack=Path("none"), t0="none"),
+        positivity=Positivity(sets="all" if penalties else "none"),
+        integrability=Integrability(nodes=1 if penalties else 0),
+        train=Train(steps=steps, optimizer=Optimizer(name="Nadam", learning_rate=2.621e-3, clipnorm=6.073e-6)),
+        engine=Engine(xla=True),
+    )  # fmt: skip
+
+
+def table(values: NDArray[np.float32], kind: str, basis: list[int]) -> Table:
+    """A table of the problem: DIS (n, F, x), DY (n, pairs, x, z) with y = sum fk[n, F, x, z] f_b(x) f_a(z)."""
+    if kind == "DIS":
+        return Table(lambda: values.transpose(0, 2, 1), len(values), tuple((FLAVOURS[b],) for b in basis))
+    return Table(lambda: values, len(values), tuple((FLAVOURS[b // 14], FLAVOURS[b % 14]) for b in basis))
+
+
+def _datasets(problem: dict[str, Any]) -> list[tuple[Dataset, int]]:
+    """Datasets, and the experiment of each."""
+    out = []
+    for number, experiment in enumerate(problem["meta"]["experiments"]):
+        begin = 0
+        for d in experiment["datasets"]:
+            rows = slice(begin, begin := begin + d["ndata"])
+            one = {k: problem[f"exp/{experiment['name']}/{k}"][rows] for k in ("data0", "stat", "sys")}
+            fk = table(problem[f"fk/{d['name']}"], d["kind"], d["basis"])
+            none = np.zeros((d["ndata"], 0))
+            out.append((Dataset(
+                d["name"], "NULL", (fk,), one["data0"], one["stat"], one["sys"], ("a", "b", "c"), np.zeros(3, bool),
+                none, (), np.arange(d["ndata"]), None,
+            ), number))  # fmt: skip
+    return out
+
+
+def build(size: str, replicas: int) -> Problem:
+    """The fit problem with the peer's own data, masks and covariances."""
+    problem = load(size)
+    experiments = problem["meta"]["experiments"]
+    pairs = _datasets(problem)
+    datasets = tuple(d for d, _ in pairs)
+    positivity = tuple(
+        PositivitySet(p["name"], table(problem[f"fk/{p['name']}"], p["kind"], p["basis"]))
+        for p in problem["meta"]["penalties"] if not p["integrability"]
+    )  # fmt: skip
+    x = problem["xgrid"]
+    pack = Pack(Path("none"), x, 1.65, datasets, positivity)
+    columns = np.zeros((sum(len(d.cv) for d in datasets), 3 * len(experiments)))
+    begin = 0
+    for d, number in pairs:
+        columns[begin : begin + len(d.cv), 3 * number : 3 * number + 3] = d.sys
+        begin += len(d.cv)
+
+    def joined(key: str) -> NDArray[Any]:
+        return np.concatenate([problem[f"exp/{e['name']}/{key}"] for e in experiments], axis=-1)
+
+    covariance = Covariance(joined("stat") ** 2, columns)
+    groups = blocks(columns, slices(datasets), components(columns, slices(datasets)))
+    observables = compile_observables(datasets, positivity, int((x < 1).sum()), groups)
+    return Problem(
+        pack, datasets, observables, tuple(map(tuple, groups)), covariance, covariance, None,
+        tuple(range(1, replicas + 1)),
+        joined("data")[:replicas], joined("trmask")[:replicas].astype(bool), np.ones(len(columns)),
+    )  # fmt: skip
+
+
+def measure(size: str, replicas: int, steps: int) -> dict[str, Any]:
+    """Build, compile and time steps of the whole loop."""
+    from tfperf.models.pdf import PDF
+    from tfperf.train.loop import Loop
+    from tfperf.train.losses import ReplicaLosses
+
+    settings = card(size, replicas)
+    start = time.perf_counter()
+    problem = build(size, replicas)
+    built = time.perf_counter()
+    model = PDF(settings.model, replicas, "float32")
+    model.initialize(1, problem.ids, [0] * replicas)
+    loop = Loop(settings, model, ReplicaLosses(settings, problem))
+    loop.run(1, xla=True)
+    int(loop.step)
+    first = time.perf_counter()
+    times, cpu = [], time.process_time()
+    each = max(1, steps // ROUNDS)
+    for _ in range(ROUNDS):
+        begin = time.perf_counter()
+        loop.run(each, xla=True)
+        int(loop.step)
+        times.append(1e3 * (time.perf_counter() - begin) / each)
+    cpu = (time.process_time() - cpu) / (ROUNDS * each)
+    q1, middle, q3 = quantiles(times, n=4, method="inclusive")
+    return {
+        "size": size, "replicas": replicas, "ms_step": [middle, q1, q3], "cpu_ms_step": 1e3 * cpu,
+        "build_s": built - start, "first_step_s": first - built, "n_steps": ROUNDS * each,
+        "peak_rss_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+    }  # fmt: skip
+
+
+def main() -> None:
+    """Measure and print one line of JSON."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--size", choices=["dis", "global"], default="dis")
+    parser.add_argument("--replicas", type=int, default=1)
+    parser.add_argument("--steps", type=int, default=700)
+    arguments = parser.parse_args()
+    print(json.dumps(measure(arguments.size, arguments.replicas, arguments.steps)))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,107 @@
+"""The peer and tfperf on the same synthetic problems, in turn, each in a process of its own."""
+
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+
+import click
+
+from benchmarks.peer.cache import problem_file
+from benchmarks.peer.problem import SIZES
+from benchmarks.peer.process import Record, peer_python, run_child
+from benchmarks.registry import Row, benchmark
+from tfperf.errors import UserError
+
+REPLICAS = (1, 10, 100)
+
+
+@dataclass(frozen=True)
+class Point:
+    """One point of the sweep: how long each side runs, and how often in turn."""
+
+    problem: str
+    replicas: int
+    peer_steps: int
+    steps: int
+    rounds: int
+
+    @property
+    def name(self) -> str:
+        """As `--only` takes it."""
+        return f"{self.problem}:{self.replicas}"
+
+
+POINTS = (
+    Point("dis", 1, peer_steps=300, steps=5000, rounds=5),
+    Point("dis", 10, peer_steps=200, steps=5000, rounds=5),
+    Point("dis", 100, peer_steps=60, steps=2000, rounds=3),
+    Point("global", 1, peer_steps=60, steps=1000, rounds=2),
+    Point("global", 10, peer_steps=20, steps=200, rounds=2),
+    Point("global", 100, peer_steps=10, steps=60, rounds=1),
+)
+
+
+@benchmark(
+    "peer",
+    claim="a step costs less than the peer's on the same problem: training, validation, stopping, best weights",
+    sweep=f"problems {', '.join(SIZES)} x replicas R = {', '.join(map(str, REPLICAS))}; the peer and tfperf in turn",
+    unit="one optimizer step, ms of wall time and of processor time; ratios peer / tfperf; compilation apart",
+)
+def peer(only: str | None = None) -> Iterator[Row]:
+    """Time both sides at each point; `only`: points such as `dis` or `dis:10,global:1`.
+
+    Raises: UserError when `only` names no point; ChildError when a side fails.
+    """
+    points = chosen_points(only)
+    python = peer_python()
+    for point in points:
+        peers, ours = [], []
+        for turn in range(point.rounds):
+            peers.append(run_peer(python, point))
+            ours.append(run_ours(point))
+            times = f"peer {peers[-1]['ms_step'][0]:.4g} ms, tfperf {ours[-1]['ms_step'][0]:.4g} ms"
+            click.echo(f"{point.name}, round {turn + 1} of {point.rounds}: {times}")
+        yield row(point, peers, ours)
+
+
+def chosen_points(only: str | None) -> Sequence[Point]:
+    """The points that `only` names, all without it. Raises: UserError when one of its parts names none."""
+    if only is None:
+        return POINTS
+    parts = [part.strip() for part in only.split(",")]
+    for part in parts:
+        if not any(part in (p.problem, p.name) for p in POINTS):
+            allowed = ", ".join([*SIZES, *(p.name for p in POINTS)])
+            raise UserError(f"--only: got {part!r}; must be some of {allowed}, separated by commas")
+    return [p for p in POINTS if p.problem in parts or p.name in parts]
+
+
+def run_peer(python: Path, point: Point) -> Record:
+    """One fit of the peer, as n3fit_side.py prints it."""
+    arguments = ["--problem", str(problem_file(point.problem)), "--replicas", str(point.replicas)]
+    return run_child(python, "benchmarks.peer.n3fit_side", *arguments, "--steps", str(point.peer_steps))
+
+
+def run_ours(point: Point) -> Record:
+    """One fit of tfperf, as ours.py prints it."""
+    arguments = ["--size", point.problem, "--replicas", str(point.replicas), "--steps", str(point.steps)]
+    return run_child(Path(sys.executable), "benchmarks.peer.ours", *arguments)
+
+
+def row(point: Point, peers: Sequence[Record], ours: Sequence[Record]) -> Row:
+    """Medians over the rounds; of a step, of the rounds' own medians; of memory, the largest peak."""
+
+    def middle(records: Sequence[Record], key: str) -> float:
+        values = [r[key][0] if isinstance(r[key], list) else r[key] for r in records]
+        return float(max(values) if key == "peak_rss_mb" else median(values))
+
+    measured: Row = {"problem": point.problem, "replicas": point.replicas}
+    for label, key in (("ms", "ms_step"), ("cpu_ms", "cpu_ms_step")):
+        theirs, mine = middle(peers, key), middle(ours, key)
+        measured |= {f"peer_{label}": theirs, f"tfperf_{label}": mine, f"ratio_{label}": theirs / mine}
+    for key in ("peak_rss_mb", "first_step_s"):
+        measured |= {f"peer_{key}": middle(peers, key), f"tfperf_{key}": middle(ours, key)}
+    versions = peers[0]["versions"]
+    return measured | {"rounds": len(peers), "peer": f"nnpdf {versions['nnpdf']}, tensorflow {versions['tensorflow']}"}

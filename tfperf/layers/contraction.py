@@ -1,0 +1,127 @@
+"""PDFs contracted with forward operators: the large matrix products of a step.
+
+R replicas, X grid nodes, T raw predictions.
+"""
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+import numpy as np
+import tensorflow as tf
+from numpy.typing import NDArray
+
+from tfperf.operators.products import Product
+
+
+def joined(parts: Sequence[tf.Tensor]) -> tf.Tensor:
+    """Tensors (R, n) side by side."""
+    return parts[0] if len(parts) == 1 else tf.concat(parts, axis=1)
+
+
+class Contraction:
+    """Raw predictions (R, T) from x f (R, 8, X), handed out in pieces of neighbouring rows."""
+
+    def __init__(
+        self, products: Sequence[Product], scale: NDArray[np.floating], first: int, cuts: Sequence[slice], dtype: str
+    ) -> None:
+        """`scale` (T) multiplies the rows; grid node `first` of the products is the first node of the PDF.
+
+        `cuts`: runs of rows that will be asked for; each is then made of whole pieces.
+        """
+        self.first = first
+        edges = {edge for cut in cuts for edge in (cut.start, cut.stop)}
+        self.linear: list[tuple[Product, tf.Tensor, list[int]]] = []
+        self.bilinear: list[tuple[Product, tf.Tensor]] = []
+        pieces: set[tuple[int, int]] = set()
+        for product in products:
+            rows = np.concatenate([scale[target] for target in product.targets])
+            matrix = tf.constant((product.matrix * rows[:, None]).astype(dtype))
+            if len(product.legs[0]) == 2:
+                self.bilinear.append((product, matrix))
+                pieces |= {(t.start, t.stop) for t in product.targets}
+                continue
+            (target,) = product.targets
+            inside = sorted({target.start, target.stop} | {e for e in edges if target.start < e < target.stop})
+            self.linear.append((product, matrix, inside))
+            pieces |= set(pairwise(inside))
+        self.pieces = sorted(pieces)
+
+    def __call__(self, pdf: tf.Tensor) -> dict[int, tf.Tensor]:
+        """The pieces (R, rows) by their first row."""
+        out: dict[int, tf.Tensor] = {}
+        for product, matrix, inside in self.linear:
+            features = self._features(pdf, product)
+            raw = tf.matmul(features, matrix, transpose_b=True)
+            parts = tf.split(raw, [b - a for a, b in pairwise(inside)], axis=1)
+            out |= dict(zip(inside, parts, strict=False))
+        if self.bilinear:
+            out |= self._bilinear(pdf)
+        return out
+
+    def covering(self, rows: slice) -> list[tuple[int, int]]:
+        """First and last (exclusive) rows of the pieces that make up a run of rows."""
+        return [(a, b) for a, b in self.pieces if rows.start <= a and b <= rows.stop]
+
+    def runs(self, pieces: Sequence[tuple[int, int]]) -> list[list[tuple[int, int]]]:
+        """The same pieces, small hadronic neighbours together."""
+        small = {t.start for product, _ in self.bilinear for t in product.targets}
+        out: list[list[tuple[int, int]]] = []
+        for piece in pieces:
+            if out and piece[0] in small and out[-1][0][0] in small:
+                out[-1].append(piece)
+            else:
+                out.append([piece])
+        return out
+
+    def _features(self, pdf: tf.Tensor, product: Product) -> tf.Tensor:
+        start = product.start - self.first
+        flavours = [legs[0] for legs in product.legs]
+        used = (
+            pdf[..., start:] if flavours == list(range(pdf.shape[1])) else tf.gather(pdf[..., start:], flavours, axis=1)
+        )
+        return tf.reshape(used, [pdf.shape[0], len(flavours) * used.shape[2]])
+
+    def _bilinear(self, pdf: tf.Tensor) -> dict[int, tf.Tensor]:
+        """One product per channel of luminosities; its gradient makes no luminosity again."""
+        begins = sorted({t.start for product, _ in self.bilinear for t in product.targets})
+
+        @tf.custom_gradient  # type: ignore[untyped-decorator]
+        def function(pdf: tf.Tensor) -> tuple[list[tf.Tensor], object]:
+            def gradient(*upstream: tf.Tensor) -> tf.Tensor:
+                return self._bilinear_gradient(pdf, dict(zip(begins, upstream, strict=True)))
+
+            sums = self._bilinear_sums(pdf)
+            return [tf.add_n(sums[begin]) for begin in begins], gradient
+
+        return dict(zip(begins, function(pdf), strict=True))
+
+    def _legs(self, pdf: tf.Tensor, product: Product) -> tuple[tf.Tensor, tf.Tensor]:
+        """x f of both flavours of a channel, (R, n, 1) and (R, 1, n)."""
+        (f, g), start = product.legs[0], product.start - self.first
+        return pdf[:, f, start:, None], pdf[:, g, None, start:]
+
+    def _bilinear_sums(self, pdf: tf.Tensor) -> dict[int, list[tf.Tensor]]:
+        sums: dict[int, list[tf.Tensor]] = {}
+        for product, matrix in self.bilinear:
+            left, right = self._legs(pdf, product)
+            luminosity = tf.reshape(left * right, [pdf.shape[0], matrix.shape[1]])
+            raw = tf.matmul(luminosity, matrix, transpose_b=True)
+            parts = tf.split(raw, [t.stop - t.start for t in product.targets], axis=1)
+            for target, part in zip(product.targets, parts, strict=True):
+                sums.setdefault(target.start, []).append(part)
+        return sums
+
+    def _bilinear_gradient(self, pdf: tf.Tensor, upstream: dict[int, tf.Tensor]) -> tf.Tensor:
+        size = pdf.shape[2]
+        sums: list[list[tf.Tensor]] = [[] for _ in range(pdf.shape[1])]
+        for product, matrix in self.bilinear:
+            left, right = self._legs(pdf, product)
+            nodes = left.shape[1]
+            rows = tf.concat([upstream[t.start] for t in product.targets], axis=1)
+            luminosity = tf.reshape(tf.matmul(rows, matrix), [pdf.shape[0], nodes, nodes])
+            pad = [[0, 0], [size - nodes, 0]]
+            f, g = product.legs[0]
+            sums[f].append(tf.pad(tf.reduce_sum(luminosity * right, axis=2), pad))
+            sums[g].append(tf.pad(tf.reduce_sum(luminosity * left, axis=1), pad))
+        zero = tf.zeros_like(pdf[:, 0])
+        return tf.stack([tf.add_n(s) if s else zero for s in sums], axis=1)
