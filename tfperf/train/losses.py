@@ -12,11 +12,11 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
-from tfperf.layers.contraction import Contraction, joined
 from tfperf.operators.observables import Observables, combine
 from tfperf.operators.problem import Problem
 from tfperf.operators.woodbury import Whitened, whiten
 from tfperf.runcard.config import FITTED, Card
+from tfperf.train.contraction import Contraction, joined
 
 INTEGRABLE = tuple(FITTED.index(f) for f in ("t3", "t8"))
 

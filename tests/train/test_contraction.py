@@ -5,8 +5,8 @@ import pytest
 import tensorflow as tf
 
 from tests import make_hadronic as hadronic
-from tfperf.layers.contraction import Contraction, joined
 from tfperf.operators.observables import compile_observables
+from tfperf.train.contraction import Contraction, joined
 
 NODES = int((hadronic.X < 1).sum())
 
