@@ -10,8 +10,7 @@ def problem(seed, points, blocks, share):
     rng = np.random.default_rng(seed)
     edges = np.sort(rng.choice(np.arange(1, points), 2 * blocks, replace=False))
     found = tuple(
-        Block(slice(int(a), int(b)), rng.normal(size=(b - a, int(rng.integers(1, 7)))))
-        for a, b in edges.reshape(-1, 2)
+        Block(slice(int(a), int(b)), rng.normal(size=(b - a, int(rng.integers(1, 7))))) for a, b in edges.reshape(-1, 2)
     )
     return Whitened(np.ones(points), found), rng.random(points) < share, rng
 
@@ -34,6 +33,7 @@ def test_folded_and_rest_add_up_to_chi2(seed, share):
         t = [e[:, folded.rest.blocks[b].rows] @ folded.rest.blocks[b].u for b in folded.linked]
         w = np.concatenate([p, *t], axis=1)
         rows = slice(half * replicas, (half + 1) * replicas)
-        u = np.einsum("rij,rj->ri", folded.roots[rows], w) - folded.targets[rows]
-        got = folded.rest.chi2(other, m[:, ~linear]) + (u**2).sum(axis=1) + folded.constants[rows]
+        d = w - folded.centres[rows]
+        pull = np.einsum("rij,rj->ri", folded.forms[rows], d) + 2 * folded.slopes[rows]
+        got = folded.rest.chi2(other, m[:, ~linear]) + (d * pull).sum(axis=1) + folded.constants[rows]
         np.testing.assert_allclose(got, white.chi2(residual, m), rtol=1e-9)

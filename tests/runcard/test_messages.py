@@ -43,7 +43,7 @@ def test_all_faults_come_at_once_in_the_order_of_the_lines(tmp_path):
         "Ftrl, Lion; did you mean `Adam`?",
         "14: train.optimizer.learning_rate: got -1; must be a number above 0",
         "15: engine.xla: got 'on'; allowed: auto, true, false; did you mean `true`?",
-        "15: engine.toleranse: unknown key; allowed: precision, xla, threads",
+        "15: engine.toleranse: unknown key; allowed: precision, xla, threads, retire_at, chunk",
         "16: engine: given twice, first in line 15; a key may be given once",
     ]  # fmt: skip
 
@@ -57,7 +57,7 @@ def test_all_faults_come_at_once_in_the_order_of_the_lines(tmp_path):
         ("seed:", "seed: got nothing; must be a whole number from 0 to 4294967295"),
         ("title: 5", "title: got 5; must be text"),
         ("title: {a: 1}", "title: got a mapping; must be text"),
-        ("engine: 3", "engine: got 3; must be a mapping with keys out of precision, xla, threads"),
+        ("engine: 3", "engine: got 3; must be a mapping with keys out of precision, xla, threads, retire_at, chunk"),
         ("engine: {xla: 'True'}",
          "engine.xla: got 'True'; allowed: auto, true, false; did you mean `True` without quotes?"),
         ("engine: {threads: 0}", "engine.threads: got 0; must be auto or a whole number from 1 to 1024"),

@@ -1,8 +1,8 @@
 """Linear predictions, data, masks and covariance of each replica folded into one small matrix.
 
 Points of sets without operation ("linear", l) enter chi2 through p_k alone. The other points (o) of a block share its
-systematics U: with U_o = T V^T of rank r, chi2 = [|M e_o|^2 - t^T (1 + T^T M T)^-1 t] + |F (p_k, t) - q|^2 + c where
-t = T^T M e_o: the bracket is the chi2 of the other points alone, the rest what is linear in (p_k, t), exact by Woodbury.
+systematics U: with U_o = T V^T of rank r, chi2 = [|M e_o|^2 - t^T (1 + T^T M T)^-1 t] + Q(p_k, t) where
+t = T^T M e_o: the bracket is the chi2 of the other points alone, the rest is quadratic in (p_k, t), exact by Woodbury.
 R replicas, 2 R halves: training, then validation.
 """
 
@@ -11,23 +11,25 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import solve_triangular
 
 from tfperf.operators.woodbury import Block, Whitened
 
 Array = NDArray[np.float64]
-JITTER = 1e-13
+RIDGE = 1e-3
 
 
 @dataclass(frozen=True)
 class Folded:
-    """roots (2 R, K, K) F, targets (2 R, K) q, constants (2 R) c; K = k + sum of `linked` ranks.
+    """Q = constants + 2 slopes d + d^T forms d with d = (p_k, t) - centres, near whose minimum float32 loses no digits.
+
+    forms (2 R, K, K), centres and slopes (2 R, K), constants (2 R); K = k + sum of `linked` ranks.
 
     rest: the other points' own whitening; `linked`: which of its blocks' t follow p_k, in order.
     """
 
-    roots: Array
-    targets: Array
+    forms: Array
+    centres: Array
+    slopes: Array
     constants: Array
     rest: Whitened
     linked: tuple[int, ...]
@@ -69,13 +71,14 @@ def fold(
     white: Whitened, linear: NDArray[np.bool_], operator: Array, data: Array, training: NDArray[np.bool_],
     dtype: type[np.floating] = np.float64,
 ) -> Folded:  # fmt: skip
-    """Fold the linear points: linear (N), their operator (n, k) and data (R, n) in units of their errors, masks (R, N)."""
+    """Fold the points `linear` (N), with operator (n, k) and data (R, n) in units of their errors, and masks (R, N)."""
     parts = _parts(white, linear, dtype)
     k, halves = operator.shape[1], np.concatenate([training, ~training])
     linked = [p for p in parts if len(p.linear) and p.shared.shape[1]]
     size = k + sum(p.shared.shape[1] for p in linked)
     place = np.cumsum(linear) - 1
-    roots, targets, constants = (np.empty(s) for s in ((len(halves), size, size), (len(halves), size), len(halves)))
+    forms, constants = np.empty((len(halves), size, size)), np.empty(len(halves))
+    centres, slopes = np.empty((2, len(halves), size))
     for i, mask in enumerate(halves):
         form, slope, constant = np.zeros((size, size)), np.zeros(size), 0.0
         begin = k
@@ -86,10 +89,11 @@ def fold(
             stop = begin + part.shared.shape[1]
             constant += _add(form, slope, part, slice(begin, stop), mask, operator[rows], data[i % len(data), rows])
             begin = stop
-        roots[i], targets[i] = _rooted(form, slope)
-        constants[i] = constant - targets[i] @ targets[i]
+        forms[i] = form
+        centres[i], slopes[i] = _centred(form, slope)
+        constants[i] = constant + centres[i] @ (slopes[i] - slope)
     rest, numbers = _rest(white, parts, linear)
-    return Folded(roots, targets, constants, rest, tuple(numbers[id(p)] for p in linked))
+    return Folded(forms, centres, slopes, constants, rest, tuple(numbers[id(p)] for p in linked))
 
 
 def _add(
@@ -112,23 +116,20 @@ def _add(
     return float(d @ d - zd @ kd)
 
 
-def _rooted(form: Array, slope: Array) -> tuple[Array, Array]:
-    """F and q with |F w - q|^2 - |q|^2 = w^T form w - 2 slope^T w, for a form that is positive but for rounding."""
+def _centred(form: Array, slope: Array) -> tuple[Array, Array]:
+    """A point near the minimum of w^T form w - 2 slope^T w and half the gradient there; what no point sees stays small."""
     diagonal = np.diag(form)
-    scale = np.sqrt(np.maximum(diagonal, JITTER * diagonal.max(initial=JITTER)))
-    unit = form / np.outer(scale, scale)
-    try:
-        lower = np.linalg.cholesky(unit + JITTER * np.eye(len(unit)))
-        return lower.T * scale, solve_triangular(lower, slope / scale, lower=True)
-    except np.linalg.LinAlgError:  # directions that no point sees
-        values, vectors = np.linalg.eigh(unit)
-        roots = np.sqrt(np.maximum(values, JITTER * values[-1]))
-        return roots[:, None] * vectors.T * scale, vectors.T @ (slope / scale) / roots
+    scale = np.sqrt(np.maximum(diagonal, RIDGE * diagonal.max(initial=RIDGE)))
+    unit = form / np.outer(scale, scale) + RIDGE * np.eye(len(form))
+    centre = np.linalg.solve(unit, slope / scale) / scale
+    return centre, form @ centre - slope
 
 
 def _rest(white: Whitened, parts: Sequence[_Part], linear: NDArray[np.bool_]) -> tuple[Whitened, dict[int, int]]:
     """Whitening of the other points, in their order, and the number of each part's block in it."""
-    blocks, numbers, begin = [], {}, 0
+    blocks: list[Block] = []
+    numbers: dict[int, int] = {}
+    begin = 0
     for part in parts:
         rows = slice(begin, begin := begin + len(part.others))
         if part.shared.shape[1]:

@@ -62,7 +62,7 @@ class Observables:
     @property
     def rows(self) -> int:
         """T, the number of raw predictions."""
-        return max(int(target.stop) for p in self.products for target in p.targets)
+        return max((int(target.stop) for p in self.products for target in p.targets), default=0)
 
     @property
     def runs(self) -> list[slice]:
@@ -150,7 +150,7 @@ def _terms(
             tables = {r.owner.table: w for r, w in placed if r.owner.dataset == i}
             terms.append(Term(datasets[i].operation, tuple(tables[k] for k in sorted(tables))))
             order.append(begin[i] + np.arange(len(datasets[i].cv)))
-    return terms, np.concatenate(order).astype(np.intp)
+    return terms, np.concatenate([np.zeros(0, np.intp), *order])
 
 
 def compile_observables(

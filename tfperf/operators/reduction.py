@@ -1,9 +1,9 @@
 """A basis in which few numbers of a PDF decide its predictions: balanced truncation.
 
-D = 8 X numbers of a PDF on the grid. With samples p of what networks give, C = <p p^T>, and the Gram matrix G = A^T A of
-whitened operators A, H = C^1/2 and H G H = Y Lambda Y^T: p_k = R p with R = Lambda^-1 Y^T H G, p ~ P p_k with P = H Y, for
-the k largest Lambda. Predictions then lose least on average over the samples. Source: Moore 1981, IEEE Trans. Autom.
-Control 26, 17. R is not orthonormalised: in float32 that costs digits.
+D = 8 X numbers of a PDF on the grid. With samples p of what networks give, C = <p p^T>, the Gram matrix G = A^T A of
+whitened operators A, H = C^1/2 and H G H = Y Lambda Y^T: p_k = R p with R = Lambda^-1 Y^T H G, p ~ P p_k with P = H Y,
+for the k largest Lambda. Predictions then lose least on average over the samples. Source: Moore 1981, IEEE Trans.
+Autom. Control 26, 17. R is not orthonormalised: in float32 that costs digits.
 """
 
 from collections.abc import Callable
@@ -75,7 +75,7 @@ def error_per_point(lost: Array, points: float) -> Array:
 
 
 def sufficient_rank(error: Callable[[int], Array], most: int, tolerance: float) -> int:
-    """The smallest rank, a multiple of STEP, at which nearly all samples err by less than the tolerance; at most `most`."""
+    """The smallest multiple of STEP at which nearly all samples err by less than the tolerance; at most `most`."""
     low, high = 1, -(-most // STEP)
     while low < high:
         middle = (low + high) // 2

@@ -20,25 +20,27 @@ def _words(status: Progress) -> str:
     low, middle, high = np.percentile(chi2, [16, 50, 84]) if len(chi2) else [np.nan] * 3
     return (
         f"{status.steps_per_second:.0f} steps/s, chi2/N {middle:.3f} [{low:.3f}, {high:.3f}], {status.running} running"
+        + (f", {status.quarantined} quarantined" if status.quarantined else "")
     )
 
 
 @contextmanager
-def shown(quiet: bool) -> Iterator[Callable[[Progress], None]]:
-    """A function to call with each status; nothing is shown when quiet."""
+def shown(quiet: bool, chunk: int = 1, chunks: int = 1) -> Iterator[Callable[[Progress], None]]:
+    """A function to call with each status of one of the chunks; nothing is shown when quiet."""
+    which = f"chunk {chunk} of {chunks}, " if chunks > 1 else ""
     if quiet:
         yield lambda _: None
     elif sys.stderr.isatty():
-        with _live() as show:
+        with _live(which) as show:
             yield show
     else:
-        yield _plain()
+        yield _plain(which)
 
 
 @contextmanager
-def _live() -> Iterator[Callable[[Progress], None]]:
+def _live(which: str) -> Iterator[Callable[[Progress], None]]:
     columns = (
-        TextColumn("training"), BarColumn(), MofNCompleteColumn(), TextColumn("steps,"), TimeRemainingColumn(),
+        TextColumn(f"{which}training"), BarColumn(), MofNCompleteColumn(), TextColumn("steps,"), TimeRemainingColumn(),
         TextColumn("left, {task.fields[words]}"),
     )  # fmt: skip
     with Bar(*columns, console=Console(stderr=True)) as bar:
@@ -50,7 +52,7 @@ def _live() -> Iterator[Callable[[Progress], None]]:
         yield show
 
 
-def _plain() -> Callable[[Progress], None]:
+def _plain(which: str) -> Callable[[Progress], None]:
     last = time.monotonic()
 
     def show(status: Progress) -> None:
@@ -59,7 +61,7 @@ def _plain() -> Callable[[Progress], None]:
             last = time.monotonic()
             left = (status.steps - status.step) / status.steps_per_second
             print(
-                f"step {status.step}/{status.steps}, at most {left:.0f} s left, {_words(status)}",
+                f"{which}step {status.step}/{status.steps}, at most {left:.0f} s left, {_words(status)}",
                 file=sys.stderr,
                 flush=True,
             )

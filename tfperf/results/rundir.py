@@ -27,7 +27,10 @@ MADE = (RESULTS, CHECKPOINTS, EVENTS, T0, "report.json", "report.html", "postfit
 
 @dataclass
 class Part:
-    """Replicas trained together: the first is the card's, extensions and retries add more."""
+    """Replicas trained together: the first are the card's, extensions and retries add more.
+
+    What does not fit the memory at once is trained in chunks, one part each, one after the other.
+    """
 
     ids: list[int]
     attempts: list[int]
@@ -35,6 +38,9 @@ class Part:
     machine: dict[str, Any] = field(default_factory=dict)
     resumed_from_steps: list[int] = field(default_factory=list)
     done: bool = False
+    chunk: int = 1  # of `chunks` that one command asked for
+    chunks: int = 1
+    stacks: list[list[int]] = field(default_factory=list)  # a step, and the stack's size from it on; once done
 
 
 @dataclass
@@ -127,6 +133,16 @@ class RunDirectory:
         """Write the state as it is now."""
         assert self.state is not None
         self.save(self.state)
+
+    def pending(self) -> Part | None:
+        """The first part that is not done."""
+        return next((part for part in self.state.parts if not part.done), None) if self.state is not None else None
+
+    def group(self, part: Part) -> list[Part]:
+        """The parts that one command asked for together with this one, in their order."""
+        assert self.state is not None
+        first = next(i for i, p in enumerate(self.state.parts) if p is part) - part.chunk + 1
+        return self.state.parts[first : first + part.chunks]
 
     def has_finished_parts(self) -> bool:
         """Whether results.h5 holds replicas of parts that are done."""

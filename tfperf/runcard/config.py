@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import AfterValidator, BeforeValidator, Field, TypeAdapter, model_validator
 from pydantic.dataclasses import dataclass
 
+from tfperf.runcard.engine import Engine as Engine
 from tfperf.runcard.exponents import FITTED as FITTED
 from tfperf.runcard.exponents import Exponents as Exponents
 from tfperf.runcard.exponents import Flavour as Flavour
@@ -239,21 +240,6 @@ class Train:
 
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
-class Engine:
-    """How the step is computed; none of this changes what is computed."""
-
-    precision: Literal["float32", "float64"] = Field(
-        default="float32", description="of the training; reports use float64"
-    )
-    xla: Literal["auto"] | bool = Field(
-        default="auto", description="compile with XLA; auto: measured before the first step"
-    )
-    threads: Literal["auto"] | Annotated[int, Field(ge=1, le=1024)] = Field(
-        default="auto", description="CPU threads; auto: one per available core"
-    )
-
-
-@dataclass(frozen=True, kw_only=True, config=STRICT)
 class Card:
     """A whole runcard."""
 
@@ -280,6 +266,7 @@ class Card:
         if self.closure is not None and self.data.t0 not in ("pack", "none"):
             text = "must be pack or none in a closure test, whose law gives the t0 predictions (pack)"
             refuse([Fault("data.t0", self.data.t0, text)])
+        refuse(self.engine.retirement_faults(self.train.steps))
         return self
 
 

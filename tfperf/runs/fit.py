@@ -2,7 +2,7 @@
 
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,6 +20,7 @@ from tfperf.results.record import FitResult
 from tfperf.results.rundir import EVENTS, RESULTS, T0, Part, RunDirectory
 from tfperf.runcard.config import Card, Closure
 from tfperf.runcard.loader import load_card
+from tfperf.runs.chunks import chunk_size
 from tfperf.runs.inputs import Inputs, mean_pdf, read_inputs
 from tfperf.runs.opening import Wish, open_part
 from tfperf.runs.summary import summarise
@@ -72,11 +73,18 @@ def _carry_out(card: Card, output: Path, wish: Wish, quiet: bool, signals: Signa
         if wish.resume and not run.exists:
             raise RunDirectoryError(f"{output}: holds no run; leave --resume out to begin one")
         run.hold()
-        part = open_part(run, card, inputs.hashes, wish)
+        part = open_part(run, card, inputs.hashes, wish, lambda total: _chunk(card, inputs, watch, total))
         if part is None:
             _say(quiet, f"{output}: nothing left to do")
             return store.read(output / RESULTS), False
-        return _Fit(run, card, part, inputs, watch, signals, quiet).carry_out(), True
+        return _Fit(run, card, inputs, watch, signals, quiet).carry_out(run.group(part)), True
+
+
+def _chunk(card: Card, inputs: Inputs, watch: Stopwatch, total: int) -> int:
+    """How many of so many new replicas are trained together."""
+    with watch.stage("data"):
+        one = card.replicas[:1]
+        return chunk_size(card, lambda: build_problem(card, inputs.selection, one, inputs.t0_pdf, inputs.law), total)
 
 
 def _say(quiet: bool, text: str) -> None:
@@ -86,31 +94,42 @@ def _say(quiet: bool, text: str) -> None:
 
 @dataclass
 class _Fit:
-    """One part of a run, from its data to its report."""
+    """What one command trains, from its data to its report."""
 
     run: RunDirectory
     card: Card
-    part: Part
     inputs: Inputs
     watch: Stopwatch
     signals: Signals
     quiet: bool
 
-    def carry_out(self) -> FitResult:
-        """Train, evaluate, write; the part counts as done once all is on disk."""
+    def carry_out(self, parts: Sequence[Part]) -> FitResult:
+        """Train, evaluate, write chunk after chunk; each counts as done once its results are on disk."""
         with self.watch.stage("data"):
             self.t0 = self._t0()
-            problem = self._problem(self.part.ids)
-        trained = self._train(problem)
-        with self.watch.stage("write"):
-            result = self._evaluate(problem, trained)
-        result = self._report(result, trained)
-        self.part.done = True
-        self.run.save_state()
+        rates: dict[int, list[float]] = {}
+        for part in (p for p in parts if not p.done):
+            result = self._chunk(part, rates)
+            if part is parts[-1]:
+                result = self._report(result, parts, rates)
+            part.done = True
+            self.run.save_state()
         return result
 
-    def _problem(self, ids: Sequence[int]) -> Problem:
-        return build_problem(self.card, self.inputs.selection, ids, self.t0, self.inputs.law)
+    def _chunk(self, part: Part, rates: dict[int, list[float]]) -> FitResult:
+        """Train one part and write its results with those of the parts before."""
+        if part.chunks > 1:
+            _say(self.quiet, f"chunk {part.chunk} of {part.chunks}: replicas {part.ids[0]}-{part.ids[-1]}")
+        with self.watch.stage("data"):
+            problem = build_problem(self.card, self.inputs.selection, part.ids, self.t0, self.inputs.law)
+        trained = self._train(part, problem)
+        for size, seconds in trained.seconds_per_step.items():
+            rates.setdefault(size, []).extend(seconds)
+        with self.watch.stage("write"):
+            result = self._evaluate(problem, trained)
+            if part.chunk < part.chunks:
+                store.write(self.run.path / RESULTS, result)
+        return result
 
     def _t0(self) -> NDArray[np.float64] | None:
         """PDF of the t0 predictions: of a run, or of a fit without t0 that is made first."""
@@ -123,41 +142,36 @@ class _Fit:
         result, _ = _carry_out(card, folder, Wish(resume=RunDirectory(folder).exists), self.quiet, self.signals)
         return mean_pdf(result)
 
-    def _train(self, problem: Problem) -> "Trained":
+    def _train(self, part: Part, problem: Problem) -> "Trained":
         with self.watch.stage("import"), native_logs_dropped():
             from tfperf.report.progress import shown
             from tfperf.runs.part import start, train_part
 
-            threads = start(self.card, self.part)
+            threads = start(self.card, part)
         if self.signals.received is not None:
             raise Interrupted(self.signals.received, 0)
-        with shown(self.quiet) as show:
+        with shown(self.quiet, part.chunk, part.chunks) as show:
             return train_part(
-                self.run, self.card, self.part, problem, threads, self.watch, self.signals, show,
+                self.run, self.card, part, problem, threads, self.watch, self.signals, show,
                 lambda text: _say(self.quiet, text),
             )  # fmt: skip
 
     def _evaluate(self, problem: Problem, trained: "Trained") -> FitResult:
         """The exact result of all parts together."""
         from tfperf.train.evaluate import evaluate
-        from tfperf.train.merge import merge, outcome_of
 
-        outcome = trained.outcome
-        if self.run.has_finished_parts():
-            outcome = merge(outcome_of(store.read(self.run.path / RESULTS)), outcome)
-        ids = tuple(outcome.ids.tolist())
-        return evaluate(self.card, problem if ids == problem.ids else self._problem(ids), outcome)
+        before = store.read(self.run.path / RESULTS) if self.run.has_finished_parts() else None
+        return evaluate(self.card, problem, trained.outcome, before)
 
-    def _report(self, result: FitResult, trained: "Trained") -> FitResult:
+    def _report(self, result: FitResult, parts: Sequence[Part], rates: Mapping[int, Sequence[float]]) -> FitResult:
         """Write all that people read; the timings of the report itself enter report.json last."""
         from tfperf.report.html import write_html, write_json
         from tfperf.report.tensorboard import write_events
 
+        pack = pack_attributes(self.card.data.pack)
+
         def with_summary() -> FitResult:
-            pack = pack_attributes(self.card.data.pack)
-            rates = trained.seconds_per_step
-            summary = summarise(self.card, result, self.part, self.watch.seconds(), rates, pack)
-            return replace(result, summary=summary)
+            return replace(result, summary=summarise(self.card, result, parts, self.watch.seconds(), rates, pack))
 
         with self.watch.stage("write"):
             store.write(self.run.path / RESULTS, with_summary())

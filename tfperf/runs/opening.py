@@ -1,6 +1,6 @@
 """Which part of a run is to be trained: a new one, one to go on with, more replicas, failed ones again, or none."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ from tfperf.results.rundir import CARD, RESULTS, Part, RunDirectory, State
 from tfperf.runcard.config import Card
 from tfperf.runcard.dump import dump_card
 from tfperf.runcard.types import replica_ids
+from tfperf.runs.chunks import split
 
 # keys that are compared by the hash of the file they name, so that a run may be moved with its data
 BY_HASH = (("data", "pack"), ("covariance", "extra"))
@@ -37,57 +38,71 @@ class Wish:
             raise CardError("--retry-failed takes the replicas that failed; leave --replicas out")
 
 
-def open_part(run: RunDirectory, card: Card, hashes: Mapping[str, str], wish: Wish) -> Part | None:
-    """The part to train, None when nothing is left to do; RunDirectoryError when the wish does not fit.
+def open_part(
+    run: RunDirectory, card: Card, hashes: Mapping[str, str], wish: Wish, chunk: Callable[[int], int]
+) -> Part | None:
+    """The part to train first, None when nothing is left to do; RunDirectoryError when the wish does not fit.
 
-    hashes: sha256 of the card's input files. What a forced new run replaces is removed here.
+    hashes: sha256 of the card's input files. chunk: how many of so many new replicas are trained together.
+    What a forced new run replaces is removed here.
     """
     if wish.force or not run.exists:
-        return _new(run, card, hashes, wish)
+        return _new(run, card, hashes, wish, chunk)
     if not (wish.resume or wish.retry_failed or wish.replicas):
         run.make_room(force=False)  # says what may be done
     state = run.load()
     _refuse_changed_card(run.path, card, hashes, state)
-    pending = next((p for p in state.parts if not p.done), None)
+    pending = run.pending()
     if wish.resume:
         _refuse_other_replicas(run.path, wish.replicas or card.replicas, state)
         return pending
     if pending is not None:
         raise RunDirectoryError(f"{run.path}: the run is not finished; go on with it by --resume first")
-    part = _failed(run.path, state) if wish.retry_failed else _extension(run.path, wish.replicas, state)
-    if part is not None:
-        run.save(replace(state, parts=[*state.parts, part]))
-    return part
+    ids, attempts = _failed(run.path) if wish.retry_failed else _extension(run.path, wish.replicas, state)
+    if ids:
+        run.save(replace(state, parts=[*state.parts, *_parts(ids, attempts, chunk)]))
+    return run.pending()
 
 
-def _new(run: RunDirectory, card: Card, hashes: Mapping[str, str], wish: Wish) -> Part:
+def _parts(ids: Sequence[int], attempts: Sequence[int], chunk: Callable[[int], int]) -> list[Part]:
+    pieces = split(len(ids), chunk(len(ids)))
+    return [
+        Part(list(ids[rows]), list(attempts[rows]), chunk=i, chunks=len(pieces)) for i, rows in enumerate(pieces, 1)
+    ]
+
+
+def _new(
+    run: RunDirectory, card: Card, hashes: Mapping[str, str], wish: Wish, chunk: Callable[[int], int]
+) -> Part | None:
     if wish.resume or wish.retry_failed:
         flag = "--resume" if wish.resume else "--retry-failed"
         raise RunDirectoryError(f"{run.path}: holds no run; leave {flag} out to begin one")
-    run.make_room(wish.force)
     ids = list(wish.replicas or card.replicas)
-    part = Part(ids, [0] * len(ids))
-    run.start(dump_card(replace(card, replicas=tuple(ids))), environment(), State(dict(hashes), [part]))
-    return part
+    parts = _parts(ids, [0] * len(ids), chunk)
+    run.make_room(wish.force)
+    run.start(dump_card(replace(card, replicas=tuple(ids))), environment(), State(dict(hashes), parts))
+    return run.pending()
 
 
-def _failed(path: Path, state: State) -> Part | None:
+def _failed(path: Path) -> tuple[list[int], list[int]]:
+    """Ids of the replicas that failed, and the attempts that are due."""
     replicas = store.read(path / RESULTS).replicas
     rows = [i for i, status in enumerate(replicas.status) if status not in CONVERGED]
-    ids = [int(replicas.id[i]) for i in rows]
-    return Part(ids, [int(replicas.attempt[i]) + 1 for i in rows]) if ids else None
+    return [int(replicas.id[i]) for i in rows], [int(replicas.attempt[i]) + 1 for i in rows]
 
 
-def _extension(path: Path, ids: tuple[int, ...], state: State) -> Part:
+def _extension(path: Path, ids: tuple[int, ...], state: State) -> tuple[list[int], list[int]]:
     known = sorted(set(ids) & {i for part in state.parts for i in part.ids})
     if known:
         raise RunDirectoryError(f"{path}: replica {known[0]} is there already; --replicas takes new ones")
-    return Part(list(ids), [0] * len(ids))
+    return list(ids), [0] * len(ids)
 
 
 def _refuse_other_replicas(path: Path, ids: tuple[int, ...], state: State) -> None:
-    if list(ids) not in [part.ids for part in state.parts]:
-        first = state.parts[0].ids
+    asked = [[i for p in state.parts[n : n + part.chunks] for i in p.ids]
+             for n, part in enumerate(state.parts) if part.chunk == 1]  # fmt: skip
+    if list(ids) not in asked:
+        first = asked[0]
         raise RunDirectoryError(
             f"{path / CARD}: replicas: got {ids[0]}-{ids[-1]}, the run began with {first[0]}-{first[-1]}"
         )

@@ -10,15 +10,14 @@ import tensorflow as tf
 from tfperf.errors import RunDirectoryError
 from tfperf.measure.clock import Stopwatch
 from tfperf.measure.environment import available_cores, cpu_model
-from tfperf.models.pdf import PDF
 from tfperf.operators.problem import Problem
 from tfperf.results.rundir import CHECKPOINTS, STATE, Part, RunDirectory
 from tfperf.runcard.config import Card
 from tfperf.train import checkpoint
 from tfperf.train.choices import Choices, choose
+from tfperf.train.ensemble import Ensemble
 from tfperf.train.evaluate import Outcome, statuses
-from tfperf.train.loop import Loop
-from tfperf.train.losses import ReplicaLosses
+from tfperf.train.retirement import plan
 from tfperf.train.signals import Signals
 from tfperf.train.trainer import Progress, Trainer
 
@@ -30,7 +29,7 @@ class Trained:
     """One part at its end."""
 
     outcome: Outcome
-    seconds_per_step: list[float]
+    seconds_per_step: dict[int, list[float]]  # of each call of this process, by the stack's size
 
 
 def use_threads(wanted: int | None) -> int:
@@ -79,26 +78,26 @@ def train_part(
     Raises Interrupted after a checkpoint when a signal came, StorageError when the disk is full.
     """
     with watch.stage("build"):
-        loop = _loop(card, part, problem)
+        ensemble = Ensemble(card, problem, part.attempts)
+        if not checkpoint.exists(run.path / CHECKPOINTS):
+            _ = ensemble.stack  # a resumed one may begin with a smaller stack
     with watch.stage("compile"):
-        choices = _decide(run, card, part, loop, threads, say)
+        choices = _decide(run, card, part, ensemble, threads, say)
         owner = {"ids": part.ids, "attempts": part.attempts}
-        trainer = Trainer(loop, choices.xla, choices.steps_per_call, run.path / CHECKPOINTS, owner)
+        retirement = plan(card, ensemble.replicas, choices)
+        checkpoints = run.path / CHECKPOINTS
+        trainer = Trainer(ensemble, choices.xla, choices.steps_per_call, retirement, checkpoints, owner)
         _resume(run, part, trainer, say)
-        loop.run(0, choices.xla)  # compiles, takes no step
-        loop.evaluate(choices.xla)
+        ensemble.warm_up(choices.xla)
     with watch.stage("train"):
         trainer.train(signals, show)
-    return Trained(_outcome(part, loop, trainer), trainer.seconds_per_step)
+    part.stacks = [list(stack) for stack in ensemble.sizes]
+    outcome = _outcome(part, ensemble, trainer)
+    ensemble.close()
+    return Trained(outcome, trainer.seconds_per_step)
 
 
-def _loop(card: Card, part: Part, problem: Problem) -> Loop:
-    model = PDF(card.model, len(part.ids), card.engine.precision)
-    model.initialize(card.seed, part.ids, part.attempts)
-    return Loop(card, model, ReplicaLosses(card, problem))
-
-
-def _decide(run: RunDirectory, card: Card, part: Part, loop: Loop, threads: int, say: Say) -> Choices:
+def _decide(run: RunDirectory, card: Card, part: Part, ensemble: Ensemble, threads: int, say: Say) -> Choices:
     """Choices of the part: read back, or made now and written before the first step."""
     here = machine(threads)
     if part.choices:
@@ -111,7 +110,9 @@ def _decide(run: RunDirectory, card: Card, part: Part, loop: Loop, threads: int,
             return Choices.from_dict(part.choices)
         except (KeyError, TypeError) as error:
             raise RunDirectoryError(f"{run.path / STATE}: damaged choices: {error}") from None
-    choices = choose(card, loop, threads)
+    earlier = [p for p in run.group(part) if p.choices and p.machine == here]
+    # a chunk before this one has measured
+    choices = Choices.from_dict(earlier[0].choices) if earlier else choose(card, ensemble.stack, threads)
     fixed = card.train.steps_per_call
     if fixed != "auto" and choices.steps_per_call < fixed:
         say(f"train.steps_per_call: {fixed} steps would take over 2 s a call; {choices.steps_per_call} are taken")
@@ -131,11 +132,11 @@ def _resume(run: RunDirectory, part: Part, trainer: Trainer, say: Say) -> None:
         run.save_state()
 
 
-def _outcome(part: Part, loop: Loop, trainer: Trainer) -> Outcome:
-    stopping = loop.stopping
-    state, best = stopping.state.numpy(), stopping.best_step.numpy()
-    stop = np.where(state == 0, int(loop.step), stopping.stop_step.numpy())
+def _outcome(part: Part, ensemble: Ensemble, trainer: Trainer) -> Outcome:
+    end = ensemble.look()
+    state, best = end["stopping/state"], end["stopping/best_step"]
+    stop = np.where(state == 0, ensemble.step, end["stopping/stop_step"])
     return Outcome(
-        np.array(part.ids), np.array(part.attempts), statuses(state, best), best, stop, loop.best_weights(),
+        np.array(part.ids), np.array(part.attempts), statuses(state, best), best, stop, ensemble.best_weights(),
         trainer.history(),
     )  # fmt: skip

@@ -22,10 +22,14 @@ def quartiles(seconds_per_step: Sequence[float]) -> dict[str, float | None]:
 
 
 def summarise(
-    card: Card, result: FitResult, part: Part, seconds: Mapping[str, float], seconds_per_step: Sequence[float],
-    pack: Mapping[str, Any],
+    card: Card, result: FitResult, parts: Sequence[Part], seconds: Mapping[str, float],
+    seconds_per_step: Mapping[int, Sequence[float]], pack: Mapping[str, Any],
 ) -> dict[str, Any]:  # fmt: skip
-    """All of report.json; the chi2 entries are those of the evaluated result."""
+    """All of report.json; the chi2 entries are those of the evaluated result.
+
+    parts: what the last command trained, in chunks. seconds_per_step: of each call of this process, by the stack's
+    size; ms_per_step is that of the largest.
+    """
     status = result.replicas.status
     failed = sum(s not in CONVERGED for s in status)
     out: dict[str, Any] = {"title": card.title, **result.summary}
@@ -38,13 +42,18 @@ def summarise(
             "by_status": dict(Counter(status)),
         },
         "steps": int(result.replicas.stop_step.max()),
-        "resumed_from_steps": part.resumed_from_steps,
+        "resumed_from_steps": [step for part in parts for step in part.resumed_from_steps],
         "seconds": dict(seconds),
-        "ms_per_step": quartiles(seconds_per_step),
+        "ms_per_step": quartiles(seconds_per_step[max(seconds_per_step)] if seconds_per_step else ()),
         "peak_rss_bytes": peak_rss_bytes(),
         "engine": {
-            **part.choices, "precision": card.engine.precision, "form": "shared",
-            "devices": part.machine.get("devices", []),
+            **parts[-1].choices, "precision": card.engine.precision, "form": "shared",
+            "devices": parts[-1].machine.get("devices", []),
+            # of each chunk: steps, and the stack's size from there on
+            "stacks": {f"{part.ids[0]}-{part.ids[-1]}": part.stacks for part in parts},
+            "ms_per_step_of_stacks": {
+                str(size): quartiles(seconds)["median"] for size, seconds in sorted(seconds_per_step.items())
+            },
         },
         "versions": versions() | {"platform": platform.platform()},
         "pack": dict(pack),

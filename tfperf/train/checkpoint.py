@@ -61,6 +61,11 @@ def _arrays(path: Path, payload: bytes) -> Arrays:
         raise RunDirectoryError(f"{path}: whole, but not a checkpoint: {error}") from None
 
 
+def exists(folder: Path) -> bool:
+    """Whether there is a checkpoint, whole or not."""
+    return any(folder.glob(PATTERN))
+
+
 def clear(folder: Path) -> None:
     """Remove all checkpoints: they belong to a part of the run that is done."""
     for path in folder.glob(PATTERN):

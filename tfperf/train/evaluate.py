@@ -1,6 +1,9 @@
-"""The result of a fit from its weights, with exact operators in float64 on the host."""
+"""The result of a fit from its weights, with exact operators in float64 on the host.
 
-from collections.abc import Mapping, Sequence
+What grows with the replicas times more than the points is made for a few replicas at a time.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,9 +17,11 @@ from tfperf.operators.woodbury import whiten
 from tfperf.results.arclength import arc_lengths
 from tfperf.results.record import CONVERGED, DatasetResult, FitResult, History, Replicas
 from tfperf.runcard.config import Card
+from tfperf.train.merge import Figures, figures_of, merge
 from tfperf.train.stopping import State
 
 Array = NDArray[np.float64]
+TOGETHER = 50  # replicas
 
 
 @dataclass(frozen=True)
@@ -45,6 +50,12 @@ def statuses(state: NDArray[np.int32], best_step: NDArray[np.int64]) -> tuple[st
     return tuple(word(int(c), int(b)) for c, b in zip(state, best_step, strict=True))
 
 
+def _by_few(function: Callable[..., Array], *arrays: Array) -> Array:
+    """function(*arrays) where all have the replicas first, as the result has, a few replicas at a time."""
+    rows = [slice(i, i + TOGETHER) for i in range(0, len(arrays[0]), TOGETHER)]
+    return np.concatenate([function(*(a[r] for a in arrays)) for r in rows])
+
+
 def pdf_on_grid(card: Card, weights: Mapping[str, NDArray[np.floating]], x: Array) -> Array:
     """x f (R, 8, X) in float64 at the pack's grid; zero at x = 1."""
     replicas = len(next(iter(weights.values())))
@@ -68,6 +79,10 @@ def _replicas(card: Card, problem: Problem, outcome: Outcome, pdf: Array, predic
     masks = problem.training.astype(np.float64)
     residual = predictions - problem.data
 
+    def penalty(pdf: Array) -> Array:
+        out: Array = np.maximum(0, -problem.observables.predict_positive(pdf)).sum(axis=1)
+        return out
+
     def per_point(chi2: Array, mask: Array) -> Array:
         n = mask.sum(axis=1)
         return np.where(n > 0, chi2 / np.maximum(n, 1), np.nan)
@@ -75,9 +90,10 @@ def _replicas(card: Card, problem: Problem, outcome: Outcome, pdf: Array, predic
     return Replicas(
         outcome.ids, np.full_like(outcome.ids, card.seed), outcome.attempts,
         outcome.status, outcome.best_step, outcome.stop_step,
-        per_point(white.chi2(residual, masks), masks), per_point(white.chi2(residual, 1 - masks), 1 - masks),
+        per_point(_by_few(white.chi2, residual, masks), masks),
+        per_point(_by_few(white.chi2, residual, 1 - masks), 1 - masks),
         white.chi2(predictions - problem.central) / predictions.shape[1],
-        np.maximum(0, -problem.observables.predict_positive(pdf)).sum(axis=1), arc_lengths(pdf, x),
+        _by_few(penalty, pdf), arc_lengths(pdf, x),
     )  # fmt: skip
 
 
@@ -113,16 +129,26 @@ def chi2_summary(problem: Problem, datasets: Sequence[DatasetResult], mean: Arra
     return out
 
 
-def evaluate(card: Card, problem: Problem, outcome: Outcome) -> FitResult:
-    """Everything a run records but the timings; the mean is over the converged replicas, or all when none is."""
-    pdf = pdf_on_grid(card, outcome.weights, problem.pack.x)
-    predictions = problem.observables.predict(pdf)
-    good = np.isin(outcome.status, CONVERGED)
-    mean = problem.observables.predict(pdf[good if good.any() else slice(None)].mean(axis=0))
-    datasets = _datasets(problem, predictions, mean)
+def evaluate(card: Card, problem: Problem, outcome: Outcome, before: FitResult | None = None) -> FitResult:
+    """Everything a run records but the timings, of the outcome's replicas and those of a result before.
+
+    The mean is over the converged replicas, or all when none is.
+    """
+    figures = _figures(card, problem, outcome)
+    if before is not None:
+        figures = merge(figures_of(before), figures)
+    good = np.isin(figures.replicas.status, CONVERGED)
+    mean = problem.observables.predict(figures.pdf[good if good.any() else slice(None)].mean(axis=0))
+    datasets = _datasets(problem, figures.predictions, mean)
     return FitResult(
-        card.title, problem.pack.q0, problem.pack.x, pdf,
-        {name: np.asarray(w, np.float64) for name, w in outcome.weights.items()},
-        _replicas(card, problem, outcome, pdf, predictions, problem.pack.x), datasets, outcome.history,
-        chi2_summary(problem, datasets, mean),
+        card.title, problem.pack.q0, problem.pack.x, figures.pdf, figures.weights, figures.replicas, datasets,
+        figures.history, chi2_summary(problem, datasets, mean),
     )  # fmt: skip
+
+
+def _figures(card: Card, problem: Problem, outcome: Outcome) -> Figures:
+    pdf = pdf_on_grid(card, outcome.weights, problem.pack.x)
+    predictions = _by_few(problem.observables.predict, pdf)
+    weights = {name: np.asarray(w, np.float64) for name, w in outcome.weights.items()}
+    replicas = _replicas(card, problem, outcome, pdf, predictions, problem.pack.x)
+    return Figures(pdf, predictions, weights, replicas, outcome.history)

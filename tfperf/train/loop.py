@@ -1,4 +1,4 @@
-"""Many optimizer steps in one compiled call, with stopping, best weights and losses on the device."""
+"""Many optimizer steps of one stack in one compiled call, with stopping, best weights and losses on the device."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -10,29 +10,46 @@ from numpy.typing import NDArray
 
 from tfperf.models.pdf import PDF, Nodes
 from tfperf.runcard.config import Card
+from tfperf.train.flat import Flat
 from tfperf.train.losses import Losses, ReplicaLosses, multiplier
 from tfperf.train.optimizers import build_optimizer, clip
-from tfperf.train.stopping import Stopping
+from tfperf.train.stopping import LARGEST_WEIGHT, Stopping
+from tfperf.train.tracing import traced
 
-Snapshot = dict[str, NDArray[np.generic]]
+Snapshot = dict[str, NDArray[Any]]
 
 
-def _per_replica(flag: tf.Tensor, like: tf.Tensor) -> tf.Tensor:
-    return tf.reshape(flag, [-1] + [1] * (len(like.shape) - 1))
+def best_weights(state: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[np.floating]]:
+    """Weights by name (R, ...) in a snapshot: the best ones, of a replica that has none its last."""
+    found = state["stopping/best_step"] >= 0
+    out = {}
+    for name in (key.removeprefix("model/") for key in state if key.startswith("model/")):
+        last = state[f"model/{name}"]
+        best = state.get(f"kept/{name}", last)
+        out[name] = np.where(found.reshape([-1] + [1] * (last.ndim - 1)), best, last)
+    return out
 
 
 class Loop:
-    """The training of R replicas. Its variables are everything that decides the future."""
+    """The training of a stack of R replicas. Its variables are everything that decides the future.
+
+    A variable with an axis has the replicas first; one without (step, the optimizer's counters) is common to all.
+    """
 
     def __init__(self, card: Card, model: PDF, losses: ReplicaLosses) -> None:
         self.card, self.model, self.losses = card, model, losses
         self.dtype = card.engine.precision
         self.trained: list[keras.Variable] = list(model.trainable_variables)
-        self.optimizer = build_optimizer(card.train.optimizer, self.trained)
+        self.flat = Flat([tuple(v.shape) for v in self.trained])
+        # what a call works on; between calls the weights are the model's
+        self.row = keras.Variable(self.flat.join([v.value for v in self.trained]), name="row")
+        self.optimizer = build_optimizer(card.train.optimizer, [self.row])
         patience = card.train.stopping.patience or max(1, card.train.steps // 10)
         self.stopping = Stopping(model.replicas, patience, card.positivity.threshold, self.dtype)
         self.step = tf.Variable(0, dtype=tf.int64, name="step")
-        self.kept = [tf.Variable(v.value, trainable=False) for v in self.trained]
+        names = {id(v): name for name, v in model.named_weights().items()}
+        self.names = [names[id(v)] for v in self.trained]
+        self.kept = tf.Variable(self.row.value, trainable=False)
         self.validates = tf.constant(losses.points_validation > 0)
         self.per_training = tf.constant(1 / np.maximum(losses.points_training, 1), self.dtype)
         self.per_validation = tf.constant(1 / np.maximum(losses.points_validation, 1), self.dtype)
@@ -40,26 +57,31 @@ class Loop:
         self._compiled: dict[tuple[str, bool], Callable[..., Any]] = {}
 
     def variables(self) -> dict[str, tf.Variable]:
-        """Every variable by a name that does not change between processes."""
+        """Every variable but the kept weights by a name that does not change between processes."""
         out: dict[str, tf.Variable] = {"step": self.step}
         out |= {f"model/{k}": v.value for k, v in self.model.named_weights().items()}
         out |= {f"optimizer/{i:02d}": v.value for i, v in enumerate(self.optimizer.variables)}
-        out |= {f"stopping/{k}": v for k, v in self.stopping.variables().items()}
-        return out | {f"kept/{i:02d}": v for i, v in enumerate(self.kept)}
+        return out | {f"stopping/{k}": v for k, v in self.stopping.variables().items()}
 
     def snapshot(self) -> Snapshot:
         """The values of all variables."""
-        return {name: variable.numpy() for name, variable in self.variables().items()}
+        kept = zip(self.names, self.flat.split(self.kept), strict=True)
+        values = {name: variable.numpy() for name, variable in self.variables().items()}
+        return values | {f"kept/{name}": part.numpy() for name, part in kept}
 
-    def restore(self, snapshot: Mapping[str, NDArray[np.generic]]) -> None:
+    def restore(self, snapshot: Mapping[str, NDArray[Any]]) -> None:
         """Set all variables; ValueError when names or shapes are not those of this loop."""
         variables = self.variables()
-        if variables.keys() != snapshot.keys():
-            raise ValueError(f"state of another loop: {sorted(variables.keys() ^ snapshot.keys())}")
+        wanted = {name: tuple(v.shape) for name, v in variables.items()}
+        wanted |= {f"kept/{name}": shape for name, shape in zip(self.names, self.flat.shapes, strict=True)}
+        if wanted.keys() != snapshot.keys():
+            raise ValueError(f"state of another loop: {sorted(wanted.keys() ^ snapshot.keys())}")
+        for name, shape in wanted.items():
+            if shape != snapshot[name].shape:
+                raise ValueError(f"{name}: got {snapshot[name].shape}, wanted {shape}")
         for name, variable in variables.items():
-            if tuple(variable.shape) != snapshot[name].shape:
-                raise ValueError(f"{name}: got {snapshot[name].shape}, wanted {tuple(variable.shape)}")
             variable.assign(snapshot[name])
+        self.kept.assign(self.flat.join([tf.constant(snapshot[f"kept/{name}"]) for name in self.names]))
 
     def run(self, count: int, xla: bool) -> None:
         """Take `count` steps, or fewer when every replica has stopped."""
@@ -71,7 +93,7 @@ class Loop:
 
     def _judge(self) -> tf.Tensor:
         losses = self.losses(self.model.at(self.model.prepare(self.losses.x)))
-        self._keep_best(losses, self.step.read_value())
+        self._keep_best(losses, self.step.read_value(), self.flat.join([v.value for v in self.trained]))
         return self.step.read_value()
 
     def evaluate(self, xla: bool) -> dict[str, NDArray[np.float32]]:
@@ -81,8 +103,11 @@ class Loop:
 
     def _function(self, name: str, xla: bool) -> Callable[..., Any]:
         if (name, xla) not in self._compiled:
-            python = {"steps": self._steps, "losses": self._losses, "judge": self._judge}[name]
-            self._compiled[name, xla] = tf.function(python, jit_compile=xla, autograph=False)
+            functions: dict[str, Callable[..., Any]] = {
+                "steps": self._steps, "losses": self._losses, "judge": self._judge,
+            }  # fmt: skip
+            signature = [tf.TensorSpec([], tf.int64)] if name == "steps" else []
+            self._compiled[name, xla] = traced(functions[name], signature, xla)
         return self._compiled[name, xla]
 
     def _losses(self) -> dict[str, tf.Tensor]:
@@ -112,19 +137,27 @@ class Loop:
             self._one_step(fixed)
             return (i + 1,)
 
-        return tf.while_loop(more, body, (tf.constant(0, tf.int64),))[0]
+        self.row.assign(self.flat.join([v.value for v in self.trained]))
+        taken = tf.while_loop(more, body, (tf.constant(0, tf.int64),))[0]
+        for variable, part in zip(self.trained, self.flat.split(self.row.value), strict=True):
+            variable.assign(part)
+        return taken
 
     def _one_step(self, fixed: Nodes | None) -> None:
         """Losses at the current weights decide on best weights and stopping; those who go on are updated."""
-        step = self.step.read_value()
+        step, row = self.step.read_value(), tf.identity(self.row.value)
+        parts = self.flat.split(row)
         with tf.GradientTape() as tape:
-            losses = self.losses(self.model.at(fixed or self.model.prepare(self.losses.x)))
+            tape.watch(parts)
+            with keras.StatelessScope(state_mapping=list(zip(self.trained, parts, strict=True))):
+                pdf = self.model.at(fixed or self.model.prepare(self.losses.x))
+            losses = self.losses(pdf)
             total = self._objective(losses, step)
-        gradients = clip(self.card.train.optimizer, tape.gradient(total, [v.value for v in self.trained]))
-        self._keep_best(losses, step)
+        gradients = clip(self.card.train.optimizer, tape.gradient(total, parts))
+        self._keep_best(losses, step, row)
         self.stopping.stop_impatient(step, losses.positivity)
-        self.stopping.quarantine(~tf.math.is_finite(total), step)
-        self._update(gradients, step)
+        self.stopping.quarantine_losses(step, total, losses.training * self.per_training)
+        self._update(self.flat.join(gradients), row, step)
         self.step.assign_add(1)
 
     def _objective(self, losses: Losses, step: tf.Tensor) -> tf.Tensor:
@@ -144,29 +177,34 @@ class Loop:
         validation, training = losses.validation * self.per_validation, losses.training * self.per_training
         return tf.where(self.validates, validation, training)
 
-    def _keep_best(self, losses: Losses, step: tf.Tensor) -> None:
+    def _keep_best(self, losses: Losses, step: tf.Tensor, row: tf.Tensor) -> None:
         better = self.stopping.improved(step, self.monitor(losses), losses.positivity)
-        for kept, variable in zip(self.kept, self.trained, strict=True):
-            kept.assign(tf.where(_per_replica(better, kept), variable.value, kept))
+        self.kept.assign(tf.where(better[:, None], row, self.kept))
 
-    def _update(self, gradients: list[tf.Tensor], step: tf.Tensor) -> None:
+    def _update(self, gradient: tf.Tensor, row: tf.Tensor, step: tf.Tensor) -> None:
         """One optimizer step for the running replicas; weights and slots of the others stay as they are."""
-        stacked = [v.value for v in (*self.trained, *self.optimizer.variables) if len(v.shape) > 1]
-        before = [tf.identity(v) for v in stacked]
-        self.optimizer.apply(gradients, self.trained)
-        finite = [tf.reduce_all(tf.math.is_finite(v), axis=list(range(1, len(v.shape)))) for v in stacked]
-        self.stopping.quarantine(~tf.reduce_all(tf.stack(finite), axis=0), step)
-        running = self.stopping.running()
-        for variable, old in zip(stacked, before, strict=True):
-            variable.assign(tf.where(_per_replica(running, old), variable, old))
+        slots = [v.value for v in self.optimizer.variables if len(v.shape) > 1]
+        before = [tf.identity(v) for v in slots]
+        self.optimizer.apply([gradient], [self.row])
+        self._constrain()
+        sound = tf.abs(self.row.value) <= LARGEST_WEIGHT  # a NaN is not
+        for slot in slots:
+            sound &= tf.math.is_finite(slot)
+        self.stopping.quarantine(~tf.reduce_all(sound, axis=1), step)
+        running = self.stopping.running()[:, None]
+        for variable, old in zip([self.row.value, *slots], [row, *before], strict=True):
+            variable.assign(tf.where(running, variable, old))
+
+    def _constrain(self) -> None:
+        """Bring trained exponents back into their ranges."""
+        if any(v.constraint is not None for v in self.trained):
+            pairs = zip(self.flat.split(self.row.value), self.trained, strict=True)
+            self.row.assign(self.flat.join([p if v.constraint is None else v.constraint(p) for p, v in pairs]))
 
     def best_weights(self) -> dict[str, NDArray[np.floating]]:
         """Weights by name (R, ...): the best ones, of a replica that has none its last."""
-        found = self.stopping.best_step.numpy() >= 0
-        kept = {v.path: k.numpy() for v, k in zip(self.trained, self.kept, strict=True)}
-        out = {}
-        for name, variable in self.model.named_weights().items():
-            last = variable.numpy()
-            best = kept.get(variable.path, last)
-            out[name] = np.where(found.reshape([-1] + [1] * (last.ndim - 1)), best, last)
-        return out
+        return best_weights(self.snapshot())
+
+    def close(self) -> None:
+        """Let go of the compiled functions, which hold the loop in a cycle: no step can be taken any more."""
+        self._compiled.clear()

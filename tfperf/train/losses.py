@@ -12,9 +12,9 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
-from tfperf.operators.observables import Observables, combine
+from tfperf.operators.compiled import Compiled, Points, shared
+from tfperf.operators.observables import combine
 from tfperf.operators.problem import Problem
-from tfperf.operators.woodbury import Whitened, whiten
 from tfperf.runcard.config import FITTED, Card
 from tfperf.train.contraction import Contraction, joined
 
@@ -30,13 +30,13 @@ class Losses(NamedTuple):
     integrability: tf.Tensor
 
 
-def _scales(observables: Observables, factor: NDArray[np.float64]) -> NDArray[np.float64]:
-    """What the raw predictions (T) are multiplied with: the points' factors (N) where no operation follows, else 1."""
-    scale, begin = np.ones(observables.rows), 0
-    for term in observables.terms:
+def _scales(points: Points) -> NDArray[np.float64]:
+    """What the raw predictions (T) are multiplied with: the points' factors where no operation follows, else 1."""
+    scale, begin = np.ones(points.observables.rows), 0
+    for term in points.observables.terms:
         size = term.rows[0].stop - term.rows[0].start
         if term.operation == "NULL":
-            scale[term.rows[0]] = factor[begin : begin + size]
+            scale[term.rows[0]] = points.factor[begin : begin + size]
         begin += size
     return scale
 
@@ -63,117 +63,165 @@ class _Piece:
         return combine(self.operation, tables) * self.factor - data
 
 
-class ReplicaLosses:
-    """Constants of the losses on the device, and the losses as functions of x f (R, 8, X)."""
+class _Residuals:
+    """Residuals of some points as functions of x f, and their systematics."""
 
-    def __init__(self, card: Card, problem: Problem) -> None:
-        self.dtype = card.engine.precision
-        observables, order = problem.observables, problem.observables.order
-        whitened = whiten(problem.covariance, problem.sets, np.dtype(self.dtype).type, problem.blocks).ordered(order)
-        # the nodes that some prediction or penalty uses; x f(1) = 0: a node there adds nothing
-        first = min(p.start for p in observables.products)
-        small = np.arange(min(card.integrability.nodes, first))
-        self.x = problem.pack.x[np.concatenate([small, np.arange(first, observables.nodes)])]
-        self.integrable_nodes = card.integrability.nodes
-        self.positive = observables.positive
-        factor = whitened.inverse_sigma * problem.root_weight[order]
-        self.contraction = Contraction(
-            observables.products, _scales(observables, factor), first - len(small), observables.runs, self.dtype
-        )
-        self.weighted = bool((problem.root_weight != 1).any())
-        self.pieces = self._pieces(problem, whitened, factor)
-        # (2 R, k, k) for each block: the training halves of all replicas, then the validation halves
-        training = problem.training[:, order]
-        halves = np.concatenate([training, ~training]).astype(np.float64)
-        self.precisions = [tf.constant(p, self.dtype) for p in whitened.precisions(halves)]
-        every = whitened.precisions(np.ones((1, len(order))))
-        self.precisions_all = [tf.constant(p[0], self.dtype) for p in every]
-        self.points = len(order)
-        self.points_training = problem.training.sum(axis=1)
-        self.points_validation = (~problem.training).sum(axis=1)
+    def __init__(self, points: Points, first: int, dtype: str) -> None:
+        """`first`: the grid node that is the PDF's first."""
+        self.points, self.dtype = points, dtype
+        runs = points.observables.runs
+        self.contraction = Contraction(points.observables.products, _scales(points), first, runs, dtype)
+        self.pieces = self._pieces()
+        self.positive = [start for rows in points.observables.positive for start, _ in self.contraction.covering(rows)]
+        self.blocks = len(points.whitened.blocks)
 
-    def _pieces(self, problem: Problem, whitened: Whitened, factor: NDArray[np.float64]) -> list[_Piece]:
-        observables, order, begin = problem.observables, problem.observables.order, 0
-        constant = partial(tf.constant, dtype=self.dtype)
-        pieces = []
-        for term in observables.terms:
+    def _pieces(self) -> list[_Piece]:
+        pieces: list[_Piece] = []
+        begin = 0
+        for term in self.points.observables.terms:
             parts = [self.contraction.covering(rows) for rows in term.rows]
             runs = [parts] if term.operation != "NULL" else [[run] for run in self.contraction.runs(parts[0])]
             for run in runs:
-                points = slice(begin, begin := begin + sum(stop - start for start, stop in run[0]))
-                block = next(
-                    (i for i, b in enumerate(whitened.blocks) if b.rows.start <= points.start < b.rows.stop), None
-                )
-                u = None if block is None else whitened.blocks[block]
                 starts = tuple(tuple(start for start, _ in table) for table in run)
-                pieces.append(_Piece(
-                    term.operation, starts, constant(factor[points]),
-                    constant(problem.data[:, order[points]] * factor[points]),
-                    constant(problem.central[order[points]] * factor[points]),
-                    tf.constant(problem.training[:, order[points]]),
-                    constant(1 / problem.root_weight[order[points]]), block,
-                    None if u is None else constant(u.u[points.start - u.rows.start : points.stop - u.rows.start]),
-                ))  # fmt: skip
+                rows = slice(begin, begin := begin + sum(stop - start for start, stop in run[0]))
+                pieces.append(self._piece(term.operation, starts, rows))
         return pieces
 
-    def __call__(self, pdf: tf.Tensor, weights: bool = True) -> Losses:
-        """The losses that training and stopping need, with the sets' weights or, for people, without."""
-        raw = self.contraction(pdf)
-        residuals = [p.residual(raw, p.data) for p in self.pieces]
-        if self.weighted and not weights:
-            residuals = [e * p.inverse_weight for e, p in zip(residuals, self.pieces, strict=True)]
-        training, validation = self._split_chi2(residuals)
-        positive = [raw[start] for rows in self.positive for start, _ in self.contraction.covering(rows)]
-        hinge = [tf.reduce_sum(tf.nn.relu(-p), axis=1) for p in positive] or [tf.zeros_like(training)]
-        small = tf.gather(pdf, INTEGRABLE, axis=1)[..., : self.integrable_nodes]
-        return Losses(training, validation, tf.add_n(hinge), tf.reduce_sum(tf.abs(small), axis=[1, 2]))
+    def _piece(self, operation: str, starts: tuple[tuple[int, ...], ...], rows: slice) -> _Piece:
+        p, constant = self.points, partial(tf.constant, dtype=self.dtype)
+        found = [(i, b) for i, b in enumerate(p.whitened.blocks) if b.rows.start <= rows.start < b.rows.stop]
+        number, block = found[0] if found else (None, None)
+        return _Piece(
+            operation, starts, constant(p.factor[rows]), constant(p.data[:, rows]), constant(p.central[rows]),
+            tf.constant(p.training[:, rows]), constant(1 / p.root_weight[rows]), number,
+            None if block is None else constant(block.u[rows.start - block.rows.start : rows.stop - block.rows.start]),
+        )  # fmt: skip
 
-    def experimental(self, pdf: tf.Tensor) -> tf.Tensor:
-        """chi2 (R) against the central values, over all points, without the sets' weights."""
-        raw = self.contraction(pdf)
-        residuals = [p.residual(raw, p.central) * p.inverse_weight for p in self.pieces]
-        total = tf.add_n([tf.reduce_sum(e * e, axis=1) for e in residuals])
-        for z, precision in zip(self._systematics(residuals), self.precisions_all, strict=True):
-            total -= tf.reduce_sum(z * tf.matmul(z, precision), axis=1)
-        return total
-
-    def _systematics(self, residuals: Sequence[tf.Tensor]) -> list[tf.Tensor]:
+    def systematics(self, residuals: Sequence[tf.Tensor]) -> list[tf.Tensor]:
         """U^T e of each block, (R, k)."""
-        sums: list[list[tf.Tensor]] = [[] for _ in self.precisions]
+        sums: list[list[tf.Tensor]] = [[] for _ in range(self.blocks)]
         for e, piece in zip(residuals, self.pieces, strict=True):
             if piece.block is not None:
                 sums[piece.block].append(tf.matmul(e, piece.u))
         return [tf.add_n(s) for s in sums]
 
-    def _split_chi2(self, residuals: Sequence[tf.Tensor]) -> tuple[tf.Tensor, tf.Tensor]:
+
+class ReplicaLosses:
+    """Constants of the losses on the device, and the losses as functions of x f (R, 8, X)."""
+
+    def __init__(self, card: Card, problem: Problem, compiled: Compiled | None = None) -> None:
+        """`compiled`: the form of the losses, by default every point on its own."""
+        self.dtype = card.engine.precision
+        width = np.dtype(self.dtype).type
+        every = shared(problem, width)
+        self.compiled = compiled or every
+        # the nodes that some prediction or penalty uses; x f(1) = 0: a node there adds nothing
+        nodes, first = problem.observables.nodes, min(p.start for p in problem.observables.products)
+        small = np.arange(min(card.integrability.nodes, first))
+        self.x = problem.pack.x[np.concatenate([small, np.arange(first, nodes)])]
+        self.integrable_nodes = card.integrability.nodes
+        self.positive = bool(problem.observables.positive)
+        self.weighted = bool((problem.root_weight != 1).any())
+        self.every = _Residuals(every.points, first - len(small), self.dtype)
+        self.stepwise = self.every
+        if self.compiled.folded is not None:
+            self.stepwise = _Residuals(self.compiled.points, first - len(small), self.dtype)
+            self._fold(self.compiled, nodes, first, len(small))
+        training = self.compiled.points.training
+        # (2 R, k, k) for each block: the training halves of all replicas, then the validation halves
+        halves = np.concatenate([training, ~training]).astype(np.float64)
+        self.precisions = [tf.constant(p, self.dtype) for p in self.compiled.points.whitened.precisions(halves)]
+        ones = np.ones((1, len(problem.central)))
+        self.precisions_all = [tf.constant(p[0], self.dtype) for p in every.points.whitened.precisions(ones)]
+        self.points = len(problem.central)
+        self.points_training = problem.training.sum(axis=1)
+        self.points_validation = (~problem.training).sum(axis=1)
+
+    def _fold(self, compiled: Compiled, nodes: int, first: int, small: int) -> None:
+        folded = compiled.folded
+        assert folded is not None
+        assert compiled.restrict is not None
+        restrict = compiled.restrict.reshape(len(compiled.restrict), len(FITTED), nodes)[..., first:]
+        restrict = np.pad(restrict, [(0, 0), (0, 0), (small, 0)])
+        self.restrict = tf.constant(restrict.reshape(len(restrict), -1), self.dtype)
+        # two products that run at the same time
+        self.forms = [tf.constant(f, self.dtype) for f in np.split(folded.forms, 2)]
+        self.centres = tf.constant(folded.centres, self.dtype)
+        self.slopes = tf.constant(folded.slopes, self.dtype)
+        self.constants = tf.constant(folded.constants, self.dtype)
+
+    def __call__(self, pdf: tf.Tensor, weights: bool = True) -> Losses:
+        """The losses that training and stopping need, with the sets' weights or, for people, without."""
+        raw = self.stepwise.contraction(pdf)
+        residuals = [p.residual(raw, p.data) for p in self.stepwise.pieces]
+        if self.weighted and not weights:
+            residuals = [e * p.inverse_weight for e, p in zip(residuals, self.stepwise.pieces, strict=True)]
+        training, validation = self._split_chi2(pdf, residuals)
+        hinge = [tf.reduce_sum(tf.nn.relu(-raw[start]), axis=1) for start in self.stepwise.positive]
+        small = tf.gather(pdf, INTEGRABLE, axis=1)[..., : self.integrable_nodes]
+        penalty = tf.reduce_sum(tf.abs(small), axis=[1, 2])
+        return Losses(training, validation, tf.add_n(hinge or [tf.zeros_like(training)]), penalty)
+
+    def experimental(self, pdf: tf.Tensor) -> tf.Tensor:
+        """chi2 (R) against the central values, over all points, without the sets' weights."""
+        raw = self.every.contraction(pdf)
+        residuals = [p.residual(raw, p.central) * p.inverse_weight for p in self.every.pieces]
+        total = tf.add_n([tf.reduce_sum(e * e, axis=1) for e in residuals])
+        for z, precision in zip(self.every.systematics(residuals), self.precisions_all, strict=True):
+            total -= tf.reduce_sum(z * tf.matmul(z, precision), axis=1)
+        return total
+
+    def _split_chi2(self, pdf: tf.Tensor, residuals: Sequence[tf.Tensor]) -> tuple[tf.Tensor, tf.Tensor]:
         """chi2 of the training and of the validation points (R each); only the first has a gradient.
 
         The gradient 2 m (e - U K^-1 z) takes K^-1 z from the forward pass, so that the K^-1 are read once a step.
         """
+        folded, pieces = self.compiled.folded, self.stepwise.pieces
         zero = tf.zeros([], self.dtype)
 
         @tf.custom_gradient
-        def function(*residuals: tf.Tensor) -> tuple[tuple[tf.Tensor, tf.Tensor], object]:
-            pairs = zip(residuals, self.pieces, strict=True)
+        def function(pdf: tf.Tensor, *residuals: tf.Tensor) -> tuple[tuple[tf.Tensor, tf.Tensor], object]:
+            replicas = pdf.shape[0]
+            pairs = zip(residuals, pieces, strict=True)
             halves = [tf.concat([tf.where(p.mask, e, zero), tf.where(p.mask, zero, e)], axis=0) for e, p in pairs]
-            total = tf.add_n([tf.reduce_sum(h * h, axis=1) for h in halves])
-            shifts = []
-            for z, precision in zip(self._systematics(halves), self.precisions, strict=True):
-                shifts.append(tf.linalg.matvec(precision, z))
-                total -= tf.reduce_sum(z * shifts[-1], axis=1)
+            total = tf.zeros([2 * replicas], self.dtype)
+            for half in halves:
+                total += tf.reduce_sum(half * half, axis=1)
+            directions = self.stepwise.systematics(halves)
+            shifts = [tf.linalg.matvec(p, z) for p, z in zip(self.precisions, directions, strict=True)]
+            for z, shift in zip(directions, shifts, strict=True):
+                total -= tf.reduce_sum(z * shift, axis=1)
+            pull = tf.zeros([0], self.dtype)
+            if folded is not None:
+                small = tf.matmul(tf.reshape(pdf, [replicas, -1]), self.restrict, transpose_b=True)
+                links = zip(*(tf.split(directions[b], 2) for b in folded.linked), strict=True)
+                both = [joined([small, *link]) for link in links] if folded.linked else [small, small]
+                away = tf.split(tf.concat(both, axis=0) - self.centres, 2)
+                bent = [tf.linalg.matvec(form, d) for form, d in zip(self.forms, away, strict=True)]
+                pull = tf.concat(bent, axis=0) + self.slopes
+                total += tf.reduce_sum(tf.concat(away, axis=0) * (pull + self.slopes), axis=1) + self.constants
             training, validation = tf.split(total, 2)
 
             def gradient(upstream: tf.Tensor, _: tf.Tensor) -> list[tf.Tensor]:
-                out = []
-                for e, piece in zip(residuals, self.pieces, strict=True):
+                up = 2 * upstream[:, None]
+                corrections = [s[:replicas] for s in shifts]
+                slope = tf.zeros_like(pdf)
+                if folded is not None:
+                    sizes = [self.restrict.shape[0], *(directions[b].shape[1] for b in folded.linked)]
+                    back, *links = tf.split(pull[:replicas], sizes, axis=1)
+                    for b, link in zip(folded.linked, links, strict=True):
+                        corrections[b] -= link
+                    slope = up[:, :, None] * tf.reshape(tf.matmul(back, self.restrict), pdf.shape)
+                out = [slope]
+                for e, piece in zip(residuals, pieces, strict=True):
                     if piece.block is not None:
-                        e -= tf.matmul(shifts[piece.block][: e.shape[0]], piece.u, transpose_b=True)
-                    out.append(2 * upstream[:, None] * tf.where(piece.mask, e, zero))
+                        e -= tf.matmul(corrections[piece.block], piece.u, transpose_b=True)
+                    out.append(up * tf.where(piece.mask, e, zero))
                 return out
 
             return (training, validation), gradient
 
-        training, validation = function(*residuals)
+        training, validation = function(pdf, *residuals)
         return training, validation
 
 

@@ -4,6 +4,11 @@ from enum import IntEnum
 
 import tensorflow as tf
 
+# a network near the pole of a ratio or of a sum rule may show this for a while, and recover
+BLOWN_UP = 1e10  # training chi2 per point
+# far beyond what training reaches; in float32 such a weight could not move by a step any more
+LARGEST_WEIGHT = 1e8
+
 
 class State(IntEnum):
     """Where a replica stands."""
@@ -19,6 +24,9 @@ class Stopping:
     A replica's weights count as best when its positivity penalty is below the threshold (the gate) and its monitor is
     lower than ever. It stops when the best ones are `patience` steps old, at a step where it passes the gate: one that
     does not pass goes on until the growing multiplier brings it through; its best weights may be an early accident.
+
+    A replica is quarantined at once when its loss, gradient or a weight is not finite or a weight is above
+    LARGEST_WEIGHT, and when its training chi2 per point was above BLOWN_UP for `patience` steps in a row.
     """
 
     def __init__(self, replicas: int, patience: int, threshold: float, dtype: str) -> None:
@@ -27,6 +35,7 @@ class Stopping:
         self.best_step = tf.Variable(tf.fill([replicas], tf.constant(-1, tf.int64)), name="best_step")
         self.stop_step = tf.Variable(tf.zeros([replicas], tf.int64), name="stop_step")
         self.state = tf.Variable(tf.zeros([replicas], tf.int32), name="state")
+        self.blown_up = tf.Variable(tf.zeros([replicas], tf.int32), name="blown_up")  # steps in a row
 
     def running(self) -> tf.Tensor:
         """True for replicas that train (R)."""
@@ -44,8 +53,14 @@ class Stopping:
         waited = (self.best_step >= 0) & (step - self.best_step >= self.patience)
         self._leave(waited & (positivity < self.threshold), step, State.STOPPED)
 
+    def quarantine_losses(self, step: tf.Tensor, total: tf.Tensor, chi2: tf.Tensor) -> None:
+        """Freeze replicas by what they minimise (R) and their training chi2 per point (R)."""
+        high = self.running() & (chi2 > BLOWN_UP)
+        self.blown_up.assign(tf.where(high, self.blown_up + 1, 0))
+        self.quarantine(~tf.math.is_finite(total) | (self.blown_up >= self.patience), step)
+
     def quarantine(self, broken: tf.Tensor, step: tf.Tensor) -> None:
-        """Freeze replicas with a loss or weights that are not finite."""
+        """Freeze the broken replicas (R)."""
         self._leave(broken, step, State.QUARANTINED)
 
     def _leave(self, which: tf.Tensor, step: tf.Tensor, state: State) -> None:
@@ -55,4 +70,5 @@ class Stopping:
 
     def variables(self) -> dict[str, tf.Variable]:
         """All state by name."""
-        return {v.name.split(":")[0]: v for v in (self.best, self.best_step, self.stop_step, self.state)}
+        every = (self.best, self.best_step, self.stop_step, self.state, self.blown_up)
+        return {v.name.split(":")[0]: v for v in every}

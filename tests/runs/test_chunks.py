@@ -1,0 +1,112 @@
+"""More replicas than fit the memory are trained one chunk after the other, to one result."""
+
+import json
+
+import numpy as np
+import pytest
+
+import tfperf
+from tests.make_pack import make_card
+from tests.runs.conftest import same_bits
+from tests.runs.test_resume import interrupted
+from tests.train.problems import make_problem
+from tfperf.errors import RunDirectoryError
+from tfperf.runs import chunks
+from tfperf.runs.chunks import Footprint, chunk_size, footprint, split
+from tfperf.runs.opening import Wish
+from tfperf.runs.part import train_part
+from tfperf.runs.plan import plan
+
+CHUNKED = ["engine.chunk=2", "engine.retire_at=[15, 30]", "train.stopping.patience=4"]
+CHUNKED += ["train.optimizer={name: Nadam, learning_rate: 0.05}"]
+
+
+@pytest.fixture(scope="module")
+def without_pages():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("tfperf.report.html.html", lambda *_: "")  # seconds each
+        yield
+
+
+@pytest.fixture(scope="module")
+def whole(without_pages, tmp_path_factory):
+    """A run of five replicas in three chunks."""
+    folder = tmp_path_factory.mktemp("chunks")
+    return folder, tfperf.fit(make_card(folder, replicas=5, steps=40), folder / "run", overrides=CHUNKED)
+
+
+def test_chunks_are_the_runs_of_their_replicas(whole, tmp_path):
+    folder, result = whole
+    assert result.replicas.id.tolist() == [1, 2, 3, 4, 5]
+    stacks = result.summary["engine"]["stacks"]
+    assert list(stacks) == ["1-1", "2-3", "4-5"] and stacks["2-3"][0] == [0, 2]
+    alone = tfperf.fit(folder / "card.yaml", tmp_path / "alone", overrides=[*CHUNKED, "replicas=2-3"])
+    np.testing.assert_array_equal(alone.pdf, result.pdf[1:3])
+    for name, value in vars(alone.replicas).items():
+        np.testing.assert_array_equal(value, np.array(getattr(result.replicas, name))[1:3], err_msg=name)
+    for one, other in zip(alone.datasets, result.datasets, strict=True):
+        np.testing.assert_array_equal(one.predictions, other.predictions[1:3])
+    rows = np.isin(result.history.step, alone.history.step)
+    np.testing.assert_array_equal(alone.history.training, result.history.training[rows][:, 1:3])
+
+
+def test_run_stopped_in_the_second_chunk_resumes_to_the_same_bits(whole, tmp_path, monkeypatch):
+    folder, _ = whole
+    card, run = make_card(tmp_path, replicas=5, steps=40), tmp_path / "run"
+
+    def second(run_, card_, part, *rest):
+        with monkeypatch.context() as patch:
+            if part.chunk == 1:
+                patch.setattr("os.kill", lambda *_: None)
+            return train_part(run_, card_, part, *rest)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("tfperf.runs.part.train_part", second)
+        interrupted(card, run, patch, 15, CHUNKED)
+    parts = json.loads((run / "run.json").read_text())["parts"]
+    assert [p["done"] for p in parts] == [True, False, False]
+    with pytest.raises(RunDirectoryError, match="not finished"):
+        tfperf.fit(card, run, overrides=CHUNKED, wish=Wish(replicas=(8,)))
+    result = tfperf.fit(card, run, overrides=CHUNKED, wish=Wish(resume=True))
+    assert result.summary["resumed_from_steps"] == [15]
+    same_bits(folder / "run", run)
+
+
+def test_progress_says_which_chunk(without_pages, tmp_path, capfd):
+    card = make_card(tmp_path, replicas=2, steps=10)
+    tfperf.fit(card, tmp_path / "run", overrides=["engine.chunk=1"], quiet=False)
+    shown = capfd.readouterr().err
+    assert "chunk 1 of 2: replicas 1-1" in shown and "chunk 2 of 2, step " in shown
+
+
+def test_extension_is_split_too_and_resumed_by_its_ids(whole):
+    folder, _ = whole
+    result = tfperf.fit(folder / "card.yaml", folder / "run", overrides=CHUNKED, wish=Wish(replicas=(11, 12, 13)))
+    assert result.replicas.id.tolist() == [1, 2, 3, 4, 5, 11, 12, 13]
+    assert list(result.summary["engine"]["stacks"]) == ["11-11", "12-13"]
+    again = tfperf.fit(folder / "card.yaml", folder / "run", overrides=CHUNKED, wish=Wish(resume=True))
+    assert again.replicas.id.tolist() == result.replicas.id.tolist()
+
+
+@pytest.mark.parametrize(("total", "most", "sizes"), [
+    (1000, 300, [250] * 4), (5, 2, [1, 2, 2]), (3, 10, [3]), (7, 7, [7]), (8, 7, [4, 4]),
+])  # fmt: skip
+def test_chunks_are_few_and_even(total, most, sizes):
+    pieces = split(total, most)
+    assert [s.stop - s.start for s in pieces] == sizes
+    assert np.concatenate([np.arange(total)[s] for s in pieces]).tolist() == list(range(total))
+
+
+def test_as_many_as_fit_the_free_memory(tmp_path, monkeypatch):
+    card, problem = make_problem(tmp_path, replicas=1)
+    need = footprint(card, problem)
+
+    def chosen(free):
+        monkeypatch.setattr(chunks, "available_memory_bytes", lambda: free)
+        return chunk_size(card, lambda: problem, 1000)
+
+    assert chosen(need.peak(1000, 1000) / chunks.SHARE + 1) == 1000
+    assert chosen((need.fixed + 1000 * need.kept + 300.5 * need.trained) / chunks.SHARE) == 300
+    assert chosen(1e6) == 1, "even if nothing fits, one replica is tried"
+    assert Footprint(10, 2, 1).most(27, 5) == 5 and Footprint(10, 2, 1).most(22, 5) == 3
+    assert plan(card).chunks == 1

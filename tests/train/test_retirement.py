@@ -1,0 +1,177 @@
+"""Stopped replicas leave the stack: who is left sees rounding at most, and nothing before."""
+
+import numpy as np
+import pytest
+
+from tests.train.problems import make_problem
+from tfperf.errors import CardError, Interrupted
+from tfperf.train.choices import Choices, Trial
+from tfperf.train.ensemble import Ensemble
+from tfperf.train.retirement import Retirement, plan
+from tfperf.train.signals import Signals
+from tfperf.train.stopping import State
+from tfperf.train.trainer import Trainer
+
+FAST = ["train.stopping.patience=5", "train.optimizer={name: Nadam, learning_rate: 0.05}"]
+REPLICAS, STEPS = 8, 60
+AT = (15, 30, 45)
+
+
+def trained(folder, at=AT, change=lambda ensemble: None, per_call=10, xla=False, precision="float64"):
+    """The ensemble after a training, its trainer, and its state at each retirement step (before it shrinks)."""
+    card, problem = make_problem(folder, FAST, precision=precision, replicas=REPLICAS, steps=STEPS)
+    ensemble, seen = Ensemble(card, problem, [0] * REPLICAS), {}
+    change(ensemble)
+    trainer = Trainer(ensemble, xla, per_call, Retirement(REPLICAS, STEPS, at, 0.0), folder / "checkpoints", {})
+
+    def look(_):
+        seen[ensemble.step] = {name: np.copy(value) for name, value in ensemble.look().items()}
+
+    look(None)
+    trainer.train(Signals(), look)
+    return ensemble, trainer, seen
+
+
+@pytest.fixture(scope="module")
+def pair(tmp_path_factory):
+    return trained(tmp_path_factory.mktemp("on")), trained(tmp_path_factory.mktemp("off"), at=())
+
+
+def test_stack_takes_the_smallest_size_that_holds_those_who_run(pair):
+    (ensemble, _, seen), _ = pair
+    assert len(ensemble.sizes) > 2, "the stack shrank less than twice: the tests show little"
+    sizes = (8, 6, 4, 2, 1)
+    now = 8
+    for step in AT:
+        if step in seen:
+            running = np.sum(seen[step]["stopping/state"] == State.RUNNING)
+            new = min(s for s in sizes if s >= max(running, 1))
+            assert (step, new) in ensemble.sizes or (new == now)
+            now = new
+    assert now == ensemble.size
+
+
+def test_no_bit_changes_before_the_stack_shrinks(pair):
+    (ensemble, _, on), (_, _, off) = pair
+    first = ensemble.sizes[1][0]
+    common = [step for step in on if step <= first and step in off]
+    assert len(common) > 1
+    for step in common:
+        for name, value in on[step].items():
+            np.testing.assert_array_equal(value, off[step][name], err_msg=f"{name} at step {step}")
+
+
+def test_best_weights_with_and_without_retirement_agree(pair):
+    (on, _, _), (off, _, _) = pair
+    one, other = on.look(), off.look()
+    for name in ("state", "best_step", "stop_step"):
+        np.testing.assert_array_equal(one[f"stopping/{name}"], other[f"stopping/{name}"])
+    for name, value in on.best_weights().items():
+        np.testing.assert_allclose(value, off.best_weights()[name], rtol=0, atol=1e-9, err_msg=name)
+
+
+def test_history_of_the_retired_is_nan_and_theirs_alone(pair):
+    (_, one, _), (_, other, _) = pair
+    on, off = one.history(), other.history()
+    rows = [(i, list(off.step).index(s)) for i, s in enumerate(on.step) if s in off.step]
+    assert len(rows) > 2
+    for name in ("training", "validation", "experimental", "positivity"):
+        for i, j in rows:
+            np.testing.assert_allclose(getattr(on, name)[i], getattr(off, name)[j], rtol=1e-5, atol=1e-12)
+
+
+def test_steps_per_call_change_no_bit(pair, tmp_path):
+    (want, _, _), _ = pair
+    got, _, _ = trained(tmp_path, per_call=7)
+    assert got.sizes == want.sizes
+    for name, value in want.look().items():
+        np.testing.assert_array_equal(value, got.look()[name], err_msg=name)
+
+
+@pytest.mark.parametrize("step", [7, 15, 30, 44])
+def test_training_resumes_to_the_same_bits_from_any_step(pair, tmp_path, step):
+    (want, _, _), _ = pair
+
+    class At(Signals):
+        """A signal that comes with the end of the call at the step."""
+
+        @property
+        def received(self):
+            return 15 if ensemble.step == step else None
+
+        @received.setter
+        def received(self, _):
+            pass
+
+    card, problem = make_problem(tmp_path, FAST, precision="float64", replicas=REPLICAS, steps=STEPS)
+    retirement = Retirement(REPLICAS, STEPS, AT, 0.0)
+    ensemble = Ensemble(card, problem, [0] * REPLICAS)
+    first = Trainer(ensemble, False, step % 15 or 15, retirement, tmp_path / "checkpoints", {})
+    with pytest.raises(Interrupted):
+        first.train(At(), lambda _: None)
+    ensemble.close()
+    again = Ensemble(card, problem, [0] * REPLICAS)
+    second = Trainer(again, False, 10, retirement, tmp_path / "checkpoints", {})
+    assert second.resume()[0] == step
+    assert again.size == [size for since, size in want.sizes if since < step][-1]
+    second.train(Signals(), lambda _: None)
+    assert again.sizes == want.sizes
+    for name, value in want.look().items():
+        np.testing.assert_array_equal(value, again.look()[name], err_msg=name)
+
+
+def test_quarantined_replica_keeps_a_slot_while_there_is_room(tmp_path):
+    """The others sit where they would sit, and get the same bits, as long as the sizes are the same."""
+
+    def poisoned(ensemble):
+        kernel = ensemble.stack.model.hidden[1].kernel
+        value = kernel.numpy()
+        value[longest] = np.nan
+        kernel.assign(value)
+
+    (tmp_path / "a").mkdir(), (tmp_path / "b").mkdir()
+    healthy, _, seen = trained(tmp_path / "a", precision="float32")
+    stop = healthy.look()["stopping/stop_step"]
+    state = healthy.look()["stopping/state"]
+    longest = int(np.argmax(np.where(state == State.RUNNING, STEPS, stop)))
+    broken, _, other = trained(tmp_path / "b", change=poisoned, precision="float32")
+    assert broken.look()["stopping/state"][longest] == State.QUARANTINED
+    shrunk = [size for size in healthy.sizes if size in broken.sizes]
+    assert len(shrunk) > 1, "no stack in common: the test shows nothing"
+    last = max(step for step in seen if step in other and [s for s in healthy.sizes if s[0] < step] == [
+        s for s in broken.sizes if s[0] < step])  # fmt: skip
+    assert last > shrunk[1][0]
+    others = np.arange(REPLICAS) != longest
+    for name, value in seen[last].items():
+        if value.ndim:
+            np.testing.assert_array_equal(value[others], other[last][name][others], err_msg=name)
+
+
+def choices(compile_seconds, ms_per_step):
+    return Choices(True, 10, 2, (Trial(True, compile_seconds, ms_per_step), Trial(False, 0.1, 1e9)))
+
+
+def test_auto_looks_where_a_smaller_stack_pays(tmp_path):
+    card, _ = make_problem(tmp_path, ["engine.retire_at=auto"], replicas=100, steps=20_000)
+    slow = plan(card, 100, choices(3.0, 10.0))  # a new stack costs 600 steps
+    assert slow.sizes() == (75, 50, 25, 13, 7)
+    assert slow.at == tuple(range(1000, 19_000, 1000))
+    assert slow.size(1000, 100, 80) == 100 and slow.size(1000, 100, 75) == 75
+    assert slow.size(1500, 100, 10) == 100, "no step of the plan"
+    assert slow.size(15_000, 100, 80) == 100 and slow.size(15_000, 100, 76) == 100
+    assert slow.size(15_000, 25, 8) == 25, "12 slots for half of 5000 steps save 300 steps"
+    assert slow.until(0) == 1000 and slow.until(1000) == 2000 and slow.until(18_000) == 20_000
+    assert plan(card, 100, choices(3.0, 0.1)).at == (), "compiling takes longer than training"
+
+
+def test_no_replica_that_runs_loses_its_slot(tmp_path):
+    card, problem = make_problem(tmp_path, replicas=4)
+    with pytest.raises(ValueError, match="4 replicas run"):
+        Ensemble(card, problem, [0] * 4).shrink(3)
+
+
+def test_faulty_steps_are_refused(tmp_path):
+    for given, text in (("[5, 60]", "retire_at.1: got 60; must be below train.steps = 60"),
+                        ("[9, 5]", "retire_at.1: got 5; must be above 9"), ("[0]", "retire_at.0: got 0")):  # fmt: skip
+        with pytest.raises(CardError, match=text.replace(".", r"\.")):
+            make_problem(tmp_path, [f"engine.retire_at={given}"])

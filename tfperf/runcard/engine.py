@@ -1,0 +1,51 @@
+"""The card's `engine` block: how the step is computed."""
+
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, model_validator
+from pydantic.dataclasses import dataclass
+
+from tfperf.runcard.faults import Fault, refuse
+from tfperf.runcard.types import MAX_REPLICA, STRICT, Step
+
+
+@dataclass(frozen=True, kw_only=True, config=STRICT)
+class Engine:
+    """How the step is computed; none of this changes what is computed."""
+
+    precision: Literal["float32", "float64"] = Field(
+        default="float32", description="of the training; reports use float64"
+    )
+    xla: Literal["auto"] | bool = Field(
+        default="auto", description="compile with XLA; auto: measured before the first step"
+    )
+    threads: Literal["auto"] | Annotated[int, Field(ge=1, le=1024)] = Field(
+        default="auto", description="CPU threads; auto: one per available core"
+    )
+    retire_at: Literal["auto"] | tuple[Step, ...] = Field(
+        default="auto",
+        description="steps at which replicas that have stopped leave the stack; []: never; "
+        "auto: each twentieth of train.steps, where a smaller stack saves more than it takes to compile",
+    )
+    chunk: Literal["auto"] | Annotated[int, Field(ge=1, le=MAX_REPLICA)] = Field(
+        default="auto", description="replicas trained together at most; auto: as many as fit the free memory"
+    )
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Self:
+        refuse(self._faults())
+        return self
+
+    def _faults(self) -> Iterator[Fault]:
+        if self.retire_at != "auto":
+            for i, (before, step) in enumerate(pairwise(self.retire_at), 1):
+                if step <= before:
+                    yield Fault(f"retire_at.{i}", step, f"must be above {before}, the step before it in the list")
+
+    def retirement_faults(self, steps: int) -> Iterator[Fault]:
+        """Steps of `retire_at` that do not lie before the last of `steps`."""
+        for i, step in enumerate(() if self.retire_at == "auto" else self.retire_at):
+            if step >= steps:
+                yield Fault(f"engine.retire_at.{i}", step, f"must be below train.steps = {steps}")

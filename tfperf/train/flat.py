@@ -1,0 +1,24 @@
+"""All trained numbers of a replica in one row, so that an optimizer step is a few operations and not a few per layer."""
+
+from collections.abc import Sequence
+from math import prod
+
+import tensorflow as tf
+
+
+class Flat:
+    """Variables (R, ...) side by side as (R, P)."""
+
+    def __init__(self, shapes: Sequence[tuple[int, ...]]) -> None:
+        """`shapes`: those of the variables, with the replica axis."""
+        self.shapes = list(shapes)
+        self.sizes = [prod(shape[1:]) for shape in shapes]
+
+    def join(self, parts: Sequence[tf.Tensor]) -> tf.Tensor:
+        """(R, P) from the parts."""
+        return tf.concat([tf.reshape(p, [s[0], n]) for p, s, n in zip(parts, self.shapes, self.sizes, strict=True)], 1)
+
+    def split(self, row: tf.Tensor) -> list[tf.Tensor]:
+        """The parts of (R, P)."""
+        parts = tf.split(row, self.sizes, axis=1)
+        return [tf.reshape(p, shape) for p, shape in zip(parts, self.shapes, strict=True)]
