@@ -10,6 +10,7 @@ from tfperf.train.ensemble import Ensemble
 from tfperf.train.retirement import Retirement, plan
 from tfperf.train.signals import Signals
 from tfperf.train.stopping import State
+from tfperf.train.tolerance import ToleranceCheck
 from tfperf.train.trainer import Trainer
 
 FAST = ["train.stopping.patience=5", "train.optimizer={name: Nadam, learning_rate: 0.05}"]
@@ -22,7 +23,15 @@ def trained(folder, at=AT, change=lambda ensemble: None, per_call=10, xla=False,
     card, problem = make_problem(folder, FAST, precision=precision, replicas=REPLICAS, steps=STEPS)
     ensemble, seen = Ensemble(card, problem, [0] * REPLICAS), {}
     change(ensemble)
-    trainer = Trainer(ensemble, xla, per_call, Retirement(REPLICAS, STEPS, at, 0.0), folder / "checkpoints", {})
+    trainer = Trainer(
+        ensemble,
+        xla,
+        per_call,
+        Retirement(REPLICAS, STEPS, at, 0.0),
+        folder / "checkpoints",
+        {},
+        ToleranceCheck(card, problem),
+    )
 
     def look(_):
         seen[ensemble.step] = {name: np.copy(value) for name, value in ensemble.look().items()}
@@ -106,12 +115,14 @@ def test_training_resumes_to_the_same_bits_from_any_step(pair, tmp_path, step):
     card, problem = make_problem(tmp_path, FAST, precision="float64", replicas=REPLICAS, steps=STEPS)
     retirement = Retirement(REPLICAS, STEPS, AT, 0.0)
     ensemble = Ensemble(card, problem, [0] * REPLICAS)
-    first = Trainer(ensemble, False, step % 15 or 15, retirement, tmp_path / "checkpoints", {})
+    first = Trainer(
+        ensemble, False, step % 15 or 15, retirement, tmp_path / "checkpoints", {}, ToleranceCheck(card, problem)
+    )
     with pytest.raises(Interrupted):
         first.train(At(), lambda _: None)
     ensemble.close()
     again = Ensemble(card, problem, [0] * REPLICAS)
-    second = Trainer(again, False, 10, retirement, tmp_path / "checkpoints", {})
+    second = Trainer(again, False, 10, retirement, tmp_path / "checkpoints", {}, ToleranceCheck(card, problem))
     assert second.resume()[0] == step
     assert again.size == [size for since, size in want.sizes if since < step][-1]
     second.train(Signals(), lambda _: None)
@@ -148,7 +159,10 @@ def test_quarantined_replica_keeps_a_slot_while_there_is_room(tmp_path):
 
 
 def choices(compile_seconds, ms_per_step):
-    return Choices(True, 10, 2, (Trial(True, compile_seconds, ms_per_step), Trial(False, 0.1, 1e9)))
+    return Choices(
+        "shared", True, 10, 2,
+        (Trial("shared", True, compile_seconds, ms_per_step), Trial("shared", False, 0.1, 1e9)),
+    )  # fmt: skip
 
 
 def test_auto_looks_where_a_smaller_stack_pays(tmp_path):

@@ -5,7 +5,7 @@ replica and half, reduced to a basis where one is given; the others in `points`.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,7 @@ from tfperf.operators.woodbury import Whitened, whiten
 from tfperf.runcard.config import FITTED
 
 Array = NDArray[np.float64]
+SAFETY = 0.5  # of the tolerance: fitted PDFs are not the samples
 
 
 @dataclass(frozen=True)
@@ -111,17 +112,11 @@ def _points(problem: Problem, which: NDArray[np.bool_], observables: Observables
     )  # fmt: skip
 
 
-def restricted(problem: Problem, replicas: NDArray[np.intp]) -> Problem:
-    """The same problem for some of its replicas, by index."""
-    ids = tuple(problem.ids[i] for i in replicas)
-    return replace(problem, ids=ids, data=problem.data[replicas], training=problem.training[replicas])
+def linear_basis(problem: Problem, samples: Array, tolerance: float) -> tuple[Basis, int]:
+    """All directions that linear points can tell apart, and how many keep chi2 per point within the tolerance.
 
-
-def linear_basis(problem: Problem, samples: Array, tolerance: float) -> Basis:
-    """The basis in which linear points lose less than the tolerance of chi2 per point, by samples (S, 8, X).
-
-    Half of the samples make the basis, the others choose its rank for the smaller half of the points. With tolerance 0
-    it has all directions that can be told apart.
+    By samples (S, 8, X): half of them make the basis, the others choose the rank, for the smaller half of the points.
+    Tolerance 0 takes all.
     """
     linear = linear_points(problem)
     operator = linear_operator([d for d in problem.datasets if is_linear(d)], problem.observables.nodes)
@@ -135,4 +130,4 @@ def linear_basis(problem: Problem, samples: Array, tolerance: float) -> Basis:
     def error(rank: int) -> Array:
         return error_per_point(basis.first(rank).lost(tested) @ white.T, max(points, 1.0))
 
-    return basis if tolerance == 0 else basis.first(sufficient_rank(error, basis.rank, tolerance))
+    return basis, basis.rank if tolerance == 0 else sufficient_rank(error, basis.rank, SAFETY * tolerance)

@@ -117,7 +117,10 @@ def _add(
 
 
 def _centred(form: Array, slope: Array) -> tuple[Array, Array]:
-    """A point near the minimum of w^T form w - 2 slope^T w and half the gradient there; what no point sees stays small."""
+    """A point near the minimum of w^T form w - 2 slope^T w, and half the gradient there.
+
+    What no point sees stays small: far from zero, the form in float32 would lose digits.
+    """
     diagonal = np.diag(form)
     scale = np.sqrt(np.maximum(diagonal, RIDGE * diagonal.max(initial=RIDGE)))
     unit = form / np.outer(scale, scale) + RIDGE * np.eye(len(form))

@@ -8,7 +8,7 @@ from pydantic import Field, model_validator
 from pydantic.dataclasses import dataclass
 
 from tfperf.runcard.faults import Fault, refuse
-from tfperf.runcard.types import MAX_REPLICA, STRICT, Step
+from tfperf.runcard.types import MAX_REPLICA, STRICT, NonNegative, Step
 
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
@@ -23,6 +23,19 @@ class Engine:
     )
     threads: Literal["auto"] | Annotated[int, Field(ge=1, le=1024)] = Field(
         default="auto", description="CPU threads; auto: one per available core"
+    )
+    form: Literal["auto", "shared", "folded"] = Field(
+        default="auto",
+        description="shared: all replicas' predictions from one product, masks as weights; folded: points, masks and "
+        "covariance of each replica in one small matrix; auto: the faster one, measured",
+    )
+    tolerance: NonNegative = Field(
+        default=0.0,
+        description="how far chi2 per point may be off, times max(1, chi2 per point), for speed; 0: exact to rounding",
+    )
+    check_every: Step = Field(default=1000, description="steps between comparisons with the exact chi2")
+    on_violation: Literal["raise_rank", "fail"] = Field(
+        default="raise_rank", description="what happens where chi2 leaves the tolerance: go on more exactly, or stop"
     )
     retire_at: Literal["auto"] | tuple[Step, ...] = Field(
         default="auto",

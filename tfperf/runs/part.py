@@ -1,6 +1,6 @@
 """Training of one part of a run: choices, checkpoints, signals. Imports TensorFlow."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,8 +17,10 @@ from tfperf.train import checkpoint
 from tfperf.train.choices import Choices, choose
 from tfperf.train.ensemble import Ensemble
 from tfperf.train.evaluate import Outcome, statuses
+from tfperf.train.forms import Form, make_form, names
 from tfperf.train.retirement import plan
 from tfperf.train.signals import Signals
+from tfperf.train.tolerance import ToleranceCheck
 from tfperf.train.trainer import Progress, Trainer
 
 Say = Callable[[str], None]
@@ -78,26 +80,46 @@ def train_part(
     Raises Interrupted after a checkpoint when a signal came, StorageError when the disk is full.
     """
     with watch.stage("build"):
-        ensemble = Ensemble(card, problem, part.attempts)
+        wanted = [part.choices["form"]] if "form" in part.choices else names(card, problem)
+        forms = [make_form(card, problem, name) for name in wanted]
+        ensemble = Ensemble(card, problem, part.attempts, forms[0])
         if not checkpoint.exists(run.path / CHECKPOINTS):
             _ = ensemble.stack  # a resumed one may begin with a smaller stack
     with watch.stage("compile"):
-        choices = _decide(run, card, part, ensemble, threads, say)
+        choices = _decide(run, card, part, ensemble, forms, threads, say)
+        check = ToleranceCheck(card, problem)
         owner = {"ids": part.ids, "attempts": part.attempts}
         retirement = plan(card, ensemble.replicas, choices)
         checkpoints = run.path / CHECKPOINTS
-        trainer = Trainer(ensemble, choices.xla, choices.steps_per_call, retirement, checkpoints, owner)
+        trainer = Trainer(ensemble, choices.xla, choices.steps_per_call, retirement, checkpoints, owner, check)
         _resume(run, part, trainer, say)
         ensemble.warm_up(choices.xla)
     with watch.stage("train"):
         trainer.train(signals, show)
     part.stacks = [list(stack) for stack in ensemble.sizes]
     outcome = _outcome(part, ensemble, trainer)
+    part.tolerance = _exactness(card, ensemble.form, check, outcome)
+    if part.tolerance.get("violated"):
+        say(f"warning: engine.tolerance: chi2 per point was off by {part.tolerance['worst_best']:.2g} at best weights")
     ensemble.close()
     return Trained(outcome, trainer.seconds_per_step)
 
 
-def _decide(run: RunDirectory, card: Card, part: Part, ensemble: Ensemble, threads: int, say: Say) -> Choices:
+def _exactness(card: Card, form: Form, check: ToleranceCheck, outcome: Outcome) -> dict[str, Any]:
+    """What the checks of the tolerance found; empty for an exact form."""
+    best = check.best(form, outcome.weights)
+    if best is None:
+        return {}
+    sampled = max((worst for *_, worst in check.found), default=None)
+    return {
+        "tolerance": card.engine.tolerance, "rank": form.rank, "directions": form.most, "worst_best": best,
+        "worst_sampled": sampled, "checks": check.found, "violated": best > card.engine.tolerance,
+    }  # fmt: skip
+
+
+def _decide(
+    run: RunDirectory, card: Card, part: Part, ensemble: Ensemble, forms: Sequence[Form], threads: int, say: Say
+) -> Choices:
     """Choices of the part: read back, or made now and written before the first step."""
     here = machine(threads)
     if part.choices:
@@ -112,7 +134,10 @@ def _decide(run: RunDirectory, card: Card, part: Part, ensemble: Ensemble, threa
             raise RunDirectoryError(f"{run.path / STATE}: damaged choices: {error}") from None
     earlier = [p for p in run.group(part) if p.choices and p.machine == here]
     # a chunk before this one has measured
-    choices = Choices.from_dict(earlier[0].choices) if earlier else choose(card, ensemble.stack, threads)
+    choices = Choices.from_dict(earlier[0].choices) if earlier else choose(card, ensemble, forms, threads)
+    form = next(f for f in forms if f.name == choices.form)
+    if form.name != ensemble.form.name:
+        ensemble.use(form)
     fixed = card.train.steps_per_call
     if fixed != "auto" and choices.steps_per_call < fixed:
         say(f"train.steps_per_call: {fixed} steps would take over 2 s a call; {choices.steps_per_call} are taken")

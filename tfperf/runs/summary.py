@@ -47,7 +47,8 @@ def summarise(
         "ms_per_step": quartiles(seconds_per_step[max(seconds_per_step)] if seconds_per_step else ()),
         "peak_rss_bytes": peak_rss_bytes(),
         "engine": {
-            **parts[-1].choices, "precision": card.engine.precision, "form": "shared",
+            **parts[-1].choices, "precision": card.engine.precision,
+            "exactness": {f"{part.ids[0]}-{part.ids[-1]}": part.tolerance for part in parts if part.tolerance},
             "devices": parts[-1].machine.get("devices", []),
             # of each chunk: steps, and the stack's size from there on
             "stacks": {f"{part.ids[0]}-{part.ids[-1]}": part.stacks for part in parts},

@@ -1,6 +1,7 @@
-"""What is measured before the first step: XLA or graph, and the steps per call."""
+"""What is measured before the first step: the form of the losses, XLA or graph, and the steps per call."""
 
 import time
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from statistics import median
 from typing import Any
@@ -8,6 +9,8 @@ from typing import Any
 import tensorflow as tf
 
 from tfperf.runcard.config import Card
+from tfperf.train.ensemble import Ensemble
+from tfperf.train.forms import Form, Name
 from tfperf.train.loop import Loop
 
 TRIAL_SECONDS = 0.3  # of steps, for each candidate and repeat
@@ -21,6 +24,7 @@ MOST_STEPS = 1000
 class Trial:
     """One candidate as measured."""
 
+    form: Name
     xla: bool
     compile_seconds: float
     ms_per_step: float
@@ -30,6 +34,7 @@ class Trial:
 class Choices:
     """What was decided; all of it is read back when the run is resumed."""
 
+    form: Name
     xla: bool
     steps_per_call: int
     threads: int
@@ -54,8 +59,8 @@ def round_down(steps: float) -> int:
     return best
 
 
-def try_out(loop: Loop, xla: bool) -> Trial:
-    """Compile and time one candidate; the loop's state is put back."""
+def try_out(loop: Loop, xla: bool, form: Name = "shared") -> Trial:
+    """Compile and time one candidate, a loop of that form; its state is put back."""
     before = loop.snapshot()
     start = time.perf_counter()
     loop.run(1, xla)
@@ -74,14 +79,15 @@ def try_out(loop: Loop, xla: bool) -> Trial:
         else:
             rates.append(seconds / max(taken, 1))
     loop.restore(before)
-    return Trial(xla, compiled, 1e3 * median(rates))
+    return Trial(form, xla, compiled, 1e3 * median(rates))
 
 
-def _tried(loop: Loop, xla: bool, others: bool) -> Trial | None:
+def _tried(ensemble: Ensemble, xla: bool, others: bool) -> Trial | None:
     """The trial; None where XLA cannot compile the step, unless there is no other candidate."""
+    loop = ensemble.stack
     before = loop.snapshot()
     try:
-        return try_out(loop, xla)
+        return try_out(loop, xla, ensemble.form.name)
     except (tf.errors.InvalidArgumentError, tf.errors.UnimplementedError, tf.errors.InternalError):
         if not (xla and others):
             raise
@@ -89,14 +95,32 @@ def _tried(loop: Loop, xla: bool, others: bool) -> Trial | None:
         return None
 
 
-def choose(card: Card, loop: Loop, threads: int) -> Choices:
-    """Measure what the card leaves open; a fixed `steps_per_call` is shortened where a call would take over 2 s."""
-    candidates = (True, False) if card.engine.xla == "auto" else (card.engine.xla,)
-    tried = tuple(trial for xla in candidates if (trial := _tried(loop, xla, len(candidates) > 1)) is not None)
-    best = min(tried, key=lambda t: t.ms_per_step)
+def choose(card: Card, ensemble: Ensemble, forms: Sequence[Form], threads: int) -> Choices:
+    """Measure what the card leaves open; the ensemble then has the form that was chosen.
+
+    Forms are compared with XLA where that is allowed, XLA and graph for the fastest of them. A fixed `steps_per_call`
+    is shortened where a call would take over 2 s.
+    """
+    first, *second = (True, False) if card.engine.xla == "auto" else (card.engine.xla,)
+    tried: list[Trial] = []
+    for form in forms:
+        if form != ensemble.form:
+            ensemble.use(form)
+        tried += _present(_tried(ensemble, first, bool(second)))
+    best = min(tried, key=lambda t: t.ms_per_step, default=None)
+    chosen = next((f for f in forms if best and f.name == best.form), forms[0])
+    if chosen != ensemble.form:
+        ensemble.use(chosen)
+    for xla in second:
+        tried += _present(_tried(ensemble, xla, best is not None))
+    best = min((t for t in tried if t.form == chosen.name), key=lambda t: t.ms_per_step)
     wanted = card.train.steps_per_call
     aim = CALL_SECONDS if wanted == "auto" else LONGEST_CALL_SECONDS
     most = min(MOST_STEPS, card.train.steps) if wanted == "auto" else wanted
     affordable = aim * 1e3 / best.ms_per_step
     steps = int(most) if most <= affordable else round_down(affordable)
-    return Choices(best.xla, steps if wanted != "auto" else round_down(steps), threads, tried)
+    return Choices(chosen.name, best.xla, steps if wanted != "auto" else round_down(steps), threads, tuple(tried))
+
+
+def _present(trial: Trial | None) -> list[Trial]:
+    return [] if trial is None else [trial]

@@ -15,11 +15,12 @@ from tfperf.models.pdf import PDF
 from tfperf.operators.problem import Problem
 from tfperf.results.record import LOSSES
 from tfperf.runcard.config import Card
+from tfperf.train.forms import Form
 from tfperf.train.loop import Loop, Snapshot, best_weights
 from tfperf.train.losses import ReplicaLosses
 from tfperf.train.stopping import State
 
-ROWS, SIZES = "stack/rows", "stack/sizes"
+ROWS, SIZES, RANK = "stack/rows", "stack/sizes", "stack/rank"
 
 
 def taken(problem: Problem, rows: NDArray[np.int64]) -> Problem:
@@ -31,7 +32,8 @@ def taken(problem: Problem, rows: NDArray[np.int64]) -> Problem:
 class Ensemble:
     """R replicas, of which those in the stack train; the others have stopped or broke and stay as they are."""
 
-    def __init__(self, card: Card, problem: Problem, attempts: Sequence[int]) -> None:
+    def __init__(self, card: Card, problem: Problem, attempts: Sequence[int], form: Form | None = None) -> None:
+        self.form = form or Form()
         self.card, self.problem, self.attempts = card, problem, list(attempts)
         self.replicas = len(problem.ids)
         self.rows = np.arange(self.replicas)  # the replica in each slot
@@ -46,7 +48,8 @@ class Ensemble:
             everybody = len(self.rows) == self.replicas
             problem = self.problem if everybody else taken(self.problem, self.rows)
             model = PDF(self.card.model, len(self.rows), self.card.engine.precision)
-            self._stack = Loop(self.card, model, ReplicaLosses(self.card, problem))
+            losses = ReplicaLosses(self.card, problem, self.form.compiled(problem, self.card.engine.precision))
+            self._stack = Loop(self.card, model, losses)
             if self._host:
                 self._stack.restore({n: v[self.rows] if v.ndim else v for n, v in self._host.items()})
             else:
@@ -116,17 +119,19 @@ class Ensemble:
 
     def snapshot(self) -> Snapshot:
         """All that decides the future: the state, and who is in the stack."""
-        return {**self.look(), ROWS: self.rows, SIZES: np.array(self.sizes, np.int64)}
+        stack = {ROWS: self.rows, SIZES: np.array(self.sizes, np.int64), RANK: np.array(self.form.rank, np.int64)}
+        return {**self.look(), **stack}
 
     def restore(self, snapshot: Mapping[str, NDArray[Any]]) -> None:
         """Go on from a snapshot; ValueError when it is not of such an ensemble."""
-        if ROWS not in snapshot or SIZES not in snapshot:
+        if not {ROWS, SIZES, RANK} <= snapshot.keys():
             raise ValueError("state without a stack")
-        state = {name: value for name, value in snapshot.items() if name not in (ROWS, SIZES)}
+        state = {name: value for name, value in snapshot.items() if name not in (ROWS, SIZES, RANK)}
         if any(len(value) != self.replicas for value in state.values() if value.ndim):
             raise ValueError("state of other replicas")
         self.close()
         self._host, self.rows = state, snapshot[ROWS]
+        self.form = replace(self.form, rank=int(snapshot[RANK]))
         self.sizes = [(int(step), int(size)) for step, size in snapshot[SIZES]]
         _ = self.stack  # built now: it says whether names and shapes are its own
 
@@ -145,6 +150,13 @@ class Ensemble:
         self.sizes.append((self.step, size))
         self.close()  # before the next one is built: both together may not fit the memory
         self.rows = self.rows[kept]
+
+    def use(self, form: Form) -> None:
+        """Go on with another form of the losses."""
+        if self._stack is not None:
+            self.look()
+        self.close()
+        self.form = form
 
     def close(self) -> None:
         """Free the stack's memory; the next use builds it again from the last look."""

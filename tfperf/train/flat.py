@@ -1,4 +1,4 @@
-"""All trained numbers of a replica in one row, so that an optimizer step is a few operations and not a few per layer."""
+"""All trained numbers of a replica in one row, so that an optimizer step is few operations, not some per layer."""
 
 from collections.abc import Sequence
 from math import prod

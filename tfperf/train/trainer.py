@@ -14,8 +14,9 @@ from tfperf.train import checkpoint
 from tfperf.train.ensemble import Ensemble
 from tfperf.train.retirement import Retirement
 from tfperf.train.signals import Signals
+from tfperf.train.tolerance import ToleranceCheck
 
-HISTORY, OWNER = "history/", "owner/"
+HISTORY, OWNER, CHECKS = "history/", "owner/", "tolerance/checks"
 
 
 @dataclass(frozen=True)
@@ -35,11 +36,11 @@ class Trainer:
 
     def __init__(
         self, ensemble: Ensemble, xla: bool, steps_per_call: int, retirement: Retirement, folder: Path,
-        owner: Mapping[str, Sequence[int]],
+        owner: Mapping[str, Sequence[int]], check: ToleranceCheck,
     ) -> None:  # fmt: skip
         """`owner`: whole numbers by name that tell whose checkpoints these are; others are not taken up."""
         self.ensemble, self.xla, self.steps_per_call, self.folder = ensemble, xla, steps_per_call, folder
-        self.retirement = retirement
+        self.retirement, self.check = retirement, check
         self.owner = {OWNER + name: np.array(numbers, np.int64) for name, numbers in owner.items()}
         self.rows: dict[str, list[NDArray[np.float32]]] = {name: [] for name in LOSSES}
         self.steps: list[int] = []
@@ -52,11 +53,12 @@ class Trainer:
         if not all(np.array_equal(arrays.get(name, ()), numbers) for name, numbers in self.owner.items()):
             return 0, warnings
         try:
-            self.ensemble.restore({k: v for k, v in arrays.items() if not k.startswith((HISTORY, OWNER))})
+            self.ensemble.restore({k: v for k, v in arrays.items() if not k.startswith((HISTORY, OWNER, CHECKS))})
         except ValueError as error:
             raise RunDirectoryError(f"{self.folder}: checkpoint of another program version: {error}") from None
         self.steps = arrays[HISTORY + "step"].tolist()
         self.rows = {name: list(arrays[HISTORY + name].astype(np.float32)) for name in LOSSES}
+        self.check.found = [(int(step), int(rank), float(worst)) for step, rank, worst in arrays[CHECKS]]
         return self.ensemble.step, warnings
 
     def train(self, signals: Signals, report: Callable[[Progress], None]) -> None:
@@ -66,11 +68,13 @@ class Trainer:
         while not self.ensemble.done():
             self._retire()
             before, start = self.ensemble.step, time.perf_counter()
-            self.ensemble.run(min(self.steps_per_call, self.retirement.until(before) - before), self.xla)
+            until = min(before + self.steps_per_call, self.retirement.until(before), self.check.until(before))
+            self.ensemble.run(until - before, self.xla)
             step = self.ensemble.step
             seconds = time.perf_counter() - start
             self.seconds_per_step.setdefault(self.ensemble.size, []).append(seconds / max(step - before, 1))
             self._record(step)
+            self._compare(step)
             if step // every > saved // every or signals.received is not None:
                 self.save()
                 saved = step
@@ -84,6 +88,7 @@ class Trainer:
         """Write a checkpoint of now."""
         arrays = self.ensemble.snapshot() | self.owner
         arrays[HISTORY + "step"] = np.array(self.steps, np.int64)
+        arrays[CHECKS] = np.array(self.check.found, np.float64).reshape(-1, 3)
         count = self.ensemble.replicas
         for name, rows in self.rows.items():
             arrays[HISTORY + name] = np.array(rows, np.float32).reshape(len(rows), count)
@@ -101,6 +106,14 @@ class Trainer:
         if size < ensemble.size:
             ensemble.shrink(size)
             ensemble.warm_up(self.xla)
+
+    def _compare(self, step: int) -> None:
+        """Check the tolerance where that is due; a form with more directions is compiled here."""
+        before = self.ensemble.form
+        if self.check.due(before, step) and self.ensemble.running():
+            self.check.look(self.ensemble, {name: rows[-1] for name, rows in self.rows.items()})
+            if self.ensemble.form != before:
+                self.ensemble.warm_up(self.xla)
 
     def _record(self, step: int) -> None:
         row = self.ensemble.evaluate(self.xla)
