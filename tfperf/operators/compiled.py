@@ -1,11 +1,13 @@
 """The constants of the losses of all replicas, in one of two forms.
 
 `shared`: every point in `points`. `folded`: the deep-inelastic points without operation in a small matrix for each
-replica and half, reduced to a basis where one is given; the others in `points`. R replicas, N points, X nodes.
+replica and half, over a basis of PDFs; the others in `points`, hadronic ones over a basis of their own where one
+is given. R replicas, N points, X nodes.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +15,7 @@ from scipy.linalg import solve_triangular
 
 from tfperf.data.pack import Dataset
 from tfperf.operators.folding import Folded, fold
+from tfperf.operators.hadronic import Core, reduced, slopes
 from tfperf.operators.observables import Observables, compile_observables
 from tfperf.operators.problem import Problem
 from tfperf.operators.products import read_columns
@@ -22,6 +25,8 @@ from tfperf.runcard.config import FITTED
 
 Array = NDArray[np.float64]
 SAFETY = 0.5  # of the tolerance: fitted PDFs are not the samples
+HADRONIC_SLACK = 10.0  # a fit to real tables errs 20 to 30 times less than this estimate
+REFERENCES = 16  # PDFs around which hadronic predictions are taken as linear
 
 
 @dataclass(frozen=True)
@@ -38,6 +43,7 @@ class Points:
     training: NDArray[np.bool_]  # (R, n)
     factor: Array
     root_weight: Array
+    core: Core | None = None  # makes the raw predictions that no product makes
 
 
 @dataclass(frozen=True)
@@ -81,13 +87,23 @@ def shared(problem: Problem, dtype: type[np.floating]) -> Compiled:
     return Compiled(_points(problem, every, problem.observables, whitened(problem, dtype)))
 
 
-def folded(problem: Problem, dtype: type[np.floating], basis: Basis) -> Compiled:
-    """Linear points folded, with PDFs reduced to a basis."""
+def is_hadronic(dataset: Dataset) -> bool:
+    """True for predictions that are bilinear in the PDFs, or an operation between such."""
+    return dataset.tables[0].hadronic
+
+
+def folded(
+    problem: Problem, dtype: type[np.floating], basis: Basis, hadronic: Basis | None = None, tolerance: float = 0.0
+) -> Compiled:
+    """Linear points folded over `basis`; with another one hadronic points go over a core."""
     white, linear = whitened(problem, dtype), linear_points(problem)
     operator = linear_operator([d for d in problem.datasets if is_linear(d)], problem.observables.nodes)
     factor = (white.inverse_sigma * problem.root_weight)[linear]
     operator = (operator * factor[:, None]) @ basis.extend
-    small = fold(white, linear, operator, problem.data[:, linear] * factor, problem.training, dtype)
+    small = fold(
+        white, linear, operator, problem.data[:, linear] * factor, problem.training,
+        max(0.1 * tolerance, np.finfo(dtype).eps / 2),
+    )  # fmt: skip
     rest = [i for i, d in enumerate(problem.datasets) if not is_linear(d)]
     number = {i: k for k, i in enumerate(rest)}
     blocks = [[number[i] for i in block if i in number] for block in problem.blocks]
@@ -98,7 +114,31 @@ def folded(problem: Problem, dtype: type[np.floating], basis: Basis) -> Compiled
         [b for b in blocks if b],
     )
     points = _points(problem, ~linear, observables, small.rest)
+    if hadronic is not None:
+        points = _with_core(
+            points,
+            [is_hadronic(problem.datasets[i]) for i in rest],
+            [len(problem.datasets[i].cv) for i in rest],
+            hadronic,
+            tolerance,
+        )
     return Compiled(points, small, basis.restrict)
+
+
+def _with_core(points: Points, which: Sequence[bool], sizes: Sequence[int], basis: Basis, tolerance: float) -> Points:
+    """Points whose datasets `which` go over a core; `sizes` are those of the datasets."""
+    observables = points.observables
+    mine = np.repeat(which, sizes)[observables.order]
+    ends = np.cumsum([0, *(t.rows[0].stop - t.rows[0].start for t in observables.terms)])
+    own = [(term, slice(a, b)) for term, (a, b) in zip(observables.terms, pairwise(ends), strict=True) if mine[a]]
+    plain = [(term.rows[0], where) for term, where in own if term.operation == "NULL"]
+    direct = [rows for term, _ in own if term.operation != "NULL" for rows in term.rows]
+    weights = np.concatenate([np.zeros(0), *(points.factor[where] for _, where in plain)])
+    # a tenth of the tolerance is left to it, for the smaller half of the points
+    half = min(points.training[:, mine].sum(axis=1).mean(), (~points.training[:, mine]).sum(axis=1).mean())
+    negligible = 0.1 * tolerance * max(half, 1.0) / 2
+    left, core = reduced(observables, [rows for rows, _ in plain], direct, basis, weights, negligible)
+    return replace(points, observables=left, core=core)
 
 
 def _points(problem: Problem, which: NDArray[np.bool_], observables: Observables, white: Whitened) -> Points:
@@ -120,14 +160,46 @@ def linear_basis(problem: Problem, samples: Array, tolerance: float) -> tuple[Ba
     """
     linear = linear_points(problem)
     operator = linear_operator([d for d in problem.datasets if is_linear(d)], problem.observables.nodes)
-    columns = problem.covariance.columns[linear]
-    dense = np.diag(problem.covariance.diagonal[linear]) + columns @ columns.T
-    white = solve_triangular(np.linalg.cholesky(dense), operator, lower=True)
+    return _chosen(problem, samples, linear, [_white(problem, linear, operator)], tolerance)
+
+
+def hadronic_basis(problem: Problem, samples: Array, tolerance: float) -> tuple[Basis, int]:
+    """The same for hadronic points, linear around some of the samples; fitted PDFs err far less than samples do."""
+    which = np.concatenate([np.full(len(d.cv), is_hadronic(d)) for d in problem.datasets])
+    found = np.empty((REFERENCES, which.sum(), samples[0].size))
+    for i, pdf in enumerate(samples[:: max(1, len(samples) // REFERENCES)][:REFERENCES]):
+        slope = np.empty((len(which), pdf.size))
+        slope[problem.observables.order] = slopes(problem.observables, pdf)
+        found[i] = slope[which]
+    # a sample next to a pole of a ratio must not decide alone
+    size = np.linalg.norm(found, axis=2)
+    found *= np.minimum(1, 3 * np.median(size, axis=0) / np.maximum(size, np.finfo(float).tiny))[..., None]
+    whitened = [_white(problem, which, slope) for slope in found]
+    return _chosen(problem, samples, which, whitened, HADRONIC_SLACK * tolerance)
+
+
+def _white(problem: Problem, which: NDArray[np.bool_], operator: Array) -> Array:
+    """The operator (n, D) of some points in units of their covariance."""
+    columns = problem.covariance.columns[which]
+    columns = columns[:, columns.any(axis=0)]
+    dense = np.diag(problem.covariance.diagonal[which]) + columns @ columns.T
+    out: Array = solve_triangular(np.linalg.cholesky(dense), operator, lower=True)
+    return out
+
+
+def _chosen(
+    problem: Problem, samples: Array, which: NDArray[np.bool_], operators: Sequence[Array], tolerance: float
+) -> tuple[Basis, int]:
+    """The basis for whitened operators around different PDFs, and the sufficient rank."""
     made, tested = samples[::2], samples[1::2].reshape(len(samples[1::2]), -1)
-    basis = balanced(made, problem.pack.x[: problem.observables.nodes], white.T @ white)
-    points = min(problem.training[:, linear].sum(axis=1).mean(), (~problem.training[:, linear]).sum(axis=1).mean())
+    gram = sum(a.T @ a for a in operators) / len(operators)
+    basis = balanced(made, problem.pack.x[: problem.observables.nodes], np.asarray(gram))
+    training = problem.training[:, which]
+    points = max(1.0, min(training.sum(axis=1).mean(), (~training).sum(axis=1).mean()))
 
     def error(rank: int) -> Array:
-        return error_per_point(basis.first(rank).lost(tested) @ white.T, max(points, 1.0))
+        lost = basis.first(rank).lost(tested)
+        parts = [error_per_point(lost[i :: len(operators)] @ a.T, points) for i, a in enumerate(operators)]
+        return np.concatenate(parts)
 
     return basis, basis.rank if tolerance == 0 else sufficient_rank(error, basis.rank, SAFETY * tolerance)

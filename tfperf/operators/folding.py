@@ -46,33 +46,36 @@ class _Part:
     directions: Array  # V (k_b, r)
 
 
-def _part(linear: NDArray[np.bool_], rows: slice, u: Array, dtype: type[np.floating]) -> _Part:
+def _part(linear: NDArray[np.bool_], rows: slice, u: Array, negligible: float) -> _Part:
     points = np.arange(rows.start, rows.stop)
     mine = linear[rows]
     left, singular, right = np.linalg.svd(u[~mine], full_matrices=False)
-    keep = singular**2 > np.finfo(dtype).eps / 2
+    keep = singular**2 > negligible
     return _Part(points[mine], points[~mine], u[mine], left[:, keep] * singular[keep], right[keep].T)
 
 
-def _parts(white: Whitened, linear: NDArray[np.bool_], dtype: type[np.floating]) -> list[_Part]:
+def _parts(white: Whitened, linear: NDArray[np.bool_], negligible: float) -> list[_Part]:
     """All points, those in no block as blocks without systematics."""
     parts, end = [], 0
     for block in (*white.blocks, Block(slice(len(linear), len(linear)), np.zeros((0, 0)))):
         if block.rows.start > end:
             rows = slice(end, block.rows.start)
-            parts.append(_part(linear, rows, np.zeros((rows.stop - rows.start, 0)), dtype))
+            parts.append(_part(linear, rows, np.zeros((rows.stop - rows.start, 0)), negligible))
         if block.rows.stop > block.rows.start:
-            parts.append(_part(linear, block.rows, block.u, dtype))
+            parts.append(_part(linear, block.rows, block.u, negligible))
         end = block.rows.stop
     return parts
 
 
 def fold(
     white: Whitened, linear: NDArray[np.bool_], operator: Array, data: Array, training: NDArray[np.bool_],
-    dtype: type[np.floating] = np.float64,
+    negligible: float = 0.0,
 ) -> Folded:  # fmt: skip
-    """Fold the points `linear` (N), with operator (n, k) and data (R, n) in units of their errors, and masks (R, N)."""
-    parts = _parts(white, linear, dtype)
+    """Fold the points `linear` (N), with operator (n, k) and data (R, n) in units of their errors, and masks (R, N).
+
+    Directions of the other points' systematics that change chi2 by less than `negligible`, relatively, are left out.
+    """
+    parts = _parts(white, linear, max(negligible, np.finfo(float).eps))
     k, halves = operator.shape[1], np.concatenate([training, ~training])
     linked = [p for p in parts if len(p.linear) and p.shared.shape[1]]
     size = k + sum(p.shared.shape[1] for p in linked)

@@ -62,7 +62,7 @@ class Observables:
     @property
     def rows(self) -> int:
         """T, the number of raw predictions."""
-        return max((int(target.stop) for p in self.products for target in p.targets), default=0)
+        return max((int(rows.stop) for rows in self.runs), default=0)
 
     @property
     def runs(self) -> list[slice]:

@@ -10,7 +10,9 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
+from tfperf.operators.hadronic import BLOCKS, Core
 from tfperf.operators.products import Product
+from tfperf.runcard.config import FITTED
 
 
 def joined(parts: Sequence[tf.Tensor]) -> tf.Tensor:
@@ -22,13 +24,14 @@ class Contraction:
     """Raw predictions (R, T) from x f (R, 8, X), handed out in pieces of neighbouring rows."""
 
     def __init__(
-        self, products: Sequence[Product], scale: NDArray[np.floating], first: int, cuts: Sequence[slice], dtype: str
-    ) -> None:
+        self, products: Sequence[Product], scale: NDArray[np.floating], first: int, cuts: Sequence[slice], dtype: str,
+        core: Core | None = None,
+    ) -> None:  # fmt: skip
         """`scale` (T) multiplies the rows; grid node `first` of the products is the first node of the PDF.
 
-        `cuts`: runs of rows that will be asked for; each is then made of whole pieces.
+        `cuts`: runs of rows that will be asked for; each is then made of whole pieces. `core` makes further rows.
         """
-        self.first = first
+        self.first, self.core = first, core
         edges = {edge for cut in cuts for edge in (cut.start, cut.stop)}
         self.linear: list[tuple[Product, tf.Tensor, list[int]]] = []
         self.bilinear: list[tuple[Product, tf.Tensor]] = []
@@ -44,7 +47,31 @@ class Contraction:
             inside = sorted({target.start, target.stop} | {e for e in edges if target.start < e < target.stop})
             self.linear.append((product, matrix, inside))
             pieces |= set(pairwise(inside))
+        if core is not None:
+            pieces |= {(t.start, t.stop) for t in (*core.targets, *core.direct)}
+            self._prepare_core(core, scale, dtype)
         self.pieces = sorted(pieces)
+
+    def _prepare_core(self, core: Core, scale: NDArray[np.floating], dtype: str) -> None:
+        rank, rows = len(core.restrict), core.products[0].targets[0].stop
+        restrict = core.restrict.reshape(rank, len(FITTED), -1)
+        restrict = np.pad(restrict, [(0, 0), (0, 0), (max(0, -self.first), 0)])[..., max(0, self.first) :]
+        self.restrict = tf.constant(restrict.reshape(rank, -1), dtype)
+        scales = np.concatenate([scale[target] for target in core.targets])
+        self.expand = tf.constant(core.expand * scales[:, None], dtype)
+        # nothing multiplies what an operation follows
+        self.bent = Contraction(core.products, np.ones(rows), 0, [slice(0, rows)], dtype)
+
+    def _core(self, pdf: tf.Tensor) -> dict[int, tf.Tensor]:
+        assert self.core is not None
+        reduced = tf.matmul(tf.reshape(pdf, [pdf.shape[0], -1]), self.restrict, transpose_b=True)
+        few = self.bent(tf.reshape(reduced, [pdf.shape[0], BLOCKS, -1]))[0]
+        sizes = [t.stop - t.start for t in self.core.direct]
+        few, *direct = tf.split(few, [self.expand.shape[1], *sizes], axis=1)
+        raw = tf.matmul(few, self.expand, transpose_b=True)
+        parts = tf.split(raw, [t.stop - t.start for t in self.core.targets], axis=1)
+        pairs = zip((*self.core.targets, *self.core.direct), (*parts, *direct), strict=True)
+        return {target.start: part for target, part in pairs}
 
     def __call__(self, pdf: tf.Tensor) -> dict[int, tf.Tensor]:
         """The pieces (R, rows) by their first row."""
@@ -56,6 +83,8 @@ class Contraction:
             out |= dict(zip(inside, parts, strict=False))
         if self.bilinear:
             out |= self._bilinear(pdf)
+        if self.core is not None:
+            out |= self._core(pdf)
         return out
 
     def covering(self, rows: slice) -> list[tuple[int, int]]:

@@ -119,7 +119,11 @@ class Ensemble:
 
     def snapshot(self) -> Snapshot:
         """All that decides the future: the state, and who is in the stack."""
-        stack = {ROWS: self.rows, SIZES: np.array(self.sizes, np.int64), RANK: np.array(self.form.rank, np.int64)}
+        stack = {
+            ROWS: self.rows,
+            SIZES: np.array(self.sizes, np.int64),
+            RANK: np.array([self.form.rank, self.form.hadronic_rank], np.int64),
+        }
         return {**self.look(), **stack}
 
     def restore(self, snapshot: Mapping[str, NDArray[Any]]) -> None:
@@ -131,7 +135,8 @@ class Ensemble:
             raise ValueError("state of other replicas")
         self.close()
         self._host, self.rows = state, snapshot[ROWS]
-        self.form = replace(self.form, rank=int(snapshot[RANK]))
+        rank, hadronic_rank = map(int, snapshot[RANK])
+        self.form = replace(self.form, rank=rank, hadronic_rank=hadronic_rank)
         self.sizes = [(int(step), int(size)) for step, size in snapshot[SIZES]]
         _ = self.stack  # built now: it says whether names and shapes are its own
 

@@ -5,9 +5,11 @@ from typing import Literal
 
 import numpy as np
 
+from tfperf.data.cache import digest
 from tfperf.errors import CardError
 from tfperf.models.prior import sample_pdfs
-from tfperf.operators.compiled import Compiled, folded, is_linear, linear_basis
+from tfperf.operators.compiled import Compiled, folded, hadronic_basis, is_hadronic, is_linear, linear_basis
+from tfperf.operators.hadronic import BLOCKS
 from tfperf.operators.problem import Problem
 from tfperf.operators.reduction import STEP, Basis
 from tfperf.runcard.config import Card
@@ -19,26 +21,50 @@ RAISE = 2 * STEP  # directions added after a violation of the tolerance
 
 @dataclass(frozen=True)
 class Form:
-    """`shared`: exact. `folded`: the leading `rank` directions of `basis`; with all of them exact, too."""
+    """`shared`: exact. `folded`: linear sets over the leading `rank` directions of `basis`; with all of them exact.
+
+    With a tolerance above 0 hadronic sets go over the leading `hadronic_rank` directions of a basis of their own.
+    """
 
     name: Name = "shared"
     rank: int = 0
+    hadronic_rank: int = 0
+    tolerance: float = 0.0
     basis: Basis | None = field(default=None, compare=False)
+    hadronic: Basis | None = field(default=None, compare=False)
 
     def compiled(self, problem: Problem, precision: str) -> Compiled | None:
         """The losses' constants for these replicas; None for the form that needs nothing but the problem."""
         if self.basis is None:
             return None
-        return folded(problem, np.dtype(precision).type, self.basis.first(self.rank))
+        hadronic = None if self.hadronic is None else self.hadronic.first(self.hadronic_rank)
+        width = np.dtype(precision).type
+        basis = self.basis.first(self.rank)
+        key = digest(
+            problem.tables, problem.covariance, problem.data, problem.training, problem.root_weight, width, basis,
+            hadronic, self.tolerance,
+        )  # fmt: skip
+        return problem.cache.get(
+            "folded", problem.tables and key, lambda: folded(problem, width, basis, hadronic, self.tolerance)
+        )
 
     @property
-    def most(self) -> int:
-        """Directions that there are."""
-        return 0 if self.basis is None else self.basis.rank
+    def directions(self) -> dict[str, int]:
+        """How many of how many directions there are, in words that a report can use."""
+        out = {} if self.basis is None else {"rank": self.rank, "rank_of": self.basis.rank}
+        return (
+            out
+            if self.hadronic is None
+            else out | {"hadronic_rank": self.hadronic_rank, "hadronic_rank_of": self.hadronic.rank}
+        )
 
     def raised(self) -> "Form":
         """The same with more directions."""
-        return replace(self, rank=min(self.most, self.rank + RAISE))
+        assert self.basis is not None
+        rank = min(self.basis.rank, self.rank + RAISE)
+        if self.hadronic is None:
+            return replace(self, rank=rank)
+        return replace(self, rank=rank, hadronic_rank=_usable(self.hadronic, self.hadronic_rank + RAISE))
 
 
 def obstacle(problem: Problem) -> str | None:
@@ -64,6 +90,21 @@ def make_form(card: Card, problem: Problem, name: Name) -> Form:
     """A form for this problem, with the rank that the card's tolerance asks for."""
     if name == "shared":
         return Form()
+    key = digest(problem.tables, problem.covariance, problem.training, card.model, card.engine.tolerance)
+    return problem.cache.get("bases", problem.tables and key, lambda: _folded_form(card, problem))
+
+
+def _folded_form(card: Card, problem: Problem) -> Form:
     x = problem.pack.x[: problem.observables.nodes]
-    basis, rank = linear_basis(problem, sample_pdfs(card.model, x, SAMPLES, SAMPLES_SEED), card.engine.tolerance)
-    return Form("folded", rank, basis)
+    samples, tolerance = sample_pdfs(card.model, x, SAMPLES, SAMPLES_SEED), card.engine.tolerance
+    basis, rank = linear_basis(problem, samples, tolerance)
+    if tolerance == 0 or not any(is_hadronic(d) for d in problem.datasets):
+        return Form("folded", rank, tolerance=tolerance, basis=basis)
+    hadronic, hadronic_rank = hadronic_basis(problem, samples, tolerance)
+    hadronic_rank = _usable(hadronic, hadronic_rank)
+    return Form("folded", rank, hadronic_rank, tolerance, basis, hadronic)
+
+
+def _usable(basis: Basis, rank: int) -> int:
+    """The rank, a multiple of BLOCKS that the basis has."""
+    return min(-(-rank // BLOCKS), basis.rank // BLOCKS) * BLOCKS

@@ -70,7 +70,7 @@ class _Residuals:
         """`first`: the grid node that is the PDF's first."""
         self.points, self.dtype = points, dtype
         runs = points.observables.runs
-        self.contraction = Contraction(points.observables.products, _scales(points), first, runs, dtype)
+        self.contraction = Contraction(points.observables.products, _scales(points), first, runs, dtype, points.core)
         self.pieces = self._pieces()
         self.positive = [start for rows in points.observables.positive for start, _ in self.contraction.covering(rows)]
         self.blocks = len(points.whitened.blocks)

@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tfperf.errors import UserError
-from tfperf.operators.compiled import linear_points, whitened
+from tfperf.operators.compiled import is_hadronic, is_linear, whitened
 from tfperf.operators.problem import Problem
+from tfperf.operators.reduction import Basis
 from tfperf.operators.woodbury import Whitened
 from tfperf.runcard.config import Card
 from tfperf.train.ensemble import Ensemble
@@ -52,7 +53,8 @@ class ToleranceCheck:
         rows = rows[np.unique(np.linspace(0, len(rows) - 1, min(SAMPLED, len(rows))).astype(int))]
         state = ensemble.look()
         weights = {n.removeprefix("model/"): v[rows] for n, v in state.items() if n.startswith("model/")}
-        exact = self._exact(pdf_on_grid(self.card, weights, self.problem.pack.x), rows)
+        pdf = pdf_on_grid(self.card, weights, self.problem.pack.x)
+        exact = self._chi2(self.problem.observables.predict(pdf), rows)
         got = np.stack([losses["training"][rows], losses["validation"][rows]]).astype(np.float64)
         worst = _deviation(got, exact)
         self.found.append((ensemble.step, ensemble.form.rank, worst))
@@ -73,19 +75,25 @@ class ToleranceCheck:
         if form.basis is None or self.card.engine.tolerance == 0:
             return None
         pdf = pdf_on_grid(self.card, weights, self.problem.pack.x)
-        nodes, basis = self.problem.observables.nodes, form.basis.first(form.rank)
-        reduced = pdf.copy()
-        inside = pdf[..., :nodes].reshape(len(pdf), -1)
-        reduced[..., :nodes] = (inside - basis.lost(inside)).reshape(pdf[..., :nodes].shape)
+        predict, datasets = self.problem.observables.predict, self.problem.datasets
+        exact = predict(pdf)
+        reduced = exact.copy()
+        for kind, basis, rank in ((is_linear, form.basis, form.rank), (is_hadronic, form.hadronic, form.hadronic_rank)):
+            if basis is not None:
+                mine = np.concatenate([np.full(len(d.cv), kind(d)) for d in datasets])
+                reduced[:, mine] = predict(self._kept(pdf, basis.first(rank)))[:, mine]
         rows = np.arange(len(pdf))
-        return _deviation(self._exact(pdf, rows, reduced), self._exact(pdf, rows))
+        return _deviation(self._chi2(reduced, rows), self._chi2(exact, rows))
 
-    def _exact(self, pdf: Array, rows: NDArray[np.intp], linear_pdf: Array | None = None) -> Array:
-        """chi2 per point (2, n) of the training and validation halves; linear points from `linear_pdf` where given."""
-        predictions = self.problem.observables.predict(pdf)
-        if linear_pdf is not None:
-            linear = linear_points(self.problem)
-            predictions[:, linear] = self.problem.observables.predict(linear_pdf)[:, linear]
+    def _kept(self, pdf: Array, basis: Basis) -> Array:
+        """What a basis keeps of PDFs (R, 8, X)."""
+        nodes, out = self.problem.observables.nodes, pdf.copy()
+        inside = pdf[..., :nodes].reshape(len(pdf), -1)
+        out[..., :nodes] = (inside - basis.lost(inside)).reshape(pdf[..., :nodes].shape)
+        return out
+
+    def _chi2(self, predictions: Array, rows: NDArray[np.intp]) -> Array:
+        """chi2 per point (2, n) of the training and validation halves of the replicas `rows`."""
         residual, training = predictions - self.problem.data[rows], self.problem.training[rows]
         halves = []
         for mask in (training, ~training):
