@@ -115,7 +115,7 @@ def _rows(owner: Owner, table: Table, nodes: int, whole: bool) -> list[Rows]:
     if not columns:  # a table of zeros still predicts something
         shape = (table.rows, nodes, nodes) if table.hadronic else (table.rows, nodes)
         columns = {(0, 0) if table.hadronic else (0,): np.zeros(shape)}
-    return split_rows(owner, columns, whole or table.hadronic)
+    return split_rows(owner, columns, whole)
 
 
 def _all_rows(datasets: Sequence[Dataset], positivity: Sequence[PositivitySet], nodes: int) -> list[Rows]:

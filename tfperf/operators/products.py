@@ -6,7 +6,8 @@ that the sum is small: deep-inelastic rows by their first node, hadronic tables 
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from functools import cached_property
+from itertools import groupby, pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +32,13 @@ class Product:
     start: int
     matrix: Array
     targets: tuple[slice, ...]
+
+    @cached_property
+    def symmetric(self) -> bool:
+        """True for a bilinear product that does not change when its legs change places."""
+        size = round(self.matrix.shape[1] ** 0.5)
+        box = self.matrix.reshape(-1, size, size) if size * size == self.matrix.shape[1] else None
+        return box is not None and bool((box == box.transpose(0, 2, 1)).all())
 
     def features(self, pdf: Array) -> Array:
         """Features (..., columns) of x f (..., 8, X)."""
@@ -112,7 +120,7 @@ def _price(rows: Sequence[Rows], start: int, nodes: int) -> float:
 
 
 def split_rows(owner: Owner, columns: dict[Legs, Array], whole: bool) -> list[Rows]:
-    """Rows of a deep-inelastic table by first node, unless they have to stay together."""
+    """Rows of a table by first node, unless they have to stay together."""
     firsts = first_nodes(columns)
     if whole:
         firsts[:] = firsts.min()
@@ -141,10 +149,22 @@ def _groups(rows: Sequence[Rows], nodes: int) -> list[list[Rows]]:
 
     cuts = boundaries(starts, cost)
     place = {id(r): i for i, r in enumerate(rows)}
-    return [
+    groups = [
         sorted((r for bucket in buckets[b:e] for r in bucket), key=lambda r: place[id(r)])
         for b, e in zip(cuts, [*cuts[1:], len(starts)], strict=True)
     ]
+    return [[_joined(list(same), nodes) for _, same in groupby(g, key=lambda r: r.owner)] for g in groups]
+
+
+def _joined(rows: Sequence[Rows], nodes: int) -> Rows:
+    """Rows of one table as one; the fewer there are, the fewer pieces a step has to add up."""
+    if len(rows) == 1:
+        return rows[0]
+    first, start, points = rows[0], min(r.start for r in rows), np.concatenate([r.points for r in rows])
+    shape = (len(points), *[nodes - start] * (1 + first.hadronic))
+    every = sorted({legs for r in rows for legs in r.columns})
+    columns = {legs: np.concatenate([r.take(legs, start, nodes) for r in rows]).reshape(shape) for legs in every}
+    return Rows(first.owner, points, start, columns, first.dtype, first.hadronic)
 
 
 def products(rows: Sequence[Rows], nodes: int, begin: int) -> list[Product]:

@@ -150,7 +150,11 @@ class Contraction:
             luminosity = tf.reshape(tf.matmul(rows, matrix), [pdf.shape[0], nodes, nodes])
             pad = [[0, 0], [size - nodes, 0]]
             f, g = product.legs[0]
-            sums[f].append(tf.pad(tf.reduce_sum(luminosity * right, axis=2), pad))
-            sums[g].append(tf.pad(tf.reduce_sum(luminosity * left, axis=1), pad))
+            slope = tf.linalg.matvec(luminosity, right[:, 0])
+            if f == g and product.symmetric:
+                sums[f].append(tf.pad(2 * slope, pad))
+                continue
+            sums[f].append(tf.pad(slope, pad))
+            sums[g].append(tf.pad(tf.linalg.matvec(luminosity, left[..., 0], transpose_a=True), pad))
         zero = tf.zeros_like(pdf[:, 0])
         return tf.stack([tf.add_n(s) if s else zero for s in sums], axis=1)
