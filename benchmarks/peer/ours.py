@@ -6,7 +6,7 @@ import resource
 import time
 from pathlib import Path
 from statistics import quantiles
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +24,7 @@ from tfperf.runcard.optimizers import Optimizer
 ROUNDS = 7
 
 
-def card(size: str, replicas: int, steps: int = 17000) -> Card:
+def card(size: str, replicas: int, steps: int = 17000, precision: Literal["float32", "float64"] = "float32") -> Card:
     """The peer's settings; penalties only where the problem has them."""
     penalties = size == "global"
     return Card(
@@ -32,7 +32,7 @@ def card(size: str, replicas: int, steps: int = 17000) -> Card:
         positivity=Positivity(sets="all" if penalties else "none"),
         integrability=Integrability(nodes=1 if penalties else 0),
         train=Train(steps=steps, optimizer=Optimizer(name="Nadam", learning_rate=2.621e-3, clipnorm=6.073e-6)),
-        engine=Engine(xla=True),
+        engine=Engine(xla=True, precision=precision),
     )  # fmt: skip
 
 
