@@ -82,7 +82,7 @@ def products_of_a_step(card, problem, loop):
 def test_a_real_step_is_its_hand_count(tmp_path):
     card, problem = make_problem(tmp_path)
     loop = make_loop(card, problem)
-    text = optimized_hlo(loop._function("steps", True), tf.constant(1, tf.int64))
+    text = optimized_hlo(loop.function("steps", True), tf.constant(1, tf.int64))
     work = count(text, loop_body(text))
     want = products_of_a_step(card, problem, loop)
     replicas, nodes = 3, len(loop.losses.x) + len(loop.model.rule.x)

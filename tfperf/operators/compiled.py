@@ -102,7 +102,7 @@ def folded(
     operator = (operator * factor[:, None]) @ basis.extend
     small = fold(
         white, linear, operator, problem.data[:, linear] * factor, problem.training,
-        max(0.1 * tolerance, np.finfo(dtype).eps / 2),
+        max(0.1 * tolerance, float(np.finfo(dtype).eps) / 2),
     )  # fmt: skip
     rest = [i for i, d in enumerate(problem.datasets) if not is_linear(d)]
     number = {i: k for k, i in enumerate(rest)}

@@ -85,11 +85,11 @@ class Loop:
 
     def run(self, count: int, xla: bool) -> None:
         """Take `count` steps, or fewer when every replica has stopped."""
-        self._function("steps", xla)(tf.constant(count, tf.int64))
+        self.function("steps", xla)(tf.constant(count, tf.int64))
 
     def judge(self, xla: bool) -> None:
         """Let the weights after the last step be the best ones, too; a second call changes nothing."""
-        self._function("judge", xla)()
+        self.function("judge", xla)()
 
     def _judge(self) -> tf.Tensor:
         losses = self.losses(self.model.at(self.model.prepare(self.losses.x)))
@@ -98,10 +98,11 @@ class Loop:
 
     def evaluate(self, xla: bool) -> dict[str, NDArray[np.float32]]:
         """Losses of the current weights (R): chi2 per point, positivity penalty; nan for replicas that stopped."""
-        rows = self._function("losses", xla)()
+        rows = self.function("losses", xla)()
         return {name: value.numpy().astype(np.float32) for name, value in rows.items()}
 
-    def _function(self, name: str, xla: bool) -> Callable[..., Any]:
+    def function(self, name: str, xla: bool) -> Callable[..., Any]:
+        """The compiled `steps`, `losses` or `judge`."""
         if (name, xla) not in self._compiled:
             functions: dict[str, Callable[..., Any]] = {
                 "steps": self._steps, "losses": self._losses, "judge": self._judge,
