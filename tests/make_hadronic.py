@@ -1,12 +1,21 @@
 """Small hadronic sets in memory, beside deep-inelastic ones, and their predictions the slow way."""
 
+from dataclasses import replace
+
 import numpy as np
 
+from tfperf.data.closure import toy_pdf
 from tfperf.data.pack import OPERATIONS, Dataset, PositivitySet, Table
+from tfperf.data.write import Group, write_pack
 
 FLAVOURS = ["photon", "sigma", "g", "v", "v3", "v8", "v15", "v24", "v35", "t3", "t8", "t15", "t24", "t35"]
 SAME = {"v15": "v", "v24": "v", "v35": "v", "t24": "sigma", "t35": "sigma"}
 FITTED = ["sigma", "g", "v", "v3", "v8", "t3", "t8", "t15"]
+# LUMI_A and LUMI_B are common to deep-inelastic and other sets, the rest stays inside its set
+SYSTEMATICS = {
+    "DIS": ("UNCORR", "CORR", "LUMI_A"), "DY": ("LUMI_A", "CORR"), "DY_RATIO": ("CORR", "CORR"),
+    "DIS_RATIO": ("LUMI_B", "UNCORR"), "DY_ASY": (), "DY2": ("LUMI_B", "CORR", "LUMI_A"), "DIS2": ("CORR", "LUMI_B"),
+}  # fmt: skip
 X = np.array([*np.geomspace(1e-4, 0.1, 6)[:-1], *np.linspace(0.1, 1, 6)])
 
 
@@ -31,15 +40,26 @@ def table(rng, rows, channels, first=None):
 
 
 def dataset(rng, name, operation, rows, hadronic, one_row=False):
+    """Central values scatter around the predictions of the toy law."""
     tables = []
+    channels = pairs_of(rng, 12) if hadronic else [(FLAVOURS[i],) for i in np.sort(rng.choice(14, 9, replace=False))]
     for k, _ in enumerate(OPERATIONS[operation]):
-        channels = pairs_of(rng, 12) if hadronic else [(f,) for f in rng.choice(FLAVOURS, 9, replace=False)]
         tables.append(table(rng, 1 if one_row and k == 1 else rows, channels, first=0 if operation != "NULL" else None))
-    none = np.zeros((rows, 0))
-    stat = rng.uniform(0.1, 0.2, rows)
-    return Dataset(
-        name, operation, tuple(tables), rng.uniform(1, 2, rows), stat, none, (), np.zeros(0, bool), none, (),
-        np.arange(rows), None,
+    if operation == "ASY":  # far from its pole
+        large = 3 * tables[0].values()
+        tables[0] = Table(lambda: large, rows, tables[0].channels)
+    names = SYSTEMATICS[name]
+    size = rng.uniform(1, 2, rows)
+    bare = Dataset(
+        name, operation, tuple(tables), size, size, np.zeros((rows, 0)), (), np.zeros(0, bool), np.zeros((rows, 0)),
+        (), np.arange(rows), None,
+    )  # fmt: skip
+    truth = predictions([bare], toy_pdf(X))
+    size = np.abs(truth)
+    return replace(
+        bare, cv=truth + 0.03 * size * rng.standard_normal(rows), stat=rng.uniform(0.02, 0.04, rows) * size,
+        sys=rng.uniform(0.01, 0.04, (rows, len(names))) * size[:, None], sys_names=names,
+        sys_is_mult=np.arange(len(names)) % 2 == 1, t0=truth * 1.02,
     )  # fmt: skip
 
 
@@ -50,12 +70,39 @@ def sets(seed=5):
         dataset(rng, "DIS", "NULL", 17, False), dataset(rng, "DY", "NULL", 9, True),
         dataset(rng, "DY_RATIO", "RATIO", 5, True, one_row=True), dataset(rng, "DIS_RATIO", "RATIO", 4, False),
         dataset(rng, "DY_ASY", "ASY", 6, True), dataset(rng, "DY2", "NULL", 7, True),
+        dataset(rng, "DIS2", "NULL", 8, False),
     ]  # fmt: skip
     positivity = [
         PositivitySet("POSF2", table(rng, 3, [("g",), ("t3",)])),
         PositivitySet("POSDY", table(rng, 4, pairs_of(rng, 8))),
     ]
     return datasets, positivity
+
+
+def _axes(one):
+    """`flav` or `channels` of a table as a pack has them."""
+    numbers = np.array([[FLAVOURS.index(f) for f in channel] for channel in one.channels])
+    return {"channels": numbers} if one.hadronic else {"flav": numbers[:, 0]}
+
+
+def make_pack(path, seed=5):
+    """Write the sets as a pack and return its path."""
+    rng = np.random.default_rng(seed)
+    datasets, positivity = sets(seed)
+    groups = []
+    for d in datasets:
+        hadronic = d.tables[0].hadronic
+        kin = np.stack([rng.uniform(1e-2, 0.6, len(d.cv)), rng.uniform(30, 90, len(d.cv)), np.zeros(len(d.cv))], 1)
+        arrays = dict(zip(OPERATIONS[d.operation], (t.values() for t in d.tables), strict=True)) | _axes(d.tables[0])
+        arrays |= {
+            "cv": d.cv, "stat": d.stat, "sys": d.sys, "sys_names": np.array(d.sys_names, "S16"), "t0": d.t0,
+            "sys_is_mult": d.sys_is_mult, "cuts": d.cuts, "kin": kin[:, :2] if hadronic else kin,
+        }  # fmt: skip
+        columns = ("rapidity", "mass") if hadronic else ("x", "Q2", "y")
+        groups.append(Group(d.name, arrays, {"operation": d.operation, "experiment": d.name[:3]}, columns))
+    groups += [Group(f"positivity/{p.name}", {"fk": p.table.values(), **_axes(p.table)}) for p in positivity]
+    write_pack(path, X, {"Q0": 1.65, "provenance": "toy law"}, groups)
+    return path
 
 
 def evaluate(one, pdf):

@@ -71,14 +71,17 @@ train:
   steps: {steps}
   steps_per_call: 10
   checkpoint_every: 20
-engine: {{xla: {xla}, precision: {precision}}}
+engine: {{xla: {xla}, precision: {precision}, form: {form}}}
 """
 
 
-def make_card(folder, replicas=3, steps=60, xla="false", precision="float32", extra=""):
-    """Write pack.h5 and card.yaml into the folder; returns the card's path."""
+def make_card(folder, replicas=3, steps=60, xla="false", precision="float32", form="shared", extra=""):
+    """Write pack.h5, unless one is there, and card.yaml into the folder; returns the card's path.
+
+    The form is fixed: a measured one could differ between two runs of a card, and with it the bits.
+    """
     if not (folder / "pack.h5").exists():
         make_pack(folder / "pack.h5")
-    text = CARD.format(replicas=replicas, steps=steps, xla=xla, precision=precision) + extra
+    text = CARD.format(replicas=replicas, steps=steps, xla=xla, precision=precision, form=form) + extra
     (folder / "card.yaml").write_text(text)
     return folder / "card.yaml"

@@ -1,6 +1,7 @@
 """The command line: one click command per verb; each parses, calls one function, prints.
 
-Exit codes: 0 done; 2 bad input; 3 the run is complete but a replica failed; 130, 143 stopped by a signal, resumable.
+Exit codes: 0 done; 1 forms of an ablation disagree; 2 bad input; 3 the run is complete but a replica failed; 130, 143
+stopped by a signal, resumable.
 """
 
 import json
@@ -112,6 +113,44 @@ def _fit(
     Console().print(summary_table(result.summary))
     click.echo(f"{output / 'report.html'}")
     return FAILED_REPLICAS if trained and result.summary["replicas"]["failed"] else 0
+
+
+@main.command()
+@CARD
+@SET
+@click.option("-o", "--output", type=click.Path(path_type=Path), metavar="DIR", help="By default CARD_ablation.")
+@click.option("--replicas", metavar="N|A-B", help="Replicas instead of the card's.")
+@click.option(
+    "--seconds",
+    type=click.FloatRange(min=0.01),
+    default=20.0,
+    show_default=True,
+    help="For the steps of each form, at least five samples.",
+)
+@click.option("-q", "--quiet", is_flag=True, help="No progress, only the result.")
+def ablate(
+    card: Path, overrides: tuple[str, ...], output: Path | None, replicas: str | None, seconds: float, quiet: bool
+) -> None:
+    """Price each optimisation of CARD, from a naive form to the full engine; 1 when their losses disagree."""
+    from dataclasses import replace
+    from functools import partial
+
+    from rich.console import Console
+
+    from tfperf.report.ablation import ablation_table
+    from tfperf.report.counting import counted
+    from tfperf.runcard.loader import load_card
+    from tfperf.runs.opening import parse_replicas
+    from tfperf.study.ablation import PLOT
+    from tfperf.study.ablation import ablate as carry_out
+
+    loaded = load_card(card, overrides)
+    loaded = replace(loaded, replicas=parse_replicas(replicas) or loaded.replicas)
+    folder = output or Path(f"{card.stem}_ablation")
+    report = carry_out(loaded, folder, partial(counted, quiet), seconds)
+    Console().print(ablation_table(report))
+    click.echo(f"{folder / PLOT}")
+    sys.exit(0 if report["agree"] else 1)
 
 
 @main.command()

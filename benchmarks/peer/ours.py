@@ -2,7 +2,6 @@
 
 import argparse
 import json
-import resource
 import time
 from pathlib import Path
 from statistics import quantiles
@@ -15,6 +14,7 @@ from benchmarks.peer.cache import load
 from tfperf.data.covariance import Covariance, slices
 from tfperf.data.pack import Dataset, Pack, PositivitySet, Table
 from tfperf.data.validate import FLAVOURS
+from tfperf.measure.environment import peak_rss_bytes
 from tfperf.operators.observables import compile_observables
 from tfperf.operators.problem import Problem
 from tfperf.operators.woodbury import blocks, components
@@ -93,33 +93,31 @@ def build(size: str, replicas: int) -> Problem:
 
 def measure(size: str, replicas: int, steps: int) -> dict[str, Any]:
     """Build, compile and time steps of the whole loop."""
-    from tfperf.models.pdf import PDF
-    from tfperf.train.loop import Loop
-    from tfperf.train.losses import ReplicaLosses
+    from tfperf.train.ensemble import Ensemble
 
     settings = card(size, replicas)
     start = time.perf_counter()
     problem = build(size, replicas)
     built = time.perf_counter()
-    model = PDF(settings.model, replicas, "float32")
-    model.initialize(1, problem.ids, [0] * replicas)
-    loop = Loop(settings, model, ReplicaLosses(settings, problem))
-    loop.run(1, xla=True)
-    int(loop.step)
+    ensemble = Ensemble(settings, problem, [0] * replicas)
+    ensemble.run(1, xla=True)
+    _ = ensemble.step
     first = time.perf_counter()
     times, cpu = [], time.process_time()
     each = max(1, steps // ROUNDS)
     for _ in range(ROUNDS):
         begin = time.perf_counter()
-        loop.run(each, xla=True)
-        int(loop.step)
+        ensemble.run(each, xla=True)
+        _ = ensemble.step  # waits for the call
         times.append(1e3 * (time.perf_counter() - begin) / each)
     cpu = (time.process_time() - cpu) / (ROUNDS * each)
+    if ensemble.running() < replicas:
+        raise SystemExit("a replica has stopped: take fewer steps")
     q1, middle, q3 = quantiles(times, n=4, method="inclusive")
     return {
         "size": size, "replicas": replicas, "ms_step": [middle, q1, q3], "cpu_ms_step": 1e3 * cpu,
         "build_s": built - start, "first_step_s": first - built, "n_steps": ROUNDS * each,
-        "peak_rss_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+        "stacks": len(ensemble.shards), "peak_rss_mb": peak_rss_bytes() / 2**20,
     }  # fmt: skip
 
 

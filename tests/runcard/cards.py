@@ -56,7 +56,16 @@ train:
     ema_momentum: 0.9
     ema_overwrite_frequency: 10
   stopping: {{patience: 20}}
-engine: {{precision: float64, xla: false, threads: 2, retire_at: [50, 100], chunk: 40}}
+engine:
+  precision: float64
+  xla: false
+  threads: 2
+  form: folded
+  tolerance: 1e-4
+  check_every: 50
+  on_violation: fail
+  retire_at: [50, 100]
+  chunk: 40
 """
 SHORT = f"replicas: 3\ndata: {{pack: {PACK}}}\ntrain: {{steps: 10}}\n"
 SHIPPED = {path.name: path.read_text() for path in sorted((ROOT / "runcards").glob("*.yaml"))}

@@ -1,9 +1,13 @@
 """The exact words of the messages."""
 
+from dataclasses import fields
+
 import pytest
 
 from tests.runcard.cards import PACK, SHORT, faults
+from tfperf.runcard.engine import Engine
 
+ENGINE_KEYS = ", ".join(field.name for field in fields(Engine))
 DATA = f"data: {{pack: {PACK}}}\n"
 MIXED = f"""\
 titel: a
@@ -20,7 +24,7 @@ model:
 train:
   steps_per_call: 300
   optimizer: {{name: Adm, learning_rate: -1}}
-engine: {{xla: on, toleranse: 1}}
+engine: {{xla: on, toleranse: 1, chink: 1, speed: 1}}
 engine: {{}}
 """
 
@@ -43,7 +47,9 @@ def test_all_faults_come_at_once_in_the_order_of_the_lines(tmp_path):
         "Ftrl, Lion; did you mean `Adam`?",
         "14: train.optimizer.learning_rate: got -1; must be a number above 0",
         "15: engine.xla: got 'on'; allowed: auto, true, false; did you mean `true`?",
-        "15: engine.toleranse: unknown key; allowed: precision, xla, threads, retire_at, chunk",
+        "15: engine.toleranse: unknown key; did you mean `tolerance`?",
+        "15: engine.chink: unknown key; did you mean `chunk`?",
+        f"15: engine.speed: unknown key; allowed: {ENGINE_KEYS}",
         "16: engine: given twice, first in line 15; a key may be given once",
     ]  # fmt: skip
 
@@ -57,10 +63,15 @@ def test_all_faults_come_at_once_in_the_order_of_the_lines(tmp_path):
         ("seed:", "seed: got nothing; must be a whole number from 0 to 4294967295"),
         ("title: 5", "title: got 5; must be text"),
         ("title: {a: 1}", "title: got a mapping; must be text"),
-        ("engine: 3", "engine: got 3; must be a mapping with keys out of precision, xla, threads, retire_at, chunk"),
+        ("engine: 3", f"engine: got 3; must be a mapping with keys out of {ENGINE_KEYS}"),
+        ("engine: {form: naive}", "engine.form: got 'naive'; allowed: auto, shared, folded"),
+        ("engine: {form: fold}", "engine.form: got 'fold'; allowed: auto, shared, folded; did you mean `folded`?"),
+        ("engine: {tolerance: -1e-3}", "engine.tolerance: got -1e-3; must be a number at least 0"),
+        ("engine: {check_every: 0}", "engine.check_every: got 0; must be a whole number from 1 to 100000000"),
+        ("engine: {on_violation: stop}", "engine.on_violation: got 'stop'; allowed: raise_rank, fail"),
         ("engine: {xla: 'True'}",
          "engine.xla: got 'True'; allowed: auto, true, false; did you mean `True` without quotes?"),
-        ("engine: {threads: 0}", "engine.threads: got 0; must be auto or a whole number from 1 to 1024"),
+        ("engine: {threads: 0}", "engine.threads: got 0; must be auto, measure or a whole number from 1 to 1024"),
         ("engine: {precision: bfloat16}",
          "engine.precision: got 'bfloat16'; allowed: float32, float64; did you mean `float64`?"),
         ("model: {trainable_exponents: no}",

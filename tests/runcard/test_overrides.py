@@ -76,7 +76,7 @@ def test_faults_of_card_and_overrides_come_together(tmp_path):
         "4: sede: unknown key; did you mean `seed`?",
         "--set train.steps=0: train.steps: got 0; must be a whole number from 1 to 100000000",
         "--set x: must be key.sub=value",
-        "--set engine.toleranc=1: engine.toleranc: unknown key; allowed: precision, xla, threads, retire_at, chunk",
+        "--set engine.toleranc=1: engine.toleranc: unknown key; did you mean `tolerance`?",
     ]
 
 

@@ -101,7 +101,8 @@ CARD = TRUTH.flatmap(lambda truth: st.builds(
     ),
     engine=st.builds(
         Engine, precision=st.sampled_from(["float32", "float64"]), xla=st.sampled_from(["auto", True, False]),
-        threads=st.just("auto") | st.integers(1, 64),
+        threads=st.just("auto") | st.integers(1, 64), form=st.sampled_from(["auto", "shared", "folded"]),
+        tolerance=st.floats(0, 1), check_every=STEPS, on_violation=st.sampled_from(["raise_rank", "fail"]),
     ),
 ))  # fmt: skip
 

@@ -1,5 +1,6 @@
 """A small problem in memory, and its loop."""
 
+from dataclasses import replace
 from pathlib import Path
 
 from tests.make_pack import make_card
@@ -8,6 +9,7 @@ from tfperf.models.pdf import PDF
 from tfperf.operators.problem import Problem, build_problem
 from tfperf.runcard.config import Card
 from tfperf.runcard.loader import load_card
+from tfperf.train.forms import Form, make_form
 from tfperf.train.loop import Loop
 from tfperf.train.losses import ReplicaLosses
 
@@ -17,7 +19,16 @@ def make_problem(folder: Path, overrides=(), **card) -> tuple[Card, Problem]:
     return loaded, build_problem(loaded, select(loaded), loaded.replicas)
 
 
-def make_loop(card: Card, problem: Problem) -> Loop:
+def make_losses(card: Card, problem: Problem, form: Form | None = None) -> ReplicaLosses:
+    return ReplicaLosses(card, problem, form and form.compiled(problem, card.engine.precision))
+
+
+def make_loop(card: Card, problem: Problem, form: Form | None = None) -> Loop:
     model = PDF(card.model, len(problem.ids), card.engine.precision)
     model.initialize(card.seed, problem.ids, [0] * len(problem.ids))
-    return Loop(card, model, ReplicaLosses(card, problem))
+    return Loop(card, model, make_losses(card, problem, form))
+
+
+def reduced_to(card: Card, problem: Problem, rank: int) -> Form:
+    """The folded form with that many directions, whatever the tolerance."""
+    return replace(make_form(card, problem, "folded"), rank=rank)

@@ -14,7 +14,7 @@ NODES = int((hadronic.X < 1).sum())
 @pytest.mark.parametrize("xla", [False, True])
 def test_values_and_gradient_are_those_of_the_observables(xla):
     datasets, positivity = hadronic.sets()
-    observables = compile_observables(datasets, positivity, NODES, ((0, 1, 2), (3, 4, 5)))
+    observables = compile_observables(datasets, positivity, NODES, ((0, 1, 2), (3, 4, 5, 6)))
     rng = np.random.default_rng(4)
     scale = rng.uniform(0.5, 2, observables.rows)
     contraction = Contraction(observables.products, scale, 0, observables.runs, "float64")

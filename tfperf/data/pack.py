@@ -37,6 +37,7 @@ import h5py
 import numpy as np
 from numpy.typing import NDArray
 
+from tfperf.data.cache import digest, file_digest
 from tfperf.errors import PackError
 
 Array = NDArray[np.float64]
@@ -63,6 +64,7 @@ class Table:
     values: Callable[[], NDArray[np.floating]]
     rows: int
     channels: tuple[tuple[str, ...], ...]
+    source: str | None = None  # digest of where the values come from: the file's content, the place in it, the rows
 
     @property
     def hadronic(self) -> bool:
@@ -71,7 +73,8 @@ class Table:
 
     def take(self, keep: NDArray[np.intp]) -> "Table":
         """The same operator for the given rows."""
-        return Table(lambda: self.values()[keep], len(keep), self.channels)
+        source = None if self.source is None else digest(self.source, keep)
+        return Table(lambda: self.values()[keep], len(keep), self.channels, source)
 
 
 @dataclass(frozen=True)
@@ -156,7 +159,8 @@ def _table(group: h5py.Group, name: str) -> Table:
             out: NDArray[np.floating] = file[where][:]
         return out
 
-    return Table(values, len(group[name]), tuple(tuple(flavours[i] for i in axis) for axis in axes))
+    source = digest(file_digest(Path(path)), where)
+    return Table(values, len(group[name]), tuple(tuple(flavours[i] for i in axis) for axis in axes), source)
 
 
 def _kin_names(group: h5py.Group) -> tuple[str, ...]:

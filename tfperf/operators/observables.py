@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tfperf.data.pack import Dataset, PositivitySet, Table
-from tfperf.operators.products import Owner, Product, Rows, group, products, read_columns, split_rows
+from tfperf.operators.products import Owner, Product, Rows, group, padded, products, read_columns, split_rows
 
 Array = NDArray[np.float64]
 CHUNK = 128  # rows of a product that are widened to float64 at a time
@@ -58,6 +58,7 @@ class Observables:
     order: NDArray[np.intp]
     positive: tuple[slice, ...]
     nodes: int
+    padded: bool = False  # products over all flavours and nodes
 
     @property
     def rows(self) -> int:
@@ -154,9 +155,10 @@ def _terms(
 
 
 def compile_observables(
-    datasets: Sequence[Dataset], positivity: Sequence[PositivitySet], nodes: int, blocks: Sequence[Sequence[int]] = ()
-) -> Observables:
-    """Fold all tables to the fitted flavours and group their rows into products.
+    datasets: Sequence[Dataset], positivity: Sequence[PositivitySet], nodes: int, blocks: Sequence[Sequence[int]] = (),
+    wide: bool = False,
+) -> Observables:  # fmt: skip
+    """Fold all tables to the fitted flavours and group their rows into products, padded ones where `wide`.
 
     nodes: grid nodes below x = 1. blocks: indices of the datasets whose points are to stay together, in order; by
     default all. Hadronic tables are read one at a time; what stays are the columns that they use.
@@ -172,4 +174,4 @@ def compile_observables(
             begin += len(r.points)
     terms, order = _terms(datasets, blocks or [range(len(datasets))], placed)
     positive = _merged(w for r, w in placed if r.owner.dataset < 0)
-    return Observables(tuple(done), tuple(terms), order, positive, nodes)
+    return Observables(padded(done, nodes) if wide else tuple(done), tuple(terms), order, positive, nodes, wide)

@@ -10,6 +10,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
+from tfperf.data.cache import OFF, Cache, digest
 from tfperf.data.closure import replace_data
 from tfperf.data.covariance import Covariance, experimental, slices, with_extra
 from tfperf.data.keys import Purpose, generator
@@ -40,6 +41,8 @@ class Problem:
     data: Array  # (R, N)
     training: NDArray[np.bool_]  # (R, N)
     root_weight: Array  # (N) square root of the sets' weights in the loss
+    cache: Cache = OFF  # of what is made from the problem
+    tables: str | None = None  # digest of what the observables are made from, where that is known
 
     @property
     def sets(self) -> dict[str, slice]:
@@ -85,6 +88,24 @@ def _replica_data(
     return np.stack(data), np.stack(masks)
 
 
+def _cached_replica_data(
+    cache: Cache, card: Card, datasets: Sequence[Dataset], choices: Sequence[SetChoice], ids: Sequence[int]
+) -> tuple[Array, NDArray[np.bool_]]:
+    """The same, drawn only once."""
+    sets = [(d.name, d.operation, d.cv, d.stat, d.sys, d.sys_names, d.sys_is_mult) for d in datasets]
+    fractions = (card.data.training_fraction, [c.training_fraction for c in choices])
+    key = digest(card.seed, tuple(ids), card.closure, fractions, sets)
+    return cache.get("replicas", key, lambda: _replica_data(card, datasets, choices, ids))
+
+
+def _tables_digest(pack: Pack, datasets: Sequence[Dataset]) -> str | None:
+    """Digest of all tables; None where one does not say where it comes from."""
+    tables = [(d.operation, [t.source for t in d.tables]) for d in datasets]
+    positivity = [p.table.source for p in pack.positivity]
+    unknown = None in positivity or any(None in sources for _, sources in tables)
+    return None if unknown else digest(tables, positivity, pack.x)
+
+
 def _pretended(card: Card, datasets: Sequence[Dataset], truth: Sequence[Array]) -> tuple[Dataset, ...]:
     """The sets as the law of a closure test would have them, with one draw of noise at level 2."""
     assert card.closure is not None
@@ -110,7 +131,8 @@ def build_problem(
     if law is not None:
         truth = predict_sets(datasets, law(pack.x))
         datasets = _pretended(card, datasets, truth)
-    data, training = _replica_data(card, datasets, selection.choices, ids)
+    cache = Cache(card.engine.cache)
+    data, training = _cached_replica_data(cache, card, datasets, selection.choices, ids)
     weights = [np.full(len(d.cv), np.sqrt(c.weight)) for d, c in zip(datasets, selection.choices, strict=True)]
     groups = _neighbours(_covariance(card, datasets, None), datasets)
     order = [i for group in groups for i in group]
@@ -122,10 +144,15 @@ def build_problem(
         t0 = predict_sets(datasets, t0_pdf)
     elif card.data.t0 == "pack":
         t0 = _pack_t0(datasets)
+    tables, nodes = _tables_digest(pack, datasets), int((pack.x < 1).sum())
+    wide = card.engine.products == "padded"
+    observables = cache.get(
+        "observables", tables and digest(tables, nodes, neighbours, wide),
+        lambda: compile_observables(datasets, pack.positivity, nodes, neighbours, wide),
+    )  # fmt: skip
     return Problem(
-        replace(pack, datasets=datasets), datasets,
-        compile_observables(datasets, pack.positivity, int((pack.x < 1).sum()), neighbours), neighbours,
+        replace(pack, datasets=datasets), datasets, observables, neighbours,
         _covariance(card, datasets, t0), _covariance(card, datasets, None),
         None if truth is None else np.concatenate(truth)[points], tuple(ids), data[:, points], training[:, points],
-        np.concatenate(weights)[points],
+        np.concatenate(weights)[points], cache, tables,
     )  # fmt: skip

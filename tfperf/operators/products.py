@@ -8,12 +8,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby, pairwise
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tfperf.data.pack import Table
 from tfperf.operators.basis import Legs, fold
+from tfperf.runcard.config import FITTED
 
 Array = NDArray[np.floating]
 # entries that could be multiplied in the time a product takes beside its arithmetic: measured from 1 to 100 replicas
@@ -184,3 +186,31 @@ def products(rows: Sequence[Rows], nodes: int, begin: int) -> list[Product]:
         matrix = np.concatenate([r.take(legs, start, nodes) for r, _ in touched])
         out.append(Product((legs,), start, matrix, tuple(w for _, w in touched)))
     return out
+
+
+def padded(compiled: Sequence[Product], nodes: int) -> tuple[Product, ...]:
+    """The same predictions by one product over all flavours and nodes and, with two PDFs, one for each pair of them.
+
+    What it costs beside the given products is what their choice of columns is worth.
+    """
+    pairs = [(f, g) for f in range(len(FITTED)) for g in range(f, len(FITTED))]
+    linear, bilinear = ([p for p in compiled if len(p.legs[0]) == axes] for axes in (1, 2))
+    out = [_padded(linear, [(f,) for f in range(len(FITTED))], nodes)] if linear else []
+    return (*out, *(_padded(bilinear, [pair], nodes) for pair in pairs if bilinear))
+
+
+def _padded(compiled: Sequence[Product], channels: Sequence[Legs], nodes: int) -> Product:
+    """One product of these channels over all rows of the given ones; rows with one PDF lie side by side."""
+    axes = len(channels[0])
+    spans = sorted({(t.start, t.stop) for p in compiled for t in p.targets})
+    rows = np.concatenate([np.arange(*span) for span in spans])
+    matrix = np.zeros((len(rows), len(channels), *[nodes] * axes), compiled[0].matrix.dtype)
+    for product in compiled:
+        where = np.searchsorted(rows, np.concatenate([np.arange(t.start, t.stop) for t in product.targets]))
+        values = product.matrix.reshape(len(where), len(product.legs), *[nodes - product.start] * axes)
+        for k, legs in enumerate(product.legs):
+            if legs in channels:
+                used: tuple[Any, ...] = (where, channels.index(legs), *[slice(product.start, None)] * axes)
+                matrix[used] = values[:, k]
+    joined = [(spans[0][0], spans[-1][1])] if axes == 1 else spans
+    return Product(tuple(channels), 0, matrix.reshape(len(rows), -1), tuple(slice(*span) for span in joined))

@@ -21,8 +21,19 @@ class Engine:
     xla: Literal["auto"] | bool = Field(
         default="auto", description="compile with XLA; auto: measured before the first step"
     )
-    threads: Literal["auto"] | Annotated[int, Field(ge=1, le=1024)] = Field(
-        default="auto", description="CPU threads; auto: one per available core"
+    threads: Literal["auto", "measure"] | Annotated[int, Field(ge=1, le=1024)] = Field(
+        default="auto", description="CPU threads; auto: one per available core; measure: the fastest of a few numbers"
+    )
+    tf32: bool = Field(
+        default=False, description="products in TensorFloat-32 on GPUs that have it; errs by 1e-3: needs a tolerance"
+    )
+    stacks: Literal["auto"] | Annotated[int, Field(ge=1, le=1024)] = Field(
+        default="auto",
+        description="stacks of replicas trained side by side on a CPU; auto: one per thread, of 5 replicas at least",
+    )
+    devices: Literal["all"] | Annotated[int, Field(ge=1, le=1024)] = Field(
+        default="all",
+        description="GPUs that the replicas are spread over, without a GPU the CPU; all: every visible one",
     )
     form: Literal["auto", "shared", "folded"] = Field(
         default="auto",
@@ -37,6 +48,10 @@ class Engine:
     on_violation: Literal["raise_rank", "fail"] = Field(
         default="raise_rank", description="what happens where chi2 leaves the tolerance: go on more exactly, or stop"
     )
+    products: Literal["grouped", "padded"] = Field(
+        default="grouped",
+        description="grouped: only flavours and grid nodes that predictions use; padded: all of them, to compare with",
+    )
     retire_at: Literal["auto"] | tuple[Step, ...] = Field(
         default="auto",
         description="steps at which replicas that have stopped leave the stack; []: never; "
@@ -46,12 +61,20 @@ class Engine:
         default="auto", description="replicas trained together at most; auto: as many as fit the free memory"
     )
 
+    cache: Literal["renew"] | bool = Field(
+        default=True,
+        description="keep what was measured and compiled for the next run, on disk; renew: without looking at what is "
+        "there",
+    )
+
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
         refuse(self._faults())
         return self
 
     def _faults(self) -> Iterator[Fault]:
+        if self.tf32 and self.tolerance == 0:
+            yield Fault("tf32", True, "needs a tolerance above 0: products err by 1e-3 then, which has to be watched")
         if self.retire_at != "auto":
             for i, (before, step) in enumerate(pairwise(self.retire_at), 1):
                 if step <= before:

@@ -147,12 +147,12 @@ class _Fit:
             from tfperf.report.progress import shown
             from tfperf.runs.part import start, train_part
 
-            threads = start(self.card, part)
+            begun = start(self.run, self.card, part, problem, lambda text: _say(self.quiet, text))
         if self.signals.received is not None:
             raise Interrupted(self.signals.received, 0)
         with shown(self.quiet, part.chunk, part.chunks) as show:
             return train_part(
-                self.run, self.card, part, problem, threads, self.watch, self.signals, show,
+                self.run, self.card, part, problem, begun, self.watch, self.signals, show,
                 lambda text: _say(self.quiet, text),
             )  # fmt: skip
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from tfperf.data.cache import Cache, file_digest
 from tfperf.data.closure import toy_pdf
 from tfperf.data.pack import Pack
 from tfperf.data.selection import Selection, select
@@ -14,7 +15,7 @@ from tfperf.data.validate import validate
 from tfperf.errors import CardError
 from tfperf.results import store
 from tfperf.results.record import FitResult
-from tfperf.results.rundir import RESULTS, file_hash
+from tfperf.results.rundir import RESULTS
 from tfperf.runcard.config import Card
 
 Array = NDArray[np.float64]
@@ -41,10 +42,11 @@ def read_inputs(card: Card, output: Path | None = None) -> Inputs:
         faults += [f"{key}: {files[key]} lies in the run directory {output}, which may be replaced" for key in inside]
     if faults:
         raise CardError(*faults)
-    validate(card.data.pack)
+    # a pack without faults has none the next time
+    Cache(card.engine.cache).get("valid", file_digest(card.data.pack), lambda: validate(card.data.pack))
     selection = select(card)
     return Inputs(
-        {key: file_hash(path) for key, path in files.items()}, selection,
+        {key: file_digest(path) for key, path in files.items()}, selection,
         None if card.data.t0 in T0_WORDS else pdf_of_run(Path(card.data.t0), selection.pack, "data.t0"),
         _law(card, selection.pack),
     )  # fmt: skip

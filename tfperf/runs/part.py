@@ -11,8 +11,10 @@ from tfperf.errors import RunDirectoryError
 from tfperf.measure.clock import Stopwatch
 from tfperf.measure.environment import available_cores, cpu_model
 from tfperf.operators.problem import Problem
-from tfperf.results.rundir import CHECKPOINTS, STATE, Part, RunDirectory
+from tfperf.results.rundir import CARD, CHECKPOINTS, STATE, Part, RunDirectory
 from tfperf.runcard.config import Card
+from tfperf.runs import decisions
+from tfperf.runs.threads import measured_threads
 from tfperf.train import checkpoint
 from tfperf.train.choices import Choices, choose
 from tfperf.train.ensemble import Ensemble
@@ -59,12 +61,46 @@ def machine(threads: int) -> dict[str, Any]:
     return {"cpu": cpu_model(), "tensorflow": tf.__version__, "threads": threads, "devices": devices}
 
 
-def start(card: Card, part: Part) -> int:
-    """Start TensorFlow with the threads that the part began with, else the card's; returns their number."""
+@dataclass(frozen=True)
+class Begun:
+    """TensorFlow as it was started; `found`: the choices where they had to be made before."""
+
+    threads: int
+    found: Choices | None = None
+
+
+def start(run: RunDirectory, card: Card, part: Part, problem: Problem, say: Say) -> Begun:
+    """Start TensorFlow with the threads that the part began with, else the card's."""
     wanted = part.choices.get("threads", card.engine.threads)
-    threads = use_threads(None if wanted == "auto" else int(wanted))
+    if wanted != "measure":
+        return Begun(machine_started(card, None if wanted == "auto" else int(wanted)))
+    found = _known(run, card, part, problem, None)
+    if found is None:
+        say("engine.threads: tries numbers of threads")
+        found = measured_threads(run.path / CARD, len(part.ids))
+        warnings = () if found is None else decisions.keep(decisions.place(card, problem, None), found)
+        for warning in warnings:
+            say(f"warning: {warning}")
+    threads = machine_started(card, None if found is None or _running() else found.threads)
+    return Begun(threads, found if found is not None and found.threads == threads else None)
+
+
+def _running() -> bool:
+    """Whether TensorFlow runs already, so that its threads are fixed."""
+    now = tf.config.threading.get_intra_op_parallelism_threads()
+    try:
+        tf.config.threading.set_intra_op_parallelism_threads(now + 1)
+        tf.config.threading.set_intra_op_parallelism_threads(now)
+    except RuntimeError:
+        return True
+    return False
+
+
+def machine_started(card: Card, threads: int | None) -> int:
+    """Start TensorFlow as the card wants it, with so many threads, by default one per core; returns their number."""
+    threads = use_threads(threads)
     # products in TF32 err by 1e-3, a tenth of a sigma
-    tf.config.experimental.enable_tensor_float_32_execution(False)
+    tf.config.experimental.enable_tensor_float_32_execution(card.engine.tf32)
     if tf.config.list_physical_devices("GPU"):
         tf.config.experimental.enable_op_determinism()  # a resumed run must find the same bits
     tf.config.list_logical_devices()
@@ -72,7 +108,7 @@ def start(card: Card, part: Part) -> int:
 
 
 def train_part(
-    run: RunDirectory, card: Card, part: Part, problem: Problem, threads: int, watch: Stopwatch, signals: Signals,
+    run: RunDirectory, card: Card, part: Part, problem: Problem, begun: Begun, watch: Stopwatch, signals: Signals,
     show: Callable[[Progress], None], say: Say,
 ) -> Trained:  # fmt: skip
     """Train the part's replicas to the end, from its newest checkpoint where there is one.
@@ -80,13 +116,14 @@ def train_part(
     Raises Interrupted after a checkpoint when a signal came, StorageError when the disk is full.
     """
     with watch.stage("build"):
-        wanted = [part.choices["form"]] if "form" in part.choices else names(card, problem)
+        known = begun.found or _known(run, card, part, problem, begun.threads)
+        wanted = names(card, problem) if known is None else (known.form,)
         forms = [make_form(card, problem, name) for name in wanted]
         ensemble = Ensemble(card, problem, part.attempts, forms[0])
         if not checkpoint.exists(run.path / CHECKPOINTS):
             _ = ensemble.stack  # a resumed one may begin with a smaller stack
     with watch.stage("compile"):
-        choices = _decide(run, card, part, ensemble, forms, threads, say)
+        choices = _decide(run, card, part, ensemble, forms, begun, known, say)
         check = ToleranceCheck(card, problem)
         owner = {"ids": part.ids, "attempts": part.attempts}
         retirement = plan(card, ensemble.replicas, choices)
@@ -108,36 +145,45 @@ def train_part(
 def _exactness(card: Card, form: Form, check: ToleranceCheck, outcome: Outcome) -> dict[str, Any]:
     """What the checks of the tolerance found; empty for an exact form."""
     best = check.best(form, outcome.weights)
-    if best is None:
-        return {}
     sampled = max((worst for *_, worst in check.found), default=None)
+    if best is None and sampled is None:
+        return {}
     return {
-        "tolerance": card.engine.tolerance, "rank": form.rank, "directions": form.most, "worst_best": best,
-        "worst_sampled": sampled, "checks": check.found, "violated": best > card.engine.tolerance,
+        "tolerance": card.engine.tolerance, **form.directions, "worst_best": best,
+        "worst_sampled": sampled, "checks": check.found, "violated": best is not None and best > card.engine.tolerance,
     }  # fmt: skip
 
 
-def _decide(
-    run: RunDirectory, card: Card, part: Part, ensemble: Ensemble, forms: Sequence[Form], threads: int, say: Say
-) -> Choices:
-    """Choices of the part: read back, or made now and written before the first step."""
-    here = machine(threads)
+def _known(run: RunDirectory, card: Card, part: Part, problem: Problem, threads: int | None) -> Choices | None:
+    """Choices that need not be made: of the part itself, of a chunk before this one, or of an earlier run."""
     if part.choices:
-        changed = [k for k in here if part.machine.get(k) != here[k]]
-        for key in changed:
+        try:
+            return Choices.from_dict(part.choices)
+        except (KeyError, TypeError, ValueError) as error:
+            raise RunDirectoryError(f"{run.path / STATE}: damaged choices: {error}") from None
+    for earlier in run.group(part):
+        if earlier.choices and earlier.machine == machine(earlier.choices["threads"]):
+            return Choices.from_dict(earlier.choices)
+    return decisions.read(card, decisions.place(card, problem, threads))
+
+
+def _decide(
+    run: RunDirectory, card: Card, part: Part, ensemble: Ensemble, forms: Sequence[Form], begun: Begun,
+    known: Choices | None, say: Say,
+) -> Choices:  # fmt: skip
+    """Choices of the part: those known, or made now; written before the first step."""
+    here = machine(begun.threads)
+    if part.choices:
+        assert known is not None
+        for key in (k for k in here if part.machine.get(k) != here[k]):
             say(
                 f"warning: {key} was {part.machine.get(key)}, is {here[key]}: bits may differ from an uninterrupted run"
             )
-        try:
-            return Choices.from_dict(part.choices)
-        except (KeyError, TypeError) as error:
-            raise RunDirectoryError(f"{run.path / STATE}: damaged choices: {error}") from None
-    earlier = [p for p in run.group(part) if p.choices and p.machine == here]
-    # a chunk before this one has measured
-    choices = Choices.from_dict(earlier[0].choices) if earlier else choose(card, ensemble, forms, threads)
-    form = next(f for f in forms if f.name == choices.form)
-    if form.name != ensemble.form.name:
-        ensemble.use(form)
+        return known
+    choices = known or choose(card, ensemble, forms, begun.threads)
+    if known is None:
+        for warning in decisions.keep(decisions.place(card, ensemble.problem, begun.threads), choices):
+            say(f"warning: {warning}")
     fixed = card.train.steps_per_call
     if fixed != "auto" and choices.steps_per_call < fixed:
         say(f"train.steps_per_call: {fixed} steps would take over 2 s a call; {choices.steps_per_call} are taken")

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from statistics import median
 from typing import Any
 
@@ -15,6 +15,8 @@ from tfperf.train.loop import Loop
 
 TRIAL_SECONDS = 0.3  # of steps, for each candidate and repeat
 REPEATS = 3
+GLANCE_SECONDS = 0.05  # of steps, once, where there is nothing to choose but the steps per call
+BUDGET_SECONDS = 30.0  # for all trials: a candidate that may go beyond is not tried
 CALL_SECONDS = 1.0  # aimed at with `steps_per_call: auto`
 LONGEST_CALL_SECONDS = 2.0  # signals wait for the end of a call
 MOST_STEPS = 1000
@@ -39,6 +41,8 @@ class Choices:
     steps_per_call: int
     threads: int
     tried: tuple[Trial, ...]
+    threads_tried: tuple[tuple[int, float], ...] = ()  # numbers of threads, and their ms per step
+    cached: bool = False  # found by an earlier run
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values for run.json."""
@@ -47,7 +51,9 @@ class Choices:
     @staticmethod
     def from_dict(values: dict[str, Any]) -> "Choices":
         """The choices of run.json."""
-        return Choices(**{**values, "tried": tuple(Trial(**t) for t in values["tried"])})
+        threads = tuple((int(number), float(ms)) for number, ms in values["threads_tried"])
+        tried = tuple(Trial(**t) for t in values["tried"])
+        return Choices(**{**values, "tried": tried, "threads_tried": threads})
 
 
 def round_down(steps: float) -> int:
@@ -59,7 +65,9 @@ def round_down(steps: float) -> int:
     return best
 
 
-def try_out(loop: Loop, xla: bool, form: Name = "shared") -> Trial:
+def try_out(
+    loop: Loop, xla: bool, form: Name = "shared", seconds_of_steps: float = TRIAL_SECONDS, repeats: int = REPEATS
+) -> Trial:
     """Compile and time one candidate, a loop of that form; its state is put back."""
     before = loop.snapshot()
     start = time.perf_counter()
@@ -68,59 +76,77 @@ def try_out(loop: Loop, xla: bool, form: Name = "shared") -> Trial:
     compiled = time.perf_counter() - start
     count = 4
     rates: list[float] = []
-    while len(rates) < REPEATS:
+    while len(rates) < repeats:
         loop.restore(before)
         start = time.perf_counter()
         loop.run(count, xla)
         taken = int(loop.step) - int(before["step"])
         seconds = time.perf_counter() - start
-        if seconds < TRIAL_SECONDS / 2 and taken == count and count < MOST_STEPS:
-            count = min(MOST_STEPS, max(2 * count, int(count * TRIAL_SECONDS / max(seconds, 1e-4))))
+        if seconds < seconds_of_steps / 2 and taken == count and count < MOST_STEPS:
+            count = min(MOST_STEPS, max(2 * count, int(count * seconds_of_steps / max(seconds, 1e-4))))
         else:
             rates.append(seconds / max(taken, 1))
     loop.restore(before)
     return Trial(form, xla, compiled, 1e3 * median(rates))
 
 
-def _tried(ensemble: Ensemble, xla: bool, others: bool) -> Trial | None:
-    """The trial; None where XLA cannot compile the step, unless there is no other candidate."""
-    loop = ensemble.stack
-    before = loop.snapshot()
-    try:
-        return try_out(loop, xla, ensemble.form.name)
-    except (tf.errors.InvalidArgumentError, tf.errors.UnimplementedError, tf.errors.InternalError):
-        if not (xla and others):
-            raise
-        loop.restore(before)
-        return None
+@dataclass
+class _Trials:
+    """Candidates tried on one ensemble, one after the other."""
+
+    ensemble: Ensemble
+    single: bool  # nothing to choose from
+    found: list[Trial] = field(default_factory=list)
+    began: float = field(default_factory=time.perf_counter)
+    dearest: float = 0.0  # seconds of a candidate
+
+    def add(self, form: Form, xla: bool, others: bool) -> None:
+        """Try a candidate, unless there is no time for it; `others`: it may fail, for there are more."""
+        start = time.perf_counter()
+        if self.found and start - self.began + self.dearest > BUDGET_SECONDS:
+            return
+        self.use(form)
+        loop = self.ensemble.stack
+        before = loop.snapshot()
+        measure = (GLANCE_SECONDS, 1) if self.single else (TRIAL_SECONDS, REPEATS)
+        try:
+            self.found.append(try_out(loop, xla, form.name, *measure))
+        except (tf.errors.InvalidArgumentError, tf.errors.UnimplementedError, tf.errors.InternalError):
+            # XLA cannot compile every step
+            if not (xla and others):
+                raise
+            loop.restore(before)
+        self.dearest = max(self.dearest, time.perf_counter() - start)
+
+    def use(self, form: Form) -> None:
+        """Give the ensemble that form."""
+        if form != self.ensemble.form:
+            self.ensemble.use(form)
 
 
 def choose(card: Card, ensemble: Ensemble, forms: Sequence[Form], threads: int) -> Choices:
     """Measure what the card leaves open; the ensemble then has the form that was chosen.
 
-    Forms are compared with XLA where that is allowed, XLA and graph for the fastest of them. A fixed `steps_per_call`
-    is shortened where a call would take over 2 s.
+    Forms are compared with XLA where that is allowed, XLA and graph for the fastest of them, for 30 s at most. A fixed
+    `steps_per_call` is shortened where a call would take over 2 s; of a card that fixes all, a few steps are timed.
     """
     first, *second = (True, False) if card.engine.xla == "auto" else (card.engine.xla,)
-    tried: list[Trial] = []
+    trials = _Trials(ensemble, single=len(forms) == 1 and not second and card.train.steps_per_call != "auto")
     for form in forms:
-        if form != ensemble.form:
-            ensemble.use(form)
-        tried += _present(_tried(ensemble, first, bool(second)))
-    best = min(tried, key=lambda t: t.ms_per_step, default=None)
+        trials.add(form, first, bool(second))
+    best = min(trials.found, key=lambda t: t.ms_per_step, default=None)
     chosen = next((f for f in forms if best and f.name == best.form), forms[0])
-    if chosen != ensemble.form:
-        ensemble.use(chosen)
     for xla in second:
-        tried += _present(_tried(ensemble, xla, best is not None))
-    best = min((t for t in tried if t.form == chosen.name), key=lambda t: t.ms_per_step)
+        trials.add(chosen, xla, best is not None)
+    trials.use(chosen)
+    best = min((t for t in trials.found if t.form == chosen.name), key=lambda t: t.ms_per_step)
+    return Choices(chosen.name, best.xla, _steps_per_call(card, best.ms_per_step), threads, tuple(trials.found))
+
+
+def _steps_per_call(card: Card, ms_per_step: float) -> int:
     wanted = card.train.steps_per_call
     aim = CALL_SECONDS if wanted == "auto" else LONGEST_CALL_SECONDS
     most = min(MOST_STEPS, card.train.steps) if wanted == "auto" else wanted
-    affordable = aim * 1e3 / best.ms_per_step
+    affordable = aim * 1e3 / ms_per_step
     steps = int(most) if most <= affordable else round_down(affordable)
-    return Choices(chosen.name, best.xla, steps if wanted != "auto" else round_down(steps), threads, tuple(tried))
-
-
-def _present(trial: Trial | None) -> list[Trial]:
-    return [] if trial is None else [trial]
+    return steps if wanted != "auto" else round_down(steps)

@@ -1,12 +1,12 @@
-"""All replicas of a training: their state on the host, and the stack of those that still train.
+"""All replicas of a training: their state on the host, and on each device a stack of those that still train.
 
-R replicas, S slots of the stack.
+R replicas.
 """
 
-import gc
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,9 +18,12 @@ from tfperf.runcard.config import Card
 from tfperf.train.forms import Form
 from tfperf.train.loop import Loop, Snapshot, best_weights
 from tfperf.train.losses import ReplicaLosses
+from tfperf.train.shards import Shard, at_once, spread, stack_places
 from tfperf.train.stopping import State
 
-ROWS, SIZES, RANK = "stack/rows", "stack/sizes", "stack/rank"
+# of a checkpoint: the replica in each slot, slots of each stack, their sum since which step, directions of the form
+ROWS, SLOTS, SIZES, RANK = "stack/rows", "stack/slots", "stack/sizes", "stack/rank"
+T = TypeVar("T")
 
 
 def taken(problem: Problem, rows: NDArray[np.int64]) -> Problem:
@@ -30,87 +33,136 @@ def taken(problem: Problem, rows: NDArray[np.int64]) -> Problem:
 
 
 class Ensemble:
-    """R replicas, of which those in the stack train; the others have stopped or broke and stay as they are."""
+    """R replicas, of which those in a stack train; the others have stopped or broke and stay as they are.
+
+    Stacks of several devices take their steps at the same time. One whose replicas have all stopped takes none.
+    """
 
     def __init__(self, card: Card, problem: Problem, attempts: Sequence[int], form: Form | None = None) -> None:
         self.form = form or Form()
         self.card, self.problem, self.attempts = card, problem, list(attempts)
         self.replicas = len(problem.ids)
-        self.rows = np.arange(self.replicas)  # the replica in each slot
-        self.sizes: list[tuple[int, int]] = [(0, self.replicas)]  # a step, and the stack's size from it on
-        self._host: Snapshot = {}  # state of all as of the last look; empty: nothing was ever built
-        self._stack: Loop | None = None
+        self.devices = stack_places(card.engine, self.replicas)
+        self.shards = spread(np.arange(self.replicas), self.devices, self.replicas)
+        self.sizes: list[tuple[int, int]] = [(0, self.replicas)]  # a step, and the slots of all stacks from it on
+        self._host: Snapshot = {}  # state of all as of the last look; empty: no step was ever taken
 
     @property
     def stack(self) -> Loop:
-        """The loop of the stack; built when first needed, since a resumed training starts with a smaller one."""
-        if self._stack is None:
-            everybody = len(self.rows) == self.replicas
-            problem = self.problem if everybody else taken(self.problem, self.rows)
-            model = PDF(self.card.model, len(self.rows), self.card.engine.precision)
-            losses = ReplicaLosses(self.card, problem, self.form.compiled(problem, self.card.engine.precision))
-            self._stack = Loop(self.card, model, losses)
-            if self._host:
-                self._stack.restore({n: v[self.rows] if v.ndim else v for n, v in self._host.items()})
-            else:
-                model.initialize(self.card.seed, problem.ids, self.attempts)
-        return self._stack
+        """The loop of the largest stack."""
+        return self._loop(max(self.shards, key=lambda shard: shard.size))
+
+    def _loop(self, shard: Shard) -> Loop:
+        """A shard's loop; built when first needed, since a resumed training starts with a smaller one."""
+        if shard.loop is None:
+            with shard.place():
+                shard.loop = self._build(shard.rows)
+        return shard.loop
+
+    def _build(self, rows: NDArray[np.int64]) -> Loop:
+        everybody = len(rows) == self.replicas
+        problem = self.problem if everybody else taken(self.problem, rows)
+        model = PDF(self.card.model, len(rows), self.card.engine.precision)
+        losses = ReplicaLosses(self.card, problem, self.form.compiled(problem, self.card.engine.precision))
+        loop = Loop(self.card, model, losses)
+        if self._host:
+            loop.restore({n: v[rows] if v.ndim else v for n, v in self._host.items()})
+        else:
+            model.initialize(self.card.seed, problem.ids, [self.attempts[r] for r in rows])
+        return loop
+
+    def _built(self) -> list[tuple[Shard, Loop]]:
+        return [(shard, shard.loop) for shard in self.shards if shard.loop is not None]
+
+    def _each(self, call: Callable[[Loop], T]) -> list[tuple[Shard, T]]:
+        """A call to the loop of each shard that has running replicas, all at the same time."""
+        busy = [shard for shard, running in zip(self.shards, self.running_by_shard(), strict=True) if running]
+        loops = [self._loop(shard) for shard in busy]
+
+        def on_its_device(shard: Shard, loop: Loop) -> T:
+            with shard.place():
+                return call(loop)
+
+        calls = [partial(on_its_device, *pair) for pair in zip(busy, loops, strict=True)]
+        return list(zip(busy, at_once(calls), strict=True))
 
     @property
     def size(self) -> int:
-        """Slots of the stack."""
-        return len(self.rows)
+        """Slots of all stacks."""
+        return sum(shard.size for shard in self.shards)
 
     @property
     def step(self) -> int:
-        """Steps taken."""
-        return int(self.stack.step)
+        """Steps taken: those of the stacks that still go on."""
+        return max([int(loop.step) for _, loop in self._built()] or [int(self._host.get("step", 0))])
+
+    def _states(self) -> NDArray[np.int32]:
+        """Where each replica stands now (R)."""
+        state = self._host["stopping/state"].copy() if self._host else np.zeros(self.replicas, np.int32)
+        for shard, loop in self._built():
+            state[shard.rows] = loop.stopping.state.numpy()
+        return state
+
+    def running_by_shard(self) -> list[int]:
+        """Replicas that train, by shard."""
+        running = self._states() == State.RUNNING
+        return [int(np.sum(running[shard.rows])) for shard in self.shards]
 
     def running(self) -> int:
         """Replicas that train."""
-        return int(np.sum(self.stack.stopping.running().numpy()))
+        return sum(self.running_by_shard())
 
     def quarantined(self) -> int:
         """Replicas that broke."""
-        state = self._host["stopping/state"].copy() if self._host else np.zeros(self.replicas, np.int32)
-        state[self.rows] = self.stack.stopping.state.numpy()
-        return int(np.sum(state == State.QUARANTINED))
+        return int(np.sum(self._states() == State.QUARANTINED))
 
     def done(self) -> bool:
         """True when no step is left to take."""
-        return self.stack.done()
+        return self.step >= self.card.train.steps or not self.running()
 
     def run(self, count: int, xla: bool) -> None:
         """Take `count` steps, or fewer when every replica has stopped."""
-        self.stack.run(count, xla)
+        self._each(lambda loop: loop.run(count, xla))
 
     def judge(self, xla: bool) -> None:
         """Let the weights after the last step be the best ones, too."""
-        self.stack.judge(xla)
+        self._each(lambda loop: loop.judge(xla))
 
     def warm_up(self, xla: bool) -> None:
         """Compile what a call needs; takes no step."""
-        self.stack.run(0, xla)
-        self.stack.evaluate(xla)
+
+        def compiled(loop: Loop) -> None:
+            loop.run(0, xla)
+            loop.evaluate(xla)
+
+        self._each(compiled)
 
     def evaluate(self, xla: bool) -> dict[str, NDArray[np.float32]]:
-        """Losses (R) as of the loop; nan for replicas that stopped."""
+        """Losses (R) as of the loops; nan for replicas that stopped."""
         out = {name: np.full(self.replicas, np.nan, np.float32) for name in LOSSES}
-        for name, values in self.stack.evaluate(xla).items():
-            out[name][self.rows] = values
+        for shard, losses in self._each(lambda loop: loop.evaluate(xla)):
+            for name, values in losses.items():
+                out[name][shard.rows] = values
         return out
 
     def look(self) -> Snapshot:
         """State of all replicas now; the scalars are common to all."""
-        now = self.stack.snapshot()
-        if self.size == self.replicas:
-            self._host = now
-        else:
+        if not self._host:
+            for shard in self.shards:
+                self._loop(shard)
+        found = [(shard.rows, loop.snapshot()) for shard, loop in self._built()]
+        if [len(rows) for rows, _ in found] == [self.replicas]:
+            self._host = found[0][1]
+            return self._host
+        host = {name: value.copy() for name, value in self._host.items()}
+        # the last word on scalars has a stack that has not come to its end before the others
+        for rows, now in sorted(found, key=lambda pair: int(pair[1]["step"])):
             for name, value in now.items():
                 if value.ndim:
-                    self._host[name][self.rows] = value
+                    host.setdefault(name, np.empty((self.replicas, *value.shape[1:]), value.dtype))[rows] = value
                 else:
-                    self._host[name] = value
+                    host[name] = value
+        self._host = host
         return self._host
 
     def best_weights(self) -> dict[str, NDArray[np.floating]]:
@@ -118,54 +170,62 @@ class Ensemble:
         return best_weights(self.look())
 
     def snapshot(self) -> Snapshot:
-        """All that decides the future: the state, and who is in the stack."""
-        stack = {
-            ROWS: self.rows,
-            SIZES: np.array(self.sizes, np.int64),
-            RANK: np.array([self.form.rank, self.form.hadronic_rank], np.int64),
-        }
-        return {**self.look(), **stack}
+        """All that decides the future: the state, and who is in which stack."""
+        stacks = {
+            ROWS: np.concatenate([shard.rows for shard in self.shards]),
+            SLOTS: np.array([shard.size for shard in self.shards], np.int64),
+            SIZES: np.array(self.sizes, np.int64), RANK: np.array(self.form.rank, np.int64),
+        }  # fmt: skip
+        return {**self.look(), **stacks}
 
-    def restore(self, snapshot: Mapping[str, NDArray[Any]]) -> None:
-        """Go on from a snapshot; ValueError when it is not of such an ensemble."""
-        if not {ROWS, SIZES, RANK} <= snapshot.keys():
-            raise ValueError("state without a stack")
-        state = {name: value for name, value in snapshot.items() if name not in (ROWS, SIZES, RANK)}
+    def restore(self, snapshot: Mapping[str, NDArray[Any]]) -> str | None:
+        """Go on from a snapshot; ValueError when it is not of such an ensemble.
+
+        Where the snapshot is of another number of devices its replicas are spread anew; returned is what is to be said
+        about that.
+        """
+        if not {ROWS, SLOTS, SIZES, RANK} <= snapshot.keys():
+            raise ValueError("state without stacks")
+        state = {name: value for name, value in snapshot.items() if name not in (ROWS, SLOTS, SIZES, RANK)}
         if any(len(value) != self.replicas for value in state.values() if value.ndim):
             raise ValueError("state of other replicas")
         self.close()
-        self._host, self.rows = state, snapshot[ROWS]
-        rank, hadronic_rank = map(int, snapshot[RANK])
-        self.form = replace(self.form, rank=rank, hadronic_rank=hadronic_rank)
+        self._host, rows, slots = state, snapshot[ROWS], snapshot[SLOTS]
+        self.shards = spread(rows, self.devices, self.replicas)
+        same = len(slots) == len(self.shards)
+        if same:
+            for shard, part in zip(self.shards, np.split(rows, np.cumsum(slots)[:-1]), strict=True):
+                shard.rows = part
+        self.form = replace(self.form, rank=int(snapshot[RANK]))
         self.sizes = [(int(step), int(size)) for step, size in snapshot[SIZES]]
-        _ = self.stack  # built now: it says whether names and shapes are its own
+        for shard in self.shards:  # built now: it says whether names and shapes are its own
+            self._loop(shard)
+        if same:
+            return None
+        return (
+            f"replicas were spread over {len(slots)} devices, are over {len(self.shards)}: "
+            "bits may differ from an uninterrupted run"
+        )
 
-    def shrink(self, size: int) -> None:
-        """Go on with a smaller stack, which must hold all that run.
-
-        Where room is left, quarantined replicas keep a slot before stopped ones do: as long as they would have run,
-        the others sit where they would sit without the failure, and a product's bits may depend on that.
-        """
-        order = {State.RUNNING: 0, State.QUARANTINED: 1, State.STOPPED: 2}
-        state = self.look()["stopping/state"][self.rows]
-        ranks = np.array([order[State(s)] for s in state])
-        if np.sum(ranks == 0) > size:
-            raise ValueError(f"{np.sum(ranks == 0)} replicas run; got {size} slots")
-        kept = np.sort(np.argsort(ranks, kind="stable")[:size])
-        self.sizes.append((self.step, size))
-        self.close()  # before the next one is built: both together may not fit the memory
-        self.rows = self.rows[kept]
+    def shrink(self, *sizes: int) -> None:
+        """Go on with smaller stacks, one size for each shard, which must hold all that run."""
+        state = self.look()["stopping/state"]
+        kept = [s.survivors(state[s.rows], size) for s, size in zip(self.shards, sizes, strict=True)]
+        step = self.step
+        for shard, slots in zip(self.shards, kept, strict=True):
+            if len(slots) < shard.size:
+                shard.keep(slots)
+        self.sizes.append((step, self.size))
 
     def use(self, form: Form) -> None:
         """Go on with another form of the losses."""
-        if self._stack is not None:
+        # before the first step a trial may have built one stack alone: then there is nothing to keep
+        if self._host or len(self._built()) == len(self.shards):
             self.look()
         self.close()
         self.form = form
 
     def close(self) -> None:
-        """Free the stack's memory; the next use builds it again from the last look."""
-        if self._stack is not None:
-            self._stack.close()
-            self._stack = None
-            gc.collect()
+        """Free the stacks' memory; the next use builds them again from the last look."""
+        for shard in self.shards:
+            shard.close()

@@ -42,7 +42,7 @@ class Form:
         basis = self.basis.first(self.rank)
         key = digest(
             problem.tables, problem.covariance, problem.data, problem.training, problem.root_weight, width, basis,
-            hadronic, self.tolerance,
+            hadronic, self.tolerance, problem.observables.padded,
         )  # fmt: skip
         return problem.cache.get(
             "folded", problem.tables and key, lambda: folded(problem, width, basis, hadronic, self.tolerance)

@@ -39,8 +39,9 @@ class ToleranceCheck:
         return whitened(self.problem)
 
     def due(self, form: Form, step: int) -> bool:
-        """True at every `check_every` steps of a form that may deviate."""
-        return self.card.engine.tolerance > 0 and form.basis is not None and step % self.card.engine.check_every == 0
+        """True at every `check_every` steps of a form that may deviate: by its basis, or by products in TF32."""
+        engine = self.card.engine
+        return engine.tolerance > 0 and (form.basis is not None or engine.tf32) and step % engine.check_every == 0
 
     def until(self, step: int) -> int:
         """The next step at which a check may be due."""
@@ -68,7 +69,13 @@ class ToleranceCheck:
                 f"engine.tolerance: at step {ensemble.step} chi2 per point is off by {worst:.2g}, got {tolerance:g} "
                 f"with {form.rank} directions; allowed: a larger tolerance, on_violation: raise_rank, or form: shared"
             )
-        ensemble.use(form.raised())
+        if (more := form if form.basis is None else form.raised()) != form:
+            ensemble.use(more)
+        elif self.card.engine.tf32:
+            raise ToleranceError(
+                f"engine.tolerance: at step {ensemble.step} chi2 per point is off by {worst:.2g}, got {tolerance:g}; "
+                "more directions do not mend it: leave engine.tf32 out, or allow a larger tolerance"
+            )
 
     def best(self, form: Form, weights: Mapping[str, NDArray[np.floating]]) -> float | None:
         """The worst deviation of reduced from exact chi2 at weights (R) of all replicas; None for an exact form."""

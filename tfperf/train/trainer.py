@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -48,18 +48,22 @@ class Trainer:
         self._latest: NDArray[np.float64] | None = None
 
     def resume(self) -> tuple[int, list[str]]:
-        """Take up the newest checkpoint; returns its step (0: there is none) and warnings about damaged ones."""
+        """Take up the newest checkpoint; returns its step (0: there is none) and warnings.
+
+        Those are of damaged checkpoints, and of another number of devices.
+        """
         arrays, warnings = checkpoint.load(self.folder)
         if not all(np.array_equal(arrays.get(name, ()), numbers) for name, numbers in self.owner.items()):
             return 0, warnings
         try:
-            self.ensemble.restore({k: v for k, v in arrays.items() if not k.startswith((HISTORY, OWNER, CHECKS))})
+            own = {k: v for k, v in arrays.items() if not k.startswith((HISTORY, OWNER, CHECKS))}
+            moved = self.ensemble.restore(own)
         except ValueError as error:
             raise RunDirectoryError(f"{self.folder}: checkpoint of another program version: {error}") from None
         self.steps = arrays[HISTORY + "step"].tolist()
         self.rows = {name: list(arrays[HISTORY + name].astype(np.float32)) for name in LOSSES}
         self.check.found = [(int(step), int(rank), float(worst)) for step, rank, worst in arrays[CHECKS]]
-        return self.ensemble.step, warnings
+        return self.ensemble.step, warnings + ([moved] if moved else [])
 
     def train(self, signals: Signals, report: Callable[[Progress], None]) -> None:
         """Call after call to the end, with a last checkpoint; Interrupted after a checkpoint when a signal came."""
@@ -100,11 +104,17 @@ class Trainer:
         return History(np.array(self.steps, np.int64), **stacked)
 
     def _retire(self) -> None:
-        """Go on with a smaller stack where the plan says so; compiled here, so that the calls' times are of steps."""
-        ensemble = self.ensemble
-        size = self.retirement.size(ensemble.step, ensemble.size, ensemble.running())
-        if size < ensemble.size:
-            ensemble.shrink(size)
+        """Go on with smaller stacks where the plan says so; compiled here, so that the calls' times are of steps.
+
+        Each device's stack shrinks by itself, as it would alone: a replica that moved would get other bits.
+        """
+        ensemble, sizes = self.ensemble, []
+        for shard, running in zip(ensemble.shards, ensemble.running_by_shard(), strict=True):
+            plan = replace(self.retirement, replicas=shard.replicas)
+            # a stack whose replicas have all stopped takes no steps that could be saved
+            sizes.append(plan.size(ensemble.step, shard.size, running) if running else shard.size)
+        if sum(sizes) < ensemble.size:
+            ensemble.shrink(*sizes)
             ensemble.warm_up(self.xla)
 
     def _compare(self, step: int) -> None:

@@ -1,0 +1,50 @@
+"""The second run of a card finds its problem and folded points made; another card or pack makes its own."""
+
+import pytest
+
+from tests.make_pack import make_pack
+from tests.train.problems import make_problem
+from tfperf.data.cache import VARIABLE, digest
+from tfperf.operators import problem as module
+from tfperf.train import forms
+
+PARTS = ("observables", "data", "training", "covariance")
+
+
+def made(problem):
+    return digest([getattr(problem, name) for name in PARTS])
+
+
+@pytest.fixture
+def calls(tmp_path, monkeypatch):
+    monkeypatch.setenv(VARIABLE, str(tmp_path / "cache"))
+    out = []
+    for where, name in ((module, "compile_observables"), (module, "_replica_data"), (forms, "linear_basis"),
+                        (forms, "folded")):  # fmt: skip
+        real = getattr(where, name)
+        monkeypatch.setattr(where, name, lambda *a, real=real, name=name: out.append(name) or real(*a))
+    return out
+
+
+def everything(folder, *overrides, **card):
+    card, problem = make_problem(folder, ["engine.form=folded", *overrides], **card)
+    return made(problem), digest(forms.make_form(card, problem, "folded").compiled(problem, "float32"))
+
+
+def test_second_time_nothing_is_made_and_all_is_the_same(tmp_path, calls):
+    first = everything(tmp_path)
+    count = len(calls)
+    assert set(calls) == {"compile_observables", "_replica_data", "linear_basis", "folded"}
+    assert everything(tmp_path) == first and len(calls) == count
+    assert everything(tmp_path, "engine.cache=false") == first and len(calls) == 2 * count
+
+
+def test_other_data_are_never_taken_for_these(tmp_path, calls):
+    found = [everything(tmp_path)]
+    for overrides in (["data.cuts={x_min: 0.01}"], ["seed=9"], ["replicas=2-4"], ["data.exclude=[CCC_ADD]"]):
+        found.append(everything(tmp_path, *overrides))
+        assert found[-1] == everything(tmp_path, *overrides, "engine.cache=false")
+    make_pack(tmp_path / "pack.h5", seed=4)
+    found.append(everything(tmp_path))
+    assert found[-1] == everything(tmp_path, "engine.cache=false")
+    assert len({one for one, _ in found}) == len(found)

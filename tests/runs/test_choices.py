@@ -1,0 +1,158 @@
+"""Choices are measured once per machine and card; what the card fixes is not tried."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+import tfperf
+from tests.make_pack import make_card
+from tests.runs.conftest import same_bits
+from tests.train.problems import make_problem
+from tfperf.data.cache import VARIABLE
+from tfperf.errors import CardError
+from tfperf.runcard.loader import load_card
+from tfperf.runs import decisions, part, threads
+from tfperf.train import choices as module
+from tfperf.train.choices import Choices, Trial, choose
+from tfperf.train.ensemble import Ensemble
+from tfperf.train.forms import make_form, names
+
+OPEN = ["engine.form=auto", "train.steps_per_call=auto"]
+
+
+@pytest.fixture
+def counted(tmp_path, monkeypatch):
+    """A cache of its own, no pages, and the candidates that were tried in it."""
+    monkeypatch.setenv(VARIABLE, str(tmp_path / "cache"))
+    monkeypatch.setattr("tfperf.report.html.html", lambda *_: "")  # seconds each
+    monkeypatch.setattr(module, "TRIAL_SECONDS", 0.01)
+    tried, real = [], module.try_out
+
+    def try_out(loop, xla, form, *rest):
+        tried.append((form, xla))
+        return real(loop, xla, form, *rest)
+
+    monkeypatch.setattr(module, "try_out", try_out)
+    return tried
+
+
+def engine(run):
+    return json.loads((run / "report.json").read_text())["engine"]
+
+
+def test_second_run_takes_the_choices_of_the_first(counted, tmp_path):
+    card, runs = make_card(tmp_path, replicas=2, steps=10), [tmp_path / n for n in "ab"]
+    tfperf.fit(card, runs[0], overrides=OPEN)
+    assert counted == [("folded", False), ("shared", False)]
+    tfperf.fit(card, runs[1], overrides=OPEN)
+    assert len(counted) == 2, "nothing is measured again"
+    first, second = engine(runs[0]), engine(runs[1])
+    assert (first.pop("cached"), second.pop("cached")) == (False, True)
+    for key in ("form", "xla", "steps_per_call", "threads", "tried"):
+        assert first[key] == second[key]
+    same_bits(*runs)
+
+
+MADE = Choices("shared", True, 10, 2, (Trial("shared", True, 1.5, 0.1), Trial("shared", False, 0.5, 0.2)))
+
+
+def test_choices_are_read_back_unless_damaged_or_renewed(tmp_path):
+    card, path = load_card(make_card(tmp_path)), tmp_path / "choices" / "key.json"
+    assert decisions.read(card, path) is None
+    assert decisions.keep(path, MADE) == () and [p.name for p in path.parent.iterdir()] == ["key.json"]
+    assert decisions.read(card, path) == replace(MADE, cached=True)
+    assert decisions.read(load_card(make_card(tmp_path), ["engine.cache=renew"]), path) is None
+    whole = path.read_text()
+    for damage in ("", "{}", "[1]", '{"choices": {"form": 3}}', whole[: len(whole) // 2], "\0" * len(whole)):
+        path.write_text(damage)
+        assert decisions.read(card, path) is None
+
+
+def test_choices_that_cannot_be_kept_are_a_warning(counted, tmp_path, monkeypatch, capfd):
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv(VARIABLE, str(tmp_path / "file"))
+    tfperf.fit(make_card(tmp_path, replicas=1, steps=10), tmp_path / "run", quiet=False)
+    assert len(counted) == 1 and "warning: choices are not kept for the next run" in capfd.readouterr().err
+
+
+def test_key_is_of_what_matters(tmp_path, monkeypatch):
+    monkeypatch.setenv(VARIABLE, str(tmp_path / "cache"))
+
+    def key(*overrides, threads=2):
+        return decisions.place(*make_problem(tmp_path, overrides), threads)
+
+    base = key()
+    same = ["title=other", "seed=8", "engine.check_every=5", "engine.chunk=3"]
+    assert {key(one) for one in same} == {base}
+    different = ["replicas=4", "data.exclude=[CCC_ADD]", "data.cuts={x_min: 0.1}", "model.initializer=he_normal",
+                 "train.optimizer={name: RMSprop}", "engine.precision=float64", "engine.form=folded", "data.t0=none",
+                 "train.steps_per_call=5"]  # fmt: skip
+    keys = [base, key(threads=1), *(key(one) for one in different)]
+    assert len(set(keys)) == len(keys)
+    monkeypatch.setattr(decisions, "cpu_model", lambda: "another")
+    assert key() not in keys
+    assert key("engine.cache=false") is None
+
+
+def test_candidates_beyond_the_time_are_not_tried(counted, tmp_path, monkeypatch):
+    monkeypatch.setattr(module, "BUDGET_SECONDS", 0.0)
+    card, problem = make_problem(tmp_path, OPEN, replicas=1)
+    forms = [make_form(card, problem, name) for name in names(card, problem)]
+    found = choose(card, Ensemble(card, problem, [0], forms[0]), forms, 2)
+    assert counted == [("folded", False)] and found.form == "folded"
+
+
+def test_fixed_card_is_not_tried_but_its_calls_stay_short(counted, tmp_path, monkeypatch):
+    card, problem = make_problem(tmp_path, ["engine.form=shared", "train.steps_per_call=60"], replicas=1)
+    ensemble = Ensemble(card, problem, [0])
+    found = choose(card, ensemble, [make_form(card, problem, "shared")], 2)
+    assert counted == [("shared", False)] and found.steps_per_call == 60 and ensemble.step == 0
+    slow = Trial("shared", False, 1.0, 300.0)
+    monkeypatch.setattr(module, "try_out", lambda *_: slow)
+    found = choose(card, ensemble, [make_form(card, problem, "shared")], 2)
+    assert found.steps_per_call == 5, "6 steps take 1.8 s"
+
+
+def test_threads_are_tried_in_children(tmp_path, monkeypatch):
+    monkeypatch.setattr(threads, "available_cores", lambda: 4)
+    asked, speed = [], {4: 2.0, 2: 1.0, 1: 1.02}
+
+    def ask(card, overrides, end):
+        asked.append(overrides)
+        number = int(overrides[-1].partition("=")[2])
+        return Choices("folded", True, 10, number, (Trial("folded", True, 1.0, speed[number]),))
+
+    monkeypatch.setattr(threads, "_ask", ask)
+    found = threads.measured_threads(tmp_path / "card.yaml", 3)
+    assert found.threads == 1, "as fast as two, to the noise"
+    assert found.threads_tried == ((1, 1.02), (2, 1.0), (4, 2.0))
+    assert [a[-1] for a in asked] == ["engine.threads=4", "engine.threads=2", "engine.threads=1"]
+    assert not {"engine.form=folded", "engine.xla=true"} & set(asked[0])
+    assert {"engine.form=folded", "engine.xla=true", "replicas=3"} <= set(asked[1])
+    assert Choices.from_dict(json.loads(json.dumps(found.as_dict()))) == found
+
+
+def test_child_that_fails_leaves_all_cores(tmp_path, counted, monkeypatch):
+    monkeypatch.setattr(threads, "BUDGET_SECONDS", 60.0)
+    assert threads.measured_threads(tmp_path / "missing.yaml", 1) is None
+    asked = []
+    monkeypatch.setattr(part, "measured_threads", lambda *a: asked.append(a))
+    card = make_card(tmp_path, replicas=1, steps=10)
+    tfperf.fit(card, tmp_path / "run", overrides=["engine.threads=measure", "engine.form=shared"])
+    assert len(asked) == 1 and engine(tmp_path / "run")["threads"] >= 1
+
+
+def test_child_answers_with_choices(tmp_path, counted, monkeypatch):
+    monkeypatch.setattr(threads, "BUDGET_SECONDS", 300.0)
+    monkeypatch.setattr(threads, "available_cores", lambda: 1)
+    card = make_card(tmp_path, replicas=1, steps=20)
+    found = threads.measured_threads(card, 2, ["engine.form=shared"])
+    assert found is not None and found.threads == 1 and found.threads_tried[0][0] == 1
+
+
+def test_tf32_needs_a_tolerance_to_be_watched(tmp_path):
+    card = make_card(tmp_path)
+    with pytest.raises(CardError, match=r"engine\.tf32: got true; needs a tolerance above 0"):
+        load_card(card, ["engine.tf32=true"])
+    assert load_card(card, ["engine.tf32=true", "engine.tolerance=1e-3"]).engine.tf32

@@ -1,0 +1,83 @@
+"""Hadronic sets from a pack with channels to the report."""
+
+import json
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+import tfperf
+from tests import make_hadronic as hadronic
+from tests import reference
+from tests.make_pack import make_card
+from tfperf.cli import main
+from tfperf.data.selection import select
+from tfperf.operators.problem import build_problem
+from tfperf.runcard.loader import load_card
+
+OVERRIDES = ["engine.form=folded", "engine.check_every=20", "positivity.initial=1", "positivity.final=10"]
+
+
+@pytest.fixture(scope="module", params=["exact", "within a tolerance"])
+def run(request, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("hadronic")
+    hadronic.make_pack(folder / "pack.h5")
+    more = [] if request.param == "exact" else ["engine.tolerance=1e-3"]
+    result = tfperf.fit(make_card(folder, steps=40), folder / "run", overrides=[*OVERRIDES, *more])
+    card = load_card(folder / "card.yaml", OVERRIDES)
+    return folder / "run", result, build_problem(card, select(card), card.replicas)
+
+
+def test_numbers_of_each_dataset_are_those_of_all_flavours_and_dense_covariances(run):
+    folder, result, problem = run
+    report = json.loads((folder / "report.json").read_text())
+    good = result.converged if result.converged.any() else slice(None)
+    mean = hadronic.predictions(problem.datasets, result.pdf[good].mean(axis=0))
+    residual = mean - problem.central
+    t0 = [d.t0 for d in problem.datasets]
+    for key, cov in (
+        ("chi2", reference.covariance(problem.datasets, t0)), ("chi2_no_t0", reference.covariance(problem.datasets)),
+    ):  # fmt: skip
+        whole = reference.chi2(residual, cov, np.ones(len(mean), bool)) / len(mean)
+        assert report[f"{key}_per_point"] == pytest.approx(whole, rel=1e-9)
+        for name, rows in problem.sets.items():
+            mask = np.isin(np.arange(len(mean)), np.arange(rows.start, rows.stop))
+            want = reference.chi2(residual, cov, mask) / mask.sum()
+            assert report["chi2_per_dataset"][name][key] == pytest.approx(want, rel=1e-9), name
+            assert report["chi2_per_dataset"][name]["ndata"] == mask.sum()
+    assert set(report["chi2_per_dataset"]) == set(hadronic.SYSTEMATICS)
+    cov = reference.covariance(problem.datasets, t0)
+    for r, pdf in enumerate(result.pdf):
+        y = hadronic.predictions(problem.datasets, pdf)
+        np.testing.assert_allclose(np.concatenate([d.predictions[r] for d in result.datasets]), y, rtol=1e-12)
+        for name, mask in (("training", problem.training[r]), ("validation", ~problem.training[r])):
+            want = reference.chi2(y - problem.data[r], cov, mask) / mask.sum()
+            assert getattr(result.replicas, f"chi2_{name}")[r] == pytest.approx(want, rel=1e-9)
+        penalty = sum(np.maximum(0, -hadronic.evaluate(p.table, pdf)).sum() for p in problem.pack.positivity)
+        assert result.replicas.positivity[r] == pytest.approx(penalty, rel=1e-9, abs=1e-12)
+
+
+def test_training_brings_chi2_down(run):
+    _, result, _ = run
+    assert (result.history.training[-1] < 0.5 * result.history.training[0]).all()
+
+
+def test_report_shows_kinematics_by_their_names(run):
+    folder, result, _ = run
+    names = {d.name: d.kin_columns for d in result.datasets}
+    assert names["DY"] == ("rapidity", "mass") and names["DIS"] == ("x", "Q2", "y")
+    page = (folder / "report.html").read_text()
+    assert all(name in page for name in hadronic.SYSTEMATICS)
+
+
+def test_cuts_of_x_and_q2_leave_hadronic_sets_whole_and_are_refused_where_asked_for(tmp_path):
+    hadronic.make_pack(tmp_path / "pack.h5")
+    card = make_card(tmp_path)
+    sizes = {d.name: len(d.cv) for d in select(load_card(card, ["data.cuts={q2_min: 60}"])).pack.datasets}
+    assert (sizes["DY"], sizes["DY2"]) == (9, 7) and sizes["DIS"] < 17
+    cuts = "data.sets=[{name: DIS}, {name: DY, cuts: {q2_min: 40}}]"
+    for verb in (["check"], ["fit", "-o", str(tmp_path / "run")]):
+        result = CliRunner().invoke(main, [verb[0], str(card), *verb[1:], "--set", cuts])
+        assert result.exit_code == 2 and "Traceback" not in result.output
+        assert "data.sets: DY: got cuts, but its tables are hadronic: it has no x and Q2" in result.output
+    assert not (tmp_path / "run" / "results.h5").exists()

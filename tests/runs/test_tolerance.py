@@ -1,0 +1,84 @@
+"""A run whose basis of PDFs is too small, from card to report."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+import tfperf
+from tests.make_pack import make_card
+from tests.runs.conftest import same_bits
+from tests.runs.test_resume import interrupted
+from tfperf.cli import main
+from tfperf.runs.opening import Wish
+from tfperf.train import checkpoint
+from tfperf.train.forms import make_form
+
+CARD = ["engine.form=folded", "engine.tolerance=1e-3", "engine.check_every=20", "train.stopping.patience=60"]
+CARD += ["data.sets=[{name: AAA_F2}, {name: AAA_FL}, {name: CCC_ADD}]"]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def few_directions():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("tfperf.runs.part.make_form", lambda *given: replace(make_form(*given), rank=10))
+        patch.setattr("tfperf.report.html.html", lambda *_: "")  # seconds each
+        yield
+
+
+@pytest.fixture(scope="module")
+def raised(few_directions, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("raised")
+    return folder, tfperf.fit(make_card(folder, steps=60), folder / "run", overrides=CARD)
+
+
+def test_checks_are_in_report_and_checkpoint(raised):
+    folder, result = raised
+    engine = json.loads((folder / "run" / "report.json").read_text())["engine"]
+    exactness = engine["exactness"]["1-3"]
+    assert engine["form"] == "folded" and exactness["tolerance"] == 1e-3
+    checks = np.array(exactness["checks"])
+    assert checks[:, 0].tolist() == [20, 40, 60] and checks[0, 1] == 10 and checks[0, 2] > 1e-3
+    assert exactness["worst_sampled"] == checks[:, 2].max()
+    assert exactness["rank"] > 10 and exactness["worst_best"] < 1e-3 and exactness["violated"] is False
+    arrays, _ = checkpoint.load(folder / "run" / "checkpoints")
+    np.testing.assert_array_equal(arrays["tolerance/checks"], checks)
+    assert result.summary["engine"]["exactness"]["1-3"]["rank"] == exactness["rank"]
+
+
+def test_run_stopped_after_a_raise_resumes_to_the_same_bits(raised, tmp_path, monkeypatch):
+    folder, _ = raised
+    card, run = make_card(tmp_path, steps=60), tmp_path / "run"
+    interrupted(card, run, monkeypatch, 30, CARD)
+    result = tfperf.fit(card, run, overrides=CARD, wish=Wish(resume=True))
+    assert result.summary["resumed_from_steps"] == [30]
+    same_bits(folder / "run", run)
+    both = [json.loads((f / "run" / "report.json").read_text())["engine"]["exactness"] for f in (folder, tmp_path)]
+    assert both[0] == both[1]
+
+
+def test_violation_at_the_best_weights_is_said(tmp_path, capfd):
+    late = [*CARD, "engine.check_every=1000"]
+    result = tfperf.fit(make_card(tmp_path, steps=20), tmp_path / "run", overrides=late, quiet=False)
+    exactness = result.summary["engine"]["exactness"]["1-3"]
+    assert exactness["violated"] and exactness["checks"] == [] and exactness["worst_best"] > 1e-3
+    assert "warning: engine.tolerance: chi2 per point was off by" in capfd.readouterr().err
+
+
+def test_command_line_ends_with_code_2_where_the_card_wants_it(tmp_path):
+    card = make_card(tmp_path, steps=40)
+    keys = [*CARD, "engine.on_violation=fail"]
+    arguments = ["fit", str(card), "-o", str(tmp_path / "run"), "-q", *(a for k in keys for a in ("--set", k))]
+    result = CliRunner().invoke(main, arguments)
+    assert result.exit_code == 2 and "Traceback" not in result.output
+    assert "error: engine.tolerance: at step 20 chi2 per point is off by" in result.output
+    assert "got 0.001 with 10 directions; allowed: a larger tolerance" in result.output
+
+
+def test_weights_of_sets_and_folding_do_not_go_together(tmp_path):
+    keys = ["data.sets=[{name: AAA_F2, weight: 2}]", "engine.form=folded"]
+    arguments = ["fit", str(make_card(tmp_path)), "-o", str(tmp_path / "run"), "-q"]
+    result = CliRunner().invoke(main, [*arguments, *(a for k in keys for a in ("--set", k))])
+    assert result.exit_code == 2 and "error: engine.form: got folded, but the fit has weights of sets" in result.output

@@ -1,0 +1,56 @@
+"""Child processes: good, bad, killed, and stopped by a signal."""
+
+import os
+import signal
+import sys
+import threading
+import time
+
+import pytest
+
+from tests.make_pack import make_card
+from tfperf.errors import CardError
+from tfperf.runcard.loader import load_card
+from tfperf.study import process
+from tfperf.study.process import Stopped, measure
+from tfperf.study.switches import to_tree
+from tfperf.study.trial import Request
+from tfperf.train.signals import Signals
+
+
+def child(monkeypatch, code):
+    monkeypatch.setattr(process, "COMMAND", (sys.executable, "-c", "import sys, json\n" + code))
+    return measure(Request({}, checked=(1, 2)), Signals())
+
+
+def test_the_request_goes_in_and_the_last_line_comes_back(monkeypatch):
+    code = "print('chatter'); print(json.dumps({'got': json.load(sys.stdin)['checked']}))"
+    assert child(monkeypatch, code) == {"got": [1, 2]}
+
+
+def test_a_failure_is_told_by_its_last_words(monkeypatch):
+    assert child(monkeypatch, "raise ValueError('boom')") == {"error": "its process ended with 1: ValueError: boom"}
+    assert "killed" in child(monkeypatch, "import os; os.kill(os.getpid(), 9)")["error"]
+    assert "ended with 0" in child(monkeypatch, "print('no record')")["error"]
+
+
+def test_a_refusal_is_the_users_fault(monkeypatch):
+    with pytest.raises(CardError, match="not that"):
+        child(monkeypatch, "print(json.dumps({'refused': ['not that']}))")
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_the_trial_at_once(monkeypatch, number):
+    monkeypatch.setattr(process, "COMMAND", (sys.executable, "-c", "import time; time.sleep(60)"))
+    monkeypatch.setattr(process, "POLL_SECONDS", 0.05)
+    threading.Timer(0.3, os.kill, (os.getpid(), number)).start()
+    start = time.monotonic()
+    with Signals().listening() as signals, pytest.raises(Stopped, match="goes on") as stop:
+        measure(Request({}), signals)
+    assert time.monotonic() - start < 20 and stop.value.exit_code == 128 + number
+
+
+def test_a_real_trial_is_a_process_of_its_own(tmp_path):
+    tree = to_tree(load_card(make_card(tmp_path, replicas=2), ["engine.form=shared"]))
+    record = measure(Request(tree, checked=(1, 2)), Signals())
+    assert len(record["losses"]["training"]) == 2

@@ -1,0 +1,140 @@
+"""Trials themselves: real steps of both programs on the small pack."""
+
+import io
+import json
+import sys
+
+import pytest
+
+from tests.make_pack import make_card
+from tests.train.problems import make_loop, make_problem
+from tfperf.runcard.loader import load_card
+from tfperf.study import runners, trial
+from tfperf.study.agreement import agreement
+from tfperf.study.switches import SWITCHES, Form, get, plan, put, to_card, to_tree
+from tfperf.study.trial import Request, carry_out
+from tfperf.train.forms import make_form
+
+FIXED = ["train.steps_per_call=5", "engine.form=folded", "engine.tolerance=1e-3", "engine.xla=true"]
+
+
+def make_tree(folder, *overrides):
+    return to_tree(load_card(make_card(folder, replicas=3), [*FIXED, *overrides]))
+
+
+def off(tree, *names):
+    return plan(tree).tree(tree, Form(names))
+
+
+def checked(tree, naive=False):
+    return carry_out(Request(tree, naive, checked=(1, 3)))
+
+
+@pytest.fixture(scope="module")
+def naive(tmp_path_factory):
+    """The naive form's record, with the card's quadrature."""
+    return checked(make_tree(tmp_path_factory.mktemp("naive")), naive=True)
+
+
+def test_a_naive_trial_is_timed(tmp_path):
+    record = carry_out(Request(make_tree(tmp_path), naive=True, seconds=0.1))
+    ms = record["ms_per_step"]
+    assert 0 < ms["q1"] <= ms["median"] <= ms["q3"] and record["steps"] >= record["samples"] >= 5
+    assert record["peak_rss_bytes"] > 1e8 and record["seconds"]["first_steps"] > 0 and "losses" not in record
+    json.dumps(record)
+
+
+@pytest.mark.parametrize("names", [("tolerance",), ("form", "products")])
+def test_forms_that_are_exact_agree_with_the_naive_one(tmp_path, naive, names):
+    record = checked(off(make_tree(tmp_path), *names, "xla"))
+    found = agreement(record, naive)
+    assert found["agrees"] and found["worst"] < 1e-7
+    assert record["points"] == naive["points"] and len(record["losses"]["training"]) == 2
+
+
+def test_another_quadrature_has_a_reference_of_its_own(tmp_path, naive):
+    tree = off(make_tree(tmp_path), "quadrature", "form", "xla")
+    record = checked(tree)
+    assert agreement(record, naive)["worst"] > 1e-6, "the integrals are others"
+    assert agreement(record, checked(tree, naive=True))["worst"] < 1e-7
+
+
+def test_the_reduced_form_agrees_within_its_tolerance_only(tmp_path, naive):
+    record = checked(off(make_tree(tmp_path, "engine.tolerance=0.5"), "xla"))
+    assert agreement(record, naive, 0.5)["agrees"]
+    assert not agreement(record, naive)["agrees"], "nothing was reduced: the test shows nothing"
+
+
+def test_a_slightly_different_step_does_not_agree(tmp_path, naive):
+    tree = off(make_tree(tmp_path), "form", "xla")
+    put(tree, "train.optimizer.learning_rate", 1.01 * get(tree, "train.optimizer.learning_rate"))
+    assert not agreement(checked(tree), naive)["agrees"]
+
+
+def test_padded_products_reach_every_form(tmp_path):
+    card = to_card(off(make_tree(tmp_path), "products", "xla"))
+    problem = trial.read_problem(card, (1,))
+    compiled = make_form(card, problem, "folded").compiled(problem, "float64")
+    for observables in (problem.observables, compiled.points.observables):
+        (one,) = observables.products
+        assert one.start == 0 and len(one.legs) == 8
+
+
+def test_auto_is_decided_as_in_a_fit(tmp_path):
+    tree = make_tree(tmp_path, "engine.form=auto", "engine.xla=false", "train.steps_per_call=auto")
+    choices = carry_out(Request(tree, decide=True))["choices"]
+    assert choices["engine.form"] in ("shared", "folded") and choices["engine.xla"] is False
+    assert 1 <= choices["train.steps_per_call"] <= 60
+    for key, value in choices.items():
+        put(tree, key, value)
+    checked(tree)  # nothing is left to decide
+
+
+def test_samples_are_of_the_same_steps_and_calls_of_the_cards_length(tmp_path):
+    card, problem = make_problem(tmp_path, [*FIXED, "engine.xla=false", "engine.form=shared"])
+    form = runners.Engine(card, problem)
+    form.warm_up()
+    assert form.per_call == 5
+    assert form.take(3)[0] == 15 and form.take(3)[0] == 15
+    assert form.take(100)[0] == card.train.steps
+    want = make_loop(card, problem)
+    want.run(card.train.steps, False)
+    assert int(want.step) == int(form.loop.step)
+
+
+class Ticks:
+    """A form whose step takes 2 ms, and that has 30."""
+
+    def __init__(self, left):
+        self.left, self.asked = left, []
+
+    def take(self, calls):
+        self.asked.append(calls)
+        taken = min(calls, self.left)
+        self.left -= taken
+        return taken, 2e-3 * taken
+
+
+def test_sampling_ends_with_the_steps(monkeypatch):
+    form = Ticks(30)
+    samples, steps = runners.sample(form, 0.4)
+    assert samples == pytest.approx([2.0] * 3) and steps == 29 and form.asked[:2] == [1, 10]
+
+
+def test_at_least_five_samples_are_taken():
+    samples, _ = runners.sample(Ticks(10**6), 1e-6)
+    assert len(samples) == 5
+
+
+def test_what_a_form_cannot_do_comes_back_as_a_refusal(tmp_path, monkeypatch, capsys):
+    tree = make_tree(tmp_path, "train.optimizer={name: Adam, global_clipnorm: 1.0, clipnorm: null}")
+    request = {"card": tree, "naive": True, "decide": False, "seconds": None, "checked": [1, 3]}
+    monkeypatch.setattr(sys, "stdin", io.StringIO(json.dumps(request)))
+    trial.main()
+    (line,) = capsys.readouterr().out.splitlines()
+    assert "global_clipnorm: got 1" in json.loads(line)["refused"][0]
+
+
+def test_every_switch_has_its_trial(tmp_path):
+    tree = make_tree(tmp_path)
+    assert [s.name for s in plan(tree).switches] == [s.name for s in SWITCHES]

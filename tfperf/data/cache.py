@@ -1,0 +1,168 @@
+"""What takes long to make is kept on disk for the next run, by a digest of all that it is made from.
+
+One .npz file for each record, whose checksums tell a damaged one; it is made again then. Entries are renamed into place
+when they are complete, so that any number of runs may read and write at once. What was not used for longest goes first
+when the folder grows above its limit. Nothing that can go wrong with the folder is an error.
+"""
+
+import hashlib
+import json
+import os
+import shutil
+import zipfile
+import zlib
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from dataclasses import dataclass, fields, is_dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+from uuid import uuid4
+
+import numpy as np
+import scipy
+
+from tfperf.data.records import Arrays, flatten, restore
+from tfperf.results.rundir import file_hash
+
+T = TypeVar("T")
+VARIABLE = "TFPERF_CACHE"
+LIMIT_BYTES = 4 * 10**9
+ABANDONED_SECONDS = 3600  # a temporary file of that age belongs to no living process
+DAMAGE = (OSError, ValueError, LookupError, TypeError, AttributeError, ImportError, EOFError, zipfile.BadZipFile,
+          zlib.error)  # fmt: skip
+# folders of this package whose programs decide what the entries hold
+CODE = ("data", "layers", "models", "operators", "results", "runcard", "train")
+
+
+def cache_folder() -> Path | None:
+    """$TFPERF_CACHE, else tfperf in the user's folder for caches; None where there is no home."""
+    given = os.environ.get(VARIABLE)
+    if given:
+        return Path(given)
+    try:
+        return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tfperf"
+    except RuntimeError:
+        return None
+
+
+def digest(*parts: Any) -> str:
+    """sha256 of values: of arrays and bytes by content, of tuples, lists and records part by part, else of the repr."""
+    total = hashlib.sha256()
+    for part in parts:
+        _add(total, part)
+    return total.hexdigest()
+
+
+def _add(total: "hashlib._Hash", part: Any) -> None:
+    match part:
+        case np.ndarray():
+            total.update(f"array {part.dtype} {part.shape}:".encode())
+            total.update(np.ascontiguousarray(part).data.cast("B") if part.size else b"")
+        case bytes():
+            total.update(b"bytes %d:" % len(part))
+            total.update(part)
+        case tuple() | list():
+            total.update(f"list {len(part)}:".encode())
+            for one in part:
+                _add(total, one)
+        case _ if is_dataclass(part) and not isinstance(part, type):
+            total.update(f"record {type(part).__name__}:".encode())
+            for field in fields(part):
+                _add(total, getattr(part, field.name))
+        case _:
+            text = repr(part).encode()
+            total.update(b"value %d:" % len(text))
+            total.update(text)
+
+
+@lru_cache
+def code_digest() -> str:
+    """Digest of the programs that make the entries: an entry never outlives a change of its maker."""
+    package = Path(__file__).parents[1]
+    files = sorted(path for room in CODE for path in (package / room).rglob("*.py"))
+    sources = [(str(path.relative_to(package)), path.read_bytes()) for path in files]
+    return digest(np.__version__, scipy.__version__, sources)
+
+
+def file_digest(path: Path) -> str:
+    """sha256 of a file's content, read once for as long as the file stays as it is."""
+    stat = path.stat()
+    return _file_digest(path, stat.st_mtime_ns, stat.st_size, stat.st_ino)
+
+
+@lru_cache
+def _file_digest(path: Path, *_: int) -> str:
+    return file_hash(path)
+
+
+@dataclass(frozen=True)
+class Cache:
+    """The cache of operators: on, off, or renew, which writes without reading."""
+
+    mode: Literal["renew"] | bool = False
+    limit: int = LIMIT_BYTES
+
+    def get(self, kind: str, key: str | None, make: Callable[[], T]) -> T:
+        """The record of that kind and key, made where it is not there; key: of all that it is made from, None: unknown.
+
+        Arrays are the same bit for bit, and in C order, however they came.
+        """
+        folder = cache_folder()
+        path = None
+        if self.mode and key is not None and folder is not None:
+            path = folder / "operators" / f"{kind}-{digest(code_digest(), key)}.npz"
+        if path is not None and self.mode is True:
+            with suppress(*DAMAGE):
+                return _read(path)  # type: ignore[no-any-return]
+        arrays: Arrays = []
+        tree = flatten(make(), arrays)
+        if path is not None:
+            with suppress(OSError):
+                self._write(path, tree, arrays)
+        return restore(tree, arrays)  # type: ignore[no-any-return]
+
+    def _write(self, path: Path, tree: Any, arrays: Arrays) -> None:
+        size = sum(a.nbytes for a in arrays)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if size > min(self.limit, shutil.disk_usage(path.parent).free / 2):
+            return
+        # no fsync: what a crash leaves incomplete has wrong checksums
+        temporary = path.with_name(f".{uuid4().hex}.tmp")
+        try:
+            with open(temporary, "wb") as file:
+                named = {f"a{i}": a for i, a in enumerate(arrays)}
+                np.savez(file, tree=np.frombuffer(json.dumps(tree).encode(), np.uint8), **named)  # type: ignore[arg-type]
+            os.replace(temporary, path)
+        finally:
+            temporary.unlink(missing_ok=True)
+        self._shrink(path)
+
+    def _shrink(self, newest: Path) -> None:
+        """Remove what was not used for longest until the folder is within its limit."""
+        total = 0
+        for path, used, size in sorted(_entries(newest.parent), key=lambda entry: -entry[1]):
+            total += size
+            forgotten = path.suffix == ".tmp" and newest.stat().st_mtime - used > ABANDONED_SECONDS
+            if (total > self.limit and path.suffix == ".npz" and path != newest) or forgotten:
+                path.unlink(missing_ok=True)
+                total -= size
+
+
+OFF = Cache()
+
+
+def _entries(folder: Path) -> Iterable[tuple[Path, float, int]]:
+    for path in folder.iterdir():
+        with suppress(FileNotFoundError):  # another run may remove it at any time
+            stat = path.stat()
+            yield path, stat.st_mtime, stat.st_size
+
+
+def _read(path: Path) -> Any:
+    with open(path, "rb") as stream, np.load(stream, allow_pickle=False) as file:
+        arrays = [file[f"a{i}"] for i in range(len(file.files) - 1)]
+        value = restore(json.loads(file["tree"].tobytes()), arrays)
+    with suppress(OSError):
+        os.utime(path)  # used now
+    return value

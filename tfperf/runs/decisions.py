@@ -1,0 +1,72 @@
+"""What was measured for a card on this machine, kept for its next run: two runs then take the same choices."""
+
+import json
+import os
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import asdict, replace
+from pathlib import Path
+from uuid import uuid4
+
+import keras
+import tensorflow as tf
+
+from tfperf.data.cache import cache_folder, code_digest, digest
+from tfperf.errors import StorageError
+from tfperf.measure.environment import available_cores, cpu_model
+from tfperf.operators.problem import Problem
+from tfperf.results.files import atomic_write
+from tfperf.runcard.config import Card
+from tfperf.train.choices import Choices
+
+# keys of `engine` that no measurement depends on
+BESIDE = ("cache", "chunk", "check_every", "on_violation", "retire_at")
+
+
+def _devices() -> list[str]:
+    """Names of the GPUs; TensorFlow is not started by asking."""
+    gpus = tf.config.list_physical_devices("GPU")
+    return [str(tf.config.experimental.get_device_details(gpu).get("device_name", gpu.name)) for gpu in gpus]
+
+
+def place(card: Card, problem: Problem, threads: int | None) -> Path | None:
+    """The file for the choices of a stack; threads: TensorFlow's, None where they are chosen, too.
+
+    None: nothing is kept.
+
+    Its name stands for the machine, the program and all of the card that may matter.
+    """
+    folder = cache_folder()
+    if not card.engine.cache or folder is None or problem.tables is None:
+        return None
+    engine = {key: value for key, value in asdict(card.engine).items() if key not in BESIDE}
+    key = digest(
+        cpu_model(), available_cores(), _devices(), threads, tf.__version__, keras.__version__, code_digest(),
+        problem.tables, problem.covariance, problem.root_weight, len(problem.ids), problem.training.shape,
+        engine, card.model, card.positivity, card.integrability, card.train,
+    )  # fmt: skip
+    return folder / "choices" / f"{key}.json"
+
+
+def read(card: Card, path: Path | None) -> Choices | None:
+    """The choices kept in a file; None where there are none, or the card wants them renewed, or the file is damaged."""
+    if path is None or card.engine.cache is not True:
+        return None
+    with suppress(OSError, ValueError, LookupError, TypeError):
+        return replace(Choices.from_dict(json.loads(path.read_text(encoding="utf-8"))["choices"]), cached=True)
+    return None
+
+
+def keep(path: Path | None, choices: Choices) -> Sequence[str]:
+    """Write the choices for the next run; returns warnings."""
+    if path is None:
+        return ()
+    own = path.with_name(f"{uuid4().hex}.json")  # others may write the same choices now
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with atomic_write(own) as temporary:
+            temporary.write_text(json.dumps({"choices": asdict(choices)}, indent=1) + "\n", encoding="utf-8")
+        os.replace(own, path)
+    except (OSError, StorageError) as error:
+        return (f"choices are not kept for the next run: {error}",)
+    return ()

@@ -1,0 +1,1 @@
+"""Runs of runs: what each optimisation is worth."""

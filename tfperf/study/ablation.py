@@ -1,0 +1,155 @@
+"""`tfperf ablate`: what each optimisation is worth, from the naive form to the engine as the card has it."""
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tfperf.errors import CardError, RunDirectoryError
+from tfperf.measure.environment import environment
+from tfperf.report.ablation import worth
+from tfperf.report.plots_ablation import waterfall_figure
+from tfperf.report.style import house_style, to_png
+from tfperf.results.files import atomic_write
+from tfperf.results.rundir import RunDirectory
+from tfperf.runcard.config import Card
+from tfperf.runs.inputs import read_inputs
+from tfperf.study.agreement import agreement
+from tfperf.study.ledger import ENVIRONMENT, Ledger, identity, write
+from tfperf.study.process import Measure, Stopped, measure
+from tfperf.study.switches import NAIVE, NAIVE_SAYS, STACKED, STACKED_SAYS, Form, Plan, Tree, get, plan, put, to_tree
+from tfperf.study.trial import DECIDED, Request
+from tfperf.train.signals import Signals
+
+SECONDS = 20.0
+CHECKED = 3  # replicas whose losses are compared
+PLOT = "ablation.png"
+Show = Callable[[int, int, str], None]  # trials done, in all, what is going on
+Shown = Callable[[], AbstractContextManager[Show]]
+
+
+@dataclass
+class _Study:
+    card: Card
+    tree: Tree
+    plan: Plan
+    ledger: Ledger
+    seconds: float
+    measure: Measure
+    signals: Signals
+    show: Show
+
+    def carry_out(self) -> dict[str, Any]:
+        """Every trial that is not in the ledger yet; the naive form first, since it refuses most."""
+        self._trial(self.plan.cumulative[0])
+        self._decide()
+        for form in (*self.plan.references, *self.plan.forms):
+            self._trial(form)
+        return self._report()
+
+    def _decide(self) -> None:
+        """Put what `auto` stands for into the card, so that all forms have the same."""
+        if self.ledger.choices is None:
+            choices: Tree = {}
+            if "auto" in (get(self.tree, key) for key in DECIDED):
+                self.show(len(self.ledger.trials), self._count(), "measuring what `auto` stands for")
+                record = self._measured(Request(self.tree, decide=True))
+                if "error" in record:
+                    raise CardError(f"the engine's choices could not be measured: {record['error']}")
+                choices = record["choices"]
+            self.ledger.choices = choices
+        for key, value in self.ledger.choices.items():
+            put(self.tree, key, value)
+        self.plan = plan(self.tree)
+        self.ledger.save(self._report())
+
+    def _trial(self, form: Form) -> None:
+        """Measure a form once."""
+        if form.key in self.ledger.trials:
+            return
+        self.show(len(self.ledger.trials), self._count(), f"measuring: {form.key}")
+        timed = form in self.plan.forms
+        checked = self.card.replicas[:CHECKED]
+        request = Request(self.plan.tree(self.tree, form), form.naive, False, self.seconds if timed else None, checked)
+        record = self._measured(request)
+        self.ledger.trials[form.key] = record
+        self.ledger.save(self._report())
+        self.show(len(self.ledger.trials), self._count(), f"{form.key}: {_outcome(record)}")
+
+    def _measured(self, request: Request) -> dict[str, Any]:
+        if self.signals.received is not None:
+            raise Stopped(self.signals.received)
+        return self.measure(request, self.signals)
+
+    def _count(self) -> int:
+        return len({*self.plan.forms, *self.plan.references})
+
+    def _report(self) -> dict[str, Any]:
+        """All that people read, from what was measured so far."""
+        full = [NAIVE, STACKED, *(s.name for s in self.plan.switches)]
+        says = [NAIVE_SAYS, STACKED_SAYS, *(s.says for s in self.plan.switches)]
+        without = {name: self._entry(form) for name, form in self.plan.leave_one_out.items()}
+        steps = [
+            {"name": name, "says": text, **self._entry(form), "without": without.get(name)}
+            for name, text, form in zip(full, says, self.plan.cumulative, strict=True)
+        ]
+        report = {
+            "title": self.card.title, "replicas": len(self.card.replicas), "precision": self.card.engine.precision,
+            "left_out": dict(self.plan.left_out), "series": steps,
+        }  # fmt: skip
+        return worth(report)
+
+    def _entry(self, form: Form) -> dict[str, Any]:
+        """What is told of a form; None for what is not known."""
+        record = self.ledger.trials.get(form.key, {})
+        reference = self.ledger.trials.get(self.plan.reference(form).key, {})
+        compared = None
+        if "losses" in record and "losses" in reference:
+            allowed = 0.0 if form.naive else tolerance(self.plan.tree(self.tree, form))
+            compared = agreement(record, reference, allowed)
+        names = ("ms_per_step", "steps_per_call", "peak_rss_bytes", "seconds", "error")
+        return {"form": form.key, **{name: record.get(name) for name in names}, "agreement": compared}
+
+
+def tolerance(tree: Tree) -> float:
+    """By how much chi2 per point may be off in a form of the card; other forms than `folded` are exact."""
+    return float(get(tree, "engine.tolerance")) if get(tree, "engine.form") == "folded" else 0.0
+
+
+def _outcome(record: dict[str, Any]) -> str:
+    if "error" in record:
+        return f"could not be measured: {record['error']}"
+    return f"{record['ms_per_step']['median']:.4g} ms a step" if "ms_per_step" in record else "done"
+
+
+def _refuse(card: Card) -> None:
+    """What an ablation does not do."""
+    if card.data.t0 == "fit":
+        raise CardError("data.t0: got `fit`, which trains first; allowed in an ablation: pack, none, a run folder")
+    if card.engine.threads == "measure":
+        raise CardError("engine.threads: got `measure`; allowed in an ablation, whose forms share them: auto, a number")
+
+
+def ablate(
+    card: Card, output: Path, shown: Shown, seconds: float = SECONDS, measure: Measure = measure
+) -> dict[str, Any]:
+    """Measure all forms of a card and write ablation.json, ablation.png and environment.json; returns the report.
+
+    What is in the folder already is not measured again. UserError for a faulty card, pack or folder, Stopped when a
+    signal came: what was measured until then is kept.
+    """
+    _refuse(card)
+    hashes = read_inputs(card).hashes
+    with RunDirectory(output) as folder, Signals().listening() as signals, shown() as show:
+        if folder.exists:
+            raise RunDirectoryError(f"{output}: holds a run; choose another folder for an ablation")
+        folder.hold()
+        ledger = Ledger(output, identity(card, hashes))
+        ledger.load()
+        write(output / ENVIRONMENT, environment())
+        tree = to_tree(card)
+        report = _Study(card, tree, plan(tree), ledger, seconds, measure, signals, show).carry_out()
+        with house_style(), atomic_write(output / PLOT) as temporary:
+            temporary.write_bytes(to_png(waterfall_figure(report)))
+    return report

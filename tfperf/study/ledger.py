@@ -1,0 +1,67 @@
+"""ablation.json: what was measured so far, and whether it may be gone on with."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tfperf.errors import RunDirectoryError
+from tfperf.measure.environment import available_cores, cpu_model, gpus, versions
+from tfperf.results.files import atomic_write
+from tfperf.runcard.config import Card
+from tfperf.study.switches import Tree, put, to_tree
+
+FILE, ENVIRONMENT = "ablation.json", "environment.json"
+
+
+def identity(card: Card, hashes: Mapping[str, str]) -> dict[str, Any]:
+    """What two trials must share to be set side by side; files count by their content, `hashes` by key."""
+    tree = to_tree(card)
+    for key, digest in hashes.items():
+        put(tree, key, digest)
+    text = json.dumps(tree, sort_keys=True)
+    return {
+        "card": hashlib.sha256(text.encode()).hexdigest(), "versions": versions(),
+        "machine": {"cpu": cpu_model(), "cores": available_cores(), "gpus": [g["name"] for g in gpus()]},
+    }  # fmt: skip
+
+
+@dataclass
+class Ledger:
+    """Records by form, and what `auto` stands for, in `ablation.json` of a folder."""
+
+    folder: Path
+    identity: Mapping[str, Any]
+    choices: Tree | None = None  # by key of the card; None: not decided yet
+    trials: dict[str, dict[str, Any]] = field(default_factory=dict)
+
+    def load(self) -> None:
+        """Take up what is there; RunDirectoryError when it is of another card, version or machine, or damaged."""
+        path = self.folder / FILE
+        if not path.exists():
+            return
+        try:
+            found = json.loads(path.read_text(encoding="utf-8"))
+            other = [name for name, value in self.identity.items() if found["identity"][name] != value]
+            choices, trials = found["choices"], dict(found["trials"])
+        except (ValueError, KeyError, TypeError) as error:
+            raise RunDirectoryError(f"{path}: damaged ({error}); remove it to begin again") from None
+        if other:
+            what = ", ".join(other)
+            raise RunDirectoryError(f"{path}: measured with another {what}; choose another folder or remove it")
+        self.choices = choices
+        # what failed may go well now
+        self.trials = {key: trial for key, trial in trials.items() if "error" not in trial}
+
+    def save(self, report: Mapping[str, Any]) -> None:
+        """Write everything, with a report made of it."""
+        content = {**report, "choices": self.choices, "identity": self.identity, "trials": self.trials}
+        write(self.folder / FILE, content)
+
+
+def write(path: Path, content: Any) -> None:
+    """JSON, atomically; StorageError where that fails."""
+    with atomic_write(path) as temporary:
+        temporary.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")

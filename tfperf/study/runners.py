@@ -1,0 +1,129 @@
+"""The two programs that can take a card's steps, and how their steps are timed. R replicas."""
+
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from tfperf.operators.problem import Problem
+from tfperf.runcard.config import Card
+
+if TYPE_CHECKING:
+    from tfperf.models.pdf import PDF
+
+FEWEST, SAMPLES = 5, 20  # samples at least; as many as are aimed at
+CALL_SECONDS = 2.0  # a call of many steps is made shorter than that, as in a fit
+
+
+class Runner(Protocol):
+    """A form that can take steps."""
+
+    def take(self, calls: int) -> tuple[int, float]:
+        """Steps taken in so many calls (0: none is left), and seconds."""
+
+
+class Engine:
+    """The engine as a fit uses it: call after call, a look at the losses after each."""
+
+    def __init__(self, card: Card, problem: Problem) -> None:
+        from tfperf.train.forms import make_form, names
+        from tfperf.train.loop import Loop
+        from tfperf.train.losses import ReplicaLosses
+
+        (name,) = names(card, problem)
+        compiled = make_form(card, problem, name).compiled(problem, card.engine.precision)
+        self.loop = Loop(card, start_model(card, problem), ReplicaLosses(card, problem, compiled))
+        self.steps, self.xla = card.train.steps, card.engine.xla is True
+        self.per_call = 1
+        self.wanted = int(card.train.steps_per_call)
+        self.begin = self.loop.snapshot()
+
+    def warm_up(self) -> None:
+        """Compile everything; the calls get the length that a fit would give them."""
+        self.take(1)
+        _, seconds = self.take(1)
+        self.per_call = min(self.wanted, max(1, int(CALL_SECONDS / seconds)))
+
+    def take(self, calls: int) -> tuple[int, float]:
+        """From the first step on, so that all samples are of the same steps."""
+        self.loop.restore(self.begin)
+        start = time.perf_counter()
+        for _ in range(calls):
+            if self.loop.done():
+                break
+            self.loop.run(min(self.per_call, self.steps - int(self.loop.step)), self.xla)
+            self.loop.evaluate(self.xla)
+        return int(self.loop.step), time.perf_counter() - start
+
+    def losses(self) -> dict[str, Any]:
+        """After one step from the beginning (R each)."""
+        self.loop.restore(self.begin)
+        self.loop.run(1, self.xla)
+        return self.loop.losses(self.loop.model(self.loop.losses.x))._asdict()
+
+
+class Keras:
+    """The naive form; its steps come one by one whatever the card says."""
+
+    def __init__(self, card: Card, problem: Problem) -> None:
+        from tfperf.train.naive import Naive
+
+        weights = start_model(card, problem).named_weights()
+        self.naive = Naive(card, problem, {name: v.numpy() for name, v in weights.items()})
+        self.steps = card.train.steps
+
+    def warm_up(self) -> None:
+        """Compile everything."""
+        self.take(2)
+
+    def take(self, calls: int) -> tuple[int, float]:
+        """The next steps of the training; a sample has at least one `fit` of its own."""
+        before, start = self.naive.step, time.perf_counter()
+        self.naive.run(min(calls, self.steps - before))
+        return self.naive.step - before, time.perf_counter() - start
+
+    def losses(self) -> dict[str, Any]:
+        """After one step from the beginning (R each), on a form that has taken none."""
+        self.naive.run(1)
+        return self.naive.losses()
+
+
+def start_model(card: Card, problem: Problem) -> "PDF":
+    """The networks as every form begins with them."""
+    from tfperf.models.pdf import PDF
+
+    model = PDF(card.model, len(problem.ids), card.engine.precision)
+    model.initialize(card.seed, problem.ids, [0] * len(problem.ids))
+    return model
+
+
+def timing(build: Callable[[], Engine | Keras], seconds: float) -> dict[str, Any]:
+    """Milliseconds per step: median and quartiles of samples of several steps; building and compiling apart."""
+    start = time.perf_counter()
+    form = build()
+    built = time.perf_counter()
+    form.warm_up()
+    compiled = time.perf_counter()
+    samples, steps = sample(form, seconds)
+    q1, median, q3 = np.percentile(samples, [25, 50, 75]).tolist() if samples else [None] * 3
+    return {
+        "ms_per_step": {"median": median, "q1": q1, "q3": q3}, "samples": len(samples), "steps": steps,
+        "steps_per_call": form.per_call if isinstance(form, Engine) else 1,
+        "seconds": {"build": built - start, "first_steps": compiled - built},
+    }  # fmt: skip
+
+
+def sample(form: Runner, seconds: float) -> tuple[list[float], int]:
+    """Milliseconds per step of each sample, and the steps taken."""
+    _, once = form.take(1)
+    calls = max(1, round(seconds / SAMPLES / once))
+    samples: list[float] = []
+    total, start = 0, time.perf_counter()
+    while len(samples) < FEWEST or time.perf_counter() - start < seconds:
+        steps, spent = form.take(calls)
+        if not steps:
+            break
+        samples.append(1e3 * spent / steps)
+        total += steps
+    return samples, total

@@ -1,0 +1,89 @@
+"""One form of a card measured, as a program of its own: a JSON request on stdin, a JSON record on stdout.
+
+`python -m tfperf.study.trial`. A fresh process, so that memory is this form's alone and none profits from another.
+"""
+
+import json
+import sys
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from tfperf.errors import UserError
+from tfperf.measure.environment import peak_rss_bytes
+from tfperf.operators.problem import Problem, build_problem
+from tfperf.runcard.config import Card
+from tfperf.runs.inputs import read_inputs
+from tfperf.study.runners import Engine, Keras, timing
+from tfperf.study.switches import Tree, to_card
+
+# what `auto` stands for, where the card leaves it to a measurement -> its name among the choices
+DECIDED = {"engine.form": "form", "engine.xla": "xla", "train.steps_per_call": "steps_per_call"}
+
+
+@dataclass(frozen=True)
+class Request:
+    """What to measure of which form; all values come from JSON."""
+
+    card: Tree
+    naive: bool = False
+    decide: bool = False  # find what `auto` stands for, nothing else
+    seconds: float | None = None  # of steps to be timed, FEWEST samples at least; None: no timing
+    checked: tuple[int, ...] = ()  # replicas whose losses after one step are wanted, in float64
+
+
+def carry_out(request: Request) -> dict[str, Any]:
+    """The record of a request; UserError where the card asks for what this form cannot do."""
+    from tfperf.runs.part import machine_started
+
+    card = to_card(request.card)
+    threads = machine_started(card, None if card.engine.threads == "auto" else int(card.engine.threads))
+    if request.decide:
+        return {"choices": decide(card, threads)}
+    form = Keras if request.naive else Engine
+    record: dict[str, Any] = {"threads": threads}
+    if request.seconds is not None:
+        record |= timing(lambda: form(card, read_problem(card, card.replicas)), request.seconds)
+        record["peak_rss_bytes"] = peak_rss_bytes()
+    if request.checked:
+        exact = replace(card, engine=replace(card.engine, precision="float64"))
+        problem = read_problem(exact, request.checked)
+        losses = form(exact, problem).losses()
+        record["losses"] = {name: np.asarray(v, np.float64).tolist() for name, v in losses.items()}
+        halves = {"training": problem.training, "validation": ~problem.training}
+        record["points"] = {name: half.sum(axis=1).tolist() for name, half in halves.items()}
+    return record
+
+
+def read_problem(card: Card, ids: tuple[int, ...]) -> Problem:
+    """The card's problem for some replicas."""
+    inputs = read_inputs(card)
+    return build_problem(card, inputs.selection, ids, inputs.t0_pdf, inputs.law)
+
+
+def decide(card: Card, threads: int) -> dict[str, Any]:
+    """What the engine chooses where the card says `auto`, as a fit would."""
+    from tfperf.train.choices import choose
+    from tfperf.train.ensemble import Ensemble
+    from tfperf.train.forms import make_form, names
+
+    problem = read_problem(card, card.replicas)
+    forms = [make_form(card, problem, name) for name in names(card, problem)]
+    ensemble = Ensemble(card, problem, [0] * len(problem.ids), forms[0])
+    choices = choose(card, ensemble, forms, threads).as_dict()
+    return {key: choices[name] for key, name in DECIDED.items()}
+
+
+def main() -> None:
+    """Read the request, print the record."""
+    request = json.load(sys.stdin)
+    try:
+        record = carry_out(Request(**request | {"checked": tuple(request["checked"])}))
+    except UserError as error:
+        record = {"refused": list(error.faults)}
+    print(json.dumps(record), flush=True)
+
+
+if __name__ == "__main__":
+    main()
