@@ -18,7 +18,7 @@ from tfperf.measure.environment import peak_rss_bytes
 from tfperf.operators.observables import compile_observables
 from tfperf.operators.problem import Problem
 from tfperf.operators.woodbury import blocks, components
-from tfperf.runcard.config import Card, Data, Engine, Integrability, Positivity, Train
+from tfperf.runcard.config import Card, Data, Engine, Integrability, Positivity, Stopping, Train
 from tfperf.runcard.optimizers import Optimizer
 
 ROUNDS = 7
@@ -31,7 +31,8 @@ def card(size: str, replicas: int, steps: int = 17000, precision: Literal["float
         replicas=tuple(range(1, replicas + 1)), data=Data(pack=Path("none"), t0="none"),
         positivity=Positivity(sets="all" if penalties else "none"),
         integrability=Integrability(nodes=1 if penalties else 0),
-        train=Train(steps=steps, optimizer=Optimizer(name="Nadam", learning_rate=2.621e-3, clipnorm=6.073e-6)),
+        # nobody stops while the clock runs
+        train=Train(steps=steps, stopping=Stopping(patience=steps), optimizer=Optimizer(name="Nadam", learning_rate=2.621e-3, clipnorm=6.073e-6)),
         engine=Engine(xla=True, precision=precision),
     )  # fmt: skip
 

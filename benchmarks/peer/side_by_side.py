@@ -34,12 +34,12 @@ class Point:
 
 
 POINTS = (
-    Point("dis", 1, peer_steps=300, steps=5000, rounds=5),
-    Point("dis", 10, peer_steps=200, steps=5000, rounds=5),
-    Point("dis", 100, peer_steps=60, steps=2000, rounds=3),
-    Point("global", 1, peer_steps=60, steps=1000, rounds=2),
-    Point("global", 10, peer_steps=20, steps=200, rounds=2),
-    Point("global", 100, peer_steps=10, steps=60, rounds=1),
+    Point("dis", 1, peer_steps=300, steps=5000, rounds=3),
+    Point("dis", 10, peer_steps=200, steps=5000, rounds=3),
+    Point("dis", 100, peer_steps=60, steps=1400, rounds=2),
+    Point("global", 1, peer_steps=60, steps=700, rounds=2),
+    Point("global", 10, peer_steps=20, steps=140, rounds=1),
+    Point("global", 100, peer_steps=8, steps=42, rounds=1),
 )
 
 

@@ -142,20 +142,16 @@ def test_every_part_of_a_checkpoint_is_needed(finished, tmp_path, monkeypatch, l
     """A checkpoint without it would not bring the same bits: the comparison above can fail."""
     monkeypatch.setattr("tfperf.report.html.html", lambda *_: "")  # weights that were lost cannot be drawn
     card, run = copy_inputs(finished, tmp_path), tmp_path / "run"
-    everything, restore, load = Loop.variables, Loop.restore, checkpoint.load
+    restore, load = Loop.restore, checkpoint.load
     interrupted(card, run, monkeypatch, 60)
-
-    def without(arrays):
-        return {k: v for k, v in arrays.items() if not k.startswith(lost)}
 
     def emptied(folder):
         arrays, warnings = load(folder)
         return {k: v[:0] if k.startswith("history") and lost == "history" else v for k, v in arrays.items()}, warnings
 
     def forgetful(self, snapshot):
-        monkeypatch.setattr(Loop, "variables", lambda s: without(everything(s)))
-        restore(self, without(snapshot))
-        monkeypatch.setattr(Loop, "variables", everything)
+        own = self.snapshot()
+        restore(self, {k: own[k] if k.startswith(lost) else v for k, v in snapshot.items()})
 
     monkeypatch.setattr(Loop, "restore", forgetful)
     monkeypatch.setattr(checkpoint, "load", emptied)
