@@ -31,8 +31,10 @@ def card(size: str, replicas: int, steps: int = 17000, precision: Literal["float
         replicas=tuple(range(1, replicas + 1)), data=Data(pack=Path("none"), t0="none"),
         positivity=Positivity(sets="all" if penalties else "none"),
         integrability=Integrability(nodes=1 if penalties else 0),
-        # nobody stops while the clock runs
-        train=Train(steps=steps, stopping=Stopping(patience=steps), optimizer=Optimizer(name="Nadam", learning_rate=2.621e-3, clipnorm=6.073e-6)),
+        train=Train(
+            steps=steps, stopping=Stopping(patience=steps),  # nobody stops while the clock runs
+            optimizer=Optimizer(name="Nadam", learning_rate=2.621e-3, clipnorm=6.073e-6),
+        ),
         engine=Engine(xla=True, precision=precision),
     )  # fmt: skip
 

@@ -41,6 +41,7 @@ class Part:
     chunk: int = 1  # of `chunks` that one command asked for
     chunks: int = 1
     stacks: list[list[int]] = field(default_factory=list)  # a step, and the stack's size from it on; once done
+    bound: dict[str, Any] = field(default_factory=dict)  # work of a step against the machine's limits; once done
     tolerance: dict[str, Any] = field(
         default_factory=dict
     )  # how exact the losses were; once done, where they may not be

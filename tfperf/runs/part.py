@@ -14,6 +14,7 @@ from tfperf.operators.problem import Problem
 from tfperf.results.rundir import CARD, CHECKPOINTS, STATE, Part, RunDirectory
 from tfperf.runcard.config import Card
 from tfperf.runs import decisions
+from tfperf.runs.bound import bound
 from tfperf.runs.threads import measured_threads
 from tfperf.train import checkpoint
 from tfperf.train.choices import Choices, choose
@@ -126,7 +127,7 @@ def train_part(
         choices = _decide(run, card, part, ensemble, forms, begun, known, say)
         check = ToleranceCheck(card, problem)
         owner = {"ids": part.ids, "attempts": part.attempts}
-        retirement = plan(card, ensemble.replicas, choices)
+        retirement = plan(card, max(shard.replicas for shard in ensemble.shards), choices)
         checkpoints = run.path / CHECKPOINTS
         trainer = Trainer(ensemble, choices.xla, choices.steps_per_call, retirement, checkpoints, owner, check)
         _resume(run, part, trainer, say)
@@ -134,6 +135,8 @@ def train_part(
     with watch.stage("train"):
         trainer.train(signals, show)
     part.stacks = [list(stack) for stack in ensemble.sizes]
+    with watch.stage("write"):
+        part.bound = bound(ensemble, trainer, begun.threads)
     outcome = _outcome(part, ensemble, trainer)
     part.tolerance = _exactness(card, ensemble.form, check, outcome)
     if part.tolerance.get("violated"):

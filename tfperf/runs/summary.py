@@ -49,7 +49,7 @@ def summarise(
         "engine": {
             **parts[-1].choices, "precision": card.engine.precision,
             "exactness": {f"{part.ids[0]}-{part.ids[-1]}": part.tolerance for part in parts if part.tolerance},
-            "devices": parts[-1].machine.get("devices", []),
+            "devices": parts[-1].machine.get("devices", []), "bound": parts[-1].bound,
             # of each chunk: steps, and the stack's size from there on
             "stacks": {f"{part.ids[0]}-{part.ids[-1]}": part.stacks for part in parts},
             "ms_per_step_of_stacks": {

@@ -26,8 +26,8 @@ FEWEST = 5  # replicas of a stack that has others beside it
 def stack_places(engine: Engine, replicas: int) -> list[str | None]:
     """The device of each stack: the card's devices, or without a GPU `engine.stacks` times the one CPU.
 
-    Stacks side by side keep all cores busy where the operations of one are too small to be shared out: they cost a fifth
-    to a third less time on 2 cores.
+    Side by side they keep all cores busy where the operations of one stack are too small to be shared out: a fifth to
+    a third less time on 2 cores.
     """
     names = device_names(engine.devices)
     if len(names) > 1 or "CPU" not in names[0]:

@@ -44,6 +44,7 @@ class Trainer:
         self.owner = {OWNER + name: np.array(numbers, np.int64) for name, numbers in owner.items()}
         self.rows: dict[str, list[NDArray[np.float32]]] = {name: [] for name in LOSSES}
         self.steps: list[int] = []
+        self.seconds_of_steps = 0.0  # of this process
         self.seconds_per_step: dict[int, list[float]] = {}  # of each call, by the stack's size
         self._latest: NDArray[np.float64] | None = None
 
@@ -76,6 +77,7 @@ class Trainer:
             self.ensemble.run(until - before, self.xla)
             step = self.ensemble.step
             seconds = time.perf_counter() - start
+            self.seconds_of_steps += seconds
             self.seconds_per_step.setdefault(self.ensemble.size, []).append(seconds / max(step - before, 1))
             self._record(step)
             self._compare(step)
