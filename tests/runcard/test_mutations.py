@@ -56,6 +56,7 @@ def any_value_is_allowed(name: str) -> bool:
         "trainable_exponents",
         "use_ema",
         "centered",
+        "tf32",
     ) or name.startswith(("data.exclude.", "positivity.sets."))
 
 
