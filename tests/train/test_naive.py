@@ -75,17 +75,19 @@ def test_steps_are_those_of_the_engine(tmp_path, overrides):
     if overrides is HADRONIC:
         add_hadronic(tmp_path / "pack.h5")
     loop, naive = make_both(tmp_path, overrides, precision="float64")
-    losses = assert_same_losses(loop, naive, 1e-10)
+    # channels that are merged keep the float32 of the file
+    exact, later, weights = (1e-7, 1e-6, 1e-6) if overrides is HADRONIC else (1e-10, 1e-8, 1e-8)
+    losses = assert_same_losses(loop, naive, exact)
     assert overrides is NO_PENALTIES or losses["positivity"].max() > 1, "no penalty: the test shows too little"
     start = naive.weights()
-    for count, tolerance in ((1, 1e-10), (4, 1e-8)):
+    for count, tolerance in ((1, exact), (4, later)):
         loop.run(count, False)
         naive.run(count)
         assert_same_losses(loop, naive, tolerance)
     moved = [np.abs(end - start[name]).max() > 1e-4 for name, end in naive.weights().items() if "dense" in name]
     assert all(moved), "the weights hardly moved"
     for name, variable in loop.model.named_weights().items():
-        np.testing.assert_allclose(naive.weights()[name], variable.numpy(), rtol=0, atol=1e-8, err_msg=name)
+        np.testing.assert_allclose(naive.weights()[name], variable.numpy(), rtol=0, atol=weights, err_msg=name)
 
 
 def test_losses_agree_in_single_precision(tmp_path):
