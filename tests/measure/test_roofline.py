@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tfperf.measure import roofline
-from tfperf.measure.roofline import Machine, Work, bound_seconds, fraction_of_bound, measure, measure_tensorflow
+from tfperf.measure.roofline import Machine, Work, bound_seconds, measure, measure_tensorflow
 
 MACHINE = Machine(bandwidth_gb_s=50.0, cache_gb_s=100.0, gflops=200.0, precision="float32", threads=2)
 
@@ -17,13 +17,6 @@ def test_the_bound_is_the_longer_of_arithmetic_and_traffic():
     assert bound_seconds(Work(4e9, 3e9), MACHINE) == pytest.approx(0.06)
     assert bound_seconds(Work(4e9, 3e9), MACHINE, cached=True) == pytest.approx(0.03)
     assert bound_seconds(Work(4e9, 1e9), MACHINE, cached=True) == pytest.approx(0.02)
-
-
-def test_fraction_of_the_bound():
-    assert fraction_of_bound(0.12, Work(6e9, 3e9), MACHINE) == pytest.approx(0.5)
-    assert fraction_of_bound(0.12, Work(6e9, 3e9), MACHINE, cached=True) == pytest.approx(0.25)
-    with pytest.raises(ValueError, match="seconds: got 0"):
-        fraction_of_bound(0, Work(1, 1), MACHINE)
 
 
 def test_work_adds_up():

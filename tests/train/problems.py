@@ -10,8 +10,10 @@ from tfperf.operators.problem import Problem, build_problem
 from tfperf.runcard.config import Card
 from tfperf.runcard.loader import load_card
 from tfperf.train.forms import Form, make_form
+from tfperf.train.ensemble import Ensemble
 from tfperf.train.loop import Loop
 from tfperf.train.losses import ReplicaLosses
+from tfperf.train.signals import Signals
 
 
 def make_problem(folder: Path, overrides=(), **card) -> tuple[Card, Problem]:
@@ -32,3 +34,18 @@ def make_loop(card: Card, problem: Problem, form: Form | None = None) -> Loop:
 def reduced_to(card: Card, problem: Problem, rank: int) -> Form:
     """The folded form with that many directions, whatever the tolerance."""
     return replace(make_form(card, problem, "folded"), rank=rank)
+
+
+def signal_at(ensemble: Ensemble, step: int) -> Signals:
+    """A signal that comes with the end of the call at the step."""
+
+    class At(Signals):
+        @property
+        def received(self):
+            return 15 if ensemble.step == step else None
+
+        @received.setter
+        def received(self, _):
+            pass
+
+    return At()

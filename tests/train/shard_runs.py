@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import tensorflow as tf
 
-from tests.train.problems import make_problem
+from tests.train.problems import make_problem, signal_at
 from tfperf.errors import CardError, Interrupted
 from tfperf.train.ensemble import Ensemble, taken
 from tfperf.train.forms import make_form
@@ -72,21 +72,6 @@ class Case:
 
     def look(self):
         self.seen[self.ensemble.step] = {n: np.copy(v) for n, v in self.ensemble.look().items()}
-
-
-def signal_at(ensemble, step):
-    class At(Signals):
-        """A signal that comes with the end of the call at the step."""
-
-        @property
-        def received(self):
-            return 15 if ensemble.step == step else None
-
-        @received.setter
-        def received(self, _):
-            pass
-
-    return At()
 
 
 def bits(folder):

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tests.train.problems import make_problem
+from tests.train.problems import make_problem, signal_at
 from tfperf.errors import CardError, Interrupted
 from tfperf.train.choices import Choices, Trial
 from tfperf.train.ensemble import Ensemble
@@ -101,17 +101,6 @@ def test_steps_per_call_change_no_bit(pair, tmp_path):
 def test_training_resumes_to_the_same_bits_from_any_step(pair, tmp_path, step):
     (want, _, _), _ = pair
 
-    class At(Signals):
-        """A signal that comes with the end of the call at the step."""
-
-        @property
-        def received(self):
-            return 15 if ensemble.step == step else None
-
-        @received.setter
-        def received(self, _):
-            pass
-
     card, problem = make_problem(tmp_path, FAST, precision="float64", replicas=REPLICAS, steps=STEPS)
     retirement = Retirement(REPLICAS, STEPS, AT, 0.0)
     ensemble = Ensemble(card, problem, [0] * REPLICAS)
@@ -119,7 +108,7 @@ def test_training_resumes_to_the_same_bits_from_any_step(pair, tmp_path, step):
         ensemble, False, step % 15 or 15, retirement, tmp_path / "checkpoints", {}, ToleranceCheck(card, problem)
     )
     with pytest.raises(Interrupted):
-        first.train(At(), lambda _: None)
+        first.train(signal_at(ensemble, step), lambda _: None)
     ensemble.close()
     again = Ensemble(card, problem, [0] * REPLICAS)
     second = Trainer(again, False, 10, retirement, tmp_path / "checkpoints", {}, ToleranceCheck(card, problem))

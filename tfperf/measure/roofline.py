@@ -75,13 +75,6 @@ def bound_seconds(work: Work, machine: Machine, cached: bool = False) -> float:
     return max(work.flops / machine.gflops, work.bytes / bandwidth) / GIGA
 
 
-def fraction_of_bound(seconds: float, work: Work, machine: Machine, cached: bool = False) -> float:
-    """How close a measured time comes to the bound, 1 being there; above 1 where caches serve what memory was to."""
-    if seconds <= 0:
-        raise ValueError(f"seconds: got {seconds}; must be above zero")
-    return bound_seconds(work, machine, cached) / seconds
-
-
 def measure(threads: int, precision: Precision) -> Machine:
     """Measure the processor with NumPy in a process of its own: about a second, no TensorFlow, no memory kept here.
 

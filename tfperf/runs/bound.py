@@ -23,14 +23,16 @@ def bound(ensemble: Ensemble, trainer: Trainer, threads: int) -> dict[str, Any]:
         return {"n/a": "counted for steps that XLA compiled"}
     if trainer.seconds_of_steps < WORTH_SECONDS or not times:
         return {"n/a": f"counted where training takes {WORTH_SECONDS:.0f} s or more"}
+    gpu = bool(tf.config.list_logical_devices("GPU"))
+    precision = ensemble.card.engine.precision
     try:
         text = hlo.optimized_hlo(ensemble.stack.function("steps", xla=True), tf.constant(1, tf.int64))
         module = hlo_text.parse(text)
         work = hlo.count(module, hlo.loop_body(module))
-    except (ValueError, tf.errors.OpError) as error:
+        machine = (roofline.measure_tensorflow if gpu else roofline.measure)(threads, precision)
+    except (ValueError, RuntimeError, tf.errors.OpError) as error:  # a finished training must not fail for it
         return {"n/a": str(error)}
-    precision = ensemble.card.engine.precision
-    machine, stacks, ms = roofline.measure(threads, precision), len(ensemble.shards), 1e3 * median(times)
+    stacks, ms = len(ensemble.shards), 1e3 * median(times)
     cached, memory = (1e3 * stacks * roofline.bound_seconds(work, machine, cached=c) for c in (True, False))
     return {
         "replicas": ensemble.size, "stacks": stacks, "mflop": stacks * work.flops / 1e6,
