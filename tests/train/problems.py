@@ -9,8 +9,8 @@ from tfperf.models.pdf import PDF
 from tfperf.operators.problem import Problem, build_problem
 from tfperf.runcard.config import Card
 from tfperf.runcard.loader import load_card
-from tfperf.train.forms import Form, make_form
 from tfperf.train.ensemble import Ensemble
+from tfperf.train.forms import Form, make_form
 from tfperf.train.loop import Loop
 from tfperf.train.losses import ReplicaLosses
 from tfperf.train.signals import Signals
