@@ -189,6 +189,8 @@ def test_exact_forms_are_not_checked(raised):
     folded, weights = raised.ensemble.form, raised.ensemble.best_weights()
     assert [step for step in range(1, 50) if check.due(folded, step)] == [20, 40]
     assert not any(check.due(Form(), step) for step in range(1, 50)) and check.best(Form(), weights) is None
+    assert [check.until(folded, step) for step in (0, 19, 20)] == [20, 20, 40]
+    assert check.until(Form(), 3) == STEPS  # nothing cuts the calls of an exact form short
     none = ToleranceCheck(replace(card, engine=replace(card.engine, tolerance=0.0)), problem)
     assert not any(none.due(folded, step) for step in range(1, 50)) and none.best(folded, weights) is None
 

@@ -40,17 +40,21 @@ class ToleranceCheck:
 
     def due(self, form: Form, step: int) -> bool:
         """True at every `check_every` steps of a form that may deviate: by its basis, or by products in TF32."""
-        engine = self.card.engine
-        return engine.tolerance > 0 and (form.basis is not None or engine.tf32) and step % engine.check_every == 0
+        return self._deviates(form) and step % self.card.engine.check_every == 0
 
-    def until(self, step: int) -> int:
-        """The next step at which a check may be due."""
+    def _deviates(self, form: Form) -> bool:
+        return self.card.engine.tolerance > 0 and (form.basis is not None or self.card.engine.tf32)
+
+    def until(self, form: Form, step: int) -> int:
+        """The next step at which a check is due, else the last step."""
         every = self.card.engine.check_every
-        return step - step % every + every
+        return step - step % every + every if self._deviates(form) else self.card.train.steps
 
     def look(self, ensemble: Ensemble, losses: Mapping[str, NDArray[np.float32]]) -> None:
         """Compare the engine's losses (R) with the exact ones of a few running replicas; raise the rank if need be."""
         rows = np.flatnonzero(np.isfinite(losses["training"]))
+        if not len(rows):  # all that run are about to be quarantined
+            return
         rows = rows[np.unique(np.linspace(0, len(rows) - 1, min(SAMPLED, len(rows))).astype(int))]
         state = ensemble.look()
         weights = {n.removeprefix("model/"): v[rows] for n, v in state.items() if n.startswith("model/")}

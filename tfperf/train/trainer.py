@@ -73,7 +73,8 @@ class Trainer:
         while not self.ensemble.done():
             self._retire()
             before, start = self.ensemble.step, time.perf_counter()
-            until = min(before + self.steps_per_call, self.retirement.until(before), self.check.until(before))
+            due = self.check.until(self.ensemble.form, before)
+            until = min(before + self.steps_per_call, self.retirement.until(before), due)
             self.ensemble.run(until - before, self.xla)
             step = self.ensemble.step
             seconds = time.perf_counter() - start
