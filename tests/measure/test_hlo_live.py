@@ -73,7 +73,7 @@ def products_of_a_step(card, problem, loop):
         # forward; gradient for the kernel and, but for the first layer, for what goes in
         network += (2 if i == 0 else 3) * 2 * replicas * nodes * inputs * units
         inputs = units
-    tables = 2 * 2 * replicas * sum(p.matrix.size for p in problem.observables.products)  # forward and backward
+    tables = 2 * 2 * replicas * problem.observables.entries  # forward and backward
     # U^T e and K^-1 z of both halves of the data, U K^-1 z of the training half
     systematics = sum(3 * 2 * replicas * n * k + 2 * 2 * replicas * k**2 for n, k in blocks)
     return network + tables + systematics
@@ -96,7 +96,7 @@ def test_a_real_step_is_its_hand_count(tmp_path):
     assert evaluations <= work.transcendental <= evaluations + 100
     assert work.products < work.flops < 1.3 * work.products
     # tables are read forward and backward, the halves' K^-1 once, weights and both moments read and written
-    tables = sum(p.matrix.size for p in problem.observables.products)
+    tables = problem.observables.entries
     precisions = sum(2 * replicas * k**2 for _, k in blocks_of(problem))
     least = 4 * (2 * tables + precisions + 6 * weights)
     assert least < work.bytes < 6 * least

@@ -1,6 +1,5 @@
 """Products over all flavours and nodes: the same predictions for more work."""
 
-from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -19,8 +18,8 @@ BLOCKS = ((0, 1, 2), (3, 4, 5))
 def make_both(which=slice(None)):
     datasets, positivity = hadronic.sets()
     some = which != slice(None)
-    grouped = compile_observables(datasets[which], () if some else positivity, NODES, () if some else BLOCKS)
-    return grouped, replace(grouped, products=padded(grouped.products, NODES))
+    arguments = datasets[which], () if some else positivity, NODES, () if some else BLOCKS
+    return compile_observables(*arguments), compile_observables(*arguments, wide=True)
 
 
 def test_padded_products_predict_the_same():
@@ -33,26 +32,22 @@ def test_padded_products_predict_the_same():
 def test_columns_land_at_their_nodes():
     rng, nodes = np.random.default_rng(6), 7
     grouped = (
-        Product(((1,), (4,)), 3, rng.normal(size=(2, 2 * 4)), (slice(0, 2),)),
-        Product(((0,),), 0, rng.normal(size=(3, 7)), (slice(2, 5),)),
-        Product(((0, 2),), 2, rng.normal(size=(3, 25)), (slice(5, 6), slice(8, 10))),
-        Product(((3, 3),), 4, rng.normal(size=(5, 9)), (slice(5, 6), slice(6, 8), slice(8, 10))),
+        Product((1, 4), 3, rng.normal(size=(2, 2 * 4)), slice(0, 2)),
+        Product((0,), 0, rng.normal(size=(3, 7)), slice(2, 5)),
     )
     pdf = rng.normal(size=(2, 8, nodes))
-    want, got = np.zeros((2, 10)), np.zeros((2, 10))
-    for out, products in ((want, grouped), (got, padded(grouped, nodes))):
-        for p in products:
-            rows = np.concatenate([np.arange(t.start, t.stop) for t in p.targets])
-            out[:, rows] += p.features(pdf) @ p.matrix.T
-    np.testing.assert_allclose(got, want, rtol=1e-12, atol=1e-12)
+    (one,) = padded(grouped, nodes)
+    want = np.concatenate([p.features(pdf) @ p.matrix.T for p in grouped], axis=-1)
+    np.testing.assert_allclose(one.features(pdf) @ one.matrix.T, want, rtol=1e-12, atol=1e-12)
 
 
 def test_every_flavour_pair_and_node_is_multiplied():
     grouped, full = make_both()
-    rows = {axes: {r for p in grouped.products if len(p.legs[0]) == axes for t in p.targets
-                   for r in range(t.start, t.stop)} for axes in (1, 2)}  # fmt: skip
-    assert full.entries == len(rows[1]) * 8 * NODES + len(rows[2]) * 36 * NODES**2 > grouped.entries
-    assert len(full.products) == 1 + 36 and all(p.start == 0 for p in full.products)
+    linear = sum(len(p.matrix) for p in grouped.products)
+    both = len(np.unique(np.concatenate([p.rows for p in grouped.bilinear])))
+    width = 8 * NODES
+    assert full.entries == linear * width + both * width * (width + 1) // 2 > grouped.entries
+    assert len(full.products) == len(full.bilinear) == 1 and full.products[0].start == 0
 
 
 @pytest.mark.parametrize("which", [slice(0, 1), slice(1, 2)])
@@ -68,7 +63,7 @@ def test_contraction_takes_padded_products():
     pdf = tf.constant(hadronic.pdf(np.random.default_rng(4), 3)[..., :NODES])
     found = []
     for observables in (grouped, full):
-        contraction = Contraction(observables.products, scale, 0, observables.runs, "float64")
+        contraction = Contraction(observables, scale, 0, "float64")
         with tf.GradientTape() as tape:
             tape.watch(pdf)
             raw = contraction(pdf)

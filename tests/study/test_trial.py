@@ -77,7 +77,7 @@ def test_padded_products_reach_every_form(tmp_path):
     compiled = make_form(card, problem, "folded").compiled(problem, "float64")
     for observables in (problem.observables, compiled.points.observables):
         (one,) = observables.products
-        assert one.start == 0 and len(one.legs) == 8
+        assert one.start == 0 and len(one.flavours) == 8
 
 
 def test_auto_is_decided_as_in_a_fit(tmp_path):

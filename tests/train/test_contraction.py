@@ -17,7 +17,7 @@ def test_values_and_gradient_are_those_of_the_observables(xla):
     observables = compile_observables(datasets, positivity, NODES, ((0, 1, 2), (3, 4, 5, 6)))
     rng = np.random.default_rng(4)
     scale = rng.uniform(0.5, 2, observables.rows)
-    contraction = Contraction(observables.products, scale, 0, observables.runs, "float64")
+    contraction = Contraction(observables, scale, 0, "float64")
     pdf, upstream = hadronic.pdf(rng, 3)[..., :NODES], rng.normal(size=(3, observables.rows))
 
     @tf.function(jit_compile=xla)
@@ -39,7 +39,7 @@ def test_values_and_gradient_are_those_of_the_observables(xla):
 def test_every_run_is_made_of_whole_pieces():
     datasets, positivity = hadronic.sets()
     observables = compile_observables(datasets, positivity, NODES, [(i,) for i in range(len(datasets))])
-    contraction = Contraction(observables.products, np.ones(observables.rows), 0, observables.runs, "float32")
+    contraction = Contraction(observables, np.ones(observables.rows), 0, "float32")
     for run in observables.runs:
         pieces = contraction.covering(run)
         assert pieces[0][0] == run.start and pieces[-1][1] == run.stop

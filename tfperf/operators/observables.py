@@ -6,13 +6,17 @@ operations are written with arithmetic only, so that NumPy arrays and tensors ta
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tfperf.data.pack import Dataset, PositivitySet, Table
-from tfperf.operators.products import Owner, Product, Rows, group, padded, products, read_columns, split_rows
+from tfperf.operators import bilinear
+from tfperf.operators.bilinear import Bilinear
+from tfperf.operators.products import Owner, Product, Rows, group, make_product, padded, read_columns, split_rows
+from tfperf.runcard.config import FITTED
 
 Array = NDArray[np.float64]
 CHUNK = 128  # rows of a product that are widened to float64 at a time
@@ -53,7 +57,8 @@ class Observables:
     x = 1.
     """
 
-    products: tuple[Product, ...]
+    products: tuple[Product, ...]  # of deep-inelastic rows
+    bilinear: tuple[Bilinear, ...]  # of hadronic ones
     terms: tuple[Term, ...]
     order: NDArray[np.intp]
     positive: tuple[slice, ...]
@@ -71,24 +76,33 @@ class Observables:
         return [*self.positive, *(rows for term in self.terms for rows in term.rows)]
 
     @property
+    def first(self) -> int:
+        """The first grid node that some prediction uses."""
+        return min([p.start for p in self.products] + [int(np.min(p.pairs % p.nodes)) for p in self.bilinear])
+
+    @property
+    def features(self) -> int:
+        """Columns of all matrices."""
+        return sum(p.matrix.shape[1] for p, _ in self._every)
+
+    @property
     def entries(self) -> int:
         """Entries of all matrices."""
-        return sum(p.matrix.size for p in self.products)
+        return sum(p.matrix.size for p, _ in self._every)
+
+    @property
+    def _every(self) -> list[tuple[Product | Bilinear, NDArray[np.intp]]]:
+        """All products with the raw rows that they add to."""
+        linear = [(p, np.arange(p.rows.start, p.rows.stop)) for p in self.products]
+        return [*linear, *((p, p.rows) for p in self.bilinear)]
 
     def raw(self, pdf: Array) -> Array:
         """Raw predictions (..., T) in float64 for x f (..., 8, X)."""
         raw = np.zeros((*pdf.shape[:-2], self.rows))
-        for product in self.products:
+        for product, rows in self._every:
             features = product.features(pdf[..., : self.nodes])
-            parts = [
-                features @ product.matrix[i : i + CHUNK].astype(np.float64).T
-                for i in range(0, len(product.matrix), CHUNK)
-            ]
-            out, begin = np.concatenate(parts, axis=-1), 0
-            for target in product.targets:
-                size = target.stop - target.start
-                raw[..., target] += out[..., begin : begin + size]
-                begin += size
+            for i in range(0, len(rows), CHUNK):
+                raw[..., rows[i : i + CHUNK]] += features @ product.matrix[i : i + CHUNK].astype(np.float64).T
         return raw
 
     def predict(self, pdf: Array) -> Array:
@@ -116,7 +130,7 @@ def _rows(owner: Owner, table: Table, nodes: int, whole: bool) -> list[Rows]:
     if not columns:  # a table of zeros still predicts something
         shape = (table.rows, nodes, nodes) if table.hadronic else (table.rows, nodes)
         columns = {(0, 0) if table.hadronic else (0,): np.zeros(shape)}
-    return split_rows(owner, columns, whole)
+    return split_rows(owner, columns, whole or table.hadronic)
 
 
 def _all_rows(datasets: Sequence[Dataset], positivity: Sequence[PositivitySet], nodes: int) -> list[Rows]:
@@ -164,14 +178,18 @@ def compile_observables(
     default all. Hadronic tables are read one at a time; what stays are the columns that they use.
     """
     rows = _all_rows(datasets, positivity, nodes)
-    done: list[Product] = []
+    hadronic = [r for r in rows if r.hadronic]
+    groups = group([r for r in rows if not r.hadronic], nodes)
     placed: list[tuple[Rows, slice]] = []
     begin = 0
-    for members in group(rows, nodes):
-        done += products(members, nodes, begin)
-        for r in members:
-            placed.append((r, slice(begin, begin + len(r.points))))
-            begin += len(r.points)
+    for r in (*(r for members in groups for r in members), *hadronic):
+        placed.append((r, slice(begin, begin := begin + len(r.points))))
+    first = {id(r): rows.start for r, rows in placed}
+    linear = [make_product(members, nodes, first[id(members[0])]) for members in groups]
+    if wide:
+        linear = padded(linear, nodes)
+    make = partial(bilinear.padded, flavours=len(FITTED)) if wide else bilinear.bilinear
+    both = make(hadronic, nodes, first[id(hadronic[0])]) if hadronic else []
     terms, order = _terms(datasets, blocks or [range(len(datasets))], placed)
     positive = _merged(w for r, w in placed if r.owner.dataset < 0)
-    return Observables(padded(done, nodes) if wide else tuple(done), tuple(terms), order, positive, nodes, wide)
+    return Observables(tuple(linear), tuple(both), tuple(terms), order, positive, nodes, wide)

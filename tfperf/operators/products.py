@@ -1,14 +1,12 @@
-"""Matrix products that make up all predictions, each over the columns and rows that belong together.
+"""Deep-inelastic predictions as few dense products, each over the columns and rows that belong together.
 
-X grid nodes below x = 1, R replicas. A product costs its entries and a fixed price for its launch; rows are grouped so
-that the sum is small: deep-inelastic rows by their first node, hadronic tables channel by channel and by first node.
+X grid nodes below x = 1, R replicas. A product costs its entries and a fixed price for its launch; rows are grouped by
+first node so that the sum is small.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from itertools import groupby, pairwise
-from typing import Any
+from itertools import groupby
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,33 +22,16 @@ LAUNCH_ENTRIES = 16_000
 
 @dataclass(frozen=True)
 class Product:
-    """Features (R, columns) times matrix^T, added to the rows `targets` of the raw predictions, in their order.
+    """Columns p[f, start:] of `flavours`, side by side, times matrix^T (columns, rows): the raw predictions `rows`."""
 
-    Features are, one after the other for each of `legs`: p[f, start:] for (f,), the outer product of p[f, start:] and
-    p[g, start:] for (f, g). matrix (rows, columns).
-    """
-
-    legs: tuple[Legs, ...]
+    flavours: tuple[int, ...]
     start: int
     matrix: Array
-    targets: tuple[slice, ...]
-
-    @cached_property
-    def symmetric(self) -> bool:
-        """True for a bilinear product that does not change when its legs change places."""
-        size = round(self.matrix.shape[1] ** 0.5)
-        box = self.matrix.reshape(-1, size, size) if size * size == self.matrix.shape[1] else None
-        return box is not None and bool((box == box.transpose(0, 2, 1)).all())
+    rows: slice
 
     def features(self, pdf: Array) -> Array:
         """Features (..., columns) of x f (..., 8, X)."""
-        parts = []
-        for legs in self.legs:
-            part = pdf[..., legs[0], self.start :]
-            if len(legs) == 2:
-                part = part[..., :, None] * pdf[..., legs[1], None, self.start :]
-            parts.append(part.reshape(*pdf.shape[:-2], -1))
-        return np.concatenate(parts, axis=-1)
+        return pdf[..., list(self.flavours), self.start :].reshape(*pdf.shape[:-2], -1)
 
 
 @dataclass(frozen=True)
@@ -111,14 +92,9 @@ def boundaries(starts: Sequence[int], cost: Callable[[int, int, int], float]) ->
 
 
 def _price(rows: Sequence[Rows], start: int, nodes: int) -> float:
-    """Price of the products of some rows from one first node on, in entries: their own, features and launches."""
-    heights: dict[Legs, int] = {}
-    for r in rows:
-        for legs in r.columns:
-            heights[legs] = heights.get(legs, 0) + len(r.points)
-    if not rows[0].hadronic:
-        return float(sum(len(r.points) for r in rows) * len(heights) * (nodes - start) + LAUNCH_ENTRIES)
-    return float(sum((height + 4) * (nodes - start) ** 2 + LAUNCH_ENTRIES for height in heights.values()))
+    """Price of the product of some rows from one first node on, in entries: its own and a launch."""
+    flavours = {legs for r in rows for legs in r.columns}
+    return float(sum(len(r.points) for r in rows) * len(flavours) * (nodes - start) + LAUNCH_ENTRIES)
 
 
 def split_rows(owner: Owner, columns: dict[Legs, Array], whole: bool) -> list[Rows]:
@@ -135,12 +111,7 @@ def _rows(owner: Owner, points: NDArray[np.intp], start: int, columns: dict[Legs
 
 
 def group(rows: Sequence[Rows], nodes: int) -> list[list[Rows]]:
-    """Rows that share their products, each group in the order given: deep-inelastic groups first, by first node."""
-    kinds = ([r for r in rows if r.hadronic == kind] for kind in (False, True))
-    return [members for mine in kinds for members in _groups(mine, nodes)]
-
-
-def _groups(rows: Sequence[Rows], nodes: int) -> list[list[Rows]]:
+    """Deep-inelastic rows that share their product, each group in the order given, by first node."""
     if not rows:
         return []
     starts = sorted({r.start for r in rows})
@@ -169,48 +140,25 @@ def _joined(rows: Sequence[Rows], nodes: int) -> Rows:
     return Rows(first.owner, points, start, columns, first.dtype, first.hadronic)
 
 
-def products(rows: Sequence[Rows], nodes: int, begin: int) -> list[Product]:
-    """The products of one group, whose rows lie from `begin` on in the raw predictions; uses the rows up."""
+def make_product(rows: Sequence[Rows], nodes: int, begin: int) -> Product:
+    """The product of one group, whose rows lie from `begin` on in the raw predictions; uses the rows up."""
     start = min(r.start for r in rows)
-    ends = np.cumsum([begin, *(len(r.points) for r in rows)])
-    where = [slice(int(a), int(b)) for a, b in pairwise(ends)]
     channels = sorted({legs for r in rows for legs in r.columns})
-    if len(channels[0]) == 1:
-        matrix = np.concatenate(
-            [np.concatenate([r.take(legs, start, nodes) for legs in channels], axis=1) for r in rows]
-        )
-        return [Product(tuple(channels), start, matrix, (slice(begin, int(ends[-1])),))]
-    out = []
-    for legs in channels:
-        touched = [(r, w) for r, w in zip(rows, where, strict=True) if legs in r.columns]
-        matrix = np.concatenate([r.take(legs, start, nodes) for r, _ in touched])
-        out.append(Product((legs,), start, matrix, tuple(w for _, w in touched)))
-    return out
+    parts = [np.concatenate([r.take(legs, start, nodes) for legs in channels], axis=1) for r in rows]
+    matrix = np.concatenate(parts)
+    return Product(tuple(f for (f,) in channels), start, matrix, slice(begin, begin + len(matrix)))
 
 
-def padded(compiled: Sequence[Product], nodes: int) -> tuple[Product, ...]:
-    """The same predictions by one product over all flavours and nodes and, with two PDFs, one for each pair of them.
+def padded(compiled: Sequence[Product], nodes: int) -> list[Product]:
+    """The same predictions by one product over all flavours and nodes.
 
     What it costs beside the given products is what their choice of columns is worth.
     """
-    pairs = [(f, g) for f in range(len(FITTED)) for g in range(f, len(FITTED))]
-    linear, bilinear = ([p for p in compiled if len(p.legs[0]) == axes] for axes in (1, 2))
-    out = [_padded(linear, [(f,) for f in range(len(FITTED))], nodes)] if linear else []
-    return (*out, *(_padded(bilinear, [pair], nodes) for pair in pairs if bilinear))
-
-
-def _padded(compiled: Sequence[Product], channels: Sequence[Legs], nodes: int) -> Product:
-    """One product of these channels over all rows of the given ones; rows with one PDF lie side by side."""
-    axes = len(channels[0])
-    spans = sorted({(t.start, t.stop) for p in compiled for t in p.targets})
-    rows = np.concatenate([np.arange(*span) for span in spans])
-    matrix = np.zeros((len(rows), len(channels), *[nodes] * axes), compiled[0].matrix.dtype)
-    for product in compiled:
-        where = np.searchsorted(rows, np.concatenate([np.arange(t.start, t.stop) for t in product.targets]))
-        values = product.matrix.reshape(len(where), len(product.legs), *[nodes - product.start] * axes)
-        for k, legs in enumerate(product.legs):
-            if legs in channels:
-                used: tuple[Any, ...] = (where, channels.index(legs), *[slice(product.start, None)] * axes)
-                matrix[used] = values[:, k]
-    joined = [(spans[0][0], spans[-1][1])] if axes == 1 else spans
-    return Product(tuple(channels), 0, matrix.reshape(len(rows), -1), tuple(slice(*span) for span in joined))
+    if not compiled:
+        return []
+    begin, end = compiled[0].rows.start, compiled[-1].rows.stop
+    matrix = np.zeros((end - begin, len(FITTED), nodes), compiled[0].matrix.dtype)
+    for p in compiled:
+        rows = slice(p.rows.start - begin, p.rows.stop - begin)
+        matrix[rows, list(p.flavours), p.start :] = p.matrix.reshape(len(p.matrix), len(p.flavours), -1)
+    return [Product(tuple(range(len(FITTED))), 0, matrix.reshape(len(matrix), -1), slice(begin, end))]

@@ -52,8 +52,9 @@ def footprint(card: Card, problem: Problem, quick: bool = False) -> Footprint:
     inverses, width = 2 * sum(k**2 for k in columns), dtype.itemsize
     points = len(problem.central)
     nodes = len(problem.pack.x) + len(quadrature(card.model.sum_rules).x)
-    features = sum(p.matrix.shape[1] for p in problem.observables.products)
-    activations = 3 * (sum(card.model.layers) * nodes + features)  # forward, backward and one to spare
+    activations = 3 * (
+        sum(card.model.layers) * nodes + problem.observables.features
+    )  # forward, backward and one to spare
     # the K^-1 are made in float64, then narrowed and handed over: both copies are there for a moment
     trained = inverses * (8 + 2 * width) + (12 * points + activations + 8 * parameters(card)) * width + 9 * points
     kept = 8 * (3 * points + 3 * parameters(card) + 3 * len(FITTED) * len(problem.pack.x))

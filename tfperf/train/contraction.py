@@ -1,18 +1,22 @@
 """PDFs contracted with forward operators: the large matrix products of a step.
 
-R replicas, X grid nodes, T raw predictions.
+R replicas, X grid nodes, D numbers of a PDF, T raw predictions, H of them hadronic.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
 import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
-from tfperf.operators.hadronic import BLOCKS, Core
+from tfperf.operators.bilinear import Bilinear
+from tfperf.operators.hadronic import Core
+from tfperf.operators.observables import Observables
 from tfperf.operators.products import Product
 from tfperf.runcard.config import FITTED
+
+Piece = tuple[int, int]  # the first raw row and the one after the last
 
 
 def joined(parts: Sequence[tf.Tensor]) -> tf.Tensor:
@@ -20,141 +24,153 @@ def joined(parts: Sequence[tf.Tensor]) -> tf.Tensor:
     return parts[0] if len(parts) == 1 else tf.concat(parts, axis=1)
 
 
+def gathered(lists: Sequence[NDArray[np.intp]], count: int) -> NDArray[np.int32]:
+    """Where each of `count` targets finds its parts: (count, most), filled up with the index after the last part.
+
+    lists[k]: the targets to which the parts of product k belong; the products' parts lie one after the other.
+    """
+    target = np.concatenate([np.zeros(0, np.intp), *lists])
+    order = np.argsort(target, kind="stable")
+    sizes = np.bincount(target, minlength=count)
+    place = np.arange(len(target)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    out = np.full((count, max(1, int(sizes.max(initial=0)))), len(target), np.int32)
+    out[target[order], place] = order
+    return out
+
+
+class Luminosities:
+    """Hadronic predictions (R, H) from flat PDFs (R, D), by products of their luminosities."""
+
+    def __init__(
+        self, products: Sequence[Bilinear], rows: NDArray[np.intp], pairs: Sequence[NDArray[np.intp]], width: int,
+        scale: NDArray[np.floating], dtype: str,
+    ) -> None:  # fmt: skip
+        """rows (H): the raw rows; pairs: those of the products, of D = `width` numbers; `scale` (T) multiplies rows."""
+        self.matrices = [tf.constant((p.matrix * scale[p.rows][:, None]).astype(dtype)) for p in products]
+        self.pairs = [tf.constant(p, tf.int32) for p in pairs]
+        places = [np.searchsorted(rows, p.rows) for p in products]
+        self.places = [tf.constant(p, tf.int32) for p in places]
+        self.rows = len(rows)
+        self.parts = tf.constant(gathered(places, len(rows)))
+        # the luminosity of two numbers, at both; the one after the last is zero
+        box = np.full((width, width), sum(p.shape[1] for p in pairs), np.int32)
+        begin = 0
+        for first, second in pairs:
+            number = np.arange(begin, begin := begin + len(first))
+            box[first, second] = box[second, first] = number
+        self.box, self.diagonal = tf.constant(box), tf.constant(np.diag(box).copy())
+
+    def __call__(self, flat: tf.Tensor) -> tf.Tensor:
+        """Predictions; the gradient makes no luminosity again."""
+
+        @tf.custom_gradient  # type: ignore[untyped-decorator]
+        def function(flat: tf.Tensor) -> tuple[tf.Tensor, object]:
+            return self._predictions(flat), lambda upstream: self._gradient(flat, upstream)
+
+        return function(flat)
+
+    def _predictions(self, flat: tf.Tensor) -> tf.Tensor:
+        # replicas side by side in memory: what is gathered are whole rows
+        numbers = tf.transpose(flat)
+        parts = [
+            tf.matmul(matrix, tf.gather(numbers, pair[0]) * tf.gather(numbers, pair[1]))
+            for matrix, pair in zip(self.matrices, self.pairs, strict=True)
+        ]
+        every = tf.concat([*parts, tf.zeros([1, flat.shape[0]], flat.dtype)], axis=0)
+        return tf.transpose(tf.reduce_sum(tf.gather(every, self.parts), axis=1))
+
+    def _gradient(self, flat: tf.Tensor, upstream: tf.Tensor) -> tf.Tensor:
+        slopes = [
+            tf.matmul(tf.gather(upstream, place, axis=1), matrix)
+            for matrix, place in zip(self.matrices, self.places, strict=True)
+        ]
+        every = tf.concat([*slopes, tf.zeros([flat.shape[0], 1], flat.dtype)], axis=1)
+        # a reduction that holds no (R, D, D), as a product of matrices would
+        total = tf.reduce_sum(tf.gather(every, self.box, axis=1) * flat[:, None, :], axis=2)
+        return total + tf.gather(every, self.diagonal, axis=1) * flat
+
+
 class Contraction:
     """Raw predictions (R, T) from x f (R, 8, X), handed out in pieces of neighbouring rows."""
 
     def __init__(
-        self, products: Sequence[Product], scale: NDArray[np.floating], first: int, cuts: Sequence[slice], dtype: str,
-        core: Core | None = None,
-    ) -> None:  # fmt: skip
-        """`scale` (T) multiplies the rows; grid node `first` of the products is the first node of the PDF.
+        self, observables: Observables, scale: NDArray[np.floating], first: int, dtype: str, core: Core | None = None
+    ) -> None:
+        """`scale` (T) multiplies the rows; grid node `first` of the observables is the first node of the PDF.
 
-        `cuts`: runs of rows that will be asked for; each is then made of whole pieces. `core` makes further rows.
+        Each run of rows that the observables ask for is made of whole pieces. `core` makes further rows.
         """
         self.first, self.core = first, core
-        edges = {edge for cut in cuts for edge in (cut.start, cut.stop)}
-        self.linear: list[tuple[Product, tf.Tensor, list[int]]] = []
-        self.bilinear: list[tuple[Product, tf.Tensor]] = []
-        pieces: set[tuple[int, int]] = set()
-        for product in products:
-            rows = np.concatenate([scale[target] for target in product.targets])
-            matrix = tf.constant((product.matrix * rows[:, None]).astype(dtype))
-            if len(product.legs[0]) == 2:
-                self.bilinear.append((product, matrix))
-                pieces |= {(t.start, t.stop) for t in product.targets}
-                continue
-            (target,) = product.targets
-            inside = sorted({target.start, target.stop} | {e for e in edges if target.start < e < target.stop})
-            self.linear.append((product, matrix, inside))
-            pieces |= set(pairwise(inside))
+        edges = {edge for run in observables.runs for edge in (run.start, run.stop)}
+        self.linear = [self._linear(p, scale, edges, dtype) for p in observables.products]
+        self.core_pieces = [] if core is None else [(t.start, t.stop) for t in (*core.targets, *core.direct)]
+        # hadronic rows come after all others; the core makes some of them
+        end = max((p.rows.stop for p in observables.products), default=0)
+        runs = [(max(run.start, end), run.stop) for run in observables.runs if run.stop > end]
+        self.hadronic = sorted(set(runs) - set(self.core_pieces))
+        self.pieces = sorted([*(p for _, _, mine in self.linear for p in mine), *self.hadronic, *self.core_pieces])
+        if self.hadronic:
+            self._prepare_luminosities(observables, scale, dtype)
         if core is not None:
-            pieces |= {(t.start, t.stop) for t in (*core.targets, *core.direct)}
             self._prepare_core(core, scale, dtype)
-        self.pieces = sorted(pieces)
+
+    @staticmethod
+    def _linear(
+        product: Product, scale: NDArray[np.floating], edges: Iterable[int], dtype: str
+    ) -> tuple[Product, tf.Tensor, list[Piece]]:
+        rows = product.rows
+        inside = sorted({rows.start, rows.stop} | {e for e in edges if rows.start < e < rows.stop})
+        return product, tf.constant((product.matrix * scale[rows, None]).astype(dtype)), list(pairwise(inside))
+
+    def _prepare_luminosities(self, observables: Observables, scale: NDArray[np.floating], dtype: str) -> None:
+        products, rows = observables.bilinear, np.concatenate([np.arange(*piece) for piece in self.hadronic])
+        start = min((int(np.min(p.pairs % p.nodes)) for p in products), default=0)
+        self.nodes = observables.nodes - start
+        pairs = [p.pairs // p.nodes * self.nodes + p.pairs % p.nodes - start for p in products]
+        self.luminosities = Luminosities(products, rows, pairs, len(FITTED) * self.nodes, scale, dtype)
 
     def _prepare_core(self, core: Core, scale: NDArray[np.floating], dtype: str) -> None:
-        rank, rows = len(core.restrict), core.products[0].targets[0].stop
+        rank = len(core.restrict)
         restrict = core.restrict.reshape(rank, len(FITTED), -1)
         restrict = np.pad(restrict, [(0, 0), (0, 0), (max(0, -self.first), 0)])[..., max(0, self.first) :]
         self.restrict = tf.constant(restrict.reshape(rank, -1), dtype)
-        scales = np.concatenate([scale[target] for target in core.targets])
+        scales = np.concatenate([np.zeros(0), *(scale[target] for target in core.targets)])
         self.expand = tf.constant(core.expand * scales[:, None], dtype)
         # nothing multiplies what an operation follows
-        self.bent = Contraction(core.products, np.ones(rows), 0, [slice(0, rows)], dtype)
+        rows = core.product.rows
+        self.bent = Luminosities([core.product], rows, [core.product.pairs], rank, np.ones(len(rows)), dtype)
 
     def _core(self, pdf: tf.Tensor) -> dict[int, tf.Tensor]:
         assert self.core is not None
         reduced = tf.matmul(tf.reshape(pdf, [pdf.shape[0], -1]), self.restrict, transpose_b=True)
-        few = self.bent(tf.reshape(reduced, [pdf.shape[0], BLOCKS, -1]))[0]
         sizes = [t.stop - t.start for t in self.core.direct]
-        few, *direct = tf.split(few, [self.expand.shape[1], *sizes], axis=1)
+        few, *direct = tf.split(self.bent(reduced), [self.expand.shape[1], *sizes], axis=1)
         raw = tf.matmul(few, self.expand, transpose_b=True)
         parts = tf.split(raw, [t.stop - t.start for t in self.core.targets], axis=1)
-        pairs = zip((*self.core.targets, *self.core.direct), (*parts, *direct), strict=True)
-        return {target.start: part for target, part in pairs}
+        return {start: part for (start, _), part in zip(self.core_pieces, (*parts, *direct), strict=True)}
 
     def __call__(self, pdf: tf.Tensor) -> dict[int, tf.Tensor]:
         """The pieces (R, rows) by their first row."""
         out: dict[int, tf.Tensor] = {}
-        for product, matrix, inside in self.linear:
-            features = self._features(pdf, product)
-            raw = tf.matmul(features, matrix, transpose_b=True)
-            parts = tf.split(raw, [b - a for a, b in pairwise(inside)], axis=1)
-            out |= dict(zip(inside, parts, strict=False))
-        if self.bilinear:
-            out |= self._bilinear(pdf)
+        for product, matrix, pieces in self.linear:
+            raw = tf.matmul(self._features(pdf, product), matrix, transpose_b=True)
+            parts = tf.split(raw, [b - a for a, b in pieces], axis=1)
+            out |= {start: part for (start, _), part in zip(pieces, parts, strict=True)}
+        if self.hadronic:
+            flat = tf.reshape(pdf[..., pdf.shape[2] - self.nodes :], [pdf.shape[0], -1])
+            parts = tf.split(self.luminosities(flat), [b - a for a, b in self.hadronic], axis=1)
+            out |= {start: part for (start, _), part in zip(self.hadronic, parts, strict=True)}
         if self.core is not None:
             out |= self._core(pdf)
         return out
 
-    def covering(self, rows: slice) -> list[tuple[int, int]]:
-        """First and last (exclusive) rows of the pieces that make up a run of rows."""
+    def covering(self, rows: slice) -> list[Piece]:
+        """The pieces that make up a run of rows."""
         return [(a, b) for a, b in self.pieces if rows.start <= a and b <= rows.stop]
-
-    def runs(self, pieces: Sequence[tuple[int, int]]) -> list[list[tuple[int, int]]]:
-        """The same pieces, small hadronic neighbours together."""
-        small = {t.start for product, _ in self.bilinear for t in product.targets}
-        out: list[list[tuple[int, int]]] = []
-        for piece in pieces:
-            if out and piece[0] in small and out[-1][0][0] in small:
-                out[-1].append(piece)
-            else:
-                out.append([piece])
-        return out
 
     def _features(self, pdf: tf.Tensor, product: Product) -> tf.Tensor:
         start = product.start - self.first
-        flavours = [legs[0] for legs in product.legs]
-        used = (
-            pdf[..., start:] if flavours == list(range(pdf.shape[1])) else tf.gather(pdf[..., start:], flavours, axis=1)
-        )
-        return tf.reshape(used, [pdf.shape[0], len(flavours) * used.shape[2]])
-
-    def _bilinear(self, pdf: tf.Tensor) -> dict[int, tf.Tensor]:
-        """One product per channel of luminosities; its gradient makes no luminosity again."""
-        begins = sorted({t.start for product, _ in self.bilinear for t in product.targets})
-
-        @tf.custom_gradient  # type: ignore[untyped-decorator]
-        def function(pdf: tf.Tensor) -> tuple[list[tf.Tensor], object]:
-            def gradient(*upstream: tf.Tensor) -> tf.Tensor:
-                return self._bilinear_gradient(pdf, dict(zip(begins, upstream, strict=True)))
-
-            sums = self._bilinear_sums(pdf)
-            return [tf.add_n(sums[begin]) for begin in begins], gradient
-
-        return dict(zip(begins, function(pdf), strict=True))
-
-    def _legs(self, pdf: tf.Tensor, product: Product) -> tuple[tf.Tensor, tf.Tensor]:
-        """x f of both flavours of a channel, (R, n, 1) and (R, 1, n)."""
-        (f, g), start = product.legs[0], product.start - self.first
-        return pdf[:, f, start:, None], pdf[:, g, None, start:]
-
-    def _bilinear_sums(self, pdf: tf.Tensor) -> dict[int, list[tf.Tensor]]:
-        sums: dict[int, list[tf.Tensor]] = {}
-        for product, matrix in self.bilinear:
-            left, right = self._legs(pdf, product)
-            luminosity = tf.reshape(left * right, [pdf.shape[0], matrix.shape[1]])
-            raw = tf.matmul(luminosity, matrix, transpose_b=True)
-            parts = tf.split(raw, [t.stop - t.start for t in product.targets], axis=1)
-            for target, part in zip(product.targets, parts, strict=True):
-                sums.setdefault(target.start, []).append(part)
-        return sums
-
-    def _bilinear_gradient(self, pdf: tf.Tensor, upstream: dict[int, tf.Tensor]) -> tf.Tensor:
-        size = pdf.shape[2]
-        sums: list[list[tf.Tensor]] = [[] for _ in range(pdf.shape[1])]
-        for product, matrix in self.bilinear:
-            left, right = self._legs(pdf, product)
-            nodes = left.shape[1]
-            rows = tf.concat([upstream[t.start] for t in product.targets], axis=1)
-            luminosity = tf.reshape(tf.matmul(rows, matrix), [pdf.shape[0], nodes, nodes])
-            pad = [[0, 0], [size - nodes, 0]]
-            f, g = product.legs[0]
-            slope = tf.linalg.matvec(luminosity, right[:, 0])
-            if f == g and product.symmetric:
-                sums[f].append(tf.pad(2 * slope, pad))
-                continue
-            sums[f].append(tf.pad(slope, pad))
-            sums[g].append(tf.pad(tf.linalg.matvec(luminosity, left[..., 0], transpose_a=True), pad))
-        zero = tf.zeros_like(pdf[:, 0])
-        return tf.stack([tf.add_n(s) if s else zero for s in sums], axis=1)
+        used = pdf[..., start:]
+        if product.flavours != tuple(range(pdf.shape[1])):
+            used = tf.gather(used, product.flavours, axis=1)
+        return tf.reshape(used, [pdf.shape[0], len(product.flavours) * used.shape[2]])

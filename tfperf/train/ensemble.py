@@ -42,7 +42,7 @@ class Ensemble:
         self.form = form or Form()
         self.card, self.problem, self.attempts = card, problem, list(attempts)
         self.replicas = len(problem.ids)
-        self.devices = stack_places(card.engine, self.replicas)
+        self.devices = stack_places(card.engine, self.replicas, problem.observables.entries)
         self.shards = spread(np.arange(self.replicas), self.devices, self.replicas)
         self.sizes: list[tuple[int, int]] = [(0, self.replicas)]  # a step, and the slots of all stacks from it on
         self._host: Snapshot = {}  # state of all as of the last look; empty: no step was ever taken

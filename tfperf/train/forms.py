@@ -9,7 +9,6 @@ from tfperf.data.cache import digest
 from tfperf.errors import CardError
 from tfperf.models.prior import sample_pdfs
 from tfperf.operators.compiled import Compiled, folded, hadronic_basis, is_hadronic, is_linear, linear_basis
-from tfperf.operators.hadronic import BLOCKS
 from tfperf.operators.problem import Problem
 from tfperf.operators.reduction import STEP, Basis
 from tfperf.runcard.config import Card
@@ -64,7 +63,7 @@ class Form:
         rank = min(self.basis.rank, self.rank + RAISE)
         if self.hadronic is None:
             return replace(self, rank=rank)
-        return replace(self, rank=rank, hadronic_rank=_usable(self.hadronic, self.hadronic_rank + RAISE))
+        return replace(self, rank=rank, hadronic_rank=min(self.hadronic.rank, self.hadronic_rank + RAISE))
 
 
 def obstacle(problem: Problem) -> str | None:
@@ -101,10 +100,4 @@ def _folded_form(card: Card, problem: Problem) -> Form:
     if tolerance == 0 or not any(is_hadronic(d) for d in problem.datasets):
         return Form("folded", rank, tolerance=tolerance, basis=basis)
     hadronic, hadronic_rank = hadronic_basis(problem, samples, tolerance)
-    hadronic_rank = _usable(hadronic, hadronic_rank)
     return Form("folded", rank, hadronic_rank, tolerance, basis, hadronic)
-
-
-def _usable(basis: Basis, rank: int) -> int:
-    """The rank, a multiple of BLOCKS that the basis has."""
-    return min(-(-rank // BLOCKS), basis.rank // BLOCKS) * BLOCKS

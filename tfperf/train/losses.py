@@ -69,8 +69,7 @@ class _Residuals:
     def __init__(self, points: Points, first: int, dtype: str) -> None:
         """`first`: the grid node that is the PDF's first."""
         self.points, self.dtype = points, dtype
-        runs = points.observables.runs
-        self.contraction = Contraction(points.observables.products, _scales(points), first, runs, dtype, points.core)
+        self.contraction = Contraction(points.observables, _scales(points), first, dtype, points.core)
         self.pieces = self._pieces()
         self.positive = [start for rows in points.observables.positive for start, _ in self.contraction.covering(rows)]
         self.blocks = len(points.whitened.blocks)
@@ -80,10 +79,10 @@ class _Residuals:
         begin = 0
         for term in self.points.observables.terms:
             parts = [self.contraction.covering(rows) for rows in term.rows]
-            runs = [parts] if term.operation != "NULL" else [[run] for run in self.contraction.runs(parts[0])]
-            for run in runs:
-                starts = tuple(tuple(start for start, _ in table) for table in run)
-                rows = slice(begin, begin := begin + sum(stop - start for start, stop in run[0]))
+            together = [parts] if term.operation != "NULL" else [[[piece]] for piece in parts[0]]
+            for tables in together:
+                starts = tuple(tuple(start for start, _ in table) for table in tables)
+                rows = slice(begin, begin := begin + sum(stop - start for start, stop in tables[0]))
                 pieces.append(self._piece(term.operation, starts, rows))
         return pieces
 
@@ -116,7 +115,7 @@ class ReplicaLosses:
         every = shared(problem, width)
         self.compiled = compiled or every
         # the nodes that some prediction or penalty uses; x f(1) = 0: a node there adds nothing
-        nodes, first = problem.observables.nodes, min(p.start for p in problem.observables.products)
+        nodes, first = problem.observables.nodes, problem.observables.first
         small = np.arange(min(card.integrability.nodes, first))
         self.x = problem.pack.x[np.concatenate([small, np.arange(first, nodes)])]
         self.integrable_nodes = card.integrability.nodes
