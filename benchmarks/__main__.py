@@ -2,14 +2,16 @@
 
 import inspect
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import click
 from rich.console import Console
 from rich.table import Table
 
 from benchmarks import stacking as stacking
+from benchmarks.peer import observables as observables
 from benchmarks.peer import side_by_side as side_by_side
 from benchmarks.registry import REGISTRY, Row
 from tfperf.errors import UserError
@@ -47,25 +49,30 @@ def _text(value: object) -> str:
     return f"{value:.3g}" if isinstance(value, float) else str(value)
 
 
-def _measured(measure: Callable[..., Iterator[Row]], only: str | None) -> list[Row]:
-    """All rows, or those of a part of the sweep, for benchmarks that take `only`."""
-    if only is None:
-        return list(measure())
-    if "only" not in inspect.signature(measure).parameters:
-        raise UserError("--only: this benchmark has no parts to choose from")
-    return list(measure(only=only))
+def _measured(measure: Callable[..., Iterator[Row]], options: Mapping[str, Any]) -> list[Row]:
+    """All rows, with those of the options that were given; UserError when the benchmark does not take one."""
+    given = {key: value for key, value in options.items() if value}
+    taken = inspect.signature(measure).parameters
+    for key in given:
+        if key not in taken:
+            raise UserError(f"--{key}: this benchmark does not take it")
+    missing = [k for k, p in taken.items() if p.default is p.empty and k not in given]
+    if missing:
+        raise UserError(f"--{missing[0]}: this benchmark needs it")
+    return list(measure(**given))
 
 
 @main.command()
 @click.argument("name", type=click.Choice(sorted(REGISTRY)))
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="JSON file for the results.")
 @click.option("--only", help="Parts of the sweep, where the benchmark has some, as `dis` or `dis:10,global:1`.")
-def run(name: str, output: Path | None, only: str | None) -> None:
+@click.option("--pack", multiple=True, type=click.Path(path_type=Path), help="HDF5 pack to measure on; repeatable.")
+def run(name: str, output: Path | None, only: str | None, pack: tuple[Path, ...]) -> None:
     """Measure one benchmark."""
     chosen = REGISTRY[name]
     try:
         with native_logs_dropped():
-            rows = _measured(chosen.measure, only)
+            rows = _measured(chosen.measure, {"only": only, "pack": pack})
     except UserError as error:
         click.echo(str(error), err=True)
         raise SystemExit(error.exit_code) from None

@@ -15,16 +15,16 @@ class Benchmark:
     claim: str
     sweep: str
     unit: str
-    measure: Callable[[], Iterator[Row]]
+    measure: Callable[..., Iterator[Row]]
 
 
 REGISTRY: dict[str, Benchmark] = {}
 
 
-def benchmark(name: str, claim: str, sweep: str, unit: str) -> Callable[[Callable[[], Iterator[Row]]], None]:
+def benchmark(name: str, claim: str, sweep: str, unit: str) -> Callable[[Callable[..., Iterator[Row]]], None]:
     """Register a measurement."""
 
-    def register(measure: Callable[[], Iterator[Row]]) -> None:
+    def register(measure: Callable[..., Iterator[Row]]) -> None:
         REGISTRY[name] = Benchmark(name, claim, sweep, unit, measure)
 
     return register

@@ -3,25 +3,34 @@
 import argparse
 import json
 import time
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from statistics import quantiles
 from typing import Any, Literal
 
+import h5py
 import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.peer.cache import load
 from tfperf.data.covariance import Covariance, slices
 from tfperf.data.pack import Dataset, Pack, PositivitySet, Table
+from tfperf.data.selection import select
 from tfperf.data.validate import FLAVOURS
 from tfperf.measure.environment import peak_rss_bytes
 from tfperf.operators.observables import compile_observables
-from tfperf.operators.problem import Problem
+from tfperf.operators.problem import Problem, build_problem
 from tfperf.operators.woodbury import blocks, components
 from tfperf.runcard.config import Card, Data, Engine, Integrability, Positivity, Stopping, Train
+from tfperf.runcard.loader import load_card
 from tfperf.runcard.optimizers import Optimizer
+from tfperf.train.forms import Form, make_form
 
 ROUNDS = 7
+CARD = Path(__file__).parents[2] / "runcards" / "pdf_dis.yaml"
+EXCLUDED = ("HERA_NC_318GEV_EAVG_BOTTOM-SIGMARED",)
+PEER_OPTIMIZER = "{name: Nadam, learning_rate: 2.621e-3, clipnorm: 6.073e-6}"
 
 
 def card(size: str, replicas: int, steps: int = 17000, precision: Literal["float32", "float64"] = "float32") -> Card:
@@ -94,15 +103,32 @@ def build(size: str, replicas: int) -> Problem:
     )  # fmt: skip
 
 
-def measure(size: str, replicas: int, steps: int) -> dict[str, Any]:
+def of_size(size: str, replicas: int) -> tuple[Card, Problem, Form]:
+    """The peer's problem of that size, every point on its own."""
+    return card(size, replicas), build(size, replicas), Form()
+
+
+def of_pack(pack: Path, replicas: int, tolerance: float) -> tuple[Card, Problem, Form]:
+    """The fit of all sets of a pack, but for the shipped card's excluded ones, in the peer's settings."""
+    with h5py.File(pack) as file:
+        excluded = [name for name in EXCLUDED if name in file]
+    settings = load_card(CARD, [
+        f"replicas={replicas}", f"data.pack={pack.resolve()}", f"data.exclude=[{', '.join(excluded)}]", "data.t0=none",
+        "positivity.sets=none", f"train.optimizer={PEER_OPTIMIZER}", f"engine.tolerance={tolerance}",
+    ])  # fmt: skip
+    problem = build_problem(settings, select(settings), settings.replicas)
+    return settings, problem, make_form(settings, problem, "folded") if tolerance else Form()
+
+
+def measure(make: Callable[[], tuple[Card, Problem, Form]], steps: int) -> dict[str, Any]:
     """Build, compile and time steps of the whole loop."""
     from tfperf.train.ensemble import Ensemble
 
-    settings = card(size, replicas)
     start = time.perf_counter()
-    problem = build(size, replicas)
+    settings, problem, form = make()
+    replicas = len(settings.replicas)
     built = time.perf_counter()
-    ensemble = Ensemble(settings, problem, [0] * replicas)
+    ensemble = Ensemble(settings, problem, [0] * replicas, form)
     ensemble.run(1, xla=True)
     _ = ensemble.step
     first = time.perf_counter()
@@ -118,7 +144,7 @@ def measure(size: str, replicas: int, steps: int) -> dict[str, Any]:
         raise SystemExit("a replica has stopped: take fewer steps")
     q1, middle, q3 = quantiles(times, n=4, method="inclusive")
     return {
-        "size": size, "replicas": replicas, "ms_step": [middle, q1, q3], "cpu_ms_step": 1e3 * cpu,
+        "points": len(problem.central), "replicas": replicas, "ms_step": [middle, q1, q3], "cpu_ms_step": 1e3 * cpu,
         "build_s": built - start, "first_step_s": first - built, "n_steps": ROUNDS * each,
         "stacks": len(ensemble.shards), "peak_rss_mb": peak_rss_bytes() / 2**20,
     }  # fmt: skip
@@ -128,10 +154,15 @@ def main() -> None:
     """Measure and print one line of JSON."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--size", choices=["dis", "global"], default="dis")
+    parser.add_argument("--pack", type=Path, help="a pack of real tables in place of a size")
+    parser.add_argument("--tolerance", type=float, default=0.0, help="engine.tolerance, for a pack")
     parser.add_argument("--replicas", type=int, default=1)
     parser.add_argument("--steps", type=int, default=700)
-    arguments = parser.parse_args()
-    print(json.dumps(measure(arguments.size, arguments.replicas, arguments.steps)))
+    given = parser.parse_args()
+    make = partial(of_size, given.size, given.replicas)
+    if given.pack is not None:
+        make = partial(of_pack, given.pack, given.replicas, given.tolerance)
+    print(json.dumps(measure(make, given.steps)))
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ from tfperf.runcard.loader import load_card
 from tfperf.study.ablation import ablate
 
 MS = {"full": 1.0, "naive, without quadrature": 60.0, "without products": 1.5, "without tolerance": 5.0}
-NAMES = ["quadrature", "products", "steps_per_call", "xla", "form", "tolerance"]
+NAMES = ["quadrature", "products", "steps_per_call", "xla", "stacks", "form", "tolerance"]
 
 
 def losses(request, factor=1.0):
@@ -48,6 +48,7 @@ class Trials:
             "quadrature": card["model"]["sum_rules"]["quadrature"] == "trapezoid",
             "products": card["engine"]["products"] == "padded",
             "steps_per_call": card["train"]["steps_per_call"] == 1, "xla": card["engine"]["xla"] is False,
+            "stacks": card["engine"]["stacks"] == 1,
             "form": card["engine"]["form"] == "shared", "tolerance": card["engine"]["tolerance"] == 0,
         }  # fmt: skip
         names = ", ".join(name for name, is_off in off.items() if is_off)

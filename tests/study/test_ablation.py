@@ -19,7 +19,7 @@ def test_all_forms_are_measured_once_with_the_decided_choices(tmp_path):
     trials = Trials()
     report, _ = run(make_auto_card(tmp_path), tmp_path / "out", trials)
     keys = [Trials.key(r) for r in trials.requests if not r.decide]
-    assert len(keys) == len(set(keys)) == 14 and sum(r.decide for r in trials.requests) == 1
+    assert len(keys) == len(set(keys)) == 16 and sum(r.decide for r in trials.requests) == 1
     engine = [r for r in trials.requests if not r.naive and not r.decide]
     assert {r.card["engine"]["xla"] for r in engine} == {True, False}  # no `auto` is left
     assert {r.card["train"]["steps_per_call"] for r in engine} == {1, 50}
@@ -46,8 +46,8 @@ def test_an_interrupted_study_keeps_what_it_has_and_goes_on(tmp_path):
     assert len(half["trials"]) == 4 and half["choices"] and not half["agree"]
     report, shown = run(card, tmp_path / "out", second)
     asked = [Trials.key(r) for r in (*first.requests, *second.requests) if not r.decide]
-    assert len(asked) == len(set(asked)) == 14 and not any(r.decide for r in second.requests)
-    assert report["agree"] and shown[-1][:2] == (14, 14)
+    assert len(asked) == len(set(asked)) == 16 and not any(r.decide for r in second.requests)
+    assert report["agree"] and shown[-1][:2] == (16, 16)
     third = Trials()
     run(card, tmp_path / "out", third)
     assert not third.requests
@@ -88,7 +88,7 @@ def test_what_the_chosen_form_makes_pointless_is_left_out(tmp_path):
         return {"choices": record["choices"] | {"engine.form": "shared"}} if request.decide else record
 
     report, _ = run(make_auto_card(tmp_path), tmp_path / "out", shared)
-    assert [e["name"] for e in report["series"]] == ["naive", "stacked", *NAMES[:4]]
+    assert [e["name"] for e in report["series"]] == ["naive", "stacked", *NAMES[:5]]
     assert "engine.form" in report["left_out"]["form"] and "engine.form" in report["left_out"]["tolerance"]
 
 

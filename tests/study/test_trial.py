@@ -99,7 +99,7 @@ def test_samples_are_of_the_same_steps_and_calls_of_the_cards_length(tmp_path):
     assert form.take(100)[0] == card.train.steps
     want = make_loop(card, problem)
     want.run(card.train.steps, False)
-    assert int(want.step) == int(form.loop.step)
+    assert int(want.step) == form.ensemble.step
 
 
 class Ticks:

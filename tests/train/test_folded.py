@@ -11,7 +11,8 @@ from tests import reference
 from tests.train.problems import make_losses, make_problem, reduced_to
 from tfperf.errors import CardError
 from tfperf.models.prior import sample_pdfs
-from tfperf.train.forms import Form, make_form, names
+from tfperf.train.ensemble import Ensemble
+from tfperf.train.forms import RAISE, Form, make_form, names
 
 REPLICAS = 3
 
@@ -215,3 +216,23 @@ def test_hadronic_cores_keep_the_tolerance(case, tmp_path):
         inside, h = on_nodes(problem, losses, d[None]).numpy(), 1e-5
         ends = [losses(at + s * h * inside).training.numpy() for s in (1, -1)]
         np.testing.assert_allclose((slope * inside).sum(axis=(1, 2)), (ends[0] - ends[1]) / (2 * h), rtol=1e-5)
+
+
+def test_a_raised_form_survives_a_checkpoint(tmp_path):
+    card, problem = build(tmp_path, "float64", "engine.tolerance=1e-2")
+    form = make_form(card, problem, "folded").at(3, 12, 0)
+    raised = form.raised()
+    assert (raised.rank, raised.hadronic_rank, raised.raises) == (3 + RAISE, 12 + RAISE, 1)
+    state = Ensemble(card, problem, [0] * REPLICAS, raised).snapshot()
+    resumed = Ensemble(card, problem, [0] * REPLICAS, form)
+    resumed.restore(state)
+    assert resumed.form == raised
+    full = form.at(form.basis.rank, form.hadronic.rank, 3)
+    assert full.raised() is full
+
+
+def test_a_raise_neglects_less_of_the_cores(tmp_path):
+    card, problem = build(tmp_path, "float64", "engine.tolerance=100")
+    form = make_form(card, problem, "folded").at(10, 12, 0)
+    rows = [f.compiled(problem, "float64").points.core.expand.shape[1] for f in (form, form.at(10, 12, 12))]
+    assert rows[0] < rows[1]

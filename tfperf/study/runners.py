@@ -27,17 +27,19 @@ class Engine:
     """The engine as a fit uses it: call after call, a look at the losses after each."""
 
     def __init__(self, card: Card, problem: Problem) -> None:
+        from tfperf.train.ensemble import Ensemble
         from tfperf.train.forms import make_form, names
-        from tfperf.train.loop import Loop
-        from tfperf.train.losses import ReplicaLosses
 
         (name,) = names(card, problem)
-        compiled = make_form(card, problem, name).compiled(problem, card.engine.precision)
-        self.loop = Loop(card, start_model(card, problem), ReplicaLosses(card, problem, compiled))
+        self.ensemble = Ensemble(card, problem, [0] * len(problem.ids), make_form(card, problem, name))
         self.steps, self.xla = card.train.steps, card.engine.xla is True
         self.per_call = 1
         self.wanted = int(card.train.steps_per_call)
-        self.begin = self.loop.snapshot()
+        self.begin = [loop.snapshot() for loop in self.ensemble.loops()]
+
+    def _restart(self) -> None:
+        for loop, state in zip(self.ensemble.loops(), self.begin, strict=True):
+            loop.restore(state)
 
     def warm_up(self) -> None:
         """Compile everything; the calls get the length that a fit would give them."""
@@ -47,20 +49,21 @@ class Engine:
 
     def take(self, calls: int) -> tuple[int, float]:
         """From the first step on, so that all samples are of the same steps."""
-        self.loop.restore(self.begin)
+        self._restart()
         start = time.perf_counter()
         for _ in range(calls):
-            if self.loop.done():
+            if self.ensemble.done():
                 break
-            self.loop.run(min(self.per_call, self.steps - int(self.loop.step)), self.xla)
-            self.loop.evaluate(self.xla)
-        return int(self.loop.step), time.perf_counter() - start
+            self.ensemble.run(min(self.per_call, self.steps - self.ensemble.step), self.xla)
+            self.ensemble.evaluate(self.xla)
+        return self.ensemble.step, time.perf_counter() - start
 
     def losses(self) -> dict[str, Any]:
         """After one step from the beginning (R each)."""
-        self.loop.restore(self.begin)
-        self.loop.run(1, self.xla)
-        return self.loop.losses(self.loop.model(self.loop.losses.x))._asdict()
+        self._restart()
+        self.ensemble.run(1, self.xla)
+        parts = [loop.losses(loop.model(loop.losses.x))._asdict() for loop in self.ensemble.loops()]
+        return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
 
 class Keras:

@@ -47,6 +47,8 @@ class Luminosities:
     ) -> None:  # fmt: skip
         """rows (H): the raw rows; pairs: those of the products, of D = `width` numbers; `scale` (T) multiplies rows."""
         self.matrices = [tf.constant((p.matrix * scale[p.rows][:, None]).astype(dtype)) for p in products]
+        # the gradient's products are a tenth faster with a copy
+        self.transposed = [tf.constant(tf.transpose(m)) for m in self.matrices]
         self.pairs = [tf.constant(p, tf.int32) for p in pairs]
         places = [np.searchsorted(rows, p.rows) for p in products]
         self.places = [tf.constant(p, tf.int32) for p in places]
@@ -80,14 +82,15 @@ class Luminosities:
         return tf.transpose(tf.reduce_sum(tf.gather(every, self.parts), axis=1))
 
     def _gradient(self, flat: tf.Tensor, upstream: tf.Tensor) -> tf.Tensor:
+        numbers = tf.transpose(flat)
         slopes = [
-            tf.matmul(tf.gather(upstream, place, axis=1), matrix)
-            for matrix, place in zip(self.matrices, self.places, strict=True)
+            tf.matmul(matrix, tf.gather(upstream, place, axis=1), transpose_b=True)
+            for matrix, place in zip(self.transposed, self.places, strict=True)
         ]
-        every = tf.concat([*slopes, tf.zeros([flat.shape[0], 1], flat.dtype)], axis=1)
-        # a reduction that holds no (R, D, D), as a product of matrices would
-        total = tf.reduce_sum(tf.gather(every, self.box, axis=1) * flat[:, None, :], axis=2)
-        return total + tf.gather(every, self.diagonal, axis=1) * flat
+        every = tf.concat([*slopes, tf.zeros([1, flat.shape[0]], flat.dtype)], axis=0)
+        # a reduction that holds no (D, D, R), as a product of matrices would
+        total = tf.reduce_sum(tf.gather(every, self.box) * numbers, axis=1)
+        return tf.transpose(total + tf.gather(every, self.diagonal) * numbers)
 
 
 class Contraction:

@@ -21,8 +21,9 @@ from tfperf.train.losses import ReplicaLosses
 from tfperf.train.shards import Shard, at_once, spread, stack_places
 from tfperf.train.stopping import State
 
-# of a checkpoint: the replica in each slot, slots of each stack, their sum since which step, directions of the form
-ROWS, SLOTS, SIZES, RANK = "stack/rows", "stack/slots", "stack/sizes", "stack/rank"
+# of a checkpoint: the replica in each slot, slots of each stack, their sum since which step; directions of the form
+# for linear and for hadronic sets, and how often some were added
+ROWS, SLOTS, SIZES, RANKS = "stack/rows", "stack/slots", "stack/sizes", "stack/ranks"
 T = TypeVar("T")
 
 
@@ -70,6 +71,10 @@ class Ensemble:
         else:
             model.initialize(self.card.seed, problem.ids, [self.attempts[r] for r in rows])
         return loop
+
+    def loops(self) -> list[Loop]:
+        """The loop of each shard."""
+        return [self._loop(shard) for shard in self.shards]
 
     def _built(self) -> list[tuple[Shard, Loop]]:
         return [(shard, shard.loop) for shard in self.shards if shard.loop is not None]
@@ -148,8 +153,7 @@ class Ensemble:
     def look(self) -> Snapshot:
         """State of all replicas now; the scalars are common to all."""
         if not self._host:
-            for shard in self.shards:
-                self._loop(shard)
+            self.loops()
         found = [(shard.rows, loop.snapshot()) for shard, loop in self._built()]
         if [len(rows) for rows, _ in found] == [self.replicas]:
             self._host = found[0][1]
@@ -174,7 +178,8 @@ class Ensemble:
         stacks = {
             ROWS: np.concatenate([shard.rows for shard in self.shards]),
             SLOTS: np.array([shard.size for shard in self.shards], np.int64),
-            SIZES: np.array(self.sizes, np.int64), RANK: np.array(self.form.rank, np.int64),
+            SIZES: np.array(self.sizes, np.int64),
+            RANKS: np.array([self.form.rank, self.form.hadronic_rank, self.form.raises], np.int64),
         }  # fmt: skip
         return {**self.look(), **stacks}
 
@@ -184,9 +189,9 @@ class Ensemble:
         Where the snapshot is of another number of devices its replicas are spread anew; returned is what is to be said
         about that.
         """
-        if not {ROWS, SLOTS, SIZES, RANK} <= snapshot.keys():
+        if not {ROWS, SLOTS, SIZES, RANKS} <= snapshot.keys():
             raise ValueError("state without stacks")
-        state = {name: value for name, value in snapshot.items() if name not in (ROWS, SLOTS, SIZES, RANK)}
+        state = {name: value for name, value in snapshot.items() if name not in (ROWS, SLOTS, SIZES, RANKS)}
         if any(len(value) != self.replicas for value in state.values() if value.ndim):
             raise ValueError("state of other replicas")
         self.close()
@@ -196,10 +201,9 @@ class Ensemble:
         if same:
             for shard, part in zip(self.shards, np.split(rows, np.cumsum(slots)[:-1]), strict=True):
                 shard.rows = part
-        self.form = replace(self.form, rank=int(snapshot[RANK]))
+        self.form = self.form.at(*map(int, snapshot[RANKS]))
         self.sizes = [(int(step), int(size)) for step, size in snapshot[SIZES]]
-        for shard in self.shards:  # built now: it says whether names and shapes are its own
-            self._loop(shard)
+        self.loops()  # built now: it says whether names and shapes are its own
         if same:
             return None
         return (

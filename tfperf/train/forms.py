@@ -29,6 +29,7 @@ class Form:
     rank: int = 0
     hadronic_rank: int = 0
     tolerance: float = 0.0
+    raises: int = 0  # how often directions were added
     basis: Basis | None = field(default=None, compare=False)
     hadronic: Basis | None = field(default=None, compare=False)
 
@@ -39,12 +40,13 @@ class Form:
         hadronic = None if self.hadronic is None else self.hadronic.first(self.hadronic_rank)
         width = np.dtype(precision).type
         basis = self.basis.first(self.rank)
+        tolerance = self.tolerance / 2**self.raises
         key = digest(
             problem.tables, problem.covariance, problem.data, problem.training, problem.root_weight, width, basis,
-            hadronic, self.tolerance, problem.observables.padded,
+            hadronic, tolerance, problem.observables.padded,
         )  # fmt: skip
         return problem.cache.get(
-            "folded", problem.tables and key, lambda: folded(problem, width, basis, hadronic, self.tolerance)
+            "folded", problem.tables and key, lambda: folded(problem, width, basis, hadronic, tolerance)
         )
 
     @property
@@ -58,12 +60,18 @@ class Form:
         )
 
     def raised(self) -> "Form":
-        """The same with more directions."""
-        assert self.basis is not None
-        rank = min(self.basis.rank, self.rank + RAISE)
-        if self.hadronic is None:
-            return replace(self, rank=rank)
-        return replace(self, rank=rank, hadronic_rank=min(self.hadronic.rank, self.hadronic_rank + RAISE))
+        """The same with more directions, of which less is neglected; itself where there are no more."""
+        rank, hadronic_rank = (
+            0 if basis is None else min(basis.rank, used + RAISE)
+            for basis, used in ((self.basis, self.rank), (self.hadronic, self.hadronic_rank))
+        )
+        if (rank, hadronic_rank) == (self.rank, self.hadronic_rank):
+            return self
+        return self.at(rank, hadronic_rank, self.raises + 1)
+
+    def at(self, rank: int, hadronic_rank: int, raises: int) -> "Form":
+        """The same with that many directions, after that many additions."""
+        return replace(self, rank=rank, hadronic_rank=hadronic_rank, raises=raises)
 
 
 def obstacle(problem: Problem) -> str | None:
@@ -100,4 +108,4 @@ def _folded_form(card: Card, problem: Problem) -> Form:
     if tolerance == 0 or not any(is_hadronic(d) for d in problem.datasets):
         return Form("folded", rank, tolerance=tolerance, basis=basis)
     hadronic, hadronic_rank = hadronic_basis(problem, samples, tolerance)
-    return Form("folded", rank, hadronic_rank, tolerance, basis, hadronic)
+    return Form("folded", rank, hadronic_rank, tolerance, basis=basis, hadronic=hadronic)

@@ -73,7 +73,7 @@ class ToleranceCheck:
                 f"engine.tolerance: at step {ensemble.step} chi2 per point is off by {worst:.2g}, got {tolerance:g} "
                 f"with {form.rank} directions; allowed: a larger tolerance, on_violation: raise_rank, or form: shared"
             )
-        if (more := form if form.basis is None else form.raised()) != form:
+        if (more := form.raised()) != form:
             ensemble.use(more)
         elif self.card.engine.tf32:
             raise ToleranceError(
