@@ -3,55 +3,11 @@ import pytest
 
 from tests import make_hadronic as hadronic
 from tfperf.data.pack import Table
-from tfperf.operators.bilinear import ROW_ENTRIES, Bilinear, bilinear, clusters
+from tfperf.operators.bilinear import Bilinear, bilinear
 from tfperf.operators.observables import compile_observables
 from tfperf.operators.products import Owner, read_columns, split_rows
 
 NODES = int((hadronic.X < 1).sum())
-
-
-def cost(bits, parts, launch):
-    """By its definition, with masks in place of bits."""
-    masks = np.unpackbits(bits, axis=1)
-    return sum(masks[part].any(axis=0).sum() * (len(part) + ROW_ENTRIES) + launch for part in parts)
-
-
-def pack(masks):
-    return np.packbits(np.asarray(masks, bool), axis=1)
-
-
-def test_every_column_is_in_one_cluster():
-    rng = np.random.default_rng(0)
-    bits = pack(rng.uniform(size=(300, 40)) < rng.uniform(size=(300, 1)))
-    for launch in (0, 100, 1e9):
-        parts = clusters(bits, launch)
-        assert sorted(np.concatenate(parts)) == list(range(300))
-        assert cost(bits, parts, launch) <= cost(bits, [np.arange(300)], launch)
-        assert all(len(part) for part in parts)
-    assert len(clusters(bits, 1e9)) == 1
-
-
-@pytest.mark.parametrize("kind", ["blocks", "nested", "classes"])
-def test_the_structure_of_tables_is_found(kind):
-    """Columns of two unlike processes; thresholds in x1 x2; channels that some tables do not have."""
-    rng, n = np.random.default_rng(1), 2000
-    if kind == "blocks":
-        masks = np.zeros((n, 400), bool)
-        masks[:1200, :100], masks[1200:, 100:] = True, True
-        least = 1200 * 100 + 800 * 300
-    elif kind == "nested":
-        masks = np.arange(400) > np.linspace(0, 400, n)[:, None]
-        least = masks.sum()
-    else:
-        rows, columns = rng.integers(0, 4, 400), rng.integers(0, 5, n)
-        has = np.array([[1, 1, 1, 1], [1, 0, 1, 0], [0, 1, 1, 0], [0, 0, 1, 1], [1, 0, 0, 0]], bool)
-        masks = has[columns][:, rows]
-        least = masks.sum()
-    bits = pack(masks[rng.permutation(n)])
-    parts = clusters(bits, 5000)
-    entries = sum(len(p) * np.unpackbits(bits[p], axis=1).any(axis=0).sum() for p in parts)
-    assert entries <= (1.25 if kind == "nested" else 1) * least
-    assert len(parts) < 30
 
 
 def test_the_same_tables_give_the_same_products():

@@ -8,19 +8,19 @@ once.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from tfperf.operators.basis import Legs
+from tfperf.operators.clusters import Bits, grouped
 from tfperf.operators.products import Rows
 
 Array = NDArray[np.floating]
-Bits = NDArray[np.uint8]
 # what a product and each of its rows cost beside its entries, in entries: measured at 100 replicas on 2 cores
 LAUNCH_ENTRIES, ROW_ENTRIES = 10000, 70
-BINS, SAMPLES, ITERATIONS, ASKED = 64, 2000, 12, 24
 
 
 @dataclass(frozen=True)
@@ -59,19 +59,35 @@ class Bilinear:
         return replace(self, pairs=self.pairs[:, used], matrix=self.matrix[keep][:, used], rows=self.rows[keep])
 
 
+@dataclass(frozen=True)
+class _Channel:
+    """One channel: the pairs (2, n) that some row uses, which of all rows have it (m), their entries (m, n)."""
+
+    pairs: NDArray[np.intp]
+    rows: NDArray[np.intp]
+    values: Array
+
+    def of(self, marked: NDArray[np.bool_]) -> "_Channel":
+        """The same with the marked pairs alone."""
+        return _Channel(self.pairs[:, marked], self.rows, self.values[:, marked])
+
+    def pattern(self, total: int) -> Bits:
+        """Which of all rows use each pair, as bits (pairs, rows / 8)."""
+        mask = np.zeros((self.pairs.shape[1], total), bool)
+        mask[:, self.rows] = self.values.T != 0
+        return np.packbits(mask, axis=1)
+
+
 def bilinear(rows: Sequence[Rows], nodes: int, begin: int, launch: float = LAUNCH_ENTRIES) -> list[Bilinear]:
     """The products of hadronic rows, which lie from `begin` on in the raw predictions; uses the rows up."""
-    found = [channel for channel in _channels(rows, nodes) if channel[0].size]
-    if not found:  # tables of zeros
+    channels = [channel for channel in _channels(rows, nodes) if channel.pairs.size]
+    if not channels:  # tables of zeros
         return []
-    used = [_pattern(where, values, sum(len(r.points) for r in rows)) for _, where, values in found]
-    bits = np.concatenate(used)
-    group = np.empty(len(bits), np.intp)
-    for number, columns in enumerate(clusters(bits, launch)):
-        group[columns] = number
-    members = np.split(group, np.cumsum([len(u) for u in used])[:-1])
+    total = sum(len(r.points) for r in rows)
+    group = grouped(np.concatenate([channel.pattern(total) for channel in channels]), launch, ROW_ENTRIES)
+    members = np.split(group, np.cumsum([channel.pairs.shape[1] for channel in channels])[:-1])
     return [
-        _product([(*channel, mine == number) for channel, mine in zip(found, members, strict=True)], nodes, begin)
+        _product([c.of(mine == number) for c, mine in zip(channels, members, strict=True)], nodes, begin)
         for number in range(group.max() + 1)
     ]
 
@@ -84,128 +100,41 @@ def padded(rows: Sequence[Rows], nodes: int, begin: int, flavours: int) -> list[
     place[pairs[0], pairs[1]] = np.arange(pairs.shape[1])
     total = sum(len(r.points) for r in rows)
     matrix = np.zeros((total, pairs.shape[1]), np.result_type(*(r.dtype for r in rows)))
-    for own, where, values in _channels(rows, nodes):
-        matrix[where[:, None], place[own[0], own[1]]] = values
+    for channel in _channels(rows, nodes):
+        matrix[channel.rows[:, None], place[channel.pairs[0], channel.pairs[1]]] = channel.values
     return [Bilinear(pairs, matrix, begin + np.arange(total), nodes)]
 
 
-def _channels(rows: Sequence[Rows], nodes: int) -> Iterator[tuple[NDArray[np.intp], NDArray[np.intp], Array]]:
-    """By channel: the pairs that some row uses, which rows have the channel, and its entries (rows, pairs)."""
+def _channels(rows: Sequence[Rows], nodes: int) -> Iterator[_Channel]:
     ends = np.cumsum([0, *(len(r.points) for r in rows)])
     for legs in sorted({legs for r in rows for legs in r.columns}):
-        touched = [(r, np.arange(a, b)) for r, a, b in zip(rows, ends, ends[1:], strict=False) if legs in r.columns]
+        touched = [(r, np.arange(*span)) for r, span in zip(rows, pairwise(ends), strict=True) if legs in r.columns]
         start = min(r.start for r, _ in touched)
         values = np.concatenate([r.take(legs, start, nodes) for r, _ in touched])
-        yield (*_halved(values, legs, start, nodes, np.concatenate([where for _, where in touched])),)
+        yield _channel(values, legs, start, nodes, np.concatenate([where for _, where in touched]))
 
 
-def _halved(
-    values: Array, legs: Legs, start: int, nodes: int, where: NDArray[np.intp]
-) -> tuple[NDArray[np.intp], NDArray[np.intp], Array]:
+def _channel(values: Array, legs: Legs, start: int, nodes: int, rows: NDArray[np.intp]) -> _Channel:
+    """Of entries (rows, columns) from node `start` on, those that are used; of p_i p_j and p_j p_i one."""
     size = nodes - start
-    if legs[0] == legs[1]:  # p_i p_j and p_j p_i are one pair
+    if legs[0] == legs[1]:
         box = values.reshape(-1, size, size)
         box = np.triu(box) + np.tril(box, -1).transpose(0, 2, 1)
         values = box.reshape(len(values), -1)
     used = np.flatnonzero(values.any(axis=0))
     first, second = np.unravel_index(used, (size, size))
     pairs = np.stack([legs[0] * nodes + start + first, legs[1] * nodes + start + second])
-    return pairs, where, values[:, used]
+    return _Channel(pairs, rows, values[:, used])
 
 
-def _pattern(where: NDArray[np.intp], values: Array, total: int) -> Bits:
-    """Which of all rows use each pair, as bits (pairs, rows / 8)."""
-    mask = np.zeros((values.shape[1], total), bool)
-    mask[:, where] = values.T != 0
-    return np.packbits(mask, axis=1)
-
-
-def _product(
-    parts: Sequence[tuple[NDArray[np.intp], NDArray[np.intp], Array, NDArray[np.bool_]]], nodes: int, begin: int
-) -> Bilinear:
-    """One product of the marked pairs of some channels."""
-    mine = [(pairs[:, marked], where, values[:, marked]) for pairs, where, values, marked in parts if marked.any()]
-    rows = np.unique(np.concatenate([where[(values != 0).any(axis=1)] for _, where, values in mine]))
-    dtype = np.result_type(*(values for _, _, values in mine))
-    matrix = np.zeros((len(rows), sum(pairs.shape[1] for pairs, _, _ in mine)), dtype)
-    column = 0
-    for pairs, where, values in mine:
-        inside = np.isin(where, rows)
-        matrix[np.searchsorted(rows, where[inside]), column : column + pairs.shape[1]] = values[inside]
-        column += pairs.shape[1]
-    return Bilinear(np.concatenate([pairs for pairs, _, _ in mine], axis=1), matrix, begin + rows, nodes)
-
-
-def _rows_of(bits: Bits) -> NDArray[np.intp]:
-    """Number of rows in each pattern (..., rows / 8)."""
-    counts: NDArray[np.intp] = np.bitwise_count(bits).sum(axis=-1, dtype=np.intp)
-    return counts
-
-
-def clusters(bits: Bits, launch: float) -> list[NDArray[np.intp]]:
-    """Columns split by the rows that use them, (columns, rows / 8) as bits: halves of halves, while that saves.
-
-    A cluster costs `launch` entries and, for each row that one of its columns uses, an entry for each column and
-    ROW_ENTRIES more.
-    """
-    patterns, inverse, counts = np.unique(bits, axis=0, return_inverse=True, return_counts=True)
-    inverse = inverse.reshape(-1)
-    todo, done = [np.arange(len(patterns))], []
-    while todo:
-        mine = todo.pop()
-        halves = _halves(patterns[mine], counts[mine], launch)
-        if halves is None:
-            done.append(mine)
-        else:
-            todo += [mine[half] for half in halves]
-    label = np.empty(len(patterns), np.intp)
-    for number, mine in enumerate(done):
-        label[mine] = number
-    by_label: NDArray[np.intp] = np.argsort(label[inverse], kind="stable")
-    return np.split(by_label, np.cumsum(np.bincount(label[inverse]))[:-1])
-
-
-def _halves(patterns: Bits, counts: NDArray[np.intp], launch: float) -> tuple[NDArray[np.intp], ...] | None:
-    """Two halves that together cost less than the whole, of several tried the cheapest; None where there are none."""
-    if len(patterns) < 2:
-        return None
-    best = float(_rows_of(np.bitwise_or.reduce(patterns)) * (counts.sum() + ROW_ENTRIES))
-    masks = np.unpackbits(patterns, axis=1)
-    found = None
-    for order, begins in _candidates(patterns, masks, counts):
-        binned = np.bitwise_or.reduceat(patterns[order], begins, axis=0)
-        low = _rows_of(np.bitwise_or.accumulate(binned))[:-1]
-        high = _rows_of(np.bitwise_or.accumulate(binned[::-1]))[::-1][1:]
-        below = np.cumsum(np.add.reduceat(counts[order], begins))
-        cost = low * (below[:-1] + ROW_ENTRIES) + high * (below[-1] - below[:-1] + ROW_ENTRIES) + launch
-        if cost.min() < best:
-            best, cut = float(cost.min()), begins[1:][cost.argmin()]
-            found = order[:cut], order[cut:]
-    return found
-
-
-def _candidates(
-    patterns: Bits, masks: NDArray[np.uint8], counts: NDArray[np.intp]
-) -> Iterator[tuple[NDArray[np.intp], NDArray[np.intp]]]:
-    """Orders of the patterns, and where they could be cut."""
-    bins = np.unique(np.linspace(0, len(patterns), BINS, endpoint=False).astype(int))
-    for key in (_rows_of(patterns), _direction(masks, counts)):
-        yield np.argsort(key, kind="stable"), bins
-    users = masks.sum(axis=0, dtype=np.intp)  # of each row
-    split = np.flatnonzero((users > 0) & (users < len(masks)))
-    for row in split[np.unique(np.linspace(0, len(split), ASKED, endpoint=False).astype(int))] if len(split) else ():
-        yield np.argsort(masks[:, row], kind="stable"), np.array([0, len(masks) - users[row]])
-
-
-def _direction(masks: NDArray[np.uint8], counts: NDArray[np.intp]) -> NDArray[np.float32]:
-    """Where each pattern lies along the direction in which the patterns differ most."""
-    rng = np.random.default_rng(0)
-    some = rng.choice(len(masks), min(len(masks), SAMPLES), replace=False)
-    sample, weights = masks[some].astype(np.float32), counts[some].astype(np.float32)
-    away = sample - weights @ sample / weights.sum()
-    axis = rng.standard_normal(masks.shape[1], np.float32)
-    for _ in range(ITERATIONS):
-        axis = (weights * (away @ axis)) @ away
-        axis = axis / np.maximum(np.linalg.norm(axis), np.float32(1e-30))
-    along: NDArray[np.float32] = masks.astype(np.float32) @ axis
-    return along
+def _product(channels: Sequence[_Channel], nodes: int, begin: int) -> Bilinear:
+    """One product of some pairs of some channels."""
+    mine = [channel for channel in channels if channel.pairs.size]
+    rows = np.unique(np.concatenate([c.rows[(c.values != 0).any(axis=1)] for c in mine]))
+    pairs = np.concatenate([c.pairs for c in mine], axis=1)
+    matrix = np.zeros((len(rows), pairs.shape[1]), np.result_type(*(c.values for c in mine)))
+    ends = np.cumsum([0, *(c.pairs.shape[1] for c in mine)])
+    for channel, (first, last) in zip(mine, pairwise(ends), strict=True):
+        inside = np.isin(channel.rows, rows)
+        matrix[np.searchsorted(rows, channel.rows[inside]), first:last] = channel.values[inside]
+    return Bilinear(pairs, matrix, begin + rows, nodes)
