@@ -20,7 +20,7 @@ from tfperf.train.evaluate import pdf_on_grid
 from tfperf.train.forms import Form
 
 Array = NDArray[np.float64]
-SAMPLED = 4  # replicas that a check during the fit looks at
+SAMPLED, SHARE = 4, 25  # replicas that a check during the fit looks at: so many at least, and one in so many
 
 
 class ToleranceError(UserError):
@@ -55,7 +55,8 @@ class ToleranceCheck:
         rows = np.flatnonzero(np.isfinite(losses["training"]))
         if not len(rows):  # all that run are about to be quarantined
             return
-        rows = rows[np.unique(np.linspace(0, len(rows) - 1, min(SAMPLED, len(rows))).astype(int))]
+        count = min(max(SAMPLED, len(rows) // SHARE), len(rows))
+        rows = rows[np.unique(np.linspace(0, len(rows) - 1, count).astype(int))]
         state = ensemble.look()
         weights = {n.removeprefix("model/"): v[rows] for n, v in state.items() if n.startswith("model/")}
         pdf = pdf_on_grid(self.card, weights, self.problem.pack.x)
