@@ -9,7 +9,7 @@ from tfperf.measure import hlo, hlo_text, roofline
 from tfperf.train.ensemble import Ensemble
 from tfperf.train.trainer import Trainer
 
-WORTH_SECONDS = 30.0  # trainings shorter than that are not held up for it
+WORTH_SECONDS = 15.0  # trainings shorter than that are not held up for it
 
 
 def bound(ensemble: Ensemble, trainer: Trainer, threads: int) -> dict[str, Any]:

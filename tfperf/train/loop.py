@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from tfperf.models.pdf import PDF, Nodes
 from tfperf.runcard.config import Card
+from tfperf.scopes import phase
 from tfperf.train.flat import Flat
 from tfperf.train.losses import Losses, ReplicaLosses, multiplier
 from tfperf.train.optimizers import build_optimizer, clip
@@ -150,15 +151,20 @@ class Loop:
         parts = self.flat.split(row)
         with tf.GradientTape() as tape:
             tape.watch(parts)
-            with keras.StatelessScope(state_mapping=list(zip(self.trained, parts, strict=True))):
-                pdf = self.model.at(fixed or self.model.prepare(self.losses.x))
-            losses = self.losses(pdf)
-            total = self._objective(losses, step)
-        gradients = clip(self.card.train.optimizer, tape.gradient(total, parts))
-        self._keep_best(losses, step, row)
-        self.stopping.stop_impatient(step, losses.positivity)
-        self.stopping.quarantine_losses(step, total, losses.training * self.per_training)
-        self._update(self.flat.join(gradients), row, step)
+            with phase("forward"):
+                with keras.StatelessScope(state_mapping=list(zip(self.trained, parts, strict=True))):
+                    pdf = self.model.at(fixed or self.model.prepare(self.losses.x))
+                losses = self.losses(pdf)
+                total = self._objective(losses, step)
+        with phase("backward"):
+            slopes = tape.gradient(total, parts)
+        with phase("validation"):
+            self._keep_best(losses, step, row)
+            self.stopping.stop_impatient(step, losses.positivity)
+            self.stopping.quarantine_losses(step, total, losses.training * self.per_training)
+        with phase("update"):
+            gradients = clip(self.card.train.optimizer, slopes)
+            self._update(self.flat.join(gradients), row, step)
         self.step.assign_add(1)
 
     def _objective(self, losses: Losses, step: tf.Tensor) -> tf.Tensor:

@@ -1,0 +1,106 @@
+"""Times of profiles made by hand, which were worked out by hand, too."""
+
+import numpy as np
+import pytest
+
+from tests.trace.profiles import us, write
+from tfperf.trace.attribution import attribute_path
+from tfperf.trace.phases import PHASES, Rules
+from tfperf.trace.planes import TraceError
+
+RULES = Rules(frozenset({"adam"}))
+MARK = {"step_num": 0, "_r": 1}
+
+
+def of(attribution, device, phase):
+    """ms of each step."""
+    return attribution.busy[device][:, PHASES.index(phase)].round(9).tolist()
+
+
+def one_step(begin):
+    """A turn of a loop, 100 us long, on two threads: (main, pool)."""
+    main = [
+        ("while/dense/MatMul:MatMul", begin, 20), ("gradient_tape/while/dense/MatMul:MatMul", begin + 25, 30),
+        ("while/adam/Mul:Mul", begin + 70, 10),
+    ]  # fmt: skip
+    pool = [
+        ("while/dense/Tanh:Tanh", begin + 10, 20),  # 10 beside the product, 10 after it
+        ("gradient_tape/while/dense/TanhGrad:TanhGrad", begin + 50, 10),  # 5 beside the other, 5 alone
+        ("while/Less:Less", begin + 90, 10),
+    ]
+    return main, pool
+
+
+@pytest.fixture
+def looped(tmp_path):
+    """Two calls of three steps and, 250 us later, of three more; containers and strangers between."""
+    python, main, pool = [], [], []
+    for call in (0, 560):
+        python.append(("train", call, 320, MARK))
+        main.append(("while:While", call + 5, 305))
+        for turn in range(3):
+            ours, theirs = one_step(call + 10 + 100 * turn)
+            main, pool = main + ours, pool + theirs
+    pool.append(("Stranger", 400, 50))
+    return write(tmp_path / "vm.xplane.pb", {"/host:CPU": {"python": us(*python), "a": us(*main), "b": us(*pool)}})
+
+
+def test_steps_are_turns_of_the_loop(looped):
+    found = attribute_path(looped, RULES)
+    np.testing.assert_allclose(found.steps, [0.1] * 6)
+    assert found.calls == 2 and found.gaps.tolist() == [0.26]  # 310 to 570
+
+
+def test_phases_are_unions_of_intervals(looped):
+    found = attribute_path(looped, RULES)
+    assert of(found, "CPU", "forward") == [0.03] * 6  # not 40: two threads at once
+    assert of(found, "CPU", "backward") == [0.035] * 6
+    assert of(found, "CPU", "update") == [0.01] * 6
+    assert of(found, "CPU", "other") == [0.01] * 6
+    # 30 + 35 less the 5 in which forward and backward overlap, and 20
+    np.testing.assert_allclose(found.any["CPU"], [0.08] * 6)
+
+
+def test_shares_are_of_the_operations_time(looped):
+    found = attribute_path(looped, RULES)
+    assert found.share(unknown=True) == pytest.approx(10 / 100) and found.share(unknown=False) == 0
+    first = found.costs[0]
+    assert (first.name, first.phase, first.count) == ("gradient_tape/while/dense/MatMul:MatMul", "backward", 1)
+    assert first.ms == pytest.approx(0.03)
+
+
+def test_streams_of_a_device_count_together_and_apart_from_the_host(tmp_path):
+    planes = {
+        "/host:CPU": {"python": us(("train", 0, 100, MARK)), "a": us(("x/Mul:Mul", 0, 10))},
+        "/device:GPU:0": {
+            "Stream #1": us(("dense/MatMul:MatMul", 10, 40), ("adam/Mul:Mul", 60, 10)),
+            "Stream #2": us(("sum/NcclAllReduce:NcclAllReduce", 40, 40)),
+        },
+        "/device:GPU:1": {"Stream #1": us(("dense/MatMul:MatMul", 20, 10))},
+    }
+    found = attribute_path(write(tmp_path / "vm.xplane.pb", planes), RULES)
+    assert set(found.busy) == {"CPU", "GPU:0", "GPU:1"}
+    assert of(found, "GPU:0", "merge") == [0.04] and of(found, "GPU:0", "forward") == [0.04]
+    assert found.any["GPU:0"].tolist() == [0.07] and found.any["GPU:1"].tolist() == [0.01]
+    assert found.steps.tolist() == [0.08]  # from the first operation to the end of the last
+
+
+def test_calls_without_loop_are_steps(tmp_path):
+    python = [("step", 100 * i, 60, MARK) for i in range(4)]
+    main = [(name, 100 * i + 10 + k, 5) for i in range(4) for k, name in enumerate(("a/Mul:Mul", "b/Add:Add"))]
+    found = attribute_path(write(tmp_path / "vm.xplane.pb", {"/host:CPU": {"p": us(*python), "m": us(*main)}}), RULES)
+    np.testing.assert_allclose(found.steps, [0.006] * 4)
+    np.testing.assert_allclose(found.gaps, [0.094] * 3)
+
+
+@pytest.mark.parametrize(
+    "lines, message",
+    [
+        ({"a": us(("x/Mul:Mul", 0, 10))}, "marks no steps"),
+        ({"python": us(("train", 0, 100, MARK)), "a": us(("x/Mul:Mul", 200, 10))}, "no operations inside"),
+        ({}, "marks no steps"),
+    ],
+)
+def test_a_profile_without_steps_or_operations_says_why(tmp_path, lines, message):
+    with pytest.raises(TraceError, match=message):
+        attribute_path(write(tmp_path / "vm.xplane.pb", {"/host:CPU": lines}), RULES)

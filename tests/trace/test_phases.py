@@ -1,0 +1,47 @@
+import pytest
+
+from tfperf.trace.phases import Rules
+
+RULES = Rules(frozenset({"nadam", "my_adam"}))
+
+
+@pytest.mark.parametrize(
+    "scope, kind, phase",
+    [
+        ("while/body/_1/while/dense_1/MatMul", "MatMul", "forward"),
+        ("gradient_tape/while/dense_1/MatMul", "MatMul", "backward"),
+        ("gradients/dense/MatMul_grad/MatMul", "MatMul", "backward"),
+        ("while/nadam/Mul_8", "Mul", "update"),
+        ("while/my_adam_1/Mul_8", "Mul", "update"),
+        ("while/nadam_like/Mul", "Mul", "forward"),  # a part of a name is not the name
+        ("nadam/CollectiveReduceV2", "CollectiveReduceV2", "merge"),
+        ("gradient_tape/x/NcclAllReduce", "NcclAllReduce", "merge"),
+        ("sums", "all-reduce", "merge"),
+        ("IteratorGetNext", "IteratorGetNext", "input"),
+        ("while/body/_1/cond/true/_2/Mul", "Mul", "other"),
+        ("Mul", "Mul", "other"),
+        ("PyFunc", "PyFunc", "callback"),
+        ("x/_Recv", "_Recv", "transfer"),
+        # marks
+        ("while/tfperf.validation/Less", "Less", "validation"),
+        ("while/tfperf.validation_1/Less", "Less", "validation"),
+        ("while/tfperf.forward/loss/tfperf.input/Less", "Less", "input"),
+        ("while/tfperf.update/Mul", "Mul", "update"),
+        ("gradient_tape/while/tfperf.forward/dense/MatMul", "MatMul", "backward"),
+        ("while/tfperf.backward/MatMul", "MatMul", "backward"),
+        ("while/tfperf.mine/MatMul", "MatMul", "other"),
+        ("tfperf.update/NcclAllReduce", "NcclAllReduce", "merge"),
+    ],
+)
+def test_rules(scope, kind, phase):
+    assert RULES.phase(scope, kind) == phase
+
+
+def test_a_renamed_optimizer_has_to_be_told():
+    assert Rules(frozenset({"adam"})).phase("while/nadam/Mul", "Mul") != "update"
+
+
+def test_forward_lies_under_a_scope_that_the_program_names():
+    rules = Rules(forward=frozenset({"dense", "loss"}))
+    assert rules.phase("model/dense_3/MatMul", "MatMul") == rules.phase("loss/Mul", "Mul") == "forward"
+    assert rules.phase("model/other/MatMul", "MatMul") == "other"

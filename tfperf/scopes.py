@@ -1,0 +1,18 @@
+"""Marks of phases in a program, for profiles to tell where time goes. Lies lowest, so that everything may use it."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+PREFIX = "tfperf."  # of the scopes' names
+
+
+@contextmanager
+def phase(name: str) -> Iterator[None]:
+    """Operations made inside belong to a phase of this name: a name scope for graphs and XLA, a trace range for eager.
+
+    Names that a profile's report knows: forward, backward, merge, transfer, update, input, validation, callback.
+    """
+    import tensorflow as tf
+
+    with tf.profiler.experimental.Trace(f"{PREFIX}{name}"), tf.name_scope(f"{PREFIX}{name}"):
+        yield

@@ -1,0 +1,1 @@
+"""Where the time of steps goes: traces read, split into steps and phases."""

@@ -1,0 +1,73 @@
+"""Sets of half-open time intervals [begin, end): two arrays (n), begins ascending, nothing touching. Unit: ns."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Times = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Intervals:
+    """Disjoint intervals in order; make them with `union`."""
+
+    begin: Times
+    end: Times
+
+    @property
+    def length(self) -> int:
+        """Their total length."""
+        return int((self.end - self.begin).sum())
+
+    def __len__(self) -> int:
+        return len(self.begin)
+
+    def clipped(self, begin: int, end: int) -> "Intervals":
+        """What of them lies in [begin, end)."""
+        first, last = np.searchsorted(self.end, begin, "right"), np.searchsorted(self.begin, end, "left")
+        low, high = np.maximum(self.begin[first:last], begin), np.minimum(self.end[first:last], end)
+        some = high > low
+        return Intervals(low[some], high[some])
+
+    def gaps(self, begin: int, end: int) -> "Intervals":
+        """What of [begin, end) they leave free."""
+        inside = self.clipped(begin, end)
+        low, high = np.concatenate([[begin], inside.end]), np.concatenate([inside.begin, [end]])
+        free = high > low
+        return Intervals(low[free], high[free])
+
+    def common(self, other: "Intervals") -> "Intervals":
+        """What lies in both."""
+        cuts = np.unique(np.concatenate([self.begin, self.end, other.begin, other.end]))
+        if len(cuts) < 2:
+            return NOTHING
+        low = cuts[:-1]
+        both = self._covers(low) & other._covers(low)
+        return union(low[both], cuts[1:][both])
+
+    def covered(self, cuts: Times) -> Times:
+        """Length that lies in each of the ranges between neighbouring `cuts` (m + 1, ascending): (m)."""
+        upto: Times = np.array([0, *np.cumsum(self.end - self.begin)], np.int64)
+        ends = np.array([0, *self.end], np.int64)
+        index = np.searchsorted(self.begin, cuts, "right")  # how many begin before each cut; the last may reach over it
+        lengths: Times = np.diff(upto[index] - np.where(index > 0, np.maximum(ends[index] - cuts, 0), 0))
+        return lengths
+
+    def _covers(self, times: Times) -> NDArray[np.bool_]:
+        index = np.searchsorted(self.begin, times, "right") - 1
+        return (index >= 0) & (times < self.end[np.maximum(index, 0)]) if len(self) else np.zeros(len(times), bool)
+
+
+NOTHING = Intervals(np.zeros(0, np.int64), np.zeros(0, np.int64))
+
+
+def union(begin: Times, end: Times) -> Intervals:
+    """The union of intervals [begin, end) (n) in any order, which may overlap; empty ones count for nothing."""
+    some = end > begin
+    if not some.any():
+        return NOTHING
+    order = np.argsort(begin[some], kind="stable")
+    begin, reach = begin[some][order], np.maximum.accumulate(end[some][order])
+    new = np.concatenate([[True], begin[1:] > reach[:-1]])
+    return Intervals(begin[new], reach[np.concatenate([new[1:], [True]])])

@@ -1,0 +1,58 @@
+"""Phases of a training step, and the rules by which an operation belongs to one."""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Literal, get_args
+
+from tfperf.scopes import PREFIX
+
+Phase = Literal[
+    "forward", "backward", "merge", "transfer", "update", "input", "validation", "callback", "other"
+]  # fmt: skip
+PHASES: tuple[Phase, ...] = get_args(Phase)
+COLLECTIVE = re.compile(r"_?(Collective|Nccl|CrossReplica)|(all|reduce)-(reduce|gather|scatter)|collective-")
+INPUT = re.compile(
+    r"_?(IteratorGetNext|IteratorGetNextSync|IteratorGetNextAsOptional|OptionalGetValue|MultiDeviceIter)"
+)
+TRANSFER = re.compile(r"_?(Send|Recv|HostSend|HostRecv)$|(send|recv|infeed|outfeed)(-done)?$|Memcpy(H2D|D2H|D2D)")
+CALLBACK = re.compile(r"_?(PyFunc|EagerPyFunc|PyFuncStateless)$")
+NUMBERED = re.compile(r"(_\d+)+$")  # TensorFlow makes names unique that way
+GRADIENTS = frozenset(["gradient_tape", "gradients"])
+# parts of a name that say nothing about what the operation is for
+SCAFFOLD = re.compile(r"(while|body|cond|true|false|then|else|branch|\d+)(_\d+)*|_\d+|StatefulPartitionedCall(_\d+)?|")
+
+
+@dataclass(frozen=True)
+class Rules:
+    """What a program says about its names: its optimizers'; those of layers, losses and metrics, where it tells."""
+
+    optimizers: frozenset[str] = field(default_factory=frozenset)
+    forward: frozenset[str] | None = None
+
+    def phase(self, scope: str, kind: str) -> Phase:
+        """The phase of an operation `kind` with a name `scope`, of which the last part is its own."""
+        parts = scope.split("/")
+        explicit = [part.removeprefix(PREFIX) for part in parts if part.startswith(PREFIX)]
+        if COLLECTIVE.match(kind):
+            return "merge"
+        plain = {NUMBERED.sub("", part) for part in parts} | set(parts)
+        if plain & GRADIENTS:  # of a forward operation, whose marks its name repeats
+            return "backward"
+        if explicit:
+            name = NUMBERED.sub("", explicit[-1])
+            return next((phase for phase in PHASES if phase == name), "other")
+        for phase, pattern in _KINDS:
+            if pattern.match(kind):
+                return phase
+        if plain & self.optimizers:
+            return "update"
+        return "forward" if self._is_forward(parts[:-1]) else "other"
+
+    def _is_forward(self, scopes: Iterable[str]) -> bool:
+        if self.forward is None:
+            return any(not SCAFFOLD.fullmatch(part) for part in scopes)
+        return any(part in self.forward or NUMBERED.sub("", part) in self.forward for part in scopes)
+
+
+_KINDS: tuple[tuple[Phase, re.Pattern[str]], ...] = (("input", INPUT), ("transfer", TRANSFER), ("callback", CALLBACK))

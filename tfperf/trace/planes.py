@@ -1,0 +1,163 @@
+"""Profiles of TensorFlow's profiler as columns of events, read without TensorFlow.
+
+A profile is a serialized XSpace (`*.xplane.pb`): planes (a host, a GPU), in them lines (threads, streams), in
+them events with a name, a begin and a duration. Source: tensorflow/tsl/profiler/protobuf/xplane.proto.
+"""
+
+import importlib.util
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tfperf.errors import UserError
+
+PROTO = Path("tsl", "profiler", "protobuf", "xplane_pb2.py")
+PICOSECONDS = 1000  # in a nanosecond
+
+
+class TraceError(UserError):
+    """A profile that cannot be read, or that holds nothing to report."""
+
+
+@dataclass(frozen=True)
+class Lane:
+    """A thread or a stream."""
+
+    host: str  # file that it comes from, without suffixes
+    plane: str
+    line: str
+
+
+@dataclass(frozen=True)
+class Events:
+    """n events, in the order of the file. Names and lanes are indices into `names` and `lanes`; times in ns.
+
+    `stats`: by name, the events that have it and its values.
+    """
+
+    lanes: tuple[Lane, ...]
+    names: tuple[str, ...]
+    lane: NDArray[np.int32]
+    name: NDArray[np.int32]
+    begin: NDArray[np.int64]
+    end: NDArray[np.int64]
+    stats: Mapping[str, tuple[NDArray[np.int64], tuple[Any, ...]]]
+
+    def __len__(self) -> int:
+        return len(self.begin)
+
+
+@cache
+def xplane_proto() -> ModuleType:
+    """TensorFlow's own message classes; loading them does not load TensorFlow. TraceError where they are missing."""
+    found = importlib.util.find_spec("tensorflow")
+    folders = [] if found is None else found.submodule_search_locations or []
+    paths = [path for path in (Path(folder, PROTO) for folder in folders) if path.is_file()]
+    spec = importlib.util.spec_from_file_location("tfperf_xplane_pb2", paths[0]) if paths else None
+    if spec is None or spec.loader is None:
+        raise TraceError(f"TensorFlow's {PROTO} is not installed; profiles cannot be read without it")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def profile_files(path: Path) -> list[Path]:
+    """The profile that a path names: a file, the files of one session of several hosts, a log or a run directory.
+
+    A directory with several sessions gives the last. Raises: TraceError where there is none.
+    """
+    if path.is_file():
+        return [path]
+    found = sorted(path.rglob("*.xplane.pb"))
+    if not found:
+        raise TraceError(f"{path}: holds no profile (*.xplane.pb)" if path.exists() else f"{path}: no such file")
+    last = max({file.parent for file in found}, key=lambda folder: folder.name)
+    return [file for file in found if file.parent == last]
+
+
+def read_events(files: Sequence[Path], wanted: frozenset[str] = frozenset()) -> Events:
+    """Events of profiles, hosts one after the other, with the stats `wanted`. Raises: TraceError for damaged files."""
+    table = _Table(wanted)
+    for file in files:
+        table.add(file.name.split(".xplane")[0], read_space(file))
+    return table.events()
+
+
+def read_space(file: Path) -> Any:
+    """The message in a file. Raises: TraceError."""
+    from google.protobuf.message import DecodeError
+
+    space = xplane_proto().XSpace()
+    try:
+        space.ParseFromString(file.read_bytes())
+    except OSError as error:
+        raise TraceError(f"{file}: {error.strerror}") from None
+    except DecodeError:
+        raise TraceError(f"{file}: damaged, or no profile; must be an XSpace of TensorFlow's profiler") from None
+    return space
+
+
+class _Table:
+    """Columns while they grow."""
+
+    def __init__(self, wanted: frozenset[str]) -> None:
+        self.wanted = wanted
+        self.lanes: list[Lane] = []
+        self.names: dict[str, int] = {}
+        self.parts: list[tuple[NDArray[np.int64], ...]] = []
+        self.count = 0
+        self.stats: dict[str, tuple[list[int], list[Any]]] = {}
+
+    def add(self, host: str, space: Any) -> None:
+        for plane in space.planes:
+            names = {key: self.names.setdefault(m.name, len(self.names)) for key, m in plane.event_metadata.items()}
+            keys = {key: m.name for key, m in plane.stat_metadata.items() if m.name in self.wanted}
+            for line in plane.lines:
+                if line.events:
+                    self._line(Lane(host, plane.name, line.name or line.display_name), line, names, keys, plane)
+
+    def _line(self, lane: Lane, line: Any, names: Mapping[int, int], keys: Mapping[int, str], plane: Any) -> None:
+        rows = np.array([(e.metadata_id, e.offset_ps, e.duration_ps) for e in line.events], np.int64)
+        ids, where = np.unique(rows[:, 0], return_inverse=True)
+        unknown = self.names.setdefault("", len(self.names)) if any(int(i) not in names for i in ids) else 0
+        name = np.array([names.get(int(i), unknown) for i in ids])[where]
+        begin = line.timestamp_ns + rows[:, 1] // PICOSECONDS
+        # ends are rounded like begins: what touches in the file touches here
+        end = line.timestamp_ns + (rows[:, 1] + rows[:, 2]) // PICOSECONDS
+        self.parts.append((np.full(len(rows), len(self.lanes)), name, begin, end))
+        self.lanes.append(lane)
+        if keys:
+            self._stats(line, keys, plane)
+        self.count += len(rows)
+
+    def _stats(self, line: Any, keys: Mapping[int, str], plane: Any) -> None:
+        for row, event in enumerate(line.events, self.count):
+            for stat in event.stats:
+                if stat.metadata_id in keys:
+                    rows, values = self.stats.setdefault(keys[stat.metadata_id], ([], []))
+                    rows.append(row)
+                    values.append(_value(stat, plane))
+
+    def events(self) -> Events:
+        lane, name, begin, end = (
+            (np.concatenate(c) for c in zip(*self.parts, strict=True)) if self.parts else [np.zeros(0, np.int64)] * 4
+        )
+        stats = {key: (np.array(rows, np.int64), tuple(values)) for key, (rows, values) in self.stats.items()}
+        return Events(
+            tuple(self.lanes), tuple(self.names), lane.astype(np.int32), name.astype(np.int32), begin, end, stats
+        )
+
+
+def _value(stat: Any, plane: Any) -> Any:
+    kind = stat.WhichOneof("value")
+    if kind == "ref_value":
+        return plane.stat_metadata[stat.ref_value].name if stat.ref_value in plane.stat_metadata else ""
+    return getattr(stat, kind) if kind else None

@@ -1,0 +1,73 @@
+"""A profile split into calls, by their marks, and into the steps of a compiled call: repeats of a loop's body."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tfperf.trace.intervals import Times
+from tfperf.trace.planes import Events, TraceError
+
+MARK = "step_num"  # the stat by which TensorBoard's viewer, too, knows a step
+SHARE = 0.5  # of the operations of a call that have to repeat as often as the others
+
+
+@dataclass(frozen=True)
+class Steps:
+    """m calls [begin, end) and n steps [begin, end) in ns; `call` (n): the call that a step belongs to.
+
+    A step begins with its first operation and ends where the next begins, the last of a call with the last operation.
+    """
+
+    call_begin: Times
+    call_end: Times
+    begin: Times
+    end: Times
+    call: NDArray[np.intp]
+
+    def __len__(self) -> int:
+        return len(self.begin)
+
+
+def find_steps(events: Events, operations: NDArray[np.bool_]) -> Steps:
+    """The calls and steps of a profile; `operations` (n): which events are operations.
+
+    A call without loop is one step. TraceError where nothing is marked, or no operation lies in a call.
+    """
+    rows, _ = events.stats.get(MARK, (np.zeros(0, np.int64), ()))
+    if not len(rows):
+        raise TraceError(f"the profile marks no steps: no event has {MARK}; nothing tells where a step begins")
+    calls = rows[np.argsort(events.begin[rows], kind="stable")]
+    begins, ends = events.begin[calls], events.end[calls]
+    starts, stops = [], []
+    for first, last in zip(begins, ends, strict=True):
+        inside = np.flatnonzero(operations & (events.begin >= first) & (events.begin < last))
+        turns = _turns(events.name[inside], events.begin[inside])
+        starts.append(turns)
+        stops.append(np.concatenate([turns[1:], [events.end[inside].max()] if len(inside) else []]))
+    sizes = [len(turns) for turns in starts]
+    if not any(sizes):
+        raise TraceError("the profile has no operations inside its steps: was the profiler stopped before they ran?")
+    call = np.repeat(np.arange(len(calls)), sizes)
+    return Steps(begins, ends, np.concatenate(starts), np.concatenate(stops), call)
+
+
+def _turns(names: NDArray[np.int32], begins: Times) -> Times:
+    """When the turns of a call's loop begin, by its operations' names and begins (k); a call without loop is one turn.
+
+    Most operations run once a turn: the commonest number of events of a name is that of the turns. A turn begins with
+    the name that comes first; the first turn with what comes before the loop.
+    """
+    if not len(names):
+        return begins
+    order = np.argsort(begins, kind="stable")
+    names, begins = names[order], begins[order]
+    unique, first, counts = np.unique(names, return_index=True, return_counts=True)
+    turns = int(np.bincount(counts).argmax())
+    regular = counts == turns
+    if turns < 2 or regular.mean() < SHARE:
+        return begins[:1]
+    anchor = unique[regular][first[regular].argmin()]
+    turns_begin: Times = begins[names == anchor]
+    turns_begin[0] = begins[0]
+    return turns_begin
