@@ -1,18 +1,24 @@
 """Fit ensembles of small networks to data through linear operators, as fast as the machine allows."""
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tfperf.runs.fit import fit as fit
+    from tfperf.scopes import phase as phase
+    from tfperf.trace.callback import ProfileCallback as ProfileCallback
+    from tfperf.trace.capture import capture as capture
 
 __version__ = "0.1.0"
-__all__ = ["fit"]
+__all__ = ["ProfileCallback", "capture", "fit", "phase"]
+HOMES = {
+    "fit": "tfperf.runs.fit", "phase": "tfperf.scopes", "capture": "tfperf.trace.capture",
+    "ProfileCallback": "tfperf.trace.callback",
+}  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:
-    """Load the verbs on first use, so that `import tfperf` stays free of TensorFlow."""
-    if name == "fit":
-        from tfperf.runs.fit import fit
-
-        return fit
+    """Load what is asked for on first use, so that `import tfperf` stays free of TensorFlow."""
+    if name in HOMES:
+        return getattr(import_module(HOMES[name]), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -154,6 +154,25 @@ def ablate(
 
 
 @main.command()
+@click.argument("path", type=click.Path(path_type=Path))
+@click.option("-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="Write the report as JSON.")
+def profile(path: Path, output: Path | None) -> None:
+    """Tell where each step's time goes in the newest profile under PATH: a log directory or an .xplane.pb file."""
+    from rich.console import Console
+
+    from tfperf.report.profile import profile_record, profile_tables
+    from tfperf.results.files import atomic_write
+    from tfperf.trace.attribution import attribute_path
+    from tfperf.trace.capture import rules_of
+
+    record = profile_record(attribute_path(path, rules_of(path)))
+    Console().print(profile_tables(record))
+    if output is not None:
+        with atomic_write(output) as temporary:
+            temporary.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+
+
+@main.command()
 @CARD
 @SET
 def check(card: Path, overrides: tuple[str, ...]) -> None:

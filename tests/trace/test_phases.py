@@ -44,4 +44,7 @@ def test_a_renamed_optimizer_has_to_be_told():
 def test_forward_lies_under_a_scope_that_the_program_names():
     rules = Rules(forward=frozenset({"dense", "loss"}))
     assert rules.phase("model/dense_3/MatMul", "MatMul") == rules.phase("loss/Mul", "Mul") == "forward"
+    rules = Rules(forward=frozenset({"dense_1"}))
+    assert rules.phase("dense_1_2/MatMul", "MatMul") == "forward" and rules.phase("dense_2/MatMul", "MatMul") == "other"
+    rules = Rules(forward=frozenset({"dense", "loss"}))
     assert rules.phase("model/other/MatMul", "MatMul") == "other"

@@ -14,6 +14,7 @@ from tfperf.trace.planes import Events, Lane, profile_files, read_events, read_s
 from tfperf.trace.steps import MARK, Steps, find_steps
 
 NS_PER_MS = 1e6
+INPUT_THREADS = "tf_data_"
 DEVICE = "/device:"  # how planes of accelerators begin
 
 
@@ -70,32 +71,34 @@ def attribute_path(path: Path, rules: Rules) -> Attribution:
 
 def attribute(events: Events, operations: Sequence[Operation | None], rules: Rules) -> Attribution:
     """Attribution of events, of which `operations` says by name what they are. Raises: TraceError."""
-    steps = find_steps(events, np.array([o is not None for o in operations], bool)[events.name])
-    nowhere: tuple[Phase, float] = ("other", 0.0)
-    phases = [nowhere if o is None else _phase(o, rules) for o in operations]
-    number = np.array([PHASES.index(phase) for phase, _ in phases])[events.name]
-    devices = np.array([device_of(lane) for lane in events.lanes])[events.lane]
     mine = np.array([o is not None for o in operations], bool)[events.name]
+    number = np.array([PHASES.index("other" if o is None else _phase(o, rules)) for o in operations])[events.name]
+    # what a dataset's own threads do is input, whatever it is called, and lies beside the steps
+    feeds = np.array([lane.line.startswith(INPUT_THREADS) for lane in events.lanes], bool)[events.lane]
+    number[feeds] = PHASES.index("input")
+    steps = find_steps(events, mine & ~feeds)
+    devices = np.array([device_of(lane) for lane in events.lanes])[events.lane]
     mine &= (events.begin >= steps.begin[0]) & (events.begin < steps.end.max())
     busy, every = {}, {}
+    costs: list[Cost] = []
     for device in np.unique(devices[mine]).tolist():
         here = mine & (devices == device)
         busy[device] = np.stack([_covered(events, here & (number == p), steps) for p in range(len(PHASES))], axis=1)
         every[device] = _covered(events, here, steps)
+        costs += _costs(events, operations, number, here, device, len(steps))
     firsts, lasts = _ends_of_calls(steps)
-    return Attribution(
-        (steps.end - steps.begin) / NS_PER_MS, busy, every, np.maximum(firsts[1:] - lasts[:-1], 0) / NS_PER_MS,
-        len(steps.call_begin), _costs(events, operations, phases, devices, mine, len(steps)),
-    )  # fmt: skip
+    gaps = np.maximum(firsts[1:] - lasts[:-1], 0) / NS_PER_MS
+    lengths = (steps.end - steps.begin) / NS_PER_MS
+    return Attribution(lengths, busy, every, gaps, len(steps.call_begin), tuple(sorted(costs, key=lambda c: -c.ms)))
 
 
-def _phase(operation: Operation, rules: Rules) -> tuple[Phase, float]:
-    """The phase that most of an operation belongs to, and how much of it."""
+def _phase(operation: Operation, rules: Rules) -> Phase:
+    """The phase that most of an operation belongs to."""
     sums: dict[Phase, float] = {}
     for scope, share in operation.scopes.items():
         phase = rules.phase(scope, operation.kind)
         sums[phase] = sums.get(phase, 0.0) + share
-    return max(sums.items(), key=lambda item: item[1]) if sums else ("other", 1.0)
+    return max(sums, key=lambda phase: sums[phase]) if sums else "other"
 
 
 def _covered(events: Events, which: NDArray[np.bool_], steps: Steps) -> NDArray[np.float64]:
@@ -113,19 +116,20 @@ def _ends_of_calls(steps: Steps) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
 
 
 def _costs(
-    events: Events, operations: Sequence[Operation | None], phases: Sequence[tuple[Phase, float]],
-    devices: NDArray[np.str_], mine: NDArray[np.bool_], count: int,
-) -> tuple[Cost, ...]:  # fmt: skip
+    events: Events, operations: Sequence[Operation | None], number: NDArray[np.intp], here: NDArray[np.bool_],
+    device: str, steps: int,
+) -> list[Cost]:  # fmt: skip
+    """Costs of the events `here`, whose phases have the numbers `number`."""
+    keys, where, counts = np.unique(
+        events.name[here].astype(np.intp) * len(PHASES) + number[here], return_inverse=True, return_counts=True
+    )
+    times = np.bincount(where, (events.end - events.begin)[here], len(keys)) / NS_PER_MS
     out = []
-    for device in np.unique(devices[mine]).tolist():
-        here = mine & (devices == device)
-        times = np.bincount(events.name[here], (events.end - events.begin)[here], len(operations))
-        counts = np.bincount(events.name[here], minlength=len(operations))
-        for i in np.flatnonzero(counts).tolist():
-            if (operation := operations[i]) is not None:
-                ms = float(times[i]) / NS_PER_MS / count
-                out.append(Cost(
-                    events.names[i], operation.kind, device, phases[i][0], operation.inferred, ms,
-                    float(counts[i]) / count,
-                ))  # fmt: skip
-    return tuple(sorted(out, key=lambda cost: -cost.ms))
+    for key, count, ms in zip(keys.tolist(), counts.tolist(), times.tolist(), strict=True):
+        name, phase = divmod(key, len(PHASES))
+        if (operation := operations[name]) is not None:
+            inferred = operation.inferred and PHASES[phase] != "other"
+            out.append(Cost(
+                events.names[name], operation.kind, device, PHASES[phase], inferred, ms / steps, count / steps
+            ))  # fmt: skip
+    return out

@@ -1,7 +1,7 @@
 """Phases of a training step, and the rules by which an operation belongs to one."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Literal, get_args
 
@@ -13,11 +13,11 @@ Phase = Literal[
 PHASES: tuple[Phase, ...] = get_args(Phase)
 COLLECTIVE = re.compile(r"_?(Collective|Nccl|CrossReplica)|(all|reduce)-(reduce|gather|scatter)|collective-")
 INPUT = re.compile(
-    r"_?(IteratorGetNext|IteratorGetNextSync|IteratorGetNextAsOptional|OptionalGetValue|MultiDeviceIter)"
+    r"_?(IteratorGetNext|IteratorGetNextSync|IteratorGetNextAsOptional|Optional[A-Z]\w*|MultiDeviceIter)"
 )
 TRANSFER = re.compile(r"_?(Send|Recv|HostSend|HostRecv)$|(send|recv|infeed|outfeed)(-done)?$|Memcpy(H2D|D2H|D2D)")
 CALLBACK = re.compile(r"_?(PyFunc|EagerPyFunc|PyFuncStateless)$")
-NUMBERED = re.compile(r"(_\d+)+$")  # TensorFlow makes names unique that way
+NUMBERED = re.compile(r"_\d+$")  # TensorFlow makes names unique that way
 GRADIENTS = frozenset(["gradient_tape", "gradients"])
 # parts of a name that say nothing about what the operation is for
 SCAFFOLD = re.compile(r"(while|body|cond|true|false|then|else|branch|\d+)(_\d+)*|_\d+|StatefulPartitionedCall(_\d+)?|")
@@ -36,12 +36,11 @@ class Rules:
         explicit = [part.removeprefix(PREFIX) for part in parts if part.startswith(PREFIX)]
         if COLLECTIVE.match(kind):
             return "merge"
-        plain = {NUMBERED.sub("", part) for part in parts} | set(parts)
+        plain = {name for part in parts for name in _spellings(part)}
         if plain & GRADIENTS:  # of a forward operation, whose marks its name repeats
             return "backward"
         if explicit:
-            name = NUMBERED.sub("", explicit[-1])
-            return next((phase for phase in PHASES if phase == name), "other")
+            return next((phase for phase in PHASES if phase in _spellings(explicit[-1])), "other")
         for phase, pattern in _KINDS:
             if pattern.match(kind):
                 return phase
@@ -52,7 +51,15 @@ class Rules:
     def _is_forward(self, scopes: Iterable[str]) -> bool:
         if self.forward is None:
             return any(not SCAFFOLD.fullmatch(part) for part in scopes)
-        return any(part in self.forward or NUMBERED.sub("", part) in self.forward for part in scopes)
+        return any(name in self.forward for part in scopes for name in _spellings(part))
 
 
 _KINDS: tuple[tuple[Phase, re.Pattern[str]], ...] = (("input", INPUT), ("transfer", TRANSFER), ("callback", CALLBACK))
+
+
+def _spellings(name: str) -> Iterator[str]:
+    """The name, and what it may have been before it was made unique: dense_1_2, dense_1, dense."""
+    while name:
+        yield name
+        shorter = NUMBERED.sub("", name)
+        name = shorter if shorter != name else ""

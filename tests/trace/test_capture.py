@@ -1,0 +1,125 @@
+"""Profiles recorded and read back: loops, Keras' fit, and what goes wrong."""
+
+import json
+import subprocess
+import sys
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+from click.testing import CliRunner
+
+from tests.trace.profiles import us, write
+from tfperf.cli import main
+from tfperf.scopes import phase
+from tfperf.trace.attribution import attribute_path
+from tfperf.trace.callback import ProfileCallback
+from tfperf.trace.capture import NOTES, capture, rules_of
+from tfperf.trace.phases import PHASES
+from tfperf.trace.planes import TraceError, profile_files
+
+
+def make_step(xla, turns):
+    """A loop in a compiled call: large products forward and backward, a small update."""
+    a = tf.Variable(tf.random.stateless_uniform([256, 256], [1, 2]))
+
+    @tf.function(jit_compile=xla)
+    def step():
+        for _ in tf.range(turns):
+            with phase("forward"):
+                b = tf.matmul(tf.matmul(a, a), a)
+            with phase("backward"):
+                c = tf.matmul(b, a)
+            with phase("update"):
+                a.assign(c / tf.norm(c))
+        return a.read_value()
+
+    return step
+
+
+@pytest.mark.parametrize("xla", [False, True])
+def test_steps_and_phases_of_a_compiled_loop(tmp_path, xla):
+    step = make_step(xla, 5)
+    with capture(tmp_path, steps=4, skip=2) as taken:
+        for i in range(8):
+            with taken.step(i):
+                step().numpy()
+    assert len(taken.seconds) == 8 and taken.recorded_ms > 0 and taken.unrecorded_ms > 0
+    found = attribute_path(tmp_path, rules_of(tmp_path))
+    assert found.calls == 4 and len(found.steps) == 20
+    forward, backward, update = (
+        np.median(found.busy["CPU"][:, PHASES.index(p)]) for p in ("forward", "backward", "update")
+    )
+    assert forward > backward > 0 and update > 0
+    products = [c for c in found.costs if c.kind in ("MatMul", "_MklMatMul", "dot", "custom-call")]
+    assert sum(c.count for c in products) == pytest.approx(3)
+    assert found.share(unknown=True) < 0.1
+
+
+@pytest.mark.parametrize("xla", [False, True])
+@pytest.mark.parametrize("per_execution", [1, 4])
+def test_keras_fit_tells_its_names(tmp_path, xla, per_execution):
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(4096, 64)), rng.normal(size=(4096, 1))
+    layers = [keras.layers.Input((64,)), keras.layers.Dense(1024, activation="relu"), keras.layers.Dense(1)]
+    model = keras.Sequential(layers)
+    optimizer = keras.optimizers.Adam(name="mine")
+    model.compile(optimizer, "mse", jit_compile=xla, steps_per_execution=per_execution)
+    callback = ProfileCallback(tmp_path, steps=3, skip=2)
+    model.fit(x, y, batch_size=256, epochs=2, verbose=0, callbacks=[callback])
+    notes = json.loads((profile_files(tmp_path)[0].parent / NOTES).read_text())
+    assert notes["optimizers"] == ["mine"] and "dense" in " ".join(notes["forward"])
+    found = attribute_path(tmp_path, rules_of(tmp_path))
+    assert found.calls == 3 and len(found.steps) == 3 * per_execution
+    busy = {p: np.median(found.busy["CPU"][:, PHASES.index(p)]) for p in PHASES}
+    assert min(busy["forward"], busy["backward"], busy["update"]) > 0
+    assert {c.phase for c in found.costs if "/mine/" in c.name} <= {"update"}
+    assert found.share(unknown=True) < 0.1
+
+
+def test_too_few_steps_are_an_error_that_says_so(tmp_path):
+    with pytest.raises(TraceError, match="2 steps ran, the first 3 are skipped"), capture(tmp_path) as taken:
+        for i in range(2):
+            with taken.step(i):
+                pass
+
+
+def test_a_second_recording_in_the_process_is_refused(tmp_path):
+    with capture(tmp_path / "a", skip=0, steps=1) as first:
+        tf.profiler.experimental.start(str(tmp_path / "b"))
+        try:
+            with pytest.raises(TraceError, match="only one can be at a time"), first.step(0):
+                pass
+        finally:
+            tf.profiler.experimental.stop()
+        with first.step(0):
+            pass
+
+
+def test_an_error_inside_the_window_ends_the_recording(tmp_path):
+    with pytest.raises(ZeroDivisionError), capture(tmp_path, skip=0) as taken, taken.step(0):
+        raise ZeroDivisionError
+    tf.profiler.experimental.start(str(tmp_path / "free"))
+    tf.profiler.experimental.stop()
+
+
+def test_the_verb_prints_and_writes_what_was_found(tmp_path):
+    mark = {"step_num": 0}
+    lines = {"p": us(("s", 0, 50, mark), ("s", 100, 50, mark)), "m": us(("d/A:A", 10, 10), ("d/A:A", 110, 10))}
+    path = write(tmp_path / "vm.xplane.pb", {"/host:CPU": lines})
+    result = CliRunner().invoke(main, ["profile", str(path), "-o", str(tmp_path / "out.json")])
+    assert result.exit_code == 0, result.output
+    assert "forward" in result.output and "0.0100 ms" in result.output
+    record = json.loads((tmp_path / "out.json").read_text())
+    assert record["step_ms"] == 0.01 and record["gap_ms"] == 0.09 and record["phases"]["forward"] == 0.01
+    assert record["unattributed_share"] == record["inferred_share"] == 0
+
+
+@pytest.mark.parametrize("content, message", [(None, "no such file"), (b"no profile", "damaged, or no profile")])
+def test_bad_input_has_code_2_and_no_traceback(tmp_path, content, message):
+    path = tmp_path / "x.xplane.pb"
+    if content is not None:
+        path.write_bytes(content)
+    done = subprocess.run([sys.executable, "-m", "tfperf", "profile", str(path)], capture_output=True, text=True)
+    assert done.returncode == 2 and message in done.stderr and "Traceback" not in done.stderr

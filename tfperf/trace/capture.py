@@ -1,0 +1,125 @@
+"""A window of steps recorded by TensorFlow's profiler, with the marks by which its viewer and tfperf know them.
+
+Beside the profile lies what only the program knows: its optimizers' and layers' names, and how long steps take that
+nobody records.
+"""
+
+import json
+import time
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from tfperf.trace.phases import Rules
+from tfperf.trace.planes import TraceError, profile_files
+
+NOTES = "tfperf.json"  # beside the *.xplane.pb
+STEP = "step"  # name of the marks
+KERAS_OPTIMIZERS = frozenset([  # as Keras names them where nobody else does
+    "adadelta", "adafactor", "adagrad", "adam", "adamax", "adamw", "ftrl", "lamb", "lion", "loss_scale_optimizer",
+    "muon", "nadam", "rmsprop", "SGD", "sgd",
+])  # fmt: skip
+
+
+@dataclass
+class Capture:
+    """The window: `skip` calls that are only timed, then `steps` that are recorded; the rest runs on untouched."""
+
+    logdir: Path
+    steps: int
+    skip: int
+    host_level: int
+    optimizers: Collection[str] = ()
+    forward: Collection[str] | None = None  # scopes of layers, losses and metrics
+    seconds: list[float] = field(default_factory=list)  # of each call, recorded ones included
+    recording: bool = False
+    done: bool = False
+
+    @contextmanager
+    def step(self, number: int) -> Iterator[None]:
+        """One step, or one compiled call of several; whatever runs on a device has to have ended inside."""
+        import tensorflow as tf
+
+        if len(self.seconds) == self.skip and not self.done:
+            self._start()
+        start = time.perf_counter()
+        if self.recording:
+            with tf.profiler.experimental.Trace(STEP, step_num=number, _r=1):
+                yield
+        else:
+            yield
+        self.seconds.append(time.perf_counter() - start)
+        if self.recording and len(self.seconds) == self.skip + self.steps:
+            self.stop()
+
+    def _start(self) -> None:
+        import tensorflow as tf
+
+        options = tf.profiler.experimental.ProfilerOptions(host_tracer_level=self.host_level)
+        try:
+            tf.profiler.experimental.start(str(self.logdir), options)
+        except tf.errors.AlreadyExistsError:
+            raise TraceError("another profile is being recorded in this process; only one can be at a time") from None
+        self.recording = True
+
+    def stop(self) -> None:
+        """End the recording, where there is one."""
+        import tensorflow as tf
+
+        if self.recording:
+            self.recording, self.done = False, True
+            tf.profiler.experimental.stop()
+            (profile_files(self.logdir)[0].parent / NOTES).write_text(json.dumps(self.notes()), encoding="utf-8")
+
+    @property
+    def recorded_ms(self) -> float | None:
+        """Median of the recorded calls."""
+        recorded = self.seconds[self.skip : self.skip + self.steps]
+        return 1e3 * median(recorded) if recorded else None
+
+    @property
+    def unrecorded_ms(self) -> float | None:
+        """Median of the others but for the first, which compiles."""
+        others = self.seconds[1 : self.skip] + self.seconds[self.skip + self.steps :]
+        return 1e3 * median(others) if others else None
+
+    def notes(self) -> dict[str, Any]:
+        """What lies beside the profile."""
+        return {
+            "optimizers": sorted(self.optimizers), "forward": None if self.forward is None else sorted(self.forward),
+            "call_ms": {"recorded": self.recorded_ms, "unrecorded": self.unrecorded_ms},
+        }  # fmt: skip
+
+
+@contextmanager
+def capture(logdir: Path | str, steps: int = 10, skip: int = 3, host_level: int = 2) -> Iterator[Capture]:
+    """Record `steps` steps of a training loop after `skip` others: `with c.step(i):` around each.
+
+    host_level: 1 marks alone, 2 operations, 3 all that the runtime does. Raises: TraceError at the end when too few
+    steps ran for any to be recorded.
+    """
+    taken = Capture(Path(logdir), steps, skip, host_level)
+    try:
+        yield taken
+    finally:
+        taken.stop()
+    if not taken.done:
+        raise TraceError(
+            f"{logdir}: nothing was recorded: {len(taken.seconds)} steps ran, the first {skip} are skipped"
+        )
+
+
+def rules_of(path: Path) -> Rules:
+    """The rules that a capture left beside a profile, else those of names alone. Raises: TraceError."""
+    file = profile_files(path)[0].parent / NOTES
+    try:
+        notes = json.loads(file.read_text(encoding="utf-8"))
+        forward = notes["forward"]
+        return Rules(frozenset(notes["optimizers"]), None if forward is None else frozenset(forward))
+    except FileNotFoundError:
+        return Rules(KERAS_OPTIMIZERS)
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise TraceError(f"{file}: damaged: {error}; delete it to go by names alone") from None
