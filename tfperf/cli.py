@@ -155,9 +155,20 @@ def ablate(
 
 @main.command()
 @click.argument("path", type=click.Path(path_type=Path))
+@SET
 @click.option("-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="Write the report as JSON.")
-def profile(path: Path, output: Path | None) -> None:
-    """Tell where each step's time goes in the newest profile under PATH: a log directory or an .xplane.pb file."""
+@click.option("--logdir", type=click.Path(path_type=Path), metavar="DIR", help="For a card's profile: CARD_profile.")
+@click.option("--steps", type=click.IntRange(min=1), default=300, show_default=True, help="Steps of a card to record.")
+@click.option("--skip", type=click.IntRange(min=0), default=100, show_default=True, help="Steps before them.")
+@click.option("--host-level", type=click.IntRange(1, 3), default=2, show_default=True, help="How much the host tells.")
+def profile(
+    path: Path, overrides: tuple[str, ...], output: Path | None, logdir: Path | None, steps: int, skip: int,
+    host_level: int,
+) -> None:  # fmt: skip
+    """Tell where each step's time goes: in the newest profile under PATH, or in one recorded now where it is a card.
+
+    PATH: a log directory, an .xplane.pb file or a card (.yaml).
+    """
     from rich.console import Console
 
     from tfperf.report.profile import profile_record, profile_tables
@@ -165,11 +176,30 @@ def profile(path: Path, output: Path | None) -> None:
     from tfperf.trace.attribution import attribute_path
     from tfperf.trace.capture import rules_of
 
+    if path.suffix in (".yaml", ".yml"):
+        path = _recorded(path, overrides, logdir or Path(f"{path.stem}_profile"), steps, skip, host_level)
     record = profile_record(attribute_path(path, rules_of(path)))
     Console().print(profile_tables(record))
     if output is not None:
         with atomic_write(output) as temporary:
             temporary.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+
+
+def _recorded(card: Path, overrides: tuple[str, ...], logdir: Path, steps: int, skip: int, host_level: int) -> Path:
+    from tfperf.measure.quiet import native_logs_dropped
+    from tfperf.runcard.loader import load_card
+
+    loaded = load_card(card, overrides)
+    with native_logs_dropped():
+        from tfperf.runs.profiling import record_card
+
+        found = record_card(loaded, logdir, steps, skip, host_level)
+    taken = found.taken
+    click.echo(
+        f"{logdir}: {taken.steps} calls of {found.steps_per_call} steps; a call takes {taken.recorded_ms:.4g} ms, "
+        f"{taken.unrecorded_ms:.4g} where nothing is recorded ({found.overhead:+.1%})"
+    )
+    return logdir
 
 
 @main.command()

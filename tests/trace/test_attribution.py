@@ -104,3 +104,13 @@ def test_calls_without_loop_are_steps(tmp_path):
 def test_a_profile_without_steps_or_operations_says_why(tmp_path, lines, message):
     with pytest.raises(TraceError, match=message):
         attribute_path(write(tmp_path / "vm.xplane.pb", {"/host:CPU": lines}), RULES)
+
+
+def test_loops_side_by_side_take_their_steps_together(tmp_path):
+    """Two threads with a loop each; what runs twice after the loops is no turn."""
+    one = [("while/a/Mul:Mul", 10 + 20 * i, 10) for i in range(4)] + [("b/Add:Add", 90 + 2 * i, 1) for i in range(2)]
+    other = [("while/a/Mul:Mul", 13 + 20 * i, 10) for i in range(4)]
+    lines = {"p": us(("s", 0, 100, MARK)), "m": us(*one), "n": us(*other)}
+    path = write(tmp_path / "vm.xplane.pb", {"/host:CPU": lines})
+    np.testing.assert_allclose(attribute_path(path, Rules(loops=2)).steps, [0.02] * 3 + [0.023])
+    assert len(attribute_path(path, Rules()).steps) == 8

@@ -76,7 +76,7 @@ def attribute(events: Events, operations: Sequence[Operation | None], rules: Rul
     # what a dataset's own threads do is input, whatever it is called, and lies beside the steps
     feeds = np.array([lane.line.startswith(INPUT_THREADS) for lane in events.lanes], bool)[events.lane]
     number[feeds] = PHASES.index("input")
-    steps = find_steps(events, mine & ~feeds)
+    steps = find_steps(events, mine & ~feeds, rules.loops)
     devices = np.array([device_of(lane) for lane in events.lanes])[events.lane]
     mine &= (events.begin >= steps.begin[0]) & (events.begin < steps.end.max())
     busy, every = {}, {}

@@ -34,6 +34,7 @@ class Capture:
     host_level: int
     optimizers: Collection[str] = ()
     forward: Collection[str] | None = None  # scopes of layers, losses and metrics
+    loops: int = 1  # compiled loops that a call runs side by side
     seconds: list[float] = field(default_factory=list)  # of each call, recorded ones included
     recording: bool = False
     done: bool = False
@@ -90,6 +91,7 @@ class Capture:
         """What lies beside the profile."""
         return {
             "optimizers": sorted(self.optimizers), "forward": None if self.forward is None else sorted(self.forward),
+            "loops": self.loops,
             "call_ms": {"recorded": self.recorded_ms, "unrecorded": self.unrecorded_ms},
         }  # fmt: skip
 
@@ -118,7 +120,8 @@ def rules_of(path: Path) -> Rules:
     try:
         notes = json.loads(file.read_text(encoding="utf-8"))
         forward = notes["forward"]
-        return Rules(frozenset(notes["optimizers"]), None if forward is None else frozenset(forward))
+        names = None if forward is None else frozenset(forward)
+        return Rules(frozenset(notes["optimizers"]), names, max(1, int(notes["loops"])))
     except FileNotFoundError:
         return Rules(KERAS_OPTIMIZERS)
     except (OSError, ValueError, KeyError, TypeError) as error:

@@ -29,6 +29,7 @@ class Rules:
 
     optimizers: frozenset[str] = field(default_factory=frozenset)
     forward: frozenset[str] | None = None
+    loops: int = 1  # that run side by side in a call
 
     def phase(self, scope: str, kind: str) -> Phase:
         """The phase of an operation `kind` with a name `scope`, of which the last part is its own."""

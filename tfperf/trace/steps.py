@@ -9,7 +9,7 @@ from tfperf.trace.intervals import Times
 from tfperf.trace.planes import Events, TraceError
 
 MARK = "step_num"  # the stat by which TensorBoard's viewer, too, knows a step
-SHARE = 0.5  # of the operations of a call that have to repeat as often as the others
+SHARE = 0.5  # of the time of a call's operations that has to be in a loop
 
 
 @dataclass(frozen=True)
@@ -29,10 +29,11 @@ class Steps:
         return len(self.begin)
 
 
-def find_steps(events: Events, operations: NDArray[np.bool_]) -> Steps:
+def find_steps(events: Events, operations: NDArray[np.bool_], loops: int = 1) -> Steps:
     """The calls and steps of a profile; `operations` (n): which events are operations.
 
-    A call without loop is one step. TraceError where nothing is marked, or no operation lies in a call.
+    A call without loop is one step. `loops`: how many of them run side by side in a call; their turns with the same
+    number are one step. TraceError where nothing is marked, or no operation lies in a call.
     """
     rows, _ = events.stats.get(MARK, (np.zeros(0, np.int64), ()))
     if not len(rows):
@@ -42,7 +43,7 @@ def find_steps(events: Events, operations: NDArray[np.bool_]) -> Steps:
     starts, stops = [], []
     for first, last in zip(begins, ends, strict=True):
         inside = np.flatnonzero(operations & (events.begin >= first) & (events.begin < last))
-        turns = _turns(events.name[inside], events.begin[inside])
+        turns = _turns(events.name[inside], events.begin[inside], events.end[inside])[::loops]
         starts.append(turns)
         stops.append(np.concatenate([turns[1:], [events.end[inside].max()] if len(inside) else []]))
     sizes = [len(turns) for turns in starts]
@@ -52,20 +53,21 @@ def find_steps(events: Events, operations: NDArray[np.bool_]) -> Steps:
     return Steps(begins, ends, np.concatenate(starts), np.concatenate(stops), call)
 
 
-def _turns(names: NDArray[np.int32], begins: Times) -> Times:
-    """When the turns of a call's loop begin, by its operations' names and begins (k); a call without loop is one turn.
+def _turns(names: NDArray[np.int32], begins: Times, ends: Times) -> Times:
+    """When the turns of a call's loop begin, by its operations (k); a call without loop is one turn.
 
-    Most operations run once a turn: the commonest number of events of a name is that of the turns. A turn begins with
-    the name that comes first; the first turn with what comes before the loop.
+    Most operations run once a turn: the number of events of a name in which most time is spent is that of the turns. A
+    turn begins with the name that comes first; the first turn with what comes before the loop.
     """
     if not len(names):
         return begins
     order = np.argsort(begins, kind="stable")
-    names, begins = names[order], begins[order]
-    unique, first, counts = np.unique(names, return_index=True, return_counts=True)
-    turns = int(np.bincount(counts).argmax())
+    names, begins, ends = names[order], begins[order], ends[order]
+    unique, first, where, counts = np.unique(names, return_index=True, return_inverse=True, return_counts=True)
+    time = np.bincount(where, ends - begins)
+    turns = int(np.bincount(counts, time).argmax())
     regular = counts == turns
-    if turns < 2 or regular.mean() < SHARE:
+    if turns < 2 or time[regular].sum() < SHARE * time.sum():
         return begins[:1]
     anchor = unique[regular][first[regular].argmin()]
     turns_begin: Times = begins[names == anchor]
