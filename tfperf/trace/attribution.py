@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from tfperf.trace.intervals import union
 from tfperf.trace.operations import Operation, graph_operation, hlo_operations
 from tfperf.trace.phases import PHASES, Phase, Rules
-from tfperf.trace.planes import Events, Lane, profile_files, read_events, read_space
+from tfperf.trace.planes import Events, Lane, read_events, read_spaces
 from tfperf.trace.steps import MARK, Steps, find_steps
 
 NS_PER_MS = 1e6
@@ -61,11 +61,11 @@ def device_of(lane: Lane) -> str:
 
 def attribute_path(path: Path, rules: Rules) -> Attribution:
     """Attribution of the profile at a path. Raises: TraceError."""
-    files = profile_files(path)
-    events = read_events(files, frozenset({MARK}))
+    spaces = read_spaces(path)
+    events = read_events(spaces, frozenset({MARK}))
     known: dict[str, Operation] = {}
-    for file in files:
-        known |= hlo_operations(read_space(file))
+    for space in spaces.values():
+        known |= hlo_operations(space)
     return attribute(events, [known.get(name) or graph_operation(name) for name in events.names], rules)
 
 

@@ -6,7 +6,7 @@ them events with a name, a begin and a duration. Source: tensorflow/tsl/profiler
 
 import importlib.util
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -83,12 +83,17 @@ def profile_files(path: Path) -> list[Path]:
     return [file for file in found if file.parent == last]
 
 
-def read_events(files: Sequence[Path], wanted: frozenset[str] = frozenset()) -> Events:
-    """Events of profiles, hosts one after the other, with the stats `wanted`. Raises: TraceError for damaged files."""
+def read_events(spaces: Mapping[str, Any], wanted: frozenset[str] = frozenset()) -> Events:
+    """Events of the profiles of hosts, one after the other, with the stats `wanted`."""
     table = _Table(wanted)
-    for file in files:
-        table.add(file.name.split(".xplane")[0], read_space(file))
+    for host, space in spaces.items():
+        table.add(host, space)
     return table.events()
+
+
+def read_spaces(path: Path) -> dict[str, Any]:
+    """The messages of a profile by host. Raises: TraceError where there is none, or a file is damaged."""
+    return {file.name.split(".xplane")[0]: read_space(file) for file in profile_files(path)}
 
 
 def read_space(file: Path) -> Any:
