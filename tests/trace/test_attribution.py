@@ -2,6 +2,8 @@
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from tests.trace.profiles import us, write
 from tfperf.trace.attribution import attribute_path
@@ -91,6 +93,22 @@ def test_calls_without_loop_are_steps(tmp_path):
     found = attribute_path(write(tmp_path / "vm.xplane.pb", {"/host:CPU": {"p": us(*python), "m": us(*main)}}), RULES)
     np.testing.assert_allclose(found.steps, [0.006] * 4)
     np.testing.assert_allclose(found.gaps, [0.094] * 3)
+
+
+@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.data())
+def test_damaged_profiles_are_attributed_or_refused(looped, data):
+    content = bytearray(looped.read_bytes())
+    for _ in range(data.draw(st.integers(1, 6))):
+        content[data.draw(st.integers(0, len(content) - 1))] = data.draw(st.integers(0, 255))
+    path = looped.parent / "damaged.xplane.pb"
+    path.write_bytes(content[: data.draw(st.integers(len(content) // 2, len(content)))])
+    try:
+        found = attribute_path(path, RULES)
+    except TraceError as error:
+        assert str(error)
+    else:
+        assert all(np.isfinite(busy).all() for busy in found.busy.values())
 
 
 @pytest.mark.parametrize(
