@@ -23,7 +23,7 @@ def test_a_cards_steps_are_recorded_and_told(tmp_path, xla):
     record = json.loads(out.read_text())
     assert record["steps"] == 12 and record["calls"] == 3 and record["gap_ms"] > 0
     assert min(record["phases"][phase] for phase in ("forward", "backward", "update", "validation")) > 0
-    assert record["unattributed_share"] < 0.2  # of a step of microseconds
+    assert record["unattributed_share"] < 0.5  # the losses after a call weigh as much as its steps of microseconds
 
 
 def test_a_training_that_is_too_short_is_refused(tmp_path):

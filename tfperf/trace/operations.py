@@ -42,9 +42,15 @@ def graph_operation(event: str) -> Operation | None:
 
 
 def hlo_operations(space: Any) -> dict[str, Operation]:
-    """Operations by instruction name, of all modules of a profile; the first module counts where they share one."""
+    """Operations by instruction name, of the modules that ran; the first counts where several share a name.
+
+    A profile carries all modules of the process. Of those that ran its events' stats hold the names.
+    """
+    ran = {m.name for plane in space.planes for m in plane.stat_metadata.values()}
     out: dict[str, Operation] = {}
-    for _, computations in modules(space):
+    for module, computations in modules(space):
+        if module not in ran:
+            continue
         for computation in computations.values():
             for number, name in computation.names.items():
                 opcode = computation.instructions[number].opcode
