@@ -95,6 +95,18 @@ def test_calls_without_loop_are_steps(tmp_path):
     np.testing.assert_allclose(found.gaps, [0.094] * 3)
 
 
+def test_times_stay_exact_where_a_call_has_no_operations(tmp_path):
+    """As nanoseconds since 1970 they need all of 61 bits."""
+    start = 1_795_287_599_816_909_001
+    lines = {
+        "p": (start, [("s", 0, 100_000, MARK), ("s", 200_000, 100_000, MARK), ("s", 400_000, 100_000, MARK)]),
+        "m": (start, [("d/A:A", 1_000, 7_000, {}), ("d/A:A", 401_000, 9_000, {})]),
+    }
+    found = attribute_path(write(tmp_path / "vm.xplane.pb", {"/host:CPU": lines}), RULES)
+    np.testing.assert_array_equal(found.steps, [7e-6, 9e-6])
+    np.testing.assert_allclose(found.gaps, [393e-6], rtol=1e-12)
+
+
 @settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.data())
 def test_damaged_profiles_are_attributed_or_refused(looped, data):
@@ -115,7 +127,7 @@ def test_damaged_profiles_are_attributed_or_refused(looped, data):
     "lines, message",
     [
         ({"a": us(("x/Mul:Mul", 0, 10))}, "marks no steps"),
-        ({"python": us(("train", 0, 100, MARK)), "a": us(("x/Mul:Mul", 200, 10))}, "no operations inside"),
+        ({"python": us(("train", 0, 100, MARK)), "a": us(("x/Mul:Mul", 200, 10))}, "no operation lies in a step"),
         ({}, "marks no steps"),
     ],
 )

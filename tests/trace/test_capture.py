@@ -74,7 +74,7 @@ def test_keras_fit_tells_its_names(tmp_path, xla, per_execution):
     assert found.calls == 3 and len(found.steps) == 3 * per_execution
     busy = {p: np.median(found.busy["CPU"][:, PHASES.index(p)]) for p in PHASES}
     assert min(busy["forward"], busy["backward"], busy["update"]) > 0
-    assert {c.phase for c in found.costs if "/mine/" in c.name} <= {"update"}
+    assert {c.phase for c in found.costs if "/mine/" in c.name} == (set() if xla else {"update"})
     assert found.share(unknown=True) < 0.1
 
 

@@ -15,7 +15,7 @@ from tfperf.train.ensemble import Ensemble
 from tfperf.train.forms import make_form, names
 
 CALLS = 3  # at least, so that there are gaps between them
-SKIPPED = 3  # the first compiles, the others are timed
+SKIPPED = 3  # calls before the window, of which the last two are timed
 
 
 @dataclass(frozen=True)
@@ -38,9 +38,6 @@ def record_card(card: Card, logdir: Path, steps: int, skip: int, host_level: int
     Raises: CardError where the training is too short for that, or the card's files are at fault.
     """
     inputs = read_inputs(card)
-    if steps + skip > card.train.steps:
-        wanted = f"{steps} steps are to be recorded after {skip} others"
-        raise CardError(f"train.steps: got {card.train.steps}, but {wanted}")
     threads = machine_started(card, card.engine.threads if isinstance(card.engine.threads, int) else None)
     problem = build_problem(card, inputs.selection, card.replicas, inputs.t0_pdf, inputs.law)
     known = decisions.read(card, decisions.place(card, problem, threads))
@@ -50,9 +47,13 @@ def record_card(card: Card, logdir: Path, steps: int, skip: int, host_level: int
     if known is None:
         decisions.keep(decisions.place(card, problem, threads), choices)
     per_call = max(1, min(choices.steps_per_call, steps // CALLS))
+    calls, before = -(-steps // per_call), max(skip, SKIPPED * per_call)
+    if before + calls * per_call > card.train.steps:
+        wanted = f"{calls} calls of {per_call} steps are to be recorded after {before} others"
+        raise CardError(f"train.steps: got {card.train.steps}, but {wanted}")
     ensemble.warm_up(choices.xla)
-    ensemble.run(max(skip - SKIPPED * per_call, 0), choices.xla)
-    with capture(logdir, -(-steps // per_call), SKIPPED, host_level) as taken:
+    ensemble.run(before - SKIPPED * per_call, choices.xla)
+    with capture(logdir, calls, SKIPPED, host_level) as taken:
         taken.loops = len(ensemble.shards)
         taken.optimizers = [card.train.optimizer.name.lower()]
         for number in range(SKIPPED + taken.steps):

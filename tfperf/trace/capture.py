@@ -13,6 +13,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from tfperf.results.files import atomic_write
 from tfperf.trace.phases import Rules
 from tfperf.trace.planes import TraceError, profile_files
 
@@ -73,7 +74,8 @@ class Capture:
         if self.recording:
             self.recording, self.done = False, True
             tf.profiler.experimental.stop()
-            (profile_files(self.logdir)[0].parent / NOTES).write_text(json.dumps(self.notes()), encoding="utf-8")
+            with atomic_write(profile_files(self.logdir)[0].parent / NOTES) as temporary:
+                temporary.write_text(json.dumps(self.notes()), encoding="utf-8")
 
     @property
     def recorded_ms(self) -> float | None:

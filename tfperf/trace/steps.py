@@ -40,29 +40,28 @@ def find_steps(events: Events, operations: NDArray[np.bool_], loops: int = 1) ->
         raise TraceError(f"the profile marks no steps: no event has {MARK}; nothing tells where a step begins")
     calls = rows[np.argsort(events.begin[rows], kind="stable")]
     begins, ends = events.begin[calls], events.end[calls]
-    starts, stops = [], []
-    for first, last in zip(begins, ends, strict=True):
-        inside = np.flatnonzero(operations & (events.begin >= first) & (events.begin < last))
+    mine = np.flatnonzero(operations)
+    mine = mine[np.argsort(events.begin[mine], kind="stable")]
+    starts, stops, owners = [], [], []
+    for call, span in enumerate(zip(begins, ends, strict=True)):
+        inside = mine[slice(*np.searchsorted(events.begin[mine], span))]
+        if not len(inside):
+            continue
         turns = _turns(events.name[inside], events.begin[inside], events.end[inside])[::loops]
         starts.append(turns)
-        stops.append(np.concatenate([turns[1:], [events.end[inside].max()] if len(inside) else []]))
-    sizes = [len(turns) for turns in starts]
-    if not any(sizes):
-        raise TraceError("the profile has no operations inside its steps: was the profiler stopped before they ran?")
-    call = np.repeat(np.arange(len(calls)), sizes)
-    return Steps(begins, ends, np.concatenate(starts), np.concatenate(stops), call)
+        stops.append(np.append(turns[1:], events.end[inside].max()))
+        owners.append(np.full(len(turns), call))
+    if not starts:
+        raise TraceError("no operation lies in a step of the profile: did it end too early, or record marks alone?")
+    return Steps(begins, ends, np.concatenate(starts), np.concatenate(stops), np.concatenate(owners))
 
 
 def _turns(names: NDArray[np.int32], begins: Times, ends: Times) -> Times:
-    """When the turns of a call's loop begin, by its operations (k); a call without loop is one turn.
+    """When the turns of a call's loop begin, by its operations (k) in order; a call without loop is one turn.
 
     Most operations run once a turn: the number of events of a name in which most time is spent is that of the turns. A
     turn begins with the name that comes first; the first turn with what comes before the loop.
     """
-    if not len(names):
-        return begins
-    order = np.argsort(begins, kind="stable")
-    names, begins, ends = names[order], begins[order], ends[order]
     unique, first, where, counts = np.unique(names, return_index=True, return_inverse=True, return_counts=True)
     time = np.bincount(where, ends - begins)
     turns = int(np.bincount(counts, time).argmax())
