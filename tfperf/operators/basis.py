@@ -30,9 +30,8 @@ def fitted(flavour: str) -> int | None:
 def fold(table: Table) -> dict[Legs, Array]:
     """Columns of the table over the fitted flavours alone, exactly the same predictions.
 
-    By fitted flavour f, (rows, X) arrays, or by pair f <= g, (rows, X, X) with x of f first, symmetric for f = g;
-    channels that are zero everywhere are left out. In float64; those of hadronic tables, which are large, in the
-    precision of the table.
+    By fitted flavour f, (rows, X) arrays, or by pair f <= g, (rows, X, X) with x of f first; channels that are zero
+    everywhere are left out. In float64; those of hadronic tables, which are large, in the precision of the table.
     """
     values = table.values()
     sums: dict[Legs, Array] = {}
@@ -46,7 +45,5 @@ def fold(table: Table) -> dict[Legs, Array]:
         key = tuple(sorted(leg for leg in legs if leg is not None))
         column = column.astype(np.float64)
         column = column.transpose(0, 2, 1) if list(key) != legs else column
-        if len(set(key)) < len(legs):  # the same prediction; its gradient then needs one product and not two
-            column = (column + column.transpose(0, 2, 1)) / 2
         sums[key] = sums[key] + column if key in sums else column
     return {key: total.astype(values.dtype) if table.hadronic else total for key, total in sums.items()}

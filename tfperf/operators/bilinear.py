@@ -19,7 +19,8 @@ from tfperf.operators.clusters import Bits, grouped
 from tfperf.operators.products import Rows
 
 Array = NDArray[np.floating]
-# what a product and each of its rows cost beside its entries, in entries: measured at 100 replicas on 2 cores
+# what a product costs beside its entries, in entries: measured at 100 replicas on 2 cores; and each of its rows, by the
+# bytes that are gathered and added up for it
 LAUNCH_ENTRIES, ROW_ENTRIES = 10000, 70
 
 

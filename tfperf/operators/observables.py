@@ -1,6 +1,6 @@
 """Predictions as matrix products followed by the operations between tables.
 
-T raw predictions are those of all tables, in the order of the products; N points in the order of the datasets. The
+T raw predictions are those of all tables, the hadronic ones last; N points in the order of the datasets. The
 operations are written with arithmetic only, so that NumPy arrays and tensors take them alike.
 """
 

@@ -134,9 +134,8 @@ def _joined(rows: Sequence[Rows], nodes: int) -> Rows:
     if len(rows) == 1:
         return rows[0]
     first, start, points = rows[0], min(r.start for r in rows), np.concatenate([r.points for r in rows])
-    shape = (len(points), *[nodes - start] * (1 + first.hadronic))
     every = sorted({legs for r in rows for legs in r.columns})
-    columns = {legs: np.concatenate([r.take(legs, start, nodes) for r in rows]).reshape(shape) for legs in every}
+    columns = {legs: np.concatenate([r.take(legs, start, nodes) for r in rows]) for legs in every}
     return Rows(first.owner, points, start, columns, first.dtype, first.hadronic)
 
 
