@@ -24,6 +24,7 @@ def stacking() -> Iterator[Row]:
     from tfperf.operators.problem import build_problem
     from tfperf.runcard.loader import load_card
     from tfperf.train.choices import try_out
+    from tfperf.train.forms import Form
     from tfperf.train.loop import Loop
     from tfperf.train.losses import ReplicaLosses
 
@@ -38,7 +39,7 @@ def stacking() -> Iterator[Row]:
     times: dict[int, list[float]] = {size: [] for size in SIZES}
     for _ in range(ROUNDS):
         for size, loop in loops.items():
-            times[size].append(try_out(loop, xla=True).ms_per_step)
+            times[size].append(try_out(loop, True, Form()).ms_per_step)
     alone = median(times[1])
     for size in SIZES:
         q1, middle, q3 = quantiles(times[size], n=4, method="inclusive")

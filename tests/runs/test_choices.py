@@ -11,12 +11,14 @@ from tests.runs.conftest import same_bits
 from tests.train.problems import make_problem
 from tfperf.data.cache import VARIABLE
 from tfperf.errors import CardError
+from tfperf.operators.products import Product
 from tfperf.runcard.loader import load_card
 from tfperf.runs import decisions, part, threads
 from tfperf.train import choices as module
+from tfperf.train import forms
 from tfperf.train.choices import Choices, Trial, choose
 from tfperf.train.ensemble import Ensemble
-from tfperf.train.forms import make_form, names
+from tfperf.train.forms import candidates, make_form
 
 OPEN = ["engine.form=auto", "train.steps_per_call=auto"]
 
@@ -27,10 +29,11 @@ def counted(tmp_path, monkeypatch):
     monkeypatch.setenv(VARIABLE, str(tmp_path / "cache"))
     monkeypatch.setattr("tfperf.report.html.html", lambda *_: "")  # seconds each
     monkeypatch.setattr(module, "TRIAL_SECONDS", 0.01)
+    monkeypatch.setattr(forms, "layouts", lambda *_: ("grouped", "joined"))  # tables this small are in one product
     tried, real = [], module.try_out
 
     def try_out(loop, xla, form, *rest):
-        tried.append((form, xla))
+        tried.append((form.name, form.products, xla))
         return real(loop, xla, form, *rest)
 
     monkeypatch.setattr(module, "try_out", try_out)
@@ -44,17 +47,25 @@ def engine(run):
 def test_second_run_takes_the_choices_of_the_first(counted, tmp_path):
     card, runs = make_card(tmp_path, replicas=2, steps=10), [tmp_path / n for n in "ab"]
     tfperf.fit(card, runs[0], overrides=OPEN)
-    assert counted == [("folded", False), ("shared", False)]
+    first = engine(runs[0])
+    assert counted == [("folded", "grouped", False), ("shared", "grouped", False), (first["form"], "joined", False)]
     tfperf.fit(card, runs[1], overrides=OPEN)
-    assert len(counted) == 2, "nothing is measured again"
-    first, second = engine(runs[0]), engine(runs[1])
+    assert len(counted) == 3, "nothing is measured again"
+    second = engine(runs[1])
     assert (first.pop("cached"), second.pop("cached")) == (False, True)
-    for key in ("form", "xla", "steps_per_call", "threads", "tried"):
+    for key in ("form", "products", "xla", "steps_per_call", "threads", "tried"):
         assert first[key] == second[key]
     same_bits(*runs)
 
 
-MADE = Choices("shared", True, 10, 2, (Trial("shared", True, 1.5, 0.1), Trial("shared", False, 0.5, 0.2)))
+MADE = Choices(
+    "shared",
+    "grouped",
+    True,
+    10,
+    2,
+    (Trial("shared", "grouped", True, 1.5, 0.1), Trial("shared", "grouped", False, 0.5, 0.2)),
+)
 
 
 def test_choices_are_read_back_unless_damaged_or_renewed(tmp_path):
@@ -73,7 +84,7 @@ def test_choices_that_cannot_be_kept_are_a_warning(counted, tmp_path, monkeypatc
     (tmp_path / "file").write_text("")
     monkeypatch.setenv(VARIABLE, str(tmp_path / "file"))
     tfperf.fit(make_card(tmp_path, replicas=1, steps=10), tmp_path / "run", quiet=False)
-    assert len(counted) == 1 and "warning: choices are not kept for the next run" in capfd.readouterr().err
+    assert len(counted) == 2 and "warning: choices are not kept for the next run" in capfd.readouterr().err
 
 
 def test_key_is_of_what_matters(tmp_path, monkeypatch):
@@ -98,20 +109,38 @@ def test_key_is_of_what_matters(tmp_path, monkeypatch):
 def test_candidates_beyond_the_time_are_not_tried(counted, tmp_path, monkeypatch):
     monkeypatch.setattr(module, "BUDGET_SECONDS", 0.0)
     card, problem = make_problem(tmp_path, OPEN, replicas=1)
-    forms = [make_form(card, problem, name) for name in names(card, problem)]
-    found = choose(card, Ensemble(card, problem, [0], forms[0]), forms, 2)
-    assert counted == [("folded", False)] and found.form == "folded"
+    every = candidates(card, problem)
+    found = choose(card, Ensemble(card, problem, [0], every[0]), every, 2)
+    assert counted == [("folded", "grouped", False)] and found.form == "folded"
 
 
 def test_fixed_card_is_not_tried_but_its_calls_stay_short(counted, tmp_path, monkeypatch):
-    card, problem = make_problem(tmp_path, ["engine.form=shared", "train.steps_per_call=60"], replicas=1)
+    card, problem = make_problem(
+        tmp_path, ["engine.form=shared", "engine.products=grouped", "train.steps_per_call=60"], replicas=1
+    )
     ensemble = Ensemble(card, problem, [0])
     found = choose(card, ensemble, [make_form(card, problem, "shared")], 2)
-    assert counted == [("shared", False)] and found.steps_per_call == 60 and ensemble.step == 0
-    slow = Trial("shared", False, 1.0, 300.0)
+    assert counted == [("shared", "grouped", False)] and found.steps_per_call == 60 and ensemble.step == 0
+    slow = Trial("shared", "grouped", False, 1.0, 300.0)
     monkeypatch.setattr(module, "try_out", lambda *_: slow)
     found = choose(card, ensemble, [make_form(card, problem, "shared")], 2)
     assert found.steps_per_call == 5, "6 steps take 1.8 s"
+
+
+def test_joined_products_are_tried_unless_they_multiply_far_more(tmp_path, monkeypatch):
+    card, problem = make_problem(tmp_path, ["engine.products=auto"], replicas=1)
+    assert len(problem.observables.products) == 1 and forms.layouts(card, problem) == ("grouped",)
+    (one,) = problem.observables.products
+    halves = [
+        Product(one.flavours, 5 * i, one.matrix.reshape(len(one.matrix), 8, -1)[rows, :, 5 * i :].reshape(n, -1), rows)
+        for i, (rows, n) in enumerate([(slice(0, 2), 2), (slice(2, len(one.matrix)), len(one.matrix) - 2)])
+    ]
+    two = replace(problem, observables=replace(problem.observables, products=tuple(halves)))
+    assert forms.layouts(card, two) == ("grouped", "joined")
+    monkeypatch.setattr(forms, "MOST_ENTRIES", 1.01)
+    assert forms.layouts(card, two) == ("grouped",)
+    for fixed in ("grouped", "joined", "padded"):
+        assert forms.layouts(make_problem(tmp_path, [f"engine.products={fixed}"], replicas=1)[0], two) == (fixed,)
 
 
 def test_threads_are_tried_in_children(tmp_path, monkeypatch):
@@ -121,15 +150,16 @@ def test_threads_are_tried_in_children(tmp_path, monkeypatch):
     def ask(card, overrides, end):
         asked.append(overrides)
         number = int(overrides[-1].partition("=")[2])
-        return Choices("folded", True, 10, number, (Trial("folded", True, 1.0, speed[number]),))
+        return Choices("folded", "joined", True, 10, number, (Trial("folded", "joined", True, 1.0, speed[number]),))
 
     monkeypatch.setattr(threads, "_ask", ask)
     found = threads.measured_threads(tmp_path / "card.yaml", 3)
     assert found.threads == 1, "as fast as two, to the noise"
     assert found.threads_tried == ((1, 1.02), (2, 1.0), (4, 2.0))
     assert [a[-1] for a in asked] == ["engine.threads=4", "engine.threads=2", "engine.threads=1"]
-    assert not {"engine.form=folded", "engine.xla=true"} & set(asked[0])
-    assert {"engine.form=folded", "engine.xla=true", "replicas=3"} <= set(asked[1])
+    fixed = {"engine.form=folded", "engine.products=joined", "engine.xla=true"}
+    assert not fixed & set(asked[0])
+    assert fixed | {"replicas=3"} <= set(asked[1])
     assert Choices.from_dict(json.loads(json.dumps(found.as_dict()))) == found
 
 

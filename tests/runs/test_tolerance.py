@@ -23,7 +23,8 @@ CARD += ["data.sets=[{name: AAA_F2}, {name: AAA_FL}, {name: CCC_ADD}]"]
 @pytest.fixture(scope="module", autouse=True)
 def few_directions():
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("tfperf.runs.part.make_form", lambda *given: replace(make_form(*given), rank=10))
+        for place in ("tfperf.train.forms", "tfperf.runs.part"):
+            patch.setattr(f"{place}.make_form", lambda *given: replace(make_form(*given), rank=10))
         patch.setattr("tfperf.report.html.html", lambda *_: "")  # seconds each
         yield
 

@@ -13,7 +13,8 @@ from tfperf.study import runners, trial
 from tfperf.study.agreement import agreement
 from tfperf.study.switches import SWITCHES, Form, get, plan, put, to_card, to_tree
 from tfperf.study.trial import Request, carry_out
-from tfperf.train.forms import make_form
+from tfperf.train.ensemble import Ensemble
+from tfperf.train.forms import candidates
 
 FIXED = ["train.steps_per_call=5", "engine.form=folded", "engine.tolerance=1e-3", "engine.xla=true"]
 
@@ -72,11 +73,11 @@ def test_a_slightly_different_step_does_not_agree(tmp_path, naive):
 
 
 def test_padded_products_reach_every_form(tmp_path):
-    card = to_card(off(make_tree(tmp_path), "products", "xla"))
+    card = to_card(off(make_tree(tmp_path, "engine.form=auto"), "products", "xla"))
     problem = trial.read_problem(card, (1,))
-    compiled = make_form(card, problem, "folded").compiled(problem, "float64")
-    for observables in (problem.observables, compiled.points.observables):
-        (one,) = observables.products
+    for form in candidates(card, problem):
+        losses = Ensemble(card, problem, [0], form).stack.losses
+        (one,) = losses.compiled.points.observables.products
         assert one.start == 0 and len(one.flavours) == 8
 
 

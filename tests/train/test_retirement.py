@@ -149,8 +149,8 @@ def test_quarantined_replica_keeps_a_slot_while_there_is_room(tmp_path):
 
 def choices(compile_seconds, ms_per_step):
     return Choices(
-        "shared", True, 10, 2,
-        (Trial("shared", True, compile_seconds, ms_per_step), Trial("shared", False, 0.1, 1e9)),
+        "shared", "grouped", True, 10, 2,
+        (Trial("shared", "grouped", True, compile_seconds, ms_per_step), Trial("shared", "grouped", False, 0.1, 1e9)),
     )  # fmt: skip
 
 

@@ -17,6 +17,7 @@ from scipy.sparse import csr_array
 from tfperf.operators.basis import Legs
 from tfperf.operators.clusters import Bits, grouped
 from tfperf.operators.products import Rows
+from tfperf.runcard.config import FITTED
 
 Array = NDArray[np.floating]
 # what a product costs beside its entries, in entries: measured at 100 replicas on 2 cores; and each of its rows, by the
@@ -93,17 +94,18 @@ def bilinear(rows: Sequence[Rows], nodes: int, begin: int, launch: float = LAUNC
     ]
 
 
-def padded(rows: Sequence[Rows], nodes: int, begin: int, flavours: int) -> list[Bilinear]:
-    """The same predictions by one product of all rows and all pairs of all flavours and nodes."""
-    width = flavours * nodes
-    pairs = np.stack(np.triu_indices(width))
-    place = np.zeros((width, width), np.intp)
-    place[pairs[0], pairs[1]] = np.arange(pairs.shape[1])
-    total = sum(len(r.points) for r in rows)
-    matrix = np.zeros((total, pairs.shape[1]), np.result_type(*(r.dtype for r in rows)))
-    for channel in _channels(rows, nodes):
-        matrix[channel.rows[:, None], place[channel.pairs[0], channel.pairs[1]]] = channel.values
-    return [Bilinear(pairs, matrix, begin + np.arange(total), nodes)]
+def joined(compiled: Sequence[Bilinear], padded: bool = False) -> list[Bilinear]:
+    """The same predictions by one product over all pairs that any of them uses; `padded`: over all there are."""
+    if not compiled:
+        return []
+    nodes, rows = compiled[0].nodes, np.unique(np.concatenate([p.rows for p in compiled]))
+    width = len(FITTED) * nodes
+    flat = [p.pairs[0] * width + p.pairs[1] for p in compiled]
+    used = np.ravel_multi_index(np.triu_indices(width), (width, width)) if padded else np.sort(np.concatenate(flat))
+    matrix = np.zeros((len(rows), len(used)), np.result_type(*(p.matrix for p in compiled)))
+    for p, mine in zip(compiled, flat, strict=True):
+        matrix[np.ix_(np.searchsorted(rows, p.rows), np.searchsorted(used, mine))] = p.matrix
+    return [Bilinear(np.stack(np.divmod(used, width)), matrix, rows, nodes)]
 
 
 def _channels(rows: Sequence[Rows], nodes: int) -> Iterator[_Channel]:

@@ -112,7 +112,6 @@ def folded(
         problem.pack.positivity,
         problem.observables.nodes,
         [b for b in blocks if b],
-        problem.observables.padded,
     )
     points = _points(problem, ~linear, observables, small.rest)
     if hadronic is not None:

@@ -5,20 +5,20 @@ operations are written with arithmetic only, so that NumPy arrays and tensors ta
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from functools import partial
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tfperf.data.pack import Dataset, PositivitySet, Table
-from tfperf.operators import bilinear
+from tfperf.operators import bilinear, products
 from tfperf.operators.bilinear import Bilinear
-from tfperf.operators.products import Owner, Product, Rows, group, make_product, padded, read_columns, split_rows
-from tfperf.runcard.config import FITTED
+from tfperf.operators.products import Owner, Product, Rows, group, make_product, read_columns, split_rows
 
 Array = NDArray[np.float64]
+# products over the columns that belong together; one over all columns that are used; one over all there are
+Layout = Literal["grouped", "joined", "padded"]
 CHUNK = 128  # rows of a product that are widened to float64 at a time
 
 
@@ -63,7 +63,7 @@ class Observables:
     order: NDArray[np.intp]
     positive: tuple[slice, ...]
     nodes: int
-    padded: bool = False  # products over all flavours and nodes
+    layout: Layout = "grouped"
 
     @property
     def rows(self) -> int:
@@ -91,10 +91,26 @@ class Observables:
         return sum(p.matrix.size for p, _ in self._every)
 
     @property
+    def joined_entries(self) -> int:
+        """Entries that the matrices would have, were they joined."""
+        linear = sum(len(p.matrix) for p in self.products) * products.joined_columns(self.products, self.nodes)
+        rows = np.unique(np.concatenate([np.zeros(0, np.intp), *(p.rows for p in self.bilinear)]))
+        return int(linear + len(rows) * sum(p.pairs.shape[1] for p in self.bilinear))
+
+    @property
     def _every(self) -> list[tuple[Product | Bilinear, NDArray[np.intp]]]:
         """All products with the raw rows that they add to."""
         linear = [(p, np.arange(p.rows.start, p.rows.stop)) for p in self.products]
         return [*linear, *((p, p.rows) for p in self.bilinear)]
+
+    def arranged(self, layout: Layout) -> "Observables":
+        """The same predictions by other products; those of grouped ones, whose rows stay where they are."""
+        if layout == self.layout:
+            return self
+        assert self.layout == "grouped", self.layout
+        padded = layout == "padded"
+        linear, both = products.joined(self.products, self.nodes, padded), bilinear.joined(self.bilinear, padded)
+        return replace(self, products=tuple(linear), bilinear=tuple(both), layout=layout)
 
     def raw(self, pdf: Array) -> Array:
         """Raw predictions (..., T) in float64 for x f (..., 8, X)."""
@@ -169,10 +185,9 @@ def _terms(
 
 
 def compile_observables(
-    datasets: Sequence[Dataset], positivity: Sequence[PositivitySet], nodes: int, blocks: Sequence[Sequence[int]] = (),
-    wide: bool = False,
-) -> Observables:  # fmt: skip
-    """Fold all tables to the fitted flavours and group their rows into products, padded ones where `wide`.
+    datasets: Sequence[Dataset], positivity: Sequence[PositivitySet], nodes: int, blocks: Sequence[Sequence[int]] = ()
+) -> Observables:
+    """Fold all tables to the fitted flavours and group their rows into products.
 
     nodes: grid nodes below x = 1. blocks: indices of the datasets whose points are to stay together, in order; by
     default all. Hadronic tables are read one at a time; what stays are the columns that they use.
@@ -186,10 +201,7 @@ def compile_observables(
         placed.append((r, slice(begin, begin := begin + len(r.points))))
     first = {id(r): rows.start for r, rows in placed}
     linear = [make_product(members, nodes, first[id(members[0])]) for members in groups]
-    if wide:
-        linear = padded(linear, nodes)
-    make = partial(bilinear.padded, flavours=len(FITTED)) if wide else bilinear.bilinear
-    both = make(hadronic, nodes, first[id(hadronic[0])]) if hadronic else []
+    both = bilinear.bilinear(hadronic, nodes, first[id(hadronic[0])]) if hadronic else []
     terms, order = _terms(datasets, blocks or [range(len(datasets))], placed)
     positive = _merged(w for r, w in placed if r.owner.dataset < 0)
-    return Observables(tuple(linear), tuple(both), tuple(terms), order, positive, nodes, wide)
+    return Observables(tuple(linear), tuple(both), tuple(terms), order, positive, nodes)

@@ -145,10 +145,9 @@ def build_problem(
     elif card.data.t0 == "pack":
         t0 = _pack_t0(datasets)
     tables, nodes = _tables_digest(pack, datasets), int((pack.x < 1).sum())
-    wide = card.engine.products == "padded"
     observables = cache.get(
-        "observables", tables and digest(tables, nodes, neighbours, wide),
-        lambda: compile_observables(datasets, pack.positivity, nodes, neighbours, wide),
+        "observables", tables and digest(tables, nodes, neighbours),
+        lambda: compile_observables(datasets, pack.positivity, nodes, neighbours),
     )  # fmt: skip
     return Problem(
         replace(pack, datasets=datasets), datasets, observables, neighbours,

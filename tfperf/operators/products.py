@@ -148,16 +148,21 @@ def make_product(rows: Sequence[Rows], nodes: int, begin: int) -> Product:
     return Product(tuple(f for (f,) in channels), start, matrix, slice(begin, begin + len(matrix)))
 
 
-def padded(compiled: Sequence[Product], nodes: int) -> list[Product]:
-    """The same predictions by one product over all flavours and nodes.
+def joined_columns(compiled: Sequence[Product], nodes: int) -> int:
+    """Columns of the product that `joined` makes."""
+    flavours = {f for p in compiled for f in p.flavours}
+    return len(flavours) * (nodes - min((p.start for p in compiled), default=nodes))
 
-    What it costs beside the given products is what their choice of columns is worth.
-    """
+
+def joined(compiled: Sequence[Product], nodes: int, padded: bool = False) -> list[Product]:
+    """The same predictions by one product over all columns that any of them uses; `padded`: over all there are."""
     if not compiled:
         return []
+    flavours = range(len(FITTED)) if padded else sorted({f for p in compiled for f in p.flavours})
+    start = 0 if padded else min(p.start for p in compiled)
     begin, end = compiled[0].rows.start, compiled[-1].rows.stop
-    matrix = np.zeros((end - begin, len(FITTED), nodes), compiled[0].matrix.dtype)
+    matrix = np.zeros((end - begin, len(flavours), nodes - start), np.result_type(*(p.matrix for p in compiled)))
     for p in compiled:
-        rows = slice(p.rows.start - begin, p.rows.stop - begin)
-        matrix[rows, list(p.flavours), p.start :] = p.matrix.reshape(len(p.matrix), len(p.flavours), -1)
-    return [Product(tuple(range(len(FITTED))), 0, matrix.reshape(len(matrix), -1), slice(begin, end))]
+        rows, mine = slice(p.rows.start - begin, p.rows.stop - begin), np.searchsorted(flavours, p.flavours)
+        matrix[rows, mine, p.start - start :] = p.matrix.reshape(len(p.matrix), len(p.flavours), -1)
+    return [Product(tuple(flavours), start, matrix.reshape(len(matrix), -1), slice(begin, end))]

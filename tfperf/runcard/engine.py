@@ -49,9 +49,11 @@ class Engine:
     on_violation: Literal["raise_rank", "fail"] = Field(
         default="raise_rank", description="what happens where chi2 leaves the tolerance: go on more exactly, or stop"
     )
-    products: Literal["grouped", "padded"] = Field(
-        default="grouped",
-        description="grouped: only flavours and grid nodes that predictions use; padded: all of them, to compare with",
+    products: Literal["auto", "grouped", "joined", "padded"] = Field(
+        default="auto",
+        description="grouped: several products, each over the flavours and grid nodes that its predictions use; "
+        "joined: one over all that are used; padded: over all there are, to compare with; "
+        "auto: the faster of the first two, measured",
     )
     retire_at: Literal["auto"] | tuple[Step, ...] = Field(
         default="auto",

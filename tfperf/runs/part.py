@@ -1,7 +1,7 @@
 """Training of one part of a run: choices, checkpoints, signals. Imports TensorFlow."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,7 @@ from tfperf.train import checkpoint
 from tfperf.train.choices import Choices, choose
 from tfperf.train.ensemble import Ensemble
 from tfperf.train.evaluate import Outcome, statuses
-from tfperf.train.forms import Form, make_form, names
+from tfperf.train.forms import Form, candidates, make_form
 from tfperf.train.retirement import plan
 from tfperf.train.signals import Signals
 from tfperf.train.tolerance import ToleranceCheck
@@ -118,8 +118,7 @@ def train_part(
     """
     with watch.stage("build"):
         known = begun.found or _known(run, card, part, problem, begun.threads)
-        wanted = names(card, problem) if known is None else (known.form,)
-        forms = [make_form(card, problem, name) for name in wanted]
+        forms = candidates(card, problem) if known is None else [known_form(card, problem, known)]
         ensemble = Ensemble(card, problem, part.attempts, forms[0])
         if not checkpoint.exists(run.path / CHECKPOINTS):
             _ = ensemble.stack  # a resumed one may begin with a smaller stack
@@ -168,6 +167,11 @@ def _known(run: RunDirectory, card: Card, part: Part, problem: Problem, threads:
         if earlier.choices and earlier.machine == machine(earlier.choices["threads"]):
             return Choices.from_dict(earlier.choices)
     return decisions.read(card, decisions.place(card, problem, threads))
+
+
+def known_form(card: Card, problem: Problem, known: Choices) -> Form:
+    """The form that was chosen before."""
+    return replace(make_form(card, problem, known.form), products=known.products)
 
 
 def _decide(

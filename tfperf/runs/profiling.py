@@ -8,11 +8,11 @@ from tfperf.operators.problem import build_problem
 from tfperf.runcard.config import Card
 from tfperf.runs import decisions
 from tfperf.runs.inputs import read_inputs
-from tfperf.runs.part import machine_started
+from tfperf.runs.part import known_form, machine_started
 from tfperf.trace.capture import Capture, capture
 from tfperf.train.choices import choose
 from tfperf.train.ensemble import Ensemble
-from tfperf.train.forms import make_form, names
+from tfperf.train.forms import candidates
 
 CALLS = 3  # at least, so that there are gaps between them
 SKIPPED = 3  # calls before the window, of which the last two are timed
@@ -41,7 +41,7 @@ def record_card(card: Card, logdir: Path, steps: int, skip: int, host_level: int
     threads = machine_started(card, card.engine.threads if isinstance(card.engine.threads, int) else None)
     problem = build_problem(card, inputs.selection, card.replicas, inputs.t0_pdf, inputs.law)
     known = decisions.read(card, decisions.place(card, problem, threads))
-    forms = [make_form(card, problem, name) for name in (names(card, problem) if known is None else (known.form,))]
+    forms = candidates(card, problem) if known is None else [known_form(card, problem, known)]
     ensemble = Ensemble(card, problem, [0] * len(problem.ids), forms[0])
     choices = known or choose(card, ensemble, forms, threads)
     if known is None:

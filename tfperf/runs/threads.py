@@ -36,7 +36,8 @@ def measured_threads(card: Path, replicas: int, overrides: Sequence[str] = ()) -
     if best is None:
         return None
     found = {first: (_fastest(best), best)}
-    fixed = [f"engine.form={best.form}", f"engine.xla={str(best.xla).lower()}"]
+    xla = str(best.xla).lower()
+    fixed = [f"engine.form={best.form}", f"engine.products={best.products}", f"engine.xla={xla}"]
     for number in others:
         answer = _ask(card, [*common, *fixed, f"engine.threads={number}"], end)
         if answer is not None:
@@ -49,7 +50,7 @@ def measured_threads(card: Path, replicas: int, overrides: Sequence[str] = ()) -
 
 
 def _fastest(choices: Choices) -> float:
-    return min(t.ms_per_step for t in choices.tried if (t.form, t.xla) == (choices.form, choices.xla))
+    return min(t.ms_per_step for t in choices.taken)
 
 
 def _ask(card: Path, overrides: Sequence[str], end: float) -> Choices | None:
@@ -78,13 +79,13 @@ def answer(card_path: Path, overrides: Sequence[str]) -> Choices:
     from tfperf.runs.part import machine_started
     from tfperf.train.choices import choose
     from tfperf.train.ensemble import Ensemble
-    from tfperf.train.forms import make_form, names
+    from tfperf.train.forms import candidates
 
     card = load_card(card_path, overrides)
     inputs = read_inputs(card)
     problem = build_problem(card, inputs.selection, card.replicas, inputs.t0_pdf, inputs.law)
     threads = machine_started(card, int(card.engine.threads))
-    forms = [make_form(card, problem, name) for name in names(card, problem)]
+    forms = candidates(card, problem)
     return choose(card, Ensemble(card, problem, [0] * len(problem.ids), forms[0]), forms, threads)
 
 

@@ -28,10 +28,10 @@ class Engine:
 
     def __init__(self, card: Card, problem: Problem) -> None:
         from tfperf.train.ensemble import Ensemble
-        from tfperf.train.forms import make_form, names
+        from tfperf.train.forms import candidates
 
-        (name,) = names(card, problem)
-        self.ensemble = Ensemble(card, problem, [0] * len(problem.ids), make_form(card, problem, name))
+        (form,) = candidates(card, problem)
+        self.ensemble = Ensemble(card, problem, [0] * len(problem.ids), form)
         self.steps, self.xla = card.train.steps, card.engine.xla is True
         self.per_call = 1
         self.wanted = int(card.train.steps_per_call)

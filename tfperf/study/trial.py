@@ -19,7 +19,9 @@ from tfperf.study.runners import Engine, Keras, timing
 from tfperf.study.switches import Tree, to_card
 
 # what `auto` stands for, where the card leaves it to a measurement -> its name among the choices
-DECIDED = {"engine.form": "form", "engine.xla": "xla", "train.steps_per_call": "steps_per_call"}
+DECIDED = {
+    "engine.form": "form", "engine.products": "products", "engine.xla": "xla", "train.steps_per_call": "steps_per_call",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -66,10 +68,10 @@ def decide(card: Card, threads: int) -> dict[str, Any]:
     """What the engine chooses where the card says `auto`, as a fit would."""
     from tfperf.train.choices import choose
     from tfperf.train.ensemble import Ensemble
-    from tfperf.train.forms import make_form, names
+    from tfperf.train.forms import candidates
 
     problem = read_problem(card, card.replicas)
-    forms = [make_form(card, problem, name) for name in names(card, problem)]
+    forms = candidates(card, problem)
     ensemble = Ensemble(card, problem, [0] * len(problem.ids), forms[0])
     choices = choose(card, ensemble, forms, threads).as_dict()
     return {key: choices[name] for key, name in DECIDED.items()}

@@ -1,4 +1,4 @@
-"""What is measured before the first step: the form of the losses, XLA or graph, and the steps per call."""
+"""What is measured before the first step: the form of the losses and their products, XLA or graph, steps per call."""
 
 import time
 from collections.abc import Sequence
@@ -8,6 +8,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from tfperf.operators.observables import Layout
 from tfperf.runcard.config import Card
 from tfperf.train.ensemble import Ensemble
 from tfperf.train.forms import Form, Name
@@ -27,6 +28,7 @@ class Trial:
     """One candidate as measured."""
 
     form: Name
+    products: Layout
     xla: bool
     compile_seconds: float
     ms_per_step: float
@@ -37,12 +39,19 @@ class Choices:
     """What was decided; all of it is read back when the run is resumed."""
 
     form: Name
+    products: Layout
     xla: bool
     steps_per_call: int
     threads: int
     tried: tuple[Trial, ...]
     threads_tried: tuple[tuple[int, float], ...] = ()  # numbers of threads, and their ms per step
     cached: bool = False  # found by an earlier run
+
+    @property
+    def taken(self) -> list[Trial]:
+        """The trial of what was chosen; empty where it was not measured."""
+        mine = (self.form, self.products, self.xla)
+        return [t for t in self.tried if (t.form, t.products, t.xla) == mine]
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values for run.json."""
@@ -66,7 +75,7 @@ def round_down(steps: float) -> int:
 
 
 def try_out(
-    loop: Loop, xla: bool, form: Name = "shared", seconds_of_steps: float = TRIAL_SECONDS, repeats: int = REPEATS
+    loop: Loop, xla: bool, form: Form, seconds_of_steps: float = TRIAL_SECONDS, repeats: int = REPEATS
 ) -> Trial:
     """Compile and time one candidate, a loop of that form; its state is put back."""
     before = loop.snapshot()
@@ -87,7 +96,7 @@ def try_out(
         else:
             rates.append(seconds / max(taken, 1))
     loop.restore(before)
-    return Trial(form, xla, compiled, 1e3 * median(rates))
+    return Trial(form.name, form.products, xla, compiled, 1e3 * median(rates))
 
 
 @dataclass
@@ -95,10 +104,17 @@ class _Trials:
     """Candidates tried on one ensemble, one after the other."""
 
     ensemble: Ensemble
+    forms: Sequence[Form]
     single: bool  # nothing to choose from
     found: list[Trial] = field(default_factory=list)
     began: float = field(default_factory=time.perf_counter)
     dearest: float = 0.0  # seconds of a candidate
+
+    @property
+    def best(self) -> Form:
+        """The fastest form so far; the first where none was measured."""
+        best = min(self.found, key=lambda t: t.ms_per_step, default=None)
+        return next((f for f in self.forms if best and _is(best, f)), self.forms[0])
 
     def add(self, form: Form, xla: bool, others: bool) -> None:
         """Try a candidate, unless there is no time for it; `others`: it may fail, for there are more."""
@@ -110,7 +126,7 @@ class _Trials:
         before = loop.snapshot()
         measure = (GLANCE_SECONDS, 1) if self.single else (TRIAL_SECONDS, REPEATS)
         try:
-            self.found.append(try_out(loop, xla, form.name, *measure))
+            self.found.append(try_out(loop, xla, form, *measure))
         except (tf.errors.InvalidArgumentError, tf.errors.UnimplementedError, tf.errors.InternalError):
             # XLA cannot compile every step
             if not (xla and others):
@@ -127,20 +143,27 @@ class _Trials:
 def choose(card: Card, ensemble: Ensemble, forms: Sequence[Form], threads: int) -> Choices:
     """Measure what the card leaves open; the ensemble then has the form that was chosen.
 
-    Forms are compared with XLA where that is allowed, XLA and graph for the fastest of them, for 30 s at most. A fixed
+    forms: of each name, those of each layout of the products. Names are compared with the first layout, and with XLA
+    where that is allowed; then, for the fastest, the layouts; then XLA and graph; for 30 s at most. A fixed
     `steps_per_call` is shortened where a call would take over 2 s; of a card that fixes all, a few steps are timed.
     """
     first, *second = (True, False) if card.engine.xla == "auto" else (card.engine.xla,)
-    trials = _Trials(ensemble, single=len(forms) == 1 and not second and card.train.steps_per_call != "auto")
-    for form in forms:
+    trials = _Trials(ensemble, forms, single=len(forms) == 1 and not second and card.train.steps_per_call != "auto")
+    for form in (f for f in forms if f.products == forms[0].products):
         trials.add(form, first, bool(second))
-    best = min(trials.found, key=lambda t: t.ms_per_step, default=None)
-    chosen = next((f for f in forms if best and f.name == best.form), forms[0])
+    for form in (f for f in forms if f.name == trials.best.name and f.products != forms[0].products):
+        trials.add(form, first, bool(second))
+    chosen = trials.best
     for xla in second:
-        trials.add(chosen, xla, best is not None)
+        trials.add(chosen, xla, bool(trials.found))
     trials.use(chosen)
-    best = min((t for t in trials.found if t.form == chosen.name), key=lambda t: t.ms_per_step)
-    return Choices(chosen.name, best.xla, _steps_per_call(card, best.ms_per_step), threads, tuple(trials.found))
+    best = min((t for t in trials.found if _is(t, chosen)), key=lambda t: t.ms_per_step)
+    steps = _steps_per_call(card, best.ms_per_step)
+    return Choices(chosen.name, chosen.products, best.xla, steps, threads, tuple(trials.found))
+
+
+def _is(trial: Trial, form: Form) -> bool:
+    return (trial.form, trial.products) == (form.name, form.products)
 
 
 def _steps_per_call(card: Card, ms_per_step: float) -> int:

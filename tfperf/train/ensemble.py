@@ -64,7 +64,9 @@ class Ensemble:
         everybody = len(rows) == self.replicas
         problem = self.problem if everybody else taken(self.problem, rows)
         model = PDF(self.card.model, len(rows), self.card.engine.precision)
-        losses = ReplicaLosses(self.card, problem, self.form.compiled(problem, self.card.engine.precision))
+        compiled = self.form.compiled(problem, self.card.engine.precision)
+        problem = replace(problem, observables=self.form.arranged(problem.observables))
+        losses = ReplicaLosses(self.card, problem, compiled)
         loop = Loop(self.card, model, losses)
         if self._host:
             loop.restore({n: v[rows] if v.ndim else v for n, v in self._host.items()})

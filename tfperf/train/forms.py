@@ -9,6 +9,7 @@ from tfperf.data.cache import digest
 from tfperf.errors import CardError
 from tfperf.models.prior import sample_pdfs
 from tfperf.operators.compiled import Compiled, folded, hadronic_basis, is_hadronic, is_linear, linear_basis
+from tfperf.operators.observables import Layout, Observables
 from tfperf.operators.problem import Problem
 from tfperf.operators.reduction import STEP, Basis
 from tfperf.runcard.config import Card
@@ -16,6 +17,7 @@ from tfperf.runcard.config import Card
 Name = Literal["shared", "folded"]
 SAMPLES, SAMPLES_SEED = 3000, 0
 RAISE = 2 * STEP  # directions added after a violation of the tolerance
+MOST_ENTRIES = 3.0  # times the entries of grouped products: a joined one with more is not tried
 
 
 @dataclass(frozen=True)
@@ -30,8 +32,13 @@ class Form:
     hadronic_rank: int = 0
     tolerance: float = 0.0
     raises: int = 0  # how often directions were added
+    products: Layout = "grouped"
     basis: Basis | None = field(default=None, compare=False)
     hadronic: Basis | None = field(default=None, compare=False)
+
+    def arranged(self, observables: Observables) -> Observables:
+        """Grouped observables with the products of this form."""
+        return observables.arranged(self.products)
 
     def compiled(self, problem: Problem, precision: str) -> Compiled | None:
         """The losses' constants for these replicas; None for the form that needs nothing but the problem."""
@@ -43,11 +50,12 @@ class Form:
         tolerance = self.tolerance / 2**self.raises
         key = digest(
             problem.tables, problem.covariance, problem.data, problem.training, problem.root_weight, width, basis,
-            hadronic, tolerance, problem.observables.padded,
+            hadronic, tolerance,
         )  # fmt: skip
-        return problem.cache.get(
+        made = problem.cache.get(
             "folded", problem.tables and key, lambda: folded(problem, width, basis, hadronic, tolerance)
         )
+        return replace(made, points=replace(made.points, observables=self.arranged(made.points.observables)))
 
     @property
     def directions(self) -> dict[str, int]:
@@ -91,6 +99,21 @@ def names(card: Card, problem: Problem) -> tuple[Name, ...]:
     if card.engine.form != "auto":
         return (card.engine.form,)
     return ("shared",) if why is not None else ("folded", "shared")
+
+
+def layouts(card: Card, problem: Problem) -> tuple[Layout, ...]:
+    """How the products may be laid out; a single one is no choice where it has far more to multiply."""
+    if card.engine.products != "auto":
+        return (card.engine.products,)
+    grouped = problem.observables
+    joined = grouped.joined_entries if len(grouped.products) + len(grouped.bilinear) > 1 else np.inf
+    return ("grouped", "joined") if joined <= MOST_ENTRIES * grouped.entries else ("grouped",)
+
+
+def candidates(card: Card, problem: Problem) -> list[Form]:
+    """All forms that the card leaves to choose from; CardError when it asks for one that cannot be."""
+    shapes = [make_form(card, problem, name) for name in names(card, problem)]
+    return [replace(form, products=layout) for form in shapes for layout in layouts(card, problem)]
 
 
 def make_form(card: Card, problem: Problem, name: Name) -> Form:

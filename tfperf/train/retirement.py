@@ -59,6 +59,5 @@ def plan(card: Card, replicas: int, choices: Choices) -> Retirement:
 
 def _cost(choices: Choices) -> float:
     """Steps of the full stack that take as long as to build and compile another one; 0 where nothing was measured."""
-    same = [t for t in choices.tried if (t.form, t.xla) == (choices.form, choices.xla)]
-    measured = [STACK_COST * 1e3 * t.compile_seconds / t.ms_per_step for t in same]
+    measured = [STACK_COST * 1e3 * t.compile_seconds / t.ms_per_step for t in choices.taken]
     return min(measured, default=0.0)
