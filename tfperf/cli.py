@@ -174,11 +174,10 @@ def profile(
     from tfperf.report.profile import profile_record, profile_tables
     from tfperf.results.files import atomic_write
     from tfperf.trace.attribution import attribute_path
-    from tfperf.trace.capture import rules_of
 
     if path.suffix in (".yaml", ".yml"):
         path = _recorded(path, overrides, logdir or Path(f"{path.stem}_profile"), steps, skip, host_level)
-    record = profile_record(attribute_path(path, rules_of(path)))
+    record = profile_record(attribute_path(path))
     Console().print(profile_tables(record))
     if output is not None:
         with atomic_write(output) as temporary:

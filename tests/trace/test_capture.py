@@ -15,7 +15,7 @@ from tfperf.cli import main
 from tfperf.scopes import phase
 from tfperf.trace.attribution import attribute_path
 from tfperf.trace.callback import ProfileCallback
-from tfperf.trace.capture import NOTES, capture, rules_of
+from tfperf.trace.capture import NOTES, capture
 from tfperf.trace.phases import PHASES
 from tfperf.trace.planes import TraceError, profile_files
 
@@ -46,7 +46,7 @@ def test_steps_and_phases_of_a_compiled_loop(tmp_path, xla):
             with taken.step(i):
                 step().numpy()
     assert len(taken.seconds) == 8 and taken.recorded_ms > 0 and taken.unrecorded_ms > 0
-    found = attribute_path(tmp_path, rules_of(tmp_path))
+    found = attribute_path(tmp_path)
     assert found.calls == 4 and len(found.steps) == 20
     forward, backward, update = (
         np.median(found.busy["CPU"][:, PHASES.index(p)]) for p in ("forward", "backward", "update")
@@ -70,7 +70,7 @@ def test_keras_fit_tells_its_names(tmp_path, xla, per_execution):
     model.fit(x, y, batch_size=256, epochs=2, verbose=0, callbacks=[callback])
     notes = json.loads((profile_files(tmp_path)[0].parent / NOTES).read_text())
     assert notes["optimizers"] == ["mine"] and "dense" in " ".join(notes["forward"])
-    found = attribute_path(tmp_path, rules_of(tmp_path))
+    found = attribute_path(tmp_path)
     assert found.calls == 3 and len(found.steps) == 3 * per_execution
     busy = {p: np.median(found.busy["CPU"][:, PHASES.index(p)]) for p in PHASES}
     assert min(busy["forward"], busy["backward"], busy["update"]) > 0

@@ -14,14 +14,14 @@ from tfperf.trace.planes import Lane, TraceError, profile_files, read_events, re
 SMALL = {
     "/host:CPU": {
         "python": (1000, [("train", 0, 9_000_000, {"step_num": 7, "_r": 1}), ("call", 1_500, 2_000_500, {})]),
-        "pool": (1500, [("MatMul", 500_000, 1_000_000, {"hlo_op": "MatMul"})]),
+        "pool": (1500, [("MatMul", 500_000, 1_000_000, {"hlo_module": "mine"})]),
     },
-    "/device:GPU:0": {"Stream #1": (2000, [("MatMul", 0, 3_000_000, {})])},
+    "/device:GPU:0": {"Stream #1": (2000, [("MatMul", 0, 3_000_000, {"tf_op": "x:MatMul", "unasked": 1})])},
 }
 
 
 def test_events_are_those_of_the_file(tmp_path):
-    events = read_events(read_spaces(write(tmp_path / "vm.xplane.pb", SMALL)), frozenset({"step_num", "hlo_op"}))
+    events = read_events(read_spaces(write(tmp_path / "vm.xplane.pb", SMALL)), frozenset({"MatMul"}))
     assert events.lanes == (
         Lane("vm", "/host:CPU", "python"), Lane("vm", "/host:CPU", "pool"), Lane("vm", "/device:GPU:0", "Stream #1")
     )  # fmt: skip
@@ -29,10 +29,13 @@ def test_events_are_those_of_the_file(tmp_path):
     np.testing.assert_array_equal(events.lane, [0, 0, 1, 2])
     np.testing.assert_array_equal(events.begin, [1000, 1001, 2000, 2000])
     np.testing.assert_array_equal(events.end, [10_000, 3002, 3000, 5000])
-    assert set(events.stats) == {"step_num", "hlo_op"}
+    assert set(events.stats) == {"step_num", "hlo_module", "tf_op"}
     rows, values = events.stats["step_num"]
     assert rows.tolist() == [0] and values == (7,)
-    assert events.stats["hlo_op"][0].tolist() == [2] and events.stats["hlo_op"][1] == ("MatMul",)
+    assert events.stats["hlo_module"][0].tolist() == [2] and events.stats["hlo_module"][1] == ("mine",)
+    assert events.stats["tf_op"][0].tolist() == [3] and events.stats["tf_op"][1] == ("x:MatMul",)
+    # a host's events are so many that modules are read of those alone that need it
+    assert "hlo_module" not in read_events(read_spaces(tmp_path)).stats
 
 
 def test_files_of_several_hosts_are_one_profile_and_the_last_session_counts(tmp_path):

@@ -1,26 +1,38 @@
 """Time of a profile by step, device and phase."""
 
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tfperf.trace.intervals import union
-from tfperf.trace.operations import Operation, graph_operation, hlo_operations
+from tfperf.trace.capture import read_notes, rules_of
+from tfperf.trace.idle import around, causes, per
+from tfperf.trace.intervals import Intervals, union
+from tfperf.trace.launches import Launches, Transfer, launches, transfers
+from tfperf.trace.ledger import Entry, read_ledger
+from tfperf.trace.operations import Operation, Operations, doubtful, find_operations, instructions
 from tfperf.trace.phases import PHASES, Phase, Rules
-from tfperf.trace.planes import Events, Lane, read_events, read_spaces
-from tfperf.trace.steps import MARK, Steps, find_steps
+from tfperf.trace.planes import DEVICE, Events, Lane, read_events, read_spaces
+from tfperf.trace.steps import Steps, find_steps
 
 NS_PER_MS = 1e6
 INPUT_THREADS = "tf_data_"
-DEVICE = "/device:"  # how planes of accelerators begin
+TOWER = re.compile(r"(?:^|/)((?:tower|replica)_\d+)(?:/|$)")  # how programs for several devices name their parts
+LOOP = re.compile(r"(?:^|/)while(?:_\d+)?/")
+LOOP_EVENT = re.compile(r"(?:^|/)while(?:_\d+)?/\S*:[A-Z]|:(?:Stateless)?While$")
+EVERY_STEP = 0.9  # times a step from which an operation counts as one of every step
 
 
 @dataclass(frozen=True)
 class Cost:
-    """An operation: its events' time in ms a step, how many there are a step, and what it belongs to."""
+    """An operation: its events' time in ms a step, how many there are a step, and what it belongs to.
+
+    noise: standard error of `ms`, from what differs between calls.
+    """
 
     name: str
     kind: str
@@ -29,6 +41,9 @@ class Cost:
     inferred: bool
     ms: float
     count: float
+    layer: str = ""
+    constant: bool = False  # it depends on constants alone
+    noise: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -36,16 +51,32 @@ class Attribution:
     """Times in ms; S steps. A phase's is the union of the intervals in which some operation of it runs.
 
     busy: by device, (S, phases in the order of PHASES); any: by device, (S) with any operation at all, so that what the
-    phases have more than it ran at the same time. gaps (calls - 1): from the last operation of a call to the first of
-    the next.
+    phases have more than it ran at the same time. call (S): the call of a step. gaps (calls - 1): from the last
+    operation of a call to the first of the next; gap_phases: what runs in them; idle_between, idle_inside: ms by cause
+    per gap and per step while nothing runs. problems: what the profiler says it lost.
     """
 
     steps: NDArray[np.float64]
+    call: NDArray[np.intp]
     busy: dict[str, NDArray[np.float64]]
     any: dict[str, NDArray[np.float64]]
     gaps: NDArray[np.float64]
+    gap_phases: dict[str, float]
+    idle_between: dict[str, float]
+    idle_inside: dict[str, float]
     calls: int
+    marks: str
     costs: tuple[Cost, ...]
+    launches: dict[str, Launches]
+    transfers: tuple[Transfer, ...]
+    ledger: tuple[Entry, ...]
+    problems: tuple[str, ...]
+    timeline: "Timeline"
+
+    @property
+    def period_ms(self) -> float:
+        """Time from step to step, with what lies between calls."""
+        return float((self.steps.sum() + self.gaps.sum()) / len(self.steps))
 
     def share(self, unknown: bool) -> float:
         """Share of the operations' time that no rule covers (`unknown`), or whose phase is inferred."""
@@ -53,52 +84,117 @@ class Attribution:
         mine = sum(cost.ms for cost in self.costs if (cost.phase == "other" if unknown else cost.inferred))
         return mine / total if total else 0.0
 
+    @property
+    def constant(self) -> list[Cost]:
+        """Operations that depend on constants alone, and run in every step."""
+        return [cost for cost in self.costs if cost.constant and cost.count >= EVERY_STEP]
+
+
+@dataclass(frozen=True)
+class Timeline:
+    """Operations as they ran: k rows of device and line, begin and end in ns, phase; and the steps' begins and ends."""
+
+    lanes: tuple[tuple[str, str], ...]  # device, thread or stream
+    lane: NDArray[np.intp]
+    begin: NDArray[np.int64]
+    end: NDArray[np.int64]
+    phase: NDArray[np.intp]
+    name: tuple[str, ...]
+    steps: Steps
+
 
 def device_of(lane: Lane) -> str:
     """The device of a lane: an accelerator by its plane, else the host's processor."""
-    return lane.plane.removeprefix(DEVICE) if lane.plane.startswith(DEVICE) else "CPU"
+    return lane.plane.removeprefix(DEVICE) if lane.accelerator else "CPU"
 
 
-def attribute_path(path: Path, rules: Rules) -> Attribution:
-    """Attribution of the profile at a path. Raises: TraceError."""
+def attribute_path(path: Path, notes: Mapping[str, Any] | None = None) -> Attribution:
+    """Attribution of the profile at a path; `notes`: by default what its capture left beside it. Raises: TraceError."""
+    notes = read_notes(path) if notes is None else notes
     spaces = read_spaces(path)
-    events = read_events(spaces, frozenset({MARK}))
-    known: dict[str, Operation] = {}
-    for space in spaces.values():
-        known |= hlo_operations(space)
-    return attribute(events, [known.get(name) or graph_operation(name) for name in events.names], rules)
+    known = instructions(spaces.values())
+    events = read_events(spaces, doubtful(known))
+    lost = [message for space in spaces.values() for message in (*space.errors, *space.warnings)]
+    return attribute(events, find_operations(events, known), rules_of(notes), notes, lost)
 
 
-def attribute(events: Events, operations: Sequence[Operation | None], rules: Rules) -> Attribution:
-    """Attribution of events, of which `operations` says by name what they are. Raises: TraceError."""
-    mine = np.array([o is not None for o in operations], bool)[events.name]
-    number = np.array([PHASES.index("other" if o is None else _phase(o, rules)) for o in operations])[events.name]
+def attribute(
+    events: Events, operations: Operations, rules: Rules, notes: Mapping[str, Any] | None = None,
+    lost: list[str] | None = None,
+) -> Attribution:  # fmt: skip
+    """Attribution of events. Raises: TraceError."""
+    mine, number = operations.some, _phases(events, operations, rules)
     # what a dataset's own threads do is input, whatever it is called, and lies beside the steps
     feeds = np.array([lane.line.startswith(INPUT_THREADS) for lane in events.lanes], bool)[events.lane]
     number[feeds] = PHASES.index("input")
-    steps = find_steps(events, mine & ~feeds, rules.loops)
-    devices = np.array([device_of(lane) for lane in events.lanes])[events.lane]
-    mine &= (events.begin >= steps.begin[0]) & (events.begin < steps.end.max())
+    looped = _looped(events, operations)
+    steps = find_steps(events, mine & ~feeds, looped, rules.loops)
+    devices = _devices(events, operations)
+    mine = mine & (events.begin >= steps.begin[0]) & (events.begin < steps.end.max())
     busy, every = {}, {}
     costs: list[Cost] = []
     for device in np.unique(devices[mine]).tolist():
         here = mine & (devices == device)
         busy[device] = np.stack([_covered(events, here & (number == p), steps) for p in range(len(PHASES))], axis=1)
         every[device] = _covered(events, here, steps)
-        costs += _costs(events, operations, number, here, device, len(steps))
-    firsts, lasts = _ends_of_calls(steps)
+        costs += _costs(events, operations, number, here, device, steps, rules)
+    firsts, lasts = steps.spans
     gaps = np.maximum(firsts[1:] - lasts[:-1], 0) / NS_PER_MS
-    lengths = (steps.end - steps.begin) / NS_PER_MS
-    return Attribution(lengths, busy, every, gaps, len(steps.call_begin), tuple(sorted(costs, key=lambda c: -c.ms)))
+    between = union(lasts[:-1], np.maximum(firsts[1:], lasts[:-1]))
+    working = union(events.begin[mine], events.end[mine])
+    inside = union(steps.begin, steps.end).without(between)
+    marked = notes or {}
+    return Attribution(
+        (steps.end - steps.begin) / NS_PER_MS, steps.call, busy, every, gaps,
+        _between(events, mine, number, between, len(gaps)),
+        per(causes(events, steps, between.without(working)), len(gaps)),
+        per(causes(events, steps, inside.without(working)), len(steps)),
+        len(steps.call_begin), steps.marks, tuple(sorted(costs, key=lambda c: -c.ms)),
+        launches(events, devices, mine, len(steps)), transfers(events, devices, mine, len(steps)),
+        read_ledger(events, marked.get("traces", [])), tuple(_problems(steps, marked, lost or [])),
+        _timeline(events, operations, devices, mine, number, steps),
+    )  # fmt: skip
 
 
-def _phase(operation: Operation, rules: Rules) -> Phase:
+def _looped(events: Events, operations: Operations) -> NDArray[np.bool_]:
+    """Which events belong to a loop (n): by their scope, or since they run inside what is one."""
+    scoped = np.array([*(any(map(LOOP.search, o.scopes)) for o in operations.every), False])[operations.index]
+    outer = np.array([LOOP_EVENT.search(name) is not None for name in events.names] or [False])[events.name]
+    spans = union(events.begin[outer & ~operations.some], events.end[outer & ~operations.some])
+    inside: NDArray[np.bool_] = scoped | spans.covers(events.begin)
+    return inside
+
+
+def _phases(events: Events, operations: Operations, rules: Rules) -> NDArray[np.intp]:
+    """Index of the phase of each event (n); of what is no operation, that of `other`."""
+    said = around(events)
+    other = PHASES.index("other")
+    out = np.full(len(events), other, np.intp)
+    for outer in np.unique(said[operations.some]).tolist():
+        name = PHASES[outer] if outer >= 0 else ""
+        table = np.array([PHASES.index(_phase(o, rules, name)) for o in operations.every] or [other])
+        which = operations.some & (said == outer)
+        out[which] = table[operations.index[which]]
+    return out
+
+
+def _phase(operation: Operation, rules: Rules, outer: str) -> Phase:
     """The phase that most of an operation belongs to."""
     sums: dict[Phase, float] = {}
-    for scope, share in operation.scopes.items():
-        phase = rules.phase(scope, operation.kind)
+    for scope, share in (operation.scopes or {"": 1.0}).items():
+        phase = rules.phase(scope, operation.kind, outer)
         sums[phase] = sums.get(phase, 0.0) + share
-    return max(sums, key=lambda phase: sums[phase]) if sums else "other"
+    return max(sums, key=lambda phase: sums[phase])
+
+
+def _devices(events: Events, operations: Operations) -> NDArray[np.str_]:
+    """The device of each event (n); a processor's logical devices by the scopes of their operations."""
+    lanes = np.array([device_of(lane) for lane in events.lanes] or [""])[events.lane]
+    towers = [next((f" {m[1]}" for s in o.scopes if (m := TOWER.search(s))), "") for o in operations.every]
+    names = np.array([*towers, ""])[operations.index]  # -1: what is no operation
+    host = np.array([not lane.accelerator for lane in events.lanes], bool)[events.lane]
+    out: NDArray[np.str_] = np.char.add(lanes, np.where(host, names, ""))
+    return out
 
 
 def _covered(events: Events, which: NDArray[np.bool_], steps: Steps) -> NDArray[np.float64]:
@@ -108,28 +204,68 @@ def _covered(events: Events, which: NDArray[np.bool_], steps: Steps) -> NDArray[
     return covered.covered(cuts)[::2] / NS_PER_MS
 
 
-def _ends_of_calls(steps: Steps) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """First operation's begin and last one's end of each call that has steps."""
-    _, first = np.unique(steps.call, return_index=True)
-    last = np.append(first[1:], len(steps)) - 1
-    return steps.begin[first], steps.end[last]
+def _between(
+    events: Events, mine: NDArray[np.bool_], number: NDArray[np.intp], between: Intervals, gaps: int
+) -> dict[str, float]:
+    """ms of each phase per gap."""
+    out: dict[str, float] = {}
+    for p, phase in enumerate(PHASES):
+        which = mine & (number == p)
+        out[phase] = union(events.begin[which], events.end[which]).common(between).length / NS_PER_MS / max(gaps, 1)
+    return out
 
 
 def _costs(
-    events: Events, operations: Sequence[Operation | None], number: NDArray[np.intp], here: NDArray[np.bool_],
-    device: str, steps: int,
+    events: Events, operations: Operations, number: NDArray[np.intp], here: NDArray[np.bool_], device: str,
+    steps: Steps, rules: Rules,
 ) -> list[Cost]:  # fmt: skip
     """Costs of the events `here`, whose phases have the numbers `number`."""
     keys, where, counts = np.unique(
-        events.name[here].astype(np.intp) * len(PHASES) + number[here], return_inverse=True, return_counts=True
+        operations.index[here] * len(PHASES) + number[here], return_inverse=True, return_counts=True
     )
-    times = np.bincount(where, (events.end - events.begin)[here], len(keys)) / NS_PER_MS
+    lengths, calls = (events.end - events.begin)[here] / NS_PER_MS, len(steps.spans[0])
+    call = np.searchsorted(steps.spans[0], events.begin[here], "right") - 1
+    by_call = np.bincount(where * calls + np.maximum(call, 0), lengths, len(keys) * calls).reshape(len(keys), calls)
+    noise = standard_error(by_call / np.bincount(np.unique(steps.call, return_inverse=True)[1]))
     out = []
-    for key, count, ms in zip(keys.tolist(), counts.tolist(), times.tolist(), strict=True):
-        name, phase = divmod(key, len(PHASES))
-        if (operation := operations[name]) is not None:
-            inferred = operation.inferred and PHASES[phase] != "other"
-            out.append(Cost(
-                events.names[name], operation.kind, device, PHASES[phase], inferred, ms / steps, count / steps
-            ))  # fmt: skip
+    for key, count, ms, error in zip(
+        keys.tolist(), counts.tolist(), by_call.sum(axis=1).tolist(), noise.tolist(), strict=True
+    ):
+        operation, phase = operations.every[key // len(PHASES)], PHASES[key % len(PHASES)]
+        scope = max(operation.scopes, key=lambda s: operation.scopes[s], default="")
+        out.append(Cost(
+            operation.name, operation.kind, device, phase, operation.inferred and phase != "other", ms / len(steps),
+            count / len(steps), rules.layer(scope),
+            bool(operation.scopes) and not operation.inferred and all(map(rules.is_constant, operation.scopes)), error,
+        ))  # fmt: skip
     return out
+
+
+def standard_error(samples: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Standard error of the medians of samples (..., n), from their median deviation; infinite for one sample."""
+    count = samples.shape[-1]
+    if count < 2:
+        return np.full(samples.shape[:-1], np.inf)
+    middle = np.median(samples, axis=-1, keepdims=True)
+    # of normal samples: sigma is 1.4826 median deviations, a median's error 1.2533 sigma / sqrt(n)
+    out: NDArray[np.float64] = 1.4826 * 1.2533 * np.median(np.abs(samples - middle), axis=-1) / np.sqrt(count)
+    return out
+
+
+def _problems(steps: Steps, notes: Mapping[str, Any], lost: list[str]) -> list[str]:
+    wanted = notes.get("calls")
+    missing = int(wanted) - len(steps.call_begin) if wanted is not None else 0
+    return [*lost, *([f"events were dropped: {missing} of {wanted} marks of calls are missing"] if missing > 0 else [])]
+
+
+def _timeline(
+    events: Events, operations: Operations, devices: NDArray[np.str_], mine: NDArray[np.bool_],
+    number: NDArray[np.intp], steps: Steps,
+) -> Timeline:  # fmt: skip
+    rows = np.flatnonzero(mine)
+    rows = rows[np.argsort(events.begin[rows], kind="stable")]
+    pairs = [(str(d), events.lanes[k].line) for d, k in zip(devices[rows], events.lane[rows], strict=True)]
+    lanes = {pair: i for i, pair in enumerate(sorted(set(pairs)))}
+    names = tuple(operations.every[i].name for i in operations.index[rows])
+    lane = np.array([lanes[pair] for pair in pairs], np.intp)
+    return Timeline(tuple(lanes), lane, events.begin[rows], events.end[rows], number[rows], names, steps)

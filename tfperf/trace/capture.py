@@ -6,7 +6,7 @@ nobody records.
 
 import json
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,6 +14,7 @@ from statistics import median
 from typing import Any
 
 from tfperf.results.files import atomic_write
+from tfperf.trace.functions import Seen, causes, constant_operations, seen
 from tfperf.trace.phases import Rules
 from tfperf.trace.planes import TraceError, profile_files
 
@@ -39,6 +40,8 @@ class Capture:
     seconds: list[float] = field(default_factory=list)  # of each call, recorded ones included
     recording: bool = False
     done: bool = False
+    traces: list[dict[str, str]] = field(default_factory=list)  # functions traced in the window, and why
+    _seen: Seen = field(default_factory=dict)
 
     @contextmanager
     def step(self, number: int) -> Iterator[None]:
@@ -60,6 +63,7 @@ class Capture:
     def _start(self) -> None:
         import tensorflow as tf
 
+        self._seen = seen()
         options = tf.profiler.experimental.ProfilerOptions(host_tracer_level=self.host_level)
         try:
             tf.profiler.experimental.start(str(self.logdir), options)
@@ -74,6 +78,7 @@ class Capture:
         if self.recording:
             self.recording, self.done = False, True
             tf.profiler.experimental.stop()
+            self.traces = causes(self._seen)
             with atomic_write(profile_files(self.logdir)[0].parent / NOTES) as temporary:
                 temporary.write_text(json.dumps(self.notes()), encoding="utf-8")
 
@@ -93,7 +98,7 @@ class Capture:
         """What lies beside the profile."""
         return {
             "optimizers": sorted(self.optimizers), "forward": None if self.forward is None else sorted(self.forward),
-            "loops": self.loops,
+            "loops": self.loops, "calls": self.steps, "traces": self.traces, "constant": sorted(constant_operations()),
             "call_ms": {"recorded": self.recorded_ms, "unrecorded": self.unrecorded_ms},
         }  # fmt: skip
 
@@ -116,15 +121,25 @@ def capture(logdir: Path | str, steps: int = 10, skip: int = 3, host_level: int 
         )
 
 
-def rules_of(path: Path) -> Rules:
-    """The rules that a capture left beside a profile, else those of names alone. Raises: TraceError."""
+def read_notes(path: Path) -> dict[str, Any]:
+    """What a capture left beside a profile; empty for one of another program. Raises: TraceError."""
     file = profile_files(path)[0].parent / NOTES
     try:
-        notes = json.loads(file.read_text(encoding="utf-8"))
-        forward = notes["forward"]
-        names = None if forward is None else frozenset(forward)
-        return Rules(frozenset(notes["optimizers"]), names, max(1, int(notes["loops"])))
+        notes: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+        rules_of(notes)
+        return notes
     except FileNotFoundError:
+        return {}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise TraceError(f"{file}: damaged: {error!r}; delete it to go by names alone") from None
+
+
+def rules_of(notes: Mapping[str, Any]) -> Rules:
+    """The rules that follow from notes; without any those of names alone."""
+    if not notes:
         return Rules(KERAS_OPTIMIZERS)
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise TraceError(f"{file}: damaged: {error}; delete it to go by names alone") from None
+    forward = notes.get("forward")
+    return Rules(
+        frozenset(notes["optimizers"]), None if forward is None else frozenset(forward),
+        max(1, int(notes.get("loops", 1))), frozenset(notes.get("constant", ())),
+    )  # fmt: skip

@@ -37,13 +37,17 @@ class Intervals:
         free = high > low
         return Intervals(low[free], high[free])
 
+    def without(self, other: "Intervals") -> "Intervals":
+        """What lies here and not in the other."""
+        return self.common(other.gaps(int(self.begin[0]), int(self.end[-1]))) if len(self) else self
+
     def common(self, other: "Intervals") -> "Intervals":
         """What lies in both."""
         cuts = np.unique(np.concatenate([self.begin, self.end, other.begin, other.end]))
         if len(cuts) < 2:
             return NOTHING
         low = cuts[:-1]
-        both = self._covers(low) & other._covers(low)
+        both = self.covers(low) & other.covers(low)
         return union(low[both], cuts[1:][both])
 
     def covered(self, cuts: Times) -> Times:
@@ -54,7 +58,8 @@ class Intervals:
         lengths: Times = np.diff(upto[index] - np.where(index > 0, np.maximum(ends[index] - cuts, 0), 0))
         return lengths
 
-    def _covers(self, times: Times) -> NDArray[np.bool_]:
+    def covers(self, times: Times) -> NDArray[np.bool_]:
+        """Which times lie in one of them."""
         index = np.searchsorted(self.begin, times, "right") - 1
         return (index >= 0) & (times < self.end[np.maximum(index, 0)]) if len(self) else np.zeros(len(times), bool)
 

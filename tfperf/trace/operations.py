@@ -2,7 +2,8 @@
 
 In graphs an operation's event is called `scope/name:Type`. Under XLA it bears the name of an HLO instruction, whose
 origin stands in the module that the profile carries; a fusion comes from what it fuses. Where XLA made an instruction
-of its own, its origin is inferred from the neighbours that it feeds, or is fed by.
+of its own, its origin is inferred from the neighbours that it feeds, or is fed by. A GPU's kernels say in their stats
+which operation or instruction launched them.
 """
 
 import re
@@ -11,7 +12,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from tfperf.trace.hlo_names import Computation, modules
+from tfperf.trace.planes import MODULE, Events
 
 GRAPH = re.compile(r"(?P<name>[^:\s#]+):(?P<kind>_?[A-Z]\w*)")
 # they only wait for, or call, others
@@ -22,15 +27,33 @@ CONTAINERS = frozenset([
 HLO_CONTAINERS = frozenset(["while", "call", "conditional", "async-start", "async-done"])
 NOTHING = frozenset(["parameter", "constant", "get-tuple-element", "tuple", "bitcast"])
 DEEPEST = 8  # neighbours of neighbours that are asked
+KERNEL = "kernel"  # kind of what an accelerator runs for nobody knows whom
+KNOWN_KERNEL = re.compile("Memcpy|Memset|[Nn]ccl")
+
+Instructions = dict[str, dict[str, "Operation"]]  # by name, then by module
 
 
 @dataclass(frozen=True)
 class Operation:
     """`scopes`: where it comes from, with how much of it (sums to 1), empty where nobody knows."""
 
+    name: str
     kind: str  # operation type, or HLO opcode
     scopes: Mapping[str, float]
     inferred: bool = False
+
+
+@dataclass(frozen=True)
+class Operations:
+    """`index` (n): of each event its operation in `every`, -1 for events that are none."""
+
+    every: tuple[Operation, ...]
+    index: NDArray[np.intp]
+
+    @property
+    def some(self) -> NDArray[np.bool_]:
+        """Which events are operations (n)."""
+        return self.index >= 0
 
 
 def graph_operation(event: str) -> Operation | None:
@@ -38,37 +61,96 @@ def graph_operation(event: str) -> Operation | None:
     found = GRAPH.fullmatch(event)
     if found is None or found["kind"].removeprefix("_") in CONTAINERS or found["name"].startswith("__inference"):
         return None
-    return Operation(found["kind"], {found["name"]: 1.0})
+    return Operation(event, found["kind"], {found["name"]: 1.0})
 
 
-def hlo_operations(space: Any) -> dict[str, Operation]:
-    """Operations by instruction name, of the modules that ran; the first counts where several share a name.
+def instructions(spaces: Iterable[Any]) -> Instructions:
+    """Operations by instruction and module, of the modules that ran.
 
     A profile carries all modules of the process. Of those that ran its events' stats hold the names.
     """
-    ran = {m.name for plane in space.planes for m in plane.stat_metadata.values()}
-    out: dict[str, Operation] = {}
-    for module, computations in modules(space):
-        if module not in ran:
-            continue
-        for computation in computations.values():
-            for number, name in computation.names.items():
-                opcode = computation.instructions[number].opcode
-                if opcode not in HLO_CONTAINERS | NOTHING:
-                    out.setdefault(name, _origin(computation, number, computations))
+    out: Instructions = {}
+    for space in spaces:
+        ran = {m.name for plane in space.planes for m in plane.stat_metadata.values()}
+        for module, computations in modules(space):
+            if module not in ran:
+                continue
+            for computation in computations.values():
+                for number, name in computation.names.items():
+                    if computation.instructions[number].opcode not in HLO_CONTAINERS | NOTHING:
+                        out.setdefault(name, {}).setdefault(module, _origin(computation, number, computations))
     return out
 
 
+def doubtful(known: Instructions) -> frozenset[str]:
+    """Names that different instructions of several modules share."""
+    return frozenset(
+        name for name, mine in known.items() if len({(o.kind, *sorted(o.scopes.items())) for o in mine.values()}) > 1
+    )
+
+
+def find_operations(events: Events, known: Instructions) -> Operations:
+    """The operation of each event: by its name, and where that does not say enough by its stats."""
+    found = _Found()
+    index = np.array([*(found.by_name(name, known) for name in events.names), -1], np.intp)[events.name]
+    device = np.array([lane.accelerator for lane in events.lanes], bool)[events.lane]
+    module, graph, instruction = (_stat(events, name) for name in (MODULE, "tf_op", "hlo_op"))
+    for at in (row for row in module if not device[row]):
+        index[at] = found.by_module(module[at], events.names[events.name[at]], known, index[at])
+    for at in np.flatnonzero(device).tolist():
+        name = events.names[events.name[at]]
+        plain = found.graph(graph.get(at, "")) if at in graph else found.graph(name)
+        plain = found.add(name, _kernel(name)) if plain < 0 else plain
+        index[at] = found.by_module(module.get(at, ""), instruction.get(at, ""), known, plain)
+    return Operations(tuple(found.every), index)
+
+
+class _Found:
+    """Operations with their numbers, each once."""
+
+    def __init__(self) -> None:
+        self.numbers: dict[tuple[str, str], int] = {}
+        self.every: list[Operation] = []
+
+    def add(self, name: str, operation: Operation, module: str = "") -> int:
+        number = self.numbers.setdefault((module, name), len(self.every))
+        if number == len(self.every):
+            self.every.append(operation)
+        return number
+
+    def graph(self, name: str) -> int:
+        operation = graph_operation(name)
+        return -1 if operation is None else self.add(name, operation)
+
+    def by_name(self, name: str, known: Instructions) -> int:
+        return self.add(name, next(iter(known[name].values()))) if name in known else self.graph(name)
+
+    def by_module(self, module: str, name: str, known: Instructions, otherwise: int) -> int:
+        """The instruction of a module, or where that is not known another number."""
+        mine = known.get(name, {}).get(module)
+        return otherwise if mine is None else self.add(name, mine, module)
+
+
+def _kernel(name: str) -> Operation:
+    """What an accelerator runs without saying for whom; copies and collectives are known by their names."""
+    return Operation(name, name if KNOWN_KERNEL.match(name) else KERNEL, {})
+
+
+def _stat(events: Events, name: str) -> dict[int, Any]:
+    rows, values = events.stats.get(name, (np.zeros(0, np.int64), ()))
+    return dict(zip(rows.tolist(), values, strict=True))
+
+
 def _origin(computation: Computation, number: int, computations: Mapping[int, Computation]) -> Operation:
-    instruction = computation.instructions[number]
+    instruction, name = computation.instructions[number], computation.names[number]
     scopes = _own(computation, number, computations)
     if scopes:
-        return Operation(instruction.opcode, _shares(scopes))
+        return Operation(name, instruction.opcode, _shares(scopes))
     for neighbours in (_users(computation, number), _operands(computation, number)):
         for other in neighbours:
             if scopes := _own(computation, other, computations):
-                return Operation(instruction.opcode, _shares(scopes), inferred=True)
-    return Operation(instruction.opcode, {})
+                return Operation(name, instruction.opcode, _shares(scopes), inferred=True)
+    return Operation(name, instruction.opcode, {})
 
 
 def _own(computation: Computation, number: int, computations: Mapping[int, Computation]) -> list[str]:

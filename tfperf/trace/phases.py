@@ -11,11 +11,11 @@ Phase = Literal[
     "forward", "backward", "merge", "transfer", "update", "input", "validation", "callback", "other"
 ]  # fmt: skip
 PHASES: tuple[Phase, ...] = get_args(Phase)
-COLLECTIVE = re.compile(r"_?(Collective|Nccl|CrossReplica)|(all|reduce)-(reduce|gather|scatter)|collective-")
+COLLECTIVE = re.compile(r"_?(Collective|[Nn]ccl|CrossReplica)|(all|reduce)-(reduce|gather|scatter)|collective-")
 INPUT = re.compile(
     r"_?(IteratorGetNext|IteratorGetNextSync|IteratorGetNextAsOptional|Optional[A-Z]\w*|MultiDeviceIter)"
 )
-TRANSFER = re.compile(r"_?(Send|Recv|HostSend|HostRecv)$|(send|recv|infeed|outfeed)(-done)?$|Memcpy(H2D|D2H|D2D)")
+TRANSFER = re.compile(r"_?(Send|Recv|HostSend|HostRecv)$|(send|recv|infeed|outfeed)(-done)?$|Memcpy")
 CALLBACK = re.compile(r"_?(PyFunc|EagerPyFunc|PyFuncStateless)$")
 NUMBERED = re.compile(r"_\d+$")  # TensorFlow makes names unique that way
 GRADIENTS = frozenset(["gradient_tape", "gradients"])
@@ -30,9 +30,13 @@ class Rules:
     optimizers: frozenset[str] = field(default_factory=frozenset)
     forward: frozenset[str] | None = None
     loops: int = 1  # that run side by side in a call
+    constant: frozenset[str] = field(default_factory=frozenset)  # operations that depend on constants alone
 
-    def phase(self, scope: str, kind: str) -> Phase:
-        """The phase of an operation `kind` with a name `scope`, of which the last part is its own."""
+    def phase(self, scope: str, kind: str, around: str = "") -> Phase:
+        """The phase of an operation `kind` with a name `scope`, of which the last part is its own.
+
+        around: the phase that the program says it is in, which counts where the name says none.
+        """
         parts = scope.split("/")
         explicit = [part.removeprefix(PREFIX) for part in parts if part.startswith(PREFIX)]
         if COLLECTIVE.match(kind):
@@ -40,14 +44,31 @@ class Rules:
         plain = {name for part in parts for name in _spellings(part)}
         if plain & GRADIENTS:  # of a forward operation, whose marks its name repeats
             return "backward"
-        if explicit:
-            return next((phase for phase in PHASES if phase in _spellings(explicit[-1])), "other")
+        if explicit or around:
+            said = explicit[-1] if explicit else around
+            return next((phase for phase in PHASES if phase in _spellings(said)), "other")
         for phase, pattern in _KINDS:
             if pattern.match(kind):
                 return phase
         if plain & self.optimizers:
             return "update"
         return "forward" if self._is_forward(parts[:-1]) else "other"
+
+    def layer(self, scope: str) -> str:
+        """The layer, loss, metric or scope of the program's that a name belongs to; empty: none is known."""
+        parts = [part for part in scope.split("/") if not (SCAFFOLD.fullmatch(part) or part.startswith(PREFIX))]
+        gradient = GRADIENTS & set(parts)
+        # behind a gradient's scopes stands the operation that it is the gradient of
+        parts = [p for p in parts if p not in GRADIENTS][: -2 if gradient else -1]
+        if self.forward is not None:
+            parts = [p for p in parts if any(name in self.forward for name in _spellings(p))]
+        return parts[-1] if parts else ""
+
+    def is_constant(self, scope: str) -> bool:
+        """Whether a name is that of an operation that depends on constants alone, whatever calls its function."""
+        parts = scope.split("/")
+        begins = (i for i in range(len(parts)) if i == 0 or SCAFFOLD.fullmatch(parts[i - 1]))
+        return any("/".join(parts[i:]) in self.constant for i in begins)
 
     def _is_forward(self, scopes: Iterable[str]) -> bool:
         if self.forward is None:

@@ -20,6 +20,17 @@ from tfperf.errors import UserError
 
 PROTO = Path("tsl", "profiler", "protobuf", "xplane_pb2.py")
 PICOSECONDS = 1000  # in a nanosecond
+DEVICE = "/device:"  # how planes of accelerators begin
+MARK, CALL, MODULE = "step_num", "tf_function_call", "hlo_module"  # stats: of a step, a function's call, an instruction
+DEVICE_STATS = frozenset(
+    {"tf_op", "hlo_op", MODULE, "memcpy_details"}
+)  # what an accelerator's events are told apart by
+HOST_STATS = frozenset({MARK, CALL, "name"})
+# lines that viewers derive from others
+DERIVED = frozenset([
+    "Steps", "XLA Modules", "XLA Ops", "XLA TraceMe", "TensorFlow Ops", "TensorFlow Name Scope", "Framework Ops",
+    "Framework Name Scope", "Source code", "Launch Stats",
+])  # fmt: skip
 
 
 class TraceError(UserError):
@@ -33,6 +44,11 @@ class Lane:
     host: str  # file that it comes from, without suffixes
     plane: str
     line: str
+
+    @property
+    def accelerator(self) -> bool:
+        """Whether it is of a device that the host sends work to."""
+        return self.plane.startswith(DEVICE)
 
 
 @dataclass(frozen=True)
@@ -83,9 +99,12 @@ def profile_files(path: Path) -> list[Path]:
     return [file for file in found if file.parent == last]
 
 
-def read_events(spaces: Mapping[str, Any], wanted: frozenset[str] = frozenset()) -> Events:
-    """Events of the profiles of hosts, one after the other, with the stats `wanted`."""
-    table = _Table(wanted)
+def read_events(spaces: Mapping[str, Any], doubtful: frozenset[str] = frozenset()) -> Events:
+    """Events of the profiles of hosts, one after the other, with the stats that tell what they are.
+
+    doubtful: names of host events whose module is wanted; to read it of all would take long.
+    """
+    table = _Table(doubtful)
     for host, space in spaces.items():
         table.add(host, space)
     return table.events()
@@ -113,8 +132,8 @@ def read_space(file: Path) -> Any:
 class _Table:
     """Columns while they grow."""
 
-    def __init__(self, wanted: frozenset[str]) -> None:
-        self.wanted = wanted
+    def __init__(self, doubtful: frozenset[str]) -> None:
+        self.doubtful = doubtful
         self.lanes: list[Lane] = []
         self.names: dict[str, int] = {}
         self.parts: list[tuple[NDArray[np.int64], ...]] = []
@@ -124,12 +143,21 @@ class _Table:
     def add(self, host: str, space: Any) -> None:
         for plane in space.planes:
             names = {key: self.names.setdefault(m.name, len(self.names)) for key, m in plane.event_metadata.items()}
-            keys = {key: m.name for key, m in plane.stat_metadata.items() if m.name in self.wanted}
+            wanted = DEVICE_STATS if plane.name.startswith(DEVICE) else HOST_STATS
+            keys = {key: m.name for key, m in plane.stat_metadata.items() if m.name in wanted}
+            modules = {} if wanted is DEVICE_STATS else {
+                key: MODULE for key, m in plane.stat_metadata.items() if m.name == MODULE
+            }  # fmt: skip
+            doubtful = {key for key, m in plane.event_metadata.items() if modules and m.name in self.doubtful}
             for line in plane.lines:
-                if line.events:
-                    self._line(Lane(host, plane.name, line.name or line.display_name), line, names, keys, plane)
+                lane = Lane(host, plane.name, line.name or line.display_name)
+                if line.events and not (lane.accelerator and lane.line in DERIVED):
+                    self._line(lane, line, names)
+                    self._stats(line, keys, plane)
+                    self._stats(line, modules, plane, doubtful)
+                    self.count += len(line.events)
 
-    def _line(self, lane: Lane, line: Any, names: Mapping[int, int], keys: Mapping[int, str], plane: Any) -> None:
+    def _line(self, lane: Lane, line: Any, names: Mapping[int, int]) -> None:
         rows = np.array([(e.metadata_id, e.offset_ps, e.duration_ps) for e in line.events], np.int64)
         ids, where = np.unique(rows[:, 0], return_inverse=True)
         unknown = self.names.setdefault("", len(self.names)) if any(int(i) not in names for i in ids) else 0
@@ -139,12 +167,14 @@ class _Table:
         end = line.timestamp_ns + (rows[:, 1] + rows[:, 2]) // PICOSECONDS
         self.parts.append((np.full(len(rows), len(self.lanes)), name, begin, end))
         self.lanes.append(lane)
-        if keys:
-            self._stats(line, keys, plane)
-        self.count += len(rows)
 
-    def _stats(self, line: Any, keys: Mapping[int, str], plane: Any) -> None:
+    def _stats(self, line: Any, keys: Mapping[int, str], plane: Any, of: set[int] | None = None) -> None:
+        """Keep the stats `keys`, of all events or of those with metadata `of`."""
+        if not keys or (of is not None and not of):
+            return
         for row, event in enumerate(line.events, self.count):
+            if of is not None and event.metadata_id not in of:
+                continue
             for stat in event.stats:
                 if stat.metadata_id in keys:
                     rows, values = self.stats.setdefault(keys[stat.metadata_id], ([], []))

@@ -6,9 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tfperf.trace.intervals import Times
-from tfperf.trace.planes import Events, TraceError
+from tfperf.trace.planes import CALL, MARK, Events, TraceError
 
-MARK = "step_num"  # the stat by which TensorBoard's viewer, too, knows a step
 SHARE = 0.5  # of the time of a call's operations that has to be in a loop
 
 
@@ -17,6 +16,7 @@ class Steps:
     """m calls [begin, end) and n steps [begin, end) in ns; `call` (n): the call that a step belongs to.
 
     A step begins with its first operation and ends where the next begins, the last of a call with the last operation.
+    `marks`: what tells where a call begins.
     """
 
     call_begin: Times
@@ -24,21 +24,26 @@ class Steps:
     begin: Times
     end: Times
     call: NDArray[np.intp]
+    marks: str
 
     def __len__(self) -> int:
         return len(self.begin)
 
+    @property
+    def spans(self) -> tuple[Times, Times]:
+        """First operation's begin and last one's end of each call that has steps."""
+        _, first = np.unique(self.call, return_index=True)
+        last = np.append(first[1:], len(self)) - 1
+        return self.begin[first], self.end[last]
 
-def find_steps(events: Events, operations: NDArray[np.bool_], loops: int = 1) -> Steps:
-    """The calls and steps of a profile; `operations` (n): which events are operations.
+
+def find_steps(events: Events, operations: NDArray[np.bool_], looped: NDArray[np.bool_], loops: int = 1) -> Steps:
+    """The calls and steps of a profile; `operations` (n): which events are operations; `looped`: those of loops.
 
     A call without loop is one step. `loops`: how many of them run side by side in a call; their turns with the same
-    number are one step. TraceError where nothing is marked, or no operation lies in a call.
+    number are one step. TraceError where nothing tells calls apart, or no operation lies in one.
     """
-    rows, _ = events.stats.get(MARK, (np.zeros(0, np.int64), ()))
-    if not len(rows):
-        raise TraceError(f"the profile marks no steps: no event has {MARK}; nothing tells where a step begins")
-    calls = rows[np.argsort(events.begin[rows], kind="stable")]
+    calls, marks = _calls(events)
     begins, ends = events.begin[calls], events.end[calls]
     mine = np.flatnonzero(operations)
     mine = mine[np.argsort(events.begin[mine], kind="stable")]
@@ -47,26 +52,44 @@ def find_steps(events: Events, operations: NDArray[np.bool_], loops: int = 1) ->
         inside = mine[slice(*np.searchsorted(events.begin[mine], span))]
         if not len(inside):
             continue
-        turns = _turns(events.name[inside], events.begin[inside], events.end[inside])[::loops]
+        turns = _turns(events.name[inside], events.begin[inside], events.end[inside], looped[inside])[::loops]
         starts.append(turns)
         stops.append(np.append(turns[1:], events.end[inside].max()))
         owners.append(np.full(len(turns), call))
     if not starts:
         raise TraceError("no operation lies in a step of the profile: did it end too early, or record marks alone?")
-    return Steps(begins, ends, np.concatenate(starts), np.concatenate(stops), np.concatenate(owners))
+    return Steps(begins, ends, np.concatenate(starts), np.concatenate(stops), np.concatenate(owners), marks)
 
 
-def _turns(names: NDArray[np.int32], begins: Times, ends: Times) -> Times:
+def _calls(events: Events) -> tuple[NDArray[np.int64], str]:
+    """Rows of the calls in order: marked ones, else those of the compiled function that takes most of the time."""
+    rows, _ = events.stats.get(MARK, (np.zeros(0, np.int64), ()))
+    marks = "marks of steps"
+    if not len(rows):
+        rows, _ = events.stats.get(CALL, (np.zeros(0, np.int64), ()))
+        if not len(rows):
+            raise TraceError(f"nothing tells where a step begins: no event has {MARK}, and no compiled function runs")
+        names, where = np.unique(events.name[rows], return_inverse=True)
+        most = np.bincount(where, (events.end - events.begin)[rows]).argmax()
+        rows, marks = rows[where == most], f"calls of {events.names[names[most]]}, for no step is marked"
+    rows = rows[np.argsort(events.begin[rows], kind="stable")]
+    inner = np.append(False, events.begin[rows][1:] < np.maximum.accumulate(events.end[rows])[:-1])
+    return rows[~inner], marks
+
+
+def _turns(names: NDArray[np.int32], begins: Times, ends: Times, looped: NDArray[np.bool_]) -> Times:
     """When the turns of a call's loop begin, by its operations (k) in order; a call without loop is one turn.
 
-    Most operations run once a turn: the number of events of a name in which most time is spent is that of the turns. A
-    turn begins with the name that comes first; the first turn with what comes before the loop.
+    Most operations of a loop run once a turn: the number of events of a name in which most time is spent is that of the
+    turns. A turn begins with the name that comes first; the first turn with what comes before the loop.
     """
-    unique, first, where, counts = np.unique(names, return_index=True, return_inverse=True, return_counts=True)
-    time = np.bincount(where, ends - begins)
+    if not looped.any():
+        return begins[:1]
+    unique, first, where, counts = np.unique(names[looped], return_index=True, return_inverse=True, return_counts=True)
+    time = np.bincount(where, (ends - begins)[looped])
     turns = int(np.bincount(counts, time).argmax())
     regular = counts == turns
-    if turns < 2 or time[regular].sum() < SHARE * time.sum():
+    if turns < 2 or time[regular].sum() < SHARE * (ends - begins).sum():
         return begins[:1]
     anchor = unique[regular][first[regular].argmin()]
     turns_begin: Times = begins[names == anchor]

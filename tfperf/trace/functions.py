@@ -1,0 +1,109 @@
+"""What the compiled functions of a running program tell: why they were traced, and what of them is constant.
+
+Looks at TensorFlow's own objects; imports it.
+"""
+
+import gc
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+Seen = Mapping[int, int]  # signatures of a function, by its id
+PASSED_ON = frozenset(["Identity", "IdentityN", "NoOp", "Const"])  # no work
+
+
+def functions() -> list[Any]:
+    """All tf.functions that are alive."""
+    from tensorflow.python.eager.polymorphic_function.polymorphic_function import Function
+
+    return [one for one in gc.get_objects() if issubclass(type(one), Function)]
+
+
+def seen() -> Seen:
+    """How many signatures each function has been traced for."""
+    return {id(one): len(_signatures(one)) for one in functions()}
+
+
+def causes(before: Seen) -> list[dict[str, str]]:
+    """The functions that were traced since then: name, and why."""
+    out = []
+    for one in functions():
+        signatures = _signatures(one)
+        for i in range(before.get(id(one), 0), len(signatures)):
+            out.append({"function": str(one.python_function.__name__), "cause": cause(signatures[:i], signatures[i])})
+    return out
+
+
+def _signatures(function: Any) -> list[Mapping[str, Any]]:
+    """Types of the arguments, by name, of each trace in order."""
+    # not by its own method, which traces functions with an input signature
+    found = function._function_cache.values()
+    return [{name: p.type_constraint for name, p in c.function_type.parameters.items()} for c in found]
+
+
+def cause(earlier: Sequence[Mapping[str, Any]], new: Mapping[str, Any]) -> str:
+    """What sets a signature apart from the nearest of the earlier ones."""
+    if not earlier:
+        return "first call"
+    differences = [[name for name in new if old.get(name) != new[name]] for old in earlier]
+    fewest = min(range(len(earlier)), key=lambda i: len(differences[i]))
+    said = [_difference(name, earlier[fewest].get(name), new[name]) for name in differences[fewest]]
+    return "; ".join(said) or "a new variable, or another device or context"
+
+
+def _difference(name: str, old: Any, new: Any) -> str:
+    for what in ("shape", "dtype"):
+        was, now = getattr(old, what, None), getattr(new, what, None)
+        if was is not None and now is not None and was != now:
+            return f"new {what} of {name}: {_short(now)}, was {_short(was)}"
+    if type(old).__name__ == type(new).__name__ == "Literal":
+        return f"new Python value of {name}: {new.value!r}, was {old.value!r}"
+    return f"new type of {name}: {_short(new)}, was {_short(old)}"
+
+
+def _short(value: Any) -> str:
+    text = str(getattr(value, "name", None) or value)
+    return text if len(text) < 80 else f"{text[:77]}..."
+
+
+def constant_operations(graphs: Iterable[Any] | None = None) -> set[str]:
+    """Names of the operations in graphs of functions, by default all, that depend on constants alone.
+
+    A captured tensor is a constant, a captured variable is not. What has side effects or draws numbers is none, nor is
+    a name that is something else in another function.
+    """
+    from tensorflow.python.framework.func_graph import FuncGraph
+
+    known: dict[int, set[int]] = {}
+    if graphs is None:
+        graphs = [one for one in gc.get_objects() if issubclass(type(one), FuncGraph)]
+    found = [_constant(graph, known) for graph in graphs]
+    return {name for names, _ in found for name in names} - {name for _, names in found for name in names}
+
+
+def _constant(graph: Any, known: dict[int, set[int]]) -> tuple[list[str], list[str]]:
+    """Names of a graph's operations that are constant, and of the others; `known`: constant tensors (ids) by graph."""
+    tensors = known.setdefault(id(graph), set())
+    names: tuple[list[str], list[str]] = ([], [])
+    for outer, inner in getattr(graph, "captures", ()):
+        if inner.dtype.name not in ("resource", "variant") and _is_constant(outer, known):
+            tensors.add(id(inner))
+    for operation in graph.get_operations():  # inputs come before what they feed
+        fed = operation.type == "Const" or bool(
+            operation.inputs
+            and not operation.op_def.is_stateful
+            and all(id(tensor) in tensors for tensor in operation.inputs)
+        )
+        if fed:
+            tensors.update(id(tensor) for tensor in operation.outputs)
+        if operation.type not in PASSED_ON:
+            names[not fed].append(operation.name)
+    return names
+
+
+def _is_constant(tensor: Any, known: dict[int, set[int]]) -> bool:
+    graph = getattr(tensor, "graph", None) if hasattr(type(tensor), "graph") and not hasattr(tensor, "numpy") else None
+    if graph is None:
+        return True  # a tensor with a value
+    if id(graph) not in known:
+        _constant(graph, known)
+    return id(tensor) in known[id(graph)]

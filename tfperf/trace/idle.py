@@ -1,0 +1,95 @@
+"""What happens while no operation runs: between calls, and inside steps."""
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tfperf.scopes import PREFIX
+from tfperf.trace.intervals import NOTHING, Intervals, union
+from tfperf.trace.phases import CALLBACK, INPUT, PHASES
+from tfperf.trace.planes import CALL, Events
+from tfperf.trace.steps import Steps
+
+# in the order in which they are asked: what is being compiled cannot be launched
+Cause = Literal["compilation", "validation", "input", "callback", "epoch", "launch", "host"]
+CAUSES: tuple[Cause, ...] = get_args(Cause)
+COMPILER = re.compile(r"\w+Compiler::\w+|HLO passes.*|tf\.function-graph_building")
+INPUT_WAIT = re.compile(r"Iterator::|IteratorGetNext|IteratorResource|next_batch|get_next")
+NAMED = {"validation", "input", "callback", "epoch"}  # trace ranges of the program
+
+
+def traced(events: Events) -> NDArray[np.int64]:
+    """Rows of the calls in which a function was traced."""
+    rows, values = events.stats.get(CALL, (np.zeros(0, np.int64), ()))
+    found: NDArray[np.int64] = rows[np.array([str(value).startswith("traced") for value in values], bool)]
+    return found
+
+
+def compiled(events: Events) -> NDArray[np.int64]:
+    """Rows of a compiler's work."""
+    return _rows(events, COMPILER)
+
+
+def ranges(events: Events) -> Iterator[tuple[str, NDArray[np.int64]]]:
+    """Trace ranges by which the program names what it does: name, rows."""
+    for number, name in enumerate(events.names):
+        if name.startswith(PREFIX):
+            yield name.removeprefix(PREFIX), np.flatnonzero(events.name == number)
+
+
+def causes(events: Events, steps: Steps, free: Intervals) -> dict[Cause, int]:
+    """Why time in `free`, during which no operation runs, is lost: ns by cause; what none explains is the host's.
+
+    `launch`: inside a call, in which the runtime gets its operations going.
+    """
+    known: dict[Cause, Intervals] = {
+        "compilation": _union(events, compiled(events)), "launch": union(steps.call_begin, steps.call_end),
+        "input": _union(events, _rows(events, INPUT_WAIT, INPUT)), "callback": _union(events, _rows(events, CALLBACK)),
+    }  # fmt: skip
+    for name, rows in ranges(events):
+        cause = next((c for c in CAUSES if c == name and c in NAMED), None)
+        if cause is not None:
+            both = np.concatenate([rows, _rows(events, INPUT_WAIT, INPUT)]) if cause == "input" else rows
+            known[cause] = _union(events, both)
+    found: dict[Cause, int] = dict.fromkeys(CAUSES, 0)
+    for cause in CAUSES[:-1]:
+        hit = free.common(known.get(cause, NOTHING))
+        found[cause] = hit.length
+        free = free.without(hit)
+    found["host"] = free.length
+    return found
+
+
+def around(events: Events) -> NDArray[np.intp]:
+    """The phase that the program says it is in when an event begins (n): an index into PHASES, -1 where it says none.
+
+    The shortest of the ranges that an event lies in counts.
+    """
+    found = [(name, row) for name, rows in ranges(events) for row in rows.tolist() if name in PHASES]
+    inside = np.full(len(events), -1, np.intp)
+    if not found:
+        return inside
+    order = np.argsort(events.begin, kind="stable")
+    begins = events.begin[order]
+    for name, row in sorted(found, key=lambda pair: events.begin[pair[1]] - events.end[pair[1]]):
+        low, high = np.searchsorted(begins, (events.begin[row], events.end[row]))
+        inside[order[low:high]] = PHASES.index(name)
+    return inside
+
+
+def _rows(events: Events, *patterns: re.Pattern[str]) -> NDArray[np.int64]:
+    which = np.array([any(p.match(name) for p in patterns) for name in events.names], bool)
+    lanes = np.array([not lane.accelerator for lane in events.lanes], bool)
+    return np.flatnonzero(which[events.name] & lanes[events.lane])
+
+
+def _union(events: Events, rows: NDArray[np.int64]) -> Intervals:
+    return union(events.begin[rows], events.end[rows])
+
+
+def per(found: Mapping[Cause, int], count: int) -> dict[str, float]:
+    """ms of each cause per gap, or per step."""
+    return {cause: ns / 1e6 / max(count, 1) for cause, ns in found.items()}

@@ -1,0 +1,70 @@
+"""How many kernels a device runs, how short they are, and what is copied from and to it."""
+
+import re
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tfperf.trace.intervals import union
+from tfperf.trace.planes import Events
+
+SHORT_US = 10.0  # a kernel below takes no longer than its launch
+COPY = re.compile(r"Memcpy(?P<direction>H2D|D2H|D2D|P2P)")
+SIZE = re.compile(r"\bsize:(\d+)")
+
+
+@dataclass(frozen=True)
+class Launches:
+    """Kernels, or operations of a processor, of one device: how many a step, their median in us.
+
+    short: the share of those below SHORT_US.
+    """
+
+    per_step: float
+    median_us: float
+    short: float
+
+
+@dataclass(frozen=True)
+class Transfer:
+    """Copies of one device in one direction (H2D, D2H: host, device; D2D; P2P: between devices), per step."""
+
+    device: str
+    direction: str
+    mbyte: float
+    ms: float
+
+    @property
+    def gbyte_per_second(self) -> float:
+        """Rate while copies run."""
+        return self.mbyte / self.ms if self.ms else 0.0
+
+
+def launches(
+    events: Events, devices: NDArray[np.str_], mine: NDArray[np.bool_], steps: int
+) -> dict[str, Launches]:  # fmt: skip
+    """By device, of the operations `mine`."""
+    out = {}
+    for device in np.unique(devices[mine]).tolist():
+        us = (events.end - events.begin)[mine & (devices == device)] / 1e3
+        out[device] = Launches(len(us) / steps, float(np.median(us)), float((us < SHORT_US).mean()))
+    return out
+
+
+def transfers(events: Events, devices: NDArray[np.str_], mine: NDArray[np.bool_], steps: int) -> tuple[Transfer, ...]:
+    """Copies by device and direction; their sizes are in what an accelerator's events say of themselves."""
+    rows, details = events.stats.get("memcpy_details", (np.zeros(0, np.int64), ()))
+    sizes = np.zeros(len(events))
+    for row, text in zip(rows.tolist(), details, strict=True):
+        found = SIZE.search(str(text))
+        sizes[row] = float(found[1]) if found else 0.0
+    found_at = [COPY.match(name) for name in events.names]
+    kind = np.array([m["direction"] if m else "" for m in found_at] or [""])[events.name]
+    out = []
+    for device, direction in sorted({*zip(devices[mine].tolist(), kind[mine].tolist(), strict=True)}):
+        which = mine & (devices == device) & (kind == direction)
+        if direction:
+            ms = union(events.begin[which], events.end[which]).length / 1e6
+            out.append(Transfer(device, direction, float(sizes[which].sum()) / 1e6 / steps, ms / steps))
+    return tuple(out)

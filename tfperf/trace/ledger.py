@@ -1,0 +1,59 @@
+"""Functions traced and programs compiled while a profile was recorded."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from tfperf.trace.idle import compiled, traced
+from tfperf.trace.intervals import union
+from tfperf.trace.planes import Events
+
+CLUSTER = re.compile(r"(?:a_|cluster_)?_*inference_(?P<name>.+?)_\d+(?:__Xla.*)?")
+NOT_SAID = "not recorded"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One trace of a function or compilation of a program, with seconds, and its cause where that was recorded."""
+
+    kind: Literal["trace", "compilation"]
+    function: str
+    seconds: float
+    cause: str
+
+
+def read_ledger(events: Events, causes: Sequence[Mapping[str, str]]) -> tuple[Entry, ...]:
+    """The ledger of a profile; `causes`: what the capture saw of functions, in order."""
+    left = list(causes)
+    out = []
+    rows = traced(events)
+    for row in rows[np.argsort(events.begin[rows], kind="stable")].tolist():
+        name = events.names[events.name[row]]
+        mine = next((one for one in left if one["function"] == name), None)
+        if mine is not None:
+            left.remove(mine)
+        seconds = float(events.end[row] - events.begin[row]) / 1e9
+        out.append(Entry("trace", name, seconds, mine["cause"] if mine else NOT_SAID))
+    return (*out, *_compilations(events))
+
+
+def _compilations(events: Events) -> list[Entry]:
+    said = dict(zip(*_names(events), strict=True))
+    by_module: dict[str, list[int]] = {}
+    for row in compiled(events).tolist():
+        if row in said:
+            by_module.setdefault(said[row], []).append(row)
+    out = []
+    for module, rows in by_module.items():
+        found = CLUSTER.match(module)
+        length = union(events.begin[rows], events.end[rows]).length
+        out.append(Entry("compilation", found["name"] if found else module, length / 1e9, "a new signature"))
+    return out
+
+
+def _names(events: Events) -> tuple[list[int], tuple[Any, ...]]:
+    rows, values = events.stats.get("name", (np.zeros(0, np.int64), ()))
+    return rows.tolist(), values
