@@ -157,11 +157,11 @@ def attribute(
 
 
 def _looped(events: Events, operations: Operations) -> NDArray[np.bool_]:
-    """Which events belong to a loop (n): by their scope, or since they run inside what is one."""
-    scoped = np.array([*(any(map(LOOP.search, o.scopes)) for o in operations.every), False])[operations.index]
+    """Which events belong to a loop, where they repeat (n): by their scope, or since they run inside what is one."""
+    scoped = [o.instruction or any(map(LOOP.search, o.scopes)) for o in operations.every]
     outer = np.array([LOOP_EVENT.search(name) is not None for name in events.names] or [False])[events.name]
     spans = union(events.begin[outer & ~operations.some], events.end[outer & ~operations.some])
-    inside: NDArray[np.bool_] = scoped | spans.covers(events.begin)
+    inside: NDArray[np.bool_] = np.array([*scoped, False])[operations.index] | spans.covers(events.begin)
     return inside
 
 

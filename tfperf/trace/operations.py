@@ -41,6 +41,7 @@ class Operation:
     kind: str  # operation type, or HLO opcode
     scopes: Mapping[str, float]
     inferred: bool = False
+    instruction: bool = False  # of XLA, whose names are unique in a program: one that repeats is in a loop
 
 
 @dataclass(frozen=True)
@@ -145,12 +146,12 @@ def _origin(computation: Computation, number: int, computations: Mapping[int, Co
     instruction, name = computation.instructions[number], computation.names[number]
     scopes = _own(computation, number, computations)
     if scopes:
-        return Operation(name, instruction.opcode, _shares(scopes))
+        return Operation(name, instruction.opcode, _shares(scopes), instruction=True)
     for neighbours in (_users(computation, number), _operands(computation, number)):
         for other in neighbours:
             if scopes := _own(computation, other, computations):
-                return Operation(name, instruction.opcode, _shares(scopes), inferred=True)
-    return Operation(name, instruction.opcode, {})
+                return Operation(name, instruction.opcode, _shares(scopes), inferred=True, instruction=True)
+    return Operation(name, instruction.opcode, {}, instruction=True)
 
 
 def _own(computation: Computation, number: int, computations: Mapping[int, Computation]) -> list[str]:
