@@ -128,7 +128,7 @@ def attribute(
     feeds = np.array([lane.line.startswith(INPUT_THREADS) for lane in events.lanes], bool)[events.lane]
     number[feeds] = PHASES.index("input")
     looped = _looped(events, operations)
-    steps = find_steps(events, mine & ~feeds, looped, rules.loops)
+    steps = find_steps(events, np.where(feeds, -1, operations.index), looped, rules.loops)
     devices = _devices(events, operations)
     mine = mine & (events.begin >= steps.begin[0]) & (events.begin < steps.end.max())
     busy, every = {}, {}

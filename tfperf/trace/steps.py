@@ -37,22 +37,22 @@ class Steps:
         return self.begin[first], self.end[last]
 
 
-def find_steps(events: Events, operations: NDArray[np.bool_], looped: NDArray[np.bool_], loops: int = 1) -> Steps:
-    """The calls and steps of a profile; `operations` (n): which events are operations; `looped`: those of loops.
+def find_steps(events: Events, operations: NDArray[np.intp], looped: NDArray[np.bool_], loops: int = 1) -> Steps:
+    """The calls and steps of a profile; `operations` (n): which one each event is, -1 for none; `looped`: those of loops.
 
     A call without loop is one step. `loops`: how many of them run side by side in a call; their turns with the same
     number are one step. TraceError where nothing tells calls apart, or no operation lies in one.
     """
     calls, marks = _calls(events)
     begins, ends = events.begin[calls], events.end[calls]
-    mine = np.flatnonzero(operations)
+    mine = np.flatnonzero(operations >= 0)
     mine = mine[np.argsort(events.begin[mine], kind="stable")]
     starts, stops, owners = [], [], []
     for call, span in enumerate(zip(begins, ends, strict=True)):
         inside = mine[slice(*np.searchsorted(events.begin[mine], span))]
         if not len(inside):
             continue
-        turns = _turns(events.name[inside], events.begin[inside], events.end[inside], looped[inside])[::loops]
+        turns = _turns(operations[inside], events.begin[inside], events.end[inside], looped[inside])[::loops]
         starts.append(turns)
         stops.append(np.append(turns[1:], events.end[inside].max()))
         owners.append(np.full(len(turns), call))
@@ -77,7 +77,7 @@ def _calls(events: Events) -> tuple[NDArray[np.int64], str]:
     return rows[~inner], marks
 
 
-def _turns(names: NDArray[np.int32], begins: Times, ends: Times, looped: NDArray[np.bool_]) -> Times:
+def _turns(names: NDArray[np.intp], begins: Times, ends: Times, looped: NDArray[np.bool_]) -> Times:
     """When the turns of a call's loop begin, by its operations (k) in order; a call without loop is one turn.
 
     Most operations of a loop run once a turn: the number of events of a name in which most time is spent is that of the
