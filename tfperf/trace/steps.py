@@ -38,7 +38,7 @@ class Steps:
 
 
 def find_steps(events: Events, operations: NDArray[np.intp], looped: NDArray[np.bool_], loops: int = 1) -> Steps:
-    """The calls and steps of a profile; `operations` (n): which one each event is, -1 for none; `looped`: those of loops.
+    """The calls and steps of a profile; `operations` (n): which one each event is, -1: none; `looped`: those of loops.
 
     A call without loop is one step. `loops`: how many of them run side by side in a call; their turns with the same
     number are one step. TraceError where nothing tells calls apart, or no operation lies in one.
