@@ -1,7 +1,7 @@
 """The command line: one click command per verb; each parses, calls one function, prints.
 
-Exit codes: 0 done; 1 forms of an ablation disagree; 2 bad input; 3 the run is complete but a replica failed; 130, 143
-stopped by a signal, resumable.
+Exit codes: 0 done; 1 forms of an ablation disagree, or a profile shows slower steps than another; 2 bad input; 3 the
+run is complete but a replica failed; 130, 143 stopped by a signal, resumable.
 """
 
 import json
@@ -9,12 +9,15 @@ import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 import tfperf
 from tfperf.errors import Interrupted, UserError
+
+if TYPE_CHECKING:
+    from tfperf.trace.attribution import Attribution
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 FAILED_REPLICAS = 3
@@ -156,43 +159,73 @@ def ablate(
 @main.command()
 @click.argument("path", type=click.Path(path_type=Path))
 @SET
-@click.option("-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="Write the report as JSON.")
+@click.option("--against", type=click.Path(path_type=Path), metavar="PATH", help="Compare with this one, the earlier.")
+@click.option(
+    "--limit", type=click.FloatRange(min=0), default=5.0, show_default=True, help="How many % slower is worse."
+)
+@click.option("-o", "--output", type=click.Path(path_type=Path), metavar="DIR", help="Write the report to DIR.")
 @click.option("--logdir", type=click.Path(path_type=Path), metavar="DIR", help="For a card's profile: CARD_profile.")
 @click.option("--steps", type=click.IntRange(min=1), default=300, show_default=True, help="Steps of a card to record.")
 @click.option("--skip", type=click.IntRange(min=0), default=100, show_default=True, help="Steps before them.")
 @click.option("--host-level", type=click.IntRange(1, 3), default=2, show_default=True, help="How much the host tells.")
+@click.option("--repeat", type=click.IntRange(min=1), default=1, show_default=True, help="Record so many times.")
+@click.option("--naive", is_flag=True, help="Record the card's fit as plain Keras would do it.")
 def profile(
-    path: Path, overrides: tuple[str, ...], output: Path | None, logdir: Path | None, steps: int, skip: int,
-    host_level: int,
+    path: Path, overrides: tuple[str, ...], against: Path | None, limit: float, output: Path | None,
+    logdir: Path | None, naive: bool, **window: int,
 ) -> None:  # fmt: skip
     """Tell where each step's time goes: in the newest profile under PATH, or in one recorded now where it is a card.
 
-    PATH: a log directory, an .xplane.pb file or a card (.yaml).
+    PATH: a card (.yaml), a run, a log directory or an .xplane.pb file. The report of a card's profile is written beside
+    it. With --against exit code 1 says that a step takes longer, by more than the limit and than chance may do.
     """
     from rich.console import Console
 
-    from tfperf.report.profile import profile_record, profile_tables
-    from tfperf.results.files import atomic_write
-    from tfperf.trace.attribution import attribute_path
+    from tfperf.report.profile import difference_table, profile_tables
+    from tfperf.trace.diff import compare
 
-    if path.suffix in (".yaml", ".yml"):
-        path = _recorded(path, overrides, logdir or Path(f"{path.stem}_profile"), steps, skip, host_level)
-    record = profile_record(attribute_path(path))
+    def found(path: Path, logdir: Path | None) -> tuple[Path | None, "Attribution", dict[str, Any]]:
+        if path.suffix not in (".yaml", ".yml"):
+            return None, *_read_profile(path)
+        folder = _record(path, overrides, logdir or Path(f"{path.stem}_profile"), naive, window)
+        return folder, *_read_profile(folder)
+
+    before = None if against is None else found(against, None)
+    folder, attribution, record = found(path, logdir)
     Console().print(profile_tables(record))
-    if output is not None:
-        with atomic_write(output) as temporary:
-            temporary.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+    if (output or folder) is not None:
+        from tfperf.report.profile_files import write_profile
+
+        page, *_ = write_profile(output or folder or path, attribution, record, path.name)
+        click.echo(str(page))
+    if before is not None:
+        difference = compare(record, before[2], limit / 100)
+        Console().print(difference_table(difference))
+        sys.exit(difference.worse)
 
 
-def _recorded(card: Path, overrides: tuple[str, ...], logdir: Path, steps: int, skip: int, host_level: int) -> Path:
+def _read_profile(path: Path) -> tuple["Attribution", dict[str, Any]]:
+    """The last profile that a path names, and the record of it and those recorded in one go with it."""
+    from tfperf.report.profile import profile_record, repeated
+    from tfperf.trace.attribution import attribute_path
+    from tfperf.trace.capture import read_notes, repeats
+
+    records = []
+    for one in repeats(path):
+        attribution, notes = attribute_path(one), read_notes(one)
+        records.append(profile_record(attribution, notes))
+    return attribution, repeated(records)
+
+
+def _record(card: Path, overrides: tuple[str, ...], logdir: Path, naive: bool, window: dict[str, int]) -> Path:
     from tfperf.measure.quiet import native_logs_dropped
     from tfperf.runcard.loader import load_card
 
     loaded = load_card(card, overrides)
     with native_logs_dropped():
-        from tfperf.runs.profiling import record_card
+        from tfperf.runs.profiling import Window, record_card
 
-        found = record_card(loaded, logdir, steps, skip, host_level)
+        found = record_card(loaded, logdir, Window(**window), naive)
     taken = found.taken
     click.echo(
         f"{logdir}: {taken.steps} calls of {found.steps_per_call} steps; a call takes {taken.recorded_ms:.4g} ms, "

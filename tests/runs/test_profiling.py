@@ -12,7 +12,7 @@ from tfperf.cli import main
 @pytest.mark.parametrize("xla", ["true", "false"])
 def test_a_cards_steps_are_recorded_and_told(tmp_path, xla):
     card = make_card(tmp_path)
-    out = tmp_path / "out.json"
+    out = tmp_path / "out"
     result = CliRunner().invoke(
         main,
         ["profile", str(card), "--logdir", str(tmp_path / "logs"), "--steps", "12", "--skip", "20", "-o", str(out),
@@ -20,7 +20,7 @@ def test_a_cards_steps_are_recorded_and_told(tmp_path, xla):
     )  # fmt: skip
     assert result.exit_code == 0, result.output
     assert "3 calls of 4 steps" in result.output
-    record = json.loads(out.read_text())
+    record = json.loads((out / "report.json").read_text())
     assert record["steps"] == 12 and record["calls"] == 3 and record["gap_ms"] > 0
     assert min(record["phases"][phase] for phase in ("forward", "backward", "update", "validation")) > 0
     assert record["unattributed_share"] < 0.5  # the losses after a call weigh as much as its steps of microseconds

@@ -142,5 +142,5 @@ def test_loops_side_by_side_take_their_steps_together(tmp_path):
     other = [("while/a/Mul:Mul", 13 + 20 * i, 10) for i in range(4)]
     lines = {"p": us(("s", 0, 100, MARK)), "m": us(*one), "n": us(*other)}
     path = write(tmp_path / "vm.xplane.pb", {"/host:CPU": lines})
-    np.testing.assert_allclose(attribute_path(path, RULES | {"loops": 2}).steps, [0.02] * 3 + [0.023])
+    np.testing.assert_allclose(attribute_path(path, RULES | {"loops": 2}).steps, [0.02] * 3 + [0.013])
     assert len(attribute_path(path, RULES).steps) == 8

@@ -108,10 +108,10 @@ def test_the_verb_prints_and_writes_what_was_found(tmp_path):
     mark = {"step_num": 0}
     lines = {"p": us(("s", 0, 50, mark), ("s", 100, 50, mark)), "m": us(("d/A:A", 10, 10), ("d/A:A", 110, 10))}
     path = write(tmp_path / "vm.xplane.pb", {"/host:CPU": lines})
-    result = CliRunner().invoke(main, ["profile", str(path), "-o", str(tmp_path / "out.json")])
+    result = CliRunner().invoke(main, ["profile", str(path), "-o", str(tmp_path / "out")])
     assert result.exit_code == 0, result.output
     assert "forward" in result.output and "0.0100 ms" in result.output
-    record = json.loads((tmp_path / "out.json").read_text())
+    record = json.loads((tmp_path / "out" / "report.json").read_text())
     assert record["step_ms"] == 0.01 and record["gap_ms"] == 0.09 and record["phases"]["forward"] == 0.01
     assert record["unattributed_share"] == record["inferred_share"] == 0
 

@@ -1,78 +1,232 @@
 """What a profile says, as a record and as tables."""
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from tfperf.trace.attribution import Attribution
+from tfperf.trace.attribution import Attribution, Cost, standard_error
+from tfperf.trace.diff import Difference
+from tfperf.trace.findings import Program, findings
 from tfperf.trace.phases import PHASES
 
-COSTLIEST = 12  # operations in the table; the record has all
+Record = dict[str, Any]
+COSTLIEST, MOST_LAYERS, MOST_CHANGES = 12, 12, 12  # rows of tables; the record has all
+CAUSES = {
+    "compilation": "traces and compiles", "validation": "prepares the validation", "input": "waits for input",
+    "callback": "callbacks", "epoch": "between epochs", "launch": "starts and ends calls", "host": "does other things",
+}  # fmt: skip
 
 
-def profile_record(found: Attribution) -> dict[str, Any]:
-    """JSON of a profile; times are medians over steps in ms, shares are of the operations' time (0 to 1).
+def profile_record(found: Attribution, notes: Mapping[str, Any] | None = None) -> Record:
+    """JSON of a profile, with what its capture noted.
 
-    `overlap_ms`: how much of a step several phases run at once; `idle_ms`: no operation at all; `gap_ms`: between the
-    operations of neighbouring calls, null for a single one.
+    Times are medians over steps in ms, shares are of the operations' time (0 to 1). `period_ms`: from step to step,
+    with what lies between calls; `step_ms`: from the first operation to the last; `overlap_ms`: how much of a step
+    several phases run at once; `idle_ms`: no operation at all; `gap_ms`: between the steps of neighbouring calls, null
+    for a single one. `noise`: standard errors.
     """
-    step = float(np.median(found.steps))
-    devices: dict[str, dict[str, Any]] = {}
+    program: Program = (notes or {}).get("program", "loop")
+    devices: dict[str, Any] = {}
+    phases = []
     for device, busy in found.busy.items():
         every = found.any[device]
         devices[device] = {
             "phases": {phase: float(ms) for phase, ms in zip(PHASES, np.median(busy, axis=0), strict=True)},
             "busy_ms": float(np.median(every)), "idle_ms": float(np.median(found.steps - every)),
-            "overlap_ms": float(np.median(busy.sum(axis=1) - every)),
+            "overlap_ms": float(np.median(busy.sum(axis=1) - every)), **vars(found.launches[device]),
         }  # fmt: skip
+        errors = standard_error(_by_call(busy, found.call).T)
+        phases += [
+            {"device": device, "phase": phase, "ms_per_step": float(ms), "noise_ms": float(error)}
+            for phase, ms, error in zip(PHASES, np.median(busy, axis=0), errors, strict=True)
+        ]
     total = {phase: sum(d["phases"][phase] for d in devices.values()) for phase in PHASES}
     return {
-        "step_ms": step, "quartiles_ms": np.percentile(found.steps, [25, 75]).tolist(), "steps": len(found.steps),
-        "calls": found.calls, "gap_ms": float(np.median(found.gaps)) if len(found.gaps) else None,
-        "phases": total, "devices": devices,
+        "period_ms": found.period_ms, "step_ms": float(np.median(found.steps)),
+        "quartiles_ms": np.percentile(found.steps, [25, 75]).tolist(), "steps": len(found.steps),
+        "calls": found.calls, "marks": found.marks,
+        "gap_ms": float(np.median(found.gaps)) if len(found.gaps) else None,
+        "gaps_ms_per_step": float(found.gaps.sum() / len(found.steps)),
+        "noise": {
+            "step_ms": float(standard_error(_by_call(found.steps, found.call))),
+            "period_ms": float(standard_error(_periods(found))),
+        },
+        "call_ms": (notes or {}).get("call_ms"), "program": program,
+        "phases": total, "devices": devices, "phases_by_device": phases,
+        "between_calls": {"phases": found.gap_phases, "idle": found.idle_between}, "idle_inside": found.idle_inside,
         "unattributed_share": found.share(unknown=True), "inferred_share": found.share(unknown=False),
-        "operations": [
-            {
-                "name": c.name, "kind": c.kind, "device": c.device, "phase": c.phase, "inferred": c.inferred,
-                "ms_per_step": c.ms, "per_step": c.count,
-            }
-            for c in found.costs
-        ],
+        "operations": [_operation(cost) for cost in found.costs], "layers": _layers(found.costs),
+        "constant": [cost.name for cost in found.constant],
+        "constant_share": sum(cost.ms for cost in found.constant) / found.period_ms if found.period_ms else 0.0,
+        "transfers": [{**vars(one), "gbyte_per_second": one.gbyte_per_second} for one in found.transfers],
+        "ledger": [vars(entry) for entry in found.ledger], "problems": list(found.problems),
+        "findings": [vars(finding) for finding in findings(found, program)],
     }  # fmt: skip
 
 
-def profile_tables(record: dict[str, Any]) -> RenderableType:
-    """Phases by device and the costliest operations."""
-    phases = Table(title="ms a step", title_justify="left")
-    phases.add_column("phase")
-    for device in record["devices"]:
-        phases.add_column(device, justify="right")
-    for name in PHASES:
-        cells = [d["phases"][name] for d in record["devices"].values()]
-        if any(cells):
-            phases.add_row(name, *(_three(ms) for ms in cells))
-    phases.add_section()
-    for label, key in (("any of them", "busy_ms"), ("several at once", "overlap_ms"), ("none", "idle_ms")):
-        phases.add_row(label, *(_three(d[key]) for d in record["devices"].values()))
-    costs = Table(title="costliest operations", title_justify="left")
-    for title in ("ms a step", "times", "phase", "kind", "operation"):
-        costs.add_column(title, justify="right" if title in ("ms a step", "times") else "left", overflow="fold")
-    for cost in record["operations"][:COSTLIEST]:
-        phase = f"{cost['phase']} (inferred)" if cost["inferred"] else cost["phase"]
-        ms, times = (_three(cost[key]) for key in ("ms_per_step", "per_step"))
-        costs.add_row(ms, times, phase, cost["kind"], cost["name"])
-    gap = "" if record["gap_ms"] is None else f", {_three(record['gap_ms'])} ms between calls"
-    lines = [
-        f"step: {_three(record['step_ms'])} ms, median of {record['steps']} in {record['calls']} calls{gap}",
+def _operation(cost: Cost) -> Record:
+    return {
+        "name": cost.name, "kind": cost.kind, "device": cost.device, "phase": cost.phase, "layer": cost.layer,
+        "inferred": cost.inferred, "constant": cost.constant, "ms_per_step": cost.ms, "noise_ms": cost.noise,
+        "per_step": cost.count,
+    }  # fmt: skip
+
+
+def _layers(costs: Sequence[Cost]) -> list[Record]:
+    """Operations' time by layer, phase and device, the costliest first."""
+    sums: dict[tuple[str, str, str], list[float]] = {}
+    for cost in costs:
+        mine = sums.setdefault((cost.layer, cost.phase, cost.device), [0.0, 0.0])
+        mine[0], mine[1] = mine[0] + cost.ms, float(np.hypot(mine[1], cost.noise))
+    rows = [
+        {"layer": layer, "phase": phase, "device": device, "ms_per_step": ms, "noise_ms": noise}
+        for (layer, phase, device), (ms, noise) in sums.items()
+    ]
+    return sorted(rows, key=lambda row: -float(str(row["ms_per_step"])))
+
+
+def _by_call(values: NDArray[np.float64], call: NDArray[np.intp]) -> NDArray[np.float64]:
+    """Means over the steps of each call, of values (steps, ...); of a single call the steps themselves."""
+    if call[0] == call[-1]:
+        return values
+    _, first, counts = np.unique(call, return_index=True, return_counts=True)
+    sums = np.add.reduceat(values, first, axis=0)
+    out: NDArray[np.float64] = sums / counts.reshape(-1, *[1] * (values.ndim - 1))
+    return out
+
+
+def _periods(found: Attribution) -> NDArray[np.float64]:
+    """Time from step to step in each call, with the gap behind it; the last call, which has none, is left out."""
+    if not len(found.gaps):
+        return found.steps
+    counts = np.unique(found.call, return_counts=True)[1]
+    out: NDArray[np.float64] = _by_call(found.steps, found.call)[:-1] + found.gaps / counts[:-1]
+    return out
+
+
+def repeated(records: Sequence[Record]) -> Record:
+    """One record of captures of the same program: the last, with medians and noise of them all."""
+    last = dict(records[-1])
+    if len(records) > 1:
+        noise = dict(last["noise"])
+        for key in noise:
+            values = np.array([record[key] for record in records])
+            last[key] = float(np.median(values))
+            # noise inside captures knows nothing of what differs between them
+            noise[key] = max(noise[key], float(1.2533 * values.std(ddof=1) / np.sqrt(len(values))))
+        last["noise"] = noise
+    return last | {"captures": len(records)}
+
+
+def profile_tables(record: Mapping[str, Any]) -> RenderableType:
+    """All tables of a profile that fit a screen."""
+    parts: list[RenderableType] = [_phase_table(record)]
+    parts += [table for table in (_gap_table(record), _cost_table(record), _layer_table(record)) if table is not None]
+    return Group(*parts, *(Text(line) for line in lines(record)))
+
+
+def lines(record: Mapping[str, Any]) -> list[str]:
+    """What a profile says in words."""
+    gap = "" if record["gap_ms"] is None else f", {three(record['gap_ms'])} ms between calls"
+    out = [
+        f"step: {three(record['step_ms'])} ms, median of {record['steps']} in {record['calls']} calls{gap}; "
+        f"{three(record['period_ms'])} ms from step to step",
         f"no phase is known for {record['unattributed_share']:.1%} of the operations' time, "
         f"inferred for {record['inferred_share']:.1%}",
     ]
-    return Group(phases, costs, *(Text(line) for line in lines))
+    call = record["call_ms"] or {}
+    if call.get("recorded") and call.get("unrecorded"):
+        out.append(
+            f"a call takes {three(call['recorded'])} ms while it is recorded, {three(call['unrecorded'])} while not "
+            f"({call['recorded'] / call['unrecorded'] - 1:+.1%})"
+        )
+    out += [] if record["marks"].startswith("marks") else [f"steps are {record['marks']}"]
+    for device, one in record["devices"].items():
+        out.append(
+            f"{device}: {three(one['per_step'])} operations a step, {one['short']:.0%} of them below 10 us, "
+            f"median {three(one['median_us'])} us"
+        )
+    out += [
+        f"{t['device']} {t['direction']}: {three(t['mbyte'])} MB a step, {three(t['gbyte_per_second'])} GB/s"
+        for t in record["transfers"]
+    ]
+    out += [f"{e['kind']} of {e['function']}: {three(e['seconds'])} s; {e['cause']}" for e in record["ledger"][:10]]
+    out += [f"warning: {problem}" for problem in record["problems"]]
+    return out + [f"{f['share']:.0%}: {f['what']}: {f['change']}" for f in record["findings"]]
 
 
-def _three(value: float) -> str:
+def _phase_table(record: Mapping[str, Any]) -> Table:
+    table = _table("ms a step", ("phase", *record["devices"]))
+    for name in PHASES:
+        cells = [d["phases"][name] for d in record["devices"].values()]
+        if any(cells):
+            table.add_row(name, *(three(ms) for ms in cells))
+    table.add_section()
+    for label, key in (("any of them", "busy_ms"), ("several at once", "overlap_ms"), ("none", "idle_ms")):
+        table.add_row(label, *(three(d[key]) for d in record["devices"].values()))
+    return table
+
+
+def _gap_table(record: Mapping[str, Any]) -> Table | None:
+    if not record["gap_ms"]:
+        return None
+    table = _table("between calls", ("", "ms a gap"))
+    for name, ms in record["between_calls"]["phases"].items():
+        if ms:
+            table.add_row(f"{name} runs", three(ms))
+    for cause, ms in record["between_calls"]["idle"].items():
+        if ms:
+            table.add_row(f"nothing runs: {CAUSES[cause]}", three(ms))
+    return table
+
+
+def _cost_table(record: Mapping[str, Any]) -> Table:
+    table = _table("costliest operations", ("ms a step", "times"), ("phase", "kind", "operation"))
+    for cost in record["operations"][:COSTLIEST]:
+        notes = [word for word in ("inferred", "constant") if cost[word]]
+        phase = f"{cost['phase']} ({', '.join(notes)})" if notes else cost["phase"]
+        table.add_row(three(cost["ms_per_step"]), three(cost["per_step"]), phase, cost["kind"], cost["name"])
+    return table
+
+
+def _layer_table(record: Mapping[str, Any]) -> Table | None:
+    rows = [row for row in record["layers"] if row["layer"]][:MOST_LAYERS]
+    if not rows:
+        return None
+    table = _table("costliest layers", ("ms a step",), ("phase", "layer"))
+    for row in rows:
+        table.add_row(three(row["ms_per_step"]), row["phase"], row["layer"])
+    return table
+
+
+def difference_table(found: Difference) -> RenderableType:
+    """What changed most, and the verdict."""
+    table = _table("ms a step", ("before", "now", "change", "chance"), ("", "what", "of"))
+    for change in (found.step, *found.parts[:MOST_CHANGES]):
+        numbers = (three(change.before), three(change.now), f"{change.by:+.3g}", f"± {three(change.noise)}")
+        table.add_row(*numbers, "" if change.verdict == "same" else change.verdict, change.kind, change.name)
+    step = found.step
+    share = f"{step.by / step.before:+.1%}" if step.before else "from nothing"
+    said = {"slower": "slower", "faster": "faster", "same": "no change"}[step.verdict]
+    line = f"{said}: {share} from step to step; beyond chance and more than {found.limit:.0%} counts"
+    return Group(table, Text(line))
+
+
+def _table(title: str, numbers: Sequence[str], texts: Sequence[str] = ()) -> Table:
+    """A table whose columns `numbers` are right-justified, but for the first where it has no texts."""
+    table = Table(title=title, title_justify="left")
+    for i, name in enumerate(numbers):
+        table.add_column(name, justify="right" if texts or i else "left")
+    for name in texts:
+        table.add_column(name, overflow="fold")
+    return table
+
+
+def three(value: float) -> str:
     """With three significant digits."""
     return f"{value:#.3g}"

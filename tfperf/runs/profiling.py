@@ -1,14 +1,17 @@
-"""A card's steps recorded by TensorFlow's profiler, as a fit takes them."""
+"""A card's steps recorded by TensorFlow's profiler, as a fit takes them, or as the naive form does."""
 
+import time
 from dataclasses import dataclass
 from pathlib import Path
+from uuid import uuid4
 
 from tfperf.errors import CardError
-from tfperf.operators.problem import build_problem
+from tfperf.operators.problem import Problem, build_problem
 from tfperf.runcard.config import Card
 from tfperf.runs import decisions
 from tfperf.runs.inputs import read_inputs
 from tfperf.runs.part import known_form, machine_started
+from tfperf.trace.callback import ProfileCallback
 from tfperf.trace.capture import Capture, capture
 from tfperf.train.choices import choose
 from tfperf.train.ensemble import Ensemble
@@ -19,8 +22,18 @@ SKIPPED = 3  # calls before the window, of which the last two are timed
 
 
 @dataclass(frozen=True)
+class Window:
+    """What is recorded: `steps` after `skip` others, `repeat` times; host_level: how much the host tells, 1 to 3."""
+
+    steps: int = 300
+    skip: int = 100
+    host_level: int = 2
+    repeat: int = 1
+
+
+@dataclass(frozen=True)
 class Recorded:
-    """A profile of a card: the capture, and the steps in each of its calls."""
+    """A profile of a card: the last capture, and the steps in each of its calls."""
 
     taken: Capture
     steps_per_call: int
@@ -32,33 +45,68 @@ class Recorded:
         return recorded / plain - 1 if recorded and plain else 0.0
 
 
-def record_card(card: Card, logdir: Path, steps: int, skip: int, host_level: int) -> Recorded:
-    """Record `steps` steps after `skip` others of the card's training, in calls as long as a fit's, but three at least.
+def record_card(card: Card, logdir: Path, window: Window, naive: bool = False) -> Recorded:
+    """Record steps of the card's training, in calls as long as a fit's, but three at least.
 
+    naive: Keras' `fit` of a model for each replica instead, one step a call.
     Raises: CardError where the training is too short for that, or the card's files are at fault.
     """
     inputs = read_inputs(card)
     threads = machine_started(card, card.engine.threads if isinstance(card.engine.threads, int) else None)
     problem = build_problem(card, inputs.selection, card.replicas, inputs.t0_pdf, inputs.law)
+    if naive:
+        return _record_naive(card, problem, logdir, window)
+    return _record_engine(card, problem, threads, logdir, window)
+
+
+def _record_engine(card: Card, problem: Problem, threads: int, logdir: Path, window: Window) -> Recorded:
     known = decisions.read(card, decisions.place(card, problem, threads))
     forms = candidates(card, problem) if known is None else [known_form(card, problem, known)]
     ensemble = Ensemble(card, problem, [0] * len(problem.ids), forms[0])
     choices = known or choose(card, ensemble, forms, threads)
     if known is None:
         decisions.keep(decisions.place(card, problem, threads), choices)
-    per_call = max(1, min(choices.steps_per_call, steps // CALLS))
-    calls, before = -(-steps // per_call), max(skip, SKIPPED * per_call)
-    if before + calls * per_call > card.train.steps:
-        wanted = f"{calls} calls of {per_call} steps are to be recorded after {before} others"
-        raise CardError(f"train.steps: got {card.train.steps}, but {wanted}")
+    per_call = max(1, min(choices.steps_per_call, window.steps // CALLS))
+    calls, before = -(-window.steps // per_call), max(window.skip, SKIPPED * per_call)
+    wanted = before + window.repeat * (SKIPPED + calls) * per_call - SKIPPED * per_call
+    if wanted > card.train.steps:
+        times = "" if window.repeat == 1 else f", {window.repeat} times"
+        said = f"{calls} calls of {per_call} steps are to be recorded after {before} others{times}"
+        raise CardError(f"train.steps: got {card.train.steps}, but {said}")
     ensemble.warm_up(choices.xla)
     ensemble.run(before - SKIPPED * per_call, choices.xla)
-    with capture(logdir, calls, SKIPPED, host_level) as taken:
-        taken.loops = len(ensemble.shards)
-        taken.optimizers = [card.train.optimizer.name.lower()]
-        for number in range(SKIPPED + taken.steps):
-            with taken.step(number):
-                ensemble.run(per_call, choices.xla)
-                ensemble.evaluate(choices.xla)
+    group = uuid4().hex
+    for _ in range(window.repeat):
+        _next_second()
+        with capture(logdir, calls, SKIPPED, window.host_level) as taken:
+            taken.loops, taken.program, taken.group = len(ensemble.shards), "engine", group
+            taken.optimizers = [card.train.optimizer.name.lower()]
+            for number in range(SKIPPED + taken.steps):
+                with taken.step(number):
+                    ensemble.run(per_call, choices.xla)
+                    ensemble.evaluate(choices.xla)
     ensemble.close()
     return Recorded(taken, per_call)
+
+
+def _record_naive(card: Card, problem: Problem, logdir: Path, window: Window) -> Recorded:
+    from tfperf.train.naive import Naive, start_weights
+
+    naive, group = Naive(card, problem, start_weights(card, problem)), uuid4().hex
+    skip = max(window.skip, SKIPPED)
+    if window.repeat * (skip + window.steps) > card.train.steps:
+        raise CardError(
+            f"train.steps: got {card.train.steps}, but {window.steps} steps are to be recorded after {skip} others, "
+            f"{window.repeat} times"
+        )
+    for _ in range(window.repeat):
+        _next_second()
+        callback = ProfileCallback(logdir, window.steps, skip, window.host_level)
+        callback.taken.group = group
+        naive.run(skip + window.steps, callback)
+    return Recorded(callback.taken, 1)
+
+
+def _next_second() -> None:
+    """Wait for the clock's next second: TensorFlow calls a profile's folder by it."""
+    time.sleep(1.05 - time.time() % 1)

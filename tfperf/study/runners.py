@@ -2,15 +2,12 @@
 
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
 from tfperf.operators.problem import Problem
 from tfperf.runcard.config import Card
-
-if TYPE_CHECKING:
-    from tfperf.models.pdf import PDF
 
 FEWEST, SAMPLES = 5, 20  # samples at least; as many as are aimed at
 CALL_SECONDS = 2.0  # a call of many steps is made shorter than that, as in a fit
@@ -70,10 +67,9 @@ class Keras:
     """The naive form; its steps come one by one whatever the card says."""
 
     def __init__(self, card: Card, problem: Problem) -> None:
-        from tfperf.train.naive import Naive
+        from tfperf.train.naive import Naive, start_weights
 
-        weights = start_model(card, problem).named_weights()
-        self.naive = Naive(card, problem, {name: v.numpy() for name, v in weights.items()})
+        self.naive = Naive(card, problem, start_weights(card, problem))
         self.steps = card.train.steps
 
     def warm_up(self) -> None:
@@ -90,15 +86,6 @@ class Keras:
         """After one step from the beginning (R each), on a form that has taken none."""
         self.naive.run(1)
         return self.naive.losses()
-
-
-def start_model(card: Card, problem: Problem) -> "PDF":
-    """The networks as every form begins with them."""
-    from tfperf.models.pdf import PDF
-
-    model = PDF(card.model, len(problem.ids), card.engine.precision)
-    model.initialize(card.seed, problem.ids, [0] * len(problem.ids))
-    return model
 
 
 def timing(build: Callable[[], Engine | Keras], seconds: float) -> dict[str, Any]:

@@ -37,6 +37,8 @@ class Capture:
     optimizers: Collection[str] = ()
     forward: Collection[str] | None = None  # scopes of layers, losses and metrics
     loops: int = 1  # compiled loops that a call runs side by side
+    program: str = "loop"  # engine: tfperf's own training; keras: a `fit`; loop: any other
+    group: str = ""  # the same for captures of one program one after the other
     seconds: list[float] = field(default_factory=list)  # of each call, recorded ones included
     recording: bool = False
     done: bool = False
@@ -98,7 +100,8 @@ class Capture:
         """What lies beside the profile."""
         return {
             "optimizers": sorted(self.optimizers), "forward": None if self.forward is None else sorted(self.forward),
-            "loops": self.loops, "calls": self.steps, "traces": self.traces, "constant": sorted(constant_operations()),
+            "loops": self.loops, "program": self.program, "group": self.group,
+            "calls": self.steps, "traces": self.traces, "constant": sorted(constant_operations()),
             "call_ms": {"recorded": self.recorded_ms, "unrecorded": self.unrecorded_ms},
         }  # fmt: skip
 
@@ -132,6 +135,17 @@ def read_notes(path: Path) -> dict[str, Any]:
         return {}
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise TraceError(f"{file}: damaged: {error!r}; delete it to go by names alone") from None
+
+
+def repeats(path: Path) -> list[Path]:
+    """The folders, or the file, of the last profile that a path names and of those recorded in one go with it."""
+    files = profile_files(path)
+    if path.is_file():
+        return [path]
+    last = files[0].parent
+    group = read_notes(last).get("group")
+    others = [folder for folder in last.parent.iterdir() if folder.is_dir() and folder != last and group]
+    return [*sorted(o for o in others if (o / NOTES).is_file() and read_notes(o).get("group") == group), last]
 
 
 def rules_of(notes: Mapping[str, Any]) -> Rules:

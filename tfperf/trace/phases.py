@@ -60,6 +60,7 @@ class Rules:
         gradient = GRADIENTS & set(parts)
         # behind a gradient's scopes stands the operation that it is the gradient of
         parts = [p for p in parts if p not in GRADIENTS][: -2 if gradient else -1]
+        parts = [p for p in parts if not self.optimizers & {*_spellings(p)}]
         if self.forward is not None:
             parts = [p for p in parts if any(name in self.forward for name in _spellings(p))]
         return parts[-1] if parts else ""

@@ -15,7 +15,8 @@ SHARE = 0.5  # of the time of a call's operations that has to be in a loop
 class Steps:
     """m calls [begin, end) and n steps [begin, end) in ns; `call` (n): the call that a step belongs to.
 
-    A step begins with its first operation and ends where the next begins, the last of a call with the last operation.
+    A step begins with its first operation and ends where the next begins, the last of a call with its last operation.
+    What a call does before and after its loop lies between the steps.
     `marks`: what tells where a call begins.
     """
 
@@ -52,9 +53,10 @@ def find_steps(events: Events, operations: NDArray[np.intp], looped: NDArray[np.
         inside = mine[slice(*np.searchsorted(events.begin[mine], span))]
         if not len(inside):
             continue
-        turns = _turns(operations[inside], events.begin[inside], events.end[inside], looped[inside])[::loops]
+        turns, end = _turns(operations[inside], events.begin[inside], events.end[inside], looped[inside])
+        turns = turns[::loops]
         starts.append(turns)
-        stops.append(np.append(turns[1:], events.end[inside].max()))
+        stops.append(np.append(turns[1:], end))
         owners.append(np.full(len(turns), call))
     if not starts:
         raise TraceError("no operation lies in a step of the profile: did it end too early, or record marks alone?")
@@ -77,21 +79,20 @@ def _calls(events: Events) -> tuple[NDArray[np.int64], str]:
     return rows[~inner], marks
 
 
-def _turns(names: NDArray[np.intp], begins: Times, ends: Times, looped: NDArray[np.bool_]) -> Times:
-    """When the turns of a call's loop begin, by its operations (k) in order; a call without loop is one turn.
+def _turns(names: NDArray[np.intp], begins: Times, ends: Times, looped: NDArray[np.bool_]) -> tuple[Times, int]:
+    """When the turns of a call's loop begin and the last ends, by its operations (k) in order.
 
     Most operations of a loop run once a turn: the number of events of a name in which most time is spent is that of the
-    turns. A turn begins with the name that comes first; the first turn with what comes before the loop.
+    turns. A turn begins with the name that comes first. A call without loop is one turn, with all that it runs.
     """
+    whole = begins[:1], int(ends.max())
     if not looped.any():
-        return begins[:1]
+        return whole
     unique, first, where, counts = np.unique(names[looped], return_index=True, return_inverse=True, return_counts=True)
     time = np.bincount(where, (ends - begins)[looped])
     turns = int(np.bincount(counts, time).argmax())
     regular = counts == turns
     if turns < 2 or time[regular].sum() < SHARE * (ends - begins).sum():
-        return begins[:1]
+        return whole
     anchor = unique[regular][first[regular].argmin()]
-    turns_begin: Times = begins[names == anchor]
-    turns_begin[0] = begins[0]
-    return turns_begin
+    return begins[names == anchor], int(ends[looped & np.isin(names, unique[regular])].max())

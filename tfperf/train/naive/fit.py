@@ -13,9 +13,11 @@ from numpy.typing import NDArray
 
 from tfperf.errors import CardError
 from tfperf.layers.quadrature import quadrature
+from tfperf.models.pdf import PDF
 from tfperf.operators.problem import Problem
 from tfperf.runcard.config import Card
 from tfperf.runcard.optimizers import CLIPPINGS, Optimizer
+from tfperf.scopes import phase
 from tfperf.train.naive.observables import Chi2, Integrability, Objective, Positivity, Predictions
 from tfperf.train.naive.replica import build_replica
 
@@ -35,6 +37,13 @@ def build_optimizer(card: Optimizer, replicas: int) -> keras.optimizers.Optimize
     clipping = {c: getattr(card, c) for c in CLIPPINGS}
     optimizer: keras.optimizers.Optimizer = getattr(keras.optimizers, card.name)(**card.arguments(), **clipping)
     return optimizer
+
+
+def start_weights(card: Card, problem: Problem) -> Weights:
+    """The networks as every form of a fit begins with them."""
+    model = PDF(card.model, len(problem.ids), card.engine.precision)
+    model.initialize(card.seed, problem.ids, [0] * len(problem.ids))
+    return {name: variable.numpy() for name, variable in model.named_weights().items()}
 
 
 class Naive:
@@ -96,14 +105,14 @@ class Naive:
         parts = (name.split("/") for name in self.shapes)
         return {f"{layer}/{weight}": getattr(network.get_layer(layer), weight) for layer, weight in parts}
 
-    def run(self, steps: int) -> None:
-        """Take `steps` steps, one an epoch, or fewer when every replica has stopped."""
+    def run(self, steps: int, *callbacks: keras.callbacks.Callback) -> None:
+        """Take `steps` steps, one an epoch, or fewer when every replica has stopped; with more callbacks of Keras'."""
         targets = tuple(tf.zeros(1) for _ in self.networks)
         data = tf.data.Dataset.from_tensors((tuple(self.x), targets)).repeat()
         hooks = (self._raise_multipliers, self._watch)
-        callbacks = [keras.callbacks.LambdaCallback(on_epoch_begin=hook) for hook in hooks]
+        every = [*(keras.callbacks.LambdaCallback(on_epoch_begin=hook) for hook in hooks), *callbacks]
         if self.running.any():
-            self.training.fit(data, epochs=steps, steps_per_epoch=1, shuffle=False, verbose=0, callbacks=callbacks)
+            self.training.fit(data, epochs=steps, steps_per_epoch=1, shuffle=False, verbose=0, callbacks=every)
 
     def _raise_multipliers(self, epoch: int, logs: Any = None) -> None:
         done = self.step / max(self.card.train.steps - 1, 1)
@@ -122,7 +131,8 @@ class Naive:
 
     def judge(self) -> NDArray[np.floating]:
         """Keep the current weights of each replica whose best they are; returns the positivity penalties (R)."""
-        chi2, positivity = self.watched.predict_on_batch(self.x)
+        with phase("validation"):
+            chi2, positivity = self.watched.predict_on_batch(self.x)
         monitor = chi2 / self.points_watched
         better = self.running & (monitor < self.best) & (positivity < self.card.positivity.threshold)
         for r in map(int, np.flatnonzero(better)):

@@ -1,0 +1,127 @@
+"""A profile's report as files: a page, JSON, CSV, TensorBoard events and Chrome's trace format."""
+
+import csv
+import gzip
+import json
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from io import BytesIO, StringIO
+from pathlib import Path
+from typing import Any
+
+from tensorboard.compat.proto.event_pb2 import Event  # type: ignore[import-untyped]
+from tensorboard.compat.proto.summary_pb2 import Summary  # type: ignore[import-untyped]
+from tensorboard.plugins.scalar.summary_v2 import scalar_pb  # type: ignore[import-untyped]
+from tensorboard.plugins.text.summary_v2 import text_pb  # type: ignore[import-untyped]
+from tensorboard.summary.writer.record_writer import RecordWriter  # type: ignore[import-untyped]
+
+from tfperf.report.profile import lines, three
+from tfperf.report.profile_page import profile_page
+from tfperf.report.tensorboard import FILE
+from tfperf.results.files import atomic_write
+from tfperf.results.store import as_json
+from tfperf.trace.attribution import Attribution, Timeline
+from tfperf.trace.phases import PHASES
+
+MOST_EVENTS = 200_000  # of Chrome's trace; its viewers get slow beyond
+Record = Mapping[str, Any]
+
+
+def write_profile(folder: Path, found: Attribution, record: Record, title: str) -> list[Path]:
+    """Write report.html, report.json, phases.csv, operations.csv, trace.json.gz and TensorBoard events to a folder.
+
+    Raises: StorageError.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    files: dict[str, bytes] = {
+        "report.html": profile_page(found, record, title).encode(),
+        "report.json": (as_json(record, indent=1) + "\n").encode(),
+        "phases.csv": _csv(("step", "call", "device", "phase", "ms"), _phase_rows(found)).encode(),
+        "operations.csv": _csv(tuple(record["operations"][0]), (o.values() for o in record["operations"])).encode(),
+        "trace.json.gz": gzip.compress(json.dumps(chrome_trace(found.timeline)).encode(), mtime=0),
+        FILE: b"".join(_events(found, record)),
+    }
+    for name, content in files.items():
+        with atomic_write(folder / name, len(content)) as temporary:
+            temporary.write_bytes(content)
+    return [folder / name for name in files]
+
+
+def _csv(header: Sequence[str], rows: Iterable[Iterable[Any]]) -> str:
+    text = StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(header)
+    writer.writerows(rows)
+    return text.getvalue()
+
+
+def _phase_rows(found: Attribution) -> Iterator[tuple[Any, ...]]:
+    for device, busy in found.busy.items():
+        for step, (call, row) in enumerate(zip(found.call.tolist(), busy.tolist(), strict=True)):
+            yield from ((step, call, device, phase, ms) for phase, ms in zip(PHASES, row, strict=True) if ms)
+
+
+def chrome_trace(timeline: Timeline) -> dict[str, Any]:
+    """The operations and steps in the Trace Event Format, times in us, for Perfetto and chrome://tracing.
+
+    The first MOST_EVENTS of them.
+    """
+    devices = sorted({device for device, _ in timeline.lanes})
+    names: list[dict[str, Any]] = [
+        {"ph": "M", "name": "process_name", "pid": i, "args": {"name": device}} for i, device in enumerate(devices)
+    ]
+    for number, (device, line) in enumerate(timeline.lanes):
+        names.append({
+            "ph": "M", "name": "thread_name", "pid": devices.index(device), "tid": number, "args": {"name": line},
+        })  # fmt: skip
+    zero = int(timeline.steps.begin[0])
+    marks = [
+        {"ph": "X", "name": f"step {i}", "pid": len(devices), "tid": 0, "ts": (b - zero) / 1e3, "dur": (e - b) / 1e3}
+        for i, (b, e) in enumerate(zip(timeline.steps.begin.tolist(), timeline.steps.end.tolist(), strict=True))
+    ]
+    names.append({"ph": "M", "name": "process_name", "pid": len(devices), "args": {"name": "steps"}})
+    rows = zip(
+        timeline.name, timeline.lane.tolist(), timeline.begin.tolist(), timeline.end.tolist(), timeline.phase.tolist(),
+        strict=True,
+    )  # fmt: skip
+    events = [
+        {
+            "ph": "X", "name": name, "cat": PHASES[phase], "pid": devices.index(timeline.lanes[lane][0]), "tid": lane,
+            "ts": (begin - zero) / 1e3, "dur": (end - begin) / 1e3,
+        }
+        for (name, lane, begin, end, phase), _ in zip(rows, range(MOST_EVENTS), strict=False)
+    ]  # fmt: skip
+    return {"traceEvents": [*names, *marks, *events], "displayTimeUnit": "ms"}
+
+
+def _events(found: Attribution, record: Record) -> Iterator[bytes]:
+    """TensorBoard's records: step_ms, gap_ms and phase_ms/* by step, and the tables as text."""
+    stream, now = BytesIO(), time.time()
+    writer = RecordWriter(stream)
+    writer.write(Event(wall_time=now, file_version="brain.Event:2").SerializeToString())
+
+    def add(step: int, summary: Summary) -> None:
+        writer.write(Event(wall_time=now, step=step, summary=summary).SerializeToString())
+
+    several = len(found.busy) > 1
+    for step, ms in enumerate(found.steps.tolist()):
+        add(step, scalar_pb("step_ms", ms))
+        for device, busy in found.busy.items():
+            for phase, column in zip(PHASES, busy.T, strict=True):
+                if column.any():
+                    name = f"phase_ms/{phase}/{device}" if several else f"phase_ms/{phase}"
+                    add(step, scalar_pb(name, float(column[step])))
+    for call, gap in enumerate(found.gaps.tolist()):
+        add(call, scalar_pb("gap_ms", gap))
+    add(0, text_pb("profile", _markdown(record)))
+    yield stream.getvalue()
+
+
+def _markdown(record: Record) -> str:
+    devices = record["devices"]
+    rows = [f"| phase | {' | '.join(devices)} |", f"|---|{'---|' * len(devices)}"]
+    for phase in PHASES:
+        cells = [d["phases"][phase] for d in devices.values()]
+        if any(cells):
+            rows.append(f"| {phase} | {' | '.join(f'{three(ms)} ms' for ms in cells)} |")
+    return "\n".join([*(f"{line}  " for line in lines(record)), "", *rows])

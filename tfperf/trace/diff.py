@@ -1,0 +1,89 @@
+"""Two profiles compared: what got slower, by how much more than chance."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from math import hypot, isfinite
+from typing import Any, Literal
+
+SIGMAS = 2.0  # standard errors that chance may do
+Verdict = Literal["slower", "faster", "same"]
+Record = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Change:
+    """ms a step of something (`kind`: step, gap, phase, ...) before and now; `noise`: ms that chance may do."""
+
+    kind: str
+    name: str
+    before: float
+    now: float
+    noise: float
+    verdict: Verdict
+
+    @property
+    def by(self) -> float:
+        """The change in ms."""
+        return self.now - self.before
+
+
+@dataclass(frozen=True)
+class Difference:
+    """The time from step to step, and what it is made of, the largest changes first."""
+
+    step: Change
+    parts: tuple[Change, ...]
+    limit: float
+
+    @property
+    def worse(self) -> bool:
+        """Whether a step takes longer by more than the limit and by more than chance may do."""
+        return self.step.verdict == "slower"
+
+
+def compare(now: Record, before: Record, limit: float) -> Difference:
+    """Two records of profiles; `limit`: how much longer a step may take, 0.05 for 5 %.
+
+    Parts count as slower when their change alone is more than the limit, of the time from step to step.
+    """
+    allowed = limit * before["period_ms"]
+    step = _change("step", "from step to step", before, now, "period_ms", allowed)
+    parts = [_change("step", "from first to last operation", before, now, "step_ms", allowed)]
+    for kind, key in (("phase", "phase"), ("layer", "layer"), ("operation", "name")):
+        parts += _changes(kind, _table(before, kind, key), _table(now, kind, key), allowed)
+    noise = hypot(before["noise"]["period_ms"], now["noise"]["period_ms"])
+    key = "gaps_ms_per_step"
+    parts.append(_judged("gap", "between calls", before[key], now[key], noise, allowed))
+    return Difference(step, tuple(sorted(parts, key=lambda change: -abs(change.by))), limit)
+
+
+def _change(kind: str, name: str, before: Record, now: Record, key: str, allowed: float) -> Change:
+    noise = hypot(before["noise"][key], now["noise"][key])
+    return _judged(kind, name, before[key], now[key], noise, allowed)
+
+
+def _judged(kind: str, name: str, before: float, now: float, error: float, allowed: float) -> Change:
+    noise = SIGMAS * error
+    # of one call nobody knows the noise
+    beyond = abs(now - before) - noise if isfinite(noise) else 0.0
+    verdict: Verdict = "same" if beyond <= allowed else "slower" if now > before else "faster"
+    return Change(kind, name, before, now, noise, verdict)
+
+
+def _table(record: Record, kind: str, key: str) -> dict[str, tuple[float, float]]:
+    """By device and name: ms a step, and its standard error."""
+    out: dict[str, tuple[float, float]] = {}
+    for row in record[f"{kind}s_by_device"] if kind == "phase" else record[f"{kind}s"]:
+        name = " ".join(filter(None, (row["device"], row.get("phase") if kind == "layer" else "", row[key])))
+        ms, noise = out.get(name, (0.0, 0.0))
+        out[name] = ms + row["ms_per_step"], hypot(noise, row["noise_ms"])
+    return out
+
+
+def _changes(
+    kind: str, before: Mapping[str, tuple[float, float]], now: Mapping[str, tuple[float, float]], allowed: float
+) -> Iterator[Change]:
+    nothing = 0.0, 0.0
+    for name in dict.fromkeys([*before, *now]):
+        (a, first), (b, second) = before.get(name, nothing), now.get(name, nothing)
+        yield _judged(kind, name, a, b, hypot(first, second), allowed)

@@ -1,0 +1,102 @@
+"""What a profile says should be changed, the costliest first."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from tfperf.trace.attribution import Attribution
+from tfperf.trace.launches import SHORT_US
+from tfperf.trace.phases import PHASES
+
+Program = Literal["engine", "keras", "loop"]  # tfperf's own training, Keras' fit, any other
+# shares of a step from which something is told
+GAP, HOLES, INPUT, CONSTANT, COPIES, VALIDATION = 0.05, 0.2, 0.05, 0.02, 0.1, 0.15
+SHORT = 0.5  # share of kernels that are short where launches decide
+
+LONGER_CALLS = {
+    "engine": "raise train.steps_per_call", "keras": "raise steps_per_execution of compile()",
+    "loop": "take several steps in one tf.function, in a loop over tf.range",
+}  # fmt: skip
+FUSE = {
+    "engine": "set engine.xla: true, or train more replicas at once (engine.chunk)",
+    "keras": "set jit_compile of compile(), or raise the batch size", "loop": "compile with jit_compile=True",
+}  # fmt: skip
+VALIDATE = {
+    "engine": "raise train.steps_per_call: losses of all points are made once a call",
+    "keras": "raise validation_freq of fit(), or take the validation loss from the training's forward pass",
+    "loop": "validate less often, or take the validation loss from the training's forward pass",
+}  # fmt: skip
+FEED = "prepare the data in parallel, cache() and prefetch() it; steps wait for it"
+SHAPES = "keep shapes and Python arguments the same from step to step; the ledger names what changed"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """`what` was found, its share of the time from step to step (0 to 1), and what to `change`."""
+
+    what: str
+    share: float
+    change: str
+
+
+def findings(found: Attribution, program: Program) -> list[Finding]:
+    """All that is worth a change, by share."""
+    return sorted(_every(found, program), key=lambda finding: -finding.share)
+
+
+def _every(found: Attribution, program: Program) -> Iterator[Finding]:
+    period = found.period_ms
+    if not period:
+        return
+    yield from _gaps(found, program, len(found.gaps) / len(found.steps) / period)
+    inside = sum(found.idle_inside.values()) / period
+    short = max((one.short for one in found.launches.values()), default=0.0)
+    if inside > HOLES and short > SHORT:
+        yield Finding(
+            f"launch-bound: nothing runs for {inside:.0%} of a step, and {short:.0%} of the kernels take less than "
+            f"{SHORT_US:g} us", inside, FUSE[program],
+        )  # fmt: skip
+    waits = found.idle_inside["input"] / period
+    if waits > INPUT:
+        yield Finding(f"steps wait for input for {waits:.0%} of their time", waits, FEED)
+    constant = sum(cost.ms for cost in found.constant) / period
+    if constant > CONSTANT:
+        names = ", ".join(dict.fromkeys(cost.layer or cost.name for cost in found.constant[:3]))
+        yield Finding(
+            f"operations that depend on constants alone take {constant:.0%} ({names})", constant,
+            "compute them once, before training",
+        )  # fmt: skip
+    copies = sum(one.ms for one in found.transfers) / period
+    if copies > COPIES:
+        yield Finding(f"copies from and to devices take {copies:.0%}", copies, "keep data and losses on the device")
+
+
+def _gaps(found: Attribution, program: Program, per_step: float) -> Iterator[Finding]:
+    """What is lost between calls, in shares of the time from step to step; `per_step` turns ms a gap into those."""
+    advice: Mapping[str, tuple[str, str]] = {
+        "launch": ("calls are started and ended", LONGER_CALLS[program]),
+        "host": ("the host does other things", LONGER_CALLS[program]),
+        "epoch": ("an epoch ends and another begins", LONGER_CALLS[program] if program != "keras" else
+                  "take more steps in an epoch (steps_per_epoch), or raise steps_per_execution"),
+        "callback": ("callbacks run", "let callbacks work every so many epochs"),
+        "input": ("the next batch is awaited", FEED), "compilation": ("functions are traced and compiled", SHAPES),
+        "validation": ("the validation is prepared", VALIDATE[program]),
+    }  # fmt: skip
+    shares = {cause: ms * per_step for cause, ms in found.idle_between.items()}
+    same = [cause for cause in ("launch", "host", "epoch") if advice[cause][1] == LONGER_CALLS[program]]
+    together = sum(shares[cause] for cause in same)
+    if together > GAP:
+        most = max(same, key=lambda cause: shares[cause])
+        yield Finding(
+            f"between calls nothing runs for {together:.0%}, mostly while {advice[most][0]}", together,
+            LONGER_CALLS[program],
+        )  # fmt: skip
+    for cause in (c for c in shares if c not in same and shares[c] > GAP):
+        yield Finding(f"between calls {advice[cause][0]} for {shares[cause]:.0%}", shares[cause], advice[cause][1])
+    column = PHASES.index("validation")
+    inside = float(np.mean([busy[:, column].mean() for busy in found.busy.values()])) / found.period_ms
+    validation = found.gap_phases["validation"] * per_step + inside
+    if validation > VALIDATION:
+        yield Finding(f"validation takes {validation:.0%}", validation, VALIDATE[program])
