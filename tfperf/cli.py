@@ -7,7 +7,7 @@ run is complete but a replica failed; 130, 143 stopped by a signal, resumable.
 import json
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -165,14 +165,18 @@ def ablate(
 )
 @click.option("-o", "--output", type=click.Path(path_type=Path), metavar="DIR", help="Write the report to DIR.")
 @click.option("--logdir", type=click.Path(path_type=Path), metavar="DIR", help="For a card's profile: CARD_profile.")
-@click.option("--steps", type=click.IntRange(min=1), default=300, show_default=True, help="Steps of a card to record.")
-@click.option("--skip", type=click.IntRange(min=0), default=100, show_default=True, help="Steps before them.")
-@click.option("--host-level", type=click.IntRange(1, 3), default=2, show_default=True, help="How much the host tells.")
+@click.option(
+    "--steps", type=click.IntRange(min=1), help="Steps of a card to record; by default the card's profile block, 300."
+)
+@click.option("--skip", type=click.IntRange(min=0), help="Steps before them; by default the card's profile block, 100.")
+@click.option(
+    "--host-level", type=click.IntRange(1, 3), help="How much the host tells; by default the card's profile block, 2."
+)
 @click.option("--repeat", type=click.IntRange(min=1), default=1, show_default=True, help="Record so many times.")
 @click.option("--naive", is_flag=True, help="Record the card's fit as plain Keras would do it.")
 def profile(
     path: Path, overrides: tuple[str, ...], against: Path | None, limit: float, output: Path | None,
-    logdir: Path | None, naive: bool, **window: int,
+    logdir: Path | None, repeat: int, naive: bool, **window: int | None,
 ) -> None:  # fmt: skip
     """Tell where each step's time goes: in the newest profile under PATH, or in one recorded now where it is a card.
 
@@ -187,7 +191,8 @@ def profile(
     def found(path: Path, logdir: Path | None) -> tuple[Path | None, "Attribution", dict[str, Any]]:
         if path.suffix not in (".yaml", ".yml"):
             return None, *_read_profile(path)
-        folder = _record(path, overrides, logdir or Path(f"{path.stem}_profile"), naive, window)
+        given = [f"profile.{key}={value}" for key, value in window.items() if value is not None]
+        folder = _record(path, [*overrides, *given], logdir or Path(f"{path.stem}_profile"), repeat, naive)
         return folder, *_read_profile(folder)
 
     before = None if against is None else found(against, None)
@@ -217,21 +222,34 @@ def _read_profile(path: Path) -> tuple["Attribution", dict[str, Any]]:
     return attribution, repeated(records)
 
 
-def _record(card: Path, overrides: tuple[str, ...], logdir: Path, naive: bool, window: dict[str, int]) -> Path:
+def _record(card: Path, overrides: Sequence[str], logdir: Path, repeat: int, naive: bool) -> Path:
     from tfperf.measure.quiet import native_logs_dropped
     from tfperf.runcard.loader import load_card
 
     loaded = load_card(card, overrides)
     with native_logs_dropped():
-        from tfperf.runs.profiling import Window, record_card
+        from tfperf.runs.profiling import record_card
 
-        found = record_card(loaded, logdir, Window(**window), naive)
+        found = record_card(loaded, logdir, repeat, naive)
     taken = found.taken
     click.echo(
         f"{logdir}: {taken.steps} calls of {found.steps_per_call} steps; a call takes {taken.recorded_ms:.4g} ms, "
         f"{taken.unrecorded_ms:.4g} where nothing is recorded ({found.overhead:+.1%})"
     )
     return logdir
+
+
+@main.command()
+@click.argument("run", type=click.Path(path_type=Path))
+@click.option("--port", type=click.IntRange(0, 65535), default=0, help="By default any that is free.")
+def board(run: Path, port: int) -> None:
+    """Start TensorBoard on RUN, a run or a log directory, for this machine alone; Ctrl-C ends it."""
+    from tfperf.report.board import about_profiles, log_directory, start, wait
+
+    folder = log_directory(run)
+    for line in (start(folder, port), *about_profiles(folder)):
+        click.echo(line)
+    wait()
 
 
 @main.command()

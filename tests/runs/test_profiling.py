@@ -2,11 +2,15 @@
 
 import json
 
+import h5py
+import numpy as np
 import pytest
 from click.testing import CliRunner
 
 from tests.make_pack import make_card
 from tfperf.cli import main
+
+SMALL = ["--set", "engine.form=shared", "--set", "engine.xla=false", "--set", "train.steps_per_call=5"]
 
 
 @pytest.mark.parametrize("xla", ["true", "false"])
@@ -30,3 +34,54 @@ def test_a_training_that_is_too_short_is_refused(tmp_path):
     card = make_card(tmp_path)
     result = CliRunner().invoke(main, ["profile", str(card), "--steps", "100000"])
     assert result.exit_code == 2 and "are to be recorded" in result.output + result.stderr
+
+
+def test_repeated_captures_of_a_card_are_one_profile(tmp_path):
+    card, logs = make_card(tmp_path), tmp_path / "logs"
+    result = CliRunner().invoke(
+        main, ["profile", str(card), "--logdir", str(logs), "--steps", "6", "--skip", "0", "--repeat", "2", *SMALL]
+    )
+    assert result.exit_code == 0, result.output
+    assert len(list(logs.rglob("*.xplane.pb"))) == 2
+    assert json.loads((logs / "report.json").read_text())["captures"] == 2
+
+
+def test_the_naive_form_shows_its_validation_between_steps(tmp_path):
+    card, logs = make_card(tmp_path, replicas=2), tmp_path / "logs"
+    result = CliRunner().invoke(
+        main, ["profile", str(card), "--naive", "--logdir", str(logs), "--steps", "5", "--skip", "3", *SMALL]
+    )
+    assert result.exit_code == 0, result.output
+    report = json.loads((logs / "report.json").read_text())
+    assert report["program"] == "keras" and report["steps"] == report["calls"] == 5
+    assert report["between_calls"]["phases"]["validation"] > 0
+    assert report["between_calls"]["idle"]["epoch"] > 0
+    assert report["unattributed_share"] < 0.1
+    assert any("steps_per_execution" in finding["change"] for finding in report["findings"])
+
+
+def test_a_fit_records_the_window_of_its_card_and_changes_no_result(tmp_path):
+    window = ["--set", "profile={steps: 12, skip: 8}"]
+    runs = tmp_path / "plain", tmp_path / "recorded"
+    card = make_card(tmp_path, replicas=2, steps=60)
+    for run, more in zip(runs, ([], window), strict=True):
+        result = CliRunner().invoke(main, ["fit", str(card), "-o", str(run), *SMALL, *more])
+        assert result.exit_code == 0, result.output
+    assert "3 calls of 4 steps are recorded" in result.output + result.stderr
+    with h5py.File(runs[0] / "results.h5") as a, h5py.File(runs[1] / "results.h5") as b:
+        for name in a["weights"]:
+            np.testing.assert_array_equal(a["weights"][name], b["weights"][name])
+    read = CliRunner().invoke(main, ["profile", str(runs[1]), "-o", str(tmp_path / "out")])
+    assert read.exit_code == 0, read.output
+    report = json.loads((tmp_path / "out" / "report.json").read_text())
+    assert report["steps"] == 12 and report["calls"] == 3 and report["program"] == "engine"
+    again = CliRunner().invoke(main, ["fit", str(card), "-o", str(runs[1]), "--resume", *SMALL])
+    assert again.exit_code == 0, "the window is no part of what a run is"
+
+
+def test_a_fit_too_short_for_its_window_says_so(tmp_path):
+    card = make_card(tmp_path, replicas=1, steps=20)
+    result = CliRunner().invoke(
+        main, ["fit", str(card), "-o", str(tmp_path / "run"), *SMALL, "--set", "profile={steps: 1000}"]
+    )
+    assert result.exit_code == 0 and "warning: profile: the training ended before" in result.output + result.stderr

@@ -240,6 +240,19 @@ class Train:
 
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
+class Profile:
+    """Which steps are recorded by TensorFlow's profiler; it changes no result."""
+
+    steps: Step = Field(default=300, description="steps to record, in whole calls, three at least")
+    skip: Annotated[int, Field(ge=0, le=100_000_000)] = Field(
+        default=100, description="steps before them, so that all is compiled and warm"
+    )
+    host_level: Annotated[int, Field(ge=1, le=3)] = Field(
+        default=2, description="how much the host tells: 1 marks of steps, 2 operations, 3 all that the runtime does"
+    )
+
+
+@dataclass(frozen=True, kw_only=True, config=STRICT)
 class Card:
     """A whole runcard."""
 
@@ -260,6 +273,7 @@ class Card:
     engine: Engine = Field(
         default_factory=Engine, description="how the step is computed; none of this changes what is computed"
     )
+    profile: Profile | None = Field(default=None, description="steps of a fit to be recorded for tfperf profile")
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:

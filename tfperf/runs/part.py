@@ -11,11 +11,12 @@ from tfperf.errors import RunDirectoryError
 from tfperf.measure.clock import Stopwatch
 from tfperf.measure.environment import available_cores, cpu_model
 from tfperf.operators.problem import Problem
-from tfperf.results.rundir import CARD, CHECKPOINTS, STATE, Part, RunDirectory
+from tfperf.results.rundir import CARD, CHECKPOINTS, EVENTS, STATE, Part, RunDirectory
 from tfperf.runcard.config import Card
 from tfperf.runs import decisions
 from tfperf.runs.bound import bound
 from tfperf.runs.threads import measured_threads
+from tfperf.runs.window import Recorder
 from tfperf.train import checkpoint
 from tfperf.train.choices import Choices, choose
 from tfperf.train.ensemble import Ensemble
@@ -128,11 +129,21 @@ def train_part(
         owner = {"ids": part.ids, "attempts": part.attempts}
         retirement = plan(card, max(shard.replicas for shard in ensemble.shards), choices)
         checkpoints = run.path / CHECKPOINTS
-        trainer = Trainer(ensemble, choices.xla, choices.steps_per_call, retirement, checkpoints, owner, check)
+        recorder = None
+        if card.profile is not None and part.chunk == 1:
+            logdir, loops = run.path / EVENTS, len(ensemble.shards)
+            recorder = Recorder(card, card.profile, logdir, choices.steps_per_call, loops)
+        trainer = Trainer(
+            ensemble, choices.xla, choices.steps_per_call, retirement, checkpoints, owner, check, recorder
+        )
         _resume(run, part, trainer, say)
         ensemble.warm_up(choices.xla)
     with watch.stage("train"):
-        trainer.train(signals, show)
+        try:
+            trainer.train(signals, show)
+        finally:
+            if recorder is not None:
+                say(recorder.end())
     part.stacks = [list(stack) for stack in ensemble.sizes]
     with watch.stage("write"):
         part.bound = bound(ensemble, trainer, begun.threads)

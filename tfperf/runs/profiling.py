@@ -7,28 +7,16 @@ from uuid import uuid4
 
 from tfperf.errors import CardError
 from tfperf.operators.problem import Problem, build_problem
-from tfperf.runcard.config import Card
+from tfperf.runcard.config import Card, Profile
 from tfperf.runs import decisions
 from tfperf.runs.inputs import read_inputs
 from tfperf.runs.part import known_form, machine_started
+from tfperf.runs.window import SKIPPED, calls_of, describe
 from tfperf.trace.callback import ProfileCallback
 from tfperf.trace.capture import Capture, capture
 from tfperf.train.choices import choose
 from tfperf.train.ensemble import Ensemble
 from tfperf.train.forms import candidates
-
-CALLS = 3  # at least, so that there are gaps between them
-SKIPPED = 3  # calls before the window, of which the last two are timed
-
-
-@dataclass(frozen=True)
-class Window:
-    """What is recorded: `steps` after `skip` others, `repeat` times; host_level: how much the host tells, 1 to 3."""
-
-    steps: int = 300
-    skip: int = 100
-    host_level: int = 2
-    repeat: int = 1
 
 
 @dataclass(frozen=True)
@@ -45,42 +33,42 @@ class Recorded:
         return recorded / plain - 1 if recorded and plain else 0.0
 
 
-def record_card(card: Card, logdir: Path, window: Window, naive: bool = False) -> Recorded:
-    """Record steps of the card's training, in calls as long as a fit's, but three at least.
+def record_card(card: Card, logdir: Path, repeat: int = 1, naive: bool = False) -> Recorded:
+    """Record steps of the card's training, in calls as long as a fit's, but three at least, `repeat` times.
 
     naive: Keras' `fit` of a model for each replica instead, one step a call.
     Raises: CardError where the training is too short for that, or the card's files are at fault.
     """
-    inputs = read_inputs(card)
+    inputs, window = read_inputs(card), card.profile or Profile()
     threads = machine_started(card, card.engine.threads if isinstance(card.engine.threads, int) else None)
     problem = build_problem(card, inputs.selection, card.replicas, inputs.t0_pdf, inputs.law)
     if naive:
-        return _record_naive(card, problem, logdir, window)
-    return _record_engine(card, problem, threads, logdir, window)
+        return _record_naive(card, problem, logdir, window, repeat)
+    return _record_engine(card, problem, threads, logdir, window, repeat)
 
 
-def _record_engine(card: Card, problem: Problem, threads: int, logdir: Path, window: Window) -> Recorded:
+def _record_engine(card: Card, problem: Problem, threads: int, logdir: Path, window: Profile, repeat: int) -> Recorded:
     known = decisions.read(card, decisions.place(card, problem, threads))
     forms = candidates(card, problem) if known is None else [known_form(card, problem, known)]
     ensemble = Ensemble(card, problem, [0] * len(problem.ids), forms[0])
     choices = known or choose(card, ensemble, forms, threads)
     if known is None:
         decisions.keep(decisions.place(card, problem, threads), choices)
-    per_call = max(1, min(choices.steps_per_call, window.steps // CALLS))
-    calls, before = -(-window.steps // per_call), max(window.skip, SKIPPED * per_call)
-    wanted = before + window.repeat * (SKIPPED + calls) * per_call - SKIPPED * per_call
+    per_call, calls, skipped = calls_of(window, choices.steps_per_call)
+    before = skipped * per_call
+    wanted = before + repeat * (SKIPPED + calls) * per_call - SKIPPED * per_call
     if wanted > card.train.steps:
-        times = "" if window.repeat == 1 else f", {window.repeat} times"
+        times = "" if repeat == 1 else f", {repeat} times"
         said = f"{calls} calls of {per_call} steps are to be recorded after {before} others{times}"
         raise CardError(f"train.steps: got {card.train.steps}, but {said}")
     ensemble.warm_up(choices.xla)
     ensemble.run(before - SKIPPED * per_call, choices.xla)
     group = uuid4().hex
-    for _ in range(window.repeat):
+    for _ in range(repeat):
         _next_second()
         with capture(logdir, calls, SKIPPED, window.host_level) as taken:
-            taken.loops, taken.program, taken.group = len(ensemble.shards), "engine", group
-            taken.optimizers = [card.train.optimizer.name.lower()]
+            describe(taken, card, len(ensemble.shards))
+            taken.group = group
             for number in range(SKIPPED + taken.steps):
                 with taken.step(number):
                     ensemble.run(per_call, choices.xla)
@@ -89,17 +77,17 @@ def _record_engine(card: Card, problem: Problem, threads: int, logdir: Path, win
     return Recorded(taken, per_call)
 
 
-def _record_naive(card: Card, problem: Problem, logdir: Path, window: Window) -> Recorded:
+def _record_naive(card: Card, problem: Problem, logdir: Path, window: Profile, repeat: int) -> Recorded:
     from tfperf.train.naive import Naive, start_weights
 
     naive, group = Naive(card, problem, start_weights(card, problem)), uuid4().hex
     skip = max(window.skip, SKIPPED)
-    if window.repeat * (skip + window.steps) > card.train.steps:
+    if repeat * (skip + window.steps) > card.train.steps:
         raise CardError(
             f"train.steps: got {card.train.steps}, but {window.steps} steps are to be recorded after {skip} others, "
-            f"{window.repeat} times"
+            f"{repeat} times"
         )
-    for _ in range(window.repeat):
+    for _ in range(repeat):
         _next_second()
         callback = ProfileCallback(logdir, window.steps, skip, window.host_level)
         callback.taken.group = group

@@ -43,6 +43,7 @@ class Cost:
     count: float
     layer: str = ""
     constant: bool = False  # it depends on constants alone
+    instruction: bool = False  # of a program compiled by XLA
     noise: float = 0.0
 
 
@@ -83,6 +84,11 @@ class Attribution:
         total = sum(cost.ms for cost in self.costs)
         mine = sum(cost.ms for cost in self.costs if (cost.phase == "other" if unknown else cost.inferred))
         return mine / total if total else 0.0
+
+    @property
+    def compiled(self) -> bool:
+        """Whether most of the time is spent in programs compiled by XLA."""
+        return 2 * sum(c.ms for c in self.costs if c.instruction) > sum(c.ms for c in self.costs)
 
     @property
     def constant(self) -> list[Cost]:
@@ -236,7 +242,8 @@ def _costs(
         out.append(Cost(
             operation.name, operation.kind, device, phase, operation.inferred and phase != "other", ms / len(steps),
             count / len(steps), rules.layer(scope),
-            bool(operation.scopes) and not operation.inferred and all(map(rules.is_constant, operation.scopes)), error,
+            bool(operation.scopes) and not operation.inferred and all(map(rules.is_constant, operation.scopes)),
+            operation.instruction, error,
         ))  # fmt: skip
     return out
 

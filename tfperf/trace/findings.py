@@ -19,9 +19,11 @@ LONGER_CALLS = {
     "engine": "raise train.steps_per_call", "keras": "raise steps_per_execution of compile()",
     "loop": "take several steps in one tf.function, in a loop over tf.range",
 }  # fmt: skip
+MORE_WORK = {
+    "engine": "train more replicas at once", "keras": "raise the batch size", "loop": "give operations more to do",
+}  # fmt: skip
 FUSE = {
-    "engine": "set engine.xla: true, or train more replicas at once (engine.chunk)",
-    "keras": "set jit_compile of compile(), or raise the batch size", "loop": "compile with jit_compile=True",
+    "engine": "set engine.xla: true", "keras": "set jit_compile of compile()", "loop": "compile with jit_compile=True",
 }  # fmt: skip
 VALIDATE = {
     "engine": "raise train.steps_per_call: losses of all points are made once a call",
@@ -54,9 +56,10 @@ def _every(found: Attribution, program: Program) -> Iterator[Finding]:
     inside = sum(found.idle_inside.values()) / period
     short = max((one.short for one in found.launches.values()), default=0.0)
     if inside > HOLES and short > SHORT:
+        advice = MORE_WORK[program] if found.compiled else f"{FUSE[program]}, or {MORE_WORK[program]}"
         yield Finding(
             f"launch-bound: nothing runs for {inside:.0%} of a step, and {short:.0%} of the kernels take less than "
-            f"{SHORT_US:g} us", inside, FUSE[program],
+            f"{SHORT_US:g} us", inside, advice,
         )  # fmt: skip
     waits = found.idle_inside["input"] / period
     if waits > INPUT:

@@ -1,9 +1,11 @@
 """Calls of the compiled loop until all replicas are done, with retirement, history, checkpoints and signals."""
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,16 +33,31 @@ class Progress:
     quarantined: int = 0
 
 
+class Recorder(Protocol):
+    """Records some calls of a training, of at most `steps` steps, until it is `over`."""
+
+    @property
+    def steps(self) -> int:
+        """Steps of a call."""
+
+    @property
+    def over(self) -> bool:
+        """Whether nothing is left to record."""
+
+    def call(self) -> AbstractContextManager[None]:
+        """Around a call."""
+
+
 class Trainer:
     """Trains an ensemble to its end; the history and the ensemble's state make up a checkpoint."""
 
     def __init__(
         self, ensemble: Ensemble, xla: bool, steps_per_call: int, retirement: Retirement, folder: Path,
-        owner: Mapping[str, Sequence[int]], check: ToleranceCheck,
+        owner: Mapping[str, Sequence[int]], check: ToleranceCheck, recorder: Recorder | None = None,
     ) -> None:  # fmt: skip
         """`owner`: whole numbers by name that tell whose checkpoints these are; others are not taken up."""
         self.ensemble, self.xla, self.steps_per_call, self.folder = ensemble, xla, steps_per_call, folder
-        self.retirement, self.check = retirement, check
+        self.retirement, self.check, self.recorder = retirement, check, recorder
         self.owner = {OWNER + name: np.array(numbers, np.int64) for name, numbers in owner.items()}
         self.rows: dict[str, list[NDArray[np.float32]]] = {name: [] for name in LOSSES}
         self.steps: list[int] = []
@@ -74,13 +91,14 @@ class Trainer:
             self._retire()
             before, start = self.ensemble.step, time.perf_counter()
             due = self.check.until(self.ensemble.form, before)
-            until = min(before + self.steps_per_call, self.retirement.until(before), due)
-            self.ensemble.run(until - before, self.xla)
-            step = self.ensemble.step
-            seconds = time.perf_counter() - start
+            with self._recorded() as most:
+                until = min(before + most, self.retirement.until(before), due)
+                self.ensemble.run(until - before, self.xla)
+                step = self.ensemble.step
+                seconds = time.perf_counter() - start
+                self._record(step)
             self.seconds_of_steps += seconds
             self.seconds_per_step.setdefault(self.ensemble.size, []).append(seconds / max(step - before, 1))
-            self._record(step)
             self._compare(step)
             if step // every > saved // every or signals.received is not None:
                 self.save()
@@ -90,6 +108,15 @@ class Trainer:
                 raise Interrupted(signals.received, step)
         self.ensemble.judge(self.xla)
         self.save()
+
+    @contextmanager
+    def _recorded(self) -> Iterator[int]:
+        """Around a call, which a profile may record; the most steps that it may take."""
+        if self.recorder is None or self.recorder.over:
+            yield self.steps_per_call
+            return
+        with self.recorder.call():
+            yield self.recorder.steps
 
     def save(self) -> Path:
         """Write a checkpoint of now."""

@@ -1,0 +1,106 @@
+"""A profile's report as files."""
+
+import csv
+import gzip
+import json
+import shutil
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+from tests.report.test_browser import CHROMIUM, requests
+from tests.trace.profiles import us, write
+from tfperf.report.board import about_profiles, log_directory
+from tfperf.report.profile import profile_record
+from tfperf.report.profile_files import chrome_trace, write_profile
+from tfperf.report.tensorboard import FILE
+from tfperf.trace.attribution import attribute_path
+
+MARK = {"step_num": 0}
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory):
+    """Two calls of two turns each, on two threads; the title and a name hold markup."""
+    python = [("train", 200 * i, 150, MARK) for i in range(2)]
+    main = [("while/<b>dense/MatMul:MatMul", 200 * i + 50 * j + 10, 30) for i in range(2) for j in range(2)]
+    pool = [("gradient_tape/while/dense/MatMul:MatMul", 200 * i + 50 * j + 30, 20) for i in range(2) for j in range(2)]
+    lines = {"python": us(*python), "tf_Compute/123456": us(*main), "tf_Compute/98765": us(*pool)}
+    return attribute_path(
+        write(tmp_path_factory.mktemp("p") / "vm.xplane.pb", {"/host:CPU": lines}), {"optimizers": [], "calls": 2}
+    )
+
+
+@pytest.fixture(scope="module")
+def folder(found, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("report")
+    write_profile(folder, found, profile_record(found), "a <i>title</i>")
+    return folder
+
+
+def test_json_and_csv_have_the_figures(folder):
+    report = json.loads((folder / "report.json").read_text())
+    assert report["step_ms"] == pytest.approx(0.045) and report["gap_ms"] == pytest.approx(0.11)
+    assert report["phases"]["forward"] == pytest.approx(0.03) and report["unattributed_share"] == 0
+    assert 0 <= report["inferred_share"] <= 1
+    rows = list(csv.DictReader((folder / "phases.csv").read_text().splitlines()))
+    forward = [float(row["ms"]) for row in rows if row["phase"] == "forward"]
+    np.testing.assert_allclose(forward, [0.03] * 4)
+    operations = list(csv.DictReader((folder / "operations.csv").read_text().splitlines()))
+    assert {row["name"] for row in operations} == {
+        "while/<b>dense/MatMul:MatMul", "gradient_tape/while/dense/MatMul:MatMul",
+    }  # fmt: skip
+
+
+def test_the_page_escapes_names_and_asks_for_nothing(folder):
+    page = (folder / "report.html").read_text()
+    assert "<b>dense" not in page and "&lt;b&gt;dense" in page and "a &lt;i&gt;title" in page
+    assert "http://" not in page and "https://" not in page and "<script" not in page
+
+
+def test_chromes_trace_has_each_operation_at_its_time(folder, found):
+    trace = json.loads(gzip.decompress((folder / "trace.json.gz").read_bytes()))
+    events = [e for e in trace["traceEvents"] if e["ph"] == "X"]
+    steps = [e for e in events if e["name"].startswith("step ")]
+    operations = [e for e in events if not e["name"].startswith("step ")]
+    assert [e["ts"] for e in steps] == [0, 50, 200, 250] and len(operations) == 8
+    first = min(operations, key=lambda e: e["ts"])
+    assert (first["ts"], first["dur"], first["cat"]) == (0, 30, "forward")
+    names = {e["args"]["name"] for e in trace["traceEvents"] if e["ph"] == "M"}
+    assert {"CPU", "steps", "tf_Compute/123456"} <= names
+    assert chrome_trace(found.timeline) == trace
+
+
+def test_tensorboard_reads_scalars_by_step_and_the_table(folder):
+    events = EventAccumulator(str(folder / FILE)).Reload()
+    assert {"step_ms", "gap_ms", "phase_ms/forward", "phase_ms/backward"} == set(events.Tags()["tensors"]) - {"profile"}
+    values = [float(e.tensor_proto.float_val[0]) for e in events.Tensors("phase_ms/forward")]
+    np.testing.assert_allclose(values, [0.03] * 4, rtol=1e-6)
+    (text,) = events.Tensors("profile")
+    assert b"| forward | 0.0300 ms |" in text.tensor_proto.string_val[0]
+
+
+def test_board_takes_a_run_or_a_log_directory_and_says_what_is_missing(folder, tmp_path):
+    assert log_directory(folder) == folder
+    run = tmp_path / "run"
+    shutil.copytree(folder, run / "events")
+    assert log_directory(run) == run / "events" and about_profiles(run) == []
+    (run / "events" / "vm.xplane.pb").write_bytes(b"")
+    assert len(about_profiles(run)) == 1
+    (tmp_path / "empty").mkdir()
+    for wrong in ("none", "empty"):
+        done = subprocess.run(
+            [sys.executable, "-m", "tfperf", "board", str(tmp_path / wrong)], capture_output=True, text=True
+        )
+        assert done.returncode == 2 and wrong in done.stderr and "Traceback" not in done.stderr
+
+
+@pytest.mark.browser
+@pytest.mark.skipif(CHROMIUM is None, reason="no chromium, chromium-browser or google-chrome on the PATH")
+def test_a_browser_shows_the_page_without_network(folder, tmp_path):
+    shutil.copy(folder / "report.html", tmp_path)
+    assert requests(tmp_path, "report.html") == []
+    assert (tmp_path / "report.html.png").stat().st_size > 50_000

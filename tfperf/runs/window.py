@@ -1,0 +1,54 @@
+"""The window of a training that is recorded: how many calls of how many steps, and what a profile is told of them."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from tfperf.runcard.config import Card, Profile
+from tfperf.trace.capture import Capture
+
+CALLS = 3  # at least, so that there are gaps between them
+SKIPPED = 3  # calls before the window, of which the last two are timed
+
+
+def calls_of(window: Profile, steps_per_call: int) -> tuple[int, int, int]:
+    """Steps in a call, calls to record, and calls before them."""
+    per_call = max(1, min(steps_per_call, window.steps // CALLS))
+    return per_call, -(-window.steps // per_call), max(-(-window.skip // per_call), SKIPPED)
+
+
+def describe(taken: Capture, card: Card, loops: int) -> None:
+    """Tell a capture what it records: the engine's steps, in so many loops side by side."""
+    taken.loops, taken.program, taken.optimizers = loops, "engine", [card.train.optimizer.name.lower()]
+
+
+class Recorder:
+    """The card's window within a fit; its calls are shorter until it is over."""
+
+    def __init__(self, card: Card, window: Profile, logdir: Path, steps_per_call: int, loops: int) -> None:
+        self.steps, calls, skipped = calls_of(window, steps_per_call)
+        self.taken = Capture(logdir, calls, skipped, window.host_level)
+        describe(self.taken, card, loops)
+        self.number = 0
+
+    @property
+    def over(self) -> bool:
+        """Whether the window is recorded."""
+        return self.taken.done
+
+    @contextmanager
+    def call(self) -> Iterator[None]:
+        """One call of the training."""
+        with self.taken.step(self.number):
+            yield
+        self.number += 1
+
+    def end(self) -> str:
+        """End the recording; what is to be said about it."""
+        whole = self.taken.done
+        self.taken.stop()
+        if whole:
+            return f"profile: {self.taken.steps} calls of {self.steps} steps are recorded in {self.taken.logdir}"
+        return (
+            f"warning: profile: the training ended before {self.taken.steps} calls of {self.steps} steps were recorded"
+        )
