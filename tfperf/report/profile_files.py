@@ -80,16 +80,13 @@ def chrome_trace(timeline: Timeline) -> dict[str, Any]:
         for i, (b, e) in enumerate(zip(timeline.steps.begin.tolist(), timeline.steps.end.tolist(), strict=True))
     ]
     names.append({"ph": "M", "name": "process_name", "pid": len(devices), "args": {"name": "steps"}})
-    rows = zip(
-        timeline.name, timeline.lane.tolist(), timeline.begin.tolist(), timeline.end.tolist(), timeline.phase.tolist(),
-        strict=True,
-    )  # fmt: skip
+    columns = (getattr(timeline, key)[:MOST_EVENTS].tolist() for key in ("name", "lane", "begin", "end", "phase"))
     events = [
         {
-            "ph": "X", "name": name, "cat": PHASES[phase], "pid": devices.index(timeline.lanes[lane][0]), "tid": lane,
-            "ts": (begin - zero) / 1e3, "dur": (end - begin) / 1e3,
+            "ph": "X", "name": timeline.names[name], "cat": PHASES[phase], "tid": lane,
+            "pid": devices.index(timeline.lanes[lane][0]), "ts": (begin - zero) / 1e3, "dur": (end - begin) / 1e3,
         }
-        for (name, lane, begin, end, phase), _ in zip(rows, range(MOST_EVENTS), strict=False)
+        for name, lane, begin, end, phase in zip(*columns, strict=True)
     ]  # fmt: skip
     return {"traceEvents": [*names, *marks, *events], "displayTimeUnit": "ms"}
 

@@ -14,7 +14,7 @@ from tfperf.trace.idle import around, causes, per
 from tfperf.trace.intervals import Intervals, union
 from tfperf.trace.launches import Launches, Transfer, launches, transfers
 from tfperf.trace.ledger import Entry, read_ledger
-from tfperf.trace.operations import Operation, Operations, doubtful, find_operations, instructions
+from tfperf.trace.operations import Operation, Operations, find_operations, instructions, stats_matter
 from tfperf.trace.phases import PHASES, Phase, Rules
 from tfperf.trace.planes import DEVICE, Events, Lane, read_events, read_spaces
 from tfperf.trace.steps import Steps, find_steps
@@ -42,6 +42,7 @@ class Cost:
     ms: float
     count: float
     layer: str = ""
+    inside: float = 0.0  # what of `ms` lies in steps, not between calls
     constant: bool = False  # it depends on constants alone
     instruction: bool = False  # of a program compiled by XLA
     noise: float = 0.0
@@ -80,9 +81,9 @@ class Attribution:
         return float((self.steps.sum() + self.gaps.sum()) / len(self.steps))
 
     def share(self, unknown: bool) -> float:
-        """Share of the operations' time that no rule covers (`unknown`), or whose phase is inferred."""
-        total = sum(cost.ms for cost in self.costs)
-        mine = sum(cost.ms for cost in self.costs if (cost.phase == "other" if unknown else cost.inferred))
+        """Share of the operations' time in steps that no rule covers (`unknown`), or whose phase is inferred."""
+        total = sum(cost.inside for cost in self.costs)
+        mine = sum(cost.inside for cost in self.costs if (cost.phase == "other" if unknown else cost.inferred))
         return mine / total if total else 0.0
 
     @property
@@ -98,14 +99,18 @@ class Attribution:
 
 @dataclass(frozen=True)
 class Timeline:
-    """Operations as they ran: k rows of device and line, begin and end in ns, phase; and the steps' begins and ends."""
+    """Operations as they ran, in order (k): lane, begin and end in ns, phase, name; the last two as indices.
 
-    lanes: tuple[tuple[str, str], ...]  # device, thread or stream
+    `lanes`: device, thread or stream.
+    """
+
+    lanes: tuple[tuple[str, str], ...]
     lane: NDArray[np.intp]
     begin: NDArray[np.int64]
     end: NDArray[np.int64]
     phase: NDArray[np.intp]
-    name: tuple[str, ...]
+    name: NDArray[np.intp]
+    names: tuple[str, ...]
     steps: Steps
 
 
@@ -119,7 +124,7 @@ def attribute_path(path: Path, notes: Mapping[str, Any] | None = None) -> Attrib
     notes = read_notes(path) if notes is None else notes
     spaces = read_spaces(path)
     known = instructions(spaces.values())
-    events = read_events(spaces, doubtful(known))
+    events = read_events(spaces, stats_matter(known))
     lost = [message for space in spaces.values() for message in (*space.errors, *space.warnings)]
     return attribute(events, find_operations(events, known), rules_of(notes), notes, lost)
 
@@ -232,16 +237,17 @@ def _costs(
     lengths, calls = (events.end - events.begin)[here] / NS_PER_MS, len(steps.spans[0])
     call = np.searchsorted(steps.spans[0], events.begin[here], "right") - 1
     by_call = np.bincount(where * calls + np.maximum(call, 0), lengths, len(keys) * calls).reshape(len(keys), calls)
+    covered = union(steps.begin, steps.end).covers(events.begin[here])
+    inside = np.bincount(where, lengths * covered, len(keys))
     noise = standard_error(by_call / np.bincount(np.unique(steps.call, return_inverse=True)[1]))
     out = []
-    for key, count, ms, error in zip(
-        keys.tolist(), counts.tolist(), by_call.sum(axis=1).tolist(), noise.tolist(), strict=True
-    ):
+    columns = (keys, counts, by_call.sum(axis=1), inside, noise)
+    for key, count, ms, within, error in zip(*(c.tolist() for c in columns), strict=True):
         operation, phase = operations.every[key // len(PHASES)], PHASES[key % len(PHASES)]
         scope = max(operation.scopes, key=lambda s: operation.scopes[s], default="")
         out.append(Cost(
             operation.name, operation.kind, device, phase, operation.inferred and phase != "other", ms / len(steps),
-            count / len(steps), rules.layer(scope),
+            count / len(steps), rules.layer(scope), within / len(steps),
             bool(operation.scopes) and not operation.inferred and all(map(rules.is_constant, operation.scopes)),
             operation.instruction, error,
         ))  # fmt: skip
@@ -271,8 +277,12 @@ def _timeline(
 ) -> Timeline:  # fmt: skip
     rows = np.flatnonzero(mine)
     rows = rows[np.argsort(events.begin[rows], kind="stable")]
-    pairs = [(str(d), events.lanes[k].line) for d, k in zip(devices[rows], events.lane[rows], strict=True)]
-    lanes = {pair: i for i, pair in enumerate(sorted(set(pairs)))}
-    names = tuple(operations.every[i].name for i in operations.index[rows])
-    lane = np.array([lanes[pair] for pair in pairs], np.intp)
-    return Timeline(tuple(lanes), lane, events.begin[rows], events.end[rows], number[rows], names, steps)
+    every, device = np.unique(devices[rows], return_inverse=True)
+    pairs, lane = np.unique(device * len(events.lanes) + events.lane[rows], return_inverse=True)
+    lanes = tuple(
+        (str(every[pair // len(events.lanes)]), events.lanes[pair % len(events.lanes)].line) for pair in pairs.tolist()
+    )
+    names = tuple(operation.name for operation in operations.every)
+    return Timeline(
+        lanes, lane, events.begin[rows], events.end[rows], number[rows], operations.index[rows], names, steps
+    )

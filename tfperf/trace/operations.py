@@ -8,7 +8,7 @@ which operation or instruction launched them.
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +19,7 @@ from tfperf.trace.hlo_names import Computation, modules
 from tfperf.trace.planes import MODULE, Events
 
 GRAPH = re.compile(r"(?P<name>[^:\s#]+):(?P<kind>_?[A-Z]\w*)")
+EAGER = re.compile(r"EagerLocalExecute: (?P<kind>(?!__inference)_?[A-Z]\w*)")  # outside of any function
 # they only wait for, or call, others
 CONTAINERS = frozenset([
     "While", "StatelessWhile", "If", "StatelessIf", "Case", "PartitionedCall", "StatefulPartitionedCall", "XlaLaunch",
@@ -58,7 +59,9 @@ class Operations:
 
 
 def graph_operation(event: str) -> Operation | None:
-    """The operation of a graph that an event's name tells of; None for other events."""
+    """The operation of a graph, or of an eager program, that an event's name tells of; None for other events."""
+    if eager := EAGER.fullmatch(event):
+        return Operation(event, eager["kind"], {"": 1.0})
     found = GRAPH.fullmatch(event)
     if found is None or found["kind"].removeprefix("_") in CONTAINERS or found["name"].startswith("__inference"):
         return None
@@ -88,6 +91,12 @@ def doubtful(known: Instructions) -> frozenset[str]:
     return frozenset(
         name for name, mine in known.items() if len({(o.kind, *sorted(o.scopes.items())) for o in mine.values()}) > 1
     )
+
+
+def stats_matter(known: Instructions) -> Callable[[str], bool]:
+    """Of which host events the stats have to be read, by name; those of operations say nothing that is needed."""
+    unclear = doubtful(known)
+    return lambda name: name in unclear or not (name in known or GRAPH.fullmatch(name))
 
 
 def find_operations(events: Events, known: Instructions) -> Operations:

@@ -12,9 +12,7 @@ Phase = Literal[
 ]  # fmt: skip
 PHASES: tuple[Phase, ...] = get_args(Phase)
 COLLECTIVE = re.compile(r"_?(Collective|[Nn]ccl|CrossReplica)|(all|reduce)-(reduce|gather|scatter)|collective-")
-INPUT = re.compile(
-    r"_?(IteratorGetNext|IteratorGetNextSync|IteratorGetNextAsOptional|Optional[A-Z]\w*|MultiDeviceIter)"
-)
+INPUT = re.compile(r"_?\w*(Iterator|Dataset|MultiDeviceIter)\w*$|_?Optional[A-Z]\w*$")
 TRANSFER = re.compile(r"_?(Send|Recv|HostSend|HostRecv)$|(send|recv|infeed|outfeed)(-done)?$|Memcpy")
 CALLBACK = re.compile(r"_?(PyFunc|EagerPyFunc|PyFuncStateless)$")
 NUMBERED = re.compile(r"_\d+$")  # TensorFlow makes names unique that way

@@ -6,7 +6,7 @@ them events with a name, a begin and a duration. Source: tensorflow/tsl/profiler
 
 import importlib.util
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -25,7 +25,7 @@ MARK, CALL, MODULE = "step_num", "tf_function_call", "hlo_module"  # stats: of a
 DEVICE_STATS = frozenset(
     {"tf_op", "hlo_op", MODULE, "memcpy_details"}
 )  # what an accelerator's events are told apart by
-HOST_STATS = frozenset({MARK, CALL, "name"})
+HOST_STATS = frozenset({MARK, CALL, MODULE, "name"})
 # lines that viewers derive from others
 DERIVED = frozenset([
     "Steps", "XLA Modules", "XLA Ops", "XLA TraceMe", "TensorFlow Ops", "TensorFlow Name Scope", "Framework Ops",
@@ -99,12 +99,12 @@ def profile_files(path: Path) -> list[Path]:
     return [file for file in found if file.parent == last]
 
 
-def read_events(spaces: Mapping[str, Any], doubtful: frozenset[str] = frozenset()) -> Events:
+def read_events(spaces: Mapping[str, Any], matters: Callable[[str], bool] = lambda name: True) -> Events:
     """Events of the profiles of hosts, one after the other, with the stats that tell what they are.
 
-    doubtful: names of host events whose module is wanted; to read it of all would take long.
+    matters: names of host events whose stats are wanted; to read those of all would take long.
     """
-    table = _Table(doubtful)
+    table = _Table(matters)
     for host, space in spaces.items():
         table.add(host, space)
     return table.events()
@@ -132,8 +132,8 @@ def read_space(file: Path) -> Any:
 class _Table:
     """Columns while they grow."""
 
-    def __init__(self, doubtful: frozenset[str]) -> None:
-        self.doubtful = doubtful
+    def __init__(self, matters: Callable[[str], bool]) -> None:
+        self.matters = matters
         self.lanes: list[Lane] = []
         self.names: dict[str, int] = {}
         self.parts: list[tuple[NDArray[np.int64], ...]] = []
@@ -145,16 +145,12 @@ class _Table:
             names = {key: self.names.setdefault(m.name, len(self.names)) for key, m in plane.event_metadata.items()}
             wanted = DEVICE_STATS if plane.name.startswith(DEVICE) else HOST_STATS
             keys = {key: m.name for key, m in plane.stat_metadata.items() if m.name in wanted}
-            modules = {} if wanted is DEVICE_STATS else {
-                key: MODULE for key, m in plane.stat_metadata.items() if m.name == MODULE
-            }  # fmt: skip
-            doubtful = {key for key, m in plane.event_metadata.items() if modules and m.name in self.doubtful}
+            of = {key for key, m in plane.event_metadata.items() if wanted is DEVICE_STATS or self.matters(m.name)}
             for line in plane.lines:
                 lane = Lane(host, plane.name, line.name or line.display_name)
                 if line.events and not (lane.accelerator and lane.line in DERIVED):
                     self._line(lane, line, names)
-                    self._stats(line, keys, plane)
-                    self._stats(line, modules, plane, doubtful)
+                    self._stats(line, keys, plane, of)
                     self.count += len(line.events)
 
     def _line(self, lane: Lane, line: Any, names: Mapping[int, int]) -> None:
@@ -168,12 +164,12 @@ class _Table:
         self.parts.append((np.full(len(rows), len(self.lanes)), name, begin, end))
         self.lanes.append(lane)
 
-    def _stats(self, line: Any, keys: Mapping[int, str], plane: Any, of: set[int] | None = None) -> None:
-        """Keep the stats `keys`, of all events or of those with metadata `of`."""
-        if not keys or (of is not None and not of):
+    def _stats(self, line: Any, keys: Mapping[int, str], plane: Any, of: set[int]) -> None:
+        """Keep the stats `keys` of events with metadata `of`."""
+        if not keys:
             return
         for row, event in enumerate(line.events, self.count):
-            if of is not None and event.metadata_id not in of:
+            if event.metadata_id not in of:
                 continue
             for stat in event.stats:
                 if stat.metadata_id in keys:
