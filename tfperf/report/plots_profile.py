@@ -7,13 +7,14 @@ from matplotlib.patches import Patch
 
 from tfperf.report.style import REPLICA, grid
 from tfperf.trace.attribution import Attribution, Timeline
+from tfperf.trace.intervals import union
 from tfperf.trace.phases import PHASES
 
 COLOURS = dict(zip(
     PHASES,
     ("#6f9fd8", "#0b3d75", "#8a5fb0", "#d1a10c", "#4f8a3d", "#d1670c", "#3aa6a0", "#c0504d", "#b9bec6"), strict=True,
 ))  # fmt: skip
-SHOWN, MOST_BARS, ROW = 3, 20_000, 0.22  # steps; operations; inches of a thread
+SHOWN, PIXELS, ROW = 3, 3000, 0.22  # steps; what can be told apart in their time; inches of a thread
 MOST_LANES = 24
 
 
@@ -49,13 +50,17 @@ def _busiest(timeline: Timeline, first: int, last: int) -> list[int]:
 
 def _operations(axis: Axes, timeline: Timeline, lanes: list[int], first: int, last: int) -> None:
     begin, end = int(timeline.steps.begin[first]), int(timeline.steps.end[last])
-    inside = np.flatnonzero((timeline.end > begin) & (timeline.begin < end))[:MOST_BARS]
+    inside = np.flatnonzero((timeline.end > begin) & (timeline.begin < end))
+    finest = (end - begin) // PIXELS  # what lies closer is drawn as one
     for row, lane in enumerate(lanes):
         for number, phase in enumerate(PHASES):
             mine = inside[(timeline.lane[inside] == lane) & (timeline.phase[inside] == number)]
-            bars = [((timeline.begin[i] - begin) / 1e6, (timeline.end[i] - timeline.begin[i]) / 1e6) for i in mine]
-            if bars:
-                axis.broken_barh(bars, (row - 0.4, 0.8), color=COLOURS[phase], linewidth=0)
+            bars = union(timeline.begin[mine], timeline.end[mine] + finest)
+            if len(bars):
+                left, width = (bars.begin - begin) / 1e6, (bars.end - bars.begin - finest / 2) / 1e6
+                axis.broken_barh(
+                    list(zip(left, width, strict=True)), (row - 0.4, 0.8), color=COLOURS[phase], linewidth=0
+                )
     for step in range(first, last + 1):
         axis.axvline((timeline.steps.begin[step] - begin) / 1e6, color="#1c2430", linewidth=0.7)
     axis.set_xlim(0, (end - begin) / 1e6)
@@ -90,4 +95,4 @@ def _lengths(axis: Axes, found: Attribution) -> None:
     axis.set_ylim(bottom=0)
     axis.set_xlabel("ms since the first step")
     axis.set_ylabel("ms")
-    axis.legend(loc="upper right", ncols=3)
+    axis.legend(loc="lower right", ncols=3, bbox_to_anchor=(1.0, 1.0), borderaxespad=0.2)

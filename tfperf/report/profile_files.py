@@ -24,6 +24,7 @@ from tfperf.trace.attribution import Attribution, Timeline
 from tfperf.trace.phases import PHASES
 
 MOST_EVENTS = 200_000  # of Chrome's trace; its viewers get slow beyond
+IN_JSON = 200  # operations in report.json; operations.csv has them all
 Record = Mapping[str, Any]
 
 
@@ -35,7 +36,7 @@ def write_profile(folder: Path, found: Attribution, record: Record, title: str) 
     folder.mkdir(parents=True, exist_ok=True)
     files: dict[str, bytes] = {
         "report.html": profile_page(found, record, title).encode(),
-        "report.json": (as_json(record, indent=1) + "\n").encode(),
+        "report.json": (as_json({**record, "operations": record["operations"][:IN_JSON]}, indent=1) + "\n").encode(),
         "phases.csv": _csv(("step", "call", "device", "phase", "ms"), _phase_rows(found)).encode(),
         "operations.csv": _csv(tuple(record["operations"][0]), (o.values() for o in record["operations"])).encode(),
         "trace.json.gz": gzip.compress(json.dumps(chrome_trace(found.timeline)).encode(), mtime=0),

@@ -12,7 +12,7 @@ from tfperf.trace.phases import PHASES
 
 Program = Literal["engine", "keras", "loop"]  # tfperf's own training, Keras' fit, any other
 # shares of a step from which something is told
-GAP, HOLES, INPUT, CONSTANT, COPIES, VALIDATION = 0.05, 0.2, 0.05, 0.02, 0.1, 0.15
+GAP, HOLES, INPUT, CONSTANT, COPIES, VALIDATION = 0.05, 0.2, 0.05, 0.02, 0.1, 0.1
 SHORT = 0.5  # share of kernels that are short where launches decide
 
 LONGER_CALLS = {
@@ -85,7 +85,6 @@ def _gaps(found: Attribution, program: Program, per_step: float) -> Iterator[Fin
                   "take more steps in an epoch (steps_per_epoch), or raise steps_per_execution"),
         "callback": ("callbacks run", "let callbacks work every so many epochs"),
         "input": ("the next batch is awaited", FEED), "compilation": ("functions are traced and compiled", SHAPES),
-        "validation": ("the validation is prepared", VALIDATE[program]),
     }  # fmt: skip
     shares = {cause: ms * per_step for cause, ms in found.idle_between.items()}
     same = [cause for cause in ("launch", "host", "epoch") if advice[cause][1] == LONGER_CALLS[program]]
@@ -96,10 +95,10 @@ def _gaps(found: Attribution, program: Program, per_step: float) -> Iterator[Fin
             f"between calls nothing runs for {together:.0%}, mostly while {advice[most][0]}", together,
             LONGER_CALLS[program],
         )  # fmt: skip
-    for cause in (c for c in shares if c not in same and shares[c] > GAP):
+    for cause in (c for c in advice if c not in same and shares[c] > GAP):
         yield Finding(f"between calls {advice[cause][0]} for {shares[cause]:.0%}", shares[cause], advice[cause][1])
     column = PHASES.index("validation")
     inside = float(np.mean([busy[:, column].mean() for busy in found.busy.values()])) / found.period_ms
-    validation = found.gap_phases["validation"] * per_step + inside
+    validation = (found.gap_phases["validation"] + found.idle_between["validation"]) * per_step + inside
     if validation > VALIDATION:
         yield Finding(f"validation takes {validation:.0%}", validation, VALIDATE[program])
