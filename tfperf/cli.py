@@ -36,7 +36,7 @@ class _Group(click.Group):
                 click.echo(f"error: {fault}", err=True)
             sys.exit(error.exit_code)
         except KeyboardInterrupt:
-            click.echo("stopped; nothing after the last checkpoint was kept", err=True)
+            click.echo("stopped", err=True)
             sys.exit(130)
         except Interrupted as stop:
             click.echo(str(stop), err=True)
@@ -224,13 +224,14 @@ def _read_profile(path: Path) -> tuple["Attribution", dict[str, Any]]:
 
 def _record(card: Path, overrides: Sequence[str], logdir: Path, repeat: int, naive: bool) -> Path:
     from tfperf.measure.quiet import native_logs_dropped
+    from tfperf.report.counting import counted
     from tfperf.runcard.loader import load_card
 
     loaded = load_card(card, overrides)
-    with native_logs_dropped():
-        from tfperf.runs.profiling import record_card
-
-        found = record_card(loaded, logdir, repeat, naive)
+    with counted() as show:
+        with native_logs_dropped():
+            from tfperf.runs.profiling import record_card
+        found = record_card(loaded, logdir, repeat, naive, show)
     taken = found.taken
     click.echo(
         f"{logdir}: {taken.steps} calls of {found.steps_per_call} steps; a call takes {taken.recorded_ms:.4g} ms, "

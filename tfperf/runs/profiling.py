@@ -6,7 +6,9 @@ from pathlib import Path
 from uuid import uuid4
 
 from tfperf.errors import CardError
+from tfperf.measure.quiet import native_logs_dropped
 from tfperf.operators.problem import Problem, build_problem
+from tfperf.report.counting import Show
 from tfperf.runcard.config import Card, Profile
 from tfperf.runs import decisions
 from tfperf.runs.inputs import read_inputs
@@ -14,7 +16,7 @@ from tfperf.runs.part import known_form, machine_started
 from tfperf.runs.window import SKIPPED, calls_of, describe
 from tfperf.trace.callback import ProfileCallback
 from tfperf.trace.capture import Capture, capture
-from tfperf.train.choices import choose
+from tfperf.train.choices import Choices, choose
 from tfperf.train.ensemble import Ensemble
 from tfperf.train.forms import candidates
 
@@ -33,27 +35,42 @@ class Recorded:
         return recorded / plain - 1 if recorded and plain else 0.0
 
 
-def record_card(card: Card, logdir: Path, repeat: int = 1, naive: bool = False) -> Recorded:
+def silent(done: int, total: int, words: str) -> None:
+    """Shows no progress."""
+
+
+def record_card(card: Card, logdir: Path, repeat: int = 1, naive: bool = False, show: Show = silent) -> Recorded:
     """Record steps of the card's training, in calls as long as a fit's, but three at least, `repeat` times.
 
     naive: Keras' `fit` of a model for each replica instead, one step a call.
     Raises: CardError where the training is too short for that, or the card's files are at fault.
     """
+    show(0, repeat, "builds the problem")
     inputs, window = read_inputs(card), card.profile or Profile()
-    threads = machine_started(card, card.engine.threads if isinstance(card.engine.threads, int) else None)
     problem = build_problem(card, inputs.selection, card.replicas, inputs.t0_pdf, inputs.law)
-    if naive:
-        return _record_naive(card, problem, logdir, window, repeat)
-    return _record_engine(card, problem, threads, logdir, window, repeat)
+    records = _record_naive if naive else _record_engine
+    return records(card, problem, logdir, window, repeat, show)
 
 
-def _record_engine(card: Card, problem: Problem, threads: int, logdir: Path, window: Profile, repeat: int) -> Recorded:
-    known = decisions.read(card, decisions.place(card, problem, threads))
+def _choices(card: Card, problem: Problem) -> tuple[Ensemble, Choices]:
+    """The ensemble as a fit has it, with the choices of an earlier fit or made now."""
+    wanted = card.engine.threads
+    known = decisions.read(card, decisions.place(card, problem, None)) if wanted == "measure" else None
+    threads = machine_started(card, known.threads if known else wanted if isinstance(wanted, int) else None)
+    place = decisions.place(card, problem, threads)
+    known = known or decisions.read(card, place)
     forms = candidates(card, problem) if known is None else [known_form(card, problem, known)]
     ensemble = Ensemble(card, problem, [0] * len(problem.ids), forms[0])
     choices = known or choose(card, ensemble, forms, threads)
     if known is None:
-        decisions.keep(decisions.place(card, problem, threads), choices)
+        decisions.keep(place, choices)
+    return ensemble, choices
+
+
+def _record_engine(card: Card, problem: Problem, logdir: Path, window: Profile, repeat: int, show: Show) -> Recorded:
+    show(0, repeat, "measures what the card leaves open, compiles")
+    with native_logs_dropped():
+        ensemble, choices = _choices(card, problem)
     per_call, calls, skipped = calls_of(window, choices.steps_per_call)
     before = skipped * per_call
     wanted = before + repeat * (SKIPPED + calls) * per_call - SKIPPED * per_call
@@ -64,34 +81,42 @@ def _record_engine(card: Card, problem: Problem, threads: int, logdir: Path, win
     ensemble.warm_up(choices.xla)
     ensemble.run(before - SKIPPED * per_call, choices.xla)
     group = uuid4().hex
-    for _ in range(repeat):
+    for number in range(repeat):
+        show(number, repeat, f"records {calls} calls of {per_call} steps")
         _next_second()
-        with capture(logdir, calls, SKIPPED, window.host_level) as taken:
+        with native_logs_dropped(), capture(logdir, calls, SKIPPED, window.host_level) as taken:
             describe(taken, card, len(ensemble.shards))
             taken.group = group
-            for number in range(SKIPPED + taken.steps):
-                with taken.step(number):
+            for call in range(SKIPPED + taken.steps):
+                with taken.step(call):
                     ensemble.run(per_call, choices.xla)
                     ensemble.evaluate(choices.xla)
+    show(repeat, repeat, "recorded")
     ensemble.close()
     return Recorded(taken, per_call)
 
 
-def _record_naive(card: Card, problem: Problem, logdir: Path, window: Profile, repeat: int) -> Recorded:
+def _record_naive(card: Card, problem: Problem, logdir: Path, window: Profile, repeat: int, show: Show) -> Recorded:
     from tfperf.train.naive import Naive, start_weights
 
-    naive, group = Naive(card, problem, start_weights(card, problem)), uuid4().hex
+    show(0, repeat, "builds a Keras model for each replica")
+    machine_started(card, card.engine.threads if isinstance(card.engine.threads, int) else None)
+    with native_logs_dropped():
+        naive, group = Naive(card, problem, start_weights(card, problem)), uuid4().hex
     skip = max(window.skip, SKIPPED)
     if repeat * (skip + window.steps) > card.train.steps:
         raise CardError(
             f"train.steps: got {card.train.steps}, but {window.steps} steps are to be recorded after {skip} others, "
             f"{repeat} times"
         )
-    for _ in range(repeat):
+    for number in range(repeat):
+        show(number, repeat, f"traces, takes {skip} steps, records {window.steps}")
         _next_second()
         callback = ProfileCallback(logdir, window.steps, skip, window.host_level)
         callback.taken.group = group
-        naive.run(skip + window.steps, callback)
+        with native_logs_dropped():
+            naive.run(skip + window.steps, callback)
+    show(repeat, repeat, "recorded")
     return Recorded(callback.taken, 1)
 
 
