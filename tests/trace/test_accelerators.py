@@ -71,3 +71,24 @@ def test_instructions_of_a_gpu_are_known_by_module_and_name(tmp_path):
     planes = {"/host:CPU": {"p": us(("train", 0, 50, MARK))}, "/device:GPU:0": {"Stream #1": us(event)}}
     found = attribute_path(write(tmp_path / "vm.xplane.pb", planes), NOTES)
     assert of(found, "GPU:0", "other") == [0.005] and found.costs[0].kind == "kernel"
+
+
+def late_kernels(path):
+    """Marks of 20 us every 100, from 0; the GPU works from 30 to 90 of each."""
+    host = [("train", 100 * i, 20, MARK) for i in range(3)]
+    kernels = [("sgemm", 100 * i + 30, 60, {"tf_op": "dense/MatMul:MatMul"}) for i in range(3)]
+    planes = {"/host:CPU": {"p": us(*host)}, "/device:GPU:0": {"Stream #1": us(*kernels)}}
+    return write(path, planes)
+
+
+def test_kernels_of_a_program_that_does_not_wait_belong_to_the_call_before(tmp_path):
+    found = attribute_path(late_kernels(tmp_path / "vm.xplane.pb"))  # of another program: it has no notes
+    assert of(found, "GPU:0", "forward") == [0.06] * 3 and found.gaps.tolist() == [0.04] * 2
+
+
+def test_devices_of_several_hosts_are_told_apart(tmp_path):
+    for host in "ab":
+        late_kernels(tmp_path / f"{host}.xplane.pb")
+    found = attribute_path(tmp_path)
+    assert set(found.busy) == {"a GPU:0", "b GPU:0"} and len(found.steps) == 3
+    assert of(found, "b GPU:0", "forward") == [0.06] * 3

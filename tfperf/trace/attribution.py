@@ -139,7 +139,7 @@ def attribute(
     feeds = np.array([lane.line.startswith(INPUT_THREADS) for lane in events.lanes], bool)[events.lane]
     number[feeds] = PHASES.index("input")
     looped = _looped(events, operations)
-    steps = find_steps(events, np.where(feeds, -1, operations.index), looped, rules.loops)
+    steps = find_steps(events, np.where(feeds, -1, operations.index), looped, rules.loops, late=not notes)
     devices = _devices(events, operations)
     mine = mine & (events.begin >= steps.begin[0]) & (events.begin < steps.end.max())
     busy, every = {}, {}
@@ -200,7 +200,9 @@ def _phase(operation: Operation, rules: Rules, outer: str) -> Phase:
 
 def _devices(events: Events, operations: Operations) -> NDArray[np.str_]:
     """The device of each event (n); a processor's logical devices by the scopes of their operations."""
-    lanes = np.array([device_of(lane) for lane in events.lanes] or [""])[events.lane]
+    several = len({lane.host for lane in events.lanes}) > 1
+    own = [f"{lane.host} {device_of(lane)}" if several else device_of(lane) for lane in events.lanes]
+    lanes = np.array(own or [""])[events.lane]
     towers = [next((f" {m[1]}" for s in o.scopes if (m := TOWER.search(s))), "") for o in operations.every]
     names = np.array([*towers, ""])[operations.index]  # -1: what is no operation
     host = np.array([not lane.accelerator for lane in events.lanes], bool)[events.lane]

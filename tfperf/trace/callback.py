@@ -35,7 +35,10 @@ class ProfileCallback(keras.callbacks.Callback):  # type: ignore[misc]
         self.step.__enter__()
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
-        """A mark ends; the values of the logs have come from the device by then."""
+        """A mark ends, once the values of the logs have come from the device."""
+        if not self.taken.done:
+            for value in (logs or {}).values():
+                float(value)
         self.step.__exit__(None, None, None)
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:

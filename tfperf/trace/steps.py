@@ -38,25 +38,31 @@ class Steps:
         return self.begin[first], self.end[last]
 
 
-def find_steps(events: Events, operations: NDArray[np.intp], looped: NDArray[np.bool_], loops: int = 1) -> Steps:
+def find_steps(
+    events: Events, operations: NDArray[np.intp], looped: NDArray[np.bool_], loops: int = 1, late: bool = False
+) -> Steps:
     """The calls and steps of a profile; `operations` (n): which one each event is, -1: none; `looped`: those of loops.
 
     A call without loop is one step. `loops`: how many of them run side by side in a call; their turns with the same
-    number are one step. TraceError where nothing tells calls apart, or no operation lies in one.
+    number are one step. late: a program may go on before its accelerators are done; what they begin before the next
+    call then belongs to the call. TraceError where nothing tells calls apart, or no operation lies in one.
     """
     calls, marks = _calls(events)
     begins, ends = events.begin[calls], events.end[calls]
+    until = np.maximum(ends, np.append(begins[1:], np.iinfo(np.int64).max)) if late else ends
     mine = np.flatnonzero(operations >= 0)
     mine = mine[np.argsort(events.begin[mine], kind="stable")]
+    device = np.array([lane.accelerator for lane in events.lanes], bool)[events.lane]
     starts, stops, owners = [], [], []
-    for call, span in enumerate(zip(begins, ends, strict=True)):
-        inside = mine[slice(*np.searchsorted(events.begin[mine], span))]
+    for call, (begin, end, last) in enumerate(zip(begins, ends, until, strict=True)):
+        inside = mine[slice(*np.searchsorted(events.begin[mine], (begin, last)))]
+        inside = inside[device[inside] | (events.begin[inside] < end)]
         if not len(inside):
             continue
-        turns, end = _turns(operations[inside], events.begin[inside], events.end[inside], looped[inside])
+        turns, last = _turns(operations[inside], events.begin[inside], events.end[inside], looped[inside])
         turns = turns[::loops]
         starts.append(turns)
-        stops.append(np.append(turns[1:], end))
+        stops.append(np.append(turns[1:], last))
         owners.append(np.full(len(turns), call))
     if not starts:
         raise TraceError("no operation lies in a step of the profile: did it end too early, or record marks alone?")
