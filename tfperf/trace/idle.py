@@ -45,8 +45,9 @@ def causes(events: Events, steps: Steps, free: Intervals) -> dict[Cause, int]:
 
     `launch`: inside a call, in which the runtime gets its operations going.
     """
+    made = np.concatenate([compiled(events), traced(events)])
     known: dict[Cause, Intervals] = {
-        "compilation": _union(events, compiled(events)), "launch": union(steps.call_begin, steps.call_end),
+        "compilation": _union(events, made), "launch": union(steps.call_begin, steps.call_end),
         "input": _union(events, _rows(events, INPUT_WAIT, INPUT)), "callback": _union(events, _rows(events, CALLBACK)),
     }  # fmt: skip
     for name, rows in ranges(events):
