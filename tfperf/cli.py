@@ -7,17 +7,14 @@ run is complete but a replica failed; 130, 143 stopped by a signal, resumable.
 import json
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import click
 
 import tfperf
 from tfperf.errors import Interrupted, UserError
-
-if TYPE_CHECKING:
-    from tfperf.trace.attribution import Attribution
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 FAILED_REPLICAS = 3
@@ -185,59 +182,32 @@ def profile(
     """
     from rich.console import Console
 
-    from tfperf.report.profile import difference_table, profile_tables
+    from tfperf.report.profile import difference_table, profile_tables, read_profile
     from tfperf.trace.diff import compare
 
-    def found(path: Path, logdir: Path | None) -> tuple[Path | None, "Attribution", dict[str, Any]]:
+    def recorded(path: Path, logdir: Path) -> Path:  # what is no card is taken as it is
         if path.suffix not in (".yaml", ".yml"):
-            return None, *_read_profile(path)
-        given = [f"profile.{key}={value}" for key, value in window.items() if value is not None]
-        folder = _record(path, [*overrides, *given], logdir or Path(f"{path.stem}_profile"), repeat, naive)
-        return folder, *_read_profile(folder)
+            return path
+        from tfperf.report.counting import counted
+        from tfperf.runcard.loader import load_card
+        from tfperf.runs.recording import record
 
-    before = None if against is None else found(against, None)
-    folder, attribution, record = found(path, logdir)
-    Console().print(profile_tables(record))
-    if (output or folder) is not None:
+        given = [f"profile.{key}={value}" for key, value in window.items() if value is not None]
+        with counted() as show:
+            click.echo(record(load_card(path, [*overrides, *given]), logdir, repeat, naive, show))
+        return logdir
+
+    before = None if against is None else read_profile(recorded(against, Path(f"{against.stem}_profile")))
+    place = recorded(path, logdir or Path(f"{path.stem}_profile"))
+    found, report = read_profile(place)
+    Console().print(profile_tables(report))
+    if output is not None or place != path:
         from tfperf.report.profile_files import write_profile
 
-        page, *_ = write_profile(output or folder or path, attribution, record, path.name)
-        click.echo(str(page))
+        click.echo(str(write_profile(output or place, found, report, path.name)[0]))
     if before is not None:
-        difference = compare(record, before[2], limit / 100)
-        Console().print(difference_table(difference))
+        Console().print(difference_table(difference := compare(report, before[1], limit / 100)))
         sys.exit(difference.worse)
-
-
-def _read_profile(path: Path) -> tuple["Attribution", dict[str, Any]]:
-    """The last profile that a path names, and the record of it and those recorded in one go with it."""
-    from tfperf.report.profile import profile_record, repeated
-    from tfperf.trace.attribution import attribute_path
-    from tfperf.trace.capture import read_notes, repeats
-
-    records = []
-    for one in repeats(path):
-        attribution, notes = attribute_path(one), read_notes(one)
-        records.append(profile_record(attribution, notes))
-    return attribution, repeated(records)
-
-
-def _record(card: Path, overrides: Sequence[str], logdir: Path, repeat: int, naive: bool) -> Path:
-    from tfperf.measure.quiet import native_logs_dropped
-    from tfperf.report.counting import counted
-    from tfperf.runcard.loader import load_card
-
-    loaded = load_card(card, overrides)
-    with counted() as show:
-        with native_logs_dropped():
-            from tfperf.runs.profiling import record_card
-        found = record_card(loaded, logdir, repeat, naive, show)
-    taken = found.taken
-    click.echo(
-        f"{logdir}: {taken.steps} calls of {found.steps_per_call} steps; a call takes {taken.recorded_ms:.4g} ms, "
-        f"{taken.unrecorded_ms:.4g} where nothing is recorded ({found.overhead:+.1%})"
-    )
-    return logdir
 
 
 @main.command()
@@ -248,8 +218,7 @@ def board(run: Path, port: int) -> None:
     from tfperf.report.board import about_profiles, log_directory, start, wait
 
     folder = log_directory(run)
-    for line in (start(folder, port), *about_profiles(folder)):
-        click.echo(line)
+    click.echo("\n".join([start(folder, port), *about_profiles(folder)]))
     wait()
 
 

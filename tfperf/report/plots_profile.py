@@ -6,9 +6,10 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
 from tfperf.report.style import REPLICA, grid
-from tfperf.trace.attribution import Attribution, Timeline
+from tfperf.trace.attribution import Attribution
 from tfperf.trace.intervals import union
 from tfperf.trace.phases import PHASES
+from tfperf.trace.timeline import Timeline
 
 COLOURS = dict(zip(
     PHASES,

@@ -1,6 +1,7 @@
 """What a profile says, as a record and as tables."""
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,9 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from tfperf.trace.attribution import Attribution, Cost, standard_error
+from tfperf.trace.attribution import Attribution, attribute_path
+from tfperf.trace.capture import read_notes, repeats
+from tfperf.trace.costs import Cost, standard_error
 from tfperf.trace.diff import Difference
 from tfperf.trace.findings import Program, findings
 from tfperf.trace.phases import PHASES
@@ -20,6 +23,15 @@ CAUSES = {
     "compilation": "traces and compiles", "validation": "prepares the validation", "input": "waits for input",
     "callback": "callbacks", "epoch": "between epochs", "launch": "starts and ends calls", "host": "does other things",
 }  # fmt: skip
+
+
+def read_profile(path: Path) -> tuple[Attribution, Record]:
+    """The last profile that a path names, and the record of it and of those recorded in one go with it.
+
+    Raises: TraceError.
+    """
+    every = [(one, attribute_path(one)) for one in repeats(path)]
+    return every[-1][1], repeated([profile_record(found, read_notes(one)) for one, found in every])
 
 
 def profile_record(found: Attribution, notes: Mapping[str, Any] | None = None) -> Record:

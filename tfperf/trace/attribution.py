@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tfperf.trace.capture import read_notes, rules_of
+from tfperf.trace.costs import NS_PER_MS, Cost, find_costs
 from tfperf.trace.idle import around, causes, per
 from tfperf.trace.intervals import Intervals, union
 from tfperf.trace.launches import Launches, Transfer, launches, transfers
@@ -18,34 +19,13 @@ from tfperf.trace.operations import Operation, Operations, find_operations, inst
 from tfperf.trace.phases import PHASES, Phase, Rules
 from tfperf.trace.planes import DEVICE, Events, Lane, read_events, read_spaces
 from tfperf.trace.steps import Steps, find_steps
+from tfperf.trace.timeline import Timeline, make_timeline
 
-NS_PER_MS = 1e6
 INPUT_THREADS = "tf_data_"
 TOWER = re.compile(r"(?:^|/)((?:tower|replica)_\d+)(?:/|$)")  # how programs for several devices name their parts
 LOOP = re.compile(r"(?:^|/)while(?:_\d+)?/")
 LOOP_EVENT = re.compile(r"(?:^|/)while(?:_\d+)?/\S*:[A-Z]|:(?:Stateless)?While$")
 EVERY_STEP = 0.9  # times a step from which an operation counts as one of every step
-
-
-@dataclass(frozen=True)
-class Cost:
-    """An operation: its events' time in ms a step, how many there are a step, and what it belongs to.
-
-    noise: standard error of `ms`, from what differs between calls.
-    """
-
-    name: str
-    kind: str
-    device: str
-    phase: Phase
-    inferred: bool
-    ms: float
-    count: float
-    layer: str = ""
-    inside: float = 0.0  # what of `ms` lies in steps, not between calls
-    constant: bool = False  # it depends on constants alone
-    instruction: bool = False  # of a program compiled by XLA
-    noise: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -73,7 +53,7 @@ class Attribution:
     transfers: tuple[Transfer, ...]
     ledger: tuple[Entry, ...]
     problems: tuple[str, ...]
-    timeline: "Timeline"
+    timeline: Timeline
 
     @property
     def period_ms(self) -> float:
@@ -95,23 +75,6 @@ class Attribution:
     def constant(self) -> list[Cost]:
         """Operations that depend on constants alone, and run in every step."""
         return [cost for cost in self.costs if cost.constant and cost.count >= EVERY_STEP]
-
-
-@dataclass(frozen=True)
-class Timeline:
-    """Operations as they ran, in order (k): lane, begin and end in ns, phase, name; the last two as indices.
-
-    `lanes`: device, thread or stream.
-    """
-
-    lanes: tuple[tuple[str, str], ...]
-    lane: NDArray[np.intp]
-    begin: NDArray[np.int64]
-    end: NDArray[np.int64]
-    phase: NDArray[np.intp]
-    name: NDArray[np.intp]
-    names: tuple[str, ...]
-    steps: Steps
 
 
 def device_of(lane: Lane) -> str:
@@ -148,7 +111,7 @@ def attribute(
         here = mine & (devices == device)
         busy[device] = np.stack([_covered(events, here & (number == p), steps) for p in range(len(PHASES))], axis=1)
         every[device] = _covered(events, here, steps)
-        costs += _costs(events, operations, number, here, device, steps, rules)
+        costs += find_costs(events, operations, number, here, device, steps, rules)
     firsts, lasts = steps.spans
     gaps = np.maximum(firsts[1:] - lasts[:-1], 0) / NS_PER_MS
     between = union(lasts[:-1], np.maximum(firsts[1:], lasts[:-1]))
@@ -163,7 +126,7 @@ def attribute(
         len(steps.call_begin), steps.marks, tuple(sorted(costs, key=lambda c: -c.ms)),
         launches(events, devices, mine, len(steps)), transfers(events, devices, mine, len(steps)),
         read_ledger(events, marked.get("traces", [])), tuple(_problems(steps, marked, lost or [])),
-        _timeline(events, operations, devices, mine, number, steps),
+        make_timeline(events, operations, devices, mine, number, steps),
     )  # fmt: skip
 
 
@@ -228,63 +191,7 @@ def _between(
     return out
 
 
-def _costs(
-    events: Events, operations: Operations, number: NDArray[np.intp], here: NDArray[np.bool_], device: str,
-    steps: Steps, rules: Rules,
-) -> list[Cost]:  # fmt: skip
-    """Costs of the events `here`, whose phases have the numbers `number`."""
-    keys, where, counts = np.unique(
-        operations.index[here] * len(PHASES) + number[here], return_inverse=True, return_counts=True
-    )
-    lengths, calls = (events.end - events.begin)[here] / NS_PER_MS, len(steps.spans[0])
-    call = np.searchsorted(steps.spans[0], events.begin[here], "right") - 1
-    by_call = np.bincount(where * calls + np.maximum(call, 0), lengths, len(keys) * calls).reshape(len(keys), calls)
-    covered = union(steps.begin, steps.end).covers(events.begin[here])
-    inside = np.bincount(where, lengths * covered, len(keys))
-    noise = standard_error(by_call / np.bincount(np.unique(steps.call, return_inverse=True)[1]))
-    out = []
-    columns = (keys, counts, by_call.sum(axis=1), inside, noise)
-    for key, count, ms, within, error in zip(*(c.tolist() for c in columns), strict=True):
-        operation, phase = operations.every[key // len(PHASES)], PHASES[key % len(PHASES)]
-        scope = max(operation.scopes, key=lambda s: operation.scopes[s], default="")
-        out.append(Cost(
-            operation.name, operation.kind, device, phase, operation.inferred and phase != "other", ms / len(steps),
-            count / len(steps), rules.layer(scope), within / len(steps),
-            bool(operation.scopes) and not operation.inferred and all(map(rules.is_constant, operation.scopes)),
-            operation.instruction, error,
-        ))  # fmt: skip
-    return out
-
-
-def standard_error(samples: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Standard error of the medians of samples (..., n), from their median deviation; infinite for one sample."""
-    count = samples.shape[-1]
-    if count < 2:
-        return np.full(samples.shape[:-1], np.inf)
-    middle = np.median(samples, axis=-1, keepdims=True)
-    # of normal samples: sigma is 1.4826 median deviations, a median's error 1.2533 sigma / sqrt(n)
-    out: NDArray[np.float64] = 1.4826 * 1.2533 * np.median(np.abs(samples - middle), axis=-1) / np.sqrt(count)
-    return out
-
-
 def _problems(steps: Steps, notes: Mapping[str, Any], lost: list[str]) -> list[str]:
     wanted = notes.get("calls")
     missing = int(wanted) - len(steps.call_begin) if wanted is not None else 0
     return [*lost, *([f"events were dropped: {missing} of {wanted} marks of calls are missing"] if missing > 0 else [])]
-
-
-def _timeline(
-    events: Events, operations: Operations, devices: NDArray[np.str_], mine: NDArray[np.bool_],
-    number: NDArray[np.intp], steps: Steps,
-) -> Timeline:  # fmt: skip
-    rows = np.flatnonzero(mine)
-    rows = rows[np.argsort(events.begin[rows], kind="stable")]
-    every, device = np.unique(devices[rows], return_inverse=True)
-    pairs, lane = np.unique(device * len(events.lanes) + events.lane[rows], return_inverse=True)
-    lanes = tuple(
-        (str(every[pair // len(events.lanes)]), events.lanes[pair % len(events.lanes)].line) for pair in pairs.tolist()
-    )
-    names = tuple(operation.name for operation in operations.every)
-    return Timeline(
-        lanes, lane, events.begin[rows], events.end[rows], number[rows], operations.index[rows], names, steps
-    )

@@ -1,0 +1,74 @@
+"""Operations with what they cost a step, and how sure that is."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tfperf.trace.intervals import union
+from tfperf.trace.operations import Operations
+from tfperf.trace.phases import PHASES, Phase, Rules
+from tfperf.trace.planes import Events
+from tfperf.trace.steps import Steps
+
+NS_PER_MS = 1e6
+
+
+@dataclass(frozen=True)
+class Cost:
+    """An operation: its events' time in ms a step, how many there are a step, and what it belongs to.
+
+    noise: standard error of `ms`, from what differs between calls.
+    """
+
+    name: str
+    kind: str
+    device: str
+    phase: Phase
+    inferred: bool
+    ms: float
+    count: float
+    layer: str = ""
+    inside: float = 0.0  # what of `ms` lies in steps, not between calls
+    constant: bool = False  # it depends on constants alone
+    instruction: bool = False  # of a program compiled by XLA
+    noise: float = 0.0
+
+
+def find_costs(
+    events: Events, operations: Operations, number: NDArray[np.intp], here: NDArray[np.bool_], device: str,
+    steps: Steps, rules: Rules,
+) -> list[Cost]:  # fmt: skip
+    """Costs of the events `here`, whose phases have the numbers `number`."""
+    keys, where, counts = np.unique(
+        operations.index[here] * len(PHASES) + number[here], return_inverse=True, return_counts=True
+    )
+    lengths, calls = (events.end - events.begin)[here] / NS_PER_MS, len(steps.spans[0])
+    call = np.searchsorted(steps.spans[0], events.begin[here], "right") - 1
+    by_call = np.bincount(where * calls + np.maximum(call, 0), lengths, len(keys) * calls).reshape(len(keys), calls)
+    covered = union(steps.begin, steps.end).covers(events.begin[here])
+    inside = np.bincount(where, lengths * covered, len(keys))
+    noise = standard_error(by_call / np.bincount(np.unique(steps.call, return_inverse=True)[1]))
+    out = []
+    columns = (keys, counts, by_call.sum(axis=1), inside, noise)
+    for key, count, ms, within, error in zip(*(c.tolist() for c in columns), strict=True):
+        operation, phase = operations.every[key // len(PHASES)], PHASES[key % len(PHASES)]
+        scope = max(operation.scopes, key=lambda s: operation.scopes[s], default="")
+        out.append(Cost(
+            operation.name, operation.kind, device, phase, operation.inferred and phase != "other", ms / len(steps),
+            count / len(steps), rules.layer(scope), within / len(steps),
+            bool(operation.scopes) and not operation.inferred and all(map(rules.is_constant, operation.scopes)),
+            operation.instruction, error,
+        ))  # fmt: skip
+    return out
+
+
+def standard_error(samples: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Standard error of the medians of samples (..., n), from their median deviation; infinite for one sample."""
+    count = samples.shape[-1]
+    if count < 2:
+        return np.full(samples.shape[:-1], np.inf)
+    middle = np.median(samples, axis=-1, keepdims=True)
+    # of normal samples: sigma is 1.4826 median deviations, a median's error 1.2533 sigma / sqrt(n)
+    out: NDArray[np.float64] = 1.4826 * 1.2533 * np.median(np.abs(samples - middle), axis=-1) / np.sqrt(count)
+    return out
