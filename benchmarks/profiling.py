@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
+from statistics import median
 from typing import TYPE_CHECKING
 
 from benchmarks.registry import Row, benchmark
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 CARD = Path(__file__).parents[1] / "runcards" / "pdf_dis.yaml"
 STEPS, SIZE, SLEEP = 20, 1500, 0.02  # recorded steps; rows of a product, about 50 ms on 2 cores; seconds
-REPLICAS, STEPS_RECORDED, ROUNDS = (200, 400), 90, 3
+REPLICAS, PER_CALL, CALLS, ROUNDS = (100, 200, 400), 30, 15, 4
 EVENTS = 1_500_000
 
 
@@ -79,23 +80,30 @@ def _captured(step: Callable[[], None], begins: Callable[[], None]) -> "Attribut
 @benchmark(
     "profile-overhead",
     claim="steps of 3 ms and more take at most 5 % longer while they are recorded",
-    sweep=f"the shipped card with R = {', '.join(map(str, REPLICAS))}, {ROUNDS} captures each",
-    unit="ms a call of 30 steps, recorded and not in one process, medians; overhead: recorded over not, less one",
+    sweep=f"the shipped card with R = {', '.join(map(str, REPLICAS))}, {ROUNDS} windows each",
+    unit=f"ms a step, medians of {CALLS} calls recorded and {CALLS} before; overhead: recorded over not, less one",
 )
 def overhead() -> Iterator[Row]:
     """`tfperf profile` of the card, in a process of its own for each R."""
     for replicas in REPLICAS:
         with tempfile.TemporaryDirectory() as folder:
-            command = [sys.executable, "-m", "tfperf", "profile", str(CARD), "--set", f"replicas={replicas}"]
-            command += ["--steps", str(STEPS_RECORDED), "--repeat", str(ROUNDS), "--logdir", folder]
+            command = [sys.executable, "-m", "tfperf", "profile", str(CARD), "--logdir", folder]
+            command += ["--set", f"replicas={replicas}", "--set", f"train.steps_per_call={PER_CALL}"]
+            command += [
+                "--steps",
+                str(PER_CALL * CALLS),
+                "--skip",
+                str(PER_CALL * (CALLS + 1)),
+                "--repeat",
+                str(ROUNDS),
+            ]
             subprocess.run(command, check=True, capture_output=True)
             calls = [json.loads(p.read_text())["call_ms"] for p in sorted(Path(folder).rglob("tfperf.json"))]
-        for call in calls:
-            recorded, plain = call["recorded"], call["unrecorded"]
-            yield {
-                "replicas": replicas, "recorded": recorded, "unrecorded": plain,
-                "step_ms": plain / (STEPS_RECORDED // 3), "overhead": recorded / plain - 1,
-            }  # fmt: skip
+        ratios = [call["recorded"] / call["unrecorded"] - 1 for call in calls]
+        yield {
+            "replicas": replicas, "step_ms": median(call["unrecorded"] for call in calls) / PER_CALL,
+            "overhead": median(ratios), "least": min(ratios), "most": max(ratios),
+        }  # fmt: skip
 
 
 READ = """

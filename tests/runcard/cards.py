@@ -66,6 +66,10 @@ engine:
   on_violation: fail
   retire_at: [50, 100]
   chunk: 40
+profile:
+  steps: 60
+  skip: 40
+  host_level: 3
 """
 SHORT = f"replicas: 3\ndata: {{pack: {PACK}}}\ntrain: {{steps: 10}}\n"
 SHIPPED = {path.name: path.read_text() for path in sorted((ROOT / "runcards").glob("*.yaml"))}

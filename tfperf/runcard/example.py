@@ -6,7 +6,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from tfperf.runcard.config import Card, Closure, Data, Train, as_tree
+from tfperf.runcard.config import Card, Closure, Data, Profile, Train, as_tree
 from tfperf.runcard.scalars import inline
 from tfperf.runcard.schema import keys_are_free, schema_at
 from tfperf.runcard.types import replica_ids
@@ -22,11 +22,11 @@ def example_card(pack: Path | str) -> str:
     """A card that fits all of a pack, with a comment for each key; `pack` is written as given."""
     card = Card(title="An example", replicas=replica_ids(100), data=Data(pack=Path(pack)), train=Train(steps=17_000))
     tree = as_tree(card)
-    tree["closure"] = asdict(Closure())
+    tree["closure"], tree["profile"] = asdict(Closure()), asdict(Profile())
     lines: list[str] = []
     for key, value in tree.items():
         block = list(_lines({key: value}, (), ""))
-        lines += ["", *(f"# {line}" for line in block if line)] if key == "closure" else block
+        lines += ["", *(f"# {line}" for line in block if line)] if key in ("closure", "profile") else block
     return HEAD + "\n".join(lines) + "\n"
 
 

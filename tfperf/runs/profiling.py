@@ -72,22 +72,19 @@ def _record_engine(card: Card, problem: Problem, logdir: Path, window: Profile, 
     with native_logs_dropped():
         ensemble, choices = _choices(card, problem)
     per_call, calls, skipped = calls_of(window, choices.steps_per_call)
-    before = skipped * per_call
-    wanted = before + repeat * (SKIPPED + calls) * per_call - SKIPPED * per_call
-    if wanted > card.train.steps:
+    if repeat * (skipped + calls) * per_call > card.train.steps:
         times = "" if repeat == 1 else f", {repeat} times"
-        said = f"{calls} calls of {per_call} steps are to be recorded after {before} others{times}"
+        said = f"{calls} calls of {per_call} steps are to be recorded after {skipped} others{times}"
         raise CardError(f"train.steps: got {card.train.steps}, but {said}")
     ensemble.warm_up(choices.xla)
-    ensemble.run(before - SKIPPED * per_call, choices.xla)
     group = uuid4().hex
     for number in range(repeat):
         show(number, repeat, f"records {calls} calls of {per_call} steps")
         _next_second()
-        with native_logs_dropped(), capture(logdir, calls, SKIPPED, window.host_level) as taken:
+        with native_logs_dropped(), capture(logdir, calls, skipped, window.host_level) as taken:
             describe(taken, card, len(ensemble.shards))
             taken.group = group
-            for call in range(SKIPPED + taken.steps):
+            for call in range(skipped + taken.steps):
                 with taken.step(call):
                     ensemble.run(per_call, choices.xla)
                     ensemble.evaluate(choices.xla)

@@ -8,7 +8,7 @@ from tfperf.runcard.config import Card, Profile
 from tfperf.trace.capture import Capture
 
 CALLS = 3  # at least, so that there are gaps between them
-SKIPPED = 3  # calls before the window, of which the last two are timed
+SKIPPED = 3  # calls before the window at least; all but the first are timed, too
 
 
 def calls_of(window: Profile, steps_per_call: int) -> tuple[int, int, int]:
