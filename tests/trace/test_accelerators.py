@@ -5,10 +5,11 @@ import pytest
 
 from tests.trace.profiles import us, write
 from tfperf.trace.attribution import attribute_path
+from tfperf.trace.notes import checked
 from tfperf.trace.phases import PHASES
 
 MARK = {"step_num": 0}
-NOTES = {"optimizers": ["adam"]}
+NOTES = checked({"own": True, "optimizers": ["adam"]})
 
 
 def of(found, device, phase):

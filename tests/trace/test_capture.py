@@ -15,7 +15,8 @@ from tfperf.cli import main
 from tfperf.scopes import phase
 from tfperf.trace.attribution import attribute_path
 from tfperf.trace.callback import ProfileCallback
-from tfperf.trace.capture import NOTES, capture
+from tfperf.trace.capture import capture
+from tfperf.trace.notes import FILE
 from tfperf.trace.phases import PHASES
 from tfperf.trace.planes import TraceError, profile_files
 
@@ -41,7 +42,7 @@ def make_step(xla, turns):
 @pytest.mark.parametrize("xla", [False, True])
 def test_steps_and_phases_of_a_compiled_loop(tmp_path, xla):
     step = make_step(xla, 5)
-    with capture(tmp_path, steps=4, skip=2) as taken:
+    with capture(tmp_path, steps=4, skip=2, steps_per_call=None) as taken:
         for i in range(8):
             with taken.step(i):
                 step().numpy()
@@ -68,7 +69,7 @@ def test_keras_fit_tells_its_names(tmp_path, xla, per_execution):
     model.compile(optimizer, "mse", jit_compile=xla, steps_per_execution=per_execution)
     callback = ProfileCallback(tmp_path, steps=3, skip=2)
     model.fit(x, y, batch_size=256, epochs=2, verbose=0, callbacks=[callback])
-    notes = json.loads((profile_files(tmp_path)[0].parent / NOTES).read_text())
+    notes = json.loads((profile_files(tmp_path)[0].parent / FILE).read_text())
     assert notes["optimizers"] == ["mine"] and "dense" in " ".join(notes["forward"])
     found = attribute_path(tmp_path)
     assert found.calls == 3 and len(found.steps) == 3 * per_execution

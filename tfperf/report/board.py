@@ -15,9 +15,12 @@ OFFLINE = "without a network its trace viewer works; charts of other tools there
 
 def log_directory(path: Path) -> Path:
     """Where the events of a run, or of a log directory, are. Raises: UserError where there are none."""
-    folder = path / EVENTS if (path / EVENTS).is_dir() else path
-    if not path.exists():
-        raise UserError(f"{path}: no such directory")
+    try:
+        folder = path / EVENTS if (path / EVENTS).is_dir() else path
+        if not path.is_dir():
+            raise UserError(f"{path}: no such directory")
+    except OSError as error:
+        raise UserError(f"{path}: {error.strerror}") from None
     if not any(folder.rglob("*tfevents*")) and not any(folder.rglob("*.xplane.pb")):
         raise UserError(f"{path}: holds no TensorBoard events and no profile")
     return folder

@@ -5,19 +5,20 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from rich.console import Group, RenderableType
+from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
 from tfperf.trace.attribution import Attribution, attribute_path
-from tfperf.trace.capture import read_notes, repeats
-from tfperf.trace.costs import Cost, standard_error
+from tfperf.trace.costs import Cost, by_call, standard_error
 from tfperf.trace.diff import Difference
-from tfperf.trace.findings import Program, findings
+from tfperf.trace.findings import findings
+from tfperf.trace.notes import repeats
 from tfperf.trace.phases import PHASES
 
 Record = dict[str, Any]
+UNKNOWN = "nobody can tell, for one call says nothing of chance"
 COSTLIEST, MOST_LAYERS, MOST_CHANGES = 12, 12, 12  # rows of tables; the record has all
 CAUSES = {
     "compilation": "traces and compiles", "validation": "prepares the validation", "input": "waits for input",
@@ -30,11 +31,11 @@ def read_profile(path: Path) -> tuple[Attribution, Record]:
 
     Raises: TraceError.
     """
-    every = [(one, attribute_path(one)) for one in repeats(path)]
-    return every[-1][1], repeated([profile_record(found, read_notes(one)) for one, found in every])
+    every = [attribute_path(one) for one in repeats(path)]
+    return every[-1], repeated([profile_record(found) for found in every])
 
 
-def profile_record(found: Attribution, notes: Mapping[str, Any] | None = None) -> Record:
+def profile_record(found: Attribution) -> Record:
     """JSON of a profile, with what its capture noted.
 
     Times are medians over steps in ms, shares are of the operations' time (0 to 1). `period_ms`: from step to step,
@@ -42,7 +43,7 @@ def profile_record(found: Attribution, notes: Mapping[str, Any] | None = None) -
     several phases run at once; `idle_ms`: no operation at all; `gap_ms`: between the steps of neighbouring calls, null
     for a single one. `noise`: standard errors.
     """
-    program: Program = (notes or {}).get("program", "loop")
+    notes = found.notes
     devices: dict[str, Any] = {}
     phases = []
     for device, busy in found.busy.items():
@@ -52,7 +53,7 @@ def profile_record(found: Attribution, notes: Mapping[str, Any] | None = None) -
             "busy_ms": float(np.median(every)), "idle_ms": float(np.median(found.steps - every)),
             "overlap_ms": float(np.median(busy.sum(axis=1) - every)), **vars(found.launches[device]),
         }  # fmt: skip
-        errors = standard_error(_by_call(busy, found.call).T)
+        errors = standard_error(by_call(busy, found.call).T)
         phases += [
             {"device": device, "phase": phase, "ms_per_step": float(ms), "noise_ms": float(error)}
             for phase, ms, error in zip(PHASES, np.median(busy, axis=0), errors, strict=True)
@@ -63,12 +64,12 @@ def profile_record(found: Attribution, notes: Mapping[str, Any] | None = None) -
         "quartiles_ms": np.percentile(found.steps, [25, 75]).tolist(), "steps": len(found.steps),
         "calls": found.calls, "marks": found.marks,
         "gap_ms": float(np.median(found.gaps)) if len(found.gaps) else None,
-        "gaps_ms_per_step": float(found.gaps.sum() / len(found.steps)),
+        "gaps_ms_per_step": _gap_per_step(found),
         "noise": {
-            "step_ms": float(standard_error(_by_call(found.steps, found.call))),
-            "period_ms": float(standard_error(_periods(found))),
+            "step_ms": float(standard_error(by_call(found.steps, found.call))),
+            "period_ms": float(standard_error(found.periods)), "samples": len(found.periods),
         },
-        "call_ms": (notes or {}).get("call_ms"), "program": program,
+        "call_ms": {"recorded": notes.recorded_ms, "unrecorded": notes.unrecorded_ms}, "program": notes.program,
         "phases": total, "devices": devices, "phases_by_device": phases,
         "between_calls": {"phases": found.gap_phases, "idle": found.idle_between}, "idle_inside": found.idle_inside,
         "unattributed_share": found.share(unknown=True), "inferred_share": found.share(unknown=False),
@@ -77,8 +78,14 @@ def profile_record(found: Attribution, notes: Mapping[str, Any] | None = None) -
         "constant_share": sum(cost.ms for cost in found.constant) / found.period_ms if found.period_ms else 0.0,
         "transfers": [{**vars(one), "gbyte_per_second": one.gbyte_per_second} for one in found.transfers],
         "ledger": [vars(entry) for entry in found.ledger], "problems": list(found.problems),
-        "findings": [vars(finding) for finding in findings(found, program)],
+        "findings": [vars(finding) for finding in findings(found)],
     }  # fmt: skip
+
+
+def _gap_per_step(found: Attribution) -> float:
+    """Time between calls, shared out over the steps of the call before."""
+    counts = np.unique(found.call, return_counts=True)[1]
+    return float(np.median(found.gaps / counts[:-1])) if len(found.gaps) else 0.0
 
 
 def _operation(cost: Cost) -> Record:
@@ -102,36 +109,15 @@ def _layers(costs: Sequence[Cost]) -> list[Record]:
     return sorted(rows, key=lambda row: -float(str(row["ms_per_step"])))
 
 
-def _by_call(values: NDArray[np.float64], call: NDArray[np.intp]) -> NDArray[np.float64]:
-    """Means over the steps of each call, of values (steps, ...); of a single call the steps themselves."""
-    if call[0] == call[-1]:
-        return values
-    _, first, counts = np.unique(call, return_index=True, return_counts=True)
-    sums = np.add.reduceat(values, first, axis=0)
-    out: NDArray[np.float64] = sums / counts.reshape(-1, *[1] * (values.ndim - 1))
-    return out
-
-
-def _periods(found: Attribution) -> NDArray[np.float64]:
-    """Time from step to step in each call, with the gap behind it; the last call, which has none, is left out."""
-    if not len(found.gaps):
-        return found.steps
-    counts = np.unique(found.call, return_counts=True)[1]
-    out: NDArray[np.float64] = _by_call(found.steps, found.call)[:-1] + found.gaps / counts[:-1]
-    return out
-
-
 def repeated(records: Sequence[Record]) -> Record:
     """One record of captures of the same program: the last, with medians and noise of them all."""
     last = dict(records[-1])
     if len(records) > 1:
-        noise = dict(last["noise"])
-        for key in noise:
-            values = np.array([record[key] for record in records])
-            last[key] = float(np.median(values))
-            # noise inside captures knows nothing of what differs between them
-            noise[key] = max(noise[key], float(1.2533 * values.std(ddof=1) / np.sqrt(len(values))))
-        last["noise"] = noise
+        # what differs between captures; noise inside of them knows nothing of it
+        keys = ("period_ms", "step_ms")
+        values = {key: np.array([record[key] for record in records]) for key in keys}
+        last |= {key: float(np.median(values[key])) for key in keys}
+        last["noise"] = {key: float(standard_error(values[key])) for key in keys} | {"samples": len(records)}
     return last | {"captures": len(records)}
 
 
@@ -173,7 +159,7 @@ def lines(record: Mapping[str, Any]) -> list[str]:
 
 
 def _phase_table(record: Mapping[str, Any]) -> Table:
-    table = _table("ms a step", ("phase", *record["devices"]))
+    table = _table("ms a step", ("phase", *map(escape, record["devices"])))
     for name in PHASES:
         cells = [d["phases"][name] for d in record["devices"].values()]
         if any(cells):
@@ -202,7 +188,9 @@ def _cost_table(record: Mapping[str, Any]) -> Table:
     for cost in record["operations"][:COSTLIEST]:
         notes = [word for word in ("inferred", "constant") if cost[word]]
         phase = f"{cost['phase']} ({', '.join(notes)})" if notes else cost["phase"]
-        table.add_row(three(cost["ms_per_step"]), three(cost["per_step"]), phase, cost["kind"], cost["name"])
+        table.add_row(
+            three(cost["ms_per_step"]), three(cost["per_step"]), phase, Text(cost["kind"]), Text(cost["name"])
+        )
     return table
 
 
@@ -212,7 +200,7 @@ def _layer_table(record: Mapping[str, Any]) -> Table | None:
         return None
     table = _table("costliest layers", ("ms a step",), ("phase", "layer"))
     for row in rows:
-        table.add_row(three(row["ms_per_step"]), row["phase"], row["layer"])
+        table.add_row(three(row["ms_per_step"]), row["phase"], Text(row["layer"]))
     return table
 
 
@@ -221,10 +209,11 @@ def difference_table(found: Difference) -> RenderableType:
     table = _table("ms a step", ("before", "now", "change", "chance"), ("", "what", "of"))
     for change in (found.step, *found.parts[:MOST_CHANGES]):
         numbers = (three(change.before), three(change.now), f"{change.by:+.3g}", f"± {three(change.noise)}")
-        table.add_row(*numbers, "" if change.verdict == "same" else change.verdict, change.kind, change.name)
+        told = change.verdict if change.verdict in ("slower", "faster") else ""
+        table.add_row(*numbers, told, change.kind, Text(change.name))
     step = found.step
     share = f"{step.by / step.before:+.1%}" if step.before else "from nothing"
-    said = {"slower": "slower", "faster": "faster", "same": "no change"}[step.verdict]
+    said = {"slower": "slower", "faster": "faster", "same": "no change", "unknown": UNKNOWN}[step.verdict]
     line = f"{said}: {share} from step to step; beyond chance and more than {found.limit:.0%} counts"
     return Group(table, Text(line))
 

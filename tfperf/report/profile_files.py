@@ -3,6 +3,7 @@
 import csv
 import gzip
 import json
+import os
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from io import BytesIO, StringIO
@@ -15,6 +16,7 @@ from tensorboard.plugins.scalar.summary_v2 import scalar_pb  # type: ignore[impo
 from tensorboard.plugins.text.summary_v2 import text_pb  # type: ignore[import-untyped]
 from tensorboard.summary.writer.record_writer import RecordWriter  # type: ignore[import-untyped]
 
+from tfperf.errors import UserError
 from tfperf.report.profile import lines, three
 from tfperf.report.profile_page import profile_page
 from tfperf.report.tensorboard import FILE
@@ -34,9 +36,9 @@ def write_profile(folder: Path, found: Attribution, record: Record, title: str) 
 
     Raises: StorageError.
     """
-    folder.mkdir(parents=True, exist_ok=True)
+    prepare(folder)
     files: dict[str, bytes] = {
-        "report.html": profile_page(found, record, title).encode(),
+        "report.html": profile_page(found, record, title).encode(errors="replace"),
         "report.json": (as_json({**record, "operations": record["operations"][:IN_JSON]}, indent=1) + "\n").encode(),
         "phases.csv": _csv(("step", "call", "device", "phase", "ms"), _phase_rows(found)).encode(),
         "operations.csv": _csv(tuple(record["operations"][0]), (o.values() for o in record["operations"])).encode(),
@@ -47,6 +49,16 @@ def write_profile(folder: Path, found: Attribution, record: Record, title: str) 
         with atomic_write(folder / name, len(content)) as temporary:
             temporary.write_bytes(content)
     return [folder / name for name in files]
+
+
+def prepare(folder: Path) -> None:
+    """Make a folder to write to, with those above it. Raises: UserError."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserError(f"{folder}: cannot be made a folder: {error.strerror}") from None
+    if not os.access(folder, os.W_OK):
+        raise UserError(f"{folder}: nothing can be written there")
 
 
 def _csv(header: Sequence[str], rows: Iterable[Iterable[Any]]) -> str:

@@ -243,7 +243,7 @@ class Train:
 class Profile:
     """Which steps are recorded by TensorFlow's profiler; it changes no result."""
 
-    steps: Step = Field(default=300, description="steps to record, in whole calls, three at least")
+    steps: Step = Field(default=300, description="steps to record, in whole calls, six at least")
     skip: Annotated[int, Field(ge=0, le=100_000_000)] = Field(
         default=100, description="steps before them, so that all is compiled and warm"
     )

@@ -40,7 +40,7 @@ def silent(done: int, total: int, words: str) -> None:
 
 
 def record_card(card: Card, logdir: Path, repeat: int = 1, naive: bool = False, show: Show = silent) -> Recorded:
-    """Record steps of the card's training, in calls as long as a fit's, but three at least, `repeat` times.
+    """Record steps of the card's training, in calls as long as a fit's, but six at least, `repeat` times.
 
     naive: Keras' `fit` of a model for each replica instead, one step a call.
     Raises: CardError where the training is too short for that, or the card's files are at fault.

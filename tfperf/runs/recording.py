@@ -1,19 +1,30 @@
-"""A card recorded, without TensorFlow's chatter while it loads."""
+"""A card recorded, with progress, and without TensorFlow's chatter while it loads."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from tfperf.measure.quiet import native_logs_dropped
-from tfperf.report.counting import Show
-from tfperf.runcard.config import Card
+from tfperf.report.counting import counted
+from tfperf.report.profile_files import prepare
+from tfperf.runcard.loader import load_card
 
 
-def record(card: Card, logdir: Path, repeat: int, naive: bool, show: Show) -> str:
-    """Record a card's steps; what is to be said about it. Raises: CardError."""
-    with native_logs_dropped():
-        from tfperf.runs.profiling import record_card
-    found = record_card(card, logdir, repeat, naive, show)
+def recorded(path: Path, logdir: Path, overrides: Sequence[str], repeat: int, naive: bool) -> Path:
+    """The folder with the profile of a card (.yaml), recorded now; any other path as it is.
+
+    Raises: CardError; UserError where nothing can be written to `logdir`.
+    """
+    if path.suffix not in (".yaml", ".yml"):
+        return path
+    prepare(logdir)
+    with counted() as show:
+        card = load_card(path, overrides)
+        with native_logs_dropped():
+            from tfperf.runs.profiling import record_card
+        found = record_card(card, logdir, repeat, naive, show)
     taken = found.taken
-    return (
+    print(
         f"{logdir}: {taken.steps} calls of {found.steps_per_call} steps; a call takes {taken.recorded_ms:.4g} ms, "
         f"{taken.unrecorded_ms:.4g} where nothing is recorded ({found.overhead:+.1%})"
     )
+    return logdir

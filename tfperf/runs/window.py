@@ -7,7 +7,7 @@ from pathlib import Path
 from tfperf.runcard.config import Card, Profile
 from tfperf.trace.capture import Capture
 
-CALLS = 3  # at least, so that there are gaps between them
+CALLS = 6  # at least, so that chance is known
 SKIPPED = 3  # calls before the window at least; all but the first are timed, too
 
 
@@ -20,6 +20,7 @@ def calls_of(window: Profile, steps_per_call: int) -> tuple[int, int, int]:
 def describe(taken: Capture, card: Card, loops: int) -> None:
     """Tell a capture what it records: the engine's steps, in so many loops side by side."""
     taken.loops, taken.program, taken.optimizers = loops, "engine", [card.train.optimizer.name.lower()]
+    taken.turns = None  # a fit's calls differ in length
 
 
 class Recorder:

@@ -1,27 +1,25 @@
 """Time of a profile by step, device and phase."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tfperf.trace.capture import read_notes, rules_of
-from tfperf.trace.costs import NS_PER_MS, Cost, find_costs
-from tfperf.trace.idle import around, causes, per
+from tfperf.trace.costs import NS_PER_MS, Cost, by_call, find_costs
+from tfperf.trace.idle import FEEDS, around, causes, per
 from tfperf.trace.intervals import Intervals, union
 from tfperf.trace.launches import Launches, Transfer, launches, transfers
 from tfperf.trace.ledger import Entry, read_ledger
+from tfperf.trace.notes import Notes, read_notes
 from tfperf.trace.operations import Operation, Operations, find_operations, instructions, stats_matter
 from tfperf.trace.phases import PHASES, Phase, Rules
 from tfperf.trace.planes import DEVICE, Events, Lane, read_events, read_spaces
-from tfperf.trace.steps import Steps, find_steps
+from tfperf.trace.steps import Steps, Work, find_steps
 from tfperf.trace.timeline import Timeline, make_timeline
 
-INPUT_THREADS = "tf_data_"
 TOWER = re.compile(r"(?:^|/)((?:tower|replica)_\d+)(?:/|$)")  # how programs for several devices name their parts
 LOOP = re.compile(r"(?:^|/)while(?:_\d+)?/")
 LOOP_EVENT = re.compile(r"(?:^|/)while(?:_\d+)?/\S*:[A-Z]|:(?:Stateless)?While$")
@@ -35,7 +33,8 @@ class Attribution:
     busy: by device, (S, phases in the order of PHASES); any: by device, (S) with any operation at all, so that what the
     phases have more than it ran at the same time. call (S): the call of a step. gaps (calls - 1): from the last
     operation of a call to the first of the next; gap_phases: what runs in them; idle_between, idle_inside: ms by cause
-    per gap and per step while nothing runs. problems: what the profiler says it lost.
+    per gap and per step while nothing runs; waits_ms: time a step for which nothing but input goes on. problems: what
+    is not as it should be.
     """
 
     steps: NDArray[np.float64]
@@ -46,6 +45,7 @@ class Attribution:
     gap_phases: dict[str, float]
     idle_between: dict[str, float]
     idle_inside: dict[str, float]
+    waits_ms: float
     calls: int
     marks: str
     costs: tuple[Cost, ...]
@@ -53,12 +53,22 @@ class Attribution:
     transfers: tuple[Transfer, ...]
     ledger: tuple[Entry, ...]
     problems: tuple[str, ...]
+    notes: Notes
     timeline: Timeline
 
     @property
+    def periods(self) -> NDArray[np.float64]:
+        """Time from step to step in each call, with the gap behind it; the last call, which has none, is left out."""
+        if not len(self.gaps):
+            return self.steps
+        counts = np.unique(self.call, return_counts=True)[1]
+        out: NDArray[np.float64] = by_call(self.steps, self.call)[:-1] + self.gaps / counts[:-1]
+        return out
+
+    @property
     def period_ms(self) -> float:
-        """Time from step to step, with what lies between calls."""
-        return float((self.steps.sum() + self.gaps.sum()) / len(self.steps))
+        """Time from step to step, with what lies between calls: the median of calls."""
+        return float(np.median(self.periods))
 
     def share(self, unknown: bool) -> float:
         """Share of the operations' time in steps that no rule covers (`unknown`), or whose phase is inferred."""
@@ -82,29 +92,31 @@ def device_of(lane: Lane) -> str:
     return lane.plane.removeprefix(DEVICE) if lane.accelerator else "CPU"
 
 
-def attribute_path(path: Path, notes: Mapping[str, Any] | None = None) -> Attribution:
+def attribute_path(path: Path, notes: Notes | None = None) -> Attribution:
     """Attribution of the profile at a path; `notes`: by default what its capture left beside it. Raises: TraceError."""
     notes = read_notes(path) if notes is None else notes
     spaces = read_spaces(path)
     known = instructions(spaces.values())
     events = read_events(spaces, stats_matter(known))
     lost = [message for space in spaces.values() for message in (*space.errors, *space.warnings)]
-    return attribute(events, find_operations(events, known), rules_of(notes), notes, lost)
+    return attribute(events, find_operations(events, known), notes, lost)
 
 
 def attribute(
-    events: Events, operations: Operations, rules: Rules, notes: Mapping[str, Any] | None = None,
-    lost: list[str] | None = None,
+    events: Events, operations: Operations, notes: Notes, lost: Sequence[str] = ()
 ) -> Attribution:  # fmt: skip
-    """Attribution of events. Raises: TraceError."""
+    """Attribution of events; `lost`: what the profiler says of events that it dropped. Raises: TraceError."""
+    rules = notes.rules
     mine, number = operations.some, _phases(events, operations, rules)
     # what a dataset's own threads do is input, whatever it is called, and lies beside the steps
-    feeds = np.array([lane.line.startswith(INPUT_THREADS) for lane in events.lanes], bool)[events.lane]
+    feeds = np.array([lane.line.startswith(FEEDS) for lane in events.lanes], bool)[events.lane]
     number[feeds] = PHASES.index("input")
-    looped = _looped(events, operations)
-    steps = find_steps(events, np.where(feeds, -1, operations.index), looped, rules.loops, late=not notes)
+    work = Work(
+        _kinds(events, operations, feeds), _looped(events, operations), mine & (number == PHASES.index("update"))
+    )
+    steps = find_steps(events, work, rules.loops, rules.turns, late=not notes.own)
     devices = _devices(events, operations)
-    mine = mine & (events.begin >= steps.begin[0]) & (events.begin < steps.end.max())
+    mine = mine & (events.begin >= steps.begin[0]) & (events.begin < max(steps.end.max(), steps.begin.max() + 1))
     busy, every = {}, {}
     costs: list[Cost] = []
     for device in np.unique(devices[mine]).tolist():
@@ -117,17 +129,24 @@ def attribute(
     between = union(lasts[:-1], np.maximum(firsts[1:], lasts[:-1]))
     working = union(events.begin[mine], events.end[mine])
     inside = union(steps.begin, steps.end).without(between)
-    marked = notes or {}
     return Attribution(
         (steps.end - steps.begin) / NS_PER_MS, steps.call, busy, every, gaps,
         _between(events, mine, number, between, len(gaps)),
         per(causes(events, steps, between.without(working)), len(gaps)),
         per(causes(events, steps, inside.without(working)), len(steps)),
-        len(steps.call_begin), steps.marks, tuple(sorted(costs, key=lambda c: -c.ms)),
+        _waits(events, mine, number, feeds, steps), len(steps.call_begin), steps.marks,
+        tuple(sorted(costs, key=lambda c: -c.ms)),
         launches(events, devices, mine, len(steps)), transfers(events, devices, mine, len(steps)),
-        read_ledger(events, marked.get("traces", [])), tuple(_problems(steps, marked, lost or [])),
-        make_timeline(events, operations, devices, mine, number, steps),
+        read_ledger(events, notes.traces), tuple(_problems(steps, notes, lost)),
+        notes, make_timeline(events, operations, devices, mine, number, steps),
     )  # fmt: skip
+
+
+def _kinds(events: Events, operations: Operations, feeds: NDArray[np.bool_]) -> NDArray[np.intp]:
+    """A number for each operation on each device (n): what runs on several runs as often on each; -1 for none."""
+    planes = np.unique([f"{lane.host} {lane.plane}" for lane in events.lanes], return_inverse=True)[1]
+    kinds = operations.index * len(events.lanes) + planes[events.lane]
+    return np.where(operations.some & ~feeds, kinds, -1)
 
 
 def _looped(events: Events, operations: Operations) -> NDArray[np.bool_]:
@@ -180,6 +199,16 @@ def _covered(events: Events, which: NDArray[np.bool_], steps: Steps) -> NDArray[
     return covered.covered(cuts)[::2] / NS_PER_MS
 
 
+def _waits(
+    events: Events, mine: NDArray[np.bool_], number: NDArray[np.intp], feeds: NDArray[np.bool_], steps: Steps
+) -> float:
+    """ms a step in which operations that fetch the input run, and no other; a dataset's own threads do not count."""
+    fetches = mine & ~feeds & (number == PHASES.index("input"))
+    others = mine & (number != PHASES.index("input"))
+    alone = union(events.begin[fetches], events.end[fetches]).without(union(events.begin[others], events.end[others]))
+    return alone.length / NS_PER_MS / len(steps)
+
+
 def _between(
     events: Events, mine: NDArray[np.bool_], number: NDArray[np.intp], between: Intervals, gaps: int
 ) -> dict[str, float]:
@@ -191,7 +220,14 @@ def _between(
     return out
 
 
-def _problems(steps: Steps, notes: Mapping[str, Any], lost: list[str]) -> list[str]:
-    wanted = notes.get("calls")
-    missing = int(wanted) - len(steps.call_begin) if wanted is not None else 0
-    return [*lost, *([f"events were dropped: {missing} of {wanted} marks of calls are missing"] if missing > 0 else [])]
+def _problems(steps: Steps, notes: Notes, lost: Sequence[str]) -> Iterator[str]:
+    yield from lost
+    yield from notes.missing
+    if notes.calls is not None and notes.wanted is not None and notes.calls < notes.wanted:
+        yield f"the training ended after {notes.calls} of {notes.wanted} calls that were to be recorded"
+    missing = (notes.calls or 0) - len(steps.call_begin)
+    if missing > 0:
+        yield f"events were dropped: {missing} of {notes.calls} marks of calls are missing"
+    empty = len(steps.call_begin) - len(np.unique(steps.call))
+    if empty:
+        yield f"{empty} of {len(steps.call_begin)} calls have no operation: the program does not wait for its devices"

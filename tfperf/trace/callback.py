@@ -1,53 +1,76 @@
 """A Keras callback that records a window of a `fit`, for programs that are not tfperf's."""
 
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import keras
+import numpy as np
+import tensorflow as tf
 
 from tfperf.scopes import PREFIX
 from tfperf.trace.capture import Capture
 from tfperf.trace.planes import TraceError
 
 LOSSES = ("compile_loss", "loss", "compile_metrics", "metrics")  # scopes that Keras gives losses and metrics
+ORIGINAL = "_tfperf_original"
 
 
 class ProfileCallback(keras.callbacks.Callback):  # type: ignore[misc]
     """Records `steps` executions after `skip` others, each a batch, or `steps_per_execution` batches.
 
-    Raises TraceError at the end of a training too short for any to be recorded.
+    Only the first window of a callback is recorded, in whichever `fit` it is whole. Raises TraceError at the end of a
+    training too short for any execution to be recorded.
     """
+
+    recording: ClassVar[Capture | None] = None  # of any callback: TensorFlow records one profile at a time
 
     def __init__(self, logdir: Path | str, steps: int = 10, skip: int = 3, host_level: int = 2) -> None:
         super().__init__()
-        self.taken = Capture(Path(logdir), steps, skip, host_level, program="keras")
+        self.logdir, self.window = Path(logdir), (steps, skip, host_level)
+        self.taken = self._fresh()
         self.ranges: dict[str, Any] = {}
 
+    def _fresh(self) -> Capture:
+        return Capture(self.logdir, *self.window, program="keras")
+
     def on_train_begin(self, logs: Any = None) -> None:
-        """Note the names by which operations are told apart."""
-        self.taken.optimizers = [self.model.optimizer.name]
+        """Note the names by which operations are told apart, and mark executions from now on."""
+        if ProfileCallback.recording is not None:
+            ProfileCallback.recording.stop()  # of a training that ended by an exception
+            ProfileCallback.recording = None
+        if self.taken.done:
+            return
+        group = self.taken.group
+        self.taken = self._fresh()
+        self.taken.group = group
+        self.taken.optimizers = [optimizer.name for optimizer in _optimizers(self.model)]
         layers = {layer.name for layer in self.model._flatten_layers()}
         self.taken.forward = layers | {self.model.name, *LOSSES} | {m.name for m in self.model.metrics}
+        self.taken.turns = int(self.model.steps_per_execution)
+        self._mark()
 
-    def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:
-        """A mark begins."""
-        self.step = self.taken.step(batch)
-        self.step.__enter__()
+    def _mark(self) -> None:
+        """Put a mark around Keras' compiled function, so that it holds that and no other callback."""
+        function: Callable[[Any], Any] = getattr(self.model.train_function, ORIGINAL, self.model.train_function)
 
-    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
-        """A mark ends, once the values of the logs have come from the device."""
-        if not self.taken.done:
-            for value in (logs or {}).values():
-                float(value)
-        self.step.__exit__(None, None, None)
+        def marked(iterator: Any) -> Any:
+            self._close("epoch")
+            with self.taken.step(len(self.taken.seconds)):
+                ProfileCallback.recording = self.taken if self.taken.recording else None
+                logs = function(iterator)
+                if not self.taken.done:  # what runs on a device has to end inside
+                    for value in tf.nest.flatten(logs):
+                        np.asarray(value)
+            ProfileCallback.recording = self.taken if self.taken.recording else None
+            return logs
+
+        setattr(marked, ORIGINAL, function)
+        self.model.train_function = marked
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
-        """What follows lies between epochs."""
+        """What follows up to the first execution lies between epochs."""
         self._open("epoch")
-
-    def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
-        """The next epoch's steps follow."""
-        self._close("epoch")
 
     def on_test_begin(self, logs: Any = None) -> None:
         """A validation begins."""
@@ -58,8 +81,7 @@ class ProfileCallback(keras.callbacks.Callback):  # type: ignore[misc]
         self._close("validation")
 
     def _open(self, name: str) -> None:
-        import tensorflow as tf
-
+        self._close(name)
         self.ranges[name] = tf.profiler.experimental.Trace(f"{PREFIX}{name}")
         self.ranges[name].__enter__()
 
@@ -70,7 +92,17 @@ class ProfileCallback(keras.callbacks.Callback):  # type: ignore[misc]
     def on_train_end(self, logs: Any = None) -> None:
         """The recording ends where the training does."""
         self._close("epoch")
+        self.model.train_function = getattr(self.model.train_function, ORIGINAL, self.model.train_function)
         self.taken.stop()
+        ProfileCallback.recording = None
         if not self.taken.done:
             done, skip = len(self.taken.seconds), self.taken.skip
-            raise TraceError(f"{self.taken.logdir}: nothing was recorded: {done} executions ran, {skip} are skipped")
+            raise TraceError(f"{self.logdir}: nothing was recorded: {done} executions ran, {skip} are skipped")
+
+
+def _optimizers(model: keras.Model) -> Iterator[keras.optimizers.Optimizer]:
+    """All optimizers of a model, also its own ones, and those inside of others."""
+    for one in vars(model).values():
+        while isinstance(one, keras.optimizers.Optimizer):
+            yield one
+            one = getattr(one, "inner_optimizer", None)

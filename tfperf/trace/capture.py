@@ -4,26 +4,21 @@ Beside the profile lies what only the program knows: its optimizers' and layers'
 nobody records.
 """
 
-import json
 import time
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import TypeVar
 
-from tfperf.results.files import atomic_write
 from tfperf.trace.functions import Seen, causes, constant_operations, seen
-from tfperf.trace.phases import Rules
-from tfperf.trace.planes import TraceError, profile_files
+from tfperf.trace.notes import Notes, Program, Traced, write_notes
+from tfperf.trace.planes import TraceError
 
-NOTES = "tfperf.json"  # beside the *.xplane.pb
 STEP = "step"  # name of the marks
-KERAS_OPTIMIZERS = frozenset([  # as Keras names them where nobody else does
-    "adadelta", "adafactor", "adagrad", "adam", "adamax", "adamw", "ftrl", "lamb", "lion", "loss_scale_optimizer",
-    "muon", "nadam", "rmsprop", "SGD", "sgd",
-])  # fmt: skip
+SESSIONS = "plugins/profile/*"
+T = TypeVar("T")
 
 
 @dataclass
@@ -36,13 +31,14 @@ class Capture:
     host_level: int
     optimizers: Collection[str] = ()
     forward: Collection[str] | None = None  # scopes of layers, losses and metrics
-    loops: int = 1  # compiled loops that a call runs side by side
-    program: str = "loop"  # engine: tfperf's own training; keras: a `fit`; loop: any other
-    group: str = ""  # the same for captures of one program one after the other
+    loops: int = 1  # and the rest as in Notes
+    turns: int | None = None
+    program: Program = "loop"
+    group: str = ""
     seconds: list[float] = field(default_factory=list)  # of each call, recorded ones included
     recording: bool = False
     done: bool = False
-    traces: list[dict[str, str]] = field(default_factory=list)  # functions traced in the window, and why
+    _before: set[Path] = field(default_factory=set)  # sessions that were there
     _seen: Seen = field(default_factory=dict)
 
     @contextmanager
@@ -65,24 +61,30 @@ class Capture:
     def _start(self) -> None:
         import tensorflow as tf
 
-        self._seen = seen()
+        self._seen, self._before = seen(), set(self.logdir.glob(SESSIONS))
         options = tf.profiler.experimental.ProfilerOptions(host_tracer_level=self.host_level)
         try:
+            self.logdir.mkdir(parents=True, exist_ok=True)
             tf.profiler.experimental.start(str(self.logdir), options)
         except tf.errors.AlreadyExistsError:
             raise TraceError("another profile is being recorded in this process; only one can be at a time") from None
+        except OSError as error:
+            raise TraceError(f"{self.logdir}: {error.strerror}") from None
         self.recording = True
 
     def stop(self) -> None:
-        """End the recording, where there is one."""
+        """End the recording, where there is one. Raises: TraceError where it cannot be written."""
         import tensorflow as tf
 
-        if self.recording:
-            self.recording, self.done = False, True
+        if not self.recording:
+            return
+        self.recording, self.done = False, True
+        try:
             tf.profiler.experimental.stop()
-            self.traces = causes(self._seen)
-            with atomic_write(profile_files(self.logdir)[0].parent / NOTES) as temporary:
-                temporary.write_text(json.dumps(self.notes()), encoding="utf-8")
+        except tf.errors.OpError as error:
+            raise TraceError(f"{self.logdir}: the profile cannot be written: {error.message}") from None
+        for folder in sorted(set(self.logdir.glob(SESSIONS)) - self._before):
+            write_notes(folder, self.notes())
 
     @property
     def recorded_ms(self) -> float | None:
@@ -96,24 +98,40 @@ class Capture:
         others = self.seconds[1 : self.skip] + self.seconds[self.skip + self.steps :]
         return 1e3 * median(others) if others else None
 
-    def notes(self) -> dict[str, Any]:
+    def notes(self) -> Notes:
         """What lies beside the profile."""
-        return {
-            "optimizers": sorted(self.optimizers), "forward": None if self.forward is None else sorted(self.forward),
-            "loops": self.loops, "program": self.program, "group": self.group,
-            "calls": self.steps, "traces": self.traces, "constant": sorted(constant_operations()),
-            "call_ms": {"recorded": self.recorded_ms, "unrecorded": self.unrecorded_ms},
-        }  # fmt: skip
+        missing: list[str] = []
+        return Notes(
+            own=True, program=self.program, optimizers=tuple(sorted(self.optimizers)), loops=self.loops,
+            forward=None if self.forward is None else tuple(sorted(self.forward)), turns=self.turns, group=self.group,
+            calls=len(self.seconds[self.skip :]), wanted=self.steps, recorded_ms=self.recorded_ms,
+            unrecorded_ms=self.unrecorded_ms,
+            traces=tuple(Traced(**one) for one in _tried("causes of traces", lambda: causes(self._seen), missing)),
+            constant=tuple(sorted(_tried("constant operations", constant_operations, missing))),
+            missing=tuple(missing),
+        )  # fmt: skip
+
+
+def _tried(what: str, collect: Callable[[], Collection[T]], missing: list[str]) -> Collection[T]:
+    """What a look into TensorFlow's own objects gives; a training must not end since they look different."""
+    try:
+        return collect()
+    except Exception as error:
+        missing.append(f"{what} are not known: {error!r}")
+        return ()
 
 
 @contextmanager
-def capture(logdir: Path | str, steps: int = 10, skip: int = 3, host_level: int = 2) -> Iterator[Capture]:
+def capture(
+    logdir: Path | str, steps: int = 10, skip: int = 3, host_level: int = 2, steps_per_call: int | None = 1
+) -> Iterator[Capture]:
     """Record `steps` steps of a training loop after `skip` others: `with c.step(i):` around each.
 
-    host_level: 1 marks alone, 2 operations, 3 all that the runtime does. Raises: TraceError at the end when too few
-    steps ran for any to be recorded.
+    steps_per_call: training steps inside each, in a compiled loop or one after the other; None: as many as its training
+    loop takes. host_level: 1 marks alone, 2 operations, 3 all that the runtime does.
+    Raises: TraceError at the end when too few steps ran for any to be recorded.
     """
-    taken = Capture(Path(logdir), steps, skip, host_level)
+    taken = Capture(Path(logdir), steps, skip, host_level, turns=steps_per_call)
     try:
         yield taken
     finally:
@@ -122,38 +140,3 @@ def capture(logdir: Path | str, steps: int = 10, skip: int = 3, host_level: int 
         raise TraceError(
             f"{logdir}: nothing was recorded: {len(taken.seconds)} steps ran, the first {skip} are skipped"
         )
-
-
-def read_notes(path: Path) -> dict[str, Any]:
-    """What a capture left beside a profile; empty for one of another program. Raises: TraceError."""
-    file = profile_files(path)[0].parent / NOTES
-    try:
-        notes: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
-        rules_of(notes)
-        return notes
-    except FileNotFoundError:
-        return {}
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise TraceError(f"{file}: damaged: {error!r}; delete it to go by names alone") from None
-
-
-def repeats(path: Path) -> list[Path]:
-    """The folders, or the file, of the last profile that a path names and of those recorded in one go with it."""
-    files = profile_files(path)
-    if path.is_file():
-        return [path]
-    last = files[0].parent
-    group = read_notes(last).get("group")
-    others = [folder for folder in last.parent.iterdir() if folder.is_dir() and folder != last and group]
-    return [*sorted(o for o in others if (o / NOTES).is_file() and read_notes(o).get("group") == group), last]
-
-
-def rules_of(notes: Mapping[str, Any]) -> Rules:
-    """The rules that follow from notes; without any those of names alone."""
-    if not notes:
-        return Rules(KERAS_OPTIMIZERS)
-    forward = notes.get("forward")
-    return Rules(
-        frozenset(notes["optimizers"]), None if forward is None else frozenset(forward),
-        max(1, int(notes.get("loops", 1))), frozenset(notes.get("constant", ())),
-    )  # fmt: skip

@@ -63,12 +63,20 @@ def find_costs(
     return out
 
 
+def by_call(values: NDArray[np.float64], call: NDArray[np.intp]) -> NDArray[np.float64]:
+    """Means over the steps of each call, of values (steps, ...); of a single call the steps themselves."""
+    if call[0] == call[-1]:
+        return values
+    _, first, counts = np.unique(call, return_index=True, return_counts=True)
+    sums = np.add.reduceat(values, first, axis=0)
+    out: NDArray[np.float64] = sums / counts.reshape(-1, *[1] * (values.ndim - 1))
+    return out
+
+
 def standard_error(samples: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Standard error of the medians of samples (..., n), from their median deviation; infinite for one sample."""
+    """Standard error of the medians of samples (..., n); of their means it is a fifth less. Infinite for one sample."""
     count = samples.shape[-1]
     if count < 2:
         return np.full(samples.shape[:-1], np.inf)
-    middle = np.median(samples, axis=-1, keepdims=True)
-    # of normal samples: sigma is 1.4826 median deviations, a median's error 1.2533 sigma / sqrt(n)
-    out: NDArray[np.float64] = 1.4826 * 1.2533 * np.median(np.abs(samples - middle), axis=-1) / np.sqrt(count)
+    out: NDArray[np.float64] = 1.2533 * samples.std(axis=-1, ddof=1) / np.sqrt(count)
     return out

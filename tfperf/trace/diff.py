@@ -5,8 +5,10 @@ from dataclasses import dataclass
 from math import hypot, isfinite
 from typing import Any, Literal
 
-SIGMAS = 2.0  # standard errors that chance may do
-Verdict = Literal["slower", "faster", "same"]
+from scipy.stats import t as student
+
+CHANCE = 0.975  # that a change by chance alone is below what is called noise
+Verdict = Literal["slower", "faster", "same", "unknown"]
 Record = Mapping[str, Any]
 
 
@@ -46,7 +48,7 @@ def compare(now: Record, before: Record, limit: float) -> Difference:
 
     Parts count as slower when their change alone is more than the limit, of the time from step to step.
     """
-    allowed = limit * before["period_ms"]
+    allowed = _Allowed(limit * before["period_ms"], before["noise"]["samples"], now["noise"]["samples"])
     step = _change("step", "from step to step", before, now, "period_ms", allowed)
     parts = [_change("step", "from first to last operation", before, now, "step_ms", allowed)]
     for kind, key in (("phase", "phase"), ("layer", "layer"), ("operation", "name")):
@@ -57,17 +59,26 @@ def compare(now: Record, before: Record, limit: float) -> Difference:
     return Difference(step, tuple(sorted(parts, key=lambda change: -abs(change.by))), limit)
 
 
-def _change(kind: str, name: str, before: Record, now: Record, key: str, allowed: float) -> Change:
+def _change(kind: str, name: str, before: Record, now: Record, key: str, allowed: "_Allowed") -> Change:
     noise = hypot(before["noise"][key], now["noise"][key])
     return _judged(kind, name, before[key], now[key], noise, allowed)
 
 
-def _judged(kind: str, name: str, before: float, now: float, error: float, allowed: float) -> Change:
-    noise = SIGMAS * error
-    # of one call nobody knows the noise
-    beyond = abs(now - before) - noise if isfinite(noise) else 0.0
-    verdict: Verdict = "same" if beyond <= allowed else "slower" if now > before else "faster"
+def _judged(kind: str, name: str, before: float, now: float, error: float, allowed: "_Allowed") -> Change:
+    noise = allowed.sigmas * error if error else 0.0
+    if not isfinite(noise):
+        return Change(kind, name, before, now, noise, "unknown")
+    beyond = abs(now - before) - noise
+    verdict: Verdict = "same" if beyond <= allowed.ms else "slower" if now > before else "faster"
     return Change(kind, name, before, now, noise, verdict)
+
+
+class _Allowed:
+    """How much may change, and how many standard errors chance may do with so few samples (Student's t)."""
+
+    def __init__(self, ms: float, *samples: int) -> None:
+        self.ms = ms
+        self.sigmas = float(student.ppf(CHANCE, min(samples) - 1)) if min(samples) > 1 else float("inf")
 
 
 def _table(record: Record, kind: str, key: str) -> dict[str, tuple[float, float]]:
@@ -81,7 +92,7 @@ def _table(record: Record, kind: str, key: str) -> dict[str, tuple[float, float]
 
 
 def _changes(
-    kind: str, before: Mapping[str, tuple[float, float]], now: Mapping[str, tuple[float, float]], allowed: float
+    kind: str, before: Mapping[str, tuple[float, float]], now: Mapping[str, tuple[float, float]], allowed: "_Allowed"
 ) -> Iterator[Change]:
     nothing = 0.0, 0.0
     for name in dict.fromkeys([*before, *now]):

@@ -1,16 +1,15 @@
 """What a profile says should be changed, the costliest first."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 
 from tfperf.trace.attribution import Attribution
 from tfperf.trace.launches import SHORT_US
+from tfperf.trace.notes import Program
 from tfperf.trace.phases import PHASES
 
-Program = Literal["engine", "keras", "loop"]  # tfperf's own training, Keras' fit, any other
 # shares of a step from which something is told
 GAP, HOLES, INPUT, CONSTANT, COPIES, VALIDATION = 0.05, 0.2, 0.05, 0.02, 0.1, 0.1
 SHORT = 0.5  # share of kernels that are short where launches decide
@@ -43,62 +42,77 @@ class Finding:
     change: str
 
 
-def findings(found: Attribution, program: Program) -> list[Finding]:
+def findings(found: Attribution) -> list[Finding]:
     """All that is worth a change, by share."""
-    return sorted(_every(found, program), key=lambda finding: -finding.share)
+    return sorted(_every(found, found.notes.program), key=lambda finding: -finding.share)
 
 
 def _every(found: Attribution, program: Program) -> Iterator[Finding]:
     period = found.period_ms
     if not period:
         return
-    yield from _gaps(found, program, len(found.gaps) / len(found.steps) / period)
-    inside = sum(found.idle_inside.values()) / period
-    short = max((one.short for one in found.launches.values()), default=0.0)
-    if inside > HOLES and short > SHORT:
-        advice = MORE_WORK[program] if found.compiled else f"{FUSE[program]}, or {MORE_WORK[program]}"
-        yield Finding(
-            f"launch-bound: nothing runs for {inside:.0%} of a step, and {short:.0%} of the kernels take less than "
-            f"{SHORT_US:g} us", inside, advice,
-        )  # fmt: skip
-    waits = found.idle_inside["input"] / period
+    steps_per_call = len(found.steps) / (len(found.gaps) + 1)
+    yield from _gaps(found, program, 1 / steps_per_call / period)
+    yield from _launches(found, program)
+    waits = (found.waits_ms + found.idle_inside["input"]) / period
     if waits > INPUT:
         yield Finding(f"steps wait for input for {waits:.0%} of their time", waits, FEED)
-    constant = sum(cost.ms for cost in found.constant) / period
+    constant = _most((cost.device, cost.ms) for cost in found.constant) / period
     if constant > CONSTANT:
         names = ", ".join(dict.fromkeys(cost.layer or cost.name for cost in found.constant[:3]))
         yield Finding(
             f"operations that depend on constants alone take {constant:.0%} ({names})", constant,
             "compute them once, before training",
         )  # fmt: skip
-    copies = sum(one.ms for one in found.transfers) / period
+    copies = _most((one.device, one.ms) for one in found.transfers) / period
     if copies > COPIES:
-        yield Finding(f"copies from and to devices take {copies:.0%}", copies, "keep data and losses on the device")
+        yield Finding(f"copies from and to a device take {copies:.0%}", copies, "keep data and losses on the device")
+
+
+def _most(times: Iterable[tuple[str, float]]) -> float:
+    """The largest sum over devices: they work at the same time."""
+    sums: dict[str, float] = {}
+    for device, ms in times:
+        sums[device] = sums.get(device, 0.0) + ms
+    return max(sums.values(), default=0.0)
+
+
+def _launches(found: Attribution, program: Program) -> Iterator[Finding]:
+    """Kernels too short for their launches, on the device that works most; a host beside accelerators only launches."""
+    accelerators = {d: a for d, a in found.any.items() if "CPU" not in d} or found.any
+    busiest = max(accelerators, key=lambda device: float(accelerators[device].sum()))
+    short = found.launches[busiest].short
+    inside = (found.idle_inside["launch"] + found.idle_inside["host"]) / found.period_ms
+    if inside > HOLES and short > SHORT:
+        advice = MORE_WORK[program] if found.compiled else f"{FUSE[program]}, or {MORE_WORK[program]}"
+        yield Finding(
+            f"launch-bound: nothing runs for {inside:.0%} of the time, and {short:.0%} of the kernels take less than "
+            f"{SHORT_US:g} us", inside, advice,
+        )  # fmt: skip
 
 
 def _gaps(found: Attribution, program: Program, per_step: float) -> Iterator[Finding]:
     """What is lost between calls, in shares of the time from step to step; `per_step` turns ms a gap into those."""
     advice: Mapping[str, tuple[str, str]] = {
         "launch": ("calls are started and ended", LONGER_CALLS[program]),
-        "host": ("the host does other things", LONGER_CALLS[program]),
+        "host": ("callbacks or other Python code run" if program == "keras" else "the host does other things",
+                 f"{LONGER_CALLS[program]}, or do less between batches" if program == "keras" else
+                 LONGER_CALLS[program]),
         "epoch": ("an epoch ends and another begins", LONGER_CALLS[program] if program != "keras" else
                   "take more steps in an epoch (steps_per_epoch), or raise steps_per_execution"),
         "callback": ("callbacks run", "let callbacks work every so many epochs"),
         "input": ("the next batch is awaited", FEED), "compilation": ("functions are traced and compiled", SHAPES),
     }  # fmt: skip
     shares = {cause: ms * per_step for cause, ms in found.idle_between.items()}
-    same = [cause for cause in ("launch", "host", "epoch") if advice[cause][1] == LONGER_CALLS[program]]
+    same = [cause for cause in ("launch", "host", "epoch") if advice[cause][1].startswith(LONGER_CALLS[program])]
     together = sum(shares[cause] for cause in same)
     if together > GAP:
-        most = max(same, key=lambda cause: shares[cause])
-        yield Finding(
-            f"between calls nothing runs for {together:.0%}, mostly while {advice[most][0]}", together,
-            LONGER_CALLS[program],
-        )  # fmt: skip
+        words, change = advice[max(same, key=lambda cause: shares[cause])]
+        yield Finding(f"between calls nothing runs for {together:.0%}, mostly while {words}", together, change)
     for cause in (c for c in advice if c not in same and shares[c] > GAP):
         yield Finding(f"between calls {advice[cause][0]} for {shares[cause]:.0%}", shares[cause], advice[cause][1])
     column = PHASES.index("validation")
-    inside = float(np.mean([busy[:, column].mean() for busy in found.busy.values()])) / found.period_ms
+    inside = max(float(np.median(busy[:, column])) for busy in found.busy.values()) / found.period_ms
     validation = (found.gap_phases["validation"] + found.idle_between["validation"]) * per_step + inside
     if validation > VALIDATION:
         yield Finding(f"validation takes {validation:.0%}", validation, VALIDATE[program])

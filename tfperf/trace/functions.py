@@ -29,8 +29,13 @@ def causes(before: Seen) -> list[dict[str, str]]:
     for one in functions():
         signatures = _signatures(one)
         for i in range(before.get(id(one), 0), len(signatures)):
-            out.append({"function": str(one.python_function.__name__), "cause": cause(signatures[:i], signatures[i])})
+            out.append({"function": _name(one.python_function), "cause": cause(signatures[:i], signatures[i])})
     return out
+
+
+def _name(function: Any) -> str:
+    """As its calls are named in a profile; of an object that can be called its class."""
+    return str(getattr(function, "__name__", type(function).__name__))
 
 
 def _signatures(function: Any) -> list[Mapping[str, Any]]:

@@ -18,6 +18,7 @@ Cause = Literal["compilation", "validation", "input", "callback", "epoch", "laun
 CAUSES: tuple[Cause, ...] = get_args(Cause)
 COMPILER = re.compile(r"\w+Compiler::\w+|HLO passes.*|tf\.function-graph_building")
 INPUT_WAIT = re.compile(r"Iterator::|IteratorGetNext|IteratorResource|next_batch|get_next")
+FEEDS = "tf_data_"  # threads of datasets
 NAMED = {"validation", "input", "callback", "epoch"}  # trace ranges of the program
 
 
@@ -45,9 +46,8 @@ def causes(events: Events, steps: Steps, free: Intervals) -> dict[Cause, int]:
 
     `launch`: inside a call, in which the runtime gets its operations going.
     """
-    made = np.concatenate([compiled(events), traced(events)])
     known: dict[Cause, Intervals] = {
-        "compilation": _union(events, made), "launch": union(steps.call_begin, steps.call_end),
+        "compilation": _union(events, compiled(events)), "launch": union(steps.call_begin, steps.call_end),
         "input": _union(events, _rows(events, INPUT_WAIT, INPUT)), "callback": _union(events, _rows(events, CALLBACK)),
     }  # fmt: skip
     for name, rows in ranges(events):
@@ -83,7 +83,8 @@ def around(events: Events) -> NDArray[np.intp]:
 
 def _rows(events: Events, *patterns: re.Pattern[str]) -> NDArray[np.int64]:
     which = np.array([any(p.match(name) for p in patterns) for name in events.names], bool)
-    lanes = np.array([not lane.accelerator for lane in events.lanes], bool)
+    # a dataset's own threads prepare what is asked for later
+    lanes = np.array([not (lane.accelerator or lane.line.startswith(FEEDS)) for lane in events.lanes], bool)
     return np.flatnonzero(which[events.name] & lanes[events.lane])
 
 

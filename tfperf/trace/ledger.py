@@ -1,7 +1,7 @@
 """Functions traced and programs compiled while a profile was recorded."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -9,9 +9,11 @@ import numpy as np
 
 from tfperf.trace.idle import compiled, traced
 from tfperf.trace.intervals import union
+from tfperf.trace.notes import Traced
 from tfperf.trace.planes import Events
 
 CLUSTER = re.compile(r"(?:a_|cluster_)?_*inference_(?P<name>.+?)_\d+(?:__Xla.*)?")
+BUILDING = "tf.function-graph_building"
 NOT_SAID = "not recorded"
 
 
@@ -25,19 +27,25 @@ class Entry:
     cause: str
 
 
-def read_ledger(events: Events, causes: Sequence[Mapping[str, str]]) -> tuple[Entry, ...]:
+def read_ledger(events: Events, causes: Sequence[Traced]) -> tuple[Entry, ...]:
     """The ledger of a profile; `causes`: what the capture saw of functions, in order."""
     left = list(causes)
     out = []
     rows = traced(events)
     for row in rows[np.argsort(events.begin[rows], kind="stable")].tolist():
         name = events.names[events.name[row]]
-        mine = next((one for one in left if one["function"] == name), None)
+        mine = next((one for one in left if one.function == name), None)
         if mine is not None:
             left.remove(mine)
-        seconds = float(events.end[row] - events.begin[row]) / 1e9
-        out.append(Entry("trace", name, seconds, mine["cause"] if mine else NOT_SAID))
+        out.append(Entry("trace", name, _building(events, row), mine.cause if mine else NOT_SAID))
     return (*out, *_compilations(events))
+
+
+def _building(events: Events, row: int) -> float:
+    """Seconds in which graphs were built inside a call, which runs the function, too."""
+    building = np.array([name == BUILDING for name in events.names] or [False])[events.name]
+    inside = building & (events.begin >= events.begin[row]) & (events.end <= events.end[row])
+    return union(events.begin[inside], events.end[inside]).length / 1e9
 
 
 def _compilations(events: Events) -> list[Entry]:

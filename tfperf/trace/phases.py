@@ -28,6 +28,7 @@ class Rules:
     optimizers: frozenset[str] = field(default_factory=frozenset)
     forward: frozenset[str] | None = None
     loops: int = 1  # that run side by side in a call
+    turns: int | None = None  # steps in a call; None: as many as its loop takes
     constant: frozenset[str] = field(default_factory=frozenset)  # operations that depend on constants alone
 
     def phase(self, scope: str, kind: str, around: str = "") -> Phase:

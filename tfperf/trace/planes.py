@@ -90,13 +90,18 @@ def profile_files(path: Path) -> list[Path]:
 
     A directory with several sessions gives the last. Raises: TraceError where there is none.
     """
-    if path.is_file():
-        return [path]
-    found = sorted(path.rglob("*.xplane.pb"))
-    if not found:
-        raise TraceError(f"{path}: holds no profile (*.xplane.pb)" if path.exists() else f"{path}: no such file")
-    last = max({file.parent for file in found}, key=lambda folder: folder.name)
-    return [file for file in found if file.parent == last]
+    try:
+        if path.is_file():
+            return [path]
+        found = sorted(path.rglob("*.xplane.pb"))
+        if not found:
+            raise TraceError(f"{path}: holds no profile (*.xplane.pb)" if path.exists() else f"{path}: no such file")
+    except OSError as error:
+        raise TraceError(f"{path}: {error.strerror}") from None
+    # sessions are named by their time; files beside them were put there by hand
+    sessions = [file for file in found if file.parent.parent.name == "profile"] or found
+    last = max({file.parent for file in sessions}, key=lambda folder: folder.name)
+    return [file for file in sessions if file.parent == last]
 
 
 def read_events(spaces: Mapping[str, Any], matters: Callable[[str], bool] = lambda name: True) -> Events:

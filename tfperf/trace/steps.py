@@ -8,7 +8,8 @@ from numpy.typing import NDArray
 from tfperf.trace.intervals import Times
 from tfperf.trace.planes import CALL, MARK, Events, TraceError
 
-SHARE = 0.5  # of the time of a call's operations that has to be in a loop
+SHARE = 0.5  # of the time of a call's operations that has to be in a training loop
+MOST = 0.9  # the same where no operation is known to update weights
 
 
 @dataclass(frozen=True)
@@ -16,8 +17,7 @@ class Steps:
     """m calls [begin, end) and n steps [begin, end) in ns; `call` (n): the call that a step belongs to.
 
     A step begins with its first operation and ends where the next begins, the last of a call with its last operation.
-    What a call does before and after its loop lies between the steps.
-    `marks`: what tells where a call begins.
+    What a call does before and after its loop lies between the steps. `marks`: what tells where a call begins.
     """
 
     call_begin: Times
@@ -38,19 +38,30 @@ class Steps:
         return self.begin[first], self.end[last]
 
 
-def find_steps(
-    events: Events, operations: NDArray[np.intp], looped: NDArray[np.bool_], loops: int = 1, late: bool = False
-) -> Steps:
-    """The calls and steps of a profile; `operations` (n): which one each event is, -1: none; `looped`: those of loops.
+@dataclass(frozen=True)
+class Work:
+    """What the n events are: `kind`, a number for each operation on each device, -1: none.
 
-    A call without loop is one step. `loops`: how many of them run side by side in a call; their turns with the same
-    number are one step. late: a program may go on before its accelerators are done; what they begin before the next
-    call then belongs to the call. TraceError where nothing tells calls apart, or no operation lies in one.
+    looped: of a loop, if they repeat; updates: they change weights.
+    """
+
+    kind: NDArray[np.intp]
+    looped: NDArray[np.bool_]
+    updates: NDArray[np.bool_]
+
+
+def find_steps(events: Events, work: Work, loops: int = 1, turns: int | None = None, late: bool = False) -> Steps:
+    """The calls and steps of a profile.
+
+    loops: how many of them run side by side in a call; their turns with the same number are one step. turns: steps in a
+    call; None: a call is split into the turns of its training loop, where it has one. late: a program may go on before
+    its accelerators are done; what they begin before the next call then belongs to the call.
+    Raises: TraceError where nothing tells calls apart, or no operation lies in one.
     """
     calls, marks = _calls(events)
     begins, ends = events.begin[calls], events.end[calls]
     until = np.maximum(ends, np.append(begins[1:], np.iinfo(np.int64).max)) if late else ends
-    mine = np.flatnonzero(operations >= 0)
+    mine = np.flatnonzero(work.kind >= 0)
     mine = mine[np.argsort(events.begin[mine], kind="stable")]
     device = np.array([lane.accelerator for lane in events.lanes], bool)[events.lane]
     starts, stops, owners = [], [], []
@@ -59,46 +70,60 @@ def find_steps(
         inside = inside[device[inside] | (events.begin[inside] < end)]
         if not len(inside):
             continue
-        turns, last = _turns(operations[inside], events.begin[inside], events.end[inside], looped[inside])
-        turns = turns[::loops]
-        starts.append(turns)
-        stops.append(np.append(turns[1:], last))
-        owners.append(np.full(len(turns), call))
+        found, stop = _turns(events, work, inside, loops, turns)
+        starts.append(found)
+        stops.append(np.append(found[1:], stop))
+        owners.append(np.full(len(found), call))
     if not starts:
         raise TraceError("no operation lies in a step of the profile: did it end too early, or record marks alone?")
-    return Steps(begins, ends, np.concatenate(starts), np.concatenate(stops), np.concatenate(owners), marks)
+    first, past = np.concatenate(starts), np.concatenate(stops)
+    past[:-1] = np.minimum(past[:-1], first[1:])  # the next step has begun: what still runs overlaps it
+    return Steps(begins, ends, first, past, np.concatenate(owners), marks)
 
 
 def _calls(events: Events) -> tuple[NDArray[np.int64], str]:
-    """Rows of the calls in order: marked ones, else those of the compiled function that takes most of the time."""
-    rows, _ = events.stats.get(MARK, (np.zeros(0, np.int64), ()))
-    marks = "marks of steps"
-    if not len(rows):
-        rows, _ = events.stats.get(CALL, (np.zeros(0, np.int64), ()))
-        if not len(rows):
-            raise TraceError(f"nothing tells where a step begins: no event has {MARK}, and no compiled function runs")
-        names, where = np.unique(events.name[rows], return_inverse=True)
-        most = np.bincount(where, (events.end - events.begin)[rows]).argmax()
-        rows, marks = rows[where == most], f"calls of {events.names[names[most]]}, for no step is marked"
-    rows = rows[np.argsort(events.begin[rows], kind="stable")]
-    inner = np.append(False, events.begin[rows][1:] < np.maximum.accumulate(events.end[rows])[:-1])
-    return rows[~inner], marks
+    """Rows of the calls in order, those of one name on one host that take most of the time.
 
-
-def _turns(names: NDArray[np.intp], begins: Times, ends: Times, looped: NDArray[np.bool_]) -> tuple[Times, int]:
-    """When the turns of a call's loop begin and the last ends, by its operations (k) in order.
-
-    Most operations of a loop run once a turn: the number of events of a name in which most time is spent is that of the
-    turns. A turn begins with the name that comes first. A call without loop is one turn, with all that it runs.
+    Marked ones, else those of compiled functions.
     """
+    for stat, said in ((MARK, "marks of steps"), (CALL, "calls of {}, for no step is marked")):
+        rows, _ = events.stats.get(stat, (np.zeros(0, np.int64), ()))
+        if not len(rows):
+            continue
+        hosts = np.unique([lane.host for lane in events.lanes], return_inverse=True)[1][events.lane[rows]]
+        groups, where = np.unique(hosts * len(events.names) + events.name[rows], return_inverse=True)
+        most = np.bincount(where, (events.end - events.begin)[rows]).argmax()
+        rows = rows[where == most]
+        rows = rows[np.argsort(events.begin[rows], kind="stable")]
+        inner = np.append(False, events.begin[rows][1:] < np.maximum.accumulate(events.end[rows])[:-1])
+        return rows[~inner], said.format(events.names[groups[most] % len(events.names)])
+    raise TraceError(f"nothing tells where a step begins: no event has {MARK}, and no compiled function runs")
+
+
+def _turns(
+    events: Events, work: Work, inside: NDArray[np.int64], loops: int, turns: int | None
+) -> tuple[Times, int]:  # fmt: skip
+    """When the steps of a call begin and the last ends, by its operations `inside` in order.
+
+    Most operations of a training loop run once a turn: the number of events of a kind in which most time is spent is
+    that of the turns. A turn begins with the kind that comes first. Other loops, of a layer over time for one, change
+    no weights.
+    """
+    begins, ends, looped = events.begin[inside], events.end[inside], work.looped[inside]
     whole = begins[:1], int(ends.max())
-    if not looped.any():
+    if turns == 1 or not looped.any():
         return whole
-    unique, first, where, counts = np.unique(names[looped], return_index=True, return_inverse=True, return_counts=True)
+    kinds, first, where, counts = np.unique(
+        work.kind[inside][looped], return_index=True, return_inverse=True, return_counts=True
+    )
     time = np.bincount(where, (ends - begins)[looped])
-    turns = int(np.bincount(counts, time).argmax())
-    regular = counts == turns
-    if turns < 2 or time[regular].sum() < SHARE * (ends - begins).sum():
+    found = turns * loops if turns is not None else int(np.bincount(counts, time).argmax())
+    regular = counts == found
+    updates = work.updates[inside]
+    enough = SHARE if updates.any() else MOST
+    trains = not updates.any() or bool(np.isin(work.kind[inside][updates], kinds[regular]).any())
+    if found < 2 or not regular.any() or not trains or time[regular].sum() < enough * (ends - begins).sum():
         return whole
-    anchor = unique[regular][first[regular].argmin()]
-    return begins[names == anchor], int(ends[looped & np.isin(names, unique[regular])].max())
+    anchor = kinds[regular][first[regular].argmin()]
+    last = int(ends[looped & np.isin(work.kind[inside], kinds[regular])].max())
+    return begins[work.kind[inside] == anchor][::loops], last

@@ -1,0 +1,92 @@
+"""What a capture leaves beside a profile: what only the program knew."""
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic.dataclasses import dataclass
+
+from tfperf.results.files import atomic_write
+from tfperf.trace.phases import Rules
+from tfperf.trace.planes import TraceError, profile_files
+
+FILE = "tfperf.json"  # beside the *.xplane.pb
+KERAS_OPTIMIZERS = (  # as Keras names them where nobody else does
+    "adadelta", "adafactor", "adagrad", "adam", "adamax", "adamw", "ftrl", "lamb", "lion", "loss_scale_optimizer",
+    "muon", "nadam", "rmsprop", "SGD", "sgd",
+)  # fmt: skip
+Program = Literal["engine", "keras", "loop"]  # tfperf's own training, a Keras `fit`, any other
+Number = Annotated[int, Field(ge=1)]
+KNOWN = ConfigDict(extra="forbid", allow_inf_nan=False)
+
+
+@dataclass(frozen=True, config=KNOWN)
+class Traced:
+    """A function that was traced while steps were recorded, and why."""
+
+    function: str
+    cause: str
+
+
+@dataclass(frozen=True, config=KNOWN)
+class Notes:
+    """What a program tells of a profile; the defaults are those of one of another program."""
+
+    own: bool = False  # of a capture of tfperf's
+    program: Program = "loop"
+    optimizers: tuple[str, ...] = KERAS_OPTIMIZERS
+    forward: tuple[str, ...] | None = None  # scopes of layers, losses and metrics
+    loops: Number = 1  # compiled loops that a call runs side by side
+    turns: Number | None = None  # steps in a call; None: as many as its training loop takes
+    group: str = ""  # the same for captures of one program one after the other
+    calls: int | None = None  # marks that were set
+    wanted: int | None = None  # calls that were to be recorded
+    recorded_ms: float | None = None  # of a call, median
+    unrecorded_ms: float | None = None
+    traces: tuple[Traced, ...] = ()
+    constant: tuple[str, ...] = ()  # operations that depend on constants alone
+    missing: tuple[str, ...] = ()  # why some of this is not known
+
+    @property
+    def rules(self) -> Rules:
+        """By which operations are told apart."""
+        names = None if self.forward is None else frozenset(self.forward)
+        return Rules(frozenset(self.optimizers), names, self.loops, self.turns, frozenset(self.constant))
+
+
+def checked(values: Mapping[str, Any]) -> Notes:
+    """Notes from plain values. Raises: pydantic's ValidationError."""
+    return TypeAdapter(Notes).validate_python(dict(values))
+
+
+def read_notes(path: Path) -> Notes:
+    """The notes beside the profile that a path names; the defaults for one of another program. Raises: TraceError."""
+    file = profile_files(path)[0].parent / FILE
+    try:
+        return TypeAdapter(Notes).validate_json(file.read_bytes())
+    except FileNotFoundError:
+        return Notes()
+    except OSError as error:
+        raise TraceError(f"{file}: {error.strerror}") from None
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"])) or "the file"
+        raise TraceError(f"{file}: damaged: {where}: {first['msg']}; delete it to go by names alone") from None
+
+
+def write_notes(folder: Path, notes: Notes) -> None:
+    """Write notes into the folder of a profile. Raises: StorageError."""
+    with atomic_write(folder / FILE) as temporary:
+        temporary.write_bytes(TypeAdapter(dict[str, Any]).dump_json(asdict(notes)))
+
+
+def repeats(path: Path) -> list[Path]:
+    """The folders, or the file, of the last profile that a path names and of those recorded in one go with it."""
+    if path.is_file():
+        return [path]
+    last = profile_files(path)[0].parent
+    group = read_notes(last).group
+    others = [folder for folder in last.parent.iterdir() if group and folder != last and (folder / FILE).is_file()]
+    return [*sorted(folder for folder in others if read_notes(folder).group == group), last]
