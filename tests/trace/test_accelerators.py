@@ -66,8 +66,32 @@ def test_short_kernels_are_counted(found):
     assert launches.per_step == 7 and launches.short == pytest.approx(4 / 7)  # 8, 4, 4, 4; 10 us is not short
 
 
+MODULES = {
+    "cluster": [
+        ("p", "parameter", "", []), ("fusion_3", "fusion", "", [0]), ("dot.1", "dot", "dense/MatMul", [1]),
+        ("copy.7", "copy", "", []),
+    ],
+    "other": [("fusion_3", "add", "adam/Add", [])],
+}  # fmt: skip
+
+
 def test_instructions_of_a_gpu_are_known_by_module_and_name(tmp_path):
-    """A kernel of XLA names its instruction; where no module comes with the profile nothing is made up."""
+    """fusion_3 is XLA's own in one module: it feeds the product of a layer; in the other it is the optimizer's."""
+    kernels = [
+        (name, begin, 5, {"hlo_op": name, "hlo_module": module}) for begin, name, module in
+        ((10, "fusion_3", "cluster"), (20, "fusion_3", "other"), (30, "dot.1", "cluster"), (40, "copy.7", "cluster"))
+    ]  # fmt: skip
+    planes = {"/host:CPU": {"p": us(("train", 0, 50, MARK))}, "/device:GPU:0": {"Stream #1": us(*kernels)}}
+    found = attribute_path(write(tmp_path / "vm.xplane.pb", planes, MODULES), NOTES)
+    assert of(found, "GPU:0", "forward") == [0.01] and of(found, "GPU:0", "update") == [0.005]
+    assert {(c.name, c.kind, c.phase, c.inferred) for c in found.costs} == {
+        ("fusion_3", "fusion", "forward", True), ("fusion_3", "add", "update", False),
+        ("dot.1", "dot", "forward", False), ("copy.7", "copy", "other", False),
+    }  # fmt: skip
+    assert found.share(unknown=False) == pytest.approx(0.25) and found.compiled
+
+
+def test_an_instruction_of_a_module_that_is_not_there_is_of_no_phase(tmp_path):
     event = ("fusion_3", 10, 5, {"hlo_op": "fusion_3", "hlo_module": "cluster"})
     planes = {"/host:CPU": {"p": us(("train", 0, 50, MARK))}, "/device:GPU:0": {"Stream #1": us(event)}}
     found = attribute_path(write(tmp_path / "vm.xplane.pb", planes), NOTES)
@@ -93,3 +117,53 @@ def test_devices_of_several_hosts_are_told_apart(tmp_path):
     found = attribute_path(tmp_path)
     assert set(found.busy) == {"a GPU:0", "b GPU:0"} and len(found.steps) == 3
     assert of(found, "b GPU:0", "forward") == [0.06] * 3
+
+
+def test_launches_on_the_host_and_copies_of_an_instruction_on_two_gpus_are_no_steps(tmp_path):
+    """Two calls of four turns; the host writes an event of the same name for each launch, and both GPUs run all."""
+    host, launches, kernels = [], [], []
+    for call in (0, 1000):
+        host.append(("train", call, 900, MARK))
+        for turn in range(4):
+            begin = call + 200 * turn
+            for offset, name in ((10, "while/dense/MatMul:MatMul"), (100, "while/adam/Mul:Mul")):
+                launches.append((name, begin + offset, 2))
+                kernels.append(("some_kernel", begin + offset + 5, 60, {"tf_op": name}))
+    planes = {
+        "/host:CPU": {"python": us(*host), "tf_Compute/1": us(*launches)},
+        "/device:GPU:0": {"Stream #1": us(*kernels)}, "/device:GPU:1": {"Stream #1": us(*kernels)},
+    }  # fmt: skip
+    found = attribute_path(write(tmp_path / "vm.xplane.pb", planes), NOTES)
+    assert len(found.steps) == 8
+    assert of(found, "GPU:0", "forward") == of(found, "GPU:1", "forward") == [0.06] * 8
+    assert found.launches["GPU:0"].per_step == 2
+
+
+def test_marks_of_the_host_and_the_name_that_take_most_time_count(tmp_path):
+    """Another host's clock is 40 us off; the validation's marks are shorter."""
+    for host, shift in (("a", 0), ("b", 40)):
+        python = [("train", 100 * i + shift, 70, MARK) for i in range(3)]
+        python += [("test", 100 * i + 75 + shift, 10, MARK) for i in range(3)]
+        kernels = [("sgemm", 100 * i + shift, 60, {"tf_op": "dense/MatMul:MatMul"}) for i in range(3)]
+        write(tmp_path / f"{host}.xplane.pb", {
+            "/host:CPU": {"p": us(*python)}, "/device:GPU:0": {"Stream #1": us(*kernels)},
+        })  # fmt: skip
+    found = attribute_path(tmp_path)
+    assert len(found.steps) == 3 and found.calls == 3
+    assert of(found, "a GPU:0", "forward") == [0.06] * 3
+
+
+def test_steps_do_not_overlap_when_kernels_run_into_the_next_call(tmp_path):
+    host = [("train", 100 * i, 20, MARK) for i in range(3)]
+    kernels = [("sgemm", 100 * i + 10, 100, {"tf_op": "dense/MatMul:MatMul"}) for i in range(3)]
+    planes = {"/host:CPU": {"p": us(*host)}, "/device:GPU:0": {"Stream #1": us(*kernels)}}
+    found = attribute_path(write(tmp_path / "vm.xplane.pb", planes))
+    assert found.steps.tolist() == [0.1] * 3
+
+
+def test_calls_without_operations_are_told(tmp_path):
+    host = [("train", 10 * i, 8, MARK) for i in range(4)]
+    kernels = [("sgemm", 5, 10, {"tf_op": "dense/MatMul:MatMul"}), ("sgemm", 100, 10, {"tf_op": "dense/MatMul:MatMul"})]
+    planes = {"/host:CPU": {"p": us(*host)}, "/device:GPU:0": {"Stream #1": us(*kernels)}}
+    found = attribute_path(write(tmp_path / "vm.xplane.pb", planes))
+    assert found.problems == ("2 of 4 calls have no operation: the program does not wait for its devices",)

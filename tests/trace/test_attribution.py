@@ -147,3 +147,35 @@ def test_loops_side_by_side_take_their_steps_together(tmp_path):
     path = write(tmp_path / "vm.xplane.pb", {"/host:CPU": lines})
     np.testing.assert_allclose(attribute_path(path, replace(RULES, loops=2)).steps, [0.02] * 3 + [0.013])
     assert len(attribute_path(path, RULES).steps) == 8
+
+
+def test_what_a_datasets_threads_do_is_input_beside_the_steps(tmp_path):
+    """They decide neither where steps begin nor what a step waits for."""
+    main = [("dense/MatMul:MatMul", 100 * i + 20, 40) for i in range(2)]
+    feeds = [("dense/Parse:MatMul", 100 * i + 5, 50) for i in range(2)]
+    lines = {"p": us(*(("train", 100 * i, 80, MARK) for i in range(2))), "m": us(*main), "tf_data_x/1": us(*feeds)}
+    found = attribute_path(write(tmp_path / "vm.xplane.pb", {"/host:CPU": lines}), RULES)
+    assert found.steps.tolist() == [0.04] * 2
+    assert of(found, "CPU", "input") == [0.035] * 2 and of(found, "CPU", "forward") == [0.04] * 2
+    assert found.waits_ms == 0 and found.idle_between["input"] == 0
+
+
+def test_a_step_waits_while_nothing_but_input_goes_on(tmp_path):
+    main = [("IteratorGetNext:IteratorGetNext", 10, 40), ("dense/MatMul:MatMul", 60, 10)]
+    lines = {"p": us(("train", 0, 80, MARK)), "m": us(*main), "n": us(("adam/Mul:Mul", 40, 5))}
+    found = attribute_path(write(tmp_path / "vm.xplane.pb", {"/host:CPU": lines}), RULES)
+    assert found.waits_ms == pytest.approx(0.035)
+
+
+def test_shares_are_those_of_steps_and_not_of_what_lies_between(tmp_path):
+    python = [("train", 100 * i, 40, MARK) for i in range(2)]
+    main = [("dense/MatMul:MatMul", 10, 20), ("Strange:Mul", 60, 20), ("dense/MatMul:MatMul", 110, 20)]
+    lines = {"p": us(*python), "m": us(*main)}
+    found = attribute_path(write(tmp_path / "vm.xplane.pb", {"/host:CPU": lines}), RULES)
+    assert found.share(unknown=True) == 0 and found.gap_phases["other"] == pytest.approx(0.02)
+
+
+def test_what_the_profiler_says_it_lost_is_a_problem(tmp_path):
+    lines = {"p": us(("train", 0, 80, MARK)), "m": us(("dense/MatMul:MatMul", 10, 20))}
+    path = write(tmp_path / "vm.xplane.pb", {"/host:CPU": lines}, warnings=["7 events were dropped"])
+    assert attribute_path(path, RULES).problems == ("7 events were dropped",)

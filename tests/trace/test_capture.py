@@ -15,7 +15,7 @@ from tfperf.cli import main
 from tfperf.scopes import phase
 from tfperf.trace.attribution import attribute_path
 from tfperf.trace.callback import ProfileCallback
-from tfperf.trace.capture import capture
+from tfperf.trace.capture import Capture, capture
 from tfperf.trace.notes import FILE
 from tfperf.trace.phases import PHASES
 from tfperf.trace.planes import TraceError, profile_files
@@ -124,3 +124,38 @@ def test_bad_input_has_code_2_and_no_traceback(tmp_path, content, message):
         path.write_bytes(content)
     done = subprocess.run([sys.executable, "-m", "tfperf", "profile", str(path)], capture_output=True, text=True)
     assert done.returncode == 2 and message in done.stderr and "Traceback" not in done.stderr
+
+
+def test_times_of_calls_are_those_of_the_window_and_of_the_others_but_the_first(tmp_path):
+    taken = Capture(tmp_path, steps=2, skip=3, host_level=2, seconds=[9.0, 0.1, 0.3, 0.5, 0.7, 0.2])
+    assert taken.recorded_ms == pytest.approx(600) and taken.unrecorded_ms == pytest.approx(200)
+
+
+@pytest.mark.parametrize(
+    "notes", ["[]", "{", '{"program": "other"}', '{"calls": "x"}', '{"traces": [{}]}', '{"loops": 0}']
+)
+def test_damaged_notes_are_a_clear_error(tmp_path, notes):
+    lines = {"p": us(("s", 0, 50, {"step_num": 0})), "m": us(("d/A:A", 10, 10))}
+    path = write(tmp_path / "plugins" / "profile" / "1" / "vm.xplane.pb", {"/host:CPU": lines})
+    (path.parent / FILE).write_text(notes)
+    result = CliRunner().invoke(main, ["profile", str(tmp_path)])
+    assert result.exit_code == 2 and f"{FILE}: damaged" in result.output + result.stderr
+
+
+def test_output_that_cannot_be_written_is_bad_input(tmp_path):
+    lines = {"p": us(("s", 0, 50, {"step_num": 0})), "m": us(("d/A:A", 10, 10))}
+    path = write(tmp_path / "vm.xplane.pb", {"/host:CPU": lines})
+    for output in (path, path / "below"):
+        result = CliRunner().invoke(main, ["profile", str(path), "-o", str(output)])
+        assert result.exit_code == 2 and "cannot be made a folder" in result.output + result.stderr
+    long = CliRunner().invoke(main, ["profile", "x" * 300])
+    assert long.exit_code == 2
+
+
+def test_files_beside_the_sessions_are_not_the_newest(tmp_path):
+    lines = {"p": us(("s", 0, 50, {"step_num": 0})), "m": us(("d/A:A", 10, 10))}
+    kept = write(tmp_path / "kept.xplane.pb", {"/host:CPU": lines})
+    session = write(tmp_path / "plugins" / "profile" / "2026" / "vm.xplane.pb", {"/host:CPU": lines})
+    assert profile_files(tmp_path) == [session]
+    session.unlink()
+    assert profile_files(tmp_path) == [kept]

@@ -64,6 +64,32 @@ def test_noise_of_repeated_captures_is_what_differs_between_them(tmp_path):
     assert compare(records[2], records[0], 0.05).worse and not compare(repeated(records[1:]), together, 0.05).worse
 
 
+def test_what_chance_may_do_follows_students_t_for_few_samples(tmp_path):
+    jitter = (0, 2, 4, 6, 8, 0)  # the last call has no gap behind it and is left out
+    before = record(made(tmp_path / "a.xplane.pb", 100, jitter=jitter))
+    now = record(made(tmp_path / "b.xplane.pb", 200, jitter=jitter))
+    error = 1.2533 * np.std([0, 2, 4, 6, 8], ddof=1) / np.sqrt(5) / 1e3
+    assert before["noise"] | {"step_ms": 0} == pytest.approx({"period_ms": error, "samples": 5, "step_ms": 0})
+    step = compare(now, before, 0.05).step
+    assert step.noise == pytest.approx(2.7764 * np.sqrt(2) * error, rel=1e-4)  # t of 4 degrees of freedom, 97.5 %
+    forward = next(row for row in before["phases_by_device"] if row["phase"] == "forward")
+    assert forward["noise_ms"] == pytest.approx(1.2533 * np.std([*jitter], ddof=1) / np.sqrt(6) / 1e3)
+
+
+def test_an_outlier_among_calls_makes_no_program_slower(tmp_path):
+    calm, upset = (0, 1, 0, -1, 0, 1, 0, -1, 0, 0), (0, 1, 0, -1, 0, 1, 100, -1, 0, 0)
+    before, now = (record(made(tmp_path / f"{j[6]}.xplane.pb", 100, jitter=j)) for j in (calm, upset))
+    assert now["period_ms"] == pytest.approx(before["period_ms"], rel=0.01)
+    assert not compare(now, before, 0.05).worse
+
+
+def test_of_a_single_call_nobody_can_tell(tmp_path):
+    before, now = made(tmp_path / "a.xplane.pb", 100, jitter=(0,)), made(tmp_path / "b.xplane.pb", 900, jitter=(0,))
+    assert compare(record(now), record(before), 0.05).step.verdict == "unknown"
+    result = CliRunner().invoke(main, ["profile", str(now), "--against", str(before)])
+    assert result.exit_code == 0 and "nobody can tell" in result.output
+
+
 @pytest.mark.parametrize("forward, code", [(100, 0), (120, 1)])
 def test_the_verb_compares_and_ends_with_1_when_steps_got_slower(tmp_path, forward, code):
     before, now = made(tmp_path / "a" / "a.xplane.pb", 100), made(tmp_path / "b" / "b.xplane.pb", forward)

@@ -10,10 +10,10 @@ from tfperf.trace.notes import checked
 MARK = {"step_num": 0}
 
 
-def found(path, python, main, program="engine", notes=()):
+def found(path, python, main, program="engine", notes=(), **planes):
     lines = {"p": us(*python), "m": us(*main)}
     told = checked({"own": True, "optimizers": [], "program": program} | dict(notes))
-    return findings(attribute_path(write(path / "vm.xplane.pb", {"/host:CPU": lines}), told))
+    return findings(attribute_path(write(path / "vm.xplane.pb", {"/host:CPU": lines} | planes), told))
 
 
 @pytest.mark.parametrize(
@@ -57,3 +57,26 @@ def test_waiting_for_input_inside_steps_is_told(tmp_path):
     python = [("train", 0, 1000, MARK), ("Iterator::Root", 300, 400)]
     (one,) = found(tmp_path, python, [("dense/A:MatMul", 0, 300), ("dense/B:MatMul", 700, 300)], "loop")
     assert one.share == pytest.approx(0.4) and "prefetch" in one.change
+
+
+def test_the_end_of_an_epoch_counts_with_the_gaps_that_longer_calls_save(tmp_path):
+    python = [("train", 100 * i, 50, MARK) for i in range(4)] + [("tfperf.epoch", 100 * i + 50, 40) for i in range(4)]
+    main = [("dense/MatMul:MatMul", 100 * i, 50) for i in range(4)]
+    (one,) = found(tmp_path / "a", python, main)
+    assert one.share == pytest.approx(0.5) and "an epoch ends" in one.what
+    epoch, *_ = found(tmp_path / "b", python, main, "keras")
+    assert epoch.share == pytest.approx(0.4) and "steps_per_epoch" in epoch.change
+
+
+def test_copies_of_devices_at_the_same_time_are_not_added_up(tmp_path):
+    copies = [("MemcpyH2D", 0, 30, {"memcpy_details": "size:100"}), ("sgemm", 30, 70, {"tf_op": "dense/MatMul:MatMul"})]
+    planes = {f"/device:GPU:{i}": {"Stream #1": us(*copies)} for i in range(4)}
+    (one,) = found(tmp_path, [("train", 0, 100, MARK)], [], **planes)
+    assert "30%" in one.what and one.share == pytest.approx(0.3)
+
+
+def test_short_launches_on_the_host_do_not_make_long_kernels_launch_bound(tmp_path):
+    kernels = [("sgemm", 100 * i, 30, {"tf_op": "dense/MatMul:MatMul"}) for i in range(10)]
+    launches = [("dense/MatMul:MatMul", 100 * i, 1) for i in range(10)]
+    planes = {"/device:GPU:0": {"Stream #1": us(*kernels)}}
+    assert found(tmp_path, [("train", 0, 1000, MARK)], launches, **planes) == []

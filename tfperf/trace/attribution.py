@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tfperf.trace.costs import NS_PER_MS, Cost, by_call, find_costs
-from tfperf.trace.idle import FEEDS, around, causes, per
+from tfperf.trace.idle import around, causes, feeds, per
 from tfperf.trace.intervals import Intervals, union
 from tfperf.trace.launches import Launches, Transfer, launches, transfers
 from tfperf.trace.ledger import Entry, read_ledger
@@ -109,14 +109,14 @@ def attribute(
     rules = notes.rules
     mine, number = operations.some, _phases(events, operations, rules)
     # what a dataset's own threads do is input, whatever it is called, and lies beside the steps
-    feeds = np.array([lane.line.startswith(FEEDS) for lane in events.lanes], bool)[events.lane]
-    number[feeds] = PHASES.index("input")
+    ahead = np.array([feeds(lane.line) for lane in events.lanes], bool)[events.lane]
+    number[ahead] = PHASES.index("input")
     work = Work(
-        _kinds(events, operations, feeds), _looped(events, operations), mine & (number == PHASES.index("update"))
+        _kinds(events, operations, ahead), _looped(events, operations), mine & (number == PHASES.index("update"))
     )
     steps = find_steps(events, work, rules.loops, rules.turns, late=not notes.own)
     devices = _devices(events, operations)
-    mine = mine & (events.begin >= steps.begin[0]) & (events.begin < max(steps.end.max(), steps.begin.max() + 1))
+    mine = mine & (events.end > steps.begin[0]) & (events.begin < max(steps.end.max(), steps.begin.max() + 1))
     busy, every = {}, {}
     costs: list[Cost] = []
     for device in np.unique(devices[mine]).tolist():
@@ -134,7 +134,7 @@ def attribute(
         _between(events, mine, number, between, len(gaps)),
         per(causes(events, steps, between.without(working)), len(gaps)),
         per(causes(events, steps, inside.without(working)), len(steps)),
-        _waits(events, mine, number, feeds, steps), len(steps.call_begin), steps.marks,
+        _waits(events, mine & ~ahead, number, steps), len(steps.call_begin), steps.marks,
         tuple(sorted(costs, key=lambda c: -c.ms)),
         launches(events, devices, mine, len(steps)), transfers(events, devices, mine, len(steps)),
         read_ledger(events, notes.traces), tuple(_problems(steps, notes, lost)),
@@ -142,11 +142,11 @@ def attribute(
     )  # fmt: skip
 
 
-def _kinds(events: Events, operations: Operations, feeds: NDArray[np.bool_]) -> NDArray[np.intp]:
+def _kinds(events: Events, operations: Operations, ahead: NDArray[np.bool_]) -> NDArray[np.intp]:
     """A number for each operation on each device (n): what runs on several runs as often on each; -1 for none."""
     planes = np.unique([f"{lane.host} {lane.plane}" for lane in events.lanes], return_inverse=True)[1]
     kinds = operations.index * len(events.lanes) + planes[events.lane]
-    return np.where(operations.some & ~feeds, kinds, -1)
+    return np.where(operations.some & ~ahead, kinds, -1)
 
 
 def _looped(events: Events, operations: Operations) -> NDArray[np.bool_]:
@@ -199,11 +199,9 @@ def _covered(events: Events, which: NDArray[np.bool_], steps: Steps) -> NDArray[
     return covered.covered(cuts)[::2] / NS_PER_MS
 
 
-def _waits(
-    events: Events, mine: NDArray[np.bool_], number: NDArray[np.intp], feeds: NDArray[np.bool_], steps: Steps
-) -> float:
-    """ms a step in which operations that fetch the input run, and no other; a dataset's own threads do not count."""
-    fetches = mine & ~feeds & (number == PHASES.index("input"))
+def _waits(events: Events, mine: NDArray[np.bool_], number: NDArray[np.intp], steps: Steps) -> float:
+    """ms a step in which of the operations `mine` some run that fetch the input, and no other."""
+    fetches = mine & (number == PHASES.index("input"))
     others = mine & (number != PHASES.index("input"))
     alone = union(events.begin[fetches], events.end[fetches]).without(union(events.begin[others], events.end[others]))
     return alone.length / NS_PER_MS / len(steps)

@@ -18,8 +18,13 @@ Cause = Literal["compilation", "validation", "input", "callback", "epoch", "laun
 CAUSES: tuple[Cause, ...] = get_args(Cause)
 COMPILER = re.compile(r"\w+Compiler::\w+|HLO passes.*|tf\.function-graph_building")
 INPUT_WAIT = re.compile(r"Iterator::|IteratorGetNext|IteratorResource|next_batch|get_next")
-FEEDS = "tf_data_"  # threads of datasets
+DATASETS, ASKED = "tf_data_", "tf_data_iterator_get_next"  # threads of datasets; of these, those that a step waits for
 NAMED = {"validation", "input", "callback", "epoch"}  # trace ranges of the program
+
+
+def feeds(line: str) -> bool:
+    """Whether a thread is a dataset's own, which prepares what is asked for later."""
+    return line.startswith(DATASETS) and not line.startswith(ASKED)
 
 
 def traced(events: Events) -> NDArray[np.int64]:
@@ -83,8 +88,7 @@ def around(events: Events) -> NDArray[np.intp]:
 
 def _rows(events: Events, *patterns: re.Pattern[str]) -> NDArray[np.int64]:
     which = np.array([any(p.match(name) for p in patterns) for name in events.names], bool)
-    # a dataset's own threads prepare what is asked for later
-    lanes = np.array([not (lane.accelerator or lane.line.startswith(FEEDS)) for lane in events.lanes], bool)
+    lanes = np.array([not (lane.accelerator or feeds(lane.line)) for lane in events.lanes], bool)
     return np.flatnonzero(which[events.name] & lanes[events.lane])
 
 

@@ -84,9 +84,10 @@ def write_notes(folder: Path, notes: Notes) -> None:
 
 def repeats(path: Path) -> list[Path]:
     """The folders, or the file, of the last profile that a path names and of those recorded in one go with it."""
-    if path.is_file():
+    files = profile_files(path)
+    if files == [path]:
         return [path]
-    last = profile_files(path)[0].parent
+    last = files[0].parent
     group = read_notes(last).group
     others = [folder for folder in last.parent.iterdir() if group and folder != last and (folder / FILE).is_file()]
     return [*sorted(folder for folder in others if read_notes(folder).group == group), last]

@@ -122,7 +122,8 @@ def _turns(
     updates = work.updates[inside]
     enough = SHARE if updates.any() else MOST
     trains = not updates.any() or bool(np.isin(work.kind[inside][updates], kinds[regular]).any())
-    if found < 2 or not regular.any() or not trains or time[regular].sum() < enough * (ends - begins).sum():
+    sure = trains and time[regular].sum() >= enough * (ends - begins).sum()
+    if found < 2 or not regular.any() or not (sure or turns is not None):
         return whole
     anchor = kinds[regular][first[regular].argmin()]
     last = int(ends[looped & np.isin(work.kind[inside], kinds[regular])].max())

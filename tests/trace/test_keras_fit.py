@@ -1,0 +1,170 @@
+"""ProfileCallback in Keras' fit as users have it: loops in layers, other callbacks, several fits, exceptions."""
+
+import functools
+import time
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tfperf.trace.attribution import attribute_path
+from tfperf.trace.callback import ORIGINAL, ProfileCallback
+from tfperf.trace.capture import capture
+from tfperf.trace.findings import findings
+from tfperf.trace.notes import read_notes
+from tfperf.trace.phases import PHASES
+from tfperf.trace.planes import TraceError
+
+X, Y = np.ones((64, 8), np.float32), np.ones((64, 1), np.float32)
+
+
+def make_model(**settings):
+    model = keras.Sequential([keras.layers.Input((8,)), keras.layers.Dense(4), keras.layers.Dense(1)])
+    model.compile(**({"optimizer": "adam", "loss": "mse", "jit_compile": False} | settings))
+    return model
+
+
+def fit(model, *callbacks, **settings):
+    return model.fit(X, Y, **({"batch_size": 4, "verbose": 0, "callbacks": list(callbacks)} | settings))
+
+
+@pytest.mark.parametrize("per_execution", [1, 4])
+def test_a_layers_loop_over_time_is_no_training_loop(tmp_path, per_execution):
+    model = keras.Sequential([keras.layers.Input((12, 8)), keras.layers.LSTM(16, unroll=False), keras.layers.Dense(1)])
+    model.compile("adam", "mse", jit_compile=False, steps_per_execution=per_execution)
+    callback = ProfileCallback(tmp_path, steps=3, skip=2)
+    model.fit(np.ones((80, 12, 8)), np.ones((80, 1)), batch_size=4, verbose=0, callbacks=[callback])
+    found = attribute_path(tmp_path)
+    assert found.calls == 3 and len(found.steps) == 3 * per_execution
+    assert np.median(found.busy["CPU"][:, PHASES.index("forward")]) > 0
+
+
+def test_what_a_loop_of_the_user_repeats_in_a_step_is_one_step_unless_told_otherwise(tmp_path):
+    weight = tf.Variable(tf.ones([100, 100]))
+
+    @tf.function(jit_compile=True)
+    def train():
+        weight.assign(weight @ weight / 100)
+
+    for steps_per_call, want in ((1, 3), (4, 12)):
+        logs = tmp_path / str(steps_per_call)
+        with capture(logs, steps=3, skip=2, steps_per_call=steps_per_call) as taken:
+            for i in range(5):
+                with taken.step(i):
+                    for _ in range(4):
+                        train()
+        assert len(attribute_path(logs).steps) == want
+
+
+class Sleeper(keras.callbacks.Callback):
+    def on_train_batch_end(self, batch, logs=None):
+        time.sleep(0.02)
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_other_callbacks_are_the_hosts_wherever_they_stand(tmp_path, first):
+    mine = ProfileCallback(tmp_path, steps=6, skip=4)
+    fit(make_model(), *((Sleeper(), mine) if first else (mine, Sleeper())))
+    found = attribute_path(tmp_path)
+    assert found.idle_between["host"] > 15 and found.idle_between["launch"] < 10
+    (said,) = [f for f in findings(found) if f.share > 0.5]
+    assert "callbacks or other Python" in said.what
+
+
+def test_the_end_of_an_epoch_is_a_cause_of_its_own(tmp_path):
+    fit(make_model(), ProfileCallback(tmp_path, steps=6, skip=3), batch_size=64, epochs=10)
+    idle = attribute_path(tmp_path).idle_between
+    assert idle["epoch"] > idle["host"]
+
+
+def test_a_slow_dataset_is_told(tmp_path):
+    def slow():
+        while True:
+            time.sleep(0.02)
+            yield X[:4], Y[:4]
+
+    shapes = tf.TensorSpec([4, 8]), tf.TensorSpec([4, 1])
+    data = tf.data.Dataset.from_generator(slow, output_signature=shapes)
+    callback = ProfileCallback(tmp_path, steps=20, skip=4)  # the first batches come while the profiler starts
+    make_model().fit(data, steps_per_epoch=25, verbose=0, shuffle=False, callbacks=[callback])
+    first, *_ = findings(attribute_path(tmp_path))
+    assert first.share > 0.5 and "prefetch" in first.change
+
+
+def test_a_dataset_that_works_ahead_while_a_callback_sleeps_is_not_blamed(tmp_path):
+    data = tf.data.Dataset.from_tensor_slices((X, Y)).repeat().batch(4, drop_remainder=True)
+    data = data.map(lambda x, y: (tf.linalg.matmul(x, tf.ones([8, 8])), y)).prefetch(50)
+    callback = ProfileCallback(tmp_path, steps=5, skip=4)
+    make_model().fit(data, steps_per_epoch=12, verbose=0, shuffle=False, callbacks=[callback, Sleeper()])
+    assert not any("prefetch" in finding.change for finding in findings(attribute_path(tmp_path)))
+
+
+def test_a_window_that_ends_early_is_told_and_is_no_loss_of_events(tmp_path):
+    fit(make_model(), ProfileCallback(tmp_path, steps=30, skip=6))
+    (problem,) = attribute_path(tmp_path).problems
+    assert problem == "the training ended after 10 of 30 calls that were to be recorded"
+
+
+def test_a_fit_too_short_is_an_error_and_the_next_is_recorded(tmp_path):
+    callback, model = ProfileCallback(tmp_path, steps=3, skip=4), make_model()
+    with pytest.raises(TraceError, match="2 executions ran, 4 are skipped"):
+        fit(model, callback, batch_size=32)
+    assert not hasattr(model.train_function, ORIGINAL)
+    fit(model, callback)
+    fit(model, callback)  # recorded once is enough
+    assert attribute_path(tmp_path).calls == 3 and len(list(tmp_path.rglob("*.xplane.pb"))) == 1
+
+
+class Breaks(keras.callbacks.Callback):
+    def on_train_batch_end(self, batch, logs=None):
+        if batch == 6:
+            raise KeyboardInterrupt
+
+
+def test_an_exception_in_fit_does_not_block_the_next_profile(tmp_path):
+    model = make_model()
+    with pytest.raises(KeyboardInterrupt):
+        fit(model, ProfileCallback(tmp_path / "a", steps=10, skip=3), Breaks())
+    fit(model, ProfileCallback(tmp_path / "b", steps=5, skip=3))
+    found = attribute_path(tmp_path / "b")
+    assert found.calls == 5 and found.problems == ()
+
+
+def test_optimizers_inside_of_others_and_of_the_model_itself_are_known(tmp_path):
+    class Own(keras.Model):
+        def __init__(self):
+            super().__init__()
+            self.dense, self.second = keras.layers.Dense(1), keras.optimizers.SGD(name="its_own")
+
+        def call(self, x):
+            return self.dense(x)
+
+    model = Own()
+    model.compile(keras.optimizers.LossScaleOptimizer(keras.optimizers.Adam(name="inside"), name="outside"), "mse")
+    fit(model, ProfileCallback(tmp_path, steps=3, skip=3))
+    assert set(read_notes(tmp_path).optimizers) == {"inside", "its_own", "outside"}
+
+
+def test_functions_without_a_name_do_not_end_a_training(tmp_path):
+    class Callable:
+        def __call__(self, x):
+            return x + 1
+
+    parts = tf.function(functools.partial(tf.add, 1.0)), tf.function(Callable())
+    with capture(tmp_path, steps=2, skip=1) as taken:
+        for i in range(3):
+            with taken.step(i):
+                for part in parts:
+                    part(tf.ones([2 + i])).numpy()
+    assert {one.function for one in read_notes(tmp_path).traces} >= {"partial", "Callable"}
+
+
+def test_what_cannot_be_looked_into_is_said_and_ends_nothing(tmp_path, monkeypatch):
+    def fails():
+        raise RuntimeError("another TensorFlow")
+
+    monkeypatch.setattr("tfperf.trace.capture.constant_operations", fails)
+    fit(make_model(), ProfileCallback(tmp_path, steps=3, skip=3))
+    (problem,) = attribute_path(tmp_path).problems
+    assert "constant operations are not known" in problem and "another TensorFlow" in problem
