@@ -98,10 +98,10 @@ def overhead() -> Iterator[Row]:
                 str(ROUNDS),
             ]
             subprocess.run(command, check=True, capture_output=True)
-            calls = [json.loads(p.read_text())["call_ms"] for p in sorted(Path(folder).rglob("tfperf.json"))]
-        ratios = [call["recorded"] / call["unrecorded"] - 1 for call in calls]
+            calls = [json.loads(p.read_text()) for p in sorted(Path(folder).rglob("tfperf.json"))]
+        ratios = [call["recorded_ms"] / call["unrecorded_ms"] - 1 for call in calls]
         yield {
-            "replicas": replicas, "step_ms": median(call["unrecorded"] for call in calls) / PER_CALL,
+            "replicas": replicas, "step_ms": median(call["unrecorded_ms"] for call in calls) / PER_CALL,
             "overhead": median(ratios), "least": min(ratios), "most": max(ratios),
         }  # fmt: skip
 

@@ -127,7 +127,7 @@ def attribute(
     firsts, lasts = steps.spans
     gaps = np.maximum(firsts[1:] - lasts[:-1], 0) / NS_PER_MS
     between = union(lasts[:-1], np.maximum(firsts[1:], lasts[:-1]))
-    working = union(events.begin[mine], events.end[mine])
+    working = union(events.begin[mine & ~ahead], events.end[mine & ~ahead])  # a dataset works beside the steps
     inside = union(steps.begin, steps.end).without(between)
     return Attribution(
         (steps.end - steps.begin) / NS_PER_MS, steps.call, busy, every, gaps,
