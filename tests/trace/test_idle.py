@@ -108,3 +108,25 @@ def test_noise_is_what_differs_between_calls(tmp_path):
     found = attribute_path(write(tmp_path / "vm.xplane.pb", {"/host:CPU": lines}))
     assert found.costs[0].noise == pytest.approx(1.2533 * np.std(lengths, ddof=1) / 1e3 / np.sqrt(5))
     assert found.costs[0].ms == pytest.approx(0.016)
+
+
+@pytest.mark.parametrize(
+    "thread, cause", [("tf_data_iterator_get_next/7", "input"), ("tf_data_iterator_resource/7", "host")]
+)
+def test_who_fetches_a_batch_waits_who_prepares_one_does_not(tmp_path, thread, cause):
+    python = [("train", 0, 20, MARK), ("train", 100, 20, MARK)]
+    main = [("dense/MatMul:MatMul", 0, 20), ("dense/MatMul:MatMul", 100, 20)]
+    lines = {"p": us(*python), "m": us(*main), thread: us(("Iterator::Root", 20, 80))}
+    found = attribute_path(write(tmp_path / "vm.xplane.pb", {"/host:CPU": lines}), NOTES)
+    assert found.idle_between[cause] == pytest.approx(0.08)
+
+
+@pytest.mark.parametrize("update, steps", [("adam/Mul:Mul", 1), ("while/adam/Mul:Mul", 5), (None, 5)])
+def test_a_loop_that_changes_no_weights_is_no_training_loop(tmp_path, update, steps):
+    """A profile of another program: a layer's loop over time runs forward and backward, the update once."""
+    main = [("while/lstm/MatMul:MatMul", 10 * i, 4) for i in range(5)]
+    main += [("gradient_tape/while/lstm/MatMul:MatMul", 10 * i + 5, 4) for i in range(5)]
+    if update is not None:
+        main += [(update, 10 * i + 9, 1) for i in range(steps)]
+    lines = {"p": us(("train", 0, 80, MARK)), "m": us(*main)}
+    assert len(attribute_path(write(tmp_path / "vm.xplane.pb", {"/host:CPU": lines})).steps) == steps
