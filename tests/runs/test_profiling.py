@@ -32,8 +32,10 @@ def test_a_cards_steps_are_recorded_and_told(tmp_path, xla):
 
 def test_a_training_that_is_too_short_is_refused(tmp_path):
     card = make_card(tmp_path)
-    result = CliRunner().invoke(main, ["profile", str(card), "--steps", "100000"])
+    logs = tmp_path / "logs"
+    result = CliRunner().invoke(main, ["profile", str(card), "--steps", "100000", "--logdir", str(logs)])
     assert result.exit_code == 2 and "are to be recorded" in result.output + result.stderr
+    assert not logs.exists()
 
 
 def test_repeated_captures_of_a_card_are_one_profile(tmp_path):

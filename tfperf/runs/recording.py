@@ -1,6 +1,7 @@
 """A card recorded, with progress, and without TensorFlow's chatter while it loads."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from tfperf.measure.quiet import native_logs_dropped
@@ -16,12 +17,18 @@ def recorded(path: Path, logdir: Path, overrides: Sequence[str], repeat: int, na
     """
     if path.suffix not in (".yaml", ".yml"):
         return path
+    card, there = load_card(path, overrides), logdir.exists()
     prepare(logdir)
-    with counted() as show:
-        card = load_card(path, overrides)
-        with native_logs_dropped():
-            from tfperf.runs.profiling import record_card
-        found = record_card(card, logdir, repeat, naive, show)
+    try:
+        with counted() as show:
+            with native_logs_dropped():
+                from tfperf.runs.profiling import record_card
+            found = record_card(card, logdir, repeat, naive, show)
+    except BaseException:
+        if not there:
+            with suppress(OSError):
+                logdir.rmdir()  # what is in it stays
+        raise
     taken = found.taken
     print(
         f"{logdir}: {taken.steps} calls of {found.steps_per_call} steps; a call takes {taken.recorded_ms:.4g} ms, "
