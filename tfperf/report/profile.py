@@ -41,7 +41,8 @@ def profile_record(found: Attribution) -> Record:
     Times are medians over steps in ms, shares are of the operations' time (0 to 1). `period_ms`: from step to step,
     with what lies between calls; `step_ms`: from the first operation to the last; `overlap_ms`: how much of a step
     several phases run at once; `idle_ms`: no operation at all; `gap_ms`: between the steps of neighbouring calls, null
-    for a single one. `noise`: standard errors.
+    for a single one; `mean_ms`: as period_ms, but all time shared out; `phases`: of the device on which each takes
+    longest. `noise`: standard errors.
     """
     notes = found.notes
     devices: dict[str, Any] = {}
@@ -58,9 +59,9 @@ def profile_record(found: Attribution) -> Record:
             {"device": device, "phase": phase, "ms_per_step": float(ms), "noise_ms": float(error)}
             for phase, ms, error in zip(PHASES, np.median(busy, axis=0), errors, strict=True)
         ]
-    total = {phase: sum(d["phases"][phase] for d in devices.values()) for phase in PHASES}
+    longest = {phase: max(d["phases"][phase] for d in devices.values()) for phase in PHASES}
     return {
-        "period_ms": found.period_ms, "step_ms": float(np.median(found.steps)),
+        "period_ms": found.period_ms, "mean_ms": found.mean_ms, "step_ms": float(np.median(found.steps)),
         "quartiles_ms": np.percentile(found.steps, [25, 75]).tolist(), "steps": len(found.steps),
         "calls": found.calls, "marks": found.marks,
         "gap_ms": float(np.median(found.gaps)) if len(found.gaps) else None,
@@ -70,12 +71,12 @@ def profile_record(found: Attribution) -> Record:
             "period_ms": float(standard_error(found.periods)), "samples": len(found.periods),
         },
         "call_ms": {"recorded": notes.recorded_ms, "unrecorded": notes.unrecorded_ms}, "program": notes.program,
-        "phases": total, "devices": devices, "phases_by_device": phases,
+        "phases": longest, "devices": devices, "phases_by_device": phases,
         "between_calls": {"phases": found.gap_phases, "idle": found.idle_between}, "idle_inside": found.idle_inside,
         "unattributed_share": found.share(unknown=True), "inferred_share": found.share(unknown=False),
         "operations": [_operation(cost) for cost in found.costs], "layers": _layers(found.costs),
         "constant": [cost.name for cost in found.constant],
-        "constant_share": sum(cost.ms for cost in found.constant) / found.period_ms if found.period_ms else 0.0,
+        "constant_share": sum(cost.ms for cost in found.constant) / found.mean_ms if found.mean_ms else 0.0,
         "transfers": [{**vars(one), "gbyte_per_second": one.gbyte_per_second} for one in found.transfers],
         "ledger": [vars(entry) for entry in found.ledger], "problems": list(found.problems),
         "findings": [vars(finding) for finding in findings(found)],
@@ -133,7 +134,7 @@ def lines(record: Mapping[str, Any]) -> list[str]:
     gap = "" if record["gap_ms"] is None else f", {three(record['gap_ms'])} ms between calls"
     out = [
         f"step: {three(record['step_ms'])} ms, median of {record['steps']} in {record['calls']} calls{gap}; "
-        f"{three(record['period_ms'])} ms from step to step",
+        f"{three(record['period_ms'])} ms from step to step, {three(record['mean_ms'])} on average",
         f"no phase is known for {record['unattributed_share']:.1%} of the operations' time, "
         f"inferred for {record['inferred_share']:.1%}",
     ]

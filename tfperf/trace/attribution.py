@@ -70,6 +70,11 @@ class Attribution:
         """Time from step to step, with what lies between calls: the median of calls."""
         return float(np.median(self.periods))
 
+    @property
+    def mean_ms(self) -> float:
+        """Time from step to step, all of it shared out: what parts of it are shares of."""
+        return float((self.steps.sum() + self.gaps.sum()) / len(self.steps))
+
     def share(self, unknown: bool) -> float:
         """Share of the operations' time in steps that no rule covers (`unknown`), or whose phase is inferred."""
         total = sum(cost.inside for cost in self.costs)

@@ -48,11 +48,10 @@ def findings(found: Attribution) -> list[Finding]:
 
 
 def _every(found: Attribution, program: Program) -> Iterator[Finding]:
-    period = found.period_ms
+    period = found.mean_ms
     if not period:
         return
-    steps_per_call = len(found.steps) / (len(found.gaps) + 1)
-    yield from _gaps(found, program, 1 / steps_per_call / period)
+    yield from _gaps(found, program, len(found.gaps) / len(found.steps) / period)
     yield from _launches(found, program)
     waits = (found.waits_ms + found.idle_inside["input"]) / period
     if waits > INPUT:
@@ -82,7 +81,7 @@ def _launches(found: Attribution, program: Program) -> Iterator[Finding]:
     accelerators = {d: a for d, a in found.any.items() if "CPU" not in d} or found.any
     busiest = max(accelerators, key=lambda device: float(accelerators[device].sum()))
     short = found.launches[busiest].short
-    inside = (found.idle_inside["launch"] + found.idle_inside["host"]) / found.period_ms
+    inside = (found.idle_inside["launch"] + found.idle_inside["host"]) / found.mean_ms
     if inside > HOLES and short > SHORT:
         advice = MORE_WORK[program] if found.compiled else f"{FUSE[program]}, or {MORE_WORK[program]}"
         yield Finding(
@@ -112,7 +111,7 @@ def _gaps(found: Attribution, program: Program, per_step: float) -> Iterator[Fin
     for cause in (c for c in advice if c not in same and shares[c] > GAP):
         yield Finding(f"between calls {advice[cause][0]} for {shares[cause]:.0%}", shares[cause], advice[cause][1])
     column = PHASES.index("validation")
-    inside = max(float(np.median(busy[:, column])) for busy in found.busy.values()) / found.period_ms
+    inside = max(float(np.median(busy[:, column])) for busy in found.busy.values()) / found.mean_ms
     validation = (found.gap_phases["validation"] + found.idle_between["validation"]) * per_step + inside
     if validation > VALIDATION:
         yield Finding(f"validation takes {validation:.0%}", validation, VALIDATE[program])
