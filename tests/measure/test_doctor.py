@@ -28,7 +28,7 @@ def test_everything_works_here():
     found = {c.name: c for c in doctor.doctor()}
     for name in ("Python", "TensorFlow", "Keras", "devices", "XLA", "HDF5"):
         assert found[name].state == "ok", found[name]
-    assert list(found)[:6] == ["Python", "TensorFlow", "Keras", "devices", "XLA", "NVML"] and len(found) == 12
+    assert list(found)[:6] == ["Python", "TensorFlow", "Keras", "devices", "XLA", "NVML"] and len(found) == 13
 
 
 def shim(
@@ -113,6 +113,13 @@ def test_disk(monkeypatch, tmp_path):
     assert state(doctor.disk_check("disk", here), "0.2 GB free", "make room") == "warning"
     monkeypatch.setattr(doctor.os, "access", lambda folder, mode: False)
     assert state(doctor.disk_check("disk", here), "not writable") == "warning"
+
+
+@pytest.mark.parametrize(("version", "want"), [("2.24.2", "ok"), (None, "missing")])
+def test_profile_tab(monkeypatch, version, want):
+    monkeypatch.setattr(doctor, "package_version", lambda name: version)
+    check = doctor.plugin_check()
+    assert state(check, version or "not installed", "" if version else "tfperf[profile]") == want and not check.needed
 
 
 def test_no_temporary_folder_is_a_warning(monkeypatch):

@@ -34,6 +34,7 @@ TENSORFLOW = ((2, 21), (2, 22))
 KERAS = ((3, 0), (4, 0))
 MEMORY = 4 * GB  # a fit of a hundred replicas and its compilation
 DISK = 1 * GB
+PLUGIN = "tensorboard-plugin-profile"
 PROBE_SECONDS = 300
 PROBE = Path(__file__).with_name("probe.py")
 COLOURS: Mapping[State, str] = {"ok": "green", "warning": "yellow", "missing": "red"}
@@ -66,6 +67,7 @@ def doctor() -> list[Check]:
         hdf5_check(),
         extra_check("pineappl"),
         extra_check("nnpdf-data"),
+        plugin_check(),
     ]
 
 
@@ -217,6 +219,13 @@ def extra_check(package: str) -> Check:
     except Exception as error:  # a broken package is as good as none
         return Check(package, "missing", _first_line(f"{type(error).__name__}: {error}"), advice, needed=False)
     return Check(package, "ok", package_version(package) or "version n/a", needed=False)
+
+
+def plugin_check() -> Check:
+    """TensorBoard's profile tab; not imported, since it loads TensorFlow, which may end the process."""
+    version = package_version(PLUGIN)
+    advice = "" if version else "needed only for the profile tab of `tfperf board`: pip install 'tfperf[profile]'"
+    return Check(PLUGIN, "ok" if version else "missing", version or "not installed", advice, needed=False)
 
 
 def _in_range(name: str, version: str, allowed: tuple[tuple[int, int], tuple[int, int]], advice: str) -> Check:
