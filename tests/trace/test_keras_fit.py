@@ -63,13 +63,25 @@ class Sleeper(keras.callbacks.Callback):
 
 
 @pytest.mark.parametrize("first", [True, False])
-def test_other_callbacks_are_the_hosts_wherever_they_stand(tmp_path, first):
-    mine = ProfileCallback(tmp_path, steps=6, skip=4)
-    fit(make_model(), *((Sleeper(), mine) if first else (mine, Sleeper())))
+def test_other_callbacks_are_named_wherever_they_stand(tmp_path, first):
+    mine, other = ProfileCallback(tmp_path, steps=6, skip=4), Sleeper()
+    fit(make_model(), *((other, mine) if first else (mine, other)))
     found = attribute_path(tmp_path)
-    assert found.idle_between["host"] > 15 and found.idle_between["launch"] < 10
+    assert found.idle_between["callback"] > 18 and found.idle_between["launch"] < 10
     (said,) = [f for f in findings(found) if f.share > 0.5]
-    assert "callbacks or other Python" in said.what
+    assert "callbacks run" in said.what
+    assert vars(other).keys() == vars(Sleeper()).keys() | vars(keras.callbacks.Callback()).keys(), "as it was before"
+
+
+def test_a_callbacks_own_attributes_come_back(tmp_path):
+    calls = []
+
+    def noted(epoch, logs=None):
+        calls.append(epoch)
+
+    other = keras.callbacks.LambdaCallback(on_epoch_end=noted)
+    fit(make_model(), ProfileCallback(tmp_path, steps=3, skip=3), other, epochs=2)
+    assert other.on_epoch_end is noted and calls == [0, 1]
 
 
 def test_the_end_of_an_epoch_is_a_cause_of_its_own(tmp_path):
@@ -124,11 +136,12 @@ class Breaks(keras.callbacks.Callback):
 
 def test_an_exception_in_fit_does_not_block_the_next_profile(tmp_path):
     model = make_model()
+    breaks = Breaks()
     with pytest.raises(KeyboardInterrupt):
-        fit(model, ProfileCallback(tmp_path / "a", steps=10, skip=3), Breaks())
+        fit(model, ProfileCallback(tmp_path / "a", steps=10, skip=3), breaks)
     fit(model, ProfileCallback(tmp_path / "b", steps=5, skip=3))
     found = attribute_path(tmp_path / "b")
-    assert found.calls == 5 and found.problems == ()
+    assert found.calls == 5 and found.problems == () and "on_train_batch_end" not in vars(breaks)
 
 
 def test_optimizers_inside_of_others_and_of_the_model_itself_are_known(tmp_path):

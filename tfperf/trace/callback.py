@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from tfperf.scopes import PREFIX
 from tfperf.trace.capture import Capture
+from tfperf.trace.hooks import Hooks
 from tfperf.trace.planes import TraceError
 
 LOSSES = ("compile_loss", "loss", "compile_metrics", "metrics")  # scopes that Keras gives losses and metrics
@@ -24,6 +25,7 @@ class ProfileCallback(keras.callbacks.Callback):  # type: ignore[misc]
     """
 
     recording: ClassVar[Capture | None] = None  # of any callback: TensorFlow records one profile at a time
+    hooks: ClassVar[Hooks | None] = None
 
     def __init__(self, logdir: Path | str, steps: int = 10, skip: int = 3, host_level: int = 2) -> None:
         super().__init__()
@@ -36,9 +38,7 @@ class ProfileCallback(keras.callbacks.Callback):  # type: ignore[misc]
 
     def on_train_begin(self, logs: Any = None) -> None:
         """Note the names by which operations are told apart, and mark executions from now on."""
-        if ProfileCallback.recording is not None:
-            ProfileCallback.recording.stop()  # of a training that ended by an exception
-            ProfileCallback.recording = None
+        self._end()  # of a training that ended by an exception
         if self.taken.done:
             return
         group = self.taken.group
@@ -49,6 +49,16 @@ class ProfileCallback(keras.callbacks.Callback):  # type: ignore[misc]
         self.taken.forward = layers | {self.model.name, *LOSSES} | {m.name for m in self.model.metrics}
         self.taken.turns = int(self.model.steps_per_execution)
         self._mark()
+        ProfileCallback.hooks = Hooks(self)
+
+    @staticmethod
+    def _end() -> None:
+        """End what is recorded, and leave the other callbacks alone."""
+        if ProfileCallback.recording is not None:
+            ProfileCallback.recording.stop()
+        if ProfileCallback.hooks is not None:
+            ProfileCallback.hooks.restore()
+        ProfileCallback.recording = ProfileCallback.hooks = None
 
     def _mark(self) -> None:
         """Put a mark around Keras' compiled function, so that it holds that and no other callback."""
@@ -93,8 +103,7 @@ class ProfileCallback(keras.callbacks.Callback):  # type: ignore[misc]
         """The recording ends where the training does."""
         self._close("epoch")
         self.model.train_function = getattr(self.model.train_function, ORIGINAL, self.model.train_function)
-        self.taken.stop()
-        ProfileCallback.recording = None
+        self._end()
         if not self.taken.done:
             done, skip = len(self.taken.seconds), self.taken.skip
             raise TraceError(f"{self.logdir}: nothing was recorded: {done} executions ran, {skip} are skipped")

@@ -94,12 +94,12 @@ def _gaps(found: Attribution, program: Program, per_step: float) -> Iterator[Fin
     """What is lost between calls, in shares of the time from step to step; `per_step` turns ms a gap into those."""
     advice: Mapping[str, tuple[str, str]] = {
         "launch": ("calls are started and ended", LONGER_CALLS[program]),
-        "host": ("callbacks or other Python code run" if program == "keras" else "the host does other things",
+        "host": ("Python code runs" if program == "keras" else "the host does other things",
                  f"{LONGER_CALLS[program]}, or do less between batches" if program == "keras" else
                  LONGER_CALLS[program]),
         "epoch": ("an epoch ends and another begins", LONGER_CALLS[program] if program != "keras" else
                   "take more steps in an epoch (steps_per_epoch), or raise steps_per_execution"),
-        "callback": ("callbacks run", "let callbacks work every so many epochs"),
+        "callback": ("callbacks run", "let callbacks do less, or less often"),
         "input": ("the next batch is awaited", FEED), "compilation": ("functions are traced and compiled", SHAPES),
     }  # fmt: skip
     shares = {cause: ms * per_step for cause, ms in found.idle_between.items()}

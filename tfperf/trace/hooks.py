@@ -1,0 +1,56 @@
+"""Trace ranges around what the other callbacks of a Keras `fit` do."""
+
+import gc
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from tfperf.scopes import PREFIX
+
+HOOKS = ("on_epoch_begin", "on_epoch_end", "on_train_batch_begin", "on_train_batch_end")
+RANGE = f"{PREFIX}callback"
+
+
+class Hooks:
+    """The hooks of other callbacks while ranges are around them; `restore` takes those away."""
+
+    def __init__(self, mine: keras.callbacks.Callback) -> None:
+        self.replaced: list[tuple[Any, str, Any]] = []
+        for other in _beside(mine):
+            for name in filter(lambda hook: _does_something(other, hook), HOOKS):
+                self.replaced.append((other, name, vars(other).get(name)))
+                setattr(other, name, _ranged(getattr(other, name)))
+
+    def restore(self) -> None:
+        """Give the callbacks their own hooks back."""
+        for other, name, original in self.replaced:
+            if original is None:
+                delattr(other, name)
+            else:
+                setattr(other, name, original)
+        self.replaced.clear()
+
+
+def _beside(mine: keras.callbacks.Callback) -> Iterator[keras.callbacks.Callback]:
+    """The callbacks in the same list of a `fit`; Keras gives no way to it but by looking for the list."""
+    seen = {id(mine)}
+    for one in gc.get_objects():
+        if type(one) is keras.callbacks.CallbackList and any(c is mine for c in one.callbacks):
+            for other in one.callbacks:
+                if id(other) not in seen:
+                    seen.add(id(other))
+                    yield other
+
+
+def _does_something(callback: keras.callbacks.Callback, hook: str) -> bool:
+    return hook in vars(callback) or getattr(type(callback), hook) is not getattr(keras.callbacks.Callback, hook)
+
+
+def _ranged(hook: Callable[..., Any]) -> Callable[..., Any]:
+    def ranged(*arguments: Any, **named: Any) -> Any:
+        with tf.profiler.experimental.Trace(RANGE):
+            return hook(*arguments, **named)
+
+    return ranged
