@@ -38,7 +38,7 @@ def read_ledger(events: Events, causes: Sequence[Traced]) -> tuple[Entry, ...]:
         if mine is not None:
             left.remove(mine)
         out.append(Entry("trace", name, _building(events, row), mine.cause if mine else NOT_SAID))
-    return (*out, *_compilations(events))
+    return (*out, *_compilations(events, out))
 
 
 def _building(events: Events, row: int) -> float:
@@ -48,17 +48,21 @@ def _building(events: Events, row: int) -> float:
     return union(events.begin[inside], events.end[inside]).length / 1e9
 
 
-def _compilations(events: Events) -> list[Entry]:
+def _compilations(events: Events, traces: Sequence[Entry]) -> list[Entry]:
+    """Programs in the order in which they were compiled; the cause is that of the trace that each comes from."""
     said = dict(zip(*_names(events), strict=True))
     by_module: dict[str, list[int]] = {}
     for row in compiled(events).tolist():
         if row in said:
             by_module.setdefault(said[row], []).append(row)
+    causes = {entry.function: [e.cause for e in traces if e.function == entry.function] for entry in traces}
     out = []
-    for module, rows in by_module.items():
+    for module, rows in sorted(by_module.items(), key=lambda item: int(events.begin[item[1]].min())):
         found = CLUSTER.match(module)
+        function = found["name"] if found else module
         length = union(events.begin[rows], events.end[rows]).length
-        out.append(Entry("compilation", found["name"] if found else module, length / 1e9, "a new signature"))
+        left = causes.get(function)
+        out.append(Entry("compilation", function, length / 1e9, left.pop(0) if left else NOT_SAID))
     return out
 
 
