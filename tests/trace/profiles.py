@@ -1,6 +1,6 @@
 """Profiles made by hand, built with TensorFlow's own message classes."""
 
-from tfperf.trace.hlo_names import METADATA_PLANE, MODULE_STAT, _hlo_message
+from tfperf.trace.hlo_names import METADATA_PLANE, MODULE_STAT, hlo_message
 from tfperf.trace.planes import xplane_proto
 
 
@@ -36,7 +36,7 @@ def write(path, planes, modules=(), warnings=()):
 
 
 def _add_module(space, name, instructions):
-    hlo = _hlo_message()()
+    hlo = hlo_message()()
     hlo.hlo_module.name = name
     computation = hlo.hlo_module.computations.add(id=1, name="main")
     for number, (instruction, opcode, op_name, operands) in enumerate(instructions):

@@ -77,11 +77,8 @@ def read_hdf5(path: Path) -> Pairs:
 
 def divide(pairs: Pairs, validation: float, test: float) -> Parts:
     """Shares (0 to 1) for validation and test, chosen by a hash of the source sentence, the rest for training."""
-    place = [
-        int.from_bytes(hashlib.sha256(one.casefold().encode()).digest()[:8], "big") / LARGEST for one in pairs.source
-    ]
-    ends = validation, validation + test, 1.0
-    rows = [next(k for k, end in enumerate(ends) if at < end) for at in place]
+    ends = validation, validation + test, float("inf")
+    rows = [next(k for k, end in enumerate(ends) if _place(one) < end) for one in pairs.source]
     parts = [_taken(pairs, [i for i, row in enumerate(rows) if row == k]) for k in range(3)]
     return Parts(training=parts[2], validation=parts[0], test=parts[1])
 

@@ -40,7 +40,8 @@ class Computation:
 
 
 @cache
-def _hlo_message() -> Any:
+def hlo_message() -> Any:
+    """The message class of a module, with the fields that are read."""
     from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
     file = descriptor_pb2.FileDescriptorProto(name="tfperf/hlo_names.proto", package="tfperf_hlo", syntax="proto3")
@@ -64,7 +65,7 @@ def modules(space: Any) -> Iterator[tuple[str, dict[int, Computation]]]:
             continue
         for event in plane.event_metadata.values():
             for stat in event.stats:
-                message = _hlo_message()()
+                message = hlo_message()()
                 try:
                     message.ParseFromString(stat.bytes_value)
                 except DecodeError:
