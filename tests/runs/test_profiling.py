@@ -5,6 +5,7 @@ import json
 import h5py
 import numpy as np
 import pytest
+import tensorflow as tf
 from click.testing import CliRunner
 
 from tests.make_pack import make_card
@@ -87,3 +88,21 @@ def test_a_fit_too_short_for_its_window_says_so(tmp_path):
         main, ["fit", str(card), "-o", str(tmp_path / "run"), *SMALL, "--set", "profile={steps: 1000}"]
     )
     assert result.exit_code == 0 and "warning: profile: the training ended before" in result.output + result.stderr
+
+
+def test_a_fit_goes_on_when_its_profile_cannot_be_written(tmp_path, monkeypatch):
+    def stop(save=True):
+        raise tf.errors.ResourceExhaustedError(None, None, "No space left on device")
+
+    real = tf.profiler.experimental.stop
+    monkeypatch.setattr(tf.profiler.experimental, "stop", stop)
+    try:
+        result = CliRunner().invoke(
+            main,
+            ["fit", str(make_card(tmp_path, replicas=1, steps=60)), "-o", str(tmp_path / "run"), *SMALL, "--set",
+             "profile={steps: 12, skip: 8}"],
+        )  # fmt: skip
+    finally:
+        real(save=False)
+    assert result.exit_code == 0 and "warning: profile:" in result.output + result.stderr
+    assert (tmp_path / "run" / "results.h5").exists()

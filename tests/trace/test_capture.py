@@ -95,7 +95,7 @@ def test_a_second_recording_in_the_process_is_refused(tmp_path):
         finally:
             tf.profiler.experimental.stop()
         with first.step(0):
-            pass
+            multiply()
 
 
 def test_an_error_inside_the_window_ends_the_recording(tmp_path):
@@ -159,3 +159,47 @@ def test_files_beside_the_sessions_are_not_the_newest(tmp_path):
     assert profile_files(tmp_path) == [session]
     session.unlink()
     assert profile_files(tmp_path) == [kept]
+
+
+def multiply():
+    tf.linalg.matmul(tf.ones([9, 9]), tf.ones([9, 9])).numpy()
+
+
+def test_a_window_without_operations_is_an_error_when_it_ends(tmp_path):
+    taken = Capture(tmp_path, steps=1, skip=0, host_level=2)
+    with pytest.raises(TraceError, match="nothing ran in the window"), taken.step(0):
+        pass
+
+
+@pytest.fixture
+def full_disk(monkeypatch):
+    """TensorFlow's profiler writes half a file and fails, as it does on a full disk."""
+    real = tf.profiler.experimental.stop
+
+    def stop(save=True):
+        real()
+        if save:
+            raise tf.errors.ResourceExhaustedError(None, None, "No space left on device")
+
+    monkeypatch.setattr(tf.profiler.experimental, "stop", stop)
+
+
+def test_a_profile_that_cannot_be_written_leaves_nothing_half_written(tmp_path, full_disk):
+    with pytest.raises(TraceError, match="No space left"), Capture(tmp_path, 1, 0, 2).step(0):
+        multiply()
+    assert not list(tmp_path.rglob("*.xplane.pb"))
+
+
+def test_a_training_does_not_end_since_its_profile_cannot_be_written(tmp_path, full_disk):
+    model = keras.Sequential([keras.layers.Input((4,)), keras.layers.Dense(1)])
+    model.compile("sgd", "mse", jit_compile=False)
+    callback = ProfileCallback(tmp_path / "logs", steps=2, skip=2)
+    with pytest.warns(UserWarning, match="No space left"):
+        history = model.fit(np.ones((40, 4)), np.ones((40, 1)), batch_size=4, verbose=0, callbacks=[callback])
+    assert len(history.history["loss"]) == 1 and not list(tmp_path.rglob("*.xplane.pb"))
+    (tmp_path / "file").write_text("")
+    with pytest.warns(UserWarning, match="file"):
+        model.fit(
+            np.ones((40, 4)), np.ones((40, 1)), batch_size=4, verbose=0,
+            callbacks=[ProfileCallback(tmp_path / "file", steps=2, skip=2)],
+        )  # fmt: skip

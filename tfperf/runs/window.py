@@ -6,6 +6,7 @@ from pathlib import Path
 
 from tfperf.runcard.config import Card, Profile
 from tfperf.trace.capture import Capture
+from tfperf.trace.planes import TraceError
 
 CALLS = 6  # at least, so that chance is known
 SKIPPED = 3  # calls before the window at least; all but the first are timed, too
@@ -40,14 +41,19 @@ class Recorder:
     @contextmanager
     def call(self) -> Iterator[None]:
         """One call of the training."""
-        with self.taken.step(self.number):
+        with self.taken.harmless_step(self.number):
             yield
         self.number += 1
 
     def end(self) -> str:
         """End the recording; what is to be said about it."""
         whole = self.taken.done
-        self.taken.stop()
+        try:
+            self.taken.stop()
+        except TraceError as error:
+            self.taken.failed = str(error)
+        if self.taken.failed:
+            return f"warning: profile: {self.taken.failed}"
         if whole:
             return f"profile: {self.taken.steps} calls of {self.steps} steps are recorded in {self.taken.logdir}"
         return (

@@ -1,5 +1,6 @@
 """A Keras callback that records a window of a `fit`, for programs that are not tfperf's."""
 
+import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, ClassVar
@@ -20,8 +21,8 @@ ORIGINAL = "_tfperf_original"
 class ProfileCallback(keras.callbacks.Callback):  # type: ignore[misc]
     """Records `steps` executions after `skip` others, each a batch, or `steps_per_execution` batches.
 
-    Only the first window of a callback is recorded, in whichever `fit` it is whole. Raises TraceError at the end of a
-    training too short for any execution to be recorded.
+    Only the first window of a callback is recorded, in whichever `fit` it is whole. A profile that cannot be recorded
+    or written is a warning at the end; TraceError is raised after a training too short for any to be recorded.
     """
 
     recording: ClassVar[Capture | None] = None  # of any callback: TensorFlow records one profile at a time
@@ -54,8 +55,11 @@ class ProfileCallback(keras.callbacks.Callback):  # type: ignore[misc]
     @staticmethod
     def _end() -> None:
         """End what is recorded, and leave the other callbacks alone."""
-        if ProfileCallback.recording is not None:
-            ProfileCallback.recording.stop()
+        if (taken := ProfileCallback.recording) is not None:
+            try:
+                taken.stop()
+            except TraceError as error:
+                taken.failed = str(error)
         if ProfileCallback.hooks is not None:
             ProfileCallback.hooks.restore()
         ProfileCallback.recording = ProfileCallback.hooks = None
@@ -66,7 +70,7 @@ class ProfileCallback(keras.callbacks.Callback):  # type: ignore[misc]
 
         def marked(iterator: Any) -> Any:
             self._close("epoch")
-            with self.taken.step(len(self.taken.seconds)):
+            with self.taken.harmless_step(len(self.taken.seconds)):
                 ProfileCallback.recording = self.taken if self.taken.recording else None
                 logs = function(iterator)
                 if not self.taken.done:  # what runs on a device has to end inside
@@ -104,6 +108,9 @@ class ProfileCallback(keras.callbacks.Callback):  # type: ignore[misc]
         self._close("epoch")
         self.model.train_function = getattr(self.model.train_function, ORIGINAL, self.model.train_function)
         self._end()
+        if self.taken.failed:
+            warnings.warn(self.taken.failed, stacklevel=2)
+            self.taken.failed = ""
         if not self.taken.done:
             done, skip = len(self.taken.seconds), self.taken.skip
             raise TraceError(f"{self.logdir}: nothing was recorded: {done} executions ran, {skip} are skipped")

@@ -4,17 +4,21 @@ Beside the profile lies what only the program knows: its optimizers' and layers'
 nobody records.
 """
 
+import shutil
+import sys
 import time
 from collections.abc import Callable, Collection, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
 from typing import TypeVar
 
+from tfperf.errors import StorageError
 from tfperf.trace.functions import Seen, causes, constant_operations, seen
 from tfperf.trace.notes import Notes, Program, Traced, write_notes
-from tfperf.trace.planes import TraceError
+from tfperf.trace.operations import has_operations
+from tfperf.trace.planes import TraceError, read_space
 
 STEP = "step"  # name of the marks
 SESSIONS = "plugins/profile/*"
@@ -38,6 +42,7 @@ class Capture:
     seconds: list[float] = field(default_factory=list)  # of each call, recorded ones included
     recording: bool = False
     done: bool = False
+    failed: str = ""  # why a harmless recording has none
     _before: set[Path] = field(default_factory=set)  # sessions that were there
     _seen: Seen = field(default_factory=dict)
 
@@ -72,8 +77,34 @@ class Capture:
             raise TraceError(f"{self.logdir}: {error.strerror}") from None
         self.recording = True
 
+    @contextmanager
+    def harmless_step(self, number: int) -> Iterator[None]:
+        """The same, but what goes wrong with the recording ends nothing; `failed` says it."""
+        step = self.step(number)
+        try:
+            step.__enter__()
+        except TraceError as error:
+            self._give_up(error)
+            yield
+            return
+        try:
+            yield
+        except BaseException:
+            step.__exit__(*sys.exc_info())
+            raise
+        try:
+            step.__exit__(None, None, None)
+        except TraceError as error:
+            self._give_up(error)
+
+    def _give_up(self, error: TraceError) -> None:
+        self.recording, self.done, self.failed = False, True, str(error)
+
     def stop(self) -> None:
-        """End the recording, where there is one. Raises: TraceError where it cannot be written."""
+        """End the recording, where there is one.
+
+        Raises: TraceError where it holds no operation or cannot be written; no part of it is left then.
+        """
         import tensorflow as tf
 
         if not self.recording:
@@ -81,10 +112,18 @@ class Capture:
         self.recording, self.done = False, True
         try:
             tf.profiler.experimental.stop()
-        except tf.errors.OpError as error:
-            raise TraceError(f"{self.logdir}: the profile cannot be written: {error.message}") from None
-        for folder in sorted(set(self.logdir.glob(SESSIONS)) - self._before):
-            write_notes(folder, self.notes())
+            for folder in self._new():
+                write_notes(folder, self.notes())
+        except (tf.errors.OpError, StorageError) as error:
+            for folder in self._new():
+                shutil.rmtree(folder, ignore_errors=True)
+            raise TraceError(f"{self.logdir}: the profile cannot be written: {error}") from None
+        if not any(has_operations(read_space(file)) for folder in self._new() for file in folder.glob("*.xplane.pb")):
+            raise TraceError(f"{self.logdir}: the profile holds no operation: nothing ran in the window")
+
+    def _new(self) -> list[Path]:
+        """Sessions that this recording made."""
+        return sorted(set(self.logdir.glob(SESSIONS)) - self._before)
 
     @property
     def recorded_ms(self) -> float | None:
@@ -134,8 +173,11 @@ def capture(
     taken = Capture(Path(logdir), steps, skip, host_level, turns=steps_per_call)
     try:
         yield taken
-    finally:
-        taken.stop()
+    except BaseException:
+        with suppress(TraceError):
+            taken.stop()
+        raise
+    taken.stop()
     if not taken.done:
         raise TraceError(
             f"{logdir}: nothing was recorded: {len(taken.seconds)} steps ran, the first {skip} are skipped"

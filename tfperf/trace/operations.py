@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tfperf.trace.hlo_names import Computation, modules
-from tfperf.trace.planes import MODULE, Events
+from tfperf.trace.hlo_names import METADATA_PLANE, Computation, modules
+from tfperf.trace.planes import DEVICE, MODULE, Events
 
 GRAPH = re.compile(r"(?P<name>[^:\s#]+):(?P<kind>_?[A-Z]\w*)")
 EAGER = re.compile(r"EagerLocalExecute: (?P<kind>(?!__inference)_?[A-Z]\w*)")  # outside of any function
@@ -90,6 +90,17 @@ def doubtful(known: Instructions) -> frozenset[str]:
     """Names that different instructions of several modules share."""
     return frozenset(
         name for name, mine in known.items() if len({(o.kind, *sorted(o.scopes.items())) for o in mine.values()}) > 1
+    )
+
+
+def has_operations(space: Any) -> bool:
+    """Whether a profile holds any operation, by the names of its events."""
+    known = instructions([space])
+    return any(
+        (plane.name.startswith(DEVICE) and any(line.events for line in plane.lines))
+        or any(m.name in known or graph_operation(m.name) for m in plane.event_metadata.values())
+        for plane in space.planes
+        if plane.name != METADATA_PLANE
     )
 
 
