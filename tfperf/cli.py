@@ -241,11 +241,12 @@ def init(card: Path, pack: Path) -> None:
 
 
 @main.command()
-def schema() -> None:
-    """Print the JSON schema of runcards, for editors."""
-    from tfperf.runcard.schema import card_schema
+@click.argument("workload", type=click.Choice(["replicas", "translate"]), default="replicas")
+def schema(workload: str) -> None:
+    """Print the JSON schema of runcards of a WORKLOAD, by default replicas, for editors."""
+    from tfperf.runcard.workloads import WORKLOADS
 
-    click.echo(json.dumps(card_schema(), indent=2))
+    click.echo(json.dumps(WORKLOADS[workload].grammar.json_schema, indent=2))
 
 
 @main.command()

@@ -6,7 +6,8 @@ from typing import NamedTuple
 import yaml
 
 from tfperf.runcard.scalars import resolve
-from tfperf.runcard.schema import alternatives, schema_at
+from tfperf.runcard.schema import alternatives
+from tfperf.runcard.workloads import REPLICAS
 
 Path = tuple[str | int, ...]
 LIMITS = (("minimum", -1), ("maximum", 1), ("exclusiveMinimum", 0), ("exclusiveMaximum", 0))
@@ -75,7 +76,7 @@ def _retyped(text: str, value: Value) -> Iterator[Mutation]:
 
 def _beyond(text: str, value: Value) -> Iterator[Mutation]:
     """Values of the right type that are not allowed."""
-    node, schema = value.node, schema_at(value.path)
+    node, schema = value.node, REPLICAS.grammar.at(value.path)
     if not isinstance(node, yaml.ScalarNode):
         return
     branches = list(alternatives(schema))

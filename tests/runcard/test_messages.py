@@ -145,7 +145,7 @@ def test_what_must_be_given_names_the_line_of_its_parent(tmp_path):
 
 @pytest.mark.parametrize("text", ["[1, 2]", "- a", "hello", "7", "---"])
 def test_a_card_is_a_mapping(text, tmp_path):
-    assert "must be a mapping with keys out of title, seed, replicas, " in faults(tmp_path, text)[0]
+    assert "must be a mapping with keys out of workload, title, seed, replicas, " in faults(tmp_path, text)[0]
 
 
 def test_nothing_is_said_twice_about_a_refused_value(tmp_path):

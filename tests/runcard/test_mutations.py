@@ -7,13 +7,13 @@ import yaml
 from tests.runcard.cards import CARDS, faults, write
 from tests.runcard.mutations import Mutation, mutations, values
 from tfperf.runcard.loader import load_card
-from tfperf.runcard.schema import card_schema
 from tfperf.runcard.tree import read_tree
+from tfperf.runcard.workloads import REPLICAS
 
 ALL = [
     pytest.param(m, id=f"{name}-{m.kind}-{m.key}-{i}") for name in CARDS for i, m in enumerate(mutations(CARDS[name]))
 ]
-SCHEMA = jsonschema.Draft202012Validator(card_schema())
+SCHEMA = jsonschema.Draft202012Validator(REPLICAS.grammar.json_schema)
 
 
 @pytest.fixture(scope="module")

@@ -24,9 +24,8 @@ from tfperf.runcard.config import (
     Stopping,
     SumRules,
     Train,
-    as_tree,
 )  # fmt: skip
-from tfperf.runcard.dump import dump_card
+from tfperf.runcard.dump import as_tree, dump_card
 from tfperf.runcard.example import example_card
 from tfperf.runcard.loader import load_card
 from tfperf.runcard.optimizers import OWN, Optimizer
@@ -157,7 +156,7 @@ def test_the_example_shows_every_block_with_a_comment_for_each_key(tmp_path):
     blocks = [
         line.removeprefix("# ").split(":")[0]
         for line in text.splitlines()
-        if line[:1].isalpha() or line.startswith(("# closure:", "# profile:"))
+        if line[:1].isalpha() or line.startswith(("# closure:", "# profile:", "# sweep:"))
     ]
     assert blocks == list(as_tree(card))
     lines = text.splitlines()

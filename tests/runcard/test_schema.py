@@ -4,32 +4,42 @@ import jsonschema
 import pytest
 
 from tests.runcard.cards import PACK
-from tfperf.runcard.schema import alternatives, card_schema
+from tfperf.runcard.schema import alternatives
+from tfperf.runcard.workloads import REPLICAS, WORKLOADS
 
-CHECK = jsonschema.Draft202012Validator(card_schema())
-
-
-def blocks():
-    return [card_schema(), *card_schema()["$defs"].values()]
+CHECK = jsonschema.Draft202012Validator(REPLICAS.grammar.json_schema)
+SCHEMAS = {name: workload.grammar.json_schema for name, workload in WORKLOADS.items()}
 
 
-def test_it_is_a_valid_schema_of_its_dialect():
-    assert card_schema()["$schema"] == "https://json-schema.org/draft/2020-12/schema"
-    jsonschema.Draft202012Validator.check_schema(card_schema())
+def blocks(name):
+    return [SCHEMAS[name], *SCHEMAS[name]["$defs"].values()]
 
 
-def test_every_block_is_closed_and_every_key_described():
-    for block in blocks():
+@pytest.mark.parametrize("name", SCHEMAS)
+def test_it_is_a_valid_schema_of_its_dialect(name):
+    assert SCHEMAS[name]["$schema"] == "https://json-schema.org/draft/2020-12/schema"
+    jsonschema.Draft202012Validator.check_schema(SCHEMAS[name])
+
+
+@pytest.mark.parametrize("name", SCHEMAS)
+def test_every_block_is_closed_and_every_key_described(name):
+    for block in blocks(name):
         assert block["additionalProperties"] is False
         assert block["description"]
         for key, schema in block["properties"].items():
             assert schema.get("description"), key
 
 
-def test_every_alternative_has_a_type():
-    for block in blocks():
-        for schema in block["properties"].values():
-            assert all("type" in branch for branch in alternatives(schema))
+@pytest.mark.parametrize("name", SCHEMAS)
+def test_every_alternative_has_a_type(name):
+    grammar = WORKLOADS[name].grammar
+
+    def check(path):
+        assert all("type" in branch for branch in alternatives(grammar.at(path))), path
+        for key in grammar.keys_at(path):
+            check((*path, key))
+
+    check(())
 
 
 @pytest.mark.parametrize(

@@ -5,9 +5,9 @@ Every field is documented by its `description`: the JSON schema shows it in edit
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Literal, Self
 
-from pydantic import AfterValidator, BeforeValidator, Field, TypeAdapter, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 from pydantic.dataclasses import dataclass
 
 from tfperf.runcard.engine import Engine as Engine
@@ -18,6 +18,7 @@ from tfperf.runcard.exponents import completed, exponent_faults
 from tfperf.runcard.exponents import default_exponents as default_exponents
 from tfperf.runcard.faults import Fault, refuse
 from tfperf.runcard.optimizers import Optimizer as Optimizer
+from tfperf.runcard.sweep import Sweep
 from tfperf.runcard.types import STRICT, Fraction, NonNegative, Positive, ReplicaIds, Seed, Step, whole
 
 Activation = Literal["tanh", "sigmoid", "relu", "elu", "selu", "gelu", "softplus", "softsign", "swish", "linear"]
@@ -254,8 +255,9 @@ class Profile:
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
 class Card:
-    """A whole runcard."""
+    """A whole runcard of workload replicas."""
 
+    workload: Literal["replicas"] = Field(default="replicas", description="what kind of card this is")
     title: str = Field(default="", description="what the report is headed with")
     seed: Seed = Field(default=0, description="the one seed that all draws derive from")
     replicas: ReplicaIds = Field(description="how many (100), or a range of ids (101-200)")
@@ -274,6 +276,7 @@ class Card:
         default_factory=Engine, description="how the step is computed; none of this changes what is computed"
     )
     profile: Profile | None = Field(default=None, description="steps of a fit to be recorded for tfperf profile")
+    sweep: Sweep | None = Field(default=None, description="values that tfperf sweep goes through")
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
@@ -282,9 +285,3 @@ class Card:
             refuse([Fault("data.t0", self.data.t0, text)])
         refuse(self.engine.retirement_faults(self.train.steps))
         return self
-
-
-def as_tree(card: Card) -> dict[str, Any]:
-    """The card as plain YAML-able values with every default filled in; loading it gives an equal card."""
-    tree: dict[str, Any] = TypeAdapter(Card).dump_python(card, mode="json")
-    return tree

@@ -1,9 +1,17 @@
-"""A card as YAML text: resolved, and as a commented example."""
+"""A card as plain values and as YAML text."""
 
-from tfperf.runcard.config import Card, as_tree
+from typing import Any
+
 from tfperf.runcard.scalars import dump
+from tfperf.runcard.workloads import WORKLOADS, AnyCard
 
 
-def dump_card(card: Card) -> str:
+def as_tree(card: AnyCard) -> dict[str, Any]:
+    """The card as plain YAML-able values with every default filled in; loading it gives an equal card."""
+    tree: dict[str, Any] = WORKLOADS[card.workload].grammar.adapter.dump_python(card, mode="json")
+    return tree
+
+
+def dump_card(card: AnyCard) -> str:
     """The resolved card as YAML, every default filled in; loading it gives an equal card."""
     return dump(as_tree(card))

@@ -6,12 +6,15 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from tfperf.runcard.config import Card, Closure, Data, Profile, Train, as_tree
+from tfperf.runcard.config import Card, Closure, Data, Profile, Train
+from tfperf.runcard.dump import as_tree
 from tfperf.runcard.scalars import inline
-from tfperf.runcard.schema import keys_are_free, schema_at
+from tfperf.runcard.sweep import Sweep
 from tfperf.runcard.types import replica_ids
+from tfperf.runcard.workloads import REPLICAS
 
 WIDTH = 118
+OFF = ("closure", "profile", "sweep")  # blocks that change what is done; shown as comments
 HEAD = """\
 # A fit of network replicas. Paths are relative to this file. Only replicas, data.pack and train.steps must be given:
 # every other key may be left out, and then has the value shown here. `tfperf check` says what is wrong with a card.
@@ -23,18 +26,19 @@ def example_card(pack: Path | str) -> str:
     card = Card(title="An example", replicas=replica_ids(100), data=Data(pack=Path(pack)), train=Train(steps=17_000))
     tree = as_tree(card)
     tree["closure"], tree["profile"] = asdict(Closure()), asdict(Profile())
+    tree["sweep"] = asdict(Sweep(keys={"train.optimizer.learning_rate": (1e-3, 2e-3)}))
     lines: list[str] = []
     for key, value in tree.items():
         block = list(_lines({key: value}, (), ""))
-        lines += ["", *(f"# {line}" for line in block if line)] if key in ("closure", "profile") else block
+        lines += ["", *(f"# {line}" for line in block if line)] if key in OFF else block
     return HEAD + "\n".join(lines) + "\n"
 
 
 def _lines(tree: Mapping[str, Any], path: tuple[str, ...], indent: str) -> Iterator[str]:
     """The lines of a mapping, each key with its description."""
-    free = keys_are_free(path)
+    free = REPLICAS.grammar.keys_are_free(path)
     for key, value in tree.items():
-        about = schema_at((*path, key)).get("description", "")
+        about = REPLICAS.grammar.at((*path, key)).get("description", "")
         block = isinstance(value, dict) and not free
         if block and not path:
             yield ""

@@ -8,7 +8,7 @@ from pydantic_core import ErrorDetails
 
 from tfperf.runcard.faults import KIND, Fault
 from tfperf.runcard.scalars import inline, resolve
-from tfperf.runcard.schema import Schema, allowed, alternatives, choices, keys_at, schema_at
+from tfperf.runcard.schema import Grammar, Schema, allowed, alternatives, choices
 from tfperf.runcard.tree import Found, Node, shortened
 
 Path = tuple[str | int, ...]
@@ -56,25 +56,25 @@ def hint(node: Node, schema: Schema) -> str:
     return ""
 
 
-def _unknown(root: Node, loc: Sequence[str | int]) -> Iterator[tuple[Path, Found]]:
+def _unknown(grammar: Grammar[Any], root: Node, loc: Sequence[str | int]) -> Iterator[tuple[Path, Found]]:
     node, path, broken = walk(root, loc)
     if not broken:
-        names = keys_at(path[:-1])
+        names = grammar.keys_at(path[:-1])
         near = nearest(str(path[-1]), names) or f"; allowed: {', '.join(names)}"
         yield path, Found(node.rank, node.place, f"{full(path)}: unknown key{near}")
 
 
-def _missing(root: Node, loc: Sequence[str | int]) -> Iterator[tuple[Path, Found]]:
+def _missing(grammar: Grammar[Any], root: Node, loc: Sequence[str | int]) -> Iterator[tuple[Path, Found]]:
     parent, path, broken = walk(root, loc[:-1])
     if not broken:
         path = (*path, loc[-1])
-        yield path, Found(parent.rank, parent.place, f"{full(path)}: missing; {allowed(schema_at(path))}")
+        yield path, Found(parent.rank, parent.place, f"{full(path)}: missing; {allowed(grammar.at(path))}")
 
 
-def _wrong(root: Node, loc: Sequence[str | int]) -> Iterator[tuple[Path, Found]]:
+def _wrong(grammar: Grammar[Any], root: Node, loc: Sequence[str | int]) -> Iterator[tuple[Path, Found]]:
     node, path, broken = walk(root, loc)
     if not broken:
-        schema = schema_at(path)
+        schema = grammar.at(path)
         text = f"{full(path) or 'the card'}: got {node.given()}; {allowed(schema)}{hint(node, schema)}"
         yield path, Found(node.rank, node.place, text)
 
@@ -89,26 +89,26 @@ def _between(root: Node, loc: Sequence[str | int], fault: Fault) -> Iterator[tup
         yield path, Found(node.rank, node.place, f"{full(path)}: {given}; {fault.text}")
 
 
-def _explained(root: Node, error: ErrorDetails) -> Iterator[tuple[Path, Found]]:
+def _explained(grammar: Grammar[Any], root: Node, error: ErrorDetails) -> Iterator[tuple[Path, Found]]:
     loc, context = error["loc"], error.get("ctx", {})
     if error["type"] == KIND:
         for fault in context["faults"]:
             yield from _between(root, loc, fault)
     elif error["type"] == "unexpected_keyword_argument":
-        yield from _unknown(root, loc)
+        yield from _unknown(grammar, root, loc)
     elif loc and loc[-1] == "[key]":
-        yield from _unknown(root, loc[:-1])
+        yield from _unknown(grammar, root, loc[:-1])
     elif error["type"] == "missing":
-        yield from _missing(root, loc)
+        yield from _missing(grammar, root, loc)
     else:
-        yield from _wrong(root, loc)
+        yield from _wrong(grammar, root, loc)
 
 
-def explain(root: Node, errors: Iterable[Any]) -> list[Found]:
+def explain(grammar: Grammar[Any], root: Node, errors: Iterable[Any]) -> list[Found]:
     """One fault per key; of a union's branches the one that got furthest speaks."""
     by_path: dict[Path, Found] = {}
     for error in errors:
-        for path, found in _explained(root, error):
+        for path, found in _explained(grammar, root, error):
             by_path.setdefault(path, found)
     inner = {path[:n] for path in by_path for n in range(len(path))}
     return [found for path, found in by_path.items() if path not in inner]

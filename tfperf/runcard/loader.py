@@ -11,39 +11,69 @@ from tfperf.errors import CardError
 from tfperf.runcard import overrides as setting
 from tfperf.runcard.config import Card
 from tfperf.runcard.explain import explain, full, nearest
-from tfperf.runcard.schema import adapter
 from tfperf.runcard.tree import Found, Node, read_tree
+from tfperf.runcard.workloads import REPLICAS, WORKLOADS, AnyCard, Workload
 
 MAX_BYTES = 256 * 1024
 MAX_FAULTS = 100
-# keys that name something on disk -> the words that may stand there instead
-FILES: dict[tuple[str, ...], str] = {("data", "pack"): "an HDF5 data pack", ("covariance", "extra"): "an HDF5 file"}
-FOLDERS: dict[tuple[str, ...], tuple[str, ...]] = {
-    ("data", "t0"): ("pack", "none", "fit"),
-    ("closure", "law"): ("toy",),
-}
 
 
 def load_card(path: Path, overrides: Sequence[str] = ()) -> Card:
-    """The validated card of a YAML file, with `key.sub=value` overrides put in.
+    """The same as `load_any`, for what takes cards of workload replicas alone."""
+    card = load_any(path, overrides)
+    if not isinstance(card, Card):
+        raise CardError(f"{path}: workload: got '{card.workload}'; this takes cards of workload replicas")
+    return card
+
+
+def load_any(path: Path, overrides: Sequence[str] = ()) -> AnyCard:
+    """The validated card of a YAML file, of any workload, with `key.sub=value` overrides put in.
 
     Paths in it, overrides included, are relative to the card's folder; they come back absolute. Raises CardError with
     all faults, a line each: `file:line: full.key: what was given; what is allowed`.
     """
+    root, found = read_root(path, overrides)
+    return validated(root, found, Path(path).parent)
+
+
+def read_root(path: Path, overrides: Sequence[str]) -> tuple[Node, list[Found]]:
+    """The card's tree with the overrides put in, and what is wrong with it so far. Raises: CardError."""
     root, found = read_tree(_read(path), lambda line: (line, f"{path}:{line}"))
     if root is None:
         raise _refused(found or [Found(1, f"{path}:1", "the card is empty; `tfperf init` writes an example")])
     if isinstance(root.value, dict):
         for number, override in enumerate(overrides):
             found += setting.apply(root, override, number)
-        found += _absolute(root, Path(path).parent)
+    return root, found
+
+
+def validated(root: Node, found: list[Found], folder: Path) -> AnyCard:
+    """The card of a tree, whose paths are relative to a folder. Raises: CardError with these and all further faults."""
+    workload, unknown = _workload(root)
+    found = [*found, *unknown]
+    if unknown:
+        raise _refused(found)
+    if isinstance(root.value, dict):
+        found += _absolute(workload, root, folder)
     try:
-        card = adapter().validate_json(json.dumps(root.plain()))
+        card: AnyCard = workload.grammar.adapter.validate_json(json.dumps(root.plain()))
     except ValidationError as error:
-        raise _refused(found + explain(root, error.errors(include_url=False))) from None
+        raise _refused(found + explain(workload.grammar, root, error.errors(include_url=False))) from None
     if found:
         raise _refused(found)
     return card
+
+
+def _workload(root: Node) -> tuple[Workload, list[Found]]:
+    """The kind of the card, and what is wrong with its word for it."""
+    node = root.child("workload")
+    if node is None or node.broken:
+        return REPLICAS, []
+    if isinstance(node.value, str) and node.value in WORKLOADS:
+        return WORKLOADS[node.value], []
+    near = nearest(node.value, WORKLOADS) if isinstance(node.value, str) else ""
+    text = f"workload: got {node.given()}; allowed: {', '.join(WORKLOADS)}{near}"
+    return REPLICAS, [Found(node.rank, node.place, text)]
 
 
 def _read(path: Path) -> str:
@@ -65,24 +95,25 @@ def _read(path: Path) -> str:
         raise CardError(f"{path}:{line}: got the byte 0x{raw[error.start]:02x}; a card is UTF-8 text") from None
 
 
-def _absolute(root: Node, folder: Path) -> Iterator[Found]:
+def _absolute(workload: Workload, root: Node, folder: Path) -> Iterator[Found]:
     """Make the card's paths absolute; yields those that lead nowhere."""
-    for key in (*FILES, *FOLDERS):
+    for key in (*workload.files, *workload.folders):
         node: Node | None = root
         for part in key:
             node = None if node is None else node.child(part)
-        if node is None or not isinstance(node.value, str) or node.value in FOLDERS.get(key, ()):
+        if node is None or not isinstance(node.value, str) or node.value in workload.folders.get(key, ()):
             continue
         target = os.path.realpath(os.path.join(folder, node.value))
-        if not (os.path.isfile(target) if key in FILES else os.path.isdir(target)):
-            yield Found(node.rank, node.place, f"{full(key)}: got {node.given()}; {_nowhere(key, node.value, target)}")
+        if not (os.path.isfile(target) if key in workload.files else os.path.isdir(target)):
+            why = _nowhere(workload, key, node.value, target)
+            yield Found(node.rank, node.place, f"{full(key)}: got {node.given()}; {why}")
         node.value = target
 
 
-def _nowhere(key: tuple[str, ...], given: str, target: str) -> str:
-    if key in FILES:
-        return f"no such file: {target}; must be {FILES[key]}"
-    words = FOLDERS[key]
+def _nowhere(workload: Workload, key: tuple[str, ...], given: str, target: str) -> str:
+    if key in workload.files:
+        return f"no such file: {target}; must be {workload.files[key]}"
+    words = workload.folders[key]
     return f"allowed: {', '.join(words)}, or a run folder (there is no {target}){nearest(given, words)}"
 
 

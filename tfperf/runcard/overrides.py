@@ -24,11 +24,11 @@ def apply(root: Node, override: str, number: int) -> list[Found]:
         return [
             Found(rank, place, f"{key}: got a block of YAML; a value is one word or number, [a, b] or {{key: value}}")
         ]
-    return _put(root, parts, node)
+    return put(root, parts, node)
 
 
-def _put(root: Node, parts: list[str], value: Node) -> list[Found]:
-    """Replace the value at the path; mappings on the way that are absent or null are made."""
+def put(root: Node, parts: list[str], value: Node) -> list[Found]:
+    """Replace the value at the path, and return what is wrong; mappings on the way that are absent or null are made."""
     parent = root
     for depth, part in enumerate(parts[:-1], 1):
         child = parent.child(part)

@@ -1,38 +1,69 @@
-"""The JSON schema of a runcard, and what it allows in words."""
+"""What cards may say: their JSON schema, and what it allows in words."""
 
 from collections.abc import Iterator, Sequence
-from functools import cache
-from typing import Any
+from functools import cached_property
+from typing import Any, Generic, TypeVar
 
 from pydantic import TypeAdapter
 
-from tfperf.runcard.config import Card
-
 Schema = dict[str, Any]
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
+T = TypeVar("T")
 
 
-@cache
-def adapter() -> TypeAdapter[Card]:
-    """The validator of cards."""
-    return TypeAdapter(Card)
+class Grammar(Generic[T]):
+    """What a card of one type may say."""
+
+    def __init__(self, card: type[T]) -> None:
+        self.card = card
+
+    @cached_property
+    def adapter(self) -> TypeAdapter[T]:
+        """The validator of such cards."""
+        return TypeAdapter(self.card)
+
+    @cached_property
+    def json_schema(self) -> Schema:
+        """JSON schema (draft 2020-12) of what a card may look like; checks between keys are the loader's."""
+        return {"$schema": DIALECT, **self.adapter.json_schema(), "title": "tfperf runcard"}
+
+    @cached_property
+    def _whole(self) -> Schema:
+        whole: Schema = _inlined(self.json_schema, self.json_schema["$defs"])
+        return whole
+
+    def at(self, path: Sequence[object]) -> Schema:
+        """The schema of the value at a path of keys and indices, references put in; empty where no such key is."""
+        schema: Schema | None = self._whole
+        for key in path:
+            schema = None if schema is None else _step(schema, key)
+        return schema or {}
+
+    def keys_at(self, path: Sequence[object]) -> list[str]:
+        """The keys that the mapping at a path may have."""
+        keys: list[str] = []
+        for branch in alternatives(self.at(path)):
+            keys += [*branch.get("properties", ()), *branch.get("propertyNames", {}).get("enum", ())]
+        return keys
+
+    def keys_are_free(self, path: Sequence[object]) -> bool:
+        """Whether the mapping at a path is a table of like values rather than a block of named keys."""
+        return any("propertyNames" in branch for branch in alternatives(self.at(path)))
 
 
-@cache
-def card_schema() -> Schema:
-    """JSON schema (draft 2020-12) of what a card may look like; checks between keys are the loader's."""
-    return {"$schema": DIALECT, **adapter().json_schema(), "title": "tfperf runcard"}
-
-
-def _resolved(schema: Schema) -> Schema:
-    while "$ref" in schema:
-        schema = card_schema()["$defs"][schema["$ref"].rsplit("/", 1)[-1]]
-    return schema
+def _inlined(value: Any, definitions: Schema) -> Any:
+    """A schema with its references replaced by what they refer to."""
+    if isinstance(value, list):
+        return [_inlined(entry, definitions) for entry in value]
+    if not isinstance(value, dict):
+        return value
+    if "$ref" in value:
+        return _inlined(definitions[value["$ref"].rsplit("/", 1)[-1]], definitions)
+    return {key: _inlined(inner, definitions) for key, inner in value.items() if key != "$defs"}
 
 
 def alternatives(schema: Schema) -> Iterator[Schema]:
-    """The schema's `anyOf` branches, or itself, with references resolved."""
-    schema = _resolved(schema)
+    """The schema's `anyOf` branches, or itself."""
     if "anyOf" not in schema:
         yield schema
     for branch in schema.get("anyOf", ()):
@@ -50,27 +81,6 @@ def _step(schema: Schema, key: object) -> Schema | None:
         if isinstance(found, dict):
             return found
     return None
-
-
-def schema_at(path: Sequence[object]) -> Schema:
-    """The schema of the value at a path of keys and indices; empty where the card has no such key."""
-    schema: Schema | None = card_schema()
-    for key in path:
-        schema = None if schema is None else _step(schema, key)
-    return schema or {}
-
-
-def keys_at(path: Sequence[object]) -> list[str]:
-    """The keys that the mapping at a path may have."""
-    keys: list[str] = []
-    for branch in alternatives(schema_at(path)):
-        keys += [*branch.get("properties", ()), *branch.get("propertyNames", {}).get("enum", ())]
-    return keys
-
-
-def keys_are_free(path: Sequence[object]) -> bool:
-    """Whether the mapping at a path is a table of like values rather than a block of named keys."""
-    return any("propertyNames" in branch for branch in alternatives(schema_at(path)))
 
 
 def choices(schema: Schema) -> list[str]:

@@ -114,7 +114,8 @@ def _comparable(tree: dict[str, Any]) -> dict[str, Any]:
     for block, key in BY_HASH:
         tree[block].pop(key, None)
     tree.pop("replicas", None)
-    tree.pop("profile", None)  # it changes no result
+    for key in ("profile", "sweep"):  # they change no result
+        tree.pop(key, None)
     return tree
 
 

@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tfperf.runcard.config import Card, as_tree
-from tfperf.runcard.schema import adapter
+from tfperf.runcard.config import Card
+from tfperf.runcard.dump import as_tree
+from tfperf.runcard.workloads import REPLICAS
 
 Tree = dict[str, Any]
 NAIVE, STACKED = "naive", "stacked"
@@ -147,4 +148,5 @@ def to_tree(card: Card) -> Tree:
 
 def to_card(tree: Tree) -> Card:
     """The card that `to_tree` came from."""
-    return adapter().validate_json(json.dumps(tree))
+    card: Card = REPLICAS.grammar.adapter.validate_json(json.dumps(tree))
+    return card

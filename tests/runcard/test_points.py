@@ -1,0 +1,56 @@
+"""The points of a sweep."""
+
+import pytest
+
+from tests.runcard.cards import write
+from tests.runcard.translations import SHORT
+from tfperf.errors import CardError
+from tfperf.runcard.points import load_points
+from tfperf.runcard.sweep import listed
+
+
+def points(folder, sweep):
+    return load_points(write(folder, SHORT + sweep))[1]
+
+
+def test_the_product_of_all_values_in_the_order_of_the_card(tmp_path):
+    found = points(tmp_path, "sweep:\n  keys:\n    placement.preset: [Exp1, Exp4]\n    placement.devices: [1, 2]\n")
+    assert [tuple(p.values.values()) for p in found] == [("Exp1", 1), ("Exp1", 2), ("Exp4", 1), ("Exp4", 2)]
+    assert [p.card.placement.devices for p in found] == [1, 2, 1, 2]
+    assert all(p.card.sweep is None for p in found)
+
+
+def test_zip_takes_values_side_by_side(tmp_path):
+    sweep = "sweep:\n  mode: zip\n  keys:\n    data.batch: [8, 16]\n    train.steps: {from: 10, to: 20, step: 10}\n"
+    assert [p.values for p in points(tmp_path, sweep)] == [
+        {"data.batch": 8, "train.steps": 10}, {"data.batch": 16, "train.steps": 20},
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("limits", "values"),
+    [((1, 4, 1), (1, 2, 3, 4)), ((1, 4, 2), (1, 3)), ((0.1, 0.3, 0.1), (0.1, 0.2, 0.3)), ((5, 5, 9), (5,))],
+)
+def test_ranges_include_their_end(limits, values):
+    assert listed(dict(zip(("from", "to", "step"), limits, strict=True))) == pytest.approx(values)
+
+
+@pytest.mark.parametrize(
+    ("sweep", "fault"),
+    [
+        ("", "sweep: missing"),
+        ("sweep: {keys: {}}", "sweep.keys: got a mapping"),
+        ("sweep: {keys: {data.batch: []}}", "sweep.keys.data.batch: got []"),
+        ("sweep: {keys: {data.batch: {from: 1, to: 2}}}", "needs from, to and step; step is missing"),
+        ("sweep: {keys: {data.batch: {from: 3, to: 2, step: 1}}}", "must have from <= to and a step above 0"),
+        ("sweep: {mode: zip, keys: {data.batch: [1], seed: [1, 2]}}", "there are: data.batch 1, seed 2"),
+        ("sweep: {keys: {data.bach: [1]}}", "data.bach: unknown key; did you mean `batch`?"),
+        ("sweep: {keys: {data.batch: [1, 0, -1]}}", "card.yaml:6: data.batch: got 0; must be a whole number"),
+        ("sweep: {keys: {sweep.repeats: [1]}}", "sweep.keys.sweep.repeats: cannot be swept"),
+        ("sweep: {keys: {placement.preset: [Exp1, Exp9]}}", "placement.preset: got 'Exp9'; "),
+    ],
+)
+def test_what_is_wrong_with_any_point_is_said_at_its_place(sweep, fault, tmp_path):
+    with pytest.raises(CardError) as caught:
+        points(tmp_path, sweep)
+    assert fault in str(caught.value)

@@ -1,0 +1,89 @@
+"""The card's `sweep` block: which keys take which values, and how each trial is measured."""
+
+from collections.abc import Iterator
+from itertools import product
+from typing import Annotated, Literal, Self, get_args
+
+from pydantic import Field, model_validator
+from pydantic.dataclasses import dataclass
+
+from tfperf.runcard.faults import Fault, refuse
+from tfperf.runcard.types import STRICT, Positive, Step
+
+Value = bool | int | float | str | None
+Limit = Literal["from", "to", "step"]
+MOST_POINTS = 10_000
+
+
+Range = dict[Limit, int | float]
+Values = Annotated[tuple[Value, ...], Field(min_length=1, max_length=MOST_POINTS)] | Range
+
+
+def _wrong(limits: Range) -> str:
+    """What is wrong with a range; empty where nothing is."""
+    missing = [name for name in get_args(Limit) if name not in limits]
+    if missing:
+        return f"needs from, to and step; {missing[0]} is missing"
+    if limits["step"] <= 0 or limits["to"] < limits["from"]:
+        return "must have from <= to and a step above 0"
+    if (limits["to"] - limits["from"]) / limits["step"] >= MOST_POINTS:
+        return f"must give fewer than {MOST_POINTS} values"
+    return ""
+
+
+def listed(values: tuple[Value, ...] | Range) -> tuple[Value, ...]:
+    """The values of a list, or those from `from` to `to`, the last one included where a step leads to it."""
+    if not isinstance(values, dict):
+        return values
+    begin, end, step = values["from"], values["to"], values["step"]
+    count = int((end - begin) / step * (1 + 1e-12)) + 1
+    return tuple(begin + i * step for i in range(count))
+
+
+@dataclass(frozen=True, kw_only=True, config=STRICT)
+class Sweep:
+    """The same run over values of its keys, each point a process of its own."""
+
+    keys: Annotated[dict[str, Values], Field(min_length=1)] = Field(
+        description="full keys of the card, each with a list of values or {from: ..., to: ..., step: ...}"
+    )
+    mode: Literal["product", "zip"] = Field(
+        default="product", description="product: every combination; zip: first values, second values, ..."
+    )
+    repeats: Annotated[int, Field(ge=1, le=100)] = Field(
+        default=3, description="how often each point is measured; all points once, then all again"
+    )
+    timeout: Positive = Field(default=900.0, description="seconds after which a trial is ended")
+    warmup: Step = Field(default=10, description="steps of a trial before those that are timed")
+    steps: Step = Field(default=50, description="steps of a trial that are timed")
+    at_once: Annotated[int, Field(ge=1, le=64)] = Field(
+        default=1, description="trials on one machine at a time; more than one disturb each other"
+    )
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Self:
+        refuse(self._faults())
+        return self
+
+    def _faults(self) -> Iterator[Fault]:
+        wrong = {key: _wrong(values) for key, values in self.keys.items() if isinstance(values, dict)}
+        if any(wrong.values()):
+            for key, text in wrong.items():
+                if text:
+                    yield Fault("keys", self.keys[key], f"{key} {text}")
+            return
+        lengths = {key: len(listed(values)) for key, values in self.keys.items()}
+        if self.mode == "zip" and len(set(lengths.values())) > 1:
+            text = ", ".join(f"{key} {count}" for key, count in lengths.items())
+            yield Fault("mode", self.mode, f"zip needs as many values for each key; there are: {text}")
+        points = 1
+        for count in lengths.values():
+            points *= count
+        if self.mode == "product" and points > MOST_POINTS:
+            yield Fault("keys", len(self.keys), f"must give at most {MOST_POINTS} points; these are {points}")
+
+    def points(self) -> list[dict[str, Value]]:
+        """The points: values by key."""
+        columns = [listed(values) for values in self.keys.values()]
+        rows = product(*columns) if self.mode == "product" else zip(*columns, strict=True)
+        return [dict(zip(self.keys, row, strict=True)) for row in rows]

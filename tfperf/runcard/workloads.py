@@ -1,0 +1,41 @@
+"""The kinds of cards there are, by the word under `workload`."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from tfperf.runcard.config import Card
+from tfperf.runcard.schema import Grammar
+from tfperf.runcard.translation import Translation
+
+Key = tuple[str, ...]
+AnyCard = Card | Translation
+PACK, TEXT = "an HDF5 data pack", "a text file"
+
+
+@dataclass(frozen=True)
+class Workload:
+    """What a card may say, and which of its keys name something on disk.
+
+    files: what a key's file is; folders: words that may stand there instead.
+    """
+
+    grammar: Grammar[Any]
+    files: Mapping[Key, str]
+    folders: Mapping[Key, tuple[str, ...]] = field(default_factory=dict)
+
+
+REPLICAS = Workload(
+    Grammar(Card),
+    {("data", "pack"): PACK, ("covariance", "extra"): "an HDF5 file"},
+    {("data", "t0"): ("pack", "none", "fit"), ("closure", "law"): ("toy",)},
+)
+TRANSLATE = Workload(
+    Grammar(Translation),
+    {
+        ("data", part, key): "an HDF5 file" if key == "hdf5" else TEXT
+        for part in ("training", "validation", "test")
+        for key in ("source", "target", "table", "hdf5")
+    },
+)
+WORKLOADS = {"replicas": REPLICAS, "translate": TRANSLATE}
