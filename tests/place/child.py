@@ -1,0 +1,73 @@
+"""A program of its own, since TensorFlow fixes its devices once: 20 steps with each of some placements.
+
+python -m tests.place.child FOLDER: cards as a list of lists of overrides on stdin; weights and proof of each to FOLDER.
+"""
+
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import tensorflow as tf
+
+from tests.runcard.cards import write
+from tfperf.place.devices import make_devices
+from tfperf.place.engine import make_engine, take
+from tfperf.place.proof import prove_engine
+from tfperf.runcard.loader import load_any
+
+CARD = """\
+workload: translate
+data: {fixed_length: 9, vocabulary: 300}
+model: {units: 12, layers: 1}
+train: {steps: 100, optimizer: {learning_rate: 0.01}}
+"""
+ROWS, STEPS, BATCH, LENGTH = 300, 20, 8, 9
+
+
+def batches(devices):
+    """The same global batches whatever the number of devices; sentences and their paddings differ."""
+    random = np.random.default_rng(5)
+    source = random.integers(4, ROWS, (STEPS, BATCH, LENGTH)).astype(np.int32)
+    target = random.integers(4, ROWS, (STEPS, BATCH, LENGTH + 1)).astype(np.int32)
+    for row, end in enumerate(random.integers(3, LENGTH, BATCH)):
+        source[:, row, end:] = 0
+        target[:, row, LENGTH - end // 2 :] = 0
+
+    def divided(s, t):
+        parts = zip(tf.split(s, devices), tf.split(t, devices), strict=True)
+        return tuple(parts), tf.cast(tf.math.count_nonzero(t[:, 1:]), tf.float32)
+
+    return tf.data.Dataset.from_tensor_slices((source, target)).map(divided).repeat()
+
+
+def weights(state):
+    """Names of the model's own, without the optimizer's."""
+    return [name for name in state if "/" in name and not name.startswith("optimizer/")]
+
+
+def run(overrides, folder, name):
+    """Weights after STEPS steps, and the proof of a few more."""
+    card = load_any(write(folder, CARD, f"{name}.yaml"), overrides)
+    devices = make_devices(card.placement.devices)
+    engine = make_engine(card, ROWS, devices)
+    begin = engine.state()
+    iterator = iter(batches(len(devices)))
+    losses = take(engine, iterator, STEPS)
+    state = engine.state()
+    moved = min(np.abs(state[key] - begin[key]).max() for key in weights(state))
+    np.savez(folder / f"{name}.npz", **state, losses=losses, moved=moved)
+    proof = prove_engine(engine, lambda: take(engine, iterator, 2))
+    found = {"faults": proof.faults, "kernels": proof.kernels, "devices": proof.devices}
+    (folder / f"{name}.json").write_text(json.dumps(found))
+
+
+def main():
+    """Carry out what stdin asks for."""
+    folder = Path(sys.argv[1])
+    for name, overrides in json.load(sys.stdin).items():
+        run(overrides, folder, name)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,120 @@
+"""Every placement and engine ends with the weights of one device, and is what the card asked for."""
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from tests.place.child import weights
+from tests.runcard.cards import ROOT
+
+EXACT = ["engine.precision=float64"]
+CLIPPED = "train.optimizer.global_clipnorm=0.01"
+TWO = [*EXACT, "placement.devices=2"]
+TOWERS = {
+    "exp1": ["placement.preset=Exp1"], "exp2": ["placement.preset=Exp2"], "exp3": ["placement.preset=Exp3"],
+    "exp4": ["placement.preset=Exp4", CLIPPED],
+    "mixed": ["placement.variables=mirrored", "placement.embeddings=host", "placement.merge=host"],
+    "slots": ["placement.slots=host", "placement.updates=device:1", "engine.embedding_gradients=dense"],
+}  # fmt: skip
+STRATEGIES = {
+    "central": ["placement.engine=central", "placement.merge=host"],
+    "reduced": ["placement.engine=mirrored", CLIPPED],
+    "ring": ["placement.engine=mirrored", "placement.merge=ring"],
+}
+FEW = {**TOWERS, **STRATEGIES}
+MORE = {
+    "one": ["placement.variables=device:1", "placement.embeddings=device:0"],
+    "mirrored": ["placement.variables=mirrored", "engine.embedding_gradients=dense"],
+    "xla": ["placement.preset=Exp4", "engine.xla=true"],
+    "reduced_on_host": ["placement.engine=mirrored", "placement.merge=host"],
+    "hierarchical": ["placement.engine=mirrored", "placement.merge=hierarchical", "engine.embedding_gradients=dense"],
+    "reduced_xla": ["placement.engine=mirrored", "engine.xla=true"],
+}
+RIGHT = 1e-9
+
+
+def carry_out(folder, cards):
+    command = [sys.executable, "-m", "tests.place.child", str(folder)]
+    done = subprocess.run(command, input=json.dumps(cards), text=True, capture_output=True, cwd=ROOT)
+    assert done.returncode == 0, done.stderr[-3000:]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Weights of all placements: those of one device, and of two devices in one process."""
+    folder = tmp_path_factory.mktemp("engines")
+    single = {"single": EXACT, "single_clipped": [*EXACT, CLIPPED]}
+    two = {name: [*TWO, *overrides] for name, overrides in FEW.items()}
+    carry_out(folder, {**two, **single})  # most devices first: they are fixed then
+    return folder
+
+
+def deviation(folder, name, reference):
+    """The largest difference of a weight; each card's weights have moved by more than rounding."""
+    got, want = np.load(folder / f"{name}.npz"), np.load(folder / f"{reference}.npz")
+    assert got["moved"] > 1e-3
+    return max(np.abs(got[key] - want[key]).max() for key in weights(want.files))
+
+
+@pytest.mark.parametrize("name", FEW)
+def test_two_devices_end_with_the_weights_of_one(name, folder):
+    reference = "single_clipped" if CLIPPED in FEW[name] else "single"
+    assert deviation(folder, name, reference) < RIGHT
+    got, want = (np.load(folder / f"{which}.npz")["losses"] for which in (name, reference))
+    np.testing.assert_allclose(got, want, rtol=1e-12)
+
+
+def test_clipping_matters_here(folder):
+    assert deviation(folder, "single_clipped", "single") > 1e-4
+
+
+@pytest.mark.parametrize("name", FEW)
+def test_everything_ran_where_the_card_asked_for(name, folder):
+    proof = json.loads((folder / f"{name}.json").read_text())
+    assert proof["faults"] == []
+    kind = "dense" if "engine.embedding_gradients=dense" in FEW[name] else "sparse"
+    assert proof["kernels"] == {"lstm": "plain", "embedding_gradients": kind, "xla": False}
+
+
+def test_the_proof_tells_where_updates_ran(folder):
+    def updates(name):
+        places = json.loads((folder / f"{name}.json").read_text())["devices"]
+        return {device for what, counts in places.items() if what.startswith("update of") for device in counts}
+
+    assert updates("exp1") == {"CPU:1", "CPU:2"}
+    assert updates("exp2") == {"CPU:0"}
+    assert updates("exp3") == {"CPU:0", "CPU:1", "CPU:2"}
+    assert updates("exp4") == {"CPU:1", "CPU:2"}
+    assert updates("slots") == {"CPU:2"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("optimizer", ["SGD", "Adam"])
+@pytest.mark.parametrize("devices", [2, 4])
+def test_the_whole_matrix(devices, optimizer, tmp_path):
+    common = [*EXACT, "model.layers=2", f"train.optimizer.name={optimizer}"]
+    cards = {name: [*common, f"placement.devices={devices}", *overrides] for name, overrides in {**FEW, **MORE}.items()}
+    carry_out(tmp_path, {**cards, "single": common, "single_clipped": [*common, CLIPPED]})
+    worst = {}
+    for name in cards:
+        worst[name] = deviation(tmp_path, name, "single_clipped" if CLIPPED in cards[name] else "single")
+        proof = json.loads((tmp_path / f"{name}.json").read_text())
+        assert proof["faults"] == []
+        assert proof["kernels"]["xla"] is ("xla" in name)
+    print(f"{devices} devices, {optimizer}: largest deviation {max(worst.values()):.1e}")
+    assert max(worst.values()) < RIGHT
+
+
+@pytest.mark.slow
+def test_float32(tmp_path):
+    cards = {}
+    for optimizer in ("SGD", "Adam"):
+        name = f"train.optimizer.name={optimizer}"
+        cards |= {f"{optimizer}_two": ["placement.devices=2", name], f"{optimizer}_one": [name]}
+    carry_out(tmp_path, cards)
+    gaps = {optimizer: deviation(tmp_path, f"{optimizer}_two", f"{optimizer}_one") for optimizer in ("SGD", "Adam")}
+    print(f"float32: {gaps}")
+    assert gaps["SGD"] < 1e-5

@@ -1,0 +1,136 @@
+"""Which sentence pairs are computed together: the batches of one epoch, divided among the devices.
+
+What a step takes is decided by its slowest device, so devices whose batches are padded to unequal lengths wait.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tfperf.errors import PackError
+
+FILLING = -1  # a row without a pair
+ADDED = 2  # columns of a target beside its pieces: START and END
+
+Rows = NDArray[np.int64]
+Buckets = Literal["shared", "per_device", "none"]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """One epoch: `steps` global batches for N devices of b pairs each."""
+
+    rows: Rows  # (steps, N, b): numbers of pairs; FILLING where there is none
+    lengths: Rows  # (steps, N, 2): columns of source and target; the target's hold START and END
+    words: Rows  # (steps): source and target pieces, without START and END
+    dropped: int  # pairs that are left for no whole step
+
+    @property
+    def padding_share(self) -> float:
+        """Share (0 to 1) of positions, source and target, that hold no piece, START or END of a pair."""
+        real = self.words.sum() + ADDED * np.count_nonzero(self.rows != FILLING)
+        return float(1 - real / (self.rows.shape[2] * self.lengths.sum()))
+
+    @property
+    def straggler_waste(self) -> float:
+        """Share (0 to 1) of the devices' time that is spent waiting, if time goes with columns."""
+        columns = self.lengths.sum(axis=2)
+        return float(1 - columns.sum() / (columns.shape[1] * columns.max(axis=1).sum()))
+
+    @property
+    def unequal_steps(self) -> int:
+        """Steps in which the devices' lengths differ."""
+        return int(np.any(self.lengths != self.lengths[:, :1], axis=(1, 2)).sum())
+
+
+def steps_per_epoch(pairs: int, devices: int, batch: int, drop: bool = True) -> int:
+    """Steps of a plan: only the number of pairs decides. Raises: PackError where they are too few for one."""
+    whole, left = divmod(pairs, devices * batch)
+    steps = whole if drop else whole + (left > 0)
+    if not steps:
+        room = f"{devices} devices need {devices * batch} pairs"
+        raise PackError(f"data.batch: got {batch}; {room} a step, and there are {pairs}")
+    return steps
+
+
+def plan(
+    source: Rows,
+    target: Rows,
+    *,
+    devices: int,
+    batch: int,
+    buckets: Buckets,
+    width: int,
+    order_seed: int | None,
+    drop: bool,
+) -> Plan:
+    """The batches of one epoch over pairs of so many pieces, `source` (n) and `target` (n).
+
+    A bucket holds the pairs whose longer side has the same length, rounded up to `width`, to which they are padded;
+    what is left of it joins the next longer one. `buckets` is "shared": the pairs of a global batch are of one bucket;
+    "per_device": those of each device, drawn by itself; "none": pairs as they come, padded to the device's longest.
+    `order_seed` draws the order of pairs and of batches; None: the corpus' own, a batch stands where it was full.
+    `drop` leaves out the last pairs of that order, which would not fill a step; else FILLING completes it.
+    Raises: PackError where there are too few pairs for a step.
+    """
+    steps = steps_per_epoch(len(source), devices, batch, drop)
+    rng = None if order_seed is None else np.random.default_rng(order_seed)
+    order = np.arange(len(source)) if rng is None else rng.permutation(len(source))
+    order = order[: steps * devices * batch]
+    if buckets == "none":
+        rows = _fitted(order, steps * devices * batch).reshape(steps, devices, batch)
+        lengths = _longest(rows, source, target)
+    else:
+        together = devices if buckets == "shared" else 1  # devices whose pairs are of one bucket
+        limits = -(-np.maximum(source, target)[order] // width) * width
+        groups, upper = _bucketed(order, limits, batch * together, rng)
+        rows = _fitted(groups, steps * devices // together).reshape(steps, devices, batch)
+        lengths = _to_limits(upper, steps * devices // together).repeat(together, axis=0).reshape(steps, devices, 2)
+    words = _pieces(rows, source + target).sum(axis=(1, 2))
+    return Plan(rows, lengths, words, dropped=len(source) - int(np.count_nonzero(rows != FILLING)))
+
+
+def _fitted(rows: Rows, count: int) -> Rows:
+    """The first `count` rows, with more of FILLING where there are fewer."""
+    missing = np.full((max(0, count - len(rows)), *rows.shape[1:]), FILLING)
+    return np.concatenate([rows[:count], missing])
+
+
+def _bucketed(order: Rows, limits: Rows, size: int, rng: np.random.Generator | None) -> tuple[Rows, Rows]:
+    """Groups (G, size) of pairs of one bucket and their limits (G); an incomplete one is the last.
+
+    `order` (n) holds the pairs as they come, `limits` (n) their buckets. The groups stand where their last pair came,
+    or as `rng` draws.
+    """
+    groups, rest = [np.empty((0, size), np.int64)], np.empty(0, np.int64)  # of places in `order`
+    for limit in np.unique(limits):
+        places = np.flatnonzero(limits == limit)
+        own = len(places) // size * size
+        rest = np.concatenate([rest, places[own:]])
+        groups += [places[:own].reshape(-1, size), rest[: len(rest) // size * size].reshape(-1, size)]
+        rest = rest[len(rest) // size * size :]
+    full = np.concatenate(groups)
+    full = full[np.argsort(full.max(axis=1), kind="stable") if rng is None else rng.permutation(len(full))]
+    rows, upper = order[full], limits[full].max(axis=1)
+    if not len(rest):
+        return rows, upper
+    return np.concatenate([rows, _fitted(order[rest], size)[None]]), np.append(upper, limits[rest].max())
+
+
+def _to_limits(upper: Rows, count: int) -> Rows:
+    """Columns (count, 2) of the first groups of these limits; groups beyond them are like the last."""
+    limits = np.pad(upper[:count], (0, max(0, count - len(upper))), "edge")
+    return np.stack([limits, limits + ADDED], axis=1)
+
+
+def _longest(rows: Rows, source: Rows, target: Rows) -> Rows:
+    """Columns (steps, N, 2) that hold the longest pair of each device; a source has one at least."""
+    longest = [_pieces(rows, side).max(axis=2) for side in (source, target)]
+    return np.stack([np.maximum(longest[0], 1), longest[1] + ADDED], axis=2)
+
+
+def _pieces(rows: Rows, lengths: Rows) -> Rows:
+    """The length of each row's pair; 0 for FILLING."""
+    return np.where(rows == FILLING, 0, lengths[rows])

@@ -1,0 +1,105 @@
+"""Sentences as numbers of pieces, learned from text by byte pair encoding, and back.
+
+Source: Sennrich, Haddow & Birch 2016, "Neural machine translation of rare words with subword units", on the bytes of
+UTF-8: each sentence can be written, whatever its characters, so no piece stands for unknown ones.
+"""
+
+import importlib
+import json
+import os
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tfperf.errors import PackError, UserError
+
+PAD, START, END, UNKNOWN = range(4)
+# with a blank, which is written otherwise inside pieces: no text has them
+SPECIAL = (" pad", " start", " end", " unknown")
+SMALLEST = len(SPECIAL) + 256  # pieces: each byte is one
+
+
+def needed(package: str) -> Any:
+    """A package that only translations need; UserError with the command that installs it where it is missing."""
+    try:
+        return importlib.import_module(package)
+    except ImportError as error:
+        raise UserError(f"{package} cannot be imported ({error}): pip install tfperf[translate]") from None
+
+
+def _library() -> Any:
+    """The tokenizers library, in one thread unless the user's environment says otherwise: forks are then safe."""
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+    return needed("tokenizers")
+
+
+class Vocabulary:
+    """The pieces of one language; `learn` makes one, `from_json` reads one."""
+
+    def __init__(self, tokenizer: Any) -> None:
+        self._tokenizer = tokenizer
+
+    @property
+    def size(self) -> int:
+        """Number of pieces, the four special ones included; ids lie below."""
+        return int(self._tokenizer.get_vocab_size())
+
+    def encode(self, sentences: Sequence[str]) -> list[NDArray[np.int32]]:
+        """The ids of each sentence's pieces, without START and END."""
+        encodings = self._tokenizer.encode_batch_fast(list(sentences), add_special_tokens=False)
+        return [np.array(one.ids, np.int32) for one in encodings]
+
+    def decode(self, rows: Iterable[Sequence[int] | NDArray[np.int32]]) -> list[str]:
+        """The sentence of each row of ids, which ends before END; special ids, and those that are none, are left out.
+
+        What `encode` returned comes back as it was, blanks included; bytes that are no UTF-8 are shown as U+FFFD.
+        """
+        texts = self._tokenizer.decode_batch([self._pieces(row) for row in rows], skip_special_tokens=False)
+        return [text.removeprefix(" ") for text in texts]
+
+    def _pieces(self, row: Sequence[int] | NDArray[np.int32]) -> list[int]:
+        ids = np.asarray(row, np.int64)
+        ids = ids[: np.argmax(ids == END)] if END in ids else ids
+        kept: list[int] = ids[ids > UNKNOWN].tolist()
+        return kept
+
+    def to_json(self) -> str:
+        """The vocabulary as the tokenizers library writes it."""
+        return str(self._tokenizer.to_str())
+
+    @classmethod
+    def from_json(cls, text: str) -> "Vocabulary":
+        """The vocabulary that `to_json` wrote. Raises: PackError for any other text."""
+        try:
+            vocabulary = cls(_library().Tokenizer.from_str(text))
+        except UserError:
+            raise
+        except Exception as error:  # the library raises no other type
+            raise PackError(f"vocabulary: cannot be read: {error}") from None
+        if [vocabulary._tokenizer.id_to_token(i) for i in range(len(SPECIAL))] != list(SPECIAL):
+            raise PackError(f"vocabulary: its first pieces must be {', '.join(map(repr, SPECIAL))}")
+        return vocabulary
+
+
+def learn(sentences: Iterable[str], size: int) -> Vocabulary:
+    """A vocabulary of at most `size` (SMALLEST or more) pieces; the same sentences always give the same one."""
+    if size < SMALLEST:
+        raise ValueError(f"size: got {size}; must be at least {SMALLEST}, for the bytes")
+    library = _library()
+    parts = library.pre_tokenizers.ByteLevel
+    tokenizer = library.Tokenizer(library.models.BPE(unk_token=SPECIAL[UNKNOWN]))
+    tokenizer.normalizer = library.normalizers.Prepend(" ")  # a word has the same pieces wherever it stands
+    tokenizer.pre_tokenizer = parts(add_prefix_space=False)
+    tokenizer.decoder = library.decoders.ByteLevel()
+    trainer = library.trainers.BpeTrainer(
+        vocab_size=size, special_tokens=list(SPECIAL), initial_alphabet=parts.alphabet(), show_progress=False
+    )
+    tokenizer.train_from_iterator(sentences, trainer)
+    return Vocabulary.from_json(_without_commands(tokenizer.to_str()))
+
+
+def _without_commands(text: str) -> str:
+    """A tokenizer's JSON in which the special pieces are never looked for in sentences."""
+    return json.dumps({**json.loads(text), "added_tokens": []}, ensure_ascii=False)

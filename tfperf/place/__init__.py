@@ -1,0 +1,1 @@
+"""Devices, placement of variables on them, and the engines that train there."""

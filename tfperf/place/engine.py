@@ -1,0 +1,52 @@
+"""The engine that a card asks for."""
+
+from typing import Any, Protocol
+
+import numpy as np
+import tensorflow as tf
+from numpy.typing import NDArray
+
+from tfperf.models.translator import Translator
+from tfperf.place.devices import Devices
+from tfperf.place.proof import Rule
+from tfperf.runcard.translation import Translation
+
+
+class Engine(Protocol):
+    """Trains a translator on devices."""
+
+    model: Translator
+    devices: Devices
+
+    @property
+    def call(self) -> Any:
+        """A compiled function of (iterator over global batches, count of steps): the loss per label of each (count)."""
+
+    def places(self) -> list[tuple[str, str, str]]:
+        """Of each copy of a variable and each slot: what it is, where it is, where it has to be."""
+
+    def rules(self) -> list[Rule]:
+        """Where everything of a step has to run."""
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """Everything that training changes, by name."""
+
+    def restore(self, state: dict[str, NDArray[Any]]) -> None:
+        """Set what `state` gave. Raises: ValueError, KeyError where names or shapes are others."""
+
+
+def make_engine(card: Translation, rows: int, devices: Devices) -> Engine:
+    """The card's engine for a model with so many rows in its tables."""
+    if card.placement.engine == "tower":
+        from tfperf.place.towers import Towers
+
+        return Towers(card, rows, devices)
+    from tfperf.place.strategies import Replicas
+
+    return Replicas(card, rows, devices)
+
+
+def take(engine: Engine, iterator: Any, count: int) -> NDArray[np.floating[Any]]:
+    """Take steps; the loss per label of each (count)."""
+    losses: NDArray[np.floating[Any]] = engine.call(iterator, tf.constant(count)).numpy()
+    return losses

@@ -1,0 +1,73 @@
+"""From the card's placement to the device of every variable, slot, update and merge. TensorFlow is not imported."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from tfperf.runcard.placement import Beside, Placement, Where
+
+
+@dataclass(frozen=True)
+class Home:
+    """Where one variable lives: full names of devices, one of each for every copy.
+
+    merge: where its gradients are summed.
+    """
+
+    copies: tuple[str, ...]
+    slots: tuple[str, ...]
+    updates: tuple[str, ...]
+    merge: str
+
+
+def find_homes(
+    placement: Placement, host: str, devices: tuple[str, ...], weights: Mapping[str, int], tables: Mapping[str, int]
+) -> dict[str, Home]:
+    """Homes by name of the weights and embedding tables, which are given with their bytes."""
+    variables, embeddings, slots, updates = placement.places
+    bytes_of = {**weights, **tables}
+    spread = spread_by_size(bytes_of, devices)
+
+    def home(name: str, where: Where) -> Home:
+        if where == "mirrored":
+            copies, merge = devices, spread[name]
+        else:
+            copies = (_one(where, host, devices, spread[name]),)
+            merge = _beside(updates, copies, host, devices, spread[name])[0]
+        return Home(
+            copies, _beside(slots, copies, host, devices, spread[name]),
+            _beside(updates, copies, host, devices, spread[name]), host if placement.merge == "host" else merge,
+        )  # fmt: skip
+
+    return {name: home(name, embeddings if name in tables else variables) for name in bytes_of}
+
+
+def spread_by_size(sizes: Mapping[str, int], devices: tuple[str, ...]) -> dict[str, str]:
+    """Each name on the device that holds least so far, the largest first (longest processing time, Graham 1969)."""
+    loads = dict.fromkeys(devices, 0)
+    out = {}
+    for name in sorted(sizes, key=lambda name: -sizes[name]):
+        out[name] = min(loads, key=lambda device: loads[device])
+        loads[out[name]] += sizes[name]
+    return out
+
+
+def _one(where: Where, host: str, devices: tuple[str, ...], spread: str) -> str:
+    if where == "host":
+        return host
+    return spread if where == "device" else devices[int(where.removeprefix("device:"))]
+
+
+def _beside(
+    where: Beside, copies: tuple[str, ...], host: str, devices: tuple[str, ...], spread: str
+) -> tuple[str, ...]:  # fmt: skip
+    return copies if where == "with_variable" else (_one(where, host, devices, spread),)
+
+
+def merge_done(placement: Placement) -> str:
+    """How the tower engine sums gradients, in words; where the card asks for another way, why."""
+    if placement.merge == "host":
+        return "summed on the host"
+    done = "summed on one device a variable, the one that updates it"
+    if placement.merge == "reduce_to_one":
+        return done
+    return f"{done} (towers have no {placement.merge}: their sums are part of one graph)"

@@ -1,0 +1,69 @@
+"""What every engine computes on one device: loss and gradients of its part of a batch."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import tensorflow as tf
+
+from tfperf.models.translator import Translator, pieces
+from tfperf.runcard.translation import Translation
+from tfperf.scopes import phase
+
+
+@dataclass(frozen=True)
+class Gradients:
+    """Of one device's part: its share of the loss per label, and gradients of it.
+
+    tables: (V, U) dense, or slices of it; weights: dense.
+    """
+
+    loss: tf.Tensor
+    tables: Sequence[tf.Tensor | tf.IndexedSlices]
+    weights: Sequence[tf.Tensor]
+
+    def of(self, index: int) -> tf.Tensor | tf.IndexedSlices:
+        """Of a variable, tables first."""
+        return [*self.tables, *self.weights][index]
+
+
+def seed_of(card: Translation, step: tf.Tensor, tower: int) -> tf.Tensor | None:
+    """The dropout's seed (2) of a step and device; none without dropout."""
+    if not card.model.dropout:
+        return None
+    return tf.stack([tf.constant(card.seed * 64 + tower, tf.uint32), tf.cast(step, tf.uint32)])
+
+
+def forward_backward(model: Translator, card: Translation) -> Callable[..., Gradients]:
+    """A function of (values, rows, source, target, tokens, seed) that gives a device's gradients."""
+
+    def compute(
+        values: Sequence[tf.Tensor], rows: Sequence[tf.Tensor], source: tf.Tensor, target: tf.Tensor, tokens: tf.Tensor,
+        seed: tf.Tensor | None,
+    ) -> tuple[Any, ...]:  # fmt: skip
+        with tf.GradientTape(watch_accessed_variables=False) as tape:
+            tape.watch((values, rows))
+            with phase("forward"):
+                loss = model.loss(values, rows, source, target, seed) / tokens
+        with phase("backward"):
+            weights, inner = tape.gradient(loss, (list(values), list(rows)))
+            tables = [_flat(g, ids) for g, ids in zip(inner, pieces(source, target), strict=True)]
+            if card.engine.embedding_gradients == "dense":
+                return loss, [(tf.math.unsorted_segment_sum(g, i, model.rows), i) for g, i in tables], weights
+        return loss, tables, weights
+
+    run = tf.function(compute, jit_compile=True, autograph=False) if card.engine.xla else compute
+
+    def gradients(*args: Any) -> Gradients:
+        loss, tables, weights = run(*args)
+        if card.engine.embedding_gradients == "dense":
+            return Gradients(loss, [values for values, _ in tables], weights)
+        slices = [tf.IndexedSlices(g, ids, tf.constant([model.rows, g.shape[-1]])) for g, ids in tables]
+        return Gradients(loss, slices, weights)
+
+    return gradients
+
+
+def _flat(gradient: tf.Tensor, ids: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    """Gradients of rows (B, T, U) and their ids (B, T) as (B T, U) and (B T)."""
+    return tf.reshape(gradient, [-1, gradient.shape[-1]]), tf.reshape(ids, [-1])

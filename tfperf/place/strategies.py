@@ -1,0 +1,143 @@
+"""The same training through TensorFlow's own strategies: MirroredStrategy, CentralStorageStrategy, and
+MultiWorkerMirroredStrategy with one device in each process.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+from numpy.typing import NDArray
+
+from tfperf.models.translator import Translator, pieces
+from tfperf.place.devices import Devices
+from tfperf.place.optimizer import arguments, clip, optimizer_class
+from tfperf.place.proof import Rule, one
+from tfperf.place.state import named, numbered
+from tfperf.place.step import forward_backward, seed_of
+from tfperf.runcard.placement import Placement
+from tfperf.runcard.translation import Descent, Translation
+from tfperf.scopes import phase
+
+
+def make_strategy(placement: Placement, devices: Devices) -> tf.distribute.Strategy:
+    """The strategy that a placement names, on these devices."""
+    if placement.engine == "central":
+        return tf.distribute.experimental.CentralStorageStrategy(list(devices.each), devices.host)
+    if placement.engine == "multiworker":
+        options = tf.distribute.experimental.CommunicationOptions(
+            implementation=tf.distribute.experimental.CommunicationImplementation.AUTO
+        )
+        return tf.distribute.MultiWorkerMirroredStrategy(communication_options=options)
+    return tf.distribute.MirroredStrategy(list(devices.each), cross_device_ops=_merge(placement, devices))
+
+
+def _merge(placement: Placement, devices: Devices) -> tf.distribute.CrossDeviceOps | None:
+    """How gradients are summed; None stands for TensorFlow's ring collective, which CPUs have."""
+    if placement.merge == "ring":
+        return None if devices.logical else tf.distribute.NcclAllReduce()
+    if placement.merge == "hierarchical":
+        return tf.distribute.HierarchicalCopyAllReduce()
+    where = devices.host if placement.merge == "host" else devices.each[0]
+    return tf.distribute.ReductionToOneDevice(where)
+
+
+class _Summed:
+    """Mixed into a Keras optimizer: gradients are summed over devices, made dense and only then clipped."""
+
+    card: Descent
+
+    def _all_reduce_sum_gradients(self, grads_and_vars: Sequence[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
+        with phase("merge"):
+            summed = super()._all_reduce_sum_gradients(grads_and_vars)  # type: ignore[misc]
+            dense = [tf.convert_to_tensor(gradient) for gradient, _ in summed]
+        with phase("update"):
+            gradients = clip(self.card, dense, [None] * len(dense))
+        return [(gradient, variable) for gradient, (_, variable) in zip(gradients, summed, strict=True)]
+
+    def _distributed_tf_update_step(self, *args: Any) -> None:
+        with phase("update"):
+            super()._distributed_tf_update_step(*args)  # type: ignore[misc]
+
+
+class Replicas:
+    """Trains a translator by a strategy of TensorFlow's."""
+
+    def __init__(self, card: Translation, rows: int, devices: Devices) -> None:
+        self.card, self.devices = card, devices
+        self.strategy = make_strategy(card.placement, devices)
+        with self.strategy.scope():
+            self.model = Translator(card, rows)
+            base = optimizer_class(card.train.optimizer)
+            self.optimizer = type(base.__name__, (_Summed, base), {})(**arguments(card.train.optimizer))
+            self.optimizer.card = card.train.optimizer
+            self.variables = named(self.model)
+            self.optimizer.build(list(self.variables.values()))
+        self.call = tf.function(self._call, autograph=False)
+        self._part = forward_backward(self.model, card)
+
+    def _call(self, iterator: Any, count: tf.Tensor) -> tf.Tensor:
+        """Take `count` steps; the loss per label of each (count)."""
+        losses = tf.TensorArray(self.card.engine.precision, count)
+
+        def body(i: tf.Tensor, losses: tf.TensorArray) -> tuple[tf.Tensor, tf.TensorArray]:
+            each = self.strategy.run(self._replica, args=next(iterator))
+            with tf.device(self.devices.host):
+                return i + 1, losses.write(i, self.strategy.reduce("SUM", each, axis=None))
+
+        with tf.device(self.devices.host):
+            out: tf.Tensor = tf.while_loop(lambda i, _: i < count, body, (0, losses))[1].stack()
+        return out
+
+    def _replica(self, batches: Sequence[tuple[tf.Tensor, tf.Tensor]], tokens: tf.Tensor) -> tf.Tensor:
+        """One step of one replica on its part of a batch; its share of the loss per label."""
+        tower = int(tf.get_static_value(tf.distribute.get_replica_context().replica_id_in_sync_group))
+        source, target = map(tf.identity, batches[tower])
+        with tf.name_scope(f"tower_{tower}"):
+            with phase("transfer"):
+                values = [tf.convert_to_tensor(weight.value) for weight in self.model.weights]
+                tables = zip(self.model.embeddings, pieces(source, target), strict=True)
+                rows = [tf.gather(table.value, ids) for table, ids in tables]
+            tokens = tf.cast(tokens, self.card.engine.precision)
+            seed = seed_of(self.card, self.optimizer.iterations.value, tower)
+            part = self._part(values, rows, source, target, tokens, seed)
+        self.optimizer.apply([*part.tables, *part.weights], list(self.variables.values()))
+        return part.loss
+
+    def places(self) -> list[tuple[str, str, str]]:
+        """Of each copy of a variable and each slot: what it is, where it is, where it has to be."""
+        found = []
+        for name, variable in self._all().items():
+            copies = getattr(variable.value, "values", [variable.value])
+            wanted = [self.devices.host] if self.card.placement.engine == "central" else self.devices.each
+            found += [(name, copy.device, device) for copy, device in zip(copies, wanted, strict=True)]
+        return found
+
+    def rules(self) -> list[Rule]:
+        """Where everything of a step has to run."""
+        each, central = frozenset(self.devices.each), self.card.placement.engine == "central"
+        homes = frozenset([self.devices.host]) if central else each
+        rules = []
+        for k, device in enumerate(self.devices.each):
+            where = self.devices.host if central else device
+            rules.append(one(f"look-ups of device {k}", rf"\btower_{k}/tfperf\.transfer", where, "(Resource)?Gather"))
+            rules.append(one(f"pass of device {k}", rf"\btower_{k}/(?!tfperf\.transfer)", device))
+        merge = {"host": frozenset([self.devices.host]), "reduce_to_one": frozenset(self.devices.each[:1])}
+        sums = merge.get(self.card.placement.merge, each)
+        rules.append(Rule("merge", r"tfperf\.merge", sums, "AddN|CollectiveReduce|Nccl", len(each) > 1))
+        rules.append(Rule("clipping", r"tfperf\.update/.*clip/", each | {self.devices.host}, needed=False))
+        rules.append(Rule("update", r"tfperf\.update", homes))
+        return rules
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """Everything that training changes, by name."""
+        return {name: np.asarray(v.numpy()) for name, v in self._all().items()}
+
+    def restore(self, state: dict[str, NDArray[Any]]) -> None:
+        """Set what `state` gave. Raises: ValueError, KeyError where names or shapes are others."""
+        for name, variable in self._all().items():
+            variable.assign(state[name])
+
+    def _all(self) -> dict[str, keras.Variable]:
+        return self.variables | numbered(self.optimizer)
