@@ -71,6 +71,10 @@ def test_clipping_matters_here(folder):
     assert deviation(folder, "single_clipped", "single") > 1e-4
 
 
+def test_one_device_is_proved_too(folder):
+    assert json.loads((folder / "single.json").read_text())["faults"] == []
+
+
 @pytest.mark.parametrize("name", FEW)
 def test_everything_ran_where_the_card_asked_for(name, folder):
     proof = json.loads((folder / f"{name}.json").read_text())

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from tfperf.models.translator import Translator
 from tfperf.place.devices import Devices
-from tfperf.place.proof import Rule
+from tfperf.place.proof import Kept, Rule
 from tfperf.runcard.translation import Translation
 
 
@@ -22,8 +22,8 @@ class Engine(Protocol):
     def call(self) -> Any:
         """A compiled function of (iterator over global batches, count of steps): the loss per label of each (count)."""
 
-    def places(self) -> list[tuple[str, str, str]]:
-        """Of each copy of a variable and each slot: what it is, where it is, where it has to be."""
+    def kept(self) -> list[Kept]:
+        """Copies of variables, and slots."""
 
     def rules(self) -> list[Rule]:
         """Where everything of a step has to run."""

@@ -16,6 +16,7 @@ PLUMBING = frozenset(
     ["Const", "Identity", "IdentityN", "NoOp", "Switch", "_SwitchN", "Merge", "Enter", "Exit", "NextIteration",
      "LoopCond", "_Send", "_Recv", "_HostSend", "_HostRecv", "_Arg", "_Retval", "ReadVariableOp", "VarHandleOp"]
 )  # fmt: skip
+MOST_FAULTS = 5  # that are told
 # functions that XLA does not compile are part of the graph that calls them
 XLA = frozenset(["XlaLaunch", "_XlaCompile", "_XlaRun", "PartitionedCall", "StatefulPartitionedCall"])
 
@@ -47,9 +48,9 @@ class Rule:
         return bool(re.search(self.pattern, operation.name) and re.match(self.kinds, operation.kind))
 
 
-def one(what: str, pattern: str, device: str, kinds: str = "") -> Rule:
+def one(what: str, pattern: str, device: str, kinds: str = "", needed: bool = True) -> Rule:
     """The rule that something is on one device."""
-    return Rule(what, pattern, frozenset([device]), kinds)
+    return Rule(what, pattern, frozenset([device]), kinds, needed)
 
 
 @dataclass(frozen=True)
@@ -64,7 +65,8 @@ class Proof:
     def hold(self) -> "Proof":
         """The proof itself. Raises: PlacementError where something is not where it should be."""
         if self.faults:
-            raise PlacementError(*self.faults)
+            more = len(self.faults) - MOST_FAULTS
+            raise PlacementError(*self.faults[:MOST_FAULTS], *([f"and {more} more"] if more > 0 else []))
         return self
 
 
@@ -85,11 +87,20 @@ def run_operations(call: Callable[[], Any]) -> list[Operation]:
     return [Operation(node.name, node.op, node.device) for node in max(graphs, key=len, default=[])]
 
 
+class Kept(NamedTuple):
+    """A copy of a variable, or a slot: what it is, the device it is on, the one it has to be on, its bytes."""
+
+    what: str
+    device: str
+    wanted: str
+    size: int
+
+
 class Engine(Protocol):
     """What can be proved of."""
 
-    def places(self) -> list[tuple[str, str, str]]:
-        """Of each copy of a variable and each slot: what it is, where it is, where it has to be."""
+    def kept(self) -> list[Kept]:
+        """Copies of variables, and slots."""
 
     def rules(self) -> list[Rule]:
         """Where everything of a step has to run."""
@@ -98,8 +109,8 @@ class Engine(Protocol):
 def prove_engine(engine: Engine, call: Callable[[], Any]) -> Proof:
     """Proof for an engine whose `call`, which has run before, takes some steps; it runs once more."""
     wrong = [
-        f"{what}: is on {_short(there)}; must be {_short(wanted)}"
-        for what, there, wanted in engine.places() if there != wanted
+        f"{one.what}: is on {_short(one.device)}; must be {_short(one.wanted)}"
+        for one in engine.kept() if one.device != one.wanted
     ]  # fmt: skip
     proof = prove(run_operations(call), engine.rules())
     return replace(proof, faults=(*wrong, *proof.faults))

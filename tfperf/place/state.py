@@ -1,6 +1,9 @@
 """Names of what training changes, under which it is kept."""
 
+import math
+
 import keras
+import numpy as np
 
 from tfperf.models.translator import Translator
 
@@ -13,3 +16,9 @@ def named(model: Translator) -> dict[str, keras.Variable]:
 def numbered(optimizer: keras.optimizers.Optimizer) -> dict[str, keras.Variable]:
     """An optimizer's variables."""
     return {f"optimizer/{i}": variable for i, variable in enumerate(optimizer.variables)}
+
+
+def size(variable: keras.Variable) -> int:
+    """Bytes of a variable."""
+    entries: int = math.prod(variable.shape)
+    return entries * int(np.dtype(variable.dtype).itemsize)

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from tfperf.models.translator import Translator, pieces
 from tfperf.place.devices import Devices
 from tfperf.place.optimizer import arguments, clip, optimizer_class
-from tfperf.place.proof import Rule, one
-from tfperf.place.state import named, numbered
+from tfperf.place.proof import Kept, Rule, one
+from tfperf.place.state import named, numbered, size
 from tfperf.place.step import forward_backward, seed_of
 from tfperf.runcard.placement import Placement
 from tfperf.runcard.translation import Descent, Translation
@@ -105,13 +105,14 @@ class Replicas:
         self.optimizer.apply([*part.tables, *part.weights], list(self.variables.values()))
         return part.loss
 
-    def places(self) -> list[tuple[str, str, str]]:
-        """Of each copy of a variable and each slot: what it is, where it is, where it has to be."""
+    def kept(self) -> list[Kept]:
+        """Copies of variables, and slots."""
         found = []
+        wanted = [self.devices.host] if self.card.placement.engine == "central" else self.devices.each
         for name, variable in self._all().items():
             copies = getattr(variable.value, "values", [variable.value])
-            wanted = [self.devices.host] if self.card.placement.engine == "central" else self.devices.each
-            found += [(name, copy.device, device) for copy, device in zip(copies, wanted, strict=True)]
+            pairs = zip(copies, wanted, strict=True)
+            found += [Kept(name, copy.device, device, size(variable)) for copy, device in pairs]
         return found
 
     def rules(self) -> list[Rule]:

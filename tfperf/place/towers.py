@@ -5,14 +5,12 @@ gradients are summed where the policy says, and each copy of a variable is updat
 all labels of the global batch is divided by their global number, so that the result is that of one device.
 """
 
-import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import keras
-import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
@@ -20,8 +18,8 @@ from tfperf.models.translator import Translator, pieces
 from tfperf.place.devices import Devices
 from tfperf.place.optimizer import clip, made_on, placed_optimizer
 from tfperf.place.policy import Home, find_homes
-from tfperf.place.proof import Rule, one
-from tfperf.place.state import named, numbered
+from tfperf.place.proof import Kept, Rule, one
+from tfperf.place.state import named, numbered, size
 from tfperf.place.step import Gradients, forward_backward, seed_of
 from tfperf.runcard.translation import Translation
 from tfperf.scopes import phase
@@ -112,13 +110,14 @@ class Towers:
                 return tf.math.unsorted_segment_sum(total, ids, self.model.rows)
             return tf.add_n(gradients) if len(gradients) > 1 else tf.identity(gradients[0])
 
-    def places(self) -> list[tuple[str, str, str]]:
-        """Of each copy of a variable and each slot: what it is, where it is, where it has to be."""
+    def kept(self) -> list[Kept]:
+        """Copies of variables, and slots."""
         copies = [
-            (f"variable {v.name}", copy.value.device, device)
+            Kept(f"variable {v.name}", copy.value.device, device, size(copy))
             for v in self.variables for copy, device in zip(v.copies, v.home.copies, strict=True)
         ]  # fmt: skip
-        return copies + [(f"slot {slot.path}", slot.value.device, device) for slot, device in self.optimizer.slots]
+        slots = self.optimizer.slots
+        return copies + [Kept(f"slot {slot.path}", slot.value.device, device, size(slot)) for slot, device in slots]
 
     def rules(self) -> list[Rule]:
         """Where everything of a step has to run."""
@@ -129,7 +128,8 @@ class Towers:
                 scope, where = rf"\btower_{k}/tfperf\.transfer/table_{i}/", table.nearest(k).value.device
                 rules.append(one(f"look-up in {table.name}", scope, where, "ResourceGather"))
         for i, v in enumerate(self.variables):
-            rules.append(one(f"merge of {v.name}", rf"tfperf\.merge/variable_{i}/", v.home.merge))
+            several = len(self.devices) > 1  # of one device there is nothing to sum
+            rules.append(one(f"merge of {v.name}", rf"tfperf\.merge/variable_{i}/", v.home.merge, needed=several))
         copies = [(v, k) for v in self.variables for k in range(len(v.copies))]
         for i, (v, k) in enumerate(copies):
             scope, kept = rf"tfperf\.update/.*variable_{i}/", frozenset([v.home.copies[k], v.home.slots[k]])
@@ -154,14 +154,9 @@ class Towers:
 def _homes(card: Translation, rows: int, devices: Devices) -> dict[str, Home]:
     with keras.StatelessScope(initialize_variables=False):
         shapes = Translator(card, rows)
-    tables, weights = ({v.path: _size(v) for v in part} for part in (shapes.embeddings, shapes.weights))
+    tables, weights = ({v.path: size(v) for v in part} for part in (shapes.embeddings, shapes.weights))
     homes = find_homes(card.placement, devices.host, devices.each, weights, tables)
     return {name: homes[name] for name in (*tables, *weights)}
-
-
-def _size(variable: keras.Variable) -> int:
-    entries: int = math.prod(variable.shape)
-    return entries * np.dtype(variable.dtype).itemsize
 
 
 @contextmanager

@@ -190,7 +190,8 @@ def _devices(events: Events, operations: Operations) -> NDArray[np.str_]:
     several = len({lane.host for lane in events.lanes}) > 1
     own = [f"{lane.host} {device_of(lane)}" if several else device_of(lane) for lane in events.lanes]
     lanes = np.array(own or [""])[events.lane]
-    towers = [next((f" {m[1]}" for s in o.scopes if (m := TOWER.search(s))), "") for o in operations.every]
+    # the innermost scope: strategies have scopes of their own around a program's
+    towers = [next((f" {m[-1]}" for s in o.scopes if (m := TOWER.findall(s))), "") for o in operations.every]
     names = np.array([*towers, ""])[operations.index]  # -1: what is no operation
     host = np.array([not lane.accelerator for lane in events.lanes], bool)[events.lane]
     out: NDArray[np.str_] = np.char.add(lanes, np.where(host, names, ""))

@@ -1,0 +1,66 @@
+"""What a step has to do at least, by counting: arithmetic of the passes, bytes of updates, bytes between devices."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from tfperf.place.policy import Home
+from tfperf.runcard.placement import Placement
+from tfperf.runcard.translation import Network
+
+GATES = 4
+SLOTS = {"SGD": 0, "Adam": 2, "AdamW": 2, "RMSprop": 1, "Adagrad": 1, "Nadam": 2}  # without momentum
+
+
+class Share(NamedTuple):
+    """A variable: its bytes, and those of it that each device reads and sends a gradient of."""
+
+    home: Home
+    size: float
+    read: float
+
+
+def pass_flops(network: Network, rows: int, batch: int, source: float, target: float) -> float:
+    """FLOPs of the matrix products of one device's forward and backward pass, which has twice those of the forward.
+
+    batch: sentence pairs on the device; source, target: mean padded lengths; rows: of the tables. An LSTM layer of U
+    units multiplies (2 U) by (2 U, 4 U) for each position.
+    """
+    u = network.units
+    lstm = 2 * (2 * u) * (GATES * u) * network.layers * (source + target)
+    attention = 2 * 2 * source * target * u
+    projection = 2 * u * rows * target
+    return 3 * batch * (lstm + attention + projection)
+
+
+def update_bytes(shares: Sequence[Share], optimizer: str) -> float:
+    """Bytes that updates read and write in a step: gradient in, variable and slots in and out, of every copy."""
+    return sum((3 + 2 * SLOTS[optimizer]) * share.size * len(share.home.copies) for share in shares)
+
+
+def sent_bytes(shares: Sequence[Share], placement: Placement, devices: Sequence[str], optimizer: str) -> float:
+    """Bytes that cross the border of the busiest device, host included, in a step, in and out together.
+
+    A ring sends 2 (N - 1) / N of the gradients (Patarasuk & Yuan 2009, doi:10.1016/j.jpdc.2008.09.002).
+    """
+    if placement.engine in ("mirrored", "multiworker"):
+        gradients, others = sum(share.read for share in shares), len(devices) - 1
+        return 2 * others * gradients / (len(devices) if placement.merge in ("ring", "hierarchical") else 1)
+    crossed: dict[str, float] = {}
+    for share in shares:
+        for begin, end, size in _ways(share, devices, SLOTS[optimizer]):
+            for device in (begin, end) if begin != end else ():
+                crossed[device] = crossed.get(device, 0.0) + size
+    return max(crossed.values(), default=0.0)
+
+
+def _ways(share: Share, devices: Sequence[str], slots: int) -> list[tuple[str, str, float]]:
+    """What a variable sends in a step of the tower engine: from, to, bytes."""
+    home, several = share.home, len(share.home.copies) > 1
+    ways = [(home.copies[k if several else 0], device, share.read) for k, device in enumerate(devices)]
+    ways += [(device, home.merge, share.read) for device in devices]
+    for k, copy in enumerate(home.copies):
+        updates, beside = home.updates[k], home.slots[k]
+        ways.append((home.merge, updates, share.size))
+        ways += [(copy, updates, share.size), (updates, copy, share.size)]  # the value there, its change back
+        ways += [(beside, updates, slots * share.size), (updates, beside, slots * share.size)]
+    return ways

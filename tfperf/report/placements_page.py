@@ -1,0 +1,90 @@
+"""A sweep over placements as files: a page without network, its rows as JSON, TensorBoard's HParams."""
+
+import json
+import time
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+from tensorboard.compat.proto.event_pb2 import Event  # type: ignore[import-untyped]
+from tensorboard.plugins.hparams import summary_v2 as hparams  # type: ignore[import-untyped]
+from tensorboard.plugins.scalar.summary_v2 import scalar_pb  # type: ignore[import-untyped]
+from tensorboard.summary.writer.record_writer import RecordWriter  # type: ignore[import-untyped]
+
+from tfperf.report import placements
+from tfperf.report.page import image, page, paragraph, table
+from tfperf.report.plots_placements import placements_figure
+from tfperf.report.style import house_style, to_png
+from tfperf.report.tensorboard import FILE
+from tfperf.results.files import atomic_write
+from tfperf.results.placements import PlacementRow
+from tfperf.results.rundir import EVENTS
+
+PAGE, ROWS = "report.html", "placements.json"
+
+
+def write_placements(folder: Path, title: str, rows: Sequence[PlacementRow]) -> Path:
+    """Write the report of a sweep into its folder; returns the page's path. Raises: StorageError."""
+    with atomic_write(folder / ROWS) as temporary:
+        temporary.write_text(json.dumps([asdict(row) for row in rows], indent=1) + "\n", encoding="utf-8")
+    _write_hparams(folder / EVENTS, rows)
+    with atomic_write(folder / PAGE) as temporary:
+        temporary.write_text(placements_page(title, rows), encoding="utf-8")
+    return folder / PAGE
+
+
+def placements_page(title: str, rows: Sequence[PlacementRow]) -> str:
+    """The page as text; everything is inside it."""
+    with house_style():
+        picture = to_png(placements_figure(rows))
+    speeds = "".join(
+        paragraph(f"{name}: the batch is fixed {how}.") + table(placements.SPEED, placements.speed_cells(some))
+        for name, how, some in placements.scalings(rows)
+    )
+    notes = "".join(map(paragraph, placements.remarks(rows)))
+    about = paragraph(
+        "Intervals hold the true value with 95 % probability, from repeats; speed-ups compare repeats side by side. "
+        "Words are source and target pieces without padding.", "soft",
+    )  # fmt: skip
+    spans = paragraph(
+        "Span: from the first start of a phase on any device to its last end. Busy: time in which some operation of it "
+        "runs. Both in milliseconds and as a share of a step, from a trace of the first repeat.", "soft",
+    )  # fmt: skip
+    lost = paragraph("Milliseconds of a step above the bound, by what takes them.", "soft")
+    sections = [
+        ("speed", "Speed", speeds + about + notes),
+        ("picture", "Speed and phases", image(picture, "Words per second over devices; busy time of each phase.")),
+        ("devices", "Passes by device", table(*placements.device_cells(rows))),
+        ("phases", "Phases over all devices", spans + table(*placements.phase_cells(rows))),
+        ("lost", "Where the time goes", lost + table(*placements.lost_cells(rows))),
+        ("memory", "Memory", table(*placements.memory_cells(rows), kind="text")),
+        ("places", "Where everything ran", table(*_places(rows), kind="text")),
+    ]  # fmt: skip
+    return page(title or "Placements", paragraph(placements.recommendation(rows)), sections)
+
+
+def _places(rows: Sequence[PlacementRow]) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    kinds = list(dict.fromkeys(kind for row in rows for kind in row.places))
+    lines = []
+    for row in (row for row in rows if row.places):
+        cells = [", ".join(f"{d}: {n}" for d, n in sorted(row.places.get(kind, {}).items())) for kind in kinds]
+        lines.append((row.placement, placements.whole(row.devices), *cells))
+    return ("placement", "devices", *kinds), lines
+
+
+def _write_hparams(folder: Path, rows: Sequence[PlacementRow]) -> None:
+    """A run for each point: its swept values, milliseconds a step and words per second."""
+    now = time.time()
+    for number, row in enumerate(rows):
+        run = folder / f"point_{number:04d}"
+        run.mkdir(parents=True, exist_ok=True)
+        values = {key: value if value is not None else "null" for key, value in row.values.items()}
+        summaries = [hparams.hparams_pb(values, trial_id=run.name)]
+        figures = {"words_per_second": row.words_per_second, "ms_per_step": row.ms_per_step, "speedup": row.speedup}
+        summaries += [scalar_pb(name, figure.value) for name, figure in figures.items() if figure is not None]
+        with atomic_write(run / FILE) as temporary, temporary.open("wb") as stream:
+            writer = RecordWriter(stream)
+            writer.write(Event(wall_time=now, file_version="brain.Event:2").SerializeToString())
+            for summary in summaries:
+                writer.write(Event(wall_time=now, step=0, summary=summary).SerializeToString())
+            writer.flush()

@@ -1,0 +1,55 @@
+"""A sweep over placements in pictures."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from tfperf.report.style import BAND, FAILED, MEAN, REPLICA, SECOND, THIRD, grid, safe_text
+from tfperf.results.placements import PlacementRow
+
+COLOURS = (MEAN, FAILED, THIRD, SECOND, BAND, REPLICA)
+TERMS = {"computation": MEAN, "merge": FAILED, "update": THIRD, "transfer": SECOND, "input": BAND}
+
+
+def placements_figure(rows: Sequence[PlacementRow]) -> Figure:
+    """Left: words per second over devices, with intervals. Right: busy milliseconds of a step by phase."""
+    traced = [row for row in rows if row.phases]
+    figure, (speed, parts) = grid(1, 2, width=11.0, height=max(2.6, 0.2 * len(traced)), wspace=1.9, left=0.75)
+    _speeds(speed, rows)
+    _parts(parts, traced)
+    return figure
+
+
+def _speeds(axes: Axes, rows: Sequence[PlacementRow]) -> None:
+    names = list(dict.fromkeys(row.placement for row in rows))
+    for name, colour in zip(names, np.resize(COLOURS, len(names)), strict=True):
+        mine = sorted(
+            (r for r in rows if r.placement == name and r.words_per_second is not None), key=lambda r: r.devices or 0
+        )
+        speeds = [row.words_per_second for row in mine if row.words_per_second is not None]
+        values = [speed.value for speed in speeds]
+        down = [speed.value - (speed.value if speed.low is None else speed.low) for speed in speeds]
+        up = [(speed.value if speed.high is None else speed.high) - speed.value for speed in speeds]
+        where = [row.devices or 0 for row in mine]
+        axes.errorbar(where, values, yerr=[down, up], color=colour, marker="o", ms=4, capsize=3, label=safe_text(name))
+    axes.set_xlabel("devices")
+    axes.set_ylabel("words per second")
+    axes.set_ylim(bottom=0)
+    axes.set_xticks(sorted({row.devices for row in rows if row.devices is not None}))
+    axes.legend(fontsize=7)
+
+
+def _parts(axes: Axes, rows: Sequence[PlacementRow]) -> None:
+    left = np.zeros(len(rows))
+    places = np.arange(len(rows))[::-1]
+    for name, colour in TERMS.items():
+        widths = np.array([row.phases["together"][name]["busy_ms"] for row in rows])
+        axes.barh(places, widths, left=left, color=colour, label=name, height=0.7)
+        left = left + widths
+    steps = [row.phases["step_ms"] for row in rows]
+    axes.plot(steps, places, "|", color="black", ms=9, label="step")
+    axes.set_yticks(places, [safe_text(f"{row.placement}, {row.devices}") for row in rows], fontsize=7)
+    axes.set_xlabel("busy ms a step, over all devices")
+    axes.legend(fontsize=7)

@@ -1,0 +1,74 @@
+"""The least time that a step of a placement can take on the machine at hand."""
+
+import time
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from tfperf.data.batches import Plan
+from tfperf.measure.environment import available_cores
+from tfperf.measure.roofline import GIGA, measure, measure_tensorflow
+from tfperf.place.devices import Devices
+from tfperf.place.engine import Engine
+from tfperf.place.policy import find_homes
+from tfperf.place.state import size
+from tfperf.place.work import Share, pass_flops, sent_bytes, update_bytes
+from tfperf.runcard.translation import Translation
+
+COPIED = 2**26  # bytes, to measure what devices send each other
+COPIES = 10
+
+
+def bound(card: Translation, engine: Engine, plan: Plan) -> dict[str, Any]:
+    """Work of a step, the machine's ceilings and the least milliseconds of each term; None: not measured.
+
+    Logical CPUs share the cores: all passes together run at the speed of all cores, and nothing has to be sent.
+    """
+    devices, rows = engine.devices, engine.model.rows
+    source, target = plan.lengths.mean(axis=(0, 1))
+    flops = pass_flops(card.model, rows, card.data.batch, float(source), float(target) - 1)
+    shares = _shares(card, engine, float(source), float(target) - 1)
+    optimizer = card.train.optimizer.name
+    updated, sent = update_bytes(shares, optimizer), sent_bytes(shares, card.placement, devices.each, optimizer)
+    machine = (measure if devices.logical else measure_tensorflow)(available_cores(), card.engine.precision)
+    link = None if devices.logical else link_gb_s(devices)
+    terms = {
+        "computation_ms": 1e3 * flops * (len(devices) if devices.logical else 1) / machine.gflops / GIGA,
+        "update_ms": 1e3 * updated / (1 if devices.logical else len(devices)) / machine.bandwidth_gb_s / GIGA,
+        "sent_ms": None if link is None else 1e3 * sent / link / GIGA,
+    }  # fmt: skip
+    return {
+        "flops_per_device": flops, "updated_bytes": updated, "sent_bytes": sent, "gflops": machine.gflops,
+        "bandwidth_gb_s": machine.bandwidth_gb_s, "link_gb_s": link, **terms,
+        # what is sent can hide behind computation, an update needs the gradients
+        "bound_ms": max(terms["computation_ms"] or 0, terms["sent_ms"] or 0) + (terms["update_ms"] or 0),
+    }  # fmt: skip
+
+
+def _shares(card: Translation, engine: Engine, source: float, target: float) -> list[Share]:
+    """Each variable's home, its bytes, and those that a device reads of it."""
+    model, devices = engine.model, engine.devices
+    weights, tables = ({v.path: size(v) for v in part} for part in (model.weights, model.embeddings))
+    homes = find_homes(card.placement, devices.host, devices.each, weights, tables)
+    shares = [Share(homes[name], n, n) for name, n in weights.items()]
+    row = card.model.units * np.dtype(card.engine.precision).itemsize
+    for (name, n), length in zip(tables.items(), (source, target), strict=True):
+        dense = card.engine.embedding_gradients == "dense"
+        shares.append(Share(homes[name], n, n if dense else card.data.batch * length * row))
+    return shares
+
+
+def link_gb_s(devices: Devices) -> float:
+    """GB/s of copies to the first device: from the second one, or from the host where there is no second."""
+    begin = devices.each[1] if len(devices) > 1 else devices.host
+    with tf.device(begin):
+        block = tf.zeros([COPIED // 4])
+    best = float("inf")
+    for _ in range(COPIES):
+        start = time.perf_counter()
+        with tf.device(devices.each[0]):
+            copy = tf.identity(block)
+            float(copy[0])  # waits for the copy
+        best = min(best, time.perf_counter() - start)
+    return COPIED / best / GIGA

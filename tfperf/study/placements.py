@@ -1,0 +1,142 @@
+"""The rows of a sweep over placements: speeds with intervals, speed-ups, and which term explains the lost time."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from tfperf.results.placements import Estimate, PlacementRow, Scaling
+from tfperf.study.intervals import Interval, mean
+from tfperf.study.rows import Row, point_key
+
+DEVICES, BATCH = "placement.devices", "data.batch"
+Records = Mapping[int, Mapping[str, Any]]  # by repeat
+
+
+def placement_rows(found: Sequence[Row]) -> list[PlacementRow]:
+    """A row for each point of a sweep over translations, by placement, devices and batch; empty for other sweeps."""
+    if not any("words_per_second" in row.record for row in found):
+        return []
+    points: dict[str, list[Row]] = {}
+    for row in found:
+        points.setdefault(point_key(row.values), []).append(row)
+    records = {key: {row.repeat: row.record for row in some if row.ok} for key, some in points.items()}
+    rows = {key: _row(some, records[key]) for key, some in points.items()}
+    alone = {_base(row): key for key, row in rows.items() if row.devices == 1}
+    best = max(alone.values(), key=lambda key: _speed(rows[key]), default=None)
+    out = [_compared(row, key, rows, records, alone, best) for key, row in rows.items()]
+    return sorted(out, key=lambda row: (row.placement, row.devices or 0, row.batch or 0))
+
+
+def _row(some: Sequence[Row], records: Records) -> PlacementRow:
+    values = some[0].values
+    row = PlacementRow(
+        values, ", ".join(f"{_last(k)} {v}" if k != "placement.preset" else str(v) for k, v in _others(values)),
+        len(records), tuple(dict.fromkeys(r.error for r in some if r.error)),
+    )  # fmt: skip
+    if not records:
+        return row
+    any_, first = next(iter(records.values())), _looked_into(records)
+    return replace(
+        row, devices=any_["devices"], logical=any_["logical"], batch=any_["batch"], merge=any_["merge"],
+        padding_share=any_["padding_share"], straggler_waste=any_["straggler_waste"], memory=any_["memory"],
+        total_s=_mean(records, lambda r: r["total_s"]),
+        words_per_second=_mean(records, lambda r: r["words_per_second"]),
+        ms_per_step=_mean(records, lambda r: r["ms_per_step"]["median"]), kernels=first.get("kernels", {}),
+        phases=first.get("phases", {}), bound=first.get("bound", {}), places=first.get("proof", {}).get("places", {}),
+        lost=_lost(first),
+    )  # fmt: skip
+
+
+def _others(values: Mapping[str, Any]) -> list[tuple[str, Any]]:
+    """What makes the placement, apart from the number of devices and the batch."""
+    return [(key, value) for key, value in values.items() if key not in (DEVICES, BATCH)]
+
+
+def _last(key: str) -> str:
+    return key.rpartition(".")[2]
+
+
+def _looked_into(records: Records) -> Mapping[str, Any]:
+    """The record of the repeat with proof and trace; empty where that one failed."""
+    return next((record for record in records.values() if "phases" in record), {})
+
+
+def _estimate(interval: Interval) -> Estimate:
+    return Estimate(interval.value, interval.low, interval.high)
+
+
+def _mean(records: Records, figure: Callable[[Mapping[str, Any]], float]) -> Estimate:
+    return _estimate(mean([float(figure(record)) for record in records.values()]))
+
+
+def _speed(row: PlacementRow) -> float:
+    return row.words_per_second.value if row.words_per_second is not None else 0.0
+
+
+def _base(row: PlacementRow) -> tuple[str, int | None]:
+    return row.placement, row.batch
+
+
+def _compared(
+    row: PlacementRow, key: str, rows: Mapping[str, PlacementRow], records: Mapping[str, Records],
+    alone: Mapping[tuple[str, int | None], str], best: str | None,
+) -> PlacementRow:  # fmt: skip
+    """The row beside one device with the same placement, and beside the best one device."""
+    if row.devices is None or row.batch is None:
+        return row
+    base, scaling = _one_device(row, key, alone)
+    return replace(
+        row, scaling=scaling,
+        speedup=_ratio(records[key], records[base]) if base is not None else None,
+        against_best=_ratio(records[key], records[best]) if best is not None else None,
+        growth=_growth(row, rows[base]) if base is not None else None,
+    )  # fmt: skip
+
+
+def _one_device(
+    row: PlacementRow, key: str, alone: Mapping[tuple[str, int | None], str]
+) -> tuple[str | None, Scaling | None]:  # fmt: skip
+    """The point with one device that a row is set beside, with the same batch on a device or else in all."""
+    if row.devices == 1:
+        return key, "alone"
+    if _base(row) in alone:
+        return alone[_base(row)], "weak"
+    assert row.batch is not None and row.devices is not None
+    strong = alone.get((row.placement, row.batch * row.devices))
+    return strong, None if strong is None else "strong"
+
+
+def _ratio(now: Records, base: Records) -> Estimate | None:
+    """Words per second over those of the base, from repeats side by side: the mean of the logarithm's differences."""
+    both = sorted(set(now) & set(base))
+    if not both:
+        return None
+    return _estimate(
+        mean([float(np.log(now[r]["words_per_second"] / base[r]["words_per_second"])) for r in both]).exponential()
+    )
+
+
+def _growth(row: PlacementRow, base: PlacementRow) -> float | None:
+    if not row.phases or not base.phases or not base.phases["mean"]["forward"]:
+        return None
+    return float(row.phases["mean"]["forward"] / base.phases["mean"]["forward"])
+
+
+def _lost(record: Mapping[str, Any]) -> dict[str, float]:
+    """What a step takes above its bound, by term, the largest first: busy times, and `waiting` without any of them.
+
+    computation: passes beyond the arithmetic's bound; update: beyond its bound; merge and transfer: all of it.
+    """
+    phases, bound = record.get("phases"), record.get("bound")
+    if not phases or not bound:
+        return {}
+    busy = {name: part["busy_ms"] for name, part in phases["together"].items()}
+    waiting = max(phases["step_ms"] - sum(busy.values()), 0.0)
+    terms = {
+        "computation": busy["computation"] - bound["computation_ms"], "merge": busy["merge"],
+        "update": busy["update"] - bound["update_ms"], "transfer": busy["transfer"], "input": busy["input"],
+        "waiting": waiting,
+    }  # fmt: skip
+    return dict(sorted(((k, max(v, 0.0)) for k, v in terms.items()), key=lambda item: -item[1]))

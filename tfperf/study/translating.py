@@ -1,0 +1,143 @@
+"""One trial of a translation: steps timed, and in the first repeat the proof of the placement and a trace."""
+
+import re
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import tensorflow as tf
+
+from tfperf.data.batches import Plan
+from tfperf.data.corpus import Encoded, encode, read_corpus, synthetic, table_rows
+from tfperf.data.feeding import epochs, training_plan
+from tfperf.data.vocabulary import learn
+from tfperf.measure.environment import peak_rss_bytes
+from tfperf.place.devices import make_devices
+from tfperf.place.engine import Engine, make_engine, take
+from tfperf.place.policy import merge_done
+from tfperf.place.proof import PlacementError, Proof, prove_engine
+from tfperf.runcard.translation import Translation
+from tfperf.runs.summary import quartiles
+from tfperf.study.ceilings import bound
+from tfperf.study.spans import phases
+from tfperf.trace.capture import Capture
+
+TRACED_CALLS = 2
+TRACE = "trace"
+
+
+def measure(card: Translation, request: Mapping[str, Any]) -> dict[str, Any]:
+    """The record of a trial; with `error` where the placement is not what the card asks for.
+
+    request: steps for `warmup`, then `steps` that are timed, in calls of train.steps_per_call; `first`: with proof and
+    trace, which goes to `folder`. Raises: UserError for faults of the card or its files.
+    """
+    seconds: dict[str, float] = {}
+    devices = make_devices(card.placement.devices)
+    with _timed(seconds, "data"):
+        encoded, rows = encoded_corpus(card)
+    with _timed(seconds, "build"):
+        engine = make_engine(card, rows, devices)
+        iterator = iter(epochs(card, encoded.training, len(devices)))
+    per_call = card.train.steps_per_call
+    with _timed(seconds, "first_call"):
+        begin = take(engine, iterator, per_call)
+    for _ in range(per_call, int(request["warmup"]), per_call):
+        take(engine, iterator, per_call)
+    calls = -(-int(request["steps"]) // per_call)
+    samples = [_call(engine, iterator, per_call) for _ in range(calls)]
+    losses = samples[-1][1]
+    plan = training_plan(card, encoded.training, len(devices), 0)
+    record = _speed(card, plan, request, [ms for ms, _ in samples]) | {
+        "seconds": seconds, "losses": {"first": float(begin[0]), "last": float(losses[-1])},
+        "devices": len(devices), "logical": devices.logical, "memory": memory(engine),
+        "merge": merge_done(card.placement) if card.placement.engine == "tower" else card.placement.merge,
+    }  # fmt: skip
+    if not request["first"]:
+        return record
+    try:
+        return record | _looked_into(card, engine, iterator, plan, Path(request["folder"]))
+    except PlacementError as error:
+        return record | {"error": "; ".join(error.faults)}
+
+
+def encoded_corpus(card: Translation) -> tuple[Encoded, int]:
+    """The card's pairs as pieces, and the rows of the tables."""
+    if card.fixed_length is not None:
+        return synthetic(card), table_rows(card)
+    texts = read_corpus(card)
+    source, target = (learn(side, card.data.vocabulary) for side in (texts.training.source, texts.training.target))
+    return encode(card, texts, source, target), card.model.table or max(source.size, target.size)
+
+
+@contextmanager
+def _timed(seconds: dict[str, float], name: str) -> Iterator[None]:
+    start = time.perf_counter()
+    yield
+    seconds[name] = time.perf_counter() - start
+
+
+def _call(engine: Engine, iterator: Any, count: int) -> tuple[float, Any]:
+    """Milliseconds a step of a call, and its losses."""
+    start = time.perf_counter()
+    losses = take(engine, iterator, count)
+    return 1e3 * (time.perf_counter() - start) / count, losses
+
+
+def _speed(
+    card: Translation, plan: Plan, request: Mapping[str, Any], samples: list[float]
+) -> dict[str, Any]:  # fmt: skip
+    """Time of the timed steps, and the words in them: source and target pieces without padding and marks."""
+    per_call, steps = card.train.steps_per_call, len(plan.words)
+    first = per_call * max(1, -(-int(request["warmup"]) // per_call))
+    count = per_call * len(samples)
+    words = sum(int(plan.words[step % steps]) for step in range(first, first + count))
+    total = 1e-3 * per_call * sum(samples)
+    return {
+        "ms_per_step": quartiles([1e-3 * ms for ms in samples]), "samples_ms": samples, "steps": count,
+        "steps_per_call": per_call, "total_s": total, "words": words, "words_per_second": words / total,
+        "batch": card.data.batch,
+        "padding_share": plan.padding_share, "straggler_waste": plan.straggler_waste,
+    }  # fmt: skip
+
+
+def memory(engine: Engine) -> dict[str, Any]:
+    """Bytes: of the process at most; on each device of variables and slots, and of all at most where it is told."""
+    kept: dict[str, int] = {}
+    for one in engine.kept():
+        name = engine.devices.short(one.device)
+        kept[name] = kept.get(name, 0) + one.size
+    peak = {}
+    if not engine.devices.logical:
+        for device in engine.devices.each:
+            peak[engine.devices.short(device)] = tf.config.experimental.get_memory_info(device)["peak"]
+    return {"peak_rss_bytes": peak_rss_bytes(), "kept_bytes": kept, "peak_bytes": peak}
+
+
+def _grouped(proof: Proof) -> dict[str, dict[str, int]]:
+    """How many variables' or devices' parts of each kind ran on each device."""
+    out: dict[str, dict[str, int]] = {}
+    for what, devices in proof.devices.items():
+        group = out.setdefault(re.split(" (?:of|in) ", what)[0], {})
+        for device in devices:
+            group[device] = group.get(device, 0) + 1
+    return out
+
+
+def _looked_into(
+    card: Translation, engine: Engine, iterator: Any, plan: Plan, folder: Path
+) -> dict[str, Any]:  # fmt: skip
+    """Proof of the placement, kernels, times of phases from a trace, and the bound."""
+    per_call = card.train.steps_per_call
+    proof = prove_engine(engine, lambda: take(engine, iterator, per_call)).hold()
+    capture = Capture(folder / TRACE, TRACED_CALLS, 1, host_level=2, turns=per_call, optimizers=("optimizer",))
+    for number in range(1 + TRACED_CALLS):
+        with capture.step(number):
+            take(engine, iterator, per_call)
+    return {
+        "proof": {"places": _grouped(proof), "elsewhere": proof.elsewhere}, "kernels": dict(proof.kernels),
+        "phases": phases(folder / TRACE, engine.devices),
+        "bound": bound(card, engine, plan),
+    }  # fmt: skip
