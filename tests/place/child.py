@@ -49,7 +49,7 @@ def weights(state):
 def run(overrides, folder, name):
     """Weights after STEPS steps, and the proof of a few more."""
     card = load_any(write(folder, CARD, f"{name}.yaml"), overrides)
-    devices = make_devices(card.placement.devices)
+    devices = make_devices(card.placement)
     engine = make_engine(card, ROWS, devices)
     begin = engine.state()
     iterator = iter(batches(len(devices)))

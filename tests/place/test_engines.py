@@ -1,6 +1,8 @@
 """Every placement and engine ends with the weights of one device, and is what the card asked for."""
 
 import json
+import os
+import socket
 import subprocess
 import sys
 
@@ -69,6 +71,27 @@ def test_two_devices_end_with_the_weights_of_one(name, folder):
 
 def test_clipping_matters_here(folder):
     assert deviation(folder, "single_clipped", "single") > 1e-4
+
+
+def test_two_workers_end_with_the_weights_of_one_device(folder, tmp_path):
+    cards = {"multiworker": [*TWO, "placement.engine=multiworker", "placement.merge=ring"]}
+    with socket.create_server(("127.0.0.1", 0)) as one, socket.create_server(("127.0.0.1", 0)) as other:
+        addresses = [f"127.0.0.1:{s.getsockname()[1]}" for s in (one, other)]
+    workers = []
+    for k in (0, 1):
+        task = {"cluster": {"worker": addresses}, "task": {"type": "worker", "index": k}}
+        (tmp_path / str(k)).mkdir()
+        command = [sys.executable, "-m", "tests.place.child", str(tmp_path / str(k))]
+        settings = os.environ | {"TF_CONFIG": json.dumps(task)}
+        workers.append(subprocess.Popen(command, stdin=subprocess.PIPE, text=True, cwd=ROOT, env=settings))
+        workers[-1].stdin.write(json.dumps(cards))
+        workers[-1].stdin.close()
+    assert [worker.wait(200) for worker in workers] == [0, 0]
+    for k in (0, 1):
+        got = np.load(tmp_path / str(k) / "multiworker.npz")
+        want = np.load(folder / "single.npz")
+        assert max(np.abs(got[key] - want[key]).max() for key in weights(want.files)) < RIGHT
+        assert json.loads((tmp_path / str(k) / "multiworker.json").read_text())["faults"] == []
 
 
 def test_one_device_is_proved_too(folder):

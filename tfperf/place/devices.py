@@ -1,12 +1,16 @@
 """The devices of a run: GPUs, or logical CPUs that stand for them. TensorFlow fixes both at its first use."""
 
+import json
+import os
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any
 
 import tensorflow as tf
 
 from tfperf.errors import UserError
+from tfperf.runcard.placement import Placement
 
+TF_CONFIG = "TF_CONFIG"
 HOST = "/job:localhost/replica:0/task:0/device:CPU:0"
 
 
@@ -17,31 +21,62 @@ class Devices:
     host: str
     each: tuple[str, ...]
     logical: bool  # CPUs that share cores
+    local: tuple[int, ...] | None = None  # numbers of those of this process; None: all
 
     def __len__(self) -> int:
         return len(self.each)
 
+    @property
+    def mine(self) -> list[tuple[int, str]]:
+        """Those of this process, with their numbers."""
+        return [(k, name) for k, name in enumerate(self.each) if self.local is None or k in self.local]
+
     def short(self, name: str) -> str:
         """`host`, or `device:K`."""
-        return "host" if name == self.host else f"device:{self.each.index(name)}"
+        return f"device:{self.each.index(name)}" if name in self.each else "host"
 
 
-def make_devices(count: Literal["all"] | int) -> Devices:
-    """So many GPUs, or logical CPUs where the machine has no GPU.
+def make_devices(placement: Placement) -> Devices:
+    """So many GPUs as the placement asks for, or logical CPUs where the machine has no GPU.
 
-    Raises: UserError where there are fewer GPUs, or where TensorFlow runs already with other logical devices.
+    With engine multiworker one device of each worker that TF_CONFIG lists. Raises: UserError where there are fewer GPUs
+    or other workers, or where TensorFlow runs already with other logical devices.
     """
+    # what a placement asks for must not be moved elsewhere in silence
+    tf.config.set_soft_device_placement(False)
     gpus = len(tf.config.list_physical_devices("GPU"))
-    wanted = max(gpus, 1) if count == "all" else count
+    if placement.engine == "multiworker":
+        return _workers(placement, gpus > 0)
+    wanted = max(gpus, 1) if placement.devices == "all" else placement.devices
     if gpus and wanted > gpus:
         raise UserError(f"placement.devices: got {wanted}; this machine has {gpus} GPUs")
     if not gpus:
         _split_cpu(wanted + 1)
-    # what a placement asks for must not be moved elsewhere in silence
-    tf.config.set_soft_device_placement(False)
     kind, first = ("GPU", 0) if gpus else ("CPU", 1)
     prefix = HOST.removesuffix("CPU:0")
     return Devices(HOST, tuple(f"{prefix}{kind}:{first + k}" for k in range(wanted)), not gpus)
+
+
+def cluster() -> dict[str, Any]:
+    """What TF_CONFIG says: workers' addresses and this one's number; empty where it is not set. Raises: UserError."""
+    text = os.environ.get(TF_CONFIG, "")
+    try:
+        found = json.loads(text) if text else {}
+        return {"workers": list(found["cluster"]["worker"]), "index": int(found["task"]["index"])} if found else {}
+    except (ValueError, KeyError, TypeError) as error:
+        raise UserError(f"{TF_CONFIG}: cannot be read ({error!r}); must list cluster.worker and task.index") from None
+
+
+def _workers(placement: Placement, gpu: bool) -> Devices:
+    found = cluster()
+    count = len(found.get("workers", ()))
+    if placement.devices not in ("all", count) or not count:
+        raise UserError(
+            f"placement.devices: got {placement.devices}; {TF_CONFIG} lists {count} workers, each with one device"
+        )
+    name = "/job:worker/replica:0/task:{}/device:{}:0"
+    each = tuple(name.format(k, "GPU" if gpu else "CPU") for k in range(count))
+    return Devices(name.format(found["index"], "CPU"), each, not gpu, local=(found["index"],))
 
 
 def _split_cpu(count: int) -> None:

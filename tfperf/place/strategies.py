@@ -108,7 +108,8 @@ class Replicas:
     def kept(self) -> list[Kept]:
         """Copies of variables, and slots."""
         found = []
-        wanted = [self.devices.host] if self.card.placement.engine == "central" else self.devices.each
+        central = self.card.placement.engine == "central"
+        wanted = [self.devices.host] if central else [device for _, device in self.devices.mine]
         for name, variable in self._all().items():
             copies = getattr(variable.value, "values", [variable.value])
             pairs = zip(copies, wanted, strict=True)
@@ -117,16 +118,16 @@ class Replicas:
 
     def rules(self) -> list[Rule]:
         """Where everything of a step has to run."""
-        each, central = frozenset(self.devices.each), self.card.placement.engine == "central"
+        each, central = frozenset(device for _, device in self.devices.mine), self.card.placement.engine == "central"
         homes = frozenset([self.devices.host]) if central else each
         rules = []
-        for k, device in enumerate(self.devices.each):
+        for k, device in self.devices.mine:
             where = self.devices.host if central else device
             rules.append(one(f"look-ups of device {k}", rf"\btower_{k}/tfperf\.transfer", where, "(Resource)?Gather"))
             rules.append(one(f"pass of device {k}", rf"\btower_{k}/(?!tfperf\.transfer)", device))
         merge = {"host": frozenset([self.devices.host]), "reduce_to_one": frozenset(self.devices.each[:1])}
         sums = merge.get(self.card.placement.merge, each)
-        rules.append(Rule("merge", r"tfperf\.merge", sums, "AddN|CollectiveReduce|Nccl", len(each) > 1))
+        rules.append(Rule("merge", r"tfperf\.merge", sums, "AddN|CollectiveReduce|Nccl", len(self.devices) > 1))
         rules.append(Rule("clipping", r"tfperf\.update/.*clip/", each | {self.devices.host}, needed=False))
         rules.append(Rule("update", r"tfperf\.update", homes))
         return rules

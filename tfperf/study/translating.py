@@ -21,6 +21,7 @@ from tfperf.place.proof import PlacementError, Proof, prove_engine
 from tfperf.runcard.translation import Translation
 from tfperf.runs.summary import quartiles
 from tfperf.study.ceilings import bound
+from tfperf.study.local_cluster import workers
 from tfperf.study.spans import phases
 from tfperf.trace.capture import Capture
 
@@ -34,8 +35,13 @@ def measure(card: Translation, request: Mapping[str, Any]) -> dict[str, Any]:
     request: steps for `warmup`, then `steps` that are timed, in calls of train.steps_per_call; `first`: with proof and
     trace, which goes to `folder`. Raises: UserError for faults of the card or its files.
     """
+    with workers(card.placement, request):
+        return _measure(card, request)
+
+
+def _measure(card: Translation, request: Mapping[str, Any]) -> dict[str, Any]:
     seconds: dict[str, float] = {}
-    devices = make_devices(card.placement.devices)
+    devices = make_devices(card.placement)
     with _timed(seconds, "data"):
         encoded, rows = encoded_corpus(card)
     with _timed(seconds, "build"):
