@@ -10,7 +10,6 @@ from tfperf.report.placements_page import write_placements
 from tfperf.study.placements import placement_rows
 from tfperf.study.rows import Row
 
-
 MEMORY = {"kept_bytes": {"host": 3e6}, "peak_bytes": {}, "peak_rss_bytes": 5e8}
 
 

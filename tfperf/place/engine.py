@@ -6,6 +6,7 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
+from tfperf.errors import UserError
 from tfperf.models.translator import Translator
 from tfperf.place.devices import Devices
 from tfperf.place.proof import Kept, Rule
@@ -36,7 +37,12 @@ class Engine(Protocol):
 
 
 def make_engine(card: Translation, rows: int, devices: Devices) -> Engine:
-    """The card's engine for a model with so many rows in its tables."""
+    """The card's engine for a model with so many rows in its tables.
+
+    Raises: UserError where the card asks for a kernel that the devices do not have.
+    """
+    if card.engine.lstm == "cudnn" and devices.logical:
+        raise UserError("engine.lstm: got 'cudnn', which needs a GPU; allowed here: auto, plain")
     if card.placement.engine == "tower":
         from tfperf.place.towers import Towers
 

@@ -71,6 +71,25 @@ def atomic_hdf5(path: Path) -> Iterator[h5py.File]:
         temporary.write_bytes(content)
 
 
+def append(path: Path, text: str) -> None:
+    """Add text to the end of a file, on disk when this returns; when it fails, the file is as it was before.
+
+    A process that is killed in between may leave a part of the text. Raises: StorageError as `atomic_write`.
+    """
+    with open(path, "ab") as file:
+        before = file.tell()
+        try:
+            file.write(text.encode())
+            file.flush()
+            os.fsync(file.fileno())
+        except OSError as error:
+            with suppress(OSError):
+                os.truncate(path, before)
+            if error.errno not in REASONS:
+                raise
+            raise StorageError(_explain(path, error.errno, len(text))) from error
+
+
 def sync(path: Path) -> None:
     """Wait until the file or folder `path` is on the disk."""
     descriptor = os.open(path, os.O_RDONLY)

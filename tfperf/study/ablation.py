@@ -18,6 +18,7 @@ from tfperf.runs.inputs import read_inputs
 from tfperf.study.agreement import agreement
 from tfperf.study.ledger import ENVIRONMENT, Ledger, identity, write
 from tfperf.study.process import Measure, Stopped, measure
+from tfperf.study.runners import refuse
 from tfperf.study.switches import NAIVE, NAIVE_SAYS, STACKED, STACKED_SAYS, Form, Plan, Tree, get, plan, put, to_tree
 from tfperf.study.trial import DECIDED, Request
 from tfperf.train.signals import Signals
@@ -123,14 +124,6 @@ def _outcome(record: dict[str, Any]) -> str:
     return f"{record['ms_per_step']['median']:.4g} ms a step" if "ms_per_step" in record else "done"
 
 
-def _refuse(card: Card) -> None:
-    """What an ablation does not do."""
-    if card.data.t0 == "fit":
-        raise CardError("data.t0: got `fit`, which trains first; allowed in an ablation: pack, none, a run folder")
-    if card.engine.threads == "measure":
-        raise CardError("engine.threads: got `measure`; allowed in an ablation, whose forms share them: auto, a number")
-
-
 def ablate(
     card: Card, output: Path, shown: Shown, seconds: float = SECONDS, measure: Measure = measure
 ) -> dict[str, Any]:
@@ -139,7 +132,7 @@ def ablate(
     What is in the folder already is not measured again. UserError for a faulty card, pack or folder, Stopped when a
     signal came: what was measured until then is kept.
     """
-    _refuse(card)
+    refuse(card, "an ablation")
     hashes = read_inputs(card).hashes
     with RunDirectory(output) as folder, Signals().listening() as signals, shown() as show:
         if folder.exists:

@@ -21,7 +21,12 @@ def identity(card: Card, hashes: Mapping[str, str]) -> dict[str, Any]:
     tree = to_tree(card)
     for key, digest in hashes.items():
         put(tree, key, digest)
-    text = json.dumps(tree, sort_keys=True)
+    return identity_of(tree)
+
+
+def identity_of(card: Any) -> dict[str, Any]:
+    """The same for what a study makes of its card, as JSON-able values."""
+    text = json.dumps(card, sort_keys=True)
     return {
         "card": hashlib.sha256(text.encode()).hexdigest(), "versions": versions(),
         "machine": {"cpu": cpu_model(), "cores": available_cores(), "gpus": [g["name"] for g in gpus()]},

@@ -1,19 +1,14 @@
-"""Trials as child processes."""
+"""Trials of an ablation as child processes."""
 
-import json
-import os
-import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import asdict
-from typing import Any
 
 from tfperf.errors import CardError, Interrupted
+from tfperf.study.child import Record, run
 from tfperf.study.trial import Request
 from tfperf.train.signals import Signals
 
-Record = dict[str, Any]
-POLL_SECONDS = 0.5
 COMMAND = (sys.executable, "-m", "tfperf.study.trial")
 
 
@@ -30,47 +25,13 @@ def measure(request: Request, signals: Signals) -> Record:
 
     CardError where the card asks for what the form cannot do, Stopped when a signal came first.
     """
-    command, settings = COMMAND, {"TF_CPP_MIN_LOG_LEVEL": "3"} | os.environ
-    pipe = subprocess.PIPE
-    with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True, env=settings) as child:
-        output, errors = _communicate(child, json.dumps(asdict(request)), signals)
-    record = _record(output)
-    if record is None and signals.received is not None:
-        raise Stopped(signals.received)
+    record = run(COMMAND, asdict(request), lambda: signals.received is not None)
     if record is None:
-        return {"error": _reason(child.returncode, errors)}
+        assert signals.received is not None
+        raise Stopped(signals.received)
     if "refused" in record:
         raise CardError(*record["refused"])
     return record
 
 
-def _communicate(child: "subprocess.Popen[str]", text: str, signals: Signals) -> tuple[str, str]:
-    given: str | None = text
-    while True:
-        try:
-            return child.communicate(given, timeout=POLL_SECONDS)
-        except subprocess.TimeoutExpired:
-            given = None  # is on its way
-            if signals.received is not None:
-                child.terminate()
-
-
-def _record(output: str) -> Record | None:
-    """The last line, if the trial came that far."""
-    last = output.strip().rpartition("\n")[2]
-    try:
-        found = json.loads(last)
-    except ValueError:
-        return None
-    return found if isinstance(found, dict) else None
-
-
-def _reason(code: int, errors: str) -> str:
-    said = errors.strip().rpartition("\n")[2]
-    if code == -9:
-        return "its process was killed, perhaps for its memory"
-    return f"its process ended with {code}" + (f": {said}" if said else "")
-
-
 Measure = Callable[[Request, Signals], Record]
-Records = Mapping[str, Record]

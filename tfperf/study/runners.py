@@ -1,11 +1,13 @@
 """The two programs that can take a card's steps, and how their steps are timed. R replicas."""
 
+import math
 import time
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
+from tfperf.errors import CardError
 from tfperf.operators.problem import Problem
 from tfperf.runcard.config import Card
 
@@ -88,20 +90,51 @@ class Keras:
         return self.naive.losses()
 
 
+F = TypeVar("F", Engine, Keras, Engine | Keras)
+
+
+def refuse(card: Card, study: str) -> None:
+    """CardError for what no study of single steps can do."""
+    if card.data.t0 == "fit":
+        raise CardError(f"data.t0: got `fit`, which trains first; allowed in {study}: pack, none, a run folder")
+    if card.engine.threads == "measure":
+        raise CardError(f"engine.threads: got `measure`; allowed in {study}, whose forms share them: auto, a number")
+
+
 def timing(build: Callable[[], Engine | Keras], seconds: float) -> dict[str, Any]:
     """Milliseconds per step: median and quartiles of samples of several steps; building and compiling apart."""
+    return _timed(build, lambda form: sample(form, seconds))[0]
+
+
+def stepped(build: Callable[[], Engine], warmup: int, steps: int) -> dict[str, Any]:
+    """The same over a number of steps, in whole calls and FEWEST of them at least; `samples_ms`: of each call."""
+    record, samples = _timed(build, lambda form: calls(form, form.per_call, warmup, steps))
+    return record | {"samples_ms": samples}
+
+
+def _timed(build: Callable[[], F], take: Callable[[F], tuple[list[float], int]]) -> tuple[dict[str, Any], list[float]]:
+    """The record of a form's samples, and the samples."""
     start = time.perf_counter()
     form = build()
     built = time.perf_counter()
     form.warm_up()
     compiled = time.perf_counter()
-    samples, steps = sample(form, seconds)
+    samples, steps = take(form)
     q1, median, q3 = np.percentile(samples, [25, 50, 75]).tolist() if samples else [None] * 3
-    return {
+    record = {
         "ms_per_step": {"median": median, "q1": q1, "q3": q3}, "samples": len(samples), "steps": steps,
         "steps_per_call": form.per_call if isinstance(form, Engine) else 1,
         "seconds": {"build": built - start, "first_steps": compiled - built},
     }  # fmt: skip
+    return record, samples
+
+
+def calls(form: Runner, per_call: int, warmup: int, steps: int) -> tuple[list[float], int]:
+    """Milliseconds per step of each call of so many steps, and the steps taken; those of the warm-up apart."""
+    if warmup:
+        form.take(math.ceil(warmup / per_call))
+    taken = [form.take(1) for _ in range(max(FEWEST, math.ceil(steps / per_call)))]
+    return [1e3 * seconds / count for count, seconds in taken], sum(count for count, _ in taken)
 
 
 def sample(form: Runner, seconds: float) -> tuple[list[float], int]:

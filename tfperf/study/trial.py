@@ -4,7 +4,6 @@
 """
 
 import json
-import sys
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,6 +14,7 @@ from tfperf.measure.environment import peak_rss_bytes
 from tfperf.operators.problem import Problem, build_problem
 from tfperf.runcard.config import Card
 from tfperf.runs.inputs import read_inputs
+from tfperf.study import lifeline
 from tfperf.study.runners import Engine, Keras, timing
 from tfperf.study.switches import Tree, to_card
 
@@ -79,7 +79,8 @@ def decide(card: Card, threads: int) -> dict[str, Any]:
 
 def main() -> None:
     """Read the request, print the record."""
-    request = json.load(sys.stdin)
+    request = lifeline.request()
+    lifeline.tie()
     try:
         record = carry_out(Request(**request | {"checked": tuple(request["checked"])}))
     except UserError as error:

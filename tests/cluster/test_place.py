@@ -1,0 +1,60 @@
+import subprocess
+import sys
+
+import pytest
+
+from tfperf.cluster.place import Place, parse, team
+from tfperf.cluster.team import here
+from tfperf.errors import UserError
+
+
+@pytest.mark.parametrize(
+    ("text", "place", "name"),
+    [
+        ("local:3", Place("local", 3), "local:3"),
+        ("local", Place("local", 2), "local:2"),
+        ("slurm", Place("slurm", 2), "slurm"),
+        ("sge:jobs=4,queue=long", Place("sge", 4, {"queue": "long"}), "sge"),
+        ("pbs:cores=8,resource_spec=ncpus=8", Place("pbs", 2, {"cores": 8, "resource_spec": "ncpus=8"}), "pbs"),
+    ],
+)  # fmt: skip
+def test_a_place_is_a_kind_a_number_and_options(text, place, name):
+    assert parse(text, 2) == place and place.name == name
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("slrm", "got 'slrm'; allowed: local:N, slurm, sge, htcondor, pbs"),
+        ("local:0", "local: got '0'; must be a whole number above 0"),
+        ("local:x", "local: got 'x'"),
+        ("slurm:jobs=many", "jobs: got 'many'"),
+        ("slurm:colour=red", "got 'colour=red'; must be KEY=VALUE, for slurm with keys jobs, cores"),
+        ("slurm:queue", "got 'queue'; must be KEY=VALUE"),
+    ],
+)
+def test_a_faulty_place_is_told(text, words):
+    with pytest.raises(UserError, match="--on: ") as error:
+        parse(text, 1)
+    assert words in str(error.value)
+
+
+def test_without_dask_the_extra_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    monkeypatch.delitem(sys.modules, "tfperf.cluster.workers", raising=False)
+    with pytest.raises(UserError, match=r"pip install tfperf\[cluster\]"):
+        team(Place("local", 1), 1)
+
+
+def test_dask_is_imported_for_dask_alone():
+    code = "import sys, tfperf.study.sweep, tfperf.cli; sys.exit('distributed' in sys.modules or 'dask' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_leaving_a_team_ends_what_it_does():
+    def work(task, stop):
+        return stop.wait(30)
+
+    with here(2) as threads:
+        futures = [threads.submit(work, i) for i in range(3)]
+    assert [f.cancelled() or f.result() for f in futures] == [True, True, True] and futures[2].cancelled()

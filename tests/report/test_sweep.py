@@ -1,0 +1,45 @@
+from io import StringIO
+
+import pytest
+from rich.console import Console
+
+from tfperf.report.counting import left
+from tfperf.report.sweep import sweep_table
+
+POINT = {"repeats": 3, "failures": 0, "errors": [], "median": 2.0, "mean": 2.1, "low": 1.6, "high": 2.6}
+
+
+def text(report):
+    console = Console(file=StringIO(), width=100)
+    console.print(sweep_table({"title": "", "trials": 6, "failed": 0, "machines": [], **report}))
+    return console.file.getvalue()
+
+
+def test_each_point_is_a_row_with_its_interval_and_ratio():
+    first, second = {"values": {"a.b": 1}, **POINT}, {"values": {"a.b": 2}, **POINT, "median": 5.0}
+    lines = text({"keys": ["a.b"], "points": [first, second]}).splitlines()
+    cells = [[cell.strip() for cell in line.split("|")[1:-1]] for line in lines if line.startswith("| ")]
+    assert cells[0] == ["b", "repeats", "ms/step", "mean +- 95 %", "ratio to first"]
+    assert cells[1:] == [["1", "3", "2.00", "2.10 +- 0.500", "1.00"], ["2", "3", "5.00", "2.10 +- 0.500", "2.50"]]
+
+
+def test_what_is_not_known_is_no_number():
+    one = {"values": {"a.b": None, "c.b": True}, **POINT, "repeats": 1, "low": None, "high": None}
+    none = {**one, "repeats": 0, "failures": 2, "median": None, "mean": None, "errors": ["[boom]"]}
+    found = text({"keys": ["a.b", "c.b"], "points": [one, none], "failed": 2})
+    assert "2.10 +- n/a" in found and "n/a +- n/a" in found and "0 of 2" in found
+    assert "a.b" in found and "c.b" in found, "keys with the same last part are given whole"
+    assert "failed: a.b=None c.b=True: [boom]" in found and "2 of 6 trials failed; --retry-failed" in found
+
+
+def test_machines_that_differ_are_named():
+    machines = [{"cpu": "X", "cores": 2}, {"cpu": "Y", "cores": 4}]
+    found = text({"keys": ["a"], "points": [], "machines": machines})
+    assert "the trials ran on different machines: X (2 cores), Y (4 cores)" in found
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"), [(0.4, "0 s"), (99, "99 s"), (240, "4 min"), (5900, "98 min"), (7200, "2.0 h")]
+)
+def test_times_left_are_rough(seconds, words):
+    assert left(seconds) == words

@@ -1,0 +1,143 @@
+"""Children: their ends, and that nothing of theirs is left."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+
+import pytest
+
+from tests.study.sweeps import ROOT, alive, environment, wait_for
+from tfperf.study import child, lifeline
+from tfperf.study.child import run
+
+GRANDCHILD = (
+    "import subprocess, sys; p = subprocess.Popen([sys.executable, '-S', '-c', 'import time; time.sleep(600)'])\n"
+)
+STARTER = """
+import sys
+from tfperf.study.child import run
+run([sys.executable, "-c", sys.argv[1]], {"path": sys.argv[2]}, lambda: False)
+"""
+TIED = (
+    """
+import json, os, time
+from tfperf.study import lifeline
+request = lifeline.request()
+lifeline.tie()
+"""
+    + GRANDCHILD
+    + """
+open(request["path"], "w").write(f"{os.getpid()} {p.pid}")
+time.sleep(600)
+"""
+)
+
+
+def program(code, timeout=None, stopped=lambda: False):
+    return run([sys.executable, "-c", "import json, os, sys, time\n" + code], {"a": 1}, stopped, timeout)
+
+
+def test_a_child_leads_a_session_of_its_own_and_gets_the_request():
+    code = """
+print(json.dumps([1]))
+print(json.dumps({"got": json.loads(sys.stdin.readline()), "leads": os.getsid(0) == os.getpid()}))
+"""
+    assert program(code) == {"got": {"a": 1}, "leads": True}
+
+
+@pytest.mark.parametrize(
+    ("code", "error"),
+    [
+        ("raise ValueError('boom')", "its process ended with 1: ValueError: boom"),
+        ("os.kill(os.getpid(), 11)", "its process was ended by SIGSEGV"),
+        ("print('[1]')", "its process ended with 0"),
+        ("raise MemoryError", "out of memory: its process ended with 1: MemoryError"),
+        (
+            "sys.exit('OOM when allocating tensor')",
+            "out of memory: its process ended with 1: OOM when allocating tensor",
+        ),
+    ],
+)
+def test_why_there_is_no_record(code, error):
+    assert program(code) == {"error": error}
+
+
+@pytest.mark.parametrize(("kills", "words"), [([3, 4], "out of memory"), ([3, 3], "killed by SIGKILL, perhaps")])
+def test_the_system_tells_whether_it_killed_for_memory(monkeypatch, kills, words):
+    monkeypatch.setattr(child, "_out_of_memory_kills", lambda: kills.pop(0))
+    assert words in program("os.kill(os.getpid(), 9)")["error"]
+
+
+def test_a_timeout_ends_it_and_what_it_started(tmp_path):
+    path = tmp_path / "pid"
+    start = time.monotonic()
+    found = program(GRANDCHILD + f"import time; open('{path}', 'w').write(str(p.pid)); time.sleep(600)", timeout=1)
+    assert found == {"error": "timeout: not done after 1 s"} and time.monotonic() - start < 20
+    wait_for(lambda: not alive(path.read_text()), seconds=5)
+
+
+def test_a_child_that_ends_well_leaves_no_grandchild(tmp_path):
+    found = program(GRANDCHILD + "print(json.dumps({'pid': p.pid}))")
+    wait_for(lambda: not alive(found["pid"]), seconds=5)
+
+
+def test_a_record_counts_even_if_the_program_does_not_end():
+    assert program("print('{\"b\": 2}', flush=True); time.sleep(600)", timeout=1) == {"b": 2}
+
+
+def test_stopped_before_it_had_a_record_it_has_none():
+    assert program("time.sleep(600)", stopped=iter([False, True, True, True]).__next__) is None
+
+
+@pytest.mark.parametrize("program", [TIED, TIED.replace("time.sleep(600)\n", "while True: pass\n")])
+def test_a_killed_starter_takes_all_with_it(tmp_path, program):
+    path = tmp_path / "pids"
+    command = [sys.executable, "-c", STARTER, program, str(path)]
+    with subprocess.Popen(command, cwd=ROOT, env=environment()) as starter:
+        pids = wait_for(lambda: path.exists() and path.read_text().split())
+        assert len(pids) == 2 and all(map(alive, pids))
+        starter.kill()
+    wait_for(lambda: not any(map(alive, pids)), seconds=5)
+
+
+def test_a_child_whose_starter_is_gone_ends_at_once():
+    code = "from tfperf.study import lifeline; lifeline.tie(); print('went on')"
+    settings = environment() | {lifeline.STARTER: str(os.getpid() + 10**6)}
+    found = subprocess.run([sys.executable, "-c", code], env=settings, cwd=ROOT, capture_output=True, check=False)
+    assert found.returncode == lifeline.ORPHANED and not found.stdout
+
+
+def test_a_program_started_by_hand_is_not_tied():
+    code = """
+import time
+from tfperf.study import lifeline
+lifeline.request()
+lifeline.tie()
+time.sleep(0.3)
+print("went on")
+"""
+    settings = {key: value for key, value in environment().items() if key != lifeline.STARTER}
+    found = subprocess.run(
+        [sys.executable, "-c", code],
+        input=json.dumps({}),
+        env=settings,
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert found.stdout == "went on\n"
+
+
+def test_the_watcher_is_gone_when_the_child_has_ended_well():
+    code = """
+import json, os
+from tfperf.study import lifeline
+lifeline.request()
+lifeline.tie()
+print(json.dumps({"watcher": open(f"/proc/self/task/{os.getpid()}/children").read().split()}))
+"""
+    (watcher,) = run([sys.executable, "-c", code], {}, lambda: False)["watcher"]
+    assert not os.path.exists(f"/proc/{watcher}"), "not even as a zombie"

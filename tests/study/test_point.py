@@ -1,0 +1,91 @@
+"""One trial of a sweep."""
+
+import io
+import json
+import sys
+from types import SimpleNamespace
+
+import pytest
+
+from tests.make_pack import make_card
+from tfperf.errors import CardError
+from tfperf.runcard.dump import as_tree
+from tfperf.runcard.loader import load_card
+from tfperf.study import point
+from tfperf.study.runners import calls
+
+
+class Ticks:
+    """A form whose steps take 2 ms, the first five of them 20 ms."""
+
+    def __init__(self, per_call):
+        self.per_call, self.taken = per_call, 0
+
+    def take(self, number):
+        steps = number * self.per_call
+        slow = max(0, min(5 - self.taken, steps))
+        self.taken += steps
+        return steps, 1e-3 * (2 * steps + 18 * slow)
+
+
+@pytest.mark.parametrize(
+    ("per_call", "warmup", "steps", "samples", "taken"),
+    [(10, 10, 50, 5, 60), (10, 5, 51, 6, 70), (200, 10, 50, 5, 1200), (1, 5, 3, 5, 10), (1, 7, 30, 30, 37)],
+)
+def test_steps_are_timed_in_whole_calls_after_those_of_the_warm_up(per_call, warmup, steps, samples, taken):
+    form = Ticks(per_call)
+    found, count = calls(form, per_call, warmup, steps)
+    assert found == pytest.approx([2.0] * samples) and count == samples * per_call and form.taken == taken
+
+
+def test_without_a_warm_up_the_first_steps_count():
+    found, _ = calls(Ticks(1), 1, 0, 10)
+    assert found == pytest.approx([20.0] * 5 + [2.0] * 5)
+
+
+def request(folder):
+    card = load_card(make_card(folder))
+    return {
+        "card": json.loads(json.dumps(as_tree(card))),
+        "warmup": 1,
+        "steps": 2,
+        "first": True,
+        "folder": str(folder / "own"),
+    }
+
+
+@pytest.fixture
+def measure(monkeypatch):
+    """Stands for the measurement; a list of what it was asked, and what it does then."""
+    asked = []
+
+    def measure(card, wanted):
+        asked.append((card, wanted))
+        return asked_to(wanted) if (asked_to := fake.does) else {"ms_per_step": 1}
+
+    fake = SimpleNamespace(measure=measure, asked=asked, does=None)
+    monkeypatch.setattr(point, "import_module", lambda name: fake if name == "tfperf.study.fitting" else None)
+    return fake
+
+
+def test_a_trial_has_a_folder_without_what_a_killed_one_left(tmp_path, measure):
+    wanted = request(tmp_path)
+    (tmp_path / "own").mkdir()
+    (tmp_path / "own" / "half").write_text("")
+    record = point.carry_out(wanted)
+    assert record["ms_per_step"] == 1 and record["machine"]["cores"] >= 1 and not (tmp_path / "own").exists()
+    assert measure.asked == [(load_card(tmp_path / "card.yaml"), wanted)]
+    measure.does = lambda wanted: {"ms_per_step": (tmp_path / "own" / "profile").write_text("x")}
+    point.carry_out(wanted)
+    assert (tmp_path / "own" / "profile").read_text() == "x"
+
+
+def test_what_cannot_be_measured_comes_back_as_a_refusal(tmp_path, measure, monkeypatch, capsys):
+    def refuse(wanted):
+        raise CardError("not that", "nor that")
+
+    measure.does = refuse
+    monkeypatch.setattr(sys, "stdin", io.StringIO(json.dumps(request(tmp_path)) + "\n"))
+    point.main()
+    (line,) = capsys.readouterr().out.splitlines()
+    assert json.loads(line) == {"refused": ["not that", "nor that"]}

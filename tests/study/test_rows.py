@@ -1,0 +1,51 @@
+import json
+
+import numpy as np
+import pytest
+from scipy.stats import t as student
+
+from tfperf.errors import RunDirectoryError
+from tfperf.study.rows import RESULTS, Row, point_key, points, rows
+
+
+def row(values, repeat, ms):
+    return Row(values, repeat, 1.0, {"ms_per_step": {"median": ms, "q1": ms, "q3": ms}})
+
+
+def test_repeats_are_summed_up_by_their_medians():
+    times = [1.0, 1.2, 2.0]
+    found = [row({"a": 1}, i, ms) for i, ms in enumerate(times, 1)]
+    (point,) = points([*found, Row({"a": 1}, 4, 0.1, error="boom"), Row({"a": 1}, 5, 0.1, error="boom")])
+    half = student.ppf(0.975, 2) * np.std(times, ddof=1) / np.sqrt(3)
+    assert (point.median, point.mean, point.repeats, point.failures) == (1.2, pytest.approx(1.4), 3, 2)
+    assert (point.low, point.high) == (pytest.approx(1.4 - half), pytest.approx(1.4 + half))
+    assert point.errors == ("boom",)
+
+
+def test_one_repeat_has_no_interval_and_none_no_time():
+    one, none = points([row({"a": 1}, 1, 2.0), Row({"a": 2}, 1, 0.1, error="boom")])
+    assert one.median == one.mean == 2.0 and one.low is None and one.high is None
+    assert none.median is None and none.repeats == 0 and none.failures == 1
+
+
+def test_values_of_different_types_are_different_points():
+    assert len({point_key({"a": value}) for value in (1, 1.0, True, "1", None)}) == 5
+    assert point_key({"a": 1, "b": 2}) == point_key({"b": 2, "a": 1})
+
+
+def test_rows_survive_the_file_and_the_last_line_of_a_trial_counts(tmp_path):
+    first, second = row({"a": "é\u2028\n"}, 1, 2.0), Row({"a": None}, 1, 0.5, error="boom")
+    lines = [first.line(), second.line(), row({"a": None}, 1, 3.0).line()]
+    (tmp_path / RESULTS).write_text("\n".join(lines) + "\n", encoding="utf-8")
+    assert rows(tmp_path) == [first, row({"a": None}, 1, 3.0)] and rows(tmp_path / "none") == []
+    (tmp_path / RESULTS).write_text("\n".join(lines), encoding="utf-8")
+    assert rows(tmp_path) == [first, second], "the last line has no end"
+
+
+@pytest.mark.parametrize(
+    "line", ["{}", "[1]", "nan", json.dumps({"values": {}, "repeat": 1, "seconds": 1, "record": {}, "error": ""})]
+)
+def test_damage_is_told_with_its_line(tmp_path, line):
+    (tmp_path / RESULTS).write_text(row({"a": 1}, 1, 2.0).line() + "\n" + line + "\n")
+    with pytest.raises(RunDirectoryError, match=r"results\.jsonl:2: damaged"):
+        rows(tmp_path)

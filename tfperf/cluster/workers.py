@@ -1,0 +1,94 @@
+"""A team of Dask workers, on this machine or in the jobs of a queue. Importing this module imports Dask."""
+
+import time
+from collections.abc import Iterator, Mapping
+from concurrent.futures import Executor, Future
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+import dask
+from distributed import Client, LocalCluster, WorkerPlugin
+
+from tfperf.cluster.member import adopt, call, halt, ready, threads_setting
+from tfperf.cluster.place import LOCAL, Place
+from tfperf.cluster.queues import NO_DASHBOARD, SILENT, queue
+from tfperf.cluster.team import Work
+from tfperf.errors import UserError
+
+# as long all workers are waited for, then trials start on those that have come
+PATIENCE_SECONDS = 60.0
+# a task whose worker died is given to another one, once; when that dies too, it fails
+SETTINGS = {"distributed.scheduler.allowed-failures": 1}
+
+
+class Ending(WorkerPlugin):  # type: ignore[misc]
+    """A worker that closes, as it does when it loses its scheduler, ends its trial; else it would wait for it."""
+
+    def teardown(self, worker: Any) -> None:
+        """Called by Dask."""
+        halt()
+
+
+@dataclass
+class Workers:
+    """Dask workers with one thread each, so that each carries out one task at a time."""
+
+    cluster: Any
+    client: Any
+    pool: Executor
+    wanted: int
+    settings: Mapping[str, str | None]  # of threads, as this process had them before Dask
+    begun: float = field(default_factory=time.monotonic)
+    warm: bool = False
+
+    @property
+    def size(self) -> int:
+        """How many workers there are now; 0 until all have come, or have been waited for long enough.
+
+        Work that is given out before goes to the first one that comes. Jobs that have ended are asked for again.
+        """
+        found = len(self.client.nthreads())
+        for refusal in getattr(self.cluster, "refusals", ()):
+            raise UserError(refusal)
+        if found < self.wanted:
+            self.cluster.scale(self.wanted)
+            if not self.warm and time.monotonic() - self.begun < PATIENCE_SECONDS:
+                return 0
+        if found and not self.warm:
+            self.client.run(ready)
+            self.warm = True
+        return found
+
+    def submit(self, work: Work, task: Any) -> "Future[Any]":
+        """Have a worker carry out a task; the future raises Dask's KilledWorker when two workers died of it."""
+        return self.pool.submit(call, work, task, self.settings)
+
+
+@contextmanager
+def workers(place: Place) -> Iterator[Workers]:
+    """The workers of a place; they and all that they started are gone afterwards. Raises: UserError."""
+    wanted = place.workers or 1
+    settings = threads_setting()
+    with dask.config.set(SETTINGS), _cluster(place, wanted) as cluster, Client(cluster) as client:
+        adopt(settings)
+        client.register_plugin(Ending())
+        try:
+            yield Workers(cluster, client, client.get_executor(pure=False), wanted, settings)
+        finally:
+            with suppress(Exception):  # a worker that is gone has nothing to end
+                client.run(halt, on_error="ignore")
+
+
+@contextmanager
+def _cluster(place: Place, wanted: int) -> Iterator[Any]:
+    with _local(wanted) if place.kind == LOCAL else queue(place) as cluster:
+        cluster.scale(wanted)
+        yield cluster
+
+
+def _local(wanted: int) -> Any:
+    return LocalCluster(
+        n_workers=wanted, threads_per_worker=1, processes=True, memory_limit=0, dashboard_address=NO_DASHBOARD,
+        silence_logs=SILENT,
+    )  # fmt: skip

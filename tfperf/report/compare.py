@@ -1,0 +1,89 @@
+"""Two runs or two sweeps side by side, as a table."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from rich import box
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from tfperf.report.ablation import digits
+from tfperf.report.numbers import MISSING
+
+Words = tuple[str, str]  # for less, for more
+TIMES: Words = ("faster", "slower")
+NUMBERS: Words = ("lower", "higher")
+SAME, UNKNOWN = "same within noise", "no interval known"
+
+
+@dataclass(frozen=True)
+class Change:
+    """A figure before and now, and by how much it changed: the difference, or the ratio now / before.
+
+    low, high: limits of what changed; None where nothing tells how much of it is chance.
+    """
+
+    name: str
+    before: float
+    now: float
+    by: float
+    low: float | None
+    high: float | None
+    words: Words = NUMBERS
+    form: Literal["difference", "ratio"] = "difference"
+
+    @property
+    def verdict(self) -> str:
+        """In words; the same where the limits enclose no change."""
+        if self.low is None or self.high is None:
+            return UNKNOWN
+        none = 1.0 if self.form == "ratio" else 0.0
+        if self.low <= none <= self.high:
+            return SAME
+        return self.words[0] if self.high < none else self.words[1]
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What differs between two folders, the first being the one before; `notes` are lines to be read with it."""
+
+    before: str
+    now: str
+    changes: Sequence[Change]
+    notes: Sequence[str] = ()
+
+
+def compare_table(comparison: Comparison) -> RenderableType:
+    """A comparison for the terminal; plain characters when piped."""
+    title = Text(f"{comparison.now} against {comparison.before}")
+    table = Table(title=title, box=box.ASCII_DOUBLE_HEAD, title_justify="left")
+    table.add_column("", overflow="fold")
+    for header in ("before", "now", "change", "95 % interval"):
+        table.add_column(header, justify="right", no_wrap=True)
+    table.add_column("", no_wrap=True)
+    for change in comparison.changes:
+        table.add_row(*_cells(change))
+    return Group(table, *(Text(note) for note in comparison.notes))
+
+
+def _cells(change: Change) -> list[str | Text]:
+    sign = "x " if change.form == "ratio" else ""
+    limits = MISSING
+    if change.low is not None and change.high is not None:
+        limits = f"{_signed(change, change.low)} to {_signed(change, change.high)}"
+    by = f"{sign}{_signed(change, change.by)}"
+    return [Text(change.name), digits(change.before), digits(change.now), by, limits, change.verdict]
+
+
+def _signed(change: Change, value: float) -> str:
+    """Three significant digits; differences with their sign."""
+    if change.form == "ratio":
+        return digits(value)
+    return f"{'-' if value < 0 else '+'}{_plain(abs(value))}"
+
+
+def _plain(value: float) -> str:
+    """Differences may be far below 1."""
+    return digits(value) if value == 0 or value >= 1e-4 else f"{value:.1e}"

@@ -1,0 +1,58 @@
+"""The points of a sweep as a table."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rich import box
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from tfperf.report.ablation import digits, ratio
+
+Report = Mapping[str, Any]
+HEADERS = ("repeats", "ms/step", "mean +- 95 %", "ratio to first")
+
+
+def sweep_table(report: Report) -> RenderableType:
+    """sweep_report.json for the terminal; plain characters when piped."""
+    table = Table(title=Text(report["title"] or "sweep"), box=box.ASCII_DOUBLE_HEAD, title_justify="left")
+    for name in _short(report["keys"]):
+        table.add_column(Text(name), overflow="fold")
+    for header in HEADERS:
+        table.add_column(header, justify="right", no_wrap=True)
+    first = report["points"][0]["median"] if report["points"] else None
+    for point in report["points"]:
+        values = [Text(str(point["values"][key])) for key in report["keys"]]
+        table.add_row(*values, *_cells(point, first))
+    return Group(table, *(Text(line) for line in _lines(report)))
+
+
+def _short(keys: Sequence[str]) -> list[str]:
+    """The last parts of the keys; the whole of those that would not differ then."""
+    last = [key.rpartition(".")[2] for key in keys]
+    return [key if last.count(name) > 1 else name for key, name in zip(keys, last, strict=True)]
+
+
+def _cells(point: Report, first: float | None) -> list[str]:
+    all_of_them = point["repeats"] + point["failures"]
+    repeats = f"{point['repeats']} of {all_of_them}" if point["failures"] else str(point["repeats"])
+    return [repeats, digits(point["median"]), _with_interval(point), digits(ratio(point["median"], first))]
+
+
+def _with_interval(point: Report) -> str:
+    half = None if point["high"] is None else (point["high"] - point["low"]) / 2
+    return f"{digits(point['mean'])} +- {digits(half)}"
+
+
+def _lines(report: Report) -> list[str]:
+    lines = ["ms/step: median over the repeats of each one's median; +-: 95 % interval of the mean over the repeats"]
+    if len(report["machines"]) > 1:
+        kinds = ", ".join(f"{m['cpu']} ({m['cores']} cores)" for m in report["machines"])
+        lines.append(f"the trials ran on different machines: {kinds}")
+    for point in report["points"]:
+        which = " ".join(f"{key}={value}" for key, value in point["values"].items())
+        lines += [f"failed: {which}: {error}" for error in point["errors"]]
+    if report["failed"]:
+        lines.append(f"{report['failed']} of {report['trials']} trials failed; --retry-failed measures them again")
+    return lines

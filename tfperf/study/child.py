@@ -1,0 +1,147 @@
+"""A program that measures, as a child process: a line of JSON goes in, the last line that it prints is its record."""
+
+import json
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from tempfile import TemporaryFile
+from threading import Event
+from typing import IO, Any
+
+from tfperf.study.lifeline import STARTER
+
+Record = dict[str, Any]
+Task = tuple[Sequence[str], Mapping[str, Any], float]  # command, request, time limit in seconds
+POLL_SECONDS = 0.2
+DYING_SECONDS = 5.0
+PROC = Path("/proc")
+# what allocators and TensorFlow say last
+MEMORY_WORDS = ("MemoryError", "bad_alloc", "OOM when allocating", "ResourceExhausted", "out of memory")
+
+
+def run(
+    command: Sequence[str], request: Mapping[str, Any], stopped: Callable[[], bool], timeout: float | None = None
+) -> Record | None:
+    """The record that a program prints for a request; of one that failed {"error": why}; None: stopped before that.
+
+    It is killed with its process group, that is with all that it started, when `stopped` says so, `timeout` seconds
+    after its start, when this function is left in any way, and when this process dies (lifeline.py). Its output goes to
+    files, so that a grandchild that keeps it open does not hold up the end.
+    """
+    settings = {"TF_CPP_MIN_LOG_LEVEL": "3"} | os.environ | {STARTER: str(os.getpid())}
+    killed_before = _out_of_memory_kills()
+    with TemporaryFile() as output, TemporaryFile() as errors:
+        child = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=output, stderr=errors, env=settings, start_new_session=True
+        )
+        try:
+            _ask(child, request)
+            late = _wait(child, stopped, timeout)
+        finally:
+            _end(child)
+        record, said = _record(_text(output)), _text(errors)
+    if record is not None:
+        return record
+    if late:
+        return {"error": f"timeout: not done after {timeout:g} s"}
+    if stopped():
+        return None
+    return {"error": _reason(child.returncode, said, _out_of_memory_kills() > killed_before)}
+
+
+def carry_out(task: Task, stop: Event) -> tuple[Record | None, float]:
+    """The same for a member of a team, with the seconds that it took."""
+    command, request, timeout = task
+    start = time.monotonic()
+    record = run(command, request, stop.is_set, timeout)
+    return record, time.monotonic() - start
+
+
+def _ask(child: "subprocess.Popen[bytes]", request: Mapping[str, Any]) -> None:
+    """Write the request; the input stays open, which tells the child that this process lives."""
+    assert child.stdin is not None
+    with suppress(BrokenPipeError):
+        child.stdin.write(json.dumps(request).encode() + b"\n")
+        child.stdin.flush()
+
+
+def _wait(child: "subprocess.Popen[bytes]", stopped: Callable[[], bool], timeout: float | None) -> bool:
+    """Wait for its end, or for a reason to end it; whether that is the time."""
+    start = time.monotonic()
+    while not stopped():
+        left = POLL_SECONDS if timeout is None else min(POLL_SECONDS, start + timeout - time.monotonic())
+        if left <= 0:
+            return True
+        with suppress(subprocess.TimeoutExpired):
+            child.wait(left)
+            return False
+    return False
+
+
+def _end(child: "subprocess.Popen[bytes]") -> None:
+    """Nothing of its group outlives it."""
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(child.pid, signal.SIGKILL)
+    child.wait()
+    end = time.monotonic() + DYING_SECONDS
+    while _lives(child.pid) and time.monotonic() < end:
+        time.sleep(0.01)  # its children take a moment to die; until then they hold memory and devices
+    assert child.stdin is not None
+    with suppress(BrokenPipeError):
+        child.stdin.close()
+
+
+def _lives(group: int) -> bool:
+    """Whether a process of a group is there that is no zombie; False where there is no /proc."""
+    for stat in PROC.glob("[0-9]*/stat"):
+        with suppress(OSError):
+            state, _, its_group = stat.read_text(errors="replace").rpartition(")")[2].split()[:3]
+            if int(its_group) == group and state not in "ZX":
+                return True
+    return False
+
+
+def _text(file: IO[bytes]) -> str:
+    file.seek(0)
+    return file.read().decode(errors="replace")
+
+
+def _record(output: str) -> Record | None:
+    """The last line, if the program came that far."""
+    last = output.strip().rpartition("\n")[2]
+    try:
+        found = json.loads(last)
+    except ValueError:
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def _reason(code: int, errors: str, memory_short: bool) -> str:
+    """Why it has no record: its signal or exit code, and its last words."""
+    said = errors.strip().rpartition("\n")[2].strip()
+    if code == -signal.SIGKILL:
+        what = "killed by the system: out of memory" if memory_short else "killed by SIGKILL, perhaps for its memory"
+        return f"its process was {what}"
+    end = f"was ended by {_signal_name(-code)}" if code < 0 else f"ended with {code}"
+    memory = "out of memory: " if any(word in said for word in MEMORY_WORDS) else ""
+    return f"{memory}its process {end}" + (f": {said}" if said else "")
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+def _out_of_memory_kills() -> int:
+    """How many processes Linux has killed for memory since it started; 0 where it does not tell."""
+    try:
+        lines = (PROC / "vmstat").read_text().splitlines()
+    except OSError:
+        return 0
+    return next((int(line.split()[1]) for line in lines if line.startswith("oom_kill ")), 0)

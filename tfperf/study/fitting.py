@@ -1,0 +1,31 @@
+"""What a trial of workload replicas measures: the time of a step, as a fit of the card would take it."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from tfperf.measure.environment import peak_rss_bytes
+from tfperf.runcard.config import Card
+from tfperf.study.runners import Engine, refuse, stepped
+from tfperf.study.switches import get, put, to_card, to_tree
+from tfperf.study.trial import DECIDED, decide, read_problem
+
+
+def measure(card: Card, request: Mapping[str, Any]) -> dict[str, Any]:
+    """Milliseconds per step over `request["steps"]` steps, after `request["warmup"]` others; memory; threads.
+
+    What the card leaves open is measured first and told under `choices`; each trial does so anew, as each fit would.
+    Raises: UserError for faults of the card or its files.
+    """
+    from tfperf.runs.part import machine_started
+
+    refuse(card, "a sweep")
+    threads = machine_started(card, None if card.engine.threads == "auto" else int(card.engine.threads))
+    tree = to_tree(card)
+    choices = decide(card, threads) if "auto" in (get(tree, key) for key in DECIDED) else {}
+    for key, value in choices.items():
+        put(tree, key, value)
+    decided = to_card(tree)
+    record = stepped(
+        lambda: Engine(decided, read_problem(decided, decided.replicas)), request["warmup"], request["steps"]
+    )
+    return record | {"threads": threads, "choices": choices, "peak_rss_bytes": peak_rss_bytes()}

@@ -1,0 +1,83 @@
+"""Intervals that hold the true value with 95 % probability, each for the figure in its middle. None: not known."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.stats import binomtest
+from scipy.stats import t as student
+
+LEVEL = 0.95
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A figure and its limits; they are None where nothing tells how far chance may have moved it."""
+
+    value: float
+    low: float | None = None
+    high: float | None = None
+
+    @property
+    def half(self) -> float | None:
+        """Half the width."""
+        return None if self.low is None or self.high is None else (self.high - self.low) / 2
+
+    def exponential(self) -> "Interval":
+        """Of the ratio, where this one is of its logarithm."""
+        low, high = (None if limit is None else math.exp(limit) for limit in (self.low, self.high))
+        return Interval(math.exp(self.value), low, high)
+
+
+def mean(values: Sequence[float]) -> Interval:
+    """The mean of independent values, by Student's t; without limits for one value. Raises: ValueError for none."""
+    if not len(values):
+        raise ValueError("the mean of no values")
+    middle = float(np.mean(values))
+    if len(values) < 2:
+        return Interval(middle)
+    return _around(middle, float(np.std(values, ddof=1)) / math.sqrt(len(values)), len(values) - 1)
+
+
+def paired(before: Sequence[float], now: Sequence[float]) -> Interval:
+    """The mean of now - before, values belonging together two by two."""
+    return mean(np.subtract(now, before).tolist())
+
+
+def welch(before: Sequence[float], now: Sequence[float]) -> Interval:
+    """Mean of now - mean of before, of independent values with different spreads.
+
+    Source: Welch 1947, Biometrika 34, 28; degrees of freedom by Satterthwaite 1946. Without limits where one side has
+    one value. Raises: ValueError where one has none.
+    """
+    difference = mean(now).value - mean(before).value
+    if min(len(before), len(now)) < 2:
+        return Interval(difference)
+    parts = [float(np.var(values, ddof=1)) / len(values) for values in (before, now)]
+    variance = sum(parts)
+    if variance == 0:
+        return Interval(difference, difference, difference)
+    freedom = variance**2 / sum(p**2 / (len(v) - 1) for p, v in zip(parts, (before, now), strict=True))
+    return _around(difference, math.sqrt(variance), freedom)
+
+
+def share(before: tuple[int, int], now: tuple[int, int]) -> Interval:
+    """Difference of two shares, each (how many, of how many).
+
+    Source: Newcombe 1998, Statistics in Medicine 17, 873, method 10: from Wilson's intervals of both.
+    """
+    (a, a_low, a_high), (b, b_low, b_high) = (_wilson(*counts) for counts in (before, now))
+    low = b - a - math.hypot(b - b_low, a_high - a)
+    high = b - a + math.hypot(b_high - b, a - a_low)
+    return Interval(b - a, low, high)
+
+
+def _wilson(count: int, total: int) -> tuple[float, float, float]:
+    limits = binomtest(count, total).proportion_ci(LEVEL, method="wilson")
+    return count / total, float(limits.low), float(limits.high)
+
+
+def _around(middle: float, error: float, freedom: float) -> Interval:
+    half = float(student.ppf((1 + LEVEL) / 2, freedom)) * error
+    return Interval(middle, middle - half, middle + half)

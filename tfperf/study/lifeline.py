@@ -1,0 +1,51 @@
+"""A trial's tie to the process that started it: when that one is gone, so is the trial with all that it started.
+
+The starter gives the trial a session and process group of its own, writes one line to its standard input, and keeps
+that input open for as long as it lives. The trial forks a watcher that reads on. The input ends when the starter does,
+also by SIGKILL, on any Unix; the watcher then kills the whole group: the trial, its own children and itself. A thread
+of the trial could not do that while another one keeps the interpreter's lock, and PR_SET_PDEATHSIG would spare the
+trial's children. A child of the trial that makes a session of its own is out of reach.
+"""
+
+import atexit
+import json
+import os
+import signal
+import sys
+from typing import Any, NoReturn
+
+STARTER = "TFPERF_STARTER"  # in the trial's environment: the starter's process id
+ORPHANED = 4
+
+
+def request() -> Any:
+    """What the starter asks for: the first line of standard input."""
+    return json.loads(sys.stdin.readline())
+
+
+def tie() -> None:
+    """From now on be killed as soon as the starter is gone; without effect for a program started by hand."""
+    starter = os.environ.pop(STARTER, None)
+    if starter is None:
+        return
+    if os.getppid() != int(starter):
+        os._exit(ORPHANED)
+    watcher = os.fork()
+    if watcher == 0:
+        _watch()
+    atexit.register(_untie, watcher)  # the first to be registered is the last to be called
+
+
+def _untie(watcher: int) -> None:
+    os.kill(watcher, signal.SIGKILL)
+    os.waitpid(watcher, 0)
+
+
+def _watch() -> NoReturn:
+    """Kill this process group at the end of standard input."""
+    try:
+        while os.read(0, 4096):
+            pass
+        os.killpg(0, signal.SIGKILL)
+    finally:
+        os._exit(0)

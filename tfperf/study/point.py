@@ -1,0 +1,53 @@
+"""One point of a sweep measured once, as a program of its own: a JSON request on stdin, a JSON record on stdout.
+
+`python -m tfperf.study.point`. A request holds `card` (the point's card as a tree), `warmup` and `steps`, `first`
+(whether this is the first repeat, which makes the costly proof and trace) and `folder` (the trial's own, for files).
+A record holds at least `ms_per_step` (median, q1, q3) and `samples_ms`; of a card that cannot be measured `refused`.
+"""
+
+import json
+import shutil
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from tfperf.errors import UserError
+from tfperf.study import lifeline
+
+Request = Mapping[str, Any]
+# loaded on use: each needs what the other does not, and TensorFlow takes seconds
+MEASURES = {"replicas": "tfperf.study.fitting", "translate": "tfperf.study.translating"}
+
+
+def carry_out(request: Request) -> dict[str, Any]:
+    """The record of a request; UserError for faults of the card or its files."""
+    from tfperf.measure.environment import available_cores, cpu_model
+    from tfperf.runcard.workloads import WORKLOADS, AnyCard
+
+    tree = request["card"]
+    card: AnyCard = WORKLOADS[tree["workload"]].grammar.adapter.validate_json(json.dumps(tree))
+    folder = Path(request["folder"])
+    shutil.rmtree(folder, ignore_errors=True)  # what a trial left that was killed
+    folder.mkdir(parents=True)
+    measure: Callable[[AnyCard, Request], dict[str, Any]] = import_module(MEASURES[card.workload]).measure
+    record = measure(card, request)
+    with suppress(OSError):
+        folder.rmdir()  # nothing was put there
+    return {"machine": {"cpu": cpu_model(), "cores": available_cores()}} | record
+
+
+def main() -> None:
+    """Read the request, print the record."""
+    request = lifeline.request()
+    lifeline.tie()
+    try:
+        record = carry_out(request)
+    except UserError as error:
+        record = {"refused": list(error.faults)}
+    print(json.dumps(record), flush=True)
+
+
+if __name__ == "__main__":
+    main()

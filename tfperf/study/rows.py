@@ -1,0 +1,117 @@
+"""What a sweep has measured: a row for each trial, in results.jsonl of its folder; what the repeats say together."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tfperf.errors import RunDirectoryError
+from tfperf.results.store import as_json
+from tfperf.runcard.sweep import Value
+from tfperf.study.intervals import mean
+
+RESULTS = "results.jsonl"
+Values = Mapping[str, Value]
+Key = tuple[str, int]
+
+
+@dataclass(frozen=True)
+class Row:
+    """One finished trial: the swept values, the repeat (from 1), and its record or its error."""
+
+    values: Values
+    repeat: int
+    seconds: float  # from its start to its end
+    record: Mapping[str, Any] = field(default_factory=dict)  # as study/point.py prints it; empty of a failed one
+    error: str = ""  # why it failed; empty of a good one
+
+    @property
+    def ok(self) -> bool:
+        """Whether it has a record."""
+        return not self.error
+
+    @property
+    def ms(self) -> float | None:
+        """Milliseconds per step, the median; None of a failed one."""
+        return float(self.record["ms_per_step"]["median"]) if self.ok else None
+
+    @property
+    def key(self) -> Key:
+        """What no other trial of the sweep has."""
+        return point_key(self.values), self.repeat
+
+    def line(self) -> str:
+        """As a line of results.jsonl, without its end."""
+        return as_json(asdict(self))
+
+
+def point_key(values: Values) -> str:
+    """Values as text; 1, 1.0 and true are different ones."""
+    return json.dumps(dict(values), sort_keys=True)
+
+
+def rows(folder: Path) -> list[Row]:
+    """The finished trials of a sweep in the order in which they ended; of one that was redone the last line counts.
+
+    A line without an end, which a killed process left, is no row. Raises: RunDirectoryError for a damaged file.
+    """
+    path = folder / RESULTS
+    try:
+        whole = path.read_text(encoding="utf-8").rpartition("\n")[0]
+    except FileNotFoundError:
+        return []
+    except (OSError, UnicodeDecodeError) as error:
+        raise RunDirectoryError(f"{path}: cannot be read ({error})") from None
+    found: dict[Key, Row] = {}
+    for number, line in enumerate(whole.split("\n") if whole else (), 1):
+        row = _row(path, number, line)
+        found.pop(row.key, None)
+        found[row.key] = row
+    return list(found.values())
+
+
+def _row(path: Path, number: int, line: str) -> Row:
+    try:
+        row = Row(**json.loads(line))
+        _ = row.key, row.ms
+    except (ValueError, TypeError, KeyError) as error:
+        raise RunDirectoryError(
+            f"{path}:{number}: damaged ({error}); remove the line, its trial is done again"
+        ) from None
+    return row
+
+
+@dataclass(frozen=True)
+class Point:
+    """What the repeats of one point say. Times in milliseconds per step; None: not measured."""
+
+    values: Values
+    repeats: int  # good ones
+    median: float | None  # of the repeats' medians
+    mean: float | None  # of the repeats' medians
+    low: float | None  # limits of the mean's 95 % interval; None for one repeat
+    high: float | None
+    failures: int
+    errors: tuple[str, ...]  # each once
+
+
+def points(found: Sequence[Row]) -> list[Point]:
+    """A summary of each point, in the order of the rows."""
+    together: dict[str, list[Row]] = {}
+    for row in found:
+        together.setdefault(point_key(row.values), []).append(row)
+    return [_point(some) for some in together.values()]
+
+
+def _point(some: Sequence[Row]) -> Point:
+    times = [row.ms for row in some if row.ms is not None]
+    errors = tuple(dict.fromkeys(row.error for row in some if row.error))
+    failures = len(some) - len(times)
+    if not times:
+        return Point(some[0].values, 0, None, None, None, None, failures, errors)
+    interval = mean(times)
+    median = float(np.median(times))
+    return Point(some[0].values, len(times), median, interval.value, interval.low, interval.high, failures, errors)

@@ -1,0 +1,117 @@
+"""The folder of a sweep: whose it is, what is measured, and the results.
+
+sweep.json        what another command must share to go on: points, versions, machine, place; number of trials
+card.yaml         the card with every default; environment.json: the machine
+results.jsonl     a line for each finished trial, on disk before the next one starts
+trials/           files of single trials, where they leave any
+results.h5        all rows as a table; sweep_report.json: the points. Both once all trials have ended.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from tfperf.errors import RunDirectoryError
+from tfperf.measure.environment import environment
+from tfperf.results.files import append, atomic_write
+from tfperf.results.rundir import CARD, ENVIRONMENT, LOCK
+from tfperf.results.rundir import RESULTS as TABLE
+from tfperf.results.store import as_json
+from tfperf.runcard.dump import dump_card
+from tfperf.study.ledger import identity_of
+from tfperf.study.rows import RESULTS, Row, points, rows
+from tfperf.study.sweep_plan import Plan
+from tfperf.study.sweep_table import write_table
+
+FILE, REPORT, TRIALS = "sweep.json", "sweep_report.json", "trials"
+
+
+@dataclass(frozen=True)
+class SweepFolder:
+    """A folder that this process holds."""
+
+    path: Path
+
+    def take(self, plan: Plan, place: str) -> list[Row]:
+        """Begin, or go on with what is there; returns the rows that there are.
+
+        Raises: RunDirectoryError for a folder with anything else in it, for a sweep of other points, versions, machine
+        or place, and for damage.
+        """
+        identity = identity_of(plan.content()) | {"place": place}
+        file = self.path / FILE
+        if file.exists():
+            self._refuse_another(identity)
+        else:
+            others = {p.name for p in self.path.iterdir() if p.suffix != ".tmp"} - {LOCK}
+            if others:
+                raise RunDirectoryError(f"{self.path}: is not empty and holds no sweep; choose another folder")
+        count = len(plan.points) * plan.sweep.repeats
+        self._write(FILE, _pretty({"keys": list(plan.sweep.keys), "trials": count, "identity": identity}))
+        self._write(CARD, dump_card(plan.card))
+        self._write(ENVIRONMENT, _pretty(environment()))
+        self._drop_half_line()
+        return rows(self.path)
+
+    def _refuse_another(self, identity: Mapping[str, Any]) -> None:
+        before = stored(self.path)["identity"]
+        other = [name for name, value in identity.items() if before.get(name) != value]
+        if other:
+            what = f"{self.path / FILE}: measured with another {', another '.join(other)}"
+            raise RunDirectoryError(f"{what}; choose another folder, or remove this one to begin again")
+
+    def _drop_half_line(self) -> None:
+        """What a killed process left behind the last whole line."""
+        path = self.path / RESULTS
+        if path.exists():
+            with open(path, "r+b") as file:
+                file.truncate(file.read().rfind(b"\n") + 1)
+
+    def begin(self) -> None:
+        """Trials follow: results of fewer of them are removed."""
+        for name in (REPORT, TABLE):
+            (self.path / name).unlink(missing_ok=True)
+
+    def add(self, row: Row) -> None:
+        """Keep a row. Raises: StorageError where the disk does not take it; the rows before are safe."""
+        append(self.path / RESULTS, row.line() + "\n")
+
+    def finish(self, plan: Plan) -> dict[str, Any]:
+        """Write the table and the report; returns the report."""
+        order = {trial.key: i for i, trial in enumerate(plan.trials())}
+        found = sorted((row for row in rows(self.path) if row.key in order), key=lambda row: order[row.key])
+        text = as_json(summarise(plan.card.title, list(plan.sweep.keys), found), indent=1) + "\n"
+        write_table(self.path / TABLE, plan.card.title, found)
+        self._write(REPORT, text)
+        report: dict[str, Any] = json.loads(text)
+        return report
+
+    def _write(self, name: str, text: str) -> None:
+        with atomic_write(self.path / name) as temporary:
+            temporary.write_text(text, encoding="utf-8")
+
+
+def stored(folder: Path) -> dict[str, Any]:
+    """sweep.json of a folder. Raises: RunDirectoryError where it is damaged or missing."""
+    path = folder / FILE
+    try:
+        found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        _ = found["identity"]["card"], found["trials"] + 0, list(found["keys"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise RunDirectoryError(f"{path}: damaged ({error}); choose another folder") from None
+    return found
+
+
+def summarise(title: str, keys: Sequence[str], found: Sequence[Row]) -> dict[str, Any]:
+    """sweep_report.json: each point's times, ms per step with the mean's 95 % interval, and what failed."""
+    machines = {json.dumps(row.record["machine"], sort_keys=True) for row in found if "machine" in row.record}
+    return {
+        "title": title, "keys": list(keys), "trials": len(found), "failed": sum(not row.ok for row in found),
+        "points": [asdict(point) for point in points(found)], "machines": [json.loads(m) for m in sorted(machines)],
+    }  # fmt: skip
+
+
+def _pretty(content: Any) -> str:
+    return json.dumps(content, indent=1) + "\n"

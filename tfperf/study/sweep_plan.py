@@ -1,0 +1,109 @@
+"""The trials of a sweep: every point in each repeat, in the order in which they are carried out."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tfperf.data.cache import file_digest
+from tfperf.errors import CardError
+from tfperf.results.rundir import RESULTS
+from tfperf.runcard.config import Card
+from tfperf.runcard.dump import as_tree
+from tfperf.runcard.points import Point, load_points
+from tfperf.runcard.sweep import Sweep
+from tfperf.runcard.workloads import WORKLOADS, AnyCard
+from tfperf.study.rows import Key, Values, point_key
+from tfperf.study.runners import refuse
+from tfperf.study.switches import get, put
+
+Tree = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One point in one repeat."""
+
+    number: int  # of the point, from 1
+    values: Values
+    repeat: int  # from 1
+    tree: Tree  # the point's card
+
+    @property
+    def key(self) -> Key:
+        """As that of its row."""
+        return point_key(self.values), self.repeat
+
+    def request(self, sweep: Sweep, folder: Path) -> Tree:
+        """What study/point.py is asked."""
+        own = folder / f"{self.number:04}-{self.repeat}"
+        first = self.repeat == 1
+        return {"card": self.tree, "warmup": sweep.warmup, "steps": sweep.steps, "first": first, "folder": str(own)}
+
+    def words(self) -> str:
+        """For the terminal."""
+        return f"{in_words(self.values)}, repeat {self.repeat}"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A card with a sweep, and its points, each once."""
+
+    card: AnyCard
+    sweep: Sweep
+    points: Mapping[str, Point]
+
+    def trials(self) -> list[Trial]:
+        """All points once, then all again: what drifts with time reaches all points alike."""
+        trees = [(i, p.values, as_tree(p.card)) for i, p in enumerate(self.points.values(), 1)]
+        return [Trial(i, v, repeat, tree) for repeat in range(1, self.sweep.repeats + 1) for i, v, tree in trees]
+
+    def content(self) -> Tree:
+        """All that decides what a trial measures; files count by their content. Repeats and time limit are left out."""
+        trees = [_by_content(as_tree(point.card)) for point in self.points.values()]
+        return {"points": trees, "warmup": self.sweep.warmup, "steps": self.sweep.steps}
+
+
+def plan(path: Path, overrides: Sequence[str]) -> Plan:
+    """The sweep of a card. Raises: CardError for its faults, and for points that no trial can measure."""
+    card, points = load_points(path, overrides)
+    assert card.sweep is not None
+    for point in points:
+        if isinstance(point.card, Card):
+            refuse(point.card, "a sweep")
+    missing = [str(file) for point in points for file in _files(as_tree(point.card)).values() if not file.is_file()]
+    if missing:
+        raise CardError(*(f"{file}: no such file" for file in dict.fromkeys(missing)))
+    return Plan(card, card.sweep, {point_key(point.values): point for point in points})
+
+
+def in_words(values: Values) -> str:
+    """Key=value of each."""
+    return " ".join(f"{key}={value}" for key, value in values.items())
+
+
+def _files(tree: Tree) -> dict[str, Path]:
+    """Every file that a trial reads, by the card's key; of a run folder its results."""
+    workload = WORKLOADS[tree["workload"]]
+    found: dict[str, Path] = {}
+    for parts in (*workload.files, *workload.folders):
+        name = ".".join(parts)
+        value = _value(tree, name)
+        if value is not None and value not in workload.folders.get(parts, ()):
+            found[name] = Path(value) if parts in workload.files else Path(value) / RESULTS
+    return found
+
+
+def _value(tree: Tree, name: str) -> str | None:
+    """Of a dotted key; None where a block on the way is null."""
+    try:
+        value: str | None = get(tree, name)
+    except TypeError:
+        return None
+    return value
+
+
+def _by_content(tree: Tree) -> Tree:
+    for key, file in _files(tree).items():
+        put(tree, key, file_digest(file))
+    return tree

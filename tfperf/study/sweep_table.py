@@ -1,0 +1,80 @@
+"""The rows of a sweep as one HDF5 table, results.h5, written atomically.
+
+Layout, version 1. T trials in the order of the card's points, repeat by repeat; S samples at most.
+
+    /             attributes: kind ("tfperf sweep"), layout (int), title
+    values/<key>  (T) the swept value: numbers where all of them are numbers, else text as JSON
+    repeat        (T) from 1
+    ok            (T) whether it was measured; error (T): why not, as text
+    seconds       (T) from the trial's start to its end
+    ms_per_step   (T, 3) median and quartiles [ms]; attribute `columns` names them; nan where not measured
+    samples       (T, S) [ms], nan behind the last
+    record        (T) all that the trial told, as JSON
+"""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+from numpy.typing import NDArray
+
+from tfperf.results.files import atomic_hdf5
+from tfperf.results.store import as_json
+from tfperf.study.rows import Row
+
+KIND, LAYOUT = "tfperf sweep", 1
+COLUMNS = ("median", "q1", "q3")
+
+
+def write_table(path: Path, title: str, found: Sequence[Row]) -> None:
+    """Write the rows. Raises: StorageError where the disk does not take it."""
+    with atomic_hdf5(path) as file:
+        file.attrs.update({"kind": KIND, "layout": LAYOUT, "title": title})
+        _put(file, "repeat", np.array([row.repeat for row in found], np.int64))
+        _put(file, "ok", np.array([row.ok for row in found], bool))
+        _put(file, "error", _texts([row.error for row in found]))
+        _put(file, "seconds", np.array([row.seconds for row in found]), "s")
+        _put(file, "ms_per_step", np.array([_times(row) for row in found]).reshape(-1, 3), "ms")
+        file["ms_per_step"].attrs["columns"] = _texts(COLUMNS)
+        _put(file, "samples", _samples(found), "ms")
+        _put(file, "record", _texts([as_json(row.record) for row in found]))
+        for key in found[0].values if found else ():
+            _put(file, f"values/{key}", _column([row.values[key] for row in found]))
+
+
+def _put(file: h5py.File, name: str, array: NDArray[Any], unit: str = "") -> None:
+    dataset = file.create_dataset(name, data=array, **({"fletcher32": True} if array.size else {}))
+    if unit:
+        dataset.attrs["unit"] = unit
+
+
+def _times(row: Row) -> list[float]:
+    times = row.record.get("ms_per_step", {})
+    return [np.nan if times.get(name) is None else float(times[name]) for name in COLUMNS]
+
+
+def _samples(found: Sequence[Row]) -> NDArray[np.float64]:
+    samples = [row.record.get("samples_ms") or [] for row in found]
+    table = np.full((len(found), max(map(len, samples), default=0)), np.nan)
+    for line, values in zip(table, samples, strict=True):
+        line[: len(values)] = values
+    return table
+
+
+def _column(values: Sequence[Any]) -> NDArray[Any]:
+    kinds = {type(value) for value in values}
+    if kinds in ({bool}, {int}):
+        return np.array(values)
+    if kinds <= {int, float}:
+        return np.array(values, np.float64)
+    return _texts([value if kinds == {str} else json.dumps(value) for value in values])
+
+
+def _texts(texts: Sequence[str]) -> NDArray[np.bytes_]:
+    """Of fixed length: HDF5 keeps those of variable length in a heap without checksums."""
+    encoded = [text.encode() for text in texts]
+    length = max(map(len, encoded), default=1) or 1
+    return np.array(encoded, dtype=h5py.string_dtype("utf-8", length))
