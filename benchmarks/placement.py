@@ -11,14 +11,15 @@ from typing import Any
 
 from benchmarks.registry import Row, benchmark
 
-CARD = Path(__file__).parents[1] / "runcards" / "translate_placement.yaml"
+RUNCARDS = Path(__file__).parents[1] / "runcards"
+CARD, FIT = RUNCARDS / "translate_placement.yaml", RUNCARDS / "translate.yaml"
 DEVICES, ROUNDS, WARMUP, STEPS = 2, 5, 20, 100
 ENGINES = {
     "tower, one copy a variable": ["placement.variables=device"],
     "tower, mirrored": ["placement.variables=mirrored"],
     "MirroredStrategy": ["placement.engine=mirrored"],
 }
-BUCKETS, EPOCHS, MORE_DEVICES = ("shared", "per_device", "none"), 6, 4
+BUCKETS, MORE_DEVICES, BATCH, FIT_STEPS = ("shared", "per_device", "none"), 4, 16, 600
 
 
 @benchmark(
@@ -53,3 +54,32 @@ def _trial(overrides: list[str]) -> dict[str, Any]:
     if "ms_per_step" not in record:
         raise RuntimeError(f"the trial failed: {record or done.stderr[-500:]}")
     return record
+
+
+@benchmark(
+    "buckets",
+    claim="batches of one bucket divided among the devices leave none waiting for longer sentences of another",
+    sweep=f"ways to form batches, {MORE_DEVICES} devices of {BATCH} pairs, the shipped sentence pairs",
+    unit=f"shares of positions in the first epoch; validation loss per label after {FIT_STEPS} steps on as many pairs",
+)
+def buckets() -> Iterator[Row]:
+    """The same steps and pairs in each: an epoch has as many steps, whatever its buckets."""
+    for name in BUCKETS:
+        report = _fit([f"data.buckets={name}"])
+        data = report["data"]
+        yield {
+            "buckets": name, "padding": data["padding_share"], "straggler waste": data["straggler_waste"],
+            "unequal steps": f"{data['unequal_steps']} of {data['steps_per_epoch']}",
+            "words/s": report["words_per_second"], "validation loss": report["loss"]["validation_last"],
+        }  # fmt: skip
+
+
+def _fit(overrides: list[str]) -> dict[str, Any]:
+    """report.json of a fit of the shipped translation."""
+    common = [f"placement.devices={MORE_DEVICES}", f"data.batch={BATCH}", f"train.steps={FIT_STEPS}", "decode.beam=1"]
+    with tempfile.TemporaryDirectory() as folder:
+        sets = [word for override in (*common, *overrides) for word in ("--set", override)]
+        command = [sys.executable, "-m", "tfperf", "fit", str(FIT), "-o", f"{folder}/run", "-q", *sets]
+        subprocess.run(command, check=True, capture_output=True, text=True)
+        report: dict[str, Any] = json.loads((Path(folder) / "run" / "report.json").read_text())
+    return report

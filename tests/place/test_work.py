@@ -35,7 +35,7 @@ def test_whole_variables_are_spread_by_size():
         ({"preset": "Exp1"}, "a", Home(("host",), ("host",), ("d1",), "d1")),
         ({"preset": "Exp2"}, "table", Home(("host",), ("host",), ("host",), "host")),
         ({"preset": "Exp3"}, "table", Home(("host",), ("host",), ("host",), "host")),
-        ({"preset": "Exp3"}, "a", Home(("d1",), ("d1",), ("d1",), "d1")),
+        ({"preset": "Exp3"}, "a", Home(("d0",), ("d0",), ("d0",), "d0")),
         ({"preset": "Exp4"}, "table", Home(("d0",), ("d0",), ("d0",), "d0")),
         ({"variables": "device:2"}, "b", Home(("d2",), ("d2",), ("d2",), "d2")),
         ({"variables": "mirrored"}, "b", Home(DEVICES, DEVICES, DEVICES, "d2")),

@@ -25,7 +25,10 @@ def find_homes(
     """Homes by name of the weights and embedding tables, which are given with their bytes."""
     variables, embeddings, slots, updates = placement.places
     bytes_of = {**weights, **tables}
-    spread = spread_by_size(bytes_of, devices)
+    # only what is spread counts as a load
+    kinds = {name: embeddings if name in tables else variables for name in bytes_of}
+    loads = {n: size for n, size in bytes_of.items() if {kinds[n], slots, updates} & {"device", "mirrored"}}
+    spread = dict.fromkeys(bytes_of, host) | spread_by_size(loads, devices)
 
     def home(name: str, where: Where) -> Home:
         if where == "mirrored":
@@ -38,7 +41,7 @@ def find_homes(
             _beside(updates, copies, host, devices, spread[name]), host if placement.merge == "host" else merge,
         )  # fmt: skip
 
-    return {name: home(name, embeddings if name in tables else variables) for name in bytes_of}
+    return {name: home(name, where) for name, where in kinds.items()}
 
 
 def spread_by_size(sizes: Mapping[str, int], devices: tuple[str, ...]) -> dict[str, str]:
