@@ -1,7 +1,7 @@
 """The command line: one click command per verb; each parses, calls one function, prints.
 
 Exit codes: 0 done; 1 forms of an ablation disagree, or a profile shows slower steps than another; 2 bad input; 3 the
-run is complete but a replica failed; 130, 143 stopped by a signal, resumable.
+run is complete but a replica failed, or a trial of a sweep; 130, 143 stopped by a signal, resumable.
 """
 
 import json
@@ -9,15 +9,20 @@ import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 import tfperf
 from tfperf.errors import Interrupted, UserError
 
+if TYPE_CHECKING:
+    from tfperf.runcard.translation import Translation
+    from tfperf.runs.opening import Wish
+
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 FAILED_REPLICAS = 3
+PIPED_WIDTH = 160  # columns of a wide table that no terminal shows
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -72,7 +77,7 @@ def _training(command: F) -> F:
 @main.command()
 @_training
 def fit(**options: Any) -> None:
-    """Train the replicas of CARD and write results, report and history to RUN."""
+    """Train the replicas, or the translator, of CARD and write results, report and history to RUN."""
     sys.exit(_fit(**options))
 
 
@@ -103,16 +108,31 @@ def _fit(
     from rich.console import Console
 
     from tfperf.report.tables import summary_table
-    from tfperf.runcard.loader import load_card
+    from tfperf.runcard.loader import load_any, load_card
+    from tfperf.runcard.translation import Translation
     from tfperf.runs.fit import carry_out, fit_closure
     from tfperf.runs.opening import Wish, parse_replicas
 
     wish = Wish(resume, force, retry_failed, parse_replicas(replicas))
-    loaded = load_card(card, overrides)
+    loaded = load_card(card, overrides) if closure else load_any(card, overrides)
+    if isinstance(loaded, Translation):
+        return _translate(loaded, output, wish, quiet)
     result, trained = carry_out(fit_closure(loaded) if closure else loaded, output, wish, quiet)
     Console().print(summary_table(result.summary))
     click.echo(f"{output / 'report.html'}")
     return FAILED_REPLICAS if trained and result.summary["replicas"]["failed"] else 0
+
+
+def _translate(card: "Translation", output: Path, wish: "Wish", quiet: bool) -> int:
+    from rich.console import Console
+
+    from tfperf.report.tables import translation_table
+    from tfperf.runs.translate import fit_translation
+
+    result, _ = fit_translation(card, output, wish, quiet)
+    Console().print(translation_table(result.summary))
+    click.echo(f"{output / 'report.html'}")
+    return 0
 
 
 @main.command()
@@ -151,6 +171,59 @@ def ablate(
     Console().print(ablation_table(report))
     click.echo(f"{folder / PLOT}")
     sys.exit(0 if report["agree"] else 1)
+
+
+@main.command()
+@CARD
+@click.option(
+    "-o", "--output", type=click.Path(path_type=Path), required=True, metavar="DIR", help="Folder of results."
+)
+@SET
+@click.option(
+    "--on", metavar="PLACE", help="Run on Dask workers: local:N, slurm, sge, htcondor, pbs, as slurm:jobs=4,cores=8."
+)
+@click.option("--retry-failed", "retry", is_flag=True, help="Measure again what failed.")
+@click.option("-q", "--quiet", is_flag=True, help="No progress, only the result.")
+def sweep(card: Path, output: Path, overrides: tuple[str, ...], on: str | None, retry: bool, quiet: bool) -> None:
+    """Measure CARD at every point of its sweep block, each trial in a process of its own; 3 when a trial failed.
+
+    The same command goes on where it was stopped.
+    """
+    from functools import partial
+
+    from rich.console import Console
+
+    from tfperf.report.counting import counted
+    from tfperf.report.placements import placements_table
+    from tfperf.report.placements_page import write_placements
+    from tfperf.report.sweep import sweep_table
+    from tfperf.study.placements import placement_rows
+    from tfperf.study.rows import rows
+    from tfperf.study.sweep import sweep as carry_out
+
+    report = carry_out(card, overrides, output, partial(counted, quiet), on, retry)
+    found = placement_rows(rows(output))
+    console = Console()
+    if not console.is_terminal:
+        console.width = PIPED_WIDTH
+    console.print(placements_table(found) if found else sweep_table(report))
+    click.echo(f"{write_placements(output, report['title'], found) if found else output}")
+    sys.exit(FAILED_REPLICAS if report["failed"] else 0)
+
+
+@main.command()
+@click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="RUN RUN...")
+def compare(runs: tuple[Path, ...]) -> None:
+    """Tell what differs between finished runs, or sweeps: each RUN against the first, with 95 % intervals."""
+    from rich.console import Console
+
+    from tfperf.report.compare import compare_table
+    from tfperf.study.compare import compare as carry_out
+
+    if len(runs) < 2:
+        raise click.UsageError("takes two runs at least")
+    for comparison in carry_out(runs):
+        Console().print(compare_table(comparison))
 
 
 @main.command()
@@ -221,10 +294,20 @@ def board(run: Path, port: int) -> None:
 @SET
 def check(card: Path, overrides: tuple[str, ...]) -> None:
     """Print every fault of CARD and its data, or ok with what it amounts to."""
-    from tfperf.runcard.loader import load_card
+    from tfperf.runcard.loader import load_any
+    from tfperf.runcard.translation import Translation
     from tfperf.runs.plan import plan
 
-    lines = plan(load_card(card, overrides)).lines()
+    loaded = load_any(card, overrides)
+    if isinstance(loaded, Translation):
+        from tfperf.measure.quiet import native_logs_dropped
+
+        with native_logs_dropped():
+            from tfperf.runs.translation_plan import translation_plan
+
+            lines = translation_plan(loaded).lines()
+    else:
+        lines = plan(loaded).lines()
     click.echo("\n".join(["ok", *lines]))
 
 

@@ -29,6 +29,10 @@ class StorageError(UserError):
     """Results could not be written; what was there before is intact."""
 
 
+class TrainingError(UserError):
+    """A training that cannot go on as its card wants it."""
+
+
 class Interrupted(Exception):
     """The run was stopped by a signal after a checkpoint; `exit_code` is 128 + the signal's number."""
 

@@ -36,6 +36,7 @@ MORE = {
     "reduced_xla": ["placement.engine=mirrored", "engine.xla=true"],
 }
 RIGHT = 1e-9
+RATES = {"SGD": "{name: SGD, learning_rate: 2.0}", "Adam": "{name: Adam, learning_rate: 0.01}"}  # that move the weights
 
 
 def carry_out(folder, cards):
@@ -122,7 +123,7 @@ def test_the_proof_tells_where_updates_ran(folder):
 @pytest.mark.parametrize("optimizer", ["SGD", "Adam"])
 @pytest.mark.parametrize("devices", [2, 4])
 def test_the_whole_matrix(devices, optimizer, tmp_path):
-    common = [*EXACT, "model.layers=2", f"train.optimizer.name={optimizer}"]
+    common = [*EXACT, "model.layers=2", f"train.optimizer={RATES[optimizer]}"]
     cards = {name: [*common, f"placement.devices={devices}", *overrides] for name, overrides in {**FEW, **MORE}.items()}
     carry_out(tmp_path, {**cards, "single": common, "single_clipped": [*common, CLIPPED]})
     worst = {}
@@ -139,7 +140,7 @@ def test_the_whole_matrix(devices, optimizer, tmp_path):
 def test_float32(tmp_path):
     cards = {}
     for optimizer in ("SGD", "Adam"):
-        name = f"train.optimizer.name={optimizer}"
+        name = f"train.optimizer={RATES[optimizer]}"
         cards |= {f"{optimizer}_two": ["placement.devices=2", name], f"{optimizer}_one": [name]}
     carry_out(tmp_path, cards)
     gaps = {optimizer: deviation(tmp_path, f"{optimizer}_two", f"{optimizer}_one") for optimizer in ("SGD", "Adam")}

@@ -10,8 +10,9 @@ import pytest
 
 from tests.make_result import make_result
 from tfperf.errors import StorageError
-from tfperf.report.html import html, write_json, write_report
+from tfperf.report.html import html, write_report
 from tfperf.report.page import table
+from tfperf.report.sections import write_json
 from tfperf.results import store
 
 VOID = {"meta", "img", "br", "hr", "link", "input"}
@@ -158,7 +159,7 @@ def test_odd_results_have_a_page_too(tmp_path, make):
 
 def test_report_json_is_the_summary_with_null_for_what_is_not_finite(tmp_path):
     result = changed(summary={"a": float("nan"), "b": np.float64(1.5), "c": [np.int64(3), {"d": np.inf}], "e": "ü"})
-    write_json(tmp_path, result)
+    write_json(tmp_path, result.summary)
     text = (tmp_path / "report.json").read_text()
     assert json.loads(text, parse_constant=pytest.fail) == {"a": None, "b": 1.5, "c": [3, {"d": None}], "e": "ü"}
     store.write(tmp_path / "results.h5", result)
@@ -169,7 +170,7 @@ def test_a_disk_that_fails_leaves_the_old_report(tmp_path, monkeypatch, result):
     (tmp_path / "report.json").write_text("old")
     monkeypatch.setattr("os.fsync", lambda _: (_ for _ in ()).throw(OSError(28, "No space left on device")))
     with pytest.raises(StorageError, match=r"report\.json of before is intact"):
-        write_json(tmp_path, result)
+        write_json(tmp_path, result.summary)
     assert (tmp_path / "report.json").read_text() == "old"
 
 

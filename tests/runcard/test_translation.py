@@ -3,7 +3,7 @@
 import pytest
 import yaml
 
-from tests.runcard.cards import write
+from tests.runcard.cards import TRANSLATIONS, write
 from tests.runcard.translations import SHORT, TABLE
 from tfperf.errors import CardError
 from tfperf.runcard.dump import dump_card
@@ -23,6 +23,15 @@ def test_a_card_survives_being_written(tmp_path):
     again.mkdir()
     assert load_any(write(again, dump_card(card))) == card
     assert yaml.safe_load(dump_card(card))["placement"]["engine"] == "tower"
+
+
+@pytest.mark.parametrize("name", TRANSLATIONS)
+def test_shipped_cards_load_and_survive_being_written(tmp_path, name):
+    card = load_any(write(tmp_path, TRANSLATIONS[name]))
+    assert card.workload == "translate" and card.title
+    again = tmp_path / "again"
+    again.mkdir()
+    assert load_any(write(again, dump_card(card))) == card
 
 
 def test_what_fits_replicas_refuses_it(tmp_path):

@@ -6,35 +6,21 @@ from typing import Any
 
 from tfperf.report import numbers
 from tfperf.report.numbers import count, number
-from tfperf.report.page import folded, image, page, paragraph, table, tiles
-from tfperf.results.files import atomic_write
+from tfperf.report.page import image, page, paragraph, table, tiles
+from tfperf.report.sections import Section, environment, time_table, write_json, write_text
 from tfperf.results.flavours import FLAVOURS, to_flavours
 from tfperf.results.record import CONVERGED, EVOLUTION, FitResult
-from tfperf.results.store import as_json
-
-Section = tuple[str, str, str]
 
 
 def write_report(folder: Path, result: FitResult) -> None:
     """Write report.html and report.json to `folder`. Raises: StorageError."""
     write_html(folder, result)
-    write_json(folder, result)
+    write_json(folder, result.summary)
 
 
 def write_html(folder: Path, result: FitResult) -> None:
     """Write report.html atomically; environment.json and card.yaml of the folder enter it. Raises: StorageError."""
-    _write(folder / "report.html", html(folder, result))
-
-
-def write_json(folder: Path, result: FitResult) -> None:
-    """Write report.json, the summary, atomically; null for what was not measured. Raises: StorageError."""
-    _write(folder / "report.json", as_json(result.summary, indent=2) + "\n")
-
-
-def _write(path: Path, text: str) -> None:
-    content = text.encode()
-    with atomic_write(path, len(content)) as temporary:
-        temporary.write_bytes(content)
+    write_text(folder / "report.html", html(folder, result))
 
 
 def html(folder: Path, result: FitResult) -> str:
@@ -46,7 +32,7 @@ def html(folder: Path, result: FitResult) -> str:
         sections = [
             _chi2(result), _pdfs("evolution", "PDFs, evolution basis", result),
             _pdfs("flavour", "PDFs, flavour basis", result), _data(result), _training(result),
-            _timing(result.summary), _replicas(result), _environment(folder, result),
+            _timing(result.summary), _replicas(result), environment(folder, result.summary),
         ]  # fmt: skip
     return page(result.title or "tfperf fit", _head(result), sections)
 
@@ -149,11 +135,8 @@ def _training(result: FitResult) -> Section:
 
 
 def _timing(summary: Mapping[str, Any]) -> Section:
-    rows = numbers.time_rows(summary)
-    cells = [(r.stage, numbers.seconds(r.seconds), _percent(r.share)) for r in rows]
     resumed = summary.get("resumed_from_steps") or []
-    body = table(("stage", "time", "share"), cells[:-1], cells[-1:])
-    body += table((), [
+    body = time_table(summary) + table((), [
         ("per step", numbers.speed(summary)),
         ("peak memory (resident)", numbers.size(summary.get("peak_rss_bytes"))),
         ("steps", count(summary.get("steps"))),
@@ -161,10 +144,6 @@ def _timing(summary: Mapping[str, Any]) -> Section:
         *numbers.flat({"engine": summary.get("engine")}),
     ], kind="text")  # fmt: skip
     return "time", "Time, memory, engine", body
-
-
-def _percent(share: float | None) -> str:
-    return numbers.MISSING if share is None else f"{100 * share:.1f} %"
 
 
 def _replicas(result: FitResult) -> Section:
@@ -187,13 +166,3 @@ def _failed_rows(result: FitResult) -> list[tuple[str, ...]]:
         )
         for i in range(len(r.id)) if not result.converged[i]
     ]  # fmt: skip
-
-
-def _environment(folder: Path, result: FitResult) -> Section:
-    body = table(("", "version"), list(numbers.flat(result.summary.get("versions"))), kind="text")
-    if result.summary.get("pack"):
-        body += table(("data pack", ""), list(numbers.flat(result.summary["pack"])), kind="text")
-    for name in ("environment.json", "card.yaml"):
-        if (folder / name).is_file():
-            body += folded(name, (folder / name).read_text(encoding="utf-8", errors="replace"))
-    return "environment", "Environment and card", body

@@ -37,6 +37,11 @@ def size(value: float | None) -> str:
     return f"{value / 1e9:.2f} GB" if value >= 1e9 else f"{value / 1e6:.1f} MB"
 
 
+def percent(share: float | None) -> str:
+    """A share (0 to 1) in per cent; n/a for what was not measured."""
+    return MISSING if share is None else f"{100 * share:.1f} %"
+
+
 @dataclass(frozen=True)
 class Chi2Row:
     """One line of the chi2 table; chi2 per point, None where not measured."""
@@ -88,8 +93,9 @@ def time_rows(summary: Mapping[str, Any]) -> list[TimeRow]:
     """Stages, what none of them accounts for, and the total."""
     clock: Mapping[str, float | None] = summary.get("seconds") or {}
     total = clock.get("total")
-    known = sum(clock.get(s) or 0.0 for s in STAGES)
-    rows = [(s, clock.get(s)) for s in STAGES] + [("not attributed", None if total is None else total - known)]
+    stages = [s for s in dict.fromkeys((*clock, *STAGES)) if s != "total"]
+    known = sum(clock.get(s) or 0.0 for s in stages)
+    rows = [(s, clock.get(s)) for s in stages] + [("not attributed", None if total is None else total - known)]
     return [TimeRow(s, v, v / total if v is not None and total else None) for s, v in [*rows, ("total", total)]]
 
 

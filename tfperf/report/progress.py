@@ -4,18 +4,47 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Protocol, TypeVar
 
 import numpy as np
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as Bar
 
+from tfperf.report.numbers import number
 from tfperf.train.trainer import Progress
+from tfperf.train.translation import TranslationProgress
 
 PLAIN_SECONDS = 10.0
 
 
-def _words(status: Progress) -> str:
+class Status(Protocol):
+    """How far a training is."""
+
+    @property
+    def step(self) -> int:
+        """Steps taken."""
+
+    @property
+    def steps(self) -> int:
+        """Steps to take at most."""
+
+    @property
+    def steps_per_second(self) -> float:
+        """The speed of late."""
+
+    @property
+    def over(self) -> bool:
+        """Whether no further step will be taken."""
+
+
+S = TypeVar("S", bound=Status)
+Show = Callable[[S], None]
+Words = Callable[[S], str]
+
+
+def replica_words(status: Progress) -> str:
+    """What a line says of replicas."""
     chi2 = status.chi2[np.isfinite(status.chi2)]
     low, middle, high = np.percentile(chi2, [16, 50, 84]) if len(chi2) else [np.nan] * 3
     return (
@@ -24,21 +53,33 @@ def _words(status: Progress) -> str:
     )
 
 
+def translation_words(status: TranslationProgress) -> str:
+    """What a line says of a translation."""
+    return (
+        f"{status.steps_per_second:.1f} steps/s, {status.words_per_second:.0f} words/s, loss {status.loss:.3f}, "
+        f"validation {number(status.validation_loss)}"
+    )
+
+
+def chunk_words(chunk: int, chunks: int) -> str:
+    """Which of several chunks a line is about, to stand before it."""
+    return f"chunk {chunk} of {chunks}, " if chunks > 1 else ""
+
+
 @contextmanager
-def shown(quiet: bool, chunk: int = 1, chunks: int = 1) -> Iterator[Callable[[Progress], None]]:
-    """A function to call with each status of one of the chunks; nothing is shown when quiet."""
-    which = f"chunk {chunk} of {chunks}, " if chunks > 1 else ""
+def shown(quiet: bool, words: Words[S], which: str = "") -> Iterator[Show[S]]:
+    """A function to call with each status, of which `words` tells; `which` stands before. Quiet: nothing is shown."""
     if quiet:
         yield lambda _: None
     elif sys.stderr.isatty():
-        with _live(which) as show:
+        with _live(words, which) as show:
             yield show
     else:
-        yield _plain(which)
+        yield _plain(words, which)
 
 
 @contextmanager
-def _live(which: str) -> Iterator[Callable[[Progress], None]]:
+def _live(words: Words[S], which: str) -> Iterator[Show[S]]:
     columns = (
         TextColumn(f"{which}training"), BarColumn(), MofNCompleteColumn(), TextColumn("steps,"), TimeRemainingColumn(),
         TextColumn("left, {task.fields[words]}"),
@@ -46,22 +87,22 @@ def _live(which: str) -> Iterator[Callable[[Progress], None]]:
     with Bar(*columns, console=Console(stderr=True)) as bar:
         task = bar.add_task("training", total=None, words="")
 
-        def show(status: Progress) -> None:
-            bar.update(task, completed=status.step, total=status.steps, words=_words(status))
+        def show(status: S) -> None:
+            bar.update(task, completed=status.step, total=status.steps, words=words(status))
 
         yield show
 
 
-def _plain(which: str) -> Callable[[Progress], None]:
+def _plain(words: Words[S], which: str) -> Show[S]:
     last = time.monotonic()
 
-    def show(status: Progress) -> None:
+    def show(status: S) -> None:
         nonlocal last
-        if time.monotonic() - last >= PLAIN_SECONDS or status.step >= status.steps or not status.running:
+        if time.monotonic() - last >= PLAIN_SECONDS or status.over:
             last = time.monotonic()
             left = (status.steps - status.step) / status.steps_per_second
             print(
-                f"{which}step {status.step}/{status.steps}, at most {left:.0f} s left, {_words(status)}",
+                f"{which}step {status.step}/{status.steps}, at most {left:.0f} s left, {words(status)}",
                 file=sys.stderr,
                 flush=True,
             )

@@ -4,7 +4,7 @@ Written with TensorBoard's own record writer; TensorFlow is not imported.
 """
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -32,17 +32,22 @@ def write_events(folder: Path, result: FitResult) -> None:
     """
     now, runs = time.time(), dict(_runs(result))
     for run, series in runs.items():
-        (folder / run).mkdir(parents=True, exist_ok=True)
-        with atomic_write(folder / run / FILE) as temporary, temporary.open("wb") as stream:
-            writer = RecordWriter(stream)
-            writer.write(Event(wall_time=now, file_version="brain.Event:2").SerializeToString())
-            for event in _events(result.history.step, series, now):
-                writer.write(event.SerializeToString())
-            writer.flush()
+        write_run(folder / run, result.history.step, series, now)
     for old in folder.glob(f"replica_*/{FILE}"):  # of a fit that this one extends: other replicas were picked
         if old.parent.name not in runs:
             old.unlink()
             old.parent.rmdir()
+
+
+def write_run(folder: Path, steps: NDArray[np.int64], series: Mapping[str, Array], now: float) -> None:
+    """Write folder/FILE with series (H) by tag at steps (H); nan leaves a gap. Raises: StorageError."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with atomic_write(folder / FILE) as temporary, temporary.open("wb") as stream:
+        writer = RecordWriter(stream)
+        writer.write(Event(wall_time=now, file_version="brain.Event:2").SerializeToString())
+        for event in _events(steps, series, now):
+            writer.write(event.SerializeToString())
+        writer.flush()
 
 
 def _runs(result: FitResult) -> Iterator[tuple[str, dict[str, Array]]]:
@@ -66,7 +71,7 @@ def _losses(history: History) -> dict[str, Array]:
     }
 
 
-def _events(steps: NDArray[np.int64], series: dict[str, Array], now: float) -> Iterator[Event]:
+def _events(steps: NDArray[np.int64], series: Mapping[str, Array], now: float) -> Iterator[Event]:
     for row, step in enumerate(steps):
         for tag, values in series.items():
             if np.isfinite(values[row]):

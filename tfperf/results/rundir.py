@@ -4,6 +4,7 @@ card.yaml         the resolved card
 environment.json  machine and versions at the start
 run.json          state: inputs' hashes, parts (replica ids, attempts, choices), written before the first step
 checkpoints/      state of training
+vocabularies/     of a translation: the pieces of each language
 results.h5, report.json, report.html, events/, once a part is done
 """
 
@@ -20,9 +21,12 @@ from tfperf.errors import RunDirectoryError
 from tfperf.results.files import atomic_write
 
 CARD, STATE, ENVIRONMENT, LOCK = "card.yaml", "run.json", "environment.json", "lock"
-RESULTS, CHECKPOINTS, EVENTS, T0 = "results.h5", "checkpoints", "events", "t0"
+RESULTS, CHECKPOINTS, EVENTS, T0, VOCABULARIES = "results.h5", "checkpoints", "events", "t0", "vocabularies"
 # in the order in which they are removed: results first, so that none is ever taken for those of another run
-MADE = (RESULTS, CHECKPOINTS, EVENTS, T0, "report.json", "report.html", "postfit.json", STATE, CARD, ENVIRONMENT)
+MADE = (
+    RESULTS, CHECKPOINTS, EVENTS, T0, VOCABULARIES, "report.json", "report.html", "postfit.json", STATE, CARD,
+    ENVIRONMENT,
+)  # fmt: skip
 
 
 @dataclass
@@ -101,7 +105,7 @@ class RunDirectory:
             )
         names = {p.name for p in self.path.iterdir() if p.suffix != ".tmp"} - {LOCK}
         # a run that was killed before its state was written leaves nothing worth keeping; a card alone is a user's own
-        unstarted = names <= set(MADE) and (CARD not in names or ENVIRONMENT in names)
+        unstarted = names <= set(MADE) - {VOCABULARIES} and (CARD not in names or ENVIRONMENT in names)
         if not self.exists and not unstarted:
             raise RunDirectoryError(f"{self.path}: is not empty and holds no run; choose another folder")
         for name in MADE:

@@ -144,13 +144,13 @@ class _Fit:
 
     def _train(self, part: Part, problem: Problem) -> "Trained":
         with self.watch.stage("import"), native_logs_dropped():
-            from tfperf.report.progress import shown
+            from tfperf.report.progress import chunk_words, replica_words, shown
             from tfperf.runs.part import start, train_part
 
             begun = start(self.run, self.card, part, problem, lambda text: _say(self.quiet, text))
         if self.signals.received is not None:
             raise Interrupted(self.signals.received, 0)
-        with shown(self.quiet, part.chunk, part.chunks) as show:
+        with shown(self.quiet, replica_words, chunk_words(part.chunk, part.chunks)) as show:
             return train_part(
                 self.run, self.card, part, problem, begun, self.watch, self.signals, show,
                 lambda text: _say(self.quiet, text),
@@ -165,7 +165,8 @@ class _Fit:
 
     def _report(self, result: FitResult, parts: Sequence[Part], rates: Mapping[int, Sequence[float]]) -> FitResult:
         """Write all that people read; the timings of the report itself enter report.json last."""
-        from tfperf.report.html import write_html, write_json
+        from tfperf.report.html import write_html
+        from tfperf.report.sections import write_json
         from tfperf.report.tensorboard import write_events
 
         pack = pack_attributes(self.card.data.pack)
@@ -178,5 +179,5 @@ class _Fit:
             write_events(self.run.path / EVENTS, with_summary())
             write_html(self.run.path, with_summary())
         final = with_summary()
-        write_json(self.run.path, final)
+        write_json(self.run.path, final.summary)
         return final

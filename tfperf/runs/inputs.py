@@ -17,6 +17,7 @@ from tfperf.results import store
 from tfperf.results.record import FitResult
 from tfperf.results.rundir import RESULTS
 from tfperf.runcard.config import Card
+from tfperf.runs.unchanged import refuse_inside
 
 Array = NDArray[np.float64]
 T0_WORDS = ("pack", "none", "fit")
@@ -37,11 +38,10 @@ def read_inputs(card: Card, output: Path | None = None) -> Inputs:
     """Read and check all files of a card; CardError or PackError for faults, and for files inside the run directory."""
     files = _files(card)
     faults = [f"{key}: {path} does not exist or is no file" for key, path in files.items() if not path.is_file()]
-    if output is not None:
-        inside = [key for key, path in files.items() if path.resolve().is_relative_to(output.resolve())]
-        faults += [f"{key}: {files[key]} lies in the run directory {output}, which may be replaced" for key in inside]
     if faults:
         raise CardError(*faults)
+    if output is not None:
+        refuse_inside(files, output)
     # a pack without faults has none the next time
     Cache(card.engine.cache).get("valid", file_digest(card.data.pack), lambda: validate(card.data.pack))
     selection = select(card)

@@ -3,9 +3,6 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
-
-import yaml
 
 from tfperf.errors import CardError, RunDirectoryError
 from tfperf.measure.environment import environment
@@ -16,9 +13,7 @@ from tfperf.runcard.config import Card
 from tfperf.runcard.dump import dump_card
 from tfperf.runcard.types import replica_ids
 from tfperf.runs.chunks import split
-
-# keys that are compared by the hash of the file they name, so that a run may be moved with its data
-BY_HASH = (("data", "pack"), ("covariance", "extra"))
+from tfperf.runs.unchanged import refuse_changed
 
 
 @dataclass(frozen=True)
@@ -51,7 +46,7 @@ def open_part(
     if not (wish.resume or wish.retry_failed or wish.replicas):
         run.make_room(force=False)  # says what may be done
     state = run.load()
-    _refuse_changed_card(run.path, card, hashes, state)
+    refuse_changed(run.path, card, hashes, state)
     pending = run.pending()
     if wish.resume:
         _refuse_other_replicas(run.path, wish.replicas or card.replicas, state)
@@ -106,41 +101,6 @@ def _refuse_other_replicas(path: Path, ids: tuple[int, ...], state: State) -> No
         raise RunDirectoryError(
             f"{path / CARD}: replicas: got {ids[0]}-{ids[-1]}, the run began with {first[0]}-{first[-1]}"
         )
-
-
-def _comparable(tree: dict[str, Any]) -> dict[str, Any]:
-    """The card's tree without what is compared in another way."""
-    tree = {key: dict(value) if isinstance(value, dict) else value for key, value in tree.items()}
-    for block, key in BY_HASH:
-        tree[block].pop(key, None)
-    tree.pop("replicas", None)
-    for key in ("profile", "sweep"):  # they change no result
-        tree.pop(key, None)
-    return tree
-
-
-def _differences(old: Any, new: Any, key: str = "") -> list[str]:
-    if isinstance(old, dict) and isinstance(new, dict):
-        keys = [k for k in {**old, **new} if old.get(k) != new.get(k)]
-        return [line for k in keys for line in _differences(old.get(k), new.get(k), f"{key}.{k}" if key else k)]
-    return [f"{key}: got {new}, the run has {old}"]
-
-
-def _stored_card(path: Path) -> dict[str, Any]:
-    try:
-        return _comparable(yaml.safe_load(path.read_text(encoding="utf-8")))
-    except (OSError, ValueError, AttributeError, KeyError, TypeError, yaml.YAMLError) as error:
-        raise RunDirectoryError(f"{path}: damaged: {error}") from None
-
-
-def _refuse_changed_card(path: Path, card: Card, hashes: Mapping[str, str], state: State) -> None:
-    # the given card goes through YAML and back, too, so that both sides went the same way
-    old, new = _stored_card(path / CARD), _comparable(yaml.safe_load(dump_card(card)))
-    faults = _differences(old, new) if old != new else []
-    changed = [key for key in sorted({*hashes, *state.inputs}) if hashes.get(key) != state.inputs.get(key)]
-    faults += [f"{key}: not the file that the run began with" for key in changed]
-    if faults:
-        raise RunDirectoryError(f"{path / CARD}: the card is not the one that the run began with", *faults)
 
 
 def parse_replicas(text: str | None) -> tuple[int, ...]:

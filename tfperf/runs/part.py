@@ -63,6 +63,12 @@ def machine(threads: int) -> dict[str, Any]:
     return {"cpu": cpu_model(), "tensorflow": tf.__version__, "threads": threads, "devices": devices}
 
 
+def warn_of_change(part: Part, here: dict[str, Any], say: Say) -> None:
+    """Say what of the machine is not as when the part began."""
+    for key in (k for k in here if part.machine.get(k) != here[k]):
+        say(f"warning: {key} was {part.machine.get(key)}, is {here[key]}: bits may differ from an uninterrupted run")
+
+
 @dataclass(frozen=True)
 class Begun:
     """TensorFlow as it was started; `found`: the choices where they had to be made before."""
@@ -193,10 +199,7 @@ def _decide(
     here = machine(begun.threads)
     if part.choices:
         assert known is not None
-        for key in (k for k in here if part.machine.get(k) != here[k]):
-            say(
-                f"warning: {key} was {part.machine.get(key)}, is {here[key]}: bits may differ from an uninterrupted run"
-            )
+        warn_of_change(part, here, say)
         return known
     choices = known or choose(card, ensemble, forms, begun.threads)
     if known is None:

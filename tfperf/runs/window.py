@@ -4,7 +4,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tfperf.runcard.config import Card, Profile
+from tfperf.runcard.config import Profile
+from tfperf.runcard.workloads import AnyCard
 from tfperf.trace.capture import Capture
 from tfperf.trace.planes import TraceError
 
@@ -18,7 +19,7 @@ def calls_of(window: Profile, steps_per_call: int) -> tuple[int, int, int]:
     return per_call, -(-window.steps // per_call), max(-(-window.skip // per_call), SKIPPED)
 
 
-def describe(taken: Capture, card: Card, loops: int) -> None:
+def describe(taken: Capture, card: AnyCard, loops: int) -> None:
     """Tell a capture what it records: the engine's steps, in so many loops side by side."""
     taken.loops, taken.program, taken.optimizers = loops, "engine", [card.train.optimizer.name.lower()]
     taken.turns = None  # a fit's calls differ in length
@@ -27,7 +28,7 @@ def describe(taken: Capture, card: Card, loops: int) -> None:
 class Recorder:
     """The card's window within a fit; its calls are shorter until it is over."""
 
-    def __init__(self, card: Card, window: Profile, logdir: Path, steps_per_call: int, loops: int) -> None:
+    def __init__(self, card: AnyCard, window: Profile, logdir: Path, steps_per_call: int, loops: int) -> None:
         self.steps, calls, skipped = calls_of(window, steps_per_call)
         self.taken = Capture(logdir, calls, skipped, window.host_level)
         describe(self.taken, card, loops)

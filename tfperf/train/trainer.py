@@ -32,6 +32,11 @@ class Progress:
     chi2: NDArray[np.float64]  # (R) experimental, per point
     quarantined: int = 0
 
+    @property
+    def over(self) -> bool:
+        """Whether no further step will be taken."""
+        return self.step >= self.steps or not self.running
+
 
 class Recorder(Protocol):
     """Records some calls of a training, of at most `steps` steps, until it is `over`."""

@@ -1,0 +1,43 @@
+"""What the reports of all workloads have in common."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from tfperf.report import numbers
+from tfperf.report.page import folded, table
+from tfperf.results.files import atomic_write
+from tfperf.results.store import as_json
+
+Summary = Mapping[str, Any]
+Section = tuple[str, str, str]  # anchor, heading, body in HTML
+
+
+def write_json(folder: Path, summary: Summary) -> None:
+    """Write report.json, the summary, atomically; null for what was not measured. Raises: StorageError."""
+    write_text(folder / "report.json", as_json(summary, indent=2) + "\n")
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a text atomically. Raises: StorageError."""
+    content = text.encode()
+    with atomic_write(path, len(content)) as temporary:
+        temporary.write_bytes(content)
+
+
+def time_table(summary: Summary) -> str:
+    """Seconds of each stage and their shares."""
+    rows = numbers.time_rows(summary)
+    cells = [(r.stage, numbers.seconds(r.seconds), numbers.percent(r.share)) for r in rows]
+    return table(("stage", "time", "share"), cells[:-1], cells[-1:])
+
+
+def environment(folder: Path, summary: Summary) -> Section:
+    """Versions, and the run's environment.json and card.yaml where it has them."""
+    body = table(("", "version"), list(numbers.flat(summary.get("versions"))), kind="text")
+    if summary.get("pack"):
+        body += table(("data pack", ""), list(numbers.flat(summary["pack"])), kind="text")
+    for name in ("environment.json", "card.yaml"):
+        if (folder / name).is_file():
+            body += folded(name, (folder / name).read_text(encoding="utf-8", errors="replace"))
+    return "environment", "Environment and card", body

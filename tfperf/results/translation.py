@@ -1,0 +1,77 @@
+"""The record of a trained translation as one HDF5 file, results.h5, written atomically.
+
+Layout, version 1. N steps, H validations. Checksums, units and texts as in `store`.
+
+    /           attributes: kind ("tfperf translation"), layout (int), title, best_step (whose weights are kept)
+    weights/    one dataset per variable; slashes in a name make groups; attribute `names`: their order
+    history/    loss (N) of each step's batch, validation_step (H), validation_loss (H)
+    summary     (1) report.json as text
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tfperf.results.files import atomic_hdf5
+from tfperf.results.hdf5 import decoded, encoded, opened, put_array, put_texts
+from tfperf.results.store import as_json
+
+KIND = "tfperf translation"
+LAYOUT = 1
+Weights = Mapping[str, NDArray[Any]]
+
+
+@dataclass(frozen=True)
+class Losses:
+    """Losses per label (cross entropy in nats) of a training."""
+
+    loss: NDArray[np.float64]  # (N) of each step's batch, from step 1 on
+    validation_step: NDArray[np.int64]  # (H) steps taken
+    validation_loss: NDArray[np.float64]  # (H)
+
+    @property
+    def best(self) -> int | None:
+        """The row of the lowest validation loss, the first of equal ones; None before there is one."""
+        return int(np.argmin(self.validation_loss)) if len(self.validation_loss) else None
+
+
+@dataclass(frozen=True)
+class TranslationResult:
+    """Everything a training leaves behind; `summary` is report.json."""
+
+    title: str
+    best_step: int  # steps after which the validation loss was lowest
+    weights: Weights  # of that step
+    history: Losses
+    summary: Mapping[str, Any] = field(default_factory=dict)
+
+
+def write(path: Path, result: TranslationResult) -> None:
+    """Write `result` to `path`; what was there before stays until all bytes are on the disk. Raises: StorageError."""
+    with atomic_hdf5(path) as file:
+        file.attrs.update({"kind": encoded(KIND), "layout": LAYOUT, "title": encoded(result.title)})
+        file.attrs["best_step"] = result.best_step
+        file.create_group("weights").attrs["names"] = encoded(*result.weights)
+        for name, weights in result.weights.items():
+            put_array(file["weights"], name, weights)
+        history = file.create_group("history")
+        for f in fields(Losses):
+            put_array(history, f.name, getattr(result.history, f.name))
+        put_texts(file, "summary", (as_json(result.summary),))
+
+
+def read(path: Path) -> TranslationResult:
+    """The record that `write` stored. Raises: RunDirectoryError where there is none, or it is damaged."""
+    with opened(path, KIND, LAYOUT) as file:
+        weights = file["weights"]
+        return TranslationResult(
+            title=decoded(file.attrs["title"])[0], best_step=int(file.attrs["best_step"]),
+            weights={name: weights[name][()] for name in decoded(weights.attrs["names"])},
+            history=Losses(**{f.name: file["history"][f.name][()] for f in fields(Losses)}),
+            summary=json.loads(decoded(file["summary"][()])[0]),
+        )  # fmt: skip

@@ -1,0 +1,76 @@
+"""The sentence pairs of a translation as its training takes them. All is read before a run directory is touched."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import reduce
+from pathlib import Path
+from typing import Any
+
+from tfperf.data.corpus import Encoded, Texts, encode, file_hashes, read_corpus, synthetic, table_rows
+from tfperf.data.vocabulary import Vocabulary, learn
+from tfperf.errors import PackError
+from tfperf.results.files import atomic_write
+from tfperf.results.rundir import VOCABULARIES
+from tfperf.runcard.translation import Translation
+from tfperf.runs.unchanged import refuse_inside
+
+SIDES = "source", "target"
+
+
+@dataclass(frozen=True)
+class Sentences:
+    """What a card's corpora hold; a synthetic one has neither texts nor vocabularies."""
+
+    hashes: Mapping[str, str]  # sha256 by the key that names the file
+    texts: Texts | None
+    vocabularies: Mapping[str, Vocabulary]  # by SIDES
+    encoded: Encoded
+    rows: int  # of both tables
+
+
+def read_sentences(card: Translation, output: Path | None = None, resumed: bool = False) -> Sentences:
+    """Read, divide and encode the card's pairs; vocabularies are learned, or those of the run `output` if `resumed`.
+
+    Raises: CardError for files inside the run directory, PackError where they cannot be read or hold too little.
+    """
+    hashes = file_hashes(card)
+    if card.fixed_length is not None:
+        return Sentences(hashes, None, {}, synthetic(card), table_rows(card))
+    if output is not None:
+        refuse_inside({key: _path(card, key) for key in hashes}, output)
+    texts = read_corpus(card)
+    known = _read(output) if resumed and output is not None else {}
+    vocabularies = known or {side: learn(getattr(texts.training, side), card.data.vocabulary) for side in SIDES}
+    encoded = encode(card, texts, vocabularies["source"], vocabularies["target"])
+    rows = card.model.table or max(one.size for one in vocabularies.values())
+    return Sentences(hashes, texts, vocabularies, encoded, rows)
+
+
+def write_vocabularies(output: Path, vocabularies: Mapping[str, Vocabulary]) -> None:
+    """Put them into the run directory. Raises: StorageError."""
+    for side, vocabulary in vocabularies.items():
+        path = _place(output, side)
+        path.parent.mkdir(exist_ok=True)
+        with atomic_write(path) as temporary:
+            temporary.write_text(vocabulary.to_json(), encoding="utf-8")
+
+
+def _read(output: Path) -> dict[str, Vocabulary]:
+    """The vocabularies of a run; none where it was ended before they were written."""
+    paths = {side: _place(output, side) for side in SIDES}
+    if not all(path.is_file() for path in paths.values()):
+        return {}
+    try:
+        return {side: Vocabulary.from_json(path.read_text(encoding="utf-8")) for side, path in paths.items()}
+    except (OSError, ValueError, PackError) as error:
+        raise PackError(f"{output / VOCABULARIES}: damaged: {error}; remove it, and it is learned again") from None
+
+
+def _place(output: Path, side: str) -> Path:
+    return output / VOCABULARIES / f"{side}.json"
+
+
+def _path(card: Translation, key: str) -> Path:
+    """The file that a key names."""
+    found: Any = reduce(getattr, key.split("."), card)
+    return Path(found)

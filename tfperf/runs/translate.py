@@ -1,0 +1,168 @@
+"""`tfperf fit` of a card of workload translate: from the card to a finished run directory."""
+
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tfperf.data.batches import steps_per_epoch
+from tfperf.errors import CardError, Interrupted, RunDirectoryError
+from tfperf.measure.clock import Stopwatch
+from tfperf.measure.environment import environment
+from tfperf.measure.quiet import native_logs_dropped
+from tfperf.results import translation
+from tfperf.results.rundir import EVENTS, RESULTS, Part, RunDirectory, State
+from tfperf.results.translation import TranslationResult
+from tfperf.runcard.dump import dump_card
+from tfperf.runcard.translation import Translation
+from tfperf.runs.opening import Wish
+from tfperf.runs.texts import Sentences, read_sentences, write_vocabularies
+from tfperf.runs.unchanged import refuse_changed
+from tfperf.train.signals import Signals
+
+if TYPE_CHECKING:
+    from tfperf.place.devices import Devices
+    from tfperf.runs.translated import Translated
+    from tfperf.runs.translation_part import Training
+
+STAGES = ("import", "data", "build", "compile", "train", "validate", "translate", "write")
+
+
+def fit_translation(card: Translation, output: Path, wish: Wish, quiet: bool) -> tuple[TranslationResult, bool]:
+    """The result of a run directory, and whether anything was done for it.
+
+    Raises: UserError for a faulty card, corpus or directory, Interrupted when a signal stopped it after a checkpoint.
+    """
+    _refuse(card, wish)
+    watch = Stopwatch(STAGES)
+    with Signals().listening() as signals, RunDirectory(output) as run:
+        if wish.resume and not run.exists:
+            raise RunDirectoryError(f"{output}: holds no run; leave --resume out to begin one")
+        with watch.stage("data"):
+            sentences = read_sentences(card, output, wish.resume)
+        run.hold()
+        part = _begun(run, card, sentences.hashes, wish)
+        if part is not None and part.done:
+            _say(quiet, f"{output}: nothing left to do")
+            return translation.read(output / RESULTS), False
+        with watch.stage("import"), native_logs_dropped():
+            from tfperf.place.devices import make_devices
+
+            devices = make_devices(card.placement)
+        steps_per_epoch(len(sentences.encoded.training), len(devices), card.data.batch)
+        part = part or _start(run, card, sentences.hashes, wish)
+        return _Fit(run, part, card, sentences, devices, watch, signals, quiet).carry_out(), True
+
+
+def _refuse(card: Translation, wish: Wish) -> None:
+    wish.refuse_contradictions()
+    if wish.retry_failed or wish.replicas:
+        flag = "--retry-failed" if wish.retry_failed else "--replicas"
+        raise CardError(f"{flag}: a card of workload translate has no replicas; leave it out")
+    if card.placement.engine == "multiworker":
+        raise CardError(
+            "placement.engine: got 'multiworker'; its workers are processes of their own, and a fit is one process; "
+            "allowed: tower, mirrored, central"
+        )
+
+
+def _begun(run: RunDirectory, card: Translation, hashes: Mapping[str, str], wish: Wish) -> Part | None:
+    """The only part of a run to go on with; None: a new one. Raises: RunDirectoryError when the wish does not fit."""
+    if wish.resume:
+        state = run.load()
+        refuse_changed(run.path, card, hashes, state)
+        return state.parts[0]
+    if run.exists and not wish.force:
+        run.make_room(force=False)  # says what may be done
+    return None
+
+
+def _start(run: RunDirectory, card: Translation, hashes: Mapping[str, str], wish: Wish) -> Part:
+    """The part of a new run; what a forced one replaces is removed."""
+    run.make_room(wish.force)
+    part = Part([], [])
+    run.start(dump_card(card), environment(), State(dict(hashes), [part]))
+    return part
+
+
+def _say(quiet: bool, text: str) -> None:
+    if not quiet:
+        print(text, file=sys.stderr, flush=True)
+
+
+@dataclass
+class _Fit:
+    """What one command does, from its data to its report."""
+
+    run: RunDirectory
+    part: Part
+    card: Translation
+    sentences: Sentences
+    devices: "Devices"
+    watch: Stopwatch
+    signals: Signals
+    quiet: bool
+
+    def carry_out(self) -> TranslationResult:
+        """Train, translate, write; the run counts as done once its report is on disk."""
+        from tfperf.report.progress import shown, translation_words
+
+        training = self._begin()
+        with shown(self.quiet, translation_words) as show:
+            training.train(self.signals, show)
+        translated = self._translate(training)
+        result = self._report(training, translated)
+        self.part.done = True
+        self.run.save_state()
+        return result
+
+    def _begin(self) -> "Training":
+        with self.watch.stage("import"):
+            from tfperf.runs.translation_part import begin
+
+        write_vocabularies(self.run.path, self.sentences.vocabularies)
+        with native_logs_dropped():
+            training = begin(
+                self.run, self.part, self.card, self.sentences, self.devices, self.watch,
+                lambda text: _say(self.quiet, text),
+            )  # fmt: skip
+        self._stop_if_asked(training.trainer.step)
+        return training
+
+    def _stop_if_asked(self, step: int) -> None:
+        if self.signals.received is not None:
+            raise Interrupted(self.signals.received, step)
+
+    def _translate(self, training: "Training") -> "Translated":
+        from tfperf.runs.translated import translate_test
+
+        trainer, test = training.trainer, self.sentences.encoded.test
+        _say(self.quiet, f"translates {len(test)} sentences")
+        with self.watch.stage("translate"):
+            return translate_test(
+                self.card, training.engine.model, list(trainer.best.values()), self.sentences,
+                lambda: self._stop_if_asked(trainer.step),
+            )  # fmt: skip
+
+    def _report(self, training: "Training", translated: "Translated") -> TranslationResult:
+        """Write all that people read; the timings of the report itself enter report.json last."""
+        from tfperf.report.sections import write_json
+        from tfperf.report.translation import write_events, write_html
+        from tfperf.runs.translation_summary import summarise_translation
+
+        history, best = training.trainer.history, training.trainer.best
+
+        def result() -> TranslationResult:
+            summary = summarise_translation(
+                self.card, self.sentences, training, translated, self.part, self.watch.seconds()
+            )  # fmt: skip
+            return TranslationResult(self.card.title, summary["loss"]["best_step"], best, history, summary)
+
+        with self.watch.stage("write"):
+            translation.write(self.run.path / RESULTS, result())
+            write_events(self.run.path / EVENTS, history)
+            write_html(self.run.path, result())
+        final = result()
+        write_json(self.run.path, final.summary)
+        return final

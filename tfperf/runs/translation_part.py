@@ -1,0 +1,81 @@
+"""The training of a translation: engine, checkpoints, profile. Imports TensorFlow."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from tfperf.errors import RunDirectoryError
+from tfperf.measure.clock import Stopwatch
+from tfperf.place.devices import Devices
+from tfperf.place.engine import Engine, make_engine
+from tfperf.results.rundir import CARD, CHECKPOINTS, EVENTS, Part, RunDirectory
+from tfperf.runcard.translation import Translation
+from tfperf.runs.part import Say, machine, use_threads, warn_of_change
+from tfperf.runs.texts import Sentences
+from tfperf.runs.window import Recorder
+from tfperf.train.signals import Signals
+from tfperf.train.translation import TranslationProgress, TranslationTrainer
+
+
+@dataclass(frozen=True)
+class Training:
+    """An engine and what trains it, compiled and at the step where it goes on."""
+
+    engine: Engine
+    trainer: TranslationTrainer
+    recorder: Recorder | None
+    say: Say
+
+    def train(self, signals: Signals, show: Callable[[TranslationProgress], None]) -> None:
+        """Take the steps that are left. Raises: Interrupted, TrainingError, StorageError."""
+        try:
+            self.trainer.train(signals, show)
+        finally:
+            if self.recorder is not None:
+                self.say(self.recorder.end())
+
+
+def begin(
+    run: RunDirectory, part: Part, card: Translation, sentences: Sentences, devices: Devices, watch: Stopwatch, say: Say
+) -> Training:
+    """Make the engine, take up the newest checkpoint where there is one, and compile.
+
+    Raises: RunDirectoryError where the run was begun on another number of devices.
+    """
+    with watch.stage("build"):
+        _note_machine(run, part, devices, say)
+        engine = make_engine(card, sentences.rows, devices)
+        recorder = None
+        if card.profile is not None:
+            recorder = Recorder(card, card.profile, run.path / EVENTS, card.train.steps_per_call, loops=1)
+        checkpoints = run.path / CHECKPOINTS
+        trainer = TranslationTrainer(card, engine, sentences.encoded, checkpoints, watch.stage, recorder)
+        _resume(run, part, trainer, say)
+    with watch.stage("compile"):
+        trainer.compile()
+    return Training(engine, trainer, recorder, say)
+
+
+def _note_machine(run: RunDirectory, part: Part, devices: Devices, say: Say) -> None:
+    """Keep what bits depend on, or compare with what was kept."""
+    here = machine(use_threads(None))
+    if not part.choices:
+        part.choices, part.machine = {"devices": len(devices)}, here
+        run.save_state()
+        return
+    begun = part.choices["devices"]
+    if begun != len(devices):
+        raise RunDirectoryError(
+            f"{run.path / CARD}: placement.devices: this machine gives {len(devices)}, the run began with {begun}, "
+            "among which its batches are divided"
+        )
+    warn_of_change(part, here, say)
+
+
+def _resume(run: RunDirectory, part: Part, trainer: TranslationTrainer, say: Say) -> None:
+    step, warnings = trainer.resume()
+    for warning in warnings:
+        say(f"warning: {warning}")
+    if step:
+        say(f"going on from step {step}")
+        part.resumed_from_steps.append(step)
+        run.save_state()

@@ -1,0 +1,68 @@
+"""What a card of workload translate amounts to, before anything is trained."""
+
+from dataclasses import dataclass
+
+from tfperf.data.batches import Plan
+from tfperf.data.corpus import Encoded
+from tfperf.data.feeding import training_plan
+from tfperf.place.devices import make_devices
+from tfperf.place.policy import merge_done
+from tfperf.runcard.placement import Placement
+from tfperf.runcard.translation import Translation
+from tfperf.runs.texts import Sentences, read_sentences
+
+
+def parameters(card: Translation, rows: int) -> int:
+    """Trained numbers: two embeddings and the projection, and two weight matrices and a bias of each LSTM layer."""
+    units = card.model.units
+    return 3 * rows * units + 2 * card.model.layers * 4 * units * (2 * units + 1)
+
+
+def merge_words(placement: Placement) -> str:
+    """How gradients are summed."""
+    if placement.engine == "tower":
+        return merge_done(placement)
+    return f"{placement.merge}, by TensorFlow's strategy"
+
+
+def pair_counts(encoded: Encoded) -> dict[str, int]:
+    """Pairs of each part, those left out of training apart."""
+    parts = {name: len(getattr(encoded, name)) for name in ("training", "validation", "test")}
+    return parts | {"left_out": encoded.left_out}
+
+
+@dataclass(frozen=True)
+class TranslationPlan:
+    """Sizes of a training."""
+
+    card: Translation
+    sentences: Sentences
+    devices: int
+    epoch: Plan  # the first
+
+    def lines(self) -> list[str]:
+        """The plan for people."""
+        pairs, epoch, sizes = pair_counts(self.sentences.encoded), self.epoch, self.sentences.vocabularies
+        pieces = ", ".join(f"{vocabulary.size} {side}" for side, vocabulary in sizes.items())
+        variables, embeddings, slots, updates = self.card.placement.places
+        return [
+            f"pairs       {pairs['training']} train, {pairs['validation']} validate, {pairs['test']} test; "
+            f"{pairs['left_out']} left out, longer than {self.card.data.max_length} pieces",
+            f"pieces      {pieces or f'synthetic, {self.card.fixed_length} a sentence'}; "
+            f"{self.sentences.rows} rows of each table",
+            f"steps       {self.card.train.steps} of {len(epoch.words)} an epoch, on {self.devices} "
+            f"device{'s' if self.devices > 1 else ''}",
+            f"batches     {self.card.data.buckets} buckets: {100 * epoch.padding_share:.1f} % padding, "
+            f"{100 * epoch.straggler_waste:.1f} % straggler waste, {epoch.dropped} pairs in no step (first epoch)",
+            f"placement   engine {self.card.placement.engine}; variables {variables}, embeddings {embeddings}, "
+            f"slots {slots}, updates {updates}; gradients {merge_words(self.card.placement)}",
+            f"parameters  {parameters(self.card, self.sentences.rows)}",
+        ]
+
+
+def translation_plan(card: Translation) -> TranslationPlan:
+    """Read the sentences of a card and tell the sizes; UserError where they or this machine do not fit the card."""
+    sentences, devices = read_sentences(card), len(make_devices(card.placement))
+    return TranslationPlan(
+        card, sentences, devices, training_plan(card, sentences.encoded.training, devices, 0)
+    )  # fmt: skip
