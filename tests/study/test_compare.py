@@ -182,7 +182,7 @@ def test_what_cannot_be_compared_is_refused(tmp_path):
         compare([a, tmp_path])
     with pytest.raises(RunDirectoryError, match="no such folder"):
         compare([a, tmp_path / "none"])
-    with pytest.raises(RunDirectoryError, match=r"is a sweep, .* is a run; two of the same kind"):
+    with pytest.raises(RunDirectoryError, match=r"is a sweep, .* is a fit of replicas; two of the same kind"):
         compare([a, make_sweep(tmp_path / "s")])
 
 
@@ -193,3 +193,32 @@ def test_the_command_prints_each_change(tmp_path):
     assert CliRunner().invoke(main, ["compare", folders[0]]).exit_code == 2
     assert CliRunner().invoke(main, ["compare", folders[0], str(tmp_path)]).exit_code == 2
     assert json.loads((tmp_path / "a" / "report.json").read_text())["steps"] == 10000
+
+
+def make_translation(folder, **report):
+    """A finished translation, as far as it is compared."""
+    folder.mkdir()
+    RunDirectory(folder).save(State({}, [Part([], [], done=True)]))
+    (folder / "card.yaml").write_text("workload: translate\n")
+    whole = {
+        "ms_per_step": {"median": 10.0, "q1": 9.0, "q3": 11.0}, "loss": {"validation_best": 2.0, "training_last": 1.5},
+        "scores": {"greedy": {"bleu": 20.0, "chrf": 40.0}, "beam": None},
+    }  # fmt: skip
+    (folder / "report.json").write_text(json.dumps(whole | report))
+    return folder
+
+
+def test_translations(tmp_path):
+    a = make_translation(tmp_path / "a")
+    b = make_translation(tmp_path / "b", ms_per_step={"median": 20.0, "q1": 19.0, "q3": 21.0})
+    (found,) = compare([a, b])
+    changes = {change.name: change for change in found.changes}
+    assert changes["ms per step"].verdict == "slower, one run each"
+    assert (changes["BLEU, greedy"].before, changes["BLEU, greedy"].verdict) == (20.0, UNKNOWN)
+    assert "BLEU, beam search" not in changes
+    assert changes["lowest validation loss per label"].by == 0.0
+    with pytest.raises(RunDirectoryError, match=r"is a fit of replicas, .* is a translation"):
+        compare([a, make_run(tmp_path / "c")])
+    (b / "report.json").write_text("{}")
+    with pytest.raises(RunDirectoryError, match="damaged or not of a translation"):
+        compare([a, b])

@@ -13,7 +13,7 @@ from tfperf.study.rows import Row
 MEMORY = {"kept_bytes": {"host": 3e6}, "peak_bytes": {}, "peak_rss_bytes": 5e8}
 
 
-def record(devices, words_per_second, batch=8, traced=False, logical=True, forward=10.0, lstm="plain"):
+def record(devices, words_per_second, batch=8, traced=False, logical=True, forward=10.0, lstm="plain", gflops=50.0):
     out = {
         "devices": devices, "logical": logical, "batch": batch, "merge": "summed on the host", "padding_share": 0.2,
         "straggler_waste": 0.0, "total_s": 1000.0 / words_per_second, "words_per_second": words_per_second,
@@ -29,7 +29,8 @@ def record(devices, words_per_second, batch=8, traced=False, logical=True, forwa
         out |= {
             "phases": {"step_ms": 40.0, "devices": each, "mean": {"forward": forward, "backward": 15.0},
                        "together": together, "imbalance": 1.0},
-            "bound": {"bound_ms": 22.0, "computation_ms": 20.0, "update_ms": 2.0, "sent_bytes": 4e6},
+            "bound": {"bound_ms": 22.0, "computation_ms": 20.0, "update_ms": 2.0, "sent_ms": None, "sent_bytes": 4e6,
+                      "gflops": gflops, "bandwidth_gb_s": 30.0},
             "proof": {"places": {"update": {"CPU:0": 3}}},
             "kernels": {"lstm": lstm, "embedding_gradients": "sparse", "xla": False},
         }  # fmt: skip
@@ -69,6 +70,12 @@ def test_what_is_lost_stands_above_the_bound():
     assert list(lost) == ["computation", "waiting", "update", "merge", "transfer", "input"]
     assert lost["computation"] == 5.0 and lost["update"] == 4.0
     assert lost["waiting"] == pytest.approx(40 - 35.5)
+
+
+def test_the_bound_is_that_of_the_best_ceilings_measured():
+    rows = [row("Exp1", 1, 1, 100.0), row("Exp4", 1, 1, 100.0, gflops=100.0)]
+    assert [r.bound["bound_ms"] for r in placement_rows(rows)] == [10.0 + 2.0, 20.0 + 2.0]
+    assert [r.lost["computation"] for r in placement_rows(rows)] == [15.0, 5.0]
 
 
 def test_strong_scaling_stands_apart():

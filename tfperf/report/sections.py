@@ -7,6 +7,7 @@ from typing import Any
 from tfperf.report import numbers
 from tfperf.report.page import folded, table
 from tfperf.results.files import atomic_write
+from tfperf.results.rundir import REPORT
 from tfperf.results.store import as_json
 
 Summary = Mapping[str, Any]
@@ -15,7 +16,7 @@ Section = tuple[str, str, str]  # anchor, heading, body in HTML
 
 def write_json(folder: Path, summary: Summary) -> None:
     """Write report.json, the summary, atomically; null for what was not measured. Raises: StorageError."""
-    write_text(folder / "report.json", as_json(summary, indent=2) + "\n")
+    write_text(folder / REPORT, as_json(summary, indent=2) + "\n")
 
 
 def write_text(path: Path, text: str) -> None:

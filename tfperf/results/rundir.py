@@ -22,9 +22,10 @@ from tfperf.results.files import atomic_write
 
 CARD, STATE, ENVIRONMENT, LOCK = "card.yaml", "run.json", "environment.json", "lock"
 RESULTS, CHECKPOINTS, EVENTS, T0, VOCABULARIES = "results.h5", "checkpoints", "events", "t0", "vocabularies"
+REPORT = "report.json"
 # in the order in which they are removed: results first, so that none is ever taken for those of another run
 MADE = (
-    RESULTS, CHECKPOINTS, EVENTS, T0, VOCABULARIES, "report.json", "report.html", "postfit.json", STATE, CARD,
+    RESULTS, CHECKPOINTS, EVENTS, T0, VOCABULARIES, REPORT, "report.html", "postfit.json", STATE, CARD,
     ENVIRONMENT,
 )  # fmt: skip
 

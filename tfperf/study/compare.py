@@ -6,22 +6,32 @@ from pathlib import Path
 
 from tfperf.errors import RunDirectoryError
 from tfperf.report.compare import Change, Comparison
-from tfperf.results.rundir import STATE
+from tfperf.results.rundir import CARD, STATE
 from tfperf.study.compare_fits import fits
 from tfperf.study.compare_sweeps import sweeps
+from tfperf.study.compare_translations import translations
 from tfperf.study.sweep_folder import FILE
 
 
 @dataclass(frozen=True)
 class _Kind:
-    """Folders of one kind: the file that tells them, and how two of them are compared."""
+    """Folders of one kind: how they are told, and how two of them are compared."""
 
     name: str
-    file: str
+    is_one: Callable[[Path], bool]
     changes: Callable[[Path, Path], tuple[list[Change], list[str]]]
 
 
-KINDS = (_Kind("run", STATE, fits), _Kind("sweep", FILE, sweeps))
+def _is_translation(folder: Path) -> bool:
+    card = folder / CARD
+    return (folder / STATE).is_file() and card.is_file() and card.read_text("utf-8").startswith("workload: translate")
+
+
+KINDS = (
+    _Kind("translation", _is_translation, translations),
+    _Kind("fit of replicas", lambda folder: (folder / STATE).is_file(), fits),
+    _Kind("sweep", lambda folder: (folder / FILE).is_file(), sweeps),
+)
 
 
 def compare(folders: Sequence[Path]) -> list[Comparison]:
@@ -39,7 +49,7 @@ def compare(folders: Sequence[Path]) -> list[Comparison]:
 
 def _kind(folder: Path) -> _Kind:
     for kind in KINDS:
-        if (folder / kind.file).is_file():
+        if kind.is_one(folder):
             return kind
     what = "no such folder" if not folder.exists() else "is neither a run nor a sweep"
     raise RunDirectoryError(f"{folder}: {what}; allowed: what `tfperf fit` or `tfperf sweep` has finished")

@@ -13,10 +13,9 @@ from tfperf.errors import RunDirectoryError
 from tfperf.report.compare import TIMES, Change, Words
 from tfperf.results import store
 from tfperf.results.record import FitResult, Replicas
-from tfperf.results.rundir import RESULTS, RunDirectory
+from tfperf.results.rundir import REPORT, RESULTS, RunDirectory
 from tfperf.study.intervals import Interval, paired, share, welch
 
-REPORT = "report.json"
 PER_REPLICA = {
     "chi2_training": "training chi2 per replica", "chi2_validation": "validation chi2 per replica",
     "chi2_experimental": "chi2 to the data per replica",
@@ -37,7 +36,7 @@ def fits(before: Path, now: Path) -> tuple[list[Change], list[str]]:
     """What differs between two runs, and what to know about it. Raises: RunDirectoryError."""
     a, b = _read(before), _read(now)
     together = _same_replicas(a.result.replicas, b.result.replicas)
-    changes = [*_times(a, b), *_replicas(a, b, together), _converged(a, b), *_chi2(a, b)]
+    changes = [*times(a.report, b.report), *_replicas(a, b, together), _converged(a, b), *_chi2(a, b)]
     how = "differences of the same replicas of both" if together else "Welch's t over replicas"
     return changes, [
         "ms per step: from quartile to quartile of the calls of one run each; runs differ more: sweep with repeats",
@@ -45,10 +44,15 @@ def fits(before: Path, now: Path) -> tuple[list[Change], list[str]]:
     ]
 
 
-def _read(folder: Path) -> Run:
+def refuse_unfinished(folder: Path) -> None:
+    """RunDirectoryError for a run that has not come to its end."""
     state = RunDirectory(folder).load()
     if not state.parts or not all(part.done for part in state.parts):
         raise RunDirectoryError(f"{folder}: the run is not finished; go on with it by --resume first")
+
+
+def _read(folder: Path) -> Run:
+    refuse_unfinished(folder)
     path = folder / REPORT
     try:
         report = json.loads(path.read_text(encoding="utf-8"))
@@ -58,9 +62,9 @@ def _read(folder: Path) -> Run:
     return Run(report, store.read(folder / RESULTS))
 
 
-def _times(a: Run, b: Run) -> list[Change]:
+def times(a: Mapping[str, Any], b: Mapping[str, Any]) -> list[Change]:
     """From the quartiles of the calls, of which each run has its own: what the next run would have they do not tell."""
-    x, y = a.report["ms_per_step"], b.report["ms_per_step"]
+    x, y = a["ms_per_step"], b["ms_per_step"]
     if None in (x.get("median"), y.get("median")):
         return []
     by, low, high = y["median"] - x["median"], y["q1"] - x["q3"], y["q3"] - x["q1"]

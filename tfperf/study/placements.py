@@ -1,16 +1,22 @@
 """The rows of a sweep over placements: speeds with intervals, speed-ups, and which term explains the lost time."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+from rich.console import RenderableType
 
+from tfperf.report.placements import placements_table
+from tfperf.report.placements_page import write_placements
+from tfperf.report.sweep import sweep_table
 from tfperf.results.placements import Estimate, PlacementRow, Scaling
 from tfperf.study.intervals import Interval, mean
-from tfperf.study.rows import Row, point_key
+from tfperf.study.rows import Row, point_key, rows
 
 DEVICES, BATCH = "placement.devices", "data.batch"
+GFLOPS, BANDWIDTH = "gflops", "bandwidth_gb_s"
 Records = Mapping[int, Mapping[str, Any]]  # by repeat
 
 
@@ -22,14 +28,42 @@ def placement_rows(found: Sequence[Row]) -> list[PlacementRow]:
     for row in found:
         points.setdefault(point_key(row.values), []).append(row)
     records = {key: {row.repeat: row.record for row in some if row.ok} for key, some in points.items()}
-    rows = {key: _row(some, records[key]) for key, some in points.items()}
-    alone = {_base(row): key for key, row in rows.items() if row.devices == 1}
-    best = max(alone.values(), key=lambda key: _speed(rows[key]), default=None)
-    out = [_compared(row, key, rows, records, alone, best) for key, row in rows.items()]
+    ceilings = _ceilings(records.values())
+    every = {key: _row(some, records[key], ceilings) for key, some in points.items()}
+    alone = {_base(row): key for key, row in every.items() if row.devices == 1}
+    best = max(alone.values(), key=lambda key: _speed(every[key]), default=None)
+    out = [_compared(row, key, every, records, alone, best) for key, row in every.items()]
     return sorted(out, key=lambda row: (row.placement, row.devices or 0, row.batch or 0))
 
 
-def _row(some: Sequence[Row], records: Records) -> PlacementRow:
+def written(folder: Path, report: Mapping[str, Any]) -> tuple[RenderableType, Path]:
+    """The table of a finished sweep and where its results are; one of placements gets a page. Raises: StorageError.
+
+    report: as `sweep` returns it.
+    """
+    found = placement_rows(rows(folder))
+    if not found:
+        return sweep_table(report), folder
+    return placements_table(found), write_placements(folder, report["title"], found)
+
+
+def _ceilings(every: Iterable[Records]) -> dict[str, float]:
+    """The machine's best ceilings among those that the trials measured: what disturbs a measurement lowers it."""
+    found = [record["bound"] for records in every for record in records.values() if "bound" in record]
+    return {name: max((bound[name] for bound in found), default=0.0) for name in (GFLOPS, BANDWIDTH)}
+
+
+def _against(bound: Mapping[str, Any], ceilings: Mapping[str, float]) -> dict[str, Any]:
+    """A trial's bound with the best ceilings in place of its own."""
+    if not bound:
+        return {}
+    computation = bound["computation_ms"] * bound[GFLOPS] / ceilings[GFLOPS]
+    update = bound["update_ms"] * bound[BANDWIDTH] / ceilings[BANDWIDTH]
+    whole = max(computation, bound["sent_ms"] or 0.0) + update  # what is sent can hide behind computation
+    return {**bound, **ceilings, "computation_ms": computation, "update_ms": update, "bound_ms": whole}
+
+
+def _row(some: Sequence[Row], records: Records, ceilings: Mapping[str, float]) -> PlacementRow:
     values = some[0].values
     row = PlacementRow(
         values, ", ".join(f"{_last(k)} {v}" if k != "placement.preset" else str(v) for k, v in _others(values)),
@@ -38,14 +72,15 @@ def _row(some: Sequence[Row], records: Records) -> PlacementRow:
     if not records:
         return row
     any_, first = next(iter(records.values())), _looked_into(records)
+    bound = _against(first.get("bound", {}), ceilings)
     return replace(
         row, devices=any_["devices"], logical=any_["logical"], batch=any_["batch"], merge=any_["merge"],
         padding_share=any_["padding_share"], straggler_waste=any_["straggler_waste"], memory=any_["memory"],
         total_s=_mean(records, lambda r: r["total_s"]),
         words_per_second=_mean(records, lambda r: r["words_per_second"]),
         ms_per_step=_mean(records, lambda r: r["ms_per_step"]["median"]), kernels=first.get("kernels", {}),
-        phases=first.get("phases", {}), bound=first.get("bound", {}), places=first.get("proof", {}).get("places", {}),
-        lost=_lost(first),
+        phases=first.get("phases", {}), bound=bound, places=first.get("proof", {}).get("places", {}),
+        lost=_lost(first.get("phases"), bound),
     )  # fmt: skip
 
 
@@ -80,7 +115,7 @@ def _base(row: PlacementRow) -> tuple[str, int | None]:
 
 
 def _compared(
-    row: PlacementRow, key: str, rows: Mapping[str, PlacementRow], records: Mapping[str, Records],
+    row: PlacementRow, key: str, every: Mapping[str, PlacementRow], records: Mapping[str, Records],
     alone: Mapping[tuple[str, int | None], str], best: str | None,
 ) -> PlacementRow:  # fmt: skip
     """The row beside one device with the same placement, and beside the best one device."""
@@ -91,7 +126,7 @@ def _compared(
         row, scaling=scaling,
         speedup=_ratio(records[key], records[base]) if base is not None else None,
         against_best=_ratio(records[key], records[best]) if best is not None else None,
-        growth=_growth(row, rows[base]) if base is not None else None,
+        growth=_growth(row, every[base]) if base is not None else None,
     )  # fmt: skip
 
 
@@ -124,12 +159,11 @@ def _growth(row: PlacementRow, base: PlacementRow) -> float | None:
     return float(row.phases["mean"]["forward"] / base.phases["mean"]["forward"])
 
 
-def _lost(record: Mapping[str, Any]) -> dict[str, float]:
+def _lost(phases: Mapping[str, Any] | None, bound: Mapping[str, Any]) -> dict[str, float]:
     """What a step takes above its bound, by term, the largest first: busy times, and `waiting` without any of them.
 
     computation: passes beyond the arithmetic's bound; update: beyond its bound; merge and transfer: all of it.
     """
-    phases, bound = record.get("phases"), record.get("bound")
     if not phases or not bound:
         return {}
     busy = {name: part["busy_ms"] for name, part in phases["together"].items()}

@@ -62,7 +62,7 @@ def _lanes(line: Timeline, device: int, logical: bool) -> list[int]:
 
 def _rows(line: Timeline, members: Iterable[str], lanes: Iterable[int]) -> NDArray[np.intp]:
     """Operations of phases on lanes."""
-    numbers = [PHASES.index(name) for name in members]  # type: ignore[arg-type]
+    numbers = [PHASES.index(name) for name in members]
     return np.flatnonzero(np.isin(line.phase, numbers) & np.isin(line.lane, list(lanes)))
 
 

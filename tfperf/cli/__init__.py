@@ -1,0 +1,10 @@
+"""The command line: one click command per verb; each parses, calls one function, prints.
+
+Exit codes: 0 done; 1 forms of an ablation disagree, or a profile shows slower steps than another; 2 bad input; 3 the
+run is complete but a replica failed, or a trial of a sweep; 130, 143 stopped by a signal, resumable.
+"""
+
+from tfperf.cli import data, studies, training
+from tfperf.cli.group import main
+
+__all__ = ["data", "main", "studies", "training"]

@@ -1,0 +1,54 @@
+"""Verbs on results and data, and on the machine."""
+
+import sys
+from pathlib import Path
+
+import click
+
+from tfperf.cli.group import RUN, main
+
+
+@main.command()
+@RUN
+def postfit(run: Path) -> None:
+    """Apply the usual vetoes to the replicas of RUN and name who failed."""
+    from rich.console import Console
+
+    from tfperf.results.postfit import postfit_run, table
+
+    Console().print(table(postfit_run(run)))
+
+
+@main.command("export-lhapdf")
+@RUN
+@click.option("-o", "--output", type=click.Path(path_type=Path), default=".", help="Folder that the grid set goes to.")
+@click.option("--name", help="Name of the set; the run directory's name by default.")
+def export_lhapdf(run: Path, output: Path, name: str | None) -> None:
+    """Write the PDFs of RUN as an LHAPDF grid set."""
+    from tfperf.results.lhapdf import export
+
+    click.echo(f"{export(run, output, name)}")
+
+
+@main.command("import-nnpdf")
+@click.argument("tables", type=click.Path(path_type=Path))
+@click.argument("sets", nargs=-1, required=True)
+@click.option("-o", "--output", type=click.Path(path_type=Path), required=True, metavar="PACK", help="Pack to write.")
+@click.option(
+    "--q2-min", type=float, default=3.49, show_default=True, help="Deep-inelastic points above this Q2 [GeV2]."
+)
+@click.option("--w2-min", type=float, default=12.5, show_default=True, help="The same for W2 [GeV2].")
+def import_nnpdf(tables: Path, sets: tuple[str, ...], output: Path, q2_min: float, w2_min: float) -> None:
+    """Make a data pack from the PineAPPL FK tables in folder TABLES and commondata SETS (NAME or NAME:VARIANT)."""
+    from tfperf.data.commondata import Limits
+    from tfperf.data.nnpdf import import_nnpdf as carry_out
+
+    click.echo(f"{carry_out(tables, sets, output, Limits(q2_min=q2_min, w2_min=w2_min))}")
+
+
+@main.command()
+def doctor() -> None:
+    """Tell what works on this machine and what to do about the rest."""
+    from tfperf.measure.doctor import main as carry_out
+
+    sys.exit(carry_out())

@@ -1,0 +1,160 @@
+"""Verbs that measure: forms of a card, points of a sweep, profiles; and that compare."""
+
+import sys
+from pathlib import Path
+
+import click
+
+from tfperf.cli.group import CARD, FAILED, SET, main
+
+PIPED_WIDTH = 160  # columns of a wide table that no terminal shows
+
+
+@main.command()
+@CARD
+@SET
+@click.option("-o", "--output", type=click.Path(path_type=Path), metavar="DIR", help="By default CARD_ablation.")
+@click.option("--replicas", metavar="N|A-B", help="Replicas instead of the card's.")
+@click.option(
+    "--seconds",
+    type=click.FloatRange(min=0.01),
+    default=20.0,
+    show_default=True,
+    help="For the steps of each form, at least five samples.",
+)
+@click.option("-q", "--quiet", is_flag=True, help="No progress, only the result.")
+def ablate(
+    card: Path, overrides: tuple[str, ...], output: Path | None, replicas: str | None, seconds: float, quiet: bool
+) -> None:
+    """Price each optimisation of CARD, from a naive form to the full engine; 1 when their losses disagree."""
+    from dataclasses import replace
+    from functools import partial
+
+    from rich.console import Console
+
+    from tfperf.report.ablation import ablation_table
+    from tfperf.report.counting import counted
+    from tfperf.runcard.loader import load_card
+    from tfperf.runs.opening import parse_replicas
+    from tfperf.study.ablation import PLOT
+    from tfperf.study.ablation import ablate as carry_out
+
+    loaded = load_card(card, overrides)
+    loaded = replace(loaded, replicas=parse_replicas(replicas) or loaded.replicas)
+    folder = output or Path(f"{card.stem}_ablation")
+    report = carry_out(loaded, folder, partial(counted, quiet), seconds)
+    Console().print(ablation_table(report))
+    click.echo(f"{folder / PLOT}")
+    sys.exit(0 if report["agree"] else 1)
+
+
+@main.command()
+@CARD
+@click.option(
+    "-o", "--output", type=click.Path(path_type=Path), required=True, metavar="DIR", help="Folder of results."
+)
+@SET
+@click.option(
+    "--on", metavar="PLACE", help="Run on Dask workers: local:N, slurm, sge, htcondor, pbs, as slurm:jobs=4,cores=8."
+)
+@click.option("--retry-failed", "retry", is_flag=True, help="Measure again what failed.")
+@click.option("-q", "--quiet", is_flag=True, help="No progress, only the result.")
+def sweep(card: Path, output: Path, overrides: tuple[str, ...], on: str | None, retry: bool, quiet: bool) -> None:
+    """Measure CARD at every point of its sweep block, each trial in a process of its own; 3 when a trial failed.
+
+    The same command goes on where it was stopped.
+    """
+    from functools import partial
+
+    from rich.console import Console
+
+    from tfperf.report.counting import counted
+    from tfperf.study.placements import written
+    from tfperf.study.sweep import sweep as carry_out
+
+    report = carry_out(card, overrides, output, partial(counted, quiet), on, retry)
+    table, path = written(output, report)
+    console = Console()
+    if not console.is_terminal:
+        console.width = PIPED_WIDTH
+    console.print(table)
+    click.echo(f"{path}")
+    sys.exit(FAILED if report["failed"] else 0)
+
+
+@main.command()
+@click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="RUN RUN...")
+def compare(runs: tuple[Path, ...]) -> None:
+    """Tell what differs between finished runs, or sweeps: each RUN against the first, with 95 % intervals."""
+    from rich.console import Console
+
+    from tfperf.report.compare import compare_table
+    from tfperf.study.compare import compare as carry_out
+
+    if len(runs) < 2:
+        raise click.UsageError("takes two runs at least")
+    for comparison in carry_out(runs):
+        Console().print(compare_table(comparison))
+
+
+@main.command()
+@click.argument("path", type=click.Path(path_type=Path))
+@SET
+@click.option("--against", type=click.Path(path_type=Path), metavar="PATH", help="Compare with this one, the earlier.")
+@click.option(
+    "--limit", type=click.FloatRange(min=0), default=5.0, show_default=True, help="How many % slower is worse."
+)
+@click.option("-o", "--output", type=click.Path(path_type=Path), metavar="DIR", help="Write the report to DIR.")
+@click.option("--logdir", type=click.Path(path_type=Path), metavar="DIR", help="For a card's profile: CARD_profile.")
+@click.option(
+    "--steps", type=click.IntRange(min=1), help="Steps of a card to record; by default the card's profile block, 300."
+)
+@click.option("--skip", type=click.IntRange(min=0), help="Steps before them; by default the card's profile block, 100.")
+@click.option(
+    "--host-level", type=click.IntRange(1, 3), help="How much the host tells; by default the card's profile block, 2."
+)
+@click.option("--repeat", type=click.IntRange(min=1), default=1, show_default=True, help="Record so many times.")
+@click.option("--naive", is_flag=True, help="Record the card's fit as plain Keras would do it.")
+def profile(
+    path: Path, overrides: tuple[str, ...], against: Path | None, limit: float, output: Path | None,
+    logdir: Path | None, repeat: int, naive: bool, **window: int | None,
+) -> None:  # fmt: skip
+    """Tell where each step's time goes: in the newest profile under PATH, or in one recorded now where it is a card.
+
+    PATH: a card (.yaml), a run, a log directory or an .xplane.pb file. The report of a card's profile is written beside
+    it. With --against exit code 1 says that a step takes longer, by more than the limit and than chance may do.
+    """
+    from rich.console import Console
+
+    from tfperf.report.profile import difference_table, profile_tables, read_profile
+    from tfperf.report.profile_files import prepare, write_profile
+    from tfperf.runs.recording import recorded
+    from tfperf.trace.diff import compare
+
+    if output is not None:
+        prepare(output)
+
+    given = [*overrides, *(f"profile.{key}={value}" for key, value in window.items() if value is not None)]
+    before = None
+    if against is not None:
+        before = read_profile(recorded(against, Path(f"{against.stem}_profile"), given, repeat, naive))
+    place = recorded(path, logdir or Path(f"{path.stem}_profile"), given, repeat, naive)
+    found, report = read_profile(place)
+    Console().print(profile_tables(report))
+    if output is not None or place != path:
+        click.echo(str(write_profile(output or place, found, report, path.name)[0]))
+    if before is not None:
+        Console().print(difference_table(difference := compare(report, before[1], limit / 100)))
+        sys.exit(difference.worse)
+
+
+@main.command()
+@click.argument("run", type=click.Path(path_type=Path))
+@click.option("--port", type=click.IntRange(0, 65535), default=0, help="By default any that is free.")
+def board(run: Path, port: int) -> None:
+    """Start TensorBoard on RUN, a run or a log directory, for this machine alone; Ctrl-C ends it."""
+    from tfperf.report.board import about_profiles, log_directory, start, wait
+
+    folder = log_directory(run)
+    click.echo("\n".join([start(folder, port), *about_profiles(folder)]))
+    wait()

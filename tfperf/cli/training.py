@@ -1,0 +1,136 @@
+"""Verbs that train, or tell of a card."""
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from tfperf.cli.group import CARD, FAILED, OUTPUT, SET, main
+
+if TYPE_CHECKING:
+    from tfperf.runcard.translation import Translation
+    from tfperf.runs.opening import Wish
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def _training(command: F) -> F:
+    """Options of the verbs that train."""
+    options = (
+        CARD, OUTPUT, SET,
+        click.option("--resume", is_flag=True, help="Go on with an interrupted run; a finished one stays as it is."),
+        click.option("--force", is_flag=True, help="Begin again where a run exists."),
+        click.option("--replicas", metavar="N|A-B", help="Train these replicas; on a finished run, add them."),
+        click.option("--retry-failed", is_flag=True, help="Train a finished run's failed replicas from new weights."),
+        click.option("-q", "--quiet", is_flag=True, help="No progress, only the result."),
+    )  # fmt: skip
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+@main.command()
+@_training
+def fit(**options: Any) -> None:
+    """Train the replicas, or the translator, of CARD and write results, report and history to RUN."""
+    sys.exit(_fit(**options))
+
+
+@main.command()
+@_training
+@click.option("--level", type=click.Choice(["0", "2"]), help="0: no noise; 2: noise of the truth and of each replica.")
+@click.option("--law", help="`toy`, or a run directory whose mean PDF is the truth.")
+@click.option("--replica", type=int, help="The run's replica that is the truth; the mean by default.")
+@click.option("--noise", type=int, help="Number of the truth's noise draw (level 2).")
+def closure(
+    level: str | None, law: str | None, replica: int | None, noise: int | None,
+    overrides: tuple[str, ...], **options: Any,
+) -> None:  # fmt: skip
+    """Fit pseudo-data made from a known law with the operators of CARD, so that the truth is known."""
+    given = {"level": level, "law": law and str(_law(law)), "replica": replica, "noise": noise}
+    sets = tuple(f"closure.{key}={value}" for key, value in given.items() if value is not None)
+    sys.exit(_fit(overrides=(*sets, *overrides), closure=True, **options))
+
+
+def _law(text: str) -> Path | str:
+    return Path(text).resolve() if Path(text).exists() else text
+
+
+def _fit(
+    card: Path, output: Path, overrides: tuple[str, ...], resume: bool, force: bool, replicas: str | None,
+    retry_failed: bool, quiet: bool, closure: bool = False,
+) -> int:  # fmt: skip
+    from rich.console import Console
+
+    from tfperf.report.tables import summary_table
+    from tfperf.runcard.loader import load_any, load_card
+    from tfperf.runcard.translation import Translation
+    from tfperf.runs.fit import carry_out, fit_closure
+    from tfperf.runs.opening import Wish, parse_replicas
+
+    wish = Wish(resume, force, retry_failed, parse_replicas(replicas))
+    loaded = load_card(card, overrides) if closure else load_any(card, overrides)
+    if isinstance(loaded, Translation):
+        return _translate(loaded, output, wish, quiet)
+    result, trained = carry_out(fit_closure(loaded) if closure else loaded, output, wish, quiet)
+    Console().print(summary_table(result.summary))
+    click.echo(f"{output / 'report.html'}")
+    return FAILED if trained and result.summary["replicas"]["failed"] else 0
+
+
+def _translate(card: "Translation", output: Path, wish: "Wish", quiet: bool) -> int:
+    from rich.console import Console
+
+    from tfperf.report.tables import translation_table
+    from tfperf.runs.translate import fit_translation
+
+    result, _ = fit_translation(card, output, wish, quiet)
+    Console().print(translation_table(result.summary))
+    click.echo(f"{output / 'report.html'}")
+    return 0
+
+
+@main.command()
+@CARD
+@SET
+def check(card: Path, overrides: tuple[str, ...]) -> None:
+    """Print every fault of CARD and its data, or ok with what it amounts to."""
+    from tfperf.runcard.loader import load_any
+    from tfperf.runcard.translation import Translation
+    from tfperf.runs.plan import plan
+
+    loaded = load_any(card, overrides)
+    if isinstance(loaded, Translation):
+        from tfperf.measure.quiet import native_logs_dropped
+
+        with native_logs_dropped():
+            from tfperf.runs.translation_plan import translation_plan
+
+            lines = translation_plan(loaded).lines()
+    else:
+        lines = plan(loaded).lines()
+    click.echo("\n".join(["ok", *lines]))
+
+
+@main.command()
+@click.argument("card", type=click.Path(path_type=Path), default="runcard.yaml")
+@click.option("--pack", type=click.Path(path_type=Path), default="pack.h5", help="Data pack that the card names.")
+def init(card: Path, pack: Path) -> None:
+    """Write a commented example card."""
+    from tfperf.results.files import create
+    from tfperf.runcard.example import example_card
+
+    create(card, example_card(pack))
+    click.echo(f"{card}: written; edit it, then `tfperf check {card}`")
+
+
+@main.command()
+@click.argument("workload", type=click.Choice(["replicas", "translate"]), default="replicas")
+def schema(workload: str) -> None:
+    """Print the JSON schema of runcards of a WORKLOAD, by default replicas, for editors."""
+    from tfperf.runcard.workloads import WORKLOADS
+
+    click.echo(json.dumps(WORKLOADS[workload].grammar.json_schema, indent=2))
