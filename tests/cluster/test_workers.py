@@ -105,7 +105,9 @@ def test_a_signal_ends_trials_and_workers(tmp_path):
     assert not any(alive(int(pid)) for line in notes(out, "pids") for pid in line)
 
 
-@pytest.mark.parametrize("kind", QUEUES)
+@pytest.mark.parametrize(
+    "kind", ["slurm", *(pytest.param(kind, marks=pytest.mark.slow) for kind in QUEUES if kind != "slurm")]
+)
 def test_jobs_of_a_queue_carry_out_the_trials(tmp_path, jobs, kind):
     _, directives = QUEUES[kind]
     queue = ",disk=1GB" if kind == "htcondor" else ",queue=short"

@@ -97,7 +97,7 @@ def test_steps_per_call_change_no_bit(pair, tmp_path):
         np.testing.assert_array_equal(value, got.look()[name], err_msg=name)
 
 
-@pytest.mark.parametrize("step", [7, 15, 30, 44])
+@pytest.mark.parametrize("step", [15, *(pytest.param(step, marks=pytest.mark.slow) for step in (7, 30, 44))])
 def test_training_resumes_to_the_same_bits_from_any_step(pair, tmp_path, step):
     (want, _, _), _ = pair
 

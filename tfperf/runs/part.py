@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import tensorflow as tf
@@ -142,7 +142,7 @@ def train_part(
         trainer = Trainer(
             ensemble, choices.xla, choices.steps_per_call, retirement, checkpoints, owner, check, recorder
         )
-        _resume(run, part, trainer, say)
+        resume(run, part, trainer, say)
         ensemble.warm_up(choices.xla)
     with watch.stage("train"):
         try:
@@ -214,7 +214,15 @@ def _decide(
     return choices
 
 
-def _resume(run: RunDirectory, part: Part, trainer: Trainer, say: Say) -> None:
+class Resumable(Protocol):
+    """A training that goes on from its checkpoints."""
+
+    def resume(self) -> tuple[int, list[str]]:
+        """Take up the newest one; its step (0: there is none) and warnings."""
+
+
+def resume(run: RunDirectory, part: Part, trainer: Resumable, say: Say) -> None:
+    """Have a training go on where it was, say so, and note it."""
     step, warnings = trainer.resume()
     for warning in warnings:
         say(f"warning: {warning}")

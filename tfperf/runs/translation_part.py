@@ -9,7 +9,7 @@ from tfperf.place.devices import Devices
 from tfperf.place.engine import Engine, make_engine
 from tfperf.results.rundir import CARD, CHECKPOINTS, EVENTS, Part, RunDirectory
 from tfperf.runcard.translation import Translation
-from tfperf.runs.part import Say, machine, use_threads, warn_of_change
+from tfperf.runs.part import Say, machine, resume, use_threads, warn_of_change
 from tfperf.runs.texts import Sentences
 from tfperf.runs.window import Recorder
 from tfperf.train.signals import Signals
@@ -49,7 +49,7 @@ def begin(
             recorder = Recorder(card, card.profile, run.path / EVENTS, card.train.steps_per_call, loops=1)
         checkpoints = run.path / CHECKPOINTS
         trainer = TranslationTrainer(card, engine, sentences.encoded, checkpoints, watch.stage, recorder)
-        _resume(run, part, trainer, say)
+        resume(run, part, trainer, say)
     with watch.stage("compile"):
         trainer.compile()
     return Training(engine, trainer, recorder, say)
@@ -69,13 +69,3 @@ def _note_machine(run: RunDirectory, part: Part, devices: Devices, say: Say) -> 
             "among which its batches are divided"
         )
     warn_of_change(part, here, say)
-
-
-def _resume(run: RunDirectory, part: Part, trainer: TranslationTrainer, say: Say) -> None:
-    step, warnings = trainer.resume()
-    for warning in warnings:
-        say(f"warning: {warning}")
-    if step:
-        say(f"going on from step {step}")
-        part.resumed_from_steps.append(step)
-        run.save_state()

@@ -10,9 +10,7 @@ from typing import Any
 import tensorflow as tf
 
 from tfperf.data.batches import Plan
-from tfperf.data.corpus import Encoded, encode, read_corpus, synthetic, table_rows
-from tfperf.data.feeding import epochs, training_plan
-from tfperf.data.vocabulary import learn
+from tfperf.data.feeding import epochs
 from tfperf.measure.environment import peak_rss_bytes
 from tfperf.place.devices import make_devices
 from tfperf.place.engine import Engine, make_engine, take
@@ -20,10 +18,12 @@ from tfperf.place.policy import merge_done
 from tfperf.place.proof import PlacementError, Proof, prove_engine
 from tfperf.runcard.translation import Translation
 from tfperf.runs.summary import quartiles
+from tfperf.runs.texts import read_sentences
 from tfperf.study.ceilings import bound
 from tfperf.study.local_cluster import workers
 from tfperf.study.spans import phases
 from tfperf.trace.capture import Capture
+from tfperf.train.words import Words
 
 TRACED_CALLS = 2
 TRACE = "trace"
@@ -43,10 +43,10 @@ def _measure(card: Translation, request: Mapping[str, Any]) -> dict[str, Any]:
     seconds: dict[str, float] = {}
     devices = make_devices(card.placement)
     with _timed(seconds, "data"):
-        encoded, rows = encoded_corpus(card)
+        sentences = read_sentences(card)
     with _timed(seconds, "build"):
-        engine = make_engine(card, rows, devices)
-        iterator = iter(epochs(card, encoded.training, len(devices)))
+        engine = make_engine(card, sentences.rows, devices)
+        iterator = iter(epochs(card, sentences.encoded.training, len(devices)))
     per_call = card.train.steps_per_call
     with _timed(seconds, "first_call"):
         begin = take(engine, iterator, per_call)
@@ -55,8 +55,8 @@ def _measure(card: Translation, request: Mapping[str, Any]) -> dict[str, Any]:
     calls = -(-int(request["steps"]) // per_call)
     samples = [_call(engine, iterator, per_call) for _ in range(calls)]
     losses = samples[-1][1]
-    plan = training_plan(card, encoded.training, len(devices), 0)
-    record = _speed(card, plan, request, [ms for ms, _ in samples]) | {
+    words = Words(card, sentences.encoded.training, len(devices))
+    record = _speed(card, words, request, [ms for ms, _ in samples]) | {
         "seconds": seconds, "losses": {"first": float(begin[0]), "last": float(losses[-1])},
         "devices": len(devices), "logical": devices.logical, "memory": memory(engine),
         "merge": merge_done(card.placement) if card.placement.engine == "tower" else card.placement.merge,
@@ -64,18 +64,9 @@ def _measure(card: Translation, request: Mapping[str, Any]) -> dict[str, Any]:
     if not request["first"]:
         return record
     try:
-        return record | _looked_into(card, engine, iterator, plan, Path(request["folder"]))
+        return record | _looked_into(card, engine, iterator, words.first, Path(request["folder"]))
     except PlacementError as error:
         return record | {"error": "; ".join(error.faults)}
-
-
-def encoded_corpus(card: Translation) -> tuple[Encoded, int]:
-    """The card's pairs as pieces, and the rows of the tables."""
-    if card.fixed_length is not None:
-        return synthetic(card), table_rows(card)
-    texts = read_corpus(card)
-    source, target = (learn(side, card.data.vocabulary) for side in (texts.training.source, texts.training.target))
-    return encode(card, texts, source, target), card.model.table or max(source.size, target.size)
 
 
 @contextmanager
@@ -93,19 +84,19 @@ def _call(engine: Engine, iterator: Any, count: int) -> tuple[float, Any]:
 
 
 def _speed(
-    card: Translation, plan: Plan, request: Mapping[str, Any], samples: list[float]
+    card: Translation, words: Words, request: Mapping[str, Any], samples: list[float]
 ) -> dict[str, Any]:  # fmt: skip
     """Time of the timed steps, and the words in them: source and target pieces without padding and marks."""
-    per_call, steps = card.train.steps_per_call, len(plan.words)
+    per_call = card.train.steps_per_call
     first = per_call * max(1, -(-int(request["warmup"]) // per_call))
     count = per_call * len(samples)
-    words = sum(int(plan.words[step % steps]) for step in range(first, first + count))
+    in_them = words.between(first, first + count)
     total = 1e-3 * per_call * sum(samples)
     return {
         "ms_per_step": quartiles([1e-3 * ms for ms in samples]), "samples_ms": samples, "steps": count,
-        "steps_per_call": per_call, "total_s": total, "words": words, "words_per_second": words / total,
+        "steps_per_call": per_call, "total_s": total, "words": in_them, "words_per_second": in_them / total,
         "batch": card.data.batch,
-        "padding_share": plan.padding_share, "straggler_waste": plan.straggler_waste,
+        "padding_share": words.first.padding_share, "straggler_waste": words.first.straggler_waste,
     }  # fmt: skip
 
 
