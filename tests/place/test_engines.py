@@ -24,10 +24,10 @@ TOWERS = {
 STRATEGIES = {
     "central": ["placement.engine=central", "placement.merge=host"],
     "reduced": ["placement.engine=mirrored", CLIPPED],
-    "ring": ["placement.engine=mirrored", "placement.merge=ring"],
 }
 FEW = {**TOWERS, **STRATEGIES}
 MORE = {
+    "ring": ["placement.engine=mirrored", "placement.merge=ring"],
     "one": ["placement.variables=device:1", "placement.embeddings=device:0"],
     "mirrored": ["placement.variables=mirrored", "engine.embedding_gradients=dense"],
     "xla": ["placement.preset=Exp4", "engine.xla=true"],

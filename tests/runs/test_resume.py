@@ -137,7 +137,13 @@ def test_run_killed_at_any_rename_resumes_to_the_same_bits(tmp_path, monkeypatch
     assert place > 5
 
 
-@pytest.mark.parametrize("lost", ["model/", "optimizer/", "stopping/", "kept/", "step", "history"])
+@pytest.mark.parametrize(
+    "lost",
+    [
+        "optimizer/",
+        *(pytest.param(p, marks=pytest.mark.slow) for p in ("model/", "stopping/", "kept/", "step", "history")),
+    ],
+)
 def test_every_part_of_a_checkpoint_is_needed(finished, tmp_path, monkeypatch, lost):
     """A checkpoint without it would not bring the same bits: the comparison above can fail."""
     monkeypatch.setattr("tfperf.report.html.html", lambda *_: "")  # weights that were lost cannot be drawn
