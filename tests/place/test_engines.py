@@ -58,7 +58,7 @@ def folder(tmp_path_factory):
 def deviation(folder, name, reference):
     """The largest difference of a weight; each card's weights have moved by more than rounding."""
     got, want = np.load(folder / f"{name}.npz"), np.load(folder / f"{reference}.npz")
-    assert got["moved"] > 1e-3
+    assert got["moved"] > 1e-5  # far more than what may differ
     return max(np.abs(got[key] - want[key]).max() for key in weights(want.files))
 
 
