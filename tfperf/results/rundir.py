@@ -98,12 +98,10 @@ class RunDirectory:
             self._lock.close()
             self._lock = None
 
-    def make_room(self, force: bool) -> None:
+    def make_room(self, force: bool, more: str = "") -> None:
         """Clear what an earlier run left, if `force` allows; RunDirectoryError for a run or other files in the way."""
         if self.exists and not force:
-            raise RunDirectoryError(
-                f"{self.path}: holds a run; --resume goes on with it, --replicas adds to it, --force begins again"
-            )
+            raise RunDirectoryError(f"{self.path}: holds a run; --resume goes on with it, {more}--force begins again")
         names = {p.name for p in self.path.iterdir() if p.suffix != ".tmp"} - {LOCK}
         # a run that was killed before its state was written leaves nothing worth keeping; a card alone is a user's own
         unstarted = names <= set(MADE) - {VOCABULARIES} and (CARD not in names or ENVIRONMENT in names)

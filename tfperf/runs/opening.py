@@ -44,7 +44,7 @@ def open_part(
     if wish.force or not run.exists:
         return _new(run, card, hashes, wish, chunk)
     if not (wish.resume or wish.retry_failed or wish.replicas):
-        run.make_room(force=False)  # says what may be done
+        run.make_room(force=False, more="--replicas adds to it, ")  # says what may be done
     state = run.load()
     refuse_changed(run.path, card, hashes, state)
     pending = run.pending()
