@@ -1,4 +1,4 @@
-"""No test reads or writes the user's cache."""
+"""No test reads or writes the user's cache; what the tests of several rooms use."""
 
 import pytest
 
@@ -10,3 +10,11 @@ def cache_of_this_session(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(VARIABLE, str(tmp_path_factory.mktemp("cache")))
         yield
+
+
+@pytest.fixture
+def blank_pictures(monkeypatch):
+    """Reports without what is drawn, which takes half the time of a short fit; tests/report looks at it."""
+    from tfperf.report import style
+
+    monkeypatch.setattr(style, "to_png", lambda figure: b"")

@@ -9,6 +9,8 @@ from click.testing import CliRunner
 from tests.make_pack import make_card
 from tfperf.cli import main
 
+pytestmark = pytest.mark.usefixtures("blank_pictures")
+
 
 def call(*arguments):
     result = CliRunner().invoke(main, [str(a) for a in arguments])

@@ -1,6 +1,7 @@
 """A program of its own, since TensorFlow fixes its devices once: 20 steps with each of some placements.
 
 python -m tests.place.child FOLDER: cards as a list of lists of overrides on stdin; weights and proof of each to FOLDER.
+The proof tells too what is wrong with it by the rules of the placement before.
 """
 
 import json
@@ -13,7 +14,7 @@ import tensorflow as tf
 from tests.runcard.cards import write
 from tfperf.place.devices import make_devices
 from tfperf.place.engine import make_engine, take
-from tfperf.place.proof import prove_engine
+from tfperf.place.proof import prove, prove_engine, run_operations
 from tfperf.runcard.loader import load_any
 
 CARD = """\
@@ -46,8 +47,8 @@ def weights(state):
     return [name for name in state if "/" in name and not name.startswith("optimizer/")]
 
 
-def run(overrides, folder, name):
-    """Weights after STEPS steps, and the proof of a few more."""
+def run(overrides, folder, name, others=()):
+    """Weights after STEPS steps, and the proof of a few more, also against other rules; its own rules."""
     card = load_any(write(folder, CARD, f"{name}.yaml"), overrides)
     devices = make_devices(card.placement)
     engine = make_engine(card, ROWS, devices)
@@ -59,14 +60,18 @@ def run(overrides, folder, name):
     np.savez(folder / f"{name}.npz", **state, losses=losses, moved=moved)
     proof = prove_engine(engine, lambda: take(engine, iterator, 2))
     found = {"faults": proof.faults, "kernels": proof.kernels, "devices": proof.devices}
+    if others:
+        found["by_others"] = prove(run_operations(lambda: take(engine, iterator, 2)), others).faults
     (folder / f"{name}.json").write_text(json.dumps(found))
+    return engine.rules()
 
 
 def main():
     """Carry out what stdin asks for."""
     folder = Path(sys.argv[1])
+    rules = ()
     for name, overrides in json.load(sys.stdin).items():
-        run(overrides, folder, name)
+        rules = run(overrides, folder, name, rules)
 
 
 if __name__ == "__main__":

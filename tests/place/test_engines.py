@@ -107,6 +107,12 @@ def test_everything_ran_where_the_card_asked_for(name, folder):
     assert proof["kernels"] == {"lstm": "plain", "embedding_gradients": kind, "xla": False}
 
 
+@pytest.mark.parametrize("name", list(TOWERS)[1:])
+def test_a_placement_is_not_another_one(name, folder):
+    """Held to the rules of the placement before it, which has the same names of operations."""
+    assert json.loads((folder / f"{name}.json").read_text())["by_others"]
+
+
 def test_the_proof_tells_where_updates_ran(folder):
     def updates(name):
         places = json.loads((folder / f"{name}.json").read_text())["devices"]

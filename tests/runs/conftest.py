@@ -4,6 +4,11 @@ import pytest
 from tfperf.results import store
 
 
+@pytest.fixture(autouse=True)
+def _blank_pictures(blank_pictures):
+    """Fits of one test are not drawn; `finished` is."""
+
+
 def same_bits(a, b):
     """Assert that two runs found the same, clock readings apart."""
     a, b = (store.read(run / "results.h5") for run in (a, b))

@@ -6,6 +6,11 @@ import pytest
 from click.testing import CliRunner
 
 from tfperf.cli import main
+from tfperf.place.devices import HOST, Devices
+from tfperf.place.proof import Kept
+from tfperf.place.towers import Towers
+from tfperf.runcard.loader import load_any
+from tfperf.study import translating
 from tfperf.study.rows import rows
 
 CARD = """\
@@ -52,3 +57,14 @@ def test_the_report_has_the_studys_table(sweep):
     (row,) = json.loads((folder / "placements.json").read_text())
     assert (row["placement"], row["devices"], row["scaling"]) == ("Exp3", 2, None)
     assert "Where everything ran" in (folder / "report.html").read_text()
+
+
+def test_a_placement_that_did_not_take_place_is_the_error_of_its_row(tmp_path, monkeypatch):
+    (tmp_path / "card.yaml").write_text(CARD)
+    card = load_any(tmp_path / "card.yaml")
+    astray = Kept("variable a", HOST, HOST.replace("CPU:0", "CPU:7"), 8)
+    monkeypatch.setattr(translating, "make_devices", lambda _: Devices(HOST, (HOST,), logical=True))
+    monkeypatch.setattr(Towers, "kept", lambda self: [astray])
+    asked = {"warmup": 5, "steps": 5, "folder": str(tmp_path)}
+    assert translating.measure(card, {**asked, "first": True})["error"] == "variable a: is on CPU:0; must be CPU:7"
+    assert "error" not in translating.measure(card, {**asked, "first": False})

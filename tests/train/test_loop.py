@@ -11,6 +11,7 @@ from tfperf.data.selection import select
 from tfperf.operators.problem import build_problem
 from tfperf.train.stopping import State
 
+REST = ("float32", True), ("float64", False)
 NAMES = ("SGD", "RMSprop", "Adam", "AdamW", "Adamax", "Nadam", "Adagrad", "Adadelta", "Ftrl", "Lion")
 
 
@@ -80,8 +81,10 @@ def test_replica_alone_is_the_replica_in_a_stack(tmp_path):
         np.testing.assert_allclose(stack[name][16], value[0], rtol=0, atol=1e-13, err_msg=name)
 
 
-@pytest.mark.parametrize("xla", [False, True])
-@pytest.mark.parametrize("precision", ["float32", "float64"])
+@pytest.mark.parametrize(
+    ("precision", "xla"),
+    [("float32", False), ("float64", True), *(pytest.param(*p, marks=pytest.mark.slow) for p in REST)],
+)
 def test_replica_is_bitwise_independent_of_its_neighbours(tmp_path, precision, xla):
     card, _ = make_problem(tmp_path, precision=precision, replicas=6, steps=300)
     ends = []

@@ -69,7 +69,7 @@ def assert_same_losses(loop, naive, tolerance):
     return got
 
 
-@pytest.mark.parametrize("overrides", [NADAM, OTHER, NO_PENALTIES, HADRONIC])
+@pytest.mark.parametrize("overrides", [NADAM, OTHER, pytest.param(NO_PENALTIES, marks=pytest.mark.slow), HADRONIC])
 def test_steps_are_those_of_the_engine(tmp_path, overrides):
     make_pack(tmp_path / "pack.h5")
     if overrides is HADRONIC:

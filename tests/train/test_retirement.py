@@ -120,6 +120,7 @@ def test_training_resumes_to_the_same_bits_from_any_step(pair, tmp_path, step):
         np.testing.assert_array_equal(value, again.look()[name], err_msg=name)
 
 
+@pytest.mark.slow
 def test_quarantined_replica_keeps_a_slot_while_there_is_room(tmp_path):
     """The others sit where they would sit, and get the same bits, as long as the sizes are the same."""
 

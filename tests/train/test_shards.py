@@ -137,6 +137,7 @@ def test_training_resumes_on_another_number_of_devices_with_a_warning(resumed, d
         assert_same(want.state(prefix), got.state(prefix), rtol=1e-9, atol=1e-9)
 
 
+@pytest.mark.slow
 def test_tolerance_is_checked_and_raised_over_all_devices(tmp_path):
     folder = made("tolerance", tmp_path)
     one, two = Found(folder / "one.npz"), Found(folder / "two.npz")

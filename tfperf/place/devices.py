@@ -40,7 +40,7 @@ def make_devices(placement: Placement) -> Devices:
     """So many GPUs as the placement asks for, or logical CPUs where the machine has no GPU.
 
     With engine multiworker one device of each worker that TF_CONFIG lists. Raises: UserError where there are fewer GPUs
-    or other workers, or where TensorFlow runs already with other logical devices.
+    or other workers, where the placement cannot be on so many, or where TensorFlow has other logical devices already.
     """
     # what a placement asks for must not be moved elsewhere in silence
     tf.config.set_soft_device_placement(False)
@@ -50,6 +50,9 @@ def make_devices(placement: Placement) -> Devices:
     wanted = max(gpus, 1) if placement.devices == "all" else placement.devices
     if gpus and wanted > gpus:
         raise UserError(f"placement.devices: got {wanted}; this machine has {gpus} GPUs")
+    faults = [f"placement.{fault.key}: got {fault.value!r}; {fault.text}" for fault in placement.faults_on(wanted)]
+    if faults:
+        raise UserError(*faults)
     if not gpus:
         _split_cpu(wanted + 1)
     kind, first = ("GPU", 0) if gpus else ("CPU", 1)

@@ -97,12 +97,10 @@ class Placement:
                 yield Fault("engine", self.engine, f"must be tower for preset {self.preset}")
         elif self.engine != "tower":
             yield from self._strategy_faults()
-        yield from self._number_faults()
+        if self.devices != "all":
+            yield from self.faults_on(self.devices)
         if self.preset is None and self.engine == "tower":
             yield from self._mirrored_faults()
-        if self.merge == "hierarchical" and self.devices != "all" and self.devices > 1 and self.devices % 2:
-            why = "with an odd number of devices TensorFlow's hierarchical copy loses a gradient"
-            yield Fault("merge", self.merge, f"{why}; devices are {self.devices}")
 
     def _strategy_faults(self) -> Iterator[Fault]:
         """What TensorFlow's own strategies leave no choice in."""
@@ -118,12 +116,15 @@ class Placement:
         if self.engine == "multiworker" and self.merge != "ring":
             yield Fault("merge", self.merge, "must be ring with engine multiworker, whose workers share no memory")
 
-    def _number_faults(self) -> Iterator[Fault]:
+    def faults_on(self, devices: int) -> Iterator[Fault]:
+        """What cannot be done with so many devices; with `all` they are known only where the card runs."""
         for key in ("variables", "embeddings", "slots", "updates"):
             match = re.match(ONE, getattr(self, key) or "")
-            if match and self.devices != "all" and int(match[1]) >= self.devices:
-                text = f"must be below device:{self.devices}: placement.devices is {self.devices}, counted from 0"
-                yield Fault(key, getattr(self, key), text)
+            if match and int(match[1]) >= devices:
+                yield Fault(key, getattr(self, key), f"must be below device:{devices}: there are {devices}, from 0 on")
+        if self.merge == "hierarchical" and devices > 1 and devices % 2:
+            why = "with an odd number of devices TensorFlow's hierarchical copy loses a gradient"
+            yield Fault("merge", self.merge, f"{why}; devices are {devices}")
 
     def _mirrored_faults(self) -> Iterator[Fault]:
         variables, embeddings, slots, updates = self.places

@@ -1,0 +1,76 @@
+"""The devices that a card gets, on machines that differ."""
+
+import json
+
+import pytest
+import tensorflow as tf
+
+from tfperf.errors import UserError
+from tfperf.place import devices
+from tfperf.place.devices import TF_CONFIG, make_devices
+from tfperf.runcard.placement import Placement
+
+
+@pytest.fixture
+def machine(monkeypatch):
+    """A function that sets how many GPUs TensorFlow finds; it gives the counts of logical CPUs that were made."""
+    made = []
+    monkeypatch.setattr(tf.config, "set_soft_device_placement", lambda on: None)
+    monkeypatch.setattr(devices, "_split_cpu", made.append)
+
+    def have(gpus):
+        monkeypatch.setattr(tf.config, "list_physical_devices", lambda kind: [kind] * gpus)
+        return made
+
+    return have
+
+
+def short(found):
+    return [name.rpartition("device:")[2] for name in (found.host, *found.each)]
+
+
+def test_logical_cpus_stand_beside_the_host(machine):
+    made = machine(0)
+    found = make_devices(Placement(devices=2))
+    assert short(found) == ["CPU:0", "CPU:1", "CPU:2"] and found.logical and made == [3]
+    assert [found.short(name) for name in (found.host, *found.each)] == ["host", "device:0", "device:1"]
+    assert short(make_devices(Placement(devices="all"))) == ["CPU:0", "CPU:1"]
+
+
+def test_gpus_are_taken_where_there_are_some(machine):
+    made = machine(4)
+    found = make_devices(Placement(devices=2))
+    assert short(found) == ["CPU:0", "GPU:0", "GPU:1"] and not found.logical and made == []
+    assert len(make_devices(Placement(devices="all"))) == 4
+
+
+@pytest.mark.parametrize(
+    ("gpus", "keys", "fault"),
+    [
+        (2, {"devices": 3}, "placement.devices: got 3; this machine has 2 GPUs"),
+        (3, {"devices": "all", "merge": "hierarchical"}, "placement.merge: got 'hierarchical'; with an odd number"),
+        (2, {"devices": "all", "variables": "device:2"}, "placement.variables: got 'device:2'; must be below device:2"),
+        (0, {"devices": "all", "updates": "device:1"}, "placement.updates: got 'device:1'; must be below device:1"),
+    ],
+)
+def test_what_the_machine_does_not_allow(gpus, keys, fault, machine):
+    machine(gpus)
+    with pytest.raises(UserError, match=fault):
+        make_devices(Placement(**keys))
+
+
+def test_workers_are_those_of_the_cluster(machine, monkeypatch):
+    machine(0)
+    task = {"cluster": {"worker": ["a:1", "b:1"]}, "task": {"type": "worker", "index": 1}}
+    monkeypatch.setenv(TF_CONFIG, json.dumps(task))
+    found = make_devices(Placement(devices=2, engine="multiworker", merge="ring"))
+    assert found.host == "/job:worker/replica:0/task:1/device:CPU:0"
+    assert found.mine == [(1, found.host)] and len(found) == 2
+    with pytest.raises(UserError, match="got 3; TF_CONFIG lists 2 workers"):
+        make_devices(Placement(devices=3, engine="multiworker", merge="ring"))
+
+
+def test_a_cluster_that_cannot_be_read(monkeypatch):
+    monkeypatch.setenv(TF_CONFIG, '{"cluster": {}}')
+    with pytest.raises(UserError, match="TF_CONFIG: cannot be read"):
+        devices.cluster()
