@@ -58,10 +58,12 @@ def run(overrides, folder, name, others=()):
     state = engine.state()
     moved = min(np.abs(state[key] - begin[key]).max() for key in weights(state))
     np.savez(folder / f"{name}.npz", **state, losses=losses, moved=moved)
-    proof = prove_engine(engine, lambda: take(engine, iterator, 2))
-    found = {"faults": proof.faults, "kernels": proof.kernels, "devices": proof.devices}
-    if others:
-        found["by_others"] = prove(run_operations(lambda: take(engine, iterator, 2)), others).faults
+    operations = run_operations(lambda: take(engine, iterator, 2))
+    proof = prove_engine(engine, operations)
+    found = {
+        "faults": proof.faults, "kernels": proof.kernels, "devices": proof.devices,
+        "by_others": prove(operations, others).faults, "traces": engine.call.experimental_get_tracing_count(),
+    }  # fmt: skip
     (folder / f"{name}.json").write_text(json.dumps(found))
     return engine.rules()
 

@@ -107,6 +107,12 @@ def test_everything_ran_where_the_card_asked_for(name, folder):
     assert proof["kernels"] == {"lstm": "plain", "embedding_gradients": kind, "xla": False}
 
 
+@pytest.mark.parametrize("name", FEW)
+def test_a_call_is_traced_once(name, folder):
+    """A call that makes variables is traced twice, which takes twice as long."""
+    assert json.loads((folder / f"{name}.json").read_text())["traces"] == 1
+
+
 @pytest.mark.parametrize("name", list(TOWERS)[1:])
 def test_a_placement_is_not_another_one(name, folder):
     """Held to the rules of the placement before it, which has the same names of operations."""

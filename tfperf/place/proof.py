@@ -106,13 +106,13 @@ class Engine(Protocol):
         """Where everything of a step has to run."""
 
 
-def prove_engine(engine: Engine, call: Callable[[], Any]) -> Proof:
-    """Proof for an engine whose `call`, which has run before, takes some steps; it runs once more."""
+def prove_engine(engine: Engine, operations: Sequence[Operation]) -> Proof:
+    """Proof for an engine, of which these operations ran."""
     wrong = [
         f"{one.what}: is on {_short(one.device)}; must be {_short(one.wanted)}"
         for one in engine.kept() if one.device != one.wanted
     ]  # fmt: skip
-    proof = prove(run_operations(call), engine.rules())
+    proof = prove(operations, engine.rules())
     return replace(proof, faults=(*wrong, *proof.faults))
 
 

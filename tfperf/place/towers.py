@@ -152,7 +152,8 @@ class Towers:
 
 
 def _homes(card: Translation, rows: int, devices: Devices) -> dict[str, Home]:
-    with keras.StatelessScope(initialize_variables=False):
+    # made once only for its shapes: Keras would make variables without values later, inside of the compiled call
+    with made_on(devices.host):
         shapes = Translator(card, rows)
     tables, weights = ({v.path: size(v) for v in part} for part in (shapes.embeddings, shapes.weights))
     homes = find_homes(card.placement, devices.host, devices.each, weights, tables)

@@ -15,7 +15,7 @@ from tfperf.measure.environment import peak_rss_bytes
 from tfperf.place.devices import make_devices
 from tfperf.place.engine import Engine, make_engine, take
 from tfperf.place.policy import merge_done
-from tfperf.place.proof import PlacementError, Proof, prove_engine
+from tfperf.place.proof import PlacementError, Proof, prove_engine, run_operations
 from tfperf.runcard.translation import Translation
 from tfperf.runs.summary import quartiles
 from tfperf.runs.texts import read_sentences
@@ -128,7 +128,7 @@ def _looked_into(
 ) -> dict[str, Any]:  # fmt: skip
     """Proof of the placement, kernels, times of phases from a trace, and the bound."""
     per_call = card.train.steps_per_call
-    proof = prove_engine(engine, lambda: take(engine, iterator, per_call)).hold()
+    proof = prove_engine(engine, run_operations(lambda: take(engine, iterator, per_call))).hold()
     capture = Capture(folder / TRACE, TRACED_CALLS, 1, host_level=2, turns=per_call, optimizers=("optimizer",))
     for number in range(1 + TRACED_CALLS):
         with capture.step(number):
