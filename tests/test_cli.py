@@ -8,6 +8,8 @@ from click.testing import CliRunner
 
 from tests.make_pack import make_card
 from tfperf.cli import main
+from tfperf.measure import doctor
+from tfperf.measure.doctor import Check
 
 pytestmark = pytest.mark.usefixtures("blank_pictures")
 
@@ -114,6 +116,8 @@ def test_closure_takes_its_level_from_the_command_line(tmp_path):
     assert report["closure"]["chi2_to_truth_per_point"] > 0
 
 
-def test_doctor_runs():
+@pytest.mark.parametrize(("state", "code"), [("ok", 0), ("warning", 0), ("missing", 1)])
+def test_doctor_prints_and_ends_with_1_where_nothing_runs(monkeypatch, state, code):
+    monkeypatch.setattr(doctor, "doctor", lambda: [Check("TensorFlow", state, "2.21.3", "do this")])
     result = call("doctor")
-    assert result.exit_code == 0 and "TensorFlow" in result.output
+    assert (result.exit_code, result.output.split()) == (code, [state, "TensorFlow:", "2.21.3;", "do", "this"])

@@ -39,6 +39,7 @@ def test_a_training_that_is_too_short_is_refused(tmp_path):
     assert not logs.exists()
 
 
+@pytest.mark.slow
 def test_repeated_captures_of_a_card_are_one_profile(tmp_path):
     card, logs = make_card(tmp_path), tmp_path / "logs"
     result = CliRunner().invoke(
@@ -82,6 +83,7 @@ def test_a_fit_records_the_window_of_its_card_and_changes_no_result(tmp_path):
     assert again.exit_code == 0, "the window is no part of what a run is"
 
 
+@pytest.mark.slow
 def test_a_fit_too_short_for_its_window_says_so(tmp_path):
     card = make_card(tmp_path, replicas=1, steps=20)
     result = CliRunner().invoke(

@@ -207,7 +207,9 @@ def test_full_disk_leaves_the_old_checkpoint_and_the_run_goes_on(finished, tmp_p
     same_bits(finished / "run", run)
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGTERM, 143), pytest.param(signal.SIGINT, 130, marks=pytest.mark.slow)]
+)
 def test_command_line_ends_with_the_signals_exit_code(tmp_path, finished, number, code):
     card, run = copy_inputs(finished, tmp_path), tmp_path / "run"
     process = tfperf("fit", card, "-o", run, "--set", "train.steps=1000000", "--set", "train.stopping.patience=1000000")

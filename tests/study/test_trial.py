@@ -53,6 +53,7 @@ def test_forms_that_are_exact_agree_with_the_naive_one(tmp_path, naive, names):
     assert record["points"] == naive["points"] and len(record["losses"]["training"]) == 2
 
 
+@pytest.mark.slow
 def test_another_quadrature_has_a_reference_of_its_own(tmp_path, naive):
     tree = off(make_tree(tmp_path), "quadrature", "form", "xla")
     record = checked(tree)

@@ -95,7 +95,7 @@ def test_replica_is_bitwise_independent_of_its_neighbours(tmp_path, precision, x
         np.testing.assert_array_equal(*(e[name] for e in ends), err_msg=name)
 
 
-@pytest.mark.parametrize("xla", [False, True])
+@pytest.mark.parametrize("xla", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_steps_per_call_change_no_bit(tmp_path, xla):
     card, problem = make_problem(tmp_path, steps=100)
     one, many = make_loop(card, problem), make_loop(card, problem)

@@ -89,6 +89,7 @@ def test_history_of_the_retired_is_nan_and_theirs_alone(pair):
             np.testing.assert_allclose(getattr(on, name)[i], getattr(off, name)[j], rtol=1e-5, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_steps_per_call_change_no_bit(pair, tmp_path):
     (want, _, _), _ = pair
     got, _, _ = trained(tmp_path, per_call=7)

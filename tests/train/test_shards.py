@@ -87,6 +87,7 @@ def test_number_of_devices_changes_no_bit_where_stacks_are_as_large(bits):
     assert_same(bits["two"].state("at/20/"), bits["four"].state("at/20/", slice(8)))
 
 
+@pytest.mark.slow
 def test_with_xla_too(tmp_path):
     folder = made("xla", tmp_path)
     two, alone = Found(folder / "two.npz"), Found(folder / "alone.npz")
@@ -118,6 +119,7 @@ def test_broken_replica_changes_no_bit_on_any_device(bits):
         assert_same(healthy.state(prefix, others), poisoned.state(prefix, others))
 
 
+@pytest.mark.slow
 def test_training_resumes_to_the_same_bits_on_as_many_devices(resumed):
     want, got = resumed["whole"], resumed["on-2"]
     assert resumed["stopped-interrupted"].facts["slots"] != [4, 4], "nothing retired before the interruption"
@@ -127,6 +129,7 @@ def test_training_resumes_to_the_same_bits_on_as_many_devices(resumed):
         assert_same(want.state(prefix), got.state(prefix))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("devices", [1, 3])
 def test_training_resumes_on_another_number_of_devices_with_a_warning(resumed, devices):
     want, got = resumed["whole"], resumed[f"on-{devices}"]

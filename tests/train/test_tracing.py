@@ -9,7 +9,7 @@ from tests.train.problems import make_problem
 from tfperf.train.ensemble import Ensemble
 
 
-@pytest.mark.parametrize("xla", [False, True])
+@pytest.mark.parametrize("xla", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_nothing_holds_a_stack_that_was_closed(tmp_path, xla):
     card, problem = make_problem(tmp_path, replicas=4)
     ensemble = Ensemble(card, problem, [0] * 4)
