@@ -53,21 +53,21 @@ def test_towers_say_what_they_do_in_place_of_a_ring():
 
 
 def test_updates_read_and_write_variables_and_slots():
-    one = Share(Home(("x", "y"), ("x", "y"), ("x", "y"), "x"), 10, 10)
+    one = Share(Home(("x", "y"), ("x", "y"), ("x", "y"), "x"), 10, 10, 10)
     assert update_bytes([one], "SGD") == 2 * 3 * 10
     assert update_bytes([one], "Adam") == 2 * 7 * 10
 
 
 def test_what_crosses_the_busiest_border():
-    host = Share(Home(("host",), ("host",), ("host",), "host"), 10, 10)
+    host = Share(Home(("host",), ("host",), ("host",), "host"), 10, 10, 10)
     placement = Placement(devices=3, preset="Exp2")
     assert sent_bytes([host], placement, DEVICES, "Adam") == 3 * 10 + 3 * 10  # values out, gradients in
-    away = Share(Home(("host",), ("host",), ("d1",), "d1"), 10, 10)
+    away = Share(Home(("host",), ("host",), ("d1",), "d1"), 10, 10, 10)
     # host: three values out, one more for the update and its change, slots out and in
     assert sent_bytes([away], placement, DEVICES, "Adam") == 10 * (3 + 2 + 4)
-    table = Share(Home(("host",), ("host",), ("host",), "host"), 1000, 5)
+    table = Share(Home(("host",), ("host",), ("host",), "host"), 1000, 5, 5)
     assert sent_bytes([table], placement, DEVICES, "SGD") == 3 * 5 + 3 * 5
-    mirrored = Share(Home(DEVICES, DEVICES, DEVICES, "d0"), 9, 9)
+    mirrored = Share(Home(DEVICES, DEVICES, DEVICES, "d0"), 9, 9, 9)
     ring = Placement(devices=3, engine="mirrored", merge="ring")
     assert sent_bytes([mirrored], ring, DEVICES, "SGD") == pytest.approx(2 * 2 / 3 * 9)
     one = Placement(devices=3, engine="mirrored")

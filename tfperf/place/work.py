@@ -12,11 +12,12 @@ SLOTS = {"SGD": 0, "Adam": 2, "AdamW": 2, "RMSprop": 1, "Adagrad": 1, "Nadam": 2
 
 
 class Share(NamedTuple):
-    """A variable: its bytes, and those of it that each device reads and sends a gradient of."""
+    """A variable: its bytes, those that each device reads of it, and those of the gradient that each sends."""
 
     home: Home
     size: float
     read: float
+    gradient: float
 
 
 def pass_flops(network: Network, rows: int, batch: int, source: float, target: float) -> float:
@@ -43,7 +44,7 @@ def sent_bytes(shares: Sequence[Share], placement: Placement, devices: Sequence[
     A ring sends 2 (N - 1) / N of the gradients (Patarasuk & Yuan 2009, doi:10.1016/j.jpdc.2008.09.002).
     """
     if placement.engine in ("mirrored", "multiworker"):
-        gradients, others = sum(share.read for share in shares), len(devices) - 1
+        gradients, others = sum(share.gradient for share in shares), len(devices) - 1
         return 2 * others * gradients / (len(devices) if placement.merge in ("ring", "hierarchical") else 1)
     crossed: dict[str, float] = {}
     for share in shares:
@@ -57,7 +58,7 @@ def _ways(share: Share, devices: Sequence[str], slots: int) -> list[tuple[str, s
     """What a variable sends in a step of the tower engine: from, to, bytes."""
     home, several = share.home, len(share.home.copies) > 1
     ways = [(home.copies[k if several else 0], device, share.read) for k, device in enumerate(devices)]
-    ways += [(device, home.merge, share.read) for device in devices]
+    ways += [(device, home.merge, share.gradient) for device in devices]
     for k, copy in enumerate(home.copies):
         updates, beside = home.updates[k], home.slots[k]
         ways.append((home.merge, updates, share.size))

@@ -47,15 +47,16 @@ def bound(card: Translation, engine: Engine, plan: Plan) -> dict[str, Any]:
 
 
 def _shares(card: Translation, engine: Engine, source: float, target: float) -> list[Share]:
-    """Each variable's home, its bytes, and those that a device reads of it."""
+    """Each variable's home and bytes. Of tables a device reads the rows of its sentences."""
     model, devices = engine.model, engine.devices
     weights, tables = ({v.path: size(v) for v in part} for part in (model.weights, model.embeddings))
     homes = find_homes(card.placement, devices.host, devices.each, weights, tables)
-    shares = [Share(homes[name], n, n) for name, n in weights.items()]
+    shares = [Share(homes[name], n, n, n) for name, n in weights.items()]
     row = card.model.units * np.dtype(card.engine.precision).itemsize
     for (name, n), length in zip(tables.items(), (source, target), strict=True):
-        dense = card.engine.embedding_gradients == "dense"
-        shares.append(Share(homes[name], n, n if dense else card.data.batch * length * row))
+        looked_up = card.data.batch * length * row
+        gradient = n if card.engine.embedding_gradients == "dense" else looked_up
+        shares.append(Share(homes[name], n, looked_up, gradient))
     return shares
 
 

@@ -1,0 +1,85 @@
+"""Bounds of a step, on machines whose ceilings are given."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tests.runcard.cards import write
+from tfperf.data.batches import Plan
+from tfperf.measure.roofline import Machine
+from tfperf.place.devices import Devices
+from tfperf.place.work import pass_flops
+from tfperf.runcard.loader import load_any
+from tfperf.study import ceilings
+
+ROWS, BATCH, SOURCE, LABELS = 50, 3, 5, 4
+CARD = f"""\
+workload: translate
+data: {{fixed_length: 9, vocabulary: 300, batch: {BATCH}}}
+model: {{units: 6, layers: 1}}
+train: {{steps: 100, optimizer: {{name: SGD, learning_rate: 0.1}}}}
+placement: {{variables: host, embeddings: host, devices: 2}}
+"""
+CPUS = Devices("host", ("one", "two"), logical=True)
+GPUS = Devices("host", ("one", "two"), logical=False)
+WEIGHT, TABLE = 8 * 6, ROWS * 6  # entries
+
+
+def variable(name, entries):
+    return SimpleNamespace(path=name, shape=(entries,), dtype="float32")
+
+
+@pytest.fixture
+def bound(tmp_path, monkeypatch):
+    """A function of devices and overrides; 2 GFLOP/s, 4 GB/s in memory and 1 GB/s between devices."""
+    for name in ("measure", "measure_tensorflow"):
+        monkeypatch.setattr(ceilings, name, lambda threads, precision: Machine(4.0, 9.0, 2.0, precision, threads))
+    monkeypatch.setattr(ceilings, "link_gb_s", lambda devices: 1.0)
+    model = SimpleNamespace(
+        rows=ROWS, weights=[variable("w", WEIGHT)], embeddings=[variable("s", TABLE), variable("t", TABLE)]
+    )
+    lengths = np.array([[[SOURCE - 1, LABELS], [SOURCE + 1, LABELS + 2]]])  # of one step; START is no label
+    plan = Plan(np.zeros((1, 2, BATCH), int), lengths, np.array([20]), 0)
+
+    def of(devices, *overrides):
+        card = load_any(write(tmp_path, CARD), overrides)
+        return card, ceilings.bound(card, SimpleNamespace(model=model, devices=devices), plan)
+
+    return of
+
+
+def test_logical_cpus_share_the_arithmetic_and_send_nothing(bound):
+    card, found = bound(CPUS)
+    flops = pass_flops(card.model, ROWS, BATCH, SOURCE, LABELS)
+    assert found["flops_per_device"] == flops
+    assert found["computation_ms"] == pytest.approx(1e3 * 2 * flops / 2e9)
+    # SGD reads gradient and variable and writes the variable; each variable has one copy
+    assert found["updated_bytes"] == 3 * 4 * (WEIGHT + 2 * TABLE)
+    assert found["update_ms"] == pytest.approx(1e3 * found["updated_bytes"] / 4e9)
+    assert (found["sent_ms"], found["link_gb_s"]) == (None, None)
+    assert found["bound_ms"] == pytest.approx(found["computation_ms"] + found["update_ms"])
+
+
+def test_each_gpu_computes_its_part_and_sending_can_hide_behind_it(bound):
+    _, found = bound(GPUS)
+    assert found["computation_ms"] == pytest.approx(1e3 * found["flops_per_device"] / 2e9)
+    assert found["update_ms"] == pytest.approx(1e3 * found["updated_bytes"] / 4e9 / 2)
+    # the host sends each device the weights and the rows of its sentences, and gets their gradients
+    rows = BATCH * (SOURCE + LABELS) * 6
+    assert found["sent_bytes"] == 2 * 2 * 4 * (WEIGHT + rows)
+    assert found["sent_ms"] == pytest.approx(1e3 * found["sent_bytes"] / 1e9)
+    slower = max(found["computation_ms"], found["sent_ms"])
+    assert found["bound_ms"] == pytest.approx(slower + found["update_ms"])
+
+
+def test_dense_gradients_of_tables_are_sent_whole_and_rows_alone_are_read(bound):
+    _, found = bound(GPUS, "engine.embedding_gradients=dense")
+    rows = BATCH * (SOURCE + LABELS) * 6
+    assert found["sent_bytes"] == 2 * 4 * ((WEIGHT + rows) + (WEIGHT + 2 * TABLE))
+
+
+def test_copies_between_devices_are_timed():
+    cpu = tf.config.list_logical_devices("CPU")[0].name
+    assert 0 < ceilings.link_gb_s(Devices(cpu, (cpu,), logical=False)) < 1e9
