@@ -13,11 +13,13 @@ from tfperf.study.rows import Row
 MEMORY = {"kept_bytes": {"host": 3e6}, "peak_bytes": {}, "peak_rss_bytes": 5e8}
 
 
-def record(devices, words_per_second, batch=8, traced=False, logical=True, forward=10.0, lstm="plain", gflops=50.0):
+def record(
+    devices, words_per_second, batch=8, traced=False, logical=True, forward=10.0, lstm="plain", gflops=50.0, length=None
+):
     out = {
         "devices": devices, "logical": logical, "batch": batch, "merge": "summed on the host", "padding_share": 0.2,
         "straggler_waste": 0.0, "total_s": 1000.0 / words_per_second, "words_per_second": words_per_second,
-        "ms_per_step": {"median": 40.0}, "memory": MEMORY,
+        "ms_per_step": {"median": 40.0}, "memory": MEMORY, "fixed_length": length,
     }  # fmt: skip
     if traced:
         busy = {"computation": 25.0, "merge": 3.0, "update": 6.0, "transfer": 1.0, "input": 0.5}
@@ -76,6 +78,13 @@ def test_the_bound_is_that_of_the_best_ceilings_measured():
     rows = [row("Exp1", 1, 1, 100.0), row("Exp4", 1, 1, 100.0, gflops=100.0)]
     assert [r.bound["bound_ms"] for r in placement_rows(rows)] == [10.0 + 2.0, 20.0 + 2.0]
     assert [r.lost["computation"] for r in placement_rows(rows)] == [15.0, 5.0]
+
+
+def test_the_best_single_device_had_the_same_sentences():
+    rows = [*sweep(), row("Exp5", 1, 1, 900.0, length=100), row("Exp5", 2, 1, 1800.0, length=100)]
+    found = {(r.placement, r.devices): r.against_best.value for r in placement_rows(rows)}
+    assert found["Exp1", 1] == pytest.approx(math.sqrt(0.5 * 0.55)) and found["Exp4", 1] == 1.0
+    assert (found["Exp5", 1], found["Exp5", 2]) == (1.0, 2.0)
 
 
 def test_strong_scaling_stands_apart():

@@ -31,8 +31,10 @@ def placement_rows(found: Sequence[Row]) -> list[PlacementRow]:
     ceilings = _ceilings(records.values())
     every = {key: _row(some, records[key], ceilings) for key, some in points.items()}
     alone = {_base(row): key for key, row in every.items() if row.devices == 1}
-    best = max(alone.values(), key=lambda key: _speed(every[key]), default=None)
-    out = [_compared(row, key, every, records, alone, best) for key, row in every.items()]
+    best: dict[int | None, str] = {}  # of one device, by the length of the sentences; null: those of the corpus
+    for key in sorted(alone.values(), key=lambda key: _speed(every[key])):
+        best[_length(records[key])] = key
+    out = [_compared(row, key, every, records, alone, best.get(_length(records[key]))) for key, row in every.items()]
     return sorted(out, key=lambda row: (row.placement, row.devices or 0, row.batch or 0))
 
 
@@ -110,6 +112,11 @@ def _speed(row: PlacementRow) -> float:
     return row.words_per_second.value if row.words_per_second is not None else 0.0
 
 
+def _length(records: Records) -> int | None:
+    """Pieces of the sentences where all have as many: rows with other sentences are not set beside each other."""
+    return next(iter(records.values()), {}).get("fixed_length")
+
+
 def _base(row: PlacementRow) -> tuple[str, int | None]:
     return row.placement, row.batch
 
@@ -118,7 +125,7 @@ def _compared(
     row: PlacementRow, key: str, every: Mapping[str, PlacementRow], records: Mapping[str, Records],
     alone: Mapping[tuple[str, int | None], str], best: str | None,
 ) -> PlacementRow:  # fmt: skip
-    """The row beside one device with the same placement, and beside the best one device."""
+    """The row beside one device with the same placement, and beside the best one device with the same sentences."""
     if row.devices is None or row.batch is None:
         return row
     base, scaling = _one_device(row, key, alone)

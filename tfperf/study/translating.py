@@ -95,7 +95,7 @@ def _speed(
     return {
         "ms_per_step": quartiles([1e-3 * ms for ms in samples]), "samples_ms": samples, "steps": count,
         "steps_per_call": per_call, "total_s": total, "words": in_them, "words_per_second": in_them / total,
-        "batch": card.data.batch,
+        "batch": card.data.batch, "fixed_length": card.fixed_length,
         "padding_share": words.first.padding_share, "straggler_waste": words.first.straggler_waste,
     }  # fmt: skip
 
