@@ -1,7 +1,7 @@
 """A program of its own, since TensorFlow fixes its devices once: 20 steps with each of some placements.
 
-python -m tests.place.child FOLDER: cards as a list of lists of overrides on stdin; weights and proof of each to FOLDER.
-The proof tells too what is wrong with it by the rules of the placement before.
+python -m tests.place.child FOLDER: overrides by name of the placement on stdin; weights and proof of each to
+FOLDER. The proof also tells what is wrong by the rules of the placement before.
 """
 
 import json

@@ -31,7 +31,7 @@ def placement_rows(found: Sequence[Row]) -> list[PlacementRow]:
     ceilings = _ceilings(records.values())
     every = {key: _row(some, records[key], ceilings) for key, some in points.items()}
     alone = {_base(row): key for key, row in every.items() if row.devices == 1}
-    best: dict[int | None, str] = {}  # of one device, by the length of the sentences; null: those of the corpus
+    best: dict[int | None, str] = {}  # of one device, by the length of the sentences; None: they differ
     for key in sorted(alone.values(), key=lambda key: _speed(every[key])):
         best[_length(records[key])] = key
     out = [_compared(row, key, every, records, alone, best.get(_length(records[key]))) for key, row in every.items()]
