@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from tfperf.trace.callback import ProfileCallback as ProfileCallback
     from tfperf.trace.capture import capture as capture
 
-__version__ = "0.1.0"
+__version__ = "0.2.0.dev0"
 __all__ = ["ProfileCallback", "capture", "fit", "phase"]
 HOMES = {
     "fit": "tfperf.runs.fit", "phase": "tfperf.scopes", "capture": "tfperf.trace.capture",
