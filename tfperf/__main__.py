@@ -1,5 +1,15 @@
-"""`python -m tfperf`."""
+"""`tfperf`, and `python -m tfperf`."""
 
-from tfperf.cli import main
+from tfperf.signals import Signals
 
-main()
+
+def main() -> None:
+    """Carry out a command line; signals are listened to before anything that takes long is imported."""
+    with Signals().listening(strict=True):
+        from tfperf.cli import main as carry_out
+
+        carry_out()
+
+
+if __name__ == "__main__":
+    main()

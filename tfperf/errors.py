@@ -25,6 +25,10 @@ class RunDirectoryError(UserError):
     """A run directory that exists, is locked, is damaged, or belongs to another card."""
 
 
+class LostError(RunDirectoryError):
+    """A run directory that this process held was removed or replaced; nothing more is written there."""
+
+
 class StorageError(UserError):
     """Results could not be written; what was there before is intact."""
 
@@ -33,10 +37,14 @@ class TrainingError(UserError):
     """A training that cannot go on as its card wants it."""
 
 
-class Interrupted(Exception):
-    """The run was stopped by a signal after a checkpoint; `exit_code` is 128 + the signal's number."""
+class Interrupted(BaseException):
+    """A signal asked for the end; `exit_code` is 128 + the signal's number.
 
-    def __init__(self, signum: int, step: int) -> None:
-        super().__init__(f"stopped by signal {signum} at step {step}; go on with --resume")
-        self.exit_code = 128 + signum
-        self.step = step
+    Like KeyboardInterrupt it is no Exception: what mends errors must not take it for one and go on.
+    """
+
+    def __init__(self, signum: int, step: int | None = None, advice: str = "") -> None:
+        """`step`: of a training; `advice`: what the same or another command can do now."""
+        where = "" if step is None else f" at step {step}"
+        super().__init__(f"stopped by signal {signum}{where}" + (f"; {advice}" if advice else ""))
+        self.signum, self.step, self.exit_code = signum, step, 128 + signum

@@ -16,7 +16,7 @@ from tfperf.data.pack import opened, read_dataset, set_names
 from tfperf.data.write import with_t0
 from tfperf.operators.observables import predict_sets
 from tfperf.results.record import FitResult
-from tfperf.results.rundir import RunDirectory
+from tfperf.results.rundir import holds_run
 from tfperf.runcard.config import Card
 from tfperf.runcard.loader import load_card
 from tfperf.runs.fit import fit
@@ -37,7 +37,7 @@ def iterate(card: Card, work: Path) -> FitResult:
     for number, t0 in enumerate(("none", str((work / "fit_1").resolve())), start=1):
         folder = work / f"fit_{number}"
         step = replace(card, title=f"t0 iteration {number}", data=replace(card.data, t0=t0))
-        result = fit(step, folder, wish=Wish(resume=RunDirectory(folder).exists), quiet=False)
+        result = fit(step, folder, wish=Wish(resume=holds_run(folder)), quiet=False)
     assert result is not None
     return result
 

@@ -18,6 +18,7 @@ from tfperf.results import store
 from tfperf.results.rundir import RunDirectory
 from tfperf.runcard.loader import load_card
 from tfperf.runs.opening import Wish
+from tfperf.runs.replicas import Replicas
 
 
 def copy(finished, folder):
@@ -113,7 +114,7 @@ def test_run_may_be_moved_with_its_data(finished, tmp_path):
 
 def test_two_runs_do_not_share_a_directory(finished, tmp_path):
     card, run = copy(finished, tmp_path)
-    with RunDirectory(run) as other:
+    with RunDirectory(run, Replicas) as other:
         other.hold()
         with pytest.raises(RunDirectoryError, match="another process"):
             tfperf.fit(card, run, wish=Wish(resume=True))

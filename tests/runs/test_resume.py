@@ -16,9 +16,10 @@ from tests.runs.conftest import same_bits
 from tfperf.errors import Interrupted, RunDirectoryError, StorageError
 from tfperf.runs.fit import fit
 from tfperf.runs.opening import Wish
+from tfperf.signals import Signals
 from tfperf.train import checkpoint
+from tfperf.train.checkpoint import Checkpoints
 from tfperf.train.loop import Loop
-from tfperf.train.signals import Signals
 
 ROOT = Path(__file__).parents[2]
 # places in a write, counted over all checkpoints: the first write has places 1 to 4, and only after it is there
@@ -149,11 +150,11 @@ def test_every_part_of_a_checkpoint_is_needed(finished, tmp_path, monkeypatch, l
     """A checkpoint without it would not bring the same bits: the comparison above can fail."""
     monkeypatch.setattr("tfperf.report.html.html", lambda *_: "")  # weights that were lost cannot be drawn
     card, run = copy_inputs(finished, tmp_path), tmp_path / "run"
-    restore, load = Loop.restore, checkpoint.load
+    restore, load = Loop.restore, Checkpoints.load
     interrupted(card, run, monkeypatch, 60)
 
-    def emptied(folder):
-        arrays, warnings = load(folder)
+    def emptied(self):
+        arrays, warnings = load(self)
         return {k: v[:0] if k.startswith("history") and lost == "history" else v for k, v in arrays.items()}, warnings
 
     def forgetful(self, snapshot):
@@ -161,7 +162,7 @@ def test_every_part_of_a_checkpoint_is_needed(finished, tmp_path, monkeypatch, l
         restore(self, {k: own[k] if k.startswith(lost) else v for k, v in snapshot.items()})
 
     monkeypatch.setattr(Loop, "restore", forgetful)
-    monkeypatch.setattr(checkpoint, "load", emptied)
+    monkeypatch.setattr(Checkpoints, "load", emptied)
     fit(card, run, wish=Wish(resume=True))
     with pytest.raises(AssertionError):
         same_bits(finished / "run", run)
@@ -190,16 +191,16 @@ def test_run_with_only_damaged_checkpoints_is_not_begun_again_silently(finished,
 
 def test_full_disk_leaves_the_old_checkpoint_and_the_run_goes_on(finished, tmp_path, monkeypatch):
     card, run = copy_inputs(finished, tmp_path), tmp_path / "run"
-    real = checkpoint.save
+    real = Checkpoints.save
 
-    def full(folder, step, arrays):
+    def full(self, step, arrays):
         if step > 50:
-            with checkpoint.atomic_write(folder / f"step-{step:012d}.ckpt"):
+            with checkpoint.atomic_write(self.folder / f"step-{step:012d}.ckpt"):
                 raise OSError(28, "No space left on device")
-        return real(folder, step, arrays)
+        return real(self, step, arrays)
 
     with monkeypatch.context() as patch:
-        patch.setattr(checkpoint, "save", full)
+        patch.setattr(Checkpoints, "save", full)
         with pytest.raises(StorageError, match="no space left"):
             fit(card, run)
     result = fit(card, run, wish=Wish(resume=True))
@@ -233,7 +234,8 @@ def test_first_signal_is_kept_and_the_second_is_not_caught():
 
 def _two_interrupts():
     with Signals().listening() as signals:
-        os.kill(os.getpid(), signal.SIGINT)
+        with signals.patient():
+            os.kill(os.getpid(), signal.SIGINT)
         assert signals.received == signal.SIGINT
         with pytest.raises(KeyboardInterrupt):
             os.kill(os.getpid(), signal.SIGINT)

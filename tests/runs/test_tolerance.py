@@ -12,8 +12,10 @@ from tests.make_pack import make_card
 from tests.runs.conftest import same_bits
 from tests.runs.test_resume import interrupted
 from tfperf.cli import main
+from tfperf.results.rundir import load_state
 from tfperf.runs.opening import Wish
-from tfperf.train import checkpoint
+from tfperf.runs.replicas import Replicas
+from tfperf.train.checkpoint import Checkpoints
 from tfperf.train.forms import make_form
 
 CARD = ["engine.form=folded", "engine.tolerance=1e-3", "engine.check_every=20", "train.stopping.patience=60"]
@@ -44,7 +46,8 @@ def test_checks_are_in_report_and_checkpoint(raised):
     assert checks[:, 0].tolist() == [20, 40, 60] and checks[0, 1] == 10 and checks[0, 2] > 1e-3
     assert exactness["worst_sampled"] == checks[:, 2].max()
     assert exactness["rank"] > 10 and exactness["worst_best"] < 1e-3 and exactness["violated"] is False
-    arrays, _ = checkpoint.load(folder / "run" / "checkpoints")
+    owner = load_state(folder / "run", Replicas).identity
+    arrays, _ = Checkpoints(folder / "run" / "checkpoints", owner, 0).load()
     np.testing.assert_array_equal(arrays["tolerance/checks"], checks)
     assert result.summary["engine"]["exactness"]["1-3"]["rank"] == exactness["rank"]
 

@@ -14,7 +14,9 @@ from tfperf.cli import main
 from tfperf.errors import RunDirectoryError
 from tfperf.report.compare import SAME, UNKNOWN
 from tfperf.results import store
-from tfperf.results.rundir import Part, RunDirectory, State
+from tfperf.results.state import Part, State, write_state
+from tfperf.runs.replicas import Replicas
+from tfperf.runs.texts import Vocabularies
 from tfperf.study.compare import compare
 from tfperf.study.rows import RESULTS, Row, rows
 
@@ -24,7 +26,7 @@ def make_run(folder, result=None, done=True, **report):
     result = result or make_result()
     folder.mkdir()
     ids = result.replicas.id.tolist()
-    RunDirectory(folder).save(State({}, [Part(ids, [0] * len(ids), done=done)]))
+    write_state(folder / "run.json", State("0" * 64, {}, [Part(Replicas(ids, [0] * len(ids)), done=done)], "1.0"))
     (folder / "report.json").write_text(store.as_json({**result.summary, **report}))
     store.write(folder / "results.h5", result)
     return folder
@@ -198,7 +200,7 @@ def test_the_command_prints_each_change(tmp_path):
 def make_translation(folder, **report):
     """A finished translation, as far as it is compared."""
     folder.mkdir()
-    RunDirectory(folder).save(State({}, [Part([], [], done=True)]))
+    write_state(folder / "run.json", State("0" * 64, {}, [Part(Vocabularies(), done=True)], "1.0"))
     (folder / "card.yaml").write_text("workload: translate\n")
     whole = {
         "ms_per_step": {"median": 10.0, "q1": 9.0, "q3": 11.0}, "loss": {"validation_best": 2.0, "training_last": 1.5},

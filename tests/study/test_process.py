@@ -11,11 +11,11 @@ import pytest
 from tests.make_pack import make_card
 from tfperf.errors import CardError
 from tfperf.runcard.loader import load_card
+from tfperf.signals import Signals
 from tfperf.study import process
 from tfperf.study.process import Stopped, measure
 from tfperf.study.switches import to_tree
 from tfperf.study.trial import Request
-from tfperf.train.signals import Signals
 
 
 def child(monkeypatch, code):

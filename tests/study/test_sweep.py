@@ -14,7 +14,7 @@ import pytest
 from tests.study.sweeps import FAKE, ROOT, alive, environment, notes, run, sweep_card, wait_for
 from tfperf.errors import CardError, RunDirectoryError, StorageError, UserError
 from tfperf.results import files
-from tfperf.results.rundir import RunDirectory
+from tfperf.results.lock import DirectoryLock
 from tfperf.study import ledger
 from tfperf.study.process import Stopped
 from tfperf.study.rows import RESULTS, rows
@@ -173,10 +173,8 @@ def test_the_report_of_fewer_trials_does_not_stay(tmp_path, monkeypatch):
 
 def test_a_folder_in_use_or_with_other_files_is_refused(tmp_path):
     card = sweep_card(tmp_path)
-    with RunDirectory(tmp_path / "held") as held:
-        held.hold()
-        with pytest.raises(RunDirectoryError, match="another process is running here"):
-            run(card, tmp_path / "held")
+    with DirectoryLock(tmp_path / "held"), pytest.raises(RunDirectoryError, match="another process is running here"):
+        run(card, tmp_path / "held")
     with pytest.raises(RunDirectoryError, match="is not empty and holds no sweep"):
         run(card, tmp_path)
     assert "sweep:" in card.read_text()

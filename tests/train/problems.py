@@ -7,18 +7,25 @@ from tests.make_pack import make_card
 from tfperf.data.selection import select
 from tfperf.models.pdf import PDF
 from tfperf.operators.problem import Problem, build_problem
+from tfperf.results.state import Identity
 from tfperf.runcard.config import Card
 from tfperf.runcard.loader import load_card
+from tfperf.signals import Signals
+from tfperf.train.checkpoint import Checkpoints
 from tfperf.train.ensemble import Ensemble
 from tfperf.train.forms import Form, make_form
 from tfperf.train.loop import Loop
 from tfperf.train.losses import ReplicaLosses
-from tfperf.train.signals import Signals
 
 
 def make_problem(folder: Path, overrides=(), **card) -> tuple[Card, Problem]:
     loaded = load_card(make_card(folder, **card), list(overrides))
     return loaded, build_problem(loaded, select(loaded), loaded.replicas)
+
+
+def checkpoints_in(folder: Path) -> Checkpoints:
+    """Checkpoints of some run."""
+    return Checkpoints(folder, Identity("0" * 32, "0" * 64), 0)
 
 
 def make_losses(card: Card, problem: Problem, form: Form | None = None) -> ReplicaLosses:

@@ -13,12 +13,12 @@ from pathlib import Path
 import numpy as np
 import tensorflow as tf
 
-from tests.train.problems import make_problem, signal_at
+from tests.train.problems import checkpoints_in, make_problem, signal_at
 from tfperf.errors import CardError, Interrupted
+from tfperf.signals import Signals
 from tfperf.train.ensemble import Ensemble, taken
 from tfperf.train.forms import make_form
 from tfperf.train.retirement import Retirement
-from tfperf.train.signals import Signals
 from tfperf.train.tolerance import ToleranceCheck
 from tfperf.train.trainer import Trainer
 
@@ -42,12 +42,12 @@ class Case:
     def trainer(self, name, signals_at=None):
         plan = Retirement(self.ensemble.replicas, STEPS, self.at, 0.0)
         self.check = ToleranceCheck(self.card, self.problem)
-        return Trainer(self.ensemble, self.xla, 10, plan, self.folder / name, {}, self.check)
+        return Trainer(self.ensemble, self.xla, 10, plan, checkpoints_in(self.folder / name), self.check)
 
     def train(self, name, signals=None):
         """To the end, or to the signal; everything is kept in NAME.npz."""
         trainer = self.trainer(f"checkpoints-{name}")
-        step, warnings = trainer.resume() if trainer.folder.exists() else (0, [])
+        step, warnings = trainer.resume() if trainer.checkpoints.exist() else (0, [])
         try:
             trainer.train(signals or Signals(), lambda _: self.look())
         except Interrupted:

@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-from tests.train.problems import make_problem, signal_at
+from tests.train.problems import checkpoints_in, make_problem, signal_at
 from tfperf.errors import CardError, Interrupted
+from tfperf.signals import Signals
 from tfperf.train.choices import Choices, Trial
 from tfperf.train.ensemble import Ensemble
 from tfperf.train.retirement import Retirement, plan
-from tfperf.train.signals import Signals
 from tfperf.train.stopping import State
 from tfperf.train.tolerance import ToleranceCheck
 from tfperf.train.trainer import Trainer
@@ -28,8 +28,7 @@ def trained(folder, at=AT, change=lambda ensemble: None, per_call=10, xla=False,
         xla,
         per_call,
         Retirement(REPLICAS, STEPS, at, 0.0),
-        folder / "checkpoints",
-        {},
+        checkpoints_in(folder / "checkpoints"),
         ToleranceCheck(card, problem),
     )
 
@@ -105,14 +104,13 @@ def test_training_resumes_to_the_same_bits_from_any_step(pair, tmp_path, step):
     card, problem = make_problem(tmp_path, FAST, precision="float64", replicas=REPLICAS, steps=STEPS)
     retirement = Retirement(REPLICAS, STEPS, AT, 0.0)
     ensemble = Ensemble(card, problem, [0] * REPLICAS)
-    first = Trainer(
-        ensemble, False, step % 15 or 15, retirement, tmp_path / "checkpoints", {}, ToleranceCheck(card, problem)
-    )
+    folder = checkpoints_in(tmp_path / "checkpoints")
+    first = Trainer(ensemble, False, step % 15 or 15, retirement, folder, ToleranceCheck(card, problem))
     with pytest.raises(Interrupted):
         first.train(signal_at(ensemble, step), lambda _: None)
     ensemble.close()
     again = Ensemble(card, problem, [0] * REPLICAS)
-    second = Trainer(again, False, 10, retirement, tmp_path / "checkpoints", {}, ToleranceCheck(card, problem))
+    second = Trainer(again, False, 10, retirement, folder, ToleranceCheck(card, problem))
     assert second.resume()[0] == step
     assert again.size == [size for since, size in want.sizes if since < step][-1]
     second.train(Signals(), lambda _: None)

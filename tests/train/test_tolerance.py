@@ -7,15 +7,15 @@ import pytest
 import tensorflow as tf
 
 from tests import reference
-from tests.train.problems import make_losses, make_problem, reduced_to
+from tests.train.problems import checkpoints_in, make_losses, make_problem, reduced_to
 from tfperf.errors import Interrupted
 from tfperf.models.prior import sample_pdfs
 from tfperf.operators.compiled import linear_basis
+from tfperf.signals import Signals
 from tfperf.train.ensemble import Ensemble
 from tfperf.train.evaluate import pdf_on_grid
 from tfperf.train.forms import Form
 from tfperf.train.retirement import Retirement
-from tfperf.train.signals import Signals
 from tfperf.train.tolerance import ToleranceCheck, ToleranceError
 from tfperf.train.trainer import Trainer
 
@@ -80,7 +80,7 @@ class Training:
         )
         self.check = Watched(self.card, self.problem)
         never = Retirement(REPLICAS, STEPS, (), 0.0)
-        self.trainer = Trainer(self.ensemble, False, 10, never, folder / "checkpoints", {}, self.check)
+        self.trainer = Trainer(self.ensemble, False, 10, never, checkpoints_in(folder / "checkpoints"), self.check)
 
     def train(self, until=None):
         signals = Signals() if until is None else At(self.ensemble, until)

@@ -23,7 +23,7 @@ import numpy as np
 import scipy
 
 from tfperf.data.records import Arrays, flatten, restore
-from tfperf.results.rundir import file_hash
+from tfperf.results.reading import file_hash
 
 T = TypeVar("T")
 VARIABLE = "TFPERF_CACHE"

@@ -11,7 +11,7 @@ from tfperf.data.keys import Purpose, generator
 from tfperf.data.pairs import Pairs, divide, read_hdf5, read_lines, read_table
 from tfperf.data.vocabulary import SPECIAL, Vocabulary
 from tfperf.errors import PackError
-from tfperf.results.rundir import file_hash
+from tfperf.results.reading import file_hash
 from tfperf.runcard.translation import Corpus, Translation
 
 ROLES = "training", "validation", "test"

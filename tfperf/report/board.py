@@ -7,7 +7,7 @@ from threading import Event
 
 from tfperf.errors import UserError
 from tfperf.measure.quiet import native_logs_dropped
-from tfperf.results.rundir import EVENTS
+from tfperf.results.contents import EVENTS
 
 PLUGIN = "tensorboard_plugin_profile"
 OFFLINE = "without a network its trace viewer works; charts of other tools there come from the net and stay blank"

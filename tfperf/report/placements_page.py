@@ -16,9 +16,9 @@ from tfperf.report.page import image, page, paragraph, table
 from tfperf.report.plots_placements import placements_figure
 from tfperf.report.style import house_style, to_png
 from tfperf.report.tensorboard import FILE
+from tfperf.results.contents import EVENTS
 from tfperf.results.files import atomic_write
 from tfperf.results.placements import PlacementRow
-from tfperf.results.rundir import EVENTS
 
 PAGE, ROWS = "report.html", "placements.json"
 

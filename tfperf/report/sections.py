@@ -6,8 +6,8 @@ from typing import Any
 
 from tfperf.report import numbers
 from tfperf.report.page import folded, table
+from tfperf.results.contents import REPORT
 from tfperf.results.files import atomic_write
-from tfperf.results.rundir import REPORT
 from tfperf.results.store import as_json
 
 Summary = Mapping[str, Any]

@@ -3,14 +3,15 @@
 import errno
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from io import BytesIO
 from pathlib import Path
 
 import h5py
 
-from tfperf.errors import StorageError
+from tfperf.errors import LostError, StorageError
+from tfperf.results.reading import open_descriptor
 
 # What a user can mend.
 REASONS = {
@@ -23,8 +24,30 @@ REASONS = {
     errno.EIO: "the device reports an input/output error",
     errno.ENOENT: "the folder does not exist",
     errno.ENOTDIR: "what should be its folder is a file",
+    errno.EISDIR: "a folder is in its place",
+    errno.ELOOP: "a loop of symbolic links is in its place",
 }
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+# folders that this process holds, and what tells that it still does: looked at here, so that no writer can forget it
+_guards: dict[Path, Callable[[], None]] = {}
+
+
+def guard(folder: Path, verify: Callable[[], None]) -> None:
+    """Have `verify` called before anything is written below a folder; what it raises keeps it from being written."""
+    _guards[folder.absolute()] = verify
+
+
+def unguard(folder: Path, verify: Callable[[], None]) -> None:
+    """Undo `guard` of the same folder and function."""
+    if _guards.get(folder.absolute()) == verify:
+        del _guards[folder.absolute()]
+
+
+def verify_holder(path: Path) -> None:
+    """Raise what the guards of the folders above a path raise: where this process holds them no more."""
+    for folder in path.absolute().parents:
+        if folder in _guards:
+            _guards[folder]()
 
 
 @contextmanager
@@ -36,13 +59,19 @@ def atomic_write(path: Path, size: int | None = None) -> Iterator[Path]:
     writer per path at a time, which the lock of the run directory sees to. `size` is the number of bytes to come, where
     known; a full disk's message quotes it. For HDF5 take `atomic_hdf5`.
 
-    Raises: StorageError where the disk is full, read-only, forbidden or failing; any other error unchanged.
+    Raises: StorageError where the disk is full, read-only, forbidden or failing; LostError where this process holds
+    the folder no more; any other error unchanged.
     """
     temporary = path.with_name(f".{path.name}.tmp")
+    verify_holder(path)
     try:
+        temporary.unlink(missing_ok=True)  # whatever it is: a pipe of that name would hold up who writes to it
         yield temporary
         sync(temporary)
+        verify_holder(path)
         os.replace(temporary, path)
+    except LostError:
+        raise  # what lies there now may be another process's
     except BaseException as error:
         written = temporary.stat().st_size if temporary.is_file() else 0
         with suppress(OSError):
@@ -74,10 +103,12 @@ def atomic_hdf5(path: Path) -> Iterator[h5py.File]:
 def append(path: Path, text: str) -> None:
     """Add text to the end of a file, on disk when this returns; when it fails, the file is as it was before.
 
-    A process that is killed in between may leave a part of the text. Raises: StorageError as `atomic_write`.
+    A process that is killed in between may leave a part of the text. Raises: as `atomic_write`.
     """
-    with open(path, "ab") as file:
-        before = file.tell()
+    verify_holder(path)
+    descriptor = open_descriptor(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    with os.fdopen(descriptor, "ab") as file:
+        before = file.seek(0, os.SEEK_END)
         try:
             file.write(text.encode())
             file.flush()

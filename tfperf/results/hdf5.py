@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tfperf.errors import RunDirectoryError
+from tfperf.results.state import NO_RUN, Identity
 
 UNITS: Mapping[str, str] = {
     "best_step": "steps", "stop_step": "steps", "step": "steps",
@@ -40,6 +41,21 @@ def opened(path: Path, kind: str, layout: int) -> Iterator[h5py.File]:
     # HDF5 has no error class of its own: damage comes out as any of these
     except (OSError, KeyError, ValueError, TypeError, AttributeError, RuntimeError) as error:
         raise RunDirectoryError(f"{path}: damaged, it cannot be read as the results of a fit ({error})") from error
+
+
+def put_identity(file: h5py.File, identity: Identity | None) -> None:
+    """Note whose results these are."""
+    if identity is not None:
+        file.attrs.update({"run": encoded(identity.run), "digest": encoded(identity.digest)})
+
+
+def refuse_others(path: Path, file: h5py.File, identity: Identity | None) -> None:
+    """RunDirectoryError for results of another run than that; None: of any. Runs of tfperf 0.1.0 have no identity."""
+    if identity is None or identity.run == NO_RUN:
+        return
+    found = {name: decoded(file.attrs[name])[0] if name in file.attrs else "" for name in ("run", "digest")}
+    if Identity(**found) != identity:
+        raise RunDirectoryError(f"{path}: holds the results of another run; begin again by --force")
 
 
 def put_array(group: h5py.Group, name: str, array: NDArray[Any]) -> None:

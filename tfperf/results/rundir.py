@@ -1,166 +1,123 @@
-"""The directory of one run: who holds it, what was decided in it, which parts of it are done.
+"""The directory of one run: who holds it, what was decided in it, which parts are done (its files: contents.py)."""
 
-card.yaml         the resolved card
-environment.json  machine and versions at the start
-run.json          state: inputs' hashes, parts (replica ids, attempts, choices), written before the first step
-checkpoints/      state of training
-vocabularies/     of a translation: the pieces of each language
-results.h5, report.json, report.html, events/, once a part is done
-"""
-
-import fcntl
-import hashlib
 import json
-import shutil
+import os
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import IO, Any
+from types import TracebackType
+from typing import Any, Generic
 
-from tfperf.errors import RunDirectoryError
+from tfperf.errors import RunDirectoryError, UserError
+from tfperf.results.contents import CARD, ENVIRONMENT, PAGE, REPORT, RESULTS, STATE, clear, refuse_strangers
 from tfperf.results.files import atomic_write
-
-CARD, STATE, ENVIRONMENT, LOCK = "card.yaml", "run.json", "environment.json", "lock"
-RESULTS, CHECKPOINTS, EVENTS, T0, VOCABULARIES = "results.h5", "checkpoints", "events", "t0", "vocabularies"
-REPORT = "report.json"
-# in the order in which they are removed: results first, so that none is ever taken for those of another run
-MADE = (
-    RESULTS, CHECKPOINTS, EVENTS, T0, VOCABULARIES, REPORT, "report.html", "postfit.json", STATE, CARD,
-    ENVIRONMENT,
-)  # fmt: skip
+from tfperf.results.lock import LOCK, DirectoryLock
+from tfperf.results.state import Own, Part, State, read_state, write_state
 
 
-@dataclass
-class Part:
-    """Replicas trained together: the first are the card's, extensions and retries add more.
+class RunDirectory(Generic[Own]):
+    """A run directory that this process holds alone until `close`; `own`: the workload's state of a part."""
 
-    What does not fit the memory at once is trained in chunks, one part each, one after the other.
-    """
+    def __init__(self, path: Path, own: type[Own]) -> None:
+        self.path, self.own = path, own
+        self.state: State[Own] | None = None
+        self.lock = DirectoryLock(path)
 
-    ids: list[int]
-    attempts: list[int]
-    choices: dict[str, Any] = field(default_factory=dict)  # what can change a bit; empty until decided
-    machine: dict[str, Any] = field(default_factory=dict)
-    resumed_from_steps: list[int] = field(default_factory=list)
-    done: bool = False
-    chunk: int = 1  # of `chunks` that one command asked for
-    chunks: int = 1
-    stacks: list[list[int]] = field(default_factory=list)  # a step, and the stack's size from it on; once done
-    bound: dict[str, Any] = field(default_factory=dict)  # work of a step against the machine's limits; once done
-    tolerance: dict[str, Any] = field(
-        default_factory=dict
-    )  # how exact the losses were; once done, where they may not be
-
-
-@dataclass
-class State:
-    """run.json."""
-
-    inputs: dict[str, str]  # role -> sha256 of the file
-    parts: list[Part]
-
-
-class RunDirectory:
-    """A run directory that this process holds alone until `close`."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self._lock: IO[str] | None = None
-        self.state: State | None = None
-
-    def __enter__(self) -> "RunDirectory":
+    def __enter__(self) -> "RunDirectory[Own]":
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self.close()
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+        self.close(unused=isinstance(error, UserError))
 
     @property
     def exists(self) -> bool:
         """Whether a run was started here."""
-        return (self.path / STATE).exists()
+        return holds_run(self.path)
+
+    @property
+    def is_reserved(self) -> bool:
+        """Whether a process held this folder for a run that it was stopped before it began."""
+        try:
+            return not self.exists and (self.path / LOCK).is_file() and os.listdir(self.path) == [LOCK]
+        except OSError:
+            return False
 
     def hold(self) -> None:
-        """Make the directory if need be and lock it; RunDirectoryError when another process has it."""
-        try:
-            self.path.mkdir(parents=True, exist_ok=True)
-            self._lock = open(self.path / LOCK, "w", encoding="utf-8")  # noqa: SIM115 - held until close
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise RunDirectoryError(
-                f"{self.path}: another process is running here; wait for it or choose another"
-            ) from None
-        except OSError as error:
-            raise RunDirectoryError(f"{self.path}: cannot be used as a run directory: {error.strerror}") from None
+        """Make the directory if need be and lock it. Raises: RunDirectoryError, as `DirectoryLock.acquire`."""
+        self.lock.acquire()
 
-    def close(self) -> None:
-        """Release the directory."""
-        if self._lock is not None:
-            self._lock.close()
-            self._lock = None
+    def close(self, unused: bool = False) -> None:
+        """Release the directory; remove it where it was made in vain: `unused`, and nothing was put there."""
+        if unused:
+            self.lock.discard()
+        else:
+            self.lock.release()
 
     def make_room(self, force: bool, more: str = "") -> None:
         """Clear what an earlier run left, if `force` allows; RunDirectoryError for a run or other files in the way."""
         if self.exists and not force:
             raise RunDirectoryError(f"{self.path}: holds a run; --resume goes on with it, {more}--force begins again")
-        names = {p.name for p in self.path.iterdir() if p.suffix != ".tmp"} - {LOCK}
-        # a run that was killed before its state was written leaves nothing worth keeping; a card alone is a user's own
-        unstarted = names <= set(MADE) - {VOCABULARIES} and (CARD not in names or ENVIRONMENT in names)
-        if not self.exists and not unstarted:
-            raise RunDirectoryError(f"{self.path}: is not empty and holds no run; choose another folder")
-        for name in MADE:
-            target = self.path / name
-            if target.is_dir():
-                shutil.rmtree(target)
-            else:
-                target.unlink(missing_ok=True)
+        refuse_strangers(self.path, self.exists)
+        self.lock.verify()
+        clear(self.path)
 
-    def load(self) -> State:
+    def load(self) -> State[Own]:
         """Read the state; RunDirectoryError when there is none or it is damaged."""
-        if not self.exists:
-            raise RunDirectoryError(f"{self.path}: holds no run to go on with")
-        try:
-            raw = json.loads((self.path / STATE).read_text(encoding="utf-8"))
-            self.state = State(dict(raw["inputs"]), [Part(**p) for p in raw["parts"]])
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise RunDirectoryError(f"{self.path / STATE}: damaged: {error}") from None
+        self.state = load_state(self.path, self.own)
         return self.state
 
-    def start(self, card: str, environment: Mapping[str, Any], state: State) -> None:
+    def start(self, card: str, environment: Mapping[str, Any], state: State[Own]) -> None:
         """Write what a new run needs; the state last, since it marks the directory as a run."""
         self._write(ENVIRONMENT, json.dumps(environment, indent=1) + "\n")
         self._write(CARD, card)
         self.save(state)
 
-    def save(self, state: State) -> None:
+    def save(self, state: State[Own]) -> None:
         """Write the state."""
         self.state = state
-        self._write(STATE, json.dumps(asdict(state), indent=1) + "\n")
+        write_state(self.path / STATE, state)
 
     def save_state(self) -> None:
         """Write the state as it is now."""
-        assert self.state is not None
-        self.save(self.state)
+        self.save(self.begun)
 
-    def pending(self) -> Part | None:
+    @property
+    def begun(self) -> State[Own]:
+        """The state of a run that was loaded or started."""
+        assert self.state is not None
+        return self.state
+
+    def pending(self) -> Part[Own] | None:
         """The first part that is not done."""
-        return next((part for part in self.state.parts if not part.done), None) if self.state is not None else None
+        return self.state.pending if self.state is not None else None
 
-    def group(self, part: Part) -> list[Part]:
-        """The parts that one command asked for together with this one, in their order."""
-        assert self.state is not None
-        first = next(i for i, p in enumerate(self.state.parts) if p is part) - part.chunk + 1
-        return self.state.parts[first : first + part.chunks]
+    def number(self, part: Part[Own]) -> int:
+        """The place of a part among all, from 0."""
+        return next(i for i, p in enumerate(self.begun.parts) if p is part)
 
     def has_finished_parts(self) -> bool:
-        """Whether results.h5 holds replicas of parts that are done."""
+        """Whether results.h5 holds what parts that are done found."""
         return self.state is not None and any(part.done for part in self.state.parts)
+
+    def lacks_report(self) -> bool:
+        """Whether the report is missing, in part, or older than the results that it tells of."""
+        try:
+            results = (self.path / RESULTS).lstat().st_mtime_ns
+            return any((self.path / name).lstat().st_mtime_ns < results for name in (PAGE, REPORT))
+        except FileNotFoundError:
+            return True
 
     def _write(self, name: str, text: str) -> None:
         with atomic_write(self.path / name) as temporary:
             temporary.write_text(text, encoding="utf-8")
 
 
-def file_hash(path: Path) -> str:
-    """The sha256 of a file's bytes."""
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+def holds_run(folder: Path) -> bool:
+    """Whether a run was started in a folder."""
+    return os.path.lexists(folder / STATE)
+
+
+def load_state(folder: Path, own: type[Own]) -> State[Own]:
+    """The state of the run in a folder. Raises: RunDirectoryError where there is none or it is damaged."""
+    if not holds_run(folder):
+        raise RunDirectoryError(f"{folder}: holds no run to go on with")
+    return read_state(folder / STATE, own)

@@ -4,7 +4,8 @@ Layout, version 1. R replicas, X grid nodes, F flavours, N points, H history row
 checksums and, where it has one, the attribute `unit`. Text is UTF-8 of fixed length, in attributes too (arrays of one):
 so it has checksums, which HDF5 does not give to text of variable length.
 
-    /                 attributes: kind ("tfperf results"), layout (int), title, q0 [GeV]
+    /                 attributes: kind ("tfperf results"), layout (int), title, q0 [GeV],
+                      run and digest (whose results they are)
     x                 (X) grid nodes
     pdf               (R, F, X) x f(x, Q0); attribute `flavours` names the second axis
     replicas/         one dataset per field of `Replicas`, each (R) or (R, F)
@@ -26,20 +27,22 @@ import h5py
 import numpy as np
 
 from tfperf.results.files import atomic_hdf5
-from tfperf.results.hdf5 import decoded, encoded, opened, put_array, put_texts
+from tfperf.results.hdf5 import decoded, encoded, opened, put_array, put_identity, put_texts, refuse_others
 from tfperf.results.record import EVOLUTION, DatasetResult, FitResult, History, Replicas
+from tfperf.results.state import Identity
 
 KIND = "tfperf results"
 LAYOUT = 1
 
 
-def write(path: Path, result: FitResult) -> None:
+def write(path: Path, result: FitResult, identity: Identity | None = None) -> None:
     """Write `result` to `path`; what was there before stays until all bytes are on the disk.
 
     Raises: StorageError where the disk does not take it.
     """
     with atomic_hdf5(path) as file:
         file.attrs.update({"kind": encoded(KIND), "layout": LAYOUT, "title": encoded(result.title)})
+        put_identity(file, identity)
         file.attrs["q0"] = float(result.q0)
         put_array(file, "x", result.x)
         put_array(file, "pdf", result.pdf)
@@ -69,12 +72,13 @@ def _plain(value: Any) -> Any:
     return None if isinstance(number, float) and not math.isfinite(number) else number
 
 
-def read(path: Path) -> FitResult:
+def read(path: Path, identity: Identity | None = None) -> FitResult:
     """The record that `write` stored at `path`, every bit of its arrays; of the summary, what JSON can hold.
 
     Raises: RunDirectoryError where there is none, where it is damaged, or where it has another layout.
     """
     with opened(path, KIND, LAYOUT) as file:
+        refuse_others(path, file, identity)
         weights, sets = file["weights"], file["datasets"]
         return FitResult(
             title=decoded(file.attrs["title"])[0], q0=float(file.attrs["q0"]), x=file["x"][()], pdf=file["pdf"][()],

@@ -2,7 +2,8 @@
 
 Layout, version 1. N steps, H validations. Checksums, units and texts as in `store`.
 
-    /           attributes: kind ("tfperf translation"), layout (int), title, best_step (whose weights are kept)
+    /           attributes: kind ("tfperf translation"), layout (int), title, best_step (whose weights are kept),
+                run and digest (whose results they are)
     weights/    one dataset per variable; slashes in a name make groups; attribute `names`: their order
     history/    loss (N) of each step's batch, validation_step (H), validation_loss (H)
     summary     (1) report.json as text
@@ -18,7 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tfperf.results.files import atomic_hdf5
-from tfperf.results.hdf5 import decoded, encoded, opened, put_array, put_texts
+from tfperf.results.hdf5 import decoded, encoded, opened, put_array, put_identity, put_texts, refuse_others
+from tfperf.results.state import Identity
 from tfperf.results.store import as_json
 
 KIND = "tfperf translation"
@@ -51,10 +53,11 @@ class TranslationResult:
     summary: Mapping[str, Any] = field(default_factory=dict)
 
 
-def write(path: Path, result: TranslationResult) -> None:
+def write(path: Path, result: TranslationResult, identity: Identity | None = None) -> None:
     """Write `result` to `path`; what was there before stays until all bytes are on the disk. Raises: StorageError."""
     with atomic_hdf5(path) as file:
         file.attrs.update({"kind": encoded(KIND), "layout": LAYOUT, "title": encoded(result.title)})
+        put_identity(file, identity)
         file.attrs["best_step"] = result.best_step
         file.create_group("weights").attrs["names"] = encoded(*result.weights)
         for name, weights in result.weights.items():
@@ -65,9 +68,10 @@ def write(path: Path, result: TranslationResult) -> None:
         put_texts(file, "summary", (as_json(result.summary),))
 
 
-def read(path: Path) -> TranslationResult:
+def read(path: Path, identity: Identity | None = None) -> TranslationResult:
     """The record that `write` stored. Raises: RunDirectoryError where there is none, or it is damaged."""
     with opened(path, KIND, LAYOUT) as file:
+        refuse_others(path, file, identity)
         weights = file["weights"]
         return TranslationResult(
             title=decoded(file.attrs["title"])[0], best_step=int(file.attrs["best_step"]),

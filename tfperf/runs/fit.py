@@ -11,20 +11,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tfperf.data.pack import pack_attributes
-from tfperf.errors import Interrupted, RunDirectoryError
 from tfperf.measure.clock import Stopwatch
 from tfperf.measure.quiet import native_logs_dropped
 from tfperf.operators.problem import Problem, build_problem
 from tfperf.results import store
+from tfperf.results.contents import EVENTS, RESULTS, T0
 from tfperf.results.record import FitResult
-from tfperf.results.rundir import EVENTS, RESULTS, T0, Part, RunDirectory
+from tfperf.results.rundir import RunDirectory, holds_run
 from tfperf.runcard.config import Card, Closure
 from tfperf.runcard.loader import load_card
 from tfperf.runs.chunks import chunk_size
 from tfperf.runs.inputs import Inputs, mean_pdf, read_inputs
-from tfperf.runs.opening import Wish, open_part
+from tfperf.runs.opening import Wish, open_part, take_directory
+from tfperf.runs.replicas import ReplicaPart, ReplicaRun, Replicas, group
 from tfperf.runs.summary import summarise
-from tfperf.train.signals import Signals
+from tfperf.signals import Signals
 
 if TYPE_CHECKING:
     from tfperf.runs.part import Trained
@@ -67,17 +68,25 @@ def carry_out(card: Card, output: Path, wish: Wish, quiet: bool) -> tuple[FitRes
 def _carry_out(card: Card, output: Path, wish: Wish, quiet: bool, signals: Signals) -> tuple[FitResult, bool]:
     watch = Stopwatch()
     wish.refuse_contradictions()
-    with watch.stage("data"):
-        inputs = read_inputs(card, output)
-    with RunDirectory(output) as run:
-        if wish.resume and not run.exists:
-            raise RunDirectoryError(f"{output}: holds no run; leave --resume out to begin one")
-        run.hold()
+    with RunDirectory(output, Replicas) as run:
+        take_directory(run, wish, signals)
+        with watch.stage("data"):
+            inputs = read_inputs(card, output)
         part = open_part(run, card, inputs.hashes, wish, lambda total: _chunk(card, inputs, watch, total))
         if part is None:
             _say(quiet, f"{output}: nothing left to do")
-            return store.read(output / RESULTS), False
-        return _Fit(run, card, inputs, watch, signals, quiet).carry_out(run.group(part)), True
+            return _read_finished(run), False
+        return _Fit(run, card, inputs, watch, signals, quiet).carry_out(group(run, part)), True
+
+
+def _read_finished(run: ReplicaRun) -> FitResult:
+    """The results of a run that is done; a report that is missing or older than they are is made again."""
+    result = store.read(run.path / RESULTS, run.begun.identity)
+    if run.lacks_report():
+        from tfperf.report.html import write_report
+
+        write_report(run.path, result)
+    return result
 
 
 def _chunk(card: Card, inputs: Inputs, watch: Stopwatch, total: int) -> int:
@@ -96,14 +105,14 @@ def _say(quiet: bool, text: str) -> None:
 class _Fit:
     """What one command trains, from its data to its report."""
 
-    run: RunDirectory
+    run: ReplicaRun
     card: Card
     inputs: Inputs
     watch: Stopwatch
     signals: Signals
     quiet: bool
 
-    def carry_out(self, parts: Sequence[Part]) -> FitResult:
+    def carry_out(self, parts: Sequence[ReplicaPart]) -> FitResult:
         """Train, evaluate, write chunk after chunk; each counts as done once its results are on disk."""
         with self.watch.stage("data"):
             self.t0 = self._t0()
@@ -116,19 +125,22 @@ class _Fit:
             self.run.save_state()
         return result
 
-    def _chunk(self, part: Part, rates: dict[int, list[float]]) -> FitResult:
+    def _chunk(self, part: ReplicaPart, rates: dict[int, list[float]]) -> FitResult:
         """Train one part and write its results with those of the parts before."""
-        if part.chunks > 1:
-            _say(self.quiet, f"chunk {part.chunk} of {part.chunks}: replicas {part.ids[0]}-{part.ids[-1]}")
+        if part.own.chunks > 1:
+            _say(
+                self.quiet,
+                f"chunk {part.own.chunk} of {part.own.chunks}: replicas {part.own.ids[0]}-{part.own.ids[-1]}",
+            )
         with self.watch.stage("data"):
-            problem = build_problem(self.card, self.inputs.selection, part.ids, self.t0, self.inputs.law)
+            problem = build_problem(self.card, self.inputs.selection, part.own.ids, self.t0, self.inputs.law)
         trained = self._train(part, problem)
         for size, seconds in trained.seconds_per_step.items():
             rates.setdefault(size, []).extend(seconds)
         with self.watch.stage("write"):
             result = self._evaluate(problem, trained)
-            if part.chunk < part.chunks:
-                store.write(self.run.path / RESULTS, result)
+            if part.own.chunk < part.own.chunks:
+                store.write(self.run.path / RESULTS, result, self.run.begun.identity)
         return result
 
     def _t0(self) -> NDArray[np.float64] | None:
@@ -139,18 +151,16 @@ class _Fit:
         data = replace(self.card.data, t0="none")
         card = replace(self.card, title="t0", replicas=tuple(range(1, T0_REPLICAS + 1)), data=data)
         folder = self.run.path / T0
-        result, _ = _carry_out(card, folder, Wish(resume=RunDirectory(folder).exists), self.quiet, self.signals)
+        result, _ = _carry_out(card, folder, Wish(resume=holds_run(folder)), self.quiet, self.signals)
         return mean_pdf(result)
 
-    def _train(self, part: Part, problem: Problem) -> "Trained":
+    def _train(self, part: ReplicaPart, problem: Problem) -> "Trained":
         with self.watch.stage("import"), native_logs_dropped():
             from tfperf.report.progress import chunk_words, replica_words, shown
             from tfperf.runs.part import start, train_part
 
             begun = start(self.run, self.card, part, problem, lambda text: _say(self.quiet, text))
-        if self.signals.received is not None:
-            raise Interrupted(self.signals.received, 0)
-        with shown(self.quiet, replica_words, chunk_words(part.chunk, part.chunks)) as show:
+        with shown(self.quiet, replica_words, chunk_words(part.own.chunk, part.own.chunks)) as show:
             return train_part(
                 self.run, self.card, part, problem, begun, self.watch, self.signals, show,
                 lambda text: _say(self.quiet, text),
@@ -160,10 +170,13 @@ class _Fit:
         """The exact result of all parts together."""
         from tfperf.train.evaluate import evaluate
 
-        before = store.read(self.run.path / RESULTS) if self.run.has_finished_parts() else None
+        there = self.run.has_finished_parts()
+        before = store.read(self.run.path / RESULTS, self.run.begun.identity) if there else None
         return evaluate(self.card, problem, trained.outcome, before)
 
-    def _report(self, result: FitResult, parts: Sequence[Part], rates: Mapping[int, Sequence[float]]) -> FitResult:
+    def _report(
+        self, result: FitResult, parts: Sequence[ReplicaPart], rates: Mapping[int, Sequence[float]]
+    ) -> FitResult:
         """Write all that people read; the timings of the report itself enter report.json last."""
         from tfperf.report.html import write_html
         from tfperf.report.sections import write_json
@@ -175,7 +188,7 @@ class _Fit:
             return replace(result, summary=summarise(self.card, result, parts, self.watch.seconds(), rates, pack))
 
         with self.watch.stage("write"):
-            store.write(self.run.path / RESULTS, with_summary())
+            store.write(self.run.path / RESULTS, with_summary(), self.run.begun.identity)
             write_events(self.run.path / EVENTS, with_summary())
             write_html(self.run.path, with_summary())
         final = with_summary()

@@ -14,8 +14,8 @@ from tfperf.data.selection import Selection, select
 from tfperf.data.validate import validate
 from tfperf.errors import CardError
 from tfperf.results import store
+from tfperf.results.contents import RESULTS
 from tfperf.results.record import FitResult
-from tfperf.results.rundir import RESULTS
 from tfperf.runcard.config import Card
 from tfperf.runs.unchanged import refuse_inside
 

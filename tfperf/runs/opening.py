@@ -3,17 +3,22 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from tfperf.errors import CardError, RunDirectoryError
 from tfperf.measure.environment import environment
 from tfperf.results import store
+from tfperf.results.contents import CARD, RESULTS
 from tfperf.results.record import CONVERGED
-from tfperf.results.rundir import CARD, RESULTS, Part, RunDirectory, State
+from tfperf.results.rundir import RunDirectory
+from tfperf.results.state import State
 from tfperf.runcard.config import Card
 from tfperf.runcard.dump import dump_card
 from tfperf.runcard.types import replica_ids
 from tfperf.runs.chunks import split
-from tfperf.runs.unchanged import refuse_changed
+from tfperf.runs.replicas import ReplicaPart, ReplicaRun, Replicas
+from tfperf.runs.unchanged import begin_state, refuse_changed, refuse_old
+from tfperf.signals import Signals
 
 
 @dataclass(frozen=True)
@@ -33,9 +38,20 @@ class Wish:
             raise CardError("--retry-failed takes the replicas that failed; leave --replicas out")
 
 
+def take_directory(run: RunDirectory[Any], wish: Wish, signals: Signals) -> None:
+    """Lock the directory of a run before anything else is done, so that whatever ends the command, --resume goes on.
+
+    Raises: RunDirectoryError where another process has it, and where there is nothing to go on with.
+    """
+    if wish.resume and not (run.exists or run.is_reserved):
+        raise RunDirectoryError(f"{run.path}: holds no run; leave --resume out to begin one")
+    run.hold()
+    signals.advice = "go on with --resume"
+
+
 def open_part(
-    run: RunDirectory, card: Card, hashes: Mapping[str, str], wish: Wish, chunk: Callable[[int], int]
-) -> Part | None:
+    run: ReplicaRun, card: Card, hashes: Mapping[str, str], wish: Wish, chunk: Callable[[int], int]
+) -> ReplicaPart | None:
     """The part to train first, None when nothing is left to do; RunDirectoryError when the wish does not fit.
 
     hashes: sha256 of the card's input files. chunk: how many of so many new replicas are trained together.
@@ -53,29 +69,31 @@ def open_part(
         return pending
     if pending is not None:
         raise RunDirectoryError(f"{run.path}: the run is not finished; go on with it by --resume first")
+    refuse_old(run.path, state)
     ids, attempts = _failed(run.path) if wish.retry_failed else _extension(run.path, wish.replicas, state)
     if ids:
         run.save(replace(state, parts=[*state.parts, *_parts(ids, attempts, chunk)]))
     return run.pending()
 
 
-def _parts(ids: Sequence[int], attempts: Sequence[int], chunk: Callable[[int], int]) -> list[Part]:
+def _parts(ids: Sequence[int], attempts: Sequence[int], chunk: Callable[[int], int]) -> list[ReplicaPart]:
     pieces = split(len(ids), chunk(len(ids)))
     return [
-        Part(list(ids[rows]), list(attempts[rows]), chunk=i, chunks=len(pieces)) for i, rows in enumerate(pieces, 1)
+        ReplicaPart(Replicas(list(ids[rows]), list(attempts[rows]), chunk=i, chunks=len(pieces)))
+        for i, rows in enumerate(pieces, 1)
     ]
 
 
 def _new(
-    run: RunDirectory, card: Card, hashes: Mapping[str, str], wish: Wish, chunk: Callable[[int], int]
-) -> Part | None:
-    if wish.resume or wish.retry_failed:
-        flag = "--resume" if wish.resume else "--retry-failed"
-        raise RunDirectoryError(f"{run.path}: holds no run; leave {flag} out to begin one")
+    run: ReplicaRun, card: Card, hashes: Mapping[str, str], wish: Wish, chunk: Callable[[int], int]
+) -> ReplicaPart | None:
+    if wish.retry_failed:
+        raise RunDirectoryError(f"{run.path}: holds no run; leave --retry-failed out to begin one")
     ids = list(wish.replicas or card.replicas)
     parts = _parts(ids, [0] * len(ids), chunk)
     run.make_room(wish.force)
-    run.start(dump_card(replace(card, replicas=tuple(ids))), environment(), State(dict(hashes), parts))
+    given = replace(card, replicas=tuple(ids))
+    run.start(dump_card(given), environment(), begin_state(given, hashes, parts))
     return run.pending()
 
 
@@ -86,16 +104,16 @@ def _failed(path: Path) -> tuple[list[int], list[int]]:
     return [int(replicas.id[i]) for i in rows], [int(replicas.attempt[i]) + 1 for i in rows]
 
 
-def _extension(path: Path, ids: tuple[int, ...], state: State) -> tuple[list[int], list[int]]:
-    known = sorted(set(ids) & {i for part in state.parts for i in part.ids})
+def _extension(path: Path, ids: tuple[int, ...], state: State[Replicas]) -> tuple[list[int], list[int]]:
+    known = sorted(set(ids) & {i for part in state.parts for i in part.own.ids})
     if known:
         raise RunDirectoryError(f"{path}: replica {known[0]} is there already; --replicas takes new ones")
     return list(ids), [0] * len(ids)
 
 
-def _refuse_other_replicas(path: Path, ids: tuple[int, ...], state: State) -> None:
-    asked = [[i for p in state.parts[n : n + part.chunks] for i in p.ids]
-             for n, part in enumerate(state.parts) if part.chunk == 1]  # fmt: skip
+def _refuse_other_replicas(path: Path, ids: tuple[int, ...], state: State[Replicas]) -> None:
+    asked = [[i for p in state.parts[n : n + part.own.chunks] for i in p.own.ids]
+             for n, part in enumerate(state.parts) if part.own.chunk == 1]  # fmt: skip
     if list(ids) not in asked:
         first = asked[0]
         raise RunDirectoryError(

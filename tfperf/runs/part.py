@@ -7,23 +7,27 @@ from typing import Any, Protocol
 import numpy as np
 import tensorflow as tf
 
+import tfperf
 from tfperf.errors import RunDirectoryError
 from tfperf.measure.clock import Stopwatch
 from tfperf.measure.environment import available_cores, cpu_model
 from tfperf.operators.problem import Problem
-from tfperf.results.rundir import CARD, CHECKPOINTS, EVENTS, STATE, Part, RunDirectory
+from tfperf.results.contents import CARD, CHECKPOINTS, EVENTS, STATE
+from tfperf.results.rundir import RunDirectory
+from tfperf.results.state import Part
 from tfperf.runcard.config import Card
 from tfperf.runs import decisions
 from tfperf.runs.bound import bound
+from tfperf.runs.replicas import ReplicaPart, ReplicaRun, group
 from tfperf.runs.threads import measured_threads
 from tfperf.runs.window import Recorder
-from tfperf.train import checkpoint
+from tfperf.signals import Signals
+from tfperf.train.checkpoint import Checkpoints
 from tfperf.train.choices import Choices, choose
 from tfperf.train.ensemble import Ensemble
 from tfperf.train.evaluate import Outcome, statuses
 from tfperf.train.forms import Form, candidates, make_form
 from tfperf.train.retirement import plan
-from tfperf.train.signals import Signals
 from tfperf.train.tolerance import ToleranceCheck
 from tfperf.train.trainer import Progress, Trainer
 
@@ -60,10 +64,13 @@ def use_threads(wanted: int | None) -> int:
 def machine(threads: int) -> dict[str, Any]:
     """What bits can depend on beside the choices."""
     devices = [d.name for d in tf.config.list_logical_devices()]
-    return {"cpu": cpu_model(), "tensorflow": tf.__version__, "threads": threads, "devices": devices}
+    return {
+        "cpu": cpu_model(), "tensorflow": tf.__version__, "tfperf": tfperf.__version__, "threads": threads,
+        "devices": devices,
+    }  # fmt: skip
 
 
-def warn_of_change(part: Part, here: dict[str, Any], say: Say) -> None:
+def warn_of_change(part: Part[Any], here: dict[str, Any], say: Say) -> None:
     """Say what of the machine is not as when the part began."""
     for key in (k for k in here if part.machine.get(k) != here[k]):
         say(f"warning: {key} was {part.machine.get(key)}, is {here[key]}: bits may differ from an uninterrupted run")
@@ -77,7 +84,7 @@ class Begun:
     found: Choices | None = None
 
 
-def start(run: RunDirectory, card: Card, part: Part, problem: Problem, say: Say) -> Begun:
+def start(run: ReplicaRun, card: Card, part: ReplicaPart, problem: Problem, say: Say) -> Begun:
     """Start TensorFlow with the threads that the part began with, else the card's."""
     wanted = part.choices.get("threads", card.engine.threads)
     if wanted != "measure":
@@ -85,7 +92,7 @@ def start(run: RunDirectory, card: Card, part: Part, problem: Problem, say: Say)
     found = _known(run, card, part, problem, None)
     if found is None:
         say("engine.threads: tries numbers of threads")
-        found = measured_threads(run.path / CARD, len(part.ids))
+        found = measured_threads(run.path / CARD, len(part.own.ids))
         warnings = () if found is None else decisions.keep(decisions.place(card, problem, None), found)
         for warning in warnings:
             say(f"warning: {warning}")
@@ -116,7 +123,7 @@ def machine_started(card: Card, threads: int | None) -> int:
 
 
 def train_part(
-    run: RunDirectory, card: Card, part: Part, problem: Problem, begun: Begun, watch: Stopwatch, signals: Signals,
+    run: ReplicaRun, card: Card, part: ReplicaPart, problem: Problem, begun: Begun, watch: Stopwatch, signals: Signals,
     show: Callable[[Progress], None], say: Say,
 ) -> Trained:  # fmt: skip
     """Train the part's replicas to the end, from its newest checkpoint where there is one.
@@ -126,22 +133,19 @@ def train_part(
     with watch.stage("build"):
         known = begun.found or _known(run, card, part, problem, begun.threads)
         forms = candidates(card, problem) if known is None else [known_form(card, problem, known)]
-        ensemble = Ensemble(card, problem, part.attempts, forms[0])
-        if not checkpoint.exists(run.path / CHECKPOINTS):
+        ensemble = Ensemble(card, problem, part.own.attempts, forms[0])
+        checkpoints = keep_checkpoints(run, part)
+        if not checkpoints.exist():
             _ = ensemble.stack  # a resumed one may begin with a smaller stack
     with watch.stage("compile"):
         choices = _decide(run, card, part, ensemble, forms, begun, known, say)
         check = ToleranceCheck(card, problem)
-        owner = {"ids": part.ids, "attempts": part.attempts}
         retirement = plan(card, max(shard.replicas for shard in ensemble.shards), choices)
-        checkpoints = run.path / CHECKPOINTS
         recorder = None
-        if card.profile is not None and part.chunk == 1:
+        if card.profile is not None and part.own.chunk == 1:
             logdir, loops = run.path / EVENTS, len(ensemble.shards)
             recorder = Recorder(card, card.profile, logdir, choices.steps_per_call, loops)
-        trainer = Trainer(
-            ensemble, choices.xla, choices.steps_per_call, retirement, checkpoints, owner, check, recorder
-        )
+        trainer = Trainer(ensemble, choices.xla, choices.steps_per_call, retirement, checkpoints, check, recorder)
         resume(run, part, trainer, say)
         ensemble.warm_up(choices.xla)
     with watch.stage("train"):
@@ -150,13 +154,14 @@ def train_part(
         finally:
             if recorder is not None:
                 say(recorder.end())
-    part.stacks = [list(stack) for stack in ensemble.sizes]
+    part.own.stacks = list(ensemble.sizes)
     with watch.stage("write"):
-        part.bound = bound(ensemble, trainer, begun.threads)
+        part.own.bound = bound(ensemble, trainer, begun.threads)
     outcome = _outcome(part, ensemble, trainer)
-    part.tolerance = _exactness(card, ensemble.form, check, outcome)
-    if part.tolerance.get("violated"):
-        say(f"warning: engine.tolerance: chi2 per point was off by {part.tolerance['worst_best']:.2g} at best weights")
+    part.own.tolerance = _exactness(card, ensemble.form, check, outcome)
+    if part.own.tolerance.get("violated"):
+        worst = part.own.tolerance["worst_best"]
+        say(f"warning: engine.tolerance: chi2 per point was off by {worst:.2g} at best weights")
     ensemble.close()
     return Trained(outcome, trainer.seconds_per_step)
 
@@ -173,14 +178,14 @@ def _exactness(card: Card, form: Form, check: ToleranceCheck, outcome: Outcome) 
     }  # fmt: skip
 
 
-def _known(run: RunDirectory, card: Card, part: Part, problem: Problem, threads: int | None) -> Choices | None:
+def _known(run: ReplicaRun, card: Card, part: ReplicaPart, problem: Problem, threads: int | None) -> Choices | None:
     """Choices that need not be made: of the part itself, of a chunk before this one, or of an earlier run."""
     if part.choices:
         try:
             return Choices.from_dict(part.choices)
         except (KeyError, TypeError, ValueError) as error:
             raise RunDirectoryError(f"{run.path / STATE}: damaged choices: {error}") from None
-    for earlier in run.group(part):
+    for earlier in group(run, part):
         if earlier.choices and earlier.machine == machine(earlier.choices["threads"]):
             return Choices.from_dict(earlier.choices)
     return decisions.read(card, decisions.place(card, problem, threads))
@@ -192,7 +197,7 @@ def known_form(card: Card, problem: Problem, known: Choices) -> Form:
 
 
 def _decide(
-    run: RunDirectory, card: Card, part: Part, ensemble: Ensemble, forms: Sequence[Form], begun: Begun,
+    run: ReplicaRun, card: Card, part: ReplicaPart, ensemble: Ensemble, forms: Sequence[Form], begun: Begun,
     known: Choices | None, say: Say,
 ) -> Choices:  # fmt: skip
     """Choices of the part: those known, or made now; written before the first step."""
@@ -209,9 +214,14 @@ def _decide(
     if fixed != "auto" and choices.steps_per_call < fixed:
         say(f"train.steps_per_call: {fixed} steps would take over 2 s a call; {choices.steps_per_call} are taken")
     part.choices, part.machine = choices.as_dict(), here
-    checkpoint.clear(run.path / CHECKPOINTS)  # of a part that is done
+    keep_checkpoints(run, part).clear()  # of a part that is done
     run.save_state()
     return choices
+
+
+def keep_checkpoints(run: RunDirectory[Any], part: Part[Any]) -> Checkpoints:
+    """The checkpoints of a part."""
+    return Checkpoints(run.path / CHECKPOINTS, run.begun.identity, run.number(part))
 
 
 class Resumable(Protocol):
@@ -221,7 +231,7 @@ class Resumable(Protocol):
         """Take up the newest one; its step (0: there is none) and warnings."""
 
 
-def resume(run: RunDirectory, part: Part, trainer: Resumable, say: Say) -> None:
+def resume(run: RunDirectory[Any], part: Part[Any], trainer: Resumable, say: Say) -> None:
     """Have a training go on where it was, say so, and note it."""
     step, warnings = trainer.resume()
     for warning in warnings:
@@ -232,11 +242,11 @@ def resume(run: RunDirectory, part: Part, trainer: Resumable, say: Say) -> None:
         run.save_state()
 
 
-def _outcome(part: Part, ensemble: Ensemble, trainer: Trainer) -> Outcome:
+def _outcome(part: ReplicaPart, ensemble: Ensemble, trainer: Trainer) -> Outcome:
     end = ensemble.look()
     state, best = end["stopping/state"], end["stopping/best_step"]
     stop = np.where(state == 0, ensemble.step, end["stopping/stop_step"])
     return Outcome(
-        np.array(part.ids), np.array(part.attempts), statuses(state, best), best, stop, ensemble.best_weights(),
+        np.array(part.own.ids), np.array(part.own.attempts), statuses(state, best), best, stop, ensemble.best_weights(),
         trainer.history(),
     )  # fmt: skip

@@ -9,8 +9,8 @@ import numpy as np
 
 from tfperf.measure.environment import peak_rss_bytes, versions
 from tfperf.results.record import CONVERGED, FitResult
-from tfperf.results.rundir import Part
 from tfperf.runcard.config import Card
+from tfperf.runs.replicas import ReplicaPart
 
 
 def quartiles(seconds_per_step: Sequence[float]) -> dict[str, float | None]:
@@ -22,7 +22,7 @@ def quartiles(seconds_per_step: Sequence[float]) -> dict[str, float | None]:
 
 
 def summarise(
-    card: Card, result: FitResult, parts: Sequence[Part], seconds: Mapping[str, float],
+    card: Card, result: FitResult, parts: Sequence[ReplicaPart], seconds: Mapping[str, float],
     seconds_per_step: Mapping[int, Sequence[float]], pack: Mapping[str, Any],
 ) -> dict[str, Any]:  # fmt: skip
     """All of report.json; the chi2 entries are those of the evaluated result.
@@ -48,10 +48,10 @@ def summarise(
         "peak_rss_bytes": peak_rss_bytes(),
         "engine": {
             **parts[-1].choices, "precision": card.engine.precision,
-            "exactness": {f"{part.ids[0]}-{part.ids[-1]}": part.tolerance for part in parts if part.tolerance},
-            "devices": parts[-1].machine.get("devices", []), "bound": parts[-1].bound,
+            "exactness": {_range(part): part.own.tolerance for part in parts if part.own.tolerance},
+            "devices": parts[-1].machine.get("devices", []), "bound": parts[-1].own.bound,
             # of each chunk: steps, and the stack's size from there on
-            "stacks": {f"{part.ids[0]}-{part.ids[-1]}": part.stacks for part in parts},
+            "stacks": {_range(part): part.own.stacks for part in parts},
             "ms_per_step_of_stacks": {
                 str(size): quartiles(seconds)["median"] for size, seconds in sorted(seconds_per_step.items())
             },
@@ -59,3 +59,7 @@ def summarise(
         "versions": versions() | {"platform": platform.platform()},
         "pack": dict(pack),
     }  # fmt: skip
+
+
+def _range(part: ReplicaPart) -> str:
+    return f"{part.own.ids[0]}-{part.own.ids[-1]}"

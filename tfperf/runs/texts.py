@@ -1,23 +1,42 @@
 """The sentence pairs of a translation as its training takes them. All is read before a run directory is touched."""
 
+import hashlib
+import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass as record
+from dataclasses import field
 from functools import reduce
 from pathlib import Path
 from typing import Any
 
+from pydantic.dataclasses import dataclass
+
 from tfperf.data.corpus import Encoded, Texts, encode, file_hashes, read_corpus, synthetic, table_rows
 from tfperf.data.vocabulary import Vocabulary, learn
-from tfperf.errors import PackError
+from tfperf.errors import PackError, UserError
+from tfperf.results.contents import VOCABULARIES
 from tfperf.results.files import atomic_write
-from tfperf.results.rundir import VOCABULARIES
+from tfperf.results.reading import explain, read_text
+from tfperf.results.rundir import RunDirectory
+from tfperf.results.state import STRICT, Part, Sha256
 from tfperf.runcard.translation import Translation
 from tfperf.runs.unchanged import refuse_inside
 
 SIDES = "source", "target"
 
 
-@dataclass(frozen=True)
+@dataclass(config=STRICT)
+class Vocabularies:
+    """What run.json keeps of a translation: the sha256 of each language's pieces, which a resumed run must share."""
+
+    sha256: dict[str, Sha256] = field(default_factory=dict)
+
+
+TranslationPart = Part[Vocabularies]
+TranslationRun = RunDirectory[Vocabularies]
+
+
+@record(frozen=True)
 class Sentences:
     """What a card's corpora hold; a synthetic one has neither texts nor vocabularies."""
 
@@ -26,6 +45,13 @@ class Sentences:
     vocabularies: Mapping[str, Vocabulary]  # by SIDES
     encoded: Encoded
     rows: int  # of both tables
+
+    @property
+    def pieces(self) -> Vocabularies:
+        """Which pieces the vocabularies have."""
+        return Vocabularies({
+            side: hashlib.sha256(one.to_json().encode()).hexdigest() for side, one in self.vocabularies.items()
+        })  # fmt: skip
 
 
 def read_sentences(card: Translation, output: Path | None = None, resumed: bool = False) -> Sentences:
@@ -58,12 +84,14 @@ def write_vocabularies(output: Path, vocabularies: Mapping[str, Vocabulary]) -> 
 def _read(output: Path) -> dict[str, Vocabulary]:
     """The vocabularies of a run; none where it was ended before they were written."""
     paths = {side: _place(output, side) for side in SIDES}
-    if not all(path.is_file() for path in paths.values()):
+    if not all(os.path.lexists(path) for path in paths.values()):
         return {}
     try:
-        return {side: Vocabulary.from_json(path.read_text(encoding="utf-8")) for side, path in paths.items()}
-    except (OSError, ValueError, PackError) as error:
-        raise PackError(f"{output / VOCABULARIES}: damaged: {error}; remove it, and it is learned again") from None
+        return {side: Vocabulary.from_json(read_text(path)) for side, path in paths.items()}
+    except (OSError, ValueError, RecursionError, UserError) as error:
+        raise PackError(
+            f"{output / VOCABULARIES}: damaged: {explain(error)}; remove it, and it is learned again"
+        ) from None
 
 
 def _place(output: Path, side: str) -> Path:

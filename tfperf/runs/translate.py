@@ -1,25 +1,33 @@
 """`tfperf fit` of a card of workload translate: from the card to a finished run directory."""
 
 import sys
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tfperf.data.batches import steps_per_epoch
-from tfperf.errors import CardError, Interrupted, RunDirectoryError
+from tfperf.errors import CardError, RunDirectoryError
 from tfperf.measure.clock import Stopwatch
 from tfperf.measure.environment import environment
 from tfperf.measure.quiet import native_logs_dropped
 from tfperf.results import translation
-from tfperf.results.rundir import EVENTS, RESULTS, Part, RunDirectory, State
+from tfperf.results.contents import EVENTS, RESULTS, VOCABULARIES
+from tfperf.results.rundir import RunDirectory
+from tfperf.results.state import OLD
 from tfperf.results.translation import TranslationResult
 from tfperf.runcard.dump import dump_card
 from tfperf.runcard.translation import Translation
-from tfperf.runs.opening import Wish
-from tfperf.runs.texts import Sentences, read_sentences, write_vocabularies
-from tfperf.runs.unchanged import refuse_changed
-from tfperf.train.signals import Signals
+from tfperf.runs.opening import Wish, take_directory
+from tfperf.runs.texts import (
+    Sentences,
+    TranslationPart,
+    TranslationRun,
+    Vocabularies,
+    read_sentences,
+    write_vocabularies,
+)
+from tfperf.runs.unchanged import begin_state, refuse_changed
+from tfperf.signals import Signals
 
 if TYPE_CHECKING:
     from tfperf.place.devices import Devices
@@ -36,22 +44,20 @@ def fit_translation(card: Translation, output: Path, wish: Wish, quiet: bool) ->
     """
     _refuse(card, wish)
     watch = Stopwatch(STAGES)
-    with Signals().listening() as signals, RunDirectory(output) as run:
-        if wish.resume and not run.exists:
-            raise RunDirectoryError(f"{output}: holds no run; leave --resume out to begin one")
+    with Signals().listening() as signals, RunDirectory(output, Vocabularies) as run:
+        take_directory(run, wish, signals)
         with watch.stage("data"):
-            sentences = read_sentences(card, output, wish.resume)
-        run.hold()
-        part = _begun(run, card, sentences.hashes, wish)
+            sentences = read_sentences(card, output, wish.resume and run.exists)
+        part = _begun(run, card, sentences, wish)
         if part is not None and part.done:
             _say(quiet, f"{output}: nothing left to do")
-            return translation.read(output / RESULTS), False
+            return _read_finished(run), False
         with watch.stage("import"), native_logs_dropped():
             from tfperf.place.devices import make_devices
 
             devices = make_devices(card.placement)
         steps_per_epoch(len(sentences.encoded.training), len(devices), card.data.batch)
-        part = part or _start(run, card, sentences.hashes, wish)
+        part = part or _start(run, card, sentences, wish)
         return _Fit(run, part, card, sentences, devices, watch, signals, quiet).carry_out(), True
 
 
@@ -67,23 +73,37 @@ def _refuse(card: Translation, wish: Wish) -> None:
         )
 
 
-def _begun(run: RunDirectory, card: Translation, hashes: Mapping[str, str], wish: Wish) -> Part | None:
+def _begun(run: TranslationRun, card: Translation, sentences: Sentences, wish: Wish) -> TranslationPart | None:
     """The only part of a run to go on with; None: a new one. Raises: RunDirectoryError when the wish does not fit."""
-    if wish.resume:
+    if wish.resume and run.exists:
         state = run.load()
-        refuse_changed(run.path, card, hashes, state)
+        refuse_changed(run.path, card, sentences.hashes, state)
+        if state.version != OLD and state.parts[0].own != sentences.pieces:
+            raise RunDirectoryError(f"{run.path / VOCABULARIES}: not the pieces that the run began with")
         return state.parts[0]
     if run.exists and not wish.force:
         run.make_room(force=False)  # says what may be done
     return None
 
 
-def _start(run: RunDirectory, card: Translation, hashes: Mapping[str, str], wish: Wish) -> Part:
+def _start(run: TranslationRun, card: Translation, sentences: Sentences, wish: Wish) -> TranslationPart:
     """The part of a new run; what a forced one replaces is removed."""
     run.make_room(wish.force)
-    part = Part([], [])
-    run.start(dump_card(card), environment(), State(dict(hashes), [part]))
-    return part
+    part = TranslationPart(sentences.pieces)
+    run.start(dump_card(card), environment(), begin_state(card, sentences.hashes, [part]))
+    return run.begun.parts[0]
+
+
+def _read_finished(run: TranslationRun) -> TranslationResult:
+    """The results of a run that is done; a report that is missing or older than they are is made again."""
+    result = translation.read(run.path / RESULTS, run.begun.identity)
+    if run.lacks_report():
+        from tfperf.report.sections import write_json
+        from tfperf.report.translation import write_html
+
+        write_html(run.path, result)
+        write_json(run.path, result.summary)
+    return result
 
 
 def _say(quiet: bool, text: str) -> None:
@@ -95,8 +115,8 @@ def _say(quiet: bool, text: str) -> None:
 class _Fit:
     """What one command does, from its data to its report."""
 
-    run: RunDirectory
-    part: Part
+    run: TranslationRun
+    part: TranslationPart
     card: Translation
     sentences: Sentences
     devices: "Devices"
@@ -127,12 +147,7 @@ class _Fit:
                 self.run, self.part, self.card, self.sentences, self.devices, self.watch,
                 lambda text: _say(self.quiet, text),
             )  # fmt: skip
-        self._stop_if_asked(training.trainer.step)
         return training
-
-    def _stop_if_asked(self, step: int) -> None:
-        if self.signals.received is not None:
-            raise Interrupted(self.signals.received, step)
 
     def _translate(self, training: "Training") -> "Translated":
         from tfperf.runs.translated import translate_test
@@ -142,7 +157,7 @@ class _Fit:
         with self.watch.stage("translate"):
             return translate_test(
                 self.card, training.engine.model, list(trainer.best.values()), self.sentences,
-                lambda: self._stop_if_asked(trainer.step),
+                lambda: self.signals.stop_if_asked(trainer.step),
             )  # fmt: skip
 
     def _report(self, training: "Training", translated: "Translated") -> TranslationResult:
@@ -160,7 +175,7 @@ class _Fit:
             return TranslationResult(self.card.title, summary["loss"]["best_step"], best, history, summary)
 
         with self.watch.stage("write"):
-            translation.write(self.run.path / RESULTS, result())
+            translation.write(self.run.path / RESULTS, result(), self.run.begun.identity)
             write_events(self.run.path / EVENTS, history)
             write_html(self.run.path, result())
         final = result()

@@ -7,12 +7,12 @@ from tfperf.errors import RunDirectoryError
 from tfperf.measure.clock import Stopwatch
 from tfperf.place.devices import Devices
 from tfperf.place.engine import Engine, make_engine
-from tfperf.results.rundir import CARD, CHECKPOINTS, EVENTS, Part, RunDirectory
+from tfperf.results.contents import CARD, EVENTS
 from tfperf.runcard.translation import Translation
-from tfperf.runs.part import Say, machine, resume, use_threads, warn_of_change
-from tfperf.runs.texts import Sentences
+from tfperf.runs.part import Say, keep_checkpoints, machine, resume, use_threads, warn_of_change
+from tfperf.runs.texts import Sentences, TranslationPart, TranslationRun
 from tfperf.runs.window import Recorder
-from tfperf.train.signals import Signals
+from tfperf.signals import Signals
 from tfperf.train.translation import TranslationProgress, TranslationTrainer
 
 
@@ -35,8 +35,9 @@ class Training:
 
 
 def begin(
-    run: RunDirectory, part: Part, card: Translation, sentences: Sentences, devices: Devices, watch: Stopwatch, say: Say
-) -> Training:
+    run: TranslationRun, part: TranslationPart, card: Translation, sentences: Sentences, devices: Devices,
+    watch: Stopwatch, say: Say,
+) -> Training:  # fmt: skip
     """Make the engine, take up the newest checkpoint where there is one, and compile.
 
     Raises: RunDirectoryError where the run was begun on another number of devices.
@@ -47,7 +48,7 @@ def begin(
         recorder = None
         if card.profile is not None:
             recorder = Recorder(card, card.profile, run.path / EVENTS, card.train.steps_per_call, loops=1)
-        checkpoints = run.path / CHECKPOINTS
+        checkpoints = keep_checkpoints(run, part)
         trainer = TranslationTrainer(card, engine, sentences.encoded, checkpoints, watch.stage, recorder)
         resume(run, part, trainer, say)
     with watch.stage("compile"):
@@ -55,14 +56,14 @@ def begin(
     return Training(engine, trainer, recorder, say)
 
 
-def _note_machine(run: RunDirectory, part: Part, devices: Devices, say: Say) -> None:
+def _note_machine(run: TranslationRun, part: TranslationPart, devices: Devices, say: Say) -> None:
     """Keep what bits depend on, or compare with what was kept."""
     here = machine(use_threads(None))
     if not part.choices:
         part.choices, part.machine = {"devices": len(devices)}, here
         run.save_state()
         return
-    begun = part.choices["devices"]
+    begun = part.choices.get("devices")
     if begun != len(devices):
         raise RunDirectoryError(
             f"{run.path / CARD}: placement.devices: this machine gives {len(devices)}, the run began with {begun}, "

@@ -9,11 +9,10 @@ from tfperf.data.batches import Plan
 from tfperf.measure.environment import package_version, peak_rss_bytes, versions
 from tfperf.place.devices import Devices
 from tfperf.place.proof import Kept
-from tfperf.results.rundir import Part
 from tfperf.results.translation import Losses
 from tfperf.runcard.translation import Translation
 from tfperf.runs.summary import quartiles
-from tfperf.runs.texts import Sentences
+from tfperf.runs.texts import Sentences, TranslationPart
 from tfperf.runs.translated import Translated
 from tfperf.runs.translation_part import Training
 from tfperf.runs.translation_plan import merge_words, pair_counts, parameters
@@ -23,7 +22,7 @@ PACKAGES = "tokenizers", "sacrebleu"
 
 
 def summarise_translation(
-    card: Translation, sentences: Sentences, training: Training, translated: Translated, part: Part,
+    card: Translation, sentences: Sentences, training: Training, translated: Translated, part: TranslationPart,
     seconds: Mapping[str, float],
 ) -> dict[str, Any]:  # fmt: skip
     """All of report.json."""

@@ -1,45 +1,78 @@
 """Whether a card and its files are still those that a run began with."""
 
-from collections.abc import Mapping
+import hashlib
+import json
+import os
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import yaml
 
+import tfperf
 from tfperf.errors import CardError, RunDirectoryError
-from tfperf.results.rundir import CARD, State
+from tfperf.results.contents import CARD
+from tfperf.results.reading import explain, read_text
+from tfperf.results.state import OLD, Own, Part, State
 from tfperf.runcard.dump import dump_card
 from tfperf.runcard.workloads import WORKLOADS, AnyCard
 
 LEFT_OUT = ("replicas", "profile", "sweep")  # compared elsewhere, or of no weight for the result
 
 
-def refuse_changed(path: Path, card: AnyCard, hashes: Mapping[str, str], state: State) -> None:
+def begin_state(card: AnyCard, hashes: Mapping[str, str], parts: Sequence[Part[Own]]) -> State[Own]:
+    """The state of a run that begins with a card and files, whose sha256 are `hashes`."""
+    return State(digest_inputs(card, hashes), dict(hashes), list(parts), tfperf.__version__)
+
+
+def digest_inputs(card: AnyCard, hashes: Mapping[str, str]) -> str:
+    """sha256 of all that a resumed run must share with the one before."""
+    compared = {"card": _comparable(_plain(card)), "files": dict(hashes)}
+    return hashlib.sha256(json.dumps(compared, sort_keys=True).encode()).hexdigest()
+
+
+def refuse_old(path: Path, state: State[Own]) -> None:
+    """RunDirectoryError for a finished run of tfperf 0.1.0, to which nothing can be added."""
+    if state.version == OLD:
+        raise RunDirectoryError(
+            f"{path}: made by tfperf {OLD}, to whose runs this version adds nothing; begin a new run in another folder"
+        )
+
+
+def refuse_changed(path: Path, card: AnyCard, hashes: Mapping[str, str], state: State[Own]) -> None:
     """RunDirectoryError where the card of the run in `path`, or a file by its sha256, is another one.
 
     Files are compared by their hashes alone, so that a run may be moved with its data.
     """
-    # the given card goes through YAML and back, too, so that both sides went the same way
-    old, new = _stored(path / CARD), _comparable(yaml.safe_load(dump_card(card)))
+    old, new = _stored(path / CARD), _comparable(_plain(card))
     faults = _differences(old, new) if old != new else []
     changed = [key for key in sorted({*hashes, *state.inputs}) if hashes.get(key) != state.inputs.get(key)]
     faults += [f"{key}: not the file that the run began with" for key in changed]
     if faults:
         raise RunDirectoryError(f"{path / CARD}: the card is not the one that the run began with", *faults)
+    if state.version != OLD and state.digest != digest_inputs(card, hashes):
+        raise RunDirectoryError(f"{path / CARD}: is not the card that the run began with; it was changed afterwards")
 
 
 def refuse_inside(files: Mapping[str, Path], output: Path) -> None:
     """CardError for files, by the keys that name them, that lie in the run directory."""
-    inside = [key for key, path in files.items() if path.resolve().is_relative_to(output.resolve())]
+    within = Path(os.path.realpath(output))  # which takes a loop of links as it is
+    inside = [key for key, path in files.items() if Path(os.path.realpath(path)).is_relative_to(within)]
     if inside:
         raise CardError(*(f"{k}: {files[k]} lies in the run directory {output}, which may be replaced" for k in inside))
 
 
 def _stored(path: Path) -> dict[str, Any]:
     try:
-        return _comparable(yaml.safe_load(path.read_text(encoding="utf-8")))
-    except (OSError, ValueError, AttributeError, KeyError, TypeError, yaml.YAMLError) as error:
-        raise RunDirectoryError(f"{path}: damaged: {error}") from None
+        return _comparable(yaml.safe_load(read_text(path)))
+    except (OSError, ValueError, AttributeError, KeyError, TypeError, RecursionError, yaml.YAMLError) as error:
+        raise RunDirectoryError(f"{path}: damaged: {explain(error)}") from None
+
+
+def _plain(card: AnyCard) -> dict[str, Any]:
+    """The card's tree as it is after it was written and read."""
+    tree: dict[str, Any] = yaml.safe_load(dump_card(card))
+    return tree
 
 
 def _comparable(tree: dict[str, Any]) -> dict[str, Any]:

@@ -12,16 +12,17 @@ from tfperf.report.ablation import worth
 from tfperf.report.plots_ablation import waterfall_figure
 from tfperf.report.style import house_style, to_png
 from tfperf.results.files import atomic_write
-from tfperf.results.rundir import RunDirectory
+from tfperf.results.lock import DirectoryLock
+from tfperf.results.rundir import holds_run
 from tfperf.runcard.config import Card
 from tfperf.runs.inputs import read_inputs
+from tfperf.signals import Signals
 from tfperf.study.agreement import agreement
 from tfperf.study.ledger import ENVIRONMENT, Ledger, identity, write
 from tfperf.study.process import Measure, Stopped, measure
 from tfperf.study.runners import refuse
 from tfperf.study.switches import NAIVE, NAIVE_SAYS, STACKED, STACKED_SAYS, Form, Plan, Tree, get, plan, put, to_tree
 from tfperf.study.trial import DECIDED, Request
-from tfperf.train.signals import Signals
 
 SECONDS = 20.0
 CHECKED = 3  # replicas whose losses are compared
@@ -134,10 +135,9 @@ def ablate(
     """
     refuse(card, "an ablation")
     hashes = read_inputs(card).hashes
-    with RunDirectory(output) as folder, Signals().listening() as signals, shown() as show:
-        if folder.exists:
-            raise RunDirectoryError(f"{output}: holds a run; choose another folder for an ablation")
-        folder.hold()
+    if holds_run(output):
+        raise RunDirectoryError(f"{output}: holds a run; choose another folder for an ablation")
+    with Signals().listening() as signals, DirectoryLock(output), signals.patient(), shown() as show:
         ledger = Ledger(output, identity(card, hashes))
         ledger.load()
         write(output / ENVIRONMENT, environment())

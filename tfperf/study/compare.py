@@ -6,7 +6,7 @@ from pathlib import Path
 
 from tfperf.errors import RunDirectoryError
 from tfperf.report.compare import Change, Comparison
-from tfperf.results.rundir import CARD, STATE
+from tfperf.results.contents import CARD, STATE
 from tfperf.study.compare_fits import fits
 from tfperf.study.compare_sweeps import sweeps
 from tfperf.study.compare_translations import translations

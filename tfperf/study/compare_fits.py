@@ -12,8 +12,10 @@ from numpy.typing import NDArray
 from tfperf.errors import RunDirectoryError
 from tfperf.report.compare import TIMES, Change, Words
 from tfperf.results import store
+from tfperf.results.contents import REPORT, RESULTS
 from tfperf.results.record import FitResult, Replicas
-from tfperf.results.rundir import REPORT, RESULTS, RunDirectory
+from tfperf.results.rundir import load_state
+from tfperf.results.state import AnyOwn
 from tfperf.study.intervals import Interval, paired, share, welch
 
 PER_REPLICA = {
@@ -46,8 +48,7 @@ def fits(before: Path, now: Path) -> tuple[list[Change], list[str]]:
 
 def refuse_unfinished(folder: Path) -> None:
     """RunDirectoryError for a run that has not come to its end."""
-    state = RunDirectory(folder).load()
-    if not state.parts or not all(part.done for part in state.parts):
+    if load_state(folder, AnyOwn).pending is not None:
         raise RunDirectoryError(f"{folder}: the run is not finished; go on with it by --resume first")
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from tfperf.errors import RunDirectoryError
 from tfperf.report.compare import Change
-from tfperf.results.rundir import REPORT
+from tfperf.results.contents import REPORT
 from tfperf.study.compare_fits import refuse_unfinished, times
 
 Report = Mapping[str, Any]

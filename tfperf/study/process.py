@@ -5,9 +5,9 @@ from collections.abc import Callable
 from dataclasses import asdict
 
 from tfperf.errors import CardError, Interrupted
+from tfperf.signals import Signals
 from tfperf.study.child import Record, run
 from tfperf.study.trial import Request
-from tfperf.train.signals import Signals
 
 COMMAND = (sys.executable, "-m", "tfperf.study.trial")
 
@@ -16,8 +16,7 @@ class Stopped(Interrupted):
     """A signal came between or in trials; `exit_code` is 128 + its number."""
 
     def __init__(self, signum: int) -> None:
-        Exception.__init__(self, f"stopped by signal {signum}; the same command goes on with what is not measured yet")
-        self.exit_code, self.step = 128 + signum, 0
+        super().__init__(signum, None, "the same command goes on with what is not measured yet")
 
 
 def measure(request: Request, signals: Signals) -> Record:

@@ -13,13 +13,13 @@ from typing import Any
 from tfperf.cluster.place import Place, parse, team
 from tfperf.cluster.team import Team
 from tfperf.report.counting import left
-from tfperf.results.rundir import RunDirectory
+from tfperf.results.lock import DirectoryLock
+from tfperf.signals import Signals
 from tfperf.study import child
 from tfperf.study.process import Stopped
 from tfperf.study.rows import Row
 from tfperf.study.sweep_folder import TRIALS, SweepFolder
 from tfperf.study.sweep_plan import Plan, Trial, plan
-from tfperf.train.signals import Signals
 
 COMMAND = (sys.executable, "-m", "tfperf.study.point")
 POLL_SECONDS = 0.2
@@ -122,8 +122,7 @@ def sweep(
     planned = plan(card, overrides)
     at_once = planned.sweep.at_once
     place = None if on is None else parse(on, at_once)
-    with RunDirectory(output) as held, Signals().listening() as signals:
-        held.hold()
+    with Signals().listening() as signals, DirectoryLock(output), signals.patient():
         folder = SweepFolder(output)
         known = {row.key for row in folder.take(planned, _name(place)) if row.ok or not retry}
         waiting = deque(trial for trial in planned.trials() if trial.key not in known)

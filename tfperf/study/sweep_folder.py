@@ -15,9 +15,10 @@ from typing import Any
 
 from tfperf.errors import RunDirectoryError
 from tfperf.measure.environment import environment
+from tfperf.results.contents import CARD, ENVIRONMENT
+from tfperf.results.contents import RESULTS as TABLE
 from tfperf.results.files import append, atomic_write
-from tfperf.results.rundir import CARD, ENVIRONMENT, LOCK
-from tfperf.results.rundir import RESULTS as TABLE
+from tfperf.results.lock import LOCK
 from tfperf.results.store import as_json
 from tfperf.runcard.dump import dump_card
 from tfperf.study.ledger import identity_of

@@ -7,7 +7,7 @@ from typing import Any
 
 from tfperf.data.cache import file_digest
 from tfperf.errors import CardError
-from tfperf.results.rundir import RESULTS
+from tfperf.results.contents import RESULTS
 from tfperf.runcard.config import Card
 from tfperf.runcard.dump import as_tree
 from tfperf.runcard.points import Point, load_points

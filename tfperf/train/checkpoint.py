@@ -1,74 +1,122 @@
 """Checkpoints: all that decides the future of a training, in files that are whole or not there.
 
-A file is a line with the sha256 of the rest, then an uncompressed NumPy archive. The generation before the newest is
-kept: it is what remains when a disk loses the newest.
+A file is a line with the sha256 of the rest, then an uncompressed NumPy archive with the arrays and, as OWNER, whose
+they are. The generation before the newest is kept: it is what remains when a disk loses the newest.
 """
 
 import hashlib
 import io
+import json
 from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from zipfile import BadZipFile
+from typing import Any
+from zipfile import ZIP_STORED, ZipFile
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tfperf.errors import RunDirectoryError
-from tfperf.results.files import atomic_write, sync
+from tfperf.errors import RunDirectoryError, StorageError
+from tfperf.results.files import atomic_write, sync, verify_holder
+from tfperf.results.reading import explain, read_bytes
+from tfperf.results.state import Identity
 
 GENERATIONS = 2
 PATTERN = "step-*.ckpt"
+OWNER = "owner"
+MOST_BYTES = 16 * 2**30
 Arrays = dict[str, NDArray[np.generic]]
 
 
-def save(folder: Path, step: int, arrays: Mapping[str, NDArray[np.generic]]) -> Path:
-    """Write the checkpoint of a step and drop all but the last two; StorageError when the disk is full."""
-    folder.mkdir(exist_ok=True)
-    buffer = io.BytesIO()
-    np.savez(buffer, allow_pickle=False, **{name.replace("/", "|"): value for name, value in arrays.items()})
-    payload = buffer.getvalue()
-    path = folder / f"step-{step:012d}.ckpt"
-    with atomic_write(path, len(payload)) as temporary, open(temporary, "wb") as file:
-        file.write(hashlib.sha256(payload).hexdigest().encode() + b"\n")
-        file.write(payload)
-    for old in sorted(folder.glob(PATTERN))[:-GENERATIONS]:
-        old.unlink()
-    return path
+@dataclass(frozen=True)
+class Checkpoints:
+    """The checkpoints of one part of a run, in a folder that holds those of other parts and runs, too, at times.
 
-
-def load(folder: Path) -> tuple[Arrays, list[str]]:
-    """Arrays of the newest whole checkpoint (empty: there is none) and a warning for each damaged newer one.
-
-    RunDirectoryError when there are checkpoints but all are damaged.
+    Only a part's own are taken up: whose a checkpoint is stands in it.
     """
-    warnings: list[str] = []
-    files = sorted(folder.glob(PATTERN), reverse=True)
-    for path in files:
-        digest, _, payload = path.read_bytes().partition(b"\n")
-        if hashlib.sha256(payload).hexdigest().encode() == digest:
-            return _arrays(path, payload), warnings
-        warnings.append(f"{path}: damaged (its hash does not fit); the one before it is used")
-    if files:
-        raise RunDirectoryError(f"{folder}: every checkpoint is damaged; begin again by --force")
-    return {}, warnings
+
+    folder: Path
+    run: Identity
+    part: int  # its place in the run, from 0
+
+    def save(self, step: int, arrays: Mapping[str, NDArray[np.generic]]) -> Path:
+        """Write the checkpoint of a step and drop all but the last two.
+
+        Raises: StorageError where the disk does not take it; LostError where the folder is another process's now.
+        """
+        try:
+            self.folder.mkdir(exist_ok=True)
+        except OSError as error:
+            raise StorageError(f"{self.folder}: cannot be used for checkpoints: {explain(error)}") from None
+        buffer = io.BytesIO()
+        named = {name.replace("/", "|"): value for name, value in arrays.items()}
+        named[OWNER] = np.frombuffer(json.dumps(self._owner()).encode(), np.uint8)
+        np.savez(buffer, allow_pickle=False, **named)
+        payload = buffer.getvalue()
+        path = self.folder / f"step-{step:012d}.ckpt"
+        with atomic_write(path, len(payload)) as temporary, open(temporary, "wb") as file:
+            file.write(hashlib.sha256(payload).hexdigest().encode() + b"\n")
+            file.write(payload)
+        for old in sorted(self.folder.glob(PATTERN))[:-GENERATIONS]:
+            old.unlink(missing_ok=True)
+        return path
+
+    def load(self) -> tuple[Arrays, list[str]]:
+        """Arrays of the newest whole checkpoint (empty: there is none) and a warning for each newer one not taken.
+
+        RunDirectoryError when there are some, of this part as far as can be told, but all are damaged.
+        """
+        warnings: list[str] = []
+        damaged = False
+        for path in sorted(self.folder.glob(PATTERN), reverse=True):
+            arrays, why = self._load(path)
+            if arrays is not None:
+                return arrays, warnings
+            damaged = damaged or why.startswith("damaged")
+            if why:
+                warnings.append(f"{path}: {why}; it is not taken")
+        if damaged:
+            raise RunDirectoryError(f"{self.folder}: every checkpoint is damaged; begin again by --force", *warnings)
+        return {}, warnings
+
+    def _load(self, path: Path) -> tuple[Arrays | None, str]:
+        """The arrays of a checkpoint; else None, and what is to be said about that."""
+        try:
+            digest, _, payload = read_bytes(path, MOST_BYTES).partition(b"\n")
+            if hashlib.sha256(payload).hexdigest().encode() != digest:
+                return None, "damaged (its hash does not fit)"
+            arrays = _unpack(payload)
+            owner = json.loads(arrays.pop(OWNER).tobytes())
+            run = owner["run"]
+        except Exception as error:  # a hash is no proof against what was made by hand
+            return None, f"damaged ({explain(error)})"
+        if owner == self._owner():
+            return arrays, ""
+        # those of a part of this run that is done are nothing to speak of
+        return None, "" if run == self.run.run else "of another run"
+
+    def _owner(self) -> dict[str, Any]:
+        """Whose these are, as it is kept in each."""
+        return {**asdict(self.run), "part": self.part}
+
+    def exist(self) -> bool:
+        """Whether there is any, whole or not."""
+        return any(self.folder.glob(PATTERN))
+
+    def clear(self) -> None:
+        """Remove all: they belong to a part of the run that is done."""
+        verify_holder(self.folder / PATTERN)
+        for path in self.folder.glob(PATTERN):
+            path.unlink(missing_ok=True)
+        if self.folder.is_dir():
+            sync(self.folder)
 
 
-def _arrays(path: Path, payload: bytes) -> Arrays:
-    try:
-        with np.load(io.BytesIO(payload), allow_pickle=False) as archive:
-            return {name.replace("|", "/"): archive[name] for name in archive.files}
-    except (BadZipFile, ValueError, OSError) as error:
-        raise RunDirectoryError(f"{path}: whole, but not a checkpoint: {error}") from None
-
-
-def exists(folder: Path) -> bool:
-    """Whether there is a checkpoint, whole or not."""
-    return any(folder.glob(PATTERN))
-
-
-def clear(folder: Path) -> None:
-    """Remove all checkpoints: they belong to a part of the run that is done."""
-    for path in folder.glob(PATTERN):
-        path.unlink()
-    if folder.is_dir():
-        sync(folder)
+def _unpack(payload: bytes) -> Arrays:
+    """The arrays of an archive; ValueError for one that would take more memory than it has bytes."""
+    with ZipFile(io.BytesIO(payload)) as archive:
+        sizes = [entry.file_size for entry in archive.infolist() if entry.compress_type == ZIP_STORED]
+        if len(sizes) != len(archive.infolist()) or sum(sizes) > len(payload):
+            raise ValueError("a compressed archive")
+    with np.load(io.BytesIO(payload), allow_pickle=False) as arrays:
+        return {name.replace("|", "/"): arrays[name] for name in arrays.files}

@@ -1,7 +1,7 @@
 """Calls of the compiled loop until all replicas are done, with retirement, history, checkpoints and signals."""
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -10,15 +10,15 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from tfperf.errors import Interrupted, RunDirectoryError
+from tfperf.errors import RunDirectoryError
 from tfperf.results.record import LOSSES, History
-from tfperf.train import checkpoint
+from tfperf.signals import Signals
+from tfperf.train.checkpoint import Checkpoints
 from tfperf.train.ensemble import Ensemble
 from tfperf.train.retirement import Retirement
-from tfperf.train.signals import Signals
 from tfperf.train.tolerance import ToleranceCheck
 
-HISTORY, OWNER, CHECKS = "history/", "owner/", "tolerance/checks"
+HISTORY, CHECKS = "history/", "tolerance/checks"
 
 
 @dataclass(frozen=True)
@@ -57,13 +57,11 @@ class Trainer:
     """Trains an ensemble to its end; the history and the ensemble's state make up a checkpoint."""
 
     def __init__(
-        self, ensemble: Ensemble, xla: bool, steps_per_call: int, retirement: Retirement, folder: Path,
-        owner: Mapping[str, Sequence[int]], check: ToleranceCheck, recorder: Recorder | None = None,
+        self, ensemble: Ensemble, xla: bool, steps_per_call: int, retirement: Retirement, checkpoints: Checkpoints,
+        check: ToleranceCheck, recorder: Recorder | None = None,
     ) -> None:  # fmt: skip
-        """`owner`: whole numbers by name that tell whose checkpoints these are; others are not taken up."""
-        self.ensemble, self.xla, self.steps_per_call, self.folder = ensemble, xla, steps_per_call, folder
+        self.ensemble, self.xla, self.steps_per_call, self.checkpoints = ensemble, xla, steps_per_call, checkpoints
         self.retirement, self.check, self.recorder = retirement, check, recorder
-        self.owner = {OWNER + name: np.array(numbers, np.int64) for name, numbers in owner.items()}
         self.rows: dict[str, list[NDArray[np.float32]]] = {name: [] for name in LOSSES}
         self.steps: list[int] = []
         self.seconds_of_steps = 0.0  # of this process
@@ -75,17 +73,17 @@ class Trainer:
 
         Those are of damaged checkpoints, and of another number of devices.
         """
-        arrays, warnings = checkpoint.load(self.folder)
-        if not all(np.array_equal(arrays.get(name, ()), numbers) for name, numbers in self.owner.items()):
+        arrays, warnings = self.checkpoints.load()
+        if not arrays:
             return 0, warnings
         try:
-            own = {k: v for k, v in arrays.items() if not k.startswith((HISTORY, OWNER, CHECKS))}
-            moved = self.ensemble.restore(own)
-        except ValueError as error:
-            raise RunDirectoryError(f"{self.folder}: checkpoint of another program version: {error}") from None
-        self.steps = arrays[HISTORY + "step"].tolist()
-        self.rows = {name: list(arrays[HISTORY + name].astype(np.float32)) for name in LOSSES}
-        self.check.found = [(int(step), int(rank), float(worst)) for step, rank, worst in arrays[CHECKS]]
+            moved = self.ensemble.restore({k: v for k, v in arrays.items() if not k.startswith((HISTORY, CHECKS))})
+            self.steps = arrays[HISTORY + "step"].tolist()
+            self.rows = {name: list(arrays[HISTORY + name].astype(np.float32)) for name in LOSSES}
+            self.check.found = [(int(step), int(rank), float(worst)) for step, rank, worst in arrays[CHECKS]]
+        except (ValueError, LookupError, TypeError, OverflowError) as error:
+            folder = self.checkpoints.folder
+            raise RunDirectoryError(f"{folder}: checkpoint of another program version: {error}") from None
         return self.ensemble.step, warnings + ([moved] if moved else [])
 
     def train(self, signals: Signals, report: Callable[[Progress], None]) -> None:
@@ -94,25 +92,32 @@ class Trainer:
         saved = self.ensemble.step
         while not self.ensemble.done():
             self._retire()
-            before, start = self.ensemble.step, time.perf_counter()
-            due = self.check.until(self.ensemble.form, before)
-            with self._recorded() as most:
-                until = min(before + most, self.retirement.until(before), due)
-                self.ensemble.run(until - before, self.xla)
+            with signals.patient():
+                before = self.ensemble.step
+                seconds = self._call(before)
                 step = self.ensemble.step
-                seconds = time.perf_counter() - start
-                self._record(step)
-            self.seconds_of_steps += seconds
-            self.seconds_per_step.setdefault(self.ensemble.size, []).append(seconds / max(step - before, 1))
-            self._compare(step)
-            if step // every > saved // every or signals.received is not None:
-                self.save()
-                saved = step
+                self._compare(step)
+                if step // every > saved // every or signals.received is not None:
+                    self.save()
+                    saved = step
             report(self._progress(step, (step - before) / seconds))
-            if signals.received is not None:
-                raise Interrupted(signals.received, step)
+            signals.stop_if_asked(step)
         self.ensemble.judge(self.xla)
         self.save()
+
+    def _call(self, before: int) -> float:
+        """Take the steps of one call, from step `before` on, and record their losses; seconds of the steps."""
+        start = time.perf_counter()
+        due = self.check.until(self.ensemble.form, before)
+        with self._recorded() as most:
+            until = min(before + most, self.retirement.until(before), due)
+            self.ensemble.run(until - before, self.xla)
+            step = self.ensemble.step
+            seconds = time.perf_counter() - start
+            self._record(step)
+        self.seconds_of_steps += seconds
+        self.seconds_per_step.setdefault(self.ensemble.size, []).append(seconds / max(step - before, 1))
+        return seconds
 
     @contextmanager
     def _recorded(self) -> Iterator[int]:
@@ -125,13 +130,13 @@ class Trainer:
 
     def save(self) -> Path:
         """Write a checkpoint of now."""
-        arrays = self.ensemble.snapshot() | self.owner
+        arrays = self.ensemble.snapshot()
         arrays[HISTORY + "step"] = np.array(self.steps, np.int64)
         arrays[CHECKS] = np.array(self.check.found, np.float64).reshape(-1, 3)
         count = self.ensemble.replicas
         for name, rows in self.rows.items():
             arrays[HISTORY + name] = np.array(rows, np.float32).reshape(len(rows), count)
-        return checkpoint.save(self.folder, self.ensemble.step, arrays)
+        return self.checkpoints.save(self.ensemble.step, arrays)
 
     def history(self) -> History:
         """All rows so far."""

@@ -12,13 +12,13 @@ from numpy.typing import NDArray
 
 from tfperf.data.corpus import Encoded
 from tfperf.data.feeding import epochs
-from tfperf.errors import Interrupted, RunDirectoryError, TrainingError
+from tfperf.errors import RunDirectoryError, TrainingError
 from tfperf.place.engine import Engine, take
 from tfperf.place.state import named
 from tfperf.results.translation import Losses, Weights
 from tfperf.runcard.translation import Translation
-from tfperf.train import checkpoint
-from tfperf.train.signals import Signals
+from tfperf.signals import Signals
+from tfperf.train.checkpoint import Arrays, Checkpoints
 from tfperf.train.trainer import Recorder
 from tfperf.train.validation import Validation
 from tfperf.train.words import Words
@@ -59,11 +59,11 @@ class TranslationTrainer:
     """Trains an engine to its end and keeps the weights with the lowest validation loss."""
 
     def __init__(
-        self, card: Translation, engine: Engine, encoded: Encoded, folder: Path, stage: Stage,
+        self, card: Translation, engine: Engine, encoded: Encoded, checkpoints: Checkpoints, stage: Stage,
         recorder: Recorder | None = None,
     ) -> None:  # fmt: skip
-        """`folder`: of the checkpoints; `stage`: counts a block's time as train, validate or write."""
-        self.card, self.engine, self.folder, self.stage, self.recorder = card, engine, folder, stage, recorder
+        """`stage`: counts a block's time as train, validate or write."""
+        self.card, self.engine, self.checkpoints, self.stage, self.recorder = card, engine, checkpoints, stage, recorder
         self.training, self.step = encoded.training, 0
         self.validation = Validation(card, engine.model, encoded.validation)
         self.words = Words(card, encoded.training, len(engine.devices))
@@ -80,7 +80,7 @@ class TranslationTrainer:
 
     def resume(self) -> tuple[int, list[str]]:
         """Take up the newest checkpoint; returns its step (0: there is none) and warnings of damaged ones."""
-        arrays, warnings = checkpoint.load(self.folder)
+        arrays, warnings = self.checkpoints.load()
         if not arrays:
             return 0, warnings
         try:
@@ -90,8 +90,9 @@ class TranslationTrainer:
             self._validated = list(
                 zip(rows["validation_step"].tolist(), rows["validation_loss"].tolist(), strict=True)
             )  # fmt: skip
-        except (KeyError, ValueError) as error:
-            raise RunDirectoryError(f"{self.folder}: checkpoint of another program version: {error}") from None
+        except (ValueError, LookupError, TypeError) as error:
+            folder = self.checkpoints.folder
+            raise RunDirectoryError(f"{folder}: checkpoint of another program version: {error}") from None
         self.step = len(self._losses)
         return self.step, warnings
 
@@ -108,15 +109,15 @@ class TranslationTrainer:
         steps, every = self.card.train.steps, self.card.train.checkpoint_every
         saved = self.step
         while self.step < steps:
-            self._call()
-            if self.step % self.card.train.validate_every == 0 or self.step == steps:
-                self._validate()
-            if self.step // every > saved // every or self.step == steps or signals.received is not None:
-                self.save()
-                saved = self.step
+            with signals.patient():
+                self._call()
+                if self.step % self.card.train.validate_every == 0 or self.step == steps:
+                    self._validate()
+                if self.step // every > saved // every or self.step == steps or signals.received is not None:
+                    self.save()
+                    saved = self.step
             report(self._progress(self.calls[-RECENT:]))
-            if signals.received is not None:
-                raise Interrupted(signals.received, self.step)
+            signals.stop_if_asked(self.step)
 
     def save(self) -> Path:
         """Write a checkpoint of now."""
@@ -124,7 +125,7 @@ class TranslationTrainer:
         arrays |= {BEST + name: value for name, value in self.best.items()}
         arrays |= {HISTORY + name: value for name, value in vars(self.history).items()}
         with self.stage("write"):
-            return checkpoint.save(self.folder, self.step, arrays)
+            return self.checkpoints.save(self.step, arrays)
 
     def _call(self) -> None:
         """Take the steps of one call: up to the next validation at most."""
@@ -166,7 +167,8 @@ class TranslationTrainer:
         self._validated.append((self.step, loss))
 
     def _give_up(self, what: str) -> NoReturn:
-        kept = f"the checkpoints in {self.folder} are kept" if checkpoint.exists(self.folder) else "nothing is kept yet"
+        there = self.checkpoints
+        kept = f"the checkpoints in {there.folder} are kept" if there.exist() else "nothing is kept yet"
         raise TrainingError(
             f"{what} is not finite; {kept}; begin again by --force with a smaller train.optimizer.learning_rate or a "
             "train.optimizer.global_clipnorm"
@@ -181,6 +183,6 @@ class TranslationTrainer:
         )  # fmt: skip
 
 
-def _under(prefix: str, arrays: checkpoint.Arrays) -> dict[str, NDArray[Any]]:
+def _under(prefix: str, arrays: Arrays) -> dict[str, NDArray[Any]]:
     """Those whose names begin with a prefix, by the rest of their names."""
     return {name.removeprefix(prefix): value for name, value in arrays.items() if name.startswith(prefix)}

@@ -1,0 +1,106 @@
+"""What a run directory holds, and how it is emptied: all of it is looked at before any of it is removed.
+
+card.yaml         the resolved card
+environment.json  machine and versions at the start
+run.json          state (state.py), written before the first step
+checkpoints/      state of training; may be a link to a folder, on a disk for such files
+events/           for TensorBoard; may be a link, too
+t0/               of a fit that makes its t0 predictions first: that fit's run directory
+vocabularies/     of a translation: the pieces of each language
+results.h5, report.json, report.html, postfit.json, once a part is done
+"""
+
+import os
+import shutil
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+from tfperf.errors import RunDirectoryError
+from tfperf.results.lock import LOCK
+from tfperf.results.reading import name_kind
+
+CARD, STATE, ENVIRONMENT = "card.yaml", "run.json", "environment.json"
+RESULTS, CHECKPOINTS, EVENTS, T0, VOCABULARIES = "results.h5", "checkpoints", "events", "t0", "vocabularies"
+REPORT, PAGE, POSTFIT = "report.json", "report.html", "postfit.json"
+FOLDERS, LINKABLE = (CHECKPOINTS, EVENTS, T0, VOCABULARIES), (CHECKPOINTS, EVENTS)
+# in the order in which they are removed: results first, so that none is ever taken for those of another run
+MADE = (RESULTS, CHECKPOINTS, EVENTS, T0, VOCABULARIES, REPORT, PAGE, POSTFIT, STATE, CARD, ENVIRONMENT)
+# how names of files begin in a folder that may be a link: nothing else is removed from where it leads
+PREFIXES = {CHECKPOINTS: ("step-", ".step-"), EVENTS: ("events.out.tfevents", ".events.out.tfevents")}
+PROFILES = "plugins"  # folder of TensorBoard's profiles in events/; every file in it is removed
+
+
+def refuse_strangers(folder: Path, started: bool) -> None:
+    """RunDirectoryError for what no run made, in a folder that a run is to be begun in.
+
+    started: whether a run began there. Where none did, what a process left that was ended before that counts as
+    nothing; a card alone is a user's own.
+    """
+    names = {p.name for p in folder.iterdir() if p.suffix != ".tmp"} - {LOCK}
+    unstarted = names <= set(MADE) - {VOCABULARIES} and (CARD not in names or ENVIRONMENT in names)
+    if not started and not unstarted:
+        raise RunDirectoryError(f"{folder}: is not empty and holds no run; choose another folder")
+
+
+def clear(folder: Path) -> None:
+    """Remove what a run left.
+
+    Raises: RunDirectoryError, before anything is removed, where something of those names is not what a run makes, or
+    may not be removed.
+    """
+    there = [folder / name for name in MADE if os.path.lexists(folder / name)]
+    faults = [fault for path in there for fault in _faults(path)]
+    if faults:
+        raise RunDirectoryError(*faults)
+    for path in there:
+        if path.is_symlink():
+            _empty(path)
+        elif path.is_dir():
+            shutil.rmtree(path)
+        else:
+            path.unlink()
+
+
+def _faults(path: Path) -> Iterator[str]:
+    mode = path.lstat().st_mode
+    linked = path.name in LINKABLE and stat.S_ISLNK(mode)
+    if linked and not path.is_dir():
+        yield f"{path}: is a link that leads to no folder; make the folder, or remove the link"
+    elif linked:
+        strangers = [p for p in _walk(path) if not p.is_dir() and not _is_made(path, p)]
+        if strangers:
+            yield f"{path}: the folder that it links to holds {strangers[0]}, which is not a run's; link another one"
+    elif not (stat.S_ISDIR(mode) if path.name in FOLDERS else stat.S_ISREG(mode)):
+        allowed = "a folder" if path.name in FOLDERS else "a regular file"
+        yield f"{path}: is {name_kind(mode)}; must be {allowed}{' or a link to one' if path.name in LINKABLE else ''}"
+        return
+    yield from _locked(path)
+
+
+def _walk(folder: Path) -> Iterator[Path]:
+    """All that is below a folder, deepest first; links are not followed."""
+    for above, folders, files in os.walk(folder, topdown=False):
+        yield from (Path(above) / name for name in (*files, *folders))
+
+
+def _is_made(folder: Path, path: Path) -> bool:
+    """Whether a run made this file in a folder that is a link."""
+    inside = path.relative_to(folder).parts
+    return path.name.startswith(PREFIXES[folder.name]) or (folder.name == EVENTS and PROFILES in inside)
+
+
+def _locked(path: Path) -> Iterator[str]:
+    """A fault for each folder whose entries this process may not remove."""
+    within = [p for p in _walk(path) if p.is_dir() and not p.is_symlink()] if path.is_dir() else []
+    holders = [path.parent, *([path] if path.is_dir() else []), *within]
+    yield from (f"{p}: may not be emptied: permission denied" for p in holders if not os.access(p, os.W_OK | os.X_OK))
+
+
+def _empty(folder: Path) -> None:
+    """Remove what is in a folder, which itself stays."""
+    for path in list(_walk(folder)):
+        if path.is_dir() and not path.is_symlink():
+            path.rmdir()
+        else:
+            path.unlink()
