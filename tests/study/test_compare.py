@@ -26,7 +26,9 @@ def make_run(folder, result=None, done=True, **report):
     result = result or make_result()
     folder.mkdir()
     ids = result.replicas.id.tolist()
-    write_state(folder / "run.json", State("0" * 64, {}, [Part(Replicas(ids, [0] * len(ids)), done=done)], "1.0"))
+    write_state(
+        folder / "run.json", State("0" * 64, {}, [Part(Replicas(ids, [0] * len(ids)), done=done)], "1.0", "0" * 32)
+    )
     (folder / "report.json").write_text(store.as_json({**result.summary, **report}))
     store.write(folder / "results.h5", result)
     return folder
@@ -200,7 +202,7 @@ def test_the_command_prints_each_change(tmp_path):
 def make_translation(folder, **report):
     """A finished translation, as far as it is compared."""
     folder.mkdir()
-    write_state(folder / "run.json", State("0" * 64, {}, [Part(Vocabularies(), done=True)], "1.0"))
+    write_state(folder / "run.json", State("0" * 64, {}, [Part(Vocabularies(), done=True)], "1.0", "0" * 32))
     (folder / "card.yaml").write_text("workload: translate\n")
     whole = {
         "ms_per_step": {"median": 10.0, "q1": 9.0, "q3": 11.0}, "loss": {"validation_best": 2.0, "training_last": 1.5},
@@ -222,5 +224,5 @@ def test_translations(tmp_path):
     with pytest.raises(RunDirectoryError, match=r"is a fit of replicas, .* is a translation"):
         compare([a, make_run(tmp_path / "c")])
     (b / "report.json").write_text("{}")
-    with pytest.raises(RunDirectoryError, match="damaged or not of a translation"):
+    with pytest.raises(RunDirectoryError, match="damaged or of another kind: ms_per_step"):
         compare([a, b])

@@ -25,7 +25,7 @@ class DirectoryLock:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.made = False  # whether `acquire` made the folder
+        self._made: list[str] = []  # what `acquire` made: "folder", LOCK
         self._folder: int | None = None  # descriptors
         self._lock: int | None = None
 
@@ -65,9 +65,12 @@ class DirectoryLock:
         raise RunDirectoryError(f"{self.path}: its file `{LOCK}` is removed again and again; choose another folder")
 
     def _make(self) -> None:
-        there = self.path.is_dir()
+        there = os.path.isdir(self.path)
+        self._made = [name for name, missing in (("folder", not there), (LOCK, not self._has_lock())) if missing]
         os.makedirs(self.path, exist_ok=True)
-        self.made = not there
+
+    def _has_lock(self) -> bool:
+        return os.path.lexists(self.path / LOCK)
 
     def _open(self) -> None:
         self._folder = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -100,11 +103,13 @@ class DirectoryLock:
         self._lock = self._folder = None
 
     def discard(self) -> None:
-        """Remove the folder where `acquire` made it and nothing but the lock was put there; then let it go."""
-        if self.held and self.made and self._is_in_place():
+        """Remove the lock, and the folder, where `acquire` made them and nothing was put there; then let it go."""
+        if self.held and self._is_in_place():
             with suppress(OSError):
-                if os.listdir(self._folder) == [LOCK]:
+                alone = os.listdir(self._folder) == [LOCK]
+                if LOCK in self._made:
                     os.unlink(LOCK, dir_fd=self._folder)
+                if alone and "folder" in self._made:
                     os.rmdir(self.path)
         self.release()
 

@@ -1,6 +1,6 @@
 """run.json: what was decided for a run, and which parts of it are done; read back only if it is whole.
 
-format     2; runs of tfperf 0.1.0 have no such key
+format     2; runs of tfperf 0.1.0 have inputs and parts alone
 sha256     of all that follows
 version    of the program that began the run
 run        32 hexadecimal digits drawn at its start: checkpoints and results of the same run carry them, too
@@ -15,7 +15,6 @@ from collections.abc import Mapping
 from dataclasses import asdict, field, fields, is_dataclass
 from pathlib import Path
 from typing import Annotated, Any, Generic, Literal, TypeVar
-from uuid import uuid4
 
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
@@ -52,7 +51,7 @@ class State(Generic[Own]):
     inputs: dict[str, Sha256]
     parts: Annotated[list[Part[Own]], Field(min_length=1, max_length=MOST_PARTS)]
     version: Annotated[str, Field(min_length=1, max_length=64)]
-    run: Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")] = field(default_factory=lambda: uuid4().hex)
+    run: Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")]
 
     @property
     def pending(self) -> Part[Own] | None:
@@ -91,6 +90,7 @@ class OldPart:
 
 
 OLD = "0.1.0"
+OLD_KEYS = {"inputs", "parts"}
 NO_RUN = "0" * 32  # stands for the number that runs of tfperf 0.1.0 lack
 
 
@@ -109,7 +109,7 @@ def read_state(path: Path, own: type[Own]) -> State[Own]:
     """
     content = read_json(path)
     try:
-        if isinstance(content, dict) and "format" not in content:
+        if isinstance(content, dict) and content.keys() == OLD_KEYS:
             return _take_old(path, content, own)
         return _take(content, own)
     except ValidationError as error:

@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import yaml
 
@@ -22,7 +23,7 @@ LEFT_OUT = ("replicas", "profile", "sweep")  # compared elsewhere, or of no weig
 
 def begin_state(card: AnyCard, hashes: Mapping[str, str], parts: Sequence[Part[Own]]) -> State[Own]:
     """The state of a run that begins with a card and files, whose sha256 are `hashes`."""
-    return State(digest_inputs(card, hashes), dict(hashes), list(parts), tfperf.__version__)
+    return State(digest_inputs(card, hashes), dict(hashes), list(parts), tfperf.__version__, uuid4().hex)
 
 
 def digest_inputs(card: AnyCard, hashes: Mapping[str, str]) -> str:

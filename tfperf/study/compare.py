@@ -1,16 +1,21 @@
 """`tfperf compare`: finished runs, or finished sweeps, set side by side; what differs by more than chance may do."""
 
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from tfperf.errors import RunDirectoryError
 from tfperf.report.compare import Change, Comparison
-from tfperf.results.contents import CARD, STATE
+from tfperf.results.contents import CARD
+from tfperf.results.reading import read_text
+from tfperf.results.rundir import holds_run
 from tfperf.study.compare_fits import fits
 from tfperf.study.compare_sweeps import sweeps
 from tfperf.study.compare_translations import translations
 from tfperf.study.sweep_folder import FILE
+
+FIRST_LINE = "workload: translate"
 
 
 @dataclass(frozen=True)
@@ -24,12 +29,12 @@ class _Kind:
 
 def _is_translation(folder: Path) -> bool:
     card = folder / CARD
-    return (folder / STATE).is_file() and card.is_file() and card.read_text("utf-8").startswith("workload: translate")
+    return holds_run(folder) and os.path.lexists(card) and read_text(card, errors="replace").startswith(FIRST_LINE)
 
 
 KINDS = (
     _Kind("translation", _is_translation, translations),
-    _Kind("fit of replicas", lambda folder: (folder / STATE).is_file(), fits),
+    _Kind("fit of replicas", holds_run, fits),
     _Kind("sweep", lambda folder: (folder / FILE).is_file(), sweeps),
 )
 

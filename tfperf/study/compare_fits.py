@@ -1,36 +1,48 @@
 """Two finished runs of `tfperf fit`: time of a step, chi2, replicas."""
 
-import json
-from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass as record
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic.dataclasses import dataclass
 
-from tfperf.errors import RunDirectoryError
-from tfperf.report.compare import TIMES, Change, Words
+from tfperf.report.compare import Change
 from tfperf.results import store
-from tfperf.results.contents import REPORT, RESULTS
+from tfperf.results.contents import RESULTS
 from tfperf.results.record import FitResult, Replicas
-from tfperf.results.rundir import load_state
-from tfperf.results.state import AnyOwn
+from tfperf.study.compare_reports import PART, Figure, Times, compare_times, read_report
 from tfperf.study.intervals import Interval, paired, share, welch
 
 PER_REPLICA = {
     "chi2_training": "training chi2 per replica", "chi2_validation": "validation chi2 per replica",
     "chi2_experimental": "chi2 to the data per replica",
 }  # fmt: skip
-ONE_RUN_EACH: Words = (f"{TIMES[0]}, one run each", f"{TIMES[1]}, one run each")
 TOTALS = {"chi2_per_point": "chi2 of all points", "chi2_no_t0_per_point": "chi2 of all points, without t0"}
 
 
-@dataclass(frozen=True)
+@dataclass(config=PART, frozen=True)
+class SetFigures:
+    """Of one dataset."""
+
+    chi2: Figure | None
+
+
+@dataclass(config=PART, frozen=True)
+class Report:
+    """What is compared of report.json."""
+
+    ms_per_step: Times
+    chi2_per_dataset: dict[str, SetFigures]
+    chi2_per_point: Figure | None = None
+    chi2_no_t0_per_point: Figure | None = None
+
+
+@record(frozen=True)
 class Run:
     """A finished run."""
 
-    report: Mapping[str, Any]
+    report: Report
     result: FitResult
 
 
@@ -38,7 +50,12 @@ def fits(before: Path, now: Path) -> tuple[list[Change], list[str]]:
     """What differs between two runs, and what to know about it. Raises: RunDirectoryError."""
     a, b = _read(before), _read(now)
     together = _same_replicas(a.result.replicas, b.result.replicas)
-    changes = [*times(a.report, b.report), *_replicas(a, b, together), _converged(a, b), *_chi2(a, b)]
+    changes = [
+        *compare_times(a.report.ms_per_step, b.report.ms_per_step),
+        *_replicas(a, b, together),
+        _converged(a, b),
+        *_chi2(a, b),
+    ]
     how = "differences of the same replicas of both" if together else "Welch's t over replicas"
     return changes, [
         "ms per step: from quartile to quartile of the calls of one run each; runs differ more: sweep with repeats",
@@ -46,30 +63,8 @@ def fits(before: Path, now: Path) -> tuple[list[Change], list[str]]:
     ]
 
 
-def refuse_unfinished(folder: Path) -> None:
-    """RunDirectoryError for a run that has not come to its end."""
-    if load_state(folder, AnyOwn).pending is not None:
-        raise RunDirectoryError(f"{folder}: the run is not finished; go on with it by --resume first")
-
-
 def _read(folder: Path) -> Run:
-    refuse_unfinished(folder)
-    path = folder / REPORT
-    try:
-        report = json.loads(path.read_text(encoding="utf-8"))
-        _ = {**report["ms_per_step"]}, {**report["chi2_per_dataset"]}
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise RunDirectoryError(f"{path}: damaged or not of a fit ({error})") from None
-    return Run(report, store.read(folder / RESULTS))
-
-
-def times(a: Mapping[str, Any], b: Mapping[str, Any]) -> list[Change]:
-    """From the quartiles of the calls, of which each run has its own: what the next run would have they do not tell."""
-    x, y = a["ms_per_step"], b["ms_per_step"]
-    if None in (x.get("median"), y.get("median")):
-        return []
-    by, low, high = y["median"] - x["median"], y["q1"] - x["q3"], y["q3"] - x["q1"]
-    return [Change("ms per step", x["median"], y["median"], by, low, high, ONE_RUN_EACH)]
+    return Run(read_report(folder, Report), store.read(folder / RESULTS))
 
 
 def _same_replicas(a: Replicas, b: Replicas) -> bool:
@@ -102,9 +97,9 @@ def _converged(a: Run, b: Run) -> Change:
 
 def _chi2(a: Run, b: Run) -> list[Change]:
     """Of the mean PDF: all points, then each set that is in both."""
-    figures = [(words, a.report.get(key), b.report.get(key)) for key, words in TOTALS.items()]
-    sets_a, sets_b = a.report["chi2_per_dataset"], b.report["chi2_per_dataset"]
-    figures += [(f"chi2 of {name}", sets_a[name]["chi2"], sets_b[name]["chi2"]) for name in sets_a if name in sets_b]
+    figures = [(words, getattr(a.report, key), getattr(b.report, key)) for key, words in TOTALS.items()]
+    sets_a, sets_b = a.report.chi2_per_dataset, b.report.chi2_per_dataset
+    figures += [(f"chi2 of {name}", sets_a[name].chi2, sets_b[name].chi2) for name in sets_a if name in sets_b]
     return [_change(words, x, y, Interval(y - x)) for words, x, y in figures if x is not None and y is not None]
 
 

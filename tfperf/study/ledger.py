@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 from tfperf.errors import RunDirectoryError
 from tfperf.measure.environment import available_cores, cpu_model, gpus, versions
 from tfperf.results.files import atomic_write
+from tfperf.results.reading import read_json
 from tfperf.runcard.config import Card
 from tfperf.study.switches import Tree, put, to_tree
 
@@ -45,10 +47,10 @@ class Ledger:
     def load(self) -> None:
         """Take up what is there; RunDirectoryError when it is of another card, version or machine, or damaged."""
         path = self.folder / FILE
-        if not path.exists():
+        if not os.path.lexists(path):
             return
         try:
-            found = json.loads(path.read_text(encoding="utf-8"))
+            found = read_json(path)
             other = [name for name, value in self.identity.items() if found["identity"][name] != value]
             choices, trials = found["choices"], dict(found["trials"])
         except (ValueError, KeyError, TypeError) as error:

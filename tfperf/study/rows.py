@@ -9,11 +9,13 @@ from typing import Any
 import numpy as np
 
 from tfperf.errors import RunDirectoryError
+from tfperf.results.reading import read_text
 from tfperf.results.store import as_json
 from tfperf.runcard.sweep import Value
 from tfperf.study.intervals import mean
 
 RESULTS = "results.jsonl"
+MOST_BYTES = 2**30
 Values = Mapping[str, Value]
 Key = tuple[str, int]
 
@@ -60,10 +62,10 @@ def rows(folder: Path) -> list[Row]:
     """
     path = folder / RESULTS
     try:
-        whole = path.read_text(encoding="utf-8").rpartition("\n")[0]
+        whole = read_text(path, MOST_BYTES).rpartition("\n")[0]
     except FileNotFoundError:
         return []
-    except (OSError, UnicodeDecodeError) as error:
+    except (OSError, ValueError) as error:
         raise RunDirectoryError(f"{path}: cannot be read ({error})") from None
     found: dict[Key, Row] = {}
     for number, line in enumerate(whole.split("\n") if whole else (), 1):
@@ -77,7 +79,7 @@ def _row(path: Path, number: int, line: str) -> Row:
     try:
         row = Row(**json.loads(line))
         _ = row.key, row.ms
-    except (ValueError, TypeError, KeyError) as error:
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise RunDirectoryError(
             f"{path}:{number}: damaged ({error}); remove the line, its trial is done again"
         ) from None

@@ -8,6 +8,7 @@ results.h5        all rows as a table; sweep_report.json: the points. Both once 
 """
 
 import json
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -19,6 +20,7 @@ from tfperf.results.contents import CARD, ENVIRONMENT
 from tfperf.results.contents import RESULTS as TABLE
 from tfperf.results.files import append, atomic_write
 from tfperf.results.lock import LOCK
+from tfperf.results.reading import open_descriptor, read_json
 from tfperf.results.store import as_json
 from tfperf.runcard.dump import dump_card
 from tfperf.study.ledger import identity_of
@@ -43,7 +45,7 @@ class SweepFolder:
         """
         identity = identity_of(plan.content()) | {"place": place}
         file = self.path / FILE
-        if file.exists():
+        if os.path.lexists(file):
             self._refuse_another(identity)
         else:
             others = {p.name for p in self.path.iterdir() if p.suffix != ".tmp"} - {LOCK}
@@ -66,8 +68,8 @@ class SweepFolder:
     def _drop_half_line(self) -> None:
         """What a killed process left behind the last whole line."""
         path = self.path / RESULTS
-        if path.exists():
-            with open(path, "r+b") as file:
+        if os.path.lexists(path):
+            with os.fdopen(open_descriptor(path, os.O_RDWR), "r+b") as file:
                 file.truncate(file.read().rfind(b"\n") + 1)
 
     def begin(self) -> None:
@@ -98,7 +100,7 @@ def stored(folder: Path) -> dict[str, Any]:
     """sweep.json of a folder. Raises: RunDirectoryError where it is damaged or missing."""
     path = folder / FILE
     try:
-        found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        found: dict[str, Any] = read_json(path)
         _ = found["identity"]["card"], found["trials"] + 0, list(found["keys"])
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise RunDirectoryError(f"{path}: damaged ({error}); choose another folder") from None

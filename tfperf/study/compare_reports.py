@@ -1,0 +1,54 @@
+"""What two finished runs are compared by in their report.json, as far as it is of every workload."""
+
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
+
+from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic.dataclasses import dataclass
+
+from tfperf.errors import RunDirectoryError
+from tfperf.report.compare import TIMES, Change, Words
+from tfperf.results.contents import REPORT
+from tfperf.results.reading import read_json
+from tfperf.results.rundir import load_state
+from tfperf.results.state import AnyOwn
+
+ONE_RUN_EACH: Words = (f"{TIMES[0]}, one run each", f"{TIMES[1]}, one run each")
+Milliseconds = Annotated[float, Field(gt=0, allow_inf_nan=False)] | None
+Figure = Annotated[float, Field(allow_inf_nan=False)]
+T = TypeVar("T")
+PART = ConfigDict(extra="ignore")  # a report has more than is compared
+
+
+@dataclass(config=PART, frozen=True)
+class Times:
+    """Milliseconds a step over the calls of a run; None where nothing was timed."""
+
+    median: Milliseconds
+    q1: Milliseconds
+    q3: Milliseconds
+
+
+def read_report(folder: Path, kind: type[T]) -> T:
+    """What a record takes from report.json of a finished run.
+
+    Raises: RunDirectoryError for a run that is not finished, and where the report is damaged or of another kind.
+    """
+    if load_state(folder, AnyOwn).pending is not None:
+        raise RunDirectoryError(f"{folder}: the run is not finished; go on with it by --resume first")
+    content: Any = read_json(folder / REPORT)
+    try:
+        return TypeAdapter(kind).validate_python(content)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        place = ".".join(map(str, first["loc"]))
+        raise RunDirectoryError(f"{folder / REPORT}: damaged or of another kind: {place}: {first['msg']}") from None
+
+
+def compare_times(x: Times, y: Times) -> list[Change]:
+    """From the quartiles of the calls, of which each run has its own: what the next run would have they do not tell."""
+    if x.median is None or x.q1 is None or x.q3 is None or y.median is None or y.q1 is None or y.q3 is None:
+        return []
+    return [
+        Change("ms per step", x.median, y.median, y.median - x.median, y.q1 - x.q3, y.q3 - x.q1, ONE_RUN_EACH)
+    ]  # fmt: skip
