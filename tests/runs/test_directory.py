@@ -1,0 +1,169 @@
+"""A run directory is one run's: what another one left, or leaves, there is never taken for its own."""
+
+import os
+import shutil
+import signal
+import time
+
+import pytest
+from click.testing import CliRunner
+
+from tests.make_pack import make_card
+from tests.runs.conftest import same_bits
+from tests.runs.test_resume import copy_inputs, interrupted
+from tfperf.cli import main
+from tfperf.errors import Interrupted, LostError, RunDirectoryError, UserError
+from tfperf.runs.fit import fit
+from tfperf.runs.opening import Wish
+from tfperf.train.loop import Loop
+
+
+@pytest.mark.parametrize("loss", ["folder", "lock"])
+def test_a_run_whose_directory_is_taken_away_ends_and_writes_nothing_there(finished, tmp_path, monkeypatch, loss):
+    card, run = copy_inputs(finished, tmp_path), tmp_path / "run"
+    train_step = Loop.run
+
+    def run_and_remove(self, count, xla):
+        train_step(self, count, xla)
+        if int(self.step) == 70:
+            shutil.rmtree(run) if loss == "folder" else (run / "lock").unlink()
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Loop, "run", run_and_remove)
+        with pytest.raises(LostError, match="removed or replaced while it was in use"):
+            fit(card, run)
+    assert not (run / "results.h5").exists()
+    assert max((p.name for p in run.glob("checkpoints/*")), default="") < "step-000000000070"
+
+
+def test_checkpoints_of_another_run_are_not_gone_on_from(finished, tmp_path, monkeypatch):
+    """The same replicas, attempts and shapes; another learning rate."""
+    other = copy_inputs(finished, tmp_path), tmp_path / "other"
+    interrupted(*other, monkeypatch, 100, ["train.optimizer.learning_rate=1e-4"])
+    run = tmp_path / "run"
+    interrupted(other[0], run, monkeypatch, 40)
+    for path in (tmp_path / "other" / "checkpoints").iterdir():
+        shutil.copy(path, run / "checkpoints")
+    result = fit(other[0], run, wish=Wish(resume=True))
+    assert result.summary["resumed_from_steps"] == [40]
+    same_bits(finished / "run", run)
+
+
+def test_results_of_another_run_are_not_added_to(finished, tmp_path):
+    card, run = copy_inputs(finished, tmp_path), tmp_path / "run"
+    shutil.copytree(finished / "run", run)
+    fit(card, tmp_path / "other", overrides=["seed=99", "train.steps=20"])
+    shutil.copy(tmp_path / "other" / "results.h5", run / "results.h5")
+    for wish in (Wish(resume=True), Wish(replicas=(7,))):
+        with pytest.raises(RunDirectoryError, match="results of another run"):
+            fit(card, run, wish=wish)
+
+
+@pytest.mark.parametrize("fault", ["report.html", "report.json", "older"])
+def test_a_report_that_is_missing_or_older_than_its_results_is_made_again(finished, tmp_path, fault):
+    card, run = copy_inputs(finished, tmp_path), tmp_path / "run"
+    shutil.copytree(finished / "run", run)
+    before = (run / "results.h5").read_bytes()
+    if fault == "older":
+        os.utime(run / "report.html", (1, 1))
+    else:
+        (run / fault).unlink()
+    fit(card, run, wish=Wish(resume=True))
+    assert "</html>" in (run / "report.html").read_text() and (run / "report.json").stat().st_size > 1000
+    assert (run / "report.html").stat().st_mtime > 1 and (run / "results.h5").read_bytes() == before
+
+
+def test_a_signal_while_the_report_is_written_ends_with_its_code(finished, tmp_path, monkeypatch):
+    card, run = copy_inputs(finished, tmp_path), tmp_path / "run"
+
+    def draw(*_):
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(60)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("tfperf.report.html.html", draw)
+        with pytest.raises(Interrupted) as stop:
+            fit(card, run)
+    assert stop.value.exit_code == 143 and not (run / "report.html").exists()
+    fit(card, run, wish=Wish(resume=True))
+    assert (run / "report.html").exists() and not list(run.rglob("*.tmp"))
+    same_bits(finished / "run", run)
+
+
+def test_a_run_that_was_stopped_before_it_began_is_begun_by_resume(finished, tmp_path, monkeypatch):
+    card, run = copy_inputs(finished, tmp_path), tmp_path / "run"
+
+    def read(*_):
+        os.kill(os.getpid(), signal.SIGHUP)
+        time.sleep(60)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("tfperf.runs.fit.read_inputs", read)
+        with pytest.raises(Interrupted, match="go on with --resume") as stop:
+            fit(card, run)
+    assert stop.value.exit_code == 129
+    fit(card, run, wish=Wish(resume=True))
+    same_bits(finished / "run", run)
+
+
+def test_resume_begins_nothing_where_no_run_was(finished, tmp_path):
+    card = copy_inputs(finished, tmp_path)
+    (tmp_path / "empty").mkdir()
+    for name in ("empty", "none"):
+        with pytest.raises(RunDirectoryError, match="holds no run; leave --resume out"):
+            fit(card, tmp_path / name, wish=Wish(resume=True))
+    assert not (tmp_path / "none").exists() and not list((tmp_path / "empty").iterdir())
+
+
+def test_a_faulty_pack_leaves_no_directory(tmp_path):
+    card = make_card(tmp_path)
+    (tmp_path / "pack.h5").write_bytes(b"no pack")
+    with pytest.raises(UserError, match=r"pack\.h5"):
+        fit(card, tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_folder_of_something_else_gets_no_lock(tmp_path):
+    card, other = make_card(tmp_path), tmp_path / "other"
+    other.mkdir()
+    (other / "thesis.tex").touch()
+    with pytest.raises(RunDirectoryError, match="not empty"):
+        fit(card, other)
+    assert [p.name for p in other.iterdir()] == ["thesis.tex"]
+
+
+def test_force_removes_nothing_where_something_may_not_be_removed(finished, tmp_path):
+    card, run = copy_inputs(finished, tmp_path), tmp_path / "run"
+    shutil.copytree(finished / "run", run)
+    shutil.rmtree(run / "checkpoints")
+    (run / "checkpoints").symlink_to(tmp_path)  # with the card and the pack in it
+    with pytest.raises(RunDirectoryError, match="which is not a run's"):
+        fit(card, run, wish=Wish(force=True))
+    same_bits(finished / "run", run)
+
+
+def test_checkpoints_may_be_kept_on_another_disk(finished, tmp_path):
+    card, run = copy_inputs(finished, tmp_path), tmp_path / "run"
+    (tmp_path / "scratch").mkdir()
+    run.mkdir()
+    (run / "checkpoints").symlink_to(tmp_path / "scratch")
+    for wish in (Wish(), Wish(force=True)):
+        fit(card, run, wish=wish)
+        assert (run / "checkpoints").is_symlink() and list((tmp_path / "scratch").glob("step-*.ckpt"))
+        same_bits(finished / "run", run)
+
+
+@pytest.mark.parametrize("name", ["run.json", "card.yaml", "lock"])
+def test_a_pipe_in_a_run_directory_holds_nothing_up(finished, tmp_path, name):
+    card, run = copy_inputs(finished, tmp_path), tmp_path / "run"
+    shutil.copytree(finished / "run", run)
+    (run / name).unlink()
+    os.mkfifo(run / name)
+    done = CliRunner().invoke(main, ["fit", str(card), "-o", str(run), "--resume"])
+    assert done.exit_code == 2 and f"{name}: is a named pipe" in done.output.replace("\n", "")
+
+
+def test_a_loop_of_links_as_output_gives_no_traceback(finished, tmp_path):
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")
+    done = CliRunner().invoke(main, ["fit", str(copy_inputs(finished, tmp_path)), "-o", str(tmp_path / "loop")])
+    assert done.exit_code == 2 and isinstance(done.exception, SystemExit), done.exception
