@@ -28,8 +28,8 @@ with Signals().listening(strict=True), Signals(advice="go on").listening() as si
 
 def start(code, **options):
     process = subprocess.Popen(
-        [sys.executable, "-c", PROGRAM.format(code, patience=PATIENCE)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        **options,
+        [sys.executable, "-c", PROGRAM.format(code, patience=PATIENCE)],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options,
     )  # fmt: skip
     assert process.stdout.readline() == "ready\n"
     return process

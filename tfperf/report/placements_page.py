@@ -17,7 +17,7 @@ from tfperf.report.plots_placements import placements_figure
 from tfperf.report.style import house_style, to_png
 from tfperf.report.tensorboard import FILE
 from tfperf.results.contents import EVENTS
-from tfperf.results.files import atomic_write
+from tfperf.results.files import atomic_write, make_folder
 from tfperf.results.placements import PlacementRow
 
 PAGE, ROWS = "report.html", "placements.json"
@@ -77,7 +77,7 @@ def _write_hparams(folder: Path, rows: Sequence[PlacementRow]) -> None:
     now = time.time()
     for number, row in enumerate(rows):
         run = folder / f"point_{number:04d}"
-        run.mkdir(parents=True, exist_ok=True)
+        make_folder(run)
         values = {key: value if value is not None else "null" for key, value in row.values.items()}
         summaries = [hparams.hparams_pb(values, trial_id=run.name)]
         figures = {"words_per_second": row.words_per_second, "ms_per_step": row.ms_per_step, "speedup": row.speedup}

@@ -14,7 +14,7 @@ from tensorboard.plugins.scalar.summary_v2 import scalar_pb  # type: ignore[impo
 from tensorboard.summary.writer.record_writer import RecordWriter  # type: ignore[import-untyped]
 
 from tfperf.report.bands import drawn, running_quantiles
-from tfperf.results.files import atomic_write
+from tfperf.results.files import atomic_write, make_folder
 from tfperf.results.record import FitResult, History
 
 Array = NDArray[np.float64]
@@ -41,7 +41,7 @@ def write_events(folder: Path, result: FitResult) -> None:
 
 def write_run(folder: Path, steps: NDArray[np.int64], series: Mapping[str, Array], now: float) -> None:
     """Write folder/FILE with series (H) by tag at steps (H); nan leaves a gap. Raises: StorageError."""
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     with atomic_write(folder / FILE) as temporary, temporary.open("wb") as stream:
         writer = RecordWriter(stream)
         writer.write(Event(wall_time=now, file_version="brain.Event:2").SerializeToString())

@@ -100,6 +100,15 @@ def atomic_hdf5(path: Path) -> Iterator[h5py.File]:
         temporary.write_bytes(content)
 
 
+def make_folder(path: Path) -> None:
+    """Make a folder and those above it, where they are missing. Raises: StorageError; LostError as `atomic_write`."""
+    verify_holder(path)
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StorageError(f"{path}: cannot be made a folder: {error.strerror}") from None
+
+
 def append(path: Path, text: str) -> None:
     """Add text to the end of a file, on disk when this returns; when it fails, the file is as it was before.
 

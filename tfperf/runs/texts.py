@@ -15,7 +15,7 @@ from tfperf.data.corpus import Encoded, Texts, encode, file_hashes, read_corpus,
 from tfperf.data.vocabulary import Vocabulary, learn
 from tfperf.errors import PackError, UserError
 from tfperf.results.contents import VOCABULARIES
-from tfperf.results.files import atomic_write
+from tfperf.results.files import atomic_write, make_folder
 from tfperf.results.reading import explain, read_text
 from tfperf.results.rundir import RunDirectory
 from tfperf.results.state import STRICT, Part, Sha256
@@ -76,7 +76,7 @@ def write_vocabularies(output: Path, vocabularies: Mapping[str, Vocabulary]) -> 
     """Put them into the run directory. Raises: StorageError."""
     for side, vocabulary in vocabularies.items():
         path = _place(output, side)
-        path.parent.mkdir(exist_ok=True)
+        make_folder(path.parent)
         with atomic_write(path) as temporary:
             temporary.write_text(vocabulary.to_json(), encoding="utf-8")
 

@@ -4,6 +4,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from tfperf.errors import LostError
+from tfperf.results.files import verify_holder
 from tfperf.runcard.config import Profile
 from tfperf.runcard.workloads import AnyCard
 from tfperf.trace.capture import Capture
@@ -41,7 +43,8 @@ class Recorder:
 
     @contextmanager
     def call(self) -> Iterator[None]:
-        """One call of the training."""
+        """One call of the training. Raises: LostError where the profile's folder is another process's now."""
+        verify_holder(self.taken.logdir)
         with self.taken.harmless_step(self.number):
             yield
         self.number += 1
@@ -50,8 +53,9 @@ class Recorder:
         """End the recording; what is to be said about it."""
         whole = self.taken.done
         try:
+            verify_holder(self.taken.logdir)
             self.taken.stop()
-        except TraceError as error:
+        except (TraceError, LostError) as error:
             self.taken.failed = str(error)
         if self.taken.failed:
             return f"warning: profile: {self.taken.failed}"

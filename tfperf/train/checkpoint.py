@@ -16,8 +16,8 @@ from zipfile import ZIP_STORED, ZipFile
 import numpy as np
 from numpy.typing import NDArray
 
-from tfperf.errors import RunDirectoryError, StorageError
-from tfperf.results.files import atomic_write, sync, verify_holder
+from tfperf.errors import RunDirectoryError
+from tfperf.results.files import atomic_write, make_folder, sync, verify_holder
 from tfperf.results.reading import explain, read_bytes
 from tfperf.results.state import Identity
 
@@ -44,10 +44,7 @@ class Checkpoints:
 
         Raises: StorageError where the disk does not take it; LostError where the folder is another process's now.
         """
-        try:
-            self.folder.mkdir(exist_ok=True)
-        except OSError as error:
-            raise StorageError(f"{self.folder}: cannot be used for checkpoints: {explain(error)}") from None
+        make_folder(self.folder)
         buffer = io.BytesIO()
         named = {name.replace("/", "|"): value for name, value in arrays.items()}
         named[OWNER] = np.frombuffer(json.dumps(self._owner()).encode(), np.uint8)
