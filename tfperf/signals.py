@@ -17,7 +17,7 @@ from types import FrameType
 from tfperf.errors import Interrupted
 
 NUMBERS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-PATIENCE_SECONDS = 4.0  # for the main thread to come back and end in order
+PATIENCE_SECONDS = 2.5  # for the main thread to come back and end in order
 POLL_SECONDS = 0.05
 _listening: list["Signals"] = []  # the innermost last
 
