@@ -1,9 +1,13 @@
 """TensorBoard on a run or a log directory, on this machine alone."""
 
 import importlib.util
+import ipaddress
+import re
 import signal
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from threading import Event
+from typing import Any
 
 from tfperf.errors import UserError
 from tfperf.measure.quiet import native_logs_dropped
@@ -11,6 +15,15 @@ from tfperf.results.contents import EVENTS
 
 PLUGIN = "tensorboard_plugin_profile"
 OFFLINE = "without a network its trace viewer works; charts of other tools there come from the net and stay blank"
+
+# a name or an address, in brackets where it has colons, and perhaps a port; an origin has the scheme before it
+HOST = re.compile(r"(?:\[(?P<address>[0-9a-fA-F:.]+)\]|(?P<name>[^\s:@/\[\],]+))(?::\d{1,5})?")
+ORIGIN = re.compile(rf"https?://{HOST.pattern}")
+REFUSED = (
+    "Refused: this TensorBoard answers to localhost, 127.0.0.1 and [::1] alone, and the request came by another name "
+    "or from another site's page. From another machine, come through a tunnel: ssh -L PORT:127.0.0.1:PORT HOST\n"
+)
+Application = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
 
 
 def log_directory(path: Path) -> Path:
@@ -39,7 +52,10 @@ def start(folder: Path, port: int) -> str:
     """Start TensorBoard's server in this process; returns its address. Raises: UserError where the port is taken."""
     from tensorboard import program  # type: ignore[import-untyped]
 
-    board = program.TensorBoard()
+    def serve(application: Application, flags: object) -> object:
+        return program.create_port_scanning_werkzeug_server(answer_loopback(application), flags)
+
+    board = program.TensorBoard(server_class=serve)
     where = ["--logdir", str(folder), "--host", "127.0.0.1", "--port", str(port)]
     board.configure(argv=["tensorboard", *where, "--load_fast=false"])
     try:
@@ -47,6 +63,37 @@ def start(folder: Path, port: int) -> str:
             return str(board.launch())
     except program.TensorBoardServerException as error:
         raise UserError(f"--port {port}: {error}") from None
+
+
+def answer_loopback(application: Application) -> Application:
+    """The WSGI application, with 403 for requests to any name but this machine's own, or from another site's page.
+
+    A page of the net can have its name lead to 127.0.0.1 (DNS rebinding) and would read the events as its own; its
+    requests still carry its name. A request without Host is refused as well.
+    """
+
+    def answer(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
+        origin = environ.get("HTTP_ORIGIN")
+        # HTTP_HOST as the client sent it: where there is none, others would put the server's own name
+        host = HOST.fullmatch(environ.get("HTTP_HOST", ""))
+        if is_loopback(host) and (origin is None or is_loopback(ORIGIN.fullmatch(origin))):
+            return application(environ, start_response)
+        content = REFUSED.encode()
+        start_response("403 Forbidden", [("Content-Type", "text/plain"), ("Content-Length", str(len(content)))])
+        return [content]
+
+    return answer
+
+
+def is_loopback(found: re.Match[str] | None) -> bool:
+    """Whether a match of HOST or ORIGIN names this machine: localhost, 127.0.0.0/8 or ::1."""
+    name = found and (found["address"] or found["name"])
+    if not name or name.lower() == "localhost":
+        return bool(name)
+    try:
+        return ipaddress.ip_address(name).is_loopback
+    except ValueError:
+        return False
 
 
 def wait() -> None:
