@@ -83,7 +83,7 @@ def agrees(entry: Report) -> bool | None:
 
 def digits(value: float | None) -> str:
     """Three significant digits, no exponent; n/a for what was not measured."""
-    return numbers.MISSING if value is None else f"{value:#.3g}".rstrip(".") if value < 1000 else f"{value:.0f}"
+    return numbers.MISSING if value is None else f"{value:#.3g}".rstrip(".") if value < 999.5 else f"{value:.0f}"
 
 
 def _lines(report: Report) -> list[str]:

@@ -1,6 +1,6 @@
 """A sweep over placements in tables and words, for terminal and page."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from rich import box
 from rich.console import Group, RenderableType
@@ -116,11 +116,16 @@ def memory_cells(rows: Iterable[PlacementRow]) -> tuple[tuple[str, ...], Cells]:
     lines: Cells = []
     for row in (row for row in rows if row.memory):
         kept, peak = (
-            ", ".join(f"{name} {digits(size / 1e6)}" for name, size in sorted(row.memory[key].items())) or MISSING
+            listed({name: digits(size / 1e6) for name, size in row.memory[key].items()}) or MISSING
             for key in ("kept_bytes", "peak_bytes")
         )
         lines.append((row.placement, whole(row.devices), kept, peak, digits(row.memory["peak_rss_bytes"] / 1e6)))
     return header, lines
+
+
+def listed(figures: Mapping[str, object], mark: str = "") -> str:
+    """Figures behind their names and the mark, which no line break parts."""
+    return ", ".join(f"{name}{mark}\N{NO-BREAK SPACE}{figure}" for name, figure in sorted(figures.items()))
 
 
 def remarks(rows: Sequence[PlacementRow]) -> list[str]:

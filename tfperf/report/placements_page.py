@@ -20,6 +20,10 @@ from tfperf.results.contents import EVENTS
 from tfperf.results.files import atomic_write, make_folder
 from tfperf.results.placements import PlacementRow
 
+PICTURE = (
+    "Left: words per second over the number of devices, with their intervals. Right: how long of a step each phase is "
+    "busy, by placement and number of devices; a mark where the step ends."
+)
 PAGE, ROWS = "report.html", "placements.json"
 
 
@@ -53,7 +57,7 @@ def placements_page(title: str, rows: Sequence[PlacementRow]) -> str:
     lost = paragraph("Milliseconds of a step above the bound, by what takes them.", "soft")
     sections = [
         ("speed", "Speed", speeds + about + notes),
-        ("picture", "Speed and phases", image(picture, "Words per second over devices; busy time of each phase.")),
+        ("picture", "Speed and phases", image(picture, PICTURE)),
         ("devices", "Passes by device", table(*placements.device_cells(rows))),
         ("phases", "Phases over all devices", spans + table(*placements.phase_cells(rows))),
         ("lost", "Where the time goes", lost + table(*placements.lost_cells(rows))),
@@ -67,7 +71,7 @@ def _places(rows: Sequence[PlacementRow]) -> tuple[tuple[str, ...], list[tuple[s
     kinds = list(dict.fromkeys(kind for row in rows for kind in row.places))
     lines = []
     for row in (row for row in rows if row.places):
-        cells = [", ".join(f"{d}: {n}" for d, n in sorted(row.places.get(kind, {}).items())) for kind in kinds]
+        cells = [placements.listed(row.places.get(kind, {}), ":") for kind in kinds]
         lines.append((row.placement, placements.whole(row.devices), *cells))
     return ("placement", "devices", *kinds), lines
 

@@ -10,13 +10,23 @@ from tfperf.report.style import BAND, FAILED, MEAN, REPLICA, SECOND, THIRD, grid
 from tfperf.results.placements import PlacementRow
 
 COLOURS = (MEAN, FAILED, THIRD, SECOND, BAND, REPLICA)
+COLUMNS, LINE = 5, 0.17  # of the legend above the speeds; inches of its lines
 TERMS = {"computation": MEAN, "merge": FAILED, "update": THIRD, "transfer": SECOND, "input": BAND}
 
 
 def placements_figure(rows: Sequence[PlacementRow]) -> Figure:
     """Left: words per second over devices, with intervals. Right: busy milliseconds of a step by phase."""
     traced = [row for row in rows if row.phases]
-    figure, (speed, parts) = grid(1, 2, width=11.0, height=max(2.6, 0.2 * len(traced)), wspace=1.9, left=0.75)
+    top = 0.3 + LINE * -(-len({row.placement for row in rows}) // COLUMNS)
+    figure, (speed, parts) = grid(
+        1,
+        2,
+        width=11.0,
+        height=max(2.6, 0.2 * len(traced)),
+        wspace=1.9,
+        left=0.75,
+        top=top,
+    )
     _speeds(speed, rows)
     _parts(parts, traced)
     return figure
@@ -38,7 +48,7 @@ def _speeds(axes: Axes, rows: Sequence[PlacementRow]) -> None:
     axes.set_ylabel("words per second")
     axes.set_ylim(bottom=0)
     axes.set_xticks(sorted({row.devices for row in rows if row.devices is not None}))
-    axes.legend(fontsize=7)
+    _add_legend(axes, COLUMNS)
 
 
 def _parts(axes: Axes, rows: Sequence[PlacementRow]) -> None:
@@ -52,4 +62,12 @@ def _parts(axes: Axes, rows: Sequence[PlacementRow]) -> None:
     axes.plot(steps, places, "|", color="black", ms=9, label="step")
     axes.set_yticks(places, [safe_text(f"{row.placement}, {row.devices}") for row in rows], fontsize=7)
     axes.set_xlabel("busy ms a step, over all devices")
-    axes.legend(fontsize=7)
+    _add_legend(axes, len(TERMS) + 1)
+
+
+def _add_legend(axes: Axes, columns: int) -> None:
+    """Above the frame: inside it would hide points."""
+    axes.legend(
+        fontsize=7, ncols=columns, loc="lower left", bbox_to_anchor=(0.0, 1.0), borderaxespad=0.2, borderpad=0.2,
+        columnspacing=1.2, handlelength=1.4,
+    )  # fmt: skip

@@ -10,6 +10,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
+from tfperf.report.ablation import digits
 from tfperf.trace.attribution import Attribution, attribute_path
 from tfperf.trace.costs import Cost, by_call, standard_error
 from tfperf.trace.diff import Difference
@@ -131,30 +132,30 @@ def profile_tables(record: Mapping[str, Any]) -> RenderableType:
 
 def lines(record: Mapping[str, Any]) -> list[str]:
     """What a profile says in words."""
-    gap = "" if record["gap_ms"] is None else f", {three(record['gap_ms'])} ms between calls"
+    gap = "" if record["gap_ms"] is None else f", {digits(record['gap_ms'])} ms between calls"
     out = [
-        f"step: {three(record['step_ms'])} ms, median of {record['steps']} in {record['calls']} calls{gap}; "
-        f"{three(record['period_ms'])} ms from step to step, {three(record['mean_ms'])} on average",
+        f"step: {digits(record['step_ms'])} ms, median of {record['steps']} in {record['calls']} calls{gap}; "
+        f"{digits(record['period_ms'])} ms from step to step, {digits(record['mean_ms'])} on average",
         f"no phase is known for {record['unattributed_share']:.1%} of the operations' time, "
         f"inferred for {record['inferred_share']:.1%}",
     ]
     call = record["call_ms"] or {}
     if call.get("recorded") and call.get("unrecorded"):
         out.append(
-            f"a call takes {three(call['recorded'])} ms while it is recorded, {three(call['unrecorded'])} while not "
+            f"a call takes {digits(call['recorded'])} ms while it is recorded, {digits(call['unrecorded'])} while not "
             f"({call['recorded'] / call['unrecorded'] - 1:+.1%})"
         )
     out += [] if record["marks"].startswith("marks") else [f"steps are {record['marks']}"]
     for device, one in record["devices"].items():
         out.append(
-            f"{device}: {three(one['per_step'])} operations a step, {one['short']:.0%} of them below 10 us, "
-            f"median {three(one['median_us'])} us"
+            f"{device}: {digits(one['per_step'])} operations a step, {one['short']:.0%} of them below 10 us, "
+            f"median {digits(one['median_us'])} us"
         )
     out += [
-        f"{t['device']} {t['direction']}: {three(t['mbyte'])} MB a step, {three(t['gbyte_per_second'])} GB/s"
+        f"{t['device']} {t['direction']}: {digits(t['mbyte'])} MB a step, {digits(t['gbyte_per_second'])} GB/s"
         for t in record["transfers"]
     ]
-    out += [f"{e['kind']} of {e['function']}: {three(e['seconds'])} s; {e['cause']}" for e in record["ledger"][:10]]
+    out += [f"{e['kind']} of {e['function']}: {digits(e['seconds'])} s; {e['cause']}" for e in record["ledger"][:10]]
     out += [f"warning: {problem}" for problem in record["problems"]]
     return out + [f"{f['share']:.0%}: {f['what']}: {f['change']}" for f in record["findings"]]
 
@@ -164,10 +165,10 @@ def _phase_table(record: Mapping[str, Any]) -> Table:
     for name in PHASES:
         cells = [d["phases"][name] for d in record["devices"].values()]
         if any(cells):
-            table.add_row(name, *(three(ms) for ms in cells))
+            table.add_row(name, *(digits(ms) for ms in cells))
     table.add_section()
     for label, key in (("any of them", "busy_ms"), ("several at once", "overlap_ms"), ("none", "idle_ms")):
-        table.add_row(label, *(three(d[key]) for d in record["devices"].values()))
+        table.add_row(label, *(digits(d[key]) for d in record["devices"].values()))
     return table
 
 
@@ -177,10 +178,10 @@ def _gap_table(record: Mapping[str, Any]) -> Table | None:
     table = _table("between calls", ("", "ms a gap"))
     for name, ms in record["between_calls"]["phases"].items():
         if ms:
-            table.add_row(f"{name} runs", three(ms))
+            table.add_row(f"{name} runs", digits(ms))
     for cause, ms in record["between_calls"]["idle"].items():
         if ms:
-            table.add_row(f"nothing runs: {CAUSES[cause]}", three(ms))
+            table.add_row(f"nothing runs: {CAUSES[cause]}", digits(ms))
     return table
 
 
@@ -190,7 +191,7 @@ def _cost_table(record: Mapping[str, Any]) -> Table:
         notes = [word for word in ("inferred", "constant") if cost[word]]
         phase = f"{cost['phase']} ({', '.join(notes)})" if notes else cost["phase"]
         table.add_row(
-            three(cost["ms_per_step"]), three(cost["per_step"]), phase, Text(cost["kind"]), Text(cost["name"])
+            digits(cost["ms_per_step"]), digits(cost["per_step"]), phase, Text(cost["kind"]), Text(cost["name"])
         )
     return table
 
@@ -201,7 +202,7 @@ def _layer_table(record: Mapping[str, Any]) -> Table | None:
         return None
     table = _table("costliest layers", ("ms a step",), ("phase", "layer"))
     for row in rows:
-        table.add_row(three(row["ms_per_step"]), row["phase"], Text(row["layer"]))
+        table.add_row(digits(row["ms_per_step"]), row["phase"], Text(row["layer"]))
     return table
 
 
@@ -209,7 +210,7 @@ def difference_table(found: Difference) -> RenderableType:
     """What changed most, and the verdict."""
     table = _table("ms a step", ("before", "now", "change", "chance"), ("", "what", "of"))
     for change in (found.step, *found.parts[:MOST_CHANGES]):
-        numbers = (three(change.before), three(change.now), f"{change.by:+.3g}", f"± {three(change.noise)}")
+        numbers = (digits(change.before), digits(change.now), f"{change.by:+.3g}", f"± {digits(change.noise)}")
         told = change.verdict if change.verdict in ("slower", "faster") else ""
         table.add_row(*numbers, told, change.kind, Text(change.name))
     step = found.step
@@ -227,8 +228,3 @@ def _table(title: str, numbers: Sequence[str], texts: Sequence[str] = ()) -> Tab
     for name in texts:
         table.add_column(name, overflow="fold")
     return table
-
-
-def three(value: float) -> str:
-    """With three significant digits."""
-    return f"{value:#.3g}"

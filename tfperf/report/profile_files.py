@@ -17,7 +17,8 @@ from tensorboard.plugins.text.summary_v2 import text_pb  # type: ignore[import-u
 from tensorboard.summary.writer.record_writer import RecordWriter  # type: ignore[import-untyped]
 
 from tfperf.errors import UserError
-from tfperf.report.profile import lines, three
+from tfperf.report.ablation import digits
+from tfperf.report.profile import lines
 from tfperf.report.profile_page import profile_page
 from tfperf.report.tensorboard import FILE
 from tfperf.results.files import atomic_write
@@ -134,5 +135,5 @@ def _markdown(record: Record) -> str:
     for phase in PHASES:
         cells = [d["phases"][phase] for d in devices.values()]
         if any(cells):
-            rows.append(f"| {phase} | {' | '.join(f'{three(ms)} ms' for ms in cells)} |")
+            rows.append(f"| {phase} | {' | '.join(f'{digits(ms)} ms' for ms in cells)} |")
     return "\n".join([*(f"{line}  " for line in lines(record)), "", *rows])

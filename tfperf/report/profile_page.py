@@ -3,9 +3,10 @@
 from collections.abc import Mapping
 from typing import Any
 
+from tfperf.report.ablation import digits
 from tfperf.report.page import image, page, paragraph, table, tiles
 from tfperf.report.plots_profile import timeline_figure
-from tfperf.report.profile import CAUSES, three
+from tfperf.report.profile import CAUSES
 from tfperf.report.style import house_style, to_png
 from tfperf.trace.attribution import Attribution
 from tfperf.trace.phases import PHASES
@@ -16,9 +17,9 @@ Record = Mapping[str, Any]
 
 def profile_page(found: Attribution, record: Record, title: str) -> str:
     """The page as text; everything is inside it."""
-    gap = "—" if record["gap_ms"] is None else f"{three(record['gap_ms'])} ms"
+    gap = "—" if record["gap_ms"] is None else f"{digits(record['gap_ms'])} ms"
     head = tiles([
-        ("from step to step", f"{three(record['period_ms'])} ms"), ("a step", f"{three(record['step_ms'])} ms"),
+        ("from step to step", f"{digits(record['period_ms'])} ms"), ("a step", f"{digits(record['step_ms'])} ms"),
         ("between calls", gap), ("steps, calls", f"{record['steps']}, {record['calls']}"),
         ("no phase known", f"{record['unattributed_share']:.1%}"),
         ("phase inferred", f"{record['inferred_share']:.1%}"),
@@ -45,23 +46,23 @@ def _findings(record: Record) -> str:
 def _phases(record: Record) -> str:
     devices = record["devices"]
     rows = [
-        (phase, *(three(d["phases"][phase]) for d in devices.values()))
+        (phase, *(digits(d["phases"][phase]) for d in devices.values()))
         for phase in PHASES
         if any(d["phases"][phase] for d in devices.values())
     ]
     keys = (("any of them", "busy_ms"), ("several at once", "overlap_ms"), ("none", "idle_ms"))
-    foot = [(label, *(three(d[key]) for d in devices.values())) for label, key in keys]
+    foot = [(label, *(digits(d[key]) for d in devices.values())) for label, key in keys]
     text = paragraph(
         "Milliseconds of a step in which some operation of the phase runs, on whatever thread; medians over steps.",
         "soft",
     )
     copies = [
-        (t["device"], t["direction"], three(t["mbyte"]), three(t["ms"]), three(t["gbyte_per_second"]))
+        (t["device"], t["direction"], digits(t["mbyte"]), digits(t["ms"]), digits(t["gbyte_per_second"]))
         for t in record["transfers"]
     ]
     more = table(("device", "direction", "MB a step", "ms a step", "GB/s"), copies) if copies else ""
     counts = [
-        (device, three(d["per_step"]), f"{d['short']:.0%}", three(d["median_us"])) for device, d in devices.items()
+        (device, digits(d["per_step"]), f"{d['short']:.0%}", digits(d["median_us"])) for device, d in devices.items()
     ]
     kernels = table(("device", "operations a step", "below 10 us", "median, us"), counts)
     return text + table(("phase", *devices), rows, foot) + kernels + more
@@ -69,9 +70,9 @@ def _phases(record: Record) -> str:
 
 def _gaps(record: Record) -> str:
     between = record["between_calls"]
-    rows = [(f"{phase} runs", three(ms)) for phase, ms in between["phases"].items() if ms]
-    rows += [(f"nothing runs: {CAUSES[cause]}", three(ms)) for cause, ms in between["idle"].items() if ms]
-    inside = [(CAUSES[cause], three(ms)) for cause, ms in record["idle_inside"].items() if ms]
+    rows = [(f"{phase} runs", digits(ms)) for phase, ms in between["phases"].items() if ms]
+    rows += [(f"nothing runs: {CAUSES[cause]}", digits(ms)) for cause, ms in between["idle"].items() if ms]
+    inside = [(CAUSES[cause], digits(ms)) for cause, ms in record["idle_inside"].items() if ms]
     return (
         table(("between calls", "ms a gap"), rows) + table(("while nothing runs in a step", "ms a step"), inside)
         if rows or inside
@@ -83,7 +84,7 @@ def _operations(record: Record) -> str:
     rows = [
         (
             o["name"], o["kind"], o["device"], o["phase"] + (" (inferred)" if o["inferred"] else ""),
-            "yes" if o["constant"] else "", three(o["ms_per_step"]), three(o["per_step"]),
+            "yes" if o["constant"] else "", digits(o["ms_per_step"]), digits(o["per_step"]),
         )
         for o in record["operations"][:ROWS]
     ]  # fmt: skip
@@ -95,14 +96,14 @@ def _operations(record: Record) -> str:
 
 def _layers(record: Record) -> str:
     rows = [
-        (row["layer"] or "(none)", row["phase"], row["device"], three(row["ms_per_step"]))
+        (row["layer"] or "(none)", row["phase"], row["device"], digits(row["ms_per_step"]))
         for row in record["layers"][:ROWS]
     ]
     return table(("layer", "phase", "device", "ms a step"), rows, kind="text")
 
 
 def _ledger(record: Record) -> str:
-    rows = [(e["kind"], e["function"], three(e["seconds"]), e["cause"]) for e in record["ledger"]]
+    rows = [(e["kind"], e["function"], digits(e["seconds"]), e["cause"]) for e in record["ledger"]]
     if not rows:
         return paragraph("Nothing was traced or compiled while steps were recorded.")
     return table(("what", "function", "seconds", "cause"), rows, kind="text")
