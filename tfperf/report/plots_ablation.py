@@ -23,7 +23,7 @@ def waterfall_figure(report: Mapping[str, Any]) -> Figure:
     Logarithmic axes, so that a bar's length is a factor; bars to the wrong side have the colour of failures.
     """
     series = report["series"]
-    names = [*(("" if i == 0 else "+ ") + str(e["name"]) for i, e in enumerate(series)), "full engine"]
+    names = [*(("" if i == 0 else "+ ") + safe_text(str(e["name"])) for i, e in enumerate(series)), "full engine"]
     figure, (steps, without) = grid(
         1, 2, width=11.0, height=ROW * len(names) + ROOM, left=1.35, wspace=0.35, right=0.35
     )

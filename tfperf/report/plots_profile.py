@@ -5,7 +5,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
-from tfperf.report.style import REPLICA, grid
+from tfperf.report.style import REPLICA, grid, safe_text
 from tfperf.trace.attribution import Attribution
 from tfperf.trace.intervals import union
 from tfperf.trace.phases import PHASES
@@ -66,7 +66,7 @@ def _operations(axis: Axes, timeline: Timeline, lanes: list[int], first: int, la
         axis.axvline((timeline.steps.begin[step] - begin) / 1e6, color="#1c2430", linewidth=0.7)
     axis.set_xlim(0, (end - begin) / 1e6)
     axis.set_ylim(len(lanes) - 0.4, -0.6)
-    axis.set_yticks(range(len(lanes)), [_lane(*timeline.lanes[lane]) for lane in lanes])
+    axis.set_yticks(range(len(lanes)), [safe_text(_lane(*timeline.lanes[lane])) for lane in lanes])
     axis.grid(axis="y", visible=False)
     axis.set_xlabel("ms")
     axis.set_title(f"steps {first + 1} to {last + 1}; a line where each begins", loc="left", pad=18)
@@ -89,7 +89,9 @@ def _lengths(axis: Axes, found: Attribution) -> None:
     device = max(found.any, key=lambda d: float(found.any[d].sum()))
     middles = (found.timeline.steps.begin - found.timeline.steps.begin[0]) / 1e6
     axis.plot(middles, found.steps, ".", markersize=2.5, color="#1c2430", label="step")
-    axis.plot(middles, found.any[device], ".", markersize=2.5, color=COLOURS["forward"], label=f"{device} busy")
+    axis.plot(
+        middles, found.any[device], ".", markersize=2.5, color=COLOURS["forward"], label=safe_text(f"{device} busy")
+    )
     if len(found.gaps):
         ends = (found.timeline.steps.spans[1][:-1] - found.timeline.steps.begin[0]) / 1e6
         axis.plot(ends, found.gaps, "x", markersize=4, color=REPLICA, label="gap behind a call")

@@ -3,7 +3,9 @@
 import csv
 import gzip
 import json
+import math
 import os
+import re
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from io import BytesIO, StringIO
@@ -18,6 +20,7 @@ from tensorboard.summary.writer.record_writer import RecordWriter  # type: ignor
 
 from tfperf.errors import UserError
 from tfperf.report.ablation import digits
+from tfperf.report.page import text_of
 from tfperf.report.profile import lines
 from tfperf.report.profile_page import profile_page
 from tfperf.report.tensorboard import FILE
@@ -41,8 +44,8 @@ def write_profile(folder: Path, found: Attribution, record: Record, title: str) 
     files: dict[str, bytes] = {
         "report.html": profile_page(found, record, title).encode(errors="replace"),
         "report.json": (as_json({**record, "operations": record["operations"][:IN_JSON]}, indent=1) + "\n").encode(),
-        "phases.csv": _csv(("step", "call", "device", "phase", "ms"), _phase_rows(found)).encode(),
-        "operations.csv": _csv(tuple(record["operations"][0]), (o.values() for o in record["operations"])).encode(),
+        "phases.csv": csv_text(("step", "call", "device", "phase", "ms"), _phase_rows(found)).encode(),
+        "operations.csv": csv_text(tuple(record["operations"][0]), (o.values() for o in record["operations"])).encode(),
         "trace.json.gz": gzip.compress(json.dumps(chrome_trace(found.timeline)).encode(), mtime=0),
         FILE: b"".join(_events(found, record)),
     }
@@ -62,12 +65,30 @@ def prepare(folder: Path) -> None:
         raise UserError(f"{folder}: nothing can be written there")
 
 
-def _csv(header: Sequence[str], rows: Iterable[Iterable[Any]]) -> str:
+def csv_text(header: Sequence[str], rows: Iterable[Iterable[Any]]) -> str:
+    """A table as CSV that spreadsheets do not carry out: text that they would take for a formula has a `'` before it.
+
+    All text is in quotes, figures are not; text that is a figure, such as -1.5, stays as it is.
+    """
     text = StringIO()
-    writer = csv.writer(text, lineterminator="\n")
+    writer = csv.writer(text, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC)
     writer.writerow(header)
-    writer.writerows(rows)
+    writer.writerows(map(_inert, rows))
     return text.getvalue()
+
+
+def _inert(row: Iterable[Any]) -> list[Any]:
+    return [f"'{cell}" if isinstance(cell, str) and _is_formula(cell) else cell for cell in row]
+
+
+def _is_formula(text: str) -> bool:
+    """Whether a spreadsheet would compute it; some skip what is blank before, and know wide forms of the signs."""
+    if not text.lstrip().startswith(tuple("=+-@＝＋－＠")) and not text.startswith(("\t", "\r", "\n")):
+        return False
+    try:
+        return not math.isfinite(float(text))
+    except ValueError:
+        return True
 
 
 def _phase_rows(found: Attribution) -> Iterator[tuple[Any, ...]]:
@@ -131,9 +152,14 @@ def _events(found: Attribution, record: Record) -> Iterator[bytes]:
 
 def _markdown(record: Record) -> str:
     devices = record["devices"]
-    rows = [f"| phase | {' | '.join(devices)} |", f"|---|{'---|' * len(devices)}"]
+    rows = [f"| phase | {' | '.join(map(_literal, devices))} |", f"|---|{'---|' * len(devices)}"]
     for phase in PHASES:
         cells = [d["phases"][phase] for d in devices.values()]
         if any(cells):
             rows.append(f"| {phase} | {' | '.join(f'{digits(ms)} ms' for ms in cells)} |")
-    return "\n".join([*(f"{line}  " for line in lines(record)), "", *rows])
+    return "\n".join([*(f"{_literal(line)}  " for line in lines(record)), "", *rows])
+
+
+def _literal(text: str) -> str:
+    """A text that Markdown shows as it is: TensorBoard would fetch an image that a name embeds."""
+    return re.sub(r"([\\`*_\[\]!|#])", r"\\\1", text_of(" ".join(text.splitlines())))

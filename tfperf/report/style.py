@@ -12,6 +12,8 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.mathtext import MathTextParser
 
+from tfperf.report.characters import printable
+
 DPI = 120
 MEAN, BAND, REPLICA, FAILED, SECOND, THIRD = "#0b3d75", "#6f9fd8", "#7a7a7a", "#d1670c", "#c0504d", "#4f8a3d"
 STYLE = {
@@ -60,7 +62,8 @@ def to_png(figure: Figure) -> bytes:
 
 
 def safe_text(text: str) -> str:
-    """A user's text for matplotlib: mathematics between dollars where that parses, else the characters as they are."""
+    """A user's text for one line of matplotlib: mathematics between dollars where that parses, else all as it is."""
+    text = printable(" ".join(text.splitlines()))
     try:
         MathTextParser("path").parse(text)
     except (ValueError, RuntimeError):

@@ -1,0 +1,118 @@
+"""Every page that tfperf writes, made up; what it shows may hold a text in each place that takes one."""
+
+from dataclasses import fields, is_dataclass, replace
+
+from tests.make_result import make_result
+from tests.report.test_translation import made_up
+from tests.trace.profiles import us, write
+from tfperf.report import html, translation
+from tfperf.report.placements_page import placements_page
+from tfperf.report.profile import profile_record
+from tfperf.report.profile_page import profile_page
+from tfperf.results.placements import Estimate, PlacementRow
+from tfperf.trace.attribution import attribute_path
+
+LONG = "while/body/_1/gradient_tape/while/attention_decoder/lstm_cell/MatMul_1/ReadVariableOp:MatMul"
+TRANSLATION = {
+    "scores": {"greedy": {"bleu": 12.3, "chrf": 33.2}, "beam": {"bleu": 13.3, "chrf": 34.2}},
+    "signatures": {"bleu": "nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:2.5.1"},
+    "samples": [
+        {"source": "Das Fenster ist zu.", "reference": "The window /usr/share/locale/de.", "translation": "The"}
+    ],
+    "loss": {"training_first": 9.1, "training_last": 2.2, "validation_best": 2.9, "best_step": 900},
+    "steps": 950, "words_per_second": 11233.2, "seconds": {"data": 1.25, "train": 100.0, "total": 140.0},
+    "ms_per_step": {"median": 15.1, "q1": 14.1, "q3": 16.2}, "peak_rss_bytes": 1.2e9,
+    "data": {"pairs": {"training": 12000}, "vocabulary": {"source": 8000}, "buckets": [10, 20], "padding_share": 0.2},
+    "placement": {"engine": "towers", "devices": 2, "variables": "mirrored", "merge": "summed on one device a variable",
+                  "bytes": {"CPU:0": 12e6}, "where": {"source_embedding/embeddings": "CPU:0"}},
+    "engine": {"steps_per_call": 10, "precision": "float32"}, "versions": {"tensorflow": "2.21.0"},
+    "pack": {"theory": "FONLL-A with fitted charm, no damping"},
+}  # fmt: skip
+
+
+def plant(value, text):
+    """The value with the text behind each string, and as one more key of each mapping."""
+    if isinstance(value, str):
+        return value + text
+    if isinstance(value, dict):
+        planted = {key: plant(one, text) for key, one in value.items()}
+        return planted | ({text: next(iter(planted.values()))} if text and planted else {})
+    if isinstance(value, list | tuple):
+        return type(value)(plant(one, text) for one in value)
+    if is_dataclass(value):
+        return replace(value, **{f.name: plant(getattr(value, f.name), text) for f in fields(value)})
+    return value
+
+
+def _environment(folder, text):
+    (folder / "environment.json").write_text(f'{{"cpu": "AMD{text}"}}', errors="replace")
+    (folder / "card.yaml").write_text(f"title: a card{text}\n" + "x" * 300, errors="replace")
+
+
+def fit(folder, text=""):
+    _environment(folder, text)
+    result = make_result(replicas=4, sets=2, failed=1, title="A fit")
+    closure = {"closure": {"level": 2, "law": "toy", "chi2_to_truth_per_point": 0.02}}
+    statuses = tuple(s if s in ("stopped", "max_steps") else s + text for s in result.replicas.status)
+    return html.html(folder, replace(
+        result, title=result.title + text, summary=plant(result.summary | closure, text),
+        replicas=replace(result.replicas, status=statuses),
+        datasets=tuple(replace(d, name=d.name + text, label=d.label + text, experiment=d.experiment + text)
+                       for d in result.datasets),
+    ))  # fmt: skip
+
+
+def translated(folder, text=""):
+    _environment(folder, text)
+    return translation.html(folder, replace(made_up(**plant(TRANSLATION, text)), title="A translation" + text))
+
+
+def profile_parts(folder, text=""):
+    """Attribution and record of a profile."""
+    python = [("train", 200 * i, 150, {"step_num": i}) for i in range(3)]
+    main = [(name, 200 * i + 50 * j + 10, 30) for i in range(3) for j, name in enumerate(("dense/MatMul:MatMul", LONG))]
+    found = attribute_path(write(folder / "vm.xplane.pb", {"/host:CPU": {"python": us(*python), "main": us(*main)}}))
+    record = profile_record(found) | {"marks": "guessed from gaps", "problems": ["part of the profile is missing"]}
+    record["ledger"] = [{"kind": "trace", "function": "train_step", "seconds": 1.25, "cause": "an argument is new"}]
+    record["findings"] = [{"share": 0.3, "what": "waits for input", "change": "raise data.workers"}]
+    record["transfers"] = [{"device": "GPU", "direction": "to", "mbyte": 1.5, "ms": 2.5, "gbyte_per_second": 0.6}]
+    for key in ("marks", "problems", "constant"):
+        record[key] = plant(record[key], text)
+    for key in ("ledger", "findings", "transfers", "operations", "layers"):  # their keys are the columns of files
+        record[key] = [{name: plant(value, text) for name, value in row.items()} for row in record[key]]
+    record["devices"] = {name + text: device for name, device in record["devices"].items()}
+    timeline = replace(found.timeline, lanes=plant(found.timeline.lanes, text), names=plant(found.timeline.names, text))
+    keyed = {key: {name + text: value for name, value in getattr(found, key).items()} for key in ("busy", "any")}
+    return replace(found, timeline=timeline, **keyed), record
+
+
+def profile(folder, text=""):
+    return profile_page(*profile_parts(folder, text), "A profile" + text)
+
+
+def placement_rows(text=""):
+    phase = {"span_ms": 18.2, "busy_ms": 13.0, "span_share": 0.875, "busy_share": 0.625}
+    devices = {f"device:{i}": {"forward": 5.6, "backward": 7.5} for i in range(4)}
+    terms = ("computation", "merge", "update", "transfer", "input", "waiting")
+    row = PlacementRow(
+        values={"placement.preset": "mirrored"}, placement="placement.variables mirrored", repeats=3, devices=4,
+        batch=16,
+        errors=("killed by the system: out of memory",), logical=False, scaling="weak",
+        total_s=Estimate(0.7916, 0.6416, 0.9415), words_per_second=Estimate(32669.0, 28377.0, 36960.0),
+        ms_per_step=Estimate(15.4, 11.4, 19.5), speedup=Estimate(1.09, 0.763, 1.54), against_best=Estimate(1.0),
+        padding_share=0.23, straggler_waste=0.1, merge="summed on one device", kernels={"lstm": "plain"},
+        phases={"step_ms": 20.8, "devices": devices, "mean": devices["device:0"], "imbalance": 1.0,
+                "together": dict.fromkeys(terms, phase)},
+        places={kind: {f"CPU:{i}": 13 for i in range(4)} for kind in ("pass", "look-up", "merge", "update")},
+        bound={"bound_ms": 2.19, "sent_bytes": 2.3e7}, lost=dict.fromkeys(terms, 5.5), growth=1.0,
+        memory={"kept_bytes": {"host": 1.08e7}, "peak_bytes": {"device:0": 3e6}, "peak_rss_bytes": 8e8},
+    )  # fmt: skip
+    # figures of single devices have names of their own: there is no text for those of phases
+    return [plant(row, text), plant(replace(row, devices=1, scaling="alone"), text)]
+
+
+def placements(folder, text=""):
+    return placements_page("Placements" + text, placement_rows(text))
+
+
+PAGES = {"fit": fit, "translation": translated, "profile": profile, "placements": placements}
