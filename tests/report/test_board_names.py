@@ -12,13 +12,15 @@ from tests.make_result import make_result
 from tfperf.report.tensorboard import write_events
 
 LISTING = "/data/plugins_listing"
+# TensorBoard does without TensorFlow, which takes seconds to import
+WITHOUT = "import sys; sys.modules['tensorflow'] = None; from tfperf.cli import main; main(['board', sys.argv[1]])"
 
 
 @pytest.fixture(scope="module")
 def port(tmp_path_factory):
     folder = tmp_path_factory.mktemp("events")
     write_events(folder, make_result(replicas=2, sets=1, failed=0))
-    command = [sys.executable, "-m", "tfperf", "board", str(folder)]
+    command = [sys.executable, "-c", WITHOUT, str(folder)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as board:
         assert board.stdout is not None
         found = re.match(r"http://127\.0\.0\.1:(\d+)/", board.stdout.readline())

@@ -16,6 +16,7 @@ from tests.make_result import make_result
 from tests.report.pages import PAGES, placement_rows, profile_parts
 from tfperf.report.placements_page import write_placements
 from tfperf.report.plots_data import data_figure
+from tfperf.report.plots_profile import timeline_figure
 from tfperf.report.profile_files import csv_text, write_profile
 from tfperf.report.style import house_style, to_png
 from tfperf.report.tensorboard import FILE
@@ -147,3 +148,9 @@ def test_any_name_is_drawn(text):
     odd = type(dataset)(**{**vars(dataset), "name": text, "label": f"{text} label"})
     with house_style():
         assert to_png(data_figure([odd], result.converged)).startswith(b"\x89PNG")
+
+
+def test_any_thread_of_a_profile_is_drawn(tmp_path):
+    found, _ = profile_parts(tmp_path, "$\\frac{$ \ud800")
+    with house_style():
+        assert to_png(timeline_figure(found)).startswith(b"\x89PNG")

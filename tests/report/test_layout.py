@@ -3,15 +3,14 @@
 import html
 import json
 import re
-import shutil
 import subprocess
 
 import pytest
 
 from tests.report.pages import PAGES
+from tests.report.test_browser import CHROMIUM
 from tfperf.report.page import CSS, table, tiles
 
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 WIDTHS = (1280, 400)
 # what a browser has laid out: pixels by which the page is too wide, cells that it broke, tables that scroll
 MEASURE = r"""

@@ -52,7 +52,8 @@ def _head(result: FitResult) -> str:
         names = ", ".join(f"{r} ({s})" for r, s in failed[:20]) + (
             f" and {len(failed) - 20} more" if failed[20:] else ""
         )
-        head += paragraph(f"{len(failed)} replicas did not converge and enter no mean or band: {names}.", "warning")
+        one, many = "1 replica did not converge and enters", f"{len(failed)} replicas did not converge and enter"
+        head += paragraph(f"{one if len(failed) == 1 else many} no mean or band: {names}.", "warning")
     return head
 
 
