@@ -99,7 +99,7 @@ def is_loopback(found: re.Match[str] | None) -> bool:
 def wait() -> None:
     """Until a signal ends the process."""
     ended = Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda *_: ended.set())
     while not ended.wait(1.0):  # a wait without limit would hold signals back
         pass

@@ -8,6 +8,7 @@ from tfperf.report import numbers
 from tfperf.report.page import folded, table
 from tfperf.results.contents import REPORT
 from tfperf.results.files import atomic_write
+from tfperf.results.reading import read_text
 from tfperf.results.store import as_json
 
 Summary = Mapping[str, Any]
@@ -40,5 +41,5 @@ def environment(folder: Path, summary: Summary) -> Section:
         body += table(("data pack", ""), list(numbers.flat(summary["pack"])), kind="text")
     for name in ("environment.json", "card.yaml"):
         if (folder / name).is_file():
-            body += folded(name, (folder / name).read_text(encoding="utf-8", errors="replace"))
+            body += folded(name, read_text(folder / name, errors="replace"))
     return "environment", "Environment and card", body
