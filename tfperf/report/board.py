@@ -12,6 +12,7 @@ from typing import Any
 from tfperf.errors import UserError
 from tfperf.measure.quiet import native_logs_dropped
 from tfperf.results.contents import EVENTS
+from tfperf.signals import NUMBERS
 
 PLUGIN = "tensorboard_plugin_profile"
 OFFLINE = "without a network its trace viewer works; charts of other tools there come from the net and stay blank"
@@ -99,7 +100,7 @@ def is_loopback(found: re.Match[str] | None) -> bool:
 def wait() -> None:
     """Until a signal ends the process."""
     ended = Event()
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+    for number in NUMBERS:
         signal.signal(number, lambda *_: ended.set())
     while not ended.wait(1.0):  # a wait without limit would hold signals back
         pass

@@ -149,8 +149,12 @@ def _explain(path: Path, number: int, needed: int) -> str:
     room = ""
     if number in FULL:
         free = shutil.disk_usage(path.parent).free
-        room = f"needs at least {needed / 1e6:.1f} MB in {path.parent}, where {free / 1e6:.1f} MB are free; "
+        room = f"needs at least {_amount(needed)} in {path.parent}, where {_amount(free)} are free; "
     return f"{path}: could not be written: {REASONS[number]}; {room}{kept}"
+
+
+def _amount(size: int) -> str:
+    return f"{size / 1e6:.1f} MB" if size >= 10**5 else f"{size} bytes"
 
 
 def create(path: Path, text: str) -> None:
