@@ -6,17 +6,17 @@ from pathlib import Path
 import click
 
 from tfperf.cli.group import RUN, main
+from tfperf.console.words import tell
 
 
 @main.command()
 @RUN
 def postfit(run: Path) -> None:
     """Apply the usual vetoes to the replicas of RUN and name who failed."""
-    from rich.console import Console
-
+    from tfperf.console.screen import show
     from tfperf.results.postfit import postfit_run, table
 
-    Console().print(table(postfit_run(run)))
+    show(table(postfit_run(run)))
 
 
 @main.command("export-lhapdf")
@@ -27,7 +27,7 @@ def export_lhapdf(run: Path, output: Path, name: str | None) -> None:
     """Write the PDFs of RUN as an LHAPDF grid set."""
     from tfperf.results.lhapdf import export
 
-    click.echo(f"{export(run, output, name)}")
+    tell(f"{export(run, output, name)}")
 
 
 @main.command("import-nnpdf")
@@ -43,7 +43,7 @@ def import_nnpdf(tables: Path, sets: tuple[str, ...], output: Path, q2_min: floa
     from tfperf.data.commondata import Limits
     from tfperf.data.nnpdf import import_nnpdf as carry_out
 
-    click.echo(f"{carry_out(tables, sets, output, Limits(q2_min=q2_min, w2_min=w2_min))}")
+    tell(f"{carry_out(tables, sets, output, Limits(q2_min=q2_min, w2_min=w2_min))}")
 
 
 @main.command()

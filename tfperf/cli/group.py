@@ -8,6 +8,8 @@ from typing import Any
 import click
 
 import tfperf
+from tfperf.console.streams import forgiving_streams
+from tfperf.console.words import complain, cut, say
 from tfperf.errors import Interrupted, UserError
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
@@ -15,22 +17,28 @@ FAILED = 3  # exit code of a run that is complete, but of which something failed
 
 
 class _Group(click.Group):
-    """Errors that a user can mend are printed without a traceback."""
+    """Errors that a user can mend are printed without a traceback; words that cannot be printed are dropped."""
+
+    def main(self, *args: Any, **kwargs: Any) -> Any:
+        """Run the command line, as the console script and `python -m tfperf` do."""
+        with forgiving_streams():
+            return super().main(*args, **kwargs)
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the verb; exit with the error's code."""
         try:
             return super().invoke(ctx)
         except UserError as error:
-            for fault in error.faults:
-                click.echo(f"error: {fault}", err=True)
+            complain(error.faults)
             sys.exit(error.exit_code)
         except KeyboardInterrupt:
-            click.echo("stopped", err=True)
+            say("stopped")
             sys.exit(130)
         except Interrupted as stop:
-            click.echo(str(stop), err=True)
+            say(str(stop))
             sys.exit(stop.exit_code)
+        except click.UsageError as error:  # it repeats what was given
+            raise click.UsageError(cut(error.format_message()), error.ctx) from None
 
 
 @click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"]})

@@ -6,8 +6,7 @@ from pathlib import Path
 import click
 
 from tfperf.cli.group import CARD, FAILED, SET, main
-
-PIPED_WIDTH = 160  # columns of a wide table that no terminal shows
+from tfperf.console.words import tell
 
 
 @main.command()
@@ -30,8 +29,7 @@ def ablate(
     from dataclasses import replace
     from functools import partial
 
-    from rich.console import Console
-
+    from tfperf.console.screen import show
     from tfperf.report.ablation import ablation_table
     from tfperf.report.counting import counted
     from tfperf.runcard.loader import load_card
@@ -43,8 +41,8 @@ def ablate(
     loaded = replace(loaded, replicas=parse_replicas(replicas) or loaded.replicas)
     folder = output or Path(f"{card.stem}_ablation")
     report = carry_out(loaded, folder, partial(counted, quiet), seconds)
-    Console().print(ablation_table(report))
-    click.echo(f"{folder / PLOT}")
+    show(ablation_table(report))
+    tell(f"{folder / PLOT}")
     sys.exit(0 if report["agree"] else 1)
 
 
@@ -66,19 +64,15 @@ def sweep(card: Path, output: Path, overrides: tuple[str, ...], on: str | None, 
     """
     from functools import partial
 
-    from rich.console import Console
-
+    from tfperf.console.screen import show
     from tfperf.report.counting import counted
     from tfperf.study.placements import written
     from tfperf.study.sweep import sweep as carry_out
 
     report = carry_out(card, overrides, output, partial(counted, quiet), on, retry)
     table, path = written(output, report)
-    console = Console()
-    if not console.is_terminal:
-        console.width = PIPED_WIDTH
-    console.print(table)
-    click.echo(f"{path}")
+    show(table)
+    tell(f"{path}")
     sys.exit(FAILED if report["failed"] else 0)
 
 
@@ -86,15 +80,14 @@ def sweep(card: Path, output: Path, overrides: tuple[str, ...], on: str | None, 
 @click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="RUN RUN...")
 def compare(runs: tuple[Path, ...]) -> None:
     """Tell what differs between finished runs, or sweeps: each RUN against the first, with 95 % intervals."""
-    from rich.console import Console
-
+    from tfperf.console.screen import show
     from tfperf.report.compare import compare_table
     from tfperf.study.compare import compare as carry_out
 
     if len(runs) < 2:
         raise click.UsageError("takes two runs at least")
     for comparison in carry_out(runs):
-        Console().print(compare_table(comparison))
+        show(compare_table(comparison))
 
 
 @main.command()
@@ -124,8 +117,7 @@ def profile(
     PATH: a card (.yaml), a run, a log directory or an .xplane.pb file. The report of a card's profile is written beside
     it. With --against exit code 1 says that a step takes longer, by more than the limit and than chance may do.
     """
-    from rich.console import Console
-
+    from tfperf.console.screen import show
     from tfperf.report.profile import difference_table, profile_tables, read_profile
     from tfperf.report.profile_files import prepare, write_profile
     from tfperf.runs.recording import recorded
@@ -140,11 +132,11 @@ def profile(
         before = read_profile(recorded(against, Path(f"{against.stem}_profile"), given, repeat, naive))
     place = recorded(path, logdir or Path(f"{path.stem}_profile"), given, repeat, naive)
     found, report = read_profile(place)
-    Console().print(profile_tables(report))
+    show(profile_tables(report))
     if output is not None or place != path:
-        click.echo(str(write_profile(output or place, found, report, path.name)[0]))
+        tell(str(write_profile(output or place, found, report, path.name)[0]))
     if before is not None:
-        Console().print(difference_table(difference := compare(report, before[1], limit / 100)))
+        show(difference_table(difference := compare(report, before[1], limit / 100)))
         sys.exit(difference.worse)
 
 
@@ -156,5 +148,5 @@ def board(run: Path, port: int) -> None:
     from tfperf.report.board import about_profiles, log_directory, start, wait
 
     folder = log_directory(run)
-    click.echo("\n".join([start(folder, port), *about_profiles(folder)]))
+    tell("\n".join([start(folder, port), *about_profiles(folder)]))
     wait()

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from tfperf.cli.group import CARD, FAILED, OUTPUT, SET, main
+from tfperf.console.words import deliver, tell
 
 if TYPE_CHECKING:
     from tfperf.runcard.translation import Translation
@@ -63,8 +64,7 @@ def _fit(
     card: Path, output: Path, overrides: tuple[str, ...], resume: bool, force: bool, replicas: str | None,
     retry_failed: bool, quiet: bool, closure: bool = False,
 ) -> int:  # fmt: skip
-    from rich.console import Console
-
+    from tfperf.console.screen import show
     from tfperf.report.tables import summary_table
     from tfperf.runcard.loader import load_any, load_card
     from tfperf.runcard.translation import Translation
@@ -76,20 +76,19 @@ def _fit(
     if isinstance(loaded, Translation):
         return _translate(loaded, output, wish, quiet)
     result, trained = carry_out(fit_closure(loaded) if closure else loaded, output, wish, quiet)
-    Console().print(summary_table(result.summary))
-    click.echo(f"{output / 'report.html'}")
+    show(summary_table(result.summary))
+    tell(f"{output / 'report.html'}")
     return FAILED if trained and result.summary["replicas"]["failed"] else 0
 
 
 def _translate(card: "Translation", output: Path, wish: "Wish", quiet: bool) -> int:
-    from rich.console import Console
-
+    from tfperf.console.screen import show
     from tfperf.report.tables import translation_table
     from tfperf.runs.translate import fit_translation
 
     result, _ = fit_translation(card, output, wish, quiet)
-    Console().print(translation_table(result.summary))
-    click.echo(f"{output / 'report.html'}")
+    show(translation_table(result.summary))
+    tell(f"{output / 'report.html'}")
     return 0
 
 
@@ -112,7 +111,7 @@ def check(card: Path, overrides: tuple[str, ...]) -> None:
             lines = translation_plan(loaded).lines()
     else:
         lines = plan(loaded).lines()
-    click.echo("\n".join(["ok", *lines]))
+    tell("\n".join(["ok", *lines]))
 
 
 @main.command()
@@ -124,7 +123,7 @@ def init(card: Path, pack: Path) -> None:
     from tfperf.runcard.example import example_card
 
     create(card, example_card(pack))
-    click.echo(f"{card}: written; edit it, then `tfperf check {card}`")
+    tell(f"{card}: written; edit it, then `tfperf check {card}`")
 
 
 @main.command()
@@ -133,4 +132,4 @@ def schema(workload: str) -> None:
     """Print the JSON schema of runcards of a WORKLOAD, by default replicas, for editors."""
     from tfperf.runcard.workloads import WORKLOADS
 
-    click.echo(json.dumps(WORKLOADS[workload].grammar.json_schema, indent=2))
+    deliver(json.dumps(WORKLOADS[workload].grammar.json_schema, indent=2))

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from rich.console import Console
 from rich.text import Text
 
+from tfperf.console.screen import show
 from tfperf.measure.environment import (
     available_cores,
     available_memory_bytes,
@@ -75,7 +75,7 @@ def main() -> int:
     """Print the checks; 1 where something is missing without which nothing runs, else 0."""
     checks = doctor()
     for check in checks:
-        Console().print(line(check), soft_wrap=True)
+        show(line(check))
     return int(any(c.needed and c.state == "missing" for c in checks))
 
 

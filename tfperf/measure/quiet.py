@@ -5,7 +5,10 @@ import re
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
+from typing import IO
+
+from tfperf.console.streams import Forgiving
 
 # log lines of native code ("I0000 00:00:17...", and absl's notice about them), which no Python setting silences
 CHATTER = re.compile(rb"^([IWE]\d{4} [\d:.]+ |WARNING: All log messages before|To enable the following instr)")
@@ -13,17 +16,26 @@ CHATTER = re.compile(rb"^([IWE]\d{4} [\d:.]+ |WARNING: All log messages before|T
 
 @contextmanager
 def native_logs_dropped() -> Iterator[None]:
-    """Hold back what native code writes to stderr; at the end everything but its log lines is passed on."""
-    sys.stderr.flush()
-    stderr = os.dup(2)
-    with tempfile.TemporaryFile() as held:
-        os.dup2(held.fileno(), 2)
-        try:
-            yield
-        finally:
-            sys.stderr.flush()
-            os.dup2(stderr, 2)
-            os.close(stderr)
-            held.seek(0)
-            rest = b"".join(line for line in held if not CHATTER.match(line))
-            os.write(2, rest)
+    """Hold back what native code writes to stderr; at the end everything but its log lines is passed on.
+
+    Where there is no stderr, or no room to hold anything, nothing is held back.
+    """
+    Forgiving(sys.stderr).flush()
+    with ExitStack() as stack:
+        with suppress(OSError):
+            stderr = os.dup(2)
+            stack.callback(os.close, stderr)
+            held = stack.enter_context(tempfile.TemporaryFile())
+            os.dup2(held.fileno(), 2)
+            stack.callback(_pass_on, held, stderr)
+        yield
+
+
+def _pass_on(held: IO[bytes], stderr: int) -> None:
+    Forgiving(sys.stderr).flush()
+    os.dup2(stderr, 2)
+    with suppress(OSError):
+        held.seek(0)
+        rest = b"".join(line for line in held if not CHATTER.match(line))
+        while rest:
+            rest = rest[os.write(2, rest) :]

@@ -1,12 +1,15 @@
 """Progress of a study: a bar on a terminal, a line for each event elsewhere."""
 
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import TimeElapsedColumn
 from rich.text import Text
+
+from tfperf.console.live import LiveBar, whole
+from tfperf.console.screen import Shown, screen
+from tfperf.console.words import one_line, say
 
 Show = Callable[[int, int, str], None]
 
@@ -23,25 +26,23 @@ def counted(quiet: bool = False) -> Iterator[Show]:
     """A function to call with how much is done, how much there is, and what goes on; nothing is shown when quiet."""
     if quiet:
         yield lambda *_: None
-    elif sys.stderr.isatty():
-        with _live() as show:
+    elif (console := screen()) is not None:
+        with _live(console) as show:
             yield show
     else:
-        yield lambda done, total, words: print(f"[{done}/{total}] {words}", file=sys.stderr, flush=True)
+        yield lambda done, total, words: say(f"[{done}/{total}] {one_line(words)}")
 
 
 @contextmanager
-def _live() -> Iterator[Show]:
-    columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.fields[words]}", markup=False))
-    with Progress(*columns, console=Console(stderr=True)) as bar:
-        task = bar.add_task("", total=None, words="")
+def _live(console: Console) -> Iterator[Show]:
+    with LiveBar("done,", TimeElapsedColumn(table_column=whole()), "so far", console=console) as bar:
         before = 0
 
         def show(done: int, total: int, words: str) -> None:
             nonlocal before
             if done > before:  # a result: it stays on the screen
-                bar.console.print(Text(words))
+                console.print(Shown(Text(words)))
             before = done
-            bar.update(task, completed=done, total=total, words=words)
+            bar.tell(done, total, words)
 
         yield show

@@ -1,6 +1,5 @@
 """Progress of a training: a live bar on a terminal, a line now and then elsewhere."""
 
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -8,9 +7,11 @@ from typing import Protocol, TypeVar
 
 import numpy as np
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
-from rich.progress import Progress as Bar
+from rich.progress import TimeRemainingColumn
 
+from tfperf.console.live import LiveBar, whole
+from tfperf.console.screen import screen
+from tfperf.console.words import say
 from tfperf.report.numbers import number
 from tfperf.train.trainer import Progress
 from tfperf.train.translation import TranslationProgress
@@ -71,24 +72,20 @@ def shown(quiet: bool, words: Words[S], which: str = "") -> Iterator[Show[S]]:
     """A function to call with each status, of which `words` tells; `which` stands before. Quiet: nothing is shown."""
     if quiet:
         yield lambda _: None
-    elif sys.stderr.isatty():
-        with _live(words, which) as show:
+    elif (console := screen()) is not None:
+        with _live(console, words, which) as show:
             yield show
     else:
         yield _plain(words, which)
 
 
 @contextmanager
-def _live(words: Words[S], which: str) -> Iterator[Show[S]]:
-    columns = (
-        TextColumn(f"{which}training"), BarColumn(), MofNCompleteColumn(), TextColumn("steps,"), TimeRemainingColumn(),
-        TextColumn("left, {task.fields[words]}"),
-    )  # fmt: skip
-    with Bar(*columns, console=Console(stderr=True)) as bar:
-        task = bar.add_task("training", total=None, words="")
+def _live(console: Console, words: Words[S], which: str) -> Iterator[Show[S]]:
+    with LiveBar("steps", TimeRemainingColumn(table_column=whole()), "left", console=console) as bar:
+        bar.tell(0, None, f"{which}training")
 
         def show(status: S) -> None:
-            bar.update(task, completed=status.step, total=status.steps, words=words(status))
+            bar.tell(status.step, status.steps, f"{which}{words(status)}")
 
         yield show
 
@@ -101,10 +98,6 @@ def _plain(words: Words[S], which: str) -> Show[S]:
         if time.monotonic() - last >= PLAIN_SECONDS or status.over:
             last = time.monotonic()
             left = (status.steps - status.step) / status.steps_per_second
-            print(
-                f"{which}step {status.step}/{status.steps}, at most {left:.0f} s left, {words(status)}",
-                file=sys.stderr,
-                flush=True,
-            )
+            say(f"{which}step {status.step}/{status.steps}, at most {left:.0f} s left, {words(status)}")
 
     return show

@@ -16,6 +16,7 @@ import numpy as np
 import yaml
 from numpy.typing import NDArray
 
+from tfperf.console.words import tell
 from tfperf.errors import StorageError, UserError
 from tfperf.results import store
 from tfperf.results.coupling import alpha_s_knots
@@ -38,7 +39,7 @@ EXPORT_LABELS = {
 }  # fmt: skip
 
 
-def export(run: Path, output: Path, name: str | None = None, say: Callable[[str], object] = print) -> Path:
+def export(run: Path, output: Path, name: str | None = None, say: Callable[[str], object] = tell) -> Path:
     """Write the PDF set of the finished run in folder `run` as folder OUTPUT/NAME and return that.
 
     NAME.info, NAME_0000.dat (mean), NAME_0001.dat and NAME_0001.exportgrid ... (the replicas that passed postfit; where

@@ -1,6 +1,5 @@
 """`tfperf fit`: from a card to a finished run directory."""
 
-import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -10,6 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from tfperf.console.streams import open_descriptors
+from tfperf.console.words import say
 from tfperf.data.pack import pack_attributes
 from tfperf.measure.clock import Stopwatch
 from tfperf.measure.quiet import native_logs_dropped
@@ -46,6 +47,7 @@ def fit(
     Without `output` only the record remains. A run that is finished already is returned as it is. Raises UserError
     for a faulty card, pack or directory, Interrupted when a signal stopped the training after a checkpoint.
     """
+    open_descriptors()
     if not isinstance(card, Card):
         card = load_card(Path(card), overrides)
     if output is not None:
@@ -74,7 +76,7 @@ def _carry_out(card: Card, output: Path, wish: Wish, quiet: bool, signals: Signa
             inputs = read_inputs(card, output)
         part = open_part(run, card, inputs.hashes, wish, lambda total: _chunk(card, inputs, watch, total))
         if part is None:
-            _say(quiet, f"{output}: nothing left to do")
+            say(f"{output}: nothing left to do", quiet)
             return _read_finished(run), False
         return _Fit(run, card, inputs, watch, signals, quiet).carry_out(group(run, part)), True
 
@@ -94,11 +96,6 @@ def _chunk(card: Card, inputs: Inputs, watch: Stopwatch, total: int) -> int:
     with watch.stage("data"):
         one = card.replicas[:1]
         return chunk_size(card, lambda: build_problem(card, inputs.selection, one, inputs.t0_pdf, inputs.law), total)
-
-
-def _say(quiet: bool, text: str) -> None:
-    if not quiet:
-        print(text, file=sys.stderr, flush=True)
 
 
 @dataclass
@@ -128,10 +125,8 @@ class _Fit:
     def _chunk(self, part: ReplicaPart, rates: dict[int, list[float]]) -> FitResult:
         """Train one part and write its results with those of the parts before."""
         if part.own.chunks > 1:
-            _say(
-                self.quiet,
-                f"chunk {part.own.chunk} of {part.own.chunks}: replicas {part.own.ids[0]}-{part.own.ids[-1]}",
-            )
+            own = part.own
+            say(f"chunk {own.chunk} of {own.chunks}: replicas {own.ids[0]}-{own.ids[-1]}", self.quiet)
         with self.watch.stage("data"):
             problem = build_problem(self.card, self.inputs.selection, part.own.ids, self.t0, self.inputs.law)
         trained = self._train(part, problem)
@@ -147,7 +142,7 @@ class _Fit:
         """PDF of the t0 predictions: of a run, or of a fit without t0 that is made first."""
         if self.card.data.t0 != "fit":
             return self.inputs.t0_pdf
-        _say(self.quiet, f"first a fit of {T0_REPLICAS} replicas without t0, for the t0 predictions")
+        say(f"first a fit of {T0_REPLICAS} replicas without t0, for the t0 predictions", self.quiet)
         data = replace(self.card.data, t0="none")
         card = replace(self.card, title="t0", replicas=tuple(range(1, T0_REPLICAS + 1)), data=data)
         folder = self.run.path / T0
@@ -159,11 +154,11 @@ class _Fit:
             from tfperf.report.progress import chunk_words, replica_words, shown
             from tfperf.runs.part import start, train_part
 
-            begun = start(self.run, self.card, part, problem, lambda text: _say(self.quiet, text))
+            begun = start(self.run, self.card, part, problem, lambda text: say(text, self.quiet))
         with shown(self.quiet, replica_words, chunk_words(part.own.chunk, part.own.chunks)) as show:
             return train_part(
                 self.run, self.card, part, problem, begun, self.watch, self.signals, show,
-                lambda text: _say(self.quiet, text),
+                lambda text: say(text, self.quiet),
             )  # fmt: skip
 
     def _evaluate(self, problem: Problem, trained: "Trained") -> FitResult:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from tfperf.console.words import tell
 from tfperf.measure.quiet import native_logs_dropped
 from tfperf.report.counting import counted
 from tfperf.report.profile_files import prepare
@@ -30,7 +31,7 @@ def recorded(path: Path, logdir: Path, overrides: Sequence[str], repeat: int, na
                 logdir.rmdir()  # what is in it stays
         raise
     taken = found.taken
-    print(
+    tell(
         f"{logdir}: {taken.steps} calls of {found.steps_per_call} steps; a call takes {taken.recorded_ms:.4g} ms, "
         f"{taken.unrecorded_ms:.4g} where nothing is recorded ({found.overhead:+.1%})"
     )

@@ -1,10 +1,10 @@
 """`tfperf fit` of a card of workload translate: from the card to a finished run directory."""
 
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tfperf.console.words import say
 from tfperf.data.batches import steps_per_epoch
 from tfperf.errors import CardError, RunDirectoryError
 from tfperf.measure.clock import Stopwatch
@@ -50,7 +50,7 @@ def fit_translation(card: Translation, output: Path, wish: Wish, quiet: bool) ->
             sentences = read_sentences(card, output, wish.resume and run.exists)
         part = _begun(run, card, sentences, wish)
         if part is not None and part.done:
-            _say(quiet, f"{output}: nothing left to do")
+            say(f"{output}: nothing left to do", quiet)
             return _read_finished(run), False
         with watch.stage("import"), native_logs_dropped():
             from tfperf.place.devices import make_devices
@@ -106,11 +106,6 @@ def _read_finished(run: TranslationRun) -> TranslationResult:
     return result
 
 
-def _say(quiet: bool, text: str) -> None:
-    if not quiet:
-        print(text, file=sys.stderr, flush=True)
-
-
 @dataclass
 class _Fit:
     """What one command does, from its data to its report."""
@@ -145,7 +140,7 @@ class _Fit:
         with native_logs_dropped():
             training = begin(
                 self.run, self.part, self.card, self.sentences, self.devices, self.watch,
-                lambda text: _say(self.quiet, text),
+                lambda text: say(text, self.quiet),
             )  # fmt: skip
         return training
 
@@ -153,7 +148,7 @@ class _Fit:
         from tfperf.runs.translated import translate_test
 
         trainer, test = training.trainer, self.sentences.encoded.test
-        _say(self.quiet, f"translates {len(test)} sentences")
+        say(f"translates {len(test)} sentences", self.quiet)
         with self.watch.stage("translate"):
             return translate_test(
                 self.card, training.engine.model, list(trainer.best.values()), self.sentences,

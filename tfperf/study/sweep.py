@@ -61,7 +61,7 @@ class _Sweep:
             task = self.command, request, self.plan.sweep.timeout
             self.running[self.team.submit(child.carry_out, task)] = trial
             number = self.done + len(self.running)
-            self._say(f"trial {number} of {self._total()}, {trial.words()}{self._left(size)}")
+            self._say(f"trial {number} of {self._total()}{self._left(size)}, {trial.words()}")
 
     def _keep(self, trial: Trial, future: "Future[Any]") -> None:
         """Write the row of a trial that has ended."""
