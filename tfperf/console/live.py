@@ -16,18 +16,18 @@ def whole() -> Column:
 
 
 class LiveBar(Progress):
-    """How much is done, of how much, `unit`; a bar; a `time` and what it means; below it words, cut to the terminal."""
+    """How much is done, of how much, `unit`; a bar; a time as `columns` show it; below words, cut to the terminal."""
 
-    def __init__(self, unit: str, time: ProgressColumn, meaning: str, console: Console) -> None:
+    def __init__(self, unit: str, *columns: ProgressColumn, console: Console) -> None:
         self.words = ""
         count = MofNCompleteColumn(table_column=whole())
-        super().__init__(count, TextColumn(unit), BarColumn(), time, TextColumn(meaning), console=console)
-        self.number = self.add_task("", total=None)
+        super().__init__(count, TextColumn(unit), BarColumn(), *columns, console=console)
+        self.number = self.add_task("", total=None, time="")
 
-    def tell(self, done: int, total: int | None, words: str) -> None:
-        """Draw how it is now."""
+    def tell(self, done: int, total: int | None, words: str, time: str = "") -> None:
+        """Draw how it is now; `time` is the field of that name."""
         self.words = one_line(words)
-        self.update(self.number, completed=done, total=total)
+        self.update(self.number, completed=done, total=total, time=time)
 
     def get_renderables(self) -> Iterable[RenderableType]:
         """What rich draws."""

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from rich.console import Console
-from rich.progress import TimeElapsedColumn
+from rich.progress import TextColumn, TimeElapsedColumn
 from rich.text import Text
 
 from tfperf.console.live import LiveBar, whole
@@ -35,7 +35,7 @@ def counted(quiet: bool = False) -> Iterator[Show]:
 
 @contextmanager
 def _live(console: Console) -> Iterator[Show]:
-    with LiveBar("done,", TimeElapsedColumn(table_column=whole()), "so far", console=console) as bar:
+    with LiveBar("done,", TimeElapsedColumn(whole()), TextColumn("so far"), console=console) as bar:
         before = 0
 
         def show(done: int, total: int, words: str) -> None:

@@ -7,11 +7,12 @@ from typing import Protocol, TypeVar
 
 import numpy as np
 from rich.console import Console
-from rich.progress import TimeRemainingColumn
+from rich.progress import TextColumn
 
-from tfperf.console.live import LiveBar, whole
+from tfperf.console.live import LiveBar
 from tfperf.console.screen import screen
 from tfperf.console.words import say
+from tfperf.report.counting import left
 from tfperf.report.numbers import number
 from tfperf.train.trainer import Progress
 from tfperf.train.translation import TranslationProgress
@@ -81,13 +82,18 @@ def shown(quiet: bool, words: Words[S], which: str = "") -> Iterator[Show[S]]:
 
 @contextmanager
 def _live(console: Console, words: Words[S], which: str) -> Iterator[Show[S]]:
-    with LiveBar("steps", TimeRemainingColumn(table_column=whole()), "left", console=console) as bar:
+    with LiveBar("steps", TextColumn("{task.fields[time]}"), console=console) as bar:
         bar.tell(0, None, f"{which}training")
 
         def show(status: S) -> None:
-            bar.tell(status.step, status.steps, f"{which}{words(status)}")
+            bar.tell(status.step, status.steps, f"{which}{words(status)}", f"{left(_seconds_left(status))} left")
 
         yield show
+
+
+def _seconds_left(status: Status) -> float:
+    """At most: it may stop before."""
+    return (status.steps - status.step) / status.steps_per_second
 
 
 def _plain(words: Words[S], which: str) -> Show[S]:
@@ -97,7 +103,7 @@ def _plain(words: Words[S], which: str) -> Show[S]:
         nonlocal last
         if time.monotonic() - last >= PLAIN_SECONDS or status.over:
             last = time.monotonic()
-            left = (status.steps - status.step) / status.steps_per_second
-            say(f"{which}step {status.step}/{status.steps}, at most {left:.0f} s left, {words(status)}")
+            seconds = _seconds_left(status)
+            say(f"{which}step {status.step}/{status.steps}, at most {seconds:.0f} s left, {words(status)}")
 
     return show

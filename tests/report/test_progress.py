@@ -1,0 +1,53 @@
+"""Progress of a training on terminals of all widths, and on none."""
+
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from tests.console.fakes import Gone, drawn, on_terminal
+from tfperf.report.progress import chunk_words, replica_words, shown, translation_words
+from tfperf.train.trainer import Progress
+from tfperf.train.translation import TranslationProgress
+
+REPLICAS = Progress(15000, 17000, 100, 123.4, np.full(100, 1.234))
+TRANSLATION = TranslationProgress(15000, 17000, 12.3, 4567.0, 2.345, None)
+LEFT = {replica_words: "16 s", translation_words: "3 min"}
+CASES = pytest.mark.parametrize(
+    ("words", "status"), [(replica_words, REPLICAS), (translation_words, TRANSLATION)], ids=["replicas", "translation"]
+)
+
+
+@CASES
+@pytest.mark.parametrize("columns", [20, 40, 60, 80, 200])
+def test_steps_bar_and_time_left_are_whole_and_first(monkeypatch, columns, words, status):
+    terminal = on_terminal(monkeypatch, "stderr", columns)
+    with shown(False, words, chunk_words(12, 34)) as show:
+        show(replace(status, step=0))
+        show(status)
+    lines = drawn(terminal)
+    assert max(map(len, lines)) <= columns
+    if columns >= 40:
+        assert any(re.match(rf"15000/17000 steps ━+[╸╺]?━* {LEFT[words]} left *$", line) for line in lines)
+    if columns == 200:
+        assert f"chunk 12 of 34, {words(status)}" in lines
+
+
+@CASES
+def test_a_piped_line_has_steps_and_time_left_before_the_words(capsys, words, status):
+    with shown(False, words) as show:
+        show(replace(status, step=17000))
+    assert capsys.readouterr().err == f"step 17000/17000, at most 0 s left, {words(status)}\n"
+
+
+@CASES
+@pytest.mark.parametrize("stream", [None, Gone(), Gone(BrokenPipeError()), Gone(ValueError("closed"))])
+@pytest.mark.parametrize("live", [True, False])
+def test_progress_that_nobody_sees_ends_nothing(monkeypatch, stream, live, words, status):
+    monkeypatch.setattr("sys.stderr", stream)
+    if stream is not None:
+        monkeypatch.setattr(stream, "isatty", lambda: live)
+    with shown(False, words) as show:
+        show(status)
+        show(replace(status, step=17000))
