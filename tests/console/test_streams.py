@@ -5,9 +5,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from tests.make_pack import make_card
+from tfperf.results import store
 
 ROOT = Path(__file__).parents[2]
 # a verb that opens a file, while native code logs to stderr
@@ -60,5 +62,7 @@ def test_a_fit_is_the_same_where_nobody_reads(tmp_path, streams):
     fit = f"set -o pipefail; $P -m tfperf fit {card} -o"
     assert shell(f"{fit} $1", tmp_path / "heard").returncode == 0
     assert shell(f"{fit} $1 {streams}", tmp_path / "unheard").returncode == 0
+    pdfs = [store.read(tmp_path / run / "results.h5").pdf for run in ("heard", "unheard")]
+    assert np.array_equal(*pdfs)
     names = [{path.name for path in (tmp_path / run).iterdir()} for run in ("heard", "unheard")]
     assert names[0] == names[1] and "report.html" in names[0]
