@@ -1,14 +1,24 @@
 """`tfperf`, and `python -m tfperf`."""
 
+import sys
+
+from tfperf.console.streams import open_descriptors
+from tfperf.console.words import say
+from tfperf.errors import Interrupted
 from tfperf.signals import Signals
 
 
 def main() -> None:
     """Carry out a command line; signals are listened to before anything that takes long is imported."""
-    with Signals().listening(strict=True):
-        from tfperf.cli import main as carry_out
+    open_descriptors()
+    try:
+        with Signals().listening(strict=True):
+            from tfperf.cli import main as carry_out
 
-        carry_out()
+            carry_out()
+    except Interrupted as stop:
+        say(str(stop))
+        sys.exit(stop.exit_code)
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ from base64 import b64encode
 from collections.abc import Iterable, Sequence
 from html import escape
 
-from tfperf.report.characters import printable
+from tfperf.console.words import printable
 
 CSS = """
 :root { --ink: #1c2430; --soft: #5d6876; --line: #d9dee5; --accent: #0b3d75; color-scheme: light; }

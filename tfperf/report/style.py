@@ -12,7 +12,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.mathtext import MathTextParser
 
-from tfperf.report.characters import printable
+from tfperf.console.words import printable
 
 DPI = 120
 MEAN, BAND, REPLICA, FAILED, SECOND, THIRD = "#0b3d75", "#6f9fd8", "#7a7a7a", "#d1670c", "#c0504d", "#4f8a3d"
