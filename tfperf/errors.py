@@ -2,15 +2,33 @@
 
 from collections.abc import Sequence
 
+LINE, MESSAGE = 6_000, 64_000  # characters of a fault, bytes of all of an error
+
 
 class UserError(Exception):
-    """Something the user can mend: what was given, where, and what is allowed. Exit code 2."""
+    """Something the user can mend: what was given, where, and what is allowed. Exit code 2.
+
+    A fault of more than LINE characters is cut; faults after the first MESSAGE bytes are counted, not told.
+    """
 
     exit_code = 2
 
     def __init__(self, *faults: str) -> None:
-        super().__init__("\n".join(faults))
-        self.faults: Sequence[str] = faults
+        self.faults: Sequence[str] = _bounded(faults)
+        super().__init__("\n".join(self.faults))
+
+
+def _bounded(faults: Sequence[str]) -> tuple[str, ...]:
+    """The faults, as many as can be read."""
+    told: list[str] = []
+    room = MESSAGE
+    for fault in faults:
+        line = fault if len(fault) <= LINE else f"{fault[: LINE - 3]}..."
+        room -= len(line.encode("utf-8", "replace")) + 1
+        if room < 0:
+            return (*told, f"... and {len(faults) - len(told)} more")
+        told.append(line)
+    return tuple(told)
 
 
 class CardError(UserError):

@@ -26,19 +26,19 @@ def ablate(
     card: Path, overrides: tuple[str, ...], output: Path | None, replicas: str | None, seconds: float, quiet: bool
 ) -> None:
     """Price each optimisation of CARD, from a naive form to the full engine; 1 when their losses disagree."""
-    from dataclasses import replace
     from functools import partial
 
     from tfperf.console.screen import show
     from tfperf.report.ablation import ablation_table
     from tfperf.report.counting import counted
-    from tfperf.runcard.loader import load_card
+    from tfperf.runcard.places import changed
+    from tfperf.runs.cards import open_card
     from tfperf.runs.opening import parse_replicas
     from tfperf.study.ablation import PLOT
     from tfperf.study.ablation import ablate as carry_out
 
-    loaded = load_card(card, overrides)
-    loaded = replace(loaded, replicas=parse_replicas(replicas) or loaded.replicas)
+    loaded = open_card(card, overrides)
+    loaded = changed(loaded, replicas=parse_replicas(replicas) or loaded.replicas)
     folder = output or Path(f"{card.stem}_ablation")
     report = carry_out(loaded, folder, partial(counted, quiet), seconds)
     show(ablation_table(report))

@@ -66,13 +66,13 @@ def _fit(
 ) -> int:  # fmt: skip
     from tfperf.console.screen import show
     from tfperf.report.tables import summary_table
-    from tfperf.runcard.loader import load_any, load_card
     from tfperf.runcard.translation import Translation
+    from tfperf.runs.cards import open_any, open_card
     from tfperf.runs.fit import carry_out, fit_closure
     from tfperf.runs.opening import Wish, parse_replicas
 
     wish = Wish(resume, force, retry_failed, parse_replicas(replicas))
-    loaded = load_card(card, overrides) if closure else load_any(card, overrides)
+    loaded = open_card(card, overrides) if closure else open_any(card, overrides)
     if isinstance(loaded, Translation):
         return _translate(loaded, output, wish, quiet)
     result, trained = carry_out(fit_closure(loaded) if closure else loaded, output, wish, quiet)
@@ -97,11 +97,11 @@ def _translate(card: "Translation", output: Path, wish: "Wish", quiet: bool) -> 
 @SET
 def check(card: Path, overrides: tuple[str, ...]) -> None:
     """Print every fault of CARD and its data, or ok with what it amounts to."""
-    from tfperf.runcard.loader import load_any
     from tfperf.runcard.translation import Translation
+    from tfperf.runs.cards import open_any
     from tfperf.runs.plan import plan
 
-    loaded = load_any(card, overrides)
+    loaded = open_any(card, overrides)
     if isinstance(loaded, Translation):
         from tfperf.measure.quiet import native_logs_dropped
 

@@ -12,10 +12,12 @@ import h5py
 import numpy as np
 from numpy.typing import NDArray
 
+from tfperf.data.fields import nearest
 from tfperf.data.pack import Dataset
 from tfperf.errors import PackError
 
 Array = NDArray[np.float64]
+MOST_POINTS = 20_000  # of an extra covariance: 3.2 GB in memory
 
 
 @dataclass(frozen=True)
@@ -78,16 +80,29 @@ def experimental(datasets: Sequence[Dataset], t0: Sequence[Array] | None = None)
 def with_extra(covariance: Covariance, path: Path, datasets: Sequence[Dataset]) -> Covariance:
     """The covariance plus a positive semidefinite one from a file, as columns of its eigenvectors.
 
+    File as in `fitted_extra`. Raises: PackError.
+    """
+    factor = _factor(fitted_extra(path, datasets), path)
+    return Covariance(covariance.diagonal, np.hstack([covariance.columns, factor]))
+
+
+def fitted_extra(path: Path, datasets: Sequence[Dataset]) -> Array:
+    """A covariance from a file, of the fitted points (N, N).
+
     File: HDF5 with `covmat` (M, M) and `sets` (M) and `rows` (M): the dataset's name and the point's row in the
-    published set (`cuts` of the pack) for each line. Every fitted point must be there, others are
-    ignored. PackError otherwise.
+    published set (`cuts` of the pack) for each line; M is at most MOST_POINTS. Every fitted point must be there, others
+    are ignored. Raises: PackError for a file that is not so, and a matrix that is not symmetric.
     """
     try:
         with h5py.File(path, "r") as file:
+            shapes = {name: file[name].shape for name in ("covmat", "sets", "rows")}
+            if len(shapes["covmat"]) != 2 or max(map(max, shapes.values())) > MOST_POINTS:
+                told = ", ".join(f"{name} {shape}" for name, shape in shapes.items())
+                raise PackError(f"{path}: got shapes {told}; must be (M, M), (M), (M), M at most {MOST_POINTS}")
             covmat = file["covmat"][:].astype(np.float64)
             names = [n.decode() if isinstance(n, bytes) else str(n) for n in file["sets"][:]]
             lines = {key: i for i, key in enumerate(zip(names, file["rows"][:].tolist(), strict=True))}
-    except (OSError, KeyError, ValueError, TypeError, AttributeError) as error:
+    except (OSError, RuntimeError, KeyError, ValueError, TypeError, AttributeError) as error:
         raise PackError(f"{path}: wanted HDF5 with covmat (M, M), sets (M) and rows (M): {error}") from None
     if covmat.shape != (len(lines), len(lines)) or not np.isfinite(covmat).all():
         raise PackError(
@@ -95,11 +110,15 @@ def with_extra(covariance: Covariance, path: Path, datasets: Sequence[Dataset]) 
         )
     if np.abs(covmat - covmat.T).max(initial=0) > 1e-10 * np.abs(covmat).max(initial=0):
         raise PackError(f"{path}: covmat: must be symmetric")
-    missing = [f"{d.name} row {r}" for d in datasets for r in d.cuts.tolist() if (d.name, r) not in lines]
+    missing = [(d.name, r) for d in datasets for r in d.cuts.tolist() if (d.name, r) not in lines]
     if missing:
-        raise PackError(f"{path}: {len(missing)} fitted points are not there, the first is {missing[0]}")
+        name, row = missing[0]
+        there = sorted(set(names))
+        hint = "" if name in there else f"; its sets are others than the card's{nearest(name, there)}"
+        raise PackError(f"{path}: {len(missing)} fitted points are not there, the first is {name} row {row}{hint}")
     index = [lines[d.name, r] for d in datasets for r in d.cuts.tolist()]
-    return Covariance(covariance.diagonal, np.hstack([covariance.columns, _factor(covmat[np.ix_(index, index)], path)]))
+    fitted: Array = covmat[np.ix_(index, index)]
+    return fitted
 
 
 def _factor(matrix: Array, path: Path) -> Array:

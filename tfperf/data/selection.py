@@ -1,14 +1,16 @@
 """Which sets and points of a pack a card asks for."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 import h5py
 import numpy as np
 from numpy.typing import NDArray
 
 from tfperf.data.pack import POSITIVITY, Dataset, Pack, opened, read_dataset, read_positivity, set_names
-from tfperf.errors import CardError
 from tfperf.runcard.config import Card, Cuts, Data, SetChoice
+from tfperf.runcard.faults import TOLD, Fault
+from tfperf.runcard.places import UnfitCard
 
 
 @dataclass(frozen=True)
@@ -37,47 +39,80 @@ def _choices(data: Data, available: tuple[str, ...]) -> tuple[SetChoice, ...]:
     return tuple(SetChoice(name=n) for n in available if n not in data.exclude)
 
 
-def _refuse_unknown(where: str, names: tuple[str, ...], available: tuple[str, ...]) -> list[str]:
-    from difflib import get_close_matches
-
-    faults = []
-    for name in names:
-        if name not in available:
-            near = get_close_matches(name, available, 1)
-            hint = f"; did you mean `{near[0]}`?" if near else f"; the pack has {', '.join(available)}"
-            faults.append(f"{where}: got {name!r}, which the pack does not have{hint}")
-    return faults
-
-
-def _dataset(file: h5py.File, choice: SetChoice, cuts: Cuts) -> Dataset:
-    dataset = read_dataset(file, choice.name)
-    if dataset.tables[0].hadronic:
-        if choice.cuts is not None:
-            raise CardError(f"data.sets: {choice.name}: got cuts, but its tables are hadronic: it has no x and Q2")
-        return dataset
-    rows = kept(dataset.kin, choice.cuts or cuts)
-    if not len(rows):
-        raise CardError(f"data.cuts: no point of {choice.name} passes; widen the cuts or leave the set out")
-    return dataset if len(rows) == len(dataset.cv) else dataset.rows(rows)
+def unknown_names(card: Card, available: tuple[str, ...], positive: tuple[str, ...]) -> list[Fault]:
+    """Names in a card of sets that the pack does not have."""
+    sets = card.positivity.sets if isinstance(card.positivity.sets, tuple) else ()
+    named = (
+        ("data.sets.{}.name", [s.name for s in card.data.sets], available),
+        ("data.exclude.{}", card.data.exclude, available),
+        ("positivity.sets.{}", sets, positive),
+    )
+    return [
+        Fault(key.format(i), name, "the pack does not have it", have or ("none",))
+        for key, names, have in named
+        for i, name in enumerate(names)
+        if name not in have
+    ]
 
 
-def select(card: Card) -> Selection:
-    """Read what the card names; CardError for sets that the pack does not have or cuts that leave nothing."""
+@dataclass
+class _Reader:
+    """Reads the chosen sets and collects what their cuts leave nothing of."""
+
+    file: h5py.File
+    data: Data
+    keys: Mapping[str, str]  # of the sets that the card names
+    faults: list[Fault] = field(default_factory=list)
+    left_empty: list[str] = field(default_factory=list)  # by data.cuts
+
+    def dataset(self, choice: SetChoice) -> Dataset:
+        """The points that pass."""
+        dataset, key = read_dataset(self.file, choice.name), self.keys.get(choice.name, "data")
+        if dataset.tables[0].hadronic:
+            if choice.cuts is not None:
+                text = f"the tables of {choice.name} are hadronic: it has no x and Q2 to cut on"
+                self.faults.append(Fault(f"{key}.cuts", None, text))
+            return dataset
+        rows = kept(dataset.kin, choice.cuts or self.data.cuts)
+        if not len(rows) and choice.cuts is not None:
+            text = f"no point of {choice.name} passes; widen the cuts or leave the set out"
+            self.faults.append(Fault(f"{key}.cuts", None, text))
+        elif not len(rows):
+            self.left_empty.append(choice.name)
+        return dataset if len(rows) == len(dataset.cv) else dataset.rows(rows)
+
+    def all_faults(self) -> list[Fault]:
+        """One for data.cuts, however many sets it leaves nothing of."""
+        if not self.left_empty:
+            return self.faults
+        names, more = ", ".join(self.left_empty[:TOLD]), len(self.left_empty) - TOLD
+        text = f"no point of {names}{f' and {more} more' if more > 0 else ''} passes; widen the cuts or leave them out"
+        return [*self.faults, Fault("data.cuts", None, text)]
+
+
+def try_select(card: Card) -> tuple[Selection, list[Fault]]:
+    """What the card names as far as the pack has it, and the faults in names and cuts."""
     with opened(card.data.pack) as file:
         available = set_names(file)
         positive = tuple(file[POSITIVITY]) if POSITIVITY in file else ()
         wanted = {"all": positive, "none": ()}.get(str(card.positivity.sets), card.positivity.sets)
         assert isinstance(wanted, tuple)
-        faults = _refuse_unknown("data.sets", tuple(s.name for s in card.data.sets), available)
-        faults += _refuse_unknown("data.exclude", card.data.exclude, available)
-        faults += _refuse_unknown("positivity.sets", wanted, positive)
-        if faults:
-            raise CardError(*faults)
-        choices = _choices(card.data, available)
-        if not choices:
-            raise CardError("data.exclude: no dataset is left to fit")
+        faults = unknown_names(card, available, positive)
+        choices = tuple(c for c in _choices(card.data, available) if c.name in available)
+        if not choices and not faults:
+            faults.append(Fault("data.exclude", list(card.data.exclude), "no dataset is left to fit"))
+        reader = _Reader(file, card.data, {s.name: f"data.sets.{i}" for i, s in enumerate(card.data.sets)})
         pack = Pack(
             card.data.pack, file["x"][:].astype(np.float64), float(file.attrs["Q0"]),
-            tuple(_dataset(file, c, card.data.cuts) for c in choices), tuple(read_positivity(file, n) for n in wanted),
+            tuple(reader.dataset(c) for c in choices),
+            tuple(read_positivity(file, n) for n in wanted if n in positive),
         )  # fmt: skip
-    return Selection(pack, choices)
+    return Selection(pack, choices), faults + reader.all_faults()
+
+
+def select(card: Card) -> Selection:
+    """Read what the card names; UnfitCard for sets that the pack does not have or cuts that leave nothing."""
+    selection, faults = try_select(card)
+    if faults:
+        raise UnfitCard(card, faults)
+    return selection

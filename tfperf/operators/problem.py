@@ -18,10 +18,12 @@ from tfperf.data.pack import Dataset, Pack
 from tfperf.data.pseudodata import sample
 from tfperf.data.selection import Selection
 from tfperf.data.splits import training_mask
-from tfperf.errors import CardError
+from tfperf.errors import PackError
 from tfperf.operators.observables import Observables, compile_observables, predict_sets
 from tfperf.operators.woodbury import blocks, components
 from tfperf.runcard.config import Card, SetChoice
+from tfperf.runcard.faults import Fault
+from tfperf.runcard.places import UnfitCard
 
 Array = NDArray[np.float64]
 
@@ -57,7 +59,13 @@ class Problem:
 
 def _covariance(card: Card, datasets: Sequence[Dataset], t0: Sequence[Array] | None) -> Covariance:
     plain = experimental(datasets, t0)
-    return plain if card.covariance.extra is None else with_extra(plain, card.covariance.extra, datasets)
+    if card.covariance.extra is None:
+        return plain
+    try:
+        return with_extra(plain, card.covariance.extra, datasets)
+    except PackError as error:
+        keyed = [Fault("covariance.extra", str(card.covariance.extra), fault) for fault in error.faults]
+        raise UnfitCard(card, keyed) from None
 
 
 def _neighbours(covariance: Covariance, datasets: Sequence[Dataset]) -> list[list[int]]:
@@ -66,11 +74,11 @@ def _neighbours(covariance: Covariance, datasets: Sequence[Dataset]) -> list[lis
     return blocks(covariance.columns, where, components(covariance.columns, where))
 
 
-def _pack_t0(datasets: Sequence[Dataset]) -> list[Array]:
+def _pack_t0(card: Card, datasets: Sequence[Dataset]) -> list[Array]:
     missing = [d.name for d in datasets if d.t0 is None]
     if missing:
-        names = ", ".join(missing)
-        raise CardError(f"data.t0: got `pack`, but the pack has no t0 for {names}; allowed: none, fit, a run folder")
+        text = f"the pack has no t0 for {', '.join(missing)}; allowed: none, fit, a run folder"
+        raise UnfitCard(card, [Fault("data.t0", "pack", text)])
     return [d.t0 for d in datasets if d.t0 is not None]
 
 
@@ -124,7 +132,7 @@ def build_problem(
 
     t0_pdf (8, X): fitted flavours on the pack's grid whose predictions scale multiplicative errors; None leaves it to
     `data.t0` (pack or none). law: x (X) -> x f (8, X), truth of a closure test, whose predictions are the pack's t0.
-    CardError where the pack has no t0 predictions though the card asks for them.
+    UnfitCard where the pack has no t0 predictions though the card asks for them.
     """
     # all draws are made in the order of the card or the pack, so that they do not depend on what correlates the sets
     pack, datasets, truth, t0 = selection.pack, selection.pack.datasets, None, None
@@ -143,7 +151,7 @@ def build_problem(
     if t0_pdf is not None:
         t0 = predict_sets(datasets, t0_pdf)
     elif card.data.t0 == "pack":
-        t0 = _pack_t0(datasets)
+        t0 = _pack_t0(card, datasets)
     tables, nodes = _tables_digest(pack, datasets), int((pack.x < 1).sum())
     observables = cache.get(
         "observables", tables and digest(tables, nodes, neighbours),

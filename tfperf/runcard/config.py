@@ -3,9 +3,9 @@
 Every field is documented by its `description`: the JSON schema shows it in editors, the example card beside the key.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 from pydantic.dataclasses import dataclass
@@ -16,20 +16,31 @@ from tfperf.runcard.exponents import Exponents as Exponents
 from tfperf.runcard.exponents import Flavour as Flavour
 from tfperf.runcard.exponents import completed, exponent_faults
 from tfperf.runcard.exponents import default_exponents as default_exponents
-from tfperf.runcard.faults import Fault, refuse
+from tfperf.runcard.faults import Fault, refuse, repeated
+from tfperf.runcard.nodes import Node
 from tfperf.runcard.optimizers import Optimizer as Optimizer
 from tfperf.runcard.sweep import Sweep
-from tfperf.runcard.types import STRICT, Fraction, NonNegative, Positive, ReplicaIds, Seed, Step, whole
+from tfperf.runcard.types import (
+    MAX_NAMES,
+    MAX_REPLICA,
+    STRICT,
+    Folder,
+    Fraction,
+    Multiplier,
+    Name,
+    Names,
+    ReplicaIds,
+    Scale,
+    Seed,
+    Step,
+    Title,
+    whole,
+)  # fmt: skip
 
 Activation = Literal["tanh", "sigmoid", "relu", "elu", "selu", "gelu", "softplus", "softsign", "swish", "linear"]
+Activations = Annotated[tuple[Activation, ...], Field(max_length=32)]
+Weight = Annotated[float, Field(ge=1e-9, le=1e9)]
 Initializer = Literal["glorot_normal", "glorot_uniform", "he_normal", "he_uniform", "lecun_normal", "lecun_uniform"]
-
-
-def _repeated(key: str, names: Sequence[str]) -> Iterator[Fault]:
-    """Names that stand in a list before; `key` has a place for the index."""
-    for i, name in enumerate(names):
-        if name in names[:i]:
-            yield Fault(key.format(i), name, "is in the list already")
 
 
 def _growing(initial: float, final: float) -> Iterator[Fault]:
@@ -43,9 +54,9 @@ class Cuts:
 
     x_min: Fraction | None = Field(default=None, description="smallest x")
     x_max: Fraction | None = Field(default=None, description="largest x")
-    q2_min: NonNegative | None = Field(default=None, description="smallest Q2")
-    q2_max: Positive | None = Field(default=None, description="largest Q2")
-    w2_min: NonNegative | None = Field(default=None, description="smallest W2 = Q2 (1 - x) / x")
+    q2_min: Scale | None = Field(default=None, description="smallest Q2")
+    q2_max: Scale | None = Field(default=None, description="largest Q2")
+    w2_min: Scale | None = Field(default=None, description="smallest W2 = Q2 (1 - x) / x")
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
@@ -63,9 +74,9 @@ class Cuts:
 class SetChoice:
     """One dataset of the pack, and what is particular to it."""
 
-    name: str = Field(description="name in the pack")
+    name: Name = Field(description="name in the pack")
     training_fraction: Fraction | None = Field(default=None, description="overrides data.training_fraction")
-    weight: Positive = Field(default=1.0, description="factor on this set's chi2 in the loss; reports leave it out")
+    weight: Weight = Field(default=1.0, description="factor on this set's chi2 in the loss; reports leave it out")
     cuts: Cuts | None = Field(default=None, description="overrides data.cuts")
 
 
@@ -74,16 +85,16 @@ class Data:
     """Which measurements are fitted."""
 
     pack: Path = Field(description="HDF5 pack of the fit problem, relative to the card")
-    sets: tuple[SetChoice, ...] = Field(
+    sets: Annotated[tuple[SetChoice, ...], Field(max_length=MAX_NAMES)] = Field(
         default=(),
         description="datasets to fit, each {name: ..., weight: ..., training_fraction: ..., cuts: ...}; none: all",
     )
-    exclude: tuple[str, ...] = Field(default=(), description="datasets left out when `sets` names none")
+    exclude: Names = Field(default=(), description="datasets left out when `sets` names none")
     training_fraction: Fraction = Field(
         default=0.75, description="share of each set's points that trains, the rest validates"
     )
     cuts: Cuts = Field(default_factory=Cuts, description="kinematic cuts on all deep-inelastic sets")
-    t0: str = Field(
+    t0: Folder = Field(
         default="pack", description="predictions that scale multiplicative errors: pack, none, fit, or a run folder"
     )
 
@@ -93,8 +104,8 @@ class Data:
         return self
 
     def _faults(self) -> Iterator[Fault]:
-        yield from _repeated("sets.{}.name", [s.name for s in self.sets])
-        yield from _repeated("exclude.{}", self.exclude)
+        yield from repeated("sets.{}.name", [s.name for s in self.sets])
+        yield from repeated("exclude.{}", self.exclude)
         if self.sets and self.exclude:
             yield Fault("exclude", list(self.exclude), "must be left out where data.sets names the sets")
 
@@ -113,17 +124,22 @@ class Closure:
     level: Annotated[Literal[0, 2], BeforeValidator(whole)] = Field(
         default=0, description="0: no noise; 2: noise of the truth and of each replica"
     )
-    law: str = Field(default="toy", description="the Les Houches toy PDF, or a run folder whose PDF is the truth")
-    replica: Annotated[int, Field(ge=1)] | None = Field(
+    law: Folder = Field(default="toy", description="the Les Houches toy PDF, or a run folder whose PDF is the truth")
+    replica: Annotated[int, Field(ge=1, le=MAX_REPLICA)] | None = Field(
         default=None, description="the run's replica that is the truth; null: the mean over its replicas"
     )
     noise: Seed = Field(default=0, description="number of the truth's noise draw (level 2)")
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
-        if self.replica is not None and self.law == "toy":
-            refuse([Fault("replica", self.replica, "must be null where law = toy: only a run has replicas")])
+        refuse(self._faults())
         return self
+
+    def _faults(self) -> Iterator[Fault]:
+        if self.replica is not None and self.law == "toy":
+            yield Fault("replica", self.replica, "must be null where law = toy: only a run has replicas")
+        if self.noise and self.level == 0:
+            yield Fault("noise", self.noise, "must be 0 or left out where level = 0, which has no noise")
 
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
@@ -145,7 +161,7 @@ class Model:
     layers: Annotated[tuple[Annotated[int, Field(ge=1, le=4096)], ...], Field(min_length=1, max_length=32)] = Field(
         default=(25, 20, 8), description="units per layer; the last gives the 8 flavours"
     )
-    activations: tuple[Activation, ...] = Field(default=("tanh", "tanh", "linear"), description="one per layer")
+    activations: Activations = Field(default=("tanh", "tanh", "linear"), description="one per layer")
     initializer: Initializer = Field(
         default="glorot_normal", description="Keras initializer of the kernels, biases are zero"
     )
@@ -175,12 +191,12 @@ class Model:
 class Positivity:
     """Penalty sum(max(0, -prediction)) over the positivity sets, and the gate on it."""
 
-    sets: Literal["all", "none"] | Annotated[tuple[str, ...], Field(min_length=1)] = Field(
+    sets: Literal["all", "none"] | Annotated[Names, Field(min_length=1)] = Field(
         default="all", description="positivity sets of the pack: all, none, or a list of names"
     )
-    initial: Positive = Field(default=100.0, description="multiplier at the first step")
-    final: Positive = Field(default=1e6, description="multiplier at the last step; geometric in between")
-    threshold: Positive = Field(
+    initial: Multiplier = Field(default=100.0, description="multiplier at the first step")
+    final: Multiplier = Field(default=1e6, description="multiplier at the last step; geometric in between")
+    threshold: Multiplier = Field(
         default=1e-6, description="a replica's weights count as best only with its penalty below this"
     )
 
@@ -192,7 +208,7 @@ class Positivity:
     def _faults(self) -> Iterator[Fault]:
         yield from _growing(self.initial, self.final)
         if not isinstance(self.sets, str):
-            yield from _repeated("sets.{}", self.sets)
+            yield from repeated("sets.{}", self.sets)
 
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
@@ -202,8 +218,8 @@ class Integrability:
     nodes: Annotated[int, Field(ge=0, le=10)] = Field(
         default=1, description="grid nodes counted from the smallest x; 0: off"
     )
-    initial: Positive = Field(default=10.0, description="multiplier at the first step")
-    final: Positive = Field(default=100.0, description="multiplier at the last step; geometric in between")
+    initial: Multiplier = Field(default=10.0, description="multiplier at the first step")
+    final: Multiplier = Field(default=100.0, description="multiplier at the last step; geometric in between")
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
@@ -257,8 +273,10 @@ class Profile:
 class Card:
     """A whole runcard of workload replicas."""
 
+    source: ClassVar[Node | None] = None  # of a loaded card the tree that it came from
+
     workload: Literal["replicas"] = Field(default="replicas", description="what kind of card this is")
-    title: str = Field(default="", description="what the report is headed with")
+    title: Title = Field(default="", description="what the report is headed with")
     seed: Seed = Field(default=0, description="the one seed that all draws derive from")
     replicas: ReplicaIds = Field(description="how many (100), or a range of ids (101-200)")
     data: Data = Field(description="which measurements are fitted")

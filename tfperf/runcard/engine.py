@@ -8,7 +8,7 @@ from pydantic import Field, model_validator
 from pydantic.dataclasses import dataclass
 
 from tfperf.runcard.faults import Fault, refuse
-from tfperf.runcard.types import MAX_REPLICA, STRICT, NonNegative, Step
+from tfperf.runcard.types import MAX_REPLICA, STRICT, Step
 
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
@@ -41,7 +41,7 @@ class Engine:
         description="shared: all replicas' predictions from one product, masks as weights; folded: points, masks and "
         "covariance of each replica in one small matrix; auto: the faster one, measured",
     )
-    tolerance: NonNegative = Field(
+    tolerance: Annotated[float, Field(ge=0, le=100)] = Field(
         default=0.0,
         description="how far chi2 per point may be off, times max(1, chi2 per point), for speed; 0: exact to rounding",
     )
@@ -55,7 +55,7 @@ class Engine:
         "joined: one over all that are used; padded: over all there are, to compare with; "
         "auto: the faster of the first two, measured",
     )
-    retire_at: Literal["auto"] | tuple[Step, ...] = Field(
+    retire_at: Literal["auto"] | Annotated[tuple[Step, ...], Field(max_length=1000)] = Field(
         default="auto",
         description="steps at which replicas that have stopped leave the stack; []: never; "
         "auto: each twentieth of train.steps, where a smaller stack saves more than it takes to compile",

@@ -1,23 +1,20 @@
 """Validation errors in the card's own terms: place, full key, what was given, what is allowed, nearest name."""
 
 import difflib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 from pydantic_core import ErrorDetails
 
 from tfperf.runcard.faults import KIND, Fault
-from tfperf.runcard.scalars import inline, resolve
+from tfperf.runcard.nodes import INDEX, Found, Node, full, quoted, shortened
+from tfperf.runcard.scalars import resolve
 from tfperf.runcard.schema import Grammar, Schema, allowed, alternatives, choices
-from tfperf.runcard.tree import Found, Node, shortened
 
 Path = tuple[str | int, ...]
+LISTED = 20  # names that a message offers where none is near
 YAML_1_1 = {"yes": "true", "on": "true", "y": "true", "no": "false", "off": "false", "n": "false"}
-
-
-def full(path: Sequence[object]) -> str:
-    """The full key: train.optimizer.name."""
-    return shortened(".".join(map(str, path)))
 
 
 def nearest(given: str, names: Iterable[str]) -> str:
@@ -51,49 +48,76 @@ def hint(node: Node, schema: Schema) -> str:
         if (kinds & {"integer", "number"} and unquoted in (int, float)) or ("true" in words and unquoted is bool):
             return f"; did you mean `{shortened(node.value)}` without quotes?"
         return nearest(node.value, words)
-    if isinstance(node.value, float) and "integer" in kinds and node.value.is_integer():
+    if isinstance(node.value, float) and "integer" in kinds and node.value.is_integer() and abs(node.value) < 1e15:
         return f"; did you mean `{int(node.value)}`?"
     return ""
+
+
+def offered(given: str, names: Sequence[str]) -> str:
+    """The end of a message about an unknown name: the nearest one, or those that there are."""
+    more = f" and {len(names) - LISTED} more" if len(names) > LISTED else ""
+    return nearest(given, names) or f"; allowed: {', '.join(map(shortened, names[:LISTED]))}{more}"
+
+
+def _found(node: Node, path: Path, text: str, hint: Callable[[], str] = str) -> tuple[Path, Found]:
+    return path, Found(node.rank, node.place, text, tuple(map(str, path)), hint)
 
 
 def _unknown(grammar: Grammar[Any], root: Node, loc: Sequence[str | int]) -> Iterator[tuple[Path, Found]]:
     node, path, broken = walk(root, loc)
     if not broken:
         names = grammar.keys_at(path[:-1])
-        near = nearest(str(path[-1]), names) or f"; allowed: {', '.join(names)}"
-        yield path, Found(node.rank, node.place, f"{full(path)}: unknown key{near}")
+        yield _found(node, path, f"{full(path)}: unknown key", partial(offered, str(path[-1]), names))
 
 
 def _missing(grammar: Grammar[Any], root: Node, loc: Sequence[str | int]) -> Iterator[tuple[Path, Found]]:
     parent, path, broken = walk(root, loc[:-1])
     if not broken:
         path = (*path, loc[-1])
-        yield path, Found(parent.rank, parent.place, f"{full(path)}: missing; {allowed(grammar.at(path))}")
+        yield _found(parent, path, f"{full(path)}: missing; {allowed(grammar.at(path))}")
+
+
+def _too_long(root: Node, error: ErrorDetails) -> Iterator[tuple[Path, Found]]:
+    node, path, broken = walk(root, error["loc"])
+    if not broken:
+        context = error.get("ctx", {})
+        most = context.get("max_length", 0)
+        entries = isinstance(node.value, list | dict)
+        given = f"{len(node.value)} entries" if isinstance(node.value, list | dict) else f"{len(node.text)} characters"
+        text = f"got {given}; must have at most {most} {'entries' if entries else 'characters'}"
+        yield _found(node, path, f"{full(path)}: {text}")
 
 
 def _wrong(grammar: Grammar[Any], root: Node, loc: Sequence[str | int]) -> Iterator[tuple[Path, Found]]:
     node, path, broken = walk(root, loc)
     if not broken:
         schema = grammar.at(path)
-        text = f"{full(path) or 'the card'}: got {node.given()}; {allowed(schema)}{hint(node, schema)}"
-        yield path, Found(node.rank, node.place, text)
+        text = f"{full(path) or 'the card'}: got {node.given()}; {allowed(schema)}"
+        yield _found(node, path, text, partial(hint, node, schema))
 
 
-def _between(root: Node, loc: Sequence[str | int], fault: Fault) -> Iterator[tuple[Path, Found]]:
-    """A fault that a block found itself; its key may be one that the card leaves to its default."""
-    _, block, _ = walk(root, loc)
-    path = (*block, *(int(p) if p.isdecimal() else p for p in fault.key.split(".") if p))
+def place(root: Node, block: Path, fault: Fault) -> Iterator[tuple[Path, Found]]:
+    """A fault that was found behind the grammar, by keys below a block; a key may be one that is left to its default.
+
+    Nothing where the value was refused already.
+    """
+    path = (*block, *(int(p) if INDEX.fullmatch(p) else p for p in fault.key.split(".") if p))
     node, reached, broken = walk(root, path)
-    given = f"got {node.given()}" if reached == path else f"{inline(fault.value)} by default"
+    given = f"got {node.given()}" if reached == path else f"{quoted(fault.value)} by default"
     if not broken:
-        yield path, Found(node.rank, node.place, f"{full(path)}: {given}; {fault.text}")
+        key = (*node.path, *path[len(reached) :])  # entries of a list may have been left out since it was read
+        more = partial(offered, str(fault.value), fault.names) if fault.names else str
+        yield _found(node, key, f"{full(key)}: {given}; {fault.text}", more)
 
 
 def _explained(grammar: Grammar[Any], root: Node, error: ErrorDetails) -> Iterator[tuple[Path, Found]]:
     loc, context = error["loc"], error.get("ctx", {})
     if error["type"] == KIND:
+        block = walk(root, loc)[1]
         for fault in context["faults"]:
-            yield from _between(root, loc, fault)
+            yield from place(root, block, fault)
+    elif error["type"] in ("too_long", "string_too_long"):
+        yield from _too_long(root, error)
     elif error["type"] == "unexpected_keyword_argument":
         yield from _unknown(grammar, root, loc)
     elif loc and loc[-1] == "[key]":

@@ -1,24 +1,37 @@
 """Faults that a block of the card finds between its own keys, all of them at once."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from pydantic_core import PydanticCustomError
 
 KIND = "tfperf"
+TOLD = 20  # of the faults, where pydantic reports them
 
 
 class Fault(NamedTuple):
-    """A key (relative to the block that checks it), its value, and what must hold."""
+    """A key (relative to the block that checks it), its value, what must hold, and names to look for the nearest in."""
 
     key: str
     value: object
     text: str
+    names: tuple[str, ...] = ()
 
 
 def refuse(faults: Iterable[Fault]) -> None:
     """Raise one validation error that carries all the faults; nothing when there are none."""
     found = list(faults)
     if found:
-        summary = "; ".join(f"{f.key}: {f.text}" if f.key else f.text for f in found)
+        summary = "; ".join(f"{f.key}: {f.text}" if f.key else f.text for f in found[:TOLD])
+        if len(found) > TOLD:
+            summary += f"; and {len(found) - TOLD} more"
         raise PydanticCustomError(KIND, "{summary}", {"summary": summary, "faults": found})
+
+
+def repeated(key: str, names: Sequence[str]) -> Iterator[Fault]:
+    """Names that stand in a list before; `key` has a place for the index."""
+    seen: set[str] = set()
+    for i, name in enumerate(names):
+        if name in seen:
+            yield Fault(key.format(i), name, "is in the list already")
+        seen.add(name)

@@ -10,12 +10,13 @@ from pydantic import ValidationError
 from tfperf.errors import CardError
 from tfperf.runcard import overrides as setting
 from tfperf.runcard.config import Card
-from tfperf.runcard.explain import explain, full, nearest
-from tfperf.runcard.tree import Found, Node, read_tree
+from tfperf.runcard.explain import explain, nearest
+from tfperf.runcard.nodes import Found, Node, full
+from tfperf.runcard.places import FaultyCard, refused, with_source
+from tfperf.runcard.tree import read_tree
 from tfperf.runcard.workloads import REPLICAS, WORKLOADS, AnyCard, Workload
 
 MAX_BYTES = 256 * 1024
-MAX_FAULTS = 100
 
 
 def load_card(path: Path, overrides: Sequence[str] = ()) -> Card:
@@ -38,9 +39,10 @@ def load_any(path: Path, overrides: Sequence[str] = ()) -> AnyCard:
 
 def read_root(path: Path, overrides: Sequence[str]) -> tuple[Node, list[Found]]:
     """The card's tree with the overrides put in, and what is wrong with it so far. Raises: CardError."""
+    setting.refuse_too_many(overrides)
     root, found = read_tree(_read(path), lambda line: (line, f"{path}:{line}"))
     if root is None:
-        raise _refused(found or [Found(1, f"{path}:1", "the card is empty; `tfperf init` writes an example")])
+        raise refused(found or [Found(1, f"{path}:1", "the card is empty; `tfperf init` writes an example")])
     if isinstance(root.value, dict):
         for number, override in enumerate(overrides):
             found += setting.apply(root, override, number)
@@ -52,16 +54,17 @@ def validated(root: Node, found: list[Found], folder: Path) -> AnyCard:
     workload, unknown = _workload(root)
     found = [*found, *unknown]
     if unknown:
-        raise _refused(found)
+        raise refused(found)
     if isinstance(root.value, dict):
         found += _absolute(workload, root, folder)
     try:
         card: AnyCard = workload.grammar.adapter.validate_json(json.dumps(root.plain()))
     except ValidationError as error:
-        raise _refused(found + explain(workload.grammar, root, error.errors(include_url=False))) from None
+        found += explain(workload.grammar, root, error.errors(include_url=False))
+        raise FaultyCard(found, workload, root) from None
     if found:
-        raise _refused(found)
-    return card
+        raise FaultyCard(found, workload, root)
+    return with_source(card, root)
 
 
 def _workload(root: Node) -> tuple[Workload, list[Found]]:
@@ -73,7 +76,7 @@ def _workload(root: Node) -> tuple[Workload, list[Found]]:
         return WORKLOADS[node.value], []
     near = nearest(node.value, WORKLOADS) if isinstance(node.value, str) else ""
     text = f"workload: got {node.given()}; allowed: {', '.join(WORKLOADS)}{near}"
-    return REPLICAS, [Found(node.rank, node.place, text)]
+    return REPLICAS, [Found(node.rank, node.place, text, ("workload",))]
 
 
 def _read(path: Path) -> str:
@@ -106,7 +109,7 @@ def _absolute(workload: Workload, root: Node, folder: Path) -> Iterator[Found]:
         target = os.path.realpath(os.path.join(folder, node.value))
         if not (os.path.isfile(target) if key in workload.files else os.path.isdir(target)):
             why = _nowhere(workload, key, node.value, target)
-            yield Found(node.rank, node.place, f"{full(key)}: got {node.given()}; {why}")
+            yield Found(node.rank, node.place, f"{full(key)}: got {node.given()}; {why}", key)
         node.value = target
 
 
@@ -115,9 +118,3 @@ def _nowhere(workload: Workload, key: tuple[str, ...], given: str, target: str) 
         return f"no such file: {target}; must be {workload.files[key]}"
     words = workload.folders[key]
     return f"allowed: {', '.join(words)}, or a run folder (there is no {target}){nearest(given, words)}"
-
-
-def _refused(found: list[Found]) -> CardError:
-    lines = [f"{f.place}: {f.text}" for f in sorted(found, key=lambda f: f.rank)]
-    more = [f"... and {len(lines) - MAX_FAULTS} more"] if len(lines) > MAX_FAULTS else []
-    return CardError(*lines[:MAX_FAULTS], *more)

@@ -8,7 +8,7 @@ from pydantic.dataclasses import dataclass
 from pydantic_core import ArgsKwargs
 
 from tfperf.runcard.faults import Fault, refuse
-from tfperf.runcard.types import STRICT, NonNegative, Positive, Step
+from tfperf.runcard.types import STRICT, Norm, Rate, Step, Strength
 
 Name = Literal["SGD", "RMSprop", "Adam", "AdamW", "Adamax", "Nadam", "Adagrad", "Adadelta", "Ftrl", "Lion"]
 COUPLING = ("Adafactor", "Lamb", "Muon", "LossScaleOptimizer")
@@ -37,6 +37,7 @@ OWN: dict[str, frozenset[str]] = {
     "Lion": frozenset({"beta_1", "beta_2"}),
 }
 Decay = Annotated[float, Field(ge=0, lt=1)]
+Offset = Annotated[float, Field(ge=1e-30, le=1e3)]
 
 
 def _element_wise(name: object) -> object:
@@ -53,31 +54,31 @@ class Optimizer:
     name: Annotated[Name, BeforeValidator(_element_wise)] = Field(
         default="Nadam", description="Keras optimizer, one of those that update each entry of a variable by itself"
     )
-    learning_rate: Positive = Field(default=2.621e-3, description="step size")
+    learning_rate: Rate = Field(default=2.621e-3, description="step size")
     momentum: Annotated[float, Field(ge=0, le=1)] | None = Field(default=None, description="SGD, RMSprop")
     nesterov: bool | None = Field(default=None, description="SGD: Nesterov's form of the momentum")
     rho: Decay | None = Field(default=None, description="RMSprop, Adadelta: decay of the mean square")
     beta_1: Decay | None = Field(default=None, description="Adam and its kin, Lion: decay of the mean gradient")
     beta_2: Decay | None = Field(default=None, description="Adam and its kin, Lion: decay of the second mean")
-    epsilon: Positive | None = Field(default=None, description="added to the denominator")
+    epsilon: Offset | None = Field(default=None, description="added to the denominator")
     centered: bool | None = Field(
         default=None, description="RMSprop: divide by the variance instead of the mean square"
     )
     amsgrad: bool | None = Field(default=None, description="Adam, AdamW: keep the largest second moment")
-    initial_accumulator_value: NonNegative | None = Field(default=None, description="Adagrad, Ftrl")
-    learning_rate_power: Annotated[float, Field(le=0)] | None = Field(default=None, description="Ftrl")
-    l1_regularization_strength: NonNegative | None = Field(default=None, description="Ftrl")
-    l2_regularization_strength: NonNegative | None = Field(default=None, description="Ftrl")
-    l2_shrinkage_regularization_strength: NonNegative | None = Field(default=None, description="Ftrl")
-    beta: NonNegative | None = Field(default=None, description="Ftrl")
-    weight_decay: NonNegative | None = Field(default=None, description="decoupled decay of the weights")
-    clipnorm: Positive | None = Field(
+    initial_accumulator_value: Strength | None = Field(default=None, description="Adagrad, Ftrl")
+    learning_rate_power: Annotated[float, Field(ge=-10, le=0)] | None = Field(default=None, description="Ftrl")
+    l1_regularization_strength: Strength | None = Field(default=None, description="Ftrl")
+    l2_regularization_strength: Strength | None = Field(default=None, description="Ftrl")
+    l2_shrinkage_regularization_strength: Strength | None = Field(default=None, description="Ftrl")
+    beta: Strength | None = Field(default=None, description="Ftrl")
+    weight_decay: Strength | None = Field(default=None, description="decoupled decay of the weights")
+    clipnorm: Norm | None = Field(
         default=NNPDF_CLIPNORM,
         description="largest norm of a gradient, per replica and variable; null: off; "
         "left out: 6.073e-6 for Nadam without another clipping (NNPDF4.0), else off",
     )
-    clipvalue: Positive | None = Field(default=None, description="largest size of a gradient's entry")
-    global_clipnorm: Positive | None = Field(default=None, description="largest norm of a replica's whole gradient")
+    clipvalue: Norm | None = Field(default=None, description="largest size of a gradient's entry")
+    global_clipnorm: Norm | None = Field(default=None, description="largest norm of a replica's whole gradient")
     use_ema: bool = Field(
         default=False, description="average the weights over the steps; needs ema_overwrite_frequency"
     )

@@ -1,52 +1,81 @@
 """`--set key.sub=value`: one value of the card replaced, or added, before it is validated."""
 
-from tfperf.runcard.tree import Found, Node, read_tree
+import unicodedata
+from collections.abc import Sequence
+
+from tfperf.errors import CardError
+from tfperf.runcard.nodes import MAX_DEPTH, Found, Node, full, shortened
+from tfperf.runcard.tree import read_tree
 
 AFTER_ALL_LINES = 10**9
+MAX_SIZE = 64 * 1024  # characters of all overrides of a command together
+MAX_NUMBER = 1000
+
+
+def refuse_too_many(overrides: Sequence[str]) -> None:
+    """Raises: CardError for overrides that are no list of texts, and for more than may be given."""
+    if isinstance(overrides, str) or not isinstance(overrides, Sequence):
+        raise CardError(f"overrides: got {type(overrides).__name__}; must be a list of texts, each key.sub=value")
+    if len(overrides) > MAX_NUMBER:
+        raise CardError(f"--set: given {len(overrides)} times; {MAX_NUMBER} overrides at most")
+    for one in overrides:
+        if not isinstance(one, str):
+            raise CardError(f"overrides: got {type(one).__name__} in the list; must be texts, each key.sub=value")
+    if (size := sum(map(len, overrides))) > MAX_SIZE:
+        key = _printable(max(overrides, key=len)[: 4 * MAX_DEPTH**2].partition("=")[0])
+        what = f"the longest of {len(overrides)}, together" if len(overrides) > 1 else "got"
+        raise CardError(f"--set {shortened(key)}: {what} {size} characters; all overrides have {MAX_SIZE} at most")
 
 
 def apply(root: Node, override: str, number: int) -> list[Found]:
-    """Put the override into the tree; returns its faults, at the place `--set key.sub=value`.
+    """Put the override into the tree; returns its faults, at the place `--set key.sub=value`, both shortened.
 
     `number` counts the overrides of a command. Parts of the key are keys, or indices of lists counted from 0.
     """
-    rank, place = AFTER_ALL_LINES + number, "--set " + override.encode("utf-8", "replace").decode()
     key, equals, text = override.partition("=")
-    parts = key.strip().split(".")
+    place = f"--set {shortened(_printable(key))}{equals}{shortened(_printable(text[:1000]))}"
+    rank, parts = AFTER_ALL_LINES + number, tuple(key.strip().split("."))
     if not equals or not all(parts):
         return [Found(rank, place, "must be key.sub=value")]
-    node, found = read_tree(text, lambda _: (rank, place), tuple(parts))
+    if len(parts) > MAX_DEPTH:
+        return [Found(rank, place, f"{full(parts)}: nested deeper than {MAX_DEPTH} levels")]
+    if _printable(key) != key:
+        return [Found(rank, place, "must be key.sub=value, the key in printable characters")]
+    node, found = read_tree(text, lambda _: (rank, place), parts)
     if found:
         return found
     if node is None:
-        node = Node(rank, place, None)
+        node = Node(rank, place, None, path=parts)
     elif isinstance(node.value, dict | list) and text.lstrip()[0] not in "[{":
-        return [
-            Found(rank, place, f"{key}: got a block of YAML; a value is one word or number, [a, b] or {{key: value}}")
-        ]
+        what = "got a block of YAML; a value is one word or number, [a, b] or {key: value}"
+        return [Found(rank, place, f"{key}: {what}", parts)]
     return put(root, parts, node)
 
 
-def put(root: Node, parts: list[str], value: Node) -> list[Found]:
+def _printable(text: str) -> str:
+    return "".join("?" if unicodedata.category(c) in ("Cc", "Cs") else c for c in text)
+
+
+def put(root: Node, parts: Sequence[str], value: Node) -> list[Found]:
     """Replace the value at the path, and return what is wrong; mappings on the way that are absent or null are made."""
     parent = root
     for depth, part in enumerate(parts[:-1], 1):
         child = parent.child(part)
         if child is None or child.value is None:
-            child = Node(value.rank, value.place, {})
+            child = Node(value.rank, value.place, {}, path=tuple(parts[:depth]))
             if fault := _insert(parent, parts[:depth], child):
                 return fault
         parent = child
     return _insert(parent, parts, value)
 
 
-def _insert(parent: Node, path: list[str], value: Node) -> list[Found]:
+def _insert(parent: Node, path: Sequence[str], value: Node) -> list[Found]:
     if isinstance(parent.value, dict):
         parent.value[path[-1]] = value
     elif isinstance(parent.value, list) and parent.child(path[-1]) is not None:
         parent.value[int(path[-1])] = value
     else:
         what = f"a list of {len(parent.value)}, counted from 0" if isinstance(parent.value, list) else parent.given()
-        text = f"{'.'.join(path)}: no such entry; {'.'.join(path[:-1])} is {what}"
-        return [Found(value.rank, value.place, text)]
+        text = f"{full(tuple(path))}: no such entry; {full(tuple(path[:-1]))} is {what}"
+        return [Found(value.rank, value.place, text, tuple(path))]
     return []

@@ -1,16 +1,16 @@
 """The points of a card's sweep, each a whole card."""
 
+import json
 from collections.abc import Sequence
-from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tfperf.errors import CardError
 from tfperf.runcard.loader import read_root, validated
+from tfperf.runcard.nodes import Found, Node
 from tfperf.runcard.overrides import put
-from tfperf.runcard.scalars import inline
+from tfperf.runcard.places import refused
 from tfperf.runcard.sweep import Value
-from tfperf.runcard.tree import Node
 from tfperf.runcard.workloads import AnyCard
 
 
@@ -28,9 +28,11 @@ def load_points(path: Path, overrides: Sequence[str] = ()) -> tuple[AnyCard, lis
     Raises: CardError with the faults of the card or of all points; a card without a sweep is one.
     """
     root, found = read_root(path, overrides)
-    card = validated(deepcopy(root), found, path.parent)
+    card = validated(root, found, path.parent)
     if card.sweep is None:
         raise CardError(f"{path}: sweep: missing; must be a mapping with keys, and the values that they take")
+    if wrong := [fault for key in card.sweep.keys for fault in _not_swept(root, key)]:
+        raise refused(wrong)
     faults: dict[str, None] = {}  # in order, each once
     points = []
     for values in card.sweep.points():
@@ -43,17 +45,45 @@ def load_points(path: Path, overrides: Sequence[str] = ()) -> tuple[AnyCard, lis
     return card, points
 
 
+def _written(root: Node, key: str) -> Node:
+    """Where the values of a swept key are written."""
+    node = root
+    for part in ("sweep", "keys", key):
+        node = node.child(part) or node
+    return node
+
+
+def _not_swept(root: Node, key: str) -> list[Found]:
+    parts = key.split(".")
+    if parts[0] not in ("sweep", "workload") and all(parts):
+        return []
+    where = _written(root, key)
+    text = f"sweep.keys.{key}: cannot be swept; must be a full key of the card"
+    return [Found(where.rank, where.place, text, ("sweep", "keys", key))]
+
+
 def _with(root: Node, values: dict[str, Value], folder: Path) -> AnyCard:
-    """The card of a tree with some of its values replaced. Raises: CardError."""
-    tree = deepcopy(root)
-    assert isinstance(tree.value, dict)
-    sweep = tree.value.pop("sweep").child("keys")
+    """The card of a tree with some of its values replaced; the tree stays as it is. Raises: CardError."""
+    assert isinstance(root.value, dict)
+    tree = replace(root, value={key: node for key, node in root.value.items() if key != "sweep"})
     found = []
     for key, value in values.items():
-        where = sweep.child(key) if sweep is not None else None
-        rank, place = (tree.rank, tree.place) if where is None else (where.rank, where.place)
-        parts = key.split(".")
-        if parts[0] in ("sweep", "workload") or not all(parts):
-            raise CardError(f"{place}: sweep.keys.{key}: cannot be swept; must be a full key of the card")
-        found += put(tree, parts, Node(rank, place, value, inline(value)))
+        where, parts = _written(root, key), tuple(key.split("."))
+        _copy_way(tree, parts)
+        found += put(tree, parts, Node(where.rank, where.place, value, json.dumps(value), path=parts))
     return validated(tree, found, folder)
+
+
+def _copy_way(tree: Node, parts: Sequence[str]) -> None:
+    """Give the tree blocks of its own on the way to a value; all others it goes on sharing."""
+    node = tree
+    for part in parts[:-1]:
+        child = node.child(part)
+        if child is None or not isinstance(child.value, dict | list):
+            return
+        own = replace(child, value=child.value.copy())
+        if isinstance(node.value, dict):
+            node.value[part] = own
+        elif isinstance(node.value, list):
+            node.value[int(part)] = own
+        node = own

@@ -48,7 +48,7 @@ class Grammar(Generic[T]):
 
     def keys_are_free(self, path: Sequence[object]) -> bool:
         """Whether the mapping at a path is a table of like values rather than a block of named keys."""
-        return any("propertyNames" in branch for branch in alternatives(self.at(path)))
+        return any("enum" in branch.get("propertyNames", ()) for branch in alternatives(self.at(path)))
 
 
 def _inlined(value: Any, definitions: Schema) -> Any:
@@ -95,11 +95,15 @@ def choices(schema: Schema) -> list[str]:
 def _limits(schema: Schema) -> str:
     low, high = schema.get("minimum"), schema.get("maximum")
     if low is not None and high is not None:
-        return f" from {low} to {high}"
+        return f" from {_number(low)} to {_number(high)}"
     above, below = schema.get("exclusiveMinimum"), schema.get("exclusiveMaximum")
     words = {"at least": low, "above": above, "at most": high, "below": below}
-    parts = [f"{word} {limit}" for word, limit in words.items() if limit is not None]
+    parts = [f"{word} {_number(limit)}" for word, limit in words.items() if limit is not None]
     return " " + " and ".join(parts) if parts else ""
+
+
+def _number(limit: float) -> str:
+    return f"{limit:g}" if isinstance(limit, float) else str(limit)
 
 
 def _kind(schema: Schema) -> str:
@@ -119,10 +123,12 @@ def _kind(schema: Schema) -> str:
 
 
 def _list(schema: Schema) -> str:
-    if "maxItems" in schema:
-        return f"a list of {schema.get('minItems', 0)} to {schema['maxItems']} entries"
-    entry = described(schema["items"])
-    return "a list of text" if entry == "text" else f"a list, each entry {entry}"
+    entry, least = described(schema["items"]), schema.get("minItems", 0)
+    if entry == "text":
+        return "a list of text"
+    if least or entry.startswith("a mapping"):
+        return f"a list of {least} to {schema['maxItems']} entries"
+    return f"a list, each entry {entry}"
 
 
 def described(schema: Schema) -> str:

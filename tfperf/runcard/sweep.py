@@ -8,14 +8,20 @@ from pydantic import Field, model_validator
 from pydantic.dataclasses import dataclass
 
 from tfperf.runcard.faults import Fault, refuse
-from tfperf.runcard.types import STRICT, Positive, Step
+from tfperf.runcard.types import STRICT, Step
 
-Value = bool | int | float | str | None
+LARGEST = 1e15  # whole numbers up to there are exact as floats
+Whole = Annotated[int, Field(ge=-int(LARGEST), le=int(LARGEST))]
+Number = Annotated[float, Field(ge=-LARGEST, le=LARGEST)]
+Value = bool | Whole | Number | Annotated[str, Field(max_length=4096)] | None
+Key = Annotated[str, Field(max_length=256)]
+Seconds = Annotated[float, Field(ge=0.01, le=1e6)]
 Limit = Literal["from", "to", "step"]
-MOST_POINTS = 10_000
+MOST_POINTS = 1000
+MOST_KEYS = 32
 
 
-Range = dict[Limit, int | float]
+Range = dict[Limit, Whole | Number]
 Values = Annotated[tuple[Value, ...], Field(min_length=1, max_length=MOST_POINTS)] | Range
 
 
@@ -26,8 +32,8 @@ def _wrong(limits: Range) -> str:
         return f"needs from, to and step; {missing[0]} is missing"
     if limits["step"] <= 0 or limits["to"] < limits["from"]:
         return "must have from <= to and a step above 0"
-    if (limits["to"] - limits["from"]) / limits["step"] >= MOST_POINTS:
-        return f"must give fewer than {MOST_POINTS} values"
+    if (limits["to"] - limits["from"]) / limits["step"] * (1 + 1e-12) >= MOST_POINTS:
+        return f"must give at most {MOST_POINTS} values"
     return ""
 
 
@@ -44,7 +50,7 @@ def listed(values: tuple[Value, ...] | Range) -> tuple[Value, ...]:
 class Sweep:
     """The same run over values of its keys, each point a process of its own."""
 
-    keys: Annotated[dict[str, Values], Field(min_length=1)] = Field(
+    keys: Annotated[dict[Key, Values], Field(min_length=1, max_length=MOST_KEYS)] = Field(
         description="full keys of the card, each with a list of values or {from: ..., to: ..., step: ...}"
     )
     mode: Literal["product", "zip"] = Field(
@@ -53,7 +59,7 @@ class Sweep:
     repeats: Annotated[int, Field(ge=1, le=100)] = Field(
         default=3, description="how often each point is measured; all points once, then all again"
     )
-    timeout: Positive = Field(default=900.0, description="seconds after which a trial is ended")
+    timeout: Seconds = Field(default=900.0, description="seconds after which a trial is ended")
     warmup: Step = Field(default=10, description="steps of a trial before those that are timed")
     steps: Step = Field(default=50, description="steps of a trial that are timed")
     at_once: Annotated[int, Field(ge=1, le=64)] = Field(

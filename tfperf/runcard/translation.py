@@ -2,16 +2,17 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 from pydantic.dataclasses import dataclass
 
 from tfperf.runcard.config import Profile
 from tfperf.runcard.faults import Fault, refuse
+from tfperf.runcard.nodes import Node
 from tfperf.runcard.placement import FIXED_LENGTH, Placement
 from tfperf.runcard.sweep import Sweep
-from tfperf.runcard.types import STRICT, Positive, Seed, Step
+from tfperf.runcard.types import STRICT, Name, Norm, Rate, Seed, Step, Title
 
 Share = Annotated[float, Field(gt=0, lt=1)]
 Length = Annotated[int, Field(ge=1, le=1000)]
@@ -25,7 +26,7 @@ class Corpus:
     source: Path | None = Field(default=None, description="text file, also .gz, of source sentences, one a line")
     target: Path | None = Field(default=None, description="text file of their translations, line by line")
     table: Path | None = Field(default=None, description="tab-separated file with both, a line of names first")
-    columns: Annotated[tuple[str, ...], Field(min_length=2, max_length=2)] = Field(
+    columns: Annotated[tuple[Name, ...], Field(min_length=2, max_length=2)] = Field(
         default=("source", "target"), description="columns of the table: source, target"
     )
     hdf5: Path | None = Field(default=None, description="HDF5 file with datasets of texts, source and target")
@@ -100,9 +101,9 @@ class Descent:
     name: Literal["SGD", "Adam", "AdamW", "RMSprop", "Adagrad", "Nadam"] = Field(
         default="Adam", description="Keras optimizer"
     )
-    learning_rate: Positive = Field(default=1e-3, description="step size")
+    learning_rate: Rate = Field(default=1e-3, description="step size")
     momentum: Annotated[float, Field(ge=0, lt=1)] = Field(default=0.0, description="SGD, RMSprop")
-    global_clipnorm: Positive | None = Field(
+    global_clipnorm: Norm | None = Field(
         default=None, description="largest norm of the whole gradient, after it is summed over devices; null: off"
     )
 
@@ -158,8 +159,10 @@ class Decoding:
 class Translation:
     """A whole runcard of workload translate."""
 
+    source: ClassVar[Node | None] = None  # of a loaded card the tree that it came from
+
     workload: Literal["translate"] = Field(description="what kind of card this is")
-    title: str = Field(default="", description="what the report is headed with")
+    title: Title = Field(default="", description="what the report is headed with")
     seed: Seed = Field(default=0, description="the one seed that all draws derive from")
     data: Text = Field(description="which sentences, in which batches")
     model: Network = Field(default_factory=Network, description="encoder and decoder")

@@ -4,79 +4,38 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 import yaml
 from yaml import events
 from yaml.reader import Reader
 
-from tfperf.runcard.scalars import Scalar, inline, resolve
+from tfperf.errors import CardError
+from tfperf.runcard.nodes import MAX_DEPTH, Found, Node, full, shortened
+from tfperf.runcard.scalars import resolve
 
-MAX_DEPTH = 10
-SHOWN = 60
-
-
-class Found(NamedTuple):
-    """A fault and where it is: `rank` orders the report (line number; overrides come after all lines)."""
-
-    rank: int
-    place: str
-    text: str
-
-
-@dataclass
-class Node:
-    """One value of the card. `broken`: already refused, so nothing more is said about it."""
-
-    rank: int
-    place: str
-    value: Scalar | dict[str, Node] | list[Node]
-    text: str = ""
-    broken: bool = False
-
-    def plain(self) -> Any:
-        """The value without places."""
-        if isinstance(self.value, dict):
-            return {k: v.plain() for k, v in self.value.items()}
-        return [v.plain() for v in self.value] if isinstance(self.value, list) else self.value
-
-    def child(self, key: object) -> Node | None:
-        """The value under a key of a mapping or an index of a list; None when there is none."""
-        if isinstance(self.value, dict):
-            return self.value.get(str(key))
-        if isinstance(self.value, list) and str(key).isdecimal() and int(str(key)) < len(self.value):
-            return self.value[int(str(key))]
-        return None
-
-    def given(self) -> str:
-        """The value as a message quotes it."""
-        if isinstance(self.value, dict):
-            return "a mapping"
-        if isinstance(self.value, list):
-            return shortened(inline(self.plain())) if _flat(self.value) else "a list"
-        if isinstance(self.value, str):
-            return shortened(repr(self.value))
-        return shortened(self.text) or "nothing"
-
-
-def _flat(nodes: list[Node]) -> bool:
-    return not any(isinstance(n.value, dict | list) for n in nodes)
-
-
-def shortened(text: str) -> str:
-    """The text, cut where a message would become unreadable."""
-    return text if len(text) <= SHOWN else text[: SHOWN - 3] + "..."
+MAX_FAULTS = 100
+MAX_DUMP = 1 << 20  # characters of a card that was dumped
+BREAK = re.compile("\r\n|\n|\r")  # what ends a line for editors; YAML 1.1 knows more
 
 
 class _TooDeepError(Exception):
     """The rest of the text cannot be read."""
 
 
-def _line(event: yaml.Event) -> int:
-    """Where the event starts, counted from 1."""
-    return event.start_mark.line + 1 if event.start_mark is not None else 1
+class _Lines:
+    """Lines by position, as editors count them."""
+
+    def __init__(self, text: str) -> None:
+        self.ends = [match.end() for match in BREAK.finditer(text)]
+
+    def at(self, mark: Any) -> int:
+        """The line of a position or a mark of YAML, counted from 1."""
+        position = mark if isinstance(mark, int) else 0 if mark is None else mark.index
+        return bisect_right(self.ends, position) + 1
 
 
 def _unprintable(text: str) -> str | None:
@@ -89,16 +48,17 @@ class _Builder:
     """Builds nodes from parser events and collects faults by full key."""
 
     events: Iterator[yaml.Event]
+    lines: _Lines
     place: Callable[[int], tuple[int, str]]
     found: list[Found] = field(default_factory=list)
 
     def refuse(self, line: int, path: tuple[str, ...], text: str) -> None:
-        key = f"{shortened('.'.join(path))}: " if path else ""
-        self.found.append(Found(*self.place(line), f"{key}{text}"))
+        key = f"{full(path)}: " if path else ""
+        self.found.append(Found(*self.place(line), f"{key}{text}", path))
 
     def node(self, event: yaml.Event, path: tuple[str, ...], line: int) -> Node:
         """The node that starts with `event`; `line` is where it is reported."""
-        node = Node(*self.place(line), None, broken=self._special(event, path, line))
+        node = Node(*self.place(line), None, broken=self._special(event, path, line), path=path)
         if len(path) > MAX_DEPTH:
             self.refuse(line, path, f"nested deeper than {MAX_DEPTH} levels")
             raise _TooDeepError
@@ -129,14 +89,14 @@ class _Builder:
     def _entries(self, path: tuple[str, ...]) -> Iterator[Node]:
         index = 0
         while not isinstance(event := next(self.events), events.SequenceEndEvent):
-            yield self.node(event, (*path, str(index)), _line(event))
+            yield self.node(event, (*path, str(index)), self.lines.at(event.start_mark))
             index += 1
 
     def _pairs(self, path: tuple[str, ...]) -> dict[str, Node]:
         pairs: dict[str, Node] = {}
         lines: dict[str, int] = {}
         while not isinstance(event := next(self.events), events.MappingEndEvent):
-            line = _line(event)
+            line = self.lines.at(event.start_mark)
             key = self._key(event, path, line)
             name = "?" if key is None else key
             value = self.node(next(self.events), (*path, name), line)
@@ -160,15 +120,10 @@ class _Builder:
         return node.value
 
 
-def _line_of(pattern: re.Pattern[str], text: str) -> tuple[int, str] | None:
-    match = pattern.search(text)
-    return None if match is None else (text.count("\n", 0, match.start()) + 1, match.group())
-
-
-def _problem(error: yaml.MarkedYAMLError) -> str:
+def _problem(error: yaml.MarkedYAMLError, lines: _Lines) -> str:
     context = "" if error.context is None else f" {error.context}"
     if error.context_mark is not None:
-        context += f" (line {error.context_mark.line + 1})"
+        context += f" (line {lines.at(error.context_mark)})"
     return f"not readable as YAML: {error.problem}{context}"
 
 
@@ -179,23 +134,39 @@ def read_tree(
 
     `place` gives rank and name of a line (counted from 1); `path` is the key that the document is the value of.
     """
-    if bad := _line_of(Reader.NON_PRINTABLE, text):
-        return None, [Found(*place(bad[0]), f"got the control character {bad[1]!r}; a card is printable text")]
+    lines = _Lines(text)
+    if bad := Reader.NON_PRINTABLE.search(text):
+        what = f"got the control character {bad.group()!r}; a card is printable text"
+        return None, [Found(*place(lines.at(bad.start())), what)]
     stream = yaml.parse(text, Loader=yaml.SafeLoader)
-    builder, root = _Builder(stream, place), None
+    builder, root = _Builder(stream, lines, place), None
     try:
         next(stream)
         if isinstance(next(stream), events.DocumentStartEvent):
             event = next(stream)
-            root = builder.node(event, path, _line(event))
+            root = builder.node(event, path, lines.at(event.start_mark))
             next(stream)
             following = next(stream)
             if isinstance(following, events.DocumentStartEvent):
-                builder.refuse(_line(following), (), "a second document starts here; a card is one")
+                builder.refuse(lines.at(following.start_mark), (), "a second document starts here; a card is one")
     except _TooDeepError:
         root = None
     except yaml.MarkedYAMLError as error:
-        line = 0 if error.problem_mark is None else error.problem_mark.line
-        builder.refuse(line + 1, (), _problem(error))
+        builder.refuse(lines.at(error.problem_mark), (), _problem(error, lines))
         root = None
     return root, builder.found
+
+
+def read_plain(text: str) -> dict[str, Any]:
+    """The plain values of a card that was dumped: what `dump.as_tree` gave.
+
+    Raises: CardError, a line for each fault, for more than MAX_DUMP characters, and for what no dump holds: no mapping,
+    more than MAX_DEPTH levels, aliases, tags, repeated keys, control characters.
+    """
+    if len(text) > MAX_DUMP:
+        raise CardError(f"longer than {MAX_DUMP} characters; a dumped card is a short text")
+    root, found = read_tree(text, lambda line: (line, f"line {line}"))
+    if found or root is None or not isinstance(root.value, dict):
+        raise CardError(*(one.line() for one in found[:MAX_FAULTS] or [Found(1, "line 1", "no mapping of keys")]))
+    tree: dict[str, Any] = root.plain()
+    return tree

@@ -8,11 +8,22 @@ from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, PlainSe
 from tfperf.runcard.faults import Fault, refuse
 
 STRICT = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
-Positive = Annotated[float, Field(gt=0)]
-NonNegative = Annotated[float, Field(ge=0)]
+# every number has a least and a largest value: beyond them a value is a slip, and float32 comes to its ends (1e+-38)
 Seed = Annotated[int, Field(ge=0, le=2**32 - 1)]
 Fraction = Annotated[float, Field(gt=0, le=1)]
-Step = Annotated[int, Field(ge=1, le=100_000_000)]
+MAX_STEP = 100_000_000
+Step = Annotated[int, Field(ge=1, le=MAX_STEP)]
+Rate = Annotated[float, Field(ge=1e-12, le=1e6)]  # of an optimizer's steps
+Strength = Annotated[float, Field(ge=0, le=1e6)]  # of a regularisation
+Norm = Annotated[float, Field(ge=1e-15, le=1e15)]  # largest one of a gradient
+Multiplier = Annotated[float, Field(ge=1e-12, le=1e15)]  # of a penalty
+Scale = Annotated[float, Field(ge=0, le=1e12)]  # of a collision, in GeV2; the largest so far are below 1e9
+Exponent = Annotated[float, Field(ge=-20, le=20)]
+MAX_NAMES = 1000
+Name = Annotated[str, Field(max_length=256)]  # of a dataset, of a column
+Names = Annotated[tuple[Name, ...], Field(max_length=MAX_NAMES)]
+Title = Annotated[str, Field(max_length=1000)]
+Folder = Annotated[str, Field(max_length=4096)]  # or a word in its place
 MAX_REPLICA = 100_000
 REPLICA_RANGE = r"^[1-9][0-9]*-[1-9][0-9]*$"
 
@@ -52,7 +63,7 @@ def _shortest(ids: tuple[int, ...]) -> int | str:
     return ids[-1] if ids[0] == 1 else f"{ids[0]}-{ids[-1]}"
 
 
-Range = Annotated[tuple[float, float], AfterValidator(_ordered)]
+Range = Annotated[tuple[Exponent, Exponent], AfterValidator(_ordered)]
 ReplicaIds = Annotated[
     tuple[int, ...],
     BeforeValidator(replica_ids),

@@ -7,6 +7,7 @@ from typing import Any
 from tfperf.runcard.config import Card
 from tfperf.runcard.schema import Grammar
 from tfperf.runcard.translation import Translation
+from tfperf.runcard.types import MAX_STEP
 
 Key = tuple[str, ...]
 AnyCard = Card | Translation
@@ -17,17 +18,20 @@ PACK, TEXT = "an HDF5 data pack", "a text file"
 class Workload:
     """What a card may say, and which of its keys name something on disk.
 
-    files: what a key's file is; folders: words that may stand there instead.
+    files: what a key's file is; folders: words that may stand there instead; must: a value for each number that a card
+    must give.
     """
 
     grammar: Grammar[Any]
     files: Mapping[Key, str]
+    must: Mapping[Key, int]
     folders: Mapping[Key, tuple[str, ...]] = field(default_factory=dict)
 
 
 REPLICAS = Workload(
     Grammar(Card),
     {("data", "pack"): PACK, ("covariance", "extra"): "an HDF5 file"},
+    {("replicas",): 1, ("train", "steps"): MAX_STEP},
     {("data", "t0"): ("pack", "none", "fit"), ("closure", "law"): ("toy",)},
 )
 TRANSLATE = Workload(
@@ -37,5 +41,6 @@ TRANSLATE = Workload(
         for part in ("training", "validation", "test")
         for key in ("source", "target", "table", "hdf5")
     },
+    {("train", "steps"): MAX_STEP},
 )
 WORKLOADS = {"replicas": REPLICAS, "translate": TRANSLATE}

@@ -20,7 +20,8 @@ from tfperf.results.contents import EVENTS, RESULTS, T0
 from tfperf.results.record import FitResult
 from tfperf.results.rundir import RunDirectory, holds_run
 from tfperf.runcard.config import Card, Closure
-from tfperf.runcard.loader import load_card
+from tfperf.runcard.places import changed
+from tfperf.runs.cards import open_card
 from tfperf.runs.chunks import chunk_size
 from tfperf.runs.inputs import Inputs, mean_pdf, read_inputs
 from tfperf.runs.opening import Wish, open_part, take_directory
@@ -49,7 +50,7 @@ def fit(
     """
     open_descriptors()
     if not isinstance(card, Card):
-        card = load_card(Path(card), overrides)
+        card = open_card(Path(card), overrides)
     if output is not None:
         return carry_out(card, Path(output), wish or Wish(), quiet)[0]
     with tempfile.TemporaryDirectory(prefix="tfperf-") as folder:
@@ -58,7 +59,7 @@ def fit(
 
 def fit_closure(card: Card) -> Card:
     """The card as a closure test: with the default law and level 0 where it says nothing of one."""
-    return card if card.closure is not None else replace(card, closure=Closure())
+    return card if card.closure is not None else changed(card, closure=Closure())
 
 
 def carry_out(card: Card, output: Path, wish: Wish, quiet: bool) -> tuple[FitResult, bool]:

@@ -5,11 +5,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from uuid import uuid4
 
-from tfperf.errors import CardError
 from tfperf.measure.quiet import native_logs_dropped
 from tfperf.operators.problem import Problem, build_problem
 from tfperf.report.counting import Show
 from tfperf.runcard.config import Card, Profile
+from tfperf.runcard.faults import Fault
+from tfperf.runcard.places import UnfitCard
 from tfperf.runs import decisions
 from tfperf.runs.inputs import read_inputs
 from tfperf.runs.part import known_form, machine_started
@@ -75,7 +76,7 @@ def _record_engine(card: Card, problem: Problem, logdir: Path, window: Profile, 
     if repeat * (skipped + calls) * per_call > card.train.steps:
         times = "" if repeat == 1 else f", {repeat} times"
         said = f"{calls} calls of {per_call} steps are to be recorded after {skipped} others{times}"
-        raise CardError(f"train.steps: got {card.train.steps}, but {said}")
+        raise UnfitCard(card, [Fault("train.steps", card.train.steps, said)])
     ensemble.warm_up(choices.xla)
     group = uuid4().hex
     for number in range(repeat):
@@ -102,10 +103,8 @@ def _record_naive(card: Card, problem: Problem, logdir: Path, window: Profile, r
         naive, group = Naive(card, problem, start_weights(card, problem)), uuid4().hex
     skip = max(window.skip, SKIPPED)
     if repeat * (skip + window.steps) > card.train.steps:
-        raise CardError(
-            f"train.steps: got {card.train.steps}, but {window.steps} steps are to be recorded after {skip} others, "
-            f"{repeat} times"
-        )
+        said = f"{window.steps} steps are to be recorded after {skip} others, {repeat} times"
+        raise UnfitCard(card, [Fault("train.steps", card.train.steps, said)])
     for number in range(repeat):
         show(number, repeat, f"traces, takes {skip} steps, records {window.steps}")
         _next_second()

@@ -8,7 +8,7 @@ from tfperf.console.words import tell
 from tfperf.measure.quiet import native_logs_dropped
 from tfperf.report.counting import counted
 from tfperf.report.profile_files import prepare
-from tfperf.runcard.loader import load_card
+from tfperf.runs.cards import open_card
 
 
 def recorded(path: Path, logdir: Path, overrides: Sequence[str], repeat: int, naive: bool) -> Path:
@@ -18,7 +18,7 @@ def recorded(path: Path, logdir: Path, overrides: Sequence[str], repeat: int, na
     """
     if path.suffix not in (".yaml", ".yml"):
         return path
-    card, there = load_card(path, overrides), logdir.exists()
+    card, there = open_card(path, overrides), logdir.exists()
     prepare(logdir)
     try:
         with counted() as show:

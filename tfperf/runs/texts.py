@@ -1,7 +1,9 @@
 """The sentence pairs of a translation as its training takes them. All is read before a run directory is touched."""
 
+import gzip
 import hashlib
 import os
+import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass as record
 from dataclasses import field
@@ -11,7 +13,7 @@ from typing import Any
 
 from pydantic.dataclasses import dataclass
 
-from tfperf.data.corpus import Encoded, Texts, encode, file_hashes, read_corpus, synthetic, table_rows
+from tfperf.data.corpus import ROLES, Encoded, Texts, encode, file_hashes, read_corpus, synthetic, table_rows
 from tfperf.data.vocabulary import Vocabulary, learn
 from tfperf.errors import PackError, UserError
 from tfperf.results.contents import VOCABULARIES
@@ -19,10 +21,13 @@ from tfperf.results.files import atomic_write, make_folder
 from tfperf.results.reading import explain, read_text
 from tfperf.results.rundir import RunDirectory
 from tfperf.results.state import STRICT, Part, Sha256
+from tfperf.runcard.faults import Fault
+from tfperf.runcard.places import UnfitCard
 from tfperf.runcard.translation import Translation
 from tfperf.runs.unchanged import refuse_inside
 
 SIDES = "source", "target"
+MAX_HEADER = 1 << 20  # bytes of a table's first line
 
 
 @dataclass(config=STRICT)
@@ -57,8 +62,11 @@ class Sentences:
 def read_sentences(card: Translation, output: Path | None = None, resumed: bool = False) -> Sentences:
     """Read, divide and encode the card's pairs; vocabularies are learned, or those of the run `output` if `resumed`.
 
-    Raises: CardError for files inside the run directory, PackError where they cannot be read or hold too little.
+    Raises: CardError for files inside the run directory and columns that a table does not have, PackError where files
+    cannot be read or hold too little.
     """
+    if faults := corpus_faults(card):
+        raise UnfitCard(card, faults)
     hashes = file_hashes(card)
     if card.fixed_length is not None:
         return Sentences(hashes, None, {}, synthetic(card), table_rows(card))
@@ -70,6 +78,32 @@ def read_sentences(card: Translation, output: Path | None = None, resumed: bool 
     encoded = encode(card, texts, vocabularies["source"], vocabularies["target"])
     rows = card.model.table or max(one.size for one in vocabularies.values())
     return Sentences(hashes, texts, vocabularies, encoded, rows)
+
+
+def corpus_faults(card: Translation) -> list[Fault]:
+    """Columns that the card names and a table does not have. Tables that cannot be read are told when they are."""
+    if card.fixed_length is not None:
+        return []
+    faults = []
+    for role in ROLES:
+        corpus = getattr(card.data, role)
+        if corpus is not None and corpus.table is not None and (there := _columns(corpus.table)):
+            faults += [
+                Fault(f"data.{role}.columns.{i}", name, f"{corpus.table} has no such column", there)
+                for i, name in enumerate(corpus.columns)
+                if name not in there
+            ]
+    return faults
+
+
+def _columns(table: Path) -> tuple[str, ...]:
+    """Names in the first line of a table; none where it cannot be read."""
+    try:
+        with gzip.open(table) if table.suffix == ".gz" else table.open("rb") as file:
+            line = file.readline(MAX_HEADER)
+        return tuple(line.decode("utf-8-sig").rstrip("\r\n").split("\t"))
+    except (OSError, EOFError, zlib.error, UnicodeDecodeError):
+        return ()
 
 
 def write_vocabularies(output: Path, vocabularies: Mapping[str, Vocabulary]) -> None:

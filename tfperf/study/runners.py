@@ -7,9 +7,10 @@ from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
-from tfperf.errors import CardError
 from tfperf.operators.problem import Problem
 from tfperf.runcard.config import Card
+from tfperf.runcard.faults import Fault
+from tfperf.runcard.places import UnfitCard
 
 FEWEST, SAMPLES = 5, 20  # samples at least; as many as are aimed at
 CALL_SECONDS = 2.0  # a call of many steps is made shorter than that, as in a fit
@@ -94,11 +95,15 @@ F = TypeVar("F", Engine, Keras, Engine | Keras)
 
 
 def refuse(card: Card, study: str) -> None:
-    """CardError for what no study of single steps can do."""
+    """UnfitCard for what no study of single steps can do."""
+    faults = []
     if card.data.t0 == "fit":
-        raise CardError(f"data.t0: got `fit`, which trains first; allowed in {study}: pack, none, a run folder")
+        faults.append(Fault("data.t0", "fit", f"it trains first; allowed in {study}: pack, none, a run folder"))
     if card.engine.threads == "measure":
-        raise CardError(f"engine.threads: got `measure`; allowed in {study}, whose forms share them: auto, a number")
+        text = f"allowed in {study}, whose forms share them: auto, a number"
+        faults.append(Fault("engine.threads", "measure", text))
+    if faults:
+        raise UnfitCard(card, faults)
 
 
 def timing(build: Callable[[], Engine | Keras], seconds: float) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """The trials of a sweep: every point in each repeat, in the order in which they are carried out."""
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,14 +11,17 @@ from tfperf.errors import CardError
 from tfperf.results.contents import RESULTS
 from tfperf.runcard.config import Card
 from tfperf.runcard.dump import as_tree
+from tfperf.runcard.places import UnfitCard
 from tfperf.runcard.points import Point, load_points
 from tfperf.runcard.sweep import Sweep
 from tfperf.runcard.workloads import WORKLOADS, AnyCard
+from tfperf.runs.inputs import input_faults
 from tfperf.study.rows import Key, Values, point_key
 from tfperf.study.runners import refuse
 from tfperf.study.switches import get, put
 
 Tree = dict[str, Any]
+DATA_BLOCKS = "data", "covariance", "closure", "positivity"
 
 
 @dataclass(frozen=True)
@@ -68,13 +72,26 @@ def plan(path: Path, overrides: Sequence[str]) -> Plan:
     """The sweep of a card. Raises: CardError for its faults, and for points that no trial can measure."""
     card, points = load_points(path, overrides)
     assert card.sweep is not None
-    for point in points:
-        if isinstance(point.card, Card):
-            refuse(point.card, "a sweep")
+    _refuse_unfit([point.card for point in points if isinstance(point.card, Card)])
     missing = [str(file) for point in points for file in _files(as_tree(point.card)).values() if not file.is_file()]
     if missing:
         raise CardError(*(f"{file}: no such file" for file in dict.fromkeys(missing)))
     return Plan(card, card.sweep, {point_key(point.values): point for point in points})
+
+
+def _refuse_unfit(cards: Sequence[Card]) -> None:
+    """CardError with what no trial could do, and with what the points' data tell against them, each once."""
+    faults: dict[str, None] = {}
+    told: set[str] = set()
+    for card in cards:
+        refuse(card, "a sweep")
+        tree = as_tree(card)
+        blocks = json.dumps([tree[name] for name in DATA_BLOCKS])
+        if blocks not in told:  # points with the same data have the same faults
+            told.add(blocks)
+            faults |= dict.fromkeys(UnfitCard(card, input_faults(card)).faults)
+    if faults:
+        raise CardError(*faults)
 
 
 def in_words(values: Values) -> str:

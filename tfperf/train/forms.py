@@ -6,13 +6,14 @@ from typing import Literal
 import numpy as np
 
 from tfperf.data.cache import digest
-from tfperf.errors import CardError
 from tfperf.models.prior import sample_pdfs
 from tfperf.operators.compiled import Compiled, folded, hadronic_basis, is_hadronic, is_linear, linear_basis
 from tfperf.operators.observables import Layout, Observables
 from tfperf.operators.problem import Problem
 from tfperf.operators.reduction import STEP, Basis
 from tfperf.runcard.config import Card
+from tfperf.runcard.faults import Fault
+from tfperf.runcard.places import UnfitCard
 
 Name = Literal["shared", "folded"]
 SAMPLES, SAMPLES_SEED = 3000, 0
@@ -92,10 +93,10 @@ def obstacle(problem: Problem) -> str | None:
 
 
 def names(card: Card, problem: Problem) -> tuple[Name, ...]:
-    """The forms to choose from; CardError when the card asks for one that cannot be."""
+    """The forms to choose from; UnfitCard when the card asks for one that cannot be."""
     why = obstacle(problem)
     if card.engine.form == "folded" and why is not None:
-        raise CardError(f"engine.form: got folded, but the fit has {why}; allowed: auto, shared")
+        raise UnfitCard(card, [Fault("engine.form", "folded", f"the fit has {why}; allowed: auto, shared")])
     if card.engine.form != "auto":
         return (card.engine.form,)
     return ("shared",) if why is not None else ("folded", "shared")
