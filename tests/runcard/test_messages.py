@@ -45,7 +45,7 @@ def test_all_faults_come_at_once_in_the_order_of_the_lines(tmp_path):
         "12: train.steps: missing; must be a whole number from 1 to 100000000",
         "14: train.optimizer.name: got 'Adm'; allowed: SGD, RMSprop, Adam, AdamW, Adamax, Nadam, Adagrad, Adadelta, "
         "Ftrl, Lion; did you mean `Adam`?",
-        "14: train.optimizer.learning_rate: got -1; must be a number above 0",
+        "14: train.optimizer.learning_rate: got -1; must be a number from 1e-12 to 1e+06",
         "15: engine.xla: got 'on'; allowed: auto, true, false; did you mean `true`?",
         "15: engine.toleranse: unknown key; did you mean `tolerance`?",
         "15: engine.chink: unknown key; did you mean `chunk`?",
@@ -66,7 +66,7 @@ def test_all_faults_come_at_once_in_the_order_of_the_lines(tmp_path):
         ("engine: 3", f"engine: got 3; must be a mapping with keys out of {ENGINE_KEYS}"),
         ("engine: {form: naive}", "engine.form: got 'naive'; allowed: auto, shared, folded"),
         ("engine: {form: fold}", "engine.form: got 'fold'; allowed: auto, shared, folded; did you mean `folded`?"),
-        ("engine: {tolerance: -1e-3}", "engine.tolerance: got -1e-3; must be a number at least 0"),
+        ("engine: {tolerance: -1e-3}", "engine.tolerance: got -1e-3; must be a number from 0 to 100"),
         ("engine: {check_every: 0}", "engine.check_every: got 0; must be a whole number from 1 to 100000000"),
         ("engine: {on_violation: stop}", "engine.on_violation: got 'stop'; allowed: raise_rank, fail"),
         ("engine: {xla: 'True'}",

@@ -26,7 +26,7 @@ def test_values_are_replaced_and_added(tmp_path):
 
 def test_blocks_that_are_absent_or_null_are_made(tmp_path):
     assert loaded(tmp_path, SHORT, "closure.level=2").closure.level == 2
-    assert loaded(tmp_path, SHORT + "closure: null", "closure.noise=4").closure.noise == 4
+    assert loaded(tmp_path, SHORT + "closure: null", "closure={level: 2, noise: 4}").closure.noise == 4
 
 
 def test_paths_are_relative_to_the_card(tmp_path):

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from tfperf.data.pack import POSITIVITY, Dataset, Pack, opened, read_dataset, read_positivity, set_names
 from tfperf.runcard.config import Card, Cuts, Data, SetChoice
-from tfperf.runcard.faults import TOLD, Fault
+from tfperf.runcard.faults import Fault, in_words
 from tfperf.runcard.places import UnfitCard
 
 
@@ -85,8 +85,7 @@ class _Reader:
         """One for data.cuts, however many sets it leaves nothing of."""
         if not self.left_empty:
             return self.faults
-        names, more = ", ".join(self.left_empty[:TOLD]), len(self.left_empty) - TOLD
-        text = f"no point of {names}{f' and {more} more' if more > 0 else ''} passes; widen the cuts or leave them out"
+        text = f"no point of {in_words(self.left_empty)} passes; widen the cuts or leave the set out"
         return [*self.faults, Fault("data.cuts", None, text)]
 
 

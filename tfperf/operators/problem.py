@@ -22,7 +22,7 @@ from tfperf.errors import PackError
 from tfperf.operators.observables import Observables, compile_observables, predict_sets
 from tfperf.operators.woodbury import blocks, components
 from tfperf.runcard.config import Card, SetChoice
-from tfperf.runcard.faults import Fault
+from tfperf.runcard.faults import Fault, in_words
 from tfperf.runcard.places import UnfitCard
 
 Array = NDArray[np.float64]
@@ -77,7 +77,7 @@ def _neighbours(covariance: Covariance, datasets: Sequence[Dataset]) -> list[lis
 def _pack_t0(card: Card, datasets: Sequence[Dataset]) -> list[Array]:
     missing = [d.name for d in datasets if d.t0 is None]
     if missing:
-        text = f"the pack has no t0 for {', '.join(missing)}; allowed: none, fit, a run folder"
+        text = f"the pack has no t0 for {in_words(missing)}; allowed: none, fit, a run folder"
         raise UnfitCard(card, [Fault("data.t0", "pack", text)])
     return [d.t0 for d in datasets if d.t0 is not None]
 

@@ -7,13 +7,12 @@ from typing import Any
 
 from pydantic_core import ErrorDetails
 
-from tfperf.runcard.faults import KIND, Fault
+from tfperf.runcard.faults import KIND, Fault, in_words
 from tfperf.runcard.nodes import INDEX, Found, Node, full, quoted, shortened
 from tfperf.runcard.scalars import resolve
 from tfperf.runcard.schema import Grammar, Schema, allowed, alternatives, choices
 
 Path = tuple[str | int, ...]
-LISTED = 20  # names that a message offers where none is near
 YAML_1_1 = {"yes": "true", "on": "true", "y": "true", "no": "false", "off": "false", "n": "false"}
 
 
@@ -55,8 +54,7 @@ def hint(node: Node, schema: Schema) -> str:
 
 def offered(given: str, names: Sequence[str]) -> str:
     """The end of a message about an unknown name: the nearest one, or those that there are."""
-    more = f" and {len(names) - LISTED} more" if len(names) > LISTED else ""
-    return nearest(given, names) or f"; allowed: {', '.join(map(shortened, names[:LISTED]))}{more}"
+    return nearest(given, names) or f"; allowed: {in_words(names)}"
 
 
 def _found(node: Node, path: Path, text: str, hint: Callable[[], str] = str) -> tuple[Path, Found]:
@@ -75,6 +73,10 @@ def _missing(grammar: Grammar[Any], root: Node, loc: Sequence[str | int]) -> Ite
     if not broken:
         path = (*path, loc[-1])
         yield _found(parent, path, f"{full(path)}: missing; {allowed(grammar.at(path))}")
+
+
+def _is_pair(schema: Schema) -> bool:
+    return any("prefixItems" in branch for branch in alternatives(schema))
 
 
 def _too_long(root: Node, error: ErrorDetails) -> Iterator[tuple[Path, Found]]:
@@ -116,7 +118,7 @@ def _explained(grammar: Grammar[Any], root: Node, error: ErrorDetails) -> Iterat
         block = walk(root, loc)[1]
         for fault in context["faults"]:
             yield from place(root, block, fault)
-    elif error["type"] in ("too_long", "string_too_long"):
+    elif error["type"] in ("too_long", "string_too_long") and not _is_pair(grammar.at(walk(root, loc)[1])):
         yield from _too_long(root, error)
     elif error["type"] == "unexpected_keyword_argument":
         yield from _unknown(grammar, root, loc)

@@ -6,7 +6,7 @@ from typing import NamedTuple
 from pydantic_core import PydanticCustomError
 
 KIND = "tfperf"
-TOLD = 20  # of the faults, where pydantic reports them
+TOLD = 20  # names, or faults where pydantic reports them
 
 
 class Fault(NamedTuple):
@@ -35,3 +35,9 @@ def repeated(key: str, names: Sequence[str]) -> Iterator[Fault]:
         if name in seen:
             yield Fault(key.format(i), name, "is in the list already")
         seen.add(name)
+
+
+def in_words(names: Sequence[str]) -> str:
+    """Names as a message lists them."""
+    more = f" and {len(names) - TOLD} more" if len(names) > TOLD else ""
+    return f"{', '.join(names[:TOLD])}{more}"

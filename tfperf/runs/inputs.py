@@ -18,7 +18,7 @@ from tfperf.results import store
 from tfperf.results.contents import RESULTS
 from tfperf.results.record import FitResult
 from tfperf.runcard.config import Card
-from tfperf.runcard.faults import TOLD, Fault
+from tfperf.runcard.faults import Fault, in_words
 from tfperf.runcard.places import UnfitCard
 from tfperf.runs.unchanged import refuse_inside
 
@@ -100,10 +100,8 @@ class _Reading:
     def _pack_t0(self) -> None:
         names = [d.name for d in self.selection.pack.datasets if d.t0 is None]
         if names and self.card.data.t0 == "pack" and self.card.closure is None:
-            told = f"{', '.join(names[:TOLD])}{f' and {len(names) - TOLD} more' if len(names) > TOLD else ''}"
-            self.faults.append(
-                Fault("data.t0", "pack", f"the pack has no t0 for {told}; allowed: none, fit, a run folder")
-            )
+            text = f"the pack has no t0 for {in_words(names)}; allowed: none, fit, a run folder"
+            self.faults.append(Fault("data.t0", "pack", text))
 
     def _extra(self) -> None:
         path = self.card.covariance.extra
