@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from tfperf.cli.group import RUN, main
+from tfperf.cli.group import RUN, Finite, main
 from tfperf.console.words import tell
 
 
@@ -35,9 +35,13 @@ def export_lhapdf(run: Path, output: Path, name: str | None) -> None:
 @click.argument("sets", nargs=-1, required=True)
 @click.option("-o", "--output", type=click.Path(path_type=Path), required=True, metavar="PACK", help="Pack to write.")
 @click.option(
-    "--q2-min", type=float, default=3.49, show_default=True, help="Deep-inelastic points above this Q2 [GeV2]."
+    "--q2-min",
+    type=Finite(0, 1e12),
+    default=3.49,
+    show_default=True,
+    help="Deep-inelastic points above it [GeV2].",
 )
-@click.option("--w2-min", type=float, default=12.5, show_default=True, help="The same for W2 [GeV2].")
+@click.option("--w2-min", type=Finite(0, 1e12), default=12.5, show_default=True, help="The same for W2 [GeV2].")
 def import_nnpdf(tables: Path, sets: tuple[str, ...], output: Path, q2_min: float, w2_min: float) -> None:
     """Make a data pack from the PineAPPL FK tables in folder TABLES and commondata SETS (NAME or NAME:VARIANT)."""
     from tfperf.data.commondata import Limits

@@ -47,6 +47,17 @@ def main() -> None:
     """Train Keras models on TensorFlow as fast as the machine allows, and tell where the time went."""
 
 
+class Finite(click.FloatRange):
+    """A number in a range; click's own lets nan pass."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The number; a usage error where it is none, or out of the range."""
+        number = super().convert(value, param, ctx)
+        if number != number:
+            self.fail(f"{value!r} is not a number.", param, ctx)
+        return number
+
+
 CARD = click.argument("card", type=click.Path(path_type=Path))
 RUN = click.argument("run", type=click.Path(path_type=Path))
 SET = click.option("--set", "overrides", multiple=True, metavar="KEY.SUB=VALUE", help="Override a key of the card.")

@@ -5,8 +5,10 @@ from pathlib import Path
 
 import click
 
-from tfperf.cli.group import CARD, FAILED, SET, main
+from tfperf.cli.group import CARD, FAILED, SET, Finite, main
 from tfperf.console.words import tell
+
+MOST_STEPS = 100_000_000
 
 
 @main.command()
@@ -16,7 +18,7 @@ from tfperf.console.words import tell
 @click.option("--replicas", metavar="N|A-B", help="Replicas instead of the card's.")
 @click.option(
     "--seconds",
-    type=click.FloatRange(min=0.01),
+    type=Finite(0.01, 86_400),
     default=20.0,
     show_default=True,
     help="For the steps of each form, at least five samples.",
@@ -94,19 +96,17 @@ def compare(runs: tuple[Path, ...]) -> None:
 @click.argument("path", type=click.Path(path_type=Path))
 @SET
 @click.option("--against", type=click.Path(path_type=Path), metavar="PATH", help="Compare with this one, the earlier.")
-@click.option(
-    "--limit", type=click.FloatRange(min=0), default=5.0, show_default=True, help="How many % slower is worse."
-)
+@click.option("--limit", type=Finite(0, 1e6), default=5.0, show_default=True, help="How many % slower is worse.")
 @click.option("-o", "--output", type=click.Path(path_type=Path), metavar="DIR", help="Write the report to DIR.")
 @click.option("--logdir", type=click.Path(path_type=Path), metavar="DIR", help="For a card's profile: CARD_profile.")
 @click.option(
-    "--steps", type=click.IntRange(min=1), help="Steps of a card to record; by default the card's profile block, 300."
+    "--steps", type=click.IntRange(1, MOST_STEPS), help="Steps of a card to record; else the card's profile block, 300."
 )
-@click.option("--skip", type=click.IntRange(min=0), help="Steps before them; by default the card's profile block, 100.")
+@click.option("--skip", type=click.IntRange(0, MOST_STEPS), help="Steps before; else the card's profile block, 100.")
 @click.option(
     "--host-level", type=click.IntRange(1, 3), help="How much the host tells; by default the card's profile block, 2."
 )
-@click.option("--repeat", type=click.IntRange(min=1), default=1, show_default=True, help="Record so many times.")
+@click.option("--repeat", type=click.IntRange(1, 100), default=1, show_default=True, help="Record so many times.")
 @click.option("--naive", is_flag=True, help="Record the card's fit as plain Keras would do it.")
 def profile(
     path: Path, overrides: tuple[str, ...], against: Path | None, limit: float, output: Path | None,

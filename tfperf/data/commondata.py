@@ -14,6 +14,8 @@ from tfperf.data.fields import nearest
 from tfperf.data.pack import Array
 from tfperf.errors import UserError
 
+LARGEST = 1e12  # GeV2; the scales of all experiments so far are below 1e9
+
 
 @dataclass(frozen=True)
 class Limits:
@@ -25,6 +27,17 @@ class Limits:
     q2_min: float = 3.49
     w2_min: float = 12.5
     q2_min_charm: float = 8.0
+
+    def __post_init__(self) -> None:
+        """Raises: UserError for limits that are no scale of a collision."""
+        given = {"q2_min": self.q2_min, "w2_min": self.w2_min, "q2_min_charm": self.q2_min_charm}
+        wrong = [
+            f"{name}: got {value!r}; must be a number from 0 to {LARGEST:g}, in GeV2"
+            for name, value in given.items()
+            if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= LARGEST
+        ]
+        if wrong:
+            raise UserError(*wrong)
 
 
 def needed(module: str, package: str) -> Any:

@@ -1,8 +1,8 @@
 """Faults in a card's values that only its files can tell, reported where the values were written."""
 
 import json
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Sequence, Set
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from pydantic import ValidationError
@@ -15,6 +15,7 @@ from tfperf.runcard.workloads import AnyCard, Workload
 
 MAX_FAULTS = 100
 ROUNDS = 5  # what is left out of a card may bring out further faults
+Path = tuple[str, ...]
 C = TypeVar("C", bound=AnyCard)
 
 
@@ -50,25 +51,20 @@ class FaultyCard(CardError):
         super().__init__(*_lines(found))
         self.found, self.workload, self.root = found, workload, root
 
-    def joined(self, card: AnyCard, keyed: Iterable[Fault]) -> CardError:
-        """The error of these faults and of those that the files of the `rest` tell, none for a value refused here."""
+    def joined(
+        self, card: AnyCard, keyed: Iterable[Fault], is_certain: Callable[[Fault, Path, Set[Path]], bool]
+    ) -> CardError:
+        """The error of these faults and of those that the files of the `rest` tell.
+
+        None of a value that is refused here, and none that is not certain: is_certain(fault, its path, refused paths).
+        """
         known = {one.path for one in self.found}
-        more = [one for one in place_faults(card, keyed) if one.path not in known]
-        return refused([*self.found, *more])
+        more = [(fault, one) for fault in keyed for one in place_faults(card, [fault]) if one.path not in known]
+        return refused([*self.found, *(one for fault, one in more if is_certain(fault, one.path, known))])
 
-    def rest(self) -> "Rest | None":
-        """What is left of the card without its faulty values; None: nothing that could be held against its files."""
-        card = _without_faults(self.workload, self.root)
-        touched = {one.path[0] for one in self.found if one.path}
-        return None if card is None else Rest(card, frozenset(touched))
-
-
-@dataclass(frozen=True)
-class Rest:
-    """A faulty card without the values that are at fault. touched: the blocks that they are in."""
-
-    card: AnyCard
-    touched: frozenset[str]
+    def rest(self) -> AnyCard | None:
+        """The card without its faulty values; None: nothing is left that could be held against its files."""
+        return _without_faults(self.workload, self.root)
 
 
 def place_faults(card: AnyCard, keyed: Iterable[Fault]) -> list[Found]:

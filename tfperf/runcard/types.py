@@ -41,6 +41,15 @@ def _ordered(pair: tuple[float, float]) -> tuple[float, float]:
     return pair
 
 
+def _neighbours(value: tuple[object, ...]) -> bool:
+    first = value[0]
+    return (
+        all(type(one) is int for one in value)
+        and isinstance(first, int)
+        and value == tuple(range(first, first + len(value)))
+    )
+
+
 def replica_ids(value: object) -> tuple[int, ...]:
     """The ids that 100 (1 to 100), "101-200" or a tuple of neighbouring ids stand for, ascending.
 
@@ -51,7 +60,7 @@ def replica_ids(value: object) -> tuple[int, ...]:
         last = value
     elif isinstance(value, str) and len(value) < 32 and re.fullmatch(REPLICA_RANGE, value):
         first, last = map(int, value.split("-"))
-    elif isinstance(value, tuple) and value and value == tuple(range(value[0], value[0] + len(value))):
+    elif isinstance(value, tuple) and value and _neighbours(value):
         first, last = value[0], value[-1]
     if not 1 <= first <= last <= MAX_REPLICA:
         text = f"must be a number of replicas (100) or a range of their ids (101-200), no id above {MAX_REPLICA}"

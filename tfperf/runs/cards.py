@@ -1,12 +1,15 @@
 """Cards from their files, with the faults that only their data can tell among the others."""
 
-from collections.abc import Sequence
+import os
+import reprlib
+from collections.abc import Sequence, Set
 from pathlib import Path
 
+from tfperf.errors import CardError
 from tfperf.runcard import loader
 from tfperf.runcard.config import Card
 from tfperf.runcard.faults import Fault
-from tfperf.runcard.places import FaultyCard, Rest
+from tfperf.runcard.places import FaultyCard
 from tfperf.runcard.workloads import AnyCard
 from tfperf.runs.inputs import input_faults
 
@@ -31,14 +34,37 @@ def open_any(path: Path, overrides: Sequence[str] = ()) -> AnyCard:
         raise _with_data(error) from None
 
 
-def _with_data(error: FaultyCard) -> Exception:
+def as_card(card: object, overrides: Sequence[str] = ()) -> Card:
+    """A card, or the one that a path leads to. Raises: CardError, also for what is neither."""
+    if isinstance(card, Card):
+        if overrides:
+            raise CardError("overrides: given with a Card; only a file takes them: use dataclasses.replace")
+        return card
+    if isinstance(card, str | os.PathLike) and isinstance(path := os.fspath(card), str) and "\0" not in path:
+        return open_card(Path(path), overrides)
+    raise CardError(f"card: got {reprlib.repr(card)}; must be a Card of workload replicas, or the path of a YAML file")
+
+
+def _with_data(error: FaultyCard) -> CardError:
     rest = error.rest()
-    return error if rest is None else error.joined(rest.card, _told(rest))
-
-
-def _told(rest: Rest) -> list[Fault]:
-    if isinstance(rest.card, Card):
-        return input_faults(rest.card, rest.touched)
+    if rest is None:
+        return error
+    if isinstance(rest, Card):
+        return error.joined(rest, input_faults(rest), _is_certain)
     from tfperf.runs.texts import corpus_faults
 
-    return corpus_faults(rest.card)
+    return error.joined(rest, corpus_faults(rest), _is_certain)
+
+
+def _is_certain(fault: Fault, path: Sequence[str], known: Set[tuple[str, ...]]) -> bool:
+    """Whether a fault that files tell holds whatever the values should have been that are refused.
+
+    A name that is not known does. Cuts of a set rest on the entry of that set alone, others on all of their block, an
+    extra covariance on all points that are fitted.
+    """
+    if fault.names:
+        return True
+    rests_on = [tuple(path[:3] if tuple(path[:2]) == ("data", "sets") else path[:1])]
+    if path[0] == "covariance":
+        rests_on.append(("data",))
+    return not any(one[: len(block)] == block for one in known for block in rests_on)

@@ -21,7 +21,7 @@ from tfperf.results.record import FitResult
 from tfperf.results.rundir import RunDirectory, holds_run
 from tfperf.runcard.config import Card, Closure
 from tfperf.runcard.places import changed
-from tfperf.runs.cards import open_card
+from tfperf.runs.cards import as_card
 from tfperf.runs.chunks import chunk_size
 from tfperf.runs.inputs import Inputs, mean_pdf, read_inputs
 from tfperf.runs.opening import Wish, open_part, take_directory
@@ -49,8 +49,7 @@ def fit(
     for a faulty card, pack or directory, Interrupted when a signal stopped the training after a checkpoint.
     """
     open_descriptors()
-    if not isinstance(card, Card):
-        card = open_card(Path(card), overrides)
+    card = as_card(card, overrides)
     if output is not None:
         return carry_out(card, Path(output), wish or Wish(), quiet)[0]
     with tempfile.TemporaryDirectory(prefix="tfperf-") as folder:

@@ -1,6 +1,6 @@
 """The files that a card names: what they hold, and their hashes. All is read before a run directory is touched."""
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -24,7 +24,6 @@ from tfperf.runs.unchanged import refuse_inside
 
 Array = NDArray[np.float64]
 T0_WORDS = ("pack", "none", "fit")
-DATA_BLOCKS = {"data", "closure", "covariance"}
 LAWS: dict[str, Callable[[Array], Array]] = {"toy": toy_pdf}
 
 
@@ -55,18 +54,14 @@ def read_inputs(card: Card, output: Path | None = None) -> Inputs:
     return Inputs(hashes, reading.selection, reading.t0_pdf, reading.law)
 
 
-def input_faults(card: Card, touched: Collection[str] = ()) -> list[Fault]:
-    """What the files of a card tell against it; where faults have `touched` its data, names that are not known alone.
-
-    No fault of the pack itself, which leaves nothing to be told.
-    """
+def input_faults(card: Card) -> list[Fault]:
+    """What the files of a card tell against it; none of the pack itself, whose faults leave nothing to be told."""
     reading = _Reading(card)
     try:
         reading.read(_files(card))
     except UserError:
         return []
-    sure = DATA_BLOCKS.isdisjoint(touched)
-    return [fault for fault in reading.faults if sure or fault.names]
+    return reading.faults
 
 
 @dataclass

@@ -1,5 +1,6 @@
 """Which part of a run is to be trained: a new one, one to go on with, more replicas, failed ones again, or none."""
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,11 +15,14 @@ from tfperf.results.rundir import RunDirectory
 from tfperf.results.state import State
 from tfperf.runcard.config import Card
 from tfperf.runcard.dump import dump_card
-from tfperf.runcard.types import replica_ids
+from tfperf.runcard.nodes import shortened
+from tfperf.runcard.types import MAX_REPLICA, replica_ids
 from tfperf.runs.chunks import split
 from tfperf.runs.replicas import ReplicaPart, ReplicaRun, Replicas
 from tfperf.runs.unchanged import begin_state, refuse_changed, refuse_old
 from tfperf.signals import Signals
+
+NUMBER = re.compile("[1-9][0-9]{0,8}")
 
 
 @dataclass(frozen=True)
@@ -126,6 +130,8 @@ def parse_replicas(text: str | None) -> tuple[int, ...]:
     if text is None:
         return ()
     try:
-        return replica_ids(int(text) if text.isdigit() else text)
+        return replica_ids(int(text) if NUMBER.fullmatch(text) else text)
     except ValueError:
-        raise CardError(f"--replicas: got {text!r}; must be a number (20) or a range of ids (101-200)") from None
+        given = shortened(repr(text[:100]))
+        what = f"must be a number (20) or a range of ids (101-200), no id above {MAX_REPLICA}"
+        raise CardError(f"--replicas: got {given}; {what}") from None

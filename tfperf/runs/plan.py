@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from tfperf.measure.environment import memory_bytes
 from tfperf.operators.problem import build_problem
 from tfperf.runcard.config import Card
 from tfperf.runs.chunks import chunk_size, footprint, parameters, split
@@ -21,6 +22,7 @@ class Plan:
     parameters: int  # trained, one replica
     steps: int
     memory_bytes: float  # predicted peak
+    machine_bytes: int  # memory of this machine
 
     def lines(self) -> list[str]:
         """The plan for people."""
@@ -30,8 +32,14 @@ class Plan:
             f"points      {self.points} ({self.training_points:.0f} train); positivity: {self.positivity_points}",
             f"parameters  {self.parameters} per replica",
             f"steps       at most {self.steps}",
-            f"memory      {self.memory_bytes / 1e9:.1f} GB predicted peak",
+            f"memory      {self.memory_bytes / 1e9:.1f} GB predicted peak{self._too_much()}",
         ]
+
+    def _too_much(self) -> str:
+        """A card is checked on one machine and fitted on another: too much for this one is no fault."""
+        if self.memory_bytes <= self.machine_bytes:
+            return ""
+        return f"; this machine has {self.machine_bytes / 1e9:.1f} GB: the fit would fail here"
 
 
 def plan(card: Card) -> Plan:
@@ -43,5 +51,5 @@ def plan(card: Card) -> Plan:
     return Plan(
         total, len(split(total, chunk)), len(one.datasets), len(one.central), float(one.training.sum()),
         sum(rows.stop - rows.start for rows in one.observables.positive),
-        parameters(card), card.train.steps, footprint(card, one).peak(chunk, total),
+        parameters(card), card.train.steps, footprint(card, one).peak(chunk, total), memory_bytes(),
     )  # fmt: skip

@@ -10,7 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from tfperf.scopes import PREFIX
-from tfperf.trace.capture import Capture
+from tfperf.trace.capture import Capture, as_folder
 from tfperf.trace.hooks import Hooks
 from tfperf.trace.planes import TraceError
 
@@ -23,6 +23,7 @@ class ProfileCallback(keras.callbacks.Callback):  # type: ignore[misc]
 
     Only the first window of a callback is recorded, in whichever `fit` it is whole. A profile that cannot be recorded
     or written is a warning at the end; TraceError is raised after a training too short for any to be recorded.
+    UserError is raised for numbers out of the RANGES of trace/capture.py.
     """
 
     recording: ClassVar[Capture | None] = None  # of any callback: TensorFlow records one profile at a time
@@ -30,7 +31,7 @@ class ProfileCallback(keras.callbacks.Callback):  # type: ignore[misc]
 
     def __init__(self, logdir: Path | str, steps: int = 10, skip: int = 3, host_level: int = 2) -> None:
         super().__init__()
-        self.logdir, self.window = Path(logdir), (steps, skip, host_level)
+        self.logdir, self.window = as_folder(logdir), (steps, skip, host_level)
         self.taken = self._fresh()
         self.ranges: dict[str, Any] = {}
 

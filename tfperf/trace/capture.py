@@ -4,6 +4,8 @@ Beside the profile lies what only the program knows: its optimizers' and layers'
 nobody records.
 """
 
+import os
+import reprlib
 import shutil
 import sys
 import time
@@ -14,7 +16,7 @@ from pathlib import Path
 from statistics import median
 from typing import TypeVar
 
-from tfperf.errors import StorageError
+from tfperf.errors import StorageError, UserError
 from tfperf.trace.functions import Seen, causes, constant_operations, seen
 from tfperf.trace.notes import Notes, Program, Traced, write_notes
 from tfperf.trace.operations import has_operations
@@ -22,6 +24,8 @@ from tfperf.trace.planes import TraceError, read_space
 
 STEP = "step"  # name of the marks
 SESSIONS = "plugins/profile/*"
+MOST = 100_000_000
+RANGES = {"steps": (1, MOST), "skip": (0, MOST), "host_level": (1, 3), "steps_per_call": (1, MOST)}
 T = TypeVar("T")
 
 
@@ -45,6 +49,19 @@ class Capture:
     failed: str = ""  # why a harmless recording has none
     _before: set[Path] = field(default_factory=set)  # sessions that were there
     _seen: Seen = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Raises: UserError with all that is out of its range."""
+        values = {"steps": self.steps, "skip": self.skip, "host_level": self.host_level}
+        if self.turns is not None:
+            values["steps_per_call"] = self.turns
+        wrong = [
+            f"{name}: got {reprlib.repr(value)}; must be a whole number from {RANGES[name][0]} to {RANGES[name][1]}"
+            for name, value in values.items()
+            if type(value) is not int or not RANGES[name][0] <= value <= RANGES[name][1]
+        ]
+        if wrong:
+            raise UserError(*wrong)
 
     @contextmanager
     def step(self, number: int) -> Iterator[None]:
@@ -160,6 +177,13 @@ def _tried(what: str, collect: Callable[[], Collection[T]], missing: list[str]) 
         return ()
 
 
+def as_folder(logdir: object) -> Path:
+    """The path of a log directory. Raises: UserError for what is none."""
+    if isinstance(logdir, str | os.PathLike) and isinstance(found := os.fspath(logdir), str) and "\0" not in found:
+        return Path(found)
+    raise UserError(f"logdir: got {reprlib.repr(logdir)}; must be the path of a folder")
+
+
 @contextmanager
 def capture(
     logdir: Path | str, steps: int = 10, skip: int = 3, host_level: int = 2, steps_per_call: int | None = 1
@@ -168,9 +192,9 @@ def capture(
 
     steps_per_call: training steps inside each, in a compiled loop or one after the other; None: as many as its training
     loop takes. host_level: 1 marks alone, 2 operations, 3 all that the runtime does.
-    Raises: TraceError at the end when too few steps ran for any to be recorded.
+    Raises: UserError for numbers out of RANGES, TraceError at the end when too few steps ran for any to be recorded.
     """
-    taken = Capture(Path(logdir), steps, skip, host_level, turns=steps_per_call)
+    taken = Capture(as_folder(logdir), steps, skip, host_level, turns=steps_per_call)
     try:
         yield taken
     except BaseException:
