@@ -79,5 +79,5 @@ def test_cuts_of_x_and_q2_leave_hadronic_sets_whole_and_are_refused_where_asked_
     for verb in (["check"], ["fit", "-o", str(tmp_path / "run")]):
         result = CliRunner().invoke(main, [verb[0], str(card), *verb[1:], "--set", cuts])
         assert result.exit_code == 2 and "Traceback" not in result.output
-        assert "data.sets: DY: got cuts, but its tables are hadronic: it has no x and Q2" in result.output
+        assert "data.sets.1.cuts: got a mapping; the tables of DY are hadronic: it has no x and Q2" in result.output
     assert not (tmp_path / "run" / "results.h5").exists()

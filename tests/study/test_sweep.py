@@ -216,8 +216,11 @@ def test_trials_at_once_are_as_many_as_the_card_says(tmp_path):
     [
         (["sweep.keys={engine.prec: [1]}"], r"engine\.prec: unknown key"),
         (["sweep=null"], "sweep: missing"),
-        (["data.t0=fit"], "data.t0: got `fit`.*allowed in a sweep"),
-        (["sweep.keys={engine.threads: [1, measure]}"], "engine.threads: got `measure`"),
+        (["data.t0=fit"], r"--set data\.t0=fit: data\.t0: got 'fit'; .*allowed in a sweep"),
+        (
+            ["sweep.keys={engine.threads: [1, measure]}"],
+            r"--set .*: engine\.threads: got 'measure'; allowed",
+        ),
     ],
 )
 def test_a_faulty_card_is_refused_before_a_folder_is_made(tmp_path, overrides, fault):

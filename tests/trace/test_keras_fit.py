@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from tfperf.errors import UserError
 from tfperf.trace.attribution import attribute_path
 from tfperf.trace.callback import ORIGINAL, ProfileCallback
 from tfperf.trace.capture import capture
@@ -181,3 +182,9 @@ def test_what_cannot_be_looked_into_is_said_and_ends_nothing(tmp_path, monkeypat
     fit(make_model(), ProfileCallback(tmp_path, steps=3, skip=3))
     (problem,) = attribute_path(tmp_path).problems
     assert "constant operations are not known" in problem and "another TensorFlow" in problem
+
+
+def test_a_callback_has_the_same_ranges_as_a_capture(tmp_path):
+    for window in ({"steps": 0}, {"skip": -1}, {"host_level": 9}):
+        with pytest.raises(UserError, match="must be a whole number from"):
+            ProfileCallback(tmp_path, **window)

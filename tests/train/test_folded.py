@@ -162,10 +162,10 @@ def test_weights_of_sets_are_not_folded(tmp_path):
     card, problem = build(tmp_path, "float64", weight, "engine.form=auto")
     assert names(card, problem) == ("shared",)
     card, problem = build(tmp_path, "float64", weight, "engine.form=folded")
-    with pytest.raises(CardError, match=r"engine\.form: got folded, but the fit has weights of sets.*allowed: auto"):
+    with pytest.raises(CardError, match=r"engine\.form: got 'folded'; the fit has weights of sets.*allowed: auto"):
         names(card, problem)
     card, problem = build(tmp_path, "float64", "data.sets=[{name: DY}, {name: DIS_RATIO}]", "engine.form=folded")
-    with pytest.raises(CardError, match=r"engine\.form: got folded, but the fit has no deep-inelastic set"):
+    with pytest.raises(CardError, match=r"engine\.form: got 'folded'; the fit has no deep-inelastic set"):
         names(card, problem)
     card, problem = build(tmp_path, "float64", "engine.form=auto")
     assert names(card, problem) == ("folded", "shared")

@@ -13,6 +13,7 @@ from tfperf.runcard.scalars import resolve
 from tfperf.runcard.schema import Grammar, Schema, allowed, alternatives, choices
 
 Path = tuple[str | int, ...]
+LONG = "too_long", "string_too_long"
 YAML_1_1 = {"yes": "true", "on": "true", "y": "true", "no": "false", "off": "false", "n": "false"}
 
 
@@ -118,7 +119,7 @@ def _explained(grammar: Grammar[Any], root: Node, error: ErrorDetails) -> Iterat
         block = walk(root, loc)[1]
         for fault in context["faults"]:
             yield from place(root, block, fault)
-    elif error["type"] in ("too_long", "string_too_long") and not _is_pair(grammar.at(walk(root, loc)[1])):
+    elif error["type"] in LONG and not _is_pair(grammar.at(walk(root, loc)[1])):
         yield from _too_long(root, error)
     elif error["type"] == "unexpected_keyword_argument":
         yield from _unknown(grammar, root, loc)
@@ -133,7 +134,7 @@ def _explained(grammar: Grammar[Any], root: Node, error: ErrorDetails) -> Iterat
 def explain(grammar: Grammar[Any], root: Node, errors: Iterable[Any]) -> list[Found]:
     """One fault per key; of a union's branches the one that got furthest speaks."""
     by_path: dict[Path, Found] = {}
-    for error in errors:
+    for error in sorted(errors, key=lambda one: one["type"] not in LONG):
         for path, found in _explained(grammar, root, error):
             by_path.setdefault(path, found)
     inner = {path[:n] for path in by_path for n in range(len(path))}

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from tfperf.errors import CardError
 from tfperf.runcard.explain import offered, place, walk
 from tfperf.runcard.faults import KIND, Fault
-from tfperf.runcard.nodes import Found, Node, quoted
+from tfperf.runcard.nodes import Found, Node, quoted, shortened
 from tfperf.runcard.workloads import AnyCard, Workload
 
 MAX_FAULTS = 100
@@ -77,7 +77,8 @@ def place_faults(card: AnyCard, keyed: Iterable[Fault]) -> list[Found]:
 
 def _unplaced(fault: Fault) -> Found:
     more = offered(str(fault.value), fault.names) if fault.names else ""
-    return Found(0, "", f"{fault.key}: got {quoted(fault.value)}; {fault.text}{more}", tuple(fault.key.split(".")))
+    given = shortened(repr(fault.value)) if isinstance(fault.value, str) else quoted(fault.value)
+    return Found(0, "", f"{fault.key}: got {given}; {fault.text}{more}", tuple(fault.key.split(".")))
 
 
 def _lines(found: Iterable[Found]) -> list[str]:

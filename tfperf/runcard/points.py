@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tfperf.errors import CardError
 from tfperf.runcard.loader import read_root, validated
-from tfperf.runcard.nodes import Found, Node
+from tfperf.runcard.nodes import MAX_DEPTH, Found, Node, full
 from tfperf.runcard.overrides import put
 from tfperf.runcard.places import refused
 from tfperf.runcard.sweep import Value
@@ -55,10 +55,10 @@ def _written(root: Node, key: str) -> Node:
 
 def _not_swept(root: Node, key: str) -> list[Found]:
     parts = key.split(".")
-    if parts[0] not in ("sweep", "workload") and all(parts):
+    if parts[0] not in ("sweep", "workload") and all(parts) and len(parts) <= MAX_DEPTH:
         return []
     where = _written(root, key)
-    text = f"sweep.keys.{key}: cannot be swept; must be a full key of the card"
+    text = f"sweep.keys.{full((key,))}: cannot be swept; must be a full key of the card"
     return [Found(where.rank, where.place, text, ("sweep", "keys", key))]
 
 
