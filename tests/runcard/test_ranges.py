@@ -1,5 +1,7 @@
 """Every number, text and list of a card has limits, and what lies beyond them is refused."""
 
+from pathlib import Path
+
 import pytest
 from pydantic import ValidationError
 
@@ -112,9 +114,9 @@ def test_noise_needs_a_level_that_has_some(tmp_path):
         lambda: Closure(level=2, noise=10**5000),
         lambda: Sweep(keys={"seed": tuple(range(1001))}),
         lambda: Sweep(keys={"seed": {"from": 0, "to": 10**18, "step": 10**17}}),
-        lambda: Data(pack="p", exclude=tuple(map(str, range(1001)))),
-        lambda: Card(replicas=("a",), data=Data(pack="p"), train=Train(steps=1)),
-        lambda: Card(replicas=(1.0, 2.0), data=Data(pack="p"), train=Train(steps=1)),
+        lambda: Data(pack=Path("p"), exclude=tuple(map(str, range(1001)))),
+        lambda: Card(replicas=("a",), data=Data(pack=Path("p")), train=Train(steps=1)),
+        lambda: Card(replicas=(1.0, 2.0), data=Data(pack=Path("p")), train=Train(steps=1)),
     ],
 )
 def test_the_same_from_python(make):
