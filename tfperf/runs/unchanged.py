@@ -8,16 +8,16 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-import yaml
-
 import tfperf
 from tfperf.errors import CardError, RunDirectoryError
 from tfperf.results.contents import CARD
 from tfperf.results.reading import explain, read_text
 from tfperf.results.state import OLD, Own, Part, State
 from tfperf.runcard.dump import dump_card
+from tfperf.runcard.tree import read_plain
 from tfperf.runcard.workloads import WORKLOADS, AnyCard
 
+MOST_BYTES = 2**20  # of a card that was written
 LEFT_OUT = ("replicas", "profile", "sweep")  # compared elsewhere, or of no weight for the result
 
 
@@ -65,15 +65,14 @@ def refuse_inside(files: Mapping[str, Path], output: Path) -> None:
 
 def _stored(path: Path) -> dict[str, Any]:
     try:
-        return _comparable(yaml.safe_load(read_text(path)))
-    except (OSError, ValueError, AttributeError, KeyError, TypeError, RecursionError, yaml.YAMLError) as error:
+        return _comparable(read_plain(read_text(path, MOST_BYTES)))
+    except (OSError, ValueError, AttributeError, KeyError, TypeError, CardError) as error:
         raise RunDirectoryError(f"{path}: damaged: {explain(error)}") from None
 
 
 def _plain(card: AnyCard) -> dict[str, Any]:
     """The card's tree as it is after it was written and read."""
-    tree: dict[str, Any] = yaml.safe_load(dump_card(card))
-    return tree
+    return read_plain(dump_card(card))
 
 
 def _comparable(tree: dict[str, Any]) -> dict[str, Any]:
