@@ -157,3 +157,94 @@ def test_nothing_but_records_of_this_package_is_restored():
         flatten(object(), [])
     tree = flatten({"a": (1, 2.5, None), "b": [np.float64(0.1), slice(1, None)]}, [])
     assert restore(tree, []) == {"a": (1, 2.5, None), "b": [0.1, slice(1, None)]}
+
+
+def entry(folder, make, kind="a"):
+    """The file of a new entry."""
+    Cache(True).get(kind, "key", make)
+    return next(folder.glob(f"{kind}-*.npz"))
+
+
+def test_no_flipped_bit_is_an_error_or_another_number(folder):
+    make = Maker(record())
+    path = entry(folder, make)
+    content = path.read_bytes()
+    # each byte once: headers of the archive and of its arrays are no less damaged than numbers
+    for position in range(0, len(content), 7):
+        damaged = bytearray(content)
+        damaged[position] ^= 1 << position % 8
+        path.write_bytes(damaged)
+        before = make.calls
+        same(Cache(True).get("a", "key", make), make.value)
+        assert make.calls == before + 1 and path.read_bytes() != bytes(damaged), position
+
+
+def test_an_entry_of_another_name_is_not_read(folder):
+    make, other = Maker(record()), Maker({"another": "kind"})
+    path, planted = entry(folder, make), entry(folder, other, "b")
+    path.write_bytes(planted.read_bytes())
+    same(Cache(True).get("a", "key", make), make.value)
+    assert make.calls == 2
+
+
+def deep(path):
+    """An entry that is whole but for a tree nested far beyond what Python's stack takes."""
+    with open(path, "w+b") as file:
+        file.write(b" " * module.DIGEST_LINE + f"{path.stem}\n".encode())
+        np.savez(file, tree=np.frombuffer(b'{"tuple": [' * 100_000, np.uint8))
+        line = module._digest_line(file)
+        file.seek(0)
+        file.write(line)
+
+
+def sparse(path):
+    os.truncate(path, 10**11)
+
+
+def link(path):
+    path.rename(path.with_suffix(".moved"))
+    path.symlink_to(path.with_suffix(".moved"))
+
+
+PLANTED = {
+    "pipe": lambda path: (path.unlink(), os.mkfifo(path)),
+    "device": lambda path: (path.unlink(), path.symlink_to("/dev/zero")),
+    "loop": lambda path: (path.unlink(), path.symlink_to(path)),
+    "link": link,
+    "100 GB": sparse,
+    "deep tree": deep,
+    "unreadable": lambda path: (path.unlink(), path.symlink_to("/nowhere/at/all")),
+}
+
+
+@pytest.mark.parametrize("what", PLANTED)
+def test_what_is_no_file_of_the_cache_is_made_again(folder, what):
+    make = Maker(record())
+    path = entry(folder, make)
+    PLANTED[what](path)
+    for _ in range(2):
+        same(Cache(True).get("a", "key", make), make.value)
+        assert make.calls == 2 and path.is_file() and not path.is_symlink()
+
+
+def test_a_folder_in_the_place_of_an_entry_is_no_error(folder):
+    make = Maker(record())
+    path = entry(folder, make)
+    path.unlink()
+    path.mkdir()
+    (path / "kept").write_text("")
+    same(Cache(True, limit=10_000).get("a", "key", make), make.value)
+    assert (path / "kept").exists()
+
+
+def test_entries_of_other_users_are_not_read(folder, monkeypatch):
+    make = Maker(record())
+    entry(folder, make)
+    monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
+    same(Cache(True).get("a", "key", make), make.value)
+    assert make.calls == 2
+
+
+def test_folders_are_made_for_this_user_alone(folder):
+    entry(folder, Maker(record()))
+    assert [path.stat().st_mode & 0o777 for path in (folder, folder.parent)] == [0o700, 0o700]

@@ -75,9 +75,63 @@ def test_choices_are_read_back_unless_damaged_or_renewed(tmp_path):
     assert decisions.read(card, path) == replace(MADE, cached=True)
     assert decisions.read(load_card(make_card(tmp_path), ["engine.cache=renew"]), path) is None
     whole = path.read_text()
-    for damage in ("", "{}", "[1]", '{"choices": {"form": 3}}', whole[: len(whole) // 2], "\0" * len(whole)):
+    for damage in (
+        "",
+        "{}",
+        "[1]",
+        '{"choices": {"form": 3}}',
+        whole[: len(whole) // 2],
+        "\0" * len(whole),
+        "[" * 10**5,
+    ):
         path.write_text(damage)
         assert decisions.read(card, path) is None
+    for old, new in (("10", "11"), ("shared", "folded"), ("1.5", "1.25")):
+        path.write_text(whole.replace(old, new))
+        assert path.read_text() != whole and decisions.read(card, path) is None
+    path.unlink()
+    path.symlink_to("/dev/zero")
+    assert decisions.read(card, path) is None
+
+
+def test_choices_are_not_taken_from_other_users_or_for_longer_calls_than_the_card_allows(tmp_path, monkeypatch):
+    card, path = load_card(make_card(tmp_path)), tmp_path / "choices" / "key.json"
+    decisions.keep(path, replace(MADE, steps_per_call=11))
+    assert decisions.read(card, path) is None
+    decisions.keep(path, MADE)
+    assert decisions.read(card, path) is not None
+    monkeypatch.setattr("os.geteuid", lambda: -2)
+    assert decisions.read(card, path) is None
+
+
+WRONG = {
+    "form": ["nonsense", None, 1], "products": ["x", []], "xla": [1, "true", None],
+    "steps_per_call": [0, -1, 10**9, "x", 1.5, True, None, 10**400], "threads": [0, -3, 10**6, "2", 2.0],
+    "tried": [None, {}, [{}], [[1]], "shared"], "threads_tried": [[[0, 1.0]], [[1]], [[1, "x"]], [[1, float("nan")]]],
+    "cached": [0, "no"], "more": [1],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("key", WRONG)
+def test_choices_of_wrong_type_or_range_are_refused(key):
+    whole = json.loads(json.dumps(MADE.as_dict()))
+    assert Choices.from_dict(whole) == MADE
+    for value in WRONG[key]:
+        with pytest.raises(ValueError, match=r"validation error|nested|no choices"):
+            Choices.from_dict({**whole, key: value})
+    without = {k: v for k, v in whole.items() if k != key}
+    if key in ("form", "tried", "threads"):
+        with pytest.raises(ValueError, match="validation error"):
+            Choices.from_dict(without)
+
+
+def test_choices_that_are_no_choices_are_refused():
+    deep: list[object] = []
+    for _ in range(100_000):
+        deep = [deep]
+    for values in (None, [], "x", {"form": {1, 2}}, {"tried": deep}):
+        with pytest.raises(ValueError, match=r"validation error|no choices"):
+            Choices.from_dict(values)
 
 
 def test_choices_that_cannot_be_kept_are_a_warning(counted, tmp_path, monkeypatch, capfd):

@@ -1,22 +1,21 @@
 """What takes long to make is kept on disk for the next run, by a digest of all that it is made from.
 
-One .npz file for each record, whose checksums tell a damaged one; it is made again then. Entries are renamed into place
-when they are complete, so that any number of runs may read and write at once. What was not used for longest goes first
-when the folder grows above its limit. Nothing that can go wrong with the folder is an error.
+One file for each record: a line with the sha256 of the rest, a line with the entry's name, and an .npz archive. Whatever
+is wrong with an entry, it is made again. Entries are renamed into place when they are complete, so that any number of
+runs may read and write at once. What was not used for longest goes first when the folder grows above its limit. Nothing
+that can go wrong with the folder is an error; folders are made for this user alone, and entries of others not read.
 """
 
 import hashlib
 import json
 import os
 import shutil
-import zipfile
-import zlib
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, fields, is_dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import IO, Any, Literal, TypeVar
 from uuid import uuid4
 
 import numpy as np
@@ -24,13 +23,15 @@ import scipy
 
 from tfperf.data.records import Arrays, flatten, restore
 from tfperf.results.reading import file_hash
+from tfperf.results.regular import open_regular, parse_json
 
 T = TypeVar("T")
 VARIABLE = "TFPERF_CACHE"
 LIMIT_BYTES = 4 * 10**9
 ABANDONED_SECONDS = 3600  # a temporary file of that age belongs to no living process
-DAMAGE = (OSError, ValueError, LookupError, TypeError, AttributeError, ImportError, EOFError, zipfile.BadZipFile,
-          zlib.error)  # fmt: skip
+NAME_BYTES = 200  # of an entry at most
+SPARE_BYTES = 10**8
+DIGEST_LINE = len(hashlib.sha256().hexdigest()) + 1  # bytes
 # folders of this package whose programs decide what the entries hold
 CODE = ("data", "layers", "models", "operators", "results", "runcard", "train")
 
@@ -113,8 +114,9 @@ class Cache:
         if self.mode and key is not None and folder is not None:
             path = folder / "operators" / f"{kind}-{digest(code_digest(), key)}.npz"
         if path is not None and self.mode is True:
-            with suppress(*DAMAGE):
-                return _read(path)  # type: ignore[no-any-return]
+            # damage comes out of the archive as errors of any kind, and what is not read is made again
+            with suppress(Exception):
+                return _read(path, self.limit)  # type: ignore[no-any-return]
         arrays: Arrays = []
         tree = flatten(make(), arrays)
         if path is not None:
@@ -124,15 +126,19 @@ class Cache:
 
     def _write(self, path: Path, tree: Any, arrays: Arrays) -> None:
         size = sum(a.nbytes for a in arrays)
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_private(path.parent)
         if size > min(self.limit, shutil.disk_usage(path.parent).free / 2):
             return
         # no fsync: what a crash leaves incomplete has wrong checksums
         temporary = path.with_name(f".{uuid4().hex}.tmp")
         try:
-            with open(temporary, "wb") as file:
+            with open(temporary, "w+b") as file:
+                file.write(b" " * DIGEST_LINE + f"{path.stem}\n".encode())
                 named = {f"a{i}": a for i, a in enumerate(arrays)}
                 np.savez(file, tree=np.frombuffer(json.dumps(tree).encode(), np.uint8), **named)  # type: ignore[arg-type]
+                line = _digest_line(file)
+                file.seek(0)
+                file.write(line)
             os.replace(temporary, path)
         finally:
             temporary.unlink(missing_ok=True)
@@ -145,24 +151,45 @@ class Cache:
             total += size
             forgotten = path.suffix == ".tmp" and newest.stat().st_mtime - used > ABANDONED_SECONDS
             if (total > self.limit and path.suffix == ".npz" and path != newest) or forgotten:
-                path.unlink(missing_ok=True)
-                total -= size
+                with suppress(OSError):  # a folder of that name, which is none of ours
+                    path.unlink(missing_ok=True)
+                    total -= size
 
 
 OFF = Cache()
 
 
+def make_private(folder: Path) -> None:
+    """Make a folder of the cache, and the cache itself, for this user alone. Raises: OSError."""
+    folder.parent.parent.mkdir(parents=True, exist_ok=True)
+    for one in (folder.parent, folder):
+        one.mkdir(mode=0o700, exist_ok=True)
+
+
 def _entries(folder: Path) -> Iterable[tuple[Path, float, int]]:
     for path in folder.iterdir():
         with suppress(FileNotFoundError):  # another run may remove it at any time
-            stat = path.stat()
+            stat = path.lstat()
             yield path, stat.st_mtime, stat.st_size
 
 
-def _read(path: Path) -> Any:
-    with open(path, "rb") as stream, np.load(stream, allow_pickle=False) as file:
-        arrays = [file[f"a{i}"] for i in range(len(file.files) - 1)]
-        value = restore(json.loads(file["tree"].tobytes()), arrays)
+def _digest_line(file: IO[bytes]) -> bytes:
+    """The first line of an entry, from what follows it."""
+    file.seek(DIGEST_LINE)
+    return f"{hashlib.file_digest(file, 'sha256').hexdigest()}\n".encode()  # type: ignore[arg-type]
+
+
+def _read(path: Path, limit: int) -> Any:
+    # names and numbers beside the arrays take little
+    with open_regular(path, limit + SPARE_BYTES, links=False, own=True) as stream:
+        written, name = stream.read(DIGEST_LINE), stream.readline(NAME_BYTES)
+        start = stream.tell()
+        if name.decode() != f"{path.stem}\n" or written != _digest_line(stream):
+            raise ValueError("damaged, or another entry")
+        stream.seek(start)
+        with np.load(stream, allow_pickle=False) as file:
+            arrays = [file[f"a{i}"] for i in range(len(file.files) - 1)]
+            value = restore(parse_json(file["tree"].tobytes()), arrays)
     with suppress(OSError):
         os.utime(path)  # used now
     return value

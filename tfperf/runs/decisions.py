@@ -1,24 +1,31 @@
-"""What was measured for a card on this machine, kept for its next run: two runs then take the same choices."""
+"""What was measured for a card on this machine, kept for its next run: two runs then take the same choices.
 
+A file holds the choices and the sha256 of their text. What is damaged, or not of this user, is measured again.
+"""
+
+import hashlib
 import json
 import os
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 import keras
 import tensorflow as tf
 
-from tfperf.data.cache import cache_folder, code_digest, digest
+from tfperf.data.cache import cache_folder, code_digest, digest, make_private
 from tfperf.errors import StorageError
 from tfperf.measure.environment import available_cores, cpu_model
 from tfperf.operators.problem import Problem
 from tfperf.results.files import atomic_write
+from tfperf.results.regular import read_json
 from tfperf.runcard.config import Card
-from tfperf.train.choices import Choices
+from tfperf.train.choices import MOST_STEPS, Choices
 
+MOST_BYTES = 10**6  # of a file
 # keys of `engine` that no measurement depends on
 BESIDE = ("cache", "chunk", "check_every", "on_violation", "retire_at")
 
@@ -53,8 +60,17 @@ def read(card: Card, path: Path | None) -> Choices | None:
     if path is None or card.engine.cache is not True:
         return None
     with suppress(OSError, ValueError, LookupError, TypeError):
-        return replace(Choices.from_dict(json.loads(path.read_text(encoding="utf-8"))["choices"]), cached=True)
+        found = read_json(path, MOST_BYTES, own=True)
+        if found["sha256"] == _sha256(found["choices"]):
+            choices = Choices.from_dict(found["choices"])
+            most = MOST_STEPS if card.train.steps_per_call == "auto" else card.train.steps_per_call
+            return replace(choices, cached=True) if choices.steps_per_call <= min(most, card.train.steps) else None
     return None
+
+
+def _sha256(choices: Any) -> str:
+    """Of the choices as JSON text, whatever their order and blanks in the file."""
+    return hashlib.sha256(json.dumps(choices, sort_keys=True).encode()).hexdigest()
 
 
 def keep(path: Path | None, choices: Choices) -> Sequence[str]:
@@ -63,9 +79,10 @@ def keep(path: Path | None, choices: Choices) -> Sequence[str]:
         return ()
     own = path.with_name(f"{uuid4().hex}.json")  # others may write the same choices now
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_private(path.parent)
+        content = {"sha256": _sha256(asdict(choices)), "choices": asdict(choices)}
         with atomic_write(own) as temporary:
-            temporary.write_text(json.dumps({"choices": asdict(choices)}, indent=1) + "\n", encoding="utf-8")
+            temporary.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
         os.replace(own, path)
     except (OSError, StorageError) as error:
         return (f"choices are not kept for the next run: {error}",)

@@ -1,15 +1,18 @@
 """What is measured before the first step: the form of the losses and their products, XLA or graph, steps per call."""
 
+import json
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from statistics import median
-from typing import Any
+from typing import Annotated, Any, ClassVar
 
 import tensorflow as tf
+from pydantic import ConfigDict, Field, TypeAdapter
 
 from tfperf.operators.observables import Layout
 from tfperf.runcard.config import Card
+from tfperf.runcard.types import STRICT, NonNegative, Step
 from tfperf.train.ensemble import Ensemble
 from tfperf.train.forms import Form, Name
 from tfperf.train.loop import Loop
@@ -21,30 +24,36 @@ BUDGET_SECONDS = 30.0  # for all trials: a candidate that may go beyond is not t
 CALL_SECONDS = 1.0  # aimed at with `steps_per_call: auto`
 LONGEST_CALL_SECONDS = 2.0  # signals wait for the end of a call
 MOST_STEPS = 1000
+MOST_THREADS = 10_000
+MOST_TRIALS = 1000
+Threads = Annotated[int, Field(ge=1, le=MOST_THREADS)]
+ThreadsTried = Annotated[tuple[tuple[Threads, NonNegative], ...], Field(max_length=MOST_TRIALS)]
 
 
 @dataclass(frozen=True)
 class Trial:
     """One candidate as measured."""
 
+    __pydantic_config__: ClassVar[ConfigDict] = STRICT
     form: Name
     products: Layout
     xla: bool
-    compile_seconds: float
-    ms_per_step: float
+    compile_seconds: NonNegative
+    ms_per_step: NonNegative
 
 
 @dataclass(frozen=True)
 class Choices:
     """What was decided; all of it is read back when the run is resumed."""
 
+    __pydantic_config__: ClassVar[ConfigDict] = STRICT
     form: Name
     products: Layout
     xla: bool
-    steps_per_call: int
-    threads: int
-    tried: tuple[Trial, ...]
-    threads_tried: tuple[tuple[int, float], ...] = ()  # numbers of threads, and their ms per step
+    steps_per_call: Step
+    threads: Threads
+    tried: Annotated[tuple[Trial, ...], Field(max_length=MOST_TRIALS)]
+    threads_tried: ThreadsTried = ()  # numbers of threads, and their ms per step
     cached: bool = False  # found by an earlier run
 
     @property
@@ -59,10 +68,11 @@ class Choices:
 
     @staticmethod
     def from_dict(values: dict[str, Any]) -> "Choices":
-        """The choices of run.json."""
-        threads = tuple((int(number), float(ms)) for number, ms in values["threads_tried"])
-        tried = tuple(Trial(**t) for t in values["tried"])
-        return Choices(**{**values, "tried": tried, "threads_tried": threads})
+        """The choices of run.json. Raises: ValueError for values of another type, or out of range."""
+        try:
+            return TypeAdapter(Choices).validate_json(json.dumps(values))
+        except (TypeError, RecursionError) as error:
+            raise ValueError(f"no choices: {error}") from None
 
 
 def round_down(steps: float) -> int:
