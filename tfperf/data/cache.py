@@ -1,6 +1,6 @@
 """What takes long to make is kept on disk for the next run, by a digest of all that it is made from.
 
-One file for each record: a line with the sha256 of the rest, a line with the entry's name, and an .npz archive. Whatever
+One file for each record: a line with the sha256 of the rest, one with the entry's name, then an .npz archive. Whatever
 is wrong with an entry, it is made again. Entries are renamed into place when they are complete, so that any number of
 runs may read and write at once. What was not used for longest goes first when the folder grows above its limit. Nothing
 that can go wrong with the folder is an error; folders are made for this user alone, and entries of others not read.
