@@ -9,6 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tfperf.data.fields import Faults
+from tfperf.data.limits import LAST_ROW, LEAST_ERROR, LEAST_SCALE, LEAST_X, TEXT_LENGTH
+from tfperf.results.bounds import attribute
 
 Values = Mapping[str, NDArray[Any]]
 
@@ -37,8 +39,9 @@ def check_points(arrays: Values, place: str, faults: Faults) -> None:
     _check_scales(arrays, place, faults)
     _check_names(arrays, place, faults)
     if (cuts := arrays.get("cuts")) is not None:
-        if np.any(cuts < 0):
-            faults.add(f"{place}/cuts", f"row {cuts.min()}", "rows of the published set, counted from 0")
+        if np.any(cuts < 0) or np.any(cuts > LAST_ROW):
+            odd = cuts.max() if cuts.min() >= 0 else cuts.min()
+            faults.add(f"{place}/cuts", f"row {odd}", f"rows of the published set, counted from 0, up to {LAST_ROW}")
         if np.any(np.diff(cuts.astype(np.int64)) <= 0):
             faults.add(f"{place}/cuts", "rows out of order or twice", "must increase")
 
@@ -49,21 +52,28 @@ def _check_stat(arrays: Values, place: str, faults: Faults) -> None:
     if np.any(stat < 0):
         faults.add(f"{place}/stat", f"negative at {_points(stat < 0)}", "errors of zero or more")
     if (sys := arrays.get("sys")) is not None and len(sys) == len(stat):
-        bare = (stat == 0) & ~sys.any(axis=1)
-        if bare.any():
+        total = np.hypot(stat.astype(np.float64), np.linalg.norm(sys.astype(np.float64), axis=1))
+        if (bare := total == 0).any():
             faults.add(f"{place}/stat", f"no error at all, stat and sys zero, at {_points(bare)}", "a total above zero")
+        elif (cv := arrays.get("cv")) is not None and len(cv) == len(stat):
+            tiny = total < LEAST_ERROR * np.abs(cv)
+            if tiny.any():
+                faults.add(f"{place}/stat", f"errors below {LEAST_ERROR:g} of the value at {_points(tiny)}", "more")
 
 
 def _check_scales(arrays: Values, place: str, faults: Faults) -> None:
     """Multiplicative errors are fractions of cv, scaled by t0: neither may vanish where such an error does not."""
     if "sys" not in arrays or "sys_is_mult" not in arrays:
         return
-    scaled = np.any(arrays["sys"][:, arrays["sys_is_mult"].astype(bool)], axis=1)
+    errors = arrays["sys"][:, arrays["sys_is_mult"].astype(bool)]
+    largest = np.abs(errors).max(axis=1, initial=0)
     for name in ("cv", "t0"):
-        if (scale := arrays.get(name)) is not None and len(scale) == len(scaled):
-            lost = scaled & (scale == 0)
+        if (scale := arrays.get(name)) is not None and len(scale) == len(largest):
+            lost = (largest > 0) & (np.abs(scale) <= LEAST_SCALE * largest)
             if lost.any():
-                faults.add(f"{place}/{name}", f"zero at {_points(lost)}", "not zero where an error is multiplicative")
+                allowed = f"not zero, nor below {LEAST_SCALE:g} of an error, where that is multiplicative"
+                near = "" if (scale[lost] == 0).any() else "nearly "
+                faults.add(f"{place}/{name}", f"{near}zero at {_points(lost)}", allowed)
 
 
 def _check_names(arrays: Values, place: str, faults: Faults) -> None:
@@ -83,18 +93,34 @@ def check_kinematics(kin: h5py.Dataset, read: NDArray[Any] | None, place: str, d
     where = f"{place}/kin"
     if len(kin.shape or ()) == 2 and kin.shape[1] not in (2, 3):
         faults.add(where, f"got {kin.shape[1]} columns", "must be 2 or 3")
-    columns = np.atleast_1d(kin.attrs.get("columns", ())).tolist()
+    columns = np.atleast_1d(attribute(kin, "columns", ())).tolist()
     if not columns and not dis:
         return
     allowed = "one name per column" + (", x and Q2 first" if dis else "")
     short = len(kin.shape or ()) == 2 and len(columns) != kin.shape[1]
-    if short or len(set(columns)) != len(columns) or (dis and columns[:2] != ["x", "Q2"]):
+    odd = [c for c in columns if len(str(c)) > TEXT_LENGTH or not str(c).isprintable()]
+    if short or odd or len(set(columns)) != len(columns) or (dis and columns[:2] != ["x", "Q2"]):
         faults.add(where, f"columns {columns}", allowed)
     elif read is not None and dis:
         x, q2 = read[:, 0], read[:, 1]
-        off = (x <= 0) | (x > 1) | (q2 <= 0)
+        off = (x < LEAST_X) | (x > 1) | (q2 <= 0)
         if off.any():
-            faults.add(where, f"x or Q2 out of range at {_points(off)}", "0 < x <= 1, Q2 > 0 GeV2")
+            faults.add(where, f"x or Q2 out of range at {_points(off)}", f"{LEAST_X:g} <= x <= 1, Q2 > 0 GeV2")
+
+
+def check_tables(zero: Values, tables: Sequence[str], place: str, faults: Faults) -> None:
+    """A prediction that no PDF changes, or that divides by zero: where all tables of a sum are zero.
+
+    zero: which rows of each table are; tables: those of the operation, a half of them above and a half below the line
+    where it is a ratio of sums.
+    """
+    half = len(tables) // 2
+    sums = [tables[:half], tables[half:]] if tables[-1:] in (("fk_den",), ("fk_d",), ("fk_t",)) else [tables]
+    for names in sums:
+        if names and all(name in zero for name in names) and len({len(zero[name]) for name in names}) == 1:
+            lost = np.logical_and.reduce([zero[name] for name in names])
+            if lost.any():
+                faults.add(f"{place}/{names[0]}", f"tables of zeros at {_points(lost)}", "entries that are not zero")
 
 
 def _points(which: NDArray[np.bool_]) -> str:

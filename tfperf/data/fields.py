@@ -13,8 +13,13 @@ import h5py
 import numpy as np
 from numpy.typing import NDArray
 
-DAMAGE = (OSError, RuntimeError, KeyError, ValueError, TypeError)  # what h5py raises on damaged files
+from tfperf.data.limits import ARRAY_BYTES, FAULTS, FIELDS, LARGEST, MOST, NAME_LENGTH, ROW_BYTES, TABLE_BYTES, cut
+from tfperf.results.bounds import Budget, Claim
+
+# what h5py raises on damaged files
+DAMAGE = (OSError, RuntimeError, LookupError, ValueError, TypeError, AttributeError, ArithmeticError, MemoryError)
 BLOCK = 1 << 24  # bytes of a table held at a time
+QUOTED = 1000  # characters of what was found
 KINDS: Mapping[str, str] = {"float": "f", "integer": "iu", "boolean": "b", "text": "SOU"}
 MEANING: Mapping[str, str] = {
     "N": "points", "X": "nodes of x", "F": "entries of flav", "C": "rows of channels", "K": "columns of sys",
@@ -31,20 +36,26 @@ class Field:
 
 
 class Faults:
-    """The faults of one file, in the order found: `FILE: place: what was found; what is allowed`."""
+    """The faults of one file, in the order found: `FILE: place: what was found; what is allowed`; the first FAULTS."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, budget: Budget) -> None:
         self.path = path
+        self.budget = budget
+        self.count = 0
         self.lines: list[str] = []
 
     def add(self, place: str, found: str, allowed: str) -> None:
         """Note one fault."""
-        self.lines.append(f"{self.path}: {place}: {found}; {allowed}")
+        self.count += 1
+        if self.count <= FAULTS:
+            self.lines.append(f"{self.path}: {cut(place, 2 * NAME_LENGTH)}: {cut(found, QUOTED)}; {allowed}")
+        elif self.count == FAULTS + 1:
+            self.lines.append(f"{self.path}: /: more than {FAULTS} faults; the others are not listed")
 
 
 def nearest(name: str, allowed: Iterable[str]) -> str:
     """`, did you mean ...?` when one of the allowed names is close to `name`, else nothing."""
-    near = difflib.get_close_matches(name, list(allowed), 1)
+    near = difflib.get_close_matches(name[:NAME_LENGTH], list(allowed), 1)
     return f", did you mean {near[0]}?" if near else ""
 
 
@@ -62,7 +73,10 @@ def members(
     group: h5py.Group, place: str, allowed: Collection[str], required: Iterable[str], faults: Faults
 ) -> dict[str, h5py.Dataset]:
     """The arrays of a group that lie in this very file; everything else in it, and what is missing, is a fault."""
-    found = {}
+    found: dict[str, h5py.Dataset] = {}
+    if len(group) > FIELDS:
+        faults.add(place, f"{len(group)} fields", f"at most {FIELDS}")
+        return found
     present = names(group, allowed)
     for name in present:
         where = f"{place}/{name}"
@@ -81,7 +95,7 @@ def has_form(array: h5py.Dataset, place: str, field: Field, sizes: Mapping[str, 
     """Whether type and shape are right and values were ever written; a fault where not."""
     wanted = tuple(sizes.get(d) if isinstance(d, str) else d for d in field.dims)
     shape = array.shape
-    before = len(faults.lines)
+    before = faults.count
     if shape is None or len(shape) != len(wanted):
         names = ", ".join(str(d) for d in field.dims)
         faults.add(place, f"got shape {shape}", f"must have {len(wanted)} dimensions ({names})")
@@ -91,12 +105,29 @@ def has_form(array: h5py.Dataset, place: str, field: Field, sizes: Mapping[str, 
         faults.add(place, f"got shape {shape}", f"must be ({must}): {names}")
     elif 0 in shape and "K" not in field.dims:
         faults.add(place, f"got shape {shape}", "must not be empty")
-    elif array.size and not array.id.get_storage_size():
-        faults.add(place, "its values were never written", "an array with its values")
+    elif beyond := [d for d, s in zip(field.dims, shape, strict=True) if isinstance(d, str) and s > MOST[d]]:
+        limits = ", ".join(f"{MOST[d]} {MEANING[d]}" for d in beyond)
+        faults.add(place, f"got shape {shape}", f"at most {limits}")
+    else:
+        _check_claim(array, place, faults)
     text = field.kind == "text" and h5py.check_string_dtype(array.dtype) is None
     if array.size and (array.dtype.kind not in KINDS[field.kind] or text):
         faults.add(place, f"got type {array.dtype}", f"must be {field.kind}")
-    return len(faults.lines) == before
+    return faults.count == before
+
+
+def _check_claim(array: h5py.Dataset, place: str, faults: Faults) -> None:
+    """A fault where an array of the right shape claims more bytes than it may, or is stored in an odd way."""
+    table = array.ndim > 2
+    row = array.nbytes // max(1, array.shape[0])
+    try:
+        if table and row > ROW_BYTES:
+            raise Claim(f"{row} bytes for each point", f"at most {ROW_BYTES} are allowed")
+        if array.dtype.kind == "S" and array.dtype.itemsize > NAME_LENGTH * 4:
+            raise Claim(f"texts of {array.dtype.itemsize} bytes", f"at most {NAME_LENGTH} characters")
+        faults.budget.take(array, TABLE_BYTES if table else ARRAY_BYTES)
+    except Claim as claim:
+        faults.add(place, claim.found, claim.allowed)
 
 
 def _blocks(array: h5py.Dataset) -> Iterator[NDArray[Any]]:
@@ -105,31 +136,54 @@ def _blocks(array: h5py.Dataset) -> Iterator[NDArray[Any]]:
         yield array[start : start + rows]
 
 
-def is_finite(array: h5py.Dataset, place: str, faults: Faults) -> bool:
-    """Whether all values can be read and are finite; reads block by block. A fault where not."""
+def zero_rows(array: h5py.Dataset, place: str, faults: Faults) -> NDArray[np.bool_] | None:
+    """Which rows of a table are zero (N), read block by block; None, and a fault, where its values are no good."""
+    bad = beyond = 0
+    zero: list[NDArray[np.bool_]] = []
     try:
-        bad = sum(block.size - int(np.count_nonzero(np.isfinite(block))) for block in _blocks(array))
+        for block in _blocks(array):
+            bad += block.size - int(np.count_nonzero(np.isfinite(block)))
+            # no number of a type of its own: 1e15 is none in half precision
+            beyond += int(np.count_nonzero(np.abs(block) > np.float64(LARGEST))) if _is_large(block) else 0
+            zero.append(np.asarray(~block.reshape(len(block), -1).any(axis=1)))
     except DAMAGE as error:
         faults.add(place, f"cannot be read ({error})", "an undamaged array")
-        return False
+        return None
     if bad:
         faults.add(place, f"{bad} of {array.size} values are not finite", "finite numbers")
-    return not bad
+    elif beyond:
+        faults.add(place, f"{beyond} of {array.size} values are beyond {LARGEST:g}", f"at most {LARGEST:g} either way")
+    return None if bad or beyond else np.concatenate(zero)
+
+
+def _is_large(block: NDArray[Any]) -> bool:
+    return not (float(block.max()) <= LARGEST and float(block.min()) >= -LARGEST)
 
 
 def values(array: h5py.Dataset, place: str, kind: str, faults: Faults) -> NDArray[Any] | None:
-    """All values of an array of the right form, text as str; None, and a fault, when unreadable or not finite."""
-    if kind == "float" and array.size and not is_finite(array, place, faults):
+    """All values of an array of the right form, text as str; None, and a fault, when unreadable or out of range."""
+    if kind == "float" and array.size and zero_rows(array, place, faults) is None:
         return None
     try:
-        read: NDArray[Any] = array.asstr("utf-8")[()] if kind == "text" and array.size else array[()]
+        return _texts(array) if kind == "text" and array.size else np.asarray(array[()])
     except UnicodeDecodeError:
         faults.add(place, "got bytes that are no text", "must be UTF-8 text")
+    except Claim as claim:
+        faults.add(place, claim.found, claim.allowed)
     except DAMAGE as error:
         faults.add(place, f"cannot be read ({error})", "an undamaged array")
-    else:
-        return read
     return None
+
+
+def _texts(array: h5py.Dataset) -> NDArray[Any]:
+    """Names, one after the other: many entries of variable length may be one long text."""
+    texts = []
+    for i in range(len(array)):
+        text = array.asstr("utf-8")[i]
+        if len(text) > NAME_LENGTH or not text.isprintable():
+            raise Claim(f"the name {cut(text, 50)} of {len(text)} characters", f"at most {NAME_LENGTH}, all printable")
+        texts.append(text)
+    return np.array(texts, object)
 
 
 def own_group(parent: h5py.Group, name: str, place: str, faults: Faults) -> h5py.Group | None:

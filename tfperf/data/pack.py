@@ -25,6 +25,12 @@ flavours, C luminosity channels, K systematic errors; floats of any width, read 
     positivity/<set>/fk     (N, X, F) with flav or (N, C, X, X) with channels, and optional kin: predictions that must
                             not be negative
 
+Limits (data/limits.py), looked at before anything is read: N at most 10 000, X 1000, F 14, C 105, K 10 000, 1000 sets of
+either kind; 64 MB for a point of a table, 4 GB a table, 100 MB any other array, and all of them 256 MB and 200 bytes for
+each byte of the file; chunks of 64 MB at most, each written, under gzip, shuffle and fletcher32 alone. Numbers are at
+most 1e15 either way, x and kinematic x at least 1e-12, Q0 0.1 to 10 000 GeV, all errors of a point together at least
+1e-9 of its value; no sum of tables that is zero for a point. Names are printable, 200 characters long at most.
+
 Prediction: y[n] = sum over x, f of fk[n, x, f] xf_f(x, Q0), or sum over c, x, z of fk[n, c, x, z] xf_c0(x) xf_c1(z).
 """
 
@@ -39,6 +45,7 @@ from numpy.typing import NDArray
 
 from tfperf.data.cache import digest, file_digest
 from tfperf.errors import PackError
+from tfperf.results.regular import refuse_special
 
 Array = NDArray[np.float64]
 LAYOUT = 1
@@ -133,8 +140,9 @@ class Pack:
 def opened(path: Path) -> Iterator[h5py.File]:
     """The pack opened for reading; PackError when it is missing or is no HDF5 file."""
     try:
+        refuse_special(path)
         file = h5py.File(path, "r")
-    except OSError as error:
+    except (OSError, ValueError) as error:
         raise PackError(f"{path}: cannot be read as an HDF5 data pack ({error})") from None
     with file:
         yield file

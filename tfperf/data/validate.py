@@ -9,22 +9,24 @@ import h5py
 import numpy as np
 from numpy.typing import NDArray
 
-from tfperf.data.checks import check_axes, check_kinematics, check_points
+from tfperf.data.checks import check_axes, check_kinematics, check_points, check_tables
 from tfperf.data.fields import (
     DAMAGE,
     Faults,
     Field,
     has_form,
-    is_finite,
     members,
     names,
     nearest,
     own_array,
     own_group,
     values,
+    zero_rows,
 )
+from tfperf.data.limits import LEAST_X, NAME_LENGTH, Q0_RANGE, SETS, TEXT_LENGTH
 from tfperf.data.pack import LAYOUT, OPERATIONS, POSITIVITY, opened
 from tfperf.errors import PackError
+from tfperf.results.bounds import Budget, Claim, attribute, attributes
 
 Values = dict[str, NDArray[Any]]
 FLAVOURS = ("photon", "sigma", "g", "v", "v3", "v8", "v15", "v24", "v35", "t3", "t8", "t15", "t24", "t35")
@@ -56,13 +58,16 @@ def validate(path: Path) -> None:
 
 def check(file: h5py.File, path: Path) -> list[str]:
     """All faults of an opened pack; `path` is the name they give it."""
-    faults = Faults(path)
+    faults = Faults(path, Budget(file))
     try:
-        layout = file.attrs.get("layout", LAYOUT)
+        attributes(file)
+        layout = attribute(file, "layout", LAYOUT)
         if isinstance(layout, int | np.integer) and layout == LAYOUT:
             _root(file, faults)
         else:
             faults.add("/layout", f"got {layout!r}", f"this program reads layout {LAYOUT}")
+    except Claim as claim:
+        faults.add("/", claim.found, claim.allowed)
     except DAMAGE as error:
         faults.add("/", f"cannot be read ({error})", "an undamaged HDF5 file")
     return faults.lines
@@ -70,6 +75,8 @@ def check(file: h5py.File, path: Path) -> list[str]:
 
 def _root(file: h5py.File, faults: Faults) -> None:
     _root_attributes(file, faults)
+    if not _are_few(file, "/", faults):
+        return
     present = names(file, ("x", POSITIVITY))
     sizes = {"X": nodes} if (nodes := _grid(file, present, faults)) else {}
     sets = [name for name in present if name not in ("x", POSITIVITY)]
@@ -79,27 +86,42 @@ def _root(file: h5py.File, faults: Faults) -> None:
     if not sets:
         faults.add("/", "no dataset", "at least one")
     parent = own_group(file, POSITIVITY, POSITIVITY, faults) if POSITIVITY in present else None
-    for name in names(parent, ("fk",)) if parent is not None else ():
+    for name in names(parent, ("fk",)) if parent is not None and _are_few(parent, POSITIVITY, faults) else ():
         place = f"{POSITIVITY}/{name}"
         if (group := own_group(parent, name, place, faults)) is not None:
             _guarded(_positivity_set, group, place, sizes, faults)
 
 
+def _are_few(group: h5py.Group, place: str, faults: Faults) -> bool:
+    """Whether there are not too many sets; a fault where there are."""
+    if len(group) <= SETS + 2:
+        return True
+    faults.add(place, f"{len(group)} entries", f"at most {SETS} sets")
+    return False
+
+
 def _guarded(check_set: Any, group: h5py.Group, place: str, sizes: Mapping[str, int], faults: Faults) -> None:
     """One set; damage in it does not hide the faults of the others."""
+    name = place.rpartition("/")[2]
+    if len(name) > NAME_LENGTH or not name.isprintable():
+        faults.add(place, f"a name of {len(name)} characters", f"at most {NAME_LENGTH}, all printable")
     try:
+        attributes(group)
         check_set(group, place, sizes, faults)
+    except Claim as claim:
+        faults.add(place, claim.found, claim.allowed)
     except DAMAGE as error:
         faults.add(place, f"cannot be read ({error})", "an undamaged group")
 
 
 def _root_attributes(file: h5py.File, faults: Faults) -> None:
-    q0 = file.attrs.get("Q0")
-    if not isinstance(q0, float | int | np.number) or not 0 < q0 < np.inf:
-        faults.add("/Q0", f"got {q0!r}", "must be the input scale in GeV, a positive number")
-    if not isinstance(text := file.attrs.get("provenance"), str) or not text:
+    q0, (low, high) = attribute(file, "Q0"), Q0_RANGE
+    if not isinstance(q0, float | int | np.integer | np.floating) or not low <= q0 <= high:
+        must = f"must be the input scale in GeV, a positive number from {low:g} to {high:g}"
+        faults.add("/Q0", f"got {q0!r}", must)
+    if not isinstance(text := attribute(file, "provenance"), str) or not text:
         faults.add("/provenance", f"got {text!r}", "must be a text: where tables and measurements come from")
-    names = np.atleast_1d(file.attrs.get("flavours", ())).tolist()
+    names = np.atleast_1d(attribute(file, "flavours", ())).tolist()
     if tuple(n.decode() if isinstance(n, bytes) else n for n in names) != FLAVOURS:
         faults.add("/flavours", f"got {names}", "must be " + " ".join(FLAVOURS))
 
@@ -113,8 +135,8 @@ def _grid(file: h5py.File, present: Sequence[str], faults: Faults) -> int | None
     if array is None or not has_form(array, "x", Field("float", ("X",)), {}, faults):
         return None
     x = values(array, "x", "float", faults)
-    if x is not None and not (x[0] > 0 and x[-1] <= 1 and np.all(np.diff(x) > 0)):
-        faults.add("x", f"nodes {x[0]:g}, ... {x[-1]:g}", "must increase and lie in (0, 1]")
+    if x is not None and not (x[0] >= LEAST_X and x[-1] <= 1 and np.all(np.diff(x) > 0)):
+        faults.add("x", f"nodes {x[0]:g}, ... {x[-1]:g}", f"must increase and lie in (0, 1], from {LEAST_X:g} on")
     return len(array)
 
 
@@ -125,8 +147,11 @@ def _dataset(group: h5py.Group, place: str, sizes: Mapping[str, int], faults: Fa
     found = members(group, place, allowed, (*(tables or ()), axis, *MEASURED), faults)
     arrays = _arrays(found, place, sizes, faults)
     for name in ("experiment", "process", "label"):
-        if not isinstance(text := group.attrs.get(name, ""), str):
-            faults.add(f"{place}/{name}", f"got {text!r}", "must be a text")
+        text = attribute(group, name, "")
+        if not isinstance(text, str) or len(text) > TEXT_LENGTH or not text.isprintable():
+            must = f"must be a text of at most {TEXT_LENGTH} printable characters"
+            faults.add(f"{place}/{name}", f"got {text!r}", must)
+    check_tables(arrays, tables or (), place, faults)
     check_points(arrays, place, faults)
     if "kin" in found:
         check_kinematics(found["kin"], arrays.get("kin"), place, axis == "flav", faults)
@@ -134,8 +159,8 @@ def _dataset(group: h5py.Group, place: str, sizes: Mapping[str, int], faults: Fa
 
 def _operation(group: h5py.Group, place: str, faults: Faults) -> tuple[str, ...] | None:
     """Names of the tables that the operation needs; None, and a fault, when it is unknown."""
-    operation = group.attrs.get("operation")
-    operation = operation.decode() if isinstance(operation, bytes) else operation
+    operation = attribute(group, "operation")
+    operation = operation.decode(errors="replace") if isinstance(operation, bytes) else operation
     if isinstance(operation, str) and operation in OPERATIONS:
         return OPERATIONS[operation]
     hint = nearest(operation.upper(), OPERATIONS) if isinstance(operation, str) else ""
@@ -152,24 +177,24 @@ def _positivity_set(group: h5py.Group, place: str, sizes: Mapping[str, int], fau
     axis = _axis(group)
     found = members(group, place, ("fk", axis, "kin"), ("fk", axis), faults)
     arrays = _arrays(found, place, sizes, faults)
+    check_tables(arrays, OPERATIONS["NULL"], place, faults)
     if "kin" in found:
         check_kinematics(found["kin"], arrays.get("kin"), place, False, faults)
 
 
 def _arrays(found: Mapping[str, h5py.Dataset], place: str, sizes: Mapping[str, int], faults: Faults) -> Values:
-    """The sound arrays of a set; the tables, which may be large, are checked and not kept."""
+    """The sound arrays of a set; of the tables, which may be large, which rows are zero."""
     sizes = {**sizes, **_sizes(found)}
-    table = HADRONIC if "channels" in found else DEEP_INELASTIC
-    fields = {**MEASURED, **OPTIONAL, **AXES, **dict.fromkeys(TABLES, table)}
+    form = HADRONIC if "channels" in found else DEEP_INELASTIC
+    fields = {**MEASURED, **OPTIONAL, **AXES, **dict.fromkeys(TABLES, form)}
     arrays: Values = {}
     for name, array in found.items():
         where = f"{place}/{name}"
         own = {**sizes, "N": 1} if _serves_all(name, array.shape) else sizes
         if not has_form(array, where, fields[name], own, faults) or name == "covmat":
             continue
-        if name in TABLES:
-            is_finite(array, where, faults)
-        elif (read := values(array, where, fields[name].kind, faults)) is not None:
+        read = zero_rows(array, where, faults) if name in TABLES else values(array, where, fields[name].kind, faults)
+        if read is not None:
             arrays[name] = read
     check_axes(arrays, place, len(FLAVOURS), faults)
     return arrays
