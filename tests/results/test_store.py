@@ -36,7 +36,7 @@ def round_trip(tmp_path, result):
 
 def test_every_bit_comes_back(tmp_path):
     result = make_result(replicas=7, sets=3, points=90, failed=2, title="Übung «1» & <x>")
-    result.weights["odd"] = np.array([[0.0, -0.0], [np.inf, np.nan]], dtype=np.float32)
+    result.weights["odd"] = np.resize(np.array([0.0, -0.0, np.inf, np.nan], dtype=np.float32), (7, 2))
     assert_same_bits(round_trip(tmp_path, result), result)
 
 

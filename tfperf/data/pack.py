@@ -25,8 +25,8 @@ flavours, C luminosity channels, K systematic errors; floats of any width, read 
     positivity/<set>/fk     (N, X, F) with flav or (N, C, X, X) with channels, and optional kin: predictions that must
                             not be negative
 
-Limits (data/limits.py), looked at before anything is read: N at most 10 000, X 1000, F 14, C 105, K 10 000, 1000 sets of
-either kind; 64 MB for a point of a table, 4 GB a table, 100 MB any other array, and all of them 256 MB and 200 bytes for
+Limits (data/limits.py), looked at before anything is read: N at most 10 000, X 1000, F 14, C 105, K 10 000, 1000 sets
+of either kind; 64 MB for a point of a table, 4 GB a table, 100 MB any other array, all of them 256 MB and 200 bytes for
 each byte of the file; chunks of 64 MB at most, each written, under gzip, shuffle and fletcher32 alone. Numbers are at
 most 1e15 either way, x and kinematic x at least 1e-12, Q0 0.1 to 10 000 GeV, all errors of a point together at least
 1e-9 of its value; no sum of tables that is zero for a point. Names are printable, 200 characters long at most.

@@ -9,7 +9,9 @@ import h5py
 import numpy as np
 from numpy.typing import NDArray
 
-from tfperf.errors import RunDirectoryError
+from tfperf.errors import RunDirectoryError, UserError
+from tfperf.results.bounds import Budget, attribute
+from tfperf.results.regular import parse_json
 from tfperf.results.state import NO_RUN, Identity
 
 UNITS: Mapping[str, str] = {
@@ -22,24 +24,129 @@ UNITS: Mapping[str, str] = {
 }  # fmt: skip
 
 
+MOST: Mapping[str, int] = {  # of the sizes that arrays share
+    "R": 100_000, "X": 1000, "N": 10_000, "D": 100, "C": 100, "H": 10**8, "V": 10**8
+}  # fmt: skip
+MOST_NAMES = 1000
+TEXT_BYTES = 16 * 10**6  # of a dataset of texts, of which the summary is the longest
+ARRAY_BYTES = 64 * 10**9
+KINDS = {"float": "f", "integer": "iu", "number": "fiu"}
+
+
+class Stored:
+    """An opened file whose arrays are held against their shape and its size before they are read.
+
+    Sizes are named by letters; what a letter stands for is learned from the first array that has it. All methods raise
+    ValueError for what is not as it must be, and whatever h5py raises for what is damaged.
+    """
+
+    def __init__(self, file: h5py.File) -> None:
+        self.file = file
+        self.sizes: dict[str, int] = {}
+        self._budget = Budget(file)
+
+    def array(self, place: str, kind: str, *dims: str | int, more: bool = False) -> NDArray[Any]:
+        """The array (dims) at a path in the file, of a kind of KINDS; more: it may have further axes."""
+        found = self._own(place)
+        shape = found.shape
+        if found.dtype.kind not in KINDS[kind] or found.dtype.itemsize > 8:
+            raise ValueError(f"{place}: got type {found.dtype}; must be {kind}")
+        wanted = [self._size(d, n) for d, n in zip(dims, shape or (), strict=False)]
+        if shape is None or len(shape) < len(dims) or (len(shape) > len(dims) and not more):
+            raise ValueError(f"{place}: got shape {shape}; must have {len(dims)} axes")
+        if list(shape[: len(dims)]) != wanted:
+            raise ValueError(f"{place}: got shape {shape}; must be ({', '.join(map(str, wanted))})")
+        self._budget.take(found, ARRAY_BYTES)
+        return np.asarray(found[()])
+
+    def texts(self, place: str, size: str | int) -> tuple[str, ...]:
+        """The texts that `put_texts` put at a path, as many as that size."""
+        found = self._own(place)
+        if found.dtype.kind != "S" or found.ndim != 1 or len(found) != self._size(size, len(found)):
+            raise ValueError(f"{place}: got {found.dtype} of shape {found.shape}; must be {size} texts")
+        self._budget.take(found, TEXT_BYTES)
+        return decoded(found[()])
+
+    def names(self, place: str) -> tuple[str, ...]:
+        """The attribute `names` of a group: distinct texts, not empty."""
+        group = self._group(place)
+        names = decoded(np.atleast_1d(attribute(group, "names", np.zeros(0, "S1"))))
+        if len(names) > MOST_NAMES or len(set(names)) != len(names) or not all(names):
+            raise ValueError(f"{place}: {len(names)} names; must be distinct, at most {MOST_NAMES}, none empty")
+        return names
+
+    def summary(self) -> dict[str, Any]:
+        """The report that is kept at `summary`."""
+        found = parse_json(self.texts("summary", 1)[0])
+        if not isinstance(found, dict):
+            raise ValueError("summary: must be a mapping")
+        return found
+
+    def text(self, place: str, name: str) -> str:
+        """An attribute that is one text."""
+        (found,) = decoded(attribute(self._group(place), name))
+        return found
+
+    def number(self, place: str, name: str) -> float:
+        """An attribute that is one number."""
+        return float(attribute(self._group(place), name))
+
+    def members(self, place: str) -> set[str]:
+        """The names of what is in a group."""
+        group = self._group(place)
+        if len(group) > MOST_NAMES:
+            raise ValueError(f"{place}: {len(group)} entries; at most {MOST_NAMES} are allowed")
+        return set(group)
+
+    def _size(self, dim: str | int, found: int) -> int:
+        """What a size must be, of which `found` was met."""
+        if isinstance(dim, int):
+            return dim
+        if found > MOST[dim]:
+            raise ValueError(f"{found} is beyond the limit of {MOST[dim]}")
+        return self.sizes.setdefault(dim, found)
+
+    def _own(self, place: str) -> h5py.Dataset:
+        parent, _, name = place.rpartition("/")
+        found = self._member(self._group(parent), name, place)
+        if not isinstance(found, h5py.Dataset):
+            raise ValueError(f"{place}: must be an array")
+        return found
+
+    def _group(self, place: str) -> h5py.Group:
+        group = self.file
+        for name in filter(None, place.split("/")):
+            group = self._member(group, name, place)
+            if not isinstance(group, h5py.Group):
+                raise ValueError(f"{place}: must be a group")
+        return group
+
+    def _member(self, group: h5py.Group, name: str, place: str) -> Any:
+        if not isinstance(group.get(name, getlink=True), h5py.HardLink):
+            raise ValueError(f"{place}: missing, or a link to something else")
+        return group[name]
+
+
 @contextmanager
-def opened(path: Path, kind: str, layout: int) -> Iterator[h5py.File]:
+def opened(path: Path, kind: str, layout: int) -> Iterator[Stored]:
     """A file whose attributes `kind` and `layout` are these.
 
-    Raises: RunDirectoryError where there is none, where it is damaged, or where it is of another kind or layout.
+    Raises: RunDirectoryError where there is none, where it is damaged, claims to hold more than it can, or is of
+    another kind or layout.
     """
     if not path.is_file():
         raise RunDirectoryError(f"{path}: no such file; a finished run has one")
     try:
         with h5py.File(path, "r") as file:
-            found, its_layout = file.attrs.get("kind"), file.attrs.get("layout")
+            found, its_layout = attribute(file, "kind"), attribute(file, "layout")
             found = decoded(found)[0] if isinstance(found, np.ndarray) else found
             if found != kind or its_layout != layout:
-                given = f"kind {found!r}, layout {its_layout!r}"
+                given = f"kind {found!r:.100}, layout {its_layout!r:.100}"
                 raise RunDirectoryError(f"{path}: got {given}; must be kind {kind!r}, layout {layout}")
-            yield file
-    # HDF5 has no error class of its own: damage comes out as any of these
-    except (OSError, KeyError, ValueError, TypeError, AttributeError, RuntimeError) as error:
+            yield Stored(file)
+    except UserError:
+        raise
+    except Exception as error:  # HDF5 has no error class of its own: damage comes out as any
         raise RunDirectoryError(f"{path}: damaged, it cannot be read as the results of a fit ({error})") from error
 
 
@@ -49,11 +156,11 @@ def put_identity(file: h5py.File, identity: Identity | None) -> None:
         file.attrs.update({"run": encoded(identity.run), "digest": encoded(identity.digest)})
 
 
-def refuse_others(path: Path, file: h5py.File, identity: Identity | None) -> None:
+def refuse_others(path: Path, file: Stored, identity: Identity | None) -> None:
     """RunDirectoryError for results of another run than that; None: of any. Runs of tfperf 0.1.0 have no identity."""
     if identity is None or identity.run == NO_RUN:
         return
-    found = {name: decoded(file.attrs[name])[0] if name in file.attrs else "" for name in ("run", "digest")}
+    found = {name: file.text("", name) if name in file.file.attrs else "" for name in ("run", "digest")}
     if Identity(**found) != identity:
         raise RunDirectoryError(f"{path}: holds the results of another run; begin again by --force")
 

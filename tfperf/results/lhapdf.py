@@ -4,7 +4,6 @@ Source: format `lhagrid1` of LHAPDF 6 (arXiv:1412.7420, appendix); the `.exportg
 NNPDF (arXiv:2109.02671) reads.
 """
 
-import json
 import os
 import re
 import shutil
@@ -24,6 +23,7 @@ from tfperf.results.files import sync
 from tfperf.results.flavours import FLAVOURS, PDG_IDS, to_flavours
 from tfperf.results.postfit import survivors
 from tfperf.results.record import FitResult
+from tfperf.results.regular import parse_json
 
 Array = NDArray[np.float64]
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]*")  # a slash would name a member, a blank would end the name
@@ -33,6 +33,8 @@ Q_STEP = 1.001
 ORDERS = {"LO": 0, "NLO": 1, "NNLO": 2, "N3LO": 3}
 # Where the pack does not say: NLO, masses in GeV and alpha_s of the NNPDF4.0 fits (arXiv:2109.02653), and the Z mass
 DEFAULTS = {"alphas_mz": 0.118, "mz": 91.1876, "mc": 1.51, "mb": 4.92, "mt": 172.5}
+# the coupling is run in powers of itself, between these masses
+RANGES = {"alphas_mz": (0.01, 0.5), "mz": (10, 1000), "mc": (0.1, 10), "mb": (1, 50), "mt": (50, 1000)}
 EXPORT_LABELS = {
     "TBAR": -6, "BBAR": -5, "CBAR": -4, "SBAR": -3, "UBAR": -2, "DBAR": -1, "GLUON": 21,
     "D": 1, "U": 2, "S": 3, "C": 4, "B": 5, "T": 6, "PHT": 22,
@@ -120,21 +122,22 @@ def _kept(run: Path, result: FitResult, say: Callable[[str], object]) -> NDArray
 def _theory(pack: Mapping[str, Any]) -> dict[str, float]:
     """The keys of DEFAULTS from the pack's attributes, the Z and top mass from its attribute `theory` (JSON)."""
     try:
-        card = json.loads(str(pack.get("theory")))
+        card = parse_json(str(pack.get("theory")))
     except ValueError:
         card = None
     inner = {"mz": card.get("MZ"), "mt": card.get("mt")} if isinstance(card, dict) else {}
     given = {key: pack.get(key, inner.get(key)) for key in DEFAULTS}
-    return {key: default if given[key] is None else _positive(key, given[key]) for key, default in DEFAULTS.items()}
+    return {key: default if given[key] is None else _in_range(key, given[key]) for key, default in DEFAULTS.items()}
 
 
-def _positive(key: str, given: object) -> float:
+def _in_range(key: str, given: object) -> float:
     try:
         value = float(str(given))
     except ValueError:
         value = float("nan")
-    if not 0 < value < float("inf"):
-        raise UserError(f"{key} of the data pack: got {given!r}; must be a positive number")
+    low, high = RANGES[key]
+    if not low <= value <= high:
+        raise UserError(f"{key} of the data pack: got {given!r}; must be a positive number, {low:g} to {high:g}")
     return value
 
 

@@ -5,10 +5,10 @@ Source: the vetoes of NNPDF's `postfit` (arXiv:2109.02671), with its thresholds 
 
 import hashlib
 import json
+import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,11 +19,13 @@ from tfperf.errors import RunDirectoryError, UserError
 from tfperf.results import store
 from tfperf.results.files import atomic_write
 from tfperf.results.record import EVOLUTION, FitResult
+from tfperf.results.regular import read_json
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 FILE = "postfit.json"
 SIGMAS = 4.0
+MOST_BYTES = 10**8  # of the report, which has a few hundred for each veto on each replica
 
 
 @dataclass(frozen=True)
@@ -98,15 +100,19 @@ def survivors(run: Path, result: FitResult) -> Mask | None:
     Raises: RunDirectoryError where RUN/postfit.json is damaged, or older than the results.
     """
     path = run / FILE
-    if not path.exists():
+    if not os.path.lexists(path):
         return None
     try:
-        report: dict[str, Any] = json.loads(path.read_text())
-        digest, passed = report["results_sha256"], [int(i) for i in report["passed"]]
+        report = read_json(path, MOST_BYTES)
+        digest, passed = report["results_sha256"], report["passed"]
+        if not isinstance(digest, str) or not all(type(i) is int for i in passed) or len(set(passed)) != len(passed):
+            raise ValueError("must have a digest and numbers of replicas, none twice")
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise RunDirectoryError(f"{path}: damaged ({error}); run `tfperf postfit` again") from error
     if digest != _sha256(run / "results.h5"):
         raise RunDirectoryError(f"{path}: made from other results than results.h5; run `tfperf postfit` again")
+    if unknown := set(passed) - set(result.replicas.id.tolist()):
+        raise RunDirectoryError(f"{path}: damaged (no replica {min(unknown)}); run `tfperf postfit` again")
     return np.isin(result.replicas.id, passed)
 
 

@@ -13,7 +13,8 @@ so it has checksums, which HDF5 does not give to text of variable length.
     datasets/<set>/   one dataset per array field of `DatasetResult`, its numbers and texts as attributes
     history/          one dataset per field of `History`, (H) or (H, R)
     summary           (1) report.json as text
-Attribute `names` of datasets/ lists the sets in the order of the fit.
+Attribute `names` of datasets/ lists the sets in the order of the fit. All is held against R, X, F, H and N, and these
+against limits (MOST in results/hdf5.py), before it is read.
 """
 
 import json
@@ -27,12 +28,15 @@ import h5py
 import numpy as np
 
 from tfperf.results.files import atomic_hdf5
-from tfperf.results.hdf5 import decoded, encoded, opened, put_array, put_identity, put_texts, refuse_others
-from tfperf.results.record import EVOLUTION, DatasetResult, FitResult, History, Replicas
+from tfperf.results.hdf5 import MOST, Stored, encoded, opened, put_array, put_identity, put_texts, refuse_others
+from tfperf.results.record import EVOLUTION, LOSSES, STATUSES, DatasetResult, FitResult, History, Replicas
 from tfperf.results.state import Identity
 
 KIND = "tfperf results"
 LAYOUT = 1
+# fields of Replicas beside its texts and the lengths of its curves
+INTEGERS = ("id", "seed", "attempt", "best_step", "stop_step")
+FIGURES = ("chi2_training", "chi2_validation", "chi2_experimental", "positivity")
 
 
 def write(path: Path, result: FitResult, identity: Identity | None = None) -> None:
@@ -79,15 +83,54 @@ def read(path: Path, identity: Identity | None = None) -> FitResult:
     """
     with opened(path, KIND, LAYOUT) as file:
         refuse_others(path, file, identity)
-        weights, sets = file["weights"], file["datasets"]
+        x, replicas = file.array("x", "float", "X"), _replicas(file)
+        if not (np.all(np.diff(x) > 0) and np.all((x > 0) & (x <= 1))):
+            raise ValueError("x: must increase and lie in (0, 1]")
+        names = file.names("datasets")
+        if set(names) != file.members("datasets"):
+            raise ValueError("datasets: other groups than its names")
         return FitResult(
-            title=decoded(file.attrs["title"])[0], q0=float(file.attrs["q0"]), x=file["x"][()], pdf=file["pdf"][()],
-            weights={n: weights[n][()] for n in decoded(weights.attrs["names"])},
-            replicas=Replicas(**_get_record(file["replicas"], Replicas)),
-            datasets=tuple(DatasetResult(**_get_record(sets[n], DatasetResult)) for n in decoded(sets.attrs["names"])),
-            history=History(**_get_record(file["history"], History)),
-            summary=json.loads(decoded(file["summary"][()])[0]),
+            title=file.text("", "title"), q0=file.number("", "q0"), x=x,
+            pdf=file.array("pdf", "float", "R", len(EVOLUTION), "X"),
+            weights={n: file.array(f"weights/{n}", "float", "R", more=True) for n in file.names("weights")},
+            replicas=replicas, datasets=tuple(_dataset(file, n) for n in names), history=_history(file),
+            summary=file.summary(),
         )  # fmt: skip
+
+
+def _replicas(file: Stored) -> Replicas:
+    integers = {n: file.array(f"replicas/{n}", "integer", "R") for n in INTEGERS}
+    figures = {n: file.array(f"replicas/{n}", "float", "R") for n in FIGURES}
+    status = file.texts("replicas/status", "R")
+    lengths = file.array("replicas/arc_length", "float", "R", len(EVOLUTION))
+    ids = integers["id"].astype(np.int64)
+    if len(ids) and (ids[0] < 1 or ids[-1] > MOST["R"] or np.any(np.diff(ids) <= 0)):
+        raise ValueError(f"replicas/id: must ascend, from 1 to {MOST['R']}")
+    if not set(status) <= set(STATUSES):
+        raise ValueError(f"replicas/status: must be of {', '.join(STATUSES)}")
+    return Replicas(**integers, **figures, status=status, arc_length=lengths)
+
+
+def _dataset(file: Stored, name: str) -> DatasetResult:
+    place = f"datasets/{name}"
+    file.sizes.pop("N", None)
+    file.sizes.pop("D", None)
+    cv, sigma, mean = (file.array(f"{place}/{n}", "float", "N") for n in ("cv", "sigma", "mean"))
+    kin = file.array(f"{place}/kin", "float", "N", "D")
+    columns = file.texts(f"{place}/kin_columns", "C")
+    file.sizes.pop("C")
+    if file.text(place, "name") != name or (columns and len(columns) != kin.shape[1]):
+        raise ValueError(f"{place}: another name, or columns of kin than its texts say")
+    return DatasetResult(
+        name=name, experiment=file.text(place, "experiment"), label=file.text(place, "label"), kin_columns=columns,
+        kin=kin, cv=cv, sigma=sigma, predictions=file.array(f"{place}/predictions", "float", "R", "N"), mean=mean,
+        chi2=file.number(place, "chi2"), chi2_no_t0=file.number(place, "chi2_no_t0"),
+    )  # fmt: skip
+
+
+def _history(file: Stored) -> History:
+    step = file.array("history/step", "integer", "H")
+    return History(step=step, **{n: file.array(f"history/{n}", "float", "H", "R") for n in LOSSES})
 
 
 def _put_record(group: h5py.Group, record: Replicas | History | DatasetResult) -> None:
@@ -102,15 +145,3 @@ def _put_record(group: h5py.Group, record: Replicas | History | DatasetResult) -
             put_array(group, f.name, value)
         else:
             group.attrs[f.name] = value
-
-
-def _get_record(group: h5py.Group, record: type[Replicas | History | DatasetResult]) -> dict[str, Any]:
-    return {f.name: _get_value(group, f.name) for f in fields(record)}
-
-
-def _get_value(group: h5py.Group, name: str) -> Any:
-    if name not in group:
-        value = group.attrs[name]
-        return decoded(value)[0] if isinstance(value, np.ndarray) else float(value)
-    value = group[name][()]
-    return decoded(value) if value.dtype.kind == "S" else value

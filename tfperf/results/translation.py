@@ -9,7 +9,6 @@ Layout, version 1. N steps, H validations. Checksums, units and texts as in `sto
     summary     (1) report.json as text
 """
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -19,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tfperf.results.files import atomic_hdf5
-from tfperf.results.hdf5 import decoded, encoded, opened, put_array, put_identity, put_texts, refuse_others
+from tfperf.results.hdf5 import encoded, opened, put_array, put_identity, put_texts, refuse_others
 from tfperf.results.state import Identity
 from tfperf.results.store import as_json
 
@@ -72,10 +71,12 @@ def read(path: Path, identity: Identity | None = None) -> TranslationResult:
     """The record that `write` stored. Raises: RunDirectoryError where there is none, or it is damaged."""
     with opened(path, KIND, LAYOUT) as file:
         refuse_others(path, file, identity)
-        weights = file["weights"]
+        loss = file.array("history/loss", "float", "H")
+        steps, losses = (
+            file.array(f"history/validation_{n}", kind, "V") for n, kind in (("step", "integer"), ("loss", "float"))
+        )
         return TranslationResult(
-            title=decoded(file.attrs["title"])[0], best_step=int(file.attrs["best_step"]),
-            weights={name: weights[name][()] for name in decoded(weights.attrs["names"])},
-            history=Losses(**{f.name: file["history"][f.name][()] for f in fields(Losses)}),
-            summary=json.loads(decoded(file["summary"][()])[0]),
+            title=file.text("", "title"), best_step=int(file.number("", "best_step")),
+            weights={name: file.array(f"weights/{name}", "number", more=True) for name in file.names("weights")},
+            history=Losses(loss, steps, losses), summary=file.summary(),
         )  # fmt: skip
