@@ -95,6 +95,19 @@ def test_pairs_that_are_too_long_are_left_out_of_training_alone(tmp_path):
         encode(shorter, read_corpus(shorter), letters, letters)
 
 
+def test_pairs_of_endless_words_are_left_out_before_pieces_are_learned(tmp_path):
+    pairs = [("a b", "c d"), ("a" * 10**6, "c"), ("a", "d")]
+    lines(tmp_path / "short", ["a b"])
+    given = "{source: ../short, target: ../short}"
+    card = own(tmp_path, pairs, f"\n  validation: {given}\n  test: {given}")
+    texts = read_corpus(card)
+    pieces = [learn(side, 300) for side in (texts.training.source, texts.training.target)]
+    assert encode(card, texts, *pieces).left_out == 1 and len(texts.training) == 2
+    lines(tmp_path / "short", ["a b", "c", "b" * 10**5])
+    with pytest.raises(PackError, match=r"data\.validation: line 3 \(1 in all\): a sentence of more than 10000 char"):
+        read_corpus(card)
+
+
 def test_a_synthetic_corpus_is_translated_word_by_word(tmp_path):
     card = card_of(tmp_path, "data.pairs=500", "data.vocabulary=300", text=SYNTHETIC)
     encoded = synthetic(card)

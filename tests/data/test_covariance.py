@@ -80,3 +80,30 @@ def test_extra_covariance_without_a_fitted_point_is_refused(datasets, tmp_path):
     path = _extra(tmp_path / "extra.h5", datasets[1:], np.eye(n))
     with pytest.raises(PackError, match=f"{len(datasets[0].cv)} fitted points are not there"):
         with_extra(experimental(datasets), path, datasets)
+
+
+HOSTILE = {
+    "zeros": lambda f: f.create_dataset("covmat", (10**5, 10**5), chunks=(1000, 1000), compression="gzip"),
+    "another shape": lambda f: f.update({"covmat": np.eye(3)}),
+    "texts": lambda f: f.update({"covmat": np.full((2, 2), b"x")}),
+    "large": lambda f: f.update({"covmat": np.full((2, 2), 1e300)}),
+    "link": lambda f: f.update({"covmat": h5py.SoftLink("/rows")}),
+    "elsewhere": lambda f: f.update({"covmat": h5py.ExternalLink("/dev/zero", "/x")}),
+    "group": lambda f: f.create_group("covmat"),
+    "nothing": lambda f: None,
+}
+
+
+@pytest.mark.parametrize("what", HOSTILE)
+def test_a_covariance_that_claims_too_much_is_refused(datasets, tmp_path, what):
+    with h5py.File(tmp_path / "extra.h5", "w") as file:
+        file["sets"], file["rows"] = ["A", "A"], [0, 1]
+        HOSTILE[what](file)
+    with pytest.raises(PackError, match=r"extra\.h5: covmat: "):
+        with_extra(experimental(datasets), tmp_path / "extra.h5", datasets)
+
+
+def test_a_covariance_that_is_no_file_is_refused(datasets, tmp_path):
+    os.mkfifo(tmp_path / "extra.h5")
+    with pytest.raises(PackError, match="it is a pipe"):
+        with_extra(experimental(datasets), tmp_path / "extra.h5", datasets)

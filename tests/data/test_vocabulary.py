@@ -1,6 +1,7 @@
 """Pieces of sentences, and sentences of pieces."""
 
 import hashlib
+import json
 import os
 import subprocess
 import sys
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 
 from tests.data.test_pairs import SHIPPED
 from tfperf.data.pairs import read_table
-from tfperf.data.vocabulary import END, PAD, SMALLEST, SPECIAL, START, UNKNOWN, Vocabulary, learn
+from tfperf.data.vocabulary import END, PAD, SMALLEST, SPECIAL, START, UNKNOWN, Vocabulary, learn, read_vocabulary
 from tfperf.errors import PackError, UserError
 
 LEARN = f"""
@@ -108,3 +109,52 @@ def test_a_missing_library_is_named_with_its_extra(monkeypatch):
     with pytest.raises(UserError, match="pip install") as caught:
         Vocabulary.from_json("{}")
     assert not isinstance(caught.value, PackError)
+
+
+def edited(vocabulary, change):
+    """Its JSON with a change."""
+    tree = json.loads(vocabulary.to_json())
+    change(tree)
+    return json.dumps(tree)
+
+
+HOSTILE = {
+    "gap": lambda tree: tree["model"]["vocab"].update({"zz": 4_000_000_000}),
+    "number twice": lambda tree: tree["model"]["vocab"].update({"zz": 300}),
+    "padding": lambda tree: tree.update(padding={
+        "strategy": {"Fixed": 10**9}, "direction": "Right", "pad_to_multiple_of": None, "pad_id": 0, "pad_type_id": 0,
+        "pad_token": "x",
+    }),
+    "truncation": lambda tree: tree.update(truncation={
+        "direction": "Right", "max_length": 1, "strategy": "LongestFirst", "stride": 5,
+    }),
+    "lower case": lambda tree: tree.update(normalizer={"type": "Lowercase"}),
+    "chance": lambda tree: tree["model"].update(dropout=0.5),
+    "no pieces": lambda tree: tree["model"].update(vocab={}, merges=[]),
+    "few pieces": lambda tree: tree["model"].update(
+        vocab={piece: i for piece, i in tree["model"]["vocab"].items() if i < 100}, merges=[]
+    ),
+    "types": lambda tree: tree.update(model=[1]), "half numbers": lambda tree: tree["model"]["vocab"].update({"z": 1.5}),
+    "no merges": lambda tree: tree["model"].pop("merges"), "another merge": lambda tree: tree["model"].update(merges=1),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", HOSTILE)
+def test_a_vocabulary_that_would_change_sentences_is_refused(vocabulary, what):
+    with pytest.raises(PackError, match="vocabulary: "):
+        Vocabulary.from_json(edited(vocabulary, HOSTILE[what]))
+
+
+def test_a_file_that_is_no_vocabulary_is_refused(vocabulary, tmp_path):
+    path = tmp_path / "source.json"
+    path.write_text(vocabulary.to_json(), encoding="utf-8")
+    assert read_vocabulary(path).size == vocabulary.size
+    for content in (b"[" * 10**6, b"\xff", b"", b"{}"):
+        path.write_bytes(content)
+        with pytest.raises(PackError, match="vocabulary: cannot be read"):
+            read_vocabulary(path)
+    for plant in (os.mkfifo, lambda p: p.symlink_to("/dev/zero"), lambda p: p.mkdir()):
+        path.unlink(missing_ok=True)
+        plant(path)
+        with pytest.raises(PackError, match="vocabulary: cannot be read"):
+            read_vocabulary(path)

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tfperf.data.keys import Purpose, generator
-from tfperf.data.pairs import Pairs, divide, read_hdf5, read_lines, read_table
+from tfperf.data.pairs import LONGEST, Pairs, divide, read_hdf5, read_lines, read_table
 from tfperf.data.vocabulary import SPECIAL, Vocabulary
 from tfperf.errors import PackError
 from tfperf.results.reading import file_hash
@@ -79,6 +79,10 @@ def read_corpus(card: Translation) -> Texts:
         validation=_read(data.validation) if data.validation else parts.validation,
         test=_read(data.test) if data.test else parts.test,
     )
+    for role in ROLES[1:]:
+        if beyond := getattr(texts, role).too_long:
+            where = f"data.{role}: line {beyond[0]} ({len(beyond)} in all)"
+            raise PackError(f"{where}: a sentence of more than {LONGEST} characters; leave it out")
     for role in ROLES:
         if not len(getattr(texts, role)):
             raise PackError(f"data.{role}: none of the {len(every)} pairs of data.training fell to it; must have some")
@@ -95,7 +99,8 @@ def encode(card: Translation, texts: Texts, source: Vocabulary, target: Vocabula
     if not len(training):
         longest = f"data.max_length: got {card.data.max_length}"
         raise PackError(f"{longest}; all {len(every)} training pairs have more pieces")
-    return Encoded(training, validation, test, left_out=len(every) - len(training))
+    left_out = len(texts.training.too_long) + len(every) - len(training)
+    return Encoded(training, validation, test, left_out)
 
 
 def table_rows(card: Translation) -> int:

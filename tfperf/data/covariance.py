@@ -12,12 +12,16 @@ import h5py
 import numpy as np
 from numpy.typing import NDArray
 
-from tfperf.data.fields import nearest
+from tfperf.data.fields import DAMAGE, Faults, Field, has_form, nearest, own_array, values
+from tfperf.data.limits import COVARIANCE_BYTES, LARGEST
 from tfperf.data.pack import Dataset
 from tfperf.errors import PackError
+from tfperf.results.bounds import Budget
+from tfperf.results.regular import refuse_special
 
 Array = NDArray[np.float64]
-MOST_POINTS = 20_000  # of an extra covariance: 3.2 GB in memory
+COVMAT = Field("float", ("M", "M"), COVARIANCE_BYTES, LARGEST**2)
+EXTRA = {"covmat": COVMAT, "sets": Field("text", ("M",)), "rows": Field("integer", ("M",))}
 
 
 @dataclass(frozen=True)
@@ -90,24 +94,13 @@ def fitted_extra(path: Path, datasets: Sequence[Dataset]) -> Array:
     """A covariance from a file, of the fitted points (N, N).
 
     File: HDF5 with `covmat` (M, M) and `sets` (M) and `rows` (M): the dataset's name and the point's row in the
-    published set (`cuts` of the pack) for each line; M is at most MOST_POINTS. Every fitted point must be there, others
-    are ignored. Raises: PackError for a file that is not so, and a matrix that is not symmetric.
+    published set (`cuts` of the pack) for each line. Every fitted point must be there, others are
+    ignored. Raises: PackError for a file that is not so or too large (limits.py), and a matrix that is not symmetric.
     """
-    try:
-        with h5py.File(path, "r") as file:
-            shapes = {name: file[name].shape for name in ("covmat", "sets", "rows")}
-            if len(shapes["covmat"]) != 2 or max(map(max, shapes.values())) > MOST_POINTS:
-                told = ", ".join(f"{name} {shape}" for name, shape in shapes.items())
-                raise PackError(f"{path}: got shapes {told}; must be (M, M), (M), (M), M at most {MOST_POINTS}")
-            covmat = file["covmat"][:].astype(np.float64)
-            names = [n.decode() if isinstance(n, bytes) else str(n) for n in file["sets"][:]]
-            lines = {key: i for i, key in enumerate(zip(names, file["rows"][:].tolist(), strict=True))}
-    except (OSError, RuntimeError, KeyError, ValueError, TypeError, AttributeError) as error:
-        raise PackError(f"{path}: wanted HDF5 with covmat (M, M), sets (M) and rows (M): {error}") from None
-    if covmat.shape != (len(lines), len(lines)) or not np.isfinite(covmat).all():
-        raise PackError(
-            f"{path}: covmat: got shape {covmat.shape} for {len(lines)} distinct points; must be square, finite"
-        )
+    covmat, names, numbers = _read_extra(path)
+    lines = {key: i for i, key in enumerate(zip(names, numbers, strict=True))}
+    if len(lines) != len(covmat):
+        raise PackError(f"{path}: rows: {len(lines)} distinct points in {len(covmat)} lines; each must be there once")
     if np.abs(covmat - covmat.T).max(initial=0) > 1e-10 * np.abs(covmat).max(initial=0):
         raise PackError(f"{path}: covmat: must be symmetric")
     missing = [(d.name, r) for d in datasets for r in d.cuts.tolist() if (d.name, r) not in lines]
@@ -119,6 +112,27 @@ def fitted_extra(path: Path, datasets: Sequence[Dataset]) -> Array:
     index = [lines[d.name, r] for d in datasets for r in d.cuts.tolist()]
     fitted: Array = covmat[np.ix_(index, index)]
     return fitted
+
+
+def _read_extra(path: Path) -> tuple[Array, list[str], list[int]]:
+    """covmat (M, M), sets (M) and rows (M) of a file, held against each other and limits before they are read."""
+    try:
+        refuse_special(path)
+        with h5py.File(path, "r") as file:
+            faults = Faults(path, Budget(file))
+            arrays = {name: own_array(file, name, name, faults) for name in EXTRA}
+            rows_of = arrays["rows"]
+            sizes = {} if rows_of is None or rows_of.ndim != 1 else {"M": len(rows_of)}
+            covmat, sets, rows = (
+                None if a is None or not has_form(a, name, EXTRA[name], sizes, faults)
+                else values(a, name, EXTRA[name], faults)
+                for name, a in arrays.items()
+            )  # fmt: skip
+    except DAMAGE as error:
+        raise PackError(f"{path}: wanted HDF5 with covmat (M, M), sets (M) and rows (M): {error}") from None
+    if covmat is None or sets is None or rows is None:
+        raise PackError(*faults.lines)
+    return covmat.astype(np.float64), sets.tolist(), rows.tolist()
 
 
 def _factor(matrix: Array, path: Path) -> Array:

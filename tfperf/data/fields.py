@@ -1,6 +1,7 @@
 """One stored array of a data pack: its type, its shape in terms of the pack's sizes, its values.
 
-Sizes: N points, X grid nodes, F flavours, C luminosity channels, K systematic errors, D kinematic columns.
+Sizes: N points, X grid nodes, F flavours, C luminosity channels, K systematic errors, D kinematic columns, M
+lines of a theory covariance.
 """
 
 import difflib
@@ -13,7 +14,7 @@ import h5py
 import numpy as np
 from numpy.typing import NDArray
 
-from tfperf.data.limits import ARRAY_BYTES, FAULTS, FIELDS, LARGEST, MOST, NAME_LENGTH, ROW_BYTES, TABLE_BYTES, cut
+from tfperf.data.limits import ARRAY_BYTES, FAULTS, FIELDS, LARGEST, MOST, NAME_LENGTH, ROW_BYTES, cut
 from tfperf.results.bounds import Budget, Claim
 
 # what h5py raises on damaged files
@@ -23,7 +24,7 @@ QUOTED = 1000  # characters of what was found
 KINDS: Mapping[str, str] = {"float": "f", "integer": "iu", "boolean": "b", "text": "SOU"}
 MEANING: Mapping[str, str] = {
     "N": "points", "X": "nodes of x", "F": "entries of flav", "C": "rows of channels", "K": "columns of sys",
-    "D": "2 or 3 columns",
+    "D": "2 or 3 columns", "M": "lines of covmat",
 }  # fmt: skip
 
 
@@ -33,6 +34,8 @@ class Field:
 
     kind: str
     dims: tuple[str | int, ...]
+    bytes: int = ARRAY_BYTES  # at most
+    largest: float = LARGEST  # number, either way
 
 
 class Faults:
@@ -109,23 +112,22 @@ def has_form(array: h5py.Dataset, place: str, field: Field, sizes: Mapping[str, 
         limits = ", ".join(f"{MOST[d]} {MEANING[d]}" for d in beyond)
         faults.add(place, f"got shape {shape}", f"at most {limits}")
     else:
-        _check_claim(array, place, faults)
+        _check_claim(array, place, field.bytes, faults)
     text = field.kind == "text" and h5py.check_string_dtype(array.dtype) is None
     if array.size and (array.dtype.kind not in KINDS[field.kind] or text):
         faults.add(place, f"got type {array.dtype}", f"must be {field.kind}")
     return faults.count == before
 
 
-def _check_claim(array: h5py.Dataset, place: str, faults: Faults) -> None:
+def _check_claim(array: h5py.Dataset, place: str, most: int, faults: Faults) -> None:
     """A fault where an array of the right shape claims more bytes than it may, or is stored in an odd way."""
-    table = array.ndim > 2
     row = array.nbytes // max(1, array.shape[0])
     try:
-        if table and row > ROW_BYTES:
+        if array.ndim > 2 and row > ROW_BYTES:
             raise Claim(f"{row} bytes for each point", f"at most {ROW_BYTES} are allowed")
         if array.dtype.kind == "S" and array.dtype.itemsize > NAME_LENGTH * 4:
             raise Claim(f"texts of {array.dtype.itemsize} bytes", f"at most {NAME_LENGTH} characters")
-        faults.budget.take(array, TABLE_BYTES if table else ARRAY_BYTES)
+        faults.budget.take(array, most)
     except Claim as claim:
         faults.add(place, claim.found, claim.allowed)
 
@@ -136,7 +138,7 @@ def _blocks(array: h5py.Dataset) -> Iterator[NDArray[Any]]:
         yield array[start : start + rows]
 
 
-def zero_rows(array: h5py.Dataset, place: str, faults: Faults) -> NDArray[np.bool_] | None:
+def zero_rows(array: h5py.Dataset, place: str, faults: Faults, largest: float = LARGEST) -> NDArray[np.bool_] | None:
     """Which rows of a table are zero (N), read block by block; None, and a fault, where its values are no good."""
     bad = beyond = 0
     zero: list[NDArray[np.bool_]] = []
@@ -144,7 +146,8 @@ def zero_rows(array: h5py.Dataset, place: str, faults: Faults) -> NDArray[np.boo
         for block in _blocks(array):
             bad += block.size - int(np.count_nonzero(np.isfinite(block)))
             # no number of a type of its own: 1e15 is none in half precision
-            beyond += int(np.count_nonzero(np.abs(block) > np.float64(LARGEST))) if _is_large(block) else 0
+            if not (float(block.max()) <= largest and float(block.min()) >= -largest):
+                beyond += int(np.count_nonzero(np.abs(block) > np.float64(largest)))
             zero.append(np.asarray(~block.reshape(len(block), -1).any(axis=1)))
     except DAMAGE as error:
         faults.add(place, f"cannot be read ({error})", "an undamaged array")
@@ -152,20 +155,16 @@ def zero_rows(array: h5py.Dataset, place: str, faults: Faults) -> NDArray[np.boo
     if bad:
         faults.add(place, f"{bad} of {array.size} values are not finite", "finite numbers")
     elif beyond:
-        faults.add(place, f"{beyond} of {array.size} values are beyond {LARGEST:g}", f"at most {LARGEST:g} either way")
+        faults.add(place, f"{beyond} of {array.size} values are beyond {largest:g}", f"at most {largest:g} either way")
     return None if bad or beyond else np.concatenate(zero)
 
 
-def _is_large(block: NDArray[Any]) -> bool:
-    return not (float(block.max()) <= LARGEST and float(block.min()) >= -LARGEST)
-
-
-def values(array: h5py.Dataset, place: str, kind: str, faults: Faults) -> NDArray[Any] | None:
+def values(array: h5py.Dataset, place: str, field: Field, faults: Faults) -> NDArray[Any] | None:
     """All values of an array of the right form, text as str; None, and a fault, when unreadable or out of range."""
-    if kind == "float" and array.size and zero_rows(array, place, faults) is None:
+    if field.kind == "float" and array.size and zero_rows(array, place, faults, field.largest) is None:
         return None
     try:
-        return _texts(array) if kind == "text" and array.size else np.asarray(array[()])
+        return _texts(array) if field.kind == "text" and array.size else np.asarray(array[()])
     except UnicodeDecodeError:
         faults.add(place, "got bytes that are no text", "must be UTF-8 text")
     except Claim as claim:

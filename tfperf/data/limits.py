@@ -3,12 +3,13 @@
 from collections.abc import Mapping
 
 # sizes of arrays; pairs c0 <= c1 of 14 flavours
-MOST: Mapping[str, int] = {"N": 10_000, "X": 1000, "F": 14, "C": 105, "K": 10_000, "D": 100}
+MOST: Mapping[str, int] = {"N": 10_000, "X": 1000, "F": 14, "C": 105, "K": 10_000, "D": 100, "M": 10_000}
 SETS = 1000  # datasets, and as many positivity sets
 FIELDS = 100  # arrays of a set
 TABLE_BYTES = 4 * 10**9  # a table
 ROW_BYTES = 64 * 10**6  # a point of a table
 ARRAY_BYTES = 10**8  # any other array
+COVARIANCE_BYTES = 8 * 10**8  # a theory covariance
 NAME_LENGTH = 200  # characters of a name of a set or an error
 TEXT_LENGTH = 1000  # characters of experiment, process, label and the names of kinematics
 FAULTS = 200  # that are told

@@ -23,7 +23,7 @@ from tfperf.data.fields import (
     values,
     zero_rows,
 )
-from tfperf.data.limits import LEAST_X, NAME_LENGTH, Q0_RANGE, SETS, TEXT_LENGTH
+from tfperf.data.limits import LEAST_X, NAME_LENGTH, Q0_RANGE, SETS, TABLE_BYTES, TEXT_LENGTH
 from tfperf.data.pack import LAYOUT, OPERATIONS, POSITIVITY, opened
 from tfperf.errors import PackError
 from tfperf.results.bounds import Budget, Claim, attribute, attributes
@@ -41,7 +41,9 @@ MEASURED: Mapping[str, Field] = {
 }
 OPTIONAL: Mapping[str, Field] = {"t0": Field("float", ("N",)), "covmat": Field("float", ("N", "N"))}
 AXES: Mapping[str, Field] = {"flav": Field("integer", ("F",)), "channels": Field("integer", ("C", 2))}
-DEEP_INELASTIC, HADRONIC = Field("float", ("N", "X", "F")), Field("float", ("N", "C", "X", "X"))
+GRID = Field("float", ("X",))
+DEEP_INELASTIC = Field("float", ("N", "X", "F"), TABLE_BYTES)
+HADRONIC = Field("float", ("N", "C", "X", "X"), TABLE_BYTES)
 TABLES = tuple(dict.fromkeys(t for tables in OPERATIONS.values() for t in tables))
 
 
@@ -132,9 +134,9 @@ def _grid(file: h5py.File, present: Sequence[str], faults: Faults) -> int | None
         faults.add("x", "missing", "the grid nodes")
         return None
     array = own_array(file, "x", "x", faults)
-    if array is None or not has_form(array, "x", Field("float", ("X",)), {}, faults):
+    if array is None or not has_form(array, "x", GRID, {}, faults):
         return None
-    x = values(array, "x", "float", faults)
+    x = values(array, "x", GRID, faults)
     if x is not None and not (x[0] >= LEAST_X and x[-1] <= 1 and np.all(np.diff(x) > 0)):
         faults.add("x", f"nodes {x[0]:g}, ... {x[-1]:g}", f"must increase and lie in (0, 1], from {LEAST_X:g} on")
     return len(array)
@@ -193,7 +195,7 @@ def _arrays(found: Mapping[str, h5py.Dataset], place: str, sizes: Mapping[str, i
         own = {**sizes, "N": 1} if _serves_all(name, array.shape) else sizes
         if not has_form(array, where, fields[name], own, faults) or name == "covmat":
             continue
-        read = zero_rows(array, where, faults) if name in TABLES else values(array, where, fields[name].kind, faults)
+        read = zero_rows(array, where, faults) if name in TABLES else values(array, where, fields[name], faults)
         if read is not None:
             arrays[name] = read
     check_axes(arrays, place, len(FLAVOURS), faults)

@@ -7,17 +7,20 @@ UTF-8: each sentence can be written, whatever its characters, so no piece stands
 import importlib
 import json
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tfperf.errors import PackError, UserError
+from tfperf.results.regular import open_regular, parse_json
 
 PAD, START, END, UNKNOWN = range(4)
 # with a blank, which is written otherwise inside pieces: no text has them
 SPECIAL = (" pad", " start", " end", " unknown")
+MOST_BYTES = 10**9  # of a file: a million pieces take some 100 MB
 SMALLEST = len(SPECIAL) + 256  # pieces: each byte is one
 
 
@@ -73,28 +76,73 @@ class Vocabulary:
     def from_json(cls, text: str) -> "Vocabulary":
         """The vocabulary that `to_json` wrote. Raises: PackError for any other text."""
         try:
-            vocabulary = cls(_library().Tokenizer.from_str(text))
-        except UserError:
-            raise
-        except Exception as error:  # the library raises no other type
-            raise PackError(f"vocabulary: cannot be read: {error}") from None
-        if [vocabulary._tokenizer.id_to_token(i) for i in range(len(SPECIAL))] != list(SPECIAL):
+            pieces = _pop_pieces(parse_json(text))
+        except (ValueError, LookupError, TypeError, AttributeError) as error:
+            raise PackError(f"vocabulary: cannot be read: {error!s:.500}") from None
+        # the library would go through every number below the highest
+        if sorted(pieces.values()) != list(range(len(pieces))) or len(pieces) < SMALLEST:
+            raise PackError(f"vocabulary: numbers of pieces must be 0, 1, ... without gaps, {SMALLEST} or more")
+        if [pieces.get(piece) for piece in SPECIAL] != list(range(len(SPECIAL))):
             raise PackError(f"vocabulary: its first pieces must be {', '.join(map(repr, SPECIAL))}")
-        return vocabulary
+        return cls(_load(text, pieces))
 
 
-def learn(sentences: Iterable[str], size: int) -> Vocabulary:
-    """A vocabulary of at most `size` (SMALLEST or more) pieces; the same sentences always give the same one."""
-    if size < SMALLEST:
-        raise ValueError(f"size: got {size}; must be at least {SMALLEST}, for the bytes")
+def _load(text: str, pieces: Mapping[str, int]) -> Any:
+    """The tokenizer of a JSON text that numbers its pieces so. Raises: PackError where it is not as `learn` makes it."""
+    try:
+        tokenizer = _library().Tokenizer.from_str(text)
+    except UserError:
+        raise
+    except Exception as error:  # the library raises no other type
+        raise PackError(f"vocabulary: cannot be read: {error!s:.500}") from None
+    found, plain = parse_json(tokenizer.to_str()), parse_json(_without_commands(_untrained().to_str()))
+    same = _pop_pieces(found) == pieces
+    _pop_pieces(plain)
+    # anything else, a limit on lengths or lower case, would change sentences
+    if not same or found != plain:
+        raise PackError("vocabulary: cuts sentences otherwise than those that tfperf learns")
+    return tokenizer
+
+
+def read_vocabulary(path: Path) -> Vocabulary:
+    """The vocabulary in a file. Raises: PackError where it is damaged."""
+    try:
+        with open_regular(path, MOST_BYTES, links=False) as file:
+            return Vocabulary.from_json(file.read().decode("utf-8"))
+    except (OSError, ValueError) as error:
+        raise PackError(f"vocabulary: cannot be read: {error}") from None
+
+
+def _pop_pieces(tree: dict[str, Any]) -> dict[str, int]:
+    """Take what is learned, pieces and how they merge, out of a tokenizer's JSON; the numbers of the pieces."""
+    pieces = dict(tree["model"].pop("vocab"))
+    del tree["model"]["merges"]
+    if not all(type(number) is int for number in pieces.values()):
+        raise ValueError("numbers of pieces must be whole")
+    return pieces
+
+
+def _untrained() -> Any:
+    """A tokenizer that has not learned a piece."""
     library = _library()
     parts = library.pre_tokenizers.ByteLevel
     tokenizer = library.Tokenizer(library.models.BPE(unk_token=SPECIAL[UNKNOWN]))
     tokenizer.normalizer = library.normalizers.Prepend(" ")  # a word has the same pieces wherever it stands
     tokenizer.pre_tokenizer = parts(add_prefix_space=False)
     tokenizer.decoder = library.decoders.ByteLevel()
+    return tokenizer
+
+
+def learn(sentences: Iterable[str], size: int) -> Vocabulary:
+    """A vocabulary of at most `size` (SMALLEST or more) pieces; the same sentences always give the same one."""
+    if size < SMALLEST:
+        raise ValueError(f"size: got {size}; must be at least {SMALLEST}, for the bytes")
+    library, tokenizer = _library(), _untrained()
     trainer = library.trainers.BpeTrainer(
-        vocab_size=size, special_tokens=list(SPECIAL), initial_alphabet=parts.alphabet(), show_progress=False
+        vocab_size=size,
+        special_tokens=list(SPECIAL),
+        initial_alphabet=library.pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
     )
     tokenizer.train_from_iterator(sentences, trainer)
     return Vocabulary.from_json(_without_commands(tokenizer.to_str()))

@@ -14,11 +14,10 @@ from typing import Any
 from pydantic.dataclasses import dataclass
 
 from tfperf.data.corpus import ROLES, Encoded, Texts, encode, file_hashes, read_corpus, synthetic, table_rows
-from tfperf.data.vocabulary import Vocabulary, learn
-from tfperf.errors import PackError, UserError
+from tfperf.data.vocabulary import Vocabulary, learn, read_vocabulary
+from tfperf.errors import PackError
 from tfperf.results.contents import VOCABULARIES
 from tfperf.results.files import atomic_write, make_folder
-from tfperf.results.reading import explain, read_text
 from tfperf.results.rundir import RunDirectory
 from tfperf.results.state import STRICT, Part, Sha256
 from tfperf.runcard.faults import Fault
@@ -121,11 +120,9 @@ def _read(output: Path) -> dict[str, Vocabulary]:
     if not all(os.path.lexists(path) for path in paths.values()):
         return {}
     try:
-        return {side: Vocabulary.from_json(read_text(path)) for side, path in paths.items()}
-    except (OSError, ValueError, RecursionError, UserError) as error:
-        raise PackError(
-            f"{output / VOCABULARIES}: damaged: {explain(error)}; remove it, and it is learned again"
-        ) from None
+        return {side: read_vocabulary(path) for side, path in paths.items()}
+    except PackError as error:
+        raise PackError(f"{output / VOCABULARIES}: damaged: {error}; remove it, and it is learned again") from None
 
 
 def _place(output: Path, side: str) -> Path:
