@@ -134,7 +134,8 @@ HOSTILE = {
     "few pieces": lambda tree: tree["model"].update(
         vocab={piece: i for piece, i in tree["model"]["vocab"].items() if i < 100}, merges=[]
     ),
-    "types": lambda tree: tree.update(model=[1]), "half numbers": lambda tree: tree["model"]["vocab"].update({"z": 1.5}),
+    "types": lambda tree: tree.update(model=[1]),
+    "half numbers": lambda tree: tree["model"]["vocab"].update({"z": 1.5}),
     "no merges": lambda tree: tree["model"].pop("merges"), "another merge": lambda tree: tree["model"].update(merges=1),
 }  # fmt: skip
 

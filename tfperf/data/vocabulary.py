@@ -75,6 +75,7 @@ class Vocabulary:
     @classmethod
     def from_json(cls, text: str) -> "Vocabulary":
         """The vocabulary that `to_json` wrote. Raises: PackError for any other text."""
+        library = _library()
         try:
             pieces = _pop_pieces(parse_json(text))
         except (ValueError, LookupError, TypeError, AttributeError) as error:
@@ -84,15 +85,13 @@ class Vocabulary:
             raise PackError(f"vocabulary: numbers of pieces must be 0, 1, ... without gaps, {SMALLEST} or more")
         if [pieces.get(piece) for piece in SPECIAL] != list(range(len(SPECIAL))):
             raise PackError(f"vocabulary: its first pieces must be {', '.join(map(repr, SPECIAL))}")
-        return cls(_load(text, pieces))
+        return cls(_load(library, text, pieces))
 
 
-def _load(text: str, pieces: Mapping[str, int]) -> Any:
-    """The tokenizer of a JSON text that numbers its pieces so. Raises: PackError where it is not as `learn` makes it."""
+def _load(library: Any, text: str, pieces: Mapping[str, int]) -> Any:
+    """The tokenizer of a JSON text that numbers its pieces so. Raises: PackError where `learn` would make another."""
     try:
-        tokenizer = _library().Tokenizer.from_str(text)
-    except UserError:
-        raise
+        tokenizer = library.Tokenizer.from_str(text)
     except Exception as error:  # the library raises no other type
         raise PackError(f"vocabulary: cannot be read: {error!s:.500}") from None
     found, plain = parse_json(tokenizer.to_str()), parse_json(_without_commands(_untrained().to_str()))
