@@ -42,6 +42,13 @@ def inflate(file):
     array.id.write_direct_chunk((0,), zlib.compress(np.ones(4).tobytes() + bytes(6 * 10**7)))
 
 
+def widen(file):
+    """A table of 80 MB for each point, on as many nodes as may be."""
+    replace(file, "x", np.linspace(0.001, 1, 1000))
+    replace(file, "positivity/TOY_POS_PP/channels", np.array([[1, i] for i in range(1, 11)]))
+    put_large("positivity/TOY_POS_PP/fk", (3, 10, 1000, 1000), (1, 1, 1000, 1000), 3, np.float64)(file)
+
+
 def list_often(file):
     for i in range(45):
         file[f"SET{i}"] = file["TOY_F2"]
@@ -84,7 +91,7 @@ CLAIMS = {
         "positivity/TOY_POS_PP/fk", "at most 10000 points",
         put_large("positivity/TOY_POS_PP/fk", (10**6, 2, 5, 5), (10**4, 2, 5, 5), 100),
     ),
-    "table": ("TOY_PP/fk_a", "bytes for each point", put_large("TOY_PP/fk_a", (3, 2, 4000, 4000), (1, 1, 1000, 1000))),
+    "wide rows": ("positivity/TOY_POS_PP/fk", "80000000 bytes for each point", widen),
     "chunk that inflates": ("TOY_F2/cv", "longer than its values", inflate),
     "chunks that were not written": (
         "TOY_F2/fk", "1 of 4 chunks were written", put_large("TOY_F2/fk", (4, 5, 3), (1, 5, 3))
