@@ -76,7 +76,7 @@ def test_a_lock_that_is_no_regular_file_is_refused_and_left_alone(tmp_path, kind
         "link": lambda: lock.symlink_to(precious), "dangling": lambda: lock.symlink_to(tmp_path / "nowhere"),
         "pipe": lambda: os.mkfifo(lock), "folder": lock.mkdir,
     }[kind]()  # fmt: skip
-    with pytest.raises(RunDirectoryError, match=r"lock: is a .*; must be a regular file"):
+    with pytest.raises(RunDirectoryError, match=r"its file `lock`: it is a .*; must be a regular file"):
         DirectoryLock(run).acquire()
     assert precious.read_text() == "years of work" and not (tmp_path / "nowhere").exists() and os.path.lexists(lock)
 

@@ -160,7 +160,7 @@ def test_a_pipe_in_a_run_directory_holds_nothing_up(finished, tmp_path, name):
     (run / name).unlink()
     os.mkfifo(run / name)
     done = CliRunner().invoke(main, ["fit", str(card), "-o", str(run), "--resume"])
-    assert done.exit_code == 2 and f"{name}: is a named pipe" in done.output.replace("\n", "")
+    assert done.exit_code == 2 and "it is a pipe; must be a regular file" in done.output and name in done.output
 
 
 def test_a_loop_of_links_as_output_gives_no_traceback(finished, tmp_path):

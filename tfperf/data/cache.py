@@ -22,8 +22,7 @@ import numpy as np
 import scipy
 
 from tfperf.data.records import Arrays, flatten, restore
-from tfperf.results.reading import file_hash
-from tfperf.results.regular import open_regular, parse_json
+from tfperf.results.reading import file_hash, open_regular, parse_json
 
 T = TypeVar("T")
 VARIABLE = "TFPERF_CACHE"

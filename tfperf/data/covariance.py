@@ -17,7 +17,7 @@ from tfperf.data.limits import COVARIANCE_BYTES, LARGEST
 from tfperf.data.pack import Dataset
 from tfperf.errors import PackError
 from tfperf.results.bounds import Budget
-from tfperf.results.regular import refuse_special
+from tfperf.results.reading import refuse_special
 
 Array = NDArray[np.float64]
 COVMAT = Field("float", ("M", "M"), COVARIANCE_BYTES, LARGEST**2)

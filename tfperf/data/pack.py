@@ -45,7 +45,7 @@ from numpy.typing import NDArray
 
 from tfperf.data.cache import digest, file_digest
 from tfperf.errors import PackError
-from tfperf.results.regular import refuse_special
+from tfperf.results.reading import refuse_special
 
 Array = NDArray[np.float64]
 LAYOUT = 1

@@ -16,7 +16,7 @@ import h5py
 from tfperf.data.limits import cut
 from tfperf.errors import PackError
 from tfperf.results.bounds import Budget
-from tfperf.results.regular import open_regular, refuse_special
+from tfperf.results.reading import open_regular, refuse_special
 
 SOURCE, TARGET = "source", "target"  # datasets of an HDF5 file
 LARGEST = 2**64  # hashes lie below

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tfperf.errors import PackError, UserError
-from tfperf.results.regular import open_regular, parse_json
+from tfperf.results.reading import open_regular, parse_json
 
 PAD, START, END, UNKNOWN = range(4)
 # with a blank, which is written otherwise inside pieces: no text has them

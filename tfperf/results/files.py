@@ -115,7 +115,10 @@ def append(path: Path, text: str) -> None:
     A process that is killed in between may leave a part of the text. Raises: as `atomic_write`.
     """
     verify_holder(path)
-    descriptor = open_descriptor(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    try:
+        descriptor = open_descriptor(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    except ValueError as error:
+        raise StorageError(f"{path}: could not be written: {error}") from None
     with os.fdopen(descriptor, "ab") as file:
         before = file.seek(0, os.SEEK_END)
         try:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from tfperf.errors import RunDirectoryError, UserError
 from tfperf.results.bounds import Budget, attribute
-from tfperf.results.regular import parse_json
+from tfperf.results.reading import parse_json
 from tfperf.results.state import NO_RUN, Identity
 
 UNITS: Mapping[str, str] = {

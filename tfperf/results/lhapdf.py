@@ -22,8 +22,8 @@ from tfperf.results.coupling import alpha_s_knots
 from tfperf.results.files import sync
 from tfperf.results.flavours import FLAVOURS, PDG_IDS, to_flavours
 from tfperf.results.postfit import survivors
+from tfperf.results.reading import parse_json
 from tfperf.results.record import FitResult
-from tfperf.results.regular import parse_json
 
 Array = NDArray[np.float64]
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]*")  # a slash would name a member, a blank would end the name

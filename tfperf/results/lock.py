@@ -74,7 +74,10 @@ class DirectoryLock:
 
     def _open(self) -> None:
         self._folder = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        self._lock = open_descriptor(Path(LOCK), os.O_RDWR | os.O_CREAT, self._folder)
+        try:
+            self._lock = open_descriptor(Path(LOCK), os.O_RDWR | os.O_CREAT, directory=self._folder)
+        except ValueError as error:
+            raise ValueError(f"its file `{LOCK}`: {error}") from None
         fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
     def _is_in_place(self) -> bool:

@@ -18,8 +18,8 @@ from rich.table import Table
 from tfperf.errors import RunDirectoryError, UserError
 from tfperf.results import store
 from tfperf.results.files import atomic_write
+from tfperf.results.reading import parse_json, read_bytes
 from tfperf.results.record import EVOLUTION, FitResult
-from tfperf.results.regular import read_json
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -103,7 +103,7 @@ def survivors(run: Path, result: FitResult) -> Mask | None:
     if not os.path.lexists(path):
         return None
     try:
-        report = read_json(path, MOST_BYTES)
+        report = parse_json(read_bytes(path, MOST_BYTES))
         digest, passed = report["results_sha256"], report["passed"]
         if not isinstance(digest, str) or not all(type(i) is int for i in passed) or len(set(passed)) != len(passed):
             raise ValueError("must have a digest and numbers of replicas, none twice")

@@ -1,4 +1,4 @@
-"""Files that anybody may have put there, read without harm: regular ones of bounded size, no link followed."""
+"""Files that anybody may have put there, opened without harm: regular ones of bounded size, and nothing that hangs."""
 
 import hashlib
 import json
@@ -11,76 +11,92 @@ from typing import IO, Any
 
 from tfperf.errors import RunDirectoryError
 
-MEBIBYTE = 2**20
-TEXT_BYTES = 64 * MEBIBYTE  # of a text that this program wrote itself
+TEXT_BYTES = 64 * 2**20  # of a text that this program wrote itself
 KINDS = {
-    stat.S_ISLNK: "a symbolic link", stat.S_ISDIR: "a folder", stat.S_ISFIFO: "a named pipe", stat.S_ISSOCK: "a socket",
+    stat.S_ISLNK: "a symbolic link", stat.S_ISDIR: "a folder", stat.S_ISFIFO: "a pipe", stat.S_ISSOCK: "a socket",
     stat.S_ISCHR: "a device", stat.S_ISBLK: "a device",
 }  # fmt: skip
 
 
 def name_kind(mode: int) -> str:
     """What a file of that mode is, for a message."""
-    return next((words for is_kind, words in KINDS.items() if is_kind(mode)), "a file")
+    return next((words for is_kind, words in KINDS.items() if is_kind(mode)), "a special file")
 
 
-def open_descriptor(path: Path, flags: int, directory: int | None = None) -> int:
-    """A descriptor of a regular file; a link is not followed, and a pipe that nobody writes to does not block.
+def refuse_special(path: Path, links: bool = True, directory: int | None = None) -> None:
+    """ValueError where `path` is there, but is no regular file (or, with `links`, a link to one): a pipe would hang.
 
-    directory: descriptor of the folder that `path` is relative to. Raises: RunDirectoryError for anything but a regular
-    file; OSError where there is none or it cannot be opened.
+    directory: descriptor of the folder that the path is relative to.
     """
-    shown = path
     try:
-        mode = os.stat(path, dir_fd=directory, follow_symlinks=False).st_mode
-    except FileNotFoundError:
-        mode = stat.S_IFREG
-    if stat.S_ISREG(mode):
-        safe = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-        descriptor = os.open(path, flags | safe, 0o644, dir_fd=directory)
-        mode = os.fstat(descriptor).st_mode
-        if stat.S_ISREG(mode):
-            return descriptor
+        mode = os.stat(path, dir_fd=directory, follow_symlinks=links).st_mode
+    except OSError:
+        return  # whoever opens it tells why
+    if not stat.S_ISREG(mode):
+        raise ValueError(f"it is {name_kind(mode)}; must be a regular file")
+
+
+def open_descriptor(path: Path, flags: int, links: bool = False, directory: int | None = None) -> int:
+    """A descriptor of a regular file. Raises: ValueError as `refuse_special`; OSError where it cannot be opened."""
+    refuse_special(path, links, directory)
+    safe = os.O_NONBLOCK | os.O_CLOEXEC | (0 if links else os.O_NOFOLLOW)
+    descriptor = os.open(path, flags | safe, 0o644, dir_fd=directory)
+    mode = os.fstat(descriptor).st_mode
+    if not stat.S_ISREG(mode):  # it was put there just now
         os.close(descriptor)
-    raise RunDirectoryError(f"{shown}: is {name_kind(mode)}; must be a regular file: remove it")
+        raise ValueError(f"it is {name_kind(mode)}; must be a regular file")
+    return descriptor
 
 
 @contextmanager
-def open_regular(path: Path, most: int) -> Iterator[IO[bytes]]:
-    """A regular file of at most `most` bytes, for reading.
+def open_regular(path: Path, most: int | None = None, *, links: bool = True, own: bool = False) -> Iterator[IO[bytes]]:
+    """A regular file of at most `most` bytes, opened for reading.
 
-    Raises: RunDirectoryError for any other kind of file and for a larger one; OSError where it cannot be opened.
+    links: whether the path itself may be a symbolic link; own: whether it must be a file of this user.
+
+    Raises: OSError for what cannot be opened, ValueError for what is no such file.
     """
-    with os.fdopen(open_descriptor(path, os.O_RDONLY), "rb") as file:
-        size = os.fstat(file.fileno()).st_size
-        if size > most:
-            raise RunDirectoryError(f"{path}: has {size} bytes; no file of its kind has more than {most}")
+    with os.fdopen(open_descriptor(path, os.O_RDONLY, links), "rb") as file:
+        found = os.fstat(file.fileno())
+        if most is not None and found.st_size > most:
+            raise ValueError(f"it has {found.st_size} bytes; at most {most} are allowed")
+        if own and found.st_uid != os.geteuid():
+            raise ValueError("it belongs to another user")
         yield file
 
 
-def read_bytes(path: Path, most: int) -> bytes:
-    """All bytes of a regular file. Raises: as `open_regular`."""
-    with open_regular(path, most) as file:
+def read_bytes(path: Path, most: int, *, own: bool = False) -> bytes:
+    """All bytes of a file that is no link. Raises: as `open_regular`."""
+    with open_regular(path, most, links=False, own=own) as file:
         return file.read(most)
 
 
 def read_text(path: Path, most: int = TEXT_BYTES, errors: str = "strict") -> str:
-    """UTF-8 text of a regular file. Raises: as `open_regular`; ValueError for bytes that are no text."""
-    return read_bytes(path, most).decode("utf-8", errors)
+    """UTF-8 text of a file that is no link. Raises: RunDirectoryError where it cannot be read, for whatever reason."""
+    try:
+        return read_bytes(path, most).decode("utf-8", errors)
+    except (OSError, ValueError) as error:
+        raise RunDirectoryError(f"{path}: cannot be read: {explain(error)}") from None
 
 
 def read_json(path: Path, most: int = TEXT_BYTES) -> Any:
-    """The value of a JSON file. Raises: RunDirectoryError where it cannot be read, for whatever reason."""
+    """The value of a JSON file. Raises: as `read_text`."""
     try:
-        return json.loads(read_text(path, most))
-    except (OSError, ValueError, RecursionError) as error:
-        raise RunDirectoryError(f"{path}: damaged: {explain(error)}") from None
+        return parse_json(read_text(path, most))
+    except ValueError as error:
+        raise RunDirectoryError(f"{path}: damaged: {error}") from None
+
+
+def parse_json(text: str | bytes) -> Any:
+    """The value of a JSON text; ValueError for any other text, and for one that is nested too deeply."""
+    try:
+        return json.loads(text)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
 
 
 def explain(error: Exception) -> str:
     """The first line of an error, for a message."""
-    if isinstance(error, RecursionError):
-        return "nested too deeply"
     if isinstance(error, OSError) and error.strerror:
         return error.strerror
     return (str(error).splitlines() or [type(error).__name__])[0]

@@ -21,7 +21,7 @@ from tfperf.errors import StorageError
 from tfperf.measure.environment import available_cores, cpu_model
 from tfperf.operators.problem import Problem
 from tfperf.results.files import atomic_write
-from tfperf.results.regular import read_json
+from tfperf.results.reading import parse_json, read_bytes
 from tfperf.runcard.config import Card
 from tfperf.train.choices import MOST_STEPS, Choices
 
@@ -60,7 +60,7 @@ def read(card: Card, path: Path | None) -> Choices | None:
     if path is None or card.engine.cache is not True:
         return None
     with suppress(OSError, ValueError, LookupError, TypeError):
-        found = read_json(path, MOST_BYTES, own=True)
+        found = parse_json(read_bytes(path, MOST_BYTES, own=True))
         if found["sha256"] == _sha256(found["choices"]):
             choices = Choices.from_dict(found["choices"])
             most = MOST_STEPS if card.train.steps_per_call == "auto" else card.train.steps_per_call

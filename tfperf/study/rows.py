@@ -1,6 +1,7 @@
 """What a sweep has measured: a row for each trial, in results.jsonl of its folder; what the repeats say together."""
 
 import json
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -61,12 +62,9 @@ def rows(folder: Path) -> list[Row]:
     A line without an end, which a killed process left, is no row. Raises: RunDirectoryError for a damaged file.
     """
     path = folder / RESULTS
-    try:
-        whole = read_text(path, MOST_BYTES).rpartition("\n")[0]
-    except FileNotFoundError:
+    if not os.path.lexists(path):
         return []
-    except (OSError, ValueError) as error:
-        raise RunDirectoryError(f"{path}: cannot be read ({error})") from None
+    whole = read_text(path, MOST_BYTES).rpartition("\n")[0]
     found: dict[Key, Row] = {}
     for number, line in enumerate(whole.split("\n") if whole else (), 1):
         row = _row(path, number, line)

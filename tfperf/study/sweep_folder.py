@@ -20,7 +20,7 @@ from tfperf.results.contents import CARD, ENVIRONMENT
 from tfperf.results.contents import RESULTS as TABLE
 from tfperf.results.files import append, atomic_write
 from tfperf.results.lock import LOCK
-from tfperf.results.reading import open_descriptor, read_json
+from tfperf.results.reading import explain, open_descriptor, read_json
 from tfperf.results.store import as_json
 from tfperf.runcard.dump import dump_card
 from tfperf.study.ledger import identity_of
@@ -69,7 +69,7 @@ class SweepFolder:
         """What a killed process left behind the last whole line."""
         path = self.path / RESULTS
         if os.path.lexists(path):
-            with os.fdopen(open_descriptor(path, os.O_RDWR), "r+b") as file:
+            with os.fdopen(_open(path), "r+b") as file:
                 file.truncate(file.read().rfind(b"\n") + 1)
 
     def begin(self) -> None:
@@ -94,6 +94,13 @@ class SweepFolder:
     def _write(self, name: str, text: str) -> None:
         with atomic_write(self.path / name) as temporary:
             temporary.write_text(text, encoding="utf-8")
+
+
+def _open(path: Path) -> int:
+    try:
+        return open_descriptor(path, os.O_RDWR)
+    except (OSError, ValueError) as error:
+        raise RunDirectoryError(f"{path}: cannot be read: {explain(error)}") from None
 
 
 def stored(folder: Path) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from pydantic import ConfigDict, Field, TypeAdapter
 
 from tfperf.operators.observables import Layout
 from tfperf.runcard.config import Card
-from tfperf.runcard.types import STRICT, NonNegative, Step
+from tfperf.runcard.types import STRICT, Step
 from tfperf.train.ensemble import Ensemble
 from tfperf.train.forms import Form, Name
 from tfperf.train.loop import Loop
@@ -26,8 +26,9 @@ LONGEST_CALL_SECONDS = 2.0  # signals wait for the end of a call
 MOST_STEPS = 1000
 MOST_THREADS = 10_000
 MOST_TRIALS = 1000
+Time = Annotated[float, Field(ge=0)]
 Threads = Annotated[int, Field(ge=1, le=MOST_THREADS)]
-ThreadsTried = Annotated[tuple[tuple[Threads, NonNegative], ...], Field(max_length=MOST_TRIALS)]
+ThreadsTried = Annotated[tuple[tuple[Threads, Time], ...], Field(max_length=MOST_TRIALS)]
 
 
 @dataclass(frozen=True)
@@ -38,8 +39,8 @@ class Trial:
     form: Name
     products: Layout
     xla: bool
-    compile_seconds: NonNegative
-    ms_per_step: NonNegative
+    compile_seconds: Time
+    ms_per_step: Time
 
 
 @dataclass(frozen=True)
