@@ -1,5 +1,6 @@
 """Arrays and texts in HDF5 files whose every byte has a checksum, and the reading of such files."""
 
+import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 
 from tfperf.errors import RunDirectoryError, UserError
 from tfperf.results.bounds import Budget, attribute
-from tfperf.results.reading import parse_json
+from tfperf.results.reading import parse_json, refuse_special
 from tfperf.results.state import NO_RUN, Identity
 
 UNITS: Mapping[str, str] = {
@@ -134,9 +135,10 @@ def opened(path: Path, kind: str, layout: int) -> Iterator[Stored]:
     Raises: RunDirectoryError where there is none, where it is damaged, claims to hold more than it can, or is of
     another kind or layout.
     """
-    if not path.is_file():
+    if not os.path.lexists(path):
         raise RunDirectoryError(f"{path}: no such file; a finished run has one")
     try:
+        refuse_special(path, links=False)
         with h5py.File(path, "r") as file:
             found, its_layout = attribute(file, "kind"), attribute(file, "layout")
             found = decoded(found)[0] if isinstance(found, np.ndarray) else found

@@ -1,0 +1,74 @@
+"""Runs that tfperf 0.1.0 left, in run-0.1.0: finished ones stay readable by every verb, unfinished ones are refused."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from tests.make_pack import make_card
+from tfperf.cli import main
+from tfperf.report.board import log_directory
+from tfperf.results import store
+from tfperf.results.reading import file_hash
+
+OLD = Path(__file__).parent / "run-0.1.0"
+
+
+@pytest.fixture
+def old(tmp_path):
+    """A card, and the folder of its run: two replicas of the small problem, 20 steps."""
+    card, run = make_card(tmp_path, replicas=2, steps=20), tmp_path / "run"
+    shutil.copytree(OLD, run)
+    state = json.loads((run / "run.json").read_text())
+    state["inputs"]["data.pack"] = file_hash(tmp_path / "pack.h5")
+    (run / "run.json").write_text(json.dumps(state))
+    (run / "events").mkdir()
+    (run / "events" / "events.out.tfevents.0.tfperf").touch()
+    (run / "report.html").write_text("<html>")
+    return card, run
+
+
+def carry_out(*arguments):
+    done = CliRunner().invoke(main, [str(a) for a in arguments])
+    assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
+    return done.exit_code, done.output
+
+
+def test_verbs_that_read_results_read_those_of_the_first_version(old, tmp_path):
+    card, run = old
+    assert carry_out("postfit", run)[0] == 0
+    assert carry_out("export-lhapdf", run, "-o", tmp_path / "set", "--name", "old")[0] == 0
+    assert carry_out("compare", run, run)[0] == 0
+    assert log_directory(run) == run / "events"
+    for key in ("data.t0", "closure.law"):
+        code, said = carry_out("check", card, "--set", f"{key}={run}")
+        assert (code, said[:3]) == (0, "ok\n"), said
+
+
+def test_a_finished_run_is_left_as_it_is(old):
+    card, run = old
+    before = (run / "results.h5").read_bytes()
+    for name in ("report.html", "report.json"):
+        (run / name).touch()
+    code, said = carry_out("fit", card, "-o", run, "--resume")
+    assert code == 0 and "nothing left to do" in said
+    assert (run / "results.h5").read_bytes() == before and (run / "report.html").read_text() == "<html>"
+
+
+def test_nothing_is_added_to_a_run_of_the_first_version(old):
+    card, run = old
+    code, said = carry_out("fit", card, "-o", run, "--replicas", "7-8")
+    assert code == 2 and "made by tfperf 0.1.0" in said
+
+
+def test_an_unfinished_run_is_refused_by_its_version_and_may_be_begun_again(old):
+    card, run = old
+    state = json.loads((run / "run.json").read_text())
+    state["parts"][0]["done"] = False
+    (run / "run.json").write_text(json.dumps(state))
+    code, said = carry_out("fit", card, "-o", run, "--resume")
+    assert code == 2 and "begun by tfperf 0.1.0 and not finished" in said.replace("\n", " ")
+    assert carry_out("compare", run, run)[0] == 2
+    assert store.read(run / "results.h5").replicas.id.tolist() == [1, 2]
