@@ -143,7 +143,7 @@ def hostile(path):
         "packed:1: cannot be read: it is packed": plain("packed"), "no.gz: Not a gzipped file": plain("no.gz"),
         "bomb.gz:2: cannot be read: a line of more": plain("bomb.gz"), "bad.gz:": plain("bad.gz"),
         "pipe:1: cannot be read: it is a pipe": plain("pipe"), "device:1: cannot be read: it is": plain("device"),
-        "loop: too many levels": plain("loop"), f"{path}: Is a directory": plain(""),
+        "loop: too many levels": plain("loop"), f"{path}:1: cannot be read: it is a folder": plain(""),
         "link.h5: source: missing": stored("link"), "elsewhere.h5: source: missing": stored("elsewhere"),
         "zeros.h5: cannot be read:": stored("zeros"), "square.h5: source: missing": stored("square"),
         "latin.h5: source[1]: cannot be read": stored("latin"), "nothing.h5: ": stored("nothing"),

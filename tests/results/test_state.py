@@ -43,7 +43,7 @@ def test_no_flipped_bit_is_accepted(path):
         try:
             assert read_state(path, Replicas) == want  # of spaces, say
         except RunDirectoryError as error:
-            assert "damaged" in str(error)
+            assert "damaged" in str(error) or "cannot be read" in str(error)  # no UTF-8
 
 
 def edit(path, change, seal=True):

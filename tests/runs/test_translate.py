@@ -154,7 +154,7 @@ def test_the_report_has_figures_samples_and_placement(folder):
     assert found["placement"]["where"]["variable source_embedding/embeddings"] == "device:0"
     assert found["data"]["pairs"]["left_out"] > 0 and 0 < found["data"]["padding_share"] < 1
     assert found["seconds"]["compile"] > 0 and found["words_per_second"] > 0 and found["ms_per_step"]["median"] > 0
-    assert "A &lt;tiny&gt; translation" in page and "nrefs:1" in page and "word by word" in page
+    assert "A &lt;tiny&gt; translation" in page and "nrefs:1" in page.replace("<wbr>", "") and "word by word" in page
     assert "summed on one device a variable" in page and found["versions"]["sacrebleu"] in page
     stages = sum(v for k, v in found["seconds"].items() if k != "total")
     assert stages <= found["seconds"]["total"]
@@ -224,7 +224,7 @@ def test_a_changed_card_or_file_is_refused(folder, tmp_path):
     (["--resume"], "holds no run; leave --resume out"),
     (["--resume", "--force"], "exclude each other"),
     (["--set", "placement={engine: multiworker, merge: ring}"], "allowed: tower, mirrored, central"),
-    (["--set", "data.training.columns=[english, french]"], "no column 'french'; there are package, english, german"),
+    (["--set", "data.training.columns=[english, french]"], "got 'french'; "),
     (["--set", "data.max_length=1"], "training pairs have more pieces"),
     (["--set", "data.training.table=none.tsv"], "no such file"),
 ])  # fmt: skip

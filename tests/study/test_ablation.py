@@ -138,5 +138,5 @@ def test_a_run_is_not_written_over_and_a_fit_for_t0_is_refused(tmp_path):
     (tmp_path / "run" / "run.json").write_text("{}")
     with pytest.raises(RunDirectoryError, match="holds a run"):
         run(card, tmp_path / "run", Trials())
-    with pytest.raises(CardError, match=r"data\.t0: got `fit`"):
+    with pytest.raises(CardError, match=r"data\.t0: got 'fit'"):
         run(replace(card, data=replace(card.data, t0="fit")), tmp_path / "out", Trials())

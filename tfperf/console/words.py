@@ -12,7 +12,6 @@ from tfperf.console.streams import Forgiving
 from tfperf.errors import UserError
 
 MOST_BYTES = 64_000  # of a message
-FEWEST = 200  # characters that are left of each of many faults
 CUT = " ... cut"
 # control characters but tab and new line, marks that turn the direction of text, other ends of lines, half characters
 COMMANDS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
@@ -54,9 +53,8 @@ def _print(stream: TextIO | None, text: str) -> None:
 
 
 def complain(faults: Sequence[str]) -> None:
-    """Tell errors on stderr, a line for each; where that would be too much, each is cut, then the last are left out."""
-    most = MOST_BYTES if sum(map(len, faults)) <= MOST_BYTES else max(MOST_BYTES // len(faults), FEWEST)
-    say("\n".join(f"error: {f}" if len(f) <= most else f"error: {f[:most]}{CUT}" for f in faults))
+    """Tell errors on stderr, a line for each."""
+    say("\n".join(f"error: {fault}" for fault in faults))
 
 
 def deliver(text: str) -> None:

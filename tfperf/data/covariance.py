@@ -21,6 +21,7 @@ from tfperf.results.reading import refuse_special
 
 Array = NDArray[np.float64]
 COVMAT = Field("float", ("M", "M"), COVARIANCE_BYTES, LARGEST**2)
+LAYOUT = "HDF5 with covmat (M, M), sets (M) and rows (M)"
 EXTRA = {"covmat": COVMAT, "sets": Field("text", ("M",)), "rows": Field("integer", ("M",))}
 
 
@@ -119,6 +120,8 @@ def _read_extra(path: Path) -> tuple[Array, list[str], list[int]]:
     try:
         refuse_special(path)
         with h5py.File(path, "r") as file:
+            if not set(EXTRA) <= set(file):
+                raise PackError(f"{path}: has no {' and no '.join(sorted(set(EXTRA) - set(file)))}; must be {LAYOUT}")
             faults = Faults(path, Budget(file))
             arrays = {name: own_array(file, name, name, faults) for name in EXTRA}
             rows_of = arrays["rows"]
@@ -129,7 +132,7 @@ def _read_extra(path: Path) -> tuple[Array, list[str], list[int]]:
                 for name, a in arrays.items()
             )  # fmt: skip
     except DAMAGE as error:
-        raise PackError(f"{path}: wanted HDF5 with covmat (M, M), sets (M) and rows (M): {error}") from None
+        raise PackError(f"{path}: cannot be read ({error}); must be {LAYOUT}") from None
     if covmat is None or sets is None or rows is None:
         raise PackError(*faults.lines)
     return covmat.astype(np.float64), sets.tolist(), rows.tolist()

@@ -158,7 +158,8 @@ def _lines(path: Path) -> Iterator[str]:
     except OSError as error:
         raise PackError(f"{path}: {error.strerror or error}") from None
     except (ValueError, EOFError, zlib.error) as error:
-        raise PackError(f"{path}:{number}: cannot be read: {error}; must be text in UTF-8") from None
+        allowed = "" if "must be" in str(error) else "; must be text in UTF-8"
+        raise PackError(f"{path}:{number}: cannot be read: {error}{allowed}") from None
 
 
 @contextmanager
