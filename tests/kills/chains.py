@@ -41,11 +41,11 @@ class Chain:
     @property
     def words(self):
         """What all its lives have said."""
-        return self._log.read_text()
+        return "".join(log.read_text() for log in sorted(self.run.parent.glob(f"{self.run.name}.log.*")))
 
     @property
     def _log(self):
-        return self.run.with_suffix(".log")
+        return self.run.with_name(f"{self.run.name}.log.txt")
 
     def ended(self, aims, number=signal.SIGKILL, codes=(-signal.SIGKILL,), seconds=60.0):
         """End a life at each aim by a signal; what came of it. It stops early where a life has ended before its aim.

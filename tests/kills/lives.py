@@ -11,6 +11,7 @@ import sys
 import time
 from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import count
 from pathlib import Path
 from typing import Protocol
 from uuid import uuid4
@@ -25,7 +26,7 @@ LOOK_SECONDS = 2e-4  # between two looks for a file that is there for a millisec
 
 @dataclass
 class Life:
-    """A program that runs in a session of its own; its words go to a file, after those of earlier lives."""
+    """A program that runs in a session of its own; its words go to a file."""
 
     command: list[str]
     log: Path
@@ -34,9 +35,8 @@ class Life:
     def __post_init__(self):
         self.mark = uuid4().hex
         environment = os.environ | {"TF_CPP_MIN_LOG_LEVEL": "3"} | self.settings | {MARK: self.mark}
-        self.log.touch()
-        self.said_before, self.clock = self.log.stat().st_size, time.time()
-        with open(self.log, "ab") as words:
+        self.clock = time.time()
+        with open(self.log, "wb") as words:
             self.begun = time.monotonic()
             self.process = subprocess.Popen(
                 self.command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=words, stderr=words, env=environment,
@@ -56,7 +56,7 @@ class Life:
     @property
     def words(self):
         """What this life has said."""
-        return self.log.read_bytes()[self.said_before :].decode()
+        return self.log.read_text()
 
     def end(self, seconds=PATIENCE):
         """Wait until it has ended; its exit code."""
@@ -87,8 +87,9 @@ class Life:
 
 
 def tfperf(*arguments, log, **settings):
-    """A life of a `tfperf` command."""
-    return Life([sys.executable, "-m", "tfperf", *map(str, arguments)], log, settings)
+    """A life of a `tfperf` command; its words go to the file of that name with the first number that is free."""
+    number = next(n for n in count(1) if not log.with_suffix(f".{n}").exists())
+    return Life([sys.executable, "-m", "tfperf", *map(str, arguments)], log.with_suffix(f".{number}"), settings)
 
 
 def to_sets(overrides):

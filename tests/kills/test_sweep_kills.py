@@ -31,7 +31,7 @@ TRIAL = "trial"  # an aim: not the sweep but one of its trials is killed
 
 def begin(folder, out, *more):
     cache = {"TFPERF_CACHE": str(folder / "cache")}
-    return tfperf("sweep", folder / "card.yaml", "-o", out, *more, log=out.with_suffix(".log"), **cache)
+    return tfperf("sweep", folder / "card.yaml", "-o", out, *more, log=out.with_suffix(".log.txt"), **cache)
 
 
 def ended(life, out, codes):
