@@ -25,7 +25,6 @@ ROOT = Path(__file__).parents[2]
 # places in a write, counted over all checkpoints: the first write has places 1 to 4, and only after it is there
 # something to go on from
 PLACES = range(5, 25)
-IN_CI = (7, 12)
 
 
 def copy_inputs(finished, folder):
@@ -39,17 +38,33 @@ def tfperf(*arguments, module="tfperf", **options):
     return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options)
 
 
-@pytest.mark.parametrize(
-    "place", [pytest.param(p, marks=[] if p in IN_CI else pytest.mark.slow) for p in PLACES]
-)  # fmt: skip
+def killed(card, run, name, place, *more):
+    """A run that kills itself in a write of a file with that name, tests.runs.kill_at."""
+    process = tfperf(name, place, "fit", card, "-o", run, *more, module="tests.runs.kill_at")
+    _, errors = process.communicate()
+    assert process.returncode == -signal.SIGKILL, errors
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("place", PLACES)
 def test_run_killed_in_a_write_resumes_to_the_same_bits(finished, tmp_path, place):
     card, run = copy_inputs(finished, tmp_path), tmp_path / "run"
-    killed = tfperf(place, "fit", card, "-o", run, module="tests.runs.kill_at")
-    _, errors = killed.communicate()
-    assert killed.returncode == -signal.SIGKILL, errors
+    killed(card, run, "checkpoints", place)
     result = fit(card, run, wish=Wish(resume=True))
     assert min(result.summary["resumed_from_steps"]) > 0
     same_bits(finished / "run", run)
+
+
+def test_run_killed_in_write_after_write_resumes_to_the_same_bits(finished, tmp_path):
+    """Of a checkpoint, then, resumed, of the results: both are half there."""
+    card, run = copy_inputs(finished, tmp_path), tmp_path / "run"
+    killed(card, run, "checkpoints", 9)
+    killed(card, run, "results.h5", 1, "--resume")
+    assert {path.name for path in run.rglob("*.tmp")} >= {".results.h5.tmp"} and not (run / "results.h5").exists()
+    result = fit(card, run, wish=Wish(resume=True))
+    assert result.summary["resumed_from_steps"] == [40, 120]
+    same_bits(finished / "run", run)
+    assert not list(run.rglob("*.tmp"))
 
 
 def interrupted(card, run, monkeypatch, step, overrides=()):

@@ -86,7 +86,7 @@ def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("translate")
     card = make_card(folder)
     (folder / "synthetic.yaml").write_text(SYNTHETIC)
-    killed(9, "fit", card, "-o", folder / "ended")  # in the third write
+    killed("checkpoints", 9, "fit", card, "-o", folder / "ended")  # in the third write
     done = carry_out(
         ["--stop-at", 13, "fit", card, "-o", folder / "ended", "--resume"],
         ["fit", card, "-o", folder / "ended", "--resume"],
