@@ -56,10 +56,11 @@ class Chain:
         for aim in aims:
             life = self._until(aim)
             try:
-                if life.ended:
+                end = None if life.ended else self._end(life, aim, number, codes, seconds)
+                if end is None:
                     assert life.end() == 0, life.words
                     break
-                found.append(self._end(life, aim, number, codes, seconds))
+                found.append(end)
             finally:
                 life.clear()
         return found
@@ -76,6 +77,8 @@ class Chain:
         lived, asked = life.seconds, time.monotonic()
         code = life.end(seconds)
         dying = time.monotonic() - asked
+        if code == 0 and number == signal.SIGKILL:
+            return None  # it had ended in that moment
         assert code in codes, f"{aim}: {code}: {life.words}"
         nothing_runs(life, self.run)
         return End(str(aim), self._stage(life), lived, bool(temporary_files(self.run)), dying)

@@ -40,7 +40,7 @@ class Life:
             self.begun = time.monotonic()
             self.process = subprocess.Popen(
                 self.command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=words, stderr=words, env=environment,
-                start_new_session=True,
+                start_new_session=True, preexec_fn=heed,
             )  # fmt: skip
 
     @property
@@ -86,6 +86,12 @@ class Life:
         self.process.wait()
 
 
+def heed():
+    """Take signals as a program in front of a terminal does, wherever the tests run."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
+
+
 def tfperf(*arguments, log, **settings):
     """A life of a `tfperf` command; its words go to the file of that name with the first number that is free."""
     number = next(n for n in count(1) if not log.with_suffix(f".{n}").exists())
@@ -105,13 +111,16 @@ def nothing_runs(life, folder):
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
+def written(folder):
+    """The files of a run directory that are written under temporary names, and those that are being written."""
+    for name in WRITTEN:
+        with suppress(FileNotFoundError), os.scandir(folder / name) as entries:
+            yield from entries
+
+
 def temporary_files(folder):
     """Names of the files in a run directory that are being written, or that a killed process left half written."""
-    found = set()
-    for name in WRITTEN:
-        with suppress(FileNotFoundError):
-            found.update(f for f in os.listdir(folder / name) if f.startswith(".") and f.endswith(".tmp"))
-    return found
+    return {entry.name for entry in written(folder) if entry.name.startswith(".") and entry.name.endswith(".tmp")}
 
 
 class Aim(Protocol):
@@ -138,7 +147,10 @@ class At:
 
 @dataclass(frozen=True)
 class Writing:
-    """While a file is written of which the name begins so; `count`: the how manieth of them."""
+    """While a file is written of which the name begins so, or just after; `count`: of its writes since the wait began.
+
+    What is written under a temporary name keeps its inode when it is renamed: no write is missed, however short.
+    """
 
     name: str
     count: int = 1
@@ -147,9 +159,9 @@ class Writing:
         return f"write {self.count} of {self.name}"
 
     def wait(self, life, folder):
-        before, seen = self._there(folder), 0
+        before, seen = self._files(folder), 0
         while not life.ended:
-            now = self._there(folder)
+            now = self._files(folder)
             seen += len(now - before)
             if seen >= self.count:
                 return True
@@ -157,8 +169,10 @@ class Writing:
             time.sleep(LOOK_SECONDS)
         return False
 
-    def _there(self, folder):
-        return {name for name in temporary_files(folder) if name.startswith(f".{self.name}")}
+    def _files(self, folder):
+        """Name and inode of each."""
+        named = ((entry.name.removeprefix(".").removesuffix(".tmp"), entry.inode()) for entry in written(folder))
+        return {(name, inode) for name, inode in named if name.startswith(self.name)}
 
 
 @dataclass(frozen=True)

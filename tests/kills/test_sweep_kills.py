@@ -86,20 +86,25 @@ def kill_a_trial(life, out):
     return grown.wait(life, out)
 
 
+def killed(life, out):
+    """Kill the sweep; False: it had ended in that moment."""
+    life.kill()
+    code = life.end(5)
+    assert code in (-signal.SIGKILL, 0, 3), life.words
+    nothing_runs(life, out)
+    return code == -signal.SIGKILL
+
+
 def disturb(folder, out, aims):
     """Begin a sweep again and again, until the last aim or its end; how it was disturbed."""
     found = []
     life = begin(folder, out)
     try:
         for aim in aims:
-            hit = kill_a_trial(life, out) if aim == TRIAL else aim.wait(life, out)
-            if not hit:
+            if not (kill_a_trial(life, out) if aim == TRIAL else aim.wait(life, out) and killed(life, out)):
                 break
             found.append(f"{aim}, {len(rows(out))} rows, after {life.seconds:.1f} s")
             if aim != TRIAL:
-                life.kill()
-                assert life.end(5) == -signal.SIGKILL, life.words
-                nothing_runs(life, out)
                 life = begin(folder, out)
         ended(life, out, (0, 3))
     finally:
