@@ -1,0 +1,52 @@
+"""A damaged pack is refused, or a fit has the numbers that plain h5py and NumPy find in it."""
+
+import pytest
+from hypothesis import strategies as st
+
+from tests.data.packs import write_good
+from tests.fuzz.attack import attack, each_of
+from tests.fuzz.damage import flipped
+from tests.fuzz.hdf5 import edits, outside_chunks
+from tfperf.data.validate import validate
+
+COMPARE = "tests.fuzz.packs:compare"
+CARDS = {
+    "all sets": "t0: none",
+    "a set with t0": "t0: pack, sets: [{name: TOY_F2}]",
+    "cuts": "t0: none, cuts: {q2_min: 10, x_max: 0.8}",
+}
+CARD = "replicas: 2\ndata: {{pack: pack.h5, {}}}\ntrain: {{steps: 5}}\nengine: {{cache: false}}\n"
+
+
+@pytest.fixture(scope="module")
+def good(tmp_path_factory):
+    path = write_good(tmp_path_factory.mktemp("good") / "good.h5")
+    validate(path)
+    return path
+
+
+@pytest.fixture
+def ask(good, tmp_path, worker):
+    """The verdict on a pack of these bytes, which is edited before it is read."""
+    card, pack = tmp_path / "card.yaml", tmp_path / "pack.h5"
+
+    def one(words, content, steps=()):
+        pack.write_bytes(content)
+        card.write_text(CARD.format(CARDS[words]))
+        return worker.ask(COMPARE, card, steps)[0]
+
+    return one
+
+
+@each_of(60, 1200)
+def test_a_pack_with_flipped_bytes_is_refused_or_has_the_numbers_that_are_in_it(cases, good, ask):
+    whole = good.read_bytes()
+    material = st.tuples(st.sampled_from(list(CARDS)), flipped(whole, outside_chunks(good)))
+    bombs = [("all sets", content) for content in (b"", whole[:8], bytes(10**6))]
+    attack(cases, material, lambda case: ask(*case), *bombs)
+
+
+@each_of(60, 1200)
+def test_an_edited_pack_is_refused_or_has_the_numbers_that_are_in_it(cases, good, ask):
+    whole = good.read_bytes()
+    attack(cases, st.tuples(st.sampled_from(list(CARDS)), edits(good)), lambda case: ask(case[0], whole, case[1]))

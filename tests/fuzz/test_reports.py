@@ -1,0 +1,89 @@
+"""Damaged reports, lists of survivors and vocabularies are refused, or taken at their word."""
+
+import json
+
+import pytest
+from hypothesis import strategies as st
+
+from tests.fuzz.attack import attack, each_of
+from tests.fuzz.damage import edited, flipped
+from tests.fuzz.hdf5 import edits
+from tests.make_result import make_result
+from tfperf.data.vocabulary import learn
+from tfperf.report.sections import write_json
+from tfperf.results import store
+from tfperf.results.postfit import postfit_run
+from tfperf.results.state import Identity, Part, State, write_state
+from tfperf.runs.replicas import Replicas
+
+DEEP = b'{"a":' * 10**5
+
+
+def make_run(folder, seed=1):
+    """What a finished fit leaves that verbs read."""
+    folder.mkdir()
+    result = make_result(replicas=6, sets=2, points=5, rows=4, seed=seed)
+    identity = Identity("c" * 32, "a" * 64)
+    store.write(folder / "results.h5", result, identity)
+    write_json(folder, result.summary)
+    parts = [Part(Replicas([*range(1, 7)], [0] * 6), done=True)]
+    write_state(folder / "run.json", State("a" * 64, {}, parts, "0.2.0", "c" * 32))
+    (folder / "card.yaml").write_text("replicas: 6\n")
+    postfit_run(folder)
+    return folder
+
+
+@pytest.fixture
+def run(tmp_path):
+    return make_run(tmp_path / "run")
+
+
+def damaged(text):
+    """Flipped bytes, and other values in the place of some."""
+    return st.one_of(flipped(text.encode()), *2 * [edited(text).map(lambda tree: json.dumps(tree).encode())])
+
+
+@each_of(50, 450)
+def test_a_damaged_report_is_refused_or_compared_as_it_is(cases, run, tmp_path, worker):
+    before = make_run(tmp_path / "before", seed=2)
+
+    def ask(content):
+        (run / "report.json").write_bytes(content)
+        return worker.ask("tests.fuzz.reports:compare_runs", before, run)[0]
+
+    attack(cases, damaged((run / "report.json").read_text()), ask, DEEP, b"", b"9" * 5000)
+
+
+@each_of(30, 250)
+def test_postfit_of_edited_results_is_refused_or_names_those_beyond_the_limits(cases, run, worker):
+    whole = (run / "results.h5").read_bytes()
+
+    def ask(steps):
+        (run / "results.h5").write_bytes(whole)
+        return worker.ask("tests.fuzz.reports:veto", run, steps)[0]
+
+    figures = st.tuples(
+        st.just("value"), st.sampled_from(["replicas/chi2_experimental", "replicas/arc_length", "replicas/id"]),
+        st.integers(0, 50), st.sampled_from([1e308, -1e308, 0.0, float("nan"), float("inf"), 5.0, 100]),
+    )  # fmt: skip
+    attack(cases, edits(run / "results.h5") | st.lists(figures, min_size=1, max_size=4), ask)
+
+
+@each_of(30, 250)
+def test_a_damaged_list_of_survivors_is_refused_or_taken_at_its_word(cases, run, worker):
+    def ask(content):
+        (run / "postfit.json").write_bytes(content)
+        return worker.ask("tests.fuzz.reports:survive", run)[0]
+
+    attack(cases, damaged((run / "postfit.json").read_text()), ask, DEEP)
+
+
+@each_of(30, 300)
+def test_a_damaged_vocabulary_is_refused_or_writes_what_it_reads(cases, tmp_path, worker):
+    text = learn(["a file", "open the file", "files \u00d6ffnen"] * 9, 280).to_json()
+
+    def ask(content):
+        (tmp_path / "source.json").write_bytes(content)
+        return worker.ask("tests.fuzz.reports:pieces", tmp_path / "source.json")[0]
+
+    attack(cases, damaged(text), ask, text.encode(), DEEP, b"[" * 10**6)
