@@ -10,6 +10,7 @@ import click
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks import hostile as hostile
 from benchmarks import placement as placement
 from benchmarks import profiling as profiling
 from benchmarks import stacking as stacking

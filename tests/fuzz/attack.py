@@ -21,10 +21,12 @@ class Worker:
 
     def __init__(self) -> None:
         self.process = None
+        self.worst = {"seconds": 0.0, "bytes": 0}
 
     def ask(self, check, *arguments):
         """The verdict on a case: "accepted" or "refused", and the refusal; AssertionError where it is wrong."""
         found = self._answer([check, *arguments])
+        self.worst = {key: max(value, found[key]) for key, value in self.worst.items()}
         assert found["is"] != "wrong", found["text"]
         assert found["bytes"] < BYTES, f"{found['bytes'] / 1e6:.0f} MB, {found['is']}: {found['text'][:300]}"
         return found["is"], found["text"]

@@ -25,6 +25,15 @@ BYTES = (0, 1, 9, 10, 13, 27, 34, 127, 128, 255)
 DEEDS = ("replace", "replace", "replace", "remove", "double", "rename", "move")
 
 
+class Damaged(bytes):
+    """Bytes that are told by what was done to them."""
+
+    edits: object
+
+    def __repr__(self) -> str:
+        return f"apply_edits(good, {self.edits!r})"
+
+
 def flipped(content: bytes, places=()):
     """The bytes with one to three things done to them; `places`: where damage tells more than elsewhere."""
     somewhere = st.integers(0, max(0, len(content) - 1))
@@ -47,7 +56,9 @@ def apply_edits(content: bytes, edits) -> bytes:
     for kind, at, value in edits:
         if at < len(content):
             content = _edited(content, kind, at, value)
-    return content
+    damaged = Damaged(content)
+    damaged.edits = edits
+    return damaged
 
 
 def _edited(content: bytes, kind: str, at: int, value: int) -> bytes:

@@ -8,34 +8,18 @@ from hypothesis import strategies as st
 from tests.fuzz.attack import attack, each_of
 from tests.fuzz.damage import edited, flipped
 from tests.fuzz.hdf5 import edits
-from tests.make_result import make_result
+from tests.make_run import make_run
 from tfperf.data.vocabulary import learn
-from tfperf.report.sections import write_json
-from tfperf.results import store
 from tfperf.results.postfit import postfit_run
-from tfperf.results.state import Identity, Part, State, write_state
-from tfperf.runs.replicas import Replicas
 
 DEEP = b'{"a":' * 10**5
 
 
-def make_run(folder, seed=1):
-    """What a finished fit leaves that verbs read."""
-    folder.mkdir()
-    result = make_result(replicas=6, sets=2, points=5, rows=4, seed=seed)
-    identity = Identity("c" * 32, "a" * 64)
-    store.write(folder / "results.h5", result, identity)
-    write_json(folder, result.summary)
-    parts = [Part(Replicas([*range(1, 7)], [0] * 6), done=True)]
-    write_state(folder / "run.json", State("a" * 64, {}, parts, "0.2.0", "c" * 32))
-    (folder / "card.yaml").write_text("replicas: 6\n")
-    postfit_run(folder)
-    return folder
-
-
 @pytest.fixture
 def run(tmp_path):
-    return make_run(tmp_path / "run")
+    made = make_run(tmp_path / "run")
+    postfit_run(made)
+    return made
 
 
 def damaged(text):

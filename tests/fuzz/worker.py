@@ -10,6 +10,7 @@ import json
 import os
 import resource
 import sys
+import time
 import traceback
 from contextlib import suppress
 from pathlib import Path
@@ -62,8 +63,9 @@ def main() -> None:
             resource.setrlimit(resource.RLIMIT_AS, (sizes()["VmSize"] + ADDRESSES, resource.RLIM_INFINITY))
         with suppress(OSError):
             Path("/proc/self/clear_refs").write_text("5")  # the peak begins anew
-        before = sizes()["VmRSS"]
+        before, start = sizes()["VmRSS"], time.perf_counter()
         found = verdict(known[name], arguments)
+        found["seconds"] = time.perf_counter() - start
         found["bytes"] = sizes()["VmHWM"] - before
         channel.write(json.dumps(found) + "\n")
         channel.flush()

@@ -1,0 +1,77 @@
+"""Damaged choices, kept for the next run or in run.json, are measured again or refused, or taken at their word."""
+
+import hashlib
+import json
+from dataclasses import asdict, replace
+
+import pytest
+
+from tests.fuzz.attack import attack, each_of
+from tests.fuzz.damage import edited, flipped
+from tests.make_pack import make_card
+from tfperf.runcard.loader import load_card
+from tfperf.runs import decisions
+from tfperf.train.choices import Choices, Trial
+
+MADE = Choices(
+    "shared", "grouped", True, 10, 2, (Trial("shared", "grouped", True, 1.5, 0.1),), ((1, 0.5), (2, 0.25)),
+)  # fmt: skip
+
+
+def check(found, said):
+    """AssertionError where choices are not those of a plain text, or no training could take them."""
+    assert json.loads(json.dumps(asdict(found))) == {"threads_tried": [], "cached": False, **said}
+    assert found.form in ("shared", "folded") and found.products in ("grouped", "joined", "padded")
+    assert type(found.xla) is bool and all(type(n) is int for n in (found.steps_per_call, found.threads))
+    assert 1 <= found.steps_per_call <= 10**8 and 1 <= found.threads <= 10**4
+    assert all(t.ms_per_step >= 0 and t.compile_seconds >= 0 for t in found.tried)
+
+
+@pytest.fixture
+def kept(tmp_path):
+    """A card, and the file of its choices."""
+    card, path = load_card(make_card(tmp_path)), tmp_path / "choices" / "key.json"
+    assert decisions.keep(path, MADE) == () and decisions.read(card, path) == replace(MADE, cached=True)
+    return card, path
+
+
+@each_of(40, 200)
+def test_flipped_bytes_of_kept_choices_are_measured_again(cases, kept):
+    card, path = kept
+    whole = path.read_bytes()
+
+    def read(content):
+        path.write_bytes(content)
+        found = decisions.read(card, path)
+        assert found in (None, replace(MADE, cached=True))
+        return "refused" if found is None else "accepted"
+
+    attack(cases, flipped(whole), read, b"", b"[" * 10**5, verdicts=["refused"])
+
+
+@each_of(60, 300)
+def test_edited_choices_are_measured_again_or_taken_at_their_word(cases, kept):
+    card, path = kept
+
+    def read(tree):
+        text = json.dumps(tree, sort_keys=True)
+        path.write_text(json.dumps({"sha256": hashlib.sha256(text.encode()).hexdigest(), "choices": tree}))
+        found = decisions.read(card, path)
+        if found is not None:
+            check(replace(found, cached=tree.get("cached", False)), tree)
+            assert found.steps_per_call <= card.train.steps_per_call
+        return "refused" if found is None else "accepted"
+
+    attack(cases, edited(json.dumps(asdict(MADE))), read)
+
+
+@each_of(60, 300)
+def test_edited_choices_of_a_run_are_refused_or_taken_at_their_word(cases):
+    def read(tree):
+        try:
+            check(Choices.from_dict(tree), tree)
+        except ValueError:
+            return "refused"
+        return "accepted"
+
+    attack(cases, edited(json.dumps(asdict(MADE))), read)

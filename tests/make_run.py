@@ -1,0 +1,21 @@
+"""What a finished fit leaves that other verbs read, without a fit."""
+
+from tests.make_result import make_result
+from tfperf.report.sections import write_json
+from tfperf.results import store
+from tfperf.results.state import Identity, Part, State, write_state
+from tfperf.runs.replicas import Replicas
+
+IDENTITY = Identity("c" * 32, "a" * 64)
+
+
+def make_run(folder, seed=1, replicas=6):
+    """Make the folder, with results, report.json, run.json and a card; returns it."""
+    folder.mkdir()
+    result = make_result(replicas=replicas, sets=2, points=5, rows=4, seed=seed)
+    store.write(folder / "results.h5", result, IDENTITY)
+    write_json(folder, result.summary)
+    parts = [Part(Replicas([*range(1, replicas + 1)], [0] * replicas), done=True)]
+    write_state(folder / "run.json", State(IDENTITY.digest, {}, parts, "0.2.0", IDENTITY.run))
+    (folder / "card.yaml").write_text(f"replicas: {replicas}\n")
+    return folder
