@@ -17,6 +17,7 @@ from tfperf.data.limits import COVARIANCE_BYTES, LARGEST
 from tfperf.data.pack import Dataset
 from tfperf.errors import PackError
 from tfperf.results.bounds import Budget
+from tfperf.results.heaps import refuse_broken_heaps
 from tfperf.results.reading import refuse_special
 
 Array = NDArray[np.float64]
@@ -120,6 +121,7 @@ def _read_extra(path: Path) -> tuple[Array, list[str], list[int]]:
     try:
         refuse_special(path)
         with h5py.File(path, "r") as file:
+            refuse_broken_heaps(file, path)
             if not set(EXTRA) <= set(file):
                 raise PackError(f"{path}: has no {' and no '.join(sorted(set(EXTRA) - set(file)))}; must be {LAYOUT}")
             faults = Faults(path, Budget(file))

@@ -16,6 +16,7 @@ import h5py
 from tfperf.data.limits import cut
 from tfperf.errors import PackError
 from tfperf.results.bounds import Budget
+from tfperf.results.heaps import refuse_broken_heaps
 from tfperf.results.reading import open_regular, refuse_special
 
 SOURCE, TARGET = "source", "target"  # datasets of an HDF5 file
@@ -78,6 +79,7 @@ def read_hdf5(path: Path) -> Pairs:
     try:
         refuse_special(path)
         with h5py.File(path) as file:
+            refuse_broken_heaps(file, path)
             budget = Budget(file)
             first, second = (list(_texts(file, name, budget)) for name in (SOURCE, TARGET))
     except PackError as error:

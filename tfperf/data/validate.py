@@ -27,6 +27,7 @@ from tfperf.data.limits import LEAST_X, NAME_LENGTH, Q0_RANGE, SETS, TABLE_BYTES
 from tfperf.data.pack import LAYOUT, OPERATIONS, POSITIVITY, opened
 from tfperf.errors import PackError
 from tfperf.results.bounds import Budget, Claim, attribute, attributes
+from tfperf.results.heaps import refuse_broken_heaps
 
 Values = dict[str, NDArray[Any]]
 FLAVOURS = ("photon", "sigma", "g", "v", "v3", "v8", "v15", "v24", "v35", "t3", "t8", "t15", "t24", "t35")
@@ -53,6 +54,10 @@ def validate(path: Path) -> None:
     Each fault reads `FILE: set/field: what was found; what is allowed`. Tables are read in blocks of 16 MB.
     """
     with opened(path) as file:
+        try:
+            refuse_broken_heaps(file, path)
+        except (OSError, ValueError) as error:
+            raise PackError(f"{path}: /: cannot be read ({error}); an undamaged HDF5 file") from None
         faults = check(file, path)
     if faults:
         raise PackError(*faults)

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from tfperf.errors import RunDirectoryError, UserError
 from tfperf.results.bounds import Budget, attribute
+from tfperf.results.heaps import refuse_broken_heaps
 from tfperf.results.reading import parse_json, refuse_special
 from tfperf.results.state import NO_RUN, Identity
 
@@ -140,6 +141,7 @@ def opened(path: Path, kind: str, layout: int) -> Iterator[Stored]:
     try:
         refuse_special(path, links=False)
         with h5py.File(path, "r") as file:
+            refuse_broken_heaps(file, path)
             found, its_layout = attribute(file, "kind"), attribute(file, "layout")
             found = decoded(found)[0] if isinstance(found, np.ndarray) else found
             if found != kind or its_layout != layout:
