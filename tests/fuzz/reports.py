@@ -48,7 +48,7 @@ def veto(run, steps):
     result = store.read(run / "results.h5")
     r = result.replicas
     figures = np.column_stack([r.chi2_experimental, r.arc_length]).astype(float)
-    alive = np.isin(r.status, ("stopped", "max_steps")) & np.isfinite(figures).all(1)
+    alive = np.isin(r.status, ("stopped", "max_steps")) & (np.abs(figures) <= 1e100).all(1)
     while True:
         left = figures[alive]
         limit = left.mean(0) + 4 * left.std(0) if len(left) else np.full(1 + CURVES, np.inf)

@@ -90,11 +90,12 @@ def test_who_failed_training_is_named_and_sets_no_limits():
     assert set(report.passed) == set(range(1, 41)) - {2, 4} and np.isfinite(report.limits["chi2"].limit)
 
 
-def test_one_nan_does_not_veto_the_others():
+@pytest.mark.parametrize("value, words", [(np.nan, "is not finite"), (1e308, "is beyond 1e+100")])
+def test_one_figure_without_a_square_does_not_veto_the_others(value, words):
     chi2 = np.ones(40)
-    chi2[6] = np.nan
+    chi2[6] = value
     report = postfit(make(chi2_experimental=chi2))
-    assert report.failures == (Failure(7, "chi2 is not finite", None, None),) and len(report.passed) == 39
+    assert report.failures == (Failure(7, f"chi2 {words}", None, None),) and len(report.passed) == 39
 
 
 @pytest.mark.parametrize("replicas", [1, 2, 17])

@@ -25,6 +25,7 @@ Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 FILE = "postfit.json"
 SIGMAS = 4.0
+LARGEST = 1e100  # of a figure: beyond it squares, and with them the limits, are infinite
 MOST_BYTES = 10**8  # of the report, which has a few hundred for each veto on each replica
 
 
@@ -141,9 +142,13 @@ def _unfit(result: FitResult, figures: Mapping[str, Array]) -> tuple[Mask, list[
             failures.append(Failure(int(number), "positivity", float(result.replicas.positivity[r]), None))
         elif not result.converged[r]:
             failures.append(Failure(int(number), status, None, None))
-        elif bad := [name for name, values in figures.items() if not np.isfinite(values[r])]:
-            failures.append(Failure(int(number), f"{bad[0]} is not finite", None, None))
+        elif bad := [name for name, values in figures.items() if not abs(values[r]) <= LARGEST]:
+            failures.append(Failure(int(number), f"{bad[0]} {_unusable(figures[bad[0]][r])}", None, None))
     return ~np.isin(result.replicas.id, [f.replica for f in failures]), failures
+
+
+def _unusable(value: np.float64) -> str:
+    return f"is beyond {LARGEST:g}" if np.isfinite(value) else "is not finite"
 
 
 def _round(
