@@ -127,6 +127,28 @@ def _same(folder: Path) -> list[str]:
     return CHECK
 
 
+def _heap(path: Path) -> None:
+    """Zeros in the place of three entries in the middle of a heap of texts: for ever the next one."""
+    content = bytearray(path.read_bytes())
+    entry = content.index(b"GCOL\x01") + 16 + 24 * 6
+    content[entry : entry + 64] = bytes(64)
+    path.write_bytes(content)
+
+
+@bomb("pack: 64 zeros in a heap of texts")
+def _zeros(folder: Path) -> list[str]:
+    _heap(folder / "pack.h5")
+    return CHECK
+
+
+@bomb("results.h5: 64 zeros in a heap of texts")
+def _result_zeros(folder: Path) -> list[str]:
+    with h5py.File(folder / "b" / "results.h5", "r+") as file:
+        file.attrs.update({"kind": "tfperf results", **{f"more{i}": "xy" for i in range(20)}})
+    _heap(folder / "b" / "results.h5")
+    return POSTFIT
+
+
 @bomb("pack: a device")
 def _device(folder: Path) -> list[str]:
     (folder / "pack.h5").unlink()

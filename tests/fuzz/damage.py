@@ -1,6 +1,7 @@
 """What disks and attackers do to files that were right."""
 
 import json
+from copy import deepcopy
 
 from hypothesis import strategies as st
 
@@ -110,7 +111,7 @@ def edited(draw, text: str):
             parent = parent[key]
         key, kind = path[-1], draw(st.sampled_from(DEEDS))
         if kind == "replace":
-            parent[key] = draw(VALUES | st.integers(-3, 10**6) | st.floats())
+            parent[key] = deepcopy(draw(VALUES | st.integers(-3, 10**6) | st.floats()))
         elif kind == "remove":
             del parent[key]
         elif kind == "double" and isinstance(parent, list):
