@@ -112,6 +112,14 @@ def test_all_faults_come_at_once(good):
     assert len(faults(good)) == 5
 
 
+@pytest.mark.parametrize("kind", ["c16", "V4", "i4,f8"])
+def test_an_empty_array_of_no_number_is_refused(good, kind):
+    with h5py.File(good, "r+") as file:
+        replace(file, "TOY_PP/sys", np.zeros((3, 0), kind))
+    (line,) = faults(good)
+    assert "TOY_PP/sys: got type" in line
+
+
 def test_empty_pack_is_refused(good):
     with h5py.File(good, "r+") as file:
         for name in ("TOY_F2", "TOY_DP", "TOY_PP"):

@@ -22,6 +22,7 @@ DAMAGE = (OSError, RuntimeError, LookupError, ValueError, TypeError, AttributeEr
 BLOCK = 1 << 24  # bytes of a table held at a time
 QUOTED = 1000  # characters of what was found
 KINDS: Mapping[str, str] = {"float": "f", "integer": "iu", "boolean": "b", "text": "SOU"}
+EMPTY = "fiubSOU"  # of arrays without entries, whatever they are for
 MEANING: Mapping[str, str] = {
     "N": "points", "X": "nodes of x", "F": "entries of flav", "C": "rows of channels", "K": "columns of sys",
     "D": "2 or 3 columns", "M": "lines of covmat",
@@ -114,7 +115,7 @@ def has_form(array: h5py.Dataset, place: str, field: Field, sizes: Mapping[str, 
     else:
         _check_claim(array, place, field.bytes, faults)
     text = field.kind == "text" and h5py.check_string_dtype(array.dtype) is None
-    if array.size and (array.dtype.kind not in KINDS[field.kind] or text):
+    if array.dtype.kind not in (KINDS[field.kind] if array.size else EMPTY) or (array.size and text):
         faults.add(place, f"got type {array.dtype}", f"must be {field.kind}")
     return faults.count == before
 
