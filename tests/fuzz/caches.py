@@ -77,5 +77,5 @@ PLANTS = {
     "sparse": lambda path: (path.touch(), os.truncate(path, 10**11)),
     "claims": lambda path: path.write_bytes(archive({"tree.npy": array((10**12,)), "a0.npy": array((10**12,))})),
     "pickle": lambda path: path.write_bytes(archive({"tree.npy": array((1,), "|O") + b"cos\nsystem\n(S'true'\ntR."})),
-    "inflates": lambda path: path.write_bytes(archive({"tree.npy": array((10**8,), "|u1") + bytes(10**8)})),
+    "inflates": lambda path: path.write_bytes(archive({"tree.npy": array((10**7,), "|u1") + bytes(10**7)})),
 }

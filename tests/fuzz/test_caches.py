@@ -13,7 +13,7 @@ def entry(tmp_path, monkeypatch):
     return caches.put(tmp_path)
 
 
-@each_of(60, 900)
+@each_of(25, 600)
 def test_a_damaged_entry_is_made_again(cases, entry, tmp_path, worker):
     whole = entry.read_bytes()
 

@@ -11,7 +11,7 @@ from tests.fuzz.cards import TEXTS, Plain, damaged
 from tests.fuzz.damage import HOSTILE, paths
 from tests.runcard.cards import FULL, write
 
-FEW = 70
+FEW = 40
 COMPARE = "tests.fuzz.cards:compare"
 DEEP = (b"[" * 100_000, b"{a: " * 60_000, b"- " * 100_000,
         b"a:\n" + b"".join(b" " * i + b"a:\n" for i in range(1, 600)))  # fmt: skip
@@ -28,7 +28,7 @@ def card(tmp_path):
     return lambda content: path.write_bytes(content) and path
 
 
-@each_of(FEW, 3000)
+@each_of(FEW, 2200)
 def test_a_damaged_card_is_refused_or_has_the_values_of_its_text(cases, card, worker):
     bombs = LARGE if cases > FEW else ()  # which take seconds
     attack(cases, damaged(), lambda text: worker.ask(COMPARE, card(text or b" "))[0], *DEEP, LAUGHS, *bombs)
@@ -52,7 +52,7 @@ BOMBS = (
 )  # fmt: skip
 
 
-@each_of(60, 2000)
+@each_of(30, 1400)
 def test_an_override_is_refused_or_sets_just_its_value(cases, card, worker):
     path = card(FULL.encode())
     one = st.lists(OVERRIDE | st.text(max_size=12), min_size=1, max_size=3)

@@ -35,7 +35,7 @@ def kept(tmp_path):
     return card, path
 
 
-@each_of(40, 200)
+@each_of(20, 200)
 def test_flipped_bytes_of_kept_choices_are_measured_again(cases, kept):
     card, path = kept
     whole = path.read_bytes()
@@ -49,7 +49,7 @@ def test_flipped_bytes_of_kept_choices_are_measured_again(cases, kept):
     attack(cases, flipped(whole), read, b"", b"[" * 10**5, verdicts=["refused"])
 
 
-@each_of(60, 300)
+@each_of(25, 200)
 def test_edited_choices_are_measured_again_or_taken_at_their_word(cases, kept):
     card, path = kept
 
@@ -65,7 +65,7 @@ def test_edited_choices_are_measured_again_or_taken_at_their_word(cases, kept):
     attack(cases, edited(json.dumps(asdict(MADE))), read)
 
 
-@each_of(60, 300)
+@each_of(25, 200)
 def test_edited_choices_of_a_run_are_refused_or_taken_at_their_word(cases):
     def read(tree):
         try:

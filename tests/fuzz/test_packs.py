@@ -38,7 +38,7 @@ def ask(good, tmp_path, worker):
     return one
 
 
-@each_of(60, 1200)
+@each_of(25, 1000)
 def test_a_pack_with_flipped_bytes_is_refused_or_has_the_numbers_that_are_in_it(cases, good, ask):
     whole = good.read_bytes()
     material = st.tuples(st.sampled_from(list(CARDS)), flipped(whole, outside_chunks(good)))
@@ -46,7 +46,7 @@ def test_a_pack_with_flipped_bytes_is_refused_or_has_the_numbers_that_are_in_it(
     attack(cases, material, lambda case: ask(*case), *bombs)
 
 
-@each_of(60, 1200)
+@each_of(25, 1000)
 def test_an_edited_pack_is_refused_or_has_the_numbers_that_are_in_it(cases, good, ask):
     whole = good.read_bytes()
     attack(cases, st.tuples(st.sampled_from(list(CARDS)), edits(good)), lambda case: ask(case[0], whole, case[1]))

@@ -27,7 +27,7 @@ def damaged(text):
     return st.one_of(flipped(text.encode()), *2 * [edited(text).map(lambda tree: json.dumps(tree).encode())])
 
 
-@each_of(50, 450)
+@each_of(20, 300)
 def test_a_damaged_report_is_refused_or_compared_as_it_is(cases, run, tmp_path, worker):
     before = make_run(tmp_path / "before", seed=2)
 
@@ -38,7 +38,7 @@ def test_a_damaged_report_is_refused_or_compared_as_it_is(cases, run, tmp_path, 
     attack(cases, damaged((run / "report.json").read_text()), ask, DEEP, b"", b"9" * 5000)
 
 
-@each_of(30, 250)
+@each_of(12, 200)
 def test_postfit_of_edited_results_is_refused_or_names_those_beyond_the_limits(cases, run, worker):
     whole = (run / "results.h5").read_bytes()
 
@@ -53,7 +53,7 @@ def test_postfit_of_edited_results_is_refused_or_names_those_beyond_the_limits(c
     attack(cases, edits(run / "results.h5") | st.lists(figures, min_size=1, max_size=4), ask)
 
 
-@each_of(30, 250)
+@each_of(12, 200)
 def test_a_damaged_list_of_survivors_is_refused_or_taken_at_its_word(cases, run, worker):
     def ask(content):
         (run / "postfit.json").write_bytes(content)
@@ -62,7 +62,7 @@ def test_a_damaged_list_of_survivors_is_refused_or_taken_at_its_word(cases, run,
     attack(cases, damaged((run / "postfit.json").read_text()), ask, DEEP)
 
 
-@each_of(30, 300)
+@each_of(15, 200)
 def test_a_damaged_vocabulary_is_refused_or_writes_what_it_reads(cases, tmp_path, worker):
     text = learn(["a file", "open the file", "files \u00d6ffnen"] * 9, 280).to_json()
 

@@ -45,12 +45,12 @@ def ask(kind, tmp_path, worker):
     return one
 
 
-@each_of(25, 350)
+@each_of(12, 250)
 def test_results_with_flipped_bytes_are_refused_or_read_as_they_are(cases, good, ask):
     attack(cases, flipped(good.read_bytes(), outside_chunks(good)), ask, b"", verdicts=["refused"])
 
 
-@each_of(25, 350)
+@each_of(12, 250)
 def test_edited_results_are_refused_or_read_as_they_are(cases, good, ask):
     whole = good.read_bytes()
     attack(cases, edits(good), lambda steps: ask(whole, steps))

@@ -28,7 +28,7 @@ def texts(content):
     return st.one_of(flipped(content), put, put, lost)
 
 
-@each_of(40, 400)
+@each_of(20, 250)
 def test_damaged_lines_are_refused_or_give_their_pairs(cases, tmp_path, worker):
     source, target = tmp_path / "source", tmp_path / "target"
 
@@ -41,13 +41,13 @@ def test_damaged_lines_are_refused_or_give_their_pairs(cases, tmp_path, worker):
     attack(cases, both, ask, *((one, one) for one in BOMBS), (TARGET, SOURCE))
 
 
-@each_of(40, 400)
+@each_of(20, 250)
 def test_a_damaged_table_is_refused_or_gives_its_pairs(cases, tmp_path, worker):
     path = tmp_path / "table.tsv"
     attack(cases, texts(TABLE), lambda content: _ask(worker, path, content), *BOMBS)
 
 
-@each_of(40, 250)
+@each_of(20, 200)
 def test_a_damaged_packed_table_is_refused_or_gives_its_pairs(cases, tmp_path, worker):
     path, packed = tmp_path / "table.tsv.gz", gzip.compress(TABLE, mtime=0)
     several = packed + gzip.compress(b"9\ta\tb\n", mtime=0)
@@ -61,7 +61,7 @@ def _ask(worker, path, content):
     return worker.ask("tests.fuzz.texts:compare_table", path)[0]
 
 
-@each_of(30, 250)
+@each_of(20, 250)
 def test_damaged_arrays_of_texts_are_refused_or_give_their_pairs(cases, tmp_path, worker):
     good, path = tmp_path / "good.h5", tmp_path / "texts.h5"
     with h5py.File(good, "w") as file:
