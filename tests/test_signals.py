@@ -60,6 +60,15 @@ def test_a_patient_block_comes_to_its_end():
     assert "whole" in output and "stopped by signal 15 at step 7; go on" in errors
 
 
+def test_patience_lasts_to_the_end_of_the_outer_block():
+    with Signals().listening() as signals, signals.patient():
+        with signals.patient():
+            pass
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(0.1)
+        assert signals.received == signal.SIGTERM
+
+
 def test_elsewhere_it_raises_at_once():
     with pytest.raises(Interrupted, match="stopped by signal 15; go on") as stop, Signals().listening() as signals:
         signals.advice = "go on"

@@ -12,7 +12,7 @@ import pytest
 from tests.make_result import make_result
 from tests.results.test_store import assert_same_bits
 from tfperf.errors import RunDirectoryError
-from tfperf.results import postfit, store, translation
+from tfperf.results import bounds, postfit, store, translation
 
 OLD = Path(__file__).parent / "results-0.1.0.h5"
 
@@ -144,3 +144,15 @@ def test_a_report_of_postfit_that_is_no_file_is_refused(path):
     (path.parent / postfit.FILE).symlink_to("/dev/zero")
     with pytest.raises(RunDirectoryError, match="run `tfperf postfit` again"):
         postfit.survivors(path.parent, store.read(path))
+
+
+def test_arrays_take_no_more_together_than_their_file_may_hold(tmp_path, monkeypatch):
+    with h5py.File(tmp_path / "file.h5", "w") as file:
+        for name in "ab":
+            file.create_dataset(name, data=np.zeros(10_000), compression="gzip")
+        monkeypatch.setattr(bounds, "SPARE", 100_000)
+        monkeypatch.setattr(bounds, "FACTOR", 1)
+        budget = bounds.Budget(file)
+        budget.take(file["a"], 10**6)
+        with pytest.raises(bounds.Claim, match="more than are left"):
+            budget.take(file["b"], 10**6)

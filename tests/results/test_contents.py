@@ -5,7 +5,9 @@ import os
 import pytest
 
 from tfperf.errors import RunDirectoryError
-from tfperf.results.contents import MADE, clear
+from tfperf.results.contents import MADE, claim_links, clear, refuse_strangers
+
+RUN = "0" * 32
 
 
 def fill(run, names=("results.h5", "run.json", "card.yaml", "report.html")):
@@ -15,19 +17,65 @@ def fill(run, names=("results.h5", "run.json", "card.yaml", "report.html")):
     return run
 
 
-def test_links_to_folders_stay_and_what_they_lead_to_is_emptied(tmp_path):
+@pytest.fixture
+def linked(tmp_path):
+    """A run directory whose checkpoints and events are links to empty folders, and files that a run puts there."""
     run = fill(tmp_path / "run")
     made = {"checkpoints": ["step-000000000100.ckpt", ".step-000000000200.ckpt.tmp"],
             "events": ["median/events.out.tfevents.0.tfperf", "plugins/profile/2026/host.xplane.pb"]}  # fmt: skip
-    for name, files in made.items():
-        scratch = tmp_path / "scratch" / name
-        for file in files:
-            (scratch / file).parent.mkdir(parents=True, exist_ok=True)
-            (scratch / file).touch()
-        (run / name).symlink_to(scratch)
-    clear(run)
-    assert {p.name for p in run.iterdir()} == set(made)
-    assert all((run / name).is_symlink() and not list((run / name).iterdir()) for name in made)
+    for name in made:
+        (tmp_path / "scratch" / name).mkdir(parents=True)
+        (run / name).symlink_to(tmp_path / "scratch" / name)
+
+    def train():
+        for name, files in made.items():
+            for file in files:
+                (run / name / file).parent.mkdir(parents=True, exist_ok=True)
+                (run / name / file).touch()
+
+    return run, train
+
+
+def test_links_to_folders_stay_and_what_they_lead_to_is_emptied(linked):
+    run, train = linked
+    claim_links(run, RUN)
+    train()
+    claim_links(run, RUN)
+    clear(run, RUN)
+    assert {p.name for p in run.iterdir()} == {"checkpoints", "events"}
+    assert all((run / name).is_symlink() and not list((run / name).iterdir()) for name in ("checkpoints", "events"))
+
+
+def test_what_another_run_has_in_a_linked_folder_is_neither_used_nor_removed(linked):
+    run, train = linked
+    claim_links(run, RUN)
+    train()
+    before = sorted(p.name for p in run.rglob("*"))
+    with pytest.raises(RunDirectoryError, match="is another run's"):
+        claim_links(run, "1" * 32)
+    for number in ("1" * 32, None):
+        with pytest.raises(RunDirectoryError, match="is not this run's"):
+            clear(run, number)
+    assert sorted(p.name for p in run.rglob("*")) == before
+
+
+def test_files_of_nobody_in_a_linked_folder_are_not_taken(linked):
+    run, train = linked
+    train()
+    with pytest.raises(RunDirectoryError, match="does not say whose its files are"):
+        claim_links(run, RUN)
+    assert not (run / "checkpoints" / "owner").exists()
+
+
+@pytest.mark.parametrize("name", ["results.h5", "report.html", "checkpoints/model-best.pt", "events/notes.txt"])
+def test_only_a_folder_with_nothing_of_anybody_is_begun_in(tmp_path, name):
+    (tmp_path / name).parent.mkdir(exist_ok=True)
+    (tmp_path / name).touch()
+    with pytest.raises(RunDirectoryError, match="is not empty and holds no run"):
+        refuse_strangers(tmp_path, started=False)
+    (tmp_path / name).unlink()
+    (tmp_path / "environment.json").touch()  # of a run that was killed before its state was written
+    refuse_strangers(tmp_path, started=False)
 
 
 @pytest.mark.parametrize("kind", [
@@ -54,8 +102,8 @@ def test_nothing_is_removed_where_something_may_not_be(tmp_path, kind):
         "checkpoints a file": lambda: (run / "checkpoints").touch(),
     }[kind]()  # fmt: skip
     before = sorted(p.name for p in run.iterdir())
-    with pytest.raises(RunDirectoryError, match=r"must be|leads to no folder|is not a run's"):
-        clear(run)
+    with pytest.raises(RunDirectoryError, match=r"must be|leads to no folder|is not a run's|is not this run's"):
+        clear(run, RUN)
     assert sorted(p.name for p in run.iterdir()) == before
     assert (scratch / "thesis.tex").read_text() == "years of work"
 
@@ -66,5 +114,5 @@ def test_all_that_a_run_makes_is_removed(tmp_path):
         (run / name / "deep").mkdir(parents=True)
         (run / name / "deep" / "file").touch()
     (run / "mine.txt").touch()
-    clear(run)
+    clear(run, RUN)
     assert [p.name for p in run.iterdir()] == ["mine.txt"]

@@ -5,11 +5,12 @@ import os
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from tfperf.errors import LostError, RunDirectoryError
-from tfperf.results.files import append, atomic_write
+from tfperf.results.files import append, atomic_write, make_folder
 from tfperf.results.lock import LOCK, DirectoryLock
 
 
@@ -39,7 +40,11 @@ def test_nothing_is_written_to_a_folder_that_is_no_more_ones_own(held, loss):
     if loss == "both replaced":
         path.mkdir()
         (path / LOCK).touch()
-    for write in (lambda: atomic_write(path / "results.h5").__enter__(), lambda: append(path / "lines", "one\n")):
+    writes = (
+        lambda: atomic_write(path / "results.h5").__enter__(), lambda: append(path / "lines", "one\n"),
+        lambda: make_folder(path / "events"),
+    )  # fmt: skip
+    for write in writes:
         with pytest.raises(LostError, match="removed or replaced while it was in use"):
             write()
     assert not path.exists() or {p.name for p in path.iterdir()} <= {LOCK}
@@ -123,3 +128,41 @@ def test_the_lock_ends_with_its_process(tmp_path):
            "L(Path(sys.argv[1])).acquire();os.kill(os.getpid(),9)"  # fmt: skip
     assert subprocess.run([sys.executable, "-c", code, str(tmp_path)]).returncode == -9
     DirectoryLock(tmp_path).acquire()
+
+
+def test_a_lock_that_is_removed_while_it_is_taken_is_not_taken_for_held(tmp_path, monkeypatch):
+    real, count = fcntl.flock, 0
+
+    def remove_first(*arguments):
+        nonlocal count
+        count += 1
+        if count == 1:
+            (tmp_path / LOCK).unlink()
+        real(*arguments)
+
+    monkeypatch.setattr(fcntl, "flock", remove_first)
+    with DirectoryLock(tmp_path) as lock:
+        assert count == 2
+        lock.verify()
+
+
+def test_who_changes_the_working_directory_keeps_the_folder(tmp_path, monkeypatch):
+    project = tmp_path / "project"
+    project.mkdir()
+    monkeypatch.chdir(project)
+    with DirectoryLock(Path("run")) as lock:
+        monkeypatch.chdir(tmp_path)
+        with atomic_write(lock.path / "file") as temporary:
+            temporary.write_text("written")
+        assert (project / "run" / "file").exists()
+        shutil.rmtree(project)
+        with pytest.raises(LostError):
+            make_folder(lock.path)
+
+
+def test_a_working_directory_that_is_gone_is_told_in_words(tmp_path, monkeypatch):
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    with pytest.raises(RunDirectoryError, match="working directory is gone"):
+        DirectoryLock(Path("run"))

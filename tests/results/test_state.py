@@ -18,7 +18,11 @@ CHOICES = {"form": "shared", "steps_per_call": 100, "tried": [[1, 0.25]], "nan":
 def make_state(**part):
     own = Replicas([1, 2, 5], [0, 0, 1], stacks=[(0, 3), (40, 1)])
     return State(
-        "a" * 64, {"data.pack": "b" * 64}, [Part(own, CHOICES, {"threads": 2}, [20, 40], **part)], "0.2.0", "c" * 32
+        "a" * 64,
+        {"data.pack": "b" * 64},
+        [Part(own, "d" * 32, CHOICES, {"threads": 2}, [20, 40], **part)],
+        "0.2.0",
+        "c" * 32,
     )
 
 
@@ -43,7 +47,7 @@ def test_no_flipped_bit_is_accepted(path):
         try:
             assert read_state(path, Replicas) == want  # of spaces, say
         except RunDirectoryError as error:
-            assert "damaged" in str(error) or "cannot be read" in str(error)  # no UTF-8
+            assert "damaged" in str(error)
 
 
 def edit(path, change, seal=True):

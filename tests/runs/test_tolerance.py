@@ -46,8 +46,8 @@ def test_checks_are_in_report_and_checkpoint(raised):
     assert checks[:, 0].tolist() == [20, 40, 60] and checks[0, 1] == 10 and checks[0, 2] > 1e-3
     assert exactness["worst_sampled"] == checks[:, 2].max()
     assert exactness["rank"] > 10 and exactness["worst_best"] < 1e-3 and exactness["violated"] is False
-    owner = load_state(folder / "run", Replicas).identity
-    arrays, _ = Checkpoints(folder / "run" / "checkpoints", owner, 0).load()
+    state = load_state(folder / "run", Replicas)
+    arrays, _ = Checkpoints(folder / "run" / "checkpoints", state.identity, state.parts[0].key).load()
     np.testing.assert_array_equal(arrays["tolerance/checks"], checks)
     assert result.summary["engine"]["exactness"]["1-3"]["rank"] == exactness["rank"]
 

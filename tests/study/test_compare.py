@@ -27,7 +27,8 @@ def make_run(folder, result=None, done=True, **report):
     folder.mkdir()
     ids = result.replicas.id.tolist()
     write_state(
-        folder / "run.json", State("0" * 64, {}, [Part(Replicas(ids, [0] * len(ids)), done=done)], "1.0", "0" * 32)
+        folder / "run.json",
+        State("0" * 64, {}, [Part(Replicas(ids, [0] * len(ids)), "0" * 32, done=done)], "1.0", "0" * 32),
     )
     (folder / "report.json").write_text(store.as_json({**result.summary, **report}))
     store.write(folder / "results.h5", result)
@@ -202,7 +203,7 @@ def test_the_command_prints_each_change(tmp_path):
 def make_translation(folder, **report):
     """A finished translation, as far as it is compared."""
     folder.mkdir()
-    write_state(folder / "run.json", State("0" * 64, {}, [Part(Vocabularies(), done=True)], "1.0", "0" * 32))
+    write_state(folder / "run.json", State("0" * 64, {}, [Part(Vocabularies(), "0" * 32, done=True)], "1.0", "0" * 32))
     (folder / "card.yaml").write_text("workload: translate\n")
     whole = {
         "ms_per_step": {"median": 10.0, "q1": 9.0, "q3": 11.0}, "loss": {"validation_best": 2.0, "training_last": 1.5},

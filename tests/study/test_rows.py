@@ -49,3 +49,29 @@ def test_damage_is_told_with_its_line(tmp_path, line):
     (tmp_path / RESULTS).write_text(row({"a": 1}, 1, 2.0).line() + "\n" + line + "\n")
     with pytest.raises(RunDirectoryError, match=r"results\.jsonl:2: damaged"):
         rows(tmp_path)
+
+
+HOSTILE = [
+    {"repeat": [1]}, {"repeat": "1"}, {"repeat": 0}, {"seconds": "x"}, {"seconds": -5.0}, {"error": 5},
+    {"error": ["a"]},
+    {"values": [["a", 1]]}, {"values": {"a": [1]}}, {"more": 1},
+    *({"record": {"ms_per_step": {"median": 2.0}} | {key: value}} for key, value in (
+        ("samples_ms", "abc"), ("samples_ms", [-1.0]), ("machine", "x"), ("ms_per_step", {"median": -5.0}),
+        ("ms_per_step", {"median": 1e308}), ("ms_per_step", {"median": float("inf")}),
+        ("ms_per_step", {"median": float("nan")}), ("ms_per_step", {"median": 1.0, "q1": "z"}),
+    )),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("change", HOSTILE, ids=str)
+def test_figures_that_cannot_be_are_damage(tmp_path, change):
+    line = json.dumps(json.loads(row({"a": 1}, 1, 2.0).line()) | change)
+    (tmp_path / RESULTS).write_text(line + "\n")
+    with pytest.raises(RunDirectoryError, match=r"results\.jsonl:1: damaged"):
+        rows(tmp_path)
+
+
+def test_half_a_letter_is_damage(tmp_path):
+    (tmp_path / RESULTS).write_text(Row({"a": 1}, 1, 1.0, error="boom").line().replace("boom", "\\ud800") + "\n")
+    with pytest.raises(RunDirectoryError, match="damaged"):
+        rows(tmp_path)

@@ -25,7 +25,7 @@ def make_problem(folder: Path, overrides=(), **card) -> tuple[Card, Problem]:
 
 def checkpoints_in(folder: Path) -> Checkpoints:
     """Checkpoints of some run."""
-    return Checkpoints(folder, Identity("0" * 32, "0" * 64), 0)
+    return Checkpoints(folder, Identity("0" * 32, "0" * 64), "0" * 32)
 
 
 def make_losses(card: Card, problem: Problem, form: Form | None = None) -> ReplicaLosses:

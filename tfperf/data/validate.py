@@ -72,7 +72,7 @@ def check(file: h5py.File, path: Path) -> list[str]:
         if isinstance(layout, int | np.integer) and layout == LAYOUT:
             _root(file, faults)
         else:
-            faults.add("/layout", f"got {layout!r}", f"this program reads layout {LAYOUT}")
+            faults.add("/layout", f"got {layout!s}", f"this program reads layout {LAYOUT}")
     except Claim as claim:
         faults.add("/", claim.found, claim.allowed)
     except DAMAGE as error:

@@ -25,6 +25,7 @@ from tfperf.report.profile import lines
 from tfperf.report.profile_page import profile_page
 from tfperf.report.tensorboard import FILE
 from tfperf.results.files import atomic_write
+from tfperf.results.rundir import holds_run
 from tfperf.results.store import as_json
 from tfperf.trace.attribution import Attribution
 from tfperf.trace.phases import PHASES
@@ -56,7 +57,9 @@ def write_profile(folder: Path, found: Attribution, record: Record, title: str) 
 
 
 def prepare(folder: Path) -> None:
-    """Make a folder to write to, with those above it. Raises: UserError."""
+    """Make a folder to write to, with those above it. Raises: UserError, also where a run or a sweep is in it."""
+    if holds_run(folder) or os.path.lexists(folder / "sweep.json"):
+        raise UserError(f"{folder}: holds a run or a sweep, whose report would be replaced; choose another folder")
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:

@@ -17,8 +17,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tfperf.errors import RunDirectoryError
+from tfperf.results.files import atomic_write
 from tfperf.results.lock import LOCK
-from tfperf.results.reading import name_kind
+from tfperf.results.reading import name_kind, read_text
 
 CARD, STATE, ENVIRONMENT = "card.yaml", "run.json", "environment.json"
 RESULTS, CHECKPOINTS, EVENTS, T0, VOCABULARIES = "results.h5", "checkpoints", "events", "t0", "vocabularies"
@@ -28,6 +29,7 @@ FOLDERS, LINKABLE = (CHECKPOINTS, EVENTS, T0, VOCABULARIES), (CHECKPOINTS, EVENT
 MADE = (RESULTS, CHECKPOINTS, EVENTS, T0, VOCABULARIES, REPORT, PAGE, POSTFIT, STATE, CARD, ENVIRONMENT)
 # how names of files begin in a folder that may be a link: nothing else is removed from where it leads
 PREFIXES = {CHECKPOINTS: ("step-", ".step-"), EVENTS: ("events.out.tfevents", ".events.out.tfevents")}
+OWNER = "owner"  # file in a folder that is linked: the number of the run that it belongs to
 PROFILES = "plugins"  # folder of TensorBoard's profiles in events/; every file in it is removed
 
 
@@ -38,19 +40,55 @@ def refuse_strangers(folder: Path, started: bool) -> None:
     nothing; a card alone is a user's own.
     """
     names = {p.name for p in folder.iterdir() if p.suffix != ".tmp"} - {LOCK}
-    unstarted = names <= set(MADE) - {VOCABULARIES} and (CARD not in names or ENVIRONMENT in names)
+    names -= {name for name in LINKABLE if name in names and _is_empty(folder / name)}
+    unstarted = names <= {ENVIRONMENT, CARD} and (CARD not in names or ENVIRONMENT in names)
     if not started and not unstarted:
         raise RunDirectoryError(f"{folder}: is not empty and holds no run; choose another folder")
 
 
-def clear(folder: Path) -> None:
-    """Remove what a run left.
+def linked_folders(folder: Path) -> list[Path]:
+    """The folders that `checkpoints` and `events` of a run directory lead to, where they are links to folders."""
+    links = [folder / name for name in LINKABLE]
+    return [Path(os.path.realpath(link)) for link in links if link.is_symlink() and link.is_dir()]
+
+
+def claim_links(folder: Path, run: str) -> None:
+    """Note in the folders that `checkpoints` and `events` lead to which run's they are.
+
+    Raises: RunDirectoryError where one is another run's, or holds files and is nobody's.
+    """
+    for target in linked_folders(folder):
+        owner = _read_owner(target)
+        if owner is None and not _is_empty(target):
+            raise RunDirectoryError(
+                f"{target}: to which a link in {folder} leads, does not say whose its files are; link an empty folder, "
+                f"or, if they are this run's, write {run} into a file `{OWNER}` there"
+            )
+        if owner not in (None, run):
+            raise RunDirectoryError(f"{target}: to which a link in {folder} leads, is another run's; link another one")
+        if owner is None:
+            with atomic_write(target / OWNER) as temporary:
+                temporary.write_text(run + "\n", encoding="utf-8")
+
+
+def _read_owner(target: Path) -> str | None:
+    """The number of the run that a folder outside of run directories belongs to; None where it says nothing."""
+    return read_text(target / OWNER, 1000).strip() if os.path.lexists(target / OWNER) else None
+
+
+def _is_empty(folder: Path) -> bool:
+    """Whether a folder, or the one that a link leads to, holds nothing but what marks whose it is."""
+    return folder.is_dir() and {p.name for p in folder.iterdir()} <= {LOCK, OWNER}
+
+
+def clear(folder: Path, run: str | None) -> None:
+    """Remove what a run left; `run`: its number, None where that is unknown.
 
     Raises: RunDirectoryError, before anything is removed, where something of those names is not what a run makes, or
     may not be removed.
     """
     there = [folder / name for name in MADE if os.path.lexists(folder / name)]
-    faults = [fault for path in there for fault in _faults(path)]
+    faults = [fault for path in there for fault in _faults(path, run)]
     if faults:
         raise RunDirectoryError(*faults)
     for path in there:
@@ -62,14 +100,16 @@ def clear(folder: Path) -> None:
             path.unlink()
 
 
-def _faults(path: Path) -> Iterator[str]:
+def _faults(path: Path, run: str | None) -> Iterator[str]:
     mode = path.lstat().st_mode
     linked = path.name in LINKABLE and stat.S_ISLNK(mode)
     if linked and not path.is_dir():
         yield f"{path}: is a link that leads to no folder; make the folder, or remove the link"
     elif linked:
         strangers = [p for p in _walk(path) if not p.is_dir() and not _is_made(path, p)]
-        if strangers:
+        if not _is_empty(path) and _read_owner(path) != run:
+            yield f"{path}: the folder that it links to is not this run's; link another one, or empty it by hand"
+        elif strangers:
             yield f"{path}: the folder that it links to holds {strangers[0]}, which is not a run's; link another one"
     elif not (stat.S_ISDIR(mode) if path.name in FOLDERS else stat.S_ISREG(mode)):
         allowed = "a folder" if path.name in FOLDERS else "a regular file"
@@ -87,6 +127,8 @@ def _walk(folder: Path) -> Iterator[Path]:
 def _is_made(folder: Path, path: Path) -> bool:
     """Whether a run made this file in a folder that is a link."""
     inside = path.relative_to(folder).parts
+    if inside in ((LOCK,), (OWNER,)):
+        return True
     return path.name.startswith(PREFIXES[folder.name]) or (folder.name == EVENTS and PROFILES in inside)
 
 
@@ -98,8 +140,8 @@ def _locked(path: Path) -> Iterator[str]:
 
 
 def _empty(folder: Path) -> None:
-    """Remove what is in a folder, which itself stays."""
-    for path in list(_walk(folder)):
+    """Remove what is in a folder, which itself stays, as does the lock that this process holds there."""
+    for path in (p for p in list(_walk(folder)) if p != folder / LOCK):
         if path.is_dir() and not path.is_symlink():
             path.rmdir()
         else:

@@ -45,7 +45,8 @@ def unguard(folder: Path, verify: Callable[[], None]) -> None:
 
 def verify_holder(path: Path) -> None:
     """Raise what the guards of the folders above a path raise: where this process holds them no more."""
-    for folder in path.absolute().parents:
+    absolute = path.absolute()
+    for folder in (absolute, *absolute.parents):
         if folder in _guards:
             _guards[folder]()
 
@@ -77,6 +78,8 @@ def atomic_write(path: Path, size: int | None = None) -> Iterator[Path]:
         with suppress(OSError):
             temporary.unlink(missing_ok=True)
         if isinstance(error, OSError) and error.errno in REASONS and _is_about(error, temporary, path, path.parent):
+            if error.errno == errno.EISDIR and temporary.is_dir():
+                raise StorageError(f"{temporary}: is a folder, where a file is written first; remove it") from error
             raise StorageError(_explain(path, error.errno, written if size is None else size)) from error
         raise
     sync(path.parent)

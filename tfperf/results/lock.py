@@ -24,7 +24,7 @@ class DirectoryLock:
     """
 
     def __init__(self, path: Path) -> None:
-        self.path = path
+        self.path = make_absolute(path)  # once: who changes the working directory does not change the folder
         self._made: list[str] = []  # what `acquire` made: "folder", LOCK
         self._folder: int | None = None  # descriptors
         self._lock: int | None = None
@@ -66,6 +66,8 @@ class DirectoryLock:
 
     def _make(self) -> None:
         there = os.path.isdir(self.path)
+        if os.path.exists(self.path) and not there:
+            raise ValueError("it is a file; must be a folder")
         self._made = [name for name, missing in (("folder", not there), (LOCK, not self._has_lock())) if missing]
         os.makedirs(self.path, exist_ok=True)
 
@@ -100,10 +102,11 @@ class DirectoryLock:
     def release(self) -> None:
         """Let the folder go."""
         unguard(self.path, self.verify)
-        for descriptor in (self._lock, self._folder):
+        held = self._lock, self._folder
+        self._lock = self._folder = None  # first: a signal may end this function at any line
+        for descriptor in held:
             if descriptor is not None:
                 os.close(descriptor)
-        self._lock = self._folder = None
 
     def discard(self) -> None:
         """Remove the lock, and the folder, where `acquire` made them and nothing was put there; then let it go."""
@@ -115,6 +118,14 @@ class DirectoryLock:
                 if alone and "folder" in self._made:
                     os.rmdir(self.path)
         self.release()
+
+
+def make_absolute(path: Path) -> Path:
+    """The path from the root on. Raises: RunDirectoryError where it is relative to a folder that is gone."""
+    try:
+        return Path(os.path.abspath(path))
+    except OSError:
+        raise RunDirectoryError(f"{path}: the working directory is gone; change to another one") from None
 
 
 def _explain(error: OSError | ValueError) -> str:

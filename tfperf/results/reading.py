@@ -20,7 +20,7 @@ KINDS = {
 
 def name_kind(mode: int) -> str:
     """What a file of that mode is, for a message."""
-    return next((words for is_kind, words in KINDS.items() if is_kind(mode)), "a special file")
+    return next((words for is_kind, words in KINDS.items() if is_kind(mode)), "a file")
 
 
 def refuse_special(path: Path, links: bool = True, directory: int | None = None) -> None:
@@ -68,13 +68,15 @@ def open_regular(path: Path, most: int | None = None, *, links: bool = True, own
 def read_bytes(path: Path, most: int, *, own: bool = False) -> bytes:
     """All bytes of a file that is no link. Raises: as `open_regular`."""
     with open_regular(path, most, links=False, own=own) as file:
-        return file.read(most)
+        return file.read(os.fstat(file.fileno()).st_size)  # not `most`: room for all of it would be made at once
 
 
 def read_text(path: Path, most: int = TEXT_BYTES, errors: str = "strict") -> str:
     """UTF-8 text of a file that is no link. Raises: RunDirectoryError where it cannot be read, for whatever reason."""
     try:
         return read_bytes(path, most).decode("utf-8", errors)
+    except UnicodeDecodeError as error:
+        raise RunDirectoryError(f"{path}: damaged: it is no text in UTF-8 (byte {error.start})") from None
     except (OSError, ValueError) as error:
         raise RunDirectoryError(f"{path}: cannot be read: {explain(error)}") from None
 

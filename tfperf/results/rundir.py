@@ -2,25 +2,39 @@
 
 import json
 import os
+import stat
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Generic
 
 from tfperf.errors import RunDirectoryError, UserError
-from tfperf.results.contents import CARD, ENVIRONMENT, PAGE, REPORT, RESULTS, STATE, clear, refuse_strangers
+from tfperf.results.contents import (
+    CARD,
+    ENVIRONMENT,
+    PAGE,
+    REPORT,
+    RESULTS,
+    STATE,
+    claim_links,
+    clear,
+    linked_folders,
+    refuse_strangers,
+)
 from tfperf.results.files import atomic_write
 from tfperf.results.lock import LOCK, DirectoryLock
-from tfperf.results.state import Own, Part, State, read_state, write_state
+from tfperf.results.reading import read_json
+from tfperf.results.state import OLD, Own, Part, State, read_state, write_state
 
 
 class RunDirectory(Generic[Own]):
     """A run directory that this process holds alone until `close`; `own`: the workload's state of a part."""
 
     def __init__(self, path: Path, own: type[Own]) -> None:
-        self.path, self.own = path, own
+        self.lock, self.own = DirectoryLock(path), own
+        self.path = self.lock.path
         self.state: State[Own] | None = None
-        self.lock = DirectoryLock(path)
+        self._links: list[DirectoryLock] = []  # on the folders that links in it lead to
 
     def __enter__(self) -> "RunDirectory[Own]":
         return self
@@ -42,15 +56,23 @@ class RunDirectory(Generic[Own]):
             return False
 
     def hold(self) -> None:
-        """Make the directory if need be and lock it. Raises: RunDirectoryError, as `DirectoryLock.acquire`."""
+        """Make the directory if need be and lock it, and the folders that links in it lead to.
+
+        Raises: RunDirectoryError, as `DirectoryLock.acquire`.
+        """
         self.lock.acquire()
+        for target in linked_folders(self.path):
+            self._links.append(DirectoryLock(target))
+            self._links[-1].acquire()
 
     def close(self, unused: bool = False) -> None:
         """Release the directory; remove it where it was made in vain: `unused`, and nothing was put there."""
-        if unused:
-            self.lock.discard()
-        else:
-            self.lock.release()
+        for lock in (*self._links, self.lock):
+            if unused:
+                lock.discard()
+            else:
+                lock.release()
+        self._links.clear()
 
     def make_room(self, force: bool, more: str = "") -> None:
         """Clear what an earlier run left, if `force` allows; RunDirectoryError for a run or other files in the way."""
@@ -58,15 +80,18 @@ class RunDirectory(Generic[Own]):
             raise RunDirectoryError(f"{self.path}: holds a run; --resume goes on with it, {more}--force begins again")
         refuse_strangers(self.path, self.exists)
         self.lock.verify()
-        clear(self.path)
+        clear(self.path, number_of_run(self.path))
 
     def load(self) -> State[Own]:
         """Read the state; RunDirectoryError when there is none or it is damaged."""
         self.state = load_state(self.path, self.own)
+        if self.state.version != OLD:
+            claim_links(self.path, self.state.run)
         return self.state
 
     def start(self, card: str, environment: Mapping[str, Any], state: State[Own]) -> None:
         """Write what a new run needs; the state last, since it marks the directory as a run."""
+        claim_links(self.path, state.run)
         self._write(ENVIRONMENT, json.dumps(environment, indent=1) + "\n")
         self._write(CARD, card)
         self.save(state)
@@ -102,7 +127,8 @@ class RunDirectory(Generic[Own]):
         """Whether the report is missing, in part, or older than the results that it tells of."""
         try:
             results = (self.path / RESULTS).lstat().st_mtime_ns
-            return any((self.path / name).lstat().st_mtime_ns < results for name in (PAGE, REPORT))
+            found = [(self.path / name).lstat() for name in (PAGE, REPORT)]
+            return any(not stat.S_ISREG(f.st_mode) or not f.st_size or f.st_mtime_ns < results for f in found)
         except FileNotFoundError:
             return True
 
@@ -114,6 +140,16 @@ class RunDirectory(Generic[Own]):
 def holds_run(folder: Path) -> bool:
     """Whether a run was started in a folder."""
     return os.path.lexists(folder / STATE)
+
+
+def number_of_run(folder: Path) -> str | None:
+    """The number in run.json of a folder; None where there is none or it cannot be read."""
+    try:
+        content = read_json(folder / STATE)
+    except RunDirectoryError:
+        return None
+    number = content.get("run") if isinstance(content, dict) else None
+    return number if isinstance(number, str) else None
 
 
 def load_state(folder: Path, own: type[Own]) -> State[Own]:

@@ -6,7 +6,8 @@ version    of the program that began the run
 run        32 hexadecimal digits drawn at its start: checkpoints and results of the same run carry them, too
 digest     sha256 of what a resumed run must share with it: card and files
 inputs     sha256 of each file, by the key of the card that names it
-parts      trained one after the other; `own` is the workload's state of a part, everything else is any workload's
+parts      trained one after the other, each with a number of its own (key) and the workload's state of it (own);
+           everything else of a part is any workload's
 """
 
 import hashlib
@@ -15,6 +16,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, field, fields, is_dataclass
 from pathlib import Path
 from typing import Annotated, Any, Generic, Literal, TypeVar
+from uuid import uuid4
 
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
@@ -37,6 +39,7 @@ class Part(Generic[Own]):
     """What is trained at once; most runs have one."""
 
     own: Own  # the workload's state
+    key: Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")]  # drawn when it was asked for: its checkpoints carry it
     choices: dict[str, Any] = field(default_factory=dict)  # what can change a bit; empty until decided
     machine: dict[str, Any] = field(default_factory=dict)
     resumed_from_steps: list[StepCount] = field(default_factory=list)
@@ -94,6 +97,11 @@ OLD_KEYS = {"inputs", "parts"}
 NO_RUN = "0" * 32  # stands for the number that runs of tfperf 0.1.0 lack
 
 
+def draw_key() -> str:
+    """A number that no other run or part has."""
+    return uuid4().hex
+
+
 def write_state(path: Path, state: State[Own]) -> None:
     """Write run.json. Raises: StorageError."""
     content = asdict(state)
@@ -146,7 +154,8 @@ def _take_old(path: Path, content: Mapping[str, Any], own: type[Own]) -> State[O
     names = {f.name for f in fields(own)} if is_dataclass(own) else set()
     old = [_validate(OldPart, part) for part in parts]
     made = [
-        {"own": {key: value for key, value in asdict(part).items() if key in names}, "choices": part.choices,
+        {"key": NO_RUN, "own": {key: value for key, value in asdict(part).items() if key in names},
+         "choices": part.choices,
          "machine": part.machine, "resumed_from_steps": part.resumed_from_steps, "done": True}
         for part in old
     ]  # fmt: skip

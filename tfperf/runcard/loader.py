@@ -115,6 +115,7 @@ def _absolute(workload: Workload, root: Node, folder: Path) -> Iterator[Found]:
 
 def _nowhere(workload: Workload, key: tuple[str, ...], given: str, target: str) -> str:
     if key in workload.files:
-        return f"no such file: {target}; must be {workload.files[key]}"
+        what = "a folder" if os.path.isdir(target) else "no such file"
+        return f"{what}: {target}; must be {workload.files[key]}"
     words = workload.folders[key]
     return f"allowed: {', '.join(words)}, or a run folder (there is no {target}){nearest(given, words)}"

@@ -132,6 +132,7 @@ class _Fit:
         trained = self._train(part, problem)
         for size, seconds in trained.seconds_per_step.items():
             rates.setdefault(size, []).extend(seconds)
+        self.signals.stop_if_asked()  # one that was lost in a callback of native code
         with self.watch.stage("write"):
             result = self._evaluate(problem, trained)
             if part.own.chunk < part.own.chunks:
@@ -182,6 +183,7 @@ class _Fit:
         def with_summary() -> FitResult:
             return replace(result, summary=summarise(self.card, result, parts, self.watch.seconds(), rates, pack))
 
+        self.signals.stop_if_asked()
         with self.watch.stage("write"):
             store.write(self.run.path / RESULTS, with_summary(), self.run.begun.identity)
             write_events(self.run.path / EVENTS, with_summary())

@@ -12,7 +12,7 @@ from tfperf.results import store
 from tfperf.results.contents import CARD, RESULTS
 from tfperf.results.record import CONVERGED
 from tfperf.results.rundir import RunDirectory
-from tfperf.results.state import State
+from tfperf.results.state import State, draw_key
 from tfperf.runcard.config import Card
 from tfperf.runcard.dump import dump_card
 from tfperf.runcard.nodes import shortened
@@ -83,7 +83,7 @@ def open_part(
 def _parts(ids: Sequence[int], attempts: Sequence[int], chunk: Callable[[int], int]) -> list[ReplicaPart]:
     pieces = split(len(ids), chunk(len(ids)))
     return [
-        ReplicaPart(Replicas(list(ids[rows]), list(attempts[rows]), chunk=i, chunks=len(pieces)))
+        ReplicaPart(Replicas(list(ids[rows]), list(attempts[rows]), chunk=i, chunks=len(pieces)), draw_key())
         for i, rows in enumerate(pieces, 1)
     ]
 

@@ -221,7 +221,7 @@ def _decide(
 
 def keep_checkpoints(run: RunDirectory[Any], part: Part[Any]) -> Checkpoints:
     """The checkpoints of a part."""
-    return Checkpoints(run.path / CHECKPOINTS, run.begun.identity, run.number(part))
+    return Checkpoints(run.path / CHECKPOINTS, run.begun.identity, part.key)
 
 
 class Resumable(Protocol):

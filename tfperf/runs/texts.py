@@ -5,6 +5,7 @@ import hashlib
 import os
 import zlib
 from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass as record
 from dataclasses import field
 from functools import reduce
@@ -18,6 +19,7 @@ from tfperf.data.vocabulary import Vocabulary, learn, read_vocabulary
 from tfperf.errors import PackError
 from tfperf.results.contents import VOCABULARIES
 from tfperf.results.files import atomic_write, make_folder
+from tfperf.results.reading import open_regular
 from tfperf.results.rundir import RunDirectory
 from tfperf.results.state import STRICT, Part, Sha256
 from tfperf.runcard.faults import Fault
@@ -98,10 +100,10 @@ def corpus_faults(card: Translation) -> list[Fault]:
 def _columns(table: Path) -> tuple[str, ...]:
     """Names in the first line of a table; none where it cannot be read."""
     try:
-        with gzip.open(table) if table.suffix == ".gz" else table.open("rb") as file:
+        with open_regular(table) as raw, gzip.open(raw) if table.suffix == ".gz" else nullcontext(raw) as file:
             line = file.readline(MAX_HEADER)
         return tuple(line.decode("utf-8-sig").rstrip("\r\n").split("\t"))
-    except (OSError, EOFError, zlib.error, UnicodeDecodeError):
+    except (OSError, EOFError, zlib.error, ValueError):
         return ()
 
 

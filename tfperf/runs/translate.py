@@ -13,7 +13,7 @@ from tfperf.measure.quiet import native_logs_dropped
 from tfperf.results import translation
 from tfperf.results.contents import EVENTS, RESULTS, VOCABULARIES
 from tfperf.results.rundir import RunDirectory
-from tfperf.results.state import OLD
+from tfperf.results.state import OLD, draw_key
 from tfperf.results.translation import TranslationResult
 from tfperf.runcard.dump import dump_card
 from tfperf.runcard.translation import Translation
@@ -89,7 +89,7 @@ def _begun(run: TranslationRun, card: Translation, sentences: Sentences, wish: W
 def _start(run: TranslationRun, card: Translation, sentences: Sentences, wish: Wish) -> TranslationPart:
     """The part of a new run; what a forced one replaces is removed."""
     run.make_room(wish.force)
-    part = TranslationPart(sentences.pieces)
+    part = TranslationPart(sentences.pieces, draw_key())
     run.start(dump_card(card), environment(), begin_state(card, sentences.hashes, [part]))
     return run.begun.parts[0]
 

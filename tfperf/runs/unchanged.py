@@ -6,13 +6,12 @@ import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 import tfperf
 from tfperf.errors import CardError, RunDirectoryError
 from tfperf.results.contents import CARD
 from tfperf.results.reading import explain, read_text
-from tfperf.results.state import OLD, Own, Part, State
+from tfperf.results.state import OLD, Own, Part, State, draw_key
 from tfperf.runcard.dump import dump_card
 from tfperf.runcard.tree import read_plain
 from tfperf.runcard.workloads import WORKLOADS, AnyCard
@@ -23,7 +22,7 @@ LEFT_OUT = ("replicas", "profile", "sweep")  # compared elsewhere, or of no weig
 
 def begin_state(card: AnyCard, hashes: Mapping[str, str], parts: Sequence[Part[Own]]) -> State[Own]:
     """The state of a run that begins with a card and files, whose sha256 are `hashes`."""
-    return State(digest_inputs(card, hashes), dict(hashes), list(parts), tfperf.__version__, uuid4().hex)
+    return State(digest_inputs(card, hashes), dict(hashes), list(parts), tfperf.__version__, draw_key())
 
 
 def digest_inputs(card: AnyCard, hashes: Mapping[str, str]) -> str:

@@ -137,7 +137,8 @@ def ablate(
     hashes = read_inputs(card).hashes
     if holds_run(output):
         raise RunDirectoryError(f"{output}: holds a run; choose another folder for an ablation")
-    with Signals().listening() as signals, DirectoryLock(output), signals.patient(), shown() as show:
+    with Signals().listening() as signals, DirectoryLock(output) as held, signals.patient(), shown() as show:
+        output = held.path
         ledger = Ledger(output, identity(card, hashes))
         ledger.load()
         write(output / ENVIRONMENT, environment())

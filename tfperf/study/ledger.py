@@ -52,8 +52,10 @@ class Ledger:
         try:
             found = read_json(path)
             other = [name for name, value in self.identity.items() if found["identity"][name] != value]
-            choices, trials = found["choices"], dict(found["trials"])
-        except (ValueError, KeyError, TypeError) as error:
+            if not other and found.get("sha256") != _digest(found):
+                raise ValueError("its checksum does not fit what it says; it is not meant to be edited")
+            choices, trials = found["choices"], found["trials"]
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise RunDirectoryError(f"{path}: damaged ({error}); remove it to begin again") from None
         if other:
             what = ", ".join(other)
@@ -65,7 +67,13 @@ class Ledger:
     def save(self, report: Mapping[str, Any]) -> None:
         """Write everything, with a report made of it."""
         content = {**report, "choices": self.choices, "identity": self.identity, "trials": self.trials}
-        write(self.folder / FILE, content)
+        write(self.folder / FILE, {**content, "sha256": _digest(content)})
+
+
+def _digest(content: Mapping[str, Any]) -> str:
+    """sha256 of all but the digest itself."""
+    text = json.dumps({key: value for key, value in content.items() if key != "sha256"}, sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def write(path: Path, content: Any) -> None:

@@ -5,12 +5,14 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
+from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic.dataclasses import dataclass as checked
 
 from tfperf.errors import RunDirectoryError
-from tfperf.results.reading import read_text
+from tfperf.results.reading import explain, read_text
 from tfperf.results.store import as_json
 from tfperf.runcard.sweep import Value
 from tfperf.study.intervals import mean
@@ -51,6 +53,36 @@ class Row:
         return as_json(asdict(self))
 
 
+Milliseconds = Annotated[float, Field(gt=0, lt=1e9, allow_inf_nan=False)]
+
+
+@checked(config=ConfigDict(strict=True, extra="forbid"))
+class _Stored:
+    """What a line must be."""
+
+    values: dict[str, Value]
+    repeat: Annotated[int, Field(ge=1, le=100)]
+    seconds: Annotated[float, Field(ge=0, lt=1e9, allow_inf_nan=False)]
+    record: dict[str, Any]
+    error: str
+
+
+@checked(config=ConfigDict(extra="ignore"))
+class _Times:
+    median: Milliseconds
+    q1: Milliseconds | None = None
+    q3: Milliseconds | None = None
+
+
+@checked(config=ConfigDict(extra="ignore"))
+class _Record:
+    """What the record of a good trial must have, as far as tables are made of it."""
+
+    ms_per_step: _Times
+    samples_ms: Annotated[list[Milliseconds], Field(max_length=10**6)] | None = None
+    machine: dict[str, Any] = field(default_factory=dict)
+
+
 def point_key(values: Values) -> str:
     """Values as text; 1, 1.0 and true are different ones."""
     return json.dumps(dict(values), sort_keys=True)
@@ -75,13 +107,18 @@ def rows(folder: Path) -> list[Row]:
 
 def _row(path: Path, number: int, line: str) -> Row:
     try:
-        row = Row(**json.loads(line))
-        _ = row.key, row.ms
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-        raise RunDirectoryError(
-            f"{path}:{number}: damaged ({error}); remove the line, its trial is done again"
-        ) from None
-    return row
+        stored = TypeAdapter(_Stored).validate_json(line)
+        if not stored.error:
+            TypeAdapter(_Record).validate_python(stored.record)
+    except (ValueError, TypeError) as error:
+        why = _first(error) if isinstance(error, ValidationError) else explain(error)
+        raise RunDirectoryError(f"{path}:{number}: damaged ({why}); remove the line, its trial is done again") from None
+    return Row(stored.values, stored.repeat, stored.seconds, stored.record, stored.error)
+
+
+def _first(error: ValidationError) -> str:
+    first = error.errors(include_url=False)[0]
+    return f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
 
 
 @dataclass(frozen=True)

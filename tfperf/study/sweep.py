@@ -122,8 +122,8 @@ def sweep(
     planned = plan(card, overrides)
     at_once = planned.sweep.at_once
     place = None if on is None else parse(on, at_once)
-    with Signals().listening() as signals, DirectoryLock(output), signals.patient():
-        folder = SweepFolder(output)
+    with Signals().listening() as signals, DirectoryLock(output) as held, signals.patient():
+        folder = SweepFolder(held.path)
         known = {row.key for row in folder.take(planned, _name(place)) if row.ok or not retry}
         waiting = deque(trial for trial in planned.trials() if trial.key not in known)
         done = len(planned.trials()) - len(waiting)

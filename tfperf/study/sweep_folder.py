@@ -24,10 +24,11 @@ from tfperf.results.reading import explain, open_descriptor, read_json
 from tfperf.results.store import as_json
 from tfperf.runcard.dump import dump_card
 from tfperf.study.ledger import identity_of
-from tfperf.study.rows import RESULTS, Row, points, rows
+from tfperf.study.rows import MOST_BYTES, RESULTS, Row, points, rows
 from tfperf.study.sweep_plan import Plan
 from tfperf.study.sweep_table import write_table
 
+MOST_TRIALS = 100_000
 FILE, REPORT, TRIALS = "sweep.json", "sweep_report.json", "trials"
 
 
@@ -70,7 +71,10 @@ class SweepFolder:
         path = self.path / RESULTS
         if os.path.lexists(path):
             with os.fdopen(_open(path), "r+b") as file:
-                file.truncate(file.read().rfind(b"\n") + 1)
+                size = os.fstat(file.fileno()).st_size
+                if size > MOST_BYTES:
+                    raise RunDirectoryError(f"{path}: damaged: it has {size} bytes; at most {MOST_BYTES} are allowed")
+                file.truncate(file.read(size).rfind(b"\n") + 1)
 
     def begin(self) -> None:
         """Trials follow: results of fewer of them are removed."""
@@ -108,7 +112,11 @@ def stored(folder: Path) -> dict[str, Any]:
     path = folder / FILE
     try:
         found: dict[str, Any] = read_json(path)
-        _ = found["identity"]["card"], found["trials"] + 0, list(found["keys"])
+        identity, trials, keys = found["identity"], found["trials"], found["keys"]
+        if not (isinstance(identity, dict) and isinstance(identity["card"], str)):
+            raise ValueError("identity: must be a mapping with the card's digest")
+        if not (type(trials) is int and 1 <= trials <= MOST_TRIALS and isinstance(keys, list)):
+            raise ValueError(f"trials: must be 1 to {MOST_TRIALS}, and keys a list")
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise RunDirectoryError(f"{path}: damaged ({error}); choose another folder") from None
     return found

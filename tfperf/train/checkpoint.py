@@ -8,6 +8,7 @@ import hashlib
 import io
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -37,7 +38,7 @@ class Checkpoints:
 
     folder: Path
     run: Identity
-    part: int  # its place in the run, from 0
+    part: str  # its key
 
     def save(self, step: int, arrays: Mapping[str, NDArray[np.generic]]) -> Path:
         """Write the checkpoint of a step and drop all but the last two.
@@ -55,7 +56,8 @@ class Checkpoints:
             file.write(hashlib.sha256(payload).hexdigest().encode() + b"\n")
             file.write(payload)
         for old in sorted(self.folder.glob(PATTERN))[:-GENERATIONS]:
-            old.unlink(missing_ok=True)
+            with suppress(OSError):  # a folder of that name, say: it is none of ours
+                old.unlink()
         return path
 
     def load(self) -> tuple[Arrays, list[str]]:
@@ -85,6 +87,8 @@ class Checkpoints:
             arrays = _unpack(payload)
             owner = json.loads(arrays.pop(OWNER).tobytes())
             run = owner["run"]
+        except MemoryError:
+            raise
         except Exception as error:  # a hash is no proof against what was made by hand
             return None, f"damaged ({explain(error)})"
         if owner == self._owner():
@@ -104,7 +108,8 @@ class Checkpoints:
         """Remove all: they belong to a part of the run that is done."""
         verify_holder(self.folder / PATTERN)
         for path in self.folder.glob(PATTERN):
-            path.unlink(missing_ok=True)
+            with suppress(OSError):
+                path.unlink()
         if self.folder.is_dir():
             sync(self.folder)
 
