@@ -2,23 +2,20 @@
 
 import json
 import os
-import zlib
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
-
-import h5py
-import numpy as np
 
 Make = Callable[[Path], list[str]]  # a folder with card.yaml, pack.h5 and finished runs a and b -> arguments of tfperf
 BOMBS: dict[str, Make] = {}
-MANY = 400_000_000  # values
 CHECK = ["check", "card.yaml"]
 COMPARE = ["compare", "a", "b"]
 POSTFIT = ["postfit", "b"]
 RESUME = ["fit", "card.yaml", "-o", "b", "--resume", "-q"]
-OVERRIDE_BYTES, CARD_BYTES, STATE_BYTES = 65_000, 255_000, 60 * 2**20
+OVERRIDE_BYTES, CARD_BYTES, STATE_BYTES = 65_000, 255_000, 16 * 10**6
+
+LAUGHS = "a: &a [x]\n" + "".join(
+    f"{chr(c)}: &{chr(c)} [{', '.join([f'*{chr(c - 1)}'] * 9)}]\n" for c in range(98, 120)
+)  # fmt: skip
 
 
 def bomb(name: str) -> Callable[[Make], Make]:
@@ -29,131 +26,6 @@ def bomb(name: str) -> Callable[[Make], Make]:
         return make
 
     return register
-
-
-@contextmanager
-def _pack(folder: Path) -> Iterator[h5py.File]:
-    with h5py.File(folder / "pack.h5", "r+") as file:
-        yield file
-
-
-def _replace(file: h5py.File, place: str, shape: tuple[int, ...], dtype: Any = "f8", **options: Any) -> h5py.Dataset:
-    """An array of another shape in the place of one, its attributes kept; its values are not written."""
-    attributes = dict(file[place].attrs)
-    del file[place]
-    made = file.create_dataset(place, shape, dtype, **options)
-    made.attrs.update(attributes)
-    return made
-
-
-def _inflate(array: h5py.Dataset, size: int) -> None:
-    """Give each chunk the same few bytes, which inflate to so many zeros, be that the size of a chunk or more."""
-    packer = zlib.compressobj(9)
-    content = b"".join(packer.compress(bytes(1 << 20)) for _ in range(size >> 20)) + packer.flush()
-    for start in range(0, array.shape[0], array.chunks[0]):
-        array.id.write_direct_chunk((start, *(0 for _ in array.shape[1:])), content)
-
-
-@bomb("pack: 4e8 nodes of zeros")
-def _nodes(folder: Path) -> list[str]:
-    with _pack(folder) as file:
-        _inflate(_replace(file, "x", (MANY,), chunks=(MANY // 8,), compression="gzip"), MANY)
-    return CHECK
-
-
-@bomb("pack: 4e8 nodes that were never written")
-def _unwritten(folder: Path) -> list[str]:
-    with _pack(folder) as file:
-        _replace(file, "x", (MANY,), chunks=(10**6,))
-    return CHECK
-
-
-@bomb("pack: a table of 1e9 bytes of zeros")
-def _table(folder: Path) -> list[str]:
-    with _pack(folder) as file:
-        _, nodes, flavours = file["AAA_F2/fk"].shape
-        rows = 10**9 // (nodes * flavours * 8)
-        chunks = (-(-rows // 20), nodes, flavours)
-        array = _replace(file, "AAA_F2/fk", (rows, nodes, flavours), chunks=chunks, compression="gzip")
-        _inflate(array, 8 * int(np.prod(chunks)))
-    return CHECK
-
-
-@bomb("pack: a chunk of 14 kB that inflates to 1e9 bytes")
-def _chunk(folder: Path) -> list[str]:
-    with _pack(folder) as file:
-        shape = file["AAA_F2/fk"].shape
-        _inflate(_replace(file, "AAA_F2/fk", shape, "f4", chunks=shape, compression="gzip"), 10**9)
-    return CHECK
-
-
-@bomb("pack: 1e6 chunks of one number")
-def _chunks(folder: Path) -> list[str]:
-    with _pack(folder) as file:
-        _replace(file, "x", (10**9,), chunks=(1000,))
-    return CHECK
-
-
-@bomb("pack: 10 000 names, one text of 30 MB")
-def _names(folder: Path) -> list[str]:
-    with _pack(folder) as file:
-        points, columns = len(file["AAA_F2/cv"]), 10_000
-        _replace(file, "AAA_F2/sys", (points, columns))[...] = 0.1
-        _replace(file, "AAA_F2/sys_is_mult", (columns,), bool)[...] = False
-        array = _replace(file, "AAA_F2/sys_names", (columns,), h5py.string_dtype(), chunks=(columns,))
-        array[:1] = ["x" * 30_000_000]
-        chunk = array.id.get_chunk_info(0)
-    with open(folder / "pack.h5", "r+b") as raw:  # each entry is where the first one is
-        raw.seek(chunk.byte_offset)
-        first = raw.read(chunk.size // columns)
-        raw.seek(chunk.byte_offset)
-        raw.write(first * columns)
-    return CHECK
-
-
-@bomb("pack: 20 000 sets")
-def _sets(folder: Path) -> list[str]:
-    with _pack(folder) as file:
-        for i in range(20_000):
-            file.create_group(f"SET_{i}")
-    return CHECK
-
-
-@bomb("pack: 1000 sets that are one and the same")
-def _same(folder: Path) -> list[str]:
-    with _pack(folder) as file:
-        for i in range(990):
-            file[f"SET_{i}"] = file["AAA_F2"]
-    return CHECK
-
-
-def _heap(path: Path) -> None:
-    """Zeros in the place of three entries in the middle of a heap of texts: for ever the next one."""
-    content = bytearray(path.read_bytes())
-    entry = content.index(b"GCOL\x01") + 16 + 24 * 6
-    content[entry : entry + 64] = bytes(64)
-    path.write_bytes(content)
-
-
-@bomb("pack: 64 zeros in a heap of texts")
-def _zeros(folder: Path) -> list[str]:
-    _heap(folder / "pack.h5")
-    return CHECK
-
-
-@bomb("results.h5: 64 zeros in a heap of texts")
-def _result_zeros(folder: Path) -> list[str]:
-    with h5py.File(folder / "b" / "results.h5", "r+") as file:
-        file.attrs.update({"kind": "tfperf results", **{f"more{i}": "xy" for i in range(20)}})
-    _heap(folder / "b" / "results.h5")
-    return POSTFIT
-
-
-@bomb("pack: a device")
-def _device(folder: Path) -> list[str]:
-    (folder / "pack.h5").unlink()
-    (folder / "pack.h5").symlink_to("/dev/zero")
-    return CHECK
 
 
 @bomb("card: a pipe")
@@ -173,9 +45,7 @@ def _card(text: str) -> Make:
 BOMBS["card: a list of 80 000"] = _card("[" + "a, " * (CARD_BYTES // 3 - 9) + "a]")
 BOMBS["card: 80 000 keys"] = _card("{" + "a, " * (CARD_BYTES // 3 - 9) + "}")
 BOMBS["card: 100 000 levels"] = _card("[" * 100_000)
-BOMBS["card: lists of lists of aliases"] = _card("a: &a [x]\n" + "".join(
-    f"{chr(c)}: &{chr(c)} [{', '.join([f'*{chr(c - 1)}'] * 9)}]\n" for c in range(98, 120)
-))  # fmt: skip
+BOMBS["card: lists of lists of aliases"] = _card(LAUGHS)
 
 
 def _override(text: str) -> Make:
@@ -190,14 +60,19 @@ BOMBS["override: 60 000 digits"] = _override("seed=" + "9" * 60_000)
 BOMBS["override: 60 000 levels"] = _override("sweep=" + "[" * 60_000)
 
 
-@bomb("run.json: 60 MB of empty parts")
+@bomb("run.json: 16 MB of empty parts")
 def _parts(folder: Path) -> list[str]:
     return _state(folder, '{"format": 2, "sha256": "", "parts": [' + "{}," * (STATE_BYTES // 3) + "{}]}")
 
 
-@bomb("run.json: 60 MB of numbers")
+@bomb("run.json: 16 MB of numbers")
 def _numbers(folder: Path) -> list[str]:
     return _state(folder, '{"format": 2, "sha256": "", "parts": [' + "9999," * (STATE_BYTES // 5) + "1]}")
+
+
+@bomb("run.json: 60 MB of empty parts")
+def _large(folder: Path) -> list[str]:
+    return _state(folder, '{"format": 2, "sha256": "", "parts": [' + "{}," * 20_000_000 + "{}]}")
 
 
 @bomb("run.json: 1e6 levels")
@@ -224,7 +99,7 @@ def _state(folder: Path, text: str) -> list[str]:
     return RESUME
 
 
-@bomb("report.json: 60 MB of empty sets")
+@bomb("report.json: 16 MB of empty sets")
 def _report(folder: Path) -> list[str]:
     path = folder / "b" / "report.json"
     report = json.loads(path.read_text())
@@ -232,41 +107,19 @@ def _report(folder: Path) -> list[str]:
     return COMPARE
 
 
+@bomb("card.yaml of a run: aliases")
+def _stored(folder: Path) -> list[str]:
+    (folder / "b" / "card.yaml").write_text(LAUGHS)
+    return RESUME
+
+
+@bomb("card.yaml of a run: a list of 300 000")
+def _stored_list(folder: Path) -> list[str]:
+    (folder / "b" / "card.yaml").write_text("[" + "a, " * 300_000 + "a]")
+    return RESUME
+
+
 @bomb("report.json: 1e6 levels")
 def _report_levels(folder: Path) -> list[str]:
     (folder / "b" / "report.json").write_text('{"a":' * 10**6)
     return COMPARE
-
-
-def _results(folder: Path, place: str, shape: tuple[int, ...], rows: int) -> list[str]:
-    """Zeros of that shape, in chunks of so many rows."""
-    with h5py.File(folder / "b" / "results.h5", "r+") as file:
-        array = _replace(file, place, shape, file[place].dtype, chunks=(rows, *shape[1:]), compression="gzip")
-        _inflate(array, int(np.prod(array.chunks)) * array.dtype.itemsize)
-    return POSTFIT
-
-
-@bomb("results.h5: PDFs of 1e10 bytes of zeros")
-def _pdf(folder: Path) -> list[str]:
-    return _results(folder, "pdf", (100_000, 8, 1000), 1000)
-
-
-@bomb("results.h5: a history of 1e9 steps")
-def _history(folder: Path) -> list[str]:
-    return _results(folder, "history/step", (10**8,), 10**6)
-
-
-@bomb("results.h5: a summary of 2e6 levels")
-def _summary(folder: Path) -> list[str]:
-    with h5py.File(folder / "b" / "results.h5", "r+") as file:
-        del file["summary"]
-        file["summary"] = np.array([b'{"a":' * 2 * 10**6])
-    return POSTFIT
-
-
-@bomb("results.h5: a summary of 1.6e7 characters of empty lists")
-def _lists(folder: Path) -> list[str]:
-    with h5py.File(folder / "b" / "results.h5", "r+") as file:
-        del file["summary"]
-        file.create_dataset("summary", data=np.array([b'{"a": [' + b"{}," * 5 * 10**6 + b"{}]}"]), compression="gzip")
-    return POSTFIT

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from statistics import median
 
+from benchmarks import bombs_hdf5 as bombs_hdf5
 from benchmarks.bombs import BOMBS, CHECK
 from benchmarks.registry import Row, benchmark
 from tfperf.errors import UserError
@@ -23,12 +24,12 @@ KEYS = ("seconds", "cpu", "mb")
 RUN = """
 import atexit, json, os, sys
 from pathlib import Path
-from tfperf.__main__ import main
 told = Path(sys.argv.pop(1))
 def tell():
     lines = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
     told.write_text(json.dumps({"mb": int(lines["VmHWM"].split()[0]) * 1024 / 1e6, "cpu": sum(os.times()[:2])}))
 atexit.register(tell)
+from tfperf.__main__ import main
 sys.exit(main())
 """
 

@@ -16,7 +16,7 @@ from tfperf.runcard.loader import load_any
 
 TEXTS = (*EVERY.values(), FULL)
 FILES = {"pack", "extra", "source", "target", "table", "hdf5", "t0", "law"}  # keys whose text may be a path
-PLACE = r"(:\d+)?: \S|--set( [^\n]*)?: \S|\.\.\. and \d+ more$"
+PLACE = r"(:\d+)?: .|--set( [^\n]*)?: .|\.\.\. and \d+ more$"
 
 
 class Plain(yaml.SafeLoader):
