@@ -42,6 +42,17 @@ def test_texts_of_an_hdf5_file(tmp_path):
     assert read_hdf5(tmp_path / "pairs.h5") == WANT
 
 
+@pytest.mark.parametrize(
+    "storage", [{}, {"chunks": True}, {"maxshape": (None,)}, {"chunks": (10,), "compression": "gzip"}]
+)
+def test_many_texts_of_an_hdf5_file_however_it_keeps_them(tmp_path, storage):
+    texts = [f"text {i}" for i in range(1000)]
+    with h5py.File(tmp_path / "pairs.h5", "w") as file:
+        for name in ("source", "target"):
+            file.create_dataset(name, data=texts, dtype=h5py.string_dtype(), **storage)
+    assert read_hdf5(tmp_path / "pairs.h5") == Pairs(tuple(texts), tuple(texts))
+
+
 def test_the_shipped_pairs_are_read():
     pairs = read_table(SHIPPED, "english", "german")
     german = dict(zip(pairs.source, pairs.target, strict=True))

@@ -66,7 +66,7 @@ def test_damaged_arrays_of_texts_are_refused_or_give_their_pairs(cases, tmp_path
     good, path = tmp_path / "good.h5", tmp_path / "texts.h5"
     with h5py.File(good, "w") as file:
         for i, name in enumerate(("source", "target")):
-            file.create_dataset(name, data=[pair[i] for pair in SENTENCES], dtype=h5py.string_dtype(), chunks=True)
+            file.create_dataset(name, data=[pair[i] for pair in SENTENCES * 30], dtype=h5py.string_dtype(), chunks=True)
     whole = good.read_bytes()
 
     def ask(case):

@@ -16,6 +16,7 @@ FILTERS = {
 }
 MOST_CHUNKS = 100_000  # of an array
 CHUNK_BYTES = 64 * 10**6
+REFERENCE = 16  # bytes that stand in a chunk for a text of variable length
 SLACK = 1000  # bytes that filters may add to a chunk, beside one part in a hundred
 INFLATED = 1032  # bytes that deflate makes of one at most
 TRANSIENT = 256 * 10**6  # bytes that a chunk may become before it is found to be too long
@@ -71,7 +72,7 @@ def refuse_storage(array: h5py.Dataset) -> None:
 
 
 def _refuse_chunks(array: h5py.Dataset, compressed: bool) -> None:
-    size = array.dtype.itemsize * math.prod(array.chunks)
+    size = (REFERENCE if array.dtype.kind == "O" else array.dtype.itemsize) * math.prod(array.chunks)
     count = math.prod(-(-n // c) for n, c in zip(array.shape, array.chunks, strict=True))
     if size > CHUNK_BYTES or count > MOST_CHUNKS:
         raise Claim(f"{count} chunks of {size} bytes", f"at most {MOST_CHUNKS} of {CHUNK_BYTES} bytes")
