@@ -137,7 +137,7 @@ def test_force_removes_nothing_where_something_may_not_be_removed(finished, tmp_
     shutil.copytree(finished / "run", run)
     shutil.rmtree(run / "checkpoints")
     (run / "checkpoints").symlink_to(tmp_path)  # with the card and the pack in it
-    with pytest.raises(RunDirectoryError, match="which is not a run's"):
+    with pytest.raises(RunDirectoryError, match="is not this run's"):
         fit(card, run, wish=Wish(force=True))
     same_bits(finished / "run", run)
 
