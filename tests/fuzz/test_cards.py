@@ -42,6 +42,11 @@ KEY = st.one_of(
                      "a.b.c.d.e.f.g.h.i.j.k.l")),
 )  # fmt: skip
 OVERRIDE = st.tuples(KEY, st.sampled_from(HOSTILE) | st.integers(0, 300).map(str) | st.floats().map(repr)).map("=".join)
+VALID = ("seed=12", "seed= 7 ", "title=010", "title='1'", "title=\u00e9", "train.steps=300", "replicas=5",
+         "replicas=2-4", "engine.xla=true", "engine.xla=auto", "model.layers.0=13",
+         "train.optimizer.learning_rate=1e-2", "profile=null", "data.sets.1.weight=3", "data.sets=[]", "data.cuts={}",
+         "data.cuts={q2_min: 1E+1}", "positivity.initial=2", "train={steps: 600}", "closure.noise=8",
+         "title=a=b")  # fmt: skip
 MANY = "data.exclude=[" + ", ".join(f"SET_{i}" for i in range(8000))
 BOMBS = (
     [MANY + "]"], [MANY], ["title=" + "x" * 70_000], ["seed=1"] * 5000, ["seed=" + "9" * 60_000],
@@ -55,8 +60,15 @@ BOMBS = (
 @each_of(30, 1400)
 def test_an_override_is_refused_or_sets_just_its_value(cases, card, worker):
     path = card(FULL.encode())
-    one = st.lists(OVERRIDE | st.text(max_size=12), min_size=1, max_size=3)
+    valid = st.lists(st.sampled_from(VALID), min_size=1, max_size=4)
+    one = valid | st.lists(OVERRIDE | st.text(max_size=12), min_size=1, max_size=3)
     attack(cases, one, lambda overrides: worker.ask(COMPARE, path, *overrides)[0], *BOMBS)
+
+
+def test_overrides_that_fit_are_taken(card, worker):
+    path = card(FULL.encode())
+    refused = {one: said for one in VALID for found, said in [worker.ask(COMPARE, path, one)] if found != "accepted"}
+    assert not refused
 
 
 @pytest.mark.parametrize("kind", ["folder", "pipe", "endless", "loop", "nowhere"])

@@ -16,6 +16,11 @@ from tfperf.train.choices import Choices, Trial
 MADE = Choices(
     "shared", "grouped", True, 10, 2, (Trial("shared", "grouped", True, 1.5, 0.1),), ((1, 0.5), (2, 0.25)),
 )  # fmt: skip
+PLAIN = json.loads(json.dumps(asdict(MADE)))
+ODD = [{**PLAIN, **change} for change in (
+    {"steps_per_call": 0}, {"steps_per_call": -1}, {"threads": 0}, {"threads": 10**6}, {"xla": 1}, {"xla": "no"},
+    {"form": "naive"}, {"steps_per_call": 5.0}, {"steps_per_call": True}, {"steps_per_call": 9}, {"tried": None},
+)]  # fmt: skip
 
 
 def check(found, said):
@@ -62,7 +67,7 @@ def test_edited_choices_are_measured_again_or_taken_at_their_word(cases, kept):
             assert found.steps_per_call <= card.train.steps_per_call
         return "refused" if found is None else "accepted"
 
-    attack(cases, edited(json.dumps(asdict(MADE))), read)
+    attack(cases, edited(json.dumps(PLAIN)), read, *ODD)
 
 
 @each_of(25, 200)
@@ -74,4 +79,4 @@ def test_edited_choices_of_a_run_are_refused_or_taken_at_their_word(cases):
             return "refused"
         return "accepted"
 
-    attack(cases, edited(json.dumps(asdict(MADE))), read)
+    attack(cases, edited(json.dumps(PLAIN)), read, *ODD)

@@ -39,7 +39,8 @@ def test_a_damaged_report_is_refused_or_compared_as_it_is(cases, run, tmp_path, 
 
 
 @each_of(12, 200)
-def test_postfit_of_edited_results_is_refused_or_names_those_beyond_the_limits(cases, run, worker):
+def test_postfit_of_edited_results_is_refused_or_names_those_beyond_the_limits(cases, tmp_path, worker):
+    run = make_run(tmp_path / "run", replicas=24)  # four sigma need 18
     whole = (run / "results.h5").read_bytes()
 
     def ask(steps):
@@ -50,7 +51,8 @@ def test_postfit_of_edited_results_is_refused_or_names_those_beyond_the_limits(c
         st.just("value"), st.sampled_from(["replicas/chi2_experimental", "replicas/arc_length", "replicas/id"]),
         st.integers(0, 50), st.sampled_from([1e308, -1e308, 0.0, float("nan"), float("inf"), 5.0, 100]),
     )  # fmt: skip
-    attack(cases, edits(run / "results.h5") | st.lists(figures, min_size=1, max_size=4), ask)
+    beyond = [("value", "replicas/chi2_experimental", 2, 1.6), ("value", "replicas/arc_length", 50, 9.0)]
+    attack(cases, edits(run / "results.h5") | st.lists(figures, min_size=1, max_size=4), ask, beyond, beyond[:1])
 
 
 @each_of(12, 200)

@@ -38,8 +38,10 @@ def ask(run, worker):
 def test_flipped_bytes_of_run_json_are_refused_or_change_nothing(cases, run, ask):
     bombs = (b"", b"[" * 10**6, b'{"a":' * 10**6, b"9" * 10**5, b'{"format": 2, "parts": [' + b"{}," * 10**5 + b"{}]}",
              b"\xef\xbb\xbf{}", b"null", b'"' + b"x" * 10**7 + b'"')  # fmt: skip
+    whole = (run / "run.json").read_bytes()
+    digits = [whole.replace(*one, 1) for one in ((b"2", b"3"), (b"5", b"7"), (b'"done": true', b'"done": false'))]
     bombs = bombs if cases > FEW else bombs[:3]
-    attack(cases, flipped((run / "run.json").read_bytes()), ask, *bombs, verdicts=["refused"])
+    attack(cases, flipped(whole), ask, *digits, *bombs, verdicts=["refused"])
 
 
 @each_of(25, 900)
