@@ -15,7 +15,7 @@ def make_run(folder, seed=1, replicas=6):
     result = make_result(replicas=replicas, sets=2, points=5, rows=4, seed=seed)
     store.write(folder / "results.h5", result, IDENTITY)
     write_json(folder, result.summary)
-    parts = [Part(Replicas([*range(1, replicas + 1)], [0] * replicas), done=True)]
+    parts = [Part(Replicas([*range(1, replicas + 1)], [0] * replicas), "d" * 32, done=True)]
     write_state(folder / "run.json", State(IDENTITY.digest, {}, parts, "0.2.0", IDENTITY.run))
     (folder / "card.yaml").write_text(f"replicas: {replicas}\n")
     return folder

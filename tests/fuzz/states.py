@@ -45,6 +45,7 @@ def check(content):
     assert content["parts"] and 0 < len(content["version"]) <= 64
     for part in defaults(content)["parts"]:
         own = part["own"]
+        assert re.fullmatch(RUN, part["key"])
         assert whole(own["ids"], 1, 100_000) and len(set(own["ids"])) == len(own["ids"]) == len(own["attempts"]) > 0
         assert whole(own["attempts"], 0, 10**6) and whole([own["chunk"]], 1, own["chunks"])
         assert whole(part["resumed_from_steps"], 0, 10**9) and type(part["done"]) is bool
@@ -76,7 +77,8 @@ def begin(card, folder, hashes):
 
     card = load_card(Path(card))
     first = Replicas([1, 2], [0, 0], 1, 2, stacks=[(0, 2)])
-    parts = [Part(first, {"steps_per_call": 5}, {"threads": 2}, [4], done=True), Part(Replicas([3], [0], 2, 2))]
+    done = Part(first, "1" * 32, {"steps_per_call": 5}, {"threads": 2}, [4], done=True)
+    parts = [done, Part(Replicas([3], [0], 2, 2), "2" * 32)]
     with RunDirectory(Path(folder), Replicas) as run:
         run.hold()
         run.start(dump_card(card), {}, begin_state(card, hashes, parts))
