@@ -1,9 +1,13 @@
-"""Ids that `--replicas` names."""
+"""Ids that `--replicas` names, and the chunks that they are trained in."""
+
+from pathlib import Path
 
 import pytest
 
-from tfperf.errors import CardError
+from tfperf.errors import CardError, RunDirectoryError
+from tfperf.results.state import Part, State
 from tfperf.runs.opening import parse_replicas
+from tfperf.runs.replicas import Replicas, refuse_broken_groups
 
 
 @pytest.mark.parametrize(
@@ -22,3 +26,21 @@ def test_what_is_no_number_of_replicas_is_refused_in_few_words(text):
 )
 def test_numbers_and_ranges(text, ids):
     assert parse_replicas(text) == ids
+
+
+def state(*chunks):
+    parts = [Part(Replicas([i], [0], *one), f"{i:032x}") for i, one in enumerate(chunks, 1)]
+    return State("a" * 64, {}, parts, "0.2.0", "c" * 32)
+
+
+@pytest.mark.parametrize("chunks", [[(1, 1)], [(1, 2), (2, 2)], [(1, 2), (2, 2), (1, 1), (1, 3), (2, 3), (3, 3)]])
+def test_chunks_that_follow_each_other(chunks):
+    refuse_broken_groups(Path("run"), state(*chunks))
+
+
+@pytest.mark.parametrize("chunks", [
+    [(2, 2)], [(1, 2)], [(2, 2), (1, 2)], [(1, 2), (2, 3), (3, 3)], [(1, 1), (2, 2)], [(1, 3), (2, 3)],
+])  # fmt: skip
+def test_chunks_that_no_command_asked_for_are_refused(chunks):
+    with pytest.raises(RunDirectoryError, match=r"run\.json: damaged: chunk"):
+        refuse_broken_groups(Path("run"), state(*chunks))

@@ -18,7 +18,7 @@ from tfperf.runcard.dump import dump_card
 from tfperf.runcard.nodes import shortened
 from tfperf.runcard.types import MAX_REPLICA, replica_ids
 from tfperf.runs.chunks import split
-from tfperf.runs.replicas import ReplicaPart, ReplicaRun, Replicas
+from tfperf.runs.replicas import ReplicaPart, ReplicaRun, Replicas, refuse_broken_groups
 from tfperf.runs.unchanged import begin_state, refuse_changed, refuse_old
 from tfperf.signals import Signals
 
@@ -66,6 +66,7 @@ def open_part(
     if not (wish.resume or wish.retry_failed or wish.replicas):
         run.make_room(force=False, more="--replicas adds to it, ")  # says what may be done
     state = run.load()
+    refuse_broken_groups(run.path, state)
     refuse_changed(run.path, card, hashes, state)
     pending = run.pending()
     if wish.resume:

@@ -2,13 +2,16 @@
 
 from collections.abc import Sequence
 from dataclasses import field
+from pathlib import Path
 from typing import Annotated, Any, Self
 
 from pydantic import Field, model_validator
 from pydantic.dataclasses import dataclass
 
+from tfperf.errors import RunDirectoryError
+from tfperf.results.contents import STATE
 from tfperf.results.rundir import RunDirectory
-from tfperf.results.state import STRICT, Part, StepCount
+from tfperf.results.state import STRICT, Part, State, StepCount
 from tfperf.runcard.types import MAX_REPLICA
 
 Id = Annotated[int, Field(ge=1, le=MAX_REPLICA)]
@@ -39,6 +42,17 @@ class Replicas:
 
 ReplicaPart = Part[Replicas]
 ReplicaRun = RunDirectory[Replicas]
+
+
+def refuse_broken_groups(path: Path, state: State[Replicas]) -> None:
+    """RunDirectoryError where the chunks of what one command asked for do not follow each other to the last."""
+    due, chunks = 1, 0
+    for own in (part.own for part in state.parts):
+        if own.chunk != due or (due > 1 and own.chunks != chunks):
+            raise RunDirectoryError(f"{path / STATE}: damaged: chunk {own.chunk} of {own.chunks} where {due} is due")
+        due, chunks = own.chunk % own.chunks + 1, own.chunks
+    if due > 1:
+        raise RunDirectoryError(f"{path / STATE}: damaged: chunk {due} of {chunks} is missing")
 
 
 def group(run: ReplicaRun, part: ReplicaPart) -> Sequence[ReplicaPart]:
