@@ -56,7 +56,7 @@ def test_run_stopped_in_the_second_chunk_resumes_to_the_same_bits(whole, tmp_pat
 
     def second(run_, card_, part, *rest):
         with monkeypatch.context() as patch:
-            if part.chunk == 1:
+            if part.own.chunk == 1:
                 patch.setattr("os.kill", lambda *_: None)
             return train_part(run_, card_, part, *rest)
 

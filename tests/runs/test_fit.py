@@ -199,8 +199,10 @@ def test_fault_found_late_leaves_the_old_run_as_it_was(finished, tmp_path):
 def test_results_of_another_run_are_never_taken_up(finished, tmp_path):
     card, run = copy(finished, tmp_path)
     (run / "run.json").unlink()
-    result = tfperf.fit(card, run, overrides=["replicas=2", "seed=99"])
-    assert result.replicas.id.tolist() == [1, 2]
+    for wish in (Wish(), Wish(force=True)):
+        with pytest.raises(RunDirectoryError, match="is not empty and holds no run"):
+            tfperf.fit(card, run, overrides=["replicas=2", "seed=99"], wish=wish)
+    same_bits(finished / "run", run)
 
 
 def test_card_is_not_overwritten_by_the_run_that_it_starts(tmp_path):

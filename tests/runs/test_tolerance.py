@@ -85,4 +85,4 @@ def test_weights_of_sets_and_folding_do_not_go_together(tmp_path):
     keys = ["data.sets=[{name: AAA_F2, weight: 2}]", "engine.form=folded"]
     arguments = ["fit", str(make_card(tmp_path)), "-o", str(tmp_path / "run"), "-q"]
     result = CliRunner().invoke(main, [*arguments, *(a for k in keys for a in ("--set", k))])
-    assert result.exit_code == 2 and "error: engine.form: got folded, but the fit has weights of sets" in result.output
+    assert result.exit_code == 2 and "engine.form: got 'folded'; the fit has weights of sets" in result.output

@@ -51,7 +51,7 @@ def summarise(
             "exactness": {_range(part): part.own.tolerance for part in parts if part.own.tolerance},
             "devices": parts[-1].machine.get("devices", []), "bound": parts[-1].own.bound,
             # of each chunk: steps, and the stack's size from there on
-            "stacks": {_range(part): part.own.stacks for part in parts},
+            "stacks": {_range(part): [list(stack) for stack in part.own.stacks] for part in parts},
             "ms_per_step_of_stacks": {
                 str(size): quartiles(seconds)["median"] for size, seconds in sorted(seconds_per_step.items())
             },
