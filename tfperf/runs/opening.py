@@ -25,6 +25,9 @@ from tfperf.signals import Signals
 NUMBER = re.compile("[1-9][0-9]{0,8}")
 
 
+MOST_CHUNKS = 5000  # of which run.json still is a text that is read
+
+
 @dataclass(frozen=True)
 class Wish:
     """What the user asked for beside the card."""
@@ -83,6 +86,10 @@ def open_part(
 
 def _parts(ids: Sequence[int], attempts: Sequence[int], chunk: Callable[[int], int]) -> list[ReplicaPart]:
     pieces = split(len(ids), chunk(len(ids)))
+    if len(pieces) > MOST_CHUNKS:
+        raise CardError(
+            f"engine.chunk: {len(ids)} replicas would be {len(pieces)} chunks; at most {MOST_CHUNKS} are kept in a run"
+        )
     return [
         ReplicaPart(Replicas(list(ids[rows]), list(attempts[rows]), chunk=i, chunks=len(pieces)), draw_key())
         for i, rows in enumerate(pieces, 1)
