@@ -122,13 +122,15 @@ def of_pack(pack: Path, replicas: int, tolerance: float) -> tuple[Card, Problem,
 
 def measure(make: Callable[[], tuple[Card, Problem, Form]], steps: int) -> dict[str, Any]:
     """Build, compile and time steps of the whole loop."""
+    from tfperf.runs.part import cores_of, start_machine
     from tfperf.train.ensemble import Ensemble
 
     start = time.perf_counter()
     settings, problem, form = make()
     replicas = len(settings.replicas)
     built = time.perf_counter()
-    ensemble = Ensemble(settings, problem, [0] * replicas, form)
+    cores = start_machine(settings, cores_of(settings, problem))
+    ensemble = Ensemble(settings, problem, [0] * replicas, form, cores.stacks)
     ensemble.run(1, xla=True)
     _ = ensemble.step
     first = time.perf_counter()

@@ -14,18 +14,20 @@ from tfperf.runs import decisions
 from tfperf.train.choices import Choices, Trial
 
 MADE = Choices(
-    "shared", "grouped", True, 10, 2, (Trial("shared", "grouped", True, 1.5, 0.1),), ((1, 0.5), (2, 0.25)),
+    "shared", "grouped", True, False, 10, 2, 1, (Trial("shared", "grouped", True, 1.5, 0.1),),
+    ((1, 2, 0.5), (2, 1, 0.25)),
 )  # fmt: skip
 PLAIN = json.loads(json.dumps(asdict(MADE)))
 ODD = [{**PLAIN, **change} for change in (
     {"steps_per_call": 0}, {"steps_per_call": -1}, {"threads": 0}, {"threads": 10**6}, {"xla": 1}, {"xla": "no"},
     {"form": "naive"}, {"steps_per_call": 5.0}, {"steps_per_call": True}, {"steps_per_call": 9}, {"tried": None},
+    {"cpu_stacks": 0}, {"losses_xla": 0},
 )]  # fmt: skip
 
 
 def check(found, said):
     """AssertionError where choices are not those of a plain text, or no training could take them."""
-    assert json.loads(json.dumps(asdict(found))) == {"threads_tried": [], "cached": False, **said}
+    assert json.loads(json.dumps(asdict(found))) == {"cores_tried": [], "cached": False, **said}
     assert found.form in ("shared", "folded") and found.products in ("grouped", "joined", "padded")
     assert type(found.xla) is bool and all(type(n) is int for n in (found.steps_per_call, found.threads))
     assert 1 <= found.steps_per_call <= 10**8 and 1 <= found.threads <= 10**4

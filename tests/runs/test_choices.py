@@ -13,12 +13,13 @@ from tfperf.data.cache import VARIABLE
 from tfperf.errors import CardError
 from tfperf.operators.products import Product
 from tfperf.runcard.loader import load_card
-from tfperf.runs import decisions, part, threads
+from tfperf.runs import cores, decisions, part
 from tfperf.train import choices as module
 from tfperf.train import forms
 from tfperf.train.choices import Choices, Trial, choose
+from tfperf.train.cores import Cores, share_cores
 from tfperf.train.ensemble import Ensemble
-from tfperf.train.forms import candidates, make_form
+from tfperf.train.forms import Candidates
 
 OPEN = ["engine.form=auto", "train.steps_per_call=auto"]
 
@@ -29,6 +30,8 @@ def counted(tmp_path, monkeypatch):
     monkeypatch.setenv(VARIABLE, str(tmp_path / "cache"))
     monkeypatch.setattr("tfperf.report.html.html", lambda *_: "")  # seconds each
     monkeypatch.setattr(module, "TRIAL_SECONDS", 0.01)
+    monkeypatch.setattr(module, "FORM_GAIN", 1e9)  # as if the training took hours
+    monkeypatch.setattr(module, "LAYOUT_GAIN", 1e9)
     monkeypatch.setattr(forms, "layouts", lambda *_: ("grouped", "joined"))  # tables this small are in one product
     tried, real = [], module.try_out
 
@@ -48,12 +51,12 @@ def test_second_run_takes_the_choices_of_the_first(counted, tmp_path):
     card, runs = make_card(tmp_path, replicas=2, steps=10), [tmp_path / n for n in "ab"]
     tfperf.fit(card, runs[0], overrides=OPEN)
     first = engine(runs[0])
-    assert counted == [("folded", "grouped", False), ("shared", "grouped", False), (first["form"], "joined", False)]
+    assert counted == [("shared", "grouped", False), ("folded", "grouped", False), (first["form"], "joined", False)]
     tfperf.fit(card, runs[1], overrides=OPEN)
     assert len(counted) == 3, "nothing is measured again"
     second = engine(runs[1])
     assert (first.pop("cached"), second.pop("cached")) == (False, True)
-    for key in ("form", "products", "xla", "steps_per_call", "threads", "tried"):
+    for key in ("form", "products", "xla", "losses_xla", "steps_per_call", "threads", "cpu_stacks", "tried"):
         assert first[key] == second[key]
     same_bits(*runs)
 
@@ -62,8 +65,10 @@ MADE = Choices(
     "shared",
     "grouped",
     True,
+    False,
     10,
     2,
+    1,
     (Trial("shared", "grouped", True, 1.5, 0.1), Trial("shared", "grouped", False, 0.5, 0.2)),
 )
 
@@ -107,7 +112,8 @@ def test_choices_are_not_taken_from_other_users_or_for_longer_calls_than_the_car
 WRONG = {
     "form": ["nonsense", None, 1], "products": ["x", []], "xla": [1, "true", None],
     "steps_per_call": [0, -1, 10**9, "x", 1.5, True, None, 10**400], "threads": [0, -3, 10**6, "2", 2.0],
-    "tried": [None, {}, [{}], [[1]], "shared"], "threads_tried": [[[0, 1.0]], [[1]], [[1, "x"]], [[1, float("nan")]]],
+    "losses_xla": [1, "true", None], "cpu_stacks": [0, -3, 10**6, "2", 2.0], "tried": [None, {}, [{}], [[1]], "shared"],
+    "cores_tried": [[[0, 1, 1.0]], [[1, 0, 1.0]], [[1]], [[1, 1, "x"]], [[1, 1, float("nan")]]],
     "cached": [0, "no"], "more": [1],
 }  # fmt: skip
 
@@ -120,7 +126,7 @@ def test_choices_of_wrong_type_or_range_are_refused(key):
         with pytest.raises(ValueError, match=r"validation error|nested|no choices"):
             Choices.from_dict({**whole, key: value})
     without = {k: v for k, v in whole.items() if k != key}
-    if key in ("form", "tried", "threads"):
+    if key in ("form", "tried", "threads", "cpu_stacks", "losses_xla"):
         with pytest.raises(ValueError, match="validation error"):
             Choices.from_dict(without)
 
@@ -144,16 +150,24 @@ def test_choices_that_cannot_be_kept_are_a_warning(counted, tmp_path, monkeypatc
 def test_key_is_of_what_matters(tmp_path, monkeypatch):
     monkeypatch.setenv(VARIABLE, str(tmp_path / "cache"))
 
-    def key(*overrides, threads=2):
-        return decisions.place(*make_problem(tmp_path, overrides), threads)
+    one = Cores(2, 1)
+
+    def key(*overrides, cores=one):
+        return decisions.place(*make_problem(tmp_path, overrides), cores)
 
     base = key()
     same = ["title=other", "seed=8", "engine.check_every=5", "engine.chunk=3"]
-    assert {key(one) for one in same} == {base}
+    assert {key(override) for override in same} == {base}
     different = ["replicas=4", "data.exclude=[CCC_ADD]", "data.cuts={x_min: 0.1}", "model.initializer=he_normal",
                  "train.optimizer={name: RMSprop}", "engine.precision=float64", "engine.form=folded", "data.t0=none",
                  "train.steps_per_call=5"]  # fmt: skip
-    keys = [base, key(threads=1), *(key(one) for one in different)]
+    keys = [
+        base,
+        key(cores=Cores(1, 1)),
+        key(cores=Cores(2, 2)),
+        key(cores=None),
+        *(key(override) for override in different),
+    ]
     assert len(set(keys)) == len(keys)
     monkeypatch.setattr(decisions, "cpu_model", lambda: "another")
     assert key() not in keys
@@ -163,21 +177,67 @@ def test_key_is_of_what_matters(tmp_path, monkeypatch):
 def test_candidates_beyond_the_time_are_not_tried(counted, tmp_path, monkeypatch):
     monkeypatch.setattr(module, "BUDGET_SECONDS", 0.0)
     card, problem = make_problem(tmp_path, OPEN, replicas=1)
-    every = candidates(card, problem)
-    found = choose(card, Ensemble(card, problem, [0], every[0]), every, 2)
-    assert counted == [("folded", "grouped", False)] and found.form == "folded"
+    every = Candidates(card, problem)
+    found = choose(card, Ensemble(card, problem, [0], every.first), every, Cores(2))
+    assert counted == [("shared", "grouped", False)] and found.form == "shared"
+
+
+def test_candidates_that_cannot_pay_are_not_tried(counted, tmp_path, monkeypatch):
+    monkeypatch.setattr(module, "FORM_GAIN", 0.5)
+    monkeypatch.setattr(module, "LAYOUT_GAIN", 0.2)
+    card, problem = make_problem(tmp_path, [*OPEN, "engine.xla=auto"], replicas=1, steps=10)
+    every = Candidates(card, problem)
+    found = choose(card, Ensemble(card, problem, [0], every.first), every, Cores(2))
+    assert counted == [("shared", "grouped", False)], "ten steps take less than any other trial, or a compilation"
+    assert (found.xla, found.losses_xla, found.form) == (False, False, "shared")
+
+
+def test_forms_far_behind_without_xla_are_not_compiled(counted, tmp_path, monkeypatch):
+    speed = {("shared", False): 9.0, ("folded", False): 3.0, ("folded", True): 1.0}
+
+    def try_out(loop, xla, form, *rest):
+        counted.append((form.name, form.products, xla))
+        return Trial(form.name, form.products, xla, 1.0, speed[form.name, xla] * (1 + (form.products == "joined")))
+
+    monkeypatch.setattr(module, "try_out", try_out)
+    card, problem = make_problem(tmp_path, [*OPEN, "engine.xla=auto"], replicas=1, steps=10_000)
+    every = Candidates(card, problem)
+    ensemble = Ensemble(card, problem, [0], every.first)
+    found = choose(card, ensemble, every, Cores(2))
+    assert counted == [("shared", "grouped", False), ("folded", "grouped", False), ("folded", "grouped", True),
+                       ("folded", "joined", True)]  # fmt: skip
+    assert (found.form, found.products, found.xla) == ("folded", "grouped", True)
+    assert (ensemble.form.name, ensemble.form.products) == ("folded", "grouped")
+
+
+def test_loop_of_the_winner_is_kept(counted, tmp_path, monkeypatch):
+    """It is not built, traced and compiled again."""
+    built, real = [], Ensemble._build
+
+    def build(self, rows):
+        built.append((self.form.name, self.form.products))
+        return real(self, rows)
+
+    monkeypatch.setattr(Ensemble, "_build", build)
+    card, problem = make_problem(tmp_path, OPEN, replicas=1, steps=10)
+    every = Candidates(card, problem)
+    ensemble = Ensemble(card, problem, [0], every.first)
+    choose(card, ensemble, every, Cores(2))
+    ensemble.run(1, False)
+    assert len(built) == len(set(built)) == 3
 
 
 def test_fixed_card_is_not_tried_but_its_calls_stay_short(counted, tmp_path, monkeypatch):
+    monkeypatch.setattr(forms, "layouts", lambda *_: ("grouped",))
     card, problem = make_problem(
         tmp_path, ["engine.form=shared", "engine.products=grouped", "train.steps_per_call=60"], replicas=1
     )
     ensemble = Ensemble(card, problem, [0])
-    found = choose(card, ensemble, [make_form(card, problem, "shared")], 2)
+    found = choose(card, ensemble, Candidates(card, problem), Cores(2))
     assert counted == [("shared", "grouped", False)] and found.steps_per_call == 60 and ensemble.step == 0
     slow = Trial("shared", "grouped", False, 1.0, 300.0)
     monkeypatch.setattr(module, "try_out", lambda *_: slow)
-    found = choose(card, ensemble, [make_form(card, problem, "shared")], 2)
+    found = choose(card, ensemble, Candidates(card, problem), Cores(2))
     assert found.steps_per_call == 5, "6 steps take 1.8 s"
 
 
@@ -197,42 +257,55 @@ def test_joined_products_are_tried_unless_they_multiply_far_more(tmp_path, monke
         assert forms.layouts(make_problem(tmp_path, [f"engine.products={fixed}"], replicas=1)[0], two) == (fixed,)
 
 
-def test_threads_are_tried_in_children(tmp_path, monkeypatch):
-    monkeypatch.setattr(threads, "available_cores", lambda: 4)
-    asked, speed = [], {4: 2.0, 2: 1.0, 1: 1.02}
+def test_threads_and_stacks_are_tried_together_in_children(tmp_path, monkeypatch):
+    monkeypatch.setattr(cores, "available_cores", lambda: 4)
+    asked, speed = [], {(4, 4): 2.0, (4, 2): 2.1, (4, 1): 3.0, (2, 2): 1.0, (2, 1): 1.5, (1, 1): 1.02}
 
     def ask(card, overrides, end):
         asked.append(overrides)
-        number = int(overrides[-1].partition("=")[2])
-        return Choices("folded", "joined", True, 10, number, (Trial("folded", "joined", True, 1.0, speed[number]),))
+        stacks, total = (int(one.partition("=")[2]) for one in overrides[-2:])
+        trial = Trial("folded", "joined", True, 1.0, 0.5)
+        used = Choices("folded", "joined", True, False, 10, total // stacks, stacks, (trial,))
+        return used, speed[total, stacks]
 
-    monkeypatch.setattr(threads, "_ask", ask)
-    found = threads.measured_threads(tmp_path / "card.yaml", 3)
-    assert found.threads == 1, "as fast as two, to the noise"
-    assert found.threads_tried == ((1, 1.02), (2, 1.0), (4, 2.0))
-    assert [a[-1] for a in asked] == ["engine.threads=4", "engine.threads=2", "engine.threads=1"]
+    monkeypatch.setattr(cores, "_ask", ask)
+    card = load_card(make_card(tmp_path))
+    found = cores.measure_cores(tmp_path / "card.yaml", card.engine, 30)
+    assert found.cores == Cores(1, 1), "as fast as two, to the noise"
+    assert found.cores_tried == ((1, 1, 1.02), (2, 1, 1.5), (1, 2, 1.0), (4, 1, 3.0), (2, 2, 2.1), (1, 4, 2.0))
+    assert asked[0][-2:] == ["engine.stacks=4", "engine.threads=4"], "what is likely is first"
     fixed = {"engine.form=folded", "engine.products=joined", "engine.xla=true"}
     assert not fixed & set(asked[0])
-    assert fixed | {"replicas=3"} <= set(asked[1])
+    assert fixed | {"replicas=30"} <= set(asked[1])
     assert Choices.from_dict(json.loads(json.dumps(found.as_dict()))) == found
+    assert cores.candidates(card.engine, 9) == [(4, 1), (2, 1), (1, 1)], "no stack of fewer than five"
+    assert cores.candidates(replace(card.engine, stacks=3), 9) == [(4, 3), (2, 3), (1, 3)]
 
 
-def test_child_that_fails_leaves_all_cores(tmp_path, counted, monkeypatch):
-    monkeypatch.setattr(threads, "BUDGET_SECONDS", 60.0)
-    assert threads.measured_threads(tmp_path / "missing.yaml", 1) is None
+def test_cores_are_shared_by_stacks_of_five_replicas_or_more():
+    small, large = 1000, 10**7
+    assert share_cores(2, "auto", 100, small) == Cores(1, 2)
+    assert share_cores(2, "auto", 9, small) == Cores(2, 1) and share_cores(8, "auto", 20, small) == Cores(2, 4)
+    assert share_cores(8, "auto", 100, large) == Cores(8, 1)
+    assert share_cores(8, 3, 100, large) == Cores(2, 3) and share_cores(1, 4, 1, small) == Cores(1, 4)
+
+
+def test_child_that_fails_leaves_what_is_taken_unmeasured(tmp_path, counted, monkeypatch):
+    monkeypatch.setattr(cores, "BUDGET_SECONDS", 60.0)
+    assert cores.measure_cores(tmp_path / "missing.yaml", load_card(make_card(tmp_path)).engine, 1) is None
     asked = []
-    monkeypatch.setattr(part, "measured_threads", lambda *a: asked.append(a))
+    monkeypatch.setattr(part, "measure_cores", lambda *a: asked.append(a))
     card = make_card(tmp_path, replicas=1, steps=10)
     tfperf.fit(card, tmp_path / "run", overrides=["engine.threads=measure", "engine.form=shared"])
     assert len(asked) == 1 and engine(tmp_path / "run")["threads"] >= 1
 
 
 def test_child_answers_with_choices(tmp_path, counted, monkeypatch):
-    monkeypatch.setattr(threads, "BUDGET_SECONDS", 300.0)
-    monkeypatch.setattr(threads, "available_cores", lambda: 1)
-    card = make_card(tmp_path, replicas=1, steps=20)
-    found = threads.measured_threads(card, 2, ["engine.form=shared"])
-    assert found is not None and found.threads == 1 and found.threads_tried[0][0] == 1
+    monkeypatch.setattr(cores, "BUDGET_SECONDS", 300.0)
+    monkeypatch.setattr(cores, "available_cores", lambda: 1)
+    path = make_card(tmp_path, replicas=1, steps=20)
+    found = cores.measure_cores(path, load_card(path).engine, 2, ["engine.form=shared"])
+    assert found is not None and found.cores == Cores(1, 1) and found.cores_tried[0][:2] == (1, 1)
 
 
 def test_tf32_needs_a_tolerance_to_be_watched(tmp_path):

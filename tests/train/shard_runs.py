@@ -123,7 +123,7 @@ def places(folder):
     except CardError as error:
         fault = str(error)
     case = Case(folder, 5, 3, extra=["train.stopping.patience=1000"])
-    case.ensemble.warm_up(False)
+    case.ensemble.warm_up(False, False)
     placed = []
     for shard in case.ensemble.shards:
         loop = shard.loop

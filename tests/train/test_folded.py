@@ -168,7 +168,7 @@ def test_weights_of_sets_are_not_folded(tmp_path):
     with pytest.raises(CardError, match=r"engine\.form: got 'folded'; the fit has no deep-inelastic set"):
         names(card, problem)
     card, problem = build(tmp_path, "float64", "engine.form=auto")
-    assert names(card, problem) == ("folded", "shared")
+    assert names(card, problem) == ("shared", "folded")
 
 
 def test_shared_form_needs_no_constants_of_its_own(case):

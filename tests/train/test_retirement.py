@@ -149,7 +149,7 @@ def test_quarantined_replica_keeps_a_slot_while_there_is_room(tmp_path):
 
 def choices(compile_seconds, ms_per_step):
     return Choices(
-        "shared", "grouped", True, 10, 2,
+        "shared", "grouped", True, False, 10, 2, 1,
         (Trial("shared", "grouped", True, compile_seconds, ms_per_step), Trial("shared", "grouped", False, 0.1, 1e9)),
     )  # fmt: skip
 

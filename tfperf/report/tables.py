@@ -76,7 +76,7 @@ def _lines(summary: Mapping[str, Any]) -> list[str]:
     statuses = ", ".join(f"{n} {s}" for s, n in (replicas.get("by_status") or {}).items())
     engine = summary.get("engine") or {}
     choices = ", ".join(
-        f"{k} {engine.get(k)}" for k in ("precision", "xla", "threads", "steps_per_call") if k in engine
+        f"{k} {engine.get(k)}" for k in ("precision", "xla", "threads", "cpu_stacks", "steps_per_call") if k in engine
     )
     return [
         f"replicas: {count(replicas.get('converged'))} of {count(replicas.get('total'))} converged "

@@ -24,6 +24,7 @@ from tfperf.results.files import atomic_write
 from tfperf.results.reading import parse_json, read_bytes
 from tfperf.runcard.config import Card
 from tfperf.train.choices import MOST_STEPS, Choices
+from tfperf.train.cores import Cores
 
 MOST_BYTES = 10**6  # of a file
 # keys of `engine` that no measurement depends on
@@ -36,8 +37,8 @@ def _devices() -> list[str]:
     return [str(tf.config.experimental.get_device_details(gpu).get("device_name", gpu.name)) for gpu in gpus]
 
 
-def place(card: Card, problem: Problem, threads: int | None) -> Path | None:
-    """The file for the choices of a stack; threads: TensorFlow's, None where they are chosen, too.
+def place(card: Card, problem: Problem, cores: Cores | None) -> Path | None:
+    """The file for the choices of a training; cores: None where they are chosen, too.
 
     None: nothing is kept.
 
@@ -48,7 +49,7 @@ def place(card: Card, problem: Problem, threads: int | None) -> Path | None:
         return None
     engine = {key: value for key, value in asdict(card.engine).items() if key not in BESIDE}
     key = digest(
-        cpu_model(), available_cores(), _devices(), threads, tf.__version__, keras.__version__, code_digest(),
+        cpu_model(), available_cores(), _devices(), cores, tf.__version__, keras.__version__, code_digest(),
         problem.tables, problem.covariance, problem.root_weight, len(problem.ids), problem.training.shape,
         engine, card.model, card.positivity, card.integrability, card.train,
     )  # fmt: skip

@@ -1,6 +1,6 @@
 """Training of one part of a run: choices, checkpoints, signals. Imports TensorFlow."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -18,15 +18,16 @@ from tfperf.results.state import Part
 from tfperf.runcard.config import Card
 from tfperf.runs import decisions
 from tfperf.runs.bound import bound
+from tfperf.runs.cores import measure_cores, total_threads
 from tfperf.runs.replicas import ReplicaPart, ReplicaRun, group
-from tfperf.runs.threads import measured_threads
 from tfperf.runs.window import Recorder
 from tfperf.signals import Signals
 from tfperf.train.checkpoint import Checkpoints
 from tfperf.train.choices import Choices, choose
+from tfperf.train.cores import Cores, share_cores
 from tfperf.train.ensemble import Ensemble
 from tfperf.train.evaluate import Outcome, statuses
-from tfperf.train.forms import Form, candidates, make_form
+from tfperf.train.forms import Candidates, Form
 from tfperf.train.retirement import plan
 from tfperf.train.tolerance import ToleranceCheck
 from tfperf.train.trainer import Progress, Trainer
@@ -42,23 +43,31 @@ class Trained:
     seconds_per_step: dict[int, list[float]]  # of each call of this process, by the stack's size
 
 
-def use_threads(wanted: int | None) -> int:
-    """Give TensorFlow's operations `wanted` threads, by default one per core; returns how many they have.
+def use_threads(wanted: int, fixed: bool = False) -> int:
+    """Give TensorFlow's operations `wanted` threads; returns how many they have.
 
-    A TensorFlow that already runs keeps its number: RunDirectoryError when that is not the wanted one.
+    A TensorFlow that already runs keeps its number: RunDirectoryError when that is not the wanted one and it is fixed.
     """
     try:
-        tf.config.threading.set_intra_op_parallelism_threads(wanted or available_cores())
-        return wanted or available_cores()
+        tf.config.threading.set_intra_op_parallelism_threads(wanted)
+        return wanted
     except RuntimeError:
         # 0, the default, stands for one per core
         now = tf.config.threading.get_intra_op_parallelism_threads() or available_cores()
-        if wanted is not None and now != wanted:
+        if fixed and now != wanted:
             raise RunDirectoryError(
-                f"engine.threads: got {wanted}, but TensorFlow already runs with {now} in this process; "
+                f"engine.threads: {wanted} are wanted, but TensorFlow already runs with {now} in this process; "
                 "call tfperf before any other TensorFlow code, or in a process of its own"
             ) from None
         return now
+
+
+def cores_of(card: Card, problem: Problem) -> Cores:
+    """How a training of the problem uses the CPU; beside GPUs, for what little is left to it."""
+    if tf.config.list_physical_devices("GPU"):
+        return Cores(total_threads(card.engine))
+    entries = problem.observables.entries
+    return share_cores(total_threads(card.engine), card.engine.stacks, len(problem.ids), entries)
 
 
 def machine(threads: int) -> dict[str, Any]:
@@ -80,46 +89,39 @@ def warn_of_change(part: Part[Any], here: dict[str, Any], say: Say) -> None:
 class Begun:
     """TensorFlow as it was started; `found`: the choices where they had to be made before."""
 
-    threads: int
+    cores: Cores
     found: Choices | None = None
 
 
 def start(run: ReplicaRun, card: Card, part: ReplicaPart, problem: Problem, say: Say) -> Begun:
-    """Start TensorFlow with the threads that the part began with, else the card's."""
-    wanted = part.choices.get("threads", card.engine.threads)
-    if wanted != "measure":
-        return Begun(machine_started(card, None if wanted == "auto" else int(wanted)))
+    """Start TensorFlow with the threads that the part began with, else with those of the card."""
+    if part.choices:
+        known = _known(run, card, part, problem, None)
+        assert known is not None
+        return Begun(start_machine(card, known.cores, fixed=True), known)
+    if card.engine.threads != "measure":
+        fixed = card.engine.threads != "auto"
+        return Begun(start_machine(card, cores_of(card, problem), fixed))
     found = _known(run, card, part, problem, None)
     if found is None:
-        say("engine.threads: tries numbers of threads")
-        found = measured_threads(run.path / CARD, len(part.own.ids))
+        say("engine.threads: tries numbers of threads and stacks")
+        found = measure_cores(run.path / CARD, card.engine, len(part.own.ids))
         warnings = () if found is None else decisions.keep(decisions.place(card, problem, None), found)
         for warning in warnings:
             say(f"warning: {warning}")
-    threads = machine_started(card, None if found is None or _running() else found.threads)
-    return Begun(threads, found if found is not None and found.threads == threads else None)
+    cores = start_machine(card, cores_of(card, problem) if found is None else found.cores)
+    return Begun(cores, found if found is not None and found.cores == cores else None)
 
 
-def _running() -> bool:
-    """Whether TensorFlow runs already, so that its threads are fixed."""
-    now = tf.config.threading.get_intra_op_parallelism_threads()
-    try:
-        tf.config.threading.set_intra_op_parallelism_threads(now + 1)
-        tf.config.threading.set_intra_op_parallelism_threads(now)
-    except RuntimeError:
-        return True
-    return False
-
-
-def machine_started(card: Card, threads: int | None) -> int:
-    """Start TensorFlow as the card wants it, with so many threads, by default one per core; returns their number."""
-    threads = use_threads(threads)
+def start_machine(card: Card, cores: Cores, fixed: bool = False) -> Cores:
+    """Start TensorFlow as the card wants it; how the CPU is used then. Raises: RunDirectoryError, see `use_threads`."""
+    threads = use_threads(cores.threads, fixed)
     # products in TF32 err by 1e-3, a tenth of a sigma
     tf.config.experimental.enable_tensor_float_32_execution(card.engine.tf32)
     if tf.config.list_physical_devices("GPU"):
         tf.config.experimental.enable_op_determinism()  # a resumed run must find the same bits
     tf.config.list_logical_devices()
-    return threads
+    return replace(cores, threads=threads)
 
 
 def train_part(
@@ -131,9 +133,10 @@ def train_part(
     Raises Interrupted after a checkpoint when a signal came, StorageError when the disk is full.
     """
     with watch.stage("build"):
-        known = begun.found or _known(run, card, part, problem, begun.threads)
-        forms = candidates(card, problem) if known is None else [known_form(card, problem, known)]
-        ensemble = Ensemble(card, problem, part.own.attempts, forms[0])
+        known = begun.found or _known(run, card, part, problem, begun.cores)
+        forms = Candidates(card, problem)
+        form = forms.first if known is None else forms.make(known.form, known.products)
+        ensemble = Ensemble(card, problem, part.own.attempts, form, begun.cores.stacks)
         checkpoints = keep_checkpoints(run, part)
         if not checkpoints.exist():
             _ = ensemble.stack  # a resumed one may begin with a smaller stack
@@ -145,9 +148,11 @@ def train_part(
         if card.profile is not None and part.own.chunk == 1:
             logdir, loops = run.path / EVENTS, len(ensemble.shards)
             recorder = Recorder(card, card.profile, logdir, choices.steps_per_call, loops)
-        trainer = Trainer(ensemble, choices.xla, choices.steps_per_call, retirement, checkpoints, check, recorder)
+        trainer = Trainer(
+            ensemble, choices.xla, choices.steps_per_call, retirement, checkpoints, check, recorder, choices.losses_xla
+        )
         resume(run, part, trainer, say)
-        ensemble.warm_up(choices.xla)
+        ensemble.warm_up(choices.xla, choices.losses_xla)
     with watch.stage("train"):
         try:
             trainer.train(signals, show)
@@ -156,7 +161,7 @@ def train_part(
                 say(recorder.end())
     part.own.stacks = list(ensemble.sizes)
     with watch.stage("write"):
-        part.own.bound = bound(ensemble, trainer, begun.threads)
+        part.own.bound = bound(ensemble, trainer, begun.cores.threads)
     outcome = _outcome(part, ensemble, trainer)
     part.own.tolerance = _exactness(card, ensemble.form, check, outcome)
     if part.own.tolerance.get("violated"):
@@ -178,7 +183,7 @@ def _exactness(card: Card, form: Form, check: ToleranceCheck, outcome: Outcome) 
     }  # fmt: skip
 
 
-def _known(run: ReplicaRun, card: Card, part: ReplicaPart, problem: Problem, threads: int | None) -> Choices | None:
+def _known(run: ReplicaRun, card: Card, part: ReplicaPart, problem: Problem, cores: Cores | None) -> Choices | None:
     """Choices that need not be made: of the part itself, of a chunk before this one, or of an earlier run."""
     if part.choices:
         try:
@@ -188,27 +193,22 @@ def _known(run: ReplicaRun, card: Card, part: ReplicaPart, problem: Problem, thr
     for earlier in group(run, part):
         if earlier.choices and earlier.machine == machine(earlier.choices["threads"]):
             return Choices.from_dict(earlier.choices)
-    return decisions.read(card, decisions.place(card, problem, threads))
-
-
-def known_form(card: Card, problem: Problem, known: Choices) -> Form:
-    """The form that was chosen before."""
-    return replace(make_form(card, problem, known.form), products=known.products)
+    return decisions.read(card, decisions.place(card, problem, cores))
 
 
 def _decide(
-    run: ReplicaRun, card: Card, part: ReplicaPart, ensemble: Ensemble, forms: Sequence[Form], begun: Begun,
+    run: ReplicaRun, card: Card, part: ReplicaPart, ensemble: Ensemble, forms: Candidates, begun: Begun,
     known: Choices | None, say: Say,
 ) -> Choices:  # fmt: skip
     """Choices of the part: those known, or made now; written before the first step."""
-    here = machine(begun.threads)
+    here = machine(begun.cores.threads)
     if part.choices:
         assert known is not None
         warn_of_change(part, here, say)
         return known
-    choices = known or choose(card, ensemble, forms, begun.threads)
+    choices = known or choose(card, ensemble, forms, begun.cores)
     if known is None:
-        for warning in decisions.keep(decisions.place(card, ensemble.problem, begun.threads), choices):
+        for warning in decisions.keep(decisions.place(card, ensemble.problem, begun.cores), choices):
             say(f"warning: {warning}")
     fixed = card.train.steps_per_call
     if fixed != "auto" and choices.steps_per_call < fixed:

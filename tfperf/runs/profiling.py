@@ -12,14 +12,16 @@ from tfperf.runcard.config import Card, Profile
 from tfperf.runcard.faults import Fault
 from tfperf.runcard.places import UnfitCard
 from tfperf.runs import decisions
+from tfperf.runs.cores import total_threads
 from tfperf.runs.inputs import read_inputs
-from tfperf.runs.part import known_form, machine_started
+from tfperf.runs.part import cores_of, start_machine
 from tfperf.runs.window import SKIPPED, calls_of, describe
 from tfperf.trace.callback import ProfileCallback
 from tfperf.trace.capture import Capture, capture
 from tfperf.train.choices import Choices, choose
+from tfperf.train.cores import Cores
 from tfperf.train.ensemble import Ensemble
-from tfperf.train.forms import candidates
+from tfperf.train.forms import Candidates
 
 
 @dataclass(frozen=True)
@@ -55,14 +57,14 @@ def record_card(card: Card, logdir: Path, repeat: int = 1, naive: bool = False, 
 
 def _choices(card: Card, problem: Problem) -> tuple[Ensemble, Choices]:
     """The ensemble as a fit has it, with the choices of an earlier fit or made now."""
-    wanted = card.engine.threads
-    known = decisions.read(card, decisions.place(card, problem, None)) if wanted == "measure" else None
-    threads = machine_started(card, known.threads if known else wanted if isinstance(wanted, int) else None)
-    place = decisions.place(card, problem, threads)
+    known = decisions.read(card, decisions.place(card, problem, None)) if card.engine.threads == "measure" else None
+    cores = start_machine(card, known.cores if known else cores_of(card, problem))
+    place = decisions.place(card, problem, cores)
     known = known or decisions.read(card, place)
-    forms = candidates(card, problem) if known is None else [known_form(card, problem, known)]
-    ensemble = Ensemble(card, problem, [0] * len(problem.ids), forms[0])
-    choices = known or choose(card, ensemble, forms, threads)
+    forms = Candidates(card, problem)
+    form = forms.first if known is None else forms.make(known.form, known.products)
+    ensemble = Ensemble(card, problem, [0] * len(problem.ids), form, cores.stacks)
+    choices = known or choose(card, ensemble, forms, cores)
     if known is None:
         decisions.keep(place, choices)
     return ensemble, choices
@@ -77,7 +79,7 @@ def _record_engine(card: Card, problem: Problem, logdir: Path, window: Profile, 
         times = "" if repeat == 1 else f", {repeat} times"
         said = f"{calls} calls of {per_call} steps are to be recorded after {skipped} others{times}"
         raise UnfitCard(card, [Fault("train.steps", card.train.steps, said)])
-    ensemble.warm_up(choices.xla)
+    ensemble.warm_up(choices.xla, choices.losses_xla)
     group = uuid4().hex
     for number in range(repeat):
         show(number, repeat, f"records {calls} calls of {per_call} steps")
@@ -88,7 +90,7 @@ def _record_engine(card: Card, problem: Problem, logdir: Path, window: Profile, 
             for call in range(skipped + taken.steps):
                 with taken.step(call):
                     ensemble.run(per_call, choices.xla)
-                    ensemble.evaluate(choices.xla)
+                    ensemble.evaluate(choices.losses_xla)
     show(repeat, repeat, "recorded")
     ensemble.close()
     return Recorded(taken, per_call)
@@ -98,7 +100,7 @@ def _record_naive(card: Card, problem: Problem, logdir: Path, window: Profile, r
     from tfperf.train.naive import Naive, start_weights
 
     show(0, repeat, "builds a Keras model for each replica")
-    machine_started(card, card.engine.threads if isinstance(card.engine.threads, int) else None)
+    start_machine(card, Cores(total_threads(card.engine)))
     with native_logs_dropped():
         naive, group = Naive(card, problem, start_weights(card, problem)), uuid4().hex
     skip = max(window.skip, SKIPPED)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from tfperf.errors import RunDirectoryError
 from tfperf.measure.clock import Stopwatch
+from tfperf.measure.environment import available_cores
 from tfperf.place.devices import Devices
 from tfperf.place.engine import Engine, make_engine
 from tfperf.results.contents import CARD, EVENTS
@@ -58,7 +59,7 @@ def begin(
 
 def _note_machine(run: TranslationRun, part: TranslationPart, devices: Devices, say: Say) -> None:
     """Keep what bits depend on, or compare with what was kept."""
-    here = machine(use_threads(None))
+    here = machine(use_threads(available_cores()))
     if not part.choices:
         part.choices, part.machine = {"devices": len(devices)}, here
         run.save_state()

@@ -16,16 +16,16 @@ def measure(card: Card, request: Mapping[str, Any]) -> dict[str, Any]:
     What the card leaves open is measured first and told under `choices`; each trial does so anew, as each fit would.
     Raises: UserError for faults of the card or its files.
     """
-    from tfperf.runs.part import machine_started
+    from tfperf.runs.part import cores_of, start_machine
 
     refuse(card, "a sweep")
-    threads = machine_started(card, None if card.engine.threads == "auto" else int(card.engine.threads))
+    problem = read_problem(card, card.replicas)
+    cores = start_machine(card, cores_of(card, problem))
     tree = to_tree(card)
-    choices = decide(card, threads) if "auto" in (get(tree, key) for key in DECIDED) else {}
+    choices = decide(card, problem, cores) if "auto" in (get(tree, key) for key in DECIDED) else {}
     for key, value in choices.items():
         put(tree, key, value)
     decided = to_card(tree)
-    record = stepped(
-        lambda: Engine(decided, read_problem(decided, decided.replicas)), request["warmup"], request["steps"]
-    )
-    return record | {"threads": threads, "choices": choices, "peak_rss_bytes": peak_rss_bytes()}
+    record = stepped(lambda: Engine(decided, problem, cores.stacks), request["warmup"], request["steps"])
+    used = {"threads": cores.threads, "stacks": cores.stacks, "peak_rss_bytes": peak_rss_bytes()}
+    return record | used | {"choices": choices}

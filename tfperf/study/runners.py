@@ -26,12 +26,12 @@ class Runner(Protocol):
 class Engine:
     """The engine as a fit uses it: call after call, a look at the losses after each."""
 
-    def __init__(self, card: Card, problem: Problem) -> None:
+    def __init__(self, card: Card, problem: Problem, stacks: int) -> None:
+        """A card that leaves nothing open; stacks: side by side on a CPU."""
         from tfperf.train.ensemble import Ensemble
-        from tfperf.train.forms import candidates
+        from tfperf.train.forms import Candidates
 
-        (form,) = candidates(card, problem)
-        self.ensemble = Ensemble(card, problem, [0] * len(problem.ids), form)
+        self.ensemble = Ensemble(card, problem, [0] * len(problem.ids), Candidates(card, problem).first, stacks)
         self.steps, self.xla = card.train.steps, card.engine.xla is True
         self.per_call = 1
         self.wanted = int(card.train.steps_per_call)

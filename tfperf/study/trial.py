@@ -13,10 +13,12 @@ from tfperf.errors import UserError
 from tfperf.measure.environment import peak_rss_bytes
 from tfperf.operators.problem import Problem, build_problem
 from tfperf.runcard.config import Card
+from tfperf.runs.cores import total_threads
 from tfperf.runs.inputs import read_inputs
 from tfperf.study import lifeline
 from tfperf.study.runners import Engine, Keras, timing
 from tfperf.study.switches import Tree, to_card
+from tfperf.train.cores import Cores
 
 # what `auto` stands for, where the card leaves it to a measurement -> its name among the choices
 DECIDED = {
@@ -37,16 +39,20 @@ class Request:
 
 def carry_out(request: Request) -> dict[str, Any]:
     """The record of a request; UserError where the card asks for what this form cannot do."""
-    from tfperf.runs.part import machine_started
+    from tfperf.runs.part import cores_of, start_machine
 
     card = to_card(request.card)
-    threads = machine_started(card, None if card.engine.threads == "auto" else int(card.engine.threads))
+    problem = read_problem(card, card.replicas)
+    cores = start_machine(card, Cores(total_threads(card.engine)) if request.naive else cores_of(card, problem))
     if request.decide:
-        return {"choices": decide(card, threads)}
-    form = Keras if request.naive else Engine
-    record: dict[str, Any] = {"threads": threads}
+        return {"choices": decide(card, problem, cores)}
+
+    def form(card: Card, problem: Problem) -> Engine | Keras:
+        return Keras(card, problem) if request.naive else Engine(card, problem, cores.stacks)
+
+    record: dict[str, Any] = {"threads": cores.threads, "stacks": cores.stacks}
     if request.seconds is not None:
-        record |= timing(lambda: form(card, read_problem(card, card.replicas)), request.seconds)
+        record |= timing(lambda: form(card, problem), request.seconds)
         record["peak_rss_bytes"] = peak_rss_bytes()
     if request.checked:
         exact = replace(card, engine=replace(card.engine, precision="float64"))
@@ -64,16 +70,15 @@ def read_problem(card: Card, ids: tuple[int, ...]) -> Problem:
     return build_problem(card, inputs.selection, ids, inputs.t0_pdf, inputs.law)
 
 
-def decide(card: Card, threads: int) -> dict[str, Any]:
+def decide(card: Card, problem: Problem, cores: Cores) -> dict[str, Any]:
     """What the engine chooses where the card says `auto`, as a fit would."""
     from tfperf.train.choices import choose
     from tfperf.train.ensemble import Ensemble
-    from tfperf.train.forms import candidates
+    from tfperf.train.forms import Candidates
 
-    problem = read_problem(card, card.replicas)
-    forms = candidates(card, problem)
-    ensemble = Ensemble(card, problem, [0] * len(problem.ids), forms[0])
-    choices = choose(card, ensemble, forms, threads).as_dict()
+    forms = Candidates(card, problem)
+    ensemble = Ensemble(card, problem, [0] * len(problem.ids), forms.first, cores.stacks)
+    choices = choose(card, ensemble, forms, cores).as_dict()
     return {key: choices[name] for key, name in DECIDED.items()}
 
 

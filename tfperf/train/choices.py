@@ -1,10 +1,12 @@
-"""What is measured before the first step: the form of the losses and their products, XLA or graph, steps per call."""
+"""What is measured before the first step: the form of the losses and their products, XLA or graph, steps per call.
+
+A candidate is tried only where the steps that are to be taken can pay for it.
+"""
 
 import json
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
-from statistics import median
+from dataclasses import asdict, dataclass, replace
 from typing import Annotated, Any, ClassVar
 
 import tensorflow as tf
@@ -13,12 +15,17 @@ from pydantic import ConfigDict, Field, TypeAdapter
 from tfperf.operators.observables import Layout
 from tfperf.runcard.config import Card
 from tfperf.runcard.types import STRICT, Step
+from tfperf.train.cores import Cores
 from tfperf.train.ensemble import Ensemble
-from tfperf.train.forms import Form, Name
+from tfperf.train.forms import Candidates, Form, Name
 from tfperf.train.loop import Loop
 
 TRIAL_SECONDS = 0.3  # of steps, for each candidate and repeat
 REPEATS = 3
+COMPILE_SECONDS = 4.0  # that XLA takes for the steps of a stack at least; without it a first step takes a tenth
+# what a candidate may save at most, of the seconds of all steps: it is tried where that is more than a trial took
+FORM_GAIN, LAYOUT_GAIN = 0.5, 0.2
+BEHIND = 1.5  # a form that takes so many times longer without XLA is not compiled with it
 GLANCE_SECONDS = 0.05  # of steps, once, where there is nothing to choose but the steps per call
 BUDGET_SECONDS = 30.0  # for all trials: a candidate that may go beyond is not tried
 CALL_SECONDS = 1.0  # aimed at with `steps_per_call: auto`
@@ -28,7 +35,7 @@ MOST_THREADS = 10_000
 MOST_TRIALS = 1000
 Time = Annotated[float, Field(ge=0)]
 Threads = Annotated[int, Field(ge=1, le=MOST_THREADS)]
-ThreadsTried = Annotated[tuple[tuple[Threads, Time], ...], Field(max_length=MOST_TRIALS)]
+CoresTried = Annotated[tuple[tuple[Threads, Threads, Time], ...], Field(max_length=MOST_TRIALS)]
 
 
 @dataclass(frozen=True)
@@ -51,10 +58,12 @@ class Choices:
     form: Name
     products: Layout
     xla: bool
+    losses_xla: bool  # whether the losses between calls are compiled, too
     steps_per_call: Step
-    threads: Threads
+    threads: Threads  # of TensorFlow, for the operations of all stacks
+    cpu_stacks: Threads  # side by side
     tried: Annotated[tuple[Trial, ...], Field(max_length=MOST_TRIALS)]
-    threads_tried: ThreadsTried = ()  # numbers of threads, and their ms per step
+    cores_tried: CoresTried = ()  # threads, stacks, and ms per step of all replicas
     cached: bool = False  # found by an earlier run
 
     @property
@@ -62,6 +71,11 @@ class Choices:
         """The trial of what was chosen; empty where it was not measured."""
         mine = (self.form, self.products, self.xla)
         return [t for t in self.tried if (t.form, t.products, t.xla) == mine]
+
+    @property
+    def cores(self) -> Cores:
+        """How the CPU is used."""
+        return Cores(self.threads, self.cpu_stacks)
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values for run.json."""
@@ -88,7 +102,7 @@ def round_down(steps: float) -> int:
 def try_out(
     loop: Loop, xla: bool, form: Form, seconds_of_steps: float = TRIAL_SECONDS, repeats: int = REPEATS
 ) -> Trial:
-    """Compile and time one candidate, a loop of that form; its state is put back."""
+    """Compile and time one candidate, a loop of that form, by the fastest of `repeats`; its state is put back."""
     before = loop.snapshot()
     start = time.perf_counter()
     loop.run(1, xla)
@@ -107,74 +121,124 @@ def try_out(
         else:
             rates.append(seconds / max(taken, 1))
     loop.restore(before)
-    return Trial(form.name, form.products, xla, compiled, 1e3 * median(rates))
+    return Trial(form.name, form.products, xla, compiled, 1e3 * min(rates))
 
 
-@dataclass
 class _Trials:
-    """Candidates tried on one ensemble, one after the other."""
+    """Candidates tried on the largest stack of an ensemble, one after the other; the fastest one's loop is kept."""
 
-    ensemble: Ensemble
-    forms: Sequence[Form]
-    single: bool  # nothing to choose from
-    found: list[Trial] = field(default_factory=list)
-    began: float = field(default_factory=time.perf_counter)
-    dearest: float = 0.0  # seconds of a candidate
+    def __init__(self, card: Card, ensemble: Ensemble, single: bool) -> None:
+        """single: there is nothing to choose from."""
+        self.card, self.ensemble, self.single = card, ensemble, single
+        self.found: list[Trial] = []
+        self.best: tuple[Trial, Form] | None = None
+        self.began = time.perf_counter()
+        self.dearest = 0.0  # seconds of a candidate
+        self._aside: Loop | None = None  # of the best form, while another one is tried
+
+    def pays(self, gain: float) -> bool:
+        """Whether another candidate is worth its trial, if it saves that share of the best one's time at most."""
+        if self.best is None:
+            return True
+        within = time.perf_counter() - self.began + self.dearest <= BUDGET_SECONDS
+        return within and gain * self.seconds > self.dearest
 
     @property
-    def best(self) -> Form:
-        """The fastest form so far; the first where none was measured."""
-        best = min(self.found, key=lambda t: t.ms_per_step, default=None)
-        return next((f for f in self.forms if best and _is(best, f)), self.forms[0])
+    def seconds(self) -> float:
+        """That all steps of the card take with the best candidate."""
+        assert self.best is not None
+        return self.card.train.steps * self.best[0].ms_per_step / 1e3
 
-    def add(self, form: Form, xla: bool, others: bool) -> None:
-        """Try a candidate, unless there is no time for it; `others`: it may fail, for there are more."""
+    def add(self, form: Form, xla: bool, others: bool) -> Trial | None:
+        """Try a candidate; `others`: it may fail, for there are more: then None."""
         start = time.perf_counter()
-        if self.found and start - self.began + self.dearest > BUDGET_SECONDS:
-            return
-        self.use(form)
+        if form != self.ensemble.form:
+            self._turn_to(form)
         loop = self.ensemble.stack
         before = loop.snapshot()
         measure = (GLANCE_SECONDS, 1) if self.single else (TRIAL_SECONDS, REPEATS)
+        trial = None
         try:
-            self.found.append(try_out(loop, xla, form, *measure))
+            trial = try_out(loop, xla, form, *measure)
         except (tf.errors.InvalidArgumentError, tf.errors.UnimplementedError, tf.errors.InternalError):
             # XLA cannot compile every step
             if not (xla and others):
                 raise
             loop.restore(before)
+        else:
+            self.found.append(trial)
+            if self.best is None or trial.ms_per_step < self.best[0].ms_per_step:
+                self.best = trial, form
         self.dearest = max(self.dearest, time.perf_counter() - start)
+        return trial
 
-    def use(self, form: Form) -> None:
-        """Give the ensemble that form."""
-        if form != self.ensemble.form:
-            self.ensemble.use(form)
+    def _turn_to(self, form: Form) -> None:
+        """Give the ensemble that form; of the loops that are not needed now, the best form's is kept."""
+        best = None if self.best is None else self.best[1]
+        keep, self._aside = (self._aside, None) if form == best else (None, self._aside)
+        left = self.ensemble.exchange(form, keep)
+        if left is not None:
+            before, loop = left
+            if before == best:
+                self._aside = loop
+            else:
+                loop.close()
+
+    def end(self) -> tuple[Trial, Form]:
+        """Give the ensemble the best candidate; which that is."""
+        assert self.best is not None
+        if self.best[1] != self.ensemble.form:
+            self._turn_to(self.best[1])
+        if self._aside is not None:
+            self._aside.close()
+        return self.best
 
 
-def choose(card: Card, ensemble: Ensemble, forms: Sequence[Form], threads: int) -> Choices:
-    """Measure what the card leaves open; the ensemble then has the form that was chosen.
+def choose(card: Card, ensemble: Ensemble, forms: Candidates, cores: Cores) -> Choices:
+    """Measure what the card leaves open; the ensemble, of the first form, then has the one that was chosen.
 
-    forms: of each name, those of each layout of the products. Names are compared with the first layout, and with XLA
-    where that is allowed; then, for the fastest, the layouts; then XLA and graph; for 30 s at most. A fixed
-    `steps_per_call` is shortened where a call would take over 2 s; of a card that fixes all, a few steps are timed.
+    Forms are compared without XLA first, where it is open: those that are far behind are not compiled. Then, for the
+    fastest, the layouts of its products. All for 30 s at most, and each only where the training is long enough for it
+    to pay. A fixed `steps_per_call` is shortened where a call would take over 2 s.
     """
-    first, *second = (True, False) if card.engine.xla == "auto" else (card.engine.xla,)
-    trials = _Trials(ensemble, forms, single=len(forms) == 1 and not second and card.train.steps_per_call != "auto")
-    for form in (f for f in forms if f.products == forms[0].products):
-        trials.add(form, first, bool(second))
-    for form in (f for f in forms if f.name == trials.best.name and f.products != forms[0].products):
-        trials.add(form, first, bool(second))
-    chosen = trials.best
-    for xla in second:
-        trials.add(chosen, xla, bool(trials.found))
-    trials.use(chosen)
-    best = min((t for t in trials.found if _is(t, chosen)), key=lambda t: t.ms_per_step)
+    nothing_open = forms.single and card.engine.xla != "auto" and card.train.steps_per_call != "auto"
+    trials = _Trials(card, ensemble, nothing_open)
+    layout = forms.layouts[0]
+    if card.engine.xla != "auto":
+        _try_forms(trials, forms, forms.names, card.engine.xla)
+    else:
+        _try_forms(trials, forms, forms.names, False)
+        if trials.seconds > COMPILE_SECONDS:
+            ms = {t.form: t.ms_per_step for t in trials.found}
+            least = min(ms.values())
+            near = [name for name in sorted(ms, key=ms.__getitem__) if ms[name] <= BEHIND * least]
+            trials.dearest = 0.0  # of those without XLA
+            _try_forms(trials, forms, near, True)
+    _, form = trials.end()
+    for other in forms.layouts:
+        if other != layout and trials.pays(LAYOUT_GAIN):
+            trials.add(replace(form, products=other), trials.end()[0].xla, others=True)
+    best, form = trials.end()
     steps = _steps_per_call(card, best.ms_per_step)
-    return Choices(chosen.name, chosen.products, best.xla, steps, threads, tuple(trials.found))
+    losses_xla = best.xla and _pays_to_compile_losses(card, ensemble.stack, best, steps)
+    return Choices(
+        form.name, form.products, best.xla, losses_xla, steps, cores.threads, cores.stacks, tuple(trials.found)
+    )
 
 
-def _is(trial: Trial, form: Form) -> bool:
-    return (trial.form, trial.products) == (form.name, form.products)
+def _try_forms(trials: _Trials, forms: Candidates, names: Sequence[Name], xla: bool) -> None:
+    """The forms of these names, the second and later ones where they can pay."""
+    for number, name in enumerate(names):
+        if number == 0 or trials.pays(FORM_GAIN):
+            trials.add(forms.make(name, forms.layouts[0]), xla, others=bool(trials.found) or number + 1 < len(names))
+
+
+def _pays_to_compile_losses(card: Card, loop: Loop, best: Trial, steps_per_call: int) -> bool:
+    """Whether the losses after all calls take longer without XLA than it takes to compile them."""
+    loop.evaluate(False)
+    start = time.perf_counter()
+    loop.evaluate(False)
+    return (time.perf_counter() - start) * card.train.steps / steps_per_call > best.compile_seconds
 
 
 def _steps_per_call(card: Card, ms_per_step: float) -> int:

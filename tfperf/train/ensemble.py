@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from tfperf.data.cache import digest
 from tfperf.models.pdf import PDF
 from tfperf.operators.problem import Problem
 from tfperf.results.record import LOSSES
@@ -39,11 +40,14 @@ class Ensemble:
     Stacks of several devices take their steps at the same time. One whose replicas have all stopped takes none.
     """
 
-    def __init__(self, card: Card, problem: Problem, attempts: Sequence[int], form: Form | None = None) -> None:
+    def __init__(
+        self, card: Card, problem: Problem, attempts: Sequence[int], form: Form | None = None, stacks: int = 1
+    ) -> None:
+        """stacks: how many are trained side by side on a CPU; several devices have one each."""
         self.form = form or Form()
         self.card, self.problem, self.attempts = card, problem, list(attempts)
         self.replicas = len(problem.ids)
-        self.devices = stack_places(card.engine, self.replicas, problem.observables.entries)
+        self.devices = stack_places(card.engine, stacks)
         self.shards = spread(np.arange(self.replicas), self.devices, self.replicas)
         self.sizes: list[tuple[int, int]] = [(0, self.replicas)]  # a step, and the slots of all stacks from it on
         self._host: Snapshot = {}  # state of all as of the last look; empty: no step was ever taken
@@ -60,6 +64,15 @@ class Ensemble:
                 shard.loop = self._build(shard.rows)
         return shard.loop
 
+    def _program(self, replicas: int) -> str:
+        """The name of the programs of a stack: the same for all that compute the same, here and in other processes."""
+        card, problem, form = self.card, self.problem, self.form
+        key = digest(
+            card.model, card.train, card.positivity, card.integrability, card.engine.precision, problem.tables,
+            problem.covariance, problem.root_weight, form.directions,
+        )  # fmt: skip
+        return f"{form.name}_{form.products}_{replicas}_{key[:12]}"
+
     def _build(self, rows: NDArray[np.int64]) -> Loop:
         everybody = len(rows) == self.replicas
         problem = self.problem if everybody else taken(self.problem, rows)
@@ -67,7 +80,7 @@ class Ensemble:
         compiled = self.form.compiled(problem, self.card.engine.precision)
         problem = replace(problem, observables=self.form.arranged(problem.observables))
         losses = ReplicaLosses(self.card, problem, compiled)
-        loop = Loop(self.card, model, losses)
+        loop = Loop(self.card, model, losses, self._program(len(rows)))
         if self._host:
             loop.restore({n: v[rows] if v.ndim else v for n, v in self._host.items()})
         else:
@@ -75,8 +88,8 @@ class Ensemble:
         return loop
 
     def loops(self) -> list[Loop]:
-        """The loop of each shard."""
-        return [self._loop(shard) for shard in self.shards]
+        """The loop of each shard, built side by side."""
+        return at_once([partial(self._loop, shard) for shard in self.shards])
 
     def _built(self) -> list[tuple[Shard, Loop]]:
         return [(shard, shard.loop) for shard in self.shards if shard.loop is not None]
@@ -84,14 +97,13 @@ class Ensemble:
     def _each(self, call: Callable[[Loop], T]) -> list[tuple[Shard, T]]:
         """A call to the loop of each shard that has running replicas, all at the same time."""
         busy = [shard for shard, running in zip(self.shards, self.running_by_shard(), strict=True) if running]
-        loops = [self._loop(shard) for shard in busy]
 
-        def on_its_device(shard: Shard, loop: Loop) -> T:
+        def on_its_device(shard: Shard) -> T:
+            loop = self._loop(shard)
             with shard.place():
                 return call(loop)
 
-        calls = [partial(on_its_device, *pair) for pair in zip(busy, loops, strict=True)]
-        return list(zip(busy, at_once(calls), strict=True))
+        return list(zip(busy, at_once([partial(on_its_device, shard) for shard in busy]), strict=True))
 
     @property
     def size(self) -> int:
@@ -135,12 +147,12 @@ class Ensemble:
         """Let the weights after the last step be the best ones, too."""
         self._each(lambda loop: loop.judge(xla))
 
-    def warm_up(self, xla: bool) -> None:
+    def warm_up(self, xla: bool, losses_xla: bool) -> None:
         """Compile what a call needs; takes no step."""
 
         def compiled(loop: Loop) -> None:
             loop.run(0, xla)
-            loop.evaluate(xla)
+            loop.evaluate(losses_xla)
 
         self._each(compiled)
 
@@ -230,6 +242,18 @@ class Ensemble:
             self.look()
         self.close()
         self.form = form
+
+    def exchange(self, form: Form, loop: Loop | None) -> tuple[Form, Loop] | None:
+        """Before the first step: go on with another form, and with its loop for the largest stack where it is given.
+
+        The form before and its loop, which is still good, where it was built.
+        """
+        largest = max(self.shards, key=lambda shard: shard.size)
+        before, left = self.form, largest.loop
+        largest.loop = None
+        self.close()
+        self.form, largest.loop = form, loop
+        return None if left is None else (before, left)
 
     def close(self) -> None:
         """Free the stacks' memory; the next use builds them again from the last look."""

@@ -99,7 +99,7 @@ def names(card: Card, problem: Problem) -> tuple[Name, ...]:
         raise UnfitCard(card, [Fault("engine.form", "folded", f"the fit has {why}; allowed: auto, shared")])
     if card.engine.form != "auto":
         return (card.engine.form,)
-    return ("shared",) if why is not None else ("folded", "shared")
+    return ("shared",) if why is not None else ("shared", "folded")
 
 
 def layouts(card: Card, problem: Problem) -> tuple[Layout, ...]:
@@ -111,10 +111,30 @@ def layouts(card: Card, problem: Problem) -> tuple[Layout, ...]:
     return ("grouped", "joined") if joined <= MOST_ENTRIES * grouped.entries else ("grouped",)
 
 
-def candidates(card: Card, problem: Problem) -> list[Form]:
-    """All forms that the card leaves to choose from; CardError when it asks for one that cannot be."""
-    shapes = [make_form(card, problem, name) for name in names(card, problem)]
-    return [replace(form, products=layout) for form in shapes for layout in layouts(card, problem)]
+class Candidates:
+    """The forms that a card leaves to choose from, each made when it is asked for: a basis takes seconds."""
+
+    def __init__(self, card: Card, problem: Problem) -> None:
+        """Raises: CardError when the card asks for a form that cannot be."""
+        self.card, self.problem = card, problem
+        self.names, self.layouts = names(card, problem), layouts(card, problem)
+        self._made: dict[Name, Form] = {}
+
+    @property
+    def first(self) -> Form:
+        """The one that is made first."""
+        return self.make(self.names[0], self.layouts[0])
+
+    @property
+    def single(self) -> bool:
+        """Whether there is no choice."""
+        return len(self.names) == len(self.layouts) == 1
+
+    def make(self, name: Name, layout: Layout) -> Form:
+        """A form with the rank that the card's tolerance asks for."""
+        if name not in self._made:
+            self._made[name] = make_form(self.card, self.problem, name)
+        return replace(self._made[name], products=layout)
 
 
 def make_form(card: Card, problem: Problem, name: Name) -> Form:

@@ -14,8 +14,8 @@ from tfperf.scopes import phase
 from tfperf.train.flat import Flat
 from tfperf.train.losses import Losses, ReplicaLosses, multiplier
 from tfperf.train.optimizers import build_optimizer, clip
+from tfperf.train.programs import Program, trace
 from tfperf.train.stopping import LARGEST_WEIGHT, Stopping
-from tfperf.train.tracing import traced
 
 Snapshot = dict[str, NDArray[Any]]
 
@@ -37,8 +37,9 @@ class Loop:
     A variable with an axis has the replicas first; one without (step, the optimizer's counters) is common to all.
     """
 
-    def __init__(self, card: Card, model: PDF, losses: ReplicaLosses) -> None:
-        self.card, self.model, self.losses = card, model, losses
+    def __init__(self, card: Card, model: PDF, losses: ReplicaLosses, name: str = "stack") -> None:
+        """name: of the programs, which equal stacks share; of letters, digits and underscores."""
+        self.card, self.model, self.losses, self.name = card, model, losses, name
         self.dtype = card.engine.precision
         self.trained: list[keras.Variable] = list(model.trainable_variables)
         self.flat = Flat([tuple(v.shape) for v in self.trained])
@@ -55,7 +56,7 @@ class Loop:
         self.per_training = tf.constant(1 / np.maximum(losses.points_training, 1), self.dtype)
         self.per_validation = tf.constant(1 / np.maximum(losses.points_validation, 1), self.dtype)
         self.points = tf.constant(losses.points, self.dtype)
-        self._compiled: dict[tuple[str, bool], Callable[..., Any]] = {}
+        self._compiled: dict[tuple[str, bool], Program] = {}
 
     def variables(self) -> dict[str, tf.Variable]:
         """Every variable but the kept weights by a name that does not change between processes."""
@@ -90,31 +91,30 @@ class Loop:
 
     def judge(self, xla: bool) -> None:
         """Let the weights after the last step be the best ones, too; a second call changes nothing."""
-        self.function("judge", xla)()
-
-    def _judge(self) -> tf.Tensor:
-        losses = self.losses(self.model.at(self.model.prepare(self.losses.x)))
-        self._keep_best(losses, self.step.read_value(), self.flat.join([v.value for v in self.trained]))
-        return self.step.read_value()
+        self.function("losses", xla)(tf.constant(True))
 
     def evaluate(self, xla: bool) -> dict[str, NDArray[np.float32]]:
         """Losses of the current weights (R): chi2 per point, positivity penalty; nan for replicas that stopped."""
-        rows = self.function("losses", xla)()
+        rows = self.function("losses", xla)(tf.constant(False))
         return {name: value.numpy().astype(np.float32) for name, value in rows.items()}
 
-    def function(self, name: str, xla: bool) -> Callable[..., Any]:
-        """The compiled `steps`, `losses` or `judge`."""
+    def function(self, name: str, xla: bool) -> Program:
+        """The compiled `steps(count)`, or `losses(judged)`, which lets the weights be the best ones where judged."""
         if (name, xla) not in self._compiled:
-            functions: dict[str, Callable[..., Any]] = {
-                "steps": self._steps, "losses": self._losses, "judge": self._judge,
+            functions: dict[str, tuple[Callable[..., Any], tf.DType]] = {
+                "steps": (self._steps, tf.int64), "losses": (self._losses, tf.bool),
             }  # fmt: skip
-            signature = [tf.TensorSpec([], tf.int64)] if name == "steps" else []
-            self._compiled[name, xla] = traced(functions[name], signature, xla)
+            function, dtype = functions[name]
+            self._compiled[name, xla] = trace(function, [tf.TensorSpec([], dtype)], xla, self.name)
         return self._compiled[name, xla]
 
-    def _losses(self) -> dict[str, tf.Tensor]:
+    def _losses(self, judged: tf.Tensor) -> dict[str, tf.Tensor]:
         pdf = self.model.at(self.model.prepare(self.losses.x))
-        losses = self.losses(pdf, weights=False)
+        losses = self.losses(pdf)
+        row = self.flat.join([v.value for v in self.trained])
+        self._keep_best(losses, self.step.read_value(), row, judged)
+        if self.losses.weighted:
+            losses = self.losses(pdf, weights=False)
         nan = tf.constant(float("nan"), self.dtype)
         rows = {
             "training": losses.training * self.per_training,
@@ -184,8 +184,9 @@ class Loop:
         validation, training = losses.validation * self.per_validation, losses.training * self.per_training
         return tf.where(self.validates, validation, training)
 
-    def _keep_best(self, losses: Losses, step: tf.Tensor, row: tf.Tensor) -> None:
-        better = self.stopping.improved(step, self.monitor(losses), losses.positivity)
+    def _keep_best(self, losses: Losses, step: tf.Tensor, row: tf.Tensor, judged: tf.Tensor | bool = True) -> None:
+        """The weights `row` are the best ones where they are better than those before, if they are judged at all."""
+        better = self.stopping.improved(step, self.monitor(losses), losses.positivity, judged)
         self.kept.assign(tf.where(better[:, None], row, self.kept))
 
     def _update(self, gradient: tf.Tensor, row: tf.Tensor, step: tf.Tensor) -> None:

@@ -10,7 +10,9 @@ from tfperf.runcard.optimizers import Optimizer
 
 def build_optimizer(card: Optimizer, variables: Sequence[keras.Variable]) -> keras.optimizers.Optimizer:
     """The card's optimizer with its slots made; clipping is left to `clip`."""
-    optimizer: keras.optimizers.Optimizer = getattr(keras.optimizers, card.name)(**card.arguments())
+    # named, lest Keras gives every one in a process another name, and what is traced with it
+    kind = getattr(keras.optimizers, card.name)
+    optimizer: keras.optimizers.Optimizer = kind(**card.arguments(), name=card.name.lower())
     optimizer.build(list(variables))
     return optimizer
 

@@ -1,27 +1,128 @@
-"""Tracing that leaves nothing behind."""
+"""Compiled programs: traced under names that stay the same, shared by all that are the same, gone with their last user.
 
-from collections.abc import Callable, Sequence
-from threading import Lock
-from typing import Any
+TensorFlow names functions by a counter of the process, and keeps what XLA compiled under these names, in memory for as
+long as the process lives and on disk for the next one. A program that is traced again, for another stack of the same
+shape, by another fit or in another process, is found there only if all its names are what they were.
+"""
+
+import hashlib
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import count
+from threading import Lock, get_ident
+from typing import Any, Self
+from weakref import WeakValueDictionary
 
 import tensorflow as tf
+from tensorflow.python import pywrap_tfe
+from tensorflow.python.eager.polymorphic_function.atomic_function import AtomicFunction
 from tensorflow.python.framework import ops
 
-ONE_AT_A_TIME = Lock()  # the registry is the process's: what one thread registers, another must not remove
+ONE_AT_A_TIME = Lock()  # names and registries are the process's: what one thread changes, another must not see
+CONTENTS: dict[str, str] = {}  # what every name stood for that was ever used in this process
+ALIVE: WeakValueDictionary[str, AtomicFunction] = WeakValueDictionary()
 
 
-def traced(python: Callable[..., Any], signature: Sequence[tf.TensorSpec], xla: bool) -> Callable[..., Any]:
-    """The compiled function, which dies with the last reference to it.
+class _Named(int):
+    """A number that is written as a name."""
 
-    TensorFlow registers each tf.custom_gradient that it traces under a new name for the rest of the process, with all
-    that the gradient refers to: tables and matrices of every stack ever built. Once traced, nobody asks for it again.
+    def __new__(cls, number: int, name: str) -> Self:
+        made = super().__new__(cls, number)
+        made.name = name
+        return made
+
+    name: str
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class Program:
+    """A traced function together with the tensors and variables that it works on."""
+
+    def __init__(self, function: AtomicFunction, captures: Sequence[tf.Tensor]) -> None:
+        self.function, self.captures = function, list(captures)
+
+    def __call__(self, *args: tf.Tensor) -> Any:
+        """Carry it out; tensors or a dict of them, as traced."""
+        return self.function.call_preflattened([*args, *self.captures])
+
+
+def trace(python: Callable[..., Any], signature: Sequence[tf.TensorSpec], xla: bool, name: str) -> Program:
+    """Trace a function of tensors; what else it uses is captured.
+
+    name: of letters, digits and underscores. Programs of other content may have the same one: they get a number behind
+    it, and which one then depends on what was traced in the process before.
     """
     with ONE_AT_A_TIME:
-        registered: dict[str, Any] = ops.gradient_registry._registry
-        before = set(registered)
-        try:
-            return tf.function(python, jit_compile=xla, autograph=False).get_concrete_function(*signature)  # type: ignore[no-any-return]
-        finally:
-            for name in registered.keys() - before:
-                if name.startswith("CustomGradient"):
-                    del registered[name]
+        for number in count(1):
+            full = name if number == 1 else f"{name}_{number}"
+            try:
+                function, captures = _trace(python, signature, xla, full)
+            except tf.errors.InvalidArgumentError:
+                if full not in CONTENTS:
+                    raise
+                continue  # one of this name and other content is still there
+            content = _content(function)
+            if CONTENTS.setdefault(full, content) == content:
+                return Program(ALIVE.setdefault(full, function), captures)
+    raise AssertionError
+
+
+def _trace(
+    python: Callable[..., Any], signature: Sequence[tf.TensorSpec], xla: bool, name: str
+) -> tuple[AtomicFunction, Sequence[tf.Tensor]]:
+    """The function without what it captured, and that."""
+    with _names(name), _gradients_forgotten():
+        made = tf.function(python, jit_compile=xla, autograph=False).get_concrete_function(*signature)
+        found = made.inference_fn
+        options = found.call_options
+        return AtomicFunction(
+            found.name, found._bound_context, found.function_type, found.children, options
+        ), made.captured_inputs
+
+
+def _content(function: AtomicFunction) -> str:
+    """Digest of all that the function does."""
+    total = hashlib.sha256()
+    todo, seen = [function], set[bytes]()
+    while todo:
+        one = todo.pop()
+        if one.name not in seen:
+            seen.add(one.name)
+            total.update(one.definition.SerializeToString(deterministic=True))
+            todo += one.children
+    return total.hexdigest()
+
+
+@contextmanager
+def _names(name: str) -> Iterator[None]:
+    """Have TensorFlow number the functions that this thread traces from 1 on, with the name before the number."""
+    thread, numbers, unique = get_ident(), count(1), pywrap_tfe.TFE_Py_UID
+
+    def uid() -> int:
+        number: int = unique()
+        return number if get_ident() != thread else _Named(number, f"{name}_{next(numbers)}")
+
+    pywrap_tfe.TFE_Py_UID = uid
+    try:
+        yield
+    finally:
+        pywrap_tfe.TFE_Py_UID = unique
+
+
+@contextmanager
+def _gradients_forgotten() -> Iterator[None]:
+    """Remove the gradients from TensorFlow's registry that were registered in between.
+
+    It keeps each tf.custom_gradient that was ever traced, with all that it refers to: tables and matrices of every
+    stack. Once traced, nobody asks for it again.
+    """
+    registered: dict[str, Any] = ops.gradient_registry._registry
+    before = set(registered)
+    try:
+        yield
+    finally:
+        for name in registered.keys() - before:
+            if name.startswith("CustomGradient"):
+                del registered[name]

@@ -4,7 +4,6 @@ Nothing passes between devices. A replica's bits depend on the size of its stack
 """
 
 import gc
-import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
@@ -20,23 +19,12 @@ from tfperf.train.loop import Loop
 from tfperf.train.stopping import State
 
 T = TypeVar("T")
-FEWEST = 5  # replicas of a stack that has others beside it
-LARGE = 2_000_000  # entries of tables that no cache holds
 
 
-def stack_places(engine: Engine, replicas: int, entries: int) -> list[str | None]:
-    """The device of each stack: the card's devices, or without a GPU `engine.stacks` times the one CPU.
-
-    Side by side they keep all cores busy where the operations of one stack are too small to be shared out: a fifth to
-    a third less time on 2 cores. But each reads all `entries` of the tables, and large ones fill the cores anyway.
-    """
+def stack_places(engine: Engine, stacks: int) -> list[str | None]:
+    """The device of each stack: the card's devices, or without a GPU `stacks` times the one CPU."""
     names = device_names(engine.devices)
-    if len(names) > 1 or "CPU" not in names[0]:
-        return [*names]
-    threads = tf.config.threading.get_intra_op_parallelism_threads() or os.cpu_count() or 1
-    few = min(threads, replicas // FEWEST) if entries < LARGE else 1
-    count = few if engine.stacks == "auto" else engine.stacks
-    return [names[0]] * max(1, count)
+    return [*names] if len(names) > 1 or "CPU" not in names[0] else [names[0]] * stacks
 
 
 def device_names(wanted: Literal["all"] | int) -> list[str]:

@@ -41,9 +41,11 @@ class Stopping:
         """True for replicas that train (R)."""
         return tf.equal(self.state, int(State.RUNNING))
 
-    def improved(self, step: tf.Tensor, monitor: tf.Tensor, positivity: tf.Tensor) -> tf.Tensor:
-        """Record better weights; true where there were some (R). A NaN is never better."""
-        better = self.running() & (monitor < self.best) & (positivity < self.threshold)
+    def improved(
+        self, step: tf.Tensor, monitor: tf.Tensor, positivity: tf.Tensor, judged: tf.Tensor | bool = True
+    ) -> tf.Tensor:
+        """Record better weights; true where there were some (R). A NaN is never better, nor what is not judged."""
+        better = self.running() & (monitor < self.best) & (positivity < self.threshold) & judged
         self.best.assign(tf.where(better, monitor, self.best))
         self.best_step.assign(tf.where(better, step, self.best_step))
         return better

@@ -58,9 +58,11 @@ class Trainer:
 
     def __init__(
         self, ensemble: Ensemble, xla: bool, steps_per_call: int, retirement: Retirement, checkpoints: Checkpoints,
-        check: ToleranceCheck, recorder: Recorder | None = None,
+        check: ToleranceCheck, recorder: Recorder | None = None, losses_xla: bool = False,
     ) -> None:  # fmt: skip
+        """xla: of the steps; losses_xla: of the losses between calls."""
         self.ensemble, self.xla, self.steps_per_call, self.checkpoints = ensemble, xla, steps_per_call, checkpoints
+        self.losses_xla = losses_xla
         self.retirement, self.check, self.recorder = retirement, check, recorder
         self.rows: dict[str, list[NDArray[np.float32]]] = {name: [] for name in LOSSES}
         self.steps: list[int] = []
@@ -102,7 +104,7 @@ class Trainer:
                     saved = step
             report(self._progress(step, (step - before) / seconds))
             signals.stop_if_asked(step)
-        self.ensemble.judge(self.xla)
+        self.ensemble.judge(self.losses_xla)
         self.save()
 
     def _call(self, before: int) -> float:
@@ -155,7 +157,7 @@ class Trainer:
             sizes.append(plan.size(ensemble.step, shard.size, running) if running else shard.size)
         if sum(sizes) < ensemble.size:
             ensemble.shrink(*sizes)
-            ensemble.warm_up(self.xla)
+            ensemble.warm_up(self.xla, self.losses_xla)
 
     def _compare(self, step: int) -> None:
         """Check the tolerance where that is due; a form with more directions is compiled here."""
@@ -163,10 +165,10 @@ class Trainer:
         if self.check.due(before, step) and self.ensemble.running():
             self.check.look(self.ensemble, {name: rows[-1] for name, rows in self.rows.items()})
             if self.ensemble.form != before:
-                self.ensemble.warm_up(self.xla)
+                self.ensemble.warm_up(self.xla, self.losses_xla)
 
     def _record(self, step: int) -> None:
-        row = self.ensemble.evaluate(self.xla)
+        row = self.ensemble.evaluate(self.losses_xla)
         self.steps.append(step)
         for name in LOSSES:
             self.rows[name].append(row[name])

@@ -1,0 +1,109 @@
+"""Programs that are the same are traced under the same names and shared; a stack that is gone takes all with it."""
+
+import gc
+import weakref
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tests.train.problems import make_problem
+from tfperf.train import programs
+from tfperf.train.ensemble import Ensemble
+from tfperf.train.forms import make_form
+from tfperf.train.programs import trace
+
+
+@pytest.mark.parametrize("xla", [False, pytest.param(True, marks=pytest.mark.slow)])
+def test_nothing_holds_a_stack_that_was_closed(tmp_path, xla):
+    card, problem = make_problem(tmp_path, replicas=4)
+    ensemble = Ensemble(card, problem, [0] * 4)
+    ensemble.run(2, xla)
+    ensemble.evaluate(xla)
+    stack = ensemble.stack
+    held = [stack, stack.model, stack.losses, stack.optimizer, *stack.variables().values()]
+    held = [weakref.ref(one) for one in held]
+    del stack
+    ensemble.look()
+    ensemble.close()
+    gc.collect()
+    assert not [one() for one in held if one() is not None]
+    ensemble.run(2, xla)  # and the next one goes on
+    assert ensemble.step == 4
+
+
+STEPS = [tf.TensorSpec([], tf.int64)]
+
+
+@pytest.mark.parametrize("form", ["shared", "folded"])
+def test_equal_stacks_share_their_programs(tmp_path, form):
+    """They are other replicas, with other data, masks and weights, and find what they would find alone."""
+    card, problem = make_problem(tmp_path, replicas=4)
+    shape = make_form(card, problem, form)
+    alone = Ensemble(card, problem, [0] * 4, shape, stacks=2)
+    for shard in alone.shards:
+        alone._loop(shard).name = f"alone_{shard.rows[0]}"
+    both = Ensemble(card, problem, [0] * 4, shape, stacks=2)
+    for ensemble in (alone, both):
+        ensemble.run(5, False)
+        ensemble.evaluate(False)
+    for name in ("steps", "losses"):
+        first, second = (loop.function(name, False) for loop in both.loops())
+        assert first.function is second.function and first.captures[-1] is not second.captures[-1]
+        one, two = (loop.function(name, False) for loop in alone.loops())
+        assert one.function is not two.function, "or the test shows nothing"
+    for name, value in alone.look().items():
+        np.testing.assert_array_equal(value, both.look()[name], err_msg=name)
+
+
+def test_names_do_not_depend_on_what_was_traced_before(tmp_path):
+    card, problem = make_problem(tmp_path, replicas=2)
+    names = []
+    for _ in range(2):
+        ensemble = Ensemble(card, problem, [0] * 2)
+        found = ensemble.stack.function("steps", False).function
+        names.append([found.name, *(child.name for child in found.children)])
+        ensemble.close()
+        tf.function(lambda x: x + 1)(tf.constant(1.0))
+    assert names[0] == names[1] and len(names[0]) > 1
+
+
+def test_programs_of_other_content_never_share_a_name():
+    def twice(count):
+        return count * 2
+
+    def thrice(count):
+        return count * 3
+
+    def loop(count):
+        return tf.while_loop(lambda i: i < count, lambda i: (i + 3,), (tf.constant(0, tf.int64),))[0]
+
+    def other_loop(count):
+        return tf.while_loop(lambda i: i < count, lambda i: (i + 4,), (tf.constant(0, tf.int64),))[0]
+
+    twice.__name__ = thrice.__name__ = loop.__name__ = other_loop.__name__ = "one"
+    for number, pair in enumerate([(twice, thrice), (loop, other_loop)]):
+        first, second, again = (trace(f, STEPS, False, f"same{number}") for f in (*pair, pair[0]))
+        ten = tf.constant(10, tf.int64)
+        assert [int(p(ten)) for p in (first, second, again)] == [int(f(ten)) for f in (*pair, pair[0])]
+        assert first.function is again.function and first.function.name != second.function.name
+
+
+def test_a_program_that_was_freed_keeps_its_name():
+    """What XLA compiled for it stays in TensorFlow's memory, under that name."""
+    variable = tf.Variable(1.0)
+    first = trace(lambda count: variable * 2, STEPS, False, "freed")
+    name = first.function.name
+    del first
+    gc.collect()
+    assert "freed" not in programs.ALIVE
+    assert trace(lambda count: variable * 2, STEPS, False, "freed").function.name == name
+    assert trace(lambda count: variable * 3, STEPS, False, "freed").function.name != name
+
+
+def test_errors_of_tracing_are_told(tmp_path):
+    def wrong(count):
+        return tf.matmul(tf.zeros([2, 3]), tf.zeros([2, 3]))
+
+    with pytest.raises((ValueError, tf.errors.InvalidArgumentError), match="must be equal"):
+        trace(wrong, STEPS, False, "wrong")

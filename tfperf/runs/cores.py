@@ -1,0 +1,120 @@
+"""How many threads and stacks: tried in child processes, since TensorFlow fixes its threads when it starts.
+
+python -m tfperf.runs.cores CARD KEY=VALUE ... is such a child: it prints one line of JSON, the choices of a card and
+the milliseconds that a step of all replicas takes with them.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from statistics import median
+
+from tfperf.measure.environment import available_cores
+from tfperf.runcard.engine import Engine
+from tfperf.train.choices import BUDGET_SECONDS, REPEATS, TRIAL_SECONDS, Choices
+from tfperf.train.cores import FEWEST, share_cores
+
+GAIN = 0.03  # a smaller difference is noise: the smaller number of threads is taken then, it leaves cores to others
+Answer = tuple[Choices, float]  # and the milliseconds of a step
+
+
+def total_threads(engine: Engine) -> int:
+    """How many threads may compute at once: the card's, by default one per core."""
+    return engine.threads if isinstance(engine.threads, int) else available_cores()
+
+
+def candidates(engine: Engine, replicas: int) -> list[tuple[int, int]]:
+    """Threads in all and stacks: all cores, half of them, one; shared by one stack, by two, or one thread a stack."""
+    cores = total_threads(engine)
+    pairs = {
+        (total, stacks)
+        for total in {cores, cores // 2 or 1, 1}
+        for stacks in ({1, 2, total} if engine.stacks == "auto" else {engine.stacks})
+        if engine.stacks != "auto" or stacks == 1 or (stacks <= total and stacks * FEWEST <= replicas)
+    }
+    # first what is taken unmeasured where the tables are small
+    likely = share_cores(cores, engine.stacks, replicas, 0)
+    return sorted(pairs, key=lambda pair: (pair != (cores, likely.stacks), -pair[0], -pair[1]))
+
+
+def measure_cores(card: Path, engine: Engine, replicas: int, overrides: Sequence[str] = ()) -> Choices | None:
+    """The choices with the fastest threads and stacks for that many replicas of a card; None where no child answered.
+
+    The first child tries all that the card leaves open, the others what was the fastest there.
+    """
+    end = time.perf_counter() + BUDGET_SECONDS
+    common = [f"replicas={replicas}", "engine.chunk=auto", *overrides]
+    found: dict[tuple[int, int], Answer] = {}
+    for total, stacks in candidates(engine, replicas):
+        answer = _ask(card, [*common, f"engine.stacks={stacks}", f"engine.threads={total}"], end)
+        if answer is not None:
+            if not found:
+                choices = answer[0]
+                fixed = {"form": choices.form, "products": choices.products, "xla": str(choices.xla).lower()}
+                common += [f"engine.{key}={value}" for key, value in fixed.items()]
+                tried = choices.tried
+            found[total, stacks] = answer
+    if not found:
+        return None
+    least = min(ms for _, ms in found.values())
+    near = [pair for pair, (_, ms) in found.items() if ms <= (1 + GAIN) * least]
+    fewest = min(total for total, _ in near)
+    best = min((pair for pair in near if pair[0] == fewest), key=lambda pair: found[pair][1])
+    rows = tuple((choices.threads, choices.cpu_stacks, ms) for _, (choices, ms) in sorted(found.items()))
+    return replace(found[best][0], tried=tried, cores_tried=rows)
+
+
+def _ask(card: Path, overrides: Sequence[str], end: float) -> Answer | None:
+    """What a child found; None where it failed or took too long."""
+    command = [sys.executable, "-m", __name__, str(card), *overrides]
+    # the program may run from a folder that is not installed
+    path = os.pathsep.join([str(Path(__file__).parents[2]), *filter(None, [os.environ.get("PYTHONPATH")])])
+    left = end - time.perf_counter()
+    if left <= 0:
+        return None
+    try:
+        # its errors would be met again, and told, when the run itself starts
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=left, check=True, env={**os.environ, "PYTHONPATH": path}
+        )
+        found = json.loads(done.stdout.splitlines()[-1])
+        return Choices.from_dict(found["choices"]), float(found["ms_per_step"])
+    except (OSError, subprocess.SubprocessError, ValueError, LookupError, TypeError):
+        return None
+
+
+def measure_here(card_path: Path, overrides: Sequence[str]) -> Answer:
+    """Measure in this process, with the card's threads and stacks."""
+    from tfperf.operators.problem import build_problem
+    from tfperf.runcard.loader import load_card
+    from tfperf.runs.inputs import read_inputs
+    from tfperf.runs.part import cores_of, start_machine
+    from tfperf.train.choices import choose
+    from tfperf.train.ensemble import Ensemble
+    from tfperf.train.forms import Candidates
+
+    card = load_card(card_path, overrides)
+    inputs = read_inputs(card)
+    problem = build_problem(card, inputs.selection, card.replicas, inputs.t0_pdf, inputs.law)
+    cores = start_machine(card, cores_of(card, problem))
+    forms = Candidates(card, problem)
+    ensemble = Ensemble(card, problem, [0] * len(problem.ids), forms.first, cores.stacks)
+    choices = choose(card, ensemble, forms, cores)
+    ensemble.warm_up(choices.xla, choices.losses_xla)
+    calls, rates = max(1, choices.steps_per_call // REPEATS), []
+    for _ in range(REPEATS):
+        before, start = ensemble.step, time.perf_counter()
+        while time.perf_counter() - start < TRIAL_SECONDS and not ensemble.done():
+            ensemble.run(calls, choices.xla)
+        rates.append(1e3 * (time.perf_counter() - start) / max(1, ensemble.step - before))
+    return choices, median(rates)
+
+
+if __name__ == "__main__":
+    made, ms = measure_here(Path(sys.argv[1]), sys.argv[2:])
+    print(json.dumps({"choices": made.as_dict(), "ms_per_step": ms}), flush=True)
