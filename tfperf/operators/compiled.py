@@ -20,6 +20,7 @@ from tfperf.operators.observables import Observables, compile_observables
 from tfperf.operators.problem import Problem
 from tfperf.operators.products import read_columns
 from tfperf.operators.reduction import Basis, balanced, error_per_point, sufficient_rank
+from tfperf.operators.threads import one_thread
 from tfperf.operators.woodbury import Whitened, whiten
 from tfperf.runcard.config import FITTED
 
@@ -81,6 +82,7 @@ def whitened(problem: Problem, dtype: type[np.floating] = np.float64) -> Whitene
     return whiten(problem.covariance, problem.sets, dtype, problem.blocks)
 
 
+@one_thread
 def shared(problem: Problem, dtype: type[np.floating]) -> Compiled:
     """Every point on its own."""
     every = np.ones(len(problem.central), bool)
@@ -92,6 +94,7 @@ def is_hadronic(dataset: Dataset) -> bool:
     return dataset.tables[0].hadronic
 
 
+@one_thread
 def folded(
     problem: Problem, dtype: type[np.floating], basis: Basis, hadronic: Basis | None = None, tolerance: float = 0.0
 ) -> Compiled:
@@ -152,6 +155,7 @@ def _points(problem: Problem, which: NDArray[np.bool_], observables: Observables
     )  # fmt: skip
 
 
+@one_thread
 def linear_basis(problem: Problem, samples: Array, tolerance: float) -> tuple[Basis, int]:
     """All directions that linear points can tell apart, and how many keep chi2 per point within the tolerance.
 
@@ -163,6 +167,7 @@ def linear_basis(problem: Problem, samples: Array, tolerance: float) -> tuple[Ba
     return _chosen(problem, samples, linear, [_white(problem, linear, operator)], tolerance)
 
 
+@one_thread
 def hadronic_basis(problem: Problem, samples: Array, tolerance: float) -> tuple[Basis, int]:
     """The same for hadronic points, linear around some of the samples; fitted PDFs err far less than samples do."""
     which = np.concatenate([np.full(len(d.cv), is_hadronic(d)) for d in problem.datasets])

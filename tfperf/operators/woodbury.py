@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from tfperf.data.covariance import Covariance
 from tfperf.errors import PackError
+from tfperf.operators.threads import one_thread
 
 Array = NDArray[np.float64]
 # variances below this share of the total are rebuilt: whitening with them would cancel digits
@@ -35,6 +36,7 @@ class Whitened:
     inverse_sigma: Array
     blocks: tuple[Block, ...]
 
+    @one_thread
     def precisions(self, masks: Array) -> tuple[Array, ...]:
         """K^-1 of each block for each mask: masks (R, N) of zeros and ones -> (R, k, k)."""
         return tuple(_precision(b.u, masks[:, b.rows]) for b in self.blocks)
@@ -138,6 +140,7 @@ def _regular(covariance: Covariance, sets: Mapping[str, slice]) -> Covariance:
     return Covariance(diagonal, np.hstack([columns, *extra]))
 
 
+@one_thread
 def whiten(
     covariance: Covariance, sets: Mapping[str, slice], dtype: type[np.floating] = np.float64,
     groups: Sequence[Sequence[int]] | None = None,
