@@ -1,12 +1,18 @@
 """The second run of a card finds its problem and folded points made; another card or pack makes its own."""
 
+from dataclasses import replace
+
+import numpy as np
 import pytest
 
 from tests.make_pack import make_pack
 from tests.train.problems import make_problem
 from tfperf.data.cache import VARIABLE, digest
+from tfperf.data.covariance import Covariance
 from tfperf.operators import problem as module
+from tfperf.operators.compiled import whitened
 from tfperf.train import forms
+from tfperf.train.ensemble import taken
 
 PARTS = ("observables", "data", "training", "covariance")
 
@@ -48,3 +54,18 @@ def test_other_data_are_never_taken_for_these(tmp_path, calls):
     found.append(everything(tmp_path))
     assert found[-1] == everything(tmp_path, "engine.cache=false")
     assert len({one for one, _ in found}) == len(found)
+
+
+def test_the_covariance_is_whitened_once_for_all_stacks(tmp_path, monkeypatch):
+    _, problem = make_problem(tmp_path)
+    calls = []
+    real = module.whiten
+    monkeypatch.setattr(module, "whiten", lambda *a, **k: calls.append(a) or real(*a, **k))
+    some = taken(problem, np.array([0]))
+    assert some.whitened is problem.whitened and len(calls) == 1
+    whitened(some, np.float32)
+    whitened(problem)
+    assert len(calls) == 1
+    doubled = replace(problem, covariance=Covariance(2 * problem.covariance.diagonal, problem.covariance.columns))
+    np.testing.assert_allclose(2 * doubled.whitened.inverse_sigma**2, problem.whitened.inverse_sigma**2)
+    assert len(calls) > 1

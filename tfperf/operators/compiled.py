@@ -21,7 +21,7 @@ from tfperf.operators.problem import Problem
 from tfperf.operators.products import read_columns
 from tfperf.operators.reduction import Basis, balanced, error_per_point, sufficient_rank
 from tfperf.operators.threads import one_thread
-from tfperf.operators.woodbury import Whitened, whiten
+from tfperf.operators.woodbury import Whitened
 from tfperf.runcard.config import FITTED
 
 Array = NDArray[np.float64]
@@ -78,8 +78,8 @@ def linear_points(problem: Problem) -> NDArray[np.bool_]:
 
 
 def whitened(problem: Problem, dtype: type[np.floating] = np.float64) -> Whitened:
-    """The covariance of the fit in the problem's blocks."""
-    return whiten(problem.covariance, problem.sets, dtype, problem.blocks)
+    """The covariance of the fit in the problem's blocks, exact to the rounding of `dtype`."""
+    return problem.whitened.rounded(dtype)
 
 
 @one_thread

@@ -4,7 +4,7 @@ R replicas, N points, in float64 on the host.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 import numpy as np
@@ -20,12 +20,25 @@ from tfperf.data.selection import Selection
 from tfperf.data.splits import training_mask
 from tfperf.errors import PackError
 from tfperf.operators.observables import Observables, compile_observables, predict_sets
-from tfperf.operators.woodbury import blocks, components
+from tfperf.operators.woodbury import Whitened, blocks, components, whiten
 from tfperf.runcard.config import Card, SetChoice
 from tfperf.runcard.faults import Fault, in_words
 from tfperf.runcard.places import UnfitCard
 
 Array = NDArray[np.float64]
+
+
+class _Whitening:
+    """The whitened covariance of problems that differ in their replicas alone."""
+
+    def __init__(self) -> None:
+        self._made: tuple[Covariance, Whitened] | None = None
+
+    def of(self, problem: "Problem") -> Whitened:
+        """Made when it is first asked for, and anew for another covariance."""
+        if self._made is None or self._made[0] is not problem.covariance:
+            self._made = problem.covariance, whiten(problem.covariance, problem.sets, groups=problem.blocks)
+        return self._made[1]
 
 
 @dataclass(frozen=True)
@@ -45,11 +58,17 @@ class Problem:
     root_weight: Array  # (N) square root of the sets' weights in the loss
     cache: Cache = OFF  # of what is made from the problem
     tables: str | None = None  # digest of what the observables are made from, where that is known
+    _whitening: _Whitening = field(default_factory=_Whitening, repr=False, compare=False)
 
     @property
     def sets(self) -> dict[str, slice]:
         """Rows of each dataset."""
         return dict(zip([d.name for d in self.datasets], slices(self.datasets), strict=True))
+
+    @property
+    def whitened(self) -> Whitened:
+        """The covariance of the fit in the blocks, in float64; made once, also for what `replace` makes of this."""
+        return self._whitening.of(self)
 
     @property
     def central(self) -> Array:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import cholesky, lapack
 
 from tfperf.data.covariance import Covariance
 from tfperf.errors import PackError
@@ -41,6 +42,15 @@ class Whitened:
         """K^-1 of each block for each mask: masks (R, N) of zeros and ones -> (R, k, k)."""
         return tuple(_precision(b.u, masks[:, b.rows]) for b in self.blocks)
 
+    def rounded(self, dtype: type[np.floating]) -> "Whitened":
+        """The same, exact to the rounding of `dtype`: a column u changes any chi2 by less than u^2, relatively."""
+        blocks = []
+        for block in self.blocks:
+            keep = (block.u**2).sum(axis=0) > np.finfo(dtype).eps / 2
+            if keep.any():
+                blocks.append(Block(block.rows, np.ascontiguousarray(block.u[:, keep])))
+        return Whitened(self.inverse_sigma, tuple(blocks))
+
     def ordered(self, order: NDArray[np.intp]) -> "Whitened":
         """The same with point order[i] as point i; each block must keep its rows."""
         blocks = tuple(Block(b.rows, b.u[order[b.rows] - b.rows.start]) for b in self.blocks)
@@ -58,11 +68,20 @@ class Whitened:
 
 
 def _precision(u: Array, masks: Array) -> Array:
+    """K^-1 for each mask (R, n), from the points that are in or from those that are not, whichever are fewer."""
     k = u.shape[1]
-    out = np.empty((len(masks), k, k))
-    for i, mask in enumerate(masks):
-        inner = u[mask > 0]
-        out[i] = np.linalg.inv(np.eye(k) + inner.T @ inner)
+    out, whole = np.empty((len(masks), k, k)), u.T @ u + np.eye(k)
+    for i, mask in enumerate(masks > 0):
+        rather_left = 2 * np.count_nonzero(mask) > len(mask)
+        few = np.compress(~mask if rather_left else mask, u, axis=0)
+        out[i] = inverse(whole - few.T @ few if rather_left else np.eye(k) + few.T @ few)
+    return out
+
+
+def inverse(matrix: Array) -> Array:
+    """Inverse (k, k), k > 0, of a positive definite matrix. Raises: LinAlgError where it is not."""
+    half, _ = lapack.dpotri(cholesky(matrix, lower=True, check_finite=False), lower=1)
+    out: Array = np.tril(half) + np.tril(half, -1).T
     return out
 
 
@@ -99,14 +118,14 @@ def components(columns: Array, sets: Sequence[slice]) -> list[list[int]]:
     return sorted((g[0] for g in groups), key=lambda members: members[0])
 
 
-def _compressed(u: Array, dtype: type[np.floating]) -> Array:
-    """The same U U^T with fewer columns: a singular value s changes any chi2 by less than s^2, relatively."""
+def _compressed(u: Array) -> Array:
+    """The same U U^T with as few columns as have directions, each orthogonal to the others."""
     u = u[:, u.any(axis=0)]
     if not u.size:
         return u
     left, singular, _ = np.linalg.svd(u, full_matrices=False)
-    keep = singular**2 > np.finfo(dtype).eps / 2
-    return np.ascontiguousarray(left[:, keep] * singular[keep])
+    out: Array = left * singular
+    return out
 
 
 def _regular(covariance: Covariance, sets: Mapping[str, slice]) -> Covariance:
@@ -158,7 +177,5 @@ def whiten(
     for group in components(u, every) if groups is None else groups:
         rows = slice(every[group[0]].start, every[group[-1]].stop)
         assert list(group) == list(range(group[0], group[-1] + 1)), "datasets of a block must be neighbours"
-        small = _compressed(u[rows], dtype)
-        if small.shape[1]:
-            found.append(Block(rows, small))
-    return Whitened(inverse_sigma, tuple(found))
+        found.append(Block(rows, _compressed(u[rows])))
+    return Whitened(inverse_sigma, tuple(found)).rounded(dtype)
