@@ -11,8 +11,9 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import cho_solve, cholesky, solve_triangular
 
-from tfperf.operators.woodbury import Block, Whitened
+from tfperf.operators.woodbury import Block, Whitened, inverse
 
 Array = NDArray[np.float64]
 RIDGE = 1e-3
@@ -41,30 +42,66 @@ class _Part:
 
     linear: NDArray[np.intp]  # points
     others: NDArray[np.intp]
-    u_linear: Array  # (n, k_b)
+    wide: Array  # (n, 1 + k + k_b): room for the data, then operator and systematics of the linear points
+    whole: Array  # its Gram matrix
     shared: Array  # T (n_o, r)
     directions: Array  # V (k_b, r)
 
+    def forms(self, data: Array, training: NDArray[np.bool_]) -> tuple[Array, Array]:
+        """Symmetric (1 + k + r, 1 + k + r): both halves' quadratic forms in (-1, p_k, t); data (n), training (N).
 
-def _part(linear: NDArray[np.bool_], rows: slice, u: Array, negligible: float) -> _Part:
-    points = np.arange(rows.start, rows.stop)
-    mine = linear[rows]
+        The larger half is what the smaller one leaves of all: as exact, for the error of either is that of its norm.
+        """
+        mine, others = training[self.linear], training[self.others]
+        few = mine if 2 * np.count_nonzero(mine) <= len(mine) else ~mine
+        rows = np.compress(few, self.wide, axis=0)
+        rows[:, 0] = data[few]
+        fewer, whole = rows.T @ rows, self.whole.copy()
+        whole[0] = whole[:, 0] = data @ self.wide
+        whole[0, 0] = data @ data
+        pair = (fewer, whole - fewer) if few is mine else (whole - fewer, fewer)
+        return self._form(pair[0], others), self._form(pair[1], ~others)
+
+    def _form(self, gram: Array, others: NDArray[np.bool_]) -> Array:
+        """The form of some points: gram of the linear ones (1 + k + k_b, 1 + k + k_b), mask of the others."""
+        (systematics, rank), first = self.directions.shape, len(gram) - len(self.directions)
+        out = np.zeros((first + rank, first + rank))
+        out[:first, :first] = gram[:first, :first]
+        if not systematics:
+            return out
+        inner = gram[first:, first:] + np.eye(systematics)
+        if rank:
+            t = np.compress(others, self.shared, axis=0)
+            square = t.T @ t
+            inner += (self.directions @ square) @ self.directions.T
+            out[first:, first:] = inverse(np.eye(rank) + square)
+        root = cholesky(inner, lower=True, check_finite=False)
+        columns = np.hstack([gram[first:, :first], self.directions])
+        moved = solve_triangular(root, columns, lower=True, check_finite=False)
+        out -= moved.T @ moved
+        return out
+
+
+def _part(points: slice, u: Array, linear: NDArray[np.bool_], operator: Array, negligible: float) -> _Part:
+    """A block of neighbouring points with systematics u; operator (n, k) of all linear points."""
+    every, mine = np.arange(points.start, points.stop), linear[points]
+    begin, count = np.count_nonzero(linear[: points.start]), np.count_nonzero(mine)
     left, singular, right = np.linalg.svd(u[~mine], full_matrices=False)
     keep = singular**2 > negligible
-    return _Part(points[mine], points[~mine], u[mine], left[:, keep] * singular[keep], right[keep].T)
+    wide = np.hstack([np.zeros((count, 1)), operator[begin : begin + count], u[mine]])
+    return _Part(every[mine], every[~mine], wide, wide.T @ wide, left[:, keep] * singular[keep], right[keep].T)
 
 
-def _parts(white: Whitened, linear: NDArray[np.bool_], negligible: float) -> list[_Part]:
+def _parts(white: Whitened, linear: NDArray[np.bool_], operator: Array, negligible: float) -> list[_Part]:
     """All points, those in no block as blocks without systematics."""
-    parts, end = [], 0
+    found, end = [], 0
     for block in (*white.blocks, Block(slice(len(linear), len(linear)), np.zeros((0, 0)))):
         if block.rows.start > end:
-            rows = slice(end, block.rows.start)
-            parts.append(_part(linear, rows, np.zeros((rows.stop - rows.start, 0)), negligible))
+            found.append((slice(end, block.rows.start), np.zeros((block.rows.start - end, 0))))
         if block.rows.stop > block.rows.start:
-            parts.append(_part(linear, block.rows, block.u, negligible))
+            found.append((block.rows, block.u))
         end = block.rows.stop
-    return parts
+    return [_part(points, u, linear, operator, negligible) for points, u in found]
 
 
 def fold(
@@ -75,48 +112,35 @@ def fold(
 
     Directions of the other points' systematics that change chi2 by less than `negligible`, relatively, are left out.
     """
-    parts = _parts(white, linear, max(negligible, np.finfo(float).eps))
-    k, halves = operator.shape[1], np.concatenate([training, ~training])
+    parts = _parts(white, linear, operator, max(negligible, np.finfo(float).eps))
+    k, replicas = operator.shape[1], len(data)
     linked = [p for p in parts if len(p.linear) and p.shared.shape[1]]
     size = k + sum(p.shared.shape[1] for p in linked)
-    place = np.cumsum(linear) - 1
-    forms, constants = np.empty((len(halves), size, size)), np.empty(len(halves))
-    centres, slopes = np.empty((2, len(halves), size))
-    for i, mask in enumerate(halves):
-        form, slope, constant = np.zeros((size, size)), np.zeros(size), 0.0
-        begin = k
-        for part in parts:
-            if not len(part.linear):
-                continue
-            rows = place[part.linear]
-            stop = begin + part.shared.shape[1]
-            constant += _add(form, slope, part, slice(begin, stop), mask, operator[rows], data[i % len(data), rows])
-            begin = stop
-        forms[i] = form
-        centres[i], slopes[i] = _centred(form, slope)
-        constants[i] = constant + centres[i] @ (slopes[i] - slope)
+    forms, constants = np.empty((2 * replicas, size, size)), np.empty(2 * replicas)
+    centres, slopes = np.empty((2, 2 * replicas, size))
+    for r in range(replicas):
+        halves = _totals([p for p in parts if len(p.linear)], data[r], training[r], 1 + k, 1 + size)
+        for i, total in zip((r, replicas + r), halves, strict=True):
+            forms[i], slope = total[1:, 1:], total[1:, 0]
+            centres[i], slopes[i] = _centred(forms[i], slope)
+            constants[i] = total[0, 0] + centres[i] @ (slopes[i] - slope)
     rest, numbers = _rest(white, parts, linear)
     return Folded(forms, centres, slopes, constants, rest, tuple(numbers[id(p)] for p in linked))
 
 
-def _add(
-    form: Array, slope: Array, part: _Part, own: slice, mask: NDArray[np.bool_], operator: Array, data: Array
-) -> float:
-    """Add a block's quadratic form in (p_k, t) to form and slope; returns its constant."""
-    k, m = operator.shape[1], mask[part.linear]
-    a, d, u, t = operator[m], data[m], part.u_linear[m], part.shared[mask[part.others]]
-    v = part.directions
-    za, zd = u.T @ a, u.T @ d
-    inner = u.T @ u + (v @ (t.T @ t)) @ v.T + np.eye(u.shape[1])
-    solved = np.linalg.solve(inner, np.concatenate([za, zd[:, None], v], axis=1))
-    ka, kd, kv = solved[:, :k], solved[:, k], solved[:, k + 1 :]
-    form[:k, :k] += a.T @ a - za.T @ ka
-    form[:k, own] -= za.T @ kv
-    form[own, :k] -= kv.T @ za
-    form[own, own] += np.linalg.inv(np.eye(t.shape[1]) + t.T @ t) - v.T @ kv
-    slope[:k] += a.T @ d - za.T @ kd
-    slope[own] -= v.T @ kd
-    return float(d @ d - zd @ kd)
+def _totals(parts: Sequence[_Part], data: Array, training: NDArray[np.bool_], k: int, size: int) -> Array:
+    """Forms of all parts added up, (2, size, size): the first k rows are common, then each part has its own t."""
+    totals = np.zeros((2, size, size))
+    first, begin = 0, k
+    for part in parts:
+        points = slice(first, first := first + len(part.linear))
+        own = slice(begin, begin := begin + part.shared.shape[1])
+        for total, form in zip(totals, part.forms(data[points], training), strict=True):
+            total[:k, :k] += form[:k, :k]
+            total[:k, own] = form[:k, k:]
+            total[own, :k] = form[k:, :k]
+            total[own, own] = form[k:, k:]
+    return totals
 
 
 def _centred(form: Array, slope: Array) -> tuple[Array, Array]:
@@ -127,7 +151,8 @@ def _centred(form: Array, slope: Array) -> tuple[Array, Array]:
     diagonal = np.diag(form)
     scale = np.sqrt(np.maximum(diagonal, RIDGE * diagonal.max(initial=RIDGE)))
     unit = form / np.outer(scale, scale) + RIDGE * np.eye(len(form))
-    centre = np.linalg.solve(unit, slope / scale) / scale
+    root = cholesky(unit, lower=True, check_finite=False)
+    centre = cho_solve((root, True), slope / scale, check_finite=False) / scale
     return centre, form @ centre - slope
 
 
