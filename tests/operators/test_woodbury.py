@@ -76,3 +76,15 @@ def test_float32_drops_only_directions_below_its_rounding(ordered):
     assert sum(b.u.shape[1] for b in single.blocks) < sum(b.u.shape[1] for b in double.blocks)
     residual = np.random.default_rng(1).normal(size=(3, len(plain.diagonal))) * np.sqrt(plain.diagonal)
     np.testing.assert_allclose(single.chi2(residual), double.chi2(residual), rtol=np.finfo(np.float32).eps)
+
+
+def test_whitened_changes_of_some_points_have_their_chi2_as_square(ordered):
+    _, datasets = ordered
+    dense, rng = reference.covariance(datasets), np.random.default_rng(3)
+    which = rng.random(len(dense)) < 0.6
+    change = rng.normal(size=(2, which.sum(), 3)) * np.sqrt(np.diag(dense))[which, None]
+    got = whiten(experimental(datasets), by_name(datasets)).whiten(change, which)
+    every = np.zeros((2, len(dense), 3))
+    every[:, which] = change
+    want = [[reference.chi2(column, dense, which) for column in one.T] for one in every]
+    np.testing.assert_allclose((got**2).sum(axis=1), want, rtol=1e-12)

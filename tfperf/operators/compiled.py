@@ -11,7 +11,6 @@ from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import solve_triangular
 
 from tfperf.data.pack import Dataset
 from tfperf.operators.folding import Folded, fold
@@ -164,7 +163,7 @@ def linear_basis(problem: Problem, samples: Array, tolerance: float) -> tuple[Ba
     """
     linear = linear_points(problem)
     operator = linear_operator([d for d in problem.datasets if is_linear(d)], problem.observables.nodes)
-    return _chosen(problem, samples, linear, [_white(problem, linear, operator)], tolerance)
+    return _chosen(problem, samples, linear, [problem.whitened.whiten(operator, linear)], tolerance)
 
 
 @one_thread
@@ -179,17 +178,8 @@ def hadronic_basis(problem: Problem, samples: Array, tolerance: float) -> tuple[
     # a sample next to a pole of a ratio must not decide alone
     size = np.linalg.norm(found, axis=2)
     found *= np.minimum(1, 3 * np.median(size, axis=0) / np.maximum(size, np.finfo(float).tiny))[..., None]
-    whitened = [_white(problem, which, slope) for slope in found]
+    whitened = list(problem.whitened.whiten(found, which))
     return _chosen(problem, samples, which, whitened, HADRONIC_SLACK * tolerance)
-
-
-def _white(problem: Problem, which: NDArray[np.bool_], operator: Array) -> Array:
-    """The operator (n, D) of some points in units of their covariance."""
-    columns = problem.covariance.columns[which]
-    columns = columns[:, columns.any(axis=0)]
-    dense = np.diag(problem.covariance.diagonal[which]) + columns @ columns.T
-    out: Array = solve_triangular(np.linalg.cholesky(dense), operator, lower=True)
-    return out
 
 
 def _chosen(
@@ -197,6 +187,8 @@ def _chosen(
 ) -> tuple[Basis, int]:
     """The basis for whitened operators around different PDFs, and the sufficient rank."""
     made, tested = samples[::2], samples[1::2].reshape(len(samples[1::2]), -1)
+    # no more rows than columns: what is lost has the same size, in a fraction of the time
+    operators = [np.asarray(np.linalg.qr(a, mode="r")) if len(a) > 2 * a.shape[1] else a for a in operators]
     gram = sum(a.T @ a for a in operators) / len(operators)
     basis = balanced(made, problem.pack.x[: problem.observables.nodes], np.asarray(gram))
     training = problem.training[:, which]

@@ -56,6 +56,21 @@ class Whitened:
         blocks = tuple(Block(b.rows, b.u[order[b.rows] - b.rows.start]) for b in self.blocks)
         return Whitened(self.inverse_sigma[order], blocks)
 
+    def whiten(self, change: Array, which: NDArray[np.bool_]) -> Array:
+        """Changes (..., n, D) of predictions of the points `which` (N), such that squares add up to chi2 over these.
+
+        By the symmetric root (1 + U U^T)^-1/2 = 1 - U (1 + G + (1 + G)^1/2)^-1 U^T with G = U^T U.
+        """
+        out: Array = change * self.inverse_sigma[which, None]
+        for block in self.blocks:
+            u = block.u[which[block.rows]]
+            begin = np.count_nonzero(which[: block.rows.start])
+            values, vectors = np.linalg.eigh(u.T @ u)
+            shrink = 1 + np.maximum(values, 0)
+            mine = out[..., begin : begin + len(u), :]
+            mine -= u @ ((vectors / (shrink + np.sqrt(shrink))) @ (vectors.T @ (u.T @ mine)))
+        return out
+
     def chi2(self, residual: Array, masks: Array | None = None) -> Array:
         """chi2 (R) of residuals y - d (R, N) over the masked points, in float64."""
         masks = np.ones((1, len(self.inverse_sigma))) if masks is None else masks
