@@ -6,13 +6,16 @@ import tensorflow as tf
 
 from tests import make_hadronic as hadronic
 from tfperf.operators.observables import compile_observables
+from tfperf.train import luminosities
 from tfperf.train.contraction import Contraction, joined
 
 NODES = int((hadronic.X < 1).sum())
 
 
+@pytest.mark.parametrize("block_bytes", [luminosities.BLOCK_BYTES, 10_000])
 @pytest.mark.parametrize("xla", [False, True])
-def test_values_and_gradient_are_those_of_the_observables(xla):
+def test_values_and_gradient_are_those_of_the_observables(xla, block_bytes, monkeypatch):
+    monkeypatch.setattr(luminosities, "BLOCK_BYTES", block_bytes)
     datasets, positivity = hadronic.sets()
     observables = compile_observables(datasets, positivity, NODES, ((0, 1, 2), (3, 4, 5, 6)))
     rng = np.random.default_rng(4)

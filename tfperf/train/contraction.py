@@ -10,11 +10,11 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
-from tfperf.operators.bilinear import Bilinear
 from tfperf.operators.hadronic import Core
 from tfperf.operators.observables import Observables
 from tfperf.operators.products import Product
 from tfperf.runcard.config import FITTED
+from tfperf.train.luminosities import Luminosities
 
 Piece = tuple[int, int]  # the first raw row and the one after the last
 
@@ -22,75 +22,6 @@ Piece = tuple[int, int]  # the first raw row and the one after the last
 def joined(parts: Sequence[tf.Tensor]) -> tf.Tensor:
     """Tensors (R, n) side by side."""
     return parts[0] if len(parts) == 1 else tf.concat(parts, axis=1)
-
-
-def gathered(lists: Sequence[NDArray[np.intp]], count: int) -> NDArray[np.int32]:
-    """Where each of `count` targets finds its parts: (count, most), filled up with the index after the last part.
-
-    lists[k]: the targets to which the parts of product k belong; the products' parts lie one after the other.
-    """
-    target = np.concatenate([np.zeros(0, np.intp), *lists])
-    order = np.argsort(target, kind="stable")
-    sizes = np.bincount(target, minlength=count)
-    place = np.arange(len(target)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-    out = np.full((count, max(1, int(sizes.max(initial=0)))), len(target), np.int32)
-    out[target[order], place] = order
-    return out
-
-
-class Luminosities:
-    """Hadronic predictions (R, H) from flat PDFs (R, D), by products of their luminosities."""
-
-    def __init__(
-        self, products: Sequence[Bilinear], rows: NDArray[np.intp], pairs: Sequence[NDArray[np.intp]], width: int,
-        scale: NDArray[np.floating], dtype: str,
-    ) -> None:  # fmt: skip
-        """rows (H): the raw rows; pairs: those of the products, of D = `width` numbers; `scale` (T) multiplies rows."""
-        self.matrices = [tf.constant((p.matrix * scale[p.rows][:, None]).astype(dtype)) for p in products]
-        # the gradient's products are a tenth faster with a copy
-        self.transposed = [tf.constant(tf.transpose(m)) for m in self.matrices]
-        self.pairs = [tf.constant(p, tf.int32) for p in pairs]
-        places = [np.searchsorted(rows, p.rows) for p in products]
-        self.places = [tf.constant(p, tf.int32) for p in places]
-        self.rows = len(rows)
-        self.parts = tf.constant(gathered(places, len(rows)))
-        # the luminosity of two numbers, at both; the one after the last is zero
-        box = np.full((width, width), sum(p.shape[1] for p in pairs), np.int32)
-        begin = 0
-        for first, second in pairs:
-            number = np.arange(begin, begin := begin + len(first))
-            box[first, second] = box[second, first] = number
-        self.box, self.diagonal = tf.constant(box), tf.constant(np.diag(box).copy())
-
-    def __call__(self, flat: tf.Tensor) -> tf.Tensor:
-        """Predictions; the gradient makes no luminosity again."""
-
-        @tf.custom_gradient  # type: ignore[untyped-decorator]
-        def function(flat: tf.Tensor) -> tuple[tf.Tensor, object]:
-            return self._predictions(flat), lambda upstream: self._gradient(flat, upstream)
-
-        return function(flat)
-
-    def _predictions(self, flat: tf.Tensor) -> tf.Tensor:
-        # replicas side by side in memory: what is gathered are whole rows
-        numbers = tf.transpose(flat)
-        parts = [
-            tf.matmul(matrix, tf.gather(numbers, pair[0]) * tf.gather(numbers, pair[1]))
-            for matrix, pair in zip(self.matrices, self.pairs, strict=True)
-        ]
-        every = tf.concat([*parts, tf.zeros([1, flat.shape[0]], flat.dtype)], axis=0)
-        return tf.transpose(tf.reduce_sum(tf.gather(every, self.parts), axis=1))
-
-    def _gradient(self, flat: tf.Tensor, upstream: tf.Tensor) -> tf.Tensor:
-        numbers = tf.transpose(flat)
-        slopes = [
-            tf.matmul(matrix, tf.gather(upstream, place, axis=1), transpose_b=True)
-            for matrix, place in zip(self.transposed, self.places, strict=True)
-        ]
-        every = tf.concat([*slopes, tf.zeros([1, flat.shape[0]], flat.dtype)], axis=0)
-        # a reduction that holds no (D, D, R), as a product of matrices would
-        total = tf.reduce_sum(tf.gather(every, self.box) * numbers, axis=1)
-        return tf.transpose(total + tf.gather(every, self.diagonal) * numbers)
 
 
 class Contraction:
