@@ -1,6 +1,5 @@
 """The command line's group, and what its verbs share."""
 
-import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -11,8 +10,9 @@ import tfperf
 from tfperf.console.streams import forgiving_streams
 from tfperf.console.words import complain, cut, say
 from tfperf.errors import Interrupted, UserError
+from tfperf.measure.quiet import silence_tensorflow
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+silence_tensorflow()
 FAILED = 3  # exit code of a run that is complete, but of which something failed
 
 

@@ -19,6 +19,8 @@ VARIABLES = re.compile(
     "|CUDA_(VISIBLE_DEVICES|DEVICE_ORDER|LAUNCH_BLOCKING)|NVIDIA_TF32_OVERRIDE|KERAS_BACKEND|PYTHONHASHSEED"
 )
 ANY_PATH = re.compile(r"(?<![\w.])(~[\w.-]*|\.{1,2})?/[^\s,;:\"']*")
+# lines of /proc/cpuinfo, on x86 and on ARM; beside them are clock rates and numbers of cores
+CPU_KIND = re.compile(r"(vendor_id|cpu family|model|model name|stepping|flags|Features|CPU \w+)\s*:")
 CGROUP_LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
 
 
@@ -66,6 +68,15 @@ def cpu_model() -> str:
         lines = []
     names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
     return names[0] if names else platform.processor() or platform.machine()
+
+
+def cpu_features() -> tuple[str, ...]:
+    """All that the system tells of what the processor can do, as lines that do not change; empty where it does not."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return ()
+    return tuple(sorted({" ".join(line.split()) for line in lines if CPU_KIND.match(line)}))
 
 
 def available_cores() -> int:

@@ -12,6 +12,16 @@ from tfperf.console.streams import Forgiving
 
 # log lines of native code ("I0000 00:00:17...", and absl's notice about them), which no Python setting silences
 CHATTER = re.compile(rb"^([IWE]\d{4} [\d:.]+ |WARNING: All log messages before|To enable the following instr)")
+LOG_LEVEL = "TF_CPP_MIN_LOG_LEVEL"  # read by TensorFlow when it is imported
+
+
+def silence_tensorflow() -> None:
+    """Have a TensorFlow that is still to be imported log only what ends the process, unless the user set its level.
+
+    Its errors arrive as exceptions; beside them it logs a screenful for each program that it finds compiled already.
+    """
+    if "tensorflow" not in sys.modules:
+        os.environ.setdefault(LOG_LEVEL, "3")
 
 
 @contextmanager

@@ -23,6 +23,7 @@ from tfperf.operators.problem import Problem
 from tfperf.results.files import atomic_write
 from tfperf.results.reading import parse_json, read_bytes
 from tfperf.runcard.config import Card
+from tfperf.runs.programs import point_tensorflow
 from tfperf.train.choices import MOST_STEPS, Choices
 from tfperf.train.cores import Cores
 
@@ -31,8 +32,9 @@ MOST_BYTES = 10**6  # of a file
 BESIDE = ("cache", "chunk", "check_every", "on_violation", "retire_at")
 
 
-def _devices() -> list[str]:
-    """Names of the GPUs; TensorFlow is not started by asking."""
+def _devices(card: Card) -> list[str]:
+    """Names of the GPUs; TensorFlow is not started by asking, but reads its flags."""
+    point_tensorflow(card.engine.cache)
     gpus = tf.config.list_physical_devices("GPU")
     return [str(tf.config.experimental.get_device_details(gpu).get("device_name", gpu.name)) for gpu in gpus]
 
@@ -49,7 +51,7 @@ def place(card: Card, problem: Problem, cores: Cores | None) -> Path | None:
         return None
     engine = {key: value for key, value in asdict(card.engine).items() if key not in BESIDE}
     key = digest(
-        cpu_model(), available_cores(), _devices(), cores, tf.__version__, keras.__version__, code_digest(),
+        cpu_model(), available_cores(), _devices(card), cores, tf.__version__, keras.__version__, code_digest(),
         problem.tables, problem.covariance, problem.root_weight, len(problem.ids), problem.training.shape,
         engine, card.model, card.positivity, card.integrability, card.train,
     )  # fmt: skip

@@ -13,7 +13,7 @@ from tfperf.console.streams import open_descriptors
 from tfperf.console.words import say
 from tfperf.data.pack import pack_attributes
 from tfperf.measure.clock import Stopwatch
-from tfperf.measure.quiet import native_logs_dropped
+from tfperf.measure.quiet import native_logs_dropped, silence_tensorflow
 from tfperf.operators.problem import Problem, build_problem
 from tfperf.results import store
 from tfperf.results.contents import EVENTS, RESULTS, T0
@@ -151,6 +151,7 @@ class _Fit:
         return mean_pdf(result)
 
     def _train(self, part: ReplicaPart, problem: Problem) -> "Trained":
+        silence_tensorflow()
         with self.watch.stage("import"), native_logs_dropped():
             from tfperf.report.progress import chunk_words, replica_words, shown
             from tfperf.runs.part import start, train_part

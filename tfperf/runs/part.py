@@ -19,6 +19,7 @@ from tfperf.runcard.config import Card
 from tfperf.runs import decisions
 from tfperf.runs.bound import bound
 from tfperf.runs.cores import measure_cores, total_threads
+from tfperf.runs.programs import keep_programs, offer_programs, point_tensorflow
 from tfperf.runs.replicas import ReplicaPart, ReplicaRun, group
 from tfperf.runs.window import Recorder
 from tfperf.signals import Signals
@@ -64,6 +65,7 @@ def use_threads(wanted: int, fixed: bool = False) -> int:
 
 def cores_of(card: Card, problem: Problem) -> Cores:
     """How a training of the problem uses the CPU; beside GPUs, for what little is left to it."""
+    point_tensorflow(card.engine.cache)  # before it is asked for its devices
     if tf.config.list_physical_devices("GPU"):
         return Cores(total_threads(card.engine))
     entries = problem.observables.entries
@@ -115,12 +117,14 @@ def start(run: ReplicaRun, card: Card, part: ReplicaPart, problem: Problem, say:
 
 def start_machine(card: Card, cores: Cores, fixed: bool = False) -> Cores:
     """Start TensorFlow as the card wants it; how the CPU is used then. Raises: RunDirectoryError, see `use_threads`."""
+    point_tensorflow(card.engine.cache)
     threads = use_threads(cores.threads, fixed)
     # products in TF32 err by 1e-3, a tenth of a sigma
     tf.config.experimental.enable_tensor_float_32_execution(card.engine.tf32)
     if tf.config.list_physical_devices("GPU"):
         tf.config.experimental.enable_op_determinism()  # a resumed run must find the same bits
     tf.config.list_logical_devices()
+    offer_programs(card.engine.cache, threads)
     return replace(cores, threads=threads)
 
 
@@ -153,6 +157,7 @@ def train_part(
         )
         resume(run, part, trainer, say)
         ensemble.warm_up(choices.xla, choices.losses_xla)
+        keep_programs()
     with watch.stage("train"):
         try:
             trainer.train(signals, show)

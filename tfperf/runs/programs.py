@@ -1,0 +1,118 @@
+"""What XLA compiled in earlier processes, given to TensorFlow when it starts; what it compiles is kept for later ones.
+
+TensorFlow's persistent cache is pointed at its file system in memory, never at the disk: there a full or read-only disk
+or a damaged file would fail the step, and a file could be changed after it was checked.
+"""
+
+import atexit
+import os
+import platform
+import re
+from contextlib import suppress
+from dataclasses import dataclass
+from threading import Lock
+from typing import ClassVar, Literal
+
+import tensorflow as tf
+from tensorflow.python.eager import context
+
+from tfperf.data.programs import ProgramFolder, flags_for, own_flags
+from tfperf.measure.environment import available_cores, cpu_features, cpu_model, package_version
+from tfperf.measure.quiet import LOG_LEVEL
+
+MEMORY = "ram://tfperf-programs"
+# beside TF_XLA_FLAGS; config.proto, which TensorFlow's key has, holds the rest
+SETTINGS = ("XLA_FLAGS", "TF_ENABLE_ONEDNN_OPTS", "TF_JITRT_FLAGS")
+# the name of the module in a program, after the tag and the length of a string in a protocol buffer
+FUNCTION = re.compile(rb"\n(?:[\x00-\x7f]|[\x80-\xff][\x01-\x7f])([ -Z\\-~]{1,500})\[_XlaMustCompile", re.DOTALL)
+
+
+@dataclass
+class Offered:
+    """The programs of this process; one TensorFlow has one place."""
+
+    folder: ProgramFolder
+    waiting: dict[str, bytes]  # in TensorFlow's memory: the name of each program's function
+
+    pointed: ClassVar[bool] = False  # whether TensorFlow looks there
+    now: ClassVar["Offered | None"] = None
+    lock: ClassVar[Lock] = Lock()
+
+    def keep(self) -> None:
+        """Write what was compiled, note what was used; neither is needed in memory any more."""
+        with self.lock, suppress(tf.errors.OpError):
+            names = [name for name in tf.io.gfile.listdir(MEMORY) if name.endswith(".pb")]
+            made = [name for name in names if name not in self.waiting]
+            used = [name for name, function in self.waiting.items() if context.context().has_function(function)]
+            for name in made:
+                self.folder.write(name, _read(name))
+            self.folder.note_use(used)
+            for name in (*made, *used):
+                tf.io.gfile.remove(f"{MEMORY}/{name}")
+                self.waiting.pop(name, None)
+            if made:
+                self.folder.shrink()
+
+
+def point_tensorflow(mode: Literal["renew"] | bool) -> None:
+    """Have TensorFlow look for programs in its memory, as engine.cache says: called before it is asked for its devices.
+
+    Nothing happens where it was started before, or where the user has a cache of his own.
+    """
+    # of a TensorFlow that its user imported, with its log open: it would fill his screen, at each program that it finds
+    loud = LOG_LEVEL not in os.environ
+    if not mode or Offered.pointed or loud or own_flags() is None or _runs():
+        return
+    with flags_for(MEMORY):
+        tf.config.list_physical_devices()  # it reads its flags now
+    Offered.pointed = True
+
+
+def offer_programs(mode: Literal["renew"] | bool, threads: int) -> None:
+    """Lay earlier programs where TensorFlow, started with so many threads, looks for them; keep those to come."""
+    keep_programs()
+    if not mode:
+        Offered.now = None
+    elif Offered.pointed and Offered.now is None and (folder := _folder(threads)) is not None:
+        Offered.now = Offered(folder, _offer(folder) if mode is True else {})
+        atexit.register(keep_programs)
+
+
+def keep_programs() -> None:
+    """Keep what was compiled up to now for later processes; it is done once more when this one ends."""
+    if Offered.now is not None:
+        Offered.now.keep()
+
+
+def _folder(threads: int) -> ProgramFolder | None:
+    """The folder for this machine, these versions and settings."""
+    settings = [own_flags(), *map(os.environ.get, SETTINGS)]
+    machine = (cpu_model(), cpu_features(), platform.machine(), available_cores(), threads)
+    return ProgramFolder.of(tf.__version__, package_version("keras"), *machine, *settings)
+
+
+def _runs() -> bool:
+    """Whether TensorFlow was started, and so has read its flags."""
+    return context.context()._context_handle is not None
+
+
+def _offer(folder: ProgramFolder) -> dict[str, bytes]:
+    """Lay the programs of a folder where TensorFlow looks; returns the name of each one's function."""
+    programs = folder.read()
+    if programs:
+        tf.io.gfile.makedirs(MEMORY)
+    for name, program in programs.items():
+        with tf.io.gfile.GFile(f"{MEMORY}/{name}", "wb") as file:
+            file.write(program)
+    return {name: _function(program) for name, program in programs.items()}
+
+
+def _function(program: bytes) -> bytes:
+    """The name of the function that a program was compiled from; empty where it is not found."""
+    found = FUNCTION.search(program)
+    return found[1] if found else b""
+
+
+def _read(name: str) -> bytes:
+    with tf.io.gfile.GFile(f"{MEMORY}/{name}", "rb") as file:
+        return bytes(file.read())
