@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import cholesky, lapack
+from scipy.linalg import cholesky, lapack, solve_triangular
 
 from tfperf.data.covariance import Covariance
 from tfperf.errors import PackError
@@ -71,15 +71,26 @@ class Whitened:
             mine -= u @ ((vectors / (shrink + np.sqrt(shrink))) @ (vectors.T @ (u.T @ mine)))
         return out
 
+    @one_thread
     def chi2(self, residual: Array, masks: Array | None = None) -> Array:
         """chi2 (R) of residuals y - d (R, N) over the masked points, in float64."""
         masks = np.ones((1, len(self.inverse_sigma))) if masks is None else masks
         e = residual * self.inverse_sigma * masks
         out: Array = np.einsum("rn,rn->r", e, e)
-        for block, precision in zip(self.blocks, self.precisions(masks), strict=True):
-            z = e[:, block.rows] @ block.u
-            out = out - np.einsum("rk,rk->r", z, np.matmul(precision, z[:, :, None])[:, :, 0])
+        for block in self.blocks:
+            out = out - _explained(block.u, masks[:, block.rows], e[:, block.rows] @ block.u)
         return out
+
+
+def _explained(u: Array, masks: Array, z: Array) -> Array:
+    """z^T K^-1 z (R) of z (R, k), with a mask for each of them or one for all: |y|^2 with L y = z, K = L L^T."""
+    rows = [z.T] if len(masks) == 1 else list(z[:, :, None])
+    found = [
+        # what is not finite goes through: it belongs to a replica that failed
+        (solve_triangular(np.linalg.cholesky(_inner(u, mask)), row, lower=True, check_finite=False) ** 2).sum(axis=0)
+        for mask, row in zip(masks, rows, strict=True)
+    ]
+    return np.concatenate(found)
 
 
 def _precision(u: Array, masks: Array) -> Array:
@@ -97,6 +108,13 @@ def inverse(matrix: Array) -> Array:
     """Inverse (k, k), k > 0, of a positive definite matrix. Raises: LinAlgError where it is not."""
     half, _ = lapack.dpotri(cholesky(matrix, lower=True, check_finite=False), lower=1)
     out: Array = np.tril(half) + np.tril(half, -1).T
+    return out
+
+
+def _inner(u: Array, mask: Array) -> Array:
+    """K (k, k) of one mask (n)."""
+    inner = u[mask > 0]
+    out: Array = np.eye(u.shape[1]) + inner.T @ inner
     return out
 
 

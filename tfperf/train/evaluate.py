@@ -9,11 +9,13 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import solve_triangular
 
 from tfperf.data.covariance import Covariance
 from tfperf.models.pdf import PDF
 from tfperf.operators.problem import Problem
-from tfperf.operators.woodbury import whiten
+from tfperf.operators.threads import one_thread
+from tfperf.operators.woodbury import components, whiten
 from tfperf.results.arclength import arc_lengths
 from tfperf.results.record import CONVERGED, DatasetResult, FitResult, History, Replicas
 from tfperf.runcard.config import Card
@@ -67,11 +69,24 @@ def pdf_on_grid(card: Card, weights: Mapping[str, NDArray[np.floating]], x: Arra
     return out
 
 
-def _chi2_dense(covariance: Covariance, rows: slice, residual: Array) -> float:
-    """r^T C^-1 r over the rows, by Cholesky."""
-    root = np.linalg.cholesky(covariance.dense(rows))
-    whitened = np.linalg.solve(root, residual[rows])
+def _chi2_dense(covariance: Covariance, residual: Array) -> float:
+    """r^T C^-1 r by Cholesky, with no form that the fit uses."""
+    used = Covariance(covariance.diagonal, covariance.columns[:, covariance.columns.any(axis=0)])
+    # what is not finite goes through: it belongs to a fit that failed
+    whitened = solve_triangular(np.linalg.cholesky(used.dense()), residual, lower=True, check_finite=False)
     return float(whitened @ whitened)
+
+
+def _chi2_of(covariance: Covariance, rows: slice | NDArray[np.intp], residual: Array) -> float:
+    """chi2 of some of the points (N), with the covariance of these alone."""
+    return _chi2_dense(Covariance(covariance.diagonal[rows], covariance.columns[rows]), residual[rows])
+
+
+def _chi2_of_all(covariance: Covariance, sets: Sequence[slice], residual: Array) -> float:
+    """chi2 of all points; datasets that share no systematic are blocks of the matrix: made one by one."""
+    groups = components(covariance.columns, sets)
+    rows = (np.concatenate([np.arange(sets[i].start, sets[i].stop) for i in group]) for group in groups)
+    return sum(_chi2_of(covariance, r, residual) for r in rows)
 
 
 def _replicas(card: Card, problem: Problem, outcome: Outcome, pdf: Array, predictions: Array, x: Array) -> Replicas:
@@ -105,7 +120,7 @@ def _datasets(problem: Problem, predictions: Array, mean: Array) -> tuple[Datase
         DatasetResult(
             d.name, d.attributes.get("experiment", ""), d.attributes.get("label", ""),
             d.kin_names, d.kin, d.cv, sigma[s], predictions[:, s], mean[s],
-            _chi2_dense(problem.covariance, s, residual) / len(d.cv), _chi2_dense(plain, s, residual) / len(d.cv),
+            _chi2_of(problem.covariance, s, residual) / len(d.cv), _chi2_of(plain, s, residual) / len(d.cv),
         )
         for d, s in zip(problem.datasets, problem.sets.values(), strict=True)
     )  # fmt: skip
@@ -113,22 +128,23 @@ def _datasets(problem: Problem, predictions: Array, mean: Array) -> tuple[Datase
 
 def chi2_summary(problem: Problem, datasets: Sequence[DatasetResult], mean: Array) -> dict[str, Any]:
     """The chi2 entries of report.json, for the prediction of the mean PDF (N)."""
-    every, n = slice(None), len(mean)
+    sets, n = list(problem.sets.values()), len(mean)
     residual = mean - problem.central
     out: dict[str, Any] = {
         "points": n,
-        "chi2_per_point": _chi2_dense(problem.covariance, every, residual) / n,
-        "chi2_no_t0_per_point": _chi2_dense(problem.covariance_no_t0, every, residual) / n,
+        "chi2_per_point": _chi2_of_all(problem.covariance, sets, residual) / n,
+        "chi2_no_t0_per_point": _chi2_of_all(problem.covariance_no_t0, sets, residual) / n,
         "chi2_per_dataset": {
             d.name: {"ndata": len(d.cv), "chi2": d.chi2, "chi2_no_t0": d.chi2_no_t0} for d in datasets
         },
         "chi2_blocks_per_point": sum(d.chi2 * len(d.cv) for d in datasets) / n,
     }
     if problem.truth is not None:
-        out["chi2_to_truth_per_point"] = _chi2_dense(problem.covariance, every, mean - problem.truth) / n
+        out["chi2_to_truth_per_point"] = _chi2_of_all(problem.covariance, sets, mean - problem.truth) / n
     return out
 
 
+@one_thread
 def evaluate(card: Card, problem: Problem, outcome: Outcome, before: FitResult | None = None) -> FitResult:
     """Everything a run records but the timings, of the outcome's replicas and those of a result before.
 
