@@ -5,8 +5,13 @@ import pytest
 import tensorflow as tf
 
 from tests.train.problems import make_loop, make_problem
-from tfperf.measure.hlo import count, loop_body, optimized_hlo
+from tfperf.measure.hlo import count, loop_body
+from tfperf.measure.lowering import Program
 from tfperf.operators.woodbury import whiten
+
+
+def optimized_hlo(function, *args):
+    return Program(function, *args).optimized()
 
 
 def compiled(function, *args):

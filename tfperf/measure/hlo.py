@@ -9,7 +9,6 @@ move only what they touch. A fusion of which only a part is needed counts in ful
 
 import math
 import re
-from typing import Any
 
 from tfperf.measure.hlo_text import Computation, Instruction, Module, parse
 from tfperf.measure.roofline import Work
@@ -37,22 +36,6 @@ CALLS = {
 }  # fmt: skip
 DEEPEST = 100
 MATRIX_PRODUCT = re.compile(r'custom_call_target="[^"]*(?:matmul|gemm)', re.IGNORECASE)
-
-
-def optimized_hlo(function: Any, *args: Any) -> str:
-    """What XLA makes of a tf.function(jit_compile=True), or one of its concrete functions, for these arguments.
-
-    It may capture tensors and variables. Compiles anew, which takes as long as a first call. ValueError where the
-    function is not compiled with XLA.
-    """
-    if not hasattr(function, "experimental_get_compiler_ir"):
-        import tensorflow as tf
-
-        if not function.function_def.attr["_XlaMustCompile"].b:
-            raise ValueError("optimized HLO: the function has no jit_compile=True")
-        concrete = function  # only what is not concrete has a door to the compiler
-        function = tf.function(lambda *given: concrete(*given), jit_compile=True, autograph=False)
-    return str(function.experimental_get_compiler_ir(*args)(stage="optimized_hlo"))
 
 
 def count(text: str | Module, computation: str | None = None) -> Work:
