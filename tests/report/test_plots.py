@@ -5,8 +5,9 @@ import pytest
 from matplotlib.collections import LineCollection
 
 from tests.make_result import make_result
+from tfperf.report.pictures import by_experiment
 from tfperf.report.plots_chi2 import chi2_figure, loss_figure
-from tfperf.report.plots_data import by_experiment, data_figure
+from tfperf.report.plots_data import data_figure
 from tfperf.report.plots_pdf import pdf_figure
 from tfperf.report.style import house_style, safe_text, to_png
 from tfperf.results.record import EVOLUTION

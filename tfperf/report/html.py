@@ -7,33 +7,33 @@ from typing import Any
 from tfperf.report import numbers
 from tfperf.report.numbers import count, number
 from tfperf.report.page import image, page, paragraph, table, tiles
+from tfperf.report.pictures import CHI2, LOSSES, SCALES, Picture, by_experiment, data, pdfs
 from tfperf.report.sections import Section, environment, time_table, write_json, write_text
-from tfperf.results.flavours import FLAVOURS, to_flavours
-from tfperf.results.record import CONVERGED, EVOLUTION, FitResult
+from tfperf.report.team import Team
+from tfperf.results.record import CONVERGED, FitResult
+
+Drawn = Mapping[Picture, bytes]
 
 
-def write_report(folder: Path, result: FitResult) -> None:
+def write_report(folder: Path, result: FitResult, team: Team | None = None) -> None:
     """Write report.html and report.json to `folder`. Raises: StorageError."""
-    write_html(folder, result)
+    write_html(folder, result, team)
     write_json(folder, result.summary)
 
 
-def write_html(folder: Path, result: FitResult) -> None:
+def write_html(folder: Path, result: FitResult, team: Team | None = None) -> None:
     """Write report.html atomically; environment.json and card.yaml of the folder enter it. Raises: StorageError."""
-    write_text(folder / "report.html", html(folder, result))
+    write_text(folder / "report.html", html(folder, result, team))
 
 
-def html(folder: Path, result: FitResult) -> str:
-    """The page as text; the same result and folder give the same text."""
-    # Matplotlib takes half a second to import: only who writes a report waits for it
-    from tfperf.report.style import house_style
-
-    with house_style():
-        sections = [
-            _chi2(result), _pdfs("evolution", "PDFs, evolution basis", result),
-            _pdfs("flavour", "PDFs, flavour basis", result), _data(result), _training(result),
-            _timing(result.summary), _replicas(result), environment(folder, result.summary),
-        ]  # fmt: skip
+def html(folder: Path, result: FitResult, team: Team | None = None) -> str:
+    """The page as text; the same result and folder give the same text. team: who draws, by default this process."""
+    drawn = (team or Team(most=0)).draw(result)
+    sections = [
+        _chi2(result, drawn), _pdfs("evolution", "PDFs, evolution basis", result, drawn),
+        _pdfs("flavour", "PDFs, flavour basis", result, drawn), _data(result, drawn), _training(drawn),
+        _timing(result.summary), _replicas(result), environment(folder, result.summary),
+    ]  # fmt: skip
     return page(result.title or "tfperf fit", _head(result), sections)
 
 
@@ -62,10 +62,7 @@ def _failed(result: FitResult) -> list[tuple[int, str]]:
     return [(i, status) for i, status in pairs if status not in CONVERGED]
 
 
-def _chi2(result: FitResult) -> Section:
-    from tfperf.report.plots_chi2 import chi2_figure
-    from tfperf.report.style import to_png
-
+def _chi2(result: FitResult, drawn: Drawn) -> Section:
     header = ("dataset", "points", "χ² / N", "χ² / N without t0", "(χ² / N − 1) / √(2 / N)")
     rows, totals = (
         [(r.name, count(r.points), number(r.chi2), number(r.chi2_no_t0), number(r.deviation, 1)) for r in source]
@@ -78,7 +75,7 @@ def _chi2(result: FitResult) -> Section:
     )
     body = paragraph(text) + table(header, rows, totals) + _closure(result.summary)
     caption = f"χ² per point of the {result.converged.sum()} converged replicas, covariance of the fit."
-    return "chi2", "χ²", body + image(to_png(chi2_figure(result)), caption)
+    return "chi2", "χ²", body + image(drawn[CHI2], caption)
 
 
 def _closure(summary: Mapping[str, Any]) -> str:
@@ -92,47 +89,36 @@ def _closure(summary: Mapping[str, Any]) -> str:
     )
 
 
-def _pdfs(basis: str, heading: str, result: FitResult) -> Section:
-    from tfperf.report.plots_pdf import pdf_figure
-    from tfperf.report.style import to_png
-
-    names = EVOLUTION if basis == "evolution" else FLAVOURS
-    pdf = result.pdf if basis == "evolution" else to_flavours(result.pdf)
+def _pdfs(basis: str, heading: str, result: FitResult, drawn: Drawn) -> Section:
     figures = [
         image(
-            to_png(pdf_figure(result, pdf, names, scale)),
+            drawn[pdfs(basis, scale)],
             f"x f(x, Q0) at Q0 = {result.q0:g} GeV in the {basis} basis, {scale} x axis: mean, 1 sigma and 68 % of the "
             f"{result.converged.sum()} converged replicas, all replicas as thin lines.",
         )
-        for scale in ("log", "linear")
+        for scale in SCALES
     ]
     return basis, heading, "\n".join(figures)
 
 
-def _data(result: FitResult) -> Section:
-    from tfperf.report.plots_data import by_experiment, data_figure
-    from tfperf.report.style import to_png
-
+def _data(result: FitResult, drawn: Drawn) -> Section:
     text = (
         "Measurements over predictions of the mean PDF. Bars: total experimental error of a point, correlated between "
         "points, so χ² cannot be read off them. Band: one sigma over the converged replicas. Red triangles: points "
         "outside the frame."
     )
     figures = [
-        image(to_png(data_figure(sets, result.converged)), f"Data over theory: {experiment or 'all sets'}.")
-        for experiment, sets in by_experiment(result.datasets)
+        image(drawn[data(experiment)], f"Data over theory: {experiment or 'all sets'}.")
+        for experiment, _ in by_experiment(result.datasets)
     ]
     return "data", "Data and theory", paragraph(text) + "\n".join(figures)
 
 
-def _training(result: FitResult) -> Section:
-    from tfperf.report.plots_chi2 import loss_figure
-    from tfperf.report.style import to_png
-
+def _training(drawn: Drawn) -> Section:
     caption = (
         "Losses at the end of each compiled call. Median and 68 % are over the converged replicas that still run there."
     )
-    return "training", "Training", image(to_png(loss_figure(result)), caption)
+    return "training", "Training", image(drawn[LOSSES], caption)
 
 
 def _timing(summary: Mapping[str, Any]) -> Section:

@@ -1,6 +1,6 @@
 """Measurements over predictions, one panel per dataset, one figure per experiment."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -14,12 +14,6 @@ from tfperf.results.record import DatasetResult
 Array = NDArray[np.float64]
 TICKS = 14
 WIDEST = 0.6  # the ratio is shown at most from 1 - WIDEST to 1 + WIDEST
-
-
-def by_experiment(datasets: Sequence[DatasetResult]) -> Iterator[tuple[str, list[DatasetResult]]]:
-    """Experiments in the order of their first set, with their sets."""
-    for experiment in dict.fromkeys(d.experiment for d in datasets):
-        yield experiment, [d for d in datasets if d.experiment == experiment]
 
 
 def data_figure(datasets: Sequence[DatasetResult], converged: NDArray[np.bool_]) -> Figure:

@@ -15,6 +15,7 @@ from tfperf.data.pack import pack_attributes
 from tfperf.measure.clock import Stopwatch
 from tfperf.measure.quiet import native_logs_dropped, silence_tensorflow
 from tfperf.operators.problem import Problem, build_problem
+from tfperf.report.team import Team
 from tfperf.results import store
 from tfperf.results.contents import EVENTS, RESULTS, T0
 from tfperf.results.record import FitResult
@@ -87,7 +88,8 @@ def _read_finished(run: ReplicaRun) -> FitResult:
     if run.lacks_report():
         from tfperf.report.html import write_report
 
-        write_report(run.path, result)
+        with Team() as team:
+            write_report(run.path, result, team)
     return result
 
 
@@ -114,12 +116,13 @@ class _Fit:
         with self.watch.stage("data"):
             self.t0 = self._t0()
         rates: dict[int, list[float]] = {}
-        for part in (p for p in parts if not p.done):
-            result = self._chunk(part, rates)
-            if part is parts[-1]:
-                result = self._report(result, parts, rates)
-            part.done = True
-            self.run.save_state()
+        with Team() as self.team:
+            for part in (p for p in parts if not p.done):
+                result = self._chunk(part, rates)
+                if part is parts[-1]:
+                    result = self._report(result, parts, rates)
+                part.done = True
+                self.run.save_state()
         return result
 
     def _chunk(self, part: ReplicaPart, rates: dict[int, list[float]]) -> FitResult:
@@ -134,6 +137,8 @@ class _Fit:
             rates.setdefault(size, []).extend(seconds)
         self.signals.stop_if_asked()  # one that was lost in a callback of native code
         with self.watch.stage("write"):
+            if part.own.chunk == part.own.chunks:
+                self.team.start()
             result = self._evaluate(problem, trained)
             if part.own.chunk < part.own.chunks:
                 store.write(self.run.path / RESULTS, result, self.run.begun.identity)
@@ -188,7 +193,7 @@ class _Fit:
         with self.watch.stage("write"):
             store.write(self.run.path / RESULTS, with_summary(), self.run.begun.identity)
             write_events(self.run.path / EVENTS, with_summary())
-            write_html(self.run.path, with_summary())
+            write_html(self.run.path, with_summary(), self.team)
         final = with_summary()
         write_json(self.run.path, final.summary)
         return final
