@@ -24,7 +24,7 @@ def call(*arguments):
 def test_check_prints_ok_and_the_plan(tmp_path):
     result = call("check", make_card(tmp_path))
     assert result.exit_code == 0
-    assert result.output.startswith("ok\n")
+    assert result.stdout.startswith("ok\n")
     assert "points      95" in result.output and "parameters  763 per replica" in result.output
     assert "GB predicted peak" in result.output
 

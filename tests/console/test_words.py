@@ -6,11 +6,13 @@ import pytest
 
 from tests.console.fakes import Gone
 from tfperf.cli import main
+from tfperf.console.stages import Stages
 from tfperf.errors import UserError
 from tfperf.runcard import loader
 from tfperf.runs import fit
 
 MOST_BYTES = 64_000
+READ = ("fit", "card.yaml", "-o", "run", "--quiet")  # says nothing before the faults of the card
 HOSTILE = "a\x1b[31mb\x07c\rd\x9be\u202ef\x7fg\udcffh"
 
 
@@ -24,7 +26,7 @@ def call(monkeypatch, *arguments, error=None):
 
 
 def test_faults_are_told_without_commands_to_the_terminal(monkeypatch, capsys):
-    assert call(monkeypatch, "check", "card.yaml", error=UserError(HOSTILE, "second")) == 2
+    assert call(monkeypatch, *READ, error=UserError(HOSTILE, "second")) == 2
     shown = r"a\x1b[31mb\x07c\rd\x9be\u202ef\x7fg\udcffh"
     assert capsys.readouterr().err == f"error: {shown}\nerror: second\n"
 
@@ -39,7 +41,7 @@ def test_faults_of_the_command_line_too(monkeypatch, capsys, option):
 @pytest.mark.parametrize("letter", ["x", "χ", "\x1b"])
 @pytest.mark.parametrize("faults", [1, 100, 1000])
 def test_faults_never_flood(monkeypatch, capsys, letter, faults):
-    assert call(monkeypatch, "check", "card.yaml", error=UserError(*[letter * 100_000] * faults)) == 2
+    assert call(monkeypatch, *READ, error=UserError(*[letter * 100_000] * faults)) == 2
     error = capsys.readouterr().err
     assert len(error.encode()) <= MOST_BYTES + 1 and error.endswith(("...\n", " ... cut\n", " more\n"))
     assert faults == 1 or error.count("error: ") > 1, "not one alone"
@@ -47,7 +49,7 @@ def test_faults_never_flood(monkeypatch, capsys, letter, faults):
 
 def test_ordinary_text_stays_as_it_is(monkeypatch, capsys):
     text = "χ2/N, 中文, é, 😀\tcolumns\nlines [bold] 100 %"
-    call(monkeypatch, "check", "card.yaml", error=UserError(text))
+    call(monkeypatch, *READ, error=UserError(text))
     assert capsys.readouterr().err == f"error: {text}\n"
 
 
@@ -74,7 +76,7 @@ def test_a_schema_that_does_not_arrive_is_an_error(monkeypatch, capsys, stream):
 def test_letters_that_cannot_be_encoded_are_no_reason_to_end(monkeypatch):
     buffer = io.BytesIO()
     monkeypatch.setattr("sys.stderr", io.TextIOWrapper(buffer, "ascii"))
-    assert call(monkeypatch, "check", "card.yaml", error=UserError("χ2 of a fit")) == 2
+    assert call(monkeypatch, *READ, error=UserError("χ2 of a fit")) == 2
     assert buffer.getvalue() == rb"error: \u03c72 of a fit" + b"\n"
 
 
@@ -84,5 +86,5 @@ def test_a_finished_run_is_returned_where_stderr_is_broken(monkeypatch, stream, 
     monkeypatch.setattr(fit, "read_inputs", lambda *_: type("Inputs", (), {"hashes": {}}))
     monkeypatch.setattr(fit, "open_part", lambda *_: None)
     monkeypatch.setattr(fit, "_read_finished", lambda run: run.path / "results.h5")
-    found, trained = fit.carry_out(None, tmp_path / "χ", fit.Wish(), quiet=False)
+    found, trained = fit.carry_out(None, tmp_path / "χ", fit.Wish(), Stages())
     assert found == tmp_path / "χ" / "results.h5" and not trained

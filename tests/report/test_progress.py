@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from tests.console.fakes import Gone, drawn, on_terminal
-from tfperf.report.progress import chunk_words, replica_words, shown, translation_words
+from tfperf.console.stages import stages
+from tfperf.report.progress import chunk_words, replica_words, show_training, translation_words
 from tfperf.train.trainer import Progress
 from tfperf.train.translation import TranslationProgress
 
@@ -23,7 +24,8 @@ CASES = pytest.mark.parametrize(
 @pytest.mark.parametrize("columns", [20, 40, 60, 80, 200])
 def test_steps_bar_and_time_left_are_whole_and_first(monkeypatch, columns, words, status):
     terminal = on_terminal(monkeypatch, "stderr", columns)
-    with shown(False, words, chunk_words(12, 34)) as show:
+    with stages() as progress:
+        show = show_training(progress, words, chunk_words(12, 34))
         show(replace(status, step=0))
         show(status)
     lines = drawn(terminal)
@@ -35,10 +37,24 @@ def test_steps_bar_and_time_left_are_whole_and_first(monkeypatch, columns, words
 
 
 @CASES
-def test_a_piped_line_has_steps_and_time_left_before_the_words(capsys, words, status):
-    with shown(False, words) as show:
+def test_a_piped_line_has_steps_and_time_left_before_the_words(monkeypatch, capsys, words, status):
+    monkeypatch.setattr("tfperf.console.stages.PLAIN_SECONDS", 0)
+    with stages() as progress:
+        show = show_training(progress, words)
+        show(status)
         show(replace(status, step=17000))
-    assert capsys.readouterr().err == f"step 17000/17000, at most 0 s left, {words(status)}\n"
+    first, last = capsys.readouterr().err.splitlines()
+    assert first == f"0:00:00 step 15000/17000, at most {LEFT[words]} left, {words(status)}"
+    assert last == f"0:00:00 step 17000/17000, {words(status)}", "nothing is left when it is over"
+
+
+@CASES
+def test_a_piped_training_says_little(capsys, words, status):
+    with stages() as progress:
+        show = show_training(progress, words)
+        for step in range(0, 17001, 1000):
+            show(replace(status, step=step))
+    assert len(capsys.readouterr().err.splitlines()) == 1, "the last alone: it took no ten seconds"
 
 
 @CASES
@@ -48,6 +64,9 @@ def test_progress_that_nobody_sees_ends_nothing(monkeypatch, stream, live, words
     monkeypatch.setattr("sys.stderr", stream)
     if stream is not None:
         monkeypatch.setattr(stream, "isatty", lambda: live)
-    with shown(False, words) as show:
+    with stages() as progress:
+        progress.tell("compiling", 1, 3)
+        show = show_training(progress, words)
         show(status)
         show(replace(status, step=17000))
+        progress.tell("writing")

@@ -3,7 +3,7 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
-from tfperf.report.counting import left
+from tfperf.console.stages import left
 from tfperf.report.sweep import sweep_table
 
 POINT = {"repeats": 3, "failures": 0, "errors": [], "median": 2.0, "mean": 2.1, "low": 1.6, "high": 2.6}

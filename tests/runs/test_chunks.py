@@ -1,6 +1,7 @@
 """More replicas than fit the memory are trained one chunk after the other, to one result."""
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -17,6 +18,10 @@ from tfperf.runs.opening import Wish
 from tfperf.runs.part import train_part
 from tfperf.runs.plan import plan
 
+STAGES = [
+    "reading data", "building the problem", "building the replicas", "compiling", "training", "evaluating",
+    "writing results and report",
+]  # fmt: skip
 CHUNKED = ["engine.chunk=2", "engine.retire_at=[15, 30]", "train.stopping.patience=4"]
 CHUNKED += ["train.optimizer={name: Nadam, learning_rate: 0.05}"]
 
@@ -76,7 +81,9 @@ def test_progress_says_which_chunk(without_pages, tmp_path, capfd):
     card = make_card(tmp_path, replicas=2, steps=10)
     tfperf.fit(card, tmp_path / "run", overrides=["engine.chunk=1"], quiet=False)
     shown = capfd.readouterr().err
-    assert "chunk 1 of 2: replicas 1-1" in shown and "chunk 2 of 2, step " in shown
+    assert "chunk 1 of 2: replicas 1-1" in shown and re.search(r"step \d+/10, chunk 2 of 2, ", shown)
+    stages = [re.sub(r"^\d:\d\d:\d\d ", "", line) for line in shown.splitlines() if " step " not in line]
+    assert [stage for stage in STAGES if stage in stages] == sorted(STAGES, key=stages.index), "in their order"
 
 
 def test_extension_is_split_too_and_resumed_by_its_ids(whole):

@@ -130,6 +130,13 @@ def test_a_stop_is_told_and_a_finished_run_stays_as_it_is(folder):
     assert "beam search" in outputs[3] and "report.html" in outputs[3]
 
 
+def test_stages_are_told_as_they_begin(folder):
+    said = json.loads((folder / "outputs.json").read_text())[2]
+    stages = ["reading sentences", "building the model", "compiling", "training", "translating", "writing results"]
+    places = [said.index(f" {stage}") for stage in stages]
+    assert places == sorted(places) and places[3] < said.index(f" step {STEPS}/{STEPS}, ") < places[4]
+
+
 def test_weights_of_the_lowest_validation_loss_are_kept(folder):
     result = translation.read(folder / "whole" / "results.h5")
     history = result.history
@@ -259,7 +266,8 @@ def test_a_resumed_run_takes_its_own_vocabularies_and_learns_lost_ones_again(fol
 def test_check_tells_what_a_card_amounts_to(folder):
     command = [sys.executable, "-m", "tfperf", "check", folder / "card.yaml"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
-    assert done.returncode == 0 and done.stdout.startswith("ok\n") and not done.stderr, done.stderr
+    assert done.returncode == 0 and done.stdout.startswith("ok\n"), done.stderr
+    assert re.fullmatch(r"0:00:.. reading .*\n.*importing TensorFlow\n.*reading sentences\n", done.stderr)
     found = report(folder / "whole")["data"]
     assert f"pairs       {found['pairs']['training']} train" in done.stdout
     assert f"{found['steps_per_epoch']} an epoch, on 1 device\n" in done.stdout

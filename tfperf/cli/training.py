@@ -9,9 +9,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from tfperf.cli.group import CARD, FAILED, OUTPUT, SET, main
+from tfperf.console.stages import Stages, Tell, stages
 from tfperf.console.words import deliver, tell
+from tfperf.measure.loading import without_collector
 
 if TYPE_CHECKING:
+    from rich.console import RenderableType
+
     from tfperf.runcard.translation import Translation
     from tfperf.runs.opening import Wish
 
@@ -64,32 +68,37 @@ def _fit(
     card: Path, output: Path, overrides: tuple[str, ...], resume: bool, force: bool, replicas: str | None,
     retry_failed: bool, quiet: bool, closure: bool = False,
 ) -> int:  # fmt: skip
-    from tfperf.console.screen import show
-    from tfperf.report.tables import summary_table
-    from tfperf.runcard.translation import Translation
-    from tfperf.runs.cards import open_any, open_card
-    from tfperf.runs.fit import carry_out, fit_closure
-    from tfperf.runs.opening import Wish, parse_replicas
+    with stages(quiet) as progress:
+        progress.tell(f"reading {card}")
+        with without_collector():
+            from tfperf.runcard.translation import Translation
+            from tfperf.runs.cards import open_any, open_card
+            from tfperf.runs.fit import carry_out, fit_closure
+            from tfperf.runs.opening import Wish, parse_replicas
 
-    wish = Wish(resume, force, retry_failed, parse_replicas(replicas))
-    loaded = open_card(card, overrides) if closure else open_any(card, overrides)
-    if isinstance(loaded, Translation):
-        return _translate(loaded, output, wish, quiet)
-    result, trained = carry_out(fit_closure(loaded) if closure else loaded, output, wish, quiet)
-    show(summary_table(result.summary))
+        wish = Wish(resume, force, retry_failed, parse_replicas(replicas))
+        loaded = open_card(card, overrides) if closure else open_any(card, overrides)
+        if isinstance(loaded, Translation):
+            table, code = _translate(loaded, output, wish, progress), 0
+        else:
+            result, trained = carry_out(fit_closure(loaded) if closure else loaded, output, wish, progress)
+            from tfperf.report.tables import summary_table
+
+            table = summary_table(result.summary)
+            code = FAILED if trained and result.summary["replicas"]["failed"] else 0
+    from tfperf.console.screen import show
+
+    show(table)
     tell(f"{output / 'report.html'}")
-    return FAILED if trained and result.summary["replicas"]["failed"] else 0
+    return code
 
 
-def _translate(card: "Translation", output: Path, wish: "Wish", quiet: bool) -> int:
-    from tfperf.console.screen import show
+def _translate(card: "Translation", output: Path, wish: "Wish", progress: Stages) -> "RenderableType":
+    """The table of a translation's result."""
     from tfperf.report.tables import translation_table
     from tfperf.runs.translate import fit_translation
 
-    result, _ = fit_translation(card, output, wish, quiet)
-    show(translation_table(result.summary))
-    tell(f"{output / 'report.html'}")
-    return 0
+    return translation_table(fit_translation(card, output, wish, progress)[0].summary)
 
 
 @main.command()
@@ -97,21 +106,32 @@ def _translate(card: "Translation", output: Path, wish: "Wish", quiet: bool) -> 
 @SET
 def check(card: Path, overrides: tuple[str, ...]) -> None:
     """Print every fault of CARD and its data, or ok with what it amounts to."""
-    from tfperf.runcard.translation import Translation
-    from tfperf.runs.cards import open_any
-    from tfperf.runs.plan import plan
+    with stages() as progress:
+        progress.tell(f"reading {card}")
+        with without_collector():
+            from tfperf.runcard.translation import Translation
+            from tfperf.runs.cards import open_any
+            from tfperf.runs.plan import plan
 
-    loaded = open_any(card, overrides)
-    if isinstance(loaded, Translation):
-        from tfperf.measure.quiet import native_logs_dropped
-
-        with native_logs_dropped():
-            from tfperf.runs.translation_plan import translation_plan
-
-            lines = translation_plan(loaded).lines()
-    else:
-        lines = plan(loaded).lines()
+        loaded = open_any(card, overrides)
+        if isinstance(loaded, Translation):
+            lines = _plan_translation(loaded, progress.tell)
+        else:
+            lines = plan(loaded, progress.tell).lines()
     tell("\n".join(["ok", *lines]))
+
+
+def _plan_translation(card: "Translation", tell: Tell) -> list[str]:
+    from tfperf.measure.loading import tensorflow_loading
+    from tfperf.measure.quiet import native_logs_dropped
+
+    tell("importing TensorFlow")
+    with tensorflow_loading():
+        from tfperf.runs.translation_plan import translation_plan
+
+    tell("reading sentences")
+    with native_logs_dropped():
+        return translation_plan(card).lines()
 
 
 @main.command()

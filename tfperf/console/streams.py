@@ -9,9 +9,10 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import lru_cache
 from typing import TextIO, cast
 
-STANDARD = (0, 1, 2)  # descriptors of stdin, stdout, stderr
+STANDARD = STDIN, STDOUT, STDERR = 0, 1, 2  # descriptors
 
 
 class Forgiving(io.TextIOBase):
@@ -75,6 +76,40 @@ def forgiving_streams() -> Iterator[None]:
         sys.stdout, sys.stderr = before
         for stream in before:
             _empty(stream)
+
+
+@contextmanager
+def own_stderr() -> Iterator[None]:
+    """Inside, Python's stderr has a descriptor of its own, where it was the standard one.
+
+    What native code logs is held back at times by turning descriptor 2 elsewhere (measure/quiet.py).
+    """
+    before, own = sys.stderr, _own(Forgiving(sys.stderr).stream)
+    if own is None:
+        yield
+        return
+    forgiving(before).flush()
+    sys.stderr = forgiving(own)
+    try:
+        yield
+    finally:
+        sys.stderr = before
+
+
+def _own(stream: TextIO | None) -> TextIO | None:
+    """A stream with a copy of the descriptor of standard error; None where `stream` does not write there."""
+    with suppress(OSError, ValueError, AttributeError):
+        if stream is not None and stream.fileno() == STDERR:
+            own = _copy(stream.encoding)
+            os.dup2(STDERR, own.fileno(), inheritable=False)
+            return own
+    return None
+
+
+@lru_cache
+def _copy(encoding: str) -> TextIO:
+    """One for the whole process, never closed: loggers that are made meanwhile keep it."""
+    return open(os.dup(STDERR), "w", buffering=1, encoding=encoding, errors="backslashreplace")
 
 
 def open_descriptors() -> None:

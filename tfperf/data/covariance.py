@@ -6,6 +6,7 @@ prescription: Ball et al. 2010, arXiv:0912.2276 (multiplicative errors scale wit
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 import h5py
@@ -13,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tfperf.data.fields import DAMAGE, Faults, Field, has_form, nearest, own_array, values
-from tfperf.data.limits import COVARIANCE_BYTES, LARGEST
+from tfperf.data.limits import COVARIANCE_BYTES, LARGEST, SETS
 from tfperf.data.pack import Dataset
 from tfperf.errors import PackError
 from tfperf.results.bounds import Budget
@@ -52,19 +53,24 @@ def _scaled(dataset: Dataset, t0: Array | None) -> Array:
     return np.where(dataset.sys_is_mult, dataset.sys * (t0 / dataset.cv)[:, None], dataset.sys)
 
 
-def column_keys(dataset: Dataset) -> list[tuple[str, ...] | None]:
+def column_keys(dataset: Dataset) -> tuple[tuple[str, ...] | None, ...]:
     """One key per systematic: equal keys of two sets are one error; None for independent ones."""
+    return _keys(dataset.name, dataset.sys_names)
+
+
+@lru_cache(SETS)  # each replica's draw asks for them
+def _keys(dataset: str, names: tuple[str, ...]) -> tuple[tuple[str, ...] | None, ...]:
     seen: dict[str, int] = {}
     keys: list[tuple[str, ...] | None] = []
-    for name in dataset.sys_names:
+    for name in names:
         number = seen[name] = seen.get(name, -1) + 1
         if name.endswith("UNCORR"):
             keys.append(None)
         elif name.endswith("CORR"):
-            keys.append((dataset.name, name, str(number)))
+            keys.append((dataset, name, str(number)))
         else:
             keys.append(("", name, str(number)))
-    return keys
+    return tuple(keys)
 
 
 def experimental(datasets: Sequence[Dataset], t0: Sequence[Array] | None = None) -> Covariance:

@@ -6,7 +6,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from typing import IO
+from typing import IO, TextIO
 
 from tfperf.console.streams import Forgiving
 
@@ -47,5 +47,15 @@ def _pass_on(held: IO[bytes], stderr: int) -> None:
     with suppress(OSError):
         held.seek(0)
         rest = b"".join(line for line in held if not CHATTER.match(line))
+        if _is_stderr(sys.stderr):  # there may be a line on it that is drawn again and again
+            Forgiving(sys.stderr).write(rest.decode(errors="backslashreplace"))
+            return
         while rest:
             rest = rest[os.write(2, rest) :]
+
+
+def _is_stderr(stream: TextIO | None) -> bool:
+    """Whether Python's stream leads where descriptor 2 does."""
+    with suppress(OSError, ValueError):
+        return stream is not None and os.path.sameopenfile(stream.fileno(), 2)
+    return False

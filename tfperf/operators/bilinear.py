@@ -12,7 +12,6 @@ from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
 
 from tfperf.operators.basis import Legs
 from tfperf.operators.clusters import Bits, grouped
@@ -44,6 +43,8 @@ class Bilinear:
 
     def jacobian(self, pdf: Array) -> Array:
         """Derivative (rows, D) at x f (8, X), in the precision of the matrix."""
+        from scipy.sparse import csr_array  # takes a quarter of a second to load, and few fits need it
+
         flat = pdf.reshape(-1).astype(self.matrix.dtype)
         count = self.pairs.shape[1]
         slope = np.zeros((len(self.matrix), flat.size), self.matrix.dtype)

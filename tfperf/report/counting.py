@@ -14,13 +14,6 @@ from tfperf.console.words import one_line, say
 Show = Callable[[int, int, str], None]
 
 
-def left(seconds: float) -> str:
-    """A time that is only about right, in words: 40 s, 4 min, 2.5 h."""
-    if seconds < 100:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 100 * 60 else f"{seconds / 3600:.1f} h"
-
-
 @contextmanager
 def counted(quiet: bool = False) -> Iterator[Show]:
     """A function to call with how much is done, how much there is, and what goes on; nothing is shown when quiet."""

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from tfperf.data.cache import digest
 from tfperf.layers.quadrature import quadrature
 from tfperf.measure.environment import available_memory_bytes, memory_bytes
 from tfperf.operators.problem import Problem
@@ -65,7 +66,13 @@ def footprint(card: Card, problem: Problem, quick: bool = False) -> Footprint:
 
 def _columns(problem: Problem, dtype: np.dtype[Any]) -> list[int]:
     """Systematic directions of each block of the covariance."""
-    return [b.u.shape[1] for b in whiten(problem.covariance, problem.sets, dtype.type).blocks]
+    covariance, sets = problem.covariance, problem.sets
+
+    def count() -> list[int]:
+        return [block.u.shape[1] for block in whiten(covariance, sets, dtype.type).blocks]
+
+    rows = [(name, rows.start, rows.stop) for name, rows in sets.items()]
+    return problem.cache.get("directions", digest(covariance, rows, dtype.name), count)
 
 
 def chunk_size(card: Card, problem: Callable[[], Problem], total: int) -> int:

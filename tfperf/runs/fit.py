@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from tfperf.console.stages import Stages, stages
 from tfperf.console.streams import open_descriptors
-from tfperf.console.words import say
 from tfperf.data.pack import pack_attributes
 from tfperf.measure.clock import Stopwatch
+from tfperf.measure.loading import is_loaded, tensorflow_loading, thawed
 from tfperf.measure.quiet import native_logs_dropped, silence_tensorflow
 from tfperf.operators.problem import Problem, build_problem
+from tfperf.report.progress import chunk_words, replica_words, show_training
 from tfperf.report.team import Team
 from tfperf.results import store
 from tfperf.results.contents import EVENTS, RESULTS, T0
@@ -50,11 +52,12 @@ def fit(
     for a faulty card, pack or directory, Interrupted when a signal stopped the training after a checkpoint.
     """
     open_descriptors()
-    card = as_card(card, overrides)
-    if output is not None:
-        return carry_out(card, Path(output), wish or Wish(), quiet)[0]
-    with tempfile.TemporaryDirectory(prefix="tfperf-") as folder:
-        return carry_out(card, Path(folder) / "run", wish or Wish(), quiet)[0]
+    with stages(quiet) as progress:
+        card = as_card(card, overrides)
+        if output is not None:
+            return carry_out(card, Path(output), wish or Wish(), progress)[0]
+        with tempfile.TemporaryDirectory(prefix="tfperf-") as folder:
+            return carry_out(card, Path(folder) / "run", wish or Wish(), progress)[0]
 
 
 def fit_closure(card: Card) -> Card:
@@ -62,24 +65,25 @@ def fit_closure(card: Card) -> Card:
     return card if card.closure is not None else changed(card, closure=Closure())
 
 
-def carry_out(card: Card, output: Path, wish: Wish, quiet: bool) -> tuple[FitResult, bool]:
+def carry_out(card: Card, output: Path, wish: Wish, progress: Stages) -> tuple[FitResult, bool]:
     """The result, and whether anything was trained for it."""
-    with Signals().listening() as signals:
-        return _carry_out(card, output, wish, quiet, signals)
+    with Signals().listening() as signals, thawed():
+        return _carry_out(card, output, wish, progress, signals)
 
 
-def _carry_out(card: Card, output: Path, wish: Wish, quiet: bool, signals: Signals) -> tuple[FitResult, bool]:
+def _carry_out(card: Card, output: Path, wish: Wish, progress: Stages, signals: Signals) -> tuple[FitResult, bool]:
     watch = Stopwatch()
     wish.refuse_contradictions()
     with RunDirectory(output, Replicas) as run:
         take_directory(run, wish, signals)
+        progress.tell("reading data")
         with watch.stage("data"):
             inputs = read_inputs(card, output)
         part = open_part(run, card, inputs.hashes, wish, lambda total: _chunk(card, inputs, watch, total))
         if part is None:
-            say(f"{output}: nothing left to do", quiet)
+            progress.say(f"{output}: nothing left to do")
             return _read_finished(run), False
-        return _Fit(run, card, inputs, watch, signals, quiet).carry_out(group(run, part)), True
+        return _Fit(run, card, inputs, watch, signals, progress).carry_out(group(run, part)), True
 
 
 def _read_finished(run: ReplicaRun) -> FitResult:
@@ -109,7 +113,7 @@ class _Fit:
     inputs: Inputs
     watch: Stopwatch
     signals: Signals
-    quiet: bool
+    progress: Stages
 
     def carry_out(self, parts: Sequence[ReplicaPart]) -> FitResult:
         """Train, evaluate, write chunk after chunk; each counts as done once its results are on disk."""
@@ -129,13 +133,15 @@ class _Fit:
         """Train one part and write its results with those of the parts before."""
         if part.own.chunks > 1:
             own = part.own
-            say(f"chunk {own.chunk} of {own.chunks}: replicas {own.ids[0]}-{own.ids[-1]}", self.quiet)
+            self.progress.say(f"chunk {own.chunk} of {own.chunks}: replicas {own.ids[0]}-{own.ids[-1]}")
+        self.progress.tell("building the problem")
         with self.watch.stage("data"):
             problem = build_problem(self.card, self.inputs.selection, part.own.ids, self.t0, self.inputs.law)
         trained = self._train(part, problem)
         for size, seconds in trained.seconds_per_step.items():
             rates.setdefault(size, []).extend(seconds)
         self.signals.stop_if_asked()  # one that was lost in a callback of native code
+        self.progress.tell("evaluating")
         with self.watch.stage("write"):
             if part.own.chunk == part.own.chunks:
                 self.team.start()
@@ -148,25 +154,23 @@ class _Fit:
         """PDF of the t0 predictions: of a run, or of a fit without t0 that is made first."""
         if self.card.data.t0 != "fit":
             return self.inputs.t0_pdf
-        say(f"first a fit of {T0_REPLICAS} replicas without t0, for the t0 predictions", self.quiet)
+        self.progress.say(f"first a fit of {T0_REPLICAS} replicas without t0, for the t0 predictions")
         data = replace(self.card.data, t0="none")
         card = replace(self.card, title="t0", replicas=tuple(range(1, T0_REPLICAS + 1)), data=data)
         folder = self.run.path / T0
-        result, _ = _carry_out(card, folder, Wish(resume=holds_run(folder)), self.quiet, self.signals)
+        result, _ = _carry_out(card, folder, Wish(resume=holds_run(folder)), self.progress, self.signals)
         return mean_pdf(result)
 
     def _train(self, part: ReplicaPart, problem: Problem) -> "Trained":
         silence_tensorflow()
-        with self.watch.stage("import"), native_logs_dropped():
-            from tfperf.report.progress import chunk_words, replica_words, shown
+        if not is_loaded():
+            self.progress.tell("importing TensorFlow")
+        with self.watch.stage("import"), tensorflow_loading():
             from tfperf.runs.part import start, train_part
-
-            begun = start(self.run, self.card, part, problem, lambda text: say(text, self.quiet))
-        with shown(self.quiet, replica_words, chunk_words(part.own.chunk, part.own.chunks)) as show:
-            return train_part(
-                self.run, self.card, part, problem, begun, self.watch, self.signals, show,
-                lambda text: say(text, self.quiet),
-            )  # fmt: skip
+        with self.watch.stage("import"), native_logs_dropped():
+            begun = start(self.run, self.card, part, problem, self.progress)
+        show = show_training(self.progress, replica_words, chunk_words(part.own.chunk, part.own.chunks))
+        return train_part(self.run, self.card, part, problem, begun, self.watch, self.signals, show, self.progress)
 
     def _evaluate(self, problem: Problem, trained: "Trained") -> FitResult:
         """The exact result of all parts together."""
@@ -190,6 +194,7 @@ class _Fit:
             return replace(result, summary=summarise(self.card, result, parts, self.watch.seconds(), rates, pack))
 
         self.signals.stop_if_asked()
+        self.progress.tell("writing results and report")
         with self.watch.stage("write"):
             store.write(self.run.path / RESULTS, with_summary(), self.run.begun.identity)
             write_events(self.run.path / EVENTS, with_summary())

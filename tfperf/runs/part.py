@@ -8,6 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 import tfperf
+from tfperf.console.stages import Stages
 from tfperf.errors import RunDirectoryError
 from tfperf.measure.clock import Stopwatch
 from tfperf.measure.environment import available_cores, cpu_model
@@ -95,7 +96,7 @@ class Begun:
     found: Choices | None = None
 
 
-def start(run: ReplicaRun, card: Card, part: ReplicaPart, problem: Problem, say: Say) -> Begun:
+def start(run: ReplicaRun, card: Card, part: ReplicaPart, problem: Problem, progress: Stages) -> Begun:
     """Start TensorFlow with the threads that the part began with, else with those of the card."""
     if part.choices:
         known = _known(run, card, part, problem, None)
@@ -106,11 +107,11 @@ def start(run: ReplicaRun, card: Card, part: ReplicaPart, problem: Problem, say:
         return Begun(start_machine(card, cores_of(card, problem), fixed))
     found = _known(run, card, part, problem, None)
     if found is None:
-        say("engine.threads: tries numbers of threads and stacks")
+        progress.tell("measuring threads and stacks")
         found = measure_cores(run.path / CARD, card.engine, len(part.own.ids))
         warnings = () if found is None else decisions.keep(decisions.place(card, problem, None), found)
         for warning in warnings:
-            say(f"warning: {warning}")
+            progress.say(f"warning: {warning}")
     cores = start_machine(card, cores_of(card, problem) if found is None else found.cores)
     return Begun(cores, found if found is not None and found.cores == cores else None)
 
@@ -130,12 +131,14 @@ def start_machine(card: Card, cores: Cores, fixed: bool = False) -> Cores:
 
 def train_part(
     run: ReplicaRun, card: Card, part: ReplicaPart, problem: Problem, begun: Begun, watch: Stopwatch, signals: Signals,
-    show: Callable[[Progress], None], say: Say,
+    show: Callable[[Progress], None], progress: Stages,
 ) -> Trained:  # fmt: skip
     """Train the part's replicas to the end, from its newest checkpoint where there is one.
 
     Raises Interrupted after a checkpoint when a signal came, StorageError when the disk is full.
     """
+    say = progress.say
+    progress.tell("building the replicas")
     with watch.stage("build"):
         known = begun.found or _known(run, card, part, problem, begun.cores)
         forms = Candidates(card, problem)
@@ -144,6 +147,7 @@ def train_part(
         checkpoints = keep_checkpoints(run, part)
         if not checkpoints.exist():
             _ = ensemble.stack  # a resumed one may begin with a smaller stack
+    progress.tell("compiling" if known else "measuring what is fastest")
     with watch.stage("compile"):
         choices = _decide(run, card, part, ensemble, forms, begun, known, say)
         check = ToleranceCheck(card, problem)
@@ -156,8 +160,10 @@ def train_part(
             ensemble, choices.xla, choices.steps_per_call, retirement, checkpoints, check, recorder, choices.losses_xla
         )
         resume(run, part, trainer, say)
+        progress.tell("compiling")
         ensemble.warm_up(choices.xla, choices.losses_xla)
         keep_programs()
+    progress.tell("training")
     with watch.stage("train"):
         try:
             trainer.train(signals, show)
@@ -165,6 +171,7 @@ def train_part(
             if recorder is not None:
                 say(recorder.end())
     part.own.stacks = list(ensemble.sizes)
+    progress.tell("evaluating")
     with watch.stage("write"):
         part.own.bound = bound(ensemble, trainer, begun.cores.threads)
     outcome = _outcome(part, ensemble, trainer)

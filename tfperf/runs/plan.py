@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from tfperf.console.stages import Tell, silent
 from tfperf.measure.environment import memory_bytes
 from tfperf.operators.problem import build_problem
 from tfperf.runcard.config import Card
@@ -42,10 +43,13 @@ class Plan:
         return f"; this machine has {self.machine_bytes / 1e9:.1f} GB: the fit would fail here"
 
 
-def plan(card: Card) -> Plan:
+def plan(card: Card, tell: Tell = silent) -> Plan:
     """Read the data of a card and tell the sizes; CardError or PackError where the data do not fit the card."""
+    tell("reading data")
     inputs = read_inputs(card)
+    tell("building the problem")
     one = build_problem(card, inputs.selection, card.replicas[:1], inputs.t0_pdf, inputs.law)
+    tell("predicting the memory")
     total = len(card.replicas)
     chunk = min(total, chunk_size(card, lambda: one, total))
     return Plan(

@@ -4,12 +4,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tfperf.console.words import say
+from tfperf.console.stages import Stages
 from tfperf.data.batches import steps_per_epoch
 from tfperf.errors import CardError, RunDirectoryError
 from tfperf.measure.clock import Stopwatch
 from tfperf.measure.environment import environment
+from tfperf.measure.loading import is_loaded, tensorflow_loading, thawed
 from tfperf.measure.quiet import native_logs_dropped
+from tfperf.report.progress import show_training, translation_words
 from tfperf.results import translation
 from tfperf.results.contents import EVENTS, RESULTS, VOCABULARIES
 from tfperf.results.rundir import RunDirectory
@@ -37,28 +39,31 @@ if TYPE_CHECKING:
 STAGES = ("import", "data", "build", "compile", "train", "validate", "translate", "write")
 
 
-def fit_translation(card: Translation, output: Path, wish: Wish, quiet: bool) -> tuple[TranslationResult, bool]:
+def fit_translation(card: Translation, output: Path, wish: Wish, progress: Stages) -> tuple[TranslationResult, bool]:
     """The result of a run directory, and whether anything was done for it.
 
     Raises: UserError for a faulty card, corpus or directory, Interrupted when a signal stopped it after a checkpoint.
     """
     _refuse(card, wish)
     watch = Stopwatch(STAGES)
-    with Signals().listening() as signals, RunDirectory(output, Vocabularies) as run:
+    with Signals().listening() as signals, thawed(), RunDirectory(output, Vocabularies) as run:
         take_directory(run, wish, signals)
+        progress.tell("reading sentences")
         with watch.stage("data"):
             sentences = read_sentences(card, output, wish.resume and run.exists)
         part = _begun(run, card, sentences, wish)
         if part is not None and part.done:
-            say(f"{output}: nothing left to do", quiet)
+            progress.say(f"{output}: nothing left to do")
             return _read_finished(run), False
-        with watch.stage("import"), native_logs_dropped():
+        if not is_loaded():
+            progress.tell("importing TensorFlow")
+        with watch.stage("import"), tensorflow_loading():
             from tfperf.place.devices import make_devices
-
+        with watch.stage("import"), native_logs_dropped():
             devices = make_devices(card.placement)
         steps_per_epoch(len(sentences.encoded.training), len(devices), card.data.batch)
         part = part or _start(run, card, sentences, wish)
-        return _Fit(run, part, card, sentences, devices, watch, signals, quiet).carry_out(), True
+        return _Fit(run, part, card, sentences, devices, watch, signals, progress).carry_out(), True
 
 
 def _refuse(card: Translation, wish: Wish) -> None:
@@ -117,15 +122,13 @@ class _Fit:
     devices: "Devices"
     watch: Stopwatch
     signals: Signals
-    quiet: bool
+    progress: Stages
 
     def carry_out(self) -> TranslationResult:
         """Train, translate, write; the run counts as done once its report is on disk."""
-        from tfperf.report.progress import shown, translation_words
-
         training = self._begin()
-        with shown(self.quiet, translation_words) as show:
-            training.train(self.signals, show)
+        self.progress.tell("training")
+        training.train(self.signals, show_training(self.progress, translation_words))
         translated = self._translate(training)
         result = self._report(training, translated)
         self.part.done = True
@@ -138,17 +141,13 @@ class _Fit:
 
         write_vocabularies(self.run.path, self.sentences.vocabularies)
         with native_logs_dropped():
-            training = begin(
-                self.run, self.part, self.card, self.sentences, self.devices, self.watch,
-                lambda text: say(text, self.quiet),
-            )  # fmt: skip
-        return training
+            return begin(self.run, self.part, self.card, self.sentences, self.devices, self.watch, self.progress)
 
     def _translate(self, training: "Training") -> "Translated":
         from tfperf.runs.translated import translate_test
 
         trainer, test = training.trainer, self.sentences.encoded.test
-        say(f"translates {len(test)} sentences", self.quiet)
+        self.progress.tell(f"translating {len(test)} sentences")
         with self.watch.stage("translate"):
             return translate_test(
                 self.card, training.engine.model, list(trainer.best.values()), self.sentences,
@@ -169,6 +168,7 @@ class _Fit:
             )  # fmt: skip
             return TranslationResult(self.card.title, summary["loss"]["best_step"], best, history, summary)
 
+        self.progress.tell("writing results and report")
         with self.watch.stage("write"):
             translation.write(self.run.path / RESULTS, result(), self.run.begun.identity)
             write_events(self.run.path / EVENTS, history)

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from tfperf.console.stages import Stages
 from tfperf.errors import RunDirectoryError
 from tfperf.measure.clock import Stopwatch
 from tfperf.measure.environment import available_cores
@@ -37,12 +38,14 @@ class Training:
 
 def begin(
     run: TranslationRun, part: TranslationPart, card: Translation, sentences: Sentences, devices: Devices,
-    watch: Stopwatch, say: Say,
+    watch: Stopwatch, progress: Stages,
 ) -> Training:  # fmt: skip
     """Make the engine, take up the newest checkpoint where there is one, and compile.
 
     Raises: RunDirectoryError where the run was begun on another number of devices.
     """
+    say = progress.say
+    progress.tell("building the model")
     with watch.stage("build"):
         _note_machine(run, part, devices, say)
         engine = make_engine(card, sentences.rows, devices)
@@ -52,6 +55,7 @@ def begin(
         checkpoints = keep_checkpoints(run, part)
         trainer = TranslationTrainer(card, engine, sentences.encoded, checkpoints, watch.stage, recorder)
         resume(run, part, trainer, say)
+    progress.tell("compiling")
     with watch.stage("compile"):
         trainer.compile()
     return Training(engine, trainer, recorder, say)

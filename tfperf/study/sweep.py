@@ -12,7 +12,7 @@ from typing import Any
 
 from tfperf.cluster.place import Place, parse, team
 from tfperf.cluster.team import Team
-from tfperf.report.counting import left
+from tfperf.console.stages import left
 from tfperf.results.lock import DirectoryLock
 from tfperf.signals import Signals
 from tfperf.study import child
