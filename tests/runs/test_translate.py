@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 import shutil
 import signal
 import subprocess
