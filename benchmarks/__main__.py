@@ -14,6 +14,7 @@ from benchmarks import hostile as hostile
 from benchmarks import placement as placement
 from benchmarks import profiling as profiling
 from benchmarks import stacking as stacking
+from benchmarks import starting as starting
 from benchmarks.peer import observables as observables
 from benchmarks.peer import side_by_side as side_by_side
 from benchmarks.registry import REGISTRY, Row
@@ -70,12 +71,13 @@ def _measured(measure: Callable[..., Iterator[Row]], options: Mapping[str, Any])
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="JSON file for the results.")
 @click.option("--only", help="Parts of the sweep, where the benchmark has some, as `dis` or `dis:10,global:1`.")
 @click.option("--pack", multiple=True, type=click.Path(path_type=Path), help="HDF5 pack to measure on; repeatable.")
-def run(name: str, output: Path | None, only: str | None, pack: tuple[Path, ...]) -> None:
+@click.option("--against", type=click.Path(path_type=Path), help="Another checkout of the program, to compare with.")
+def run(name: str, output: Path | None, only: str | None, pack: tuple[Path, ...], against: Path | None) -> None:
     """Measure one benchmark."""
     chosen = REGISTRY[name]
     try:
         with native_logs_dropped():
-            rows = _measured(chosen.measure, {"only": only, "pack": pack})
+            rows = _measured(chosen.measure, {"only": only, "pack": pack, "against": against})
     except UserError as error:
         click.echo(str(error), err=True)
         raise SystemExit(error.exit_code) from None
