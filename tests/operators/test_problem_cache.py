@@ -5,10 +5,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from tests import make_hadronic
 from tests.make_pack import make_pack
 from tests.train.problems import make_problem
 from tfperf.data.cache import VARIABLE, digest
 from tfperf.data.covariance import Covariance
+from tfperf.operators import compiled, hadronic
 from tfperf.operators import problem as module
 from tfperf.operators.compiled import whitened
 from tfperf.train import forms
@@ -69,3 +71,23 @@ def test_the_covariance_is_whitened_once_for_all_stacks(tmp_path, monkeypatch):
     doubled = replace(problem, covariance=Covariance(2 * problem.covariance.diagonal, problem.covariance.columns))
     np.testing.assert_allclose(2 * doubled.whitened.inverse_sigma**2, problem.whitened.inverse_sigma**2)
     assert len(calls) > 1
+
+
+def test_what_has_no_replicas_is_made_once_for_all_stacks(tmp_path, monkeypatch):
+    make_hadronic.make_pack(tmp_path / "pack.h5")
+    card, first = make_problem(tmp_path, ["engine.cache=false", "engine.tolerance=1e-3"], replicas=4)
+    _, second = make_problem(tmp_path, ["engine.cache=false", "engine.tolerance=1e-3"], replicas=4)
+    form = forms.make_form(card, first, "folded")
+    rows = [np.array([0, 1]), np.array([2, 3])]
+    want = digest([form.compiled(taken(replace(second, kept=module.Kept()), r), "float64") for r in rows])
+    calls = []
+    for where, name in ((compiled, "compile_observables"), (hadronic, "cores")):
+        real = getattr(where, name)
+        monkeypatch.setattr(where, name, lambda *a, real=real, name=name: calls.append(name) or real(*a))
+    got = [form.compiled(taken(first, rows[0]), "float64")]
+    count = len(calls)
+    assert {"compile_observables", "cores"} == set(calls)
+    got.append(form.compiled(taken(first, rows[1]), "float64"))
+    assert digest(got) == want and len(calls) == count
+    fewer = replace(form, hadronic_rank=form.hadronic_rank - 1).compiled(taken(first, rows[1]), "float64")
+    assert len(fewer.points.core.restrict) == form.hadronic_rank - 1

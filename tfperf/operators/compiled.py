@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 
 from tfperf.data.pack import Dataset
 from tfperf.operators.folding import Folded, fold
-from tfperf.operators.hadronic import Core, reduced, slopes
+from tfperf.operators.hadronic import Core, factorise, reduced, slopes
 from tfperf.operators.observables import Observables, compile_observables
-from tfperf.operators.problem import Problem
+from tfperf.operators.problem import Kept, Problem
 from tfperf.operators.products import read_columns
 from tfperf.operators.reduction import Basis, balanced, error_per_point, sufficient_rank
 from tfperf.operators.threads import one_thread
@@ -109,15 +109,20 @@ def folded(
     rest = [i for i, d in enumerate(problem.datasets) if not is_linear(d)]
     number = {i: k for k, i in enumerate(rest)}
     blocks = [[number[i] for i in block if i in number] for block in problem.blocks]
-    observables = compile_observables(
-        [problem.datasets[i] for i in rest],
-        problem.pack.positivity,
-        problem.observables.nodes,
-        [b for b in blocks if b],
+    observables = problem.kept.get(
+        "rest",
+        (problem.datasets, problem.pack),
+        lambda: compile_observables(
+            [problem.datasets[i] for i in rest],
+            problem.pack.positivity,
+            problem.observables.nodes,
+            [b for b in blocks if b],
+        ),
     )
     points = _points(problem, ~linear, observables, small.rest)
     if hadronic is not None:
         points = _with_core(
+            problem.kept,
             points,
             [is_hadronic(problem.datasets[i]) for i in rest],
             [len(problem.datasets[i].cv) for i in rest],
@@ -127,7 +132,9 @@ def folded(
     return Compiled(points, small, basis.restrict)
 
 
-def _with_core(points: Points, which: Sequence[bool], sizes: Sequence[int], basis: Basis, tolerance: float) -> Points:
+def _with_core(
+    kept: Kept, points: Points, which: Sequence[bool], sizes: Sequence[int], basis: Basis, tolerance: float
+) -> Points:
     """Points whose datasets `which` go over a core; `sizes` are those of the datasets."""
     observables = points.observables
     mine = np.repeat(which, sizes)[observables.order]
@@ -139,7 +146,13 @@ def _with_core(points: Points, which: Sequence[bool], sizes: Sequence[int], basi
     # a tenth of the tolerance is left to it, for the smaller half of the points
     half = min(points.training[:, mine].sum(axis=1).mean(), (~points.training[:, mine]).sum(axis=1).mean())
     negligible = 0.1 * tolerance * max(half, 1.0) / 2
-    left, core = reduced(observables, [rows for rows, _ in plain], direct, basis, weights, negligible)
+    targets = [rows for rows, _ in plain]
+    directions = kept.get(
+        "directions",
+        (observables, basis.extend, weights),
+        lambda: factorise(observables, targets, direct, basis, weights),
+    )
+    left, core = reduced(observables, targets, direct, basis, directions, negligible)
     return replace(points, observables=left, core=core)
 
 

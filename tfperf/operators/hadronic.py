@@ -90,25 +90,40 @@ def _columns(cores: Array) -> Array:
     return columns
 
 
-def compress(cores: Array, weights: Array, negligible: float) -> tuple[Array, Array]:
-    """expand (n, m) and the matrix (m, columns) of a product; weights (n) are inverse errors.
+@dataclass(frozen=True)
+class Directions:
+    """Singular vectors of the targets' cores in units of their errors, and the columns of the direct rows as such."""
 
-    Left out are the last directions that together change all predictions by `negligible` errors when each p_k is 1.
-    """
-    columns = _columns(cores * weights[:, None, None])
+    left: Array  # (n, m), in units of the predictions
+    singular: Array  # (m), descending
+    right: Array  # (m, columns)
+    direct: Array
+
+    def kept(self, negligible: float) -> tuple[Array, Array]:
+        """expand (n, m) and the matrix (m, columns) of a product.
+
+        Left out are the last directions that together change all predictions by `negligible` errors when each p_k is 1.
+        """
+        keep = np.sqrt(np.cumsum(self.singular[::-1] ** 2))[::-1] > negligible
+        return self.left[:, keep], self.singular[keep, None] * self.right[keep]
+
+
+def factorise(
+    observables: Observables, targets: Sequence[slice], direct: Sequence[slice], basis: Basis, weights: Array
+) -> Directions:
+    """The directions over a basis of the raw rows `targets`, whose inverse errors are weights (n), and `direct`."""
+    columns = _columns(cores(observables, targets, basis.extend) * weights[:, None, None])
     left, singular, right = np.linalg.svd(columns, full_matrices=False)
-    keep = np.sqrt(np.cumsum(singular[::-1] ** 2))[::-1] > negligible
-    rows = singular[keep, None] * right[keep]
-    return left[:, keep] / weights[:, None], rows
+    return Directions(left / weights[:, None], singular, right, _columns(cores(observables, direct, basis.extend)))
 
 
 def reduced(
-    observables: Observables, targets: Sequence[slice], direct: Sequence[slice], basis: Basis, weights: Array,
+    observables: Observables, targets: Sequence[slice], direct: Sequence[slice], basis: Basis, directions: Directions,
     negligible: float,
 ) -> tuple[Observables, Core]:  # fmt: skip
     """The observables without the tables of the raw rows `targets` and `direct`, and the core that makes those."""
-    expand, matrix = compress(cores(observables, targets, basis.extend), weights, negligible)
-    matrix = np.concatenate([matrix, _columns(cores(observables, direct, basis.extend))])
+    expand, matrix = directions.kept(negligible)
+    matrix = np.concatenate([matrix, directions.direct])
     pairs = np.stack(np.triu_indices(basis.extend.shape[1]))
     product = Bilinear(pairs, matrix, np.arange(len(matrix)), basis.extend.shape[1])
     gone = set(_places([*targets, *direct]))

@@ -6,6 +6,7 @@ R replicas, N points, in float64 on the host.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,19 +27,25 @@ from tfperf.runcard.faults import Fault, in_words
 from tfperf.runcard.places import UnfitCard
 
 Array = NDArray[np.float64]
+T = TypeVar("T")
 
 
-class _Whitening:
-    """The whitened covariance of problems that differ in their replicas alone."""
+class Kept:
+    """What was made from a problem but for its replicas; `replace` hands it on to the problems of other replicas."""
 
     def __init__(self) -> None:
-        self._made: tuple[Covariance, Whitened] | None = None
+        self._made: dict[str, tuple[tuple[Any, ...], Any]] = {}
 
-    def of(self, problem: "Problem") -> Whitened:
-        """Made when it is first asked for, and anew for another covariance."""
-        if self._made is None or self._made[0] is not problem.covariance:
-            self._made = problem.covariance, whiten(problem.covariance, problem.sets, groups=problem.blocks)
-        return self._made[1]
+    def get(self, name: str, sources: tuple[Any, ...], make: Callable[[], T]) -> T:
+        """What `make` made last time, made anew where a source is another object, or an array of other values."""
+        found = self._made.get(name)
+        if found is None or not all(map(_same, found[0], sources)):
+            found = self._made[name] = sources, make()
+        return found[1]
+
+
+def _same(one: Any, other: Any) -> bool:
+    return one is other or (isinstance(one, np.ndarray) and np.array_equal(one, other))
 
 
 @dataclass(frozen=True)
@@ -58,7 +65,7 @@ class Problem:
     root_weight: Array  # (N) square root of the sets' weights in the loss
     cache: Cache = OFF  # of what is made from the problem
     tables: str | None = None  # digest of what the observables are made from, where that is known
-    _whitening: _Whitening = field(default_factory=_Whitening, repr=False, compare=False)
+    kept: Kept = field(default_factory=Kept, repr=False, compare=False)
 
     @property
     def sets(self) -> dict[str, slice]:
@@ -67,8 +74,9 @@ class Problem:
 
     @property
     def whitened(self) -> Whitened:
-        """The covariance of the fit in the blocks, in float64; made once, also for what `replace` makes of this."""
-        return self._whitening.of(self)
+        """The covariance of the fit in the blocks, in float64; made once."""
+        sets = self.sets
+        return self.kept.get("whitened", (self.covariance,), lambda: whiten(self.covariance, sets, groups=self.blocks))
 
     @property
     def central(self) -> Array:
