@@ -146,10 +146,10 @@ def train_part(
         ensemble = Ensemble(card, problem, part.own.attempts, form, begun.cores.stacks)
         checkpoints = keep_checkpoints(run, part)
         if not checkpoints.exist():
-            _ = ensemble.stack  # a resumed one may begin with a smaller stack
-    progress.tell("compiling" if known else "measuring what is fastest")
+            # a resumed one may begin with smaller stacks; one stack is enough to try candidates
+            _ = ensemble.loops() if known else ensemble.stack
     with watch.stage("compile"):
-        choices = _decide(run, card, part, ensemble, forms, begun, known, say)
+        choices = _decide(run, card, part, ensemble, forms, begun, known, progress)
         check = ToleranceCheck(card, problem)
         retirement = plan(card, max(shard.replicas for shard in ensemble.shards), choices)
         recorder = None
@@ -160,8 +160,7 @@ def train_part(
             ensemble, choices.xla, choices.steps_per_call, retirement, checkpoints, check, recorder, choices.losses_xla
         )
         resume(run, part, trainer, say)
-        progress.tell("compiling")
-        ensemble.warm_up(choices.xla, choices.losses_xla)
+        ensemble.warm_up(choices.xla, choices.losses_xla, progress.tell)
         keep_programs()
     progress.tell("training")
     with watch.stage("train"):
@@ -175,6 +174,7 @@ def train_part(
     with watch.stage("write"):
         part.own.bound = bound(ensemble, trainer, begun.cores.threads)
     outcome = _outcome(part, ensemble, trainer)
+    progress.tell("checking the tolerance" if card.engine.tolerance else "evaluating")
     part.own.tolerance = _exactness(card, ensemble.form, check, outcome)
     if part.own.tolerance.get("violated"):
         worst = part.own.tolerance["worst_best"]
@@ -210,15 +210,16 @@ def _known(run: ReplicaRun, card: Card, part: ReplicaPart, problem: Problem, cor
 
 def _decide(
     run: ReplicaRun, card: Card, part: ReplicaPart, ensemble: Ensemble, forms: Candidates, begun: Begun,
-    known: Choices | None, say: Say,
+    known: Choices | None, progress: Stages,
 ) -> Choices:  # fmt: skip
     """Choices of the part: those known, or made now; written before the first step."""
+    say = progress.say
     here = machine(begun.cores.threads)
     if part.choices:
         assert known is not None
         warn_of_change(part, here, say)
         return known
-    choices = known or choose(card, ensemble, forms, begun.cores)
+    choices = known or choose(card, ensemble, forms, begun.cores, progress.tell)
     if known is None:
         for warning in decisions.keep(decisions.place(card, ensemble.problem, begun.cores), choices):
             say(f"warning: {warning}")

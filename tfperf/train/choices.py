@@ -5,13 +5,14 @@ A candidate is tried only where the steps that are to be taken can pay for it.
 
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Annotated, Any, ClassVar
 
 import tensorflow as tf
 from pydantic import ConfigDict, Field, TypeAdapter
 
+from tfperf.console.stages import Tell, silent
 from tfperf.operators.observables import Layout
 from tfperf.runcard.config import Card
 from tfperf.runcard.types import STRICT, Step
@@ -127,9 +128,9 @@ def try_out(
 class _Trials:
     """Candidates tried on the largest stack of an ensemble, one after the other; the fastest one's loop is kept."""
 
-    def __init__(self, card: Card, ensemble: Ensemble, single: bool) -> None:
-        """single: there is nothing to choose from."""
-        self.card, self.ensemble, self.single = card, ensemble, single
+    def __init__(self, card: Card, ensemble: Ensemble, single: bool, tell: Callable[[int], None]) -> None:
+        """single: there is nothing to choose from; tell: called with the number of each candidate that is tried."""
+        self.card, self.ensemble, self.single, self.tell = card, ensemble, single, tell
         self.found: list[Trial] = []
         self.best: tuple[Trial, Form] | None = None
         self.began = time.perf_counter()
@@ -152,6 +153,7 @@ class _Trials:
     def add(self, form: Form, xla: bool, others: bool) -> Trial | None:
         """Try a candidate; `others`: it may fail, for there are more: then None."""
         start = time.perf_counter()
+        self.tell(len(self.found) + 1)
         if form != self.ensemble.form:
             self._turn_to(form)
         loop = self.ensemble.stack
@@ -194,7 +196,7 @@ class _Trials:
         return self.best
 
 
-def choose(card: Card, ensemble: Ensemble, forms: Candidates, cores: Cores) -> Choices:
+def choose(card: Card, ensemble: Ensemble, forms: Candidates, cores: Cores, tell: Tell = silent) -> Choices:
     """Measure what the card leaves open; the ensemble, of the first form, then has the one that was chosen.
 
     Forms are compared without XLA first, where it is open: those that are far behind are not compiled. Then, for the
@@ -202,7 +204,8 @@ def choose(card: Card, ensemble: Ensemble, forms: Candidates, cores: Cores) -> C
     to pay. A fixed `steps_per_call` is shortened where a call would take over 2 s.
     """
     nothing_open = forms.single and card.engine.xla != "auto" and card.train.steps_per_call != "auto"
-    trials = _Trials(card, ensemble, nothing_open)
+    most = len(forms.names) * (2 if card.engine.xla == "auto" else 1) + len(forms.layouts) - 1
+    trials = _Trials(card, ensemble, nothing_open, lambda number: tell("measuring what is fastest", number, most))
     layout = forms.layouts[0]
     if card.engine.xla != "auto":
         _try_forms(trials, forms, forms.names, card.engine.xla)

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from tfperf.console.stages import Tell, silent
 from tfperf.data.cache import digest
 from tfperf.models.pdf import PDF
 from tfperf.operators.problem import Problem
@@ -147,14 +148,12 @@ class Ensemble:
         """Let the weights after the last step be the best ones, too."""
         self._each(lambda loop: loop.judge(xla))
 
-    def warm_up(self, xla: bool, losses_xla: bool) -> None:
-        """Compile what a call needs; takes no step."""
-
-        def compiled(loop: Loop) -> None:
-            loop.run(0, xla)
-            loop.evaluate(losses_xla)
-
-        self._each(compiled)
+    def warm_up(self, xla: bool, losses_xla: bool, tell: Tell = silent) -> None:
+        """Compile what a call needs, the first stack for all that are equal; takes no step."""
+        programs = [lambda loop: loop.run(0, xla), lambda loop: loop.evaluate(losses_xla)]
+        for number, program in enumerate(programs, 1):
+            tell("compiling", number, len(programs))
+            self._each(program)
 
     def evaluate(self, xla: bool) -> dict[str, NDArray[np.float32]]:
         """Losses (R) as of the loops; nan for replicas that stopped."""
