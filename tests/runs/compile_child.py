@@ -28,16 +28,15 @@ def compute(n):
 def main():
     machine_started(load_card(Path(sys.argv[1]), sys.argv[2:]), 2)
     now = programs.Offered.now
-    offered = sorted(now.waiting) if now else []
+    offered = sorted(now.earlier) if now else []
     function = tf.function(compute, jit_compile=True, autograph=False)
     result = function.get_concrete_function(tf.TensorSpec((), tf.int32))(tf.constant(20)).numpy()
     there = tf.io.gfile.listdir(programs.MEMORY) if tf.io.gfile.exists(programs.MEMORY) else []
     made = sorted(set(there) - set(offered))
     programs.keep_programs()
-    left = sorted(now.waiting) if now else []
     flags = os.environ.get(VARIABLE)
     bits = result.tobytes().hex()
-    print(json.dumps({"bits": bits, "offered": offered, "made": made, "left": left, "flags": flags}))
+    print(json.dumps({"bits": bits, "offered": offered, "made": made, "flags": flags}))
 
 
 if __name__ == "__main__":

@@ -2,12 +2,15 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
+from contextlib import contextmanager
 
 import pytest
 
 from tests.make_pack import make_card
+from tests.runs.conftest import same_bits
 from tfperf.data import programs as disk
 from tfperf.data.cache import VARIABLE
 from tfperf.measure.quiet import LOG_LEVEL
@@ -45,8 +48,9 @@ def test_program_is_compiled_once_and_again_where_it_is_damaged(compile_in_child
     damaged = compile_in_child()
     assert damaged["offered"] == [] and damaged["made"] == empty["made"]
 
+    os.utime(program, (0, 0))
     full = compile_in_child()
-    assert full["offered"] == empty["made"] and full["made"] == [] and full["left"] == []
+    assert full["offered"] == empty["made"] and full["made"] == [] and program.stat().st_mtime > 0, "it was used"
     assert empty["bits"] == damaged["bits"] == full["bits"] and len(kept(tmp_path)) == 1
 
 
@@ -81,3 +85,72 @@ def test_cache_that_cannot_be_is_no_error(compile_in_child, tmp_path, what):
     homeless = {VARIABLE: "", "HOME": "/nonexistent/home", "XDG_CACHE_HOME": ""}
     got = compile_in_child(**settings.get(what, homeless))
     assert got["offered"] == [] and got["bits"] == compile_in_child("engine.cache=false")["bits"]
+
+
+@pytest.fixture
+def fit(tmp_path):
+    """Starts `tfperf fit` of a small card with XLA, in a process; settings: of its card."""
+    card = make_card(tmp_path, replicas=2, steps=20)
+
+    def begin(name, cache, **settings):
+        fixed = {"engine.xla": "true", "engine.form": "folded", "train.steps_per_call": 20} | settings
+        sets = [word for key, value in fixed.items() for word in ("--set", f"{key}={value}")]
+        command = [sys.executable, "-m", "tfperf", "fit", str(card), "-o", str(tmp_path / name), *sets]
+        settings = os.environ | {VARIABLE: str(cache)}
+        return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=settings)
+
+    return begin
+
+
+def end(process):
+    words = process.communicate()[0]
+    assert process.returncode in (0, 3) and "Traceback" not in words and "warning" not in words, words
+
+
+@contextmanager
+def mounted(folder, size):
+    """The folder as a disk of so many bytes; yields a function that makes it read-only."""
+    folder.mkdir()
+    options = ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(folder)]
+    if shutil.which("mount") is None or subprocess.run(options, capture_output=True).returncode:
+        pytest.skip("this user may mount nothing")
+    try:
+        yield lambda: subprocess.run(["mount", "-o", "remount,ro", str(folder)], check=True)
+    finally:
+        subprocess.run(["umount", str(folder)], check=True)
+
+
+@pytest.mark.slow
+def test_a_fit_finds_the_same_whatever_its_programs_are(fit, tmp_path):
+    cache = tmp_path / "cache"
+    end(fit("off", cache, **{"engine.cache": "false"}))
+    assert not cache.exists()
+    for process in [fit(name, cache) for name in ("one", "other")]:  # both at once, with an empty cache
+        end(process)
+    whole = {path: path.read_bytes() for path in kept(tmp_path)}
+    assert len(whole) >= 2, "steps and losses"
+    end(fit("full", cache))
+    for i, path in enumerate(kept(tmp_path)):
+        content = path.read_bytes()
+        half = content[: len(content) // 2]
+        path.write_bytes([half + b"\1" + content[len(half) + 1 :], half, b"", b"?" * len(half)][i % 4])
+    end(fit("damaged", cache))
+    end(fit("renewed", cache, **{"engine.cache": "renew"}))
+    for name in ("one", "other", "full", "damaged", "renewed"):
+        same_bits(tmp_path / "off", tmp_path / name)
+
+
+@pytest.mark.slow
+def test_a_fit_whose_cache_is_on_a_full_or_read_only_disk(fit, tmp_path):
+    end(fit("off", tmp_path, **{"engine.cache": "false"}))
+    with mounted(tmp_path / "full", 64 * 1024):
+        end(fit("on full", tmp_path / "full"))
+    with mounted(tmp_path / "cache", 2**28) as close:
+        for name in ("first", "second"):
+            end(fit(name, tmp_path / "cache"))
+        close()
+        before = {path: path.stat().st_mtime for path in kept(tmp_path)}
+        end(fit("read only", tmp_path / "cache"))
+        assert before and before == {path: path.stat().st_mtime for path in kept(tmp_path)}
+    for name in ("on full", "first", "second", "read only"):
+        same_bits(tmp_path / "off", tmp_path / name)

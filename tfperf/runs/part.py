@@ -179,6 +179,7 @@ def train_part(
     if part.own.tolerance.get("violated"):
         worst = part.own.tolerance["worst_best"]
         say(f"warning: engine.tolerance: chi2 per point was off by {worst:.2g} at best weights")
+    keep_programs()  # of smaller stacks, and while it is known which were used
     ensemble.close()
     return Trained(outcome, trainer.seconds_per_step)
 

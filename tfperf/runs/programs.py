@@ -32,24 +32,22 @@ class Offered:
     """The programs of this process; one TensorFlow has one place."""
 
     folder: ProgramFolder
-    waiting: dict[str, bytes]  # in TensorFlow's memory: the name of each program's function
+    earlier: dict[str, bytes]  # those of earlier processes, and the name of each one's function
 
     pointed: ClassVar[bool] = False  # whether TensorFlow looks there
     now: ClassVar["Offered | None"] = None
     lock: ClassVar[Lock] = Lock()
 
     def keep(self) -> None:
-        """Write what was compiled, note what was used; neither is needed in memory any more."""
+        """Write what was compiled, which is not needed in memory any more; note which of the earlier ones were used."""
         with self.lock, suppress(tf.errors.OpError):
-            names = [name for name in tf.io.gfile.listdir(MEMORY) if name.endswith(".pb")]
-            made = [name for name in names if name not in self.waiting]
-            used = [name for name, function in self.waiting.items() if context.context().has_function(function)]
+            names = tf.io.gfile.listdir(MEMORY)
+            made = [name for name in names if name.endswith(".pb") and name not in self.earlier]
             for name in made:
                 self.folder.write(name, _read(name))
-            self.folder.note_use(used)
-            for name in (*made, *used):
                 tf.io.gfile.remove(f"{MEMORY}/{name}")
-                self.waiting.pop(name, None)
+            has_function = context.context().has_function
+            self.folder.note_use(name for name, function in self.earlier.items() if has_function(function))
             if made:
                 self.folder.shrink()
 
