@@ -101,6 +101,25 @@ def test_a_program_that_was_freed_keeps_its_name():
     assert trace(lambda count: variable * 3, STEPS, False, "freed").function.name != name
 
 
+def count_maps():
+    with open("/proc/self/maps") as file:
+        return len(file.readlines())
+
+
+def test_xla_compiles_a_program_once_in_a_process():
+    """What it compiles has memory of its own, which stays: a process has 65 530 such pieces, a step takes 543."""
+    variable, grown = tf.Variable(tf.ones([8, 8])), []
+    for _ in range(3):
+        before = count_maps()
+        program = trace(lambda count: variable @ tf.tanh(variable), STEPS, True, "once")
+        np.testing.assert_allclose(program(tf.constant(1, tf.int64)), 8 * np.tanh(1) * np.ones((8, 8)), rtol=1e-6)
+        del program
+        gc.collect()
+        grown.append(count_maps() - before)
+    assert grown[0] > 0, "the test shows nothing"
+    assert grown[1:] == [0, 0]
+
+
 def test_errors_of_tracing_are_told(tmp_path):
     def wrong(count):
         return tf.matmul(tf.zeros([2, 3]), tf.zeros([2, 3]))

@@ -2,6 +2,7 @@
 
 import tempfile
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,6 +15,7 @@ from tfperf.console.streams import open_descriptors
 from tfperf.data.pack import pack_attributes
 from tfperf.measure.clock import Stopwatch
 from tfperf.measure.loading import is_loaded, tensorflow_loading, thawed
+from tfperf.measure.memory import release_memory
 from tfperf.measure.quiet import native_logs_dropped, silence_tensorflow
 from tfperf.operators.problem import Problem, build_problem
 from tfperf.report.progress import chunk_words, replica_words, show_training
@@ -52,12 +54,12 @@ def fit(
     for a faulty card, pack or directory, Interrupted when a signal stopped the training after a checkpoint.
     """
     open_descriptors()
-    with stages(quiet) as progress:
+    with stages(quiet) as progress, ExitStack() as after:
         card = as_card(card, overrides)
-        if output is not None:
-            return carry_out(card, Path(output), wish or Wish(), progress)[0]
-        with tempfile.TemporaryDirectory(prefix="tfperf-") as folder:
-            return carry_out(card, Path(folder) / "run", wish or Wish(), progress)[0]
+        if output is None:
+            output = after.enter_context(tempfile.TemporaryDirectory(prefix="tfperf-")) + "/run"
+        after.callback(release_memory)
+        return carry_out(card, Path(output), wish or Wish(), progress)[0]
 
 
 def fit_closure(card: Card) -> Card:

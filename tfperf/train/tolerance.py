@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tfperf.errors import UserError
-from tfperf.operators.blas import one_thread
 from tfperf.operators.compiled import is_hadronic, is_linear, whitened
 from tfperf.operators.problem import Problem
 from tfperf.operators.reduction import Basis
+from tfperf.operators.threads import one_thread
 from tfperf.operators.woodbury import Whitened
 from tfperf.runcard.config import Card
 from tfperf.train.ensemble import Ensemble
@@ -51,7 +51,7 @@ class ToleranceCheck:
         every = self.card.engine.check_every
         return step - step % every + every if self._deviates(form) else self.card.train.steps
 
-    @one_thread()
+    @one_thread
     def look(self, ensemble: Ensemble, losses: Mapping[str, NDArray[np.float32]]) -> None:
         """Compare the engine's losses (R) with the exact ones of a few running replicas; raise the rank if need be."""
         rows = np.flatnonzero(np.isfinite(losses["training"]))
@@ -84,7 +84,7 @@ class ToleranceCheck:
                 "more directions do not mend it: leave engine.tf32 out, or allow a larger tolerance"
             )
 
-    @one_thread()
+    @one_thread
     def best(self, form: Form, weights: Mapping[str, NDArray[np.floating]]) -> float | None:
         """The worst deviation of reduced from exact chi2 at weights (R) of all replicas; None for an exact form."""
         if form.basis is None or self.card.engine.tolerance == 0:
