@@ -23,7 +23,8 @@ class Engine:
     )
     threads: Literal["auto", "measure"] | Annotated[int, Field(ge=1, le=1024)] = Field(
         default="auto",
-        description="CPU threads in all; auto: one per available core; measure: the fastest of a few numbers, with stacks",
+        description="CPU threads in all; auto: one per available core; measure: tried together with stacks before the "
+        "first step",
     )
     tf32: bool = Field(
         default=False, description="products in TensorFloat-32 on GPUs that have it; errs by 1e-3: needs a tolerance"
