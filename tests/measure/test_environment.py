@@ -83,6 +83,27 @@ def test_does_not_import_tensorflow():
     assert run(code + "print(json.dumps([m for m in sys.modules if m in ('tensorflow', 'keras')]))", os.environ) == []
 
 
+X86 = """processor	: {n}
+model name	: A processor
+cpu MHz		: {mhz}
+flags		: fpu  {more}avx
+apicid		: {n}
+"""
+
+
+def test_features_are_all_kinds_of_core_and_do_not_change(monkeypatch):
+    texts = iter([
+        X86.format(n=0, mhz=2000, more="") + X86.format(n=1, mhz=1500, more=""),
+        X86.format(n=0, mhz=900, more=""),
+        X86.format(n=0, mhz=900, more="") + X86.format(n=1, mhz=900, more="avx2 "),
+        "processor\t: 0\nBogoMIPS\t: 50.0\nFeatures\t: fp asimd\nCPU part\t: 0xd0c\n",
+    ])  # fmt: skip
+    monkeypatch.setattr(Path, "read_text", lambda _: next(texts))
+    one, other, more, arm = (env.cpu_features() for _ in range(4))
+    assert one == other == ("flags : fpu avx", "model name : A processor") != more
+    assert arm == ("CPU part : 0xd0c", "Features : fp asimd")
+
+
 def test_a_missing_package_has_no_version(monkeypatch):
     monkeypatch.setattr(env, "PACKAGES", ("numpy", "no-such-package-here"))
     monkeypatch.setitem(sys.modules, "h5py", None)

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tfperf.measure.quiet import LOG_LEVEL, silence_tensorflow
+
 ROOT = Path(__file__).parents[2]
 CODE = """
 import os
@@ -25,3 +27,17 @@ def test_what_is_held_back_is_passed_on_where_it_can_be(stderr, descriptor, hear
     settings = os.environ | {"PYTHONPATH": str(ROOT)}
     done = subprocess.run(command, capture_output=True, text=True, env=settings, timeout=60, check=False)
     assert done.returncode == 0 and done.stdout.endswith("done\n") and done.stderr == heard
+
+
+@pytest.mark.parametrize(
+    ("imported", "given", "want"), [(False, None, "3"), (False, "0", "0"), (True, None, None), (True, "1", "1")]
+)
+def test_only_a_tensorflow_to_come_is_silenced(monkeypatch, imported, given, want):
+    modules = {name: module for name, module in sys.modules.items() if name != "tensorflow"}
+    monkeypatch.setattr(sys, "modules", modules | ({"tensorflow": sys} if imported else {}))
+    monkeypatch.delenv(LOG_LEVEL, raising=False)
+    if given is not None:
+        monkeypatch.setenv(LOG_LEVEL, given)
+    silence_tensorflow()
+    assert os.environ.get(LOG_LEVEL) == want
+    monkeypatch.delenv(LOG_LEVEL, raising=False)

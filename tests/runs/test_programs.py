@@ -8,12 +8,16 @@ import sys
 from contextlib import contextmanager
 
 import pytest
+import tensorflow as tf
 
 from tests.make_pack import make_card
 from tests.runs.conftest import same_bits
 from tfperf.data import programs as disk
 from tfperf.data.cache import VARIABLE
 from tfperf.measure.quiet import LOG_LEVEL
+from tfperf.runs import programs
+
+RUNS = programs._runs
 
 
 @pytest.fixture
@@ -52,6 +56,40 @@ def test_program_is_compiled_once_and_again_where_it_is_damaged(compile_in_child
     full = compile_in_child()
     assert full["offered"] == empty["made"] and full["made"] == [] and program.stat().st_mtime > 0, "it was used"
     assert empty["bits"] == damaged["bits"] == full["bits"] and len(kept(tmp_path)) == 1
+
+
+@pytest.fixture
+def flags_read(monkeypatch):
+    """The flags of each time that TensorFlow would read them, in a process where it does not run yet."""
+    found = []
+    monkeypatch.setattr(programs.Offered, "pointed", False)
+    monkeypatch.setattr(programs.Offered, "now", None)
+    monkeypatch.setattr(programs, "_runs", lambda: False)
+    monkeypatch.setattr(tf.config, "list_physical_devices", lambda: found.append(os.environ.get(disk.VARIABLE)))
+    monkeypatch.setenv(LOG_LEVEL, "3")
+    monkeypatch.delenv(disk.VARIABLE, raising=False)
+    return found
+
+
+def test_tensorflow_reads_once_where_programs_are(flags_read):
+    programs.point_tensorflow(True)
+    programs.point_tensorflow("renew")
+    assert len(flags_read) == 1 and f"cache_directory={programs.MEMORY} " in flags_read[0]
+    assert disk.VARIABLE not in os.environ, "nor do child processes"
+
+
+@pytest.mark.parametrize("what", ["off", "own cache", "loud", "runs already"])
+def test_tensorflow_of_the_user_is_left_alone(flags_read, monkeypatch, what):
+    if what == "own cache":
+        monkeypatch.setenv(disk.VARIABLE, "--tf_xla_persistent_cache_directory=/mine")
+    if what == "loud":
+        monkeypatch.delenv(LOG_LEVEL)
+    if what == "runs already":
+        tf.constant(1)
+        monkeypatch.setattr(programs, "_runs", RUNS)
+    programs.point_tensorflow(what != "off")
+    programs.offer_programs(what != "off", 2)
+    assert flags_read == [] and programs.Offered.now is None
 
 
 @pytest.mark.slow
