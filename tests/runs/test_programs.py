@@ -120,7 +120,7 @@ def test_flags_of_the_user(compile_in_child, tmp_path):
 def test_cache_that_cannot_be_is_no_error(compile_in_child, tmp_path, what):
     (tmp_path / "file").write_text("")
     settings = {"a file": {VARIABLE: str(tmp_path / "file")}, "below a file": {VARIABLE: str(tmp_path / "file" / "x")}}
-    homeless = {VARIABLE: "", "HOME": "/nonexistent/home", "XDG_CACHE_HOME": ""}
+    homeless = {VARIABLE: "", "HOME": str(tmp_path / "file" / "home"), "XDG_CACHE_HOME": ""}
     got = compile_in_child(**settings.get(what, homeless))
     assert got["offered"] == [] and got["bits"] == compile_in_child("engine.cache=false")["bits"]
 
