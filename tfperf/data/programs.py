@@ -66,7 +66,7 @@ class ProgramFolder:
     def of(tensorflow: str, *place: object) -> "ProgramFolder | None":
         """The folder for a version of TensorFlow and all else that a program depends on; None: there is no cache."""
         cache = cache_folder()
-        name = f"tensorflow-{tensorflow}-{digest(tensorflow, *place)[:32]}"
+        name = f"tensorflow-{tensorflow}-{digest(*place)[:32]}"
         return None if cache is None else ProgramFolder(cache / FOLDER / name)
 
     def read(self) -> dict[str, bytes]:
@@ -110,13 +110,15 @@ class ProgramFolder:
                 os.utime(self.path / f"{name}{SUFFIX}")
 
     def shrink(self) -> None:
-        """Remove what was not used for longest, here and in the folders of other places, until the limits are kept."""
+        """Remove what was not used for longest, here and in the folders of other places, until the limit is kept."""
         with suppress(OSError):
             folders = [ProgramFolder(path) for path in self.path.parent.iterdir()]
-            for folder in (f for f in folders if f._safe()):
-                _keep_last(folder._entries(), LIMIT_BYTES)
             entries = [entry for folder in folders if folder._safe() for entry in folder._entries()]
-            _keep_last(sorted(entries, key=lambda entry: -entry[1]), TOTAL_BYTES)
+            total = 0
+            for path, _, size in sorted(entries, key=lambda entry: -entry[1]):
+                total += size
+                if total > TOTAL_BYTES:
+                    _remove(path)
             for folder in folders:
                 if folder.path != self.path:
                     with suppress(OSError):
@@ -159,15 +161,6 @@ def _read(path: Path, name: str) -> bytes | None:
         if written == hashlib.sha256(rest).hexdigest().encode() and inside == name.encode() and NAME.fullmatch(name):
             return program
     return None
-
-
-def _keep_last(entries: Iterable[tuple[Path, float, int]], limit: int) -> None:
-    """Remove what is beyond so many bytes; entries: those used last first."""
-    total = 0
-    for path, _, size in entries:
-        total += size
-        if total > limit:
-            _remove(path)
 
 
 def _remove(path: Path) -> None:
