@@ -150,8 +150,8 @@ class _Trials:
         assert self.best is not None
         return self.card.train.steps * self.best[0].ms_per_step / 1e3
 
-    def add(self, form: Form, xla: bool, others: bool) -> Trial | None:
-        """Try a candidate; `others`: it may fail, for there are more: then None."""
+    def add(self, form: Form, xla: bool, others: bool) -> None:
+        """Try a candidate; `others`: it may fail, for there are more."""
         start = time.perf_counter()
         self.tell(len(self.found) + 1)
         if form != self.ensemble.form:
@@ -159,7 +159,6 @@ class _Trials:
         loop = self.ensemble.stack
         before = loop.snapshot()
         measure = (GLANCE_SECONDS, 1) if self.single else (TRIAL_SECONDS, REPEATS)
-        trial = None
         try:
             trial = try_out(loop, xla, form, *measure)
         except (tf.errors.InvalidArgumentError, tf.errors.UnimplementedError, tf.errors.InternalError):
@@ -172,7 +171,6 @@ class _Trials:
             if self.best is None or trial.ms_per_step < self.best[0].ms_per_step:
                 self.best = trial, form
         self.dearest = max(self.dearest, time.perf_counter() - start)
-        return trial
 
     def _turn_to(self, form: Form) -> None:
         """Give the ensemble that form; of the loops that are not needed now, the best form's is kept."""
@@ -193,6 +191,7 @@ class _Trials:
             self._turn_to(self.best[1])
         if self._aside is not None:
             self._aside.close()
+            self._aside = None
         return self.best
 
 
@@ -206,7 +205,6 @@ def choose(card: Card, ensemble: Ensemble, forms: Candidates, cores: Cores, tell
     nothing_open = forms.single and card.engine.xla != "auto" and card.train.steps_per_call != "auto"
     most = len(forms.names) * (2 if card.engine.xla == "auto" else 1) + len(forms.layouts) - 1
     trials = _Trials(card, ensemble, nothing_open, lambda number: tell("measuring what is fastest", number, most))
-    layout = forms.layouts[0]
     if card.engine.xla != "auto":
         _try_forms(trials, forms, forms.names, card.engine.xla)
     else:
@@ -217,10 +215,10 @@ def choose(card: Card, ensemble: Ensemble, forms: Candidates, cores: Cores, tell
             near = [name for name in sorted(ms, key=ms.__getitem__) if ms[name] <= BEHIND * least]
             trials.dearest = 0.0  # of those without XLA
             _try_forms(trials, forms, near, True)
-    _, form = trials.end()
-    for other in forms.layouts:
-        if other != layout and trials.pays(LAYOUT_GAIN):
-            trials.add(replace(form, products=other), trials.end()[0].xla, others=True)
+    fastest, form = trials.end()
+    for layout in forms.layouts[1:]:
+        if trials.pays(LAYOUT_GAIN):
+            trials.add(replace(form, products=layout), fastest.xla, others=True)
     best, form = trials.end()
     steps = _steps_per_call(card, best.ms_per_step)
     losses_xla = best.xla and _pays_to_compile_losses(card, ensemble.stack, best, steps)
