@@ -6,12 +6,12 @@ import tensorflow as tf
 
 from tests.train.problems import make_loop, make_problem
 from tfperf.measure.hlo import count, loop_body
-from tfperf.measure.lowering import Program
+from tfperf.measure.lowering import Lowering
 from tfperf.operators.woodbury import whiten
 
 
 def optimized_hlo(function, *args):
-    return Program(function, *args).optimized()
+    return Lowering(function, *args).optimized()
 
 
 def compiled(function, *args):

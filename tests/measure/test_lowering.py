@@ -1,13 +1,13 @@
 import tensorflow as tf
 
-from tfperf.measure.lowering import Program, canonical
+from tfperf.measure.lowering import Lowering, canonical
 
 
 def digest(constant, name):
     def steps(x):
         return tf.while_loop(lambda i, _: i < constant, lambda i, y: (i + 1, tf.tanh(y)), (0, x), name=name)[1]
 
-    return Program(tf.function(steps, jit_compile=True, autograph=False), tf.ones([3])).digest
+    return Lowering(tf.function(steps, jit_compile=True, autograph=False), tf.ones([3])).digest
 
 
 def test_a_program_is_told_by_what_it_does_not_by_its_names():

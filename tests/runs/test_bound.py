@@ -7,7 +7,7 @@ import pytest
 from tests.train.problems import make_problem
 from tfperf.data.cache import VARIABLE
 from tfperf.measure import roofline
-from tfperf.measure.lowering import Program
+from tfperf.measure.lowering import Lowering
 from tfperf.measure.roofline import Machine
 from tfperf.runs.bound import bound
 from tfperf.train.ensemble import Ensemble
@@ -27,7 +27,7 @@ def ensemble(tmp_path_factory):
 def text(ensemble):
     import tensorflow as tf
 
-    return Program(ensemble.stack.function("steps", xla=True), tf.constant(1, tf.int64)).optimized()
+    return Lowering(ensemble.stack.function("steps", xla=True), tf.constant(1, tf.int64)).optimized()
 
 
 @pytest.fixture
@@ -45,7 +45,7 @@ def calls(tmp_path, monkeypatch, text):
         speed = 0.01 * found.count("measured")
         return Machine(20 - speed, 100 * speed, 100 * speed, precision, threads)
 
-    monkeypatch.setattr(Program, "optimized", optimized)
+    monkeypatch.setattr(Lowering, "optimized", optimized)
     monkeypatch.setattr(roofline, "measure", measure)
     return found
 

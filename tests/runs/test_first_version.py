@@ -44,7 +44,7 @@ def test_verbs_that_read_results_read_those_of_the_first_version(old, tmp_path):
     assert log_directory(run) == run / "events"
     for key in ("data.t0", "closure.law"):
         code, said = carry_out("check", card, "--set", f"{key}={run}")
-        assert (code, said[:3]) == (0, "ok\n"), said
+        assert code == 0 and "\nok\n" in said, said
 
 
 def test_a_finished_run_is_left_as_it_is(old):

@@ -1,5 +1,6 @@
 """Faults of a card that only its data tell: all at once, each with its place, among those of the card itself."""
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -79,7 +80,9 @@ def check(folder, text, *overrides):
     sets = [word for one in overrides for word in ("--set", one)]
     result = CliRunner().invoke(main, ["check", str(path), *sets])
     assert result.exit_code == 2 and isinstance(result.exception, SystemExit), result.output
-    lines = [line.removeprefix(f"error: {path}:").removeprefix("error: ") for line in result.output.splitlines()]
+    # but those of the stages
+    told = [line for line in result.output.splitlines() if not re.match(r"\d:\d\d:\d\d ", line)]
+    lines = [line.removeprefix(f"error: {path}:").removeprefix("error: ") for line in told]
     return [line.replace(str(folder), "DIR") for line in lines]
 
 

@@ -14,7 +14,7 @@ from tfperf.study.agreement import agreement
 from tfperf.study.switches import SWITCHES, Form, get, plan, put, to_card, to_tree
 from tfperf.study.trial import Request, carry_out
 from tfperf.train.ensemble import Ensemble
-from tfperf.train.forms import candidates
+from tfperf.train.forms import Candidates
 
 FIXED = ["train.steps_per_call=5", "engine.form=folded", "engine.tolerance=1e-3", "engine.xla=true"]
 
@@ -76,8 +76,10 @@ def test_a_slightly_different_step_does_not_agree(tmp_path, naive):
 def test_padded_products_reach_every_form(tmp_path):
     card = to_card(off(make_tree(tmp_path, "engine.form=auto"), "products", "xla"))
     problem = trial.read_problem(card, (1,))
-    for form in candidates(card, problem):
-        losses = Ensemble(card, problem, [0], form).stack.losses
+    forms = Candidates(card, problem)
+    assert set(forms.names) == {"shared", "folded"} and forms.layouts == ("padded",)
+    for name in forms.names:
+        losses = Ensemble(card, problem, [0], forms.make(name, "padded")).stack.losses
         (one,) = losses.compiled.points.observables.products
         assert one.start == 0 and len(one.flavours) == 8
 
@@ -94,7 +96,7 @@ def test_auto_is_decided_as_in_a_fit(tmp_path):
 
 def test_samples_are_of_the_same_steps_and_calls_of_the_cards_length(tmp_path):
     card, problem = make_problem(tmp_path, [*FIXED, "engine.xla=false", "engine.form=shared"])
-    form = runners.Engine(card, problem)
+    form = runners.Engine(card, problem, 1)
     form.warm_up()
     assert form.per_call == 5
     assert form.take(3)[0] == 15 and form.take(3)[0] == 15

@@ -3,7 +3,7 @@ import pytest
 import tensorflow as tf
 
 from tests import make_hadronic as hadronic
-from tfperf.measure.hlo import optimized_hlo
+from tfperf.measure.lowering import Lowering
 from tfperf.operators.observables import compile_observables
 from tfperf.train import luminosities
 from tfperf.train.contraction import Contraction
@@ -36,9 +36,9 @@ def gradient(made, xla):
 def test_a_gradient_in_blocks_holds_no_slope_of_every_pair_of_numbers_for_every_replica(made, monkeypatch):
     rows, width = made.box.shape
     whole = f"f32[{rows},{width},{REPLICAS}]"
-    assert whole in optimized_hlo(*gradient(made, xla=True))  # it is small, and held
+    assert whole in Lowering(*gradient(made, xla=True)).optimized()  # it is small, and held
     monkeypatch.setattr(luminosities, "BLOCK_BYTES", 4 * rows * width * REPLICAS // 2)
-    assert whole not in optimized_hlo(*gradient(made, xla=True))
+    assert whole not in Lowering(*gradient(made, xla=True)).optimized()
 
 
 @pytest.mark.parametrize("xla", [False, True])

@@ -11,7 +11,7 @@ NAME = re.compile(r"%[\w.-]+")
 PLACE = re.compile(r", metadata=\{[^{}]*\}")  # in the source
 
 
-class Program:
+class Lowering:
     """A tf.function(jit_compile=True), or one of its concrete functions, for some arguments.
 
     It may capture tensors and variables. ValueError where the function is not compiled with XLA.

@@ -12,7 +12,7 @@ import tensorflow as tf
 from tfperf.data.cache import Cache, digest
 from tfperf.measure import hlo, hlo_text, roofline
 from tfperf.measure.environment import available_cores, cpu_model
-from tfperf.measure.lowering import Program
+from tfperf.measure.lowering import Lowering
 from tfperf.measure.roofline import Machine, Work, bound_seconds
 from tfperf.train.ensemble import Ensemble
 from tfperf.train.trainer import Trainer
@@ -36,7 +36,7 @@ def bound(ensemble: Ensemble, trainer: Trainer, threads: int) -> dict[str, Any]:
         return {"n/a": f"counted where training takes {WORTH_SECONDS:.0f} s or more"}
     cache, stacks, seconds = Cache(ensemble.card.engine.cache), len(ensemble.shards), median(times)
     try:
-        program = Program(ensemble.stack.function("steps", xla=True), tf.constant(1, tf.int64))
+        program = Lowering(ensemble.stack.function("steps", xla=True), tf.constant(1, tf.int64))
         work = _work(cache, program, threads)
         machine = _machine(cache, threads, ensemble.card.engine.precision, work * stacks, seconds)
     except (ValueError, RuntimeError, tf.errors.OpError) as error:  # a finished training must not fail for it
@@ -55,7 +55,7 @@ def _figures(work: Work, machine: Machine, replicas: int, stacks: int, ms: float
     }  # fmt: skip
 
 
-def _work(cache: Cache, program: Program, threads: int) -> Work:
+def _work(cache: Cache, program: Lowering, threads: int) -> Work:
     """What a step does, counted once for each program, compiler and number of threads."""
 
     def count() -> Work:

@@ -43,6 +43,11 @@ class Program:
     def __init__(self, function: AtomicFunction, captures: Sequence[tf.Tensor]) -> None:
         self.function, self.captures = function, list(captures)
 
+    @property
+    def function_def(self) -> Any:
+        """TensorFlow's record of the function."""
+        return self.function.cached_definition
+
     def __call__(self, *args: tf.Tensor) -> Any:
         """Carry it out; tensors or a dict of them, as traced."""
         return self.function.call_preflattened([*args, *self.captures])
