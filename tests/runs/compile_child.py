@@ -17,7 +17,8 @@ import tensorflow as tf  # noqa: E402
 
 from tfperf.runcard.loader import load_card  # noqa: E402
 from tfperf.runs import programs  # noqa: E402
-from tfperf.runs.part import machine_started  # noqa: E402
+from tfperf.runs.part import start_machine  # noqa: E402
+from tfperf.train.cores import Cores  # noqa: E402
 
 
 def compute(n):
@@ -26,7 +27,7 @@ def compute(n):
 
 
 def main():
-    machine_started(load_card(Path(sys.argv[1]), sys.argv[2:]), 2)
+    start_machine(load_card(Path(sys.argv[1]), sys.argv[2:]), Cores(2))
     now = programs.Offered.now
     offered = sorted(now.earlier) if now else []
     function = tf.function(compute, jit_compile=True, autograph=False)

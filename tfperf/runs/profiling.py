@@ -86,6 +86,7 @@ def _record_engine(card: Card, problem: Problem, logdir: Path, window: Profile, 
         _next_second()
         with native_logs_dropped(), capture(logdir, calls, skipped, window.host_level) as taken:
             describe(taken, card, len(ensemble.shards))
+            taken.turns = per_call
             taken.group = group
             for call in range(skipped + taken.steps):
                 with taken.step(call):
