@@ -23,16 +23,16 @@ class Engine:
     )
     threads: Literal["auto", "measure"] | Annotated[int, Field(ge=1, le=1024)] = Field(
         default="auto",
-        description="CPU threads in all; auto: one per available core; measure: tried together with stacks before the "
-        "first step",
+        description="CPU threads; auto: one per available core; measure: the fastest of a few numbers, tried together "
+        "with stacks",
     )
     tf32: bool = Field(
         default=False, description="products in TensorFloat-32 on GPUs that have it; errs by 1e-3: needs a tolerance"
     )
     stacks: Literal["auto"] | Annotated[int, Field(ge=1, le=1024)] = Field(
         default="auto",
-        description="stacks of replicas trained side by side on a CPU, which share the threads; auto: one per thread, "
-        "of 5 replicas at least, but one alone where tables are large",
+        description="stacks of replicas trained side by side on a CPU; auto: one per thread, of 5 replicas at least, "
+        "but one alone where tables are large",
     )
     devices: Literal["all"] | Annotated[int, Field(ge=1, le=1024)] = Field(
         default="all",

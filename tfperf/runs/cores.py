@@ -24,18 +24,18 @@ Answer = tuple[Choices, float]  # and the milliseconds of a step
 
 
 def total_threads(engine: Engine) -> int:
-    """How many threads may compute at once: the card's, by default one per core."""
+    """How many threads TensorFlow gets: the card's number, by default one per core."""
     return engine.threads if isinstance(engine.threads, int) else available_cores()
 
 
 def candidates(engine: Engine, replicas: int) -> list[tuple[int, int]]:
-    """Threads in all and stacks: all cores, half of them, one; shared by one stack, by two, or one thread a stack."""
+    """Threads and stacks: all cores, half of them, one, for one stack, for two, or for as many as there are cores."""
     cores = total_threads(engine)
     pairs = {
-        (total, stacks)
-        for total in {cores, cores // 2 or 1, 1}
-        for stacks in ({1, 2, total} if engine.stacks == "auto" else {engine.stacks})
-        if engine.stacks != "auto" or stacks == 1 or (stacks <= total and stacks * FEWEST <= replicas)
+        (threads, stacks)
+        for threads in {cores, cores // 2 or 1, 1}
+        for stacks in ({1, 2, cores} if engine.stacks == "auto" else {engine.stacks})
+        if engine.stacks != "auto" or stacks == 1 or (stacks <= cores and stacks * FEWEST <= replicas)
     }
     # first what is taken unmeasured where the tables are small
     likely = share_cores(cores, engine.stacks, replicas, 0)
@@ -50,20 +50,20 @@ def measure_cores(card: Path, engine: Engine, replicas: int, overrides: Sequence
     end = time.perf_counter() + BUDGET_SECONDS
     common = [f"replicas={replicas}", "engine.chunk=auto", *overrides]
     found: dict[tuple[int, int], Answer] = {}
-    for total, stacks in candidates(engine, replicas):
-        answer = _ask(card, [*common, f"engine.stacks={stacks}", f"engine.threads={total}"], end)
+    for threads, stacks in candidates(engine, replicas):
+        answer = _ask(card, [*common, f"engine.stacks={stacks}", f"engine.threads={threads}"], end)
         if answer is not None:
             if not found:
                 choices = answer[0]
                 fixed = {"form": choices.form, "products": choices.products, "xla": str(choices.xla).lower()}
                 common += [f"engine.{key}={value}" for key, value in fixed.items()]
                 tried = choices.tried
-            found[total, stacks] = answer
+            found[threads, stacks] = answer
     if not found:
         return None
     least = min(ms for _, ms in found.values())
     near = [pair for pair, (_, ms) in found.items() if ms <= (1 + GAIN) * least]
-    fewest = min(total for total, _ in near)
+    fewest = min(threads for threads, _ in near)
     best = min((pair for pair in near if pair[0] == fewest), key=lambda pair: found[pair][1])
     rows = tuple((choices.threads, choices.cpu_stacks, ms) for _, (choices, ms) in sorted(found.items()))
     return replace(found[best][0], tried=tried, cores_tried=rows)
