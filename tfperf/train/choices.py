@@ -25,7 +25,7 @@ TRIAL_SECONDS = 0.3  # of steps, for each candidate and repeat
 REPEATS = 3
 COMPILE_SECONDS = 4.0  # that XLA takes for the steps of a stack at least; without it a first step takes a tenth
 # what a candidate may save at most, of the seconds of all steps: it is tried where that is more than a trial took
-FORM_GAIN, LAYOUT_GAIN = 0.5, 0.2
+FORM_GAIN, LAYOUT_GAIN = 0.5, 0.1
 BEHIND = 1.5  # a form that takes so many times longer without XLA is not compiled with it
 GLANCE_SECONDS = 0.05  # of steps, once, where there is nothing to choose but the steps per call
 BUDGET_SECONDS = 30.0  # for all trials: a candidate that may go beyond is not tried
