@@ -12,10 +12,16 @@ from tfperf.train.luminosities import block_rows
 NODES, REPLICAS = int((hadronic.X < 1).sum()), 3
 
 
-@pytest.fixture(scope="module")
-def made():
+@pytest.fixture(scope="module", params=[16, 6])
+def made(request):
+    """With and without rows that fill a box up, for blocks of equal size."""
     observables = compile_observables(*hadronic.sets(), NODES, ((0, 1, 2), (3, 4, 5, 6)))
-    return Contraction(observables, np.ones(observables.rows), 0, "float32").luminosities
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(luminosities, "PADDING", request.param)
+        made = Contraction(observables, np.ones(observables.rows), 0, "float32").luminosities
+    rows, width = made.box.shape
+    assert (rows == width) == (request.param == 16)
+    return made
 
 
 def gradient(made, xla):
