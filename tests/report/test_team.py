@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from base64 import b64encode
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -47,9 +48,13 @@ def _some(monkeypatch):
 
 
 def processes():
-    """Numbers of the processes that this one started and that live."""
-    found = Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
-    return {int(child) for child in found}
+    """Numbers of the processes that this one started to draw, and that live; other tests may have left some."""
+    found = set()
+    for child in Path(f"/proc/self/task/{os.getpid()}/children").read_text().split():
+        with suppress(FileNotFoundError):  # it has ended meanwhile
+            if team.COMMAND[-1].encode() in Path(f"/proc/{child}/cmdline").read_bytes():
+                found.add(int(child))
+    return found
 
 
 def refuse_to_draw(*_):

@@ -163,7 +163,7 @@ def test_auto_looks_where_a_smaller_stack_pays(tmp_path):
     assert slow.size(1500, 100, 10) == 100, "no step of the plan"
     assert slow.size(15_000, 100, 80) == 100 and slow.size(15_000, 100, 76) == 100
     assert slow.size(15_000, 25, 8) == 25, "12 slots for half of 5000 steps save 300 steps"
-    assert slow.until(0) == 1000 and slow.until(1000) == 2000 and slow.until(18_000) == 19_000 and slow.until(19_000) == 20_000
+    assert [slow.until(step) for step in (0, 1000, 18_000, 19_000)] == [1000, 2000, 19_000, 20_000]
     assert plan(card, 100, choices(3.0, 0.1)).at == (), "compiling takes longer than training"
 
 
