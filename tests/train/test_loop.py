@@ -163,3 +163,16 @@ def test_average_of_weights_is_each_replicas_own(tmp_path):
     alone = run(make_loop(card, problem), 9)
     for name, value in alone.items():
         np.testing.assert_allclose(stack[name][3], value[0], rtol=0, atol=1e-13, err_msg=name)
+
+
+@pytest.mark.parametrize("xla", [False, pytest.param(True, marks=pytest.mark.slow)])
+def test_a_look_at_the_losses_changes_nothing_and_judging_does(tmp_path, xla):
+    card, problem = make_problem(tmp_path, ["positivity.sets=none"])
+    loop = make_loop(card, problem)
+    before = loop.snapshot()
+    losses = loop.evaluate(xla)
+    for name, value in loop.snapshot().items():
+        np.testing.assert_array_equal(value, before[name], err_msg=name)
+    loop.judge(xla)
+    np.testing.assert_array_equal(loop.snapshot()["stopping/best_step"], 0)
+    np.testing.assert_allclose(loop.snapshot()["stopping/best"], losses["validation"], rtol=1e-6)
