@@ -19,7 +19,7 @@ class Engine:
         default="float32", description="of the training; reports use float64"
     )
     xla: Literal["auto"] | bool = Field(
-        default="auto", description="compile with XLA; auto: measured before the first step"
+        default="auto", description="compile with XLA; auto: where it is faster and the steps can pay for it, measured"
     )
     threads: Literal["auto", "measure"] | Annotated[int, Field(ge=1, le=1024)] = Field(
         default="auto",
@@ -41,7 +41,7 @@ class Engine:
     form: Literal["auto", "shared", "folded"] = Field(
         default="auto",
         description="shared: all replicas' predictions from one product, masks as weights; folded: points, masks and "
-        "covariance of each replica in one small matrix; auto: the faster one, measured",
+        "covariance of each replica in one small matrix; auto: the faster one, measured where the steps can pay for it",
     )
     tolerance: Annotated[float, Field(ge=0, le=100)] = Field(
         default=0.0,
@@ -55,7 +55,7 @@ class Engine:
         default="auto",
         description="grouped: several products, each over the flavours and grid nodes that its predictions use; "
         "joined: one over all that are used; padded: over all there are, to compare with; "
-        "auto: the faster of the first two, measured",
+        "auto: the faster of the first two, measured where the steps can pay for it",
     )
     retire_at: Literal["auto"] | Annotated[tuple[Step, ...], Field(max_length=1000)] = Field(
         default="auto",
@@ -68,8 +68,8 @@ class Engine:
 
     cache: Literal["renew"] | bool = Field(
         default=True,
-        description="keep operators, what was measured and what XLA compiled for the next run, on disk; renew: without "
-        "looking at what is there",
+        description="keep operators, what was measured and what XLA compiled for a CPU for the next run, on disk; "
+        "renew: without looking at what is there",
     )
 
     @model_validator(mode="after")
