@@ -17,7 +17,7 @@ from tfperf.runs import cores, decisions, part
 from tfperf.train import choices as module
 from tfperf.train import forms
 from tfperf.train.choices import Choices, Trial, choose
-from tfperf.train.cores import Cores, share_cores
+from tfperf.train.cores import Cores
 from tfperf.train.ensemble import Ensemble
 from tfperf.train.forms import Candidates
 
@@ -255,40 +255,6 @@ def test_joined_products_are_tried_unless_they_multiply_far_more(tmp_path, monke
     assert forms.layouts(card, two) == ("grouped",)
     for fixed in ("grouped", "joined", "padded"):
         assert forms.layouts(make_problem(tmp_path, [f"engine.products={fixed}"], replicas=1)[0], two) == (fixed,)
-
-
-def test_threads_and_stacks_are_tried_together_in_children(tmp_path, monkeypatch):
-    monkeypatch.setattr(cores, "available_cores", lambda: 4)
-    asked, speed = [], {(4, 4): 2.0, (4, 2): 2.1, (4, 1): 3.0, (2, 4): 1.5, (2, 2): 1.0, (2, 1): 1.5, (1, 4): 2.0,
-                        (1, 2): 2.0, (1, 1): 1.02}  # fmt: skip
-
-    def ask(card, overrides, end):
-        asked.append(overrides)
-        stacks, number = (int(one.partition("=")[2]) for one in overrides[-2:])
-        trial = Trial("folded", "joined", True, 1.0, 0.5)
-        used = Choices("folded", "joined", True, False, 10, number, stacks, (trial,))
-        return used, speed[number, stacks]
-
-    monkeypatch.setattr(cores, "_ask", ask)
-    card = load_card(make_card(tmp_path))
-    found = cores.measure_cores(tmp_path / "card.yaml", card.engine, 30)
-    assert found.cores == Cores(1, 1), "as fast as two, to the noise"
-    assert found.cores_tried == tuple((*pair, ms) for pair, ms in sorted(speed.items()))
-    assert asked[0][-2:] == ["engine.stacks=4", "engine.threads=4"], "what is likely is first"
-    fixed = {"engine.form=folded", "engine.products=joined", "engine.xla=true"}
-    assert not fixed & set(asked[0])
-    assert fixed | {"replicas=30"} <= set(asked[1])
-    assert Choices.from_dict(json.loads(json.dumps(found.as_dict()))) == found
-    assert cores.candidates(card.engine, 9) == [(4, 1), (2, 1), (1, 1)], "no stack of fewer than five"
-    assert cores.candidates(replace(card.engine, stacks=3), 9) == [(4, 3), (2, 3), (1, 3)]
-
-
-def test_cores_are_shared_by_stacks_of_five_replicas_or_more():
-    small, large = 1000, 10**7
-    assert share_cores(2, "auto", 100, small) == Cores(2, 2)
-    assert share_cores(2, "auto", 9, small) == Cores(2, 1) and share_cores(8, "auto", 20, small) == Cores(8, 4)
-    assert share_cores(8, "auto", 100, large) == Cores(8, 1)
-    assert share_cores(8, 3, 100, large) == Cores(8, 3) and share_cores(1, 4, 1, small) == Cores(1, 4)
 
 
 def test_child_that_fails_leaves_what_is_taken_unmeasured(tmp_path, counted, monkeypatch):
