@@ -72,12 +72,13 @@ def _measured(measure: Callable[..., Iterator[Row]], options: Mapping[str, Any])
 @click.option("--only", help="Parts of the sweep, where the benchmark has some, as `dis` or `dis:10,global:1`.")
 @click.option("--pack", multiple=True, type=click.Path(path_type=Path), help="HDF5 pack to measure on; repeatable.")
 @click.option("--against", type=click.Path(path_type=Path), help="Another checkout of the program, to compare with.")
-def run(name: str, output: Path | None, only: str | None, pack: tuple[Path, ...], against: Path | None) -> None:
+@click.option("--rounds", type=click.IntRange(min=1), help="How often each part is measured.")
+def run(name: str, output: Path | None, **options: Any) -> None:
     """Measure one benchmark."""
     chosen = REGISTRY[name]
     try:
         with native_logs_dropped():
-            rows = _measured(chosen.measure, {"only": only, "pack": pack, "against": against})
+            rows = _measured(chosen.measure, options)
     except UserError as error:
         click.echo(str(error), err=True)
         raise SystemExit(error.exit_code) from None

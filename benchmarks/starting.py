@@ -113,21 +113,23 @@ PARTS: dict[str, Callable[[Checkout], Iterator[tuple[str, float]]]] = {
 @benchmark(
     "start",
     claim="a fit starts and ends in seconds: programs are compiled once and kept, the report is written side by side",
-    sweep=f"parts {', '.join(PARTS)} (--only); with --against FOLDER, another checkout, in turn; {ROUNDS} rounds",
+    sweep=f"parts {', '.join(PARTS)} (--only); with --against FOLDER, another checkout, in turn; --rounds: {ROUNDS}",
     unit="seconds of whole commands, median and quartiles; ratio: this checkout's median over the other one's",
 )
-def start(only: str = ",".join(PARTS), against: Path | None = None) -> Iterator[Row]:
+def start(only: str = ",".join(PARTS), against: Path | None = None, rounds: int = ROUNDS) -> Iterator[Row]:
     """A row for each command. Caches are in a folder of their own, emptied where the row says so."""
     unknown = [part for part in only.split(",") if part not in PARTS]
     if unknown:
         raise UserError(f"--only: got {unknown[0]}; allowed: {', '.join(PARTS)}")
+    if rounds < 2:
+        raise UserError(f"--rounds: got {rounds}; must be at least 2")
     with tempfile.TemporaryDirectory() as folder:
         checkouts = {"now": Checkout(HERE, Path(folder) / "now")}
         if against is not None:
             checkouts["before"] = Checkout(against.resolve(), Path(folder) / "before")
         for part in only.split(","):
             found: dict[tuple[str, str], list[float]] = {}
-            for _ in range(ROUNDS):
+            for _ in range(rounds):
                 for version, checkout in checkouts.items():
                     checkout.folder.mkdir(exist_ok=True)
                     for what, seconds in PARTS[part](checkout):

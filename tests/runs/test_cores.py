@@ -38,7 +38,10 @@ def test_threads_and_stacks_are_tried_together_in_children(tmp_path, monkeypatch
 
 def test_cores_are_shared_by_stacks_of_five_replicas_or_more():
     small, large = 1000, 10**7
-    assert share_cores(2, "auto", 100, small) == Cores(2, 2)
+    assert share_cores(2, "auto", 100, small) == Cores(2, 10) and share_cores(2, "auto", 10, small) == Cores(2, 2)
+    assert share_cores(1, "auto", 100, small) == Cores(1, 10), "a thread alone works on what the caches hold, too"
+    assert share_cores(8, "auto", 100, small) == Cores(8, 8), "12 or 13 replicas: the same number for each thread"
+    assert share_cores(2, "auto", 30, small) == Cores(2, 2), "two of 15 have one program, four of 7 and 8 have two"
     assert share_cores(2, "auto", 9, small) == Cores(2, 1) and share_cores(8, "auto", 20, small) == Cores(8, 4)
     assert share_cores(8, "auto", 100, large) == Cores(8, 1)
     assert share_cores(8, 3, 100, large) == Cores(8, 3) and share_cores(1, 4, 1, small) == Cores(1, 4)

@@ -40,7 +40,7 @@ class Case:
         self.ensemble = Ensemble(self.card, self.problem, [0] * len(self.problem.ids))
 
     def trainer(self, name, signals_at=None):
-        plan = Retirement(self.ensemble.replicas, STEPS, self.at, 0.0)
+        plan = Retirement(self.ensemble.layout, STEPS, self.at, 0.0)
         self.check = ToleranceCheck(self.card, self.problem)
         return Trainer(self.ensemble, self.xla, 10, plan, checkpoints_in(self.folder / name), self.check)
 

@@ -1,7 +1,10 @@
 """Stopped replicas leave the stack: who is left sees rounding at most, and nothing before."""
 
+from contextlib import nullcontext
+
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from tests.train.problems import checkpoints_in, make_problem, signal_at
 from tfperf.errors import CardError, Interrupted
@@ -9,6 +12,7 @@ from tfperf.signals import Signals
 from tfperf.train.choices import Choices, Trial
 from tfperf.train.ensemble import Ensemble
 from tfperf.train.retirement import Retirement, plan
+from tfperf.train.shards import Layout
 from tfperf.train.stopping import State
 from tfperf.train.tolerance import ToleranceCheck
 from tfperf.train.trainer import Trainer
@@ -18,16 +22,16 @@ REPLICAS, STEPS = 8, 60
 AT = (15, 30, 45)
 
 
-def trained(folder, at=AT, change=lambda ensemble: None, per_call=10, xla=False, precision="float64"):
+def trained(folder, at=AT, change=lambda ensemble: None, per_call=10, xla=False, precision="float64", stacks=1):
     """The ensemble after a training, its trainer, and its state at each retirement step (before it shrinks)."""
     card, problem = make_problem(folder, FAST, precision=precision, replicas=REPLICAS, steps=STEPS)
-    ensemble, seen = Ensemble(card, problem, [0] * REPLICAS), {}
+    ensemble, seen = Ensemble(card, problem, [0] * REPLICAS, stacks=stacks), {}
     change(ensemble)
     trainer = Trainer(
         ensemble,
         xla,
         per_call,
-        Retirement(REPLICAS, STEPS, at, 0.0),
+        Retirement(ensemble.layout, STEPS, at, 0.0),
         checkpoints_in(folder / "checkpoints"),
         ToleranceCheck(card, problem),
     )
@@ -102,7 +106,7 @@ def test_training_resumes_to_the_same_bits_from_any_step(pair, tmp_path, step):
     (want, _, _), _ = pair
 
     card, problem = make_problem(tmp_path, FAST, precision="float64", replicas=REPLICAS, steps=STEPS)
-    retirement = Retirement(REPLICAS, STEPS, AT, 0.0)
+    retirement = Retirement(Layout(REPLICAS), STEPS, AT, 0.0)
     ensemble = Ensemble(card, problem, [0] * REPLICAS)
     folder = checkpoints_in(tmp_path / "checkpoints")
     first = Trainer(ensemble, False, step % 15 or 15, retirement, folder, ToleranceCheck(card, problem))
@@ -147,6 +151,34 @@ def test_quarantined_replica_keeps_a_slot_while_there_is_room(tmp_path):
             np.testing.assert_array_equal(value[others], other[last][name][others], err_msg=name)
 
 
+@pytest.mark.parametrize("step", [25, pytest.param(40, marks=pytest.mark.slow)])
+def test_stacks_are_left_out_and_resumed(pair, tmp_path, monkeypatch, step):
+    """Four stacks of two; replicas change places among them when some are left out."""
+    (one, _, _), _ = pair
+    monkeypatch.setattr(tf.config.threading, "get_intra_op_parallelism_threads", lambda: 2)
+    (tmp_path / "a").mkdir(), (tmp_path / "b").mkdir()
+    whole, _, _ = trained(tmp_path / "a", stacks=4)
+    assert len(whole.sizes) > 1 and len(whole.shards) < 4, "no stack was left out: the test shows nothing"
+    for name in ("state", "best_step", "stop_step"):
+        np.testing.assert_array_equal(one.look()[f"stopping/{name}"], whole.look()[f"stopping/{name}"])
+    for name, value in one.best_weights().items():
+        np.testing.assert_allclose(value, whole.best_weights()[name], rtol=0, atol=1e-9, err_msg=name)
+    card, problem = make_problem(tmp_path / "b", FAST, precision="float64", replicas=REPLICAS, steps=STEPS)
+    folder, lives = checkpoints_in(tmp_path / "b" / "checkpoints"), []
+    for signals in (step, None):
+        again = Ensemble(card, problem, [0] * REPLICAS, stacks=4)
+        trainer = Trainer(
+            again, False, 10, Retirement(again.layout, STEPS, AT, 0.0), folder, ToleranceCheck(card, problem)
+        )
+        lives.append(trainer.resume() if folder.exist() else (0, []))
+        with pytest.raises(Interrupted) if signals else nullcontext():
+            trainer.train(signal_at(again, signals) if signals else Signals(), lambda _: None)
+    assert lives == [(0, []), (step, [])]
+    assert again.sizes == whole.sizes
+    for name, value in whole.look().items():
+        np.testing.assert_array_equal(value, again.look()[name], err_msg=name)
+
+
 def choices(compile_seconds, ms_per_step):
     return Choices(
         "shared", "grouped", True, False, 10, 2, 1,
@@ -156,15 +188,29 @@ def choices(compile_seconds, ms_per_step):
 
 def test_auto_looks_where_a_smaller_stack_pays(tmp_path):
     card, _ = make_problem(tmp_path, ["engine.retire_at=auto"], replicas=100, steps=20_000)
-    slow = plan(card, 100, choices(3.0, 10.0))  # a new stack costs 390 steps
-    assert slow.sizes() == (75, 50, 25, 13, 7)
+    slow = plan(card, Layout(100), choices(3.0, 10.0))  # a new stack costs 390 steps
+    assert slow.layout.smaller() == [7, 13, 25, 50, 75] and slow.layout.fewer() == []
     assert slow.at == tuple(range(1000, 20_000, 1000))
     assert slow.size(1000, 100, 80) == 100 and slow.size(1000, 100, 75) == 75
     assert slow.size(1500, 100, 10) == 100, "no step of the plan"
     assert slow.size(15_000, 100, 80) == 100 and slow.size(15_000, 100, 76) == 100
     assert slow.size(15_000, 25, 8) == 25, "12 slots for half of 5000 steps save 300 steps"
     assert [slow.until(step) for step in (0, 1000, 18_000, 19_000)] == [1000, 2000, 19_000, 20_000]
-    assert plan(card, 100, choices(3.0, 0.1)).at == (), "compiling takes longer than training"
+    assert plan(card, Layout(100), choices(3.0, 0.1)).at == (), "compiling takes longer than training"
+
+
+def test_stacks_are_left_out_before_smaller_ones_are_compiled(tmp_path):
+    card, _ = make_problem(tmp_path, ["engine.retire_at=auto"], replicas=100, steps=20_000)
+    ten = Layout(100, 10, 2)
+    assert ten.fewer() == [20, 40, 60, 80] and ten.smaller() == [2, 4, 6, 10, 16]
+    assert [ten.count(slots) for slots in (80, 20, 16, 10, 2)] == [8, 2, 2, 2, 2]
+    uneven = Layout(97, 10, 2)
+    assert uneven.fewer() == [20, 40, 60, 80] and uneven.whole == 10
+    slow = plan(card, ten, choices(3.0, 0.5))  # a stack takes 0.5 ms, all five rounds 2.5
+    assert slow.cost == pytest.approx(1200)
+    assert slow.size(1000, 100, 81) == 100 and slow.size(1000, 100, 80) == 80 and slow.size(1000, 80, 35) == 40
+    assert slow.size(10_000, 40, 10) == 20, "smaller ones cost 1560 steps, and save 500 more"
+    assert plan(card, ten, choices(30.0, 0.5)).at[-1] < slow.at[-1], "what costs more must pay for longer"
 
 
 def test_no_replica_that_runs_loses_its_slot(tmp_path):

@@ -135,7 +135,7 @@ def test_training_resumes_on_another_number_of_devices_with_a_warning(resumed, d
     want, got = resumed["whole"], resumed[f"on-{devices}"]
     assert got.facts["resumed"] == STOP and len(got.facts["slots"]) == devices
     (warning,) = got.facts["warnings"]
-    assert f"spread over 2 devices, are over {devices}" in warning
+    assert f"spread over 2 stacks, are over {devices}" in warning
     for prefix in ("end/", "best/"):
         assert_same(want.state(prefix), got.state(prefix), rtol=1e-9, atol=1e-9)
 

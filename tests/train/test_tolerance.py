@@ -16,6 +16,7 @@ from tfperf.train.ensemble import Ensemble
 from tfperf.train.evaluate import pdf_on_grid
 from tfperf.train.forms import Form
 from tfperf.train.retirement import Retirement
+from tfperf.train.shards import Layout
 from tfperf.train.tolerance import ToleranceCheck, ToleranceError
 from tfperf.train.trainer import Trainer
 
@@ -79,7 +80,7 @@ class Training:
             self.card, self.problem, [0] * REPLICAS, form or reduced_to(self.card, self.problem, rank)
         )
         self.check = Watched(self.card, self.problem)
-        never = Retirement(REPLICAS, STEPS, (), 0.0)
+        never = Retirement(Layout(REPLICAS), STEPS, (), 0.0)
         self.trainer = Trainer(self.ensemble, False, 10, never, checkpoints_in(folder / "checkpoints"), self.check)
 
     def train(self, until=None):

@@ -31,8 +31,8 @@ class Engine:
     )
     stacks: Literal["auto"] | Annotated[int, Field(ge=1, le=1024)] = Field(
         default="auto",
-        description="stacks of replicas trained side by side on a CPU; auto: one per thread, of 5 replicas at least, "
-        "but one alone where tables are large",
+        description="stacks of replicas on a CPU, of which as many as there are threads train at the same time; "
+        "auto: the same number for each thread, of about 10 replicas, one alone where tables are large",
     )
     devices: Literal["all"] | Annotated[int, Field(ge=1, le=1024)] = Field(
         default="all",

@@ -29,17 +29,18 @@ def total_threads(engine: Engine) -> int:
 
 
 def candidates(engine: Engine, replicas: int) -> list[tuple[int, int]]:
-    """Threads and stacks: all cores, half of them, one, for one stack, for two, or for as many as there are cores."""
+    """Threads and stacks: all cores, half of them, one; for one stack, for two, and for one or more on each core."""
     cores = total_threads(engine)
+    # first what is taken unmeasured where the tables are small
+    likely = share_cores(cores, engine.stacks, replicas, 0).stacks
+    numbers = {1, 2, cores, likely} if engine.stacks == "auto" else {likely}
     pairs = {
         (threads, stacks)
         for threads in {cores, cores // 2 or 1, 1}
-        for stacks in ({1, 2, cores} if engine.stacks == "auto" else {engine.stacks})
-        if engine.stacks != "auto" or stacks == 1 or (stacks <= cores and stacks * FEWEST <= replicas)
+        for stacks in numbers
+        if stacks in (1, likely) or (stacks <= cores and stacks * FEWEST <= replicas)
     }
-    # first what is taken unmeasured where the tables are small
-    likely = share_cores(cores, engine.stacks, replicas, 0)
-    return sorted(pairs, key=lambda pair: (pair != (cores, likely.stacks), -pair[0], -pair[1]))
+    return sorted(pairs, key=lambda pair: (pair != (cores, likely), -pair[0], -pair[1]))
 
 
 def measure_cores(card: Path, engine: Engine, replicas: int, overrides: Sequence[str] = ()) -> Choices | None:

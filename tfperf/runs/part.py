@@ -151,7 +151,7 @@ def train_part(
     with watch.stage("compile"):
         choices = _decide(run, card, part, ensemble, forms, begun, known, progress)
         check = ToleranceCheck(card, problem)
-        retirement = plan(card, max(shard.replicas for shard in ensemble.shards), choices)
+        retirement = plan(card, ensemble.layout, choices)
         recorder = None
         if card.profile is not None and part.own.chunk == 1:
             logdir, loops = run.path / EVENTS, len(ensemble.shards)

@@ -41,7 +41,7 @@ CoresTried = Annotated[tuple[tuple[Threads, Threads, Time], ...], Field(max_leng
 
 @dataclass(frozen=True)
 class Trial:
-    """One candidate as measured."""
+    """One candidate as measured, on the largest stack alone."""
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
     form: Name
@@ -62,7 +62,7 @@ class Choices:
     losses_xla: bool  # whether the losses between calls are compiled, too
     steps_per_call: Step
     threads: Threads  # of TensorFlow, for the operations of all stacks
-    cpu_stacks: Threads  # side by side
+    cpu_stacks: Threads
     tried: Annotated[tuple[Trial, ...], Field(max_length=MOST_TRIALS)]
     cores_tried: CoresTried = ()  # threads, stacks, and ms per step of all replicas
     cached: bool = False  # found by an earlier run
@@ -148,7 +148,7 @@ class _Trials:
     def seconds(self) -> float:
         """That all steps of the card take with the best candidate."""
         assert self.best is not None
-        return self.card.train.steps * self.best[0].ms_per_step / 1e3
+        return self.card.train.steps * self.ensemble.layout.rounds * self.best[0].ms_per_step / 1e3
 
     def add(self, form: Form, xla: bool, others: bool) -> None:
         """Try a candidate; `others`: it may fail, for there are more."""
@@ -220,8 +220,8 @@ def choose(card: Card, ensemble: Ensemble, forms: Candidates, cores: Cores, tell
         if trials.pays(LAYOUT_GAIN):
             trials.add(replace(form, products=layout), fastest.xla, others=True)
     best, form = trials.end()
-    steps = _steps_per_call(card, best.ms_per_step)
-    losses_xla = best.xla and _pays_to_compile_losses(card, ensemble.stack, best, steps)
+    steps = _steps_per_call(card, ensemble.layout.rounds * best.ms_per_step)
+    losses_xla = best.xla and _pays_to_compile_losses(card, ensemble, best, steps)
     return Choices(
         form.name, form.products, best.xla, losses_xla, steps, cores.threads, cores.stacks, tuple(trials.found)
     )
@@ -234,12 +234,14 @@ def _try_forms(trials: _Trials, forms: Candidates, names: Sequence[Name], xla: b
             trials.add(forms.make(name, forms.layouts[0]), xla, others=bool(trials.found) or number + 1 < len(names))
 
 
-def _pays_to_compile_losses(card: Card, loop: Loop, best: Trial, steps_per_call: int) -> bool:
+def _pays_to_compile_losses(card: Card, ensemble: Ensemble, best: Trial, steps_per_call: int) -> bool:
     """Whether the losses after all calls take longer without XLA than it takes to compile them."""
+    loop = ensemble.stack
     loop.evaluate(False)
     start = time.perf_counter()
     loop.evaluate(False)
-    return (time.perf_counter() - start) * card.train.steps / steps_per_call > best.compile_seconds
+    seconds = ensemble.layout.rounds * (time.perf_counter() - start)
+    return seconds * card.train.steps / steps_per_call > best.compile_seconds
 
 
 def _steps_per_call(card: Card, ms_per_step: float) -> int:

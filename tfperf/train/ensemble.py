@@ -17,10 +17,11 @@ from tfperf.models.pdf import PDF
 from tfperf.operators.problem import Problem
 from tfperf.results.record import LOSSES
 from tfperf.runcard.config import Card
+from tfperf.train.blueprints import Blueprints
 from tfperf.train.forms import Form
 from tfperf.train.loop import Loop, Snapshot, best_weights
 from tfperf.train.losses import ReplicaLosses
-from tfperf.train.shards import Shard, at_once, spread, stack_places
+from tfperf.train.shards import Group, Layout, Shard, at_once, spread, stack_places
 from tfperf.train.stopping import State
 
 # of a checkpoint: the replica in each slot, slots of each stack, their sum since which step; directions of the form
@@ -38,20 +39,36 @@ def taken(problem: Problem, rows: NDArray[np.int64]) -> Problem:
 class Ensemble:
     """R replicas, of which those in a stack train; the others have stopped or broke and stay as they are.
 
-    Stacks of several devices take their steps at the same time. One whose replicas have all stopped takes none.
+    Stacks of several devices take their steps at the same time, and on a CPU as many as there are threads. One whose
+    replicas have all stopped takes none.
     """
 
     def __init__(
         self, card: Card, problem: Problem, attempts: Sequence[int], form: Form | None = None, stacks: int = 1
     ) -> None:
-        """stacks: how many are trained side by side on a CPU; several devices have one each."""
+        """stacks: how many there are on a CPU; several devices have one each."""
         self.form = form or Form()
         self.card, self.problem, self.attempts = card, problem, list(attempts)
         self.replicas = len(problem.ids)
         self.devices = stack_places(card.engine, stacks)
-        self.shards = spread(np.arange(self.replicas), self.devices, self.replicas)
+        self.groups = spread(np.arange(self.replicas), self.devices, self.replicas)
         self.sizes: list[tuple[int, int]] = [(0, self.replicas)]  # a step, and the slots of all stacks from it on
         self._host: Snapshot = {}  # state of all as of the last look; empty: no step was ever taken
+        self._blueprints = {device: Blueprints() for device in (None, *self.devices)}
+
+    @property
+    def shards(self) -> list[Shard]:
+        """The stacks of all devices."""
+        return [shard for group in self.groups for shard in group.shards]
+
+    @property
+    def layout(self) -> Layout:
+        """How the replicas were cut into stacks at the start, on the device that has most."""
+        return max((group.layout for group in self.groups), key=lambda layout: layout.replicas)
+
+    def _at_once(self, calls: Sequence[Callable[[], T]]) -> list[T]:
+        """Calls for several stacks."""
+        return at_once(calls, None if len(self.groups) > 1 else self.groups[0].layout.side)
 
     @property
     def stack(self) -> Loop:
@@ -62,7 +79,7 @@ class Ensemble:
         """A shard's loop; built when first needed, since a resumed training starts with a smaller one."""
         if shard.loop is None:
             with shard.place():
-                shard.loop = self._build(shard.rows)
+                shard.loop = self._build(shard)
         return shard.loop
 
     def _program(self, replicas: int) -> str:
@@ -74,14 +91,15 @@ class Ensemble:
         )  # fmt: skip
         return f"{form.name}_{form.products}_{replicas}_{key[:12]}"
 
-    def _build(self, rows: NDArray[np.int64]) -> Loop:
+    def _build(self, shard: Shard) -> Loop:
+        rows = shard.rows
         everybody = len(rows) == self.replicas
         problem = self.problem if everybody else taken(self.problem, rows)
         model = PDF(self.card.model, len(rows), self.card.engine.precision)
         compiled = self.form.compiled(problem, self.card.engine.precision)
         problem = replace(problem, observables=self.form.arranged(problem.observables))
         losses = ReplicaLosses(self.card, problem, compiled)
-        loop = Loop(self.card, model, losses, self._program(len(rows)))
+        loop = Loop(self.card, model, losses, self._program(len(rows)), self._blueprints[shard.device])
         if self._host:
             loop.restore({n: v[rows] if v.ndim else v for n, v in self._host.items()})
         else:
@@ -90,21 +108,21 @@ class Ensemble:
 
     def loops(self) -> list[Loop]:
         """The loop of each shard, built side by side."""
-        return at_once([partial(self._loop, shard) for shard in self.shards])
+        return self._at_once([partial(self._loop, shard) for shard in self.shards])
 
     def _built(self) -> list[tuple[Shard, Loop]]:
         return [(shard, shard.loop) for shard in self.shards if shard.loop is not None]
 
     def _each(self, call: Callable[[Loop], T]) -> list[tuple[Shard, T]]:
-        """A call to the loop of each shard that has running replicas, all at the same time."""
-        busy = [shard for shard, running in zip(self.shards, self.running_by_shard(), strict=True) if running]
+        """A call to the loop of each shard that has running replicas, as many at the same time as there can be."""
+        busy = [shard for shard, running in zip(self.shards, self.running_of(self.shards), strict=True) if running]
 
         def on_its_device(shard: Shard) -> T:
             loop = self._loop(shard)
             with shard.place():
                 return call(loop)
 
-        return list(zip(busy, at_once([partial(on_its_device, shard) for shard in busy]), strict=True))
+        return list(zip(busy, self._at_once([partial(on_its_device, shard) for shard in busy]), strict=True))
 
     @property
     def size(self) -> int:
@@ -123,14 +141,14 @@ class Ensemble:
             state[shard.rows] = loop.stopping.state.numpy()
         return state
 
-    def running_by_shard(self) -> list[int]:
-        """Replicas that train, by shard."""
+    def running_of(self, held: Sequence[Group] | Sequence[Shard]) -> list[int]:
+        """Replicas that train, in each of those."""
         running = self._states() == State.RUNNING
-        return [int(np.sum(running[shard.rows])) for shard in self.shards]
+        return [int(np.sum(running[one.rows])) for one in held]
 
     def running(self) -> int:
         """Replicas that train."""
-        return sum(self.running_by_shard())
+        return sum(self.running_of(self.shards))
 
     def quarantined(self) -> int:
         """Replicas that broke."""
@@ -207,31 +225,30 @@ class Ensemble:
         state = {name: value for name, value in snapshot.items() if name not in (ROWS, SLOTS, SIZES, RANKS)}
         if any(len(value) != self.replicas for value in state.values() if value.ndim):
             raise ValueError("state of other replicas")
+        if sum(snapshot[SLOTS]) != len(snapshot[ROWS]):
+            raise ValueError("slots of other stacks")
         self.close()
         self._host, rows, slots = state, snapshot[ROWS], snapshot[SLOTS]
-        self.shards = spread(rows, self.devices, self.replicas)
-        same = len(slots) == len(self.shards)
-        if same:
-            for shard, part in zip(self.shards, np.split(rows, np.cumsum(slots)[:-1]), strict=True):
-                shard.rows = part
+        same = len(slots) == len(self.shards) or (len(self.groups) == 1 and len(slots) < len(self.devices))
+        self.groups = spread(rows, self.devices, self.replicas, [*map(int, slots)] if same else None)
         self.form = self.form.at(*map(int, snapshot[RANKS]))
         self.sizes = [(int(step), int(size)) for step, size in snapshot[SIZES]]
         self.loops()  # built now: it says whether names and shapes are its own
         if same:
             return None
         return (
-            f"replicas were spread over {len(slots)} devices, are over {len(self.shards)}: "
+            f"replicas were spread over {len(slots)} stacks, are over {len(self.shards)}: "
             "bits may differ from an uninterrupted run"
         )
 
     def shrink(self, *sizes: int) -> None:
-        """Go on with smaller stacks, one size for each shard, which must hold all that run."""
+        """Go on with fewer or smaller stacks: slots for each device, which must hold all that run."""
         state = self.look()["stopping/state"]
-        kept = [s.survivors(state[s.rows], size) for s, size in zip(self.shards, sizes, strict=True)]
+        kept = [g.survivors(state[g.rows], size) for g, size in zip(self.groups, sizes, strict=True)]
         step = self.step
-        for shard, slots in zip(self.shards, kept, strict=True):
-            if len(slots) < shard.size:
-                shard.keep(slots)
+        for group, slots in zip(self.groups, kept, strict=True):
+            if len(slots) < group.size:
+                group.keep(slots)
         self.sizes.append((step, self.size))
 
     def use(self, form: Form) -> None:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from tfperf.models.pdf import PDF, Nodes
 from tfperf.runcard.config import Card
 from tfperf.scopes import phase
+from tfperf.train.blueprints import Blueprints
 from tfperf.train.flat import Flat
 from tfperf.train.losses import Losses, ReplicaLosses, multiplier
 from tfperf.train.optimizers import build_optimizer, clip
@@ -37,9 +38,15 @@ class Loop:
     A variable with an axis has the replicas first; one without (step, the optimizer's counters) is common to all.
     """
 
-    def __init__(self, card: Card, model: PDF, losses: ReplicaLosses, name: str = "stack") -> None:
-        """name: of the programs, which equal stacks share; of letters, digits and underscores."""
+    def __init__(
+        self, card: Card, model: PDF, losses: ReplicaLosses, name: str = "stack", blueprints: Blueprints | None = None
+    ) -> None:
+        """name: of the programs, which equal stacks share; of letters, digits and underscores.
+
+        blueprints: of stacks of the same name and device.
+        """
         self.card, self.model, self.losses, self.name = card, model, losses, name
+        self._blueprints = blueprints or Blueprints()
         self.dtype = card.engine.precision
         self.trained: list[keras.Variable] = list(model.trainable_variables)
         self.flat = Flat([tuple(v.shape) for v in self.trained])
@@ -101,12 +108,19 @@ class Loop:
     def function(self, name: str, xla: bool) -> Program:
         """The compiled `steps(count)`, or `losses(judged)`, which lets the weights be the best ones where judged."""
         if (name, xla) not in self._compiled:
-            functions: dict[str, tuple[Callable[..., Any], tf.DType]] = {
-                "steps": (self._steps, tf.int64), "losses": (self._losses, tf.bool),
-            }  # fmt: skip
-            function, dtype = functions[name]
-            self._compiled[name, xla] = trace(function, [tf.TensorSpec([], dtype)], xla, self.name)
+            # all that programs can work on
+            parts = {key: part for key, part in vars(self).items() if key not in ("card", "_compiled", "_blueprints")}
+            self._compiled[name, xla] = self._blueprints.program(
+                parts, (self.name, name, xla), lambda: self._trace(name, xla)
+            )
         return self._compiled[name, xla]
+
+    def _trace(self, name: str, xla: bool) -> Program:
+        functions: dict[str, tuple[Callable[..., Any], tf.DType]] = {
+            "steps": (self._steps, tf.int64), "losses": (self._losses, tf.bool),
+        }  # fmt: skip
+        function, dtype = functions[name]
+        return trace(function, [tf.TensorSpec([], dtype)], xla, self.name)
 
     def _losses(self, judged: tf.Tensor) -> dict[str, tf.Tensor]:
         pdf = self.model.at(self.model.prepare(self.losses.x))

@@ -1,63 +1,68 @@
-"""When replicas that have stopped leave the stack, and which sizes the stack takes then.
+"""When replicas that have stopped leave their stacks, and how many slots are left then.
 
-A step takes about as long as the stack is large, a stack of another size must be built and compiled: few sizes, and
-none that would not pay. All that decides is the card, the step number, how many replicas run, and what was measured
-before the first step: neither the number of steps per call nor an interruption changes anything.
+A step takes about as long as its stacks are large. Stacks of a size that was never there must be compiled, others only
+built: few sizes, and none that would not pay. All that decides is the card, the step number, how many replicas run,
+and what was measured before the first step: neither the number of steps per call nor an interruption changes anything.
 """
 
 from dataclasses import dataclass
-from math import ceil
 
 from tfperf.runcard.config import Card
 from tfperf.train.choices import Choices
+from tfperf.train.shards import Layout
 
-SHARES = (0.75, 0.5, 0.25, 0.125, 0.0625)
 LOOKS = 20
-# a new stack, in units of the seconds that its step takes to compile: constants and losses take a third of that
-STACK_COST = 1.3
+# new stacks, in units of the seconds that their step takes to compile: those of a size that is there are only built
+NEW_COST, KNOWN_COST = 1.3, 0.3
 
 
 @dataclass(frozen=True)
 class Retirement:
-    """The plan of one training of `replicas` replicas."""
+    """The plan of one training of a device's replicas."""
 
-    replicas: int
+    layout: Layout
     steps: int
-    at: tuple[int, ...]  # ascending steps before which the stack may shrink
-    cost: float  # of a new stack, in steps of the full one
+    at: tuple[int, ...]  # ascending steps before which slots may be given up
+    cost: float  # of compiling a step, in steps of all replicas
 
     def size(self, step: int, now: int, running: int) -> int:
-        """Size of the stack from this step on: the smallest that holds the running replicas, where that pays."""
-        if step not in self.at:
-            return now
-        new = min((s for s in self.sizes() if running <= s < now), default=now)
-        return new if self.saving(step, now - new) > self.cost else now
+        """Slots from this step on: of those that hold the running replicas the ones that save most."""
+        sizes = [slots for slots in self._prices() if running <= slots < now]
+        best = max(sizes, key=lambda slots: self._gain(step, now, slots), default=now)
+        return best if step in self.at and self._gain(step, now, best) > 0 else now
 
-    def sizes(self) -> tuple[int, ...]:
-        """All sizes below the full one, in descending order."""
-        return tuple(sorted({ceil(share * self.replicas) for share in SHARES} - {self.replicas}, reverse=True))
+    def pays(self, step: int) -> bool:
+        """Whether anything could be gained at a step, if few enough replicas ran."""
+        return any(self._gain(step, self.layout.replicas, slots) > 0 for slots in self._prices())
 
     def saving(self, step: int, slots: int) -> float:
-        """Steps of the full stack saved by so many slots less, if the last replica stops half way to the last step."""
-        return slots / self.replicas * (self.steps - step) / 2
+        """Steps of all replicas saved by so many slots less, if the last one stops half way to the last step."""
+        return slots / self.layout.replicas * (self.steps - step) / 2
 
     def until(self, step: int) -> int:
-        """The step at which the stack may shrink next, else the last step."""
+        """The step at which slots may be given up next, else the last step."""
         return min((s for s in self.at if s > step), default=self.steps)
 
+    def _prices(self) -> dict[int, float]:
+        """What going over to each number of slots costs."""
+        prices = dict.fromkeys(self.layout.smaller(), NEW_COST * self.cost)
+        return prices | dict.fromkeys(self.layout.fewer(), KNOWN_COST * self.cost)
 
-def plan(card: Card, replicas: int, choices: Choices) -> Retirement:
-    """The card's steps; with `auto` those of every twentieth of the training at which the smallest stack would pay."""
+    def _gain(self, step: int, now: int, slots: int) -> float:
+        return self.saving(step, now - slots) - self._prices().get(slots, 0.0)
+
+
+def plan(card: Card, layout: Layout, choices: Choices) -> Retirement:
+    """The card's steps; with `auto` those of every twentieth of the training at which something could pay."""
     steps, given = card.train.steps, card.engine.retire_at
     if given != "auto":
-        return Retirement(replicas, steps, given, 0.0)
-    every = Retirement(replicas, steps, (), _cost(choices))
-    most = replicas - min(every.sizes(), default=replicas)
+        return Retirement(layout, steps, given, 0.0)
+    every = Retirement(layout, steps, (), _cost(choices, layout.rounds))
     looks = sorted({i * steps // LOOKS for i in range(1, LOOKS)} - {0})
-    return Retirement(replicas, steps, tuple(s for s in looks if every.saving(s, most) > every.cost), every.cost)
+    return Retirement(layout, steps, tuple(step for step in looks if every.pays(step)), every.cost)
 
 
-def _cost(choices: Choices) -> float:
-    """Steps of the full stack that take as long as to build and compile another one; 0 where nothing was measured."""
-    measured = [STACK_COST * 1e3 * t.compile_seconds / t.ms_per_step for t in choices.taken]
+def _cost(choices: Choices, rounds: int) -> float:
+    """Steps of all stacks that take as long as to compile one; 0 where nothing was measured."""
+    measured = [1e3 * t.compile_seconds / (rounds * t.ms_per_step) for t in choices.taken]
     return min(measured, default=0.0)

@@ -1,12 +1,14 @@
-"""Replicas spread over the devices of one process: each trains a stack of its own, all at the same time.
+"""Replicas spread over the devices of one process, all at the same time: a stack on each, on a CPU several.
 
-Nothing passes between devices. A replica's bits depend on the size of its stack and on its slot, not on the device.
+Nothing passes between stacks. A replica's bits depend on the size of its stack and on its slot, not on the device.
 """
 
 import gc
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from math import ceil
 from typing import Literal, TypeVar
 
 import numpy as np
@@ -19,6 +21,7 @@ from tfperf.train.loop import Loop
 from tfperf.train.stopping import State
 
 T = TypeVar("T")
+SHARES = (0.75, 0.5, 0.25, 0.125, 0.0625)  # of a stack's slots that are left
 
 
 def stack_places(engine: Engine, stacks: int) -> list[str | None]:
@@ -38,24 +41,24 @@ def device_names(wanted: Literal["all"] | int) -> list[str]:
     return names[:wanted]
 
 
-def at_once(calls: Sequence[Callable[[], T]]) -> list[T]:
-    """The results of calls that run at the same time, each in a thread of its own; a single one runs in this thread.
+def at_once(calls: Sequence[Callable[[], T]], most: int | None = None) -> list[T]:
+    """The results of calls that run at the same time, `most` of them, by default all; a single one runs in this thread.
 
     TensorFlow lets go of Python's lock while it computes. The error of the first call that failed is raised when all
     have ended.
     """
     if len(calls) < 2:
         return [call() for call in calls]
-    with ThreadPoolExecutor(len(calls)) as pool:
+    with ThreadPoolExecutor(most or len(calls)) as pool:
         return [future.result() for future in [pool.submit(call) for call in calls]]
 
 
 class Shard:
-    """One device's replicas: who sits in which slot, and their loop, once it is built."""
+    """A stack of replicas on a device: who sits in which slot, and their loop, once it is built."""
 
-    def __init__(self, device: str | None, rows: NDArray[np.int64], replicas: int) -> None:
-        """`rows`: the replica in each slot; `replicas`: how many there were at the start of the training."""
-        self.device, self.rows, self.replicas = device, rows, replicas
+    def __init__(self, device: str | None, rows: NDArray[np.int64]) -> None:
+        """`rows`: the replica in each slot."""
+        self.device, self.rows = device, rows
         self.loop: Loop | None = None
 
     @property
@@ -68,8 +71,73 @@ class Shard:
         placed: AbstractContextManager[None] = tf.device(self.device)
         return placed
 
+    def close(self) -> None:
+        """Free the memory of the stack."""
+        if self.loop is not None:
+            self.loop.close()
+            self.loop = None
+            gc.collect()
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How a device's replicas are cut into stacks: at the start, and when fewer are left.
+
+    `side` stacks take their steps at the same time, the others after them.
+    """
+
+    replicas: int
+    stacks: int = 1
+    side: int = 1
+
+    @property
+    def whole(self) -> int:
+        """Slots of the largest stack at the start."""
+        return ceil(self.replicas / self.stacks)
+
+    @property
+    def rounds(self) -> int:
+        """How many stacks take their steps one after the other."""
+        return ceil(self.stacks / self.side)
+
+    def fewer(self) -> list[int]:
+        """Slots of all stacks where some are left out and the others keep their size; as many as keep all sides busy.
+
+        Stacks of that size have a program already.
+        """
+        step = self.side * self.whole
+        return [slots for slots in range(step, self.replicas, step)]
+
+    def smaller(self) -> list[int]:
+        """Slots of all stacks where one for each side is left, of a size that has no program yet."""
+        sizes = {ceil(share * self.whole) for share in SHARES} - {self.whole}
+        return sorted(slots for slots in {size * self.side for size in sizes} if slots < self.replicas)
+
+    def count(self, slots: int) -> int:
+        """Stacks for so many slots."""
+        return slots // self.whole if slots % (self.side * self.whole) == 0 else min(self.side, slots)
+
+
+class Group:
+    """The stacks of one device. Replicas change places among them when some stacks are left out."""
+
+    def __init__(self, device: str | None, layout: Layout, stacks: Sequence[NDArray[np.int64]]) -> None:
+        """`stacks`: the replica in each slot of each stack."""
+        self.device, self.layout = device, layout
+        self.shards = [Shard(device, rows) for rows in stacks]
+
+    @property
+    def rows(self) -> NDArray[np.int64]:
+        """The replica in each slot."""
+        return np.concatenate([shard.rows for shard in self.shards])
+
+    @property
+    def size(self) -> int:
+        """Slots of all stacks."""
+        return sum(shard.size for shard in self.shards)
+
     def survivors(self, state: NDArray[np.int32], size: int) -> NDArray[np.intp]:
-        """The slots that stay in a stack of `size`, by the state of each; ValueError when more replicas run.
+        """The slots that stay where `size` are left, by the state of each; ValueError when more replicas run.
 
         Where room is left, quarantined replicas keep a slot before stopped ones do: as long as they would have run,
         the others sit where they would sit without the failure, and a product's bits may depend on that.
@@ -81,16 +149,11 @@ class Shard:
         return np.sort(np.argsort(ranks, kind="stable")[:size])
 
     def keep(self, slots: NDArray[np.intp]) -> None:
-        """Go on with these slots alone; the old stack is freed first, since both together may not fit the memory."""
-        self.close()
-        self.rows = self.rows[slots]
-
-    def close(self) -> None:
-        """Free the memory of the stack."""
-        if self.loop is not None:
-            self.loop.close()
-            self.loop = None
-            gc.collect()
+        """Go on with these slots alone; the old stacks are freed first, since both may not fit the memory."""
+        for shard in self.shards:
+            shard.close()
+        rows = self.rows[slots]
+        self.shards = [Shard(self.device, part) for part in parts(rows, self.layout.count(len(rows)))]
 
 
 def parts(rows: NDArray[np.int64], count: int) -> list[NDArray[np.int64]]:
@@ -98,14 +161,22 @@ def parts(rows: NDArray[np.int64], count: int) -> list[NDArray[np.int64]]:
     return np.split(rows, [len(rows) * i // count for i in range(1, count)])
 
 
-def spread(rows: NDArray[np.int64], devices: Sequence[str | None], replicas: int) -> list[Shard]:
-    """Shards of the rows on the devices, of which no more are used than there are rows.
+def spread(
+    rows: NDArray[np.int64], devices: Sequence[str | None], replicas: int, slots: Sequence[int] | None = None
+) -> list[Group]:
+    """Stacks of the rows on the devices, of which no more are used than there are rows.
 
-    A shard alone stays where TensorFlow puts it: on the first device.
+    devices: of each stack; named several times, one device has several. replicas: how many there were at the start.
+    slots: of each stack, where that is known already. A device alone stays where TensorFlow puts things: on the first.
     """
-    count = max(1, min(len(rows), len(devices)))
-    starts = parts(np.arange(replicas), max(1, min(replicas, len(devices))))
+    if len(set(devices)) == 1:
+        count = min(replicas, len(devices))
+        threads = tf.config.threading.get_intra_op_parallelism_threads()  # 0: nobody said how many
+        layout = Layout(replicas, count, min(count, threads or count))
+        cut = parts(rows, min(count, len(rows))) if slots is None else np.split(rows, np.cumsum(slots)[:-1])
+        return [Group(None if count == 1 else devices[0], layout, cut)]
+    starts = parts(np.arange(replicas), min(replicas, len(devices)))
+    count = min(len(rows), len(devices))
+    cut = parts(rows, count) if slots is None else np.split(rows, np.cumsum(slots)[:-1])
     places = devices if count > 1 else [None]
-    return [
-        Shard(device, part, len(start)) for device, part, start in zip(places, parts(rows, count), starts, strict=False)
-    ]
+    return [Group(device, Layout(len(start)), [part]) for device, part, start in zip(places, cut, starts, strict=False)]

@@ -146,15 +146,15 @@ class Trainer:
         return History(np.array(self.steps, np.int64), **stacked)
 
     def _retire(self) -> None:
-        """Go on with smaller stacks where the plan says so; compiled here, so that the calls' times are of steps.
+        """Go on with fewer or smaller stacks where the plan says so; compiled here: the calls' times are of steps.
 
-        Each device's stack shrinks by itself, as it would alone: a replica that moved would get other bits.
+        Each device's stacks shrink by themselves, as they would alone: a replica that moved would get other bits.
         """
         ensemble, sizes = self.ensemble, []
-        for shard, running in zip(ensemble.shards, ensemble.running_by_shard(), strict=True):
-            plan = replace(self.retirement, replicas=shard.replicas)
-            # a stack whose replicas have all stopped takes no steps that could be saved
-            sizes.append(plan.size(ensemble.step, shard.size, running) if running else shard.size)
+        for group, running in zip(ensemble.groups, ensemble.running_of(ensemble.groups), strict=True):
+            plan = replace(self.retirement, layout=group.layout)
+            # a device whose replicas have all stopped takes no steps that could be saved
+            sizes.append(plan.size(ensemble.step, group.size, running) if running else group.size)
         if sum(sizes) < ensemble.size:
             ensemble.shrink(*sizes)
             ensemble.warm_up(self.xla, self.losses_xla)

@@ -1,0 +1,93 @@
+"""Programs traced for one stack and used by others of the same shape, each with its own tensors and variables.
+
+Tracing takes a second, and Python does it for one stack after the other; looking up a hundred tensors takes a
+millisecond.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from threading import RLock
+from types import FunctionType, ModuleType
+from typing import Any, Self
+
+import tensorflow as tf
+
+from tfperf.train.programs import Program
+
+Path = tuple[str | int, ...]  # attributes, keys and places in lists, from a holder to one of its tensors
+Kind = tuple[tf.DType, tuple[int | None, ...]]
+
+
+def _children(holder: Any) -> Iterator[tuple[str | int, Any]]:
+    if isinstance(holder, dict):
+        yield from ((str(key), value) for key, value in holder.items())
+    elif isinstance(holder, (list, tuple)):
+        yield from enumerate(holder)
+    elif hasattr(holder, "__dict__") and not isinstance(holder, (type, ModuleType, FunctionType)):
+        yield from vars(holder).items()
+
+
+def _tensors(holder: Any) -> Iterator[tuple[Path, tf.Tensor, Kind]]:
+    """All tensors, and handles of variables, that an object holds, each once and on one of its shortest paths."""
+    todo: list[tuple[Path, Any]] = [((), holder)]
+    seen: set[int] = set()
+    for path, one in todo:
+        if id(one) in seen:
+            continue
+        seen.add(id(one))
+        if isinstance(one, tf.Variable):
+            yield path, one.handle, (one.dtype, tuple(one.shape))
+        elif isinstance(one, tf.Tensor):
+            yield path, one, (one.dtype, tuple(one.shape))
+        else:
+            todo += [((*path, name), child) for name, child in _children(one)]
+
+
+@dataclass(frozen=True)
+class Blueprint:
+    """A program without its tensors: where a holder has them, and what they must be."""
+
+    program: Program
+    captures: tuple[tuple[Path, Kind], ...]
+
+    @classmethod
+    def of(cls, program: Program, holder: Any) -> Self | None:
+        """The blueprint of a holder's program; None where the program works on what the holder does not hold."""
+        places = {id(tensor): (path, kind) for path, tensor, kind in _tensors(holder)}
+        found = [places.get(id(tensor)) for tensor in program.captures]
+        if None in found:
+            return None
+        bare = Program(program.function, [])  # the first holder may be gone before the blueprint is
+        return cls(bare, tuple(place for place in found if place is not None))
+
+    def carried_out(self, holder: Any) -> Program | None:
+        """The program with the tensors of another holder; None where those are missing, or of other shapes."""
+        there = {path: (tensor, kind) for path, tensor, kind in _tensors(holder)}
+        found = [there.get(path, (None, None)) for path, _ in self.captures]
+        if [kind for _, kind in found] != [kind for _, kind in self.captures]:
+            return None
+        return Program(self.program.function, [tensor for tensor, _ in found])
+
+
+class Blueprints:
+    """What was traced for holders of one shape. A holder's name says all that its programs depend on but its tensors.
+
+    That holds if whatever differs between holders of one name is a tensor that they hold: no number of theirs may be
+    written into a program.
+    """
+
+    def __init__(self) -> None:
+        self._lock = RLock()  # the first holder traces; the others wait, then need not
+        self._known: dict[tuple[Any, ...], Blueprint] = {}
+
+    def program(self, holder: Any, key: tuple[Any, ...], trace: Callable[[], Program]) -> Program:
+        """The program of a holder: traced where no holder before left one that fits."""
+        with self._lock:
+            known = self._known.get(key)
+            found = None if known is None else known.carried_out(holder)
+            if found is None:
+                found = trace()
+                made = Blueprint.of(found, holder)
+                if made is not None:
+                    self._known[key] = made
+        return found
