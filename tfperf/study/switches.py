@@ -37,7 +37,7 @@ SWITCHES = (
     Switch("steps_per_call", "many steps in one compiled call, the host looks on now and then",
            {"train.steps_per_call": 1}),
     Switch("xla", "compiled with XLA", {"engine.xla": False}),
-    Switch("stacks", "stacks of replicas side by side, one for each thread", {"engine.stacks": 1}),
+    Switch("stacks", "stacks of about ten replicas, one for each thread at the same time", {"engine.stacks": 1}),
     Switch("form", "points, masks and covariance folded into one small matrix for each replica",
            {"engine.form": "shared"}),
     Switch("tolerance", "a reduced basis of PDFs, within the card's tolerance; a fit's checks of it lie between calls",

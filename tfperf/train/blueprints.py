@@ -16,6 +16,7 @@ from tfperf.train.programs import Program
 
 Path = tuple[str | int, ...]  # attributes, keys and places in lists, from a holder to one of its tensors
 Kind = tuple[tf.DType, tuple[int | None, ...]]
+PLAIN = (bool, int, float, str, bytes)
 
 
 def _children(holder: Any) -> Iterator[tuple[str | int, Any]]:
@@ -27,20 +28,29 @@ def _children(holder: Any) -> Iterator[tuple[str | int, Any]]:
         yield from vars(holder).items()
 
 
-def _tensors(holder: Any) -> Iterator[tuple[Path, tf.Tensor, Kind]]:
-    """All tensors, and handles of variables, that an object holds, each once and on one of its shortest paths."""
+def _held(holder: Any) -> Iterator[tuple[Path, Any]]:
+    """All that an object holds, each once and on one of its shortest paths; numbers and texts wherever they are."""
     todo: list[tuple[Path, Any]] = [((), holder)]
     seen: set[int] = set()
     for path, one in todo:
-        if id(one) in seen:
-            continue
-        seen.add(id(one))
-        if isinstance(one, tf.Variable):
-            yield path, one.handle, (one.dtype, tuple(one.shape))
-        elif isinstance(one, tf.Tensor):
-            yield path, one, (one.dtype, tuple(one.shape))
-        else:
-            todo += [((*path, name), child) for name, child in _children(one)]
+        if isinstance(one, PLAIN) or id(one) not in seen:
+            yield path, one
+            seen.add(id(one))
+            if not isinstance(one, (tf.Variable, tf.Tensor)):
+                todo += [((*path, name), child) for name, child in _children(one)]
+
+
+def _tensors(holder: Any) -> Iterator[tuple[Path, tf.Tensor, Kind]]:
+    """All tensors, and handles of variables."""
+    for path, one in _held(holder):
+        if isinstance(one, (tf.Variable, tf.Tensor)):
+            tensor = one.handle if isinstance(one, tf.Variable) else one
+            yield path, tensor, (one.dtype, tuple(one.shape))
+
+
+def plain(holder: Any) -> tuple[tuple[Path, Any], ...]:
+    """All numbers and texts that an object holds, and where."""
+    return tuple((path, one) for path, one in _held(holder) if isinstance(one, PLAIN))
 
 
 @dataclass(frozen=True)
@@ -70,10 +80,9 @@ class Blueprint:
 
 
 class Blueprints:
-    """What was traced for holders of one shape. A holder's name says all that its programs depend on but its tensors.
+    """What was traced for holders of one shape. A program's key says all that it depends on but tensors of its holder.
 
-    That holds if whatever differs between holders of one name is a tensor that they hold: no number of theirs may be
-    written into a program.
+    No array of one holder alone may be written into a program: what differs between holders of one key are tensors.
     """
 
     def __init__(self) -> None:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from tfperf.models.pdf import PDF, Nodes
 from tfperf.runcard.config import Card
 from tfperf.scopes import phase
-from tfperf.train.blueprints import Blueprints
+from tfperf.train.blueprints import Blueprints, plain
 from tfperf.train.flat import Flat
 from tfperf.train.losses import Losses, ReplicaLosses, multiplier
 from tfperf.train.optimizers import build_optimizer, clip
@@ -110,9 +110,8 @@ class Loop:
         if (name, xla) not in self._compiled:
             # all that programs can work on
             parts = {key: part for key, part in vars(self).items() if key not in ("card", "_compiled", "_blueprints")}
-            self._compiled[name, xla] = self._blueprints.program(
-                parts, (self.name, name, xla), lambda: self._trace(name, xla)
-            )
+            key = (self.name, name, xla, plain(self.losses))
+            self._compiled[name, xla] = self._blueprints.program(parts, key, lambda: self._trace(name, xla))
         return self._compiled[name, xla]
 
     def _trace(self, name: str, xla: bool) -> Program:
