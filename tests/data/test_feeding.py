@@ -11,7 +11,7 @@ from tfperf.data.batches import plan
 from tfperf.data.corpus import Part, Ragged
 from tfperf.data.feeding import dataset, epochs, held_out_plan, training_plan
 from tfperf.data.vocabulary import END, PAD, START
-from tfperf.errors import PackError
+from tfperf.errors import PackError, UserError
 
 N = 2
 
@@ -119,6 +119,45 @@ def test_the_plan_is_the_cards(tmp_path):
     one = training_plan(card_of(tmp_path, *overrides), part_of(44), N, 0)
     assert one.rows.shape == (5, N, 4) and one.dropped == 4 and one.unequal_steps
     assert set(one.lengths[..., 0].ravel()) == {7, 14}
+
+
+SCALED = "data.batch=3", "data.scaling_devices=4"
+
+
+@pytest.mark.parametrize("buckets", ["shared", "none"])
+def test_strong_scaling_divides_the_same_global_batches(tmp_path, buckets):
+    card = card_of(tmp_path, *SCALED, "data.scaling=strong", f"data.buckets={buckets}")
+    alone, *others = (training_plan(card, part_of(100), n, 1) for n in (1, 2, 3, 4))
+    assert alone.rows.shape == (8, 1, 12) and alone.unequal_steps == 0
+    for n, one in enumerate(others, 2):
+        assert one.rows.shape == (8, n, 12 // n) and np.array_equal(one.rows.reshape(8, 12), alone.rows[:, 0])
+        assert np.array_equal(one.lengths, alone.lengths.repeat(n, axis=1))
+        assert np.array_equal(one.words, alone.words) and one.dropped == alone.dropped == 4
+
+
+@pytest.mark.parametrize("buckets", ["shared", "none"])
+def test_weak_scaling_gives_each_device_the_same_batches(tmp_path, buckets):
+    card = card_of(tmp_path, *SCALED, "data.scaling=weak", f"data.buckets={buckets}")
+    every = training_plan(card, part_of(100), 4, 1)
+    assert every.rows.shape == (8, 4, 3) and every.unequal_steps == 0
+    for n in (1, 2, 3):
+        one = training_plan(card, part_of(100), n, 1)
+        assert np.array_equal(one.rows, every.rows[:, :n]) and np.array_equal(one.lengths, every.lengths[:, :n])
+        assert one.dropped == 100 - 8 * n * 3 and one.words.sum() < every.words.sum()
+
+
+def test_scaled_batches_go_on_over_epochs(tmp_path):
+    card, part = card_of(tmp_path, *SCALED, "data.scaling=strong"), part_of(30)  # two steps an epoch
+    straight = arrays(islice(epochs(card, part, N), 4))
+    want = [one for e in range(2) for one in arrays(dataset(part, training_plan(card, part, N, e)))]
+    assert all(same(a, b) for a, b in zip(straight, want, strict=True))
+    assert [source.shape[0] for source, _ in straight[0][0]] == [6, 6]
+
+
+def test_devices_that_cannot_share_a_batch_are_refused_where_the_card_runs(tmp_path):
+    card = card_of(tmp_path, *SCALED, "data.scaling=strong", "placement.devices=all")
+    with pytest.raises(UserError, match=r"data\.scaling_devices: got 4; must be at least placement.devices = 5"):
+        training_plan(card, part_of(100), 5, 0)
 
 
 def test_the_seed_and_the_switch_decide_the_order(tmp_path):

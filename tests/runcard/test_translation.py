@@ -93,6 +93,20 @@ def test_nulls_follow_the_engine_and_the_variables(tmp_path):
         (["placement.devices=9"], "placement.devices: got 9; must be all or a whole number from 1 to 8"),
         (["data.training=null"], "data.training: got null; must name sentence pairs, unless data.fixed_length"),
         (["data.training.hdf5=x.h5"], "data.training.hdf5: got 'x.h5'; no such file"),
+        (["data.scaling=strong"], "data.scaling_devices: null by default; must be given with data.scaling = strong"),
+        (["data.scaling_devices=4"], "data.scaling_devices: got 4; must be left out without data.scaling"),
+        (
+            ["data.scaling=weak", "data.scaling_devices=2", "data.buckets=per_device"],
+            "data.buckets: got 'per_device'; with data.scaling = weak must be shared or none",
+        ),
+        (
+            ["data.scaling=weak", "data.scaling_devices=2", "placement.devices=4"],
+            "data.scaling_devices: got 2; must be at least placement.devices = 4",
+        ),
+        (
+            ["data.scaling=strong", "data.scaling_devices=4", "data.batch=2", "placement.devices=3"],
+            "data.batch: got 2; 3 devices cannot share 8 pairs of a step equally",
+        ),
         (["model.table=300"], "model.table: got 300; must be at least data.vocabulary = 8000"),
         (["train.steps_per_call=101"], "train.steps_per_call: got 101; must be at most train.steps = 100"),
     ],

@@ -92,6 +92,18 @@ def plan(
     return Plan(rows, lengths, words, dropped=len(source) - int(np.count_nonzero(rows != FILLING)))
 
 
+def divide(whole: Plan, source: Rows, target: Rows, devices: int, batch: int) -> Plan:
+    """The same global batches for so many devices of so many pairs, which take them in order; the rest is left out.
+
+    All devices have the columns of the longest one of `whole`, whatever their number. source, target (n): pieces.
+    """
+    steps = len(whole.rows)
+    rows = whole.rows.reshape(steps, -1)[:, : devices * batch].reshape(steps, devices, batch)
+    lengths = whole.lengths.max(axis=1, keepdims=True).repeat(devices, axis=1)
+    words = _pieces(rows, source + target).sum(axis=(1, 2))
+    return Plan(rows, lengths, words, dropped=len(source) - int(np.count_nonzero(rows != FILLING)))
+
+
 def _fitted(rows: Rows, count: int) -> Rows:
     """The first `count` rows, with more of FILLING where there are fewer."""
     missing = np.full((max(0, count - len(rows)), *rows.shape[1:]), FILLING)

@@ -2,10 +2,11 @@
 
 import tensorflow as tf
 
-from tfperf.data.batches import FILLING, Plan, Rows, plan, steps_per_epoch
+from tfperf.data.batches import FILLING, Plan, Rows, divide, plan, steps_per_epoch
 from tfperf.data.corpus import Part
 from tfperf.data.keys import Purpose, generator
 from tfperf.data.vocabulary import END, PAD, START
+from tfperf.errors import UserError
 from tfperf.runcard.translation import Translation
 
 HOST = "CPU:0"
@@ -13,19 +14,25 @@ LAST_EPOCH = 2**32 - 1  # that has an order of its own
 
 
 def training_plan(card: Translation, part: Part, devices: int, epoch: int) -> Plan:
-    """The batches of one epoch (0: the first), whose order the card's seed and the epoch decide. Raises: PackError."""
-    data = card.data
+    """The batches of one epoch (0: the first), whose order the card's seed and the epoch decide.
+
+    Raises: PackError where there are too few pairs, UserError where so many devices cannot share the card's batches.
+    """
+    data, lengths = card.data, (part.source.lengths, part.target.lengths)
+    steps_an_epoch(card, part, devices)
     seed = int(generator(card.seed, epoch, Purpose.SPLIT).integers(2**63)) if data.shuffle else None
-    return plan(
-        part.source.lengths,
-        part.target.lengths,
-        devices=devices,
-        batch=data.batch,
-        buckets=data.buckets,
-        width=data.bucket_width,
-        order_seed=seed,
-        drop=True,
-    )
+    whole = plan(
+        *lengths, devices=data.drawn_for(devices), batch=data.batch, buckets=data.buckets, width=data.bucket_width,
+        order_seed=seed, drop=True,
+    )  # fmt: skip
+    return whole if data.scaling is None else divide(whole, *lengths, devices, data.batch_on(devices))
+
+
+def steps_an_epoch(card: Translation, part: Part, devices: int) -> int:
+    """Steps of one epoch of the training. Raises: as training_plan."""
+    if faults := list(card.data.faults_on(devices)):
+        raise UserError(*(f"data.{fault.key}: got {fault.value!r}; {fault.text}" for fault in faults))
+    return steps_per_epoch(len(part), card.data.drawn_for(devices), card.data.batch)
 
 
 def held_out_plan(card: Translation, part: Part, devices: int) -> Plan:
@@ -53,7 +60,7 @@ def epochs(card: Translation, part: Part, devices: int, first_step: int = 0) -> 
     Elements as of `dataset`, of the plans that `training_plan` makes, each when its epoch begins.
     Raises: PackError where there are too few pairs for a step.
     """
-    steps = steps_per_epoch(len(part), devices, card.data.batch)
+    steps = steps_an_epoch(card, part, devices)
     start, skipped = divmod(first_step, steps)
 
     def planned(epoch: int) -> tuple[Rows, Rows]:
@@ -62,7 +69,7 @@ def epochs(card: Translation, part: Part, devices: int, first_step: int = 0) -> 
 
     def of_epoch(epoch: tf.Tensor) -> tf.data.Dataset:
         rows, lengths = tf.numpy_function(planned, [epoch], (tf.int64, tf.int64))
-        rows.set_shape((steps, devices, card.data.batch))
+        rows.set_shape((steps, devices, card.data.batch_on(devices)))
         lengths.set_shape((steps, devices, 2))
         done = tf.where(epoch == start, tf.constant(skipped, tf.int64), 0)
         return tf.data.Dataset.from_tensor_slices((rows, lengths)).skip(done)

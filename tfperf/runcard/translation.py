@@ -10,7 +10,7 @@ from pydantic.dataclasses import dataclass
 from tfperf.runcard.config import Profile
 from tfperf.runcard.faults import Fault, refuse
 from tfperf.runcard.nodes import Node
-from tfperf.runcard.placement import FIXED_LENGTH, Placement
+from tfperf.runcard.placement import FIXED_LENGTH, MOST, Placement
 from tfperf.runcard.sweep import Sweep
 from tfperf.runcard.types import STRICT, Name, Norm, Rate, Seed, Step, Title
 
@@ -75,6 +75,49 @@ class Text:
         "device has a bucket of its own; none: pairs as they come",
     )
     bucket_width: Length = Field(default=4, description="lengths that differ by less share a bucket")
+    scaling: Literal["strong", "weak"] | None = Field(
+        default=None,
+        description="null: batches drawn for the devices that there are; else the same global batches, of batch x "
+        "scaling_devices pairs, for any number of devices. strong: they divide all of it; weak: each takes a batch of "
+        "it, the rest is left out",
+    )
+    scaling_devices: Annotated[int, Field(ge=1, le=MOST)] | None = Field(
+        default=None, description="the most devices that are compared; given with scaling"
+    )
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Self:
+        refuse(self._faults())
+        return self
+
+    def _faults(self) -> Iterator[Fault]:
+        if self.scaling is None and self.scaling_devices is not None:
+            yield Fault("scaling_devices", self.scaling_devices, "must be left out without data.scaling")
+        if self.scaling is not None and self.scaling_devices is None:
+            yield Fault("scaling_devices", None, f"must be given with data.scaling = {self.scaling}")
+        if self.scaling is not None and self.buckets == "per_device":
+            text = f"with data.scaling = {self.scaling} must be shared or none: all devices have the same lengths"
+            yield Fault("buckets", self.buckets, text)
+
+    def faults_on(self, devices: int) -> Iterator[Fault]:
+        """What cannot be done with so many devices; with `all` they are known only where the card runs."""
+        if self.scaling is None or self.scaling_devices is None:
+            return
+        if devices > self.scaling_devices:
+            yield Fault("scaling_devices", self.scaling_devices, f"must be at least placement.devices = {devices}")
+        elif self.scaling == "strong" and self.batch * self.scaling_devices % devices:
+            pairs = self.batch * self.scaling_devices
+            yield Fault("batch", self.batch, f"{devices} devices cannot share {pairs} pairs of a step equally")
+
+    def batch_on(self, devices: int) -> int:
+        """Sentence pairs of each of so many devices in a step."""
+        if self.scaling == "strong" and self.scaling_devices is not None:
+            return self.batch * self.scaling_devices // devices
+        return self.batch
+
+    def drawn_for(self, devices: int) -> int:
+        """For how many devices of `batch` pairs global batches are drawn."""
+        return devices if self.scaling_devices is None else self.scaling_devices
 
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
@@ -192,3 +235,6 @@ class Translation:
             yield Fault("model.table", self.model.table, f"must be at least data.vocabulary = {self.data.vocabulary}")
         if self.data.validation_share + self.data.test_share >= 1:
             yield Fault("data.test_share", self.data.test_share, "must leave pairs to train on, beside validation")
+        if self.placement.devices != "all":
+            faults = self.data.faults_on(self.placement.devices)
+            yield from (Fault(f"data.{fault.key}", fault.value, fault.text) for fault in faults)

@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tfperf.console.stages import Stages
-from tfperf.data.batches import steps_per_epoch
 from tfperf.errors import CardError, RunDirectoryError
 from tfperf.measure.clock import Stopwatch
 from tfperf.measure.environment import environment
@@ -58,10 +57,11 @@ def fit_translation(card: Translation, output: Path, wish: Wish, progress: Stage
         if not is_loaded():
             progress.tell("importing TensorFlow")
         with watch.stage("import"), tensorflow_loading():
+            from tfperf.data.feeding import steps_an_epoch
             from tfperf.place.devices import make_devices
         with watch.stage("import"), native_logs_dropped():
             devices = make_devices(card.placement)
-        steps_per_epoch(len(sentences.encoded.training), len(devices), card.data.batch)
+        steps_an_epoch(card, sentences.encoded.training, len(devices))
         part = part or _start(run, card, sentences, wish)
         return _Fit(run, part, card, sentences, devices, watch, signals, progress).carry_out(), True
 

@@ -64,7 +64,7 @@ def _data(card: Translation, sentences: Sentences, epoch: Plan) -> dict[str, Any
         "pairs": pair_counts(sentences.encoded), "max_length": card.data.max_length,
         "vocabulary": {side: one.size for side, one in sentences.vocabularies.items()},
         "rows": sentences.rows, "parameters": parameters(card, sentences.rows),
-        "buckets": card.data.buckets, "batch_per_device": card.data.batch, "steps_per_epoch": len(epoch.words),
+        "buckets": card.data.buckets, "batch_per_device": epoch.rows.shape[2], "steps_per_epoch": len(epoch.words),
         "dropped_per_epoch": epoch.dropped, "padding_share": epoch.padding_share,
         "straggler_waste": epoch.straggler_waste, "unequal_steps": epoch.unequal_steps,
     }  # fmt: skip

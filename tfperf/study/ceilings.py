@@ -26,9 +26,10 @@ def bound(card: Translation, engine: Engine, plan: Plan) -> dict[str, Any]:
     Logical CPUs share the cores: all passes together run at the speed of all cores, and nothing has to be sent.
     """
     devices, rows = engine.devices, engine.model.rows
-    source, target = plan.lengths.mean(axis=(0, 1))
-    flops = pass_flops(card.model, rows, card.data.batch, float(source), float(target) - 1)
-    shares = _shares(card, engine, float(source), float(target) - 1)
+    source, target = plan.lengths.mean(axis=(0, 1)).tolist()
+    batch = plan.rows.shape[2]
+    flops = pass_flops(card.model, rows, batch, source, target - 1)
+    shares = _shares(card, engine, batch * source, batch * (target - 1))
     optimizer = card.train.optimizer.name
     updated, sent = update_bytes(shares, optimizer), sent_bytes(shares, card.placement, devices.each, optimizer)
     machine = (measure if devices.logical else measure_tensorflow)(available_cores(), card.engine.precision)
@@ -47,14 +48,14 @@ def bound(card: Translation, engine: Engine, plan: Plan) -> dict[str, Any]:
 
 
 def _shares(card: Translation, engine: Engine, source: float, target: float) -> list[Share]:
-    """Each variable's home and bytes. Of tables a device reads the rows of its sentences."""
+    """Each variable's home and bytes. Of tables a device reads the rows of its source and target positions."""
     model, devices = engine.model, engine.devices
     weights, tables = ({v.path: size(v) for v in part} for part in (model.weights, model.embeddings))
     homes = find_homes(card.placement, devices.host, devices.each, weights, tables)
     shares = [Share(homes[name], n, n, n) for name, n in weights.items()]
     row = card.model.units * np.dtype(card.engine.precision).itemsize
-    for (name, n), length in zip(tables.items(), (source, target), strict=True):
-        looked_up = card.data.batch * length * row
+    for (name, n), positions in zip(tables.items(), (source, target), strict=True):
+        looked_up = positions * row
         gradient = n if card.engine.embedding_gradients == "dense" else looked_up
         shares.append(Share(homes[name], n, looked_up, gradient))
     return shares
