@@ -134,7 +134,7 @@ def test_tensorboard_shows_names_as_text(tmp_path):
 
 def test_points_of_a_sweep_have_files_of_their_own_names(tmp_path):
     (tmp_path / "sweep").mkdir()
-    write_placements(tmp_path / "sweep", "a", placement_rows("/../../x" + MARKUP))
+    write_placements(tmp_path / "sweep", "a", placement_rows("/../../x" + MARKUP), "")
     assert {p.parent.name for p in tmp_path.rglob(FILE)} == {"point_0000", "point_0001"}
     assert {p.name for p in tmp_path.iterdir()} == {"sweep"}
 

@@ -52,6 +52,8 @@ def main():
         time.sleep(600)
     if what == "refuse":
         print(json.dumps({"refused": ["not that"]}))
+    elif what == "unproved":
+        print(json.dumps(record(2.0) | {"unproved": ["update of a: ran on CPU:0", "b: is on CPU:1"]}))
     elif what == "empty":
         print(json.dumps({"samples_ms": []}))
     else:

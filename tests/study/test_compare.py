@@ -117,7 +117,7 @@ def make_sweep(folder, factor=1.0, repeats=3, titles=("a", "b"), spread=0.01):
     folder.mkdir()
     run(sweep_card(folder, titles, repeats=repeats), folder / "out")
     lines = []
-    for i, row in enumerate(rows(folder / "out")):
+    for i, row in enumerate(sorted(rows(folder / "out"), key=lambda row: (row.repeat, row.values["title"]))):
         ms = 2.0 * (factor if row.values["title"] == "b" else 1.0) * (1 + spread * (i % 3 - 1))
         lines.append(Row(row.values, row.repeat, 1.0, {"ms_per_step": {"median": ms}}).line() + "\n")
     (folder / "out" / RESULTS).write_text("".join(lines))

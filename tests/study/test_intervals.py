@@ -4,9 +4,10 @@ import math
 
 import numpy as np
 import pytest
+from scipy.stats import t as student
 from scipy.stats import ttest_ind, ttest_rel
 
-from tfperf.study.intervals import Interval, mean, paired, share, welch
+from tfperf.study.intervals import Interval, geometric, mean, median, paired, repeats_for, share, welch
 
 A, B = [1.0, 1.3, 0.9, 1.1], [1.9, 1.2, 1.6]
 
@@ -54,6 +55,35 @@ def test_nineteen_of_twenty_intervals_hold_the_truth():
     share_right = np.mean([f.low <= 1 <= f.high for f in found])
     # Satterthwaite's degrees of freedom are approximate for so few values; four standard errors beside
     assert abs(share_right - 0.95) < 0.01 + 4 * math.sqrt(0.05 * 0.95 / tests)
+
+
+@pytest.mark.parametrize("count", [6, 9, 20, 101])
+def test_the_medians_interval_holds_it_as_often_as_it_says(count):
+    rng, tests = np.random.default_rng(count), 4000
+    draws = rng.exponential(size=(tests, count))
+    found = [median(row) for row in draws]
+    assert found[0].value == np.median(draws[0]) and found[0].low in draws[0] and found[0].high in draws[0]
+    share_right = np.mean([f.low <= math.log(2) <= f.high for f in found])
+    # order statistics promise 95 % at least, and a step of the binomial more at most
+    assert 0.95 - 4 * math.sqrt(0.05 * 0.95 / tests) < share_right < 0.985
+    assert median(draws[0][:5]).low is None
+
+
+def test_positive_figures_have_positive_limits():
+    found = geometric([1.0, 10.0, 100.0])
+    assert found.value == pytest.approx(10.0) and 0 < found.low < 1 and mean([1.0, 10.0, 100.0]).low < 0
+    want = np.exp(math.log(10) - 4.302652729696142 * math.log(10) / math.sqrt(3))
+    assert found.low == pytest.approx(want)
+    assert geometric([1e-300, 1e300]) == Interval(pytest.approx(1.0)), "limits beyond all numbers are none"
+
+
+def test_repeats_that_would_make_an_interval_narrow():
+    logs = [0.0, 0.1, 0.05, 0.02]
+    needed = repeats_for(logs, 0.1)
+    scale = np.std(logs, ddof=1)
+    widths = [2 * math.sinh(student.ppf(0.975, n - 1) * scale / math.sqrt(n)) for n in (needed - 1, needed)]
+    assert widths[0] > 0.1 >= widths[1]
+    assert repeats_for([0.0], 0.1) is None and repeats_for([0.0, 0.0], 0.1) == 2 and repeats_for([0, 50], 0.1) is None
 
 
 def test_a_ratio_has_the_limits_of_its_logarithm():

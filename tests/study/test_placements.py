@@ -5,104 +5,157 @@ import math
 
 import pytest
 
+from tests.study.sweep_records import disproved, point
 from tfperf.report import placements as words
 from tfperf.report.placements_page import write_placements
 from tfperf.study.placements import placement_rows
 from tfperf.study.rows import Row
 
-MEMORY = {"kept_bytes": {"host": 3e6}, "peak_bytes": {}, "peak_rss_bytes": 5e8}
-
-
-def record(
-    devices, words_per_second, batch=8, traced=False, logical=True, forward=10.0, lstm="plain", gflops=50.0, length=None
-):
-    out = {
-        "devices": devices, "logical": logical, "batch": batch, "merge": "summed on the host", "padding_share": 0.2,
-        "straggler_waste": 0.0, "total_s": 1000.0 / words_per_second, "words_per_second": words_per_second,
-        "ms_per_step": {"median": 40.0}, "memory": MEMORY, "fixed_length": length,
-    }  # fmt: skip
-    if traced:
-        busy = {"computation": 25.0, "merge": 3.0, "update": 6.0, "transfer": 1.0, "input": 0.5}
-        together = {
-            name: {"busy_ms": ms, "span_ms": 2 * ms, "busy_share": ms / 40, "span_share": ms / 20}
-            for name, ms in busy.items()
-        }
-        each = {f"device:{k}": {"forward": forward, "backward": 15.0} for k in range(devices)}
-        out |= {
-            "phases": {"step_ms": 40.0, "devices": each, "mean": {"forward": forward, "backward": 15.0},
-                       "together": together, "imbalance": 1.0},
-            "bound": {"bound_ms": 22.0, "computation_ms": 20.0, "update_ms": 2.0, "sent_ms": None, "sent_bytes": 4e6,
-                      "gflops": gflops, "bandwidth_gb_s": 30.0},
-            "proof": {"places": {"update": {"CPU:0": 3}}},
-            "kernels": {"lstm": lstm, "embedding_gradients": "sparse", "xla": False},
-        }  # fmt: skip
-    return out
-
-
-def row(name, devices, repeat, speed, **keys):
-    values = {"placement.preset": name, "placement.devices": devices}
-    if "batch" in keys:
-        values["data.batch"] = keys["batch"]
-    return Row(values, repeat, 1.0, record(devices, speed, traced=repeat == 1, **keys))
-
 
 def sweep(**keys):
+    """Exp1 on 1 and 2 devices, Exp4 on 1, by strong scaling: two repeats."""
     return [
-        row("Exp1", 1, 1, 100.0, **keys), row("Exp1", 2, 1, 180.0, forward=12.0, **keys),
-        row("Exp4", 1, 1, 200.0, **keys),
-        row("Exp1", 1, 2, 110.0, **keys), row("Exp1", 2, 2, 220.0, **keys), row("Exp4", 1, 2, 200.0, **keys),
+        *point("Exp1", 1, [100.0, 110.0], **keys), *point("Exp1", 2, [60.0, 55.0], forward=12.0, **keys),
+        *point("Exp4", 1, [50.0, 50.0], **keys),
     ]  # fmt: skip
 
 
+def by_name(found):
+    return {(row.placement, row.devices): row for row in found}
+
+
 def test_speedups_compare_repeats_side_by_side():
-    alone, two, best = placement_rows(sweep())
-    assert (alone.scaling, two.scaling, best.scaling) == ("alone", "weak", "alone")
+    found = by_name(placement_rows(sweep()))
+    alone, two, best = found["Exp1", 1], found["Exp1", 2], found["Exp4", 1]
     assert alone.speedup.value == 1.0 and alone.speedup.high == pytest.approx(1.0)
-    assert two.speedup.value == pytest.approx(math.sqrt(1.8 * 2.0))
-    assert two.against_best.value == pytest.approx(math.sqrt(0.9 * 1.1))
+    assert two.speedup.value == pytest.approx(math.sqrt(100 / 60 * 2.0))
+    assert two.against_best.value == pytest.approx(math.sqrt(50 / 60 * 50 / 55)) and best.against_best.value == 1.0
     # Student's t of two values: half the distance of their logarithms times 12.706
-    half = 12.706 * (math.log(2.0) - math.log(1.8)) / 2
+    half = 12.706 * (math.log(2.0) - math.log(100 / 60)) / 2
     assert two.speedup.high / two.speedup.value == pytest.approx(math.exp(half), rel=1e-4)
-    assert two.words_per_second.value == 200.0
-    assert two.growth == pytest.approx(1.2)
+    assert two.words_per_second.value == pytest.approx(80 * 1e3 / math.sqrt(60 * 55)) and two.growth == 1.2
+    assert (two.pairs, two.batch, two.columns, two.words, two.padding_share) == (8, 4, 22.5, 80.0, 0.2)
+
+
+def test_efficiency_stands_beside_every_speedup():
+    for row in placement_rows([*sweep(), *sweep(scaling="weak")]):
+        assert row.efficiency.value == pytest.approx(row.speedup.value / row.devices)
+        assert row.efficiency.low == pytest.approx(row.speedup.low / row.devices)
+    at = words.SPEED.index("speed-up")
+    assert words.SPEED[at : at + 2] == ("speed-up", "efficiency")
+
+
+def test_no_limit_is_below_zero_and_each_interval_says_of_what():
+    rows = [*point("Exp1", 1, [10.0, 1000.0]), *point("Exp1", 2, [1.0, 5000.0])]
+    for row in placement_rows(rows):
+        for name in ("ms_per_step", "words_per_second", "pairs_per_second", "speedup", "efficiency", "against_best"):
+            estimate = getattr(row, name)
+            assert 0 < estimate.low <= estimate.value <= estimate.high
+            assert "geometric mean over 2 repeats" in estimate.of
+
+
+def test_weak_scaling_counts_what_all_devices_did():
+    rows = [*point("Exp1", 1, [100.0, 100.0], scaling="weak"), *point("Exp1", 4, [125.0, 125.0], scaling="weak")]
+    one, four = placement_rows(rows)
+    assert one.group == four.group and one.contest != four.contest
+    assert four.speedup.value == pytest.approx(4 * 100 / 125) and four.efficiency.value == pytest.approx(0.8)
+
+
+def test_scalings_stand_apart():
+    found = placement_rows([*sweep(), *sweep(scaling="weak")])
+    titles = [title for title, _ in words.groups(found)]
+    assert titles == [
+        "Strong scaling: the same 8 sentence pairs a step, divided among the devices, 22.5 columns a batch",
+        "Weak scaling: 8 sentence pairs on each device, of the same lengths, 22.5 columns a batch",
+    ]
+    assert [len(rows) for _, rows in words.groups(found)] == [3, 3]
+
+
+UNLIKE = [
+    {"scaling": None},  # batches drawn for each number of devices
+    {"content": "other"},
+    {"batch": 16},
+    {"values": {"model.units": 8}},
+    {"values": {"engine.precision": "float64"}},
+]
+
+
+@pytest.mark.parametrize("keys", UNLIKE, ids=str)
+def test_rows_that_did_other_work_are_not_set_beside_each_other(keys):
+    base = {"scaling": None} if keys == {"scaling": None} else {}
+    two = placement_rows([*point("Exp1", 1, [100.0] * 3, **base), *point("Exp1", 2, [1.0] * 3, **keys)])
+    assert len({row.group for row in two}) == 2
+    (other,) = [row for row in two if row.devices == 2]
+    assert other.speedup is other.efficiency is other.against_best is None
+    assert len(words.groups(two)) == 2
+    told = any("Batches were drawn for each number of devices" in line for line in words.remarks(two))
+    assert told == (keys == {"scaling": None})
+
+
+@pytest.mark.parametrize("key", ["engine.xla", "placement.merge", "train.steps_per_call", "placement.engine"])
+def test_how_the_same_work_is_done_may_differ(key):
+    one = [row for value in ("a", "b") for row in point("Exp1", 1, [100.0] * 3, values={key: value})]
+    first, second = placement_rows(one)
+    assert first.contest == second.contest and first.placement != second.placement
+
+
+def test_without_proof_a_point_has_no_row_in_any_table_of_speeds():
+    late = [*point("Exp2", 2, [1.0] * 3)[1:], disproved("Exp2", 2)]  # later repeats were fast
+    found = placement_rows([*sweep(), *late])
+    (bad,) = [row for row in found if row.placement == "Exp2"]
+    assert bad.proved is False and bad.words_per_second is None and bad.phases == {} and not bad.group
+    shown = [row for _, rows in words.groups(found) for row in rows]
+    assert bad not in shown and len(shown) == 3
+    for cells in (words.device_cells, words.phase_cells, words.lost_cells):
+        assert not any("Exp2" in line[0] for line in cells(found)[1])
+    assert by_name(found)["Exp1", 2].against_best.value == pytest.approx(math.sqrt(50 / 60 * 50 / 55))
+    assert "no proof, so in no table of speeds: placement.preset Exp2, placement.devices 2" in words.remarks(found)
+
+
+def test_a_proof_that_failed_once_outweighs_one_that_did_not():
+    rows = [*point("Exp1", 1, [10.0] * 2), disproved("Exp1", 1, repeat=3)]
+    assert placement_rows(rows)[0].proved is False
+
+
+def test_what_was_never_proved_is_not_shown_either():
+    (row,) = placement_rows(point("Exp1", 1, [10.0] * 3)[1:])
+    assert row.proved is None and row.words_per_second is None and words.groups([row]) == []
+
+
+def test_repeats_that_wide_speedups_need_are_said():
+    narrow = [*point("Exp4", 1, [100.0, 100.5, 99.5]), *point("Exp4", 2, [60.0, 60.1, 60.2])]
+    found = by_name(placement_rows([*sweep(), *narrow[3:]]))
+    assert found["Exp1", 2].repeats_needed > 2 and found["Exp1", 1].repeats_needed is None
+    found = by_name(placement_rows(narrow))
+    assert found["Exp4", 2].repeats_needed is None and not any(
+        "wider" in line for line in words.remarks(found.values())
+    )
+    (line,) = [line for line in words.remarks(placement_rows(sweep())) if "wider than 10 %" in line]
+    needed = by_name(placement_rows(sweep()))["Exp1", 2].repeats_needed
+    assert line.endswith(f"Exp1, strong on 2: {needed}")
+    single = placement_rows([*point("Exp1", 1, [100.0]), *point("Exp1", 2, [60.0])])
+    assert any(line.startswith("one repeat tells no interval of these speed-ups") for line in words.remarks(single))
 
 
 def test_what_is_lost_stands_above_the_bound():
-    lost = placement_rows(sweep())[1].lost
+    lost = by_name(placement_rows(sweep()))["Exp1", 2].lost
     assert list(lost) == ["computation", "waiting", "update", "merge", "transfer", "input"]
     assert lost["computation"] == 5.0 and lost["update"] == 4.0
     assert lost["waiting"] == pytest.approx(40 - 35.5)
 
 
 def test_the_bound_is_that_of_the_best_ceilings_measured():
-    rows = [row("Exp1", 1, 1, 100.0), row("Exp4", 1, 1, 100.0, gflops=100.0)]
+    rows = [*point("Exp1", 1, [10.0]), *point("Exp4", 1, [10.0], gflops=100.0)]
     assert [r.bound["bound_ms"] for r in placement_rows(rows)] == [10.0 + 2.0, 20.0 + 2.0]
     assert [r.lost["computation"] for r in placement_rows(rows)] == [15.0, 5.0]
-
-
-def test_the_best_single_device_had_the_same_sentences():
-    rows = [*sweep(), row("Exp5", 1, 1, 900.0, length=100), row("Exp5", 2, 1, 1800.0, length=100)]
-    found = {(r.placement, r.devices): r.against_best.value for r in placement_rows(rows)}
-    assert found["Exp1", 1] == pytest.approx(math.sqrt(0.5 * 0.55)) and found["Exp4", 1] == 1.0
-    assert (found["Exp5", 1], found["Exp5", 2]) == (1.0, 2.0)
-
-
-def test_strong_scaling_stands_apart():
-    strong = [row("Exp1", 1, 1, 100.0, batch=8), row("Exp1", 2, 1, 150.0, batch=4)]
-    found = placement_rows(strong)
-    assert [r.scaling for r in found] == ["alone", "strong"]
-    assert found[1].speedup.value == 1.5 and found[1].speedup.low is None
-    assert [title for title, _, _ in words.scalings(found)] == ["Weak scaling", "Strong scaling"]
-    assert len(words.scalings(found)[1][2]) == 2
 
 
 def test_a_failed_point_is_a_row_with_its_error():
     failed = Row({"placement.preset": "Exp2", "placement.devices": 2}, 1, 3.0, error="its process was killed")
     found = placement_rows([*sweep(), failed])
     (bad,) = [r for r in found if r.placement == "Exp2"]
-    assert bad.errors == ("its process was killed",) and bad.words_per_second is None
-    assert words.speed_cells([bad])[0][1:5] == ("n/a",) * 4
-    assert any("failed: Exp2" in line for line in words.remarks(found))
+    assert bad.errors == ("its process was killed",) and bad.words_per_second is None and bad.proved is None
+    assert any(line.startswith("failed: placement.preset Exp2") for line in words.remarks(found))
 
 
 def test_other_sweeps_have_no_such_rows():
@@ -110,24 +163,20 @@ def test_other_sweeps_have_no_such_rows():
 
 
 def test_rows_that_were_not_computed_alike_are_warned_of():
-    rows = [*sweep(), row("Exp5", 1, 1, 50.0, lstm="cudnn")]
+    rows = [*sweep(), *point("Exp5", 1, [50.0], lstm="cudnn")]
     assert any(
         line.startswith("warning: the rows were not computed alike") for line in words.remarks(placement_rows(rows))
     )
     assert any(line.startswith("computed alike") for line in words.remarks(placement_rows(sweep())))
 
 
-def test_nothing_is_recommended_where_devices_share_cores():
-    assert "nothing is recommended" in words.recommendation(placement_rows(sweep()))
-    text = words.recommendation(placement_rows(sweep(logical=False)))
-    assert text.startswith("Fastest: Exp1 on 2 devices, 200 ") and "loses most in computation" in text
-
-
 def test_the_report_is_written_whole(tmp_path):
     found = placement_rows(sweep())
-    page = write_placements(tmp_path, "A <sweep>", found).read_text()
-    assert "A &lt;sweep&gt;" in page and "Exp4" in page
-    assert [r["placement"] for r in json.loads((tmp_path / "placements.json").read_text())] == ["Exp1", "Exp1", "Exp4"]
+    page = write_placements(tmp_path, "A <sweep>", found, "drift: none seen").read_text()
+    assert "A &lt;sweep&gt;" in page and "Exp4" in page and "drift: none seen" in page and "Strong scaling" in page
+    stored = json.loads((tmp_path / "placements.json").read_text())
+    assert [r["placement"] for r in stored] == ["Exp1", "Exp1", "Exp4"]
+    assert stored[1]["speedup"]["of"].startswith("sentence pairs per second over those of one device with this plac")
     assert len(list((tmp_path / "events").glob("point_*/events*"))) == 3
 
 
@@ -135,11 +184,12 @@ def test_tensorboard_reads_the_hyperparameters(tmp_path):
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
     from tensorboard.plugins.hparams import plugin_data_pb2
 
-    write_placements(tmp_path, "", placement_rows(sweep()))
+    write_placements(tmp_path, "", placement_rows(sweep()), "")
     events = EventAccumulator(str(tmp_path / "events" / "point_0001"))
     events.Reload()
     content = events.summary_metadata["_hparams_/session_start_info"].plugin_data.content
     info = plugin_data_pb2.HParamsPluginData.FromString(content).session_start_info
     assert info.hparams["placement.preset"].string_value == "Exp1"
     assert info.hparams["placement.devices"].number_value == 2
-    assert events.Tensors("words_per_second")[0].tensor_proto.float_val[0] == 200.0
+    words_per_second = events.Tensors("words_per_second")[0].tensor_proto.float_val[0]
+    assert words_per_second == pytest.approx(80 * 1e3 / math.sqrt(60 * 55))

@@ -3,6 +3,7 @@
 import io
 import json
 import sys
+import time
 from types import SimpleNamespace
 
 import pytest
@@ -12,7 +13,8 @@ from tfperf.errors import CardError
 from tfperf.runcard.dump import as_tree
 from tfperf.runcard.loader import load_card
 from tfperf.study import point
-from tfperf.study.runners import calls
+from tfperf.study.runners import calls, stepped
+from tfperf.study.timing import Traces
 
 
 class Ticks:
@@ -27,6 +29,9 @@ class Ticks:
         self.taken += steps
         return steps, 1e-3 * (2 * steps + 18 * slow)
 
+    def warm_up(self):
+        self.warm = True
+
 
 @pytest.mark.parametrize(
     ("per_call", "warmup", "steps", "samples", "taken"),
@@ -34,13 +39,31 @@ class Ticks:
 )
 def test_steps_are_timed_in_whole_calls_after_those_of_the_warm_up(per_call, warmup, steps, samples, taken):
     form = Ticks(per_call)
-    found, count = calls(form, per_call, warmup, steps)
-    assert found == pytest.approx([2.0] * samples) and count == samples * per_call and form.taken == taken
+    # no time was spent on starting: so many steps as are asked for, and no more
+    found = stepped(lambda: form, warmup, steps, 60.0, time.perf_counter() + 60)
+    assert found["samples_ms"] == pytest.approx([2.0] * samples) and found["steps"] == samples * per_call
+    assert form.taken == taken and form.warm and found["timing"]["ended"] == "starting" and not found["left_out"]
 
 
 def test_without_a_warm_up_the_first_steps_count():
-    found, _ = calls(Ticks(1), 1, 0, 10)
-    assert found == pytest.approx([20.0] * 5 + [2.0] * 5)
+    found = stepped(lambda: Ticks(1), 0, 10, 60.0, time.perf_counter() + 60)
+    assert found["samples_ms"] == pytest.approx([20.0] * 5 + [2.0] * 5)
+
+
+def test_a_call_in_which_something_is_traced_is_known():
+    import tensorflow as tf
+
+    double = tf.function(lambda x: 2 * x)
+
+    class Traced:
+        shapes = iter((3, 3, 4, 4))
+
+        def take(self, number):
+            double(tf.ones([next(self.shapes)]))
+            return 1, 1e-3
+
+    take = calls(Traced(), Traces())
+    assert [take().clean for _ in range(4)] == [False, True, False, True]
 
 
 def request(folder):
@@ -74,7 +97,8 @@ def test_a_trial_has_a_folder_without_what_a_killed_one_left(tmp_path, measure):
     (tmp_path / "own" / "half").write_text("")
     record = point.carry_out(wanted)
     assert record["ms_per_step"] == 1 and record["machine"]["cores"] >= 1 and not (tmp_path / "own").exists()
-    assert measure.asked == [(load_card(tmp_path / "card.yaml"), wanted)]
+    ((card, asked),) = measure.asked
+    assert card == load_card(tmp_path / "card.yaml") and asked == {**wanted, "began": asked["began"]}
     measure.does = lambda wanted: {"ms_per_step": (tmp_path / "own" / "profile").write_text("x")}
     point.carry_out(wanted)
     assert (tmp_path / "own" / "profile").read_text() == "x"

@@ -16,9 +16,9 @@ def test_repeats_are_summed_up_by_their_medians():
     times = [1.0, 1.2, 2.0]
     found = [row({"a": 1}, i, ms) for i, ms in enumerate(times, 1)]
     (point,) = points([*found, Row({"a": 1}, 4, 0.1, error="boom"), Row({"a": 1}, 5, 0.1, error="boom")])
-    half = student.ppf(0.975, 2) * np.std(times, ddof=1) / np.sqrt(3)
-    assert (point.median, point.mean, point.repeats, point.failures) == (1.2, pytest.approx(1.4), 3, 2)
-    assert (point.low, point.high) == (pytest.approx(1.4 - half), pytest.approx(1.4 + half))
+    middle, half = np.mean(np.log(times)), student.ppf(0.975, 2) * np.std(np.log(times), ddof=1) / np.sqrt(3)
+    assert (point.median, point.mean, point.repeats, point.failures) == (1.2, pytest.approx(np.exp(middle)), 3, 2)
+    assert (point.low, point.high) == (pytest.approx(np.exp(middle - half)), pytest.approx(np.exp(middle + half)))
     assert point.errors == ("boom",)
 
 

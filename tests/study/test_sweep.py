@@ -17,11 +17,23 @@ from tfperf.errors import CardError, RunDirectoryError, StorageError, UserError
 from tfperf.results import files
 from tfperf.results.lock import DirectoryLock
 from tfperf.study import ledger
+from tfperf.study.compare import compare
 from tfperf.study.process import Stopped
 from tfperf.study.rows import RESULTS, rows
 from tfperf.study.sweep_folder import SweepFolder
+from tfperf.study.sweep_plan import plan
 
 PROGRAM = "import sys; from tests.study.sweeps import run; from pathlib import Path; run(*map(Path, sys.argv[1:3]))"
+
+
+def in_order(folder, titles, timeout=60):
+    """A card of one repeat whose seed draws the points as they stand."""
+    for seed in range(100):
+        card = sweep_card(folder, titles, repeats=1, timeout=timeout)
+        card.write_text(re.sub(r"^seed: \d+", f"seed: {seed}", card.read_text(), flags=re.M))
+        if [trial.number for trial in plan(card, ()).trials()] == list(range(1, len(titles) + 1)):
+            return card
+    raise AssertionError("no seed draws this order")
 
 
 def asked(folder):
@@ -32,15 +44,48 @@ def asked(folder):
 def test_all_points_once_then_all_again(tmp_path):
     out = tmp_path / "out"
     report, shown = run(sweep_card(tmp_path, replicas=[1, 2]), out)
-    assert asked(out) == [f"{point:04}-{repeat}" for repeat in (1, 2) for point in (1, 2, 3, 4)]
+    order = [name.split("-") for name in asked(out)]
+    assert [int(repeat) for _, repeat in order] == [1] * 4 + [2] * 4
+    assert all(sorted(int(p) for p, _ in half) == [1, 2, 3, 4] for half in (order[:4], order[4:]))
     assert [entry[-3:] for entry in notes(out, "asked")] == [["10", "50", "True"]] * 4 + [["10", "50", "False"]] * 4
     values = [{"title": t, "replicas": r} for t in "ab" for r in (1, 2)]
-    assert [row.values for row in rows(out)] == [*values, *values]
+    assert [row.values for row in rows(out)] == [values[int(p) - 1] for p, _ in order]
     assert [point["values"] for point in report["points"]] == values
-    assert report["trials"] == 8 and not report["failed"]
-    assert shown[0] == (0, 8, "starting") and shown[-1] == (8, 8, "title=b replicas=2, repeat 2: 2 ms a step")
-    third = re.compile(r"trial 3 of 8, \d+ (s|min) left, title=b replicas=1, repeat 1")
+    assert report["trials"] == 8 and not report["failed"] and report["drift"]["trials"] == 8
+    assert shown[0] == (0, 8, "starting") and re.fullmatch(r"title=. replicas=., repeat 2: 2 ms a step", shown[-1][2])
+    third = re.compile(r"trial 3 of 8, \d+ (s|min) left, title=. replicas=., repeat 1")
     assert any(third.fullmatch(words) for *_, words in shown)
+    with h5py.File(out / "results.h5") as file:
+        place = {name: i for i, name in enumerate(asked(out), 1)}
+        assert list(file["position"]) == [place[f"{p:04}-{r}"] for r in (1, 2) for p in (1, 2, 3, 4)]
+
+
+def test_the_seed_draws_an_order_for_each_repeat(tmp_path):
+    def orders(*overrides):
+        planned = plan(sweep_card(tmp_path, list("abcdefgh"), repeats=3), overrides)
+        numbers = [trial.number for trial in planned.trials()]
+        return [tuple(numbers[i : i + 8]) for i in (0, 8, 16)]
+
+    first = orders()
+    assert len(set(first)) == 3 and all(sorted(order) == list(range(1, 9)) for order in first)
+    assert orders() == first and orders("sweep.repeats=4") == first and orders("seed=5") != first
+
+
+def test_a_point_without_a_good_trial_is_looked_into_again(tmp_path):
+    out = tmp_path / "out"
+    run(sweep_card(tmp_path, ["die", "fine"], repeats=3), out)
+    found = {name: [line[-1] for line in notes(out, "asked") if line[0] == name] for name in ("die", "fine")}
+    assert found == {"die": ["True"] * 3, "fine": ["True", "False", "False"]}
+    run(sweep_card(tmp_path, ["die", "fine"], repeats=4), out)
+    assert [line[-1] for line in notes(out, "asked") if line[0] == "fine"][3:] == ["False"]
+
+
+def test_a_proof_that_failed_is_known_by_its_error(tmp_path):
+    out = tmp_path / "out"
+    run(sweep_card(tmp_path, ["unproved"], repeats=1), out)
+    (row,) = rows(out)
+    assert row.error == "its placement was not proved: update of a: ran on CPU:0; b: is on CPU:1" and row.disproved
+    assert not row.ok and row.record == {}
 
 
 def test_the_table_holds_values_times_and_errors(tmp_path):
@@ -69,7 +114,7 @@ def test_the_table_holds_values_times_and_errors(tmp_path):
 def test_a_trial_that_fails_is_a_row_and_not_the_end(tmp_path, title, error):
     out = tmp_path / "out"
     report, shown = run(sweep_card(tmp_path, [title, "fine"], repeats=1, timeout=1), out)
-    bad, good = rows(out)
+    bad, good = sorted(rows(out), key=lambda row: row.values["title"] == "fine")
     assert error in bad.error and bad.ms is None and good.ok and good.ms == 2.0
     assert report["failed"] == 1 and any(f"failed: {bad.error}" in words for *_, words in shown)
     assert not any(alive(int(pid)) for line in notes(out, "pids") for pid in line)
@@ -82,13 +127,13 @@ def test_failed_trials_stay_until_they_are_asked_for(tmp_path):
     again, _ = run(card, out)
     assert len(asked(out)) == 4 and (out / RESULTS).read_bytes() == before and again["failed"] == 2
     report, _ = run(card, out, retry=True)
-    assert asked(out)[4:] == ["0001-1", "0001-2"] and report["failed"] == 2 and len(rows(out)) == 4
+    assert sorted(asked(out)[4:]) == ["0001-1", "0001-2"] and report["failed"] == 2 and len(rows(out)) == 4
     assert [point["values"]["title"] for point in report["points"]] == ["die", "fine"]
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_ends_the_running_trial_and_the_same_command_goes_on(tmp_path, number):
-    card, out = sweep_card(tmp_path, ["a", "hang", "b"], repeats=1), tmp_path / "out"
+    card, out = in_order(tmp_path, ["a", "hang", "b"]), tmp_path / "out"
     threading.Thread(
         target=lambda: (wait_for(lambda: notes(out, "pids")), os.kill(os.getpid(), number)), daemon=True
     ).start()
@@ -101,7 +146,7 @@ def test_a_signal_ends_the_running_trial_and_the_same_command_goes_on(tmp_path, 
 
 
 def test_nothing_outlives_a_killed_sweep_and_only_its_trial_is_redone(tmp_path):
-    card, out = sweep_card(tmp_path, ["a", "hang", "b"], repeats=1, timeout=600), tmp_path / "out"
+    card, out = in_order(tmp_path, ["a", "hang", "b"], timeout=600), tmp_path / "out"
     program = [sys.executable, "-c", PROGRAM, str(card), str(out)]
     with subprocess.Popen(program, cwd=ROOT, env=environment(), stderr=subprocess.DEVNULL) as process:
         (pids,) = wait_for(lambda: notes(out, "pids"))
@@ -121,7 +166,7 @@ def test_half_a_line_is_dropped_and_its_trial_redone(tmp_path, cut):
     (out / RESULTS).write_bytes(whole[:-cut])
     assert len(rows(out)) == 3
     run(card, out)
-    assert asked(out)[4:] == ["0002-2"] and len(rows(out)) == 4
+    assert asked(out)[4:] == asked(out)[3:4] and len(rows(out)) == 4
     assert (out / RESULTS).read_bytes().count(b"\n") == 4
 
 
@@ -155,7 +200,7 @@ def test_more_repeats_add_to_what_is_there(tmp_path):
     card, out = sweep_card(tmp_path, repeats=1), tmp_path / "out"
     run(card, out)
     report, _ = run(card, out, ["sweep.repeats=3"])
-    assert asked(out) == [f"{p:04}-{r}" for r in (1, 2, 3) for p in (1, 2)] and report["trials"] == 6
+    assert sorted(asked(out)) == [f"{p:04}-{r}" for p in (1, 2) for r in (1, 2, 3)] and report["trials"] == 6
 
 
 def test_the_report_of_fewer_trials_does_not_stay(tmp_path, monkeypatch):
@@ -201,7 +246,8 @@ def test_a_full_disk_loses_the_running_trial_alone(tmp_path, monkeypatch):
             run(card, out)
     assert len(rows(out)) == 1 and (out / RESULTS).read_bytes().endswith(b"\n")
     run(card, out)
-    assert asked(out) == ["0001-1", "0002-1", "0002-1"] and len(rows(out)) == 2
+    first, second, again = asked(out)
+    assert first != second == again and len(rows(out)) == 2
 
 
 def test_trials_at_once_are_as_many_as_the_card_says(tmp_path):
@@ -227,6 +273,23 @@ def test_a_faulty_card_is_refused_before_a_folder_is_made(tmp_path, overrides, f
     with pytest.raises(CardError, match=fault):
         run(sweep_card(tmp_path), tmp_path / "out", overrides)
     assert not (tmp_path / "out").exists()
+
+
+def test_what_an_earlier_version_measured_is_refused(tmp_path):
+    card, out = sweep_card(tmp_path, repeats=1), tmp_path / "out"
+    run(card, out)
+    content = json.loads((out / "sweep.json").read_text())
+    assert content.pop("layout") == 2
+    (out / "sweep.json").write_text(json.dumps(content))
+    with pytest.raises(RunDirectoryError, match="an earlier version of tfperf measured other steps here"):
+        run(card, out)
+    new = tmp_path / "new"
+    run(card, new)
+    with pytest.raises(RunDirectoryError, match="an earlier version of tfperf measured other steps here"):
+        compare([out, new])
+    (out / "sweep.json").write_text(json.dumps(content | {"layout": 3}))
+    with pytest.raises(RunDirectoryError, match="layout: got 3; this version of tfperf measures and reads 2"):
+        run(card, out)
 
 
 def test_a_faulty_place_is_refused_before_a_folder_is_made(tmp_path):

@@ -9,26 +9,29 @@ from rich.text import Text
 
 from tfperf.report.ablation import digits
 from tfperf.report.numbers import MISSING
-from tfperf.results.placements import Estimate, PlacementRow
+from tfperf.report.recommendation import recommend
+from tfperf.report.wording import as_drawn, called, group_title, whole, within
+from tfperf.results.placements import PlacementRow
 
 Cells = list[tuple[str, ...]]
 SPEED = (
-    "placement", "devices", "batch a device", "total s", "words/s", "speed-up", "against best single", "bound ms",
-    "of bound",
+    "placement", "devices", "batch a device", "columns", "padding", "words a step", "ms a step", "words/s", "speed-up",
+    "efficiency", "against best single", "bound ms", "of bound",
 )  # fmt: skip
 PHASES = ("computation", "merge", "update", "transfer")
-SHARED = (
-    "The devices are logical CPUs, which share this machine's cores: more of them add work, not speed. The bound of a "
-    "row is all its arithmetic at the speed of all cores. These figures show what each placement costs in copies, "
-    "merges and waiting; which one is fastest on GPUs they cannot tell, so nothing is recommended."
+MEANING = (
+    "Speed-up: sentence pairs per second over those of one device with the same placement, at like work; efficiency: "
+    "that over the devices; against best single: over the best one device. [ ]: 95 % interval of the geometric mean "
+    "over repeats, of ratios over repeats side by side. Words: source and target pieces without padding. Columns: of "
+    "source and target, mean over the steps."
 )
 
 
-def placements_table(rows: Sequence[PlacementRow]) -> RenderableType:
-    """The study's table for the terminal; plain characters when piped."""
+def placements_table(rows: Sequence[PlacementRow], drift: str) -> RenderableType:
+    """The study's table for the terminal; plain characters when piped. drift: in words."""
     return Group(
-        *(_table(f"{title}, batch fixed {how}", SPEED, speed_cells(some)) for title, how, some in scalings(rows)),
-        *(Text(line) for line in remarks(rows)), Text(recommendation(rows)),
+        *(_table(title, SPEED, speed_cells(some)) for title, some in groups(rows)), Text(MEANING),
+        *(Text(line) for line in [*remarks(rows), drift]), *(Text(line) for line in recommend(rows)),
     )  # fmt: skip
 
 
@@ -41,26 +44,34 @@ def _table(title: str, header: Sequence[str], rows: Cells) -> Table:
     return table
 
 
-def scalings(rows: Sequence[PlacementRow]) -> list[tuple[str, str, list[PlacementRow]]]:
-    """Rows by how batch and devices go together: weak, then strong scaling, each with its rows of one device."""
-    strong = [row for row in rows if row.scaling == "strong"]
-    names = {row.placement for row in strong}
-    out = [("Weak scaling", "on each device", [row for row in rows if row.scaling != "strong"])]
-    if strong:
-        alone = [row for row in rows if row.scaling == "alone" and row.placement in names]
-        out.append(("Strong scaling", "over all devices", [*alone, *strong]))
-    return out
+def groups(rows: Sequence[PlacementRow]) -> list[tuple[str, list[PlacementRow]]]:
+    """Rows of like work, each group with its title; those without proof are in none."""
+    found: dict[str, list[PlacementRow]] = {}
+    for row in rows:
+        if row.proved and row.group:
+            found.setdefault(row.group, []).append(row)
+    return [(group_title(some), some) for some in found.values()]
 
 
 def speed_cells(rows: Iterable[PlacementRow]) -> Cells:
     """A line for each row under SPEED."""
     return [
         (
-            row.placement, whole(row.devices), whole(row.batch), within(row.total_s), within(row.words_per_second),
-            within(row.speedup), within(row.against_best), digits(row.bound.get("bound_ms")), bound_share(row),
+            row.placement, whole(row.devices), whole(row.batch), digits(row.columns), share(row.padding_share),
+            digits(row.words), within(row.ms_per_step), within(row.words_per_second), *_speedup(row), within(row.against_best), digits(row.bound.get("bound_ms")), bound_share(row),
         )
         for row in rows
     ]  # fmt: skip
+
+
+def _speedup(row: PlacementRow) -> tuple[str, str]:
+    """With its efficiency; both are 1 for the one device that others are set beside."""
+    return ("1", "1") if row.devices == 1 else (within(row.speedup), within(row.efficiency))
+
+
+def share(value: float | None) -> str:
+    """In per cent."""
+    return MISSING if value is None else f"{value:.1%}"
 
 
 def bound_share(row: PlacementRow) -> str:
@@ -79,7 +90,7 @@ def device_cells(rows: Iterable[PlacementRow]) -> tuple[tuple[str, ...], Cells]:
         for name, one in each.items():
             last = (digits(row.phases["imbalance"]), digits(row.growth)) if name == "mean" else ("", "")
             lines.append(
-                (row.placement, whole(row.devices), name, digits(one["forward"]), digits(one["backward"]), *last)
+                (called(row), whole(row.devices), name, digits(one["forward"]), digits(one["backward"]), *last)
             )
     return header, lines
 
@@ -93,7 +104,7 @@ def phase_cells(rows: Iterable[PlacementRow]) -> tuple[tuple[str, ...], Cells]:
         cells = [
             f"{digits(part[f'{kind}_ms'])} ({part[f'{kind}_share']:.0%})" for part in parts for kind in ("span", "busy")
         ]
-        lines.append((row.placement, whole(row.devices), digits(row.phases["step_ms"]), *cells))
+        lines.append((called(row), whole(row.devices), digits(row.phases["step_ms"]), *cells))
     return header, lines
 
 
@@ -105,7 +116,7 @@ def lost_cells(rows: Iterable[PlacementRow]) -> tuple[tuple[str, ...], Cells]:
     for row in (row for row in rows if row.lost):
         sent = digits(row.bound["sent_bytes"] / 1e6)
         lines.append(
-            (row.placement, whole(row.devices), *(digits(row.lost[n]) for n in names), next(iter(row.lost)), sent)
+            (called(row), whole(row.devices), *(digits(row.lost[n]) for n in names), next(iter(row.lost)), sent)
         )
     return header, lines
 
@@ -119,7 +130,7 @@ def memory_cells(rows: Iterable[PlacementRow]) -> tuple[tuple[str, ...], Cells]:
             listed({name: digits(size / 1e6) for name, size in row.memory[key].items()}) or MISSING
             for key in ("kept_bytes", "peak_bytes")
         )
-        lines.append((row.placement, whole(row.devices), kept, peak, digits(row.memory["peak_rss_bytes"] / 1e6)))
+        lines.append((called(row), whole(row.devices), kept, peak, digits(row.memory["peak_rss_bytes"] / 1e6)))
     return header, lines
 
 
@@ -138,69 +149,43 @@ def remarks(rows: Sequence[PlacementRow]) -> list[str]:
         out.append(f"warning: the rows were not computed alike: {texts}")
     out += [f"merge: {text}" for text in dict.fromkeys(row.merge for row in rows if row.merge)]
     out += _waste(rows)
-    out += [f"failed: {row.placement} on {_of(row.values)}: {error}" for row in rows for error in row.errors]
+    if as_drawn(rows):
+        out.append(
+            "Batches were drawn for each number of devices: rows of different numbers did other work, so none is set "
+            "beside another; data.scaling: strong or weak makes them comparable"
+        )
+    out += _needed(rows)
+    out += [f"failed: {_of(row.values)}: {error}" for row in rows for error in row.errors]
+    out += [f"no proof, so in no table of speeds: {_of(row.values)}" for row in rows if not row.proved]
     return out
 
 
 def _waste(rows: Sequence[PlacementRow]) -> list[str]:
-    """Padding, and devices that wait for longer sentences of others, by the rows that have it."""
+    """Devices that wait for longer sentences of others, by the rows that have such."""
     shares: dict[str, list[str]] = {}
     for row in rows:
-        if row.padding_share is not None and row.straggler_waste is not None:
-            text = f"padding {row.padding_share:.1%}, waiting for longer sentences of other devices "
-            text += f"{row.straggler_waste:.1%} (counted in batches)"
-            shares.setdefault(text, []).append(f"{row.placement} on {row.devices}")
+        if row.straggler_waste:
+            text = f"waiting for longer sentences of other devices {row.straggler_waste:.1%} (counted in batches)"
+            shares.setdefault(text, []).append(f"{called(row)} on {row.devices}")
     return [f"{text}: {', '.join(names)}" for text, names in shares.items()]
 
 
-def recommendation(rows: Sequence[PlacementRow]) -> str:
-    """One paragraph drawn from the numbers; on logical CPUs why there is none."""
-    timed = [row for row in rows if row.words_per_second is not None]
-    if not timed:
-        return "No point was measured."
-    if any(row.logical for row in timed):
-        return SHARED
-    best = max(timed, key=lambda row: _value(row.words_per_second))
-    most = max(row.devices or 1 for row in timed)
-    close = [row for row in timed if row.devices == best.devices and row is not best and _overlap(row, best)]
-    text = f"Fastest: {best.placement} on {best.devices} devices, {within(best.words_per_second)} words/s"
-    text += f", {within(best.speedup)} times one device." if best.devices != 1 else "."
-    if close:
-        text += f" Not told apart from it by these repeats: {', '.join(row.placement for row in close)}."
-    if best.lost:
-        name, ms = next(iter(best.lost.items()))
-        text += (
-            f" Above its bound of {digits(best.bound['bound_ms'])} ms a step it loses most in {name} ({digits(ms)} ms)."
+def _needed(rows: Sequence[PlacementRow]) -> list[str]:
+    """The repeats that speed-ups need whose intervals are wider than 10 %."""
+    single = [row for row in rows if row.devices != 1 and row.speedup is not None and row.speedup.low is None]
+    wide = {f"{called(row)} on {row.devices}": row.repeats_needed for row in rows if row.repeats_needed is not None}
+    out = []
+    if single:
+        names = ", ".join(f"{called(row)} on {row.devices}" for row in single)
+        out.append(f"one repeat tells no interval of these speed-ups, nor how many would be needed: {names}")
+    if wide:
+        names = ", ".join(f"{name}: {count}" for name, count in wide.items())
+        out.append(
+            "speed-ups whose 95 % interval is wider than 10 %, with the repeats that would make it 10 % wide if they "
+            f"scatter on like this: {names}"
         )
-    if (best.devices or 1) < most:
-        text += f" More devices do not help here: {most} are slower."
-    return text
-
-
-def _overlap(row: PlacementRow, best: PlacementRow) -> bool:
-    one, other = row.words_per_second, best.words_per_second
-    if one is None or other is None or one.high is None or other.low is None:
-        return False
-    return one.high >= other.low
-
-
-def _value(estimate: Estimate | None) -> float:
-    return 0.0 if estimate is None else estimate.value
+    return out
 
 
 def _of(values: object) -> str:
     return ", ".join(f"{key} {value}" for key, value in dict(values).items())  # type: ignore[call-overload]
-
-
-def within(estimate: Estimate | None) -> str:
-    """A figure with its interval: 12.3 [11.9, 12.7]; the figure alone where one repeat told nothing of chance."""
-    if estimate is None:
-        return MISSING
-    if estimate.low is None or estimate.high is None:
-        return digits(estimate.value)
-    return f"{digits(estimate.value)} [{digits(estimate.low)}, {digits(estimate.high)}]"
-
-
-def whole(value: int | None) -> str:
-    """A count."""
-    return MISSING if value is None else str(value)

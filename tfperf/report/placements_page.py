@@ -11,9 +11,10 @@ from tensorboard.plugins.hparams import summary_v2 as hparams  # type: ignore[im
 from tensorboard.plugins.scalar.summary_v2 import scalar_pb  # type: ignore[import-untyped]
 from tensorboard.summary.writer.record_writer import RecordWriter  # type: ignore[import-untyped]
 
-from tfperf.report import placements
+from tfperf.report import placements, wording
 from tfperf.report.page import image, page, paragraph, table
 from tfperf.report.plots_placements import placements_figure
+from tfperf.report.recommendation import recommend
 from tfperf.report.style import house_style, to_png
 from tfperf.report.tensorboard import FILE
 from tfperf.results.contents import EVENTS
@@ -21,38 +22,36 @@ from tfperf.results.files import atomic_write, make_folder
 from tfperf.results.placements import PlacementRow
 
 PICTURE = (
-    "Left: words per second over the number of devices, with their intervals. Right: how long of a step each phase is "
+    "Left: words per second over the number of devices, with their intervals; points of one line did like work, those "
+    "without a line are alone in theirs. Right: how long of a step each phase is "
     "busy, by placement and number of devices; a mark where the step ends."
 )
 PAGE, ROWS = "report.html", "placements.json"
 
 
-def write_placements(folder: Path, title: str, rows: Sequence[PlacementRow]) -> Path:
-    """Write the report of a sweep into its folder; returns the page's path. Raises: StorageError."""
+def write_placements(folder: Path, title: str, rows: Sequence[PlacementRow], drift: str) -> Path:
+    """Write the report of a sweep into its folder; returns the page's path. drift: in words. Raises: StorageError."""
     with atomic_write(folder / ROWS) as temporary:
         temporary.write_text(json.dumps([asdict(row) for row in rows], indent=1) + "\n", encoding="utf-8")
     _write_hparams(folder / EVENTS, rows)
     with atomic_write(folder / PAGE) as temporary:
-        temporary.write_text(placements_page(title, rows), encoding="utf-8")
+        temporary.write_text(placements_page(title, rows, drift), encoding="utf-8")
     return folder / PAGE
 
 
-def placements_page(title: str, rows: Sequence[PlacementRow]) -> str:
+def placements_page(title: str, rows: Sequence[PlacementRow], drift: str) -> str:
     """The page as text; everything is inside it."""
     with house_style():
         picture = to_png(placements_figure(rows))
     speeds = "".join(
-        paragraph(f"{name}: the batch is fixed {how}.") + table(placements.SPEED, placements.speed_cells(some))
-        for name, how, some in placements.scalings(rows)
+        paragraph(f"{name}.") + table(placements.SPEED, placements.speed_cells(some))
+        for name, some in placements.groups(rows)
     )
-    notes = "".join(map(paragraph, placements.remarks(rows)))
-    about = paragraph(
-        "Intervals hold the true value with 95 % probability, from repeats; speed-ups compare repeats side by side. "
-        "Words are source and target pieces without padding.", "soft",
-    )  # fmt: skip
+    notes = "".join(map(paragraph, [*placements.remarks(rows), drift]))
+    about = paragraph(placements.MEANING, "soft")
     spans = paragraph(
         "Span: from the first start of a phase on any device to its last end. Busy: time in which some operation of it "
-        "runs. Both in milliseconds and as a share of a step, from a trace of the first repeat.", "soft",
+        "runs. Both in milliseconds and as a share of a step, from a trace of the timed steps in one repeat.", "soft",
     )  # fmt: skip
     lost = paragraph("Milliseconds of a step above the bound, by what takes them.", "soft")
     sections = [
@@ -64,7 +63,7 @@ def placements_page(title: str, rows: Sequence[PlacementRow]) -> str:
         ("memory", "Memory", table(*placements.memory_cells(rows), kind="text")),
         ("places", "Where everything ran", table(*_places(rows), kind="text")),
     ]  # fmt: skip
-    return page(title or "Placements", paragraph(placements.recommendation(rows)), sections)
+    return page(title or "Placements", "".join(map(paragraph, recommend(rows))), sections)
 
 
 def _places(rows: Sequence[PlacementRow]) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
@@ -72,7 +71,7 @@ def _places(rows: Sequence[PlacementRow]) -> tuple[tuple[str, ...], list[tuple[s
     lines = []
     for row in (row for row in rows if row.places):
         cells = [placements.listed(row.places.get(kind, {}), ":") for kind in kinds]
-        lines.append((row.placement, placements.whole(row.devices), *cells))
+        lines.append((wording.called(row), wording.whole(row.devices), *cells))
     return ("placement", "devices", *kinds), lines
 
 

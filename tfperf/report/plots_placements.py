@@ -7,6 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from tfperf.report.style import BAND, FAILED, MEAN, REPLICA, SECOND, THIRD, grid, safe_text
+from tfperf.report.wording import called
 from tfperf.results.placements import PlacementRow
 
 COLOURS = (MEAN, FAILED, THIRD, SECOND, BAND, REPLICA)
@@ -17,7 +18,7 @@ TERMS = {"computation": MEAN, "merge": FAILED, "update": THIRD, "transfer": SECO
 def placements_figure(rows: Sequence[PlacementRow]) -> Figure:
     """Left: words per second over devices, with intervals. Right: busy milliseconds of a step by phase."""
     traced = [row for row in rows if row.phases]
-    top = 0.3 + LINE * -(-len({row.placement for row in rows}) // COLUMNS)
+    top = 0.3 + LINE * -(-len({_line(row) for row in rows}) // COLUMNS)
     figure, (speed, parts) = grid(
         1,
         2,
@@ -33,22 +34,33 @@ def placements_figure(rows: Sequence[PlacementRow]) -> Figure:
 
 
 def _speeds(axes: Axes, rows: Sequence[PlacementRow]) -> None:
-    names = list(dict.fromkeys(row.placement for row in rows))
+    timed = [row for row in rows if row.words_per_second is not None]
+    names = list(dict.fromkeys(map(_line, timed)))
     for name, colour in zip(names, np.resize(COLOURS, len(names)), strict=True):
-        mine = sorted(
-            (r for r in rows if r.placement == name and r.words_per_second is not None), key=lambda r: r.devices or 0
-        )
+        mine = sorted((row for row in timed if _line(row) == name), key=lambda row: row.devices or 0)
         speeds = [row.words_per_second for row in mine if row.words_per_second is not None]
         values = [speed.value for speed in speeds]
         down = [speed.value - (speed.value if speed.low is None else speed.low) for speed in speeds]
         up = [(speed.value if speed.high is None else speed.high) - speed.value for speed in speeds]
         where = [row.devices or 0 for row in mine]
-        axes.errorbar(where, values, yerr=[down, up], color=colour, marker="o", ms=4, capsize=3, label=safe_text(name))
+        axes.errorbar(
+            where, values, yerr=[down, up], color=colour, fmt=_style(mine[0]), ms=4, capsize=3,
+            label=safe_text(called(mine[0])),
+        )  # fmt: skip
     axes.set_xlabel("devices")
     axes.set_ylabel("words per second")
     axes.set_ylim(bottom=0)
     axes.set_xticks(sorted({row.devices for row in rows if row.devices is not None}))
     _add_legend(axes, COLUMNS)
+
+
+def _line(row: PlacementRow) -> tuple[str, str]:
+    """Rows of one line did like work; of those that did not each is alone."""
+    return row.placement, row.group
+
+
+def _style(row: PlacementRow) -> str:
+    return {"strong": "o-", "weak": "s--"}.get(row.scaling or "", "^")
 
 
 def _parts(axes: Axes, rows: Sequence[PlacementRow]) -> None:
@@ -60,7 +72,7 @@ def _parts(axes: Axes, rows: Sequence[PlacementRow]) -> None:
         left = left + widths
     steps = [row.phases["step_ms"] for row in rows]
     axes.plot(steps, places, "|", color="black", ms=9, label="step")
-    axes.set_yticks(places, [safe_text(f"{row.placement}, {row.devices}") for row in rows], fontsize=7)
+    axes.set_yticks(places, [safe_text(f"{called(row)}, {row.devices}") for row in rows], fontsize=7)
     axes.set_xlabel("busy ms a step, over all devices")
     _add_legend(axes, len(TERMS) + 1)
 

@@ -11,7 +11,7 @@ from rich.text import Text
 from tfperf.report.ablation import digits, ratio
 
 Report = Mapping[str, Any]
-HEADERS = ("repeats", "ms/step", "mean +- 95 %", "ratio to first")
+HEADERS = ("repeats", "ms/step", "mean [95 %]", "ratio to first")
 
 
 def sweep_table(report: Report) -> RenderableType:
@@ -24,7 +24,7 @@ def sweep_table(report: Report) -> RenderableType:
     first = report["points"][0]["median"] if report["points"] else None
     for point in report["points"]:
         values = [Text(str(point["values"][key])) for key in report["keys"]]
-        table.add_row(*values, *_cells(point, first))
+        table.add_row(*values, *map(Text, _cells(point, first)))
     return Group(table, *(Text(line) for line in _lines(report)))
 
 
@@ -41,12 +41,28 @@ def _cells(point: Report, first: float | None) -> list[str]:
 
 
 def _with_interval(point: Report) -> str:
-    half = None if point["high"] is None else (point["high"] - point["low"]) / 2
-    return f"{digits(point['mean'])} +- {digits(half)}"
+    if point["low"] is None:
+        return f"{digits(point['mean'])} [n/a]"
+    return f"{digits(point['mean'])} [{digits(point['low'])}, {digits(point['high'])}]"
+
+
+def drift_words(drift: Report | None) -> str:
+    """Whether the place in the sweep moved the times."""
+    if drift is None:
+        return "drift in the course of the sweep: cannot be told from so few repeats"
+    percents = [f"{100 * (drift[name] - 1):+.1f}" for name in ("value", "low", "high")]
+    change = f"{percents[0]} % [{percents[1]}, {percents[2]}] ms a step from the first trial to the last, "
+    change += f"95 % interval over {drift['trials']} trials"
+    if drift["low"] <= 1 <= drift["high"]:
+        return f"drift in the course of the sweep: none seen ({change})"
+    return f"warning: the machine drifted in the course of the sweep: {change}"
 
 
 def _lines(report: Report) -> list[str]:
-    lines = ["ms/step: median over the repeats of each one's median; +-: 95 % interval of the mean over the repeats"]
+    lines = [
+        "ms/step: median over the repeats of each one's median; mean: their geometric mean, [ ]: its 95 % interval",
+        drift_words(report["drift"]),
+    ]
     if len(report["machines"]) > 1:
         kinds = ", ".join(f"{m['cpu']} ({m['cores']} cores)" for m in report["machines"])
         lines.append(f"the trials ran on different machines: {kinds}")

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-Scaling = Literal["alone", "weak", "strong"]
+Scaling = Literal["strong", "weak"]
 
 
 @dataclass(frozen=True)
@@ -14,32 +14,47 @@ class Estimate:
     value: float
     low: float | None = None
     high: float | None = None
+    of: str = ""  # what the figure is, and what it is drawn from
 
 
 @dataclass(frozen=True)
 class PlacementRow:
     """One point: a placement on a number of devices. None: not measured.
 
-    placement: the swept values but for devices and batch; scaling: how the batch relates to that of one device with
-    the same placement: weak (the same on each device) or strong (the same in all); alone: this is that one device.
-    speedup: words per second over those of one device with this placement; against_best: over the best one device's.
+    A point has figures only where the graphs that ran prove its placement; `proved`: None where no proof was made.
+
+    placement: the swept values but for devices, batch and scaling. group: rows of the same one did like work: strong
+    scaling the same batches in all, weak scaling batches of the same lengths on each device, else the same batches on
+    as many devices. contest: rows of the same one did the same work in all, and can be weighed against each other.
+    speedup: sentence pairs per second over those of one device with this placement at like work; efficiency: that over
+    the devices; against_best: over the best one device's; against_fastest: over those of the fastest of the contest.
     """
 
     values: Mapping[str, Any]
     placement: str
     repeats: int
     errors: tuple[str, ...] = ()
+    proved: bool | None = None
+    setting: str = ""  # swept values that change what is computed
+    scaling: Scaling | None = None
+    group: str = ""
+    contest: str = ""
     devices: int | None = None
     logical: bool | None = None
     batch: int | None = None  # sentence pairs on a device
-    scaling: Scaling | None = None
-    total_s: Estimate | None = None
-    ms_per_step: Estimate | None = None
-    words_per_second: Estimate | None = None
-    speedup: Estimate | None = None
-    against_best: Estimate | None = None
+    pairs: int | None = None  # sentence pairs in a step
+    columns: float | None = None  # of source and target, mean over steps and devices
+    words: float | None = None  # source and target pieces in a step
     padding_share: float | None = None
     straggler_waste: float | None = None
+    ms_per_step: Estimate | None = None
+    words_per_second: Estimate | None = None
+    pairs_per_second: Estimate | None = None
+    speedup: Estimate | None = None
+    efficiency: Estimate | None = None
+    against_best: Estimate | None = None
+    against_fastest: Estimate | None = None
+    repeats_needed: int | None = None  # for a speed-up's interval of 10 %; None where it is that narrow, or not known
     merge: str = ""
     kernels: Mapping[str, Any] = field(default_factory=dict)
     phases: Mapping[str, Any] = field(default_factory=dict)  # as study/spans.py gives them

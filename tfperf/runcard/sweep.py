@@ -57,11 +57,22 @@ class Sweep:
         default="product", description="product: every combination; zip: first values, second values, ..."
     )
     repeats: Annotated[int, Field(ge=1, le=100)] = Field(
-        default=3, description="how often each point is measured; all points once, then all again"
+        default=3,
+        description="how often each point is measured; all points once, then all again, in orders that the card's "
+        "seed draws",
     )
     timeout: Seconds = Field(default=900.0, description="seconds after which a trial is ended")
-    warmup: Step = Field(default=10, description="steps of a trial before those that are timed")
-    steps: Step = Field(default=50, description="steps of a trial that are timed")
+    warmup: Step = Field(
+        default=10, description="steps of a trial before those that are timed; translate: all that are timed at least"
+    )
+    steps: Step = Field(
+        default=50, description="steps of a trial that are timed at least; translate: the same ones over and over again"
+    )
+    seconds: Seconds = Field(
+        default=60.0,
+        description="at most so long steps are timed; less where they were as long as starting took, or where the "
+        "median's 95 % interval is within 3 %",
+    )
     at_once: Annotated[int, Field(ge=1, le=64)] = Field(
         default=1, description="trials on one machine at a time; more than one disturb each other"
     )

@@ -11,7 +11,9 @@ from tfperf.study.trial import DECIDED, decide, read_problem
 
 
 def measure(card: Card, request: Mapping[str, Any]) -> dict[str, Any]:
-    """Milliseconds per step over `request["steps"]` steps, after `request["warmup"]` others; memory; threads.
+    """Milliseconds per step over `request["steps"]` steps at least, after `request["warmup"]` others; memory; threads.
+
+    request: also `seconds` at most, and when the trial `began`.
 
     What the card leaves open is measured first and told under `choices`; each trial does so anew, as each fit would.
     Raises: UserError for faults of the card or its files.
@@ -26,6 +28,7 @@ def measure(card: Card, request: Mapping[str, Any]) -> dict[str, Any]:
     for key, value in choices.items():
         put(tree, key, value)
     decided = to_card(tree)
-    record = stepped(lambda: Engine(decided, problem, cores.stacks), request["warmup"], request["steps"])
+    warmup, steps, most, began = (request[key] for key in ("warmup", "steps", "seconds", "began"))
+    record = stepped(lambda: Engine(decided, problem, cores.stacks), warmup, steps, most, began)
     used = {"threads": cores.threads, "stacks": cores.stacks, "peak_rss_bytes": peak_rss_bytes()}
     return record | used | {"choices": choices}

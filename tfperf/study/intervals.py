@@ -5,10 +5,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.stats import binomtest
+from scipy.stats import binom, binomtest
 from scipy.stats import t as student
 
 LEVEL = 0.95
+MOST_VALUES = 10_000  # that are worth asking for
 
 
 @dataclass(frozen=True)
@@ -25,9 +26,22 @@ class Interval:
         return None if self.low is None or self.high is None else (self.high - self.low) / 2
 
     def exponential(self) -> "Interval":
-        """Of the ratio, where this one is of its logarithm."""
-        low, high = (None if limit is None else math.exp(limit) for limit in (self.low, self.high))
+        """Of the ratio, where this one is of its logarithm; without limits where no number is as large."""
+        try:
+            low, high = (None if limit is None else math.exp(limit) for limit in (self.low, self.high))
+        except OverflowError:
+            low = high = None
         return Interval(math.exp(self.value), low, high)
+
+    def within(self, share: float) -> bool:
+        """Whether the limits of a positive figure are known and not further from it than this share of it."""
+        if self.low is None or self.high is None:
+            return False
+        return max(self.high - self.value, self.value - self.low) <= share * self.value
+
+    def holds(self, value: float) -> bool:
+        """Whether the limits are known and this value is between them."""
+        return self.low is not None and self.high is not None and self.low <= value <= self.high
 
 
 def mean(values: Sequence[float]) -> Interval:
@@ -38,6 +52,36 @@ def mean(values: Sequence[float]) -> Interval:
     if len(values) < 2:
         return Interval(middle)
     return _around(middle, float(np.std(values, ddof=1)) / math.sqrt(len(values)), len(values) - 1)
+
+
+def geometric(values: Sequence[float]) -> Interval:
+    """The geometric mean of positive values, by Student's t on their logarithms: no limit is below zero."""
+    return mean(np.log(values).tolist()).exponential()
+
+
+def median(values: Sequence[float]) -> Interval:
+    """The median, whatever the distribution; without limits for fewer than six values.
+
+    Source: order statistics, David & Nagaraja 2003, section 7.1: the k-th value from either end, where fewer than k of
+    n coins show heads with a probability of 2.5 % at most.
+    """
+    ordered = np.sort(values)
+    middle, count = float(np.median(ordered)), len(ordered)
+    k = int(binom.ppf((1 - LEVEL) / 2, count, 0.5))  # the smallest whose probability is at least that
+    return Interval(middle) if k < 1 else Interval(middle, float(ordered[k - 1]), float(ordered[count - k]))
+
+
+def repeats_for(logarithms: Sequence[float], width: float) -> int | None:
+    """How many values would make the interval of their ratio so wide, as a share of it, if they scatter as these do.
+
+    None: one value tells nothing of its scatter, or more than MOST_VALUES would be needed.
+    """
+    if len(logarithms) < 2:
+        return None
+    error, half = float(np.std(logarithms, ddof=1)), math.asinh(width / 2)
+    counts = np.arange(2, MOST_VALUES + 1)
+    narrow = student.ppf((1 + LEVEL) / 2, counts - 1) * error / np.sqrt(counts) <= half
+    return int(counts[np.argmax(narrow)]) if narrow.any() else None
 
 
 def paired(before: Sequence[float], now: Sequence[float]) -> Interval:

@@ -1,12 +1,14 @@
 """One point of a sweep measured once, as a program of its own: a JSON request on stdin, a JSON record on stdout.
 
-`python -m tfperf.study.point`. A request holds `card` (the point's card as a tree), `warmup` and `steps`, `first`
-(whether this is the first repeat, which makes the costly proof and trace) and `folder` (the trial's own, for files).
-A record holds at least `ms_per_step` (median, q1, q3) and `samples_ms`; of a card that cannot be measured `refused`.
+`python -m tfperf.study.point`. A request holds `card` (the point's card as a tree), `warmup`, `steps` and `seconds`
+(how they are timed: runcard/sweep.py), `first` (whether no trial of the point has succeeded yet, which asks for the
+costly proof and trace) and `folder` (the trial's own, for files). A record holds at least `ms_per_step` (median, q1,
+q3) and `samples_ms`; of a card that cannot be measured `refused`, of a placement whose proof failed `unproved`.
 """
 
 import json
 import shutil
+import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from importlib import import_module
@@ -23,6 +25,7 @@ MEASURES = {"replicas": "tfperf.study.fitting", "translate": "tfperf.study.trans
 
 def carry_out(request: Request) -> dict[str, Any]:
     """The record of a request; UserError for faults of the card or its files."""
+    began = time.perf_counter()
     from tfperf.measure.environment import available_cores, cpu_model
     from tfperf.runcard.workloads import WORKLOADS, AnyCard
 
@@ -32,7 +35,7 @@ def carry_out(request: Request) -> dict[str, Any]:
     shutil.rmtree(folder, ignore_errors=True)  # what a trial left that was killed
     folder.mkdir(parents=True)
     measure: Callable[[AnyCard, Request], dict[str, Any]] = import_module(MEASURES[card.workload]).measure
-    record = measure(card, request)
+    record = measure(card, {**request, "began": began})
     with suppress(OSError):
         folder.rmdir()  # nothing was put there
     return {"machine": {"cpu": cpu_model(), "cores": available_cores()}} | record

@@ -15,9 +15,10 @@ from tfperf.errors import RunDirectoryError
 from tfperf.results.reading import explain, read_text
 from tfperf.results.store import as_json
 from tfperf.runcard.sweep import Value
-from tfperf.study.intervals import mean
+from tfperf.study.intervals import geometric
 
 RESULTS = "results.jsonl"
+PROOF_FAILED = "its placement was not proved: "  # how the error of such a trial begins
 MOST_BYTES = 2**30
 Values = Mapping[str, Value]
 Key = tuple[str, int]
@@ -37,6 +38,11 @@ class Row:
     def ok(self) -> bool:
         """Whether it has a record."""
         return not self.error
+
+    @property
+    def disproved(self) -> bool:
+        """Whether it failed since what ran was not where the card wants it."""
+        return self.error.startswith(PROOF_FAILED)
 
     @property
     def ms(self) -> float | None:
@@ -128,8 +134,8 @@ class Point:
     values: Values
     repeats: int  # good ones
     median: float | None  # of the repeats' medians
-    mean: float | None  # of the repeats' medians
-    low: float | None  # limits of the mean's 95 % interval; None for one repeat
+    mean: float | None  # the geometric one of the repeats' medians
+    low: float | None  # limits of that mean's 95 % interval; None for one repeat
     high: float | None
     failures: int
     errors: tuple[str, ...]  # each once
@@ -149,6 +155,6 @@ def _point(some: Sequence[Row]) -> Point:
     failures = len(some) - len(times)
     if not times:
         return Point(some[0].values, 0, None, None, None, None, failures, errors)
-    interval = mean(times)
+    interval = geometric(times)
     median = float(np.median(times))
     return Point(some[0].values, len(times), median, interval.value, interval.low, interval.high, failures, errors)

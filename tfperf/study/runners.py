@@ -11,6 +11,7 @@ from tfperf.operators.problem import Problem
 from tfperf.runcard.config import Card
 from tfperf.runcard.faults import Fault
 from tfperf.runcard.places import UnfitCard
+from tfperf.study.timing import Rule, Sample, Traces, time_steps
 
 FEWEST, SAMPLES = 5, 20  # samples at least; as many as are aimed at
 CALL_SECONDS = 2.0  # a call of many steps is made shorter than that, as in a fit
@@ -108,17 +109,32 @@ def refuse(card: Card, study: str) -> None:
 
 def timing(build: Callable[[], Engine | Keras], seconds: float) -> dict[str, Any]:
     """Milliseconds per step: median and quartiles of samples of several steps; building and compiling apart."""
-    return _timed(build, lambda form: sample(form, seconds))[0]
+    return _timed(build, lambda form: sample(form, seconds))
 
 
-def stepped(build: Callable[[], Engine], warmup: int, steps: int) -> dict[str, Any]:
-    """The same over a number of steps, in whole calls and FEWEST of them at least; `samples_ms`: of each call."""
-    record, samples = _timed(build, lambda form: calls(form, form.per_call, warmup, steps))
-    return record | {"samples_ms": samples}
+def stepped(build: Callable[[], Engine], warmup: int, steps: int, most: float, began: float) -> dict[str, Any]:
+    """The same by the rule of study/timing.py, after `warmup` steps, in at most so many seconds; `samples_ms`: by call.
+
+    steps: that are timed at least, in whole calls and FEWEST of them; began: when the trial did.
+    """
+    start = time.perf_counter()
+    form = build()
+    built = time.perf_counter()
+    form.warm_up()
+    compiled = time.perf_counter()
+    if warmup:
+        form.take(math.ceil(warmup / form.per_call))
+    starting = time.perf_counter() - began
+    rule = Rule(max(FEWEST, math.ceil(steps / form.per_call)), starting, most)
+    timing = time_steps(calls(form, Traces()), rule, most)
+    return timing.record(starting) | {
+        "steps": timing.steps, "steps_per_call": form.per_call,
+        "seconds": {"build": built - start, "first_steps": compiled - built},
+    }  # fmt: skip
 
 
-def _timed(build: Callable[[], F], take: Callable[[F], tuple[list[float], int]]) -> tuple[dict[str, Any], list[float]]:
-    """The record of a form's samples, and the samples."""
+def _timed(build: Callable[[], F], take: Callable[[F], tuple[list[float], int]]) -> dict[str, Any]:
+    """The record of a form's samples."""
     start = time.perf_counter()
     form = build()
     built = time.perf_counter()
@@ -126,20 +142,22 @@ def _timed(build: Callable[[], F], take: Callable[[F], tuple[list[float], int]])
     compiled = time.perf_counter()
     samples, steps = take(form)
     q1, median, q3 = np.percentile(samples, [25, 50, 75]).tolist() if samples else [None] * 3
-    record = {
+    return {
         "ms_per_step": {"median": median, "q1": q1, "q3": q3}, "samples": len(samples), "steps": steps,
         "steps_per_call": form.per_call if isinstance(form, Engine) else 1,
         "seconds": {"build": built - start, "first_steps": compiled - built},
     }  # fmt: skip
-    return record, samples
 
 
-def calls(form: Runner, per_call: int, warmup: int, steps: int) -> tuple[list[float], int]:
-    """Milliseconds per step of each call of so many steps, and the steps taken; those of the warm-up apart."""
-    if warmup:
-        form.take(math.ceil(warmup / per_call))
-    taken = [form.take(1) for _ in range(max(FEWEST, math.ceil(steps / per_call)))]
-    return [1e3 * seconds / count for count, seconds in taken], sum(count for count, _ in taken)
+def calls(form: Runner, traces: Traces) -> Callable[[], Sample]:
+    """A function that takes one call of a form."""
+
+    def take() -> Sample:
+        traces.none_new()
+        steps, seconds = form.take(1)
+        return Sample(steps, seconds, traces.none_new())
+
+    return take
 
 
 def sample(form: Runner, seconds: float) -> tuple[list[float], int]:

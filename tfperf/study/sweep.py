@@ -17,7 +17,7 @@ from tfperf.results.lock import DirectoryLock
 from tfperf.signals import Signals
 from tfperf.study import child
 from tfperf.study.process import Stopped
-from tfperf.study.rows import Row
+from tfperf.study.rows import PROOF_FAILED, Row, point_key
 from tfperf.study.sweep_folder import TRIALS, SweepFolder
 from tfperf.study.sweep_plan import Plan, Trial, plan
 
@@ -33,6 +33,7 @@ class _Sweep:
     folder: SweepFolder
     waiting: deque[Trial]
     done: int  # also those of earlier commands
+    measured: set[str]  # points of which a trial has succeeded
     team: Team
     signals: Signals
     show: Show
@@ -57,7 +58,8 @@ class _Sweep:
         size = self.team.size if self.waiting else 0
         while self.waiting and len(self.running) < size:
             trial = self.waiting.popleft()
-            request = trial.request(self.plan.sweep, self.folder.path.resolve() / TRIALS)
+            first = point_key(trial.values) not in self.measured
+            request = trial.request(self.plan.sweep, self.folder.path.resolve() / TRIALS, first)
             task = self.command, request, self.plan.sweep.timeout
             self.running[self.team.submit(child.carry_out, task)] = trial
             number = self.done + len(self.running)
@@ -68,6 +70,8 @@ class _Sweep:
         row = _row(trial, future)
         self.folder.add(row)
         self.done += 1
+        if row.ok:
+            self.measured.add(point_key(trial.values))
         self.spent.append(row.seconds)
         what = f"{row.ms:.4g} ms a step" if row.ms is not None else f"failed: {row.error}"
         self._say(f"{trial.words()}: {what}")
@@ -100,6 +104,8 @@ def _fault(record: child.Record | None) -> str:
     """Why a record counts as none; empty for a good one."""
     if record is None:
         return "stopped from outside"
+    if "unproved" in record:
+        return PROOF_FAILED + "; ".join(record["unproved"])
     if "error" in record:
         return str(record["error"])
     if "refused" in record:
@@ -124,13 +130,15 @@ def sweep(
     place = None if on is None else parse(on, at_once)
     with Signals().listening() as signals, DirectoryLock(output) as held, signals.patient():
         folder = SweepFolder(held.path)
-        known = {row.key for row in folder.take(planned, _name(place)) if row.ok or not retry}
+        found = folder.take(planned, _name(place))
+        known = {row.key for row in found if row.ok or not retry}
+        measured = {point_key(row.values) for row in found if row.ok}
         waiting = deque(trial for trial in planned.trials() if trial.key not in known)
         done = len(planned.trials()) - len(waiting)
         if waiting:
             folder.begin()
             with team(place, at_once) as hands, shown() as show:
-                _Sweep(planned, folder, waiting, done, hands, signals, show, command).carry_out()
+                _Sweep(planned, folder, waiting, done, measured, hands, signals, show, command).carry_out()
         return folder.finish(planned)
 
 

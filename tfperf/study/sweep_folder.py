@@ -1,6 +1,6 @@
 """The folder of a sweep: whose it is, what is measured, and the results.
 
-sweep.json        what another command must share to go on: points, versions, machine, place; number of trials
+sweep.json        what another command must share to go on: points, versions, machine, place; number of trials, layout
 card.yaml         the card with every default; environment.json: the machine
 results.jsonl     a line for each finished trial, on disk before the next one starts
 trials/           files of single trials, where they leave any
@@ -23,12 +23,14 @@ from tfperf.results.lock import LOCK
 from tfperf.results.reading import explain, open_descriptor, read_json
 from tfperf.results.store import as_json
 from tfperf.runcard.dump import dump_card
+from tfperf.study.drift import Drift, drift
 from tfperf.study.ledger import identity_of
 from tfperf.study.rows import MOST_BYTES, RESULTS, Row, points, rows
 from tfperf.study.sweep_plan import Plan
 from tfperf.study.sweep_table import write_table
 
 MOST_TRIALS = 100_000
+LAYOUT = 2  # 1 timed each step once, compilations among them, and always in the same order
 FILE, REPORT, TRIALS = "sweep.json", "sweep_report.json", "trials"
 
 
@@ -53,7 +55,9 @@ class SweepFolder:
             if others:
                 raise RunDirectoryError(f"{self.path}: is not empty and holds no sweep; choose another folder")
         count = len(plan.points) * plan.sweep.repeats
-        self._write(FILE, _pretty({"keys": list(plan.sweep.keys), "trials": count, "identity": identity}))
+        self._write(
+            FILE, _pretty({"layout": LAYOUT, "keys": list(plan.sweep.keys), "trials": count, "identity": identity})
+        )
         self._write(CARD, dump_card(plan.card))
         self._write(ENVIRONMENT, _pretty(environment()))
         self._drop_half_line()
@@ -87,10 +91,11 @@ class SweepFolder:
 
     def finish(self, plan: Plan) -> dict[str, Any]:
         """Write the table and the report; returns the report."""
-        order = {trial.key: i for i, trial in enumerate(plan.trials())}
-        found = sorted((row for row in rows(self.path) if row.key in order), key=lambda row: order[row.key])
-        text = as_json(summarise(plan.card.title, list(plan.sweep.keys), found), indent=1) + "\n"
-        write_table(self.path / TABLE, plan.card.title, found)
+        order = {trial.key: (trial.repeat, trial.number) for trial in plan.trials()}
+        ended = [row for row in rows(self.path) if row.key in order]
+        found = sorted(ended, key=lambda row: order[row.key])
+        text = as_json(summarise(plan.card.title, list(plan.sweep.keys), found, drift(ended)), indent=1) + "\n"
+        write_table(self.path / TABLE, plan.card.title, found, [ended.index(row) + 1 for row in found])
         self._write(REPORT, text)
         report: dict[str, Any] = json.loads(text)
         return report
@@ -119,15 +124,24 @@ def stored(folder: Path) -> dict[str, Any]:
             raise ValueError(f"trials: must be 1 to {MOST_TRIALS}, and keys a list")
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise RunDirectoryError(f"{path}: damaged ({error}); choose another folder") from None
+    if (layout := found.get("layout", 1)) != LAYOUT:
+        raise RunDirectoryError(f"{path}: {_of_another(layout)}; measure it again in another folder")
     return found
 
 
-def summarise(title: str, keys: Sequence[str], found: Sequence[Row]) -> dict[str, Any]:
-    """sweep_report.json: each point's times, ms per step with the mean's 95 % interval, and what failed."""
+def _of_another(layout: object) -> str:
+    if layout == 1:
+        return "an earlier version of tfperf measured other steps here, which do not stand beside those of today"
+    return f"layout: got {layout!r}; this version of tfperf measures and reads {LAYOUT}"
+
+
+def summarise(title: str, keys: Sequence[str], found: Sequence[Row], drifted: Drift | None) -> dict[str, Any]:
+    """sweep_report.json: each point's times, ms per step with the mean's 95 % interval, what failed, and drift."""
     machines = {json.dumps(row.record["machine"], sort_keys=True) for row in found if "machine" in row.record}
     return {
         "title": title, "keys": list(keys), "trials": len(found), "failed": sum(not row.ok for row in found),
         "points": [asdict(point) for point in points(found)], "machines": [json.loads(m) for m in sorted(machines)],
+        "drift": None if drifted is None else asdict(drifted),
     }  # fmt: skip
 
 

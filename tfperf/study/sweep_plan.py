@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from tfperf.data.cache import file_digest
 from tfperf.errors import CardError
 from tfperf.results.contents import RESULTS
@@ -38,11 +40,13 @@ class Trial:
         """As that of its row."""
         return point_key(self.values), self.repeat
 
-    def request(self, sweep: Sweep, folder: Path) -> Tree:
-        """What study/point.py is asked."""
+    def request(self, sweep: Sweep, folder: Path, first: bool) -> Tree:
+        """What study/point.py is asked; first: no other trial of the point has succeeded."""
         own = folder / f"{self.number:04}-{self.repeat}"
-        first = self.repeat == 1
-        return {"card": self.tree, "warmup": sweep.warmup, "steps": sweep.steps, "first": first, "folder": str(own)}
+        return {
+            "card": self.tree, "warmup": sweep.warmup, "steps": sweep.steps, "seconds": sweep.seconds, "first": first,
+            "folder": str(own),
+        }  # fmt: skip
 
     def words(self) -> str:
         """For the terminal."""
@@ -58,12 +62,20 @@ class Plan:
     points: Mapping[str, Point]
 
     def trials(self) -> list[Trial]:
-        """All points once, then all again: what drifts with time reaches all points alike."""
+        """All points once, then all again, each time in an order of its own: what drifts reaches all points alike.
+
+        The card's seed and the number of the repeat decide the order, so more repeats leave those before as they were.
+        """
         trees = [(i, p.values, as_tree(p.card)) for i, p in enumerate(self.points.values(), 1)]
-        return [Trial(i, v, repeat, tree) for repeat in range(1, self.sweep.repeats + 1) for i, v, tree in trees]
+        out = []
+        for repeat in range(1, self.sweep.repeats + 1):
+            for i in np.random.default_rng((self.card.seed, repeat)).permutation(len(trees)).tolist():
+                number, values, tree = trees[i]
+                out.append(Trial(number, values, repeat, tree))
+        return out
 
     def content(self) -> Tree:
-        """All that decides what a trial measures; files count by their content. Repeats and time limit are left out."""
+        """All that decides what a trial measures; files count by their content. Repeats and times are left out."""
         trees = [_by_content(as_tree(point.card)) for point in self.points.values()]
         return {"points": trees, "warmup": self.sweep.warmup, "steps": self.sweep.steps}
 

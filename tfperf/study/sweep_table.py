@@ -1,10 +1,11 @@
 """The rows of a sweep as one HDF5 table, results.h5, written atomically.
 
-Layout, version 1. T trials in the order of the card's points, repeat by repeat; S samples at most.
+Layout, version 2. T trials in the order of the card's points, repeat by repeat; S samples at most.
 
     /             attributes: kind ("tfperf sweep"), layout (int), title
     values/<key>  (T) the swept value: numbers where all of them are numbers, else text as JSON
     repeat        (T) from 1
+    position      (T) from 1: which of all trials ended first, second, ...
     ok            (T) whether it was measured; error (T): why not, as text
     seconds       (T) from the trial's start to its end
     ms_per_step   (T, 3) median and quartiles [ms]; attribute `columns` names them; nan where not measured
@@ -25,15 +26,16 @@ from tfperf.results.files import atomic_hdf5
 from tfperf.results.store import as_json
 from tfperf.study.rows import Row
 
-KIND, LAYOUT = "tfperf sweep", 1
+KIND, LAYOUT = "tfperf sweep", 2
 COLUMNS = ("median", "q1", "q3")
 
 
-def write_table(path: Path, title: str, found: Sequence[Row]) -> None:
+def write_table(path: Path, title: str, found: Sequence[Row], positions: Sequence[int]) -> None:
     """Write the rows. Raises: StorageError where the disk does not take it."""
     with atomic_hdf5(path) as file:
         file.attrs.update({"kind": KIND, "layout": LAYOUT, "title": title})
         _put(file, "repeat", np.array([row.repeat for row in found], np.int64))
+        _put(file, "position", np.array(positions, np.int64))
         _put(file, "ok", np.array([row.ok for row in found], bool))
         _put(file, "error", _texts([row.error for row in found]))
         _put(file, "seconds", np.array([row.seconds for row in found]), "s")

@@ -7,66 +7,67 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
 from tfperf.data.batches import Plan
-from tfperf.data.feeding import epochs
 from tfperf.measure.environment import peak_rss_bytes
 from tfperf.place.devices import make_devices
-from tfperf.place.engine import Engine, make_engine, take
+from tfperf.place.engine import Engine, make_engine
 from tfperf.place.policy import merge_done
 from tfperf.place.proof import PlacementError, Proof, prove_engine, run_operations
 from tfperf.runcard.translation import Translation
-from tfperf.runs.summary import quartiles
 from tfperf.runs.texts import read_sentences
 from tfperf.study.ceilings import bound
-from tfperf.study.local_cluster import workers
+from tfperf.study.local_cluster import Others, workers
 from tfperf.study.spans import phases
+from tfperf.study.timing import Rule, Timing, time_steps
+from tfperf.study.window import Window, describe, first_steps, losses_of, whole_calls
 from tfperf.trace.capture import Capture
-from tfperf.train.words import Words
 
-TRACED_CALLS = 2
 TRACE = "trace"
+BUDGET = 60.0  # seconds of a request that names none
 
 
 def measure(card: Translation, request: Mapping[str, Any]) -> dict[str, Any]:
-    """The record of a trial; with `error` where the placement is not what the card asks for.
+    """The record of a trial; with `unproved` where the placement is not what the card asks for.
 
-    request: steps for `warmup`, then `steps` that are timed, in calls of train.steps_per_call; `first`: with proof and
-    trace, which goes to `folder`. Raises: UserError for faults of the card or its files.
+    request: `steps` that are timed over and over again, in whole calls of train.steps_per_call, for at most `seconds`,
+    after `warmup` steps and each of them once at least; `first`: with proof and trace, which goes to `folder`; `began`:
+    when the trial did. Raises: UserError for faults of the card or its files.
     """
-    with workers(card.placement, request):
-        return _measure(card, request)
+    began = float(request.get("began", time.perf_counter()))
+    with workers(card.placement, request) as others:
+        return _measure(card, request, began, others)
 
 
-def _measure(card: Translation, request: Mapping[str, Any]) -> dict[str, Any]:
+def _measure(card: Translation, request: Mapping[str, Any], began: float, others: Others) -> dict[str, Any]:
     seconds: dict[str, float] = {}
     devices = make_devices(card.placement)
     with _timed(seconds, "data"):
         sentences = read_sentences(card)
     with _timed(seconds, "build"):
         engine = make_engine(card, sentences.rows, devices)
-        iterator = iter(epochs(card, sentences.encoded.training, len(devices)))
-    per_call = card.train.steps_per_call
-    with _timed(seconds, "first_call"):
-        begin = take(engine, iterator, per_call)
-    for _ in range(per_call, int(request["warmup"]), per_call):
-        take(engine, iterator, per_call)
-    calls = -(-int(request["steps"]) // per_call)
-    samples = [_call(engine, iterator, per_call) for _ in range(calls)]
-    losses = samples[-1][1]
-    words = Words(card, sentences.encoded.training, len(devices))
-    record = _speed(card, words, request, [ms for ms, _ in samples]) | {
-        "seconds": seconds, "losses": {"first": float(begin[0]), "last": float(losses[-1])},
-        "devices": len(devices), "logical": devices.logical, "memory": memory(engine),
+        part, per_call = sentences.encoded.training, card.train.steps_per_call
+        plan = first_steps(card, part, len(devices), whole_calls(int(request["steps"]), per_call))
+        window = Window(engine, part, plan, per_call)
+    with _timed(seconds, "warmup"):
+        warm = [window.run() for _ in range(max(1, -(-int(request["warmup"]) // window.steps)))]
+    starting, most = time.perf_counter() - began, float(request.get("seconds", BUDGET))
+    timing = time_steps(window.sample, others.agree(Rule(1, starting, most)), most)
+    work = describe(card, part, plan)
+    record = timing.record(starting) | _speed(work, timing) | {
+        "seconds": seconds, "losses": losses_of(warm), "work": work, "steps_per_call": per_call,
+        "fixed_length": card.fixed_length, "devices": len(devices), "logical": devices.logical,
+        "memory": memory(engine),
         "merge": merge_done(card.placement) if card.placement.engine == "tower" else card.placement.merge,
     }  # fmt: skip
     if not request["first"]:
         return record
     try:
-        return record | _looked_into(card, engine, iterator, words.first, Path(request["folder"]))
+        return record | _looked_into(card, window, plan, Path(request["folder"]))
     except PlacementError as error:
-        return record | {"error": "; ".join(error.faults)}
+        return record | {"unproved": list(error.faults)}
 
 
 @contextmanager
@@ -76,27 +77,12 @@ def _timed(seconds: dict[str, float], name: str) -> Iterator[None]:
     seconds[name] = time.perf_counter() - start
 
 
-def _call(engine: Engine, iterator: Any, count: int) -> tuple[float, Any]:
-    """Milliseconds a step of a call, and its losses."""
-    start = time.perf_counter()
-    losses = take(engine, iterator, count)
-    return 1e3 * (time.perf_counter() - start) / count, losses
-
-
-def _speed(
-    card: Translation, words: Words, request: Mapping[str, Any], samples: list[float]
-) -> dict[str, Any]:  # fmt: skip
-    """Time of the timed steps, and the words in them: source and target pieces without padding and marks."""
-    per_call = card.train.steps_per_call
-    first = per_call * max(1, -(-int(request["warmup"]) // per_call))
-    count = per_call * len(samples)
-    in_them = words.between(first, first + count)
-    total = 1e-3 * per_call * sum(samples)
+def _speed(work: Mapping[str, Any], timing: Timing) -> dict[str, Any]:
+    """Of the median pass: sentence pairs, and words: source and target pieces without padding and marks."""
+    seconds = 1e-3 * float(np.median(timing.samples)) * work["steps"]
     return {
-        "ms_per_step": quartiles([1e-3 * ms for ms in samples]), "samples_ms": samples, "steps": count,
-        "steps_per_call": per_call, "total_s": total, "words": in_them, "words_per_second": in_them / total,
-        "batch": card.data.batch, "fixed_length": card.fixed_length,
-        "padding_share": words.first.padding_share, "straggler_waste": words.first.straggler_waste,
+        "steps": timing.steps, "total_s": timing.seconds, "words_per_second": work["words"] / seconds,
+        "pairs_per_second": work["pairs"] * work["steps"] / seconds,
     }  # fmt: skip
 
 
@@ -123,16 +109,15 @@ def _grouped(proof: Proof) -> dict[str, dict[str, int]]:
     return out
 
 
-def _looked_into(
-    card: Translation, engine: Engine, iterator: Any, plan: Plan, folder: Path
-) -> dict[str, Any]:  # fmt: skip
-    """Proof of the placement, kernels, times of phases from a trace, and the bound."""
-    per_call = card.train.steps_per_call
-    proof = prove_engine(engine, run_operations(lambda: take(engine, iterator, per_call))).hold()
-    capture = Capture(folder / TRACE, TRACED_CALLS, 1, host_level=2, turns=per_call, optimizers=("optimizer",))
-    for number in range(1 + TRACED_CALLS):
+def _looked_into(card: Translation, window: Window, plan: Plan, folder: Path) -> dict[str, Any]:
+    """Proof of the placement, kernels, times of phases from a trace of the timed steps, and the bound."""
+    engine, calls = window.engine, window.calls
+    proof = prove_engine(engine, run_operations(window.run)).hold()
+    turns = window.per_call
+    capture = Capture(folder / TRACE, calls, calls, host_level=2, turns=turns, optimizers=("optimizer",))
+    for number in range(2 * calls):  # a pass that is only timed, then one that is recorded
         with capture.step(number):
-            take(engine, iterator, per_call)
+            window.call()
     return {
         "proof": {"places": _grouped(proof), "elsewhere": proof.elsewhere}, "kernels": dict(proof.kernels),
         "phases": phases(folder / TRACE, engine.devices),

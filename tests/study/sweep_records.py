@@ -1,0 +1,64 @@
+"""Rows of a sweep over placements, made by hand."""
+
+from tfperf.study.rows import PROOF_FAILED, Row
+
+MEMORY = {"kept_bytes": {"host": 3e6}, "peak_bytes": {}, "peak_rss_bytes": 5e8}
+BUSY = {"computation": 25.0, "merge": 3.0, "update": 6.0, "transfer": 1.0, "input": 0.5}
+STEPS = 20
+
+
+def phases(devices, forward=10.0, step_ms=40.0):
+    """Of a step as study/spans.py tells them."""
+    together = {
+        name: {"busy_ms": ms, "span_ms": 2 * ms, "busy_share": ms / step_ms, "span_share": 2 * ms / step_ms}
+        for name, ms in BUSY.items()
+    }
+    each = {f"device:{k}": {"forward": forward, "backward": 15.0} for k in range(devices)}
+    mean = {"forward": forward, "backward": 15.0}
+    return {"step_ms": step_ms, "devices": each, "mean": mean, "together": together, "imbalance": 1.0}
+
+
+def work(devices, scaling, batch, content="text"):
+    """What the steps of a point compute; scaling as the card has it, batch: in all for strong scaling."""
+    pairs = batch if scaling == "strong" else batch * devices
+    lengths = f"{content} {batch} columns"
+    batches = f"{lengths} {pairs} pairs"
+    return {
+        "scaling": scaling, "steps": STEPS, "pairs": pairs, "batch": pairs // devices, "batches": batches,
+        "lengths": lengths, "columns": 22.5, "words": 10 * pairs * STEPS, "padding_share": 0.2, "straggler_waste": 0.0,
+    }  # fmt: skip
+
+
+def record(
+    devices, ms, traced=False, scaling="strong", batch=8, logical=False, forward=10.0, lstm="plain", gflops=50.0,
+    content="text", step_ms=40.0,
+):  # fmt: skip
+    """Of a trial whose steps take so many milliseconds."""
+    done = work(devices, scaling, batch, content)
+    out = {
+        "devices": devices, "logical": logical, "merge": "summed on the host", "work": done, "memory": MEMORY,
+        "words_per_second": 1e3 * 10 * done["pairs"] / ms, "pairs_per_second": 1e3 * done["pairs"] / ms,
+        "ms_per_step": {"median": ms},
+    }  # fmt: skip
+    if traced:
+        out |= {
+            "phases": phases(devices, forward, step_ms), "proof": {"places": {"update": {"CPU:0": 3}}},
+            "bound": {"bound_ms": 22.0, "computation_ms": 20.0, "update_ms": 2.0, "sent_ms": None, "sent_bytes": 4e6,
+                      "gflops": gflops, "bandwidth_gb_s": 30.0},
+            "kernels": {"lstm": lstm, "embedding_gradients": "sparse", "xla": False},
+        }  # fmt: skip
+    return out
+
+
+def point(name, devices, times, values=None, **keys):
+    """The rows of a point: a trial for each time, the first with proof and trace."""
+    values = {"placement.preset": name, "placement.devices": devices} | (values or {})
+    if keys.get("scaling", "strong") != "strong":
+        values["data.scaling"] = keys["scaling"]
+    return [Row(values, i, 1.0, record(devices, ms, traced=i == 1, **keys)) for i, ms in enumerate(times, 1)]
+
+
+def disproved(name, devices, repeat=1):
+    """A trial whose placement did not take place."""
+    values = {"placement.preset": name, "placement.devices": devices}
+    return Row(values, repeat, 1.0, error=f"{PROOF_FAILED}update of a: ran on CPU:0; must be CPU:1")

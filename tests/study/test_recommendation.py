@@ -1,0 +1,146 @@
+"""Every sentence that a recommendation can say, from rows made by hand that bear it out, and from rows that do not."""
+
+import re
+
+import pytest
+
+from tests.study.sweep_records import disproved, point
+from tfperf.report.recommendation import NOT_MEASURED, NOT_PROVED, SHARED, recommend
+from tfperf.study.placements import placement_rows
+from tfperf.study.rows import Row
+
+STRONG = "Strong scaling: the same 8 sentence pairs a step, divided among the devices, 22.5 columns a batch."
+NOISE = (0.99, 1.0, 1.01, 1.005)  # of four repeats
+
+
+def near(ms, order=(0, 1, 2, 3)):
+    """Times of four repeats around one that is told apart from another by a few per cent."""
+    return [ms * NOISE[i] for i in order]
+
+
+def said(*points):
+    return recommend(placement_rows([row for rows in points for row in rows]))
+
+
+def one(*points):
+    (text,) = said(*points)
+    return text
+
+
+ONE, TWO = point("Exp1", 1, near(40.0)), point("Exp1", 2, near(25.0, (3, 1, 0, 2)))
+
+
+def test_the_fastest_is_named_with_its_speedup_and_efficiency():
+    text = one(ONE, TWO, point("Exp4", 2, near(30.0)))
+    assert text.startswith(f"{STRONG} Fastest: Exp1 on 2 devices, 3196 [3153, 3240] words/s.")
+    assert "words/s. That is 1.60 [1.56, 1.64] times one device with the same placement, an efficiency of 0.8" in text
+    assert re.search(r"an efficiency of 0\.800 \[0\.781, 0\.819\]\.", text)
+
+
+def test_without_its_one_device_nothing_is_said_of_a_speedup():
+    text = one(TWO, point("Exp4", 2, near(30.0)))
+    assert "Fastest: Exp1 on 2 devices" in text and "one device" not in text and "efficiency" not in text
+    text = one(ONE, point("Exp4", 1, near(60.0)))
+    assert "Fastest: Exp1 on 1 device," in text and "efficiency" not in text
+
+
+def test_of_a_tie_the_fewest_devices_are_named():
+    text = one(ONE, point("Exp4", 2, [39.0, 41.0, 37.0, 40.5]))
+    assert "Recommended: Exp1 on 1 device, " in text and "Fastest" not in text
+    assert "within the intervals as fast as Exp4 on 2 devices, on fewer devices." in text
+
+
+def test_the_fastest_with_the_fewest_devices_is_named_beside_its_ties():
+    text = one(point("Exp1", 1, [38.0, 38.0, 39.0, 38.5]), point("Exp4", 2, [39.0, 38.0, 37.0, 40.5]))
+    assert "Recommended: Exp1 on 1 device, " in text
+    assert "Exp4 on 2 devices cannot be told apart from it, and takes more devices." in text
+
+
+def test_a_tie_on_as_many_devices_is_a_tie():
+    tie = ONE, point("Exp4", 1, [41.0, 39.0, 38.0, 43.0])
+    assert one(*tie) == f"{STRONG} A tie within the intervals: Exp1 on 1 device, Exp4 on 1 device."
+    more = one(*tie, point("Exp2", 2, [41.0, 39.0, 43.0, 38.0]), point("Exp2", 4, [41.0, 39.0, 43.0, 38.0]))
+    assert more == (
+        f"{STRONG} A tie within the intervals: Exp1 on 1 device, Exp4 on 1 device; so are Exp2 on 2 devices, Exp2 on 4 "
+        "devices, on more devices."
+    )
+
+
+def test_slower_counts_of_devices_are_told_if_they_were_measured():
+    text = one(ONE, TWO, point("Exp1", 4, near(50.0)), point("Exp4", 4, near(60.0)))
+    assert re.search(r"On 1 device Exp1 was slower: 0\.62\d \[0\.\d+, 0\.\d+\] of the fastest\.", text)
+    assert re.search(r"On 4 devices Exp1 was slower: 0\.50\d \[0\.\d+, 0\.\d+\] of the fastest\.", text)
+    assert "8 devices" not in text and "3 devices" not in text
+
+
+def test_nothing_is_said_of_counts_that_were_not_measured():
+    text = " ".join(said(ONE, TWO, point("Exp4", 2, near(30.0))))
+    assert {int(n) for n in re.findall(r"(\d+) device", text)} == {1, 2}
+    assert "More devices" not in text and "more devices" not in text
+
+
+def test_other_work_is_not_weighed():
+    fast = point("Exp5", 4, near(1.0), content="other")
+    texts = said(ONE, TWO, fast, point("Exp1", 1, near(0.1), values={"model.units": 8}))
+    assert len(texts) == 3 and any("Fastest: Exp1 on 2 devices" in text for text in texts)
+    alone = [text for text in texts if "there is nothing to choose from" in text]
+    assert len(alone) == 2 and any("Only Exp5 on 4 devices was measured, 79" in text for text in alone)
+    assert any(text.startswith(f"{STRONG[:-1]}, units 8.") for text in alone)
+    assert not any("Fastest: Exp5" in text or "efficiency" in text for text in alone)
+
+
+def test_weak_scaling_weighs_placements_on_as_many_devices():
+    rows = [
+        point(name, devices, near(ms), scaling="weak")
+        for name, devices, ms in (("Exp1", 1, 40.0), ("Exp4", 1, 30.0), ("Exp1", 2, 50.0), ("Exp4", 2, 70.0))
+    ]
+    texts = said(*rows)
+    assert len(texts) == 2 and all(text.startswith("Weak scaling: 8 sentence pairs on each device") for text in texts)
+    assert "1 device. Fastest: Exp4 on 1 device" in texts[0] + texts[1]
+    (two,) = [text for text in texts if "Fastest: Exp1 on 2 devices" in text]
+    assert re.search(r"That is 1\.60 \[1\.60, 1\.60\] times .* an efficiency of 0\.800", two)
+    assert "slower" not in two, "the two devices did twice the work of one"
+
+
+def test_batches_drawn_for_each_number_of_devices_are_not_weighed():
+    rows = [point("Exp1", n, near(40.0 / n), scaling=None) for n in (1, 2)]
+    texts = said(*rows)
+    assert len(texts) == 2 and all("nothing to choose from" in text for text in texts)
+
+
+@pytest.mark.parametrize("repeats", [[30.0], []])
+def test_one_repeat_recommends_nothing(repeats):
+    text = one(point("Exp1", 1, [40.0]), point("Exp4", 1, [30.0, *repeats]))
+    assert "Exp4 on 1 device had the most words per second" in text and "nothing is recommended" in text
+    assert "tell nothing of chance for Exp1 on 1 device" in text and "sweep.repeats: 3 or more" in text
+    assert "Fastest" not in text and "Recommended" not in text
+
+
+def test_a_single_point_is_not_praised():
+    text = one(point("Exp1", 2, near(40.0)))
+    assert "Only Exp1 on 2 devices was measured, 1998 [" in text and text.endswith("there is nothing to choose from.")
+
+
+def test_what_takes_the_time_is_told_where_the_trace_is_of_such_steps():
+    traced = "Above its bound of 22.0 ms a step it loses most in computation: 5.00 ms."
+    assert traced in one(ONE, point("Exp4", 1, near(60.0)))
+    assert "bound" not in one(point("Exp1", 1, near(40.0), step_ms=45.0), point("Exp4", 1, near(60.0)))
+    assert "bound" not in one(*[point(name, 1, [41.0, 39.0, 38.0, 43.0]) for name in ("Exp1", "Exp4")]), "a tie"
+
+
+def test_what_is_not_proved_cannot_win():
+    fast = [disproved("Exp2", 2), *point("Exp2", 2, near(1.0))[1:]]
+    text = one(ONE, TWO, fast)
+    assert "Exp2" not in text and "Fastest: Exp1 on 2 devices" in text
+    assert said(fast) == [NOT_PROVED]
+
+
+def test_nothing_measured_recommends_nothing():
+    failed = [Row({"placement.preset": "Exp2"}, 1, 1.0, error="its process was killed")]
+    assert recommend(placement_rows(failed)) == [NOT_MEASURED]
+    assert said([*failed, *ONE[1:]]) == [NOT_MEASURED], "no trial with a proof"
+
+
+def test_nothing_is_recommended_where_devices_share_cores():
+    rows = [point("Exp1", n, near(40.0), logical=True) for n in (1, 2)]
+    assert said(*rows) == [SHARED] and "nothing is recommended" in SHARED

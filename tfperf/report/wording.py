@@ -1,0 +1,48 @@
+"""How figures and rows of a sweep over placements are called."""
+
+from collections.abc import Sequence
+
+from tfperf.report.ablation import digits
+from tfperf.report.numbers import MISSING
+from tfperf.results.placements import Estimate, PlacementRow
+
+
+def within(estimate: Estimate | None) -> str:
+    """A figure with its interval: 12.3 [11.9, 12.7]; the figure alone where one repeat told nothing of chance."""
+    if estimate is None:
+        return MISSING
+    if estimate.low is None or estimate.high is None:
+        return digits(estimate.value)
+    return f"{digits(estimate.value)} [{digits(estimate.low)}, {digits(estimate.high)}]"
+
+
+def whole(value: int | None) -> str:
+    """A count."""
+    return MISSING if value is None else str(value)
+
+
+def counted(devices: int | None) -> str:
+    """1 device, 2 devices."""
+    return f"{whole(devices)} device{'' if devices == 1 else 's'}"
+
+
+def called(row: PlacementRow) -> str:
+    """A row's placement, with its scaling where it has one."""
+    return row.placement if row.scaling is None else f"{row.placement}, {row.scaling}"
+
+
+def group_title(rows: Sequence[PlacementRow]) -> str:
+    """What rows of like work have in common."""
+    first = rows[0]
+    setting = f", {first.setting}" if first.setting else ""
+    columns = f"{digits(first.columns)} columns a batch{setting}"
+    if first.scaling == "strong":
+        return f"Strong scaling: the same {first.pairs} sentence pairs a step, divided among the devices, {columns}"
+    if first.scaling == "weak":
+        return f"Weak scaling: {first.batch} sentence pairs on each device, of the same lengths, {columns}"
+    return f"{counted(first.devices)}: {first.pairs} sentence pairs a step, {columns}"
+
+
+def as_drawn(rows: Sequence[PlacementRow]) -> bool:
+    """Whether rows differ in their number of devices, and each had batches of its own."""
+    return len({row.devices for row in rows if row.group and row.scaling is None}) > 1

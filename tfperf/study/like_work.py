@@ -1,0 +1,88 @@
+"""Rows of a sweep over placements set beside each other, where they did like work."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from tfperf.results.placements import Estimate, PlacementRow
+from tfperf.study.intervals import Interval, geometric, mean, repeats_for
+
+Records = Mapping[int, Mapping[str, Any]]  # by repeat
+WIDE = 0.1  # of an interval of a speed-up, as a share of it; for wider ones the repeats that are needed are said
+RATE = "pairs_per_second"
+
+
+def average(records: Records, what: str, figure: Callable[[Mapping[str, Any]], float]) -> Estimate:
+    """The geometric mean of a positive figure over the repeats."""
+    values = [float(figure(record)) for record in records.values()]
+    return _estimate(geometric(values), f"{what}, geometric mean over {_repeats(len(values))}")
+
+
+def compare(rows: Mapping[str, PlacementRow], records: Mapping[str, Records]) -> list[PlacementRow]:
+    """The rows with what sets them beside others of their group and contest; `records` by the same keys."""
+    timed = {key: row for key, row in rows.items() if row.pairs_per_second is not None}
+    alone = {(row.group, row.placement): key for key, row in timed.items() if row.devices == 1}
+    fastest: dict[str, str] = {}
+    best: dict[str, str] = {}
+    for key in sorted(timed, key=lambda key: _rate(timed[key])):
+        fastest[timed[key].contest] = key
+        if timed[key].devices == 1:
+            best[timed[key].group] = key
+    out = []
+    for key, row in rows.items():
+        if key not in timed:
+            out.append(row)
+            continue
+        base = alone.get((row.group, row.placement))
+        row = replace(row, against_fastest=_ratio(records[key], records[fastest[row.contest]], "the fastest"))
+        if row.group in best:
+            beside = _ratio(records[key], records[best[row.group]], "the best one device")
+            row = replace(row, against_best=beside)
+        out.append(row if base is None else _beside(row, rows[base], records[key], records[base]))
+    return out
+
+
+def _beside(row: PlacementRow, base: PlacementRow, now: Records, before: Records) -> PlacementRow:
+    """The row beside one device with the same placement."""
+    speedup = _ratio(now, before, "one device with this placement")
+    if speedup is None or row.devices is None:
+        return row
+    low, high = (None if limit is None else limit / row.devices for limit in (speedup.low, speedup.high))
+    efficiency = Estimate(speedup.value / row.devices, low, high, f"{speedup.of}, over the devices")
+    wide = speedup.low is None or speedup.high is None or speedup.high - speedup.low > WIDE * speedup.value
+    needed = repeats_for(_logarithms(now, before), WIDE) if wide and row.devices > 1 else None
+    return replace(row, speedup=speedup, efficiency=efficiency, repeats_needed=needed, growth=_growth(row, base))
+
+
+def _logarithms(now: Records, base: Records) -> list[float]:
+    """Of the ratios in repeats that both have."""
+    return [float(np.log(now[r][RATE] / base[r][RATE])) for r in sorted(set(now) & set(base))]
+
+
+def _ratio(now: Records, base: Records, name: str) -> Estimate | None:
+    """Sentence pairs per second over those of the base, from repeats side by side."""
+    logarithms = _logarithms(now, base)
+    if not logarithms:
+        return None
+    of = f"sentence pairs per second over those of {name}, geometric mean over {_repeats(len(logarithms))} side by side"
+    return _estimate(mean(logarithms).exponential(), of)
+
+
+def _growth(row: PlacementRow, base: PlacementRow) -> float | None:
+    if not row.phases or not base.phases or not base.phases["mean"]["forward"]:
+        return None
+    return float(row.phases["mean"]["forward"] / base.phases["mean"]["forward"])
+
+
+def _rate(row: PlacementRow) -> float:
+    return 0.0 if row.pairs_per_second is None else row.pairs_per_second.value
+
+
+def _estimate(interval: Interval, of: str) -> Estimate:
+    return Estimate(interval.value, interval.low, interval.high, of)
+
+
+def _repeats(count: int) -> str:
+    return f"{count} repeat" + ("s" if count != 1 else "")

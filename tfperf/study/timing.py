@@ -1,0 +1,120 @@
+"""How long steps are timed: as long as starting took, or until their median is known well, within a budget."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tfperf.errors import TrainingError
+from tfperf.study.intervals import Interval, median
+
+CLOSE = 0.03  # share of the median within which its interval may end the timing
+MOST_SAMPLES = 10_000
+LOOK = 1.25  # the interval is looked at when there are so many times more samples than at the last look
+ENDS = {
+    "interval": f"the median's 95 % interval was within {CLOSE:.0%}",
+    "starting": "the steps had been timed for as long as starting took",
+    "budget": "sweep.seconds had passed",
+    "samples": f"there were {MOST_SAMPLES} samples",
+    "told": "the first worker had enough, or a cluster of the user's cannot agree on more",
+}
+
+# samples [ms], seconds timed, seconds passed -> a key of ENDS; empty: not yet
+Enough = Callable[[list[float], float, float], str]
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Some steps, taken one after the other."""
+
+    steps: int
+    seconds: float
+    clean: bool = True  # nothing was traced meanwhile
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Milliseconds a step of each sample, and what ended the timing."""
+
+    samples: list[float]
+    steps: int
+    seconds: float  # of the samples
+    left_out: int  # samples in which something was traced
+    ended: str  # a key of ENDS
+
+    def record(self, starting: float) -> dict[str, Any]:
+        """For a trial; `interval`: of the median sample, None where it is not known."""
+        q1, middle, q3 = np.percentile(self.samples, [25, 50, 75]).tolist()
+        known: Interval = median(self.samples)
+        return {
+            "ms_per_step": {"median": middle, "q1": q1, "q3": q3}, "samples_ms": self.samples,
+            "samples": len(self.samples), "left_out": self.left_out,
+            "timing": {
+                "seconds": self.seconds, "starting_seconds": starting, "ended": self.ended,
+                "interval": {"of": "median of the samples of this trial", "low": known.low, "high": known.high},
+            },
+        }  # fmt: skip
+
+
+class Rule:
+    """The rule itself: enough at CLOSE, at `starting` seconds of timed steps, or when `most` seconds have passed."""
+
+    def __init__(self, fewest: int, starting: float, most: float) -> None:
+        self.fewest, self.starting, self.most, self._next = fewest, starting, most, 1
+
+    def __call__(self, samples: list[float], timed: float, passed: float) -> str:
+        """Why there are enough samples; empty: there are not."""
+        count = len(samples)
+        if not count:
+            return ""
+        if passed >= self.most:
+            return "budget"
+        if count < self.fewest:
+            return ""
+        if timed >= self.starting:
+            return "starting"
+        if count >= MOST_SAMPLES:
+            return "samples"
+        if count < self._next:
+            return ""
+        self._next = max(count + 1, int(LOOK * count))
+        return "interval" if median(samples).within(CLOSE) else ""
+
+
+def time_steps(take: Callable[[], Sample], enough: Enough, most: float) -> Timing:
+    """Samples until there are enough. Those in which something was traced are left out and counted.
+
+    Raises: TrainingError where nothing but such came in `most` seconds.
+    """
+    samples: list[float] = []
+    steps, timed, left_out, ended, start = 0, 0.0, 0, "", time.perf_counter()
+    while not ended:
+        one = take()
+        passed = time.perf_counter() - start
+        if one.clean:
+            samples.append(1e3 * one.seconds / one.steps)
+            steps, timed = steps + one.steps, timed + one.seconds
+        else:
+            left_out += 1
+            if passed >= most and not samples:
+                raise TrainingError(f"in all {left_out} samples of {passed:.0f} s something was traced or compiled")
+        ended = enough(samples, timed, passed)
+    return Timing(samples, steps, timed, left_out, ended)
+
+
+class Traces:
+    """How often functions were traced in this process."""
+
+    def __init__(self) -> None:
+        # not public: TensorFlow's own count of the microseconds that it spends in making graphs
+        from tensorflow.python.eager.polymorphic_function.tracing_compilation import _graph_building_time_counter
+
+        self._cell = _graph_building_time_counter.get_cell()
+        self._seen = int(self._cell.value())
+
+    def none_new(self) -> bool:
+        """Whether nothing was traced since the last call."""
+        before, self._seen = self._seen, int(self._cell.value())
+        return before == self._seen
