@@ -18,7 +18,7 @@ from tfperf.results.state import Part, State, write_state
 from tfperf.runs.replicas import Replicas
 from tfperf.runs.texts import Vocabularies
 from tfperf.study.compare import compare
-from tfperf.study.rows import RESULTS, Row, rows
+from tfperf.study.rows import PROOF_FAILED, RESULTS, Row, rows
 
 
 def make_run(folder, result=None, done=True, **report):
@@ -152,6 +152,24 @@ def test_points_that_are_in_one_sweep_alone_are_named(tmp_path):
     c = make_sweep(tmp_path / "c", titles=("x",))
     with pytest.raises(RunDirectoryError, match="has no point of"):
         compare([a, c])
+
+
+def test_other_batches_and_failed_proofs_are_not_compared(tmp_path):
+    a, b = make_sweep(tmp_path / "a"), make_sweep(tmp_path / "b")
+    for folder, batches in ((a, "one"), (b, "two")):
+        lines = []
+        for row in rows(folder):
+            record = {"ms_per_step": {"median": 2.0}}
+            if row.values["title"] == "a":
+                lines.append(Row(row.values, row.repeat, 1.0, record | {"work": {"batches": batches}}).line())
+            else:
+                error = f"{PROOF_FAILED}b" if folder == b and row.repeat == 1 else ""
+                lines.append(Row(row.values, row.repeat, 1.0, {} if error else record, error).line())
+        (folder / RESULTS).write_text("\n".join(lines) + "\n")
+    (found,) = compare([a, b])
+    assert found.changes == [] or not list(found.changes)
+    assert "not the same batches in both: title=a replicas=1" in found.notes
+    assert "not measured in both, or not proved: title=b replicas=1" in found.notes
 
 
 def cut(folder):

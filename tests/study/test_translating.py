@@ -16,11 +16,12 @@ from tfperf.study.rows import rows
 CARD = """\
 workload: translate
 title: tiny
-data: {fixed_length: 6, vocabulary: 300, pairs: 200, batch: 4, shuffle: false}
+data: {fixed_length: 6, vocabulary: 300, pairs: 200, batch: 4, shuffle: false, scaling: strong, scaling_devices: 4}
 model: {units: 16, layers: 1}
 train: {steps: 100, steps_per_call: 5}
 sweep:
   keys: {placement.preset: [Exp3], placement.devices: [2]}
+  seconds: 5
   repeats: 1
   warmup: 5
   steps: 20
@@ -46,8 +47,13 @@ def test_the_trial_proves_the_placement_and_splits_the_step(sweep):
     assert all(pass_ms > 0 for one in phases["devices"].values() for pass_ms in one.values())
     assert phases["unattributed"] < 0.02
     assert phases["together"]["computation"]["busy_ms"] < phases["step_ms"]
-    # 4 pairs on each of 2 devices, 6 pieces on either side, 20 steps
-    assert (record["words"], record["steps"], len(record["samples_ms"])) == (4 * 2 * 12 * 20, 20, 4)
+    # 4 x 4 pairs on 2 devices, 6 pieces on either side padded to 8 and 10, 20 steps, which are taken again and again
+    work = record["work"]
+    assert (work["words"], work["steps"], work["pairs"], work["batch"]) == (16 * 12 * 20, 20, 16, 8)
+    assert work["columns"] == 18 and work["scaling"] == "strong"
+    assert record["steps"] == 20 * len(record["samples_ms"]) and record["left_out"] == 0
+    assert phases["steps"] == 20, "the traced steps are the timed ones"
+    assert record["words_per_second"] == pytest.approx(16 * 12 * 1e3 / record["ms_per_step"]["median"])
     assert 0 < record["bound"]["bound_ms"] < record["ms_per_step"]["median"]
 
 
@@ -55,7 +61,8 @@ def test_the_report_has_the_studys_table(sweep):
     folder, printed = sweep
     assert "nothing is recommended" in printed and "Exp3" in printed
     (row,) = json.loads((folder / "placements.json").read_text())
-    assert (row["placement"], row["devices"], row["scaling"]) == ("Exp3", 2, None)
+    assert (row["placement"], row["devices"], row["scaling"], row["proved"]) == ("Exp3", 2, "strong", True)
+    assert "Strong scaling: the same 16 sentence pairs a step" in " ".join(printed.split())
     assert "Where everything ran" in (folder / "report.html").read_text()
 
 
@@ -65,6 +72,6 @@ def test_a_placement_that_did_not_take_place_is_the_error_of_its_row(tmp_path, m
     astray = Kept("variable a", HOST, HOST.replace("CPU:0", "CPU:7"), 8)
     monkeypatch.setattr(translating, "make_devices", lambda _: Devices(HOST, (HOST,), logical=True))
     monkeypatch.setattr(Towers, "kept", lambda self: [astray])
-    asked = {"warmup": 5, "steps": 5, "folder": str(tmp_path)}
-    assert translating.measure(card, {**asked, "first": True})["error"] == "variable a: is on CPU:0; must be CPU:7"
-    assert "error" not in translating.measure(card, {**asked, "first": False})
+    asked = {"warmup": 5, "steps": 5, "seconds": 0.01, "folder": str(tmp_path)}
+    assert translating.measure(card, {**asked, "first": True})["unproved"] == ["variable a: is on CPU:0; must be CPU:7"]
+    assert "unproved" not in translating.measure(card, {**asked, "first": False})

@@ -58,7 +58,8 @@ def speed_cells(rows: Iterable[PlacementRow]) -> Cells:
     return [
         (
             row.placement, whole(row.devices), whole(row.batch), digits(row.columns), share(row.padding_share),
-            digits(row.words), within(row.ms_per_step), within(row.words_per_second), *_speedup(row), within(row.against_best), digits(row.bound.get("bound_ms")), bound_share(row),
+            digits(row.words), within(row.ms_per_step), within(row.words_per_second), *_speedup(row),
+            within(row.against_best), digits(row.bound.get("bound_ms")), bound_share(row),
         )
         for row in rows
     ]  # fmt: skip

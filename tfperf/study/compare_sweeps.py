@@ -19,11 +19,17 @@ def sweeps(before: Path, now: Path) -> tuple[list[Change], list[str]]:
     common = [key for key in a if key in b]
     if not common:
         raise RunDirectoryError(f"{now}: has no point of {before}; sweeps are compared point by point")
-    measured = [key for key in common if _times(a[key]) and _times(b[key])]
+    unlike = [key for key in common if _work(a[key]) != _work(b[key])]
+    measured = [key for key in common if _times(a[key]) and _times(b[key]) and key not in unlike]
     notes = [
         "ms per step: geometric means over the repeats; interval of the ratio by Welch's t on logarithms",
         f"of {len(measured)} intervals about one in 20 misses the truth by chance",
-        *(f"not measured in both: {in_words(a[key][0].values)}" for key in common if key not in measured),
+        *(f"not the same batches in both: {in_words(a[key][0].values)}" for key in unlike),
+        *(
+            f"not measured in both, or not proved: {in_words(a[key][0].values)}"
+            for key in common
+            if key not in measured and key not in unlike
+        ),
         *(f"only in {before}: {in_words(a[key][0].values)}" for key in a if key not in b),
         *(f"only in {now}: {in_words(b[key][0].values)}" for key in b if key not in a),
     ]
@@ -43,7 +49,13 @@ def _finished(folder: Path) -> dict[str, list[Row]]:
 
 
 def _times(found: Sequence[Row]) -> list[float]:
-    return [row.ms for row in found if row.ms is not None]
+    """Of the good trials; none where a proof of the placement failed."""
+    return [] if any(row.disproved for row in found) else [row.ms for row in found if row.ms is not None]
+
+
+def _work(found: Sequence[Row]) -> set[str]:
+    """What the steps of a point computed, where its trials tell."""
+    return {row.record["work"]["batches"] for row in found if isinstance(row.record.get("work"), dict)}
 
 
 def _change(before: Sequence[Row], now: Sequence[Row]) -> Change:
