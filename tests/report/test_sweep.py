@@ -11,7 +11,9 @@ POINT = {"repeats": 3, "failures": 0, "errors": [], "median": 2.0, "mean": 2.1, 
 
 def text(report):
     console = Console(file=StringIO(), width=100)
-    console.print(sweep_table({"title": "", "trials": 6, "failed": 0, "machines": [], "drift": None, **report}))
+    console.print(
+        sweep_table({"title": "", "trials": 6, "failed": 0, "machines": [], "drift": None, "left_out": 0, **report})
+    )
     return console.file.getvalue()
 
 
@@ -40,6 +42,11 @@ def test_drift_is_said():
     found = " ".join(text({"keys": ["a"], "points": [], "drift": drift}).split())
     assert "warning: the machine drifted in the course of the sweep: +10.0 % [+5.0, +15.0] ms a step" in found
     assert "none seen" in text({"keys": ["a"], "points": [], "drift": drift | {"low": 0.9}})
+
+
+def test_samples_that_were_left_out_are_counted():
+    assert "3 samples are left out, since" in text({"keys": ["a"], "points": [], "left_out": 3})
+    assert "left out" not in text({"keys": ["a"], "points": []})
 
 
 def test_machines_that_differ_are_named():

@@ -38,7 +38,7 @@ def record(
     out = {
         "devices": devices, "logical": logical, "merge": "summed on the host", "work": done, "memory": MEMORY,
         "words_per_second": 1e3 * 10 * done["pairs"] / ms, "pairs_per_second": 1e3 * done["pairs"] / ms,
-        "ms_per_step": {"median": ms},
+        "ms_per_step": {"median": ms}, "left_out": 0,
     }  # fmt: skip
     if traced:
         out |= {

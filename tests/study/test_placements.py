@@ -137,6 +137,15 @@ def test_repeats_that_wide_speedups_need_are_said():
     assert any(line.startswith("one repeat tells no interval of these speed-ups") for line in words.remarks(single))
 
 
+def test_samples_that_were_left_out_are_counted():
+    rows = point("Exp1", 2, [10.0] * 3)
+    assert not any("left out" in line for line in words.remarks(placement_rows(rows)))
+    for row in rows:
+        row.record["left_out"] = 2
+    want = "samples that are left out, since something was traced in them: Exp1, strong on 2: 6"
+    assert want in words.remarks(placement_rows(rows))
+
+
 def test_what_is_lost_stands_above_the_bound():
     lost = by_name(placement_rows(sweep()))["Exp1", 2].lost
     assert list(lost) == ["computation", "waiting", "update", "merge", "transfer", "input"]

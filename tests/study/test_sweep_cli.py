@@ -20,7 +20,19 @@ def call(*arguments):
 
 def test_a_real_sweep_measures_the_engine(tmp_path):
     card = sweep_card(tmp_path, ["small"], replicas=[2], repeats=1)
-    result = call("sweep", card, "-o", tmp_path / "out", "-q", "--set", "sweep.steps=60", "--set", "sweep.warmup=10")
+    result = call(
+        "sweep",
+        card,
+        "-o",
+        tmp_path / "out",
+        "-q",
+        "--set",
+        "sweep.steps=60",
+        "--set",
+        "sweep.warmup=10",
+        "--set",
+        "sweep.seconds=1",
+    )
     assert result.exit_code == 0, result.output
     (row,) = rows(tmp_path / "out")
     ms = row.record["ms_per_step"]

@@ -156,6 +156,9 @@ def remarks(rows: Sequence[PlacementRow]) -> list[str]:
             "beside another; data.scaling: strong or weak makes them comparable"
         )
     out += _needed(rows)
+    left_out = ", ".join(f"{called(row)} on {row.devices}: {row.left_out}" for row in rows if row.left_out)
+    if left_out:
+        out.append(f"samples that are left out, since something was traced in them: {left_out}")
     out += [f"failed: {_of(row.values)}: {error}" for row in rows for error in row.errors]
     out += [f"no proof, so in no table of speeds: {_of(row.values)}" for row in rows if not row.proved]
     return out

@@ -66,6 +66,8 @@ def _lines(report: Report) -> list[str]:
     if len(report["machines"]) > 1:
         kinds = ", ".join(f"{m['cpu']} ({m['cores']} cores)" for m in report["machines"])
         lines.append(f"the trials ran on different machines: {kinds}")
+    if report["left_out"]:
+        lines.append(f"{report['left_out']} samples are left out, since something was traced in them")
     for point in report["points"]:
         which = " ".join(f"{key}={value}" for key, value in point["values"].items())
         lines += [f"failed: {which}: {error}" for error in point["errors"]]

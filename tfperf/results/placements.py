@@ -55,6 +55,7 @@ class PlacementRow:
     against_best: Estimate | None = None
     against_fastest: Estimate | None = None
     repeats_needed: int | None = None  # for a speed-up's interval of 10 %; None where it is that narrow, or not known
+    left_out: int = 0  # samples of all repeats in which something was traced
     merge: str = ""
     kernels: Mapping[str, Any] = field(default_factory=dict)
     phases: Mapping[str, Any] = field(default_factory=dict)  # as study/spans.py gives them

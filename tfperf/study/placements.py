@@ -94,6 +94,7 @@ def _row(some: Sequence[Row], records: Records, ceilings: Mapping[str, float]) -
         scaling=work["scaling"], group=group, contest=contest, columns=work["columns"],
         words=work["words"] / work["steps"], padding_share=work["padding_share"],
         straggler_waste=work["straggler_waste"], merge=any_["merge"], memory=any_["memory"],
+        left_out=sum(record["left_out"] for record in records.values()),
         words_per_second=average(records, "words per second", lambda r: r["words_per_second"]),
         pairs_per_second=average(records, "sentence pairs per second", lambda r: r["pairs_per_second"]),
         ms_per_step=average(records, "median ms per step", lambda r: r["ms_per_step"]["median"]),

@@ -141,6 +141,7 @@ def summarise(title: str, keys: Sequence[str], found: Sequence[Row], drifted: Dr
     return {
         "title": title, "keys": list(keys), "trials": len(found), "failed": sum(not row.ok for row in found),
         "points": [asdict(point) for point in points(found)], "machines": [json.loads(m) for m in sorted(machines)],
+        "left_out": sum(row.record.get("left_out", 0) for row in found),
         "drift": None if drifted is None else asdict(drifted),
     }  # fmt: skip
 
