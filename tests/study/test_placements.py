@@ -80,16 +80,18 @@ UNLIKE = [
 ]
 
 
+@pytest.mark.parametrize("scaling", ["strong", "weak"])
 @pytest.mark.parametrize("keys", UNLIKE, ids=str)
-def test_rows_that_did_other_work_are_not_set_beside_each_other(keys):
-    base = {"scaling": None} if keys == {"scaling": None} else {}
+def test_rows_that_did_other_work_are_not_set_beside_each_other(keys, scaling):
+    base = {"scaling": None} if keys == {"scaling": None} else {"scaling": scaling}
+    keys = base | keys
     two = placement_rows([*point("Exp1", 1, [100.0] * 3, **base), *point("Exp1", 2, [1.0] * 3, **keys)])
     assert len({row.group for row in two}) == 2
     (other,) = [row for row in two if row.devices == 2]
     assert other.speedup is other.efficiency is other.against_best is None
     assert len(words.groups(two)) == 2
     told = any("Batches were drawn for each number of devices" in line for line in words.remarks(two))
-    assert told == (keys == {"scaling": None})
+    assert told == (keys["scaling"] is None)
 
 
 @pytest.mark.parametrize("key", ["engine.xla", "placement.merge", "train.steps_per_call", "placement.engine"])
