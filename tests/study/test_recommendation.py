@@ -116,6 +116,13 @@ def test_one_repeat_recommends_nothing(repeats):
     assert "Fastest" not in text and "Recommended" not in text
 
 
+def test_a_row_with_one_repeat_does_not_keep_others_from_being_weighed():
+    text = one(ONE, TWO, point("Exp4", 2, [30.0]), point("Exp4", 4, [30.0]))
+    assert "Fastest: Exp1 on 2 devices" in text and "On 1 device Exp1 was slower" in text
+    assert text.endswith("Not weighed, with fewer than two repeats beside it: Exp4 on 2 devices, Exp4 on 4 devices.")
+    assert "On 4 devices" not in text
+
+
 def test_a_single_point_is_not_praised():
     text = one(point("Exp1", 2, near(40.0)))
     assert "Only Exp1 on 2 devices was measured, 1998 [" in text and text.endswith("there is nothing to choose from.")
@@ -138,7 +145,9 @@ def test_what_is_not_proved_cannot_win():
 def test_nothing_measured_recommends_nothing():
     failed = [Row({"placement.preset": "Exp2"}, 1, 1.0, error="its process was killed")]
     assert recommend(placement_rows(failed)) == [NOT_MEASURED]
-    assert said([*failed, *ONE[1:]]) == [NOT_MEASURED], "no trial with a proof"
+    assert said([*failed, *ONE[1:]]) == [NOT_PROVED], "no trial with a proof"
+    both = [*failed, *point("Exp1", 1, [40.0])]
+    assert "was measured" in one(both)
 
 
 def test_nothing_is_recommended_where_devices_share_cores():

@@ -24,7 +24,7 @@ def recommend(rows: Sequence[PlacementRow]) -> list[str]:
     """A paragraph for each contest; on logical CPUs, and without proof, why there is none."""
     proved = [row for row in rows if row.proved and row.pairs_per_second is not None]
     if not proved:
-        return [NOT_PROVED if any(row.proved is False for row in rows) else NOT_MEASURED]
+        return [NOT_PROVED if any(row.repeats or row.proved is False for row in rows) else NOT_MEASURED]
     if any(row.logical for row in proved):
         return [SHARED]
     contests: dict[str, list[PlacementRow]] = {}
@@ -52,12 +52,19 @@ def _weighed(rows: Sequence[PlacementRow]) -> list[str]:
     fastest = max(rows, key=lambda row: row.pairs_per_second.value if row.pairs_per_second else 0.0)
     others = [row for row in rows if row is not fastest]
     unknown = [row for row in others if row.against_fastest is None or row.against_fastest.high is None]
-    if unknown:
+    if len(unknown) == len(others):
         return [
             f"{_at(fastest)} had the most words per second, {_speed(fastest)}, but fewer than two repeats side by side "
             f"tell nothing of chance for {_names(unknown)}, so nothing is recommended; take sweep.repeats: 3 or more."
         ]
-    tied = [row for row in others if row.against_fastest and (row.against_fastest.high or 0.0) >= 1]
+    known = [row for row in rows if row not in unknown]
+    left_out = [f"Not weighed, with fewer than two repeats beside it: {_names(unknown)}."] if unknown else []
+    return [*_chosen(fastest, known), *left_out]
+
+
+def _chosen(fastest: PlacementRow, rows: Sequence[PlacementRow]) -> list[str]:
+    """What is named of rows whose ratios to the fastest have intervals."""
+    tied = [row for row in rows if row is not fastest and row.against_fastest and (row.against_fastest.high or 0) >= 1]
     level = [fastest, *tied]
     fewest = min(row.devices or 1 for row in level)
     named = [row for row in level if (row.devices or 1) == fewest]

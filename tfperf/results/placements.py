@@ -21,7 +21,8 @@ class Estimate:
 class PlacementRow:
     """One point: a placement on a number of devices. None: not measured.
 
-    A point has figures only where the graphs that ran prove its placement; `proved`: None where no proof was made.
+    A point has figures only where the graphs that ran prove its placement; `proved`: None where no proof was made;
+    repeats: trials that succeeded.
 
     placement: the swept values but for devices, batch and scaling. group: rows of the same one did like work: strong
     scaling the same batches in all, weak scaling batches of the same lengths on each device, else the same batches on

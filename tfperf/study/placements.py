@@ -80,7 +80,7 @@ def _row(some: Sequence[Row], records: Records, ceilings: Mapping[str, float]) -
     values = some[0].values
     name = ", ".join(_said(k, v) for k, v in values.items() if k not in SIZES)
     row = PlacementRow(
-        values, name or "as the card says", len(records),
+        values, name or "as the card says", sum(row.ok for row in some),
         tuple(dict.fromkeys(r.error for r in some if r.error)), _proved(some),
         ", ".join(_said(k, v) for k, v in values.items() if _changes(k)),
     )  # fmt: skip
