@@ -70,7 +70,7 @@ def test_pieces_of_all_three(tmp_path):
     pieces = [learn(side, 1000) for side in (texts.training.source, texts.training.target)]
     encoded = encode(card, texts, *pieces)
     for role in ROLES[1:]:
-        part, want = getattr(encoded, role), getattr(texts, role)
+        part, want = getattr(encoded, role), getattr(encoded.texts, role)
         for side, vocabulary in zip(("source", "target"), pieces, strict=True):
             ragged = getattr(part, side)
             assert ragged.flat.dtype == np.int32 and ragged.offsets.dtype == np.int64
@@ -78,18 +78,27 @@ def test_pieces_of_all_three(tmp_path):
             assert ragged.lengths.tolist() == [len(row) for row in rows(ragged)]
 
 
-def test_pairs_that_are_too_long_are_left_out_of_training_alone(tmp_path):
+def test_pairs_that_are_too_long_are_left_out_and_counted(tmp_path):
     pairs = [("a b", "c d"), ("a b c d", "c"), ("a b c d e", "f"), ("a", "c d e f"), ("a b c", "d e f")]
-    lines(tmp_path / "long", ["a b c d e"])
-    given = "{source: ../long, target: ../long}"
-    more = f"\n  validation: {given}\n  test: {given}\n  max_length: 3"
+    lines(tmp_path / "long", ["a b c d e", "b a", "c" * 10**5])
+    lines(tmp_path / "longer", ["a b c d", "c a", "a b", "e", "a"])
+    more = (
+        "\n  validation: {source: ../long, target: ../long}\n  test: {source: ../longer, target: ../longer}"
+        "\n  max_length: 3"
+    )
     card = own(tmp_path, pairs, more)
     texts = read_corpus(card)
     letters = learn(["a b c d e f"], 300)  # with blanks, a letter is a piece
     encoded = encode(card, texts, letters, letters)
     assert letters.decode(rows(encoded.training.source)) == ["a b", "a b c"]
     assert letters.decode(rows(encoded.training.target)) == ["c d", "d e f"]
-    assert encoded.left_out == 3 and encoded.validation.source.lengths.tolist() == [5] and len(encoded.test) == 1
+    assert encoded.left_out == {"training": 3, "validation": 2, "test": 1}
+    assert letters.decode(rows(encoded.validation.source)) == ["b a"] == list(encoded.texts.validation.source)
+    assert letters.decode(rows(encoded.test.target)) == ["c a", "a b", "e", "a"] == list(encoded.texts.test.target)
+    assert encoded.texts.training == texts.training
+    lines(tmp_path / "longer", ["a b c d"])
+    with pytest.raises(PackError, match=r"data\.max_length: got 3; all 1 test pairs have more pieces"):
+        encode(card, read_corpus(card), letters, letters)
     shorter = own(tmp_path, [("a b c d", "a")], more)
     with pytest.raises(PackError, match=r"data\.max_length: got 3; all 1 training pairs have more pieces"):
         encode(shorter, read_corpus(shorter), letters, letters)
@@ -102,16 +111,14 @@ def test_pairs_of_endless_words_are_left_out_before_pieces_are_learned(tmp_path)
     card = own(tmp_path, pairs, f"\n  validation: {given}\n  test: {given}")
     texts = read_corpus(card)
     pieces = [learn(side, 300) for side in (texts.training.source, texts.training.target)]
-    assert encode(card, texts, *pieces).left_out == 1 and len(texts.training) == 2
-    lines(tmp_path / "short", ["a b", "c", "b" * 10**5])
-    with pytest.raises(PackError, match=r"data\.validation: line 3 \(1 in all\): a sentence of more than 10000 char"):
-        read_corpus(card)
+    assert encode(card, texts, *pieces).left_out == {"training": 1, "validation": 0, "test": 0}
+    assert len(texts.training) == 2
 
 
 def test_a_synthetic_corpus_is_translated_word_by_word(tmp_path):
     card = card_of(tmp_path, "data.pairs=500", "data.vocabulary=300", text=SYNTHETIC)
     encoded = synthetic(card)
-    assert [len(getattr(encoded, role)) for role in ROLES] == [450, 25, 25] and encoded.left_out == 0
+    assert [len(getattr(encoded, role)) for role in ROLES] == [450, 25, 25] and set(encoded.left_out.values()) == {0}
     every = [getattr(encoded, role) for role in ROLES]
     source, target = (np.concatenate([getattr(part, side).flat for part in every]) for side in ("source", "target"))
     assert set(every[0].source.lengths) == {6} and len(source) == 500 * 6 and source.dtype == np.int32

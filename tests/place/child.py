@@ -12,10 +12,12 @@ import numpy as np
 import tensorflow as tf
 
 from tests.runcard.cards import write
+from tfperf.data.feeding import epochs
 from tfperf.place.devices import make_devices
 from tfperf.place.engine import make_engine, take
 from tfperf.place.proof import prove, prove_engine, run_operations
 from tfperf.runcard.loader import load_any
+from tfperf.runs.texts import read_sentences
 
 CARD = """\
 workload: translate
@@ -23,7 +25,7 @@ data: {fixed_length: 9, vocabulary: 300}
 model: {units: 12, layers: 1}
 train: {steps: 100, optimizer: {learning_rate: 0.01}}
 """
-ROWS, STEPS, BATCH, LENGTH = 300, 20, 8, 9
+ROWS, STEPS, BATCH, LENGTH = 300, 20, 60, 9  # so many rows can be divided among 1 to 6 devices
 
 
 def batches(devices):
@@ -42,6 +44,14 @@ def batches(devices):
     return tf.data.Dataset.from_tensor_slices((source, target)).map(divided).repeat()
 
 
+def fed(card, devices):
+    """Rows of the tables, and a function that makes batches: those of a card that names text, else `batches`."""
+    if card.data.training is None:
+        return ROWS, lambda: batches(devices)
+    sentences = read_sentences(card)
+    return sentences.rows, lambda: epochs(card, sentences.encoded.training, devices)
+
+
 def weights(state):
     """Names of the model's own, without the optimizer's."""
     return [name for name in state if "/" in name and not name.startswith("optimizer/")]
@@ -51,9 +61,10 @@ def run(overrides, folder, name, others=()):
     """Weights after STEPS steps, and the proof of a few more, also against other rules; its own rules."""
     card = load_any(write(folder, CARD, f"{name}.yaml"), overrides)
     devices = make_devices(card.placement)
-    engine = make_engine(card, ROWS, devices)
+    rows, every = fed(card, len(devices))
+    engine = make_engine(card, rows, devices)
     begin = engine.state()
-    iterator = iter(batches(len(devices)))
+    iterator = iter(every())
     losses = take(engine, iterator, STEPS)
     state = engine.state()
     moved = min(np.abs(state[key] - begin[key]).max() for key in weights(state))

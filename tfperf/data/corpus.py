@@ -1,6 +1,6 @@
 """The sentences of a card as numbers of pieces: training, validation and test."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -8,13 +8,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tfperf.data.keys import Purpose, generator
-from tfperf.data.pairs import LONGEST, Pairs, divide, read_hdf5, read_lines, read_table
+from tfperf.data.pairs import Pairs, divide, read_hdf5, read_lines, read_table, take
 from tfperf.data.vocabulary import SPECIAL, Vocabulary
 from tfperf.errors import PackError
 from tfperf.results.reading import file_hash
 from tfperf.runcard.translation import Corpus, Translation
 
 ROLES = "training", "validation", "test"
+# keys of report.json
+LEFT_OUT = {"training": "left_out", "validation": "validation_left_out", "test": "test_left_out"}
 FILES = "source", "target", "table", "hdf5"  # keys of a corpus that name files
 
 
@@ -56,12 +58,13 @@ class Part:
 
 @dataclass(frozen=True)
 class Encoded:
-    """The pieces of a card's pairs, and how many pairs were too long to train on."""
+    """The pieces of a card's pairs, and how many of each part were left out for their length."""
 
     training: Part
     validation: Part
     test: Part
-    left_out: int
+    left_out: Mapping[str, int]  # by ROLES
+    texts: Texts | None = None  # of the parts' pairs, but for the training's, which are all; None: there are none
 
 
 def read_corpus(card: Translation) -> Texts:
@@ -79,10 +82,6 @@ def read_corpus(card: Translation) -> Texts:
         validation=_read(data.validation) if data.validation else parts.validation,
         test=_read(data.test) if data.test else parts.test,
     )
-    for role in ROLES[1:]:
-        if beyond := getattr(texts, role).too_long:
-            where = f"data.{role}: line {beyond[0]} ({len(beyond)} in all)"
-            raise PackError(f"{where}: a sentence of more than {LONGEST} characters; leave it out")
     for role in ROLES:
         if not len(getattr(texts, role)):
             raise PackError(f"data.{role}: none of the {len(every)} pairs of data.training fell to it; must have some")
@@ -90,17 +89,24 @@ def read_corpus(card: Translation) -> Texts:
 
 
 def encode(card: Translation, texts: Texts, source: Vocabulary, target: Vocabulary) -> Encoded:
-    """The pieces of all pairs; of the training's, only of those of data.max_length pieces or fewer on either side.
+    """The pieces of all pairs of data.max_length pieces or fewer on either side.
 
-    Raises: PackError where all are longer.
+    Memory of a pass grows with the longest pair of a batch. Raises: PackError where all pairs of a part are longer.
     """
-    every, validation, test = (_pieces(getattr(texts, role), source, target) for role in ROLES)
-    training = _not_above(every, card.data.max_length)
-    if not len(training):
-        longest = f"data.max_length: got {card.data.max_length}"
-        raise PackError(f"{longest}; all {len(every)} training pairs have more pieces")
-    left_out = len(texts.training.too_long) + len(every) - len(training)
-    return Encoded(training, validation, test, left_out)
+    parts: dict[str, Part] = {}
+    kept: dict[str, Pairs] = {}
+    left_out: dict[str, int] = {}
+    for role in ROLES:
+        pairs: Pairs = getattr(texts, role)
+        every = _pieces(pairs, source, target)
+        short = (every.source.lengths <= card.data.max_length) & (every.target.lengths <= card.data.max_length)
+        if not short.any():
+            longest = f"data.max_length: got {card.data.max_length}"
+            raise PackError(f"{longest}; all {len(every)} {role} pairs have more pieces")
+        parts[role] = Part(_kept(every.source, short), _kept(every.target, short))
+        kept[role] = take(pairs, np.flatnonzero(short).tolist())
+        left_out[role] = len(pairs.too_long) + len(every) - len(parts[role])
+    return Encoded(**parts, left_out=left_out, texts=Texts(**{**kept, "training": texts.training}))
 
 
 def table_rows(card: Translation) -> int:
@@ -128,7 +134,7 @@ def synthetic(card: Translation) -> Encoded:
     def part(start: int, stop: int) -> Part:
         return Part(*(_even(side[start:stop]) for side in both))
 
-    return Encoded(part(test, n), part(0, validation), part(validation, test), left_out=0)
+    return Encoded(part(test, n), part(0, validation), part(validation, test), dict.fromkeys(ROLES, 0))
 
 
 def file_hashes(card: Translation) -> dict[str, str]:
@@ -175,11 +181,6 @@ def _ragged(rows: Sequence[NDArray[np.int32]]) -> Ragged:
 def _even(ids: NDArray[np.int32]) -> Ragged:
     """Sentences of one length, from ids (n, length)."""
     return Ragged(ids.reshape(-1), np.arange(len(ids) + 1, dtype=np.int64) * ids.shape[1])
-
-
-def _not_above(part: Part, longest: int) -> Part:
-    keep = (part.source.lengths <= longest) & (part.target.lengths <= longest)
-    return Part(_kept(part.source, keep), _kept(part.target, keep))
 
 
 def _kept(side: Ragged, keep: NDArray[np.bool_]) -> Ragged:

@@ -2,7 +2,7 @@
 
 import tensorflow as tf
 
-from tfperf.data.batches import FILLING, Plan, Rows, divide, plan, steps_per_epoch
+from tfperf.data.batches import ADDED, FILLING, Plan, Rows, divide, plan, steps_per_epoch
 from tfperf.data.corpus import Part
 from tfperf.data.keys import Purpose, generator
 from tfperf.data.vocabulary import END, PAD, START
@@ -33,6 +33,13 @@ def steps_an_epoch(card: Translation, part: Part, devices: int) -> int:
     if faults := list(card.data.faults_on(devices)):
         raise UserError(*(f"data.{fault.key}: got {fault.value!r}; {fault.text}" for fault in faults))
     return steps_per_epoch(len(part), card.data.drawn_for(devices), card.data.batch)
+
+
+def most_columns(card: Translation) -> tuple[int, int]:
+    """Columns of source and target that no batch of a training exceeds."""
+    width, longest = card.data.bucket_width, card.fixed_length or card.data.max_length
+    limit = -(-longest // width) * width
+    return limit, limit + ADDED
 
 
 def held_out_plan(card: Translation, part: Part, devices: int) -> Plan:

@@ -114,7 +114,7 @@ def divide(pairs: Pairs, validation: float, test: float) -> Parts:
     """Shares (0 to 1) for validation and test, chosen by a hash of the source sentence, the rest for training."""
     ends = validation, validation + test, float("inf")
     rows = [next(k for k, end in enumerate(ends) if _place(one) < end) for one in pairs.source]
-    parts = [_taken(pairs, [i for i, row in enumerate(rows) if row == k]) for k in range(3)]
+    parts = [take(pairs, [i for i, row in enumerate(rows) if row == k]) for k in range(3)]
     return Parts(replace(parts[2], too_long=pairs.too_long), validation=parts[0], test=parts[1])
 
 
@@ -123,7 +123,8 @@ def _place(sentence: str) -> float:
     return int.from_bytes(hashlib.sha256(sentence.casefold().encode()).digest()[:8], "big") / LARGEST
 
 
-def _taken(pairs: Pairs, rows: Sequence[int]) -> Pairs:
+def take(pairs: Pairs, rows: Sequence[int]) -> Pairs:
+    """The pairs of these numbers."""
     return Pairs(tuple(pairs.source[i] for i in rows), tuple(pairs.target[i] for i in rows))
 
 

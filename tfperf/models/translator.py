@@ -11,8 +11,10 @@ import keras
 import tensorflow as tf
 
 from tfperf.data.vocabulary import PAD
+from tfperf.layers.dropout import Draws, drop
 from tfperf.runcard.translation import Translation
 
+Kept = Sequence[tf.Tensor]  # of each layer's inputs: true where they are kept
 States = list[list[tf.Tensor]]  # of each layer: h, c, (B, U) each
 CUDNN = {"auto": "auto", "plain": False, "cudnn": True}
 
@@ -34,9 +36,7 @@ class Core(keras.layers.Layer):
 
         self.encoder = [lstm(f"encoder_{i}") for i in range(network.layers)]
         self.decoder = [lstm(f"decoder_{i}") for i in range(network.layers)]
-        self.drop = None
-        if network.dropout:
-            self.drop = keras.layers.Dropout(network.dropout, seed=card.seed, dtype=self.dtype_policy)
+        self.dropout = network.dropout
         self.attention = keras.layers.Attention(name="attention", dtype=self.dtype_policy)
         self.projection = keras.layers.Dense(
             rows, use_bias=False, name="projection", dtype=self.dtype_policy,
@@ -51,31 +51,40 @@ class Core(keras.layers.Layer):
         self.projection.build((None, None, self.units))
         self.built = True
 
-    def encode(self, vectors: tf.Tensor, mask: tf.Tensor, training: bool = False) -> tuple[tf.Tensor, States]:
+    def encode(
+        self, vectors: tf.Tensor, mask: tf.Tensor, kept: Kept | None = None, training: bool = False
+    ) -> tuple[tf.Tensor, States]:
         """Outputs (B, S, U) and last states of embedded sources (B, S, U); mask (B, S): false where padded."""
-        return self._stack(self.encoder, vectors, mask, None, training)
+        return self._stack(self.encoder, vectors, mask, None, kept, training)
 
     def decode(
-        self, vectors: tf.Tensor, states: States, memory: tf.Tensor, mask: tf.Tensor, training: bool = False
-    ) -> tuple[tf.Tensor, States]:
+        self, vectors: tf.Tensor, states: States, memory: tf.Tensor, mask: tf.Tensor, kept: Kept | None = None,
+        training: bool = False,
+    ) -> tuple[tf.Tensor, States]:  # fmt: skip
         """Logits (B, T, V) and last states, after embedded targets (B, T, U); memory (B, S, U) and its mask (B, S)."""
-        outputs, states = self._stack(self.decoder, vectors, None, states, training)
+        outputs, states = self._stack(self.decoder, vectors, None, states, kept, training)
         context = self.attention([outputs, memory], mask=[None, mask])
         return self.projection(outputs + context), states
 
-    def call(self, source: tf.Tensor, mask: tf.Tensor, target: tf.Tensor, training: bool = False) -> tf.Tensor:
-        """Logits (B, T, V) of embedded sentences (B, S, U) and (B, T, U); mask (B, S): false where padded."""
-        memory, states = self.encode(source, mask, training)
-        return self.decode(target, states, memory, mask, training)[0]
+    def call(
+        self, source: tf.Tensor, mask: tf.Tensor, target: tf.Tensor, kept: Kept | None = None, training: bool = False
+    ) -> tf.Tensor:
+        """Logits (B, T, V) of embedded sentences (B, S, U) and (B, T, U); mask (B, S): false where padded.
+
+        kept: what dropout leaves of the inputs of each layer, encoder's first; none: all.
+        """
+        layers = len(self.encoder)
+        memory, states = self.encode(source, mask, kept and kept[:layers], training)
+        return self.decode(target, states, memory, mask, kept and kept[layers:], training)[0]
 
     def _stack(
         self, layers: Sequence[keras.layers.LSTM], x: tf.Tensor, mask: tf.Tensor | None, begin: States | None,
-        training: bool,
+        kept: Kept | None, training: bool,
     ) -> tuple[tf.Tensor, States]:  # fmt: skip
         states = []
         for i, layer in enumerate(layers):
-            if self.drop is not None:
-                x = self.drop(x, training=training)
+            if kept is not None:
+                x = drop(x, kept[i], self.dropout)
             x, *state = layer(x, mask=mask, initial_state=None if begin is None else begin[i], training=training)
             states.append(state)
         return x, states
@@ -85,7 +94,7 @@ class Translator:
     """The model: two embedding tables and the core. Its variables can be replaced by values, as `loss` does."""
 
     def __init__(self, card: Translation, rows: int) -> None:
-        self.rows, self.dropout = rows, card.model.dropout
+        self.rows = rows
         self.tables = []
         for i, side in enumerate(("source", "target")):
             start = keras.initializers.RandomUniform(-0.1, 0.1, seed=card.seed * 1000 + 998 + i)
@@ -110,20 +119,31 @@ class Translator:
 
     def loss(
         self, values: Sequence[tf.Tensor], rows: Sequence[tf.Tensor], source: tf.Tensor, target: tf.Tensor,
-        seed: tf.Tensor | None = None,
+        kept: Kept | None = None,
     ) -> tf.Tensor:  # fmt: skip
         """Sum of the cross entropy of the next piece over all that are not padding, a scalar.
 
         values: of `weights`, in their order; rows: vectors of the pieces `source` (B, S) and of `target[:, :-1]`
-        (B, T); seed (2): of the dropout, without which there is none.
+        (B, T); kept: what dropout leaves, as `draw_kept` gives it.
         """
-        # layers keep such states whether or not they draw from them
-        state = [tf.zeros(2, tf.uint32) if seed is None else seed] * len(self.core.non_trainable_variables)
+        # layers keep seeds whether or not they draw from them
+        state = [tf.zeros(2, tf.uint32)] * len(self.core.non_trainable_variables)
         mask = tf.not_equal(source, PAD)
         logits, _ = self.core.stateless_call(
-            list(values), state, rows[0], mask, rows[1], training=seed is not None and bool(self.dropout)
+            list(values), state, rows[0], mask, rows[1], kept=kept, training=kept is not None
         )
         return token_losses(logits, target[:, 1:])
+
+
+def draw_kept(
+    card: Translation, draws: Draws, rows: Sequence[tf.Tensor], columns: Sequence[tf.Tensor]
+) -> list[tf.Tensor]:
+    """What dropout leaves of the inputs of each layer, (B, S, U) and (B, T, U), encoder's first.
+
+    rows: vectors of both sides, (B, S, U) and (B, T, U); columns: of the longest of the global batch, by side.
+    """
+    sides = [0] * card.model.layers + [1] * card.model.layers
+    return [draws.keep(rows[side], columns[side], card.model.dropout, layer) for layer, side in enumerate(sides)]
 
 
 def token_losses(logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:

@@ -22,6 +22,7 @@ class Devices:
     each: tuple[str, ...]
     logical: bool  # CPUs that share cores
     local: tuple[int, ...] | None = None  # numbers of those of this process; None: all
+    workers: int = 1  # processes that share them, each with as many
 
     def __len__(self) -> int:
         return len(self.each)
@@ -39,14 +40,15 @@ class Devices:
 def make_devices(placement: Placement) -> Devices:
     """So many GPUs as the placement asks for, or logical CPUs where the machine has no GPU.
 
-    With engine multiworker one device of each worker that TF_CONFIG lists. Raises: UserError where there are fewer GPUs
-    or other workers, where the placement cannot be on so many, or where TensorFlow has other logical devices already.
+    With engine multiworker they are divided evenly among the workers that TF_CONFIG lists. Raises: UserError where
+    there are fewer GPUs or other workers, where the placement cannot be on so many, or where TensorFlow has other
+    logical devices already.
     """
     # what a placement asks for must not be moved elsewhere in silence
     tf.config.set_soft_device_placement(False)
     gpus = len(tf.config.list_physical_devices("GPU"))
     if placement.engine == "multiworker":
-        return _workers(placement, gpus > 0)
+        return _workers(placement, gpus)
     wanted = max(gpus, 1) if placement.devices == "all" else placement.devices
     if gpus and wanted > gpus:
         raise UserError(f"placement.devices: got {wanted}; this machine has {gpus} GPUs")
@@ -70,16 +72,42 @@ def cluster() -> dict[str, Any]:
         raise UserError(f"{TF_CONFIG}: cannot be read ({error!r}); must list cluster.worker and task.index") from None
 
 
-def _workers(placement: Placement, gpu: bool) -> Devices:
+def _workers(placement: Placement, gpus: int) -> Devices:
+    """As many devices of each worker; of workers on one machine, GPUs one after the other."""
     found = cluster()
-    count = len(found.get("workers", ()))
-    if placement.devices not in ("all", count) or not count:
+    workers, index = found.get("workers", []), found.get("index", 0)
+    count = len(workers)
+    wanted = max(gpus, 1) * count if placement.devices == "all" else placement.devices
+    if placement.workers not in (None, count):
+        raise UserError(f"placement.workers: got {placement.workers}; {TF_CONFIG} lists {count}")
+    if not count or wanted % count:
         raise UserError(
-            f"placement.devices: got {placement.devices}; {TF_CONFIG} lists {count} workers, each with one device"
+            f"placement.devices: got {placement.devices}; {TF_CONFIG} lists {count} workers, which need as many each"
         )
-    name = "/job:worker/replica:0/task:{}/device:{}:0"
-    each = tuple(name.format(k, "GPU" if gpu else "CPU") for k in range(count))
-    return Devices(name.format(found["index"], "CPU"), each, not gpu, local=(found["index"],))
+    each = wanted // count
+    before = sum(_machine(one) == _machine(workers[index]) for one in workers[:index])
+    if gpus:
+        _take_gpus(range(each * before, each * (before + 1)), gpus)
+    elif each > 1:
+        _split_cpu(each)
+    name = "/job:worker/replica:0/task:{}/device:{}:{}"
+    names = [name.format(task, "GPU" if gpus else "CPU", k) for task in range(count) for k in range(each)]
+    own = tuple(range(index * each, (index + 1) * each))
+    return Devices(name.format(index, "CPU", 0), tuple(names), not gpus, local=own, workers=count)
+
+
+def _machine(address: str) -> str:
+    return address.rpartition(":")[0]
+
+
+def _take_gpus(numbers: range, there: int) -> None:
+    """Hide all GPUs but these: TensorFlow's strategy takes all that it sees."""
+    if numbers.stop > there:
+        raise UserError(
+            f"placement.devices: this worker needs GPUs {numbers.start} to {numbers.stop - 1}; this machine has {there}"
+        )
+    physical = tf.config.list_physical_devices("GPU")
+    tf.config.set_visible_devices([physical[k] for k in numbers], "GPU")
 
 
 def _split_cpu(count: int) -> None:

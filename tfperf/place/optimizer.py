@@ -1,13 +1,13 @@
 """Keras optimizers whose slots and updates run where a placement says."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import keras
 import tensorflow as tf
 
-from tfperf.runcard.translation import Descent
+from tfperf.runcard.descent import Descent
 
 
 @contextmanager
@@ -22,27 +22,61 @@ def made_on(device: str) -> Iterator[None]:
         yield
 
 
-class Placed:
-    """Mixed into a Keras optimizer: device of slots and updates by `id` of the variable."""
+class Decayed:
+    """Mixed into a Keras optimizer: weights decay with the update of each variable, where that runs.
 
-    slot_device: Mapping[int, str]
-    update_device: Mapping[int, str]
+    Keras lets them decay on whatever device, and Muon's not at all on several.
+    """
+
+    def _apply_weight_decay(self, variables: Sequence[Any]) -> None:
+        """Left to `decay_and_update`."""
+
+    def decay_and_update(self, gradient: tf.Tensor, variable: tf.Variable, learning_rate: tf.Tensor) -> None:
+        """One variable's decay and update."""
+        rate = self._decay_rate(variable)
+        if rate is not None:
+            decay = variable * tf.cast(rate, variable.dtype) * tf.cast(learning_rate, variable.dtype)
+            self.assign_sub(variable, decay)  # type: ignore[attr-defined]
+        self.update_step(gradient, variable, learning_rate)  # type: ignore[attr-defined]
+
+    def _decay_rate(self, variable: tf.Variable) -> float | None:
+        """Share of a variable that decays in a step, over the learning rate."""
+        known = self._trainable_variables[self._get_variable_index(variable)]  # type: ignore[attr-defined]
+        if isinstance(self, keras.optimizers.Muon) and self._should_use_adamw(known):
+            rate: float | None = self.adam_weight_decay
+            return rate
+        return self.weight_decay  # type: ignore[attr-defined, no-any-return]
+
+
+class Placed(Decayed):
+    """Mixed into a Keras optimizer: slots and updates on the devices of their variables' `places`.
+
+    What Keras does once for all variables, as Nadam's schedule, stays on the host.
+    """
+
+    variables_built: "_Followed"
+    places: Sequence[tuple[str, str]]  # by number of the variable: devices of slots and of the update
     slots: list[tuple[keras.Variable, str]]  # with the device that each was to be on
 
-    def add_variable_from_reference(self, reference_variable: keras.Variable, *args: Any, **kwargs: Any) -> Any:
-        """A slot of a variable."""
-        device = self.slot_device[id(reference_variable)]
+    def add_variable(self, *args: Any, **kwargs: Any) -> Any:
+        """A slot of the variable that is at hand; some name it, some do not."""
+        device = self.places[self.variables_built.number][0]
         with made_on(device):
-            slot = super().add_variable_from_reference(reference_variable, *args, **kwargs)  # type: ignore[misc]
+            slot = super().add_variable(*args, **kwargs)  # type: ignore[misc]
         self.slots.append((slot, device))
         return slot
 
-    def _backend_update_step(
-        self, grads: Sequence[tf.Tensor], trainable_variables: Sequence[keras.Variable], learning_rate: tf.Tensor
+    def _all_reduce_sum_gradients(self, grads_and_vars: Iterable[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
+        """They are summed already."""
+        return list(grads_and_vars)
+
+    def _distributed_tf_update_step(
+        self, distribution: Any, grads_and_vars: Iterable[tuple[tf.Tensor, tf.Variable]], learning_rate: tf.Tensor
     ) -> None:
-        for i, (gradient, variable) in enumerate(zip(grads, trainable_variables, strict=True)):
-            with tf.name_scope(f"variable_{i}"), tf.device(self.update_device[id(variable)]):
-                self.update_step(gradient, variable, learning_rate)  # type: ignore[attr-defined]
+        for gradient, variable in grads_and_vars:
+            i = self._get_variable_index(variable)  # type: ignore[attr-defined]
+            with tf.name_scope(f"variable_{i}"), tf.device(self.places[i][1]):
+                self.decay_and_update(gradient, variable, learning_rate)
 
     def assign(self, variable: Any, value: Any) -> None:
         """Assignments run where the variable is."""
@@ -60,57 +94,76 @@ class Placed:
             super().assign_sub(variable, value)  # type: ignore[misc]
 
 
-def _at(variable: Any) -> Any:
-    return tf.device(getattr(variable, "value", variable).device)
+class _Followed(list[keras.Variable]):
+    """Variables that tell the number of the one that was taken last."""
+
+    number = 0
+
+    def __iter__(self) -> Iterator[keras.Variable]:
+        for self.number, variable in enumerate(super().__iter__()):
+            yield variable
 
 
-def optimizer_class(card: Descent) -> type[keras.optimizers.Optimizer]:
-    """The Keras class of a card's optimizer."""
-    found: type[keras.optimizers.Optimizer] = getattr(keras.optimizers, card.name)
-    return found
+def _at(variable: keras.Variable | tf.Variable) -> Any:
+    return tf.device((variable.value if isinstance(variable, keras.Variable) else variable).device)
 
 
-def arguments(card: Descent) -> dict[str, Any]:
-    """Its arguments; clipping is left to `clip`, since it comes after the gradients of all devices are summed."""
-    momentum = {"momentum": card.momentum} if card.momentum else {}
-    return {"learning_rate": card.learning_rate, "name": "optimizer", **momentum}
+def make_optimizer(descent: Descent, mixin: type, **attributes: Any) -> keras.optimizers.Optimizer:
+    """The card's optimizer with a mixin, whose attributes these are; clipping is left to `clip`."""
+    base: type[keras.optimizers.Optimizer] = getattr(keras.optimizers, descent.name)
+    kind = type(base.__name__, (mixin, base), attributes)  # of an instance Keras would wrap attributes
+    optimizer: keras.optimizers.Optimizer = kind(**descent.arguments(), name="optimizer")
+    return optimizer
 
 
 def placed_optimizer(
     card: Descent, variables: Sequence[keras.Variable], slots: Sequence[str], updates: Sequence[str], host: str
 ) -> keras.optimizers.Optimizer:
     """The card's optimizer for variables, with the device of the slots and of the update of each."""
-    base = optimizer_class(card)
-    keys = [id(variable) for variable in variables]
-    places = {
-        "slot_device": dict(zip(keys, slots, strict=True)), "update_device": dict(zip(keys, updates, strict=True)),
-        "slots": [],
-    }  # fmt: skip
-    kind = type(base.__name__, (Placed, base), places)
-    with made_on(host):
-        optimizer = kind(**arguments(card))
-    optimizer.build(list(variables))  # outside: of two creators the outer one would win
+    places, followed = tuple(zip(slots, updates, strict=True)), _Followed(variables)
+    with tf.device(host):
+        optimizer = make_optimizer(card, Placed, places=places, variables_built=followed, slots=[])
+        optimizer.build(followed)
     return optimizer
 
 
 def clip(
     card: Descent, gradients: Sequence[tf.Tensor], devices: Sequence[str | None], host: str | None = None
 ) -> list[tf.Tensor]:
-    """Dense gradients scaled so that the norm of all together is at most the card's.
+    """Dense gradients clipped as the card says: each entry, each one's norm, or the norm of all together.
 
-    devices: of each gradient, where it stays; host: where the norm is found; None: wherever this is called.
+    devices: of each gradient, where it stays; host: where the norm of all is found; None: wherever this is called.
     """
-    if card.global_clipnorm is None:
+    if card.clipnorm is None and card.clipvalue is None and card.global_clipnorm is None:
         return list(gradients)
     with tf.name_scope("clip"):
-        squares, clipped = [], []
+        limit = None if card.global_clipnorm is None else _factor_of_all(card, gradients, devices, host)
+        clipped = []
         for gradient, device in zip(gradients, devices, strict=True):
             with tf.device(device):
-                squares.append(tf.reduce_sum(gradient * gradient))
-        with tf.device(host):
-            limit = tf.constant(card.global_clipnorm, gradients[0].dtype)
-            factor = limit / tf.maximum(tf.sqrt(tf.add_n(squares)), limit)
-        for gradient, device in zip(gradients, devices, strict=True):
-            with tf.device(device):
-                clipped.append(gradient * factor)
+                clipped.append(_clip_one(card, gradient) if limit is None else gradient * limit)
     return clipped
+
+
+def _factor_of_all(
+    card: Descent, gradients: Sequence[tf.Tensor], devices: Sequence[str | None], host: str | None
+) -> tf.Tensor:
+    """What the norm of all gradients together makes of each."""
+    squares = []
+    for gradient, device in zip(gradients, devices, strict=True):
+        with tf.device(device):
+            squares.append(tf.reduce_sum(gradient * gradient))
+    with tf.device(host):
+        return _factor(tf.add_n(squares), card.global_clipnorm)
+
+
+def _clip_one(card: Descent, gradient: tf.Tensor) -> tf.Tensor:
+    if card.clipvalue is not None:
+        return tf.clip_by_value(gradient, -card.clipvalue, card.clipvalue)
+    return gradient * _factor(tf.reduce_sum(gradient * gradient), card.clipnorm)
+
+
+def _factor(square: tf.Tensor, norm: float | None) -> tf.Tensor:
+    """By which a gradient of that squared norm is multiplied, 1 at most."""
+    limit = tf.constant(norm, square.dtype)
+    return limit / tf.maximum(tf.sqrt(square), limit)

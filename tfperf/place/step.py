@@ -6,7 +6,8 @@ from typing import Any
 
 import tensorflow as tf
 
-from tfperf.models.translator import Translator, pieces
+from tfperf.layers.dropout import Draws
+from tfperf.models.translator import Translator, draw_kept, pieces
 from tfperf.runcard.translation import Translation
 from tfperf.scopes import phase
 
@@ -27,24 +28,37 @@ class Gradients:
         return [*self.tables, *self.weights][index]
 
 
-def seed_of(card: Translation, step: tf.Tensor, tower: int) -> tf.Tensor | None:
-    """The dropout's seed (2) of a step and device; none without dropout."""
+def longest(batches: Sequence[tuple[tf.Tensor, tf.Tensor]]) -> list[tf.Tensor]:
+    """Columns that are looked up of source and target, where they are most among the parts of a global batch."""
+    sides = zip(*(pieces(source, target) for source, target in batches), strict=True)
+    return [tf.reduce_max(tf.stack([tf.shape(ids)[1] for ids in side])) for side in sides]
+
+
+def drop_out(
+    card: Translation, step: tf.Tensor, tower: int, rows: Sequence[tf.Tensor], columns: Sequence[tf.Tensor]
+) -> list[tf.Tensor] | None:
+    """What dropout leaves in a step on a device, by `draw_kept`; none without dropout.
+
+    Drawn outside of what XLA compiles, whose streams have another order.
+    """
     if not card.model.dropout:
         return None
-    return tf.stack([tf.constant(card.seed * 64 + tower, tf.uint32), tf.cast(step, tf.uint32)])
+    with phase("forward"), tf.name_scope("dropout"):
+        draws = Draws(card.seed, step, tower * rows[0].shape[0])
+        return draw_kept(card, draws, rows, columns)
 
 
 def forward_backward(model: Translator, card: Translation) -> Callable[..., Gradients]:
-    """A function of (values, rows, source, target, tokens, seed) that gives a device's gradients."""
+    """A function of (values, rows, source, target, tokens, kept) that gives a device's gradients."""
 
     def compute(
         values: Sequence[tf.Tensor], rows: Sequence[tf.Tensor], source: tf.Tensor, target: tf.Tensor, tokens: tf.Tensor,
-        seed: tf.Tensor | None,
+        kept: Sequence[tf.Tensor] | None,
     ) -> tuple[Any, ...]:  # fmt: skip
         with tf.GradientTape(watch_accessed_variables=False) as tape:
             tape.watch((values, rows))
             with phase("forward"):
-                loss = model.loss(values, rows, source, target, seed) / tokens
+                loss = model.loss(values, rows, source, target, kept) / tokens
         with phase("backward"):
             weights, inner = tape.gradient(loss, (list(values), list(rows)))
             tables = [_flat(g, ids) for g, ids in zip(inner, pieces(source, target), strict=True)]

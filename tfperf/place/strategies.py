@@ -10,14 +10,16 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
+from tfperf.data.feeding import most_columns
 from tfperf.models.translator import Translator, pieces
 from tfperf.place.devices import Devices
-from tfperf.place.optimizer import arguments, clip, optimizer_class
+from tfperf.place.optimizer import Decayed, clip, make_optimizer
 from tfperf.place.proof import Kept, Rule, one
 from tfperf.place.state import named, numbered, size
-from tfperf.place.step import forward_backward, seed_of
+from tfperf.place.step import drop_out, forward_backward, longest
+from tfperf.runcard.descent import Descent
 from tfperf.runcard.placement import Placement
-from tfperf.runcard.translation import Descent, Translation
+from tfperf.runcard.translation import Translation
 from tfperf.scopes import phase
 
 
@@ -29,8 +31,27 @@ def make_strategy(placement: Placement, devices: Devices) -> tf.distribute.Strat
         options = tf.distribute.experimental.CommunicationOptions(
             implementation=tf.distribute.experimental.CommunicationImplementation.AUTO
         )
-        return tf.distribute.MultiWorkerMirroredStrategy(communication_options=options)
+        return _workers(devices, options)
     return tf.distribute.MirroredStrategy(list(devices.each), cross_device_ops=_merge(placement, devices))
+
+
+def _workers(devices: Devices, options: Any) -> tf.distribute.Strategy:
+    """MultiWorkerMirroredStrategy: of GPUs all that this process sees, of CPUs as many logical ones as it has."""
+    if not devices.logical:
+        return tf.distribute.MultiWorkerMirroredStrategy(communication_options=options)
+    # not public; the strategy itself takes one CPU alone
+    from tensorflow.python.distribute.collective_all_reduce_strategy import CollectiveAllReduceExtended
+
+    class OnLogicalCpus(CollectiveAllReduceExtended):
+        def _initialize_local_devices(self, cluster_resolver: Any, worker_device: str) -> tuple[tuple[str, ...], str]:
+            return tuple(f"{worker_device}/device:CPU:{k}" for k in range(len(devices.mine))), "CPU"
+
+    class Workers(tf.distribute.MultiWorkerMirroredStrategy):
+        def __init__(self) -> None:
+            cluster = tf.distribute.cluster_resolver.TFConfigClusterResolver()
+            tf.distribute.Strategy.__init__(self, OnLogicalCpus(self, cluster, options))
+
+    return Workers()
 
 
 def _merge(placement: Placement, devices: Devices) -> tf.distribute.CrossDeviceOps | None:
@@ -43,7 +64,7 @@ def _merge(placement: Placement, devices: Devices) -> tf.distribute.CrossDeviceO
     return tf.distribute.ReductionToOneDevice(where)
 
 
-class _Summed:
+class _Summed(Decayed):
     """Mixed into a Keras optimizer: gradients are summed over devices, made dense and only then clipped."""
 
     card: Descent
@@ -56,9 +77,20 @@ class _Summed:
             gradients = clip(self.card, dense, [None] * len(dense))
         return [(gradient, variable) for gradient, (_, variable) in zip(gradients, summed, strict=True)]
 
-    def _distributed_tf_update_step(self, *args: Any) -> None:
+    def _distributed_tf_update_step(
+        self, distribution: Any, grads_and_vars: Sequence[tuple[Any, Any]], learning_rate: Any
+    ) -> None:
+        def update(variable: tf.Variable, gradient: tf.Tensor, rate: tf.Tensor) -> None:
+            self.decay_and_update(gradient, variable, rate)
+
         with phase("update"):
-            super()._distributed_tf_update_step(*args)  # type: ignore[misc]
+            for gradient, variable in grads_and_vars:
+                distribution.extended.update(variable, update, args=(gradient, learning_rate), group=False)
+
+
+def _one_for_all(next_creator: Any, **kwargs: Any) -> tf.Variable:
+    """A variable of an optimizer that replicas set to the same value, as Nadam's product: Keras leaves out how."""
+    return next_creator(**{**kwargs, "aggregation": tf.VariableAggregation.ONLY_FIRST_REPLICA})
 
 
 class Replicas:
@@ -69,11 +101,14 @@ class Replicas:
         self.strategy = make_strategy(card.placement, devices)
         with self.strategy.scope():
             self.model = Translator(card, rows)
-            base = optimizer_class(card.train.optimizer)
-            self.optimizer = type(base.__name__, (_Summed, base), {})(**arguments(card.train.optimizer))
-            self.optimizer.card = card.train.optimizer
             self.variables = named(self.model)
-            self.optimizer.build(list(self.variables.values()))
+            with tf.variable_creator_scope(_one_for_all):
+                self.optimizer = make_optimizer(card.train.optimizer, _Summed, card=card.train.optimizer)
+                self.optimizer.build(list(self.variables.values()))
+        source, target = most_columns(card)
+        self._columns = source, target - 1  # that are looked up in each table
+        engine, merge = card.placement.engine, card.placement.merge
+        self._gathers = engine == "multiworker" or (engine == "mirrored" and merge == "ring" and devices.logical)
         self.call = tf.function(self._call, autograph=False)
         self._part = forward_backward(self.model, card)
 
@@ -97,13 +132,23 @@ class Replicas:
         with tf.name_scope(f"tower_{tower}"):
             with phase("transfer"):
                 values = [tf.convert_to_tensor(weight.value) for weight in self.model.weights]
-                tables = zip(self.model.embeddings, pieces(source, target), strict=True)
-                rows = [tf.gather(table.value, ids) for table, ids in tables]
+                looked_up = zip(self.model.embeddings, pieces(source, target), strict=True)
+                rows = [tf.gather(table.value, ids) for table, ids in looked_up]
             tokens = tf.cast(tokens, self.card.engine.precision)
-            seed = seed_of(self.card, self.optimizer.iterations.value, tower)
-            part = self._part(values, rows, source, target, tokens, seed)
-        self.optimizer.apply([*part.tables, *part.weights], list(self.variables.values()))
+            kept = drop_out(self.card, self.optimizer.iterations.value, tower, rows, longest(batches))
+            part = self._part(values, rows, source, target, tokens, kept)
+        tables = [self._sent(gradient, columns) for gradient, columns in zip(part.tables, self._columns, strict=True)]
+        self.optimizer.apply([*tables, *part.weights], list(self.variables.values()))
         return part.loss
+
+    def _sent(self, gradient: tf.Tensor | tf.IndexedSlices, columns: int) -> tf.Tensor | tf.IndexedSlices:
+        """A table's gradient as it is merged: the gathering collective takes one shape in all steps of a call."""
+        if not self._gathers or not isinstance(gradient, tf.IndexedSlices):
+            return gradient
+        rows = self.card.data.batch * columns
+        missing = rows - tf.shape(gradient.indices)[0]
+        values = tf.ensure_shape(tf.pad(gradient.values, [[0, missing], [0, 0]]), [rows, self.card.model.units])
+        return tf.IndexedSlices(values, tf.pad(gradient.indices, [[0, missing]]), gradient.dense_shape)
 
     def kept(self) -> list[Kept]:
         """Copies of variables, and slots."""

@@ -20,7 +20,7 @@ from tfperf.place.optimizer import clip, made_on, placed_optimizer
 from tfperf.place.policy import Home, find_homes
 from tfperf.place.proof import Kept, Rule, one
 from tfperf.place.state import named, numbered, size
-from tfperf.place.step import Gradients, forward_backward, seed_of
+from tfperf.place.step import Gradients, drop_out, forward_backward, longest
 from tfperf.runcard.translation import Translation
 from tfperf.scopes import phase
 
@@ -74,7 +74,9 @@ class Towers:
         """One step on the parts of a batch, each (source, target), with `tokens` labels in all; the loss per label."""
         tokens = tf.cast(tokens, self.card.engine.precision)
         step = self.optimizer.iterations.value
-        parts = [self._part(k, *batch, tokens, step) for k, batch in enumerate(batches)]
+        with tf.device(self.devices.host):
+            columns = longest(batches)
+        parts = [self._part(k, *batch, tokens, step, columns) for k, batch in enumerate(batches)]
         with phase("merge"):
             merged = [self._merged(i, [part.of(i) for part in parts]) for i in range(len(self.variables))]
             with tf.device(self.devices.host):
@@ -87,7 +89,8 @@ class Towers:
         return loss
 
     def _part(
-        self, tower: int, source: tf.Tensor, target: tf.Tensor, tokens: tf.Tensor, step: tf.Tensor
+        self, tower: int, source: tf.Tensor, target: tf.Tensor, tokens: tf.Tensor, step: tf.Tensor,
+        columns: Sequence[tf.Tensor],
     ) -> Gradients:  # fmt: skip
         """What one device contributes."""
         device = self.devices.each[tower]
@@ -98,8 +101,8 @@ class Towers:
                     _looked_up(i, self.tables[i].nearest(tower), ids, device)
                     for i, ids in enumerate(pieces(source, target))
                 ]
-                seed = seed_of(self.card, step, tower)
-            return self._tower(values, rows, tf.identity(source), tf.identity(target), tokens, seed)
+            kept = drop_out(self.card, step, tower, rows, columns)
+            return self._tower(values, rows, tf.identity(source), tf.identity(target), tokens, kept)
 
     def _merged(self, index: int, gradients: Sequence[tf.Tensor | tf.IndexedSlices]) -> tf.Tensor:
         """The sum over devices of a variable's gradients, dense."""

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
+from tfperf.data.corpus import LEFT_OUT
 from tfperf.report import numbers
 from tfperf.report.numbers import MISSING, count, number, percent
 from tfperf.report.page import folded, image, page, paragraph, table, tiles
@@ -105,7 +106,10 @@ def _data(summary: Summary) -> Section:
     pairs = data.get("pairs") or {}
     rows = [
         *((f"{part} pairs", count(pairs.get(part))) for part in ("training", "validation", "test")),
-        (f"left out, longer than {count(data.get('max_length'))} pieces", count(pairs.get("left_out"))),
+        *(
+            (f"{part} pairs left out, longer than {count(data.get('max_length'))} pieces", count(pairs.get(key)))
+            for part, key in LEFT_OUT.items()
+        ),
         *((f"pieces of the {side}'s vocabulary", count(n)) for side, n in (data.get("vocabulary") or {}).items()),
         ("rows of each table", count(data.get("rows"))), ("parameters", count(data.get("parameters"))),
         ("buckets", str(data.get("buckets", MISSING))), ("pairs per device", count(data.get("batch_per_device"))),

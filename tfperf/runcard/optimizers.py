@@ -108,9 +108,7 @@ class Optimizer:
         for key in sorted(frozenset().union(*OWN.values()) - OWN[self.name]):
             if getattr(self, key) is not None:
                 yield Fault(key, getattr(self, key), f"{self.name} takes: {', '.join(sorted(OWN[self.name]))}")
-        clippings = [c for c in CLIPPINGS if getattr(self, c) is not None]
-        for key in clippings[1:]:
-            yield Fault(key, getattr(self, key), f"must be null beside {clippings[0]}: one clipping at most")
+        yield from clipping_faults(self)
         if self.name == "Lion" and self.beta_1 == 0:
             yield Fault("beta_1", 0, "must be above 0 for Lion")
         if self.use_ema and self.ema_overwrite_frequency is None:
@@ -129,3 +127,10 @@ class Optimizer:
         """Keyword arguments of the Keras class `name`, without clipping, which the engine does per replica."""
         keys = (k for k in self.__dataclass_fields__ if k != "name" and k not in CLIPPINGS)
         return {k: getattr(self, k) for k in keys if getattr(self, k) is not None}
+
+
+def clipping_faults(block: Any) -> Iterator[Fault]:
+    """Clippings of an optimizer beside another one."""
+    clippings = [c for c in CLIPPINGS if getattr(block, c) is not None]
+    for key in clippings[1:]:
+        yield Fault(key, getattr(block, key), f"must be null beside {clippings[0]}: one clipping at most")

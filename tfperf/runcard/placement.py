@@ -56,6 +56,9 @@ class Placement:
     devices: Literal["all"] | Annotated[int, Field(ge=1, le=MOST)] = Field(
         default=1, description="GPUs, or without one logical CPUs beside the host's; all: every GPU"
     )
+    workers: Annotated[int, Field(ge=1, le=MOST)] | None = Field(
+        default=None, description="processes of engine multiworker that divide the devices evenly; null: one a device"
+    )
     merge: Merge = Field(
         default="reduce_to_one",
         description="how gradients are summed: ring: NCCL on GPUs, TensorFlow's ring collective on CPUs; hierarchical; "
@@ -97,6 +100,8 @@ class Placement:
                 yield Fault("engine", self.engine, f"must be tower for preset {self.preset}")
         elif self.engine != "tower":
             yield from self._strategy_faults()
+        if self.workers is not None and self.engine != "multiworker":
+            yield Fault("workers", self.workers, f"must be null with engine {self.engine}, which is one process")
         if self.devices != "all":
             yield from self.faults_on(self.devices)
         if self.preset is None and self.engine == "tower":
@@ -118,6 +123,8 @@ class Placement:
 
     def faults_on(self, devices: int) -> Iterator[Fault]:
         """What cannot be done with so many devices; with `all` they are known only where the card runs."""
+        if self.workers is not None and devices % self.workers:
+            yield Fault("workers", self.workers, f"must divide the devices evenly, which are {devices}")
         for key in ("variables", "embeddings", "slots", "updates"):
             match = re.match(ONE, getattr(self, key) or "")
             if match and int(match[1]) >= devices:

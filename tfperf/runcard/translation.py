@@ -8,11 +8,12 @@ from pydantic import Field, model_validator
 from pydantic.dataclasses import dataclass
 
 from tfperf.runcard.config import Profile
+from tfperf.runcard.descent import Descent
 from tfperf.runcard.faults import Fault, refuse
 from tfperf.runcard.nodes import Node
 from tfperf.runcard.placement import FIXED_LENGTH, MOST, Placement
 from tfperf.runcard.sweep import Sweep
-from tfperf.runcard.types import STRICT, Name, Norm, Rate, Seed, Step, Title
+from tfperf.runcard.types import STRICT, Name, Seed, Step, Title
 
 Share = Annotated[float, Field(gt=0, lt=1)]
 Length = Annotated[int, Field(ge=1, le=1000)]
@@ -66,7 +67,7 @@ class Text:
     vocabulary: Annotated[int, Field(ge=300, le=1_000_000)] = Field(
         default=8000, description="pieces (byte pair encoding) of each language at most"
     )
-    max_length: Length = Field(default=50, description="pieces of a sentence; longer pairs are left out of training")
+    max_length: Length = Field(default=50, description="pieces of a sentence; longer pairs are left out and counted")
     batch: Annotated[int, Field(ge=1, le=100_000)] = Field(default=128, description="sentence pairs per device")
     shuffle: bool = Field(default=True, description="draw a new order for each epoch; false: the corpus' own")
     buckets: Literal["shared", "per_device", "none"] = Field(
@@ -135,26 +136,6 @@ class Network:
     dropout: Annotated[float, Field(ge=0, lt=1)] = Field(
         default=0.0, description="share of activations between layers that is left out in training"
     )
-
-
-@dataclass(frozen=True, kw_only=True, config=STRICT)
-class Descent:
-    """The optimizer, by its Keras name and arguments."""
-
-    name: Literal["SGD", "Adam", "AdamW", "RMSprop", "Adagrad", "Nadam"] = Field(
-        default="Adam", description="Keras optimizer"
-    )
-    learning_rate: Rate = Field(default=1e-3, description="step size")
-    momentum: Annotated[float, Field(ge=0, lt=1)] = Field(default=0.0, description="SGD, RMSprop")
-    global_clipnorm: Norm | None = Field(
-        default=None, description="largest norm of the whole gradient, after it is summed over devices; null: off"
-    )
-
-    @model_validator(mode="after")
-    def _fits_together(self) -> Self:
-        if self.momentum and self.name not in ("SGD", "RMSprop"):
-            refuse([Fault("momentum", self.momentum, f"must be 0 for {self.name}")])
-        return self
 
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)

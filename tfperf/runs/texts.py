@@ -47,7 +47,7 @@ class Sentences:
     """What a card's corpora hold; a synthetic one has neither texts nor vocabularies."""
 
     hashes: Mapping[str, str]  # sha256 by the key that names the file
-    texts: Texts | None
+    texts: Texts | None  # as `Encoded` has them
     vocabularies: Mapping[str, Vocabulary]  # by SIDES
     encoded: Encoded
     rows: int  # of both tables
@@ -78,7 +78,7 @@ def read_sentences(card: Translation, output: Path | None = None, resumed: bool 
     vocabularies = known or {side: learn(getattr(texts.training, side), card.data.vocabulary) for side in SIDES}
     encoded = encode(card, texts, vocabularies["source"], vocabularies["target"])
     rows = card.model.table or max(one.size for one in vocabularies.values())
-    return Sentences(hashes, texts, vocabularies, encoded, rows)
+    return Sentences(hashes, encoded.texts, vocabularies, encoded, rows)
 
 
 def corpus_faults(card: Translation) -> list[Fault]:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from tfperf.data.batches import Plan
-from tfperf.data.corpus import Encoded
+from tfperf.data.corpus import LEFT_OUT, ROLES, Encoded
 from tfperf.data.feeding import training_plan
 from tfperf.place.devices import make_devices
 from tfperf.place.policy import merge_done
@@ -26,9 +26,9 @@ def merge_words(placement: Placement) -> str:
 
 
 def pair_counts(encoded: Encoded) -> dict[str, int]:
-    """Pairs of each part, those left out of training apart."""
-    parts = {name: len(getattr(encoded, name)) for name in ("training", "validation", "test")}
-    return parts | {"left_out": encoded.left_out}
+    """Pairs of each part, and those left out of each for their length."""
+    parts = {name: len(getattr(encoded, name)) for name in ROLES}
+    return parts | {LEFT_OUT[name]: encoded.left_out[name] for name in ROLES}
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,8 @@ class TranslationPlan:
         variables, embeddings, slots, updates = self.card.placement.places
         return [
             f"pairs       {pairs['training']} train, {pairs['validation']} validate, {pairs['test']} test; "
-            f"{pairs['left_out']} left out, longer than {self.card.data.max_length} pieces",
+            f"{', '.join(str(pairs[key]) for key in LEFT_OUT.values())} left out, longer than "
+            f"{self.card.data.max_length} pieces",
             f"pieces      {pieces or f'synthetic, {self.card.fixed_length} a sentence'}; "
             f"{self.sentences.rows} rows of each table",
             f"steps       {self.card.train.steps} of {len(epoch.words)} an epoch, on {self.devices} "
