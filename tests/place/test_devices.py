@@ -7,8 +7,8 @@ import tensorflow as tf
 
 from tfperf.errors import UserError
 from tfperf.place import devices
-from tfperf.place.devices import TF_CONFIG, make_devices
-from tfperf.runcard.placement import Placement
+from tfperf.place.devices import make_devices
+from tfperf.runcard.placement import TF_CONFIG, Placement
 
 
 @pytest.fixture

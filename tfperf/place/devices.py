@@ -8,9 +8,8 @@ from typing import Any
 import tensorflow as tf
 
 from tfperf.errors import UserError
-from tfperf.runcard.placement import Placement
+from tfperf.runcard.placement import TF_CONFIG, Placement
 
-TF_CONFIG = "TF_CONFIG"
 HOST = "/job:localhost/replica:0/task:0/device:CPU:0"
 
 

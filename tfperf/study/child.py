@@ -12,6 +12,7 @@ from tempfile import TemporaryFile
 from threading import Event
 from typing import IO, Any
 
+from tfperf.study.first_error import first_error
 from tfperf.study.lifeline import STARTER
 
 Record = dict[str, Any]
@@ -121,8 +122,8 @@ def _record(output: str) -> Record | None:
 
 
 def _reason(code: int, errors: str, memory_short: bool) -> str:
-    """Why it has no record: its signal or exit code, and its last words."""
-    said = errors.strip().rpartition("\n")[2].strip()
+    """Why it has no record: its signal or exit code, and the first error that it or a worker of it has told."""
+    said = first_error(errors)
     if code == -signal.SIGKILL:
         what = "killed by the system: out of memory" if memory_short else "killed by SIGKILL, perhaps for its memory"
         return f"its process was {what}"

@@ -5,19 +5,45 @@ import os
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
 from itertools import count
+from tempfile import TemporaryFile
+from threading import Event, Thread
 from typing import IO, Any
 
-from tfperf.place.devices import TF_CONFIG
-from tfperf.runcard.placement import Placement
+from tfperf.runcard.placement import TF_CONFIG, Placement
 from tfperf.study.timing import Enough
 
 COMMAND = (sys.executable, "-m", "tfperf.study.point")
 WAIT_SECONDS = 60.0  # for the others' end after this one's
+LAST_WORDS_SECONDS = 5.0  # for the others' end after this one's error, which may be theirs
+MOST_BYTES = 2**26  # of a record
 WORKER = "worker"  # in a request: its number, of one that a first worker started
 ALONE = 6  # samples where workers cannot agree
+
+
+class WorkerError(RuntimeError):
+    """What another worker of a trial could not do."""
+
+
+@dataclass(frozen=True)
+class _Worker:
+    number: int
+    process: "subprocess.Popen[str]"
+    output: IO[bytes]
+
+    def fault(self) -> str | None:
+        """Why its record is no good, after its end; None: it is good."""
+        said = os.pread(self.output.fileno(), MOST_BYTES, 0).decode(errors="replace")
+        try:
+            record = json.loads(said.strip().rpartition("\n")[2])
+        except ValueError:
+            code = self.process.poll()
+            return "did not end in time" if code is None else f"ended with {code} and has no record"
+        return record.get("error") or "; ".join(record.get("refused", ())) or None
 
 
 class Others:
@@ -40,8 +66,9 @@ class Followers(Others):
         def told(samples: list[float], timed: float, passed: float) -> str:
             why = enough(samples, timed, passed)
             for one in self.inputs:
-                one.write(f"{why}\n")
-                one.flush()
+                with suppress(BrokenPipeError):  # one that died is told of elsewhere
+                    one.write(f"{why}\n")
+                    one.flush()
             return why
 
         return told
@@ -68,7 +95,9 @@ class Strangers(Others):
 def workers(placement: Placement, request: Mapping[str, Any]) -> Iterator[Others]:
     """The other workers of a trial with engine multiworker run inside; this process is the first.
 
-    Nothing happens for other engines, and where TF_CONFIG is set already: then the cluster is the user's.
+    They share its standard error. Where one dies, this process ends too: it would wait for that one for ever. Nothing
+    happens for other engines, and where TF_CONFIG is set already: then the cluster is the user's. Raises: WorkerError
+    where another's record is no good.
     """
     if placement.engine != "multiworker":
         yield Others()
@@ -76,19 +105,51 @@ def workers(placement: Placement, request: Mapping[str, Any]) -> Iterator[Others
     if os.environ.get(TF_CONFIG):
         yield Leader() if WORKER in request else Strangers()
         return
-    size = 1 if placement.devices == "all" else placement.devices
-    settings = [json.dumps(config) for config in _configs(size)]
+    settings = [json.dumps(config) for config in _configs(_count(placement))]
+    done = Event()
     with ExitStack() as stack:
-        others = [stack.enter_context(_started(k, settings[k], request)) for k in range(1, size)]
+        others = [_start(stack, k, config, request) for k, config in enumerate(settings) if k]
+        for other in others:
+            Thread(target=_watch, args=(other, done), daemon=True).start()
         os.environ[TF_CONFIG] = settings[0]
+        stack.callback(os.environ.pop, TF_CONFIG, None)
         try:
-            yield Followers([other.stdin for other in others if other.stdin is not None])
-            for other in others:
-                other.wait(WAIT_SECONDS)
-        finally:
-            del os.environ[TF_CONFIG]
-            for other in others:
-                other.kill()
+            yield Followers([other.process.stdin for other in others if other.process.stdin is not None])
+        except BaseException:
+            done.set()
+            _wait(others, LAST_WORDS_SECONDS)
+            raise
+        done.set()
+        _wait(others, WAIT_SECONDS)
+        faults = [f"worker {other.number}: {fault}" for other in others if (fault := other.fault()) is not None]
+        if faults:
+            raise WorkerError("; ".join(faults))
+
+
+def _count(placement: Placement) -> int:
+    """Workers, this one among them."""
+    if placement.workers is not None:
+        return placement.workers
+    return 1 if placement.devices == "all" else placement.devices
+
+
+def _watch(other: _Worker, done: Event) -> None:
+    """End this process when another one dies before the trial is done."""
+    other.process.wait()
+    fault = None if done.is_set() else other.fault()
+    if fault is not None:
+        print(f"worker {other.number}: {fault}", file=sys.stderr, flush=True)
+        time.sleep(LAST_WORDS_SECONDS)  # in which this one may fail by itself, and tell more
+        if not done.is_set():
+            os._exit(1)
+
+
+def _wait(others: Sequence[_Worker], seconds: float) -> None:
+    """Wait for their ends, so long in all."""
+    end = time.monotonic() + seconds
+    for other in others:
+        with suppress(subprocess.TimeoutExpired):
+            other.process.wait(max(0.0, end - time.monotonic()))
 
 
 def _configs(count: int) -> list[dict[str, Any]]:
@@ -100,13 +161,15 @@ def _configs(count: int) -> list[dict[str, Any]]:
     return [{"cluster": cluster, "task": {"type": "worker", "index": k}} for k in range(count)]
 
 
-def _started(number: int, config: str, request: Mapping[str, Any]) -> "subprocess.Popen[str]":
-    """A worker, in the process group of this one, so that it ends with it."""
+def _start(stack: ExitStack, number: int, config: str, request: Mapping[str, Any]) -> _Worker:
+    """A worker, in the process group of this one, so that it ends with it; killed where the stack is left."""
+    output = TemporaryFile()  # noqa: SIM115, the stack closes it
+    stack.callback(output.close)
     child = subprocess.Popen(
-        COMMAND, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, text=True,
-        env=os.environ | {TF_CONFIG: config},
+        COMMAND, stdin=subprocess.PIPE, stdout=output, text=True, env=os.environ | {TF_CONFIG: config}
     )  # fmt: skip
+    stack.callback(child.kill)
     assert child.stdin is not None
     child.stdin.write(json.dumps({**request, WORKER: number, "folder": f"{request['folder']}/worker_{number}"}) + "\n")
     child.stdin.flush()
-    return child
+    return _Worker(number, child, output)

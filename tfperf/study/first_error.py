@@ -1,0 +1,32 @@
+"""The first error in what a program, and the workers that share its standard error, have said."""
+
+import re
+from itertools import pairwise
+
+BEGIN = re.compile(
+    r"Traceback \(most recent call last\):|worker \d+: |"
+    r"F\d{4} |\d{4}-\d\d-\d\d .*: F |terminate called|Fatal Python error"
+)
+LOG = re.compile(r"[IWEF]\d{4} |\d{4}-\d\d-\d\d .*: [IWEF] ")
+# of what the cause is told by another worker, if that one could still tell it
+FOLLOWING = re.compile(r"is aborted by|\[_Derived_\]|UNAVAILABLE|UnavailableError|Connection reset|heartbeat|peer")
+NO_CAUSE = re.compile(r"\s*$|\s+(?!\(\d+\) )|Detected at node|During handling of|The above exception|\d+ root error")
+LINES, MOST = 3, 600  # that are kept of an error, and characters
+
+
+def first_error(said: str) -> str:
+    """The first error that is not the consequence of another worker's; the last line where none is recognised."""
+    lines = said.strip().split("\n")
+    begins = [i for i, line in enumerate(lines) if BEGIN.match(line)]
+    errors = [_words(lines[i:end]) for i, end in pairwise([*begins, len(lines)])]
+    errors = [error for error in errors if error]
+    found = next((error for error in errors if not FOLLOWING.search(error)), next(iter(errors), lines[-1].strip()))
+    return found[:MOST]
+
+
+def _words(lines: list[str]) -> str:
+    """What a traceback, or a fatal line of a log, says: where TensorFlow shows a graph in between, its ends."""
+    if not lines[0].startswith("Traceback"):
+        return lines[0].strip()
+    told = [line.strip() for line in lines[1:] if not NO_CAUSE.match(line) and not LOG.match(line)]
+    return "; ".join(told[:LINES])
