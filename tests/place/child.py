@@ -1,11 +1,13 @@
 """A program of its own, since TensorFlow fixes its devices once: 20 steps with each of some placements.
 
 python -m tests.place.child FOLDER: overrides by name of the placement on stdin; weights and proof of each to
-FOLDER. The proof also tells what is wrong by the rules of the placement before.
+FOLDER. The proof also tells what is wrong by the rules of the placement before. A name that begins with `update` takes
+one step, in which the first device alone has sentences: gradients then are the same on any number of devices.
 """
 
 import json
 import sys
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +15,8 @@ import tensorflow as tf
 
 from tests.runcard.cards import write
 from tfperf.data.feeding import epochs
+from tfperf.data.vocabulary import END
+from tfperf.place import strategies
 from tfperf.place.devices import make_devices
 from tfperf.place.engine import make_engine, take
 from tfperf.place.proof import prove, prove_engine, run_operations
@@ -26,30 +30,47 @@ model: {units: 12, layers: 1}
 train: {steps: 100, optimizer: {learning_rate: 0.01}}
 """
 ROWS, STEPS, BATCH, LENGTH = 300, 20, 60, 9  # so many rows can be divided among 1 to 6 devices
+ALONE = 10  # rows of a device that has them alone
 
 
-def batches(devices):
-    """The same global batches whatever the number of devices; sentences and their paddings differ."""
+def sentences():
+    """Global batches (STEPS, BATCH, LENGTH) and (STEPS, BATCH, LENGTH + 1); sentences and their paddings differ."""
     random = np.random.default_rng(5)
     source = random.integers(4, ROWS, (STEPS, BATCH, LENGTH)).astype(np.int32)
     target = random.integers(4, ROWS, (STEPS, BATCH, LENGTH + 1)).astype(np.int32)
     for row, end in enumerate(random.integers(3, LENGTH, BATCH)):
         source[:, row, end:] = 0
         target[:, row, LENGTH - end // 2 :] = 0
+    return source, target
+
+
+def batches(devices):
+    """The same global batches whatever the number of devices."""
 
     def divided(s, t):
         parts = zip(tf.split(s, devices), tf.split(t, devices), strict=True)
         return tuple(parts), tf.cast(tf.math.count_nonzero(t[:, 1:]), tf.float32)
 
-    return tf.data.Dataset.from_tensor_slices((source, target)).map(divided).repeat()
+    return tf.data.Dataset.from_tensor_slices(sentences()).map(divided).repeat()
 
 
-def fed(card, devices):
-    """Rows of the tables, and a function that makes batches: those of a card that names text, else `batches`."""
+def of_the_first(devices):
+    """Batches of the first device alone; the others have filling, which has no labels."""
+
+    def beside_filling(s, t):
+        filling = tf.one_hot(tf.zeros(ALONE, tf.int32), LENGTH, END, 0), tf.zeros_like(t)
+        return ((s, t), *[filling] * (devices - 1)), tf.cast(tf.math.count_nonzero(t[:, 1:]), tf.float32)
+
+    few = tuple(side[:, :ALONE] for side in sentences())
+    return tf.data.Dataset.from_tensor_slices(few).map(beside_filling).repeat()
+
+
+def fed(card, devices, alone):
+    """Rows of the tables, and a function that makes batches: those of a card that names text, else made-up ones."""
     if card.data.training is None:
-        return ROWS, lambda: batches(devices)
-    sentences = read_sentences(card)
-    return sentences.rows, lambda: epochs(card, sentences.encoded.training, devices)
+        return ROWS, lambda: (of_the_first if alone else batches)(devices)
+    found = read_sentences(card)
+    return found.rows, lambda: epochs(card, found.encoded.training, devices)
 
 
 def weights(state):
@@ -58,14 +79,15 @@ def weights(state):
 
 
 def run(overrides, folder, name, others=()):
-    """Weights after STEPS steps, and the proof of a few more, also against other rules; its own rules."""
+    """Weights after all steps, and the proof of a few more, also against other rules; its own rules."""
     card = load_any(write(folder, CARD, f"{name}.yaml"), overrides)
     devices = make_devices(card.placement)
-    rows, every = fed(card, len(devices))
+    alone = name.startswith("update")
+    rows, every = fed(card, len(devices), alone)
     engine = make_engine(card, rows, devices)
     begin = engine.state()
     iterator = iter(every())
-    losses = take(engine, iterator, STEPS)
+    losses = take(engine, iterator, 1 if alone else STEPS)
     state = engine.state()
     moved = min(np.abs(state[key] - begin[key]).max() for key in weights(state))
     np.savez(folder / f"{name}.npz", **state, losses=losses, moved=moved)
@@ -83,6 +105,7 @@ def main():
     """Carry out what stdin asks for."""
     folder = Path(sys.argv[1])
     rules = ()
+    strategies.make_strategy = cache(strategies.make_strategy)  # a cluster is joined once
     for name, overrides in json.load(sys.stdin).items():
         rules = run(overrides, folder, name, rules)
 

@@ -1,15 +1,12 @@
 """Every placement and engine ends with the weights of one device, and is what the card asked for."""
 
 import json
-import os
-import socket
-import subprocess
-import sys
 
 import numpy as np
 import pytest
 
 from tests.place.child import weights
+from tests.place.clusters import carry_out, carry_out_on_workers
 from tests.runcard.cards import ROOT
 
 EXACT = ["engine.precision=float64"]
@@ -17,15 +14,26 @@ CLIPPED = "train.optimizer.global_clipnorm=0.01"
 TWO = [*EXACT, "placement.devices=2"]
 TOWERS = {
     "exp1": ["placement.preset=Exp1"], "exp2": ["placement.preset=Exp2"], "exp3": ["placement.preset=Exp3"],
-    "exp4": ["placement.preset=Exp4", CLIPPED],
+    "exp4": ["placement.preset=Exp4"],
     "mixed": ["placement.variables=mirrored", "placement.embeddings=host", "placement.merge=host"],
     "slots": ["placement.slots=host", "placement.updates=device:1", "engine.embedding_gradients=dense"],
 }  # fmt: skip
 STRATEGIES = {
     "central": ["placement.engine=central", "placement.merge=host"],
-    "reduced": ["placement.engine=mirrored", CLIPPED],
+    "reduced": ["placement.engine=mirrored"],
 }
 FEW = {**TOWERS, **STRATEGIES}
+# what is trained by some of them, so that placements and optimizers are tried together
+DROPOUT = ["model.dropout=0.3"]
+NADAM, ADAFACTOR = "{name: Nadam, learning_rate: 0.01}", "{name: Adafactor, learning_rate: 0.05}"
+TRAINED = {
+    "": [], "clipped": [CLIPPED], "nadam": [f"train.optimizer={NADAM}"], "adafactor": [f"train.optimizer={ADAFACTOR}"],
+    "dropout": DROPOUT,
+}  # fmt: skip
+BY = {
+    "exp1": "nadam", "central": "nadam", "mixed": "adafactor", "exp3": "dropout", "exp4": "clipped",
+    "reduced": "clipped",
+}  # fmt: skip
 MORE = {
     "ring": ["placement.engine=mirrored", "placement.merge=ring"],
     "one": ["placement.variables=device:1", "placement.embeddings=device:0"],
@@ -36,67 +44,62 @@ MORE = {
     "reduced_xla": ["placement.engine=mirrored", "engine.xla=true"],
 }
 RIGHT = 1e-9
+PAIRS = ROOT / "data" / "gettext_en_de" / "pairs.tsv"
+TEXT = f"training: {{table: {PAIRS}, columns: [english, german]}}, vocabulary: 400, max_length: 20, buckets: none"
 RATES = {"SGD": "{name: SGD, learning_rate: 2.0}", "Adam": "{name: Adam, learning_rate: 0.01}"}  # that move the weights
-
-
-def carry_out(folder, cards):
-    command = [sys.executable, "-m", "tests.place.child", str(folder)]
-    done = subprocess.run(command, input=json.dumps(cards), text=True, capture_output=True, cwd=ROOT)
-    assert done.returncode == 0, done.stderr[-3000:]
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     """Weights of all placements: those of one device, and of two devices in one process."""
     folder = tmp_path_factory.mktemp("engines")
-    single = {"single": EXACT, "single_clipped": [*EXACT, CLIPPED]}
-    two = {name: [*TWO, *overrides] for name, overrides in FEW.items()}
+    single = {f"single_{name}": [*EXACT, *overrides] for name, overrides in TRAINED.items()}
+    two = {name: [*TWO, *overrides, *TRAINED[BY.get(name, "")]] for name, overrides in FEW.items()}
     carry_out(folder, {**two, **single})  # most devices first: they are fixed then
     return folder
 
 
-def deviation(folder, name, reference):
-    """The largest difference of a weight; each card's weights have moved by more than rounding."""
-    got, want = np.load(folder / f"{name}.npz"), np.load(folder / f"{reference}.npz")
+def deviation(folder, name, reference, beside=None):
+    """The largest difference of a weight; each card's weights have moved by more than rounding. NaN: there is one."""
+    got, want = np.load(folder / f"{name}.npz"), np.load((beside or folder) / f"{reference}.npz")
     assert got["moved"] > 1e-5  # far more than what may differ
     return max(np.abs(got[key] - want[key]).max() for key in weights(want.files))
 
 
 @pytest.mark.parametrize("name", FEW)
 def test_two_devices_end_with_the_weights_of_one(name, folder):
-    reference = "single_clipped" if CLIPPED in FEW[name] else "single"
+    reference = f"single_{BY.get(name, '')}"
     assert deviation(folder, name, reference) < RIGHT
     got, want = (np.load(folder / f"{which}.npz")["losses"] for which in (name, reference))
     np.testing.assert_allclose(got, want, rtol=1e-12)
 
 
 def test_clipping_matters_here(folder):
-    assert deviation(folder, "single_clipped", "single") > 1e-4
+    assert deviation(folder, "single_clipped", "single_") > 1e-4
 
 
-def test_two_workers_end_with_the_weights_of_one_device(folder, tmp_path):
-    cards = {"multiworker": [*TWO, "placement.engine=multiworker", "placement.merge=ring"]}
-    with socket.create_server(("127.0.0.1", 0)) as one, socket.create_server(("127.0.0.1", 0)) as other:
-        addresses = [f"127.0.0.1:{s.getsockname()[1]}" for s in (one, other)]
-    workers = []
-    for k in (0, 1):
-        task = {"cluster": {"worker": addresses}, "task": {"type": "worker", "index": k}}
-        (tmp_path / str(k)).mkdir()
-        command = [sys.executable, "-m", "tests.place.child", str(tmp_path / str(k))]
-        settings = os.environ | {"TF_CONFIG": json.dumps(task)}
-        workers.append(subprocess.Popen(command, stdin=subprocess.PIPE, text=True, cwd=ROOT, env=settings))
-        workers[-1].stdin.write(json.dumps(cards))
-        workers[-1].stdin.close()
-    assert [worker.wait(200) for worker in workers] == [0, 0]
-    for k in (0, 1):
-        got = np.load(tmp_path / str(k) / "multiworker.npz")
-        want = np.load(folder / "single.npz")
-        assert max(np.abs(got[key] - want[key]).max() for key in weights(want.files)) < RIGHT
-        assert json.loads((tmp_path / str(k) / "multiworker.json").read_text())["faults"] == []
+def test_two_workers_of_two_devices_end_with_the_weights_of_one_device_on_text(tmp_path):
+    """Sentences of a batch, and batches, have all lengths; the examples draw their own dropout."""
+    text = [*EXACT, "model.dropout=0.3", f"train.optimizer={NADAM}", f"data={{{TEXT}, batch: 8}}"]
+    ours = [f"data={{{TEXT}, batch: 2}}", "placement={engine: multiworker, merge: ring, devices: 4, workers: 2}"]
+    carry_out(tmp_path, {"one": text})
+    for worker in carry_out_on_workers(tmp_path, {"workers": [*text[:-1], *ours]}, 2):
+        assert deviation(worker, "workers", "one", tmp_path) < RIGHT
+        assert json.loads((worker / "workers.json").read_text())["faults"] == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("buckets", ["shared", "none"])
+def test_a_ring_takes_text(buckets, tmp_path):
+    one, three = (f"data={{{TEXT.replace('none', buckets)}, batch: {batch}}}" for batch in (9, 3))
+    ring = ["placement={engine: mirrored, merge: ring, devices: 3}", three]
+    carry_out(tmp_path, {"ring": [*EXACT, *ring], "one": [*EXACT, one]})
+    assert deviation(tmp_path, "ring", "one") < RIGHT
 
 
 def test_one_device_is_proved_too(folder):
-    assert json.loads((folder / "single.json").read_text())["faults"] == []
+    for name in TRAINED:
+        assert json.loads((folder / f"single_{name}.json").read_text())["faults"] == []
 
 
 @pytest.mark.parametrize("name", FEW)
@@ -137,10 +140,10 @@ def test_the_proof_tells_where_updates_ran(folder):
 def test_the_whole_matrix(devices, optimizer, tmp_path):
     common = [*EXACT, "model.layers=2", f"train.optimizer={RATES[optimizer]}"]
     cards = {name: [*common, f"placement.devices={devices}", *overrides] for name, overrides in {**FEW, **MORE}.items()}
-    carry_out(tmp_path, {**cards, "single": common, "single_clipped": [*common, CLIPPED]})
+    carry_out(tmp_path, {**cards, "single": common})
     worst = {}
     for name in cards:
-        worst[name] = deviation(tmp_path, name, "single_clipped" if CLIPPED in cards[name] else "single")
+        worst[name] = deviation(tmp_path, name, "single")
         proof = json.loads((tmp_path / f"{name}.json").read_text())
         assert proof["faults"] == []
         assert proof["kernels"]["xla"] is ("xla" in name)

@@ -1,0 +1,36 @@
+"""Programs of tests/place/child.py, alone and as the workers of a cluster."""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+
+from tests.runcard.cards import ROOT
+
+COMMAND = [sys.executable, "-m", "tests.place.child"]
+
+
+def carry_out(folder, cards):
+    """Carry out cards, overrides by name, in one program."""
+    done = subprocess.run([*COMMAND, str(folder)], input=json.dumps(cards), text=True, capture_output=True, cwd=ROOT)
+    assert done.returncode == 0, done.stderr[-3000:]
+
+
+def carry_out_on_workers(folder, cards, count):
+    """The same by a cluster of so many programs; the folder of each."""
+    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    addresses = [f"127.0.0.1:{one.getsockname()[1]}" for one in sockets]
+    for one in sockets:
+        one.close()
+    folders = [folder / f"worker_{k}" for k in range(count)]
+    workers = []
+    for k, own in enumerate(folders):
+        own.mkdir()
+        task = {"cluster": {"worker": addresses}, "task": {"type": "worker", "index": k}}
+        settings = os.environ | {"TF_CONFIG": json.dumps(task)}
+        workers.append(subprocess.Popen([*COMMAND, str(own)], stdin=subprocess.PIPE, text=True, cwd=ROOT, env=settings))
+        workers[-1].stdin.write(json.dumps(cards))
+        workers[-1].stdin.close()
+    assert [worker.wait(1200) for worker in workers] == [0] * count
+    return folders
