@@ -59,15 +59,50 @@ def test_what_the_machine_does_not_allow(gpus, keys, fault, machine):
         make_devices(Placement(**keys))
 
 
+def cluster(*workers, index):
+    return json.dumps({"cluster": {"worker": workers}, "task": {"type": "worker", "index": index}})
+
+
 def test_workers_are_those_of_the_cluster(machine, monkeypatch):
     machine(0)
-    task = {"cluster": {"worker": ["a:1", "b:1"]}, "task": {"type": "worker", "index": 1}}
-    monkeypatch.setenv(TF_CONFIG, json.dumps(task))
+    monkeypatch.setenv(TF_CONFIG, cluster("a:1", "b:1", index=1))
     found = make_devices(Placement(devices=2, engine="multiworker", merge="ring"))
     assert found.host == "/job:worker/replica:0/task:1/device:CPU:0"
     assert found.mine == [(1, found.host)] and len(found) == 2
     with pytest.raises(UserError, match="got 3; TF_CONFIG lists 2 workers"):
         make_devices(Placement(devices=3, engine="multiworker", merge="ring"))
+    with pytest.raises(UserError, match=r"placement\.workers: got 4; TF_CONFIG lists 2"):
+        make_devices(Placement(devices=4, workers=4, engine="multiworker", merge="ring"))
+
+
+def test_workers_divide_logical_cpus(machine, monkeypatch):
+    made = machine(0)
+    monkeypatch.setenv(TF_CONFIG, cluster("a:1", "b:1", index=1))
+    found = make_devices(Placement(devices=4, workers=2, engine="multiworker", merge="ring"))
+    assert made == [2] and found.workers == 2
+    own = [f"/job:worker/replica:0/task:1/device:CPU:{k}" for k in (0, 1)]
+    assert found.mine == [(2, own[0]), (3, own[1])] and found.host == own[0]
+
+
+@pytest.mark.parametrize(
+    ("workers", "devices", "seen"), [(["a:1", "b:1"], 4, [0, 1]), (["a:1", "a:2"], 4, [2, 3]), (["b:1", "a:1"], 2, [0])]
+)
+def test_workers_see_no_gpus_but_their_own(workers, devices, seen, machine, monkeypatch):
+    machine(4)
+    taken = []
+    monkeypatch.setattr(tf.config, "list_physical_devices", lambda kind: [0, 1, 2, 3])
+    monkeypatch.setattr(tf.config, "set_visible_devices", lambda found, kind: taken.append((found, kind)))
+    monkeypatch.setenv(TF_CONFIG, cluster(*workers, index=1))
+    found = make_devices(Placement(devices=devices, engine="multiworker", merge="ring"))
+    assert taken == [(seen, "GPU")] and not found.logical
+    assert short(found)[1:] == [f"GPU:{k}" for k in range(devices // 2)] * 2
+
+
+def test_a_worker_without_its_gpus(machine, monkeypatch):
+    machine(3)
+    monkeypatch.setenv(TF_CONFIG, cluster("a:1", "a:2", index=1))
+    with pytest.raises(UserError, match=r"placement\.devices: this worker needs GPUs 2 to 3; this machine has 3"):
+        make_devices(Placement(devices=4, engine="multiworker", merge="ring"))
 
 
 def test_a_cluster_that_cannot_be_read(monkeypatch):

@@ -1,10 +1,13 @@
 """What a step has to do at least."""
 
+from typing import get_args
+
 import numpy as np
 import pytest
 
 from tfperf.place.policy import Home, find_homes, merge_done, spread_by_size
-from tfperf.place.work import Share, pass_flops, sent_bytes, update_bytes
+from tfperf.place.work import SLOTS, Share, pass_flops, sent_bytes, update_bytes
+from tfperf.runcard.descent import Rule
 from tfperf.runcard.placement import Placement
 from tfperf.runcard.translation import Network
 
@@ -56,6 +59,10 @@ def test_updates_read_and_write_variables_and_slots():
     one = Share(Home(("x", "y"), ("x", "y"), ("x", "y"), "x"), 10, 10, 10)
     assert update_bytes([one], "SGD") == 2 * 3 * 10
     assert update_bytes([one], "Adam") == 2 * 7 * 10
+
+
+def test_slots_are_known_of_every_optimizer():
+    assert set(SLOTS) == set(get_args(Rule))
 
 
 def test_what_crosses_the_busiest_border():

@@ -90,6 +90,11 @@ def test_nulls_follow_the_engine_and_the_variables(tmp_path):
         ),
         (["placement.preset=Exp1", "placement.updates=host"], "placement.updates: got 'host'; must be left out beside"),
         (["placement.preset=Exp1", "placement.engine=mirrored"], "placement.engine: got 'mirrored'; must be tower for"),
+        (["placement.workers=2"], "placement.workers: got 2; must be null with engine tower, which is one process"),
+        (
+            ["placement={engine: multiworker, merge: ring, devices: 3, workers: 2}"],
+            "placement.workers: got 2; must divide the devices evenly, which are 3",
+        ),
         (["placement.devices=9"], "placement.devices: got 9; must be all or a whole number from 1 to 8"),
         (["data.training=null"], "data.training: got null; must name sentence pairs, unless data.fixed_length"),
         (["data.training.hdf5=x.h5"], "data.training.hdf5: got 'x.h5'; no such file"),

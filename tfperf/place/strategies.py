@@ -137,15 +137,15 @@ class Replicas:
             tokens = tf.cast(tokens, self.card.engine.precision)
             kept = drop_out(self.card, self.optimizer.iterations.value, tower, rows, longest(batches))
             part = self._part(values, rows, source, target, tokens, kept)
-        tables = [self._sent(gradient, columns) for gradient, columns in zip(part.tables, self._columns, strict=True)]
+        most = [source.shape[0] * columns for columns in self._columns]
+        tables = [self._sent(gradient, count) for gradient, count in zip(part.tables, most, strict=True)]
         self.optimizer.apply([*tables, *part.weights], list(self.variables.values()))
         return part.loss
 
-    def _sent(self, gradient: tf.Tensor | tf.IndexedSlices, columns: int) -> tf.Tensor | tf.IndexedSlices:
+    def _sent(self, gradient: tf.Tensor | tf.IndexedSlices, rows: int) -> tf.Tensor | tf.IndexedSlices:
         """A table's gradient as it is merged: the gathering collective takes one shape in all steps of a call."""
         if not self._gathers or not isinstance(gradient, tf.IndexedSlices):
             return gradient
-        rows = self.card.data.batch * columns
         missing = rows - tf.shape(gradient.indices)[0]
         values = tf.ensure_shape(tf.pad(gradient.values, [[0, missing], [0, 0]]), [rows, self.card.model.units])
         return tf.IndexedSlices(values, tf.pad(gradient.indices, [[0, missing]]), gradient.dense_shape)

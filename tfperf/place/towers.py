@@ -6,7 +6,7 @@ all labels of the global batch is divided by their global number, so that the re
 """
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -177,10 +177,13 @@ def _made_at(devices: Sequence[str]) -> Iterator[None]:
 
 
 def _copies(variable: keras.Variable, home: Home) -> Iterator[keras.Variable]:
-    """The variable itself, and more with the same value on the other devices of its home."""
+    """The variable itself, and more with the same value and path on the other devices of its home."""
     yield variable
     for device in home.copies[1:]:
-        with made_on(device):
+        with ExitStack() as scopes:
+            for part in variable.path.split("/")[:-1]:  # optimizers go by it
+                scopes.enter_context(keras.name_scope(part))
+            scopes.enter_context(made_on(device))
             yield keras.Variable(variable.numpy(), dtype=variable.dtype, name=variable.name)
 
 

@@ -8,7 +8,11 @@ from tfperf.runcard.placement import Placement
 from tfperf.runcard.translation import Network
 
 GATES = 4
-SLOTS = {"SGD": 0, "Adam": 2, "AdamW": 2, "RMSprop": 1, "Adagrad": 1, "Nadam": 2}  # without momentum
+# as large as their variable, at least: without momentum of SGD and RMSprop, amsgrad, and what Muon has for its AdamW
+SLOTS = {
+    "SGD": 0, "RMSprop": 1, "Adam": 2, "AdamW": 2, "Adamax": 2, "Nadam": 2, "Adagrad": 1, "Adadelta": 2, "Ftrl": 2,
+    "Lion": 1, "ScheduleFreeAdamW": 2, "Adafactor": 1, "Lamb": 2, "Muon": 1,
+}  # fmt: skip
 
 
 class Share(NamedTuple):
