@@ -1,5 +1,6 @@
 """Keras optimizers whose slots and updates run where a placement says."""
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -38,6 +39,12 @@ class Decayed:
             decay = variable * tf.cast(rate, variable.dtype) * tf.cast(learning_rate, variable.dtype)
             self.assign_sub(variable, decay)  # type: ignore[attr-defined]
         self.update_step(gradient, variable, learning_rate)  # type: ignore[attr-defined]
+
+    def lr_adjust(self, update: tf.Tensor) -> tf.Tensor:
+        """Muon's scale of an update (Liu et al. 2025, arXiv:2502.16982), in its own type; Keras' is float32 alone."""
+        if self.rms_rate is None:  # type: ignore[attr-defined]
+            return update
+        return update * tf.cast(math.sqrt(max(update.shape)), update.dtype) * self.rms_rate  # type: ignore[attr-defined]
 
     def _decay_rate(self, variable: tf.Variable) -> float | None:
         """Share of a variable that decays in a step, over the learning rate."""
