@@ -43,7 +43,8 @@ class _Worker:
         except ValueError:
             code = self.process.poll()
             return "did not end in time" if code is None else f"ended with {code} and has no record"
-        return record.get("error") or "; ".join(record.get("refused", ())) or None
+        faults = [*record.get("refused", ()), *record.get("unproved", ())]
+        return record.get("error") or "; ".join(faults) or None
 
 
 class Others:
