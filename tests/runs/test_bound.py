@@ -86,7 +86,10 @@ def test_without_a_cache_all_is_made_each_time(ensemble, calls, monkeypatch):
     assert calls == ["compiled", "measured"] * 2
 
 
-@pytest.mark.parametrize(("given", "why"), [({"xla": False}, "XLA"), ({"seconds_of_steps": 14.0}, "15 s")])
+@pytest.mark.parametrize(("given", "why"), [
+    ({"xla": False}, "XLA"), ({"seconds_of_steps": 14.0}, "15 s"),
+    ({"seconds_per_step": {1: [1.0]}}, "all of the last"),
+])  # fmt: skip
 def test_what_is_not_counted_says_why(ensemble, calls, given, why):
     assert why in look(ensemble, **given)["n/a"] and not calls
 

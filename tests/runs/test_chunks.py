@@ -2,6 +2,7 @@
 
 import json
 import re
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -15,8 +16,10 @@ from tfperf.errors import RunDirectoryError
 from tfperf.runs import chunks
 from tfperf.runs.chunks import Footprint, chunk_size, footprint, split
 from tfperf.runs.opening import Wish
-from tfperf.runs.part import train_part
+from tfperf.runs.part import _known, train_part
 from tfperf.runs.plan import plan
+from tfperf.train.choices import Choices
+from tfperf.train.cores import Cores
 
 STAGES = [
     "reading data", "building the problem", "building the replicas", "compiling", "training", "evaluating",
@@ -75,6 +78,30 @@ def test_run_stopped_in_the_second_chunk_resumes_to_the_same_bits(whole, tmp_pat
     result = tfperf.fit(card, run, overrides=CHUNKED, wish=Wish(resume=True))
     assert result.summary["resumed_from_steps"] == [15]
     same_bits(folder / "run", run)
+
+
+def test_a_chunk_of_another_size_keeps_its_own_stacks(without_pages, tmp_path, monkeypatch):
+    """As many as it says that it has, and as it would be resumed with."""
+    monkeypatch.setattr("tfperf.runs.part.share_cores", lambda total, *rest: Cores(total, {2: 2, 3: 3}[rest[1]]))
+    card, engine = make_card(tmp_path, replicas=5, steps=20), ["engine.chunk=3", "engine.form=shared"]
+    tfperf.fit(card, tmp_path / "run", overrides=engine)
+    parts = json.loads((tmp_path / "run" / "run.json").read_text())["parts"]
+    assert [len(part["own"]["ids"]) for part in parts] == [2, 3]
+    assert [part["choices"]["cpu_stacks"] for part in parts] == [2, 3], "a resumed chunk would go on with others"
+    assert parts[0]["choices"]["tried"] == parts[1]["choices"]["tried"], "the rest is measured once"
+
+
+def test_what_an_earlier_chunk_chose_is_found_without_tensorflow(whole, monkeypatch):
+    """Once it is started its threads cannot be set any more."""
+    parts = [SimpleNamespace(**part) for part in json.loads((whole[0] / "run" / "run.json").read_text())["parts"]]
+    parts[1].choices = {}
+    monkeypatch.setattr("tfperf.runs.part.group", lambda *_: parts)
+
+    def start():
+        raise AssertionError("TensorFlow was started")
+
+    monkeypatch.setattr("tensorflow.config.list_logical_devices", start)
+    assert _known(None, None, parts[1], None, None) == Choices.from_dict(parts[0].choices)
 
 
 def test_progress_says_which_chunk(without_pages, tmp_path, capfd):

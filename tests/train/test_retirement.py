@@ -179,6 +179,43 @@ def test_stacks_are_left_out_and_resumed(pair, tmp_path, monkeypatch, step):
         np.testing.assert_array_equal(value, again.look()[name], err_msg=name)
 
 
+def test_times_are_of_the_stacks_that_took_steps(tmp_path):
+    """A stack whose replicas have all stopped takes none: a step of the others is no step of all."""
+
+    def stop_the_last(ensemble):
+        ensemble.loops()[1].stopping.state.assign(np.full(REPLICAS // 2, State.STOPPED))
+
+    _, trainer, _ = trained(tmp_path, at=(), change=stop_the_last, stacks=2)
+    assert list(trainer.seconds_per_step) == [REPLICAS // 2]
+
+
+def test_as_many_stacks_take_steps_at_the_same_time_as_there_are_threads(tmp_path, monkeypatch):
+    """Of a TensorFlow that was started before, too, which says 0 where nobody told it how many."""
+    monkeypatch.setattr(tf.config.threading, "get_intra_op_parallelism_threads", lambda: 0)
+    card, problem = make_problem(tmp_path, replicas=8)
+    told, untold = (Ensemble(card, problem, [0] * 8, stacks=4, threads=threads) for threads in (2, None))
+    assert (told.layout.side, told.layout.rounds, untold.layout.side) == (2, 2, 4)
+    told.restore({**told.snapshot()})
+    assert told.layout.side == 2
+
+
+@pytest.mark.parametrize(
+    ("array", "value"),
+    [
+        ("rows", [0, 1, 2, 2]), ("rows", [0, 1, 2, -1]), ("rows", [0, 1, 2, 4]), ("rows", [0, 1, 2]),
+        ("slots", [0, 4]), ("slots", [-1, 5]), ("slots", [2, 1]), ("slots", []),
+    ],
+)  # fmt: skip
+def test_stacks_that_cannot_be_are_refused(tmp_path, array, value):
+    card, problem = make_problem(tmp_path, replicas=4)
+    ensemble = Ensemble(card, problem, [0] * 4, stacks=2)
+    snapshot = ensemble.snapshot() | {f"stack/{array}": np.array(value, np.int64)}
+    if value == [0, 1, 2]:
+        snapshot["stack/slots"] = np.array([1, 2])
+    with pytest.raises(ValueError, match="of other"):
+        ensemble.restore(snapshot)
+
+
 def choices(compile_seconds, ms_per_step):
     return Choices(
         "shared", "grouped", True, False, 10, 2, 1,

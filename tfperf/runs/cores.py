@@ -104,7 +104,7 @@ def measure_here(card_path: Path, overrides: Sequence[str]) -> Answer:
     problem = build_problem(card, inputs.selection, card.replicas, inputs.t0_pdf, inputs.law)
     cores = start_machine(card, cores_of(card, problem))
     forms = Candidates(card, problem)
-    ensemble = Ensemble(card, problem, [0] * len(problem.ids), forms.first, cores.stacks)
+    ensemble = Ensemble(card, problem, [0] * len(problem.ids), forms.first, cores.stacks, cores.threads)
     choices = choose(card, ensemble, forms, cores)
     ensemble.warm_up(choices.xla, choices.losses_xla)
     calls, rates = max(1, choices.steps_per_call // REPEATS), []

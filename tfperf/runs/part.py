@@ -42,7 +42,7 @@ class Trained:
     """One part at its end."""
 
     outcome: Outcome
-    seconds_per_step: dict[int, list[float]]  # of each call of this process, by the stack's size
+    seconds_per_step: dict[int, list[float]]  # of each call of this process, by the slots of the stacks that took steps
 
 
 def use_threads(wanted: int, fixed: bool = False) -> int:
@@ -74,12 +74,13 @@ def cores_of(card: Card, problem: Problem) -> Cores:
 
 
 def machine(threads: int) -> dict[str, Any]:
-    """What bits can depend on beside the choices."""
-    devices = [d.name for d in tf.config.list_logical_devices()]
-    return {
-        "cpu": cpu_model(), "tensorflow": tf.__version__, "tfperf": tfperf.__version__, "threads": threads,
-        "devices": devices,
-    }  # fmt: skip
+    """What bits can depend on beside the choices; starts TensorFlow."""
+    return _host() | {"threads": threads, "devices": [d.name for d in tf.config.list_logical_devices()]}
+
+
+def _host() -> dict[str, Any]:
+    """What of it is known before TensorFlow starts."""
+    return {"cpu": cpu_model(), "tensorflow": tf.__version__, "tfperf": tfperf.__version__}
 
 
 def warn_of_change(part: Part[Any], here: dict[str, Any], say: Say) -> None:
@@ -143,7 +144,7 @@ def train_part(
         known = begun.found or _known(run, card, part, problem, begun.cores)
         forms = Candidates(card, problem)
         form = forms.first if known is None else forms.make(known.form, known.products)
-        ensemble = Ensemble(card, problem, part.own.attempts, form, begun.cores.stacks)
+        ensemble = Ensemble(card, problem, part.own.attempts, form, begun.cores.stacks, begun.cores.threads)
         checkpoints = keep_checkpoints(run, part)
         if not checkpoints.exist():
             # a resumed one may begin with smaller stacks; one stack is enough to try candidates
@@ -197,15 +198,22 @@ def _exactness(card: Card, form: Form, check: ToleranceCheck, outcome: Outcome) 
 
 
 def _known(run: ReplicaRun, card: Card, part: ReplicaPart, problem: Problem, cores: Cores | None) -> Choices | None:
-    """Choices that need not be made: of the part itself, of a chunk before this one, or of an earlier run."""
+    """Choices that need not be made: of the part itself, of a chunk before this one, or of an earlier run.
+
+    cores: as TensorFlow was started; None: it may not be yet, and its threads are to be those of the choices.
+    """
     if part.choices:
         try:
             return Choices.from_dict(part.choices)
         except (KeyError, TypeError, ValueError) as error:
             raise RunDirectoryError(f"{run.path / STATE}: damaged choices: {error}") from None
-    for earlier in group(run, part):
-        if earlier.choices and earlier.machine == machine(earlier.choices["threads"]):
-            return Choices.from_dict(earlier.choices)
+    for earlier in (one for one in group(run, part) if one.choices):
+        found = Choices.from_dict(earlier.choices)
+        if cores is None and earlier.machine.items() >= _host().items():
+            return found
+        if cores is not None and earlier.machine == machine(found.threads):
+            # a chunk of another size may have other stacks
+            return replace(found, threads=cores.threads, cpu_stacks=cores.stacks)
     return decisions.read(card, decisions.place(card, problem, cores))
 
 

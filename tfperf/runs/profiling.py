@@ -63,7 +63,7 @@ def _choices(card: Card, problem: Problem) -> tuple[Ensemble, Choices]:
     known = known or decisions.read(card, place)
     forms = Candidates(card, problem)
     form = forms.first if known is None else forms.make(known.form, known.products)
-    ensemble = Ensemble(card, problem, [0] * len(problem.ids), form, cores.stacks)
+    ensemble = Ensemble(card, problem, [0] * len(problem.ids), form, cores.stacks, cores.threads)
     choices = known or choose(card, ensemble, forms, cores)
     if known is None:
         decisions.keep(place, choices)

@@ -27,8 +27,8 @@ def summarise(
 ) -> dict[str, Any]:  # fmt: skip
     """All of report.json; the chi2 entries are those of the evaluated result.
 
-    parts: what the last command trained, in chunks. seconds_per_step: of each call of this process, by the stack's
-    size; ms_per_step is that of the largest.
+    parts: what the last command trained, in chunks. seconds_per_step: of each call of this process, by the slots
+    of the stacks that took steps; ms_per_step is that of most slots.
     """
     status = result.replicas.status
     failed = sum(s not in CONVERGED for s in status)

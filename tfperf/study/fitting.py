@@ -29,6 +29,6 @@ def measure(card: Card, request: Mapping[str, Any]) -> dict[str, Any]:
         put(tree, key, value)
     decided = to_card(tree)
     warmup, steps, most, began = (request[key] for key in ("warmup", "steps", "seconds", "began"))
-    record = stepped(lambda: Engine(decided, problem, cores.stacks), warmup, steps, most, began)
+    record = stepped(lambda: Engine(decided, problem, cores), warmup, steps, most, began)
     used = {"threads": cores.threads, "stacks": cores.stacks, "peak_rss_bytes": peak_rss_bytes()}
     return record | used | {"choices": choices}

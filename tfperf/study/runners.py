@@ -12,6 +12,7 @@ from tfperf.runcard.config import Card
 from tfperf.runcard.faults import Fault
 from tfperf.runcard.places import UnfitCard
 from tfperf.study.timing import Rule, Sample, Traces, time_steps
+from tfperf.train.cores import Cores
 
 FEWEST, SAMPLES = 5, 20  # samples at least; as many as are aimed at
 CALL_SECONDS = 2.0  # a call of many steps is made shorter than that, as in a fit
@@ -27,12 +28,13 @@ class Runner(Protocol):
 class Engine:
     """The engine as a fit uses it: call after call, a look at the losses after each."""
 
-    def __init__(self, card: Card, problem: Problem, stacks: int) -> None:
-        """A card that leaves nothing open; stacks: side by side on a CPU."""
+    def __init__(self, card: Card, problem: Problem, cores: Cores) -> None:
+        """A card that leaves nothing open; cores: its stacks on a CPU, and how many take steps at the same time."""
         from tfperf.train.ensemble import Ensemble
         from tfperf.train.forms import Candidates
 
-        self.ensemble = Ensemble(card, problem, [0] * len(problem.ids), Candidates(card, problem).first, stacks)
+        form = Candidates(card, problem).first
+        self.ensemble = Ensemble(card, problem, [0] * len(problem.ids), form, cores.stacks, cores.threads)
         self.steps, self.xla = card.train.steps, card.engine.xla is True
         self.per_call = 1
         self.wanted = int(card.train.steps_per_call)

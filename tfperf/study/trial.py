@@ -48,7 +48,7 @@ def carry_out(request: Request) -> dict[str, Any]:
         return {"choices": decide(card, problem, cores)}
 
     def form(card: Card, problem: Problem) -> Engine | Keras:
-        return Keras(card, problem) if request.naive else Engine(card, problem, cores.stacks)
+        return Keras(card, problem) if request.naive else Engine(card, problem, cores)
 
     record: dict[str, Any] = {"threads": cores.threads, "stacks": cores.stacks}
     if request.seconds is not None:
@@ -77,7 +77,7 @@ def decide(card: Card, problem: Problem, cores: Cores) -> dict[str, Any]:
     from tfperf.train.forms import Candidates
 
     forms = Candidates(card, problem)
-    ensemble = Ensemble(card, problem, [0] * len(problem.ids), forms.first, cores.stacks)
+    ensemble = Ensemble(card, problem, [0] * len(problem.ids), forms.first, cores.stacks, cores.threads)
     choices = choose(card, ensemble, forms, cores).as_dict()
     return {key: choices[name] for key, name in DECIDED.items()}
 

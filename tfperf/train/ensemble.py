@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
+import tensorflow as tf
 from numpy.typing import NDArray
 
 from tfperf.console.stages import Tell, silent
@@ -44,17 +45,25 @@ class Ensemble:
     """
 
     def __init__(
-        self, card: Card, problem: Problem, attempts: Sequence[int], form: Form | None = None, stacks: int = 1
-    ) -> None:
-        """stacks: how many there are on a CPU; several devices have one each."""
+        self, card: Card, problem: Problem, attempts: Sequence[int], form: Form | None = None, stacks: int = 1,
+        threads: int | None = None,
+    ) -> None:  # fmt: skip
+        """stacks: how many there are on a CPU; several devices have one each.
+
+        threads: how many stacks of a device take their steps at the same time; None: what TensorFlow was told.
+        """
         self.form = form or Form()
         self.card, self.problem, self.attempts = card, problem, list(attempts)
         self.replicas = len(problem.ids)
         self.devices = stack_places(card.engine, stacks)
-        self.groups = spread(np.arange(self.replicas), self.devices, self.replicas)
+        self.threads = threads or tf.config.threading.get_intra_op_parallelism_threads()  # 0: nobody said how many
+        self.groups = self._spread(np.arange(self.replicas))
         self.sizes: list[tuple[int, int]] = [(0, self.replicas)]  # a step, and the slots of all stacks from it on
         self._host: Snapshot = {}  # state of all as of the last look; empty: no step was ever taken
         self._blueprints = {device: Blueprints() for device in (None, *self.devices)}
+
+    def _spread(self, rows: NDArray[np.int64], slots: Sequence[int] | None = None) -> list[Group]:
+        return spread(rows, self.devices, self.replicas, slots, self.threads)
 
     @property
     def shards(self) -> list[Shard]:
@@ -113,9 +122,13 @@ class Ensemble:
     def _built(self) -> list[tuple[Shard, Loop]]:
         return [(shard, shard.loop) for shard in self.shards if shard.loop is not None]
 
+    def _busy(self) -> list[Shard]:
+        """Stacks that have running replicas."""
+        return [shard for shard, running in zip(self.shards, self.running_of(self.shards), strict=True) if running]
+
     def _each(self, call: Callable[[Loop], T]) -> list[tuple[Shard, T]]:
         """A call to the loop of each shard that has running replicas, as many at the same time as there can be."""
-        busy = [shard for shard, running in zip(self.shards, self.running_of(self.shards), strict=True) if running]
+        busy = self._busy()
 
         def on_its_device(shard: Shard) -> T:
             loop = self._loop(shard)
@@ -128,6 +141,11 @@ class Ensemble:
     def size(self) -> int:
         """Slots of all stacks."""
         return sum(shard.size for shard in self.shards)
+
+    @property
+    def busy(self) -> int:
+        """Slots of the stacks that take steps."""
+        return sum(shard.size for shard in self._busy())
 
     @property
     def step(self) -> int:
@@ -225,12 +243,15 @@ class Ensemble:
         state = {name: value for name, value in snapshot.items() if name not in (ROWS, SLOTS, SIZES, RANKS)}
         if any(len(value) != self.replicas for value in state.values() if value.ndim):
             raise ValueError("state of other replicas")
-        if sum(snapshot[SLOTS]) != len(snapshot[ROWS]):
+        held, running = snapshot[ROWS], np.flatnonzero(state["stopping/state"] == State.RUNNING)
+        if len(np.unique(held)) < len(held) or not {*running} <= {*held} <= {*range(self.replicas)}:
+            raise ValueError("stacks of other replicas")
+        if sum(snapshot[SLOTS]) != len(held) or min(snapshot[SLOTS], default=0) < 1:
             raise ValueError("slots of other stacks")
         self.close()
         self._host, rows, slots = state, snapshot[ROWS], snapshot[SLOTS]
         same = len(slots) == len(self.shards) or (len(self.groups) == 1 and len(slots) < len(self.devices))
-        self.groups = spread(rows, self.devices, self.replicas, [*map(int, slots)] if same else None)
+        self.groups = self._spread(rows, [*map(int, slots)] if same else None)
         self.form = self.form.at(*map(int, snapshot[RANKS]))
         self.sizes = [(int(step), int(size)) for step, size in snapshot[SIZES]]
         self.loops()  # built now: it says whether names and shapes are its own

@@ -162,16 +162,17 @@ def parts(rows: NDArray[np.int64], count: int) -> list[NDArray[np.int64]]:
 
 
 def spread(
-    rows: NDArray[np.int64], devices: Sequence[str | None], replicas: int, slots: Sequence[int] | None = None
-) -> list[Group]:
+    rows: NDArray[np.int64], devices: Sequence[str | None], replicas: int, slots: Sequence[int] | None = None,
+    threads: int = 0,
+) -> list[Group]:  # fmt: skip
     """Stacks of the rows on the devices, of which no more are used than there are rows.
 
     devices: of each stack; named several times, one device has several. replicas: how many there were at the start.
-    slots: of each stack, where that is known already. A device alone stays where TensorFlow puts things: on the first.
+    slots: of each stack, where that is known already. threads: how many stacks of a device take their steps at the same
+    time; 0: all. A device alone stays where TensorFlow puts things: on the first.
     """
     if len(set(devices)) == 1:
         count = min(replicas, len(devices))
-        threads = tf.config.threading.get_intra_op_parallelism_threads()  # 0: nobody said how many
         layout = Layout(replicas, count, min(count, threads or count))
         cut = parts(rows, min(count, len(rows))) if slots is None else np.split(rows, np.cumsum(slots)[:-1])
         return [Group(None if count == 1 else devices[0], layout, cut)]

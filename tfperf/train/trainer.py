@@ -67,7 +67,7 @@ class Trainer:
         self.rows: dict[str, list[NDArray[np.float32]]] = {name: [] for name in LOSSES}
         self.steps: list[int] = []
         self.seconds_of_steps = 0.0  # of this process
-        self.seconds_per_step: dict[int, list[float]] = {}  # of each call, by the stack's size
+        self.seconds_per_step: dict[int, list[float]] = {}  # of each call, by the slots of the stacks that took steps
         self._latest: NDArray[np.float64] | None = None
 
     def resume(self) -> tuple[int, list[str]]:
@@ -109,7 +109,7 @@ class Trainer:
 
     def _call(self, before: int) -> float:
         """Take the steps of one call, from step `before` on, and record their losses; seconds of the steps."""
-        start = time.perf_counter()
+        busy, start = self.ensemble.busy, time.perf_counter()
         due = self.check.until(self.ensemble.form, before)
         with self._recorded() as most:
             until = min(before + most, self.retirement.until(before), due)
@@ -118,7 +118,7 @@ class Trainer:
             seconds = time.perf_counter() - start
             self._record(step)
         self.seconds_of_steps += seconds
-        self.seconds_per_step.setdefault(self.ensemble.size, []).append(seconds / max(step - before, 1))
+        self.seconds_per_step.setdefault(busy, []).append(seconds / max(step - before, 1))
         return seconds
 
     @contextmanager
