@@ -13,6 +13,7 @@ from tfperf.study import runners, trial
 from tfperf.study.agreement import agreement
 from tfperf.study.switches import SWITCHES, Form, get, plan, put, to_card, to_tree
 from tfperf.study.trial import Request, carry_out
+from tfperf.train.cores import Cores
 from tfperf.train.ensemble import Ensemble
 from tfperf.train.forms import Candidates
 
@@ -96,7 +97,7 @@ def test_auto_is_decided_as_in_a_fit(tmp_path):
 
 def test_samples_are_of_the_same_steps_and_calls_of_the_cards_length(tmp_path):
     card, problem = make_problem(tmp_path, [*FIXED, "engine.xla=false", "engine.form=shared"])
-    form = runners.Engine(card, problem, 1)
+    form = runners.Engine(card, problem, Cores(2))
     form.warm_up()
     assert form.per_call == 5
     assert form.take(3)[0] == 15 and form.take(3)[0] == 15

@@ -60,7 +60,7 @@ class Engine:
     retire_at: Literal["auto"] | Annotated[tuple[Step, ...], Field(max_length=1000)] = Field(
         default="auto",
         description="steps at which replicas that have stopped leave the stack; []: never; "
-        "auto: each twentieth of train.steps, where a smaller stack saves more than it takes to compile",
+        "auto: each twentieth of train.steps, where fewer or smaller stacks save more than they cost to make",
     )
     chunk: Literal["auto"] | Annotated[int, Field(ge=1, le=MAX_REPLICA)] = Field(
         default="auto", description="replicas trained together at most; auto: as many as fit the free memory"
