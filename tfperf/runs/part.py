@@ -203,18 +203,22 @@ def _known(run: ReplicaRun, card: Card, part: ReplicaPart, problem: Problem, cor
     cores: as TensorFlow was started; None: it may not be yet, and its threads are to be those of the choices.
     """
     if part.choices:
-        try:
-            return Choices.from_dict(part.choices)
-        except (KeyError, TypeError, ValueError) as error:
-            raise RunDirectoryError(f"{run.path / STATE}: damaged choices: {error}") from None
+        return _read_choices(run, part)
     for earlier in (one for one in group(run, part) if one.choices):
-        found = Choices.from_dict(earlier.choices)
+        found = _read_choices(run, earlier)
         if cores is None and earlier.machine.items() >= _host().items():
             return found
         if cores is not None and earlier.machine == machine(found.threads):
             # a chunk of another size may have other stacks
             return replace(found, threads=cores.threads, cpu_stacks=cores.stacks)
     return decisions.read(card, decisions.place(card, problem, cores))
+
+
+def _read_choices(run: ReplicaRun, part: ReplicaPart) -> Choices:
+    try:
+        return Choices.from_dict(part.choices)
+    except (KeyError, TypeError, ValueError) as error:
+        raise RunDirectoryError(f"{run.path / STATE}: damaged choices: {error}") from None
 
 
 def _decide(
