@@ -150,15 +150,15 @@ class _Trials:
         assert self.best is not None
         return self.card.train.steps * self.ensemble.layout.rounds * self.best[0].ms_per_step / 1e3
 
-    def add(self, form: Form, xla: bool, others: bool, rough: bool = False) -> None:
-        """Try a candidate; `others`: it may fail, for there are more; `rough`: factors matter, not tenths."""
+    def add(self, form: Form, xla: bool, others: bool) -> None:
+        """Try a candidate; `others`: it may fail, for there are more."""
         start = time.perf_counter()
         self.tell(len(self.found) + 1)
         if form != self.ensemble.form:
             self._turn_to(form)
         loop = self.ensemble.stack
         before = loop.snapshot()
-        measure = (GLANCE_SECONDS, 1) if self.single or rough else (TRIAL_SECONDS, REPEATS)
+        measure = (GLANCE_SECONDS, 1) if self.single else (TRIAL_SECONDS, REPEATS)
         try:
             trial = try_out(loop, xla, form, *measure)
         except (tf.errors.InvalidArgumentError, tf.errors.UnimplementedError, tf.errors.InternalError):
@@ -208,7 +208,7 @@ def choose(card: Card, ensemble: Ensemble, forms: Candidates, cores: Cores, tell
     if card.engine.xla != "auto":
         _try_forms(trials, forms, forms.names, card.engine.xla)
     else:
-        _try_forms(trials, forms, forms.names, False, rough=True)
+        _try_forms(trials, forms, forms.names, False)
         if trials.seconds > COMPILE_SECONDS:
             ms = {t.form: t.ms_per_step for t in trials.found}
             least = min(ms.values())
@@ -227,12 +227,11 @@ def choose(card: Card, ensemble: Ensemble, forms: Candidates, cores: Cores, tell
     )
 
 
-def _try_forms(trials: _Trials, forms: Candidates, names: Sequence[Name], xla: bool, rough: bool = False) -> None:
+def _try_forms(trials: _Trials, forms: Candidates, names: Sequence[Name], xla: bool) -> None:
     """The forms of these names, the second and later ones where they can pay."""
     for number, name in enumerate(names):
         if number == 0 or trials.pays(FORM_GAIN):
-            others = bool(trials.found) or number + 1 < len(names)
-            trials.add(forms.make(name, forms.layouts[0]), xla, others, rough)
+            trials.add(forms.make(name, forms.layouts[0]), xla, others=bool(trials.found) or number + 1 < len(names))
 
 
 def _pays_to_compile_losses(card: Card, ensemble: Ensemble, best: Trial, steps_per_call: int) -> bool:
