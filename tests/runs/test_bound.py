@@ -87,7 +87,7 @@ def test_without_a_cache_all_is_made_each_time(ensemble, calls, monkeypatch):
 
 
 @pytest.mark.parametrize(("given", "why"), [
-    ({"xla": False}, "XLA"), ({"seconds_of_steps": 14.0}, "15 s"),
+    ({"xla": False}, "XLA"), ({"seconds_of_steps": 9.0}, "10 s"),
     ({"seconds_per_step": {1: [1.0]}}, "all of the last"),
 ])  # fmt: skip
 def test_what_is_not_counted_says_why(ensemble, calls, given, why):

@@ -17,7 +17,7 @@ from tfperf.measure.roofline import Machine, Work, bound_seconds
 from tfperf.train.ensemble import Ensemble
 from tfperf.train.trainer import Trainer
 
-WORTH_SECONDS = 15.0  # trainings shorter than that are not held up for it
+WORTH_SECONDS = 10.0  # trainings shorter than that are not held up for it
 FLAGS = ("XLA_FLAGS", "TF_XLA_FLAGS")
 COUNTING = (hlo, hlo_text, roofline)  # the modules whose figures are kept
 
