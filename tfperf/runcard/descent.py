@@ -8,7 +8,7 @@ from pydantic import BeforeValidator, Field, SerializerFunctionWrapHandler, mode
 from pydantic.dataclasses import dataclass
 
 from tfperf.runcard.faults import Fault, refuse
-from tfperf.runcard.optimizers import OWN, Decay, Offset, clipping_faults
+from tfperf.runcard.optimizers import OWN, Arguments, Decay, Offset, clipping_faults
 from tfperf.runcard.types import STRICT, Name, Norm, Rate, Strength
 
 Rule = Literal[
@@ -43,25 +43,15 @@ def _a_rule(name: object) -> object:
 
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
-class Descent:
+class Descent(Arguments):
     """The optimizer, by its Keras name and arguments; those left out or null have Keras' defaults."""
 
     name: Annotated[Rule, BeforeValidator(_a_rule)] = Field(default="Adam", description="Keras optimizer")
     learning_rate: Rate = Field(default=1e-3, description="step size")
     momentum: Annotated[float, Field(ge=0, le=1)] | None = Field(default=None, description="SGD, RMSprop, Muon")
     nesterov: bool | None = Field(default=None, description="SGD, Muon: Nesterov's form of the momentum")
-    rho: Decay | None = Field(default=None, description="RMSprop, Adadelta: decay of the mean square")
     beta_1: Decay | None = Field(default=None, description="Adam and its kin, Lion, Lamb: decay of the mean gradient")
     beta_2: Decay | None = Field(default=None, description="Adam and its kin, Lion, Lamb: decay of the second mean")
-    epsilon: Offset | None = Field(default=None, description="added to the denominator")
-    centered: bool | None = Field(default=None, description="RMSprop: divide by the variance, not the mean square")
-    amsgrad: bool | None = Field(default=None, description="Adam, AdamW: keep the largest second moment")
-    initial_accumulator_value: Strength | None = Field(default=None, description="Adagrad, Ftrl")
-    learning_rate_power: Annotated[float, Field(ge=-10, le=0)] | None = Field(default=None, description="Ftrl")
-    l1_regularization_strength: Strength | None = Field(default=None, description="Ftrl")
-    l2_regularization_strength: Strength | None = Field(default=None, description="Ftrl")
-    l2_shrinkage_regularization_strength: Strength | None = Field(default=None, description="Ftrl")
-    beta: Strength | None = Field(default=None, description="Ftrl")
     warmup_steps: Annotated[int, Field(ge=0, le=100_000_000)] | None = Field(
         default=None, description="ScheduleFreeAdamW: steps in which the step size rises"
     )
@@ -85,7 +75,6 @@ class Descent:
     adam_beta_2: Decay | None = Field(default=None, description="Muon: of that AdamW")
     adam_weight_decay: Strength | None = Field(default=None, description="Muon: of that AdamW")
     adam_lr_ratio: Strength | None = Field(default=None, description="Muon: that AdamW's step size over Muon's")
-    weight_decay: Strength | None = Field(default=None, description="decoupled decay of the weights")
     clipnorm: Norm | None = Field(
         default=None, description="largest norm of a variable's gradient, after it is summed over devices; null: off"
     )
@@ -100,11 +89,8 @@ class Descent:
         return self
 
     def _faults(self) -> Iterator[Fault]:
-        takes = TAKES[self.name]
-        for key in sorted(frozenset().union(*TAKES.values()) - takes):
-            value = getattr(self, key)
-            if value is not None and not (key == "momentum" and value == 0):
-                yield Fault(key, value, f"{self.name} takes: {', '.join(sorted(takes))}")
+        # without momentum is what every rule can be
+        yield from (f for f in self.foreign_faults(TAKES) if (f.key, f.value) != ("momentum", 0))
         yield from clipping_faults(self)
         if self.name in ("Lion", "ScheduleFreeAdamW") and self.beta_1 == 0:
             yield Fault("beta_1", 0, f"must be above 0 for {self.name}")

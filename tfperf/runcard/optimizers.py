@@ -1,6 +1,6 @@
 """The optimizer of a runcard: Keras' element-wise optimizers by name, with their own arguments."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Literal, Self, get_args
 
 from pydantic import BeforeValidator, Field, SerializerFunctionWrapHandler, model_serializer, model_validator
@@ -48,13 +48,11 @@ def _element_wise(name: object) -> object:
 
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
-class Optimizer:
-    """An optimizer by its Keras name and arguments; those left out or null have Keras' defaults."""
+class Arguments:
+    """The arguments of Keras' element-wise optimizers; those left out or null have Keras' defaults."""
 
-    name: Annotated[Name, BeforeValidator(_element_wise)] = Field(
-        default="Nadam", description="Keras optimizer, one of those that update each entry of a variable by itself"
-    )
-    learning_rate: Rate = Field(default=2.621e-3, description="step size")
+    name: str
+    learning_rate: Rate
     momentum: Annotated[float, Field(ge=0, le=1)] | None = Field(default=None, description="SGD, RMSprop")
     nesterov: bool | None = Field(default=None, description="SGD: Nesterov's form of the momentum")
     rho: Decay | None = Field(default=None, description="RMSprop, Adadelta: decay of the mean square")
@@ -72,6 +70,23 @@ class Optimizer:
     l2_shrinkage_regularization_strength: Strength | None = Field(default=None, description="Ftrl")
     beta: Strength | None = Field(default=None, description="Ftrl")
     weight_decay: Strength | None = Field(default=None, description="decoupled decay of the weights")
+
+    def foreign_faults(self, takes: Mapping[str, frozenset[str]]) -> Iterator[Fault]:
+        """Arguments given that only other optimizers take; `takes`: those of each beside the common ones."""
+        own = takes[self.name]
+        for key in sorted(frozenset().union(*takes.values()) - own):
+            if getattr(self, key) is not None:
+                yield Fault(key, getattr(self, key), f"{self.name} takes: {', '.join(sorted(own))}")
+
+
+@dataclass(frozen=True, kw_only=True, config=STRICT)
+class Optimizer(Arguments):
+    """An optimizer by its Keras name and arguments; those left out or null have Keras' defaults."""
+
+    name: Annotated[Name, BeforeValidator(_element_wise)] = Field(
+        default="Nadam", description="Keras optimizer, one of those that update each entry of a variable by itself"
+    )
+    learning_rate: Rate = Field(default=2.621e-3, description="step size")
     clipnorm: Norm | None = Field(
         default=NNPDF_CLIPNORM,
         description="largest norm of a gradient, per replica and variable; null: off; "
@@ -105,9 +120,7 @@ class Optimizer:
         return self
 
     def _faults(self) -> Iterator[Fault]:
-        for key in sorted(frozenset().union(*OWN.values()) - OWN[self.name]):
-            if getattr(self, key) is not None:
-                yield Fault(key, getattr(self, key), f"{self.name} takes: {', '.join(sorted(OWN[self.name]))}")
+        yield from self.foreign_faults(OWN)
         yield from clipping_faults(self)
         if self.name == "Lion" and self.beta_1 == 0:
             yield Fault("beta_1", 0, "must be above 0 for Lion")
