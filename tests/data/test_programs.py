@@ -12,7 +12,7 @@ import pytest
 
 from tfperf.data import programs as module
 from tfperf.data.cache import VARIABLE
-from tfperf.data.programs import ProgramFolder, flags_for, own_flags
+from tfperf.data.programs import ProgramFolder
 
 PROGRAM = bytes(range(256)) * 10
 FIRST, SECOND, THIRD = "cache__1__2__CPU.pb", "cache__3__4__CPU.pb", "cache__5__6__CPU.pb"
@@ -282,26 +282,3 @@ def test_writers_and_readers_at_once_see_whole_programs(folder):
     for thread in threads:
         thread.join()
     assert set(seen) <= set(texts) and folder.read()[FIRST] in texts
-
-
-@pytest.mark.parametrize(("given", "want"), [
-    (None, ""), ("", ""), (" --tf_xla_auto_jit=2 ", "--tf_xla_auto_jit=2"), ("/a/file/of/flags", None),
-    ("--tf_xla_persistent_cache_directory=/mine", None), ("--a=1 --tf_xla_persistent_cache_directory=", None),
-])  # fmt: skip
-def test_users_flags_rule_out_ours_where_they_name_a_cache(monkeypatch, given, want):
-    monkeypatch.delenv(module.VARIABLE, raising=False)
-    if given is not None:
-        monkeypatch.setenv(module.VARIABLE, given)
-    assert own_flags() == want
-
-
-@pytest.mark.parametrize("given", [None, "", "--tf_xla_auto_jit=2"])
-def test_users_flags_stay_as_they_are(monkeypatch, given):
-    monkeypatch.delenv(module.VARIABLE, raising=False)
-    if given is not None:
-        monkeypatch.setenv(module.VARIABLE, given)
-    with flags_for("ram://here"):
-        inside = os.environ[module.VARIABLE].split()
-    assert os.environ.get(module.VARIABLE) == given
-    assert inside[: len(inside) - 2] == (given or "").split()
-    assert inside[-2] == "--tf_xla_persistent_cache_directory=ram://here"

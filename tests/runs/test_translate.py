@@ -14,7 +14,7 @@ import yaml
 from click.testing import CliRunner
 
 from tests.runcard.cards import ROOT
-from tests.runcard.translations import TABLE
+from tests.runs.translations import STEPS, carry_out, make_card
 from tfperf.cli import main
 from tfperf.data.corpus import Part, Ragged
 from tfperf.errors import PackError
@@ -25,27 +25,7 @@ from tfperf.runs.texts import read_sentences
 from tfperf.runs.translated import correct_pieces
 from tfperf.train.validation import Validation
 
-STEPS, EVERY = 30, 10
 ENDLESS = "train.optimizer={name: SGD}"
-CARD = f"""\
-workload: translate
-title: A <tiny> translation
-data:
-  training: {{table: pairs.tsv, columns: [english, german]}}
-  validation_share: 0.1
-  test_share: 0.1
-  vocabulary: 320
-  max_length: 12
-  batch: 4
-model: {{units: 8, layers: 1, dropout: 0.1}}
-train:
-  steps: {STEPS}
-  steps_per_call: 4
-  validate_every: {EVERY}
-  checkpoint_every: 5
-  optimizer: {{learning_rate: 0.35}}
-decode: {{beam: 2, max_length: 8, samples: 3}}
-"""
 SYNTHETIC = """\
 workload: translate
 data: {fixed_length: 8, pairs: 120, vocabulary: 300, batch: 8}
@@ -53,25 +33,6 @@ model: {units: 8, layers: 1}
 train: {steps: 6, steps_per_call: 3, validate_every: 3}
 decode: {beam: 1, max_length: 4}
 """
-
-
-def make_card(folder, text=CARD):
-    """A card beside the first pairs of the shipped table."""
-    lines = TABLE.read_text(encoding="utf-8").splitlines(keepends=True)
-    (folder / "pairs.tsv").write_text("".join(lines[:300]), encoding="utf-8")
-    (folder / "card.yaml").write_text(text)
-    return folder / "card.yaml"
-
-
-def carry_out(*commands):
-    """Run the commands one after the other in a process of their own; (exit code, output) of each."""
-    plain = [[str(word) for word in command] for command in commands]
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.runs.translate_child"], input=json.dumps(plain), cwd=ROOT, capture_output=True,
-        text=True, timeout=300,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout.splitlines()[-1])
 
 
 def killed(*arguments):
@@ -277,29 +238,3 @@ def test_check_tells_what_a_card_amounts_to(folder):
     assert f"{100 * found['padding_share']:.1f} % padding" in done.stdout
     weights = translation.read(folder / "whole" / "results.h5").weights
     assert f"parameters  {sum(value.size for value in weights.values())}\n" in done.stdout
-
-
-EXACT = "engine.precision=float64", "model.dropout=0", "data.buckets=none"
-
-
-def history_of(card, run, *sets):
-    """The losses of a fit with these overrides."""
-    ((code, output),) = carry_out(["fit", card, "-o", run, *(word for one in sets for word in ("--set", one))])
-    assert code == 0, output
-    return translation.read(run / "results.h5").history
-
-
-@pytest.fixture(scope="module")
-def one_device(folder):
-    return history_of(folder / "card.yaml", folder / "one", *EXACT)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("placement", [
-    "{devices: 2, variables: mirrored}", "{devices: 2, variables: host}", "{devices: 2, engine: mirrored}",
-    "{devices: 2, engine: central, merge: host}",
-])  # fmt: skip
-def test_every_engine_finds_the_losses_of_one_device(folder, one_device, tmp_path, placement):
-    two = history_of(folder / "card.yaml", tmp_path / "two", *EXACT, "data.batch=2", f"placement={placement}")
-    np.testing.assert_allclose(two.loss, one_device.loss, rtol=1e-9)
-    np.testing.assert_allclose(two.validation_loss, one_device.validation_loss, rtol=1e-9)

@@ -153,10 +153,7 @@ def train_part(
         choices = _decide(run, card, part, ensemble, forms, begun, known, progress)
         check = ToleranceCheck(card, problem)
         retirement = plan(card, ensemble.layout, choices)
-        recorder = None
-        if card.profile is not None and part.own.chunk == 1:
-            logdir, loops = run.path / EVENTS, len(ensemble.shards)
-            recorder = Recorder(card, card.profile, logdir, choices.steps_per_call, loops)
+        recorder = _recorder(run, card, part, choices.steps_per_call, len(ensemble.shards))
         trainer = Trainer(
             ensemble, choices.xla, choices.steps_per_call, retirement, checkpoints, check, recorder, choices.losses_xla
         )
@@ -183,6 +180,13 @@ def train_part(
     keep_programs()  # of smaller stacks, and while it is known which were used
     ensemble.close()
     return Trained(outcome, trainer.seconds_per_step)
+
+
+def _recorder(run: ReplicaRun, card: Card, part: ReplicaPart, steps_per_call: int, loops: int) -> Recorder | None:
+    """What records the profile that the card wants, of the first chunk alone."""
+    if card.profile is None or part.own.chunk > 1:
+        return None
+    return Recorder(card, card.profile, run.path / EVENTS, steps_per_call, loops)
 
 
 def _exactness(card: Card, form: Form, check: ToleranceCheck, outcome: Outcome) -> dict[str, Any]:
