@@ -15,6 +15,7 @@ from benchmarks import placement as placement
 from benchmarks import profiling as profiling
 from benchmarks import stacking as stacking
 from benchmarks import starting as starting
+from benchmarks import steps as steps
 from benchmarks.peer import observables as observables
 from benchmarks.peer import side_by_side as side_by_side
 from benchmarks.registry import REGISTRY, Row
@@ -23,6 +24,7 @@ from tfperf.measure.environment import environment
 from tfperf.measure.quiet import native_logs_dropped
 
 WIDEST = 8  # columns of a table on the screen
+LONGEST = 32  # characters that stay in one line
 
 
 @click.group()
@@ -42,8 +44,9 @@ def _table(rows: list[Row]) -> Table:
     cells = [[key, *(_text(row[key]) for row in rows)] for key in rows[0]]
     lines = cells if len(cells) > WIDEST else [list(line) for line in zip(*cells, strict=True)]
     table = Table()
+    longest = max(len(line[0]) for line in lines)
     for i, title in enumerate(lines[0]):
-        table.add_column(title, no_wrap=i == 0)
+        table.add_column(title, no_wrap=i == 0 and longest <= LONGEST)
     for line in lines[1:]:
         table.add_row(*line)
     return table

@@ -1,8 +1,10 @@
 """What a benchmark is: a claim, a sweep and a unit of work, measured in one run on one machine."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
+
+from tfperf.study.intervals import geometric
 
 Row = dict[str, Any]
 
@@ -28,3 +30,9 @@ def benchmark(name: str, claim: str, sweep: str, unit: str) -> Callable[[Callabl
         REGISTRY[name] = Benchmark(name, claim, sweep, unit, measure)
 
     return register
+
+
+def ratio_columns(name: str, above: Sequence[float], below: Sequence[float]) -> Row:
+    """Geometric mean of the rounds' ratios, and the limits of its 95 % interval where there are several rounds."""
+    ratio = geometric([a / b for a, b in zip(above, below, strict=True)])
+    return {name: ratio.value, f"{name}_low": ratio.low, f"{name}_high": ratio.high}

@@ -11,7 +11,7 @@ import click
 from benchmarks.peer.cache import problem_file
 from benchmarks.peer.problem import SIZES
 from benchmarks.peer.process import Record, peer_python, run_child
-from benchmarks.registry import Row, benchmark
+from benchmarks.registry import Row, benchmark, ratio_columns
 from tfperf.errors import UserError
 
 REPLICAS = (1, 10, 100)
@@ -49,8 +49,8 @@ POINTS = (
     sweep=f"problems {', '.join(SIZES)} x replicas R = {', '.join(map(str, REPLICAS))}; the peer and tfperf in turn",
     unit="one optimizer step, ms of wall time and of processor time; ratios peer / tfperf; compilation apart",
 )
-def peer(only: str | None = None) -> Iterator[Row]:
-    """Time both sides at each point; `only`: points such as `dis` or `dis:10,global:1`.
+def peer(only: str | None = None, rounds: int | None = None) -> Iterator[Row]:
+    """Time both sides at each point; `only`: points such as `dis` or `dis:10,global:1`; `rounds`: of each.
 
     Raises: UserError when `only` names no point; ChildError when a side fails.
     """
@@ -58,11 +58,11 @@ def peer(only: str | None = None) -> Iterator[Row]:
     python = peer_python()
     for point in points:
         peers, ours = [], []
-        for turn in range(point.rounds):
+        for turn in range(total := rounds or point.rounds):
             peers.append(run_peer(python, point))
             ours.append(run_ours(point))
             times = f"peer {peers[-1]['ms_step'][0]:.4g} ms, tfperf {ours[-1]['ms_step'][0]:.4g} ms"
-            click.echo(f"{point.name}, round {turn + 1} of {point.rounds}: {times}")
+            click.echo(f"{point.name}, round {turn + 1} of {total}: {times}")
         yield row(point, peers, ours)
 
 
@@ -91,7 +91,10 @@ def run_ours(point: Point) -> Record:
 
 
 def row(point: Point, peers: Sequence[Record], ours: Sequence[Record]) -> Row:
-    """Medians over the rounds; of a step, of the rounds' own medians; of memory, the largest peak."""
+    """Medians over the rounds; of a step, of the rounds' own medians; of memory, the largest peak.
+
+    ratio: geometric mean of the rounds', and its 95 % interval.
+    """
 
     def middle(records: Sequence[Record], key: str) -> float:
         values = [r[key][0] if isinstance(r[key], list) else r[key] for r in records]
@@ -99,8 +102,8 @@ def row(point: Point, peers: Sequence[Record], ours: Sequence[Record]) -> Row:
 
     measured: Row = {"problem": point.problem, "replicas": point.replicas}
     for label, key in (("ms", "ms_step"), ("cpu_ms", "cpu_ms_step")):
-        theirs, mine = middle(peers, key), middle(ours, key)
-        measured |= {f"peer_{label}": theirs, f"tfperf_{label}": mine, f"ratio_{label}": theirs / mine}
+        measured |= {f"peer_{label}": middle(peers, key), f"tfperf_{label}": middle(ours, key)}
+        measured |= ratio_columns(f"ratio_{label}", *([middle([one], key) for one in side] for side in (peers, ours)))
     for key in ("peak_rss_mb", "first_step_s"):
         measured |= {f"peer_{key}": middle(peers, key), f"tfperf_{key}": middle(ours, key)}
     versions = peers[0]["versions"]

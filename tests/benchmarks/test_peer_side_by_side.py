@@ -1,6 +1,7 @@
 """The comparison's bookkeeping, with small scripts in the place of both sides."""
 
 import json
+import math
 import subprocess
 import sys
 from pathlib import Path
@@ -33,9 +34,16 @@ def test_a_row_has_medians_over_rounds_and_ratios():
         [record(30, 40, 900, 9), record(20, 36, 1000, 7), record(90, 50, 950, 8)],
         [record(0.5, 0.8, 300, 2), record(0.4, 0.6, 310, 1), record(0.6, 0.9, 290, 3)],
     )
+    ratios = {name: found.pop(name) for name in [*found] if name.startswith("ratio")}
+    # of the rounds 60, 50 and 150; their logarithms scatter by 0.58875; Student's t of two degrees is 4.30265
+    middle, half = 450000 ** (1 / 3), 1.46254
+    assert ratios["ratio_ms"] == pytest.approx(middle)
+    assert ratios["ratio_ms_low"] == pytest.approx(middle * math.exp(-half), rel=1e-4)
+    assert ratios["ratio_ms_high"] == pytest.approx(middle * math.exp(half), rel=1e-4)
+    assert ratios["ratio_cpu_ms"] == pytest.approx((50 * 60 * 500 / 9) ** (1 / 3))
     assert found == {
-        "problem": "dis", "replicas": 10, "peer_ms": 30, "tfperf_ms": 0.5, "ratio_ms": 60,
-        "peer_cpu_ms": 40, "tfperf_cpu_ms": 0.8, "ratio_cpu_ms": 50, "peer_peak_rss_mb": 1000,
+        "problem": "dis", "replicas": 10, "peer_ms": 30, "tfperf_ms": 0.5,
+        "peer_cpu_ms": 40, "tfperf_cpu_ms": 0.8, "peer_peak_rss_mb": 1000,
         "tfperf_peak_rss_mb": 310, "peer_first_step_s": 8, "tfperf_first_step_s": 2, "rounds": 3,
         "peer": "nnpdf 1, tensorflow 2",
     }  # fmt: skip
@@ -59,7 +67,7 @@ def test_the_sides_take_turns(tmp_path, monkeypatch):
     monkeypatch.setattr(side_by_side, "POINTS", (Point("dis", 10, 7, 11, 2),))
     monkeypatch.setattr(side_by_side.sys, "executable", str(tmp_path / "ours"))
     (found,) = REGISTRY["peer"].measure("dis:10")
-    assert found["ratio_ms"] == 1.0 and found["rounds"] == 2
+    assert found["ratio_ms"] == 1.0 == found["ratio_ms_high"] and found["rounds"] == 2
     check, *lines = (tmp_path / "log").read_text().splitlines()
     assert check.startswith("peer -c import n3fit")
     problem = f"--problem {tmp_path}/dis-1.npz --replicas 10 --steps 7"

@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from functools import partial
 
 from tests.make_pack import make_card
 from tfperf.runcard.loader import load_card
@@ -37,11 +38,14 @@ def test_threads_and_stacks_are_tried_together_in_children(tmp_path, monkeypatch
 
 
 def test_cores_are_shared_by_stacks_of_five_replicas_or_more():
-    small, large = 1000, 10**7
-    assert share_cores(2, "auto", 100, small) == Cores(2, 10) and share_cores(2, "auto", 10, small) == Cores(2, 2)
-    assert share_cores(1, "auto", 100, small) == Cores(1, 10), "a thread alone works on what the caches hold, too"
-    assert share_cores(8, "auto", 100, small) == Cores(8, 8), "12 or 13 replicas: the same number for each thread"
-    assert share_cores(2, "auto", 30, small) == Cores(2, 2), "two of 15 have one program, four of 7 and 8 have two"
-    assert share_cores(2, "auto", 9, small) == Cores(2, 1) and share_cores(8, "auto", 20, small) == Cores(8, 4)
-    assert share_cores(8, "auto", 100, large) == Cores(8, 1)
-    assert share_cores(8, 3, 100, large) == Cores(8, 3) and share_cores(1, 4, 1, small) == Cores(1, 4)
+    share, small, large = partial(share_cores, steps=17_000), 1000, 10**7
+    assert share(2, "auto", 100, small) == Cores(2, 10) and share(2, "auto", 10, small) == Cores(2, 2)
+    assert share(1, "auto", 100, small) == Cores(1, 10), "a thread alone works on what the caches hold, too"
+    assert share(8, "auto", 100, small) == Cores(8, 8), "12 or 13 replicas: the same number for each thread"
+    assert share(2, "auto", 30, small) == Cores(2, 2), "two of 15 have one program, four of 7 and 8 have two"
+    assert share(2, "auto", 9, small) == Cores(2, 1) and share(8, "auto", 20, small) == Cores(8, 4)
+    assert share(8, "auto", 100, large) == Cores(8, 1)
+    assert share(8, 3, 100, large) == Cores(8, 3) and share(1, 4, 1, small) == Cores(1, 4)
+    assert share(2, "auto", 10, small, steps=501) == Cores(2, 2)
+    assert share(2, "auto", 10, small, steps=500) == Cores(2, 1), "not worth the start of a second one"
+    assert share(2, 2, 10, small, steps=500) == Cores(2, 2), "what the card says is done"

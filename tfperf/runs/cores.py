@@ -32,7 +32,7 @@ def candidates(engine: Engine, replicas: int) -> list[tuple[int, int]]:
     """Threads and stacks: all cores, half of them, one; for one stack, for two, and for one or more on each core."""
     cores = total_threads(engine)
     # first what is taken unmeasured where the tables are small
-    likely = share_cores(cores, engine.stacks, replicas, 0).stacks
+    likely = share_cores(cores, engine.stacks, replicas, 0, sys.maxsize).stacks
     numbers = {1, 2, cores, likely} if engine.stacks == "auto" else {likely}
     pairs = {
         (threads, stacks)

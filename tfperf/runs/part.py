@@ -1,5 +1,6 @@
 """Training of one part of a run: choices, checkpoints, signals. Imports TensorFlow."""
 
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
@@ -69,8 +70,10 @@ def cores_of(card: Card, problem: Problem) -> Cores:
     point_tensorflow(card.engine.cache)  # before it is asked for its devices
     if tf.config.list_physical_devices("GPU"):
         return Cores(total_threads(card.engine))
+    # a program that XLA has to compile is started like that of a long training
+    steps = sys.maxsize if card.engine.xla is True else card.train.steps
     entries = problem.observables.entries
-    return share_cores(total_threads(card.engine), card.engine.stacks, len(problem.ids), entries)
+    return share_cores(total_threads(card.engine), card.engine.stacks, len(problem.ids), entries, steps)
 
 
 def machine(threads: int) -> dict[str, Any]:
