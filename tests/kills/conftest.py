@@ -10,10 +10,11 @@ from tests.kills.lives import to_sets
 from tests.kills.sameness import same
 from tests.study.sweeps import ROOT
 
-# what would be measured, and could differ between two runs, is fixed; many calls and checkpoints, for many moments
+# what would be measured, and could differ between two runs, is fixed; many calls and checkpoints, for many moments;
+# four stacks take turns on two threads
 FIT = {
-    "replicas": 8, "train.steps": 2000, "train.steps_per_call": 20, "train.checkpoint_every": 40,
-    "engine.form": "folded", "engine.products": "grouped", "engine.xla": "false", "engine.retire_at": "[700, 1400]",
+    "replicas": 8, "train.steps": 1000, "train.steps_per_call": 20, "train.checkpoint_every": 40, "engine.stacks": 4,
+    "engine.form": "folded", "engine.products": "grouped", "engine.xla": "false", "engine.retire_at": "[350, 700]",
 }  # fmt: skip
 TRANSLATION = {
     "train.steps": 300, "train.steps_per_call": 10, "train.validate_every": 50, "train.checkpoint_every": 20,
