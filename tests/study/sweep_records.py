@@ -3,19 +3,45 @@
 from tfperf.study.rows import PROOF_FAILED, Row
 
 MEMORY = {"kept_bytes": {"host": 3e6}, "peak_bytes": {}, "peak_rss_bytes": 5e8}
-BUSY = {"computation": 25.0, "merge": 3.0, "update": 6.0, "transfer": 1.0, "input": 0.5}
+COURSE = {
+    "chain": 18.0, "computation": 7.0, "merge": 3.0, "update": 6.0, "transfer": 1.0, "input": 0.5, "queue": 2.0,
+    "runtime": 2.0, "host": 0.5,
+}  # fmt: skip
 STEPS = 20
 
 
-def phases(devices, forward=10.0, step_ms=40.0):
-    """Of a step as study/spans.py tells them."""
-    together = {
-        name: {"busy_ms": ms, "span_ms": 2 * ms, "busy_share": ms / step_ms, "span_share": 2 * ms / step_ms}
-        for name, ms in BUSY.items()
+def phases(
+    devices, forward=10.0, step_ms=40.0, timed_ms=40.0, beside_ms=None, course=None, waits=None, unattributed=0.0
+):
+    """Of a step as study/tracing.py tells them."""
+    course = {name: ms * step_ms / 40.0 for name, ms in COURSE.items()} if course is None else course
+    waits = {"passes": 8.0, "runtime": 3.0} if waits is None else waits
+    busy = {
+        "forward": forward,
+        "backward": 15.0,
+        "merge": 2.0,
+        "update": 1.0,
+        "transfer": 1.0,
+        "input": 0.0,
+        "other": 0.0,
     }
-    each = {f"device:{k}": {"forward": forward, "backward": 15.0} for k in range(devices)}
-    mean = {"forward": forward, "backward": 15.0}
-    return {"step_ms": step_ms, "devices": each, "mean": mean, "together": together, "imbalance": 1.0}
+    one = {
+        "busy": busy, "overlap": 1.0, "overlaps": {"forward + update": 1.0}, "waiting": sum(waits.values()),
+        "waits": waits, "unattributed": unattributed * step_ms,
+    }  # fmt: skip
+    beside_ms = step_ms if beside_ms is None else beside_ms
+    return {
+        "step_ms": step_ms, "steps": STEPS, "calls": 2, "imbalance": 1.0,
+        "devices": {f"device:{k}": one for k in range(devices)} | {"host": one | {"waiting": 30.0}},
+        "mean": {"forward": forward, "backward": 15.0}, "course": course, "unattributed": unattributed,
+        "critical": {
+            "ms": 0.6 * step_ms, "share": 0.6, "operations": 1000.0, "loops_ms": 16.0,
+            "phases": {"forward": 8.0, "backward": 0.6 * step_ms - 10.0, "update": 2.0}, "devices": {"device:0": 24.0},
+            "kinds": {"MatMul": 20.0, "others": 4.0},
+        },
+        "traced_ms": step_ms, "timed_ms": timed_ms, "beside_ms": beside_ms, "slower": step_ms / beside_ms,
+        "agrees": step_ms / timed_ms,
+    }  # fmt: skip
 
 
 def work(devices, scaling, batch, content="text"):
@@ -31,7 +57,7 @@ def work(devices, scaling, batch, content="text"):
 
 def record(
     devices, ms, traced=False, scaling="strong", batch=8, logical=False, forward=10.0, lstm="plain", gflops=50.0,
-    content="text", step_ms=40.0,
+    content="text", step_ms=40.0, turn_ms=0.1, **more,
 ):  # fmt: skip
     """Of a trial whose steps take so many milliseconds."""
     done = work(devices, scaling, batch, content)
@@ -42,8 +68,9 @@ def record(
     }  # fmt: skip
     if traced:
         out |= {
-            "phases": phases(devices, forward, step_ms), "proof": {"places": {"update": {"CPU:0": 3}}},
+            "phases": phases(devices, forward, step_ms, ms, **more), "proof": {"places": {"update": {"CPU:0": 3}}},
             "bound": {"bound_ms": 22.0, "computation_ms": 20.0, "update_ms": 2.0, "sent_ms": None, "sent_bytes": 4e6,
+                      "chain_ms": 80 * turn_ms, "turn_ms": turn_ms, "turn": [batch, 64, "float32", lstm],
                       "gflops": gflops, "bandwidth_gb_s": 30.0},
             "kernels": {"lstm": lstm, "embedding_gradients": "sparse", "xla": False},
         }  # fmt: skip

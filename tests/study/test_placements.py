@@ -7,6 +7,7 @@ import pytest
 
 from tests.study.sweep_records import disproved, point
 from tfperf.report import placements as words
+from tfperf.report import time_tables as times
 from tfperf.report.placements_page import write_placements
 from tfperf.study.placements import placement_rows
 from tfperf.study.rows import Row
@@ -108,7 +109,7 @@ def test_without_proof_a_point_has_no_row_in_any_table_of_speeds():
     assert bad.proved is False and bad.words_per_second is None and bad.phases == {} and not bad.group
     shown = [row for _, rows in words.groups(found) for row in rows]
     assert bad not in shown and len(shown) == 3
-    for cells in (words.device_cells, words.phase_cells, words.lost_cells):
+    for cells in (times.device_cells, times.course_cells, times.chain_cells, times.pass_cells):
         assert not any("Exp2" in line[0] for line in cells(found)[1])
     assert by_name(found)["Exp1", 2].against_best.value == pytest.approx(math.sqrt(50 / 60 * 50 / 55))
     assert "no proof, so in no table of speeds: placement.preset Exp2, placement.devices 2" in words.remarks(found)
@@ -148,17 +149,53 @@ def test_samples_that_were_left_out_are_counted():
     assert want in words.remarks(placement_rows(rows))
 
 
-def test_what_is_lost_stands_above_the_bound():
-    lost = by_name(placement_rows(sweep()))["Exp1", 2].lost
-    assert list(lost) == ["computation", "waiting", "update", "merge", "transfer", "input"]
-    assert lost["computation"] == 5.0 and lost["update"] == 4.0
-    assert lost["waiting"] == pytest.approx(40 - 35.5)
-
-
 def test_the_bound_is_that_of_the_best_ceilings_measured():
     rows = [*point("Exp1", 1, [10.0]), *point("Exp4", 1, [10.0], gflops=100.0)]
     assert [r.bound["bound_ms"] for r in placement_rows(rows)] == [10.0 + 2.0, 20.0 + 2.0]
-    assert [r.lost["computation"] for r in placement_rows(rows)] == [15.0, 5.0]
+
+
+def test_the_bounds_chain_has_the_shortest_turns_of_like_products():
+    rows = [
+        *point("Exp1", 1, [10.0], turn_ms=0.5), *point("Exp4", 1, [10.0], turn_ms=0.4),
+        *point("Exp5", 1, [10.0], turn_ms=0.3, batch=16), *point("Exp2", 1, [10.0], turn_ms=0.2, lstm="xla"),
+    ]  # fmt: skip
+    found = {row.placement: row.bound for row in placement_rows(rows)}
+    assert {name: bound["chain_ms"] for name, bound in found.items()} == pytest.approx(
+        {"Exp1": 32.0, "Exp4": 32.0, "Exp5": 24.0, "Exp2": 16.0}
+    )
+    # the longer of arithmetic and chain, and the update
+    assert {name: bound["bound_ms"] for name, bound in found.items()} == pytest.approx(
+        {"Exp1": 34.0, "Exp4": 34.0, "Exp5": 26.0, "Exp2": 22.0}
+    )
+
+
+@pytest.mark.parametrize("turn_ms", [0.0, None])
+def test_a_chain_that_was_not_measured_binds_nothing(turn_ms):
+    (row,) = point("Exp1", 1, [10.0])
+    row.record["bound"] |= {"turn_ms": turn_ms, "chain_ms": turn_ms}
+    assert placement_rows([row])[0].bound["bound_ms"] == 22.0
+
+
+def test_tables_of_time_have_a_line_for_each_device_and_add_up():
+    found = placement_rows(sweep())
+    header, lines = times.device_cells(found)
+    assert [line[2] for line in lines] == ["device:0", "host", "device:0", "device:1", "host", "device:0", "host"]
+    at = header.index("- at once ms")
+    for line in lines:
+        if line[2] != "host":
+            busy = [float(cell.split(" ")[0]) for cell in line[3:at]]
+            overlap, waiting, step = (float(cell.split(" ")[0]) for cell in line[at : at + 3])
+            assert sum(busy) - overlap + waiting <= step
+    assert lines[0][-2:] == ("forward + update\N{NO-BREAK SPACE}1.00", "other devices' passes\N{NO-BREAK SPACE}8.00; "
+                             "the runtime's way from one operation to the next\N{NO-BREAK SPACE}3.00")  # fmt: skip
+    header, lines = times.course_cells(found)
+    at = header.index("LSTM steps ms")
+    assert sum(float(cell.split(" ")[0]) for cell in lines[0][at : at + 9]) == 40.0
+    assert lines[0][header.index("traced / timed")] == "0.400"
+    assert lines[0][-2:] == ("20.0, 8.00, n/a; 2.00", "4.00")
+    header, lines = times.chain_cells(found)
+    assert lines[0][2:6] == ("24.0", "60%", "1000", "16.0") and lines[0][-1].startswith("MatMul")
+    assert len(times.pass_cells(found)[1]) == 3
 
 
 def test_a_failed_point_is_a_row_with_its_error():

@@ -1,6 +1,6 @@
-"""What a step has to do at least, by counting: arithmetic of the passes, bytes of updates, bytes between devices."""
+"""What a step has to do at least, by counting: arithmetic, steps in a row, bytes of updates, bytes between devices."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from tfperf.place.policy import Home
@@ -37,6 +37,15 @@ def pass_flops(network: Network, rows: int, batch: int, source: float, target: f
     return 3 * batch * (lstm + attention + projection)
 
 
+def chain_steps(layers: int, source: float, target: float) -> float:
+    """Steps of LSTM layers that no device can take at the same time, in a forward pass; the backward has as many.
+
+    An encoder's layer waits for the whole one below it; a decoder's for that, and for the last state of the encoder's
+    layer beside it. source, target: padded lengths.
+    """
+    return source + target + (layers - 1) * max(source, target)
+
+
 def update_bytes(shares: Sequence[Share], optimizer: str) -> float:
     """Bytes that updates read and write in a step: gradient in, variable and slots in and out, of every copy."""
     return sum((3 + 2 * SLOTS[optimizer]) * share.size * len(share.home.copies) for share in shares)
@@ -69,3 +78,9 @@ def _ways(share: Share, devices: Sequence[str], slots: int) -> list[tuple[str, s
         ways += [(copy, updates, share.size), (updates, copy, share.size)]  # the value there, its change back
         ways += [(beside, updates, slots * share.size), (updates, beside, slots * share.size)]
     return ways
+
+
+def least(terms: Mapping[str, float | None]) -> float:
+    """Milliseconds of a step: passes, whose arithmetic, chain and copies can hide behind each other; then updates."""
+    passes = max(terms[name] or 0.0 for name in ("computation_ms", "chain_ms", "sent_ms"))
+    return passes + (terms["update_ms"] or 0.0)

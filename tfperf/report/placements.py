@@ -18,7 +18,6 @@ SPEED = (
     "placement", "devices", "batch a device", "columns", "padding", "words a step", "ms a step", "words/s", "speed-up",
     "efficiency", "against best single", "bound ms", "of bound",
 )  # fmt: skip
-PHASES = ("computation", "merge", "update", "transfer")
 MEANING = (
     "Speed-up: sentence pairs per second over those of one device with the same placement, at like work; efficiency: "
     "that over the devices; against best single: over the best one device. [ ]: 95 % interval of the geometric mean "
@@ -82,44 +81,9 @@ def bound_share(row: PlacementRow) -> str:
     return f"{row.bound['bound_ms'] / row.ms_per_step.value:.0%}"
 
 
-def device_cells(rows: Iterable[PlacementRow]) -> tuple[tuple[str, ...], Cells]:
-    """Header and lines: forward and backward pass of each device and their mean, slowest device over the mean."""
-    header = ("placement", "devices", "device", "forward ms", "backward ms", "slowest / mean", "forward growth")
-    lines: Cells = []
-    for row in (row for row in rows if row.phases):
-        each = row.phases["devices"] | {"mean": row.phases["mean"]}
-        for name, one in each.items():
-            last = (digits(row.phases["imbalance"]), digits(row.growth)) if name == "mean" else ("", "")
-            lines.append(
-                (called(row), whole(row.devices), name, digits(one["forward"]), digits(one["backward"]), *last)
-            )
-    return header, lines
-
-
-def phase_cells(rows: Iterable[PlacementRow]) -> tuple[tuple[str, ...], Cells]:
-    """Header and lines: of each phase over all devices its span and its busy time, and the share of each."""
-    header = ("placement", "devices", "step ms", *(f"{name}, {kind}" for name in PHASES for kind in ("span", "busy")))
-    lines: Cells = []
-    for row in (row for row in rows if row.phases):
-        parts = [row.phases["together"][name] for name in PHASES]
-        cells = [
-            f"{digits(part[f'{kind}_ms'])} ({part[f'{kind}_share']:.0%})" for part in parts for kind in ("span", "busy")
-        ]
-        lines.append((called(row), whole(row.devices), digits(row.phases["step_ms"]), *cells))
-    return header, lines
-
-
-def lost_cells(rows: Iterable[PlacementRow]) -> tuple[tuple[str, ...], Cells]:
-    """Header and lines: what takes the time above the bound."""
-    names = ("computation", "merge", "update", "transfer", "input", "waiting")
-    header = ("placement", "devices", *(f"{name} ms" for name in names), "most of it", "MB sent")
-    lines: Cells = []
-    for row in (row for row in rows if row.lost):
-        sent = digits(row.bound["sent_bytes"] / 1e6)
-        lines.append(
-            (called(row), whole(row.devices), *(digits(row.lost[n]) for n in names), next(iter(row.lost)), sent)
-        )
-    return header, lines
+def listed(figures: Mapping[str, object], mark: str = "") -> str:
+    """Figures behind their names and the mark, which no line break parts."""
+    return ", ".join(f"{name}{mark}\N{NO-BREAK SPACE}{figure}" for name, figure in sorted(figures.items()))
 
 
 def memory_cells(rows: Iterable[PlacementRow]) -> tuple[tuple[str, ...], Cells]:
@@ -133,11 +97,6 @@ def memory_cells(rows: Iterable[PlacementRow]) -> tuple[tuple[str, ...], Cells]:
         )
         lines.append((called(row), whole(row.devices), kept, peak, digits(row.memory["peak_rss_bytes"] / 1e6)))
     return header, lines
-
-
-def listed(figures: Mapping[str, object], mark: str = "") -> str:
-    """Figures behind their names and the mark, which no line break parts."""
-    return ", ".join(f"{name}{mark}\N{NO-BREAK SPACE}{figure}" for name, figure in sorted(figures.items()))
 
 
 def remarks(rows: Sequence[PlacementRow]) -> list[str]:

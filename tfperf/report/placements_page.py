@@ -11,7 +11,8 @@ from tensorboard.plugins.hparams import summary_v2 as hparams  # type: ignore[im
 from tensorboard.plugins.scalar.summary_v2 import scalar_pb  # type: ignore[import-untyped]
 from tensorboard.summary.writer.record_writer import RecordWriter  # type: ignore[import-untyped]
 
-from tfperf.report import placements, wording
+from tfperf.report import placements, time_tables, wording
+from tfperf.report.course import explain
 from tfperf.report.page import image, page, paragraph, table
 from tfperf.report.plots_placements import placements_figure
 from tfperf.report.recommendation import recommend
@@ -23,8 +24,23 @@ from tfperf.results.placements import PlacementRow
 
 PICTURE = (
     "Left: words per second over the number of devices, with their intervals; points of one line did like work, those "
-    "without a line are alone in theirs. Right: how long of a step each phase is "
-    "busy, by placement and number of devices; a mark where the step ends."
+    "without a line are alone in theirs. Right: what the end of a traced step waits for, by placement and number of "
+    "devices; a mark where the timed step ends."
+)
+TIME = (
+    "Milliseconds of a step and shares of it, from a trace of the timed steps in one repeat, by the clock: what ended "
+    "last before each operation that the end of a step waited for, back to its begin. Core taken: what it needed was "
+    "there, but the thread (on GPUs the stream) where it began ran others; runtime: it ran nothing. A step's bound is "
+    "the largest of its three terms and the update."
+)
+DEVICES = (
+    "Busy: time in which some operation of a phase runs on the device; at once: what counts twice, since phases ran at "
+    "the same time; waiting: nothing runs there. They add up to the step. An operation's time holds that in which its "
+    "thread had no core."
+)
+CHAIN = (
+    "Of all chains of operations that wait for each other in the graphs that ran, over devices and through the turns "
+    "of loops, the one whose operations took longest in the trace; time between them does not count."
 )
 PAGE, ROWS = "report.html", "placements.json"
 
@@ -49,21 +65,24 @@ def placements_page(title: str, rows: Sequence[PlacementRow], drift: str) -> str
     )
     notes = "".join(map(paragraph, [*placements.remarks(rows), drift]))
     about = paragraph(placements.MEANING, "soft")
-    spans = paragraph(
-        "Span: from the first start of a phase on any device to its last end. Busy: time in which some operation of it "
-        "runs. Both in milliseconds and as a share of a step, from a trace of the timed steps in one repeat.", "soft",
-    )  # fmt: skip
-    lost = paragraph("Milliseconds of a step above the bound, by what takes them.", "soft")
     sections = [
         ("speed", "Speed", speeds + about + notes),
-        ("picture", "Speed and phases", image(picture, PICTURE)),
-        ("devices", "Passes by device", table(*placements.device_cells(rows))),
-        ("phases", "Phases over all devices", spans + table(*placements.phase_cells(rows))),
-        ("lost", "Where the time goes", lost + table(*placements.lost_cells(rows))),
+        ("picture", "Speed and parts of a step", image(picture, PICTURE)),
+        ("time", "Where the time goes", _time(rows) + table(*time_tables.course_cells(rows))),
+        ("devices", "On each device", paragraph(DEVICES, "soft") + table(*time_tables.device_cells(rows))),
+        ("passes", "Passes", table(*time_tables.pass_cells(rows))),
+        ("chain", "The longest chain", paragraph(CHAIN, "soft") + table(*time_tables.chain_cells(rows))),
         ("memory", "Memory", table(*placements.memory_cells(rows), kind="text")),
         ("places", "Where everything ran", table(*_places(rows), kind="text")),
     ]  # fmt: skip
     return page(title or "Placements", "".join(map(paragraph, recommend(rows))), sections)
+
+
+def _time(rows: Sequence[PlacementRow]) -> str:
+    """What the traces say, row by row."""
+    said = [f"{wording.called(row)} on {row.devices}: {' '.join(sentences)}"
+            for row in rows if (sentences := explain(row))]  # fmt: skip
+    return "".join(map(paragraph, said)) + paragraph(TIME, "soft")
 
 
 def _places(rows: Sequence[PlacementRow]) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:

@@ -7,18 +7,23 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from tfperf.report.style import BAND, FAILED, MEAN, REPLICA, SECOND, THIRD, grid, safe_text
+from tfperf.report.time_tables import COURSE
 from tfperf.report.wording import called
 from tfperf.results.placements import PlacementRow
 
 COLOURS = (MEAN, FAILED, THIRD, SECOND, BAND, REPLICA)
 COLUMNS, LINE = 5, 0.17  # of the legend above the speeds; inches of its lines
-TERMS = {"computation": MEAN, "merge": FAILED, "update": THIRD, "transfer": SECOND, "input": BAND}
+PARTS = {
+    "chain": MEAN, "computation": SECOND, "merge": FAILED, "update": THIRD, "transfer": REPLICA, "input": "#7f5f3f",
+    "queue": "#a0a0a0", "runtime": BAND, "host": "#d8d8d8",
+}  # fmt: skip
 
 
 def placements_figure(rows: Sequence[PlacementRow]) -> Figure:
-    """Left: words per second over devices, with intervals. Right: busy milliseconds of a step by phase."""
+    """Left: words per second over devices, with intervals. Right: what the end of a step waits for."""
     traced = [row for row in rows if row.phases]
-    top = 0.3 + LINE * -(-len({_line(row) for row in rows}) // COLUMNS)
+    entries = max(len({_line(row) for row in rows}), len(PARTS) + 1 if traced else 0)
+    top = 0.3 + LINE * -(-entries // COLUMNS)
     figure, (speed, parts) = grid(
         1,
         2,
@@ -66,15 +71,15 @@ def _style(row: PlacementRow) -> str:
 def _parts(axes: Axes, rows: Sequence[PlacementRow]) -> None:
     left = np.zeros(len(rows))
     places = np.arange(len(rows))[::-1]
-    for name, colour in TERMS.items():
-        widths = np.array([row.phases["together"][name]["busy_ms"] for row in rows])
-        axes.barh(places, widths, left=left, color=colour, label=name, height=0.7)
+    for name, colour in PARTS.items():
+        widths = np.array([row.phases["course"][name] for row in rows])
+        axes.barh(places, widths, left=left, color=colour, label=COURSE[name], height=0.7)
         left = left + widths
-    steps = [row.phases["step_ms"] for row in rows]
-    axes.plot(steps, places, "|", color="black", ms=9, label="step")
+    steps = [row.phases["timed_ms"] for row in rows]
+    axes.plot(steps, places, "|", color="black", ms=9, label="timed step")
     axes.set_yticks(places, [safe_text(f"{called(row)}, {row.devices}") for row in rows], fontsize=7)
-    axes.set_xlabel("busy ms a step, over all devices")
-    _add_legend(axes, len(TERMS) + 1)
+    axes.set_xlabel("ms of a traced step")
+    _add_legend(axes, COLUMNS)
 
 
 def _add_legend(axes: Axes, columns: int) -> None:

@@ -7,10 +7,10 @@ within its 95 % interval is as fast; of such rows those with the fewest devices 
 from collections.abc import Sequence
 
 from tfperf.report.ablation import digits
+from tfperf.report.course import agrees, where
 from tfperf.report.wording import counted, group_title, within
 from tfperf.results.placements import PlacementRow
 
-AGREE = 0.1  # how far a traced step may be from the timed ones for its parts to explain them
 NOT_MEASURED = "No point was measured, so nothing is recommended."
 NOT_PROVED = "No placement that was measured is proved, so nothing is recommended."
 SHARED = (
@@ -112,15 +112,10 @@ def _kept(row: PlacementRow) -> list[str]:
 
 
 def _loss(row: PlacementRow) -> list[str]:
-    """What takes most of the time above the bound, where the traced steps took as long as the timed ones."""
-    if not row.lost or row.ms_per_step is None:
+    """Where the time goes, where the traced steps took as long as the timed ones; with the bound."""
+    if not row.phases or not row.bound or not agrees(row.phases):
         return []
-    if abs(row.phases["step_ms"] / row.ms_per_step.value - 1) > AGREE:
-        return []
-    name, ms = next(iter(row.lost.items()))
-    if ms <= 0:
-        return []
-    return [f"Above its bound of {digits(row.bound['bound_ms'])} ms a step it loses most in {name}: {digits(ms)} ms."]
+    return [f"{where(row)} Its bound is {digits(row.bound['bound_ms'])} ms a step."]
 
 
 def _at(row: PlacementRow) -> str:

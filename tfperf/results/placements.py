@@ -59,9 +59,8 @@ class PlacementRow:
     left_out: int = 0  # samples of all repeats in which something was traced
     merge: str = ""
     kernels: Mapping[str, Any] = field(default_factory=dict)
-    phases: Mapping[str, Any] = field(default_factory=dict)  # as study/spans.py gives them
+    phases: Mapping[str, Any] = field(default_factory=dict)  # as study/tracing.py gives them
     places: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     bound: Mapping[str, Any] = field(default_factory=dict)  # as study/ceilings.py gives it
-    lost: Mapping[str, float] = field(default_factory=dict)  # ms a step above the bound, by term, the largest first
     growth: float | None = None  # of the forward pass over that of one device
     memory: Mapping[str, Any] = field(default_factory=dict)

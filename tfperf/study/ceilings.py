@@ -9,21 +9,24 @@ import tensorflow as tf
 from tfperf.data.batches import Plan
 from tfperf.measure.environment import available_cores
 from tfperf.measure.roofline import GIGA, measure, measure_tensorflow
+from tfperf.measure.turns import turn_seconds
 from tfperf.place.devices import Devices
 from tfperf.place.engine import Engine
 from tfperf.place.policy import find_homes
 from tfperf.place.state import size
-from tfperf.place.work import Share, pass_flops, sent_bytes, update_bytes
+from tfperf.place.work import Share, chain_steps, least, pass_flops, sent_bytes, update_bytes
 from tfperf.runcard.translation import Translation
 
 COPIED = 2**26  # bytes, to measure what devices send each other
 COPIES = 10
 
 
-def bound(card: Translation, engine: Engine, plan: Plan) -> dict[str, Any]:
+def bound(card: Translation, engine: Engine, plan: Plan, kernel: str) -> dict[str, Any]:
     """Work of a step, the machine's ceilings and the least milliseconds of each term; None: not measured.
 
-    Logical CPUs share the cores: all passes together run at the speed of all cores, and nothing has to be sent.
+    kernel: by which LSTM layers are computed: plain, xla or cudnn. Logical CPUs share the cores: all passes together
+    run at the speed of all cores, no more chains go on at a time than there are cores, and nothing has to be sent.
+    cuDNN takes the steps of a layer without a launch for each, which nothing here measures.
     """
     devices, rows = engine.devices, engine.model.rows
     source, target = plan.lengths.mean(axis=(0, 1)).tolist()
@@ -34,16 +37,21 @@ def bound(card: Translation, engine: Engine, plan: Plan) -> dict[str, Any]:
     updated, sent = update_bytes(shares, optimizer), sent_bytes(shares, card.placement, devices.each, optimizer)
     machine = (measure if devices.logical else measure_tensorflow)(available_cores(), card.engine.precision)
     link = None if devices.logical else link_gb_s(devices)
+    turn = None if kernel == "cudnn" else 1e3 * turn_seconds(
+        batch, card.model.units, card.engine.precision, devices.mine[0][1], kernel == "xla"
+    )  # fmt: skip
+    steps = chain_steps(card.model.layers, source, target - 1)
+    at_once = max(1.0, len(devices) / available_cores()) if devices.logical else 1.0
     terms = {
         "computation_ms": 1e3 * flops * (len(devices) if devices.logical else 1) / machine.gflops / GIGA,
         "update_ms": 1e3 * updated / (1 if devices.logical else len(devices)) / machine.bandwidth_gb_s / GIGA,
         "sent_ms": None if link is None else 1e3 * sent / link / GIGA,
+        "chain_ms": None if turn is None else steps * turn * at_once,
     }  # fmt: skip
     return {
         "flops_per_device": flops, "updated_bytes": updated, "sent_bytes": sent, "gflops": machine.gflops,
-        "bandwidth_gb_s": machine.bandwidth_gb_s, "link_gb_s": link, **terms,
-        # what is sent can hide behind computation, an update needs the gradients
-        "bound_ms": max(terms["computation_ms"] or 0, terms["sent_ms"] or 0) + (terms["update_ms"] or 0),
+        "bandwidth_gb_s": machine.bandwidth_gb_s, "link_gb_s": link, "chain_steps": steps, "turn_ms": turn,
+        "turn": [batch, card.model.units, card.engine.precision, kernel], **terms, "bound_ms": least(terms),
     }  # fmt: skip
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from rich.console import RenderableType
 
+from tfperf.place.work import least
 from tfperf.report.placements import placements_table
 from tfperf.report.placements_page import write_placements
 from tfperf.report.sweep import drift_words, sweep_table
@@ -60,20 +61,35 @@ def _proved(some: Sequence[Row]) -> bool | None:
     return True if any("proof" in row.record for row in some if row.ok) else None
 
 
-def _ceilings(every: Iterable[Records]) -> dict[str, float]:
-    """The machine's best ceilings among those that the trials measured: what disturbs a measurement lowers it."""
+def _ceilings(every: Iterable[Records]) -> dict[Any, float]:
+    """The machine's best ceilings among those that the trials measured: what disturbs a measurement lowers it.
+
+    Turns of a chain are as short as the shortest of such turns.
+    """
     found = [record["bound"] for records in every for record in records.values() if "bound" in record]
-    return {name: max((bound[name] for bound in found), default=0.0) for name in (GFLOPS, BANDWIDTH)}
+    best: dict[Any, float] = {name: max((bound[name] for bound in found), default=0.0) for name in (GFLOPS, BANDWIDTH)}
+    for bound in found:
+        if bound["turn_ms"] is not None:
+            turn = tuple(bound["turn"])
+            best[turn] = min(best.get(turn, bound["turn_ms"]), bound["turn_ms"])
+    return best
 
 
-def _against(bound: Mapping[str, Any], ceilings: Mapping[str, float]) -> dict[str, Any]:
+def _against(bound: Mapping[str, Any], ceilings: Mapping[Any, float]) -> dict[str, Any]:
     """A trial's bound with the best ceilings in place of its own."""
     if not bound:
         return {}
-    computation = bound["computation_ms"] * bound[GFLOPS] / ceilings[GFLOPS]
-    update = bound["update_ms"] * bound[BANDWIDTH] / ceilings[BANDWIDTH]
-    whole = max(computation, bound["sent_ms"] or 0.0) + update  # what is sent can hide behind computation
-    return {**bound, **ceilings, "computation_ms": computation, "update_ms": update, "bound_ms": whole}
+    best = {name: ceilings[name] for name in (GFLOPS, BANDWIDTH)}
+    terms = {
+        "computation_ms": bound["computation_ms"] * bound[GFLOPS] / best[GFLOPS],
+        "update_ms": bound["update_ms"] * bound[BANDWIDTH] / best[BANDWIDTH],
+        "sent_ms": bound["sent_ms"], "chain_ms": bound["chain_ms"],
+    }  # fmt: skip
+    turn = bound["turn_ms"]
+    if turn:  # 0 where it was too short for the clock
+        turn = best["turn_ms"] = ceilings[tuple(bound["turn"])]
+        terms["chain_ms"] *= turn / bound["turn_ms"]
+    return {**bound, **best, **terms, "bound_ms": least(terms)}
 
 
 def _row(some: Sequence[Row], records: Records, ceilings: Mapping[str, float]) -> PlacementRow:
@@ -99,7 +115,7 @@ def _row(some: Sequence[Row], records: Records, ceilings: Mapping[str, float]) -
         pairs_per_second=average(records, "sentence pairs per second", lambda r: r["pairs_per_second"]),
         ms_per_step=average(records, "median ms per step", lambda r: r["ms_per_step"]["median"]),
         kernels=first.get("kernels", {}), phases=first.get("phases", {}), bound=bound,
-        places=first.get("proof", {}).get("places", {}), lost=_lost(first.get("phases"), bound),
+        places=first.get("proof", {}).get("places", {}),
     )  # fmt: skip
 
 
@@ -128,20 +144,3 @@ def _said(key: str, value: Any) -> str:
 def _looked_into(records: Records) -> Mapping[str, Any]:
     """The record of the repeat with proof and trace."""
     return next((record for record in records.values() if "phases" in record), {})
-
-
-def _lost(phases: Mapping[str, Any] | None, bound: Mapping[str, Any]) -> dict[str, float]:
-    """What a step takes above its bound, by term, the largest first: busy times, and `waiting` without any of them.
-
-    computation: passes beyond the arithmetic's bound; update: beyond its bound; merge and transfer: all of it.
-    """
-    if not phases or not bound:
-        return {}
-    busy = {name: part["busy_ms"] for name, part in phases["together"].items()}
-    waiting = max(phases["step_ms"] - sum(busy.values()), 0.0)
-    terms = {
-        "computation": busy["computation"] - bound["computation_ms"], "merge": busy["merge"],
-        "update": busy["update"] - bound["update_ms"], "transfer": busy["transfer"], "input": busy["input"],
-        "waiting": waiting,
-    }  # fmt: skip
-    return dict(sorted(((k, max(v, 0.0)) for k, v in terms.items()), key=lambda item: -item[1]))

@@ -30,7 +30,7 @@ from tfperf.study.sweep_plan import Plan
 from tfperf.study.sweep_table import write_table
 
 MOST_TRIALS = 100_000
-LAYOUT = 2  # 1 timed each step once, compilations among them, and always in the same order
+LAYOUT = 3  # 1 timed each step once, compilations among them; 2 told of spans, not of chains and waiting
 FILE, REPORT, TRIALS = "sweep.json", "sweep_report.json", "trials"
 
 

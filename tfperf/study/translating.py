@@ -20,10 +20,9 @@ from tfperf.runcard.translation import Translation
 from tfperf.runs.texts import read_sentences
 from tfperf.study.ceilings import bound
 from tfperf.study.local_cluster import Others, workers
-from tfperf.study.spans import phases
 from tfperf.study.timing import Rule, Timing, time_steps
+from tfperf.study.tracing import look_into
 from tfperf.study.window import Window, describe, first_steps, losses_of, whole_calls
-from tfperf.trace.capture import Capture
 
 TRACE = "trace"
 BUDGET = 60.0  # seconds of a request that names none
@@ -65,7 +64,7 @@ def _measure(card: Translation, request: Mapping[str, Any], began: float, others
     if not request["first"]:
         return record
     try:
-        return record | _looked_into(card, window, plan, Path(request["folder"]))
+        return record | _looked_into(card, window, plan, Path(request["folder"]), record["ms_per_step"]["median"])
     except PlacementError as error:
         return record | {"unproved": list(error.faults)}
 
@@ -109,17 +108,14 @@ def _grouped(proof: Proof) -> dict[str, dict[str, int]]:
     return out
 
 
-def _looked_into(card: Translation, window: Window, plan: Plan, folder: Path) -> dict[str, Any]:
-    """Proof of the placement, kernels, times of phases from a trace of the timed steps, and the bound."""
-    engine, calls = window.engine, window.calls
-    proof = prove_engine(engine, run_operations(window.run)).hold()
-    turns = window.per_call
-    capture = Capture(folder / TRACE, calls, calls, host_level=2, turns=turns, optimizers=("optimizer",))
-    for number in range(2 * calls):  # a pass that is only timed, then one that is recorded
-        with capture.step(number):
-            window.call()
+def _looked_into(
+    card: Translation, window: Window, plan: Plan, folder: Path, timed_ms: float
+) -> dict[str, Any]:  # fmt: skip
+    """Where the time of the timed steps goes, from a trace; proof of the placement, kernels, and the bound."""
+    phases = look_into(window, folder / TRACE, timed_ms, card.model.layers)
+    proof = prove_engine(window.engine, run_operations(window.run)).hold()
+    kernels = dict(proof.kernels)
     return {
-        "proof": {"places": _grouped(proof), "elsewhere": proof.elsewhere}, "kernels": dict(proof.kernels),
-        "phases": phases(folder / TRACE, engine.devices),
-        "bound": bound(card, engine, plan),
+        "proof": {"places": _grouped(proof), "elsewhere": proof.elsewhere}, "kernels": kernels, "phases": phases,
+        "bound": bound(card, window.engine, plan, kernels["lstm"]),
     }  # fmt: skip

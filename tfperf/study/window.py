@@ -60,6 +60,9 @@ class Window:
     def __init__(self, engine: Engine, part: Part, plan: Plan, per_call: int) -> None:
         """The plan has a multiple of `per_call` steps."""
         self.engine, self.steps, self.per_call = engine, len(plan.rows), per_call
+        # of both sides of a device, all steps together; whether all steps have the same
+        self.columns = float(plan.lengths.sum(axis=2).mean(axis=1).sum())
+        self.alike = bool((plan.lengths == plan.lengths[:1]).all())
         self.iterator = iter(dataset(part, plan).repeat())
         self._traces = Traces()
 
@@ -68,9 +71,12 @@ class Window:
         """Of one pass."""
         return self.steps // self.per_call
 
-    def call(self) -> NDArray[np.floating[Any]]:
-        """The next call; its losses. After as many as `calls` the window begins again."""
-        return take(self.engine, self.iterator, self.per_call)
+    def call(self, count: int | None = None) -> NDArray[np.floating[Any]]:
+        """The next call; its losses. After as many as `calls` the window begins again.
+
+        count: of fewer steps, where all are alike.
+        """
+        return take(self.engine, self.iterator, self.per_call if count is None else count)
 
     def run(self) -> NDArray[np.floating[Any]]:
         """One pass: the losses of all its steps."""

@@ -1,0 +1,179 @@
+"""Chains of operations in graphs made by hand, whose longest one is known."""
+
+import numpy as np
+import pytest
+
+from tests.trace.graphs import events, join, loop, names, node, runs, send, slow_longest
+from tfperf.trace.chains import Part, Ways, longest
+from tfperf.trace.operations import find_operations
+from tfperf.trace.runs import DONE, find_runs, link
+
+
+def before(graph, found, links):
+    """Names of what each run waited for."""
+    return [
+        (names(graph, found, [i])[0], sorted(names(graph, found, links.before[links.start[i] : links.start[i + 1]])))
+        for i in range(len(found))
+    ]
+
+
+def test_the_longest_chain_is_that_of_the_durations_not_of_the_most_operations():
+    graph = join([node("a"), node("b", "a"), node("c", "b"), node("long", "a"), node("end", "c", "long")])
+    found = runs(graph, ("a", 0, 1, 0), ("b", 1, 2, 0), ("c", 2, 3, 0), ("long", 1, 9, 1), ("end", 9, 10, 0))
+    (chain,) = longest(found, link(found, graph))
+    assert names(graph, found, chain.runs) == ["a", "long", "end"] and chain.length == 10
+
+
+def test_sends_and_receives_join_the_graphs_of_devices():
+    graph = join([node("a"), *send("r", "a", 0, 1), node("b", "r", device=1), node("alone", device=1)])
+    found = runs(graph, ("a", 0, 50, 0), ("r/send", 50, 52, 0), ("alone", 0, 70, 1), ("b", 70, 90, 1))
+    (chain,) = longest(found, link(found, graph))
+    assert names(graph, found, chain.runs) == ["a", "r/send", "b"] and chain.length == 72
+
+
+def test_operations_without_runs_pass_on_what_they_wait_for():
+    graph = join(
+        [node("a"), node("group", "a", kind="NoOp"), node("further", "group", kind="NoOp"), node("b", "further")]
+    )
+    found = runs(graph, ("a", 0, 5, 0), ("b", 6, 7, 0))
+    assert before(graph, found, link(found, graph)) == [("a", []), ("b", ["a"])]
+
+
+def test_depths_of_nested_loops():
+    inner = [one for one in loop("inner", "outer/body_0", 2) if one.name != "inner"]
+    nodes = [node("begin"), *loop("outer", "begin", 1), *inner, node("inner", "inner/switch", kind="Exit")]
+    nodes.append(node("behind", "inner"))
+    graph = join(nodes)
+    depth = {one.name: graph.depth(i) for i, one in enumerate(graph.nodes)}
+    assert (depth["begin"], depth["outer/body_0"], depth["inner/body_1"]) == (0, 1, 2)
+    assert (depth["behind"], depth["outer"]) == (1, 1), "an Exit runs in the loop that it ends"
+    assert graph.conditions["inner"] == [graph.index["inner/cond"]]
+
+
+def turns(count, length, each=10, start=0, lane=0):
+    """Rows of the runs of a loop that nothing disturbs, operation after operation; its kinds of plumbing too."""
+    rows, now = [("loop/enter", start, start + 1, lane)], start + 1
+    for turn in range(count + 1):
+        for name in ("merge", "less", "cond", "switch"):
+            rows.append((f"loop/{name}", now, now + 1, lane))
+            now += 1
+        if turn < count:
+            for name in ("value", *(f"body_{i}" for i in range(length)), "next"):
+                rows.append((f"loop/{name}", now, now + (each if "body" in name else 1), lane))
+                now += each if "body" in name else 1
+    return [*rows, ("loop", now, now + 1, lane)], now + 1
+
+
+def test_a_loop_is_a_chain_of_its_turns():
+    graph = join([node("begin"), *loop("loop", "begin", 3), node("other", "begin", device=1)])
+    rows, end = turns(4, 3, start=5)
+    found = runs(graph, ("begin", 0, 5, 0), *rows, ("other", 5, 100, 1))
+    links = link(found, graph)
+    (chain,) = longest(found, links)
+    # all but what nothing later waits for: the operations before the last decision to turn are in a row
+    assert chain.length == slow_longest(found, links) == end
+    assert names(graph, found, chain.runs).count("loop/body_2") == 4
+
+
+def test_runs_of_an_operation_that_ran_ahead_are_those_of_the_same_turn():
+    """The input of all turns is cut up at once; a step waits for its own cut, and for the step before."""
+    graph = join([node("begin"), *loop("loop", "begin", 1), node("loop/cut", "loop/value")])
+    graph = join([
+        *(one for one in graph.nodes if one.name != "loop/body_0"), node("loop/body_0", "loop/cut"),
+    ])  # fmt: skip
+    cuts = [("loop/cut", 10 * k, 10 * k + 9, 1) for k in range(3)]
+    steps = [("loop/body_0", 9 + 20 * k, 29 + 20 * k, 0) for k in range(3)]
+    found = runs(graph, *cuts, *steps)
+    pairs = dict(zip([i for i in range(6) if names(graph, found, [i]) == ["loop/body_0"]], range(3), strict=True))
+    links = link(found, graph)
+    for i, turn in pairs.items():
+        theirs = [j for j in links.before[links.start[i] : links.start[i + 1]]
+                  if names(graph, found, [j]) == ["loop/cut"]]  # fmt: skip
+        assert [found.begin[j] for j in theirs] == [10 * turn]
+        carried = [found.begin[j] for j in links.before[links.start[i] : links.start[i + 1]] if j in pairs]
+        assert carried == [], "through the cut of the turn alone"
+
+
+def test_the_next_turn_waits_for_the_one_before():
+    nodes = [
+        one
+        for one in loop("loop", "begin", 1)
+        if one.name in ("loop/merge", "loop/value", "loop/next", "loop/body_0", "loop/switch", "loop/enter")
+    ]
+    graph = join([node("begin"), *nodes])
+    found = runs(graph, ("begin", 0, 1, 0), *(("loop/body_0", 1 + 10 * k, 8 + 10 * k, 0) for k in range(3)))
+    assert before(graph, found, link(found, graph)) == [
+        ("begin", []), ("loop/body_0", ["begin"]), ("loop/body_0", ["begin", "loop/body_0"]),
+        ("loop/body_0", ["begin", "loop/body_0"]),
+    ]  # fmt: skip
+
+
+def test_what_is_the_same_in_all_turns_waits_for_the_turn():
+    constant = node("loop/constant", "begin", kind="Enter", frame="loop")
+    graph = join([node("begin"), *loop("loop", "begin", 1), constant, node("loop/read", "loop/constant")])
+    rows = [("begin", 0, 1, 0), ("loop/constant", 1, 2, 0)]
+    rows += [
+        (name, 10 * k + at, 10 * k + at + 1, 0) for k in range(3) for at, name in ((3, "loop/cond"), (5, "loop/read"))
+    ]
+    found = runs(graph, *rows)
+    reads = [b for name, b in before(graph, found, link(found, graph)) if name == "loop/read"]
+    assert reads == [["loop/cond", "loop/constant"]] * 3
+
+
+def test_chains_do_not_go_from_call_to_call():
+    graph = join([node("a"), node("b", "a")])
+    found = runs(graph, ("a", 0, 5, 0), ("b", 105, 110, 0), calls=((0, 50), (100, 150)))
+    assert [chain.length for chain in longest(found, link(found, graph))] == [5, 5]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_random_graphs_have_the_chain_that_a_slow_search_finds(seed):
+    rng = np.random.default_rng(seed)
+    nodes, rows, ends = [], [], []
+    for i in range(12):
+        others = [j for j in range(i) if rng.random() < 0.3]
+        begin = max((ends[j] for j in others), default=0) + int(rng.integers(0, 5))
+        ends.append(begin + int(rng.integers(1, 20)))
+        nodes.append(node(f"n{i}", *(f"n{j}" for j in others)))
+        rows.append((f"n{i}", begin, ends[-1], int(rng.integers(3))))
+    graph = join(nodes)
+    found = runs(graph, *rows)
+    links = link(found, graph)
+    (chain,) = longest(found, links)
+    assert chain.length == slow_longest(found, links) == (found.end - found.begin)[chain.runs].sum()
+    assert chain.length <= found.end.max() - found.begin.min()
+
+
+def test_the_way_back_leaves_nothing_out_and_says_what_delayed():
+    graph = join([node("a"), node("other"), node("b", "a"), node("c", "b")])
+    found = runs(graph, ("a", 2, 10, 0), ("other", 9, 20, 1), ("b", 23, 30, 1), ("c", 31, 40, 0))
+    ways = Ways(found, link(found, graph), np.array([0]))
+    number = {names(graph, found, [i])[0]: i for i in range(4)}
+    assert list(ways.back(number["c"], 0)) == [
+        Part(30, 31, number["c"], "runtime"), Part(23, 30, number["b"]), Part(20, 23, number["b"], "runtime"),
+        Part(10, 20, number["b"], "queue"), Part(2, 10, number["a"]), Part(0, 2, number["a"], "start"),
+    ]  # fmt: skip
+    assert list(ways.back(number["c"], 25)) == [Part(30, 31, number["c"], "runtime"), Part(25, 30, number["b"])]
+    assert list(ways.back(number["b"], 15)) == [
+        Part(20, 23, number["b"], "runtime"), Part(15, 20, number["b"], "queue")
+    ]  # fmt: skip
+
+
+def test_runs_are_found_by_name_and_end_where_they_are_done():
+    graph = join([node("a"), node("next", kind="IteratorGetNext"), *send("r", "a", 0, 1), node("b", "next", "r")])
+    rows = [
+        ("next", 0, 2, 0),
+        ("a", 2, 8, 0),
+        ("r", 3, 4, 1),
+        ("b", 21, 25, 0),
+        (DONE, 20, 21, 1),
+        ("Process", 0, 30, 0),
+    ]
+    stats = {"name": (np.array([4]), ("next",))}
+    one = events(graph, *rows, stats=stats)
+    found = find_runs(one, find_operations(one, {}), graph, np.array([0]), np.array([24]))
+    assert names(graph, found, range(len(found))) == ["next", "a", "b"], "a receive waits for its send"
+    assert found.end.tolist() == [20, 8, 25] and found.left.tolist() == [2, 8, 25]
+    # what went on by itself did not keep its thread busy
+    ways = Ways(found, link(found, graph), np.array([0]))
+    assert [part.delay for part in ways.back(2, 0)] == ["runtime", ""]

@@ -1,0 +1,116 @@
+"""Where the time of a step goes, in sentences: each is true of the trace that it is made from."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from tfperf.report.ablation import digits
+from tfperf.results.placements import PlacementRow
+
+AGREE = 0.1  # how far traced steps may be from the timed ones for their parts to explain them
+TIE = 0.9  # of the longest part: what is as long is named beside it
+MOST_UNKNOWN = 0.1  # of a step
+PARTS = {
+    "chain": "the steps of LSTM layers, one after the other",
+    "computation": "what the passes compute outside of LSTM layers' loops",
+    "merge": "sums of gradients",
+    "update": "updates",
+    "transfer": "reads of variables, look-ups and copies",
+    "input": "the input",
+    "queue": "operations that could have begun, but had to wait for {what}, which others had",
+    "runtime": "the runtime's way from one operation to the next",
+    "host": "the host's work around calls and outside of phases",
+}
+SHORT = {
+    "passes": "other devices' passes",
+    "queue": "{what}, which others had",
+    "unknown": "something that the trace does not show",
+}
+
+
+def explain(row: PlacementRow) -> list[str]:
+    """Sentences about a row with a trace; none for one without."""
+    if not row.phases:
+        return []
+    return [*another_run(row.phases), where(row), chain(row.phases), *waiting(row), *unattributed(row.phases)]
+
+
+def agrees(phases: Mapping[str, Any]) -> bool:
+    """Whether the traced steps took as long as the timed ones."""
+    return bool(abs(phases["agrees"] - 1) <= AGREE)
+
+
+def another_run(phases: Mapping[str, Any]) -> list[str]:
+    """That a trace is of other steps than the timed ones, and why; nothing where both took as long."""
+    if agrees(phases):
+        return []
+    both = f"traced steps took {digits(phases['traced_ms'])} ms, the timed ones {digits(phases['timed_ms'])} ms"
+    slower = phases["slower"] - 1
+    if slower > AGREE:
+        return [f"This explains another run: {both}; recording slowed steps by {slower:.0%}."]
+    beside = digits(phases["beside_ms"])
+    return [f"This explains another run: {both}, though steps right before and after, not recorded, took {beside} ms."]
+
+
+def where(row: PlacementRow) -> str:
+    """The longest part of what the end of a step waits for, with those that are about as long."""
+    course, step = row.phases["course"], row.phases["step_ms"]
+    names = largest(course)
+    said = ", and ".join(f"{_called(name, row)}: {_figure(course[name], step)}" for name in names)
+    which = "The largest part is" if len(names) == 1 else "The largest parts, about as long, are"
+    return f"A traced step took {digits(step)} ms. {which} {said}."
+
+
+def largest(course: Mapping[str, float]) -> list[str]:
+    """The longest part, and those that are as long but for a tenth."""
+    most = max(course.values())
+    return [name for name, ms in sorted(course.items(), key=lambda item: -item[1]) if ms >= TIE * most]
+
+
+def chain(phases: Mapping[str, Any]) -> str:
+    """The longest chain of operations."""
+    found, step = phases["critical"], phases["step_ms"]
+    text = f"The longest chain of operations that wait for each other takes {_figure(found['ms'], step)} of a step"
+    if not found["phases"]:
+        return f"{text}."
+    phase = max(found["phases"], key=lambda name: found["phases"][name])
+    loops = f"; {digits(found['loops_ms'])} ms are steps of LSTM layers" if found["loops_ms"] > 0 else ""
+    return f"{text}, most of it {phase}, {digits(found['phases'][phase])} ms{loops}."
+
+
+def waiting(row: PlacementRow) -> list[str]:
+    """The device that has nothing running for longest, and what it waits for."""
+    each = {name: one for name, one in row.phases["devices"].items() if name != "host"}
+    name = max(each, key=lambda name: each[name]["waiting"], default="")
+    if not name or not each[name]["waits"]:
+        return []
+    waits, step = each[name]["waits"], row.phases["step_ms"]
+    most = max(waits, key=lambda what: waits[what])
+    alone = "" if len(each) == 1 else ", longest of the devices"
+    return [
+        f"{name} has nothing running for {_figure(each[name]['waiting'], step)} of a step{alone}, "
+        f"{digits(waits[most])} ms of it for {waited(most, row)}."
+    ]
+
+
+def unattributed(phases: Mapping[str, Any]) -> list[str]:
+    """That too much of a step is not known what for."""
+    share = phases["unattributed"]
+    return [f"Of {share:.0%} of a step it is not known what for."] if share > MOST_UNKNOWN else []
+
+
+def waited(name: str, row: PlacementRow) -> str:
+    """What a device waits for, in few words."""
+    return SHORT.get(name, PARTS.get(name, name)).format(what=_shared(row))
+
+
+def _called(name: str, row: PlacementRow) -> str:
+    return PARTS[name].format(what=_shared(row))
+
+
+def _shared(row: PlacementRow) -> str:
+    """What devices of one kind or the other have to share."""
+    return "a core" if row.logical else "a stream or a core"
+
+
+def _figure(ms: float, step: float) -> str:
+    return f"{digits(ms)} ms ({ms / step:.0%})"

@@ -1,0 +1,242 @@
+"""Where the time of a traced step goes: on each device, and on the way from a call's end back to its begin.
+
+Of each device, phase by phase, the time in which some operation of it runs (`busy`), what of this counts twice since
+phases ran at once, and the time in which nothing runs on it, by what it waits for. They add up to the step. Times are
+by the clock: that of an operation holds what its thread stood still for want of a core.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tfperf.place.devices import Devices
+from tfperf.trace.attribution import Attribution, attribute
+from tfperf.trace.chains import NOBODY, Part, longest
+from tfperf.trace.graphs import Graph
+from tfperf.trace.intervals import Intervals, Times, union
+from tfperf.trace.notes import Notes, read_notes
+from tfperf.trace.occupancy import Waits, shared_out
+from tfperf.trace.operations import GRAPH, Operations, find_operations, instructions, stats_matter
+from tfperf.trace.phases import PHASES, Phase
+from tfperf.trace.planes import Events, read_events, read_spaces
+from tfperf.trace.runs import Links, Rows, Runs, find_runs, link
+
+PASSES = ("forward", "backward")
+SHOWN: tuple[Phase, ...] = ("forward", "backward", "merge", "update", "transfer", "input", "other")
+PROGRAMS = frozenset(["XlaLaunch", "_XlaRun", "XlaRun", "_XlaCompile"])  # whose instructions are in the trace
+DELAYS = {"queue": "queue", "runtime": "runtime", "inside": "runtime", "start": "host", "end": "host"}
+# what a step's end waited for; operations in the loops of layers over time are the chain
+COURSE = ("chain", "computation", "merge", "update", "transfer", "input", "queue", "runtime", "host")
+KINDS = 8  # of the operations of the longest chain that are told apart
+NS_PER_MS = 1e6
+
+
+@dataclass(frozen=True)
+class Trace:
+    """A profile beside the graphs that ran. phase, device (n): numbers of each operation's in PHASES and `names`."""
+
+    found: Attribution
+    graph: Graph
+    runs: Runs
+    links: Links
+    calls: Intervals
+    names: tuple[str, ...]
+    phase: Rows
+    device: Rows
+    looped: NDArray[np.bool_]  # (n) in a loop inside of a step
+    shares: Mapping[tuple[Phase, bool], float]  # of XLA's instructions, by phase and whether they are in a loop
+
+    @property
+    def steps(self) -> int:
+        """That were traced."""
+        return len(self.found.steps)
+
+    def ms(self, time: float) -> float:
+        """Milliseconds a step of ns in all."""
+        return time / NS_PER_MS / self.steps
+
+
+def break_down(logdir: Path, graph: Graph, devices: Devices) -> dict[str, Any]:
+    """Milliseconds a step, means over the traced steps of the last profile in a folder, whose graph this is.
+
+    step_ms: of calls, from begin to end. devices: by device, and the host, `busy` by phase, `overlap` and `overlaps`,
+    `waiting` and `waits` by what for. mean: busy of the passes over devices; imbalance: of their sum, slowest device
+    over mean. critical: the longest chain, by phase, device and kind of operation. course: what the ends of calls
+    waited for. unattributed: the largest share of a step on a device of which it is not known what for.
+    Raises: TraceError.
+    """
+    notes, spaces = read_notes(logdir), read_spaces(logdir)
+    known = instructions(spaces.values())
+    events = read_events(spaces, stats_matter(known))
+    return summarise(events, find_operations(events, known), notes, graph, devices)
+
+
+def summarise(
+    events: Events, operations: Operations, notes: Notes, graph: Graph, devices: Devices
+) -> dict[str, Any]:  # fmt: skip
+    """The same of events."""
+    trace = make_trace(events, operations, notes, graph, devices)
+    step = trace.ms(trace.calls.length)
+    waits = Waits(trace.runs, trace.links, trace.calls)
+    each = {name: _device(trace, waits, k, step) for k, name in enumerate(trace.names)}
+    passes = [sum(one["busy"][p] for p in PASSES) for name, one in each.items() if name != "host"]
+    mean = {p: float(np.mean([one["busy"][p] for name, one in each.items() if name != "host"])) for p in PASSES}
+    return {
+        "step_ms": step, "steps": trace.steps, "calls": len(trace.calls), "devices": each, "mean": mean,
+        "imbalance": max(passes) / float(np.mean(passes)) if any(passes) else None,
+        "unattributed": max(one["unattributed"] for one in each.values()) / step,
+        "critical": _critical(trace, step), "course": _course(trace, waits),
+    }  # fmt: skip
+
+
+def make_trace(events: Events, operations: Operations, notes: Notes, graph: Graph, devices: Devices) -> Trace:
+    """Events beside the graph that ran."""
+    found = attribute(events, operations, notes)
+    calls = Intervals(found.timeline.steps.call_begin, found.timeline.steps.call_end)
+    runs = find_runs(events, operations, graph, calls.begin, calls.end)
+    local = [devices.short(name) for _, name in devices.mine]
+    names = tuple(dict.fromkeys([*local, devices.short(devices.host)]))
+    rules = notes.rules
+    phase = np.array([PHASES.index(rules.phase(n.name, n.kind)) for n in graph.nodes] or [0], np.intp)
+    device = np.array([_place(devices.short(n.device), names) for n in graph.nodes] or [0], np.intp)
+    looped = np.array([graph.depth(i) > 1 for i in range(len(graph.nodes))] or [False])
+    return Trace(found, graph, runs, link(runs, graph), calls, names, phase, device, looped, _shares(found, len(local)))
+
+
+def _place(name: str, names: tuple[str, ...]) -> int:
+    return names.index(name) if name in names else len(names) - 1
+
+
+def _shares(found: Attribution, devices: int) -> dict[tuple[Phase, bool], float]:
+    """How the time of XLA's instructions divides. What runs more than once a step on a device is in a loop."""
+    out: dict[tuple[Phase, bool], float] = {}
+    for cost in (cost for cost in found.costs if cost.instruction):
+        key = cost.phase, cost.count > devices
+        out[key] = out.get(key, 0.0) + cost.ms
+    total = sum(out.values())
+    return {key: ms / total for key, ms in out.items()} if total else {}
+
+
+def _device(trace: Trace, waits: Waits, device: int, step: float) -> dict[str, Any]:
+    """What goes on on a device, and what it waits for."""
+    mine = np.flatnonzero(trace.device[trace.runs.node] == device)
+    begin, end, phase = _busy(trace, mine, device)
+    parts = shared_out(begin, end, phase, trace.calls, len(PHASES))
+    alone = {p: trace.ms(sum(t for set_, t in parts.items() if PHASES.index(p) in set_)) for p in SHOWN}
+    overlaps = {" + ".join(PHASES[i] for i in set_): trace.ms(t) for set_, t in parts.items() if len(set_) > 1}
+    named = {"unknown": sum(parts.values())}
+    if len(mine):
+        named = waits.of(mine, union(begin, end), lambda part: _waited(trace, part))
+    waited = {name: trace.ms(time) for name, time in sorted(named.items(), key=lambda item: -item[1]) if time}
+    overlap = trace.ms(sum((len(set_) - 1) * t for set_, t in parts.items() if set_))
+    unknown = trace.ms(parts.get((PHASES.index("other"),), 0)) + waited.get("unknown", 0.0)
+    unknown += max(0.0, step - sum(alone.values()) + overlap - sum(waited.values()))
+    return {
+        "busy": alone, "overlap": overlap, "overlaps": dict(sorted(overlaps.items(), key=lambda item: -item[1])),
+        "waiting": sum(waited.values()), "waits": waited, "unattributed": unknown,
+    }  # fmt: skip
+
+
+def _busy(trace: Trace, mine: Rows, device: int) -> tuple[Times, Times, Rows]:
+    """Operations on a device: those of its graph, and what else the profile shows of it; begin, end and phase."""
+    runs, line = trace.runs, trace.found.timeline
+    own = mine[~np.isin(runs.node[mine], [i for i, n in enumerate(trace.graph.nodes) if n.kind in PROGRAMS])]
+    lanes = np.array([_owner(owner, trace.names) for owner, _ in line.lanes] or [0])
+    known = np.array([_in_graph(name, trace.graph) for name in line.names] or [False])
+    more = np.flatnonzero((lanes[line.lane] == device) & ~known[line.name])
+    return (
+        np.concatenate([runs.begin[own], line.begin[more]]), np.concatenate([runs.left[own], line.end[more]]),
+        np.concatenate([trace.phase[runs.node[own]], line.phase[more]]),
+    )  # fmt: skip
+
+
+def _in_graph(name: str, graph: Graph) -> bool:
+    found = GRAPH.fullmatch(name)
+    return found is not None and found["name"] in graph.index
+
+
+def _owner(owner: str, names: tuple[str, ...]) -> int:
+    """The device of a lane of the profile's, which knows logical CPUs by their scopes."""
+    found = re.search(r"(?:tower_|replica_|GPU:)(\d+)$", owner)
+    return _place(f"device:{found[1]}" if found else "host", names)
+
+
+def _waited(trace: Trace, part: Part) -> str:
+    """What a device waits for that has nothing running."""
+    if part.delay and (part.delay != "inside" or _program(trace, part.run)):
+        return DELAYS[part.delay]
+    phase = PHASES[trace.phase[trace.runs.node[part.run]]]
+    return "passes" if phase in PASSES else phase if phase in COURSE else "host"
+
+
+def _stage(trace: Trace, part: Part) -> str:
+    """What a call's end waits for; `program`: one of XLA's, which is divided later."""
+    if part.delay:
+        return DELAYS[part.delay]
+    if _program(trace, part.run):
+        return "program"
+    node = trace.runs.node[part.run]
+    return _stage_of(PHASES[trace.phase[node]], bool(trace.looped[node]))
+
+
+def _stage_of(phase: Phase, looped: bool) -> str:
+    if phase in PASSES:
+        return "chain" if looped else "computation"
+    return phase if phase in COURSE else "host"
+
+
+def _course(trace: Trace, waits: Waits) -> dict[str, float]:
+    """ms a step by part of COURSE, the longest first: what the ends of the calls waited for."""
+    found = waits.course(lambda part: _stage(trace, part))
+    whole = found.pop("program", 0)
+    out = {name: float(found.get(name, 0)) for name in COURSE}
+    for (phase, looped), share in trace.shares.items():
+        out[_stage_of(phase, looped)] += whole * share
+    return {name: trace.ms(time) for name, time in sorted(out.items(), key=lambda item: -item[1])}
+
+
+def _critical(trace: Trace, step: float) -> dict[str, Any]:
+    """The longest chain of each call: ms a step of all, its share, and what it consists of."""
+    chains = longest(trace.runs, trace.links)
+    rows = np.concatenate([chain.runs for chain in chains]) if chains else np.zeros(0, np.intp)
+    length = trace.ms(sum(chain.length for chain in chains))
+    phases: dict[str, float] = {}
+    devices: dict[str, float] = {}
+    kinds: dict[str, float] = {}
+    loops = 0.0
+    for run in rows.tolist():
+        node = trace.runs.node[run]
+        ms = trace.ms(int(trace.runs.end[run] - trace.runs.begin[run]))
+        _add(devices, trace.names[trace.device[node]], ms)
+        _add(kinds, trace.graph.nodes[node].kind, ms)
+        for phase, looped, share in _divided(trace, run):
+            _add(phases, phase, share * ms)
+            loops += share * ms * (looped and phase in PASSES)
+    first = sorted(kinds, key=lambda kind: -kinds[kind])[:KINDS]
+    return {
+        "ms": length, "share": length / step, "operations": len(rows) / trace.steps, "loops_ms": loops,
+        "phases": phases, "devices": devices,
+        "kinds": {kind: kinds[kind] for kind in first}
+        | {"others": sum(ms for kind, ms in kinds.items() if kind not in first)},
+    }  # fmt: skip
+
+
+def _divided(trace: Trace, run: int) -> Iterable[tuple[Phase, bool, float]]:
+    """Phases of a run, whether in a loop, and the share of each."""
+    node = trace.runs.node[run]
+    if _program(trace, run) and trace.shares:
+        return [(phase, looped, share) for (phase, looped), share in trace.shares.items()]
+    return [(PHASES[trace.phase[node]], bool(trace.looped[node]), 1.0)]
+
+
+def _program(trace: Trace, run: int) -> bool:
+    return run != NOBODY and trace.graph.nodes[trace.runs.node[run]].kind in PROGRAMS
+
+
+def _add(found: dict[str, float], name: str, ms: float) -> None:
+    found[name] = found.get(name, 0.0) + ms

@@ -1,0 +1,38 @@
+"""The graphs that a compiled call runs, one for each device, as TensorFlow cut, inlined and rewrote them."""
+
+from collections.abc import Callable
+from typing import Any
+
+from tfperf.trace.graphs import Graph, Node, join
+
+
+def graph_of(call: Callable[[], Any]) -> Graph:
+    """The largest of the functions that a call runs, which has run before, with the parts of all devices.
+
+    Kernels are made anew for it, and with them what TensorFlow has learned of their costs: time steps before.
+    """
+    # not public; graphs are told when kernels are made, so those of before have to go
+    from tensorflow.python.eager.context import context
+
+    now = context()
+    now.clear_kernel_cache()
+    now.enable_run_metadata()
+    try:
+        call()
+        found = now.export_run_metadata().function_graphs
+    finally:
+        now.disable_run_metadata()
+    functions = [[node for part in one.partition_graphs for node in part.node] for one in found]
+    largest: list[Any] = max(functions, key=len, default=[])
+    return join(map(read_node, largest))
+
+
+def read_node(node: Any) -> Node:
+    """Of a NodeDef, whose inputs are written `name`, `name:1` for another of its values, or `^name` for its end."""
+    inputs = tuple(dict.fromkeys(name.removeprefix("^").partition(":")[0] for name in node.input))
+    pair = ""
+    if "tensor_name" in node.attr and "send_device" in node.attr:
+        parts = (node.attr[key].s.decode() for key in ("send_device", "recv_device", "tensor_name"))
+        pair = ";".join(parts)
+    frame = node.attr["frame_name"].s.decode() if "frame_name" in node.attr else ""
+    return Node(node.name, node.op, node.device, inputs, pair, frame)

@@ -1,0 +1,116 @@
+"""Chains of runs: the longest one, and the one by which a moment was reached, with what delayed it."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tfperf.trace.intervals import Times
+from tfperf.trace.runs import Links, Rows, Runs
+
+NOBODY = -1
+
+
+@dataclass(frozen=True)
+class Chain:
+    """Runs one after the other; `length`: of all their durations together, in ns."""
+
+    runs: Rows
+    length: int
+
+
+class Part(NamedTuple):
+    """[begin, end) in ns on the way to a moment.
+
+    run: what ran, where `delay` is empty; else what was to run, and `queue`: its thread or stream ran others first,
+    `runtime`: that ran nothing, `start`: nothing in the call came before, `end`: the call was to end after it; or
+    `inside`: what had begun, but nothing of it went on.
+    """
+
+    begin: int
+    end: int
+    run: int
+    delay: str = ""
+
+
+def longest(runs: Runs, links: Links) -> list[Chain]:
+    """The longest chain of each call, by the durations of its runs alone."""
+    start, before = links.start.tolist(), links.before.tolist()
+    durations = (runs.end - runs.begin).tolist()
+    length, back = [0] * len(runs), [NOBODY] * len(runs)
+    for i, duration in enumerate(durations):
+        most, best = 0, NOBODY
+        for other in before[start[i] : start[i + 1]]:
+            if length[other] > most:
+                most, best = length[other], other
+        length[i], back[i] = most + duration, best
+    reach = np.array(length, np.int64)
+    out = []
+    for call in np.unique(runs.call):
+        mine = np.flatnonzero(runs.call == call)
+        at = int(mine[reach[mine].argmax()])
+        total, chain = int(reach[at]), []
+        while at != NOBODY:
+            chain.append(at)
+            at = back[at]
+        out.append(Chain(np.array(chain[::-1], np.intp), total))
+    return out
+
+
+class Ways:
+    """How runs were reached: from each back to the one that ended last of those that it waited for."""
+
+    def __init__(self, runs: Runs, links: Links, begins: Times) -> None:
+        """begins: of calls, in ns."""
+        self.begin, self.end, self.call = runs.begin.tolist(), runs.end.tolist(), runs.call.tolist()
+        self.last = last_before(runs, links).tolist()
+        self.free, self.begins = _free(runs).tolist(), begins.tolist()
+
+    def back(self, run: int, since: int) -> Iterator[Part]:
+        """Parts of the time from `since` to the begin of a run, the latest first; they leave nothing out."""
+        while self.begin[run] > since:
+            other = self.last[run]
+            if other == NOBODY:
+                first = max(since, self.begins[self.call[run]])
+                if first < self.begin[run]:
+                    yield Part(first, self.begin[run], run, "start")
+                return
+            yield from self._delays(run, max(since, self.end[other]))
+            if self.end[other] <= since:
+                return
+            yield Part(max(since, self.begin[other]), self.end[other], other)
+            run = other
+
+    def _delays(self, run: int, ready: int) -> Iterator[Part]:
+        """From when a run could have begun to its begin."""
+        begin, free = self.begin[run], min(max(self.free[run], ready), self.begin[run])
+        if free < begin:
+            yield Part(free, begin, run, "runtime")
+        if ready < free:
+            yield Part(ready, free, run, "queue")
+
+
+def last_before(runs: Runs, links: Links) -> NDArray[np.intp]:
+    """Of each run the last to end of those that it waited for (r), -1: there is none."""
+    out = np.full(len(runs), NOBODY, np.intp)
+    counts = np.diff(links.start)
+    some = np.flatnonzero(counts)
+    if not len(some):
+        return out
+    ends = runs.end[links.before]
+    most = np.repeat(np.maximum.reduceat(ends, links.start[:-1][some]), counts[some])
+    hit = np.flatnonzero(ends == most)
+    owner = np.repeat(some, counts[some])[hit]
+    out[owner] = links.before[hit]
+    return out
+
+
+def _free(runs: Runs) -> Times:
+    """When all that began before on the thread or stream of each run had left it (r), 0 for the first."""
+    out = np.zeros(len(runs), np.int64)
+    for lane in np.unique(runs.lane):
+        mine = np.flatnonzero(runs.lane == lane)
+        out[mine[1:]] = np.maximum.accumulate(runs.left[mine])[:-1]
+    return out

@@ -1,0 +1,91 @@
+"""What a device does all the time of some calls: what runs on it, at once or alone, and what it waits for."""
+
+from collections.abc import Callable, Iterable
+
+import numpy as np
+
+from tfperf.trace.chains import NOBODY, Part, Ways
+from tfperf.trace.intervals import Intervals, Times, union
+from tfperf.trace.runs import Links, Rows, Runs
+
+Together = tuple[int, ...]  # phases that run at once, by number
+Name = Callable[[Part], str]  # of what a part of a way is
+Found = dict[str, int]  # ns by name
+
+
+def shared_out(begin: Times, end: Times, phase: Rows, calls: Intervals, phases: int) -> dict[Together, int]:
+    """ns in which just these of the phases run, of operations [begin, end) (n) in calls; () stands for none."""
+    each = [union(begin[phase == p], end[phase == p]) for p in range(phases)]
+    cuts = np.unique(np.concatenate([calls.begin, calls.end, *(t for one in each for t in (one.begin, one.end))]))
+    low, inside = cuts[:-1], calls.covers(cuts[:-1])
+    mask = np.zeros(len(low), np.int64)
+    for p, one in enumerate(each):
+        mask |= one.covers(low).astype(np.int64) << p
+    lengths = np.bincount(mask[inside], np.diff(cuts)[inside].astype(np.float64), minlength=1)
+    codes = np.flatnonzero(lengths).tolist()
+    return {tuple(p for p in range(phases) if code >> p & 1): int(lengths[code]) for code in codes}
+
+
+class Waits:
+    """What is waited for, by devices that have nothing running and by calls that are to end."""
+
+    def __init__(self, runs: Runs, links: Links, calls: Intervals) -> None:
+        self.runs, self.calls, self.ways = runs, calls, Ways(runs, links, calls.begin)
+        self.lasts = [_last_to_end(runs, call) for call in range(len(calls))]
+
+    def course(self, name: Name) -> Found:
+        """What the ends of all calls waited for: each from its end back to its begin."""
+        found: Found = {}
+        for begin, end in zip(self.calls.begin.tolist(), self.calls.end.tolist(), strict=True):
+            _add(found, name, self._to_the_end(begin, end))
+        return found
+
+    def of(self, mine: Rows, busy: Intervals, name: Name) -> Found:
+        """What a device waits for with the runs `mine`, on which something goes on while it is `busy`.
+
+        It waits for what the next of its runs waits for; inside of one of its runs for that one; after the last of a
+        call for the end of the call.
+        """
+        found: Found = {}
+        begins = self.runs.begin[mine]
+        spans = union(begins, self.runs.end[mine])
+        _add(found, name, self._inside(mine, spans.without(busy).common(self.calls)))
+        both = union(np.concatenate([busy.begin, spans.begin]), np.concatenate([busy.end, spans.end]))
+        idle = self.calls.without(both)
+        following = np.searchsorted(begins, idle.end)
+        for since, until, at in zip(idle.begin.tolist(), idle.end.tolist(), following.tolist(), strict=True):
+            some = at < len(mine) and begins[at] == until
+            _add(found, name, self.ways.back(int(mine[at]), since) if some else self._to_the_end(since, until))
+        return found
+
+    def _inside(self, mine: Rows, idle: Intervals) -> list[Part]:
+        """Idle time in runs that go on by themselves: XLA's programs, and operations that wait for others."""
+        if not len(idle):
+            return []
+        ends = self.runs.end[mine]
+        latest = np.maximum.accumulate(np.where(ends == np.maximum.accumulate(ends), np.arange(len(mine)), 0))
+        at = latest[np.searchsorted(self.runs.begin[mine], idle.begin, "right") - 1]
+        rows = zip(idle.begin.tolist(), idle.end.tolist(), mine[at].tolist(), strict=True)
+        return [Part(begin, end, run, "inside") for begin, end, run in rows]
+
+    def _to_the_end(self, since: int, until: int) -> list[Part]:
+        """What a moment waits for at which no run of a device's own begins."""
+        last = self.lasts[int(np.searchsorted(self.calls.begin, since, "right")) - 1]
+        if last == NOBODY:
+            return [Part(since, until, NOBODY, "end")]
+        ended = min(max(int(self.runs.end[last]), since), until)
+        parts = [Part(ended, until, last, "end")] if ended < until else []
+        if ended > since:
+            parts += [Part(max(int(self.runs.begin[last]), since), ended, last), *self.ways.back(last, since)]
+        return parts
+
+
+def _last_to_end(runs: Runs, call: int) -> int:
+    mine = np.flatnonzero(runs.call == call)
+    return int(mine[runs.end[mine].argmax()]) if len(mine) else NOBODY
+
+
+def _add(found: Found, name: Name, parts: Iterable[Part]) -> None:
+    for part in parts:
+        key = name(part)
+        found[key] = found.get(key, 0) + part.end - part.begin
