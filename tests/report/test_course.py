@@ -113,7 +113,7 @@ def test_what_the_device_that_waits_longest_waits_for(what):
 
 def test_a_single_device_is_the_longest_of_none_and_the_host_is_no_device():
     text = said(devices=1)
-    assert "device:0 has nothing running for 11.0 ms (28%) of a step, 8.00 ms of it" in text
+    assert "device:0 has nothing running for 12.0 ms (30%) of a step, 9.00 ms of it" in text
     assert "host has nothing" not in text
 
 

@@ -15,7 +15,6 @@ def phases(
 ):
     """Of a step as study/tracing.py tells them."""
     course = {name: ms * step_ms / 40.0 for name, ms in COURSE.items()} if course is None else course
-    waits = {"passes": 8.0, "runtime": 3.0} if waits is None else waits
     busy = {
         "forward": forward,
         "backward": 15.0,
@@ -25,6 +24,7 @@ def phases(
         "input": 0.0,
         "other": 0.0,
     }
+    waits = {"passes": step_ms - (sum(busy.values()) - 1.0) - 3.0, "runtime": 3.0} if waits is None else waits
     one = {
         "busy": busy, "overlap": 1.0, "overlaps": {"forward + update": 1.0}, "waiting": sum(waits.values()),
         "waits": waits, "unattributed": unattributed * step_ms,

@@ -50,6 +50,15 @@ def test_a_pass_in_which_something_is_traced_is_not_clean(tmp_path):
     assert [window.sample().clean for _ in range(3)] == [True, False, True]
 
 
+def test_a_window_knows_its_columns_and_whether_its_steps_are_alike(tmp_path):
+    card, part = card_of(tmp_path, "data.batch=3"), part_of(60)
+    plan = first_steps(card, part, 2, 4)
+    window = Window(Recorder(), part, plan, 2)
+    assert window.columns == pytest.approx(plan.lengths.sum() / 2) and not window.alike
+    plan.lengths[:] = plan.lengths[:1]
+    assert Window(Recorder(), part, plan, 2).alike and len(window.call(1)) == 1
+
+
 def test_the_first_steps_go_on_over_epochs(tmp_path):
     card, part = card_of(tmp_path, "data.batch=3"), part_of(20)  # three steps an epoch
     found, plans = first_steps(card, part, 2, 7), [training_plan(card, part, 2, epoch) for epoch in range(3)]

@@ -1,0 +1,13 @@
+"""The time of a turn of a loop of small products."""
+
+import pytest
+import tensorflow as tf
+
+from tfperf.measure.turns import turn_seconds
+
+
+@pytest.mark.parametrize("xla", [False, True])
+def test_larger_products_take_longer_turns(xla):
+    cpu = tf.config.list_logical_devices("CPU")[0].name
+    small, large = (turn_seconds(batch, units, "float32", cpu, xla) for batch, units in ((1, 4), (256, 128)))
+    assert 0 < large < 0.1 and small < large, "a ten-thousandth of the arithmetic"

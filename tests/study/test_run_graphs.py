@@ -1,0 +1,36 @@
+"""Graphs of functions that run, as TensorFlow tells them."""
+
+import tensorflow as tf
+from tensorflow.core.framework.node_def_pb2 import NodeDef
+
+from tfperf.study.run_graphs import graph_of, read_node
+from tfperf.trace.graphs import Node
+
+
+def test_values_and_ends_of_an_operation_are_inputs_alike():
+    one = NodeDef(name="a", op="Add", input=["x", "y:1", "^z", "x:2"], device="/device:CPU:1")
+    assert read_node(one) == Node("a", "Add", "/device:CPU:1", ("x", "y", "z"))
+
+
+def test_sends_receives_and_loops_are_known_by_what_they_say():
+    send, receive = NodeDef(name="s", op="_Send", input=["x"]), NodeDef(name="r", op="_Recv")
+    for one in (send, receive):
+        for key, value in (("tensor_name", b"edge_3"), ("send_device", b"one"), ("recv_device", b"two")):
+            one.attr[key].s = value
+    assert read_node(send).pair == read_node(receive).pair == "one;two;edge_3"
+    enter = NodeDef(name="e", op="Enter", input=["x"])
+    enter.attr["frame_name"].s = b"loop"
+    assert read_node(enter).frame == "loop"
+
+
+def test_the_graph_of_a_loop_is_joined_and_its_depth_is_known():
+    @tf.function(autograph=False)
+    def call(x):
+        return tf.while_loop(lambda i, _: i < 3, lambda i, y: (i + 1, tf.tanh(y) + 1.0), (0, x))[1]
+
+    call(tf.ones([2]))
+    graph = graph_of(lambda: call(tf.ones([2])))
+    depth = {graph.nodes[i].kind: graph.depth(i) for i in range(len(graph.nodes))}
+    assert depth["Tanh"] == depth["LoopCond"] == depth["NextIteration"] == 1
+    (tanh,) = [i for i, one in enumerate(graph.nodes) if one.kind == "Tanh"]
+    assert graph.before[tanh] and list(graph.conditions) == [graph.frames[tanh]]
