@@ -30,7 +30,7 @@ def nap(x: tf.Tensor, seconds: float) -> tf.Tensor:
         time.sleep(seconds)
         return value
 
-    out = tf.numpy_function(wait, [x], tf.float32)
+    out = tf.numpy_function(wait, [x], tf.float32, stateful=False)  # stateful ones run one after the other
     out.set_shape(x.shape)
     return out
 

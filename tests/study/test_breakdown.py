@@ -29,12 +29,12 @@ ROWS = [
 ]  # fmt: skip
 
 
-def found(rows=ROWS, graph=GRAPH, steps=((0, 80),), devices=TWO):
+def found(rows=ROWS, graph=GRAPH, steps=((0, 80),), devices=TWO, skip=0):
     """What is told of operations (name, begin ms, end ms, lane) in calls of one step each."""
     marks = [("step", begin, end, 9) for begin, end in steps]
     every = [(name, begin * MS, end * MS, lane) for name, begin, end, lane in [*marks, *rows]]
     one = events(graph, *every, stats={MARK: (np.arange(len(steps)), tuple(range(len(steps))))})
-    return summarise(one, find_operations(one, {}), NOTES, graph, devices)
+    return summarise(one, find_operations(one, {}), NOTES, graph, devices, skip)
 
 
 def whole(one):
@@ -105,6 +105,20 @@ def test_several_calls_are_means_over_their_steps():
     told = found([(A, 2, 20, 0), *later], steps=((0, 80), (100, 180)))
     assert told["steps"] == told["calls"] == 2 and told["devices"]["device:0"]["busy"]["forward"] == (18 + 28) / 2
     assert told["critical"]["ms"] == 23.0 and sum(told["course"].values()) == 80.0
+
+
+def test_first_calls_can_be_left_out():
+    later = [(name, begin + 100, end + 100, lane) for name, begin, end, lane in ROWS]
+    told = found([(A, 2, 70, 0), *later], steps=((0, 80), (100, 180)), skip=1)
+    assert told == found()
+
+
+def test_work_beside_the_graph_ends_no_waiting():
+    """A dataset's threads work on the host meanwhile: the host waits on for what its next operation waits for."""
+    ahead = ("Iterator/x:Decode", 30, 35, 3)
+    host = found([*ROWS, ahead])["devices"]["host"]
+    assert host["busy"]["other"] + host["busy"]["input"] + host["busy"]["forward"] == 5.0
+    assert host["waits"]["passes"] == 43.0 and whole(host) == 80.0 and min(host["waits"].values()) > 0
 
 
 def test_a_device_of_which_nothing_was_traced_is_not_known():

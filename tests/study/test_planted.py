@@ -25,7 +25,7 @@ def test_the_longest_chain_is_the_planted_one(told):
     assert CHAIN + PART <= chain["ms"] <= told["step_ms"]
     assert chain["loops_ms"] >= CHAIN and chain["loops_ms"] == pytest.approx(chain["phases"]["forward"], rel=0.01)
     assert chain["phases"]["merge"] >= PART and "update" not in chain["phases"]
-    assert max(chain["kinds"], key=chain["kinds"].get) == "PyFunc"
+    assert max(chain["kinds"], key=chain["kinds"].get) == "PyFuncStateless"
     assert chain["devices"]["device:0"] >= CHAIN and chain["devices"].get("device:1", 0.0) == 0.0
 
 

@@ -1,5 +1,6 @@
 """How many steps of a trial are traced, and what is told of them."""
 
+from contextlib import contextmanager
 from types import SimpleNamespace
 
 import pytest
@@ -21,9 +22,9 @@ COLUMNS = tracing.EVENTS / tracing.EVENTS_A_COLUMN / 2  # of a pass on two devic
 @pytest.mark.parametrize(
     ("columns", "alike", "want"),
     [
-        (COLUMNS / 10, False, (tracing.MOST, 2, 10)), (COLUMNS / 2, True, (2, 2, 10)), (COLUMNS, True, (1, 2, 10)),
+        (COLUMNS / 10, False, (tracing.MOST, 2, 10)), (COLUMNS / 3, True, (2, 2, 10)), (COLUMNS / 2, True, (1, 2, 10)),
         (10 * COLUMNS, False, (1, 2, 10)),  # steps differ: all of them or none
-        (10 * COLUMNS, True, (1, 1, 2)), (1000 * COLUMNS, True, (1, 1, 1)), (1.5 * COLUMNS, True, (1, 1, 10)),
+        (5 * COLUMNS, True, (1, 1, 2)), (1000 * COLUMNS, True, (1, 1, 1)), (0.75 * COLUMNS, True, (1, 1, 10)),
     ],
 )  # fmt: skip
 def test_traced_passes_are_whole_unless_their_steps_are_alike_and_too_many(columns, alike, want):
@@ -31,33 +32,34 @@ def test_traced_passes_are_whole_unless_their_steps_are_alike_and_too_many(colum
 
 
 def test_a_trace_is_beside_passes_that_are_only_timed(monkeypatch, tmp_path):
-    taken = []
+    said, clock = [], [0.0]
 
     class Fake:
         def __init__(self, folder, steps, skip, **options):
-            self.seconds, self.options = [], (steps, skip, options)
-            taken.append(self)
+            self.seconds = []
+            said.append((steps, skip, options))
 
+        @contextmanager
         def step(self, number):
-            recorded = 4 <= number < 10  # two calls of a pass, two passes beside on either side
-            self.seconds.append(0.3 if recorded else 0.2)
-            return Nothing()
+            self.seconds.append(9.0 if number < 2 else 0.3)  # the profiler's first pass, of two calls, is slow
+            said.append("traced")
+            yield
 
-    class Nothing:
-        def __enter__(self):
-            return None
-
-        def __exit__(self, *error):
-            return None
+    def call(count):
+        said.append(count)
+        clock[0] += 0.2
 
     told = window(COLUMNS / 10, False)
-    told.call, told.run = taken.append, None
+    told.call, told.run = call, None
     monkeypatch.setattr(tracing, "Capture", Fake)
+    monkeypatch.setattr(tracing.time, "perf_counter", lambda: clock[0])
+    monkeypatch.setattr(tracing, "forget_costs", lambda: said.append("new kernels"))
     monkeypatch.setattr(tracing, "graph_of", lambda run: "graph")
-    monkeypatch.setattr(tracing, "break_down", lambda folder, graph, devices: {"graph": graph})
+    monkeypatch.setattr(tracing, "break_down", lambda folder, graph, devices, skip: {"graph": graph, "skip": skip})
     found = tracing.look_into(told, tmp_path, 25.0, 1)
-    assert taken[0].options == (6, 4, {"host_level": 3, "turns": 10, "optimizers": ("optimizer",)})
-    assert taken[1:] == [10] * 14
-    assert found == pytest.approx({
-        "graph": "graph", "traced_ms": 30.0, "beside_ms": 20.0, "timed_ms": 25.0, "slower": 1.5, "agrees": 1.2
-    })  # fmt: skip
+    options = 8, 0, {"host_level": 2, "turns": 10, "optimizers": ("optimizer",)}
+    assert said == [*[10] * 4, "new kernels", 1, options, *["traced", 10] * 8, *[10] * 4]
+    assert found.pop("graph") == "graph"
+    assert found == pytest.approx(
+        {"skip": 2, "traced_ms": 30.0, "beside_ms": 20.0, "timed_ms": 25.0, "slower": 1.5, "agrees": 1.2}
+    )

@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from tfperf.measure.roofline import Precision
 
-TURNS = 200
+TURNS = 100
 RUNS = 10
 GATES = 4
 

@@ -45,24 +45,23 @@ class Trace:
     runs: Runs
     links: Links
     calls: Intervals
+    steps: int  # in them
     names: tuple[str, ...]
+    host: str  # its name
     phase: Rows
     device: Rows
     looped: NDArray[np.bool_]  # (n) in a loop inside of a step
     shares: Mapping[tuple[Phase, bool], float]  # of XLA's instructions, by phase and whether they are in a loop
-
-    @property
-    def steps(self) -> int:
-        """That were traced."""
-        return len(self.found.steps)
 
     def ms(self, time: float) -> float:
         """Milliseconds a step of ns in all."""
         return time / NS_PER_MS / self.steps
 
 
-def break_down(logdir: Path, graph: Graph, devices: Devices) -> dict[str, Any]:
+def break_down(logdir: Path, graph: Graph, devices: Devices, skip: int = 0) -> dict[str, Any]:
     """Milliseconds a step, means over the traced steps of the last profile in a folder, whose graph this is.
+
+    skip: calls at the begin of the profile that are left out.
 
     step_ms: of calls, from begin to end. devices: by device, and the host, `busy` by phase, `overlap` and `overlaps`,
     `waiting` and `waits` by what for. mean: busy of the passes over devices; imbalance: of their sum, slowest device
@@ -73,14 +72,14 @@ def break_down(logdir: Path, graph: Graph, devices: Devices) -> dict[str, Any]:
     notes, spaces = read_notes(logdir), read_spaces(logdir)
     known = instructions(spaces.values())
     events = read_events(spaces, stats_matter(known))
-    return summarise(events, find_operations(events, known), notes, graph, devices)
+    return summarise(events, find_operations(events, known), notes, graph, devices, skip)
 
 
 def summarise(
-    events: Events, operations: Operations, notes: Notes, graph: Graph, devices: Devices
+    events: Events, operations: Operations, notes: Notes, graph: Graph, devices: Devices, skip: int = 0
 ) -> dict[str, Any]:  # fmt: skip
     """The same of events."""
-    trace = make_trace(events, operations, notes, graph, devices)
+    trace = make_trace(events, operations, notes, graph, devices, skip)
     step = trace.ms(trace.calls.length)
     waits = Waits(trace.runs, trace.links, trace.calls)
     each = {name: _device(trace, waits, k, step) for k, name in enumerate(trace.names)}
@@ -94,22 +93,27 @@ def summarise(
     }  # fmt: skip
 
 
-def make_trace(events: Events, operations: Operations, notes: Notes, graph: Graph, devices: Devices) -> Trace:
-    """Events beside the graph that ran."""
+def make_trace(
+    events: Events, operations: Operations, notes: Notes, graph: Graph, devices: Devices, skip: int
+) -> Trace:  # fmt: skip
+    """Events beside the graph that ran, without the first `skip` calls."""
     found = attribute(events, operations, notes)
-    calls = Intervals(found.timeline.steps.call_begin, found.timeline.steps.call_end)
+    every = found.timeline.steps
+    calls = Intervals(every.call_begin[skip:], every.call_end[skip:])
     runs = find_runs(events, operations, graph, calls.begin, calls.end)
     local = [devices.short(name) for _, name in devices.mine]
-    names = tuple(dict.fromkeys([*local, devices.short(devices.host)]))
+    host = devices.short(devices.host)  # a worker's own CPU is both
+    names = tuple(dict.fromkeys([*local, host]))
     rules = notes.rules
     phase = np.array([PHASES.index(rules.phase(n.name, n.kind)) for n in graph.nodes] or [0], np.intp)
-    device = np.array([_place(devices.short(n.device), names) for n in graph.nodes] or [0], np.intp)
+    device = np.array([_place(devices.short(n.device), names, host) for n in graph.nodes] or [0], np.intp)
     looped = np.array([graph.depth(i) > 1 for i in range(len(graph.nodes))] or [False])
-    return Trace(found, graph, runs, link(runs, graph), calls, names, phase, device, looped, _shares(found, len(local)))
+    shares, steps = _shares(found, len(local)), int((every.call >= skip).sum())
+    return Trace(found, graph, runs, link(runs, graph), calls, steps, names, host, phase, device, looped, shares)
 
 
-def _place(name: str, names: tuple[str, ...]) -> int:
-    return names.index(name) if name in names else len(names) - 1
+def _place(name: str, names: tuple[str, ...], host: str) -> int:
+    return names.index(name if name in names else host)
 
 
 def _shares(found: Attribution, devices: int) -> dict[tuple[Phase, bool], float]:
@@ -146,7 +150,7 @@ def _busy(trace: Trace, mine: Rows, device: int) -> tuple[Times, Times, Rows]:
     """Operations on a device: those of its graph, and what else the profile shows of it; begin, end and phase."""
     runs, line = trace.runs, trace.found.timeline
     own = mine[~np.isin(runs.node[mine], [i for i, n in enumerate(trace.graph.nodes) if n.kind in PROGRAMS])]
-    lanes = np.array([_owner(owner, trace.names) for owner, _ in line.lanes] or [0])
+    lanes = np.array([_owner(owner, trace) for owner, _ in line.lanes] or [0])
     known = np.array([_in_graph(name, trace.graph) for name in line.names] or [False])
     more = np.flatnonzero((lanes[line.lane] == device) & ~known[line.name])
     return (
@@ -160,10 +164,10 @@ def _in_graph(name: str, graph: Graph) -> bool:
     return found is not None and found["name"] in graph.index
 
 
-def _owner(owner: str, names: tuple[str, ...]) -> int:
+def _owner(owner: str, trace: Trace) -> int:
     """The device of a lane of the profile's, which knows logical CPUs by their scopes."""
     found = re.search(r"(?:tower_|replica_|GPU:)(\d+)$", owner)
-    return _place(f"device:{found[1]}" if found else "host", names)
+    return _place(f"device:{found[1]}" if found else trace.host, trace.names, trace.host)
 
 
 def _waited(trace: Trace, part: Part) -> str:

@@ -27,6 +27,16 @@ def graph_of(call: Callable[[], Any]) -> Graph:
     return join(map(read_node, largest))
 
 
+def forget_costs() -> None:
+    """Let TensorFlow make all kernels anew at the next call.
+
+    It learns which operations are cheap, and its profiler does not see those. It learns nothing while it traces.
+    """
+    from tensorflow.python.eager.context import context  # not public
+
+    context().clear_kernel_cache()
+
+
 def read_node(node: Any) -> Node:
     """Of a NodeDef, whose inputs are written `name`, `name:1` for another of its values, or `^name` for its end."""
     inputs = tuple(dict.fromkeys(name.removeprefix("^").partition(":")[0] for name in node.input))

@@ -1,6 +1,6 @@
 """What a device does all the time of some calls: what runs on it, at once or alone, and what it waits for."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
 
@@ -36,8 +36,8 @@ class Waits:
     def course(self, name: Name) -> Found:
         """What the ends of all calls waited for: each from its end back to its begin."""
         found: Found = {}
-        for begin, end in zip(self.calls.begin.tolist(), self.calls.end.tolist(), strict=True):
-            _add(found, name, self._to_the_end(begin, end))
+        for call, (begin, end) in enumerate(zip(self.calls.begin.tolist(), self.calls.end.tolist(), strict=True)):
+            _add(found, name, _clipped(self._to_the_end(call, begin), end))
         return found
 
     def of(self, mine: Rows, busy: Intervals, name: Name) -> Found:
@@ -52,10 +52,12 @@ class Waits:
         _add(found, name, self._inside(mine, spans.without(busy).common(self.calls)))
         both = union(np.concatenate([busy.begin, spans.begin]), np.concatenate([busy.end, spans.end]))
         idle = self.calls.without(both)
-        following = np.searchsorted(begins, idle.end)
-        for since, until, at in zip(idle.begin.tolist(), idle.end.tolist(), following.tolist(), strict=True):
-            some = at < len(mine) and begins[at] == until
-            _add(found, name, self.ways.back(int(mine[at]), since) if some else self._to_the_end(since, until))
+        following = np.searchsorted(begins, idle.end).tolist()
+        for since, until, at in zip(idle.begin.tolist(), idle.end.tolist(), following, strict=True):
+            call = int(np.searchsorted(self.calls.begin, since, "right")) - 1
+            some = at < len(mine) and self.runs.call[mine[at]] == call
+            parts = self.ways.back(int(mine[at]), since) if some else self._to_the_end(call, since)
+            _add(found, name, _clipped(parts, until))
         return found
 
     def _inside(self, mine: Rows, idle: Intervals) -> list[Part]:
@@ -68,16 +70,25 @@ class Waits:
         rows = zip(idle.begin.tolist(), idle.end.tolist(), mine[at].tolist(), strict=True)
         return [Part(begin, end, run, "inside") for begin, end, run in rows]
 
-    def _to_the_end(self, since: int, until: int) -> list[Part]:
-        """What a moment waits for at which no run of a device's own begins."""
-        last = self.lasts[int(np.searchsorted(self.calls.begin, since, "right")) - 1]
+    def _to_the_end(self, call: int, since: int) -> Iterator[Part]:
+        """What the end of a call waits for, from `since` on."""
+        last, until = self.lasts[call], int(self.calls.end[call])
         if last == NOBODY:
-            return [Part(since, until, NOBODY, "end")]
-        ended = min(max(int(self.runs.end[last]), since), until)
-        parts = [Part(ended, until, last, "end")] if ended < until else []
+            yield Part(since, until, NOBODY, "end")
+            return
+        ended = max(int(self.runs.end[last]), since)
+        if ended < until:
+            yield Part(ended, until, last, "end")
         if ended > since:
-            parts += [Part(max(int(self.runs.begin[last]), since), ended, last), *self.ways.back(last, since)]
-        return parts
+            yield Part(max(int(self.runs.begin[last]), since), ended, last)
+            yield from self.ways.back(last, since)
+
+
+def _clipped(parts: Iterable[Part], until: int) -> Iterator[Part]:
+    """What of them lies before a moment."""
+    for part in parts:
+        if part.begin < until:
+            yield part._replace(end=min(part.end, until))
 
 
 def _last_to_end(runs: Runs, call: int) -> int:
