@@ -16,10 +16,10 @@ import tensorflow as tf
 from tfperf.place.devices import HOST, Devices
 from tfperf.scopes import phase
 from tfperf.study.breakdown import break_down
-from tfperf.study.run_graphs import graph_of
+from tfperf.study.run_graphs import forget_costs, graph_of
 from tfperf.trace.capture import Capture
 
-SLEEP, LESS, TURNS, STEPS, CALLS = 0.02, 0.03, 4, 3, 2
+SLEEP, LESS, TURNS, STEPS, CALLS = 0.03, 0.015, 4, 3, 2
 DEVICES = Devices(HOST, tuple(HOST.replace("CPU:0", f"CPU:{k}") for k in (1, 2)), logical=True)
 
 
@@ -63,8 +63,11 @@ def main(folder: Path) -> None:
     def run() -> None:
         call(tf.ones([4]), tf.constant(STEPS)).numpy()
 
-    capture = Capture(folder, CALLS, 1, host_level=3, turns=STEPS)
-    for number in range(1 + CALLS):
+    run()
+    forget_costs()
+    run()
+    capture = Capture(folder, CALLS, 0, host_level=2, turns=STEPS)
+    for number in range(CALLS):
         with capture.step(number):
             run()
     print(json.dumps(break_down(folder, graph_of(run), DEVICES)))

@@ -8,6 +8,7 @@ import pytest
 
 from tests.study.planted import CALLS, LESS, SLEEP, STEPS, TURNS
 
+pytestmark = pytest.mark.slow  # a program of its own
 CHAIN, PART = 1e3 * TURNS * SLEEP, 1e3 * LESS  # ms; sleeping takes no less
 
 

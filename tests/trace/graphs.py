@@ -4,7 +4,7 @@ import numpy as np
 
 from tfperf.trace.graphs import Node, join
 from tfperf.trace.planes import Events, Lane
-from tfperf.trace.runs import Runs
+from tfperf.trace.runs import make_runs
 
 CPU = "/job:localhost/replica:0/task:0/device:CPU:{}"
 
@@ -45,7 +45,7 @@ def runs(graph, *rows, calls=((0, 10**9),)):
     found = sorted(((graph.index[name], begin, end, lane) for name, begin, end, lane in rows), key=lambda row: row[1:3])
     number, begin, end, lane = (np.array(column, np.int64) for column in zip(*found, strict=True))
     call = np.searchsorted([start for start, _ in calls], begin, "right") - 1
-    return Runs(number, begin, end, end, lane, call)
+    return make_runs(graph, number, begin, end, end, lane, call)
 
 
 def names(graph, found, which):

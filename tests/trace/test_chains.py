@@ -31,6 +31,18 @@ def test_sends_and_receives_join_the_graphs_of_devices():
     assert names(graph, found, chain.runs) == ["a", "r/send", "b"] and chain.length == 72
 
 
+def test_what_is_sent_can_be_used_before_the_send_has_ended():
+    graph = join([node("a"), *send("r", "a", 0, 1), node("b", "r", device=1)])
+    first = ("a", 0, 5, 0), ("r/send", 5, 6, 0), ("b", 7, 9, 1)
+    found = runs(graph, *first, ("a", 10, 50, 0), ("r/send", 50, 60, 0), ("b", 52, 90, 1))
+    links = link(found, graph)
+    (chain,) = longest(found, links)
+    assert names(graph, found, chain.runs) == ["a", "r/send", "b"] and chain.times.tolist() == [40, 2, 38]
+    assert chain.length == 80
+    last = list(Ways(found, links, np.array([0])).back(5, 10))
+    assert last == [Part(50, 52, 4), Part(10, 50, 3)]
+
+
 def test_operations_without_runs_pass_on_what_they_wait_for():
     graph = join(
         [node("a"), node("group", "a", kind="NoOp"), node("further", "group", kind="NoOp"), node("b", "further")]
@@ -177,3 +189,12 @@ def test_runs_are_found_by_name_and_end_where_they_are_done():
     # what went on by itself did not keep its thread busy
     ways = Ways(found, link(found, graph), np.array([0]))
     assert [part.delay for part in ways.back(2, 0)] == ["runtime", ""]
+
+
+def test_a_send_that_has_nothing_to_send_is_no_run():
+    """It runs once more where a loop ends, and would wait for the value of the turn before."""
+    graph = join([node("a"), *send("r", "a", 0, 1), node("b", "r", device=1)])
+    rows = [("a", 0, 2, 0), ("r/send", 2, 3, 0), ("a", 4, 6, 0), ("r/send", 6, 7, 0), ("r/send", 50, 51, 0)]
+    one = events(graph, *rows)
+    found = find_runs(one, find_operations(one, {}), graph, np.array([0]), np.array([60]))
+    assert names(graph, found, range(len(found))) == ["a", "r/send", "a", "r/send"]

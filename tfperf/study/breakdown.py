@@ -207,15 +207,14 @@ def _course(trace: Trace, waits: Waits) -> dict[str, float]:
 def _critical(trace: Trace, step: float) -> dict[str, Any]:
     """The longest chain of each call: ms a step of all, its share, and what it consists of."""
     chains = longest(trace.runs, trace.links)
-    rows = np.concatenate([chain.runs for chain in chains]) if chains else np.zeros(0, np.intp)
+    rows = [pair for chain in chains for pair in zip(chain.runs.tolist(), chain.times.tolist(), strict=True)]
     length = trace.ms(sum(chain.length for chain in chains))
     phases: dict[str, float] = {}
     devices: dict[str, float] = {}
     kinds: dict[str, float] = {}
     loops = 0.0
-    for run in rows.tolist():
-        node = trace.runs.node[run]
-        ms = trace.ms(int(trace.runs.end[run] - trace.runs.begin[run]))
+    for run, time in rows:
+        node, ms = trace.runs.node[run], trace.ms(time)
         _add(devices, trace.names[trace.device[node]], ms)
         _add(kinds, trace.graph.nodes[node].kind, ms)
         for phase, looped, share in _divided(trace, run):

@@ -15,9 +15,10 @@ NOBODY = -1
 
 @dataclass(frozen=True)
 class Chain:
-    """Runs one after the other; `length`: of all their durations together, in ns."""
+    """Runs one after the other, with the time that each takes in it, in ns; `length`: of all together."""
 
     runs: Rows
+    times: Times
     length: int
 
 
@@ -36,16 +37,17 @@ class Part(NamedTuple):
 
 
 def longest(runs: Runs, links: Links) -> list[Chain]:
-    """The longest chain of each call, by the durations of its runs alone."""
+    """The longest chain of each call, by the durations of its runs alone; what two do at the same time counts once."""
     start, before = links.start.tolist(), links.before.tolist()
-    durations = (runs.end - runs.begin).tolist()
+    begins, ends = runs.begin.tolist(), runs.end.tolist()
     length, back = [0] * len(runs), [NOBODY] * len(runs)
-    for i, duration in enumerate(durations):
+    for i, begin in enumerate(begins):
         most, best = 0, NOBODY
         for other in before[start[i] : start[i + 1]]:
-            if length[other] > most:
-                most, best = length[other], other
-        length[i], back[i] = most + duration, best
+            so_far = length[other] - max(0, ends[other] - begin)
+            if so_far > most:
+                most, best = so_far, other
+        length[i], back[i] = most + ends[i] - begin, best
     reach = np.array(length, np.int64)
     out = []
     for call in np.unique(runs.call):
@@ -55,8 +57,14 @@ def longest(runs: Runs, links: Links) -> list[Chain]:
         while at != NOBODY:
             chain.append(at)
             at = back[at]
-        out.append(Chain(np.array(chain[::-1], np.intp), total))
+        out.append(_chain(runs, np.array(chain[::-1], np.intp), total))
     return out
+
+
+def _chain(runs: Runs, rows: Rows, length: int) -> Chain:
+    ends = runs.end[rows]
+    ends[:-1] = np.minimum(ends[:-1], runs.begin[rows[1:]])
+    return Chain(rows, ends - runs.begin[rows], length)
 
 
 class Ways:
@@ -77,10 +85,12 @@ class Ways:
                 if first < self.begin[run]:
                     yield Part(first, self.begin[run], run, "start")
                 return
-            yield from self._delays(run, max(since, self.end[other]))
-            if self.end[other] <= since:
+            ended = min(self.end[other], self.begin[run])
+            yield from self._delays(run, max(since, ended))
+            if ended <= since:
                 return
-            yield Part(max(since, self.begin[other]), self.end[other], other)
+            if self.begin[other] < ended:
+                yield Part(max(since, self.begin[other]), ended, other)
             run = other
 
     def _delays(self, run: int, ready: int) -> Iterator[Part]:

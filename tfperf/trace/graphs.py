@@ -7,7 +7,7 @@ from functools import cached_property
 
 ENTERS, EXITS = ("Enter", "RefEnter"), ("Exit", "RefExit")
 NEXT = ("NextIteration", "RefNextIteration")
-RECEIVES = ("_Recv", "_HostRecv")
+RECEIVES, SENDS = ("_Recv", "_HostRecv"), ("_Send", "_HostSend")
 
 
 @dataclass(frozen=True)

@@ -6,12 +6,12 @@ clock, a run waited for the last run of the other that had ended before it began
 """
 
 from collections.abc import Container
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tfperf.trace.graphs import ENTERS, NEXT, RECEIVES, Graph
+from tfperf.trace.graphs import ENTERS, NEXT, RECEIVES, SENDS, Graph
 from tfperf.trace.intervals import Times
 from tfperf.trace.operations import GRAPH, Operations
 from tfperf.trace.planes import Events
@@ -24,23 +24,30 @@ Rows = NDArray[np.intp]
 class Runs:
     """r runs in the order in which they began; `node`: number in the graph; times in ns; `lane`: thread or stream.
 
-    `left`: when a run left its lane, before its `end` where it went on without. `call`: the one that it is in.
+    `left`: when a run left its lane, before its `end` where it went on without. `given`: from when on others can have
+    what it gives: its end, of a send its begin. `call`: the one that it is in.
     """
 
     node: Rows
     begin: Times
     left: Times
     end: Times
+    given: Times
     lane: Rows
     call: Rows
 
     def __len__(self) -> int:
         return len(self.node)
 
+    def without(self, which: NDArray[np.bool_]) -> "Runs":
+        """All but these (r)."""
+        left = {field.name: getattr(self, field.name)[~which] for field in fields(self)}
+        return Runs(**left)
+
 
 @dataclass(frozen=True)
 class Links:
-    """`before[start[i] : start[i + 1]]`: the runs that run i waited for, all of which ended before it began."""
+    """`before[start[i] : start[i + 1]]`: the runs that run i waited for; all had given what it needed when it began."""
 
     start: Rows
     before: Rows
@@ -62,7 +69,30 @@ def find_runs(events: Events, operations: Operations, graph: Graph, begins: Time
     rows = rows[np.lexsort((events.end[rows], events.begin[rows]))]
     begin, left = events.begin[rows], events.end[rows]
     done = _ended(events, graph, node[rows], begin, left)
-    return Runs(node[rows], begin, left, done, events.lane[rows].astype(np.intp), call[rows])
+    found = make_runs(graph, node[rows], begin, left, done, events.lane[rows].astype(np.intp), call[rows])
+    return found.without(idle_sends(found, graph))
+
+
+def idle_sends(runs: Runs, graph: Graph) -> NDArray[np.bool_]:
+    """Which runs (r) are of sends that have nothing to send: a loop that ends runs them once more.
+
+    What they send has not run again since the send before.
+    """
+    out = np.zeros(len(runs), bool)
+    sends = [i for i, one in enumerate(graph.nodes) if one.kind in SENDS]
+    for number in np.intersect1d(sends, runs.node).tolist():
+        source = np.isin(runs.node, graph.before[number])
+        mine = np.flatnonzero(runs.node == number)
+        if source.any():
+            last = np.searchsorted(np.sort(runs.given[source]), runs.begin[mine], "right")
+            out[mine[1:]] = last[1:] == last[:-1]
+    return out
+
+
+def make_runs(graph: Graph, node: Rows, begin: Times, left: Times, end: Times, lane: Rows, call: Rows) -> Runs:
+    """Runs in the order in which they began. What a send gives is received before its own run has ended."""
+    sends = np.array([one.kind in SENDS for one in graph.nodes] or [False])[node]
+    return Runs(node, begin, left, end, np.where(sends, begin, end), lane, call)
 
 
 def _number(event: str, graph: Graph) -> int:
@@ -93,7 +123,7 @@ def link(runs: Runs, graph: Graph) -> Links:
     order = np.argsort(runs.node, kind="stable")
     numbers, first = np.unique(runs.node[order], return_index=True)
     of = dict(zip(numbers.tolist(), np.split(order, first[1:]), strict=True))
-    ended = {number: mine[np.argsort(runs.end[mine], kind="stable")] for number, mine in of.items()}
+    ended = {number: mine[np.argsort(runs.given[mine], kind="stable")] for number, mine in of.items()}
     later, earlier = [np.zeros(0, np.intp)], [np.zeros(0, np.intp)]
     for number, mine in of.items():
         for other, turn in _waits(graph, number, of):
@@ -110,11 +140,11 @@ def link(runs: Runs, graph: Graph) -> Links:
 
 def _match(runs: Runs, mine: Rows, theirs: Rows, ended: Rows, turn: bool) -> Rows:
     """Of each run `mine` the one that it waited for, -1: none. ended: `theirs` in the order of their ends."""
-    last = np.searchsorted(runs.end[ended], runs.begin[mine], "right") - 1
+    last = np.searchsorted(runs.given[ended], runs.begin[mine], "right") - 1
     out = np.where(last >= 0, ended[np.maximum(last, 0)], -1)
     if len(mine) == len(theirs):
         same = np.concatenate([[-1], theirs[:-1]]) if turn else theirs
-        fits = (same >= 0) & (runs.end[same] <= runs.begin[mine])
+        fits = (same >= 0) & (runs.given[same] <= runs.begin[mine])
         out = np.where(fits, same, out)
     return out
 
