@@ -10,9 +10,7 @@ COURSE = {
 STEPS = 20
 
 
-def phases(
-    devices, forward=10.0, step_ms=40.0, timed_ms=40.0, beside_ms=None, course=None, waits=None, unattributed=0.0
-):
+def phases(devices, forward=10.0, step_ms=40.0, timed_ms=40.0, slower=1.0, course=None, waits=None, unattributed=0.0):
     """Of a step as study/tracing.py tells them."""
     course = {name: ms * step_ms / 40.0 for name, ms in COURSE.items()} if course is None else course
     busy = {
@@ -29,7 +27,6 @@ def phases(
         "busy": busy, "overlap": 1.0, "overlaps": {"forward + update": 1.0}, "waiting": sum(waits.values()),
         "waits": waits, "unattributed": unattributed * step_ms,
     }  # fmt: skip
-    beside_ms = step_ms if beside_ms is None else beside_ms
     return {
         "step_ms": step_ms, "steps": STEPS, "calls": 2, "imbalance": 1.0,
         "devices": {f"device:{k}": one for k in range(devices)} | {"host": one | {"waiting": 30.0}},
@@ -39,7 +36,7 @@ def phases(
             "phases": {"forward": 8.0, "backward": 0.6 * step_ms - 10.0, "update": 2.0}, "devices": {"device:0": 24.0},
             "kinds": {"MatMul": 20.0, "others": 4.0},
         },
-        "traced_ms": step_ms, "timed_ms": timed_ms, "beside_ms": beside_ms, "slower": step_ms / beside_ms,
+        "traced_ms": step_ms, "timed_ms": timed_ms, "beside_ms": timed_ms, "slower": slower,
         "agrees": step_ms / timed_ms,
     }  # fmt: skip
 

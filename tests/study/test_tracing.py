@@ -36,29 +36,34 @@ def test_a_trace_is_beside_passes_that_are_only_timed(monkeypatch, tmp_path):
 
     class Fake:
         def __init__(self, folder, steps, skip, **options):
-            self.seconds = []
             said.append((steps, skip, options))
 
         @contextmanager
         def step(self, number):
-            self.seconds.append(9.0 if number < 2 else 0.3)  # the profiler's first pass, of two calls, is slow
-            said.append("traced")
+            said.append(number)
+            clock[0] += 0.1 if said.count(0) > 1 else 9.0  # the profiler's first pass is slow
             yield
 
+        def stop(self):
+            said.append("stopped")
+
     def call(count):
-        said.append(count)
+        said.append(f"{count} steps")
         clock[0] += 0.2
 
     told = window(COLUMNS / 10, False)
     told.call, told.run = call, None
     monkeypatch.setattr(tracing, "Capture", Fake)
     monkeypatch.setattr(tracing.time, "perf_counter", lambda: clock[0])
+    monkeypatch.setattr(tracing.time, "process_time", lambda: 2 * clock[0])
     monkeypatch.setattr(tracing, "forget_costs", lambda: said.append("new kernels"))
     monkeypatch.setattr(tracing, "graph_of", lambda run: "graph")
     monkeypatch.setattr(tracing, "break_down", lambda folder, graph, devices, skip: {"graph": graph, "skip": skip})
     found = tracing.look_into(told, tmp_path, 25.0, 1)
-    options = 8, 0, {"host_level": 2, "turns": 10, "optimizers": ("optimizer",)}
-    assert said == [*[10] * 4, "new kernels", 1, options, *["traced", 10] * 8, *[10] * 4]
+    options = 9, 0, {"host_level": 2, "turns": 10, "optimizers": ("optimizer",)}
+    traced = [0, "10 steps", 1, "10 steps"] * 4
+    beside = ["10 steps"] * 4
+    assert said == [*beside, "new kernels", "1 steps", options, *traced, "stopped", *beside]
     assert found.pop("graph") == "graph"
     assert found == pytest.approx(
         {"skip": 2, "traced_ms": 30.0, "beside_ms": 20.0, "timed_ms": 25.0, "slower": 1.5, "agrees": 1.2}

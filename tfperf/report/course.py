@@ -44,11 +44,14 @@ def another_run(phases: Mapping[str, Any]) -> list[str]:
     if agrees(phases):
         return []
     both = f"traced steps took {digits(phases['traced_ms'])} ms, the timed ones {digits(phases['timed_ms'])} ms"
-    slower = phases["slower"] - 1
-    if slower > AGREE:
-        return [f"This explains another run: {both}; recording slowed steps by {slower:.0%}."]
-    beside = digits(phases["beside_ms"])
-    return [f"This explains another run: {both}, though steps right before and after, not recorded, took {beside} ms."]
+    more = phases["slower"] - 1
+    if more > AGREE:
+        return [f"This explains another run: {both}; recording cost {more:.0%} more processor time."]
+    pace = "slower" if phases["agrees"] > 1 else "faster"
+    return [
+        f"This explains another run: {both}, at {phases['slower']:.2f} times the processor time of steps beside them "
+        f"that were not recorded: the machine was {pace} meanwhile."
+    ]
 
 
 def where(row: PlacementRow) -> str:

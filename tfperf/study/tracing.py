@@ -1,6 +1,7 @@
 """The timed steps of a trial traced, between passes that are only timed."""
 
 import time
+from contextlib import nullcontext
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -18,33 +19,37 @@ MOST, BESIDE = 3, 2  # passes that are traced; that are only timed, before and a
 def look_into(window: Window, folder: Path, timed_ms: float, layers: int) -> dict[str, Any]:
     """Where a step's time goes, from a trace; timed_ms: of a step, the trial's median.
 
-    traced_ms, beside_ms: of a step, medians of the traced passes and of those around them; slower: traced over beside;
-    agrees: traced over timed. A first traced pass is left out: the profiler's buffers grow in it.
+    traced_ms, beside_ms: of a step, medians of the traced passes and of those around them; agrees: traced over timed;
+    slower: processor time of traced steps over that of those beside them, which other programs hardly change. A first
+    traced pass is left out: the profiler's buffers grow in it.
     """
     passes, calls, count = plan_passes(window, layers)
-    before, skip = [_timed(window, calls, count) for _ in range(BESIDE)], calls
+
+    def timed(capture: Capture | None = None) -> tuple[float, float]:
+        """Milliseconds a step of a pass, by the clock and of the processor."""
+        clock, processor = time.perf_counter(), time.process_time()
+        for number in range(calls):
+            with capture.step(number) if capture else nullcontext():
+                window.call(count)
+        spent = time.perf_counter() - clock, time.process_time() - processor
+        return 1e3 * spent[0] / calls / count, 1e3 * spent[1] / calls / count
+
+    beside = [timed() for _ in range(BESIDE)]
     forget_costs()
     window.call(1)  # makes the kernels
-    capture = Capture(folder, (1 + passes) * calls, 0, host_level=2, turns=count, optimizers=("optimizer",))
-    for number in range((1 + passes) * calls):
-        with capture.step(number):
-            window.call(count)
-    every = capture.seconds
-    traced = [1e3 * sum(every[i : i + calls]) / calls / count for i in range(skip, len(every), calls)]
-    beside = before + [_timed(window, calls, count) for _ in range(BESIDE)]
-    found = break_down(folder, graph_of(window.run), window.engine.devices, skip)
+    # what ends the recording is no part of a pass
+    capture = Capture(folder, (1 + passes) * calls + 1, 0, host_level=2, turns=count, optimizers=("optimizer",))
+    traced = [timed(capture) for _ in range(1 + passes)][1:]
+    capture.stop()
+    beside += [timed() for _ in range(BESIDE)]
+    found = break_down(folder, graph_of(window.run), window.engine.devices, calls)
+    (traced_ms, cost), (beside_ms, cost_beside) = (
+        [median(column) for column in zip(*every, strict=True)] for every in (traced, beside)
+    )
     return found | {
-        "traced_ms": median(traced), "beside_ms": median(beside), "timed_ms": timed_ms,
-        "slower": median(traced) / median(beside), "agrees": median(traced) / timed_ms,
+        "traced_ms": traced_ms, "beside_ms": beside_ms, "timed_ms": timed_ms, "slower": cost / cost_beside,
+        "agrees": traced_ms / timed_ms,
     }  # fmt: skip
-
-
-def _timed(window: Window, calls: int, count: int) -> float:
-    """Milliseconds a step of a pass that nobody records."""
-    start = time.perf_counter()
-    for _ in range(calls):
-        window.call(count)
-    return 1e3 * (time.perf_counter() - start) / calls / count
 
 
 def plan_passes(window: Window, layers: int) -> tuple[int, int, int]:
