@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.runcard.cards import write
+from tests.runcard.cards import TRANSLATIONS, write
 from tests.runcard.translations import SHORT
 from tfperf.errors import CardError
 from tfperf.runcard.points import load_points
@@ -27,6 +27,30 @@ def test_zip_takes_values_side_by_side(tmp_path):
     ]  # fmt: skip
 
 
+def test_points_are_left_out_that_have_a_value_of_each_key(tmp_path):
+    keys = "{placement.preset: [Exp1, Exp4, Exp5], data.batch: [8, 16], train.steps: [10, 20]}"
+    without = "[{placement.preset: [Exp1, Exp4], data.batch: [16]}, {train.steps: [20]}]"
+    found = points(tmp_path, f"sweep:\n  keys: {keys}\n  without: {without}\n")
+    assert [tuple(p.values.values()) for p in found] == [
+        ("Exp1", 8, 10), ("Exp4", 8, 10), ("Exp5", 8, 10), ("Exp5", 16, 10),
+    ]  # fmt: skip
+
+
+def test_zip_leaves_out_too_and_true_is_not_one(tmp_path):
+    sweep = "mode: zip\n  keys: {engine.xla: [true, false], seed: [1, 2]}\n  without: [{engine.xla: [true]}]\n"
+    assert [p.values for p in points(tmp_path, f"sweep:\n  {sweep}")] == [{"engine.xla": False, "seed": 2}]
+    with pytest.raises(CardError, match=r"no point has engine\.xla 1; sweep\.keys has True, False"):
+        points(tmp_path, f"sweep:\n  {sweep}".replace("[true]}", "[1]}"))
+
+
+def test_the_shipped_sweep_has_two_batches_of_exp5(tmp_path):
+    text = TRANSLATIONS["translate_placement.yaml"]
+    found = [p.values for p in load_points(write(tmp_path, text))[1]]
+    assert len(found) == (5 + 1) * 4 * 2
+    batches = {name: {v["data.batch"] for v in found if v["placement.preset"] == name} for name in ("Exp4", "Exp5")}
+    assert batches == {"Exp4": {16}, "Exp5": {16, 45}}
+
+
 @pytest.mark.parametrize(
     ("limits", "values"),
     [((1, 4, 1), (1, 2, 3, 4)), ((1, 4, 2), (1, 3)), ((0.1, 0.3, 0.1), (0.1, 0.2, 0.3)), ((5, 5, 9), (5,))],
@@ -46,6 +70,15 @@ def test_ranges_include_their_end(limits, values):
         ("sweep: {mode: zip, keys: {data.batch: [1], seed: [1, 2]}}", "there are: data.batch 1, seed 2"),
         ("sweep: {keys: {data.bach: [1]}}", "data.bach: unknown key; did you mean `batch`?"),
         ("sweep: {keys: {data.batch: [1, 0, -1]}}", "card.yaml:6: data.batch: got 0; must be a whole number"),
+        (
+            "sweep: {keys: {seed: [1]}, without: [{sed: [1]}]}",
+            "sed is not swept; must name keys of sweep.keys: seed",
+        ),
+        (
+            "sweep: {keys: {seed: [1]}, without: [{seed: [2]}]}",
+            "sweep.without.0: got a mapping; no point has seed 2;",
+        ),
+        ("sweep: {keys: {seed: [1, 2]}, without: [{seed: [1, 2]}]}", "sweep.without: got a list; must leave a point"),
         ("sweep: {keys: {sweep.repeats: [1]}}", "sweep.keys.sweep.repeats: cannot be swept"),
         ("sweep: {keys: {placement.preset: [Exp1, Exp9]}}", "placement.preset: got 'Exp9'; "),
     ],

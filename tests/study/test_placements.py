@@ -102,6 +102,25 @@ def test_how_the_same_work_is_done_may_differ(key):
     assert first.contest == second.contest and first.placement != second.placement
 
 
+@pytest.mark.parametrize("scaling", ["strong", "weak"])
+def test_a_placement_with_several_batches_is_called_by_them(scaling):
+    def of(name, batch):
+        return [
+            row
+            for devices in (1, 2)
+            for row in point(name, devices, [9.0] * 2, values={"data.batch": batch}, batch=batch, scaling=scaling)
+        ]
+
+    rows = [*of("Exp4", 8), *of("Exp5", 8), *of("Exp5", 16)]
+    found = placement_rows(rows)
+    assert [row.placement for row in found] == [
+        name for name in ("Exp4", "Exp5, data.batch 16", "Exp5, data.batch 8") for _ in range(2)
+    ]
+    assert all(row.speedup is not None for row in found) and len({row.group for row in found}) == 2
+    lines = words.device_cells(found)[1]
+    assert len({tuple(line[:3]) for line in lines}) == len(lines)
+
+
 def test_without_proof_a_point_has_no_row_in_any_table_of_speeds():
     late = [*point("Exp2", 2, [1.0] * 3)[1:], disproved("Exp2", 2)]  # later repeats were fast
     found = placement_rows([*sweep(), *late])

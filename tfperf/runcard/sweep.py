@@ -22,7 +22,9 @@ MOST_KEYS = 32
 
 
 Range = dict[Limit, Whole | Number]
-Values = Annotated[tuple[Value, ...], Field(min_length=1, max_length=MOST_POINTS)] | Range
+Listed = Annotated[tuple[Value, ...], Field(min_length=1, max_length=MOST_POINTS)]
+Values = Listed | Range
+Some = Annotated[dict[Key, Listed], Field(min_length=1, max_length=MOST_KEYS)]
 
 
 def _wrong(limits: Range) -> str:
@@ -55,6 +57,11 @@ class Sweep:
     )
     mode: Literal["product", "zip"] = Field(
         default="product", description="product: every combination; zip: first values, second values, ..."
+    )
+    without: Annotated[tuple[Some, ...], Field(max_length=100)] = Field(
+        default=(),
+        description="points that are left out: mappings of some keys to some of their values; a point is left out "
+        "where it has one of the values of each key of a mapping",
     )
     repeats: Annotated[int, Field(ge=1, le=100)] = Field(
         default=3,
@@ -98,9 +105,36 @@ class Sweep:
             points *= count
         if self.mode == "product" and points > MOST_POINTS:
             yield Fault("keys", len(self.keys), f"must give at most {MOST_POINTS} points; these are {points}")
+            return
+        foreign = list(self._foreign())
+        yield from foreign
+        if not foreign and self.without and not self.points():
+            yield Fault("without", len(self.without), "must leave a point")
+
+    def _foreign(self) -> Iterator[Fault]:
+        """What `without` names, and no point has."""
+        for i, some in enumerate(self.without):
+            for key, values in some.items():
+                where, there = f"without.{i}", listed(self.keys.get(key, ()))
+                if key not in self.keys:
+                    yield Fault(where, key, f"{key} is not swept; must name keys of sweep.keys: {', '.join(self.keys)}")
+                elif missing := [str(value) for value in values if not _among(value, there)]:
+                    text = f"no point has {key} {', '.join(missing)}; sweep.keys has {', '.join(map(str, there))}"
+                    yield Fault(where, key, text)
 
     def points(self) -> list[dict[str, Value]]:
         """The points: values by key."""
         columns = [listed(values) for values in self.keys.values()]
         rows = product(*columns) if self.mode == "product" else zip(*columns, strict=True)
-        return [dict(zip(self.keys, row, strict=True)) for row in rows]
+        every = [dict(zip(self.keys, row, strict=True)) for row in rows]
+        return [point for point in every if not any(_has(point, some) for some in self.without)]
+
+
+def _has(point: dict[str, Value], some: dict[str, tuple[Value, ...]]) -> bool:
+    """Whether a point has one of the values of each key."""
+    return all(_among(point[key], values) for key, values in some.items())
+
+
+def _among(value: Value, values: tuple[Value, ...]) -> bool:
+    """Whether a value is one of some; true is not 1."""
+    return any(value == other and isinstance(value, bool) == isinstance(other, bool) for other in values)

@@ -15,8 +15,8 @@ from tfperf.results.placements import PlacementRow
 from tfperf.study.like_work import Records, average, compare
 from tfperf.study.rows import Row, point_key, rows
 
-DEVICES = "placement.devices"
-SIZES = (DEVICES, "data.batch", "data.scaling", "data.scaling_devices")
+DEVICES, BATCH = "placement.devices", "data.batch"
+SIZES = (DEVICES, BATCH, "data.scaling", "data.scaling_devices")
 # swept values that leave what is computed as it is, beside those of the block `placement`
 HOW = ("engine.xla", "engine.lstm", "train.steps_per_call")
 GFLOPS, BANDWIDTH = "gflops", "bandwidth_gb_s"
@@ -34,8 +34,21 @@ def placement_rows(found: Sequence[Row]) -> list[PlacementRow]:
         good = {row.repeat: row.record for row in some if row.ok}
         records[key] = good if _proved(some) else {}
     ceilings = _ceilings(records.values())
-    every = {key: _row(some, records[key], ceilings) for key, some in points.items()}
+    every = _told_apart({key: _row(some, records[key], ceilings) for key, some in points.items()})
     return sorted(compare(every, records), key=_order)
+
+
+def _told_apart(every: Mapping[str, PlacementRow]) -> dict[str, PlacementRow]:
+    """The rows; placements that were measured with several batches are called by them, too."""
+    batches: dict[str, set[Any]] = {}
+    for row in every.values():
+        batches.setdefault(row.placement, set()).add(row.values.get(BATCH))
+    return {
+        key: replace(row, placement=f"{row.placement}, {BATCH} {row.values.get(BATCH)}")
+        if len(batches[row.placement]) > 1
+        else row
+        for key, row in every.items()
+    }
 
 
 def written(folder: Path, report: Mapping[str, Any]) -> tuple[RenderableType, Path]:
