@@ -10,12 +10,13 @@ import click
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks import buckets as buckets
 from benchmarks import hostile as hostile
-from benchmarks import placement as placement
 from benchmarks import profiling as profiling
 from benchmarks import stacking as stacking
 from benchmarks import starting as starting
 from benchmarks import steps as steps
+from benchmarks import towers as towers
 from benchmarks.peer import observables as observables
 from benchmarks.peer import side_by_side as side_by_side
 from benchmarks.registry import REGISTRY, Row
@@ -75,6 +76,7 @@ def _measured(measure: Callable[..., Iterator[Row]], options: Mapping[str, Any])
 @click.option("--only", help="Parts of the sweep, where the benchmark has some, as `dis` or `dis:10,global:1`.")
 @click.option("--pack", multiple=True, type=click.Path(path_type=Path), help="HDF5 pack to measure on; repeatable.")
 @click.option("--against", type=click.Path(path_type=Path), help="Another checkout of the program, to compare with.")
+@click.option("--folder", type=click.Path(path_type=Path), help="Keeps what is measured; go on there when interrupted.")
 @click.option("--rounds", type=click.IntRange(min=1), help="How often each part is measured.")
 def run(name: str, output: Path | None, **options: Any) -> None:
     """Measure one benchmark."""

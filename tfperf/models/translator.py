@@ -12,11 +12,12 @@ import tensorflow as tf
 
 from tfperf.data.vocabulary import PAD
 from tfperf.layers.dropout import Draws, drop
+from tfperf.layers.lstm import BlockLSTM
 from tfperf.runcard.translation import Translation
 
 Kept = Sequence[tf.Tensor]  # of each layer's inputs: true where they are kept
 States = list[list[tf.Tensor]]  # of each layer: h, c, (B, U) each
-CUDNN = {"auto": "auto", "plain": False, "cudnn": True}
+CUDNN = {"auto": "auto", "plain": False, "cudnn": True, "block": False}
 
 
 class Core(keras.layers.Layer):
@@ -24,11 +25,12 @@ class Core(keras.layers.Layer):
 
     def __init__(self, card: Translation, rows: int) -> None:
         network, kernel = card.model, CUDNN[card.engine.lstm]
+        layer = BlockLSTM if takes_blocks(card) else keras.layers.LSTM
         super().__init__(name="translator", dtype=card.engine.precision)
         seeds = iter(range(card.seed * 1000, card.seed * 1000 + 1000))
 
         def lstm(name: str) -> keras.layers.LSTM:
-            return keras.layers.LSTM(
+            return layer(
                 network.units, return_sequences=True, return_state=True, use_cudnn=kernel, name=name,
                 kernel_initializer=keras.initializers.GlorotUniform(next(seeds)), dtype=self.dtype_policy,
                 recurrent_initializer=keras.initializers.Orthogonal(seed=next(seeds)),
@@ -88,6 +90,14 @@ class Core(keras.layers.Layer):
             x, *state = layer(x, mask=mask, initial_state=None if begin is None else begin[i], training=training)
             states.append(state)
         return x, states
+
+
+def takes_blocks(card: Translation) -> bool:
+    """Whether LSTM layers are computed by TensorFlow's block kernel: left to `auto`, where nothing is faster."""
+    engine = card.engine
+    if engine.lstm != "auto":
+        return engine.lstm == "block"
+    return engine.precision == "float32" and not engine.xla and not tf.config.list_physical_devices("GPU")
 
 
 class Translator:

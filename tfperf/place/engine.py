@@ -42,7 +42,7 @@ def make_engine(card: Translation, rows: int, devices: Devices) -> Engine:
     Raises: UserError where the card asks for a kernel that the devices do not have.
     """
     if card.engine.lstm == "cudnn" and devices.logical:
-        raise UserError("engine.lstm: got 'cudnn', which needs a GPU; allowed here: auto, plain")
+        raise UserError("engine.lstm: got 'cudnn', which needs a GPU; allowed here: auto, block, plain")
     if card.placement.engine == "tower":
         from tfperf.place.towers import Towers
 

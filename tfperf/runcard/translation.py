@@ -161,13 +161,21 @@ class Execution:
 
     precision: Literal["float32", "float64"] = Field(default="float32", description="of weights and arithmetic")
     xla: bool = Field(default=False, description="compile forward and backward pass of each device with XLA")
-    lstm: Literal["auto", "plain", "cudnn"] = Field(
-        default="auto", description="LSTM kernel: cudnn where it can run, plain: TensorFlow's operations"
+    lstm: Literal["auto", "plain", "cudnn", "block"] = Field(
+        default="auto",
+        description="LSTM kernel: cudnn on GPUs; block: TensorFlow's operation for a whole sentence, float32 without "
+        "XLA; plain: a loop of operations; auto: cudnn where it can run, else block where it can",
     )
     embedding_gradients: Literal["sparse", "dense"] = Field(
         default="sparse",
         description="what is sent of an embedding's gradient: the rows that a batch uses, or the whole table",
     )
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Self:
+        if self.lstm == "block" and (self.xla or self.precision != "float32"):
+            refuse([Fault("lstm", self.lstm, "must be auto or plain with engine.xla, and in float64")])
+        return self
 
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)

@@ -1,0 +1,95 @@
+"""Whether batches of like length harm learning."""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+import click
+
+from benchmarks.kept import Kept, Record
+from benchmarks.registry import Row, benchmark
+from tfperf.runcard.dump import as_tree
+from tfperf.runcard.loader import load_any
+from tfperf.study.intervals import MOST_VALUES, Interval, mean, repeats_for
+
+CARD = Path(__file__).parents[1] / "runcards" / "translate.yaml"
+NONE = "none"
+WAYS = {
+    NONE: ["data.buckets=none"],
+    "shared": ["data.buckets=shared"],
+    "narrow": ["data.buckets=shared", "data.bucket_width=1"],
+    "per_device": ["data.buckets=per_device"],
+}
+SEEDS, WORDS, MARKS = 10, 500_000, 4  # target words of a fit; validations on the way, at even distances
+COMMON = ["placement.devices=4", "data.batch=16"]
+CLOSE = 0.05  # nats a label: what larger differences the seeds have to rule out
+
+
+@benchmark(
+    "buckets",
+    claim="batches of sentences of like length cost training no validation loss at equal target words",
+    sweep=f"four ways to form batches for 4 devices of 16 pairs, {SEEDS} seeds (--rounds), the shipped translation up "
+    f"to {WORDS} target words; about 40 minutes on 2 cores; --folder keeps finished fits, and an interrupted benchmark "
+    "goes on from there",
+    unit="nats a label of validation pairs, mean over seeds; differences to batches of any length [95 % interval], "
+    "paired by seed: same initial weights, pairs and target words; narrow: buckets of one length",
+)
+def buckets(rounds: int = SEEDS, folder: Path | None = None) -> Iterator[Row]:
+    """A row for each way, with what its interval bears out."""
+    kept = Kept(folder)
+    found: dict[str, list[Record]] = {way: [] for way in WAYS}
+    for seed in range(1, rounds + 1):
+        for way, overrides in WAYS.items():
+            card = load_any(CARD, [*COMMON, f"seed={seed}", *overrides])
+            request = {"card": as_tree(card), "target_words": WORDS, "marks": MARKS}
+            found[way].append(kept.ask(f"{way}_seed-{seed:02}", "benchmarks.buckets_side", request))
+            click.echo(f"seed {seed} of {rounds}, {way}: validation loss {last(found[way][-1]):.4f}", err=True)
+    for way in WAYS:
+        yield row(way, found)
+
+
+def last(record: Record) -> float:
+    """The loss at the end."""
+    return float(record["losses"][-1])
+
+
+def row(way: str, found: Mapping[str, Sequence[Record]]) -> Row:
+    """One way beside batches of any length."""
+    own, base = found[way], found[NONE]
+    differences = [
+        mean([a["losses"][k] - b["losses"][k] for a, b in zip(own, base, strict=True)])
+        for k in (MARKS // 2 - 1, MARKS - 1)
+    ]
+    speeds = [math.log(b["train_seconds"] / a["train_seconds"]) for a, b in zip(own, base, strict=True)]
+    other = way != NONE
+    return {
+        "buckets": way, "seeds": len(own), "padding": math.fsum(r["padding_share"] for r in own) / len(own),
+        "validation loss": math.fsum(map(last, own)) / len(own),
+        "difference": written(differences[1]) if other else "", "at half the words": written(differences[0]) if other
+        else "", "target words/s, ratio": written(mean(speeds).exponential()) if other else "",
+        "conclusion": conclude(way, [last(a) - last(b) for a, b in zip(own, base, strict=True)]) if other else "",
+    }  # fmt: skip
+
+
+def written(interval: Interval) -> str:
+    """With its limits."""
+    limits = "" if interval.low is None else f" [{interval.low:.3f}, {interval.high:.3f}]"
+    return f"{interval.value:.3f}{limits}"
+
+
+def conclude(way: str, differences: Sequence[float]) -> str:
+    """What differences to batches of any length, one for each seed, say of a way; never more than their interval."""
+    found = mean(differences)
+    if found.low is None or found.high is None:
+        return "not enough seeds: one tells nothing of chance"
+    limits = f"95 % interval {found.low:.3f} to {found.high:.3f}"
+    if found.low > 0:
+        return f"{way} harms learning: validation loss higher by {found.value:.3f}, {limits}"
+    if found.high < 0:
+        return f"{way} helps learning: validation loss lower by {-found.value:.3f}, {limits}"
+    most = max(abs(found.low), abs(found.high))
+    if most <= CLOSE:
+        return f"no difference seen, and none larger than {most:.3f}, {limits}"
+    needed = repeats_for(differences, 2 * math.sinh(CLOSE))  # half of the interval is then CLOSE
+    more = f"more than {MOST_VALUES}" if needed is None else f"about {needed}"
+    return f"not enough seeds: {limits}; {more} would tell differences of {CLOSE} from chance"

@@ -1,0 +1,79 @@
+"""One fit of the benchmark `buckets`, as a process of its own: a JSON request on stdin, a JSON record on stdout.
+
+A record holds the validation `losses` at even distances of target words, the last at all that were asked for, the
+`steps` and `target_words` taken until each, at most one batch more than asked for, `train_seconds` and `padding_share`.
+"""
+
+import json
+import time
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from tfperf.data.batches import FILLING
+from tfperf.data.corpus import Part
+from tfperf.data.feeding import epochs, training_plan
+from tfperf.measure.quiet import native_logs_dropped
+from tfperf.place.devices import make_devices
+from tfperf.place.engine import make_engine, take
+from tfperf.place.state import named
+from tfperf.runcard.translation import Translation
+from tfperf.runcard.workloads import WORKLOADS
+from tfperf.runs.texts import read_sentences
+from tfperf.study import lifeline
+from tfperf.train.validation import Validation
+
+
+def main() -> None:
+    """Read the request, print the record."""
+    request = lifeline.request()
+    lifeline.tie()
+    with native_logs_dropped():
+        record = carry_out(request)
+    print(json.dumps(record), flush=True)
+
+
+def carry_out(request: Mapping[str, Any]) -> dict[str, Any]:
+    """The record of a fit."""
+    card = WORKLOADS["translate"].grammar.adapter.validate_json(json.dumps(request["card"]))
+    devices, sentences = make_devices(card.placement), read_sentences(card)
+    part = sentences.encoded.training
+    marks = [request["target_words"] * (k + 1) / request["marks"] for k in range(request["marks"])]
+    until = list(steps_until(card, part, len(devices), marks))
+    engine = make_engine(card, sentences.rows, devices)
+    validation = Validation(card, engine.model, sentences.encoded.validation)
+    iterator = iter(epochs(card, part, len(devices)))
+    take(engine, iterator, 0)  # compiles
+    step, seconds, losses = 0, 0.0, []
+    for goal, _ in until:
+        start = time.perf_counter()
+        while step < goal:
+            count = min(card.train.steps_per_call, goal - step)
+            take(engine, iterator, count)
+            step += count
+        seconds += time.perf_counter() - start
+        losses.append(validation.loss([np.asarray(v.numpy()) for v in named(engine.model).values()]))
+    return {
+        "losses": losses, "steps": [steps for steps, _ in until], "target_words": [words for _, words in until],
+        "train_seconds": seconds, "padding_share": training_plan(card, part, len(devices), 0).padding_share,
+    }  # fmt: skip
+
+
+def steps_until(card: Translation, part: Part, devices: int, marks: list[float]) -> Iterator[tuple[int, int]]:
+    """Steps after which a training has seen at least so many target words (marks, ascending), and how many it has."""
+    seen = steps = epoch = 0
+    left = list(marks)
+    while left:
+        plan = training_plan(card, part, devices, epoch)
+        lengths = np.where(plan.rows == FILLING, 0, part.target.lengths[plan.rows]).sum(axis=(1, 2))
+        for words in lengths.tolist():
+            seen, steps = seen + words, steps + 1
+            while left and seen >= left[0]:
+                left.pop(0)
+                yield steps, seen
+        epoch += 1
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,73 @@
+"""Parts of a benchmark measured in processes of their own, and kept: an interrupted one goes on where it stopped."""
+
+import hashlib
+import json
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from tfperf.errors import UserError
+from tfperf.results.files import atomic_write, make_folder
+from tfperf.results.reading import read_text
+from tfperf.study import child
+
+ROOT = Path(__file__).parents[1]
+MOST_BYTES = 2**24
+Record = dict[str, Any]
+
+
+class Kept:
+    """The records of a benchmark's parts, each with the request that it answers; without a folder none is kept."""
+
+    def __init__(self, folder: Path | None) -> None:
+        self.folder = folder
+        if folder is not None:
+            make_folder(folder)
+
+    def ask(self, name: str, module: str, request: Mapping[str, Any]) -> Record:
+        """The record of a part: the one that is there, else what `python -m module` prints for the request.
+
+        Raises: UserError where the folder has one for another request, or by another version of the program, and where
+        the process failed.
+        """
+        whole = {**request, "code": code()}
+        found = self._read(name, whole)
+        if found is None:
+            found = child.run([sys.executable, "-m", module], whole, lambda: False) or {}
+            if "error" in found or not found:
+                raise UserError(f"{name}: {found.get('error', 'it printed no record')}")
+            self._write(name, whole, found)
+        return found
+
+    def _path(self, name: str) -> Path | None:
+        return None if self.folder is None else self.folder / f"{name}.json"
+
+    def _read(self, name: str, request: Mapping[str, Any]) -> Record | None:
+        path = self._path(name)
+        if path is None or not os.path.lexists(path):
+            return None
+        try:
+            there = json.loads(read_text(path, MOST_BYTES))
+            asked, record = there["request"], dict(there["record"])
+        except (ValueError, KeyError, TypeError):
+            raise UserError(f"{path}: damaged; remove it, and the part is measured again") from None
+        other = [key for key in sorted({*asked, *request}) if asked.get(key) != request.get(key)]
+        if other:
+            raise UserError(f"{path}: measured with another {', '.join(other)}; give another --folder, or remove it")
+        return record
+
+    def _write(self, name: str, request: Mapping[str, Any], record: Record) -> None:
+        path = self._path(name)
+        if path is not None:
+            with atomic_write(path) as temporary:
+                temporary.write_text(json.dumps({"request": request, "record": record}) + "\n", encoding="utf-8")
+
+
+def code() -> str:
+    """A digest of all that decides what a part measures: the program and its benchmarks."""
+    found = hashlib.sha256()
+    for path in sorted([*(ROOT / "tfperf").rglob("*.py"), *(ROOT / "benchmarks").glob("*.py")]):
+        found.update(str(path.relative_to(ROOT)).encode() + b"\0" + path.read_bytes())
+    return found.hexdigest()

@@ -1,0 +1,128 @@
+"""One program of the benchmark `towers`, as a process of its own: a JSON request on stdin, a JSON record on stdout.
+
+A record holds `words` and `target_words` of the timed epochs, their `steps`, `seconds` and `cpu_seconds`, and the mean
+loss of the `last_epoch`. The epoch before them, which compiles and sees every length, is not timed.
+"""
+
+import json
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+from numpy.typing import NDArray
+
+from benchmarks import plain_keras
+from tfperf.data.corpus import Part, Ragged
+from tfperf.data.feeding import epochs, steps_an_epoch
+from tfperf.errors import UserError
+from tfperf.measure.quiet import native_logs_dropped
+from tfperf.place.devices import Devices, make_devices
+from tfperf.place.engine import make_engine, take
+from tfperf.runcard.translation import Translation
+from tfperf.runcard.workloads import WORKLOADS
+from tfperf.runs.texts import read_sentences
+from tfperf.study import lifeline
+
+Record = dict[str, Any]
+
+
+def main() -> None:
+    """Read the request, print the record."""
+    request = lifeline.request()
+    lifeline.tie()
+    with native_logs_dropped():
+        record = carry_out(request)
+    print(json.dumps(record), flush=True)
+
+
+@dataclass(frozen=True)
+class Clocked:
+    """Wall and CPU time in seconds and steps so far at the end of each epoch, and the mean loss of the last one."""
+
+    wall: Sequence[float]
+    cpu: Sequence[float]
+    steps: Sequence[int]
+    loss: float
+
+
+def carry_out(request: Mapping[str, Any]) -> Record:
+    """The record of a program. Raises: UserError where it left pairs out."""
+    card = WORKLOADS["translate"].grammar.adapter.validate_json(json.dumps(request["card"]))
+    devices, sentences = make_devices(card.placement), read_sentences(card)
+    size, timed = card.data.batch * len(devices), int(request["epochs"])
+    most = card.data.batch * int(request["most_devices"])
+    part = whole_buckets(few(sentences.encoded.training, request["pairs"]), card.data.bucket_width, most)
+    if request["program"] == "tfperf":
+        found = ours(card, part, sentences.rows, devices, 1 + timed)
+    else:
+        found = plain(card, part, sentences.rows, devices, 1 + timed, request["program"] == "tuned")
+    if any(steps * size != (i + 1) * len(part) for i, steps in enumerate(found.steps)):
+        raise UserError(f"{request['program']}: {found.steps} steps of {size} pairs; an epoch has {len(part)} pairs")
+    return {
+        "words": timed * int(part.source.lengths.sum() + part.target.lengths.sum()),
+        "target_words": timed * int(part.target.lengths.sum()), "steps": found.steps[-1] - found.steps[0],
+        "seconds": found.wall[-1] - found.wall[0], "cpu_seconds": found.cpu[-1] - found.cpu[0],
+        "last_epoch": found.loss,
+    }  # fmt: skip
+
+
+def few(part: Part, count: int) -> Part:
+    """So many pairs, from all over a part."""
+    return chosen(part, np.unique(np.linspace(0, len(part) - 1, count).astype(np.int64)))
+
+
+def whole_buckets(part: Part, width: int, size: int) -> Part:
+    """Of each bucket as many pairs as fill batches of `size`: programs then form batches of the same lengths."""
+    limits = -(-np.maximum(part.source.lengths, part.target.lengths) // width)
+    places = [np.flatnonzero(limits == limit) for limit in np.unique(limits)]
+    return chosen(part, np.sort(np.concatenate([some[: len(some) // size * size] for some in places])))
+
+
+def chosen(part: Part, rows: NDArray[np.int64]) -> Part:
+    """The pairs of these numbers."""
+    return Part(*(ragged([row(side, i) for i in rows]) for side in (part.source, part.target)))
+
+
+def row(side: Ragged, i: int) -> NDArray[np.int32]:
+    """The pieces of a sentence."""
+    return side.flat[side.offsets[i] : side.offsets[i + 1]]
+
+
+def ragged(rows: list[NDArray[np.int32]]) -> Ragged:
+    """Sentences in one array."""
+    return Ragged(np.concatenate(rows), np.cumsum([0, *map(len, rows)], dtype=np.int64))
+
+
+def ours(card: Translation, part: Part, rows: int, devices: Devices, count: int) -> Clocked:
+    """So many epochs of tfperf's."""
+    engine = make_engine(card, rows, devices)
+    iterator, steps = iter(epochs(card, part, len(devices))), steps_an_epoch(card, part, len(devices))
+    wall, cpu, losses = [], [], [np.empty(0)]
+    for _ in range(count):
+        losses = [take(engine, iterator, min(card.train.steps_per_call, steps - done))
+                  for done in range(0, steps, card.train.steps_per_call)]  # fmt: skip
+        wall.append(time.perf_counter())
+        cpu.append(time.process_time())
+    return Clocked(wall, cpu, [steps * (i + 1) for i in range(count)], float(np.concatenate(losses).mean()))
+
+
+def plain(card: Translation, part: Part, rows: int, devices: Devices, count: int, tuned: bool) -> Clocked:
+    """So many epochs of a plain Keras program's."""
+    tf.config.set_soft_device_placement(True)  # as everywhere but in tfperf
+    width = card.data.bucket_width
+    longest = int(max(part.source.lengths.max(), part.target.lengths.max()))
+    source, target = ([row(side, i) for i in range(len(part))] for side in (part.source, part.target))
+    limits = range(width, longest + width, width)
+    data = plain_keras.batches(source, target, card.data.batch * len(devices), limits, card.seed, tuned)
+    stamps = plain_keras.train(
+        plain_keras.strategy(devices.each, tuned), (rows, card.model.units, card.model.layers), data,
+        card.train.optimizer.learning_rate, card.train.steps_per_call, count,
+    )  # fmt: skip
+    return Clocked(stamps.wall, stamps.cpu, stamps.steps, stamps.losses[-1])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,67 @@
+"""What is measured is kept, and taken for nothing else."""
+
+import json
+
+import pytest
+
+from benchmarks import kept
+from benchmarks.kept import Kept
+from tfperf.errors import UserError
+
+
+@pytest.fixture
+def asked(monkeypatch):
+    """Requests that were carried out, each answered by its number."""
+    requests = []
+
+    def run(command, request, stopped):
+        requests.append((command[-1], request["x"]))
+        return {"value": len(requests)} if request["x"] != "bad" else {"error": "its process ended with 1: no"}
+
+    monkeypatch.setattr(kept.child, "run", run)
+    monkeypatch.setattr(kept, "code", lambda: "this code")
+    return requests
+
+
+def test_a_part_is_measured_once(asked, tmp_path):
+    folder = tmp_path / "new" / "folder"
+    assert Kept(folder).ask("a", "some.module", {"x": 1}) == {"value": 1}
+    assert Kept(folder).ask("a", "some.module", {"x": 1}) == {"value": 1}
+    assert Kept(folder).ask("b", "some.module", {"x": 1}) == {"value": 2}
+    assert asked == [("some.module", 1)] * 2
+
+
+def test_without_a_folder_nothing_is_kept(asked, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert [Kept(None).ask("a", "m", {"x": 1})["value"] for _ in range(2)] == [1, 2]
+    assert not list(tmp_path.iterdir())
+
+
+def test_what_another_request_or_code_measured_is_not_taken(asked, tmp_path, monkeypatch):
+    Kept(tmp_path).ask("a", "m", {"x": 1, "y": 2})
+    with pytest.raises(UserError, match=r"a\.json: measured with another x, y; give another --folder"):
+        Kept(tmp_path).ask("a", "m", {"x": 2})
+    monkeypatch.setattr(kept, "code", lambda: "other code")
+    with pytest.raises(UserError, match=r"measured with another code"):
+        Kept(tmp_path).ask("a", "m", {"x": 1, "y": 2})
+
+
+@pytest.mark.parametrize("text", ["", "[]", '{"request": {}}', '{"request": 1, "record": 2}'])
+def test_a_damaged_file_is_named(text, asked, tmp_path):
+    (tmp_path / "a.json").write_text(text)
+    with pytest.raises(UserError, match=r"a\.json: damaged; remove it"):
+        Kept(tmp_path).ask("a", "m", {"x": 1})
+
+
+def test_a_failed_part_is_told_and_not_kept(asked, tmp_path):
+    with pytest.raises(UserError, match="a: its process ended with 1: no"):
+        Kept(tmp_path).ask("a", "m", {"x": "bad"})
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_part_is_a_process_of_its_own(tmp_path, monkeypatch):
+    (tmp_path / "echo_it.py").write_text("print(__import__('sys').stdin.readline())")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    assert Kept(tmp_path / "kept").ask("a", "echo_it", {"x": 1}) == {"x": 1, "code": kept.code()}
+    there = json.loads((tmp_path / "kept" / "a.json").read_text())
+    assert there["request"] == there["record"]
