@@ -20,7 +20,7 @@ WAYS = {
     "narrow": ["data.buckets=shared", "data.bucket_width=1"],
     "per_device": ["data.buckets=per_device"],
 }
-SEEDS, WORDS, MARKS = 10, 500_000, 4  # target words of a fit; validations on the way, at even distances
+SEEDS, WORDS, MARKS = 10, 400_000, 4  # target words of a fit; validations on the way, at even distances
 COMMON = ["placement.devices=4", "data.batch=16"]
 CLOSE = 0.05  # nats a label: what larger differences the seeds have to rule out
 
@@ -29,7 +29,7 @@ CLOSE = 0.05  # nats a label: what larger differences the seeds have to rule out
     "buckets",
     claim="batches of sentences of like length cost training no validation loss at equal target words",
     sweep=f"four ways to form batches for 4 devices of 16 pairs, {SEEDS} seeds (--rounds), the shipped translation up "
-    f"to {WORDS} target words; about 40 minutes on 2 cores; --folder keeps finished fits, and an interrupted benchmark "
+    f"to {WORDS} target words; 30 to 60 minutes on 2 cores; --folder keeps finished fits, and an interrupted benchmark "
     "goes on from there",
     unit="nats a label of validation pairs, mean over seeds; differences to batches of any length [95 % interval], "
     "paired by seed: same initial weights, pairs and target words; narrow: buckets of one length",

@@ -87,8 +87,8 @@ class Stamps(keras.callbacks.Callback):
 def strategy(devices: Sequence[str], bare: bool) -> tf.distribute.Strategy:
     """Copies on all devices; bare: none around one device.
 
-    Gradients are summed as is fastest of the ways that work on CPUs: with TensorFlow's own choice, a ring, `fit` fails in
-    calls of several steps (a placeholder is not fed), and in calls of one takes a step too many on the last batch.
+    Gradients are summed in the fastest way that works on CPUs: with TensorFlow's own choice, a ring, `fit` fails where
+    an execution has several steps (a placeholder is not fed), and takes a step too many where it has one.
     """
     if bare and len(devices) == 1:
         return tf.distribute.get_strategy()

@@ -25,8 +25,8 @@ ROUNDS, PAIRS, EPOCHS, PER_CALL = 10, 2048, 2, 10
     sweep=f"devices {', '.join(map(str, GOALS))} (--only), {ROUNDS} rounds (--rounds) of three programs in turn, each "
     "in a fresh process; --folder keeps what is measured, and an interrupted benchmark goes on from there",
     unit="words/s: source and target pieces, geometric means; ratios [95 % interval], paired by round: over the plain "
-    f"program, {PER_CALL} steps an execution as in tfperf, and over a tuned one, whose batches are formed once and kept, "
-    "and which has no strategy around one device",
+    f"program, {PER_CALL} steps an execution as in tfperf, and over a tuned one, whose batches are formed once and "
+    "kept, and which has no strategy around one device",
 )
 def towers(only: str = ",".join(map(str, GOALS)), rounds: int = ROUNDS, folder: Path | None = None) -> Iterator[Row]:
     """The same pairs, model and optimizer, and as many steps; a row for each number of devices."""
@@ -64,7 +64,7 @@ def _round(kept: Kept, number: int, devices: int) -> dict[str, Record]:
 
 def _progress(number: int, rounds: int, devices: int, records: Mapping[str, Record]) -> str:
     speeds = ", ".join(f"{name} {speed(records[name]):.0f} words/s" for name in PROGRAMS)
-    return f"round {number} of {rounds}, {devices} devices: {speeds}"
+    return f"round {number} of {rounds}, {devices} device{'s' if devices > 1 else ''}: {speeds}"
 
 
 def speed(record: Record) -> float:
