@@ -74,6 +74,7 @@ def test_only_the_first_faults_are_told():
     ("kind", "name", "found"),
     [
         ("CudnnRNNV3", "tower_0/forward/lstm", ("cudnn", "sparse", False)),
+        ("BlockLSTMV2", "tower_0/forward/lstm", ("block", "sparse", False)),
         ("XlaLaunch", "tower_0/forward", ("xla", "inside xla", True)),
         ("UnsortedSegmentSum", "tower_0/backward/table", ("plain", "dense", False)),
         ("UnsortedSegmentSum", "merge/variable_0", ("plain", "sparse", False)),

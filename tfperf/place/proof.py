@@ -17,6 +17,7 @@ PLUMBING = frozenset(
      "LoopCond", "_Send", "_Recv", "_HostSend", "_HostRecv", "_Arg", "_Retval", "ReadVariableOp", "VarHandleOp"]
 )  # fmt: skip
 MOST_FAULTS = 5  # that are told
+LSTM_KERNELS = {"CudnnRNN": "cudnn", "BlockLSTM": "block"}  # by how their kinds begin
 # functions that XLA does not compile are part of the graph that calls them
 XLA = frozenset(["XlaLaunch", "_XlaCompile", "_XlaRun", "PartitionedCall", "StatefulPartitionedCall"])
 
@@ -149,8 +150,9 @@ def kernels(operations: Iterable[Operation]) -> dict[str, Any]:
     towers = [operation for operation in every if re.search(r"tower_\d+/", operation.name)]
     dense = any(o.kind == "UnsortedSegmentSum" and "backward" in o.name for o in towers)
     xla = any(o.kind in XLA for o in towers)
+    kernel = [name for kind, name in LSTM_KERNELS.items() if any(o.kind.startswith(kind) for o in every)]
     return {
-        "lstm": "cudnn" if any(o.kind.startswith("CudnnRNN") for o in every) else "xla" if xla else "plain",
+        "lstm": kernel[0] if kernel else "xla" if xla else "plain",
         "embedding_gradients": "inside xla" if xla else "dense" if dense else "sparse", "xla": xla,
     }  # fmt: skip
 
