@@ -21,16 +21,17 @@ class BlockLSTM(keras.layers.LSTM):
         kernel = tf.concat([cell.kernel.value, cell.recurrent_kernel.value], 0)
         h, c = _run(tf.transpose(sequences, [1, 0, 2]), *initial_state, kernel, cell.bias.value)
         mask = mask[0] if isinstance(mask, (list, tuple)) else mask
-        last = [_last(state, mask) for state in (h, c)]
+        last = [_last(state, before, mask) for state, before in zip((h, c), initial_state, strict=True)]
         return last[0], tf.transpose(h, [1, 0, 2]), last
 
 
-def _last(states: tf.Tensor, mask: tf.Tensor | None) -> tf.Tensor:
-    """The state (B, U) after each sequence's last step, out of states (T, B, U)."""
+def _last(states: tf.Tensor, before: tf.Tensor, mask: tf.Tensor | None) -> tf.Tensor:
+    """The state (B, U) after each sequence's last step, out of states (T, B, U); `before` (B, U) where it has none."""
     if mask is None:
         return states[-1]
     lengths = tf.reduce_sum(tf.cast(mask, tf.int32), 1)
-    return tf.gather_nd(states, tf.stack([lengths - 1, tf.range(tf.size(lengths))], 1))
+    last = tf.gather_nd(states, tf.stack([tf.maximum(lengths - 1, 0), tf.range(tf.size(lengths))], 1))
+    return tf.where(lengths[:, None] > 0, last, before)
 
 
 @tf.custom_gradient  # type: ignore[untyped-decorator]
