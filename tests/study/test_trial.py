@@ -12,6 +12,7 @@ from tfperf.runcard.loader import load_card
 from tfperf.study import runners, trial
 from tfperf.study.agreement import agreement
 from tfperf.study.switches import SWITCHES, Form, get, plan, put, to_card, to_tree
+from tfperf.study.timing import Traces
 from tfperf.study.trial import Request, carry_out
 from tfperf.train.cores import Cores
 from tfperf.train.ensemble import Ensemble
@@ -143,3 +144,25 @@ def test_what_a_form_cannot_do_comes_back_as_a_refusal(tmp_path, monkeypatch, ca
 def test_every_switch_has_its_trial(tmp_path):
     tree = make_tree(tmp_path)
     assert [s.name for s in plan(tree).switches] == [s.name for s in SWITCHES]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("naive", [True, False])
+def test_nothing_is_traced_in_samples_once_a_form_is_warm(tmp_path, monkeypatch, naive):
+    clean = []
+
+    def watch(kind):
+        take = kind.take
+
+        def watched(self, calls):
+            traces = Traces()
+            found = take(self, calls)
+            clean.append(traces.none_new())
+            return found
+
+        monkeypatch.setattr(kind, "take", watched)
+
+    watch(runners.Keras if naive else runners.Engine)
+    carry_out(Request(make_tree(tmp_path), naive=naive, seconds=0.2))
+    assert not clean[0], "the first one compiles"
+    assert len(clean) > 5 and all(clean[2:])
