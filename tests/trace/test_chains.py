@@ -198,3 +198,19 @@ def test_a_send_that_has_nothing_to_send_is_no_run():
     one = events(graph, *rows)
     found = find_runs(one, find_operations(one, {}), graph, np.array([0]), np.array([60]))
     assert names(graph, found, range(len(found))) == ["a", "r/send", "a", "r/send"]
+
+
+def test_what_a_turn_hands_on_is_used_in_the_next_one_though_more_is_there():
+    kept = "loop/enter", "loop/merge", "loop/switch", "loop/value"
+    plumbing = [one for one in loop("loop", "begin", 1) if one.name in kept]
+    ahead, slow = node("loop/ahead", "loop/enter"), node("loop/slow", "loop/value")
+    graph = join([node("begin"), *plumbing, ahead, node("loop/next", "loop/ahead", kind="NextIteration"), slow])
+    rows = [("begin", 0, 1, 0), *(("loop/ahead", 1 + k, 2 + k, 1) for k in range(3))]
+    found = runs(graph, *rows, *(("loop/slow", 10 + 10 * k, 20 + 10 * k, 0) for k in range(3)))
+    links = link(found, graph)
+    waited = [
+        [int(found.begin[j]) for j in links.before[links.start[i] : links.start[i + 1]]
+         if names(graph, found, [j]) == ["loop/ahead"]]
+        for i in range(len(found)) if names(graph, found, [i]) == ["loop/slow"]
+    ]  # fmt: skip
+    assert waited == [[], [1], [2]]

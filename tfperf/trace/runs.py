@@ -145,7 +145,7 @@ def _match(runs: Runs, mine: Rows, theirs: Rows, ended: Rows, turn: bool) -> Row
     if len(mine) == len(theirs):
         same = np.concatenate([[-1], theirs[:-1]]) if turn else theirs
         fits = (same >= 0) & (runs.given[same] <= runs.begin[mine])
-        out = np.where(fits, same, out)
+        out = np.where(fits | (same < 0), same, out)
     return out
 
 
