@@ -4,6 +4,7 @@ from dataclasses import fields, is_dataclass, replace
 
 from tests.make_result import make_result
 from tests.report.test_translation import made_up
+from tests.study.sweep_records import phases
 from tests.trace.profiles import us, write
 from tfperf.report import html, translation
 from tfperf.report.placements_page import placements_page
@@ -91,9 +92,8 @@ def profile(folder, text=""):
 
 
 def placement_rows(text=""):
-    phase = {"span_ms": 18.2, "busy_ms": 13.0, "span_share": 0.875, "busy_share": 0.625}
-    devices = {f"device:{i}": {"forward": 5.6, "backward": 7.5} for i in range(4)}
-    terms = ("computation", "merge", "update", "transfer", "input", "waiting")
+    told = phases(4)
+    bound = {"bound_ms": 2.19, "sent_bytes": 2.3e7, "computation_ms": 2.1, "chain_ms": 1.9, "sent_ms": None}
     row = PlacementRow(
         values={"placement.preset": "mirrored"}, placement="placement.variables mirrored", repeats=3, devices=4,
         batch=16, pairs=64, columns=23.5, words=1500.0, proved=True, group="weak a", contest="weak a 4",
@@ -102,10 +102,9 @@ def placement_rows(text=""):
         against_fastest=Estimate(1.0, 1.0, 1.0), words_per_second=Estimate(32669.0, 28377.0, 36960.0),
         ms_per_step=Estimate(15.4, 11.4, 19.5), speedup=Estimate(1.09, 0.763, 1.54), against_best=Estimate(1.0),
         padding_share=0.23, straggler_waste=0.1, merge="summed on one device", kernels={"lstm": "plain"},
-        phases={"step_ms": 20.8, "devices": devices, "mean": devices["device:0"], "imbalance": 1.0,
-                "together": dict.fromkeys(terms, phase)},
+        phases=told,
         places={kind: {f"CPU:{i}": 13 for i in range(4)} for kind in ("pass", "look-up", "merge", "update")},
-        bound={"bound_ms": 2.19, "sent_bytes": 2.3e7}, lost=dict.fromkeys(terms, 5.5), growth=1.0,
+        bound=bound | {"update_ms": 0.1}, growth=1.0,
         memory={"kept_bytes": {"host": 1.08e7}, "peak_bytes": {"device:0": 3e6}, "peak_rss_bytes": 8e8},
     )  # fmt: skip
     # figures of single devices have names of their own: there is no text for those of phases

@@ -103,11 +103,15 @@ def unattributed(phases: Mapping[str, Any]) -> list[str]:
 
 def waited(name: str, row: PlacementRow) -> str:
     """What a device waits for, in few words."""
-    return SHORT.get(name, PARTS.get(name, name)).format(what=_shared(row))
+    return _with(SHORT.get(name) or PARTS.get(name, ""), row) or name
 
 
 def _called(name: str, row: PlacementRow) -> str:
-    return PARTS[name].format(what=_shared(row))
+    return _with(PARTS.get(name, ""), row) or name
+
+
+def _with(text: str, row: PlacementRow) -> str:
+    return text.format(what=_shared(row))
 
 
 def _shared(row: PlacementRow) -> str:
