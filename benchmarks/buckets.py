@@ -27,7 +27,7 @@ CLOSE = 0.05  # nats a label: what larger differences the seeds have to rule out
 
 @benchmark(
     "buckets",
-    claim="batches of sentences of like length cost training no validation loss at equal target words",
+    claim="validation loss at equal target words tells whether batches of sentences of like length harm learning",
     sweep=f"four ways to form batches for 4 devices of 16 pairs, {SEEDS} seeds (--rounds), the shipped translation up "
     f"to {WORDS} target words; 30 to 60 minutes on 2 cores; --folder keeps finished fits, and an interrupted benchmark "
     "goes on from there",
