@@ -10,8 +10,9 @@ class BlockLSTM(keras.layers.LSTM):
     """Keras' LSTM by TensorFlow's block kernel, in float32 alone.
 
     Keras runs a loop of many small operations a step, and of more for the gradients, each of which a CPU has to launch.
-    The kernel is one operation for the whole sequence and one for its gradients. A mask has to be true from each sequence's first step up to its last: the states returned are those of
-    the last one, and outputs behind it mean nothing, where Keras repeats the last one's.
+    The kernel is one operation for the whole sequence and one for its gradients. A mask has to be true from each
+    sequence's first step up to its last: the states returned are those of the last one, and outputs behind it mean
+    nothing, where Keras repeats the last one's.
     """
 
     def inner_loop(self, sequences: tf.Tensor, initial_state: Any, mask: Any, training: bool = False) -> Any:
