@@ -24,7 +24,7 @@ def spread(**parts):
 
 NAMED = {
     "chain": "The largest part is the steps of LSTM layers, one after the other: 22.0 ms (55%).",
-    "computation": "The largest part is what the passes compute outside of LSTM layers' loops: 22.0 ms (55%).",
+    "computation": "The largest part is what the passes compute outside of LSTM layers: 22.0 ms (55%).",
     "merge": "The largest part is sums of gradients: 22.0 ms (55%).",
     "update": "The largest part is updates: 22.0 ms (55%).",
     "transfer": "The largest part is reads of variables, look-ups and copies: 22.0 ms (55%).",

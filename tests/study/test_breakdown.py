@@ -63,6 +63,13 @@ def test_the_longest_chain_goes_over_devices():
     assert chain["kinds"] == {"MatMul": 70.0, "others": 0} and chain["loops_ms"] == 0.0
 
 
+@pytest.mark.parametrize("kind", ["BlockLSTMV2", "CudnnRNNV3"])
+def test_an_operation_that_takes_all_steps_of_a_layer_is_the_chain(kind):
+    told = found(ROWS[:2], join([node(A, kind=kind, device=1), node(B, A, device=1)]), ((0, 60),), ONE)
+    assert (told["course"]["chain"], told["course"]["computation"]) == (18.0, 30.0)
+    assert told["critical"]["loops_ms"] == 18.0
+
+
 def test_the_way_to_the_end_of_a_step_adds_up_to_it():
     course = found()["course"]
     assert set(course) == set(COURSE) and sum(course.values()) == 80.0

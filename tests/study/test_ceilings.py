@@ -89,6 +89,7 @@ def test_an_lstms_steps_are_one_after_the_other(bound, devices, at_once):
     assert found["chain_ms"] == pytest.approx(1e3 * TURN * (SOURCE + LABELS) * at_once)
     _, plain = bound(devices, kernel="plain")
     assert plain["chain_ms"] == pytest.approx(2 * found["chain_ms"])
+    assert bound(devices, kernel="block")[1]["chain_ms"] == found["chain_ms"], "no launch for each step"
     assert bound(devices, kernel="cudnn")[1]["chain_ms"] is None
 
 

@@ -117,7 +117,7 @@ def test_a_placement_with_several_batches_is_called_by_them(scaling):
         name for name in ("Exp4", "Exp5, data.batch 16", "Exp5, data.batch 8") for _ in range(2)
     ]
     assert all(row.speedup is not None for row in found) and len({row.group for row in found}) == 2
-    lines = words.device_cells(found)[1]
+    lines = times.device_cells(found)[1]
     assert len({tuple(line[:3]) for line in lines}) == len(lines)
 
 

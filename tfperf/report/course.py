@@ -11,7 +11,7 @@ TIE = 0.9  # of the longest part: what is as long is named beside it
 MOST_UNKNOWN = 0.1  # of a step
 PARTS = {
     "chain": "the steps of LSTM layers, one after the other",
-    "computation": "what the passes compute outside of LSTM layers' loops",
+    "computation": "what the passes compute outside of LSTM layers",
     "merge": "sums of gradients",
     "update": "updates",
     "transfer": "reads of variables, look-ups and copies",

@@ -30,8 +30,9 @@ PASSES = ("forward", "backward")
 SHOWN: tuple[Phase, ...] = ("forward", "backward", "merge", "update", "transfer", "input", "other")
 PROGRAMS = frozenset(["XlaLaunch", "_XlaRun", "XlaRun", "_XlaCompile"])  # whose instructions are in the trace
 DELAYS = {"queue": "queue", "runtime": "runtime", "inside": "runtime", "start": "host", "end": "host"}
-# what a step's end waited for; operations in the loops of layers over time are the chain
+# what a step's end waited for; operations in the loops of layers over time, or in their place, are the chain
 COURSE = ("chain", "computation", "merge", "update", "transfer", "input", "queue", "runtime", "host")
+SEQUENCES = re.compile("BlockLSTM|CudnnRNN")  # kinds that take all steps of a layer
 KINDS = 8  # of the operations of the longest chain that are told apart
 NS_PER_MS = 1e6
 
@@ -50,7 +51,7 @@ class Trace:
     host: str  # its name
     phase: Rows
     device: Rows
-    looped: NDArray[np.bool_]  # (n) in a loop inside of a step
+    looped: NDArray[np.bool_]  # (n) in a loop inside of a step, or one by itself
     shares: Mapping[tuple[Phase, bool], float]  # of XLA's instructions, by phase and whether they are in a loop
 
     def ms(self, time: float) -> float:
@@ -107,7 +108,9 @@ def make_trace(
     rules = notes.rules
     phase = np.array([PHASES.index(rules.phase(n.name, n.kind)) for n in graph.nodes] or [0], np.intp)
     device = np.array([_place(devices.short(n.device), names, host) for n in graph.nodes] or [0], np.intp)
-    looped = np.array([graph.depth(i) > 1 for i in range(len(graph.nodes))] or [False])
+    looped = np.array(
+        [graph.depth(i) > 1 or bool(SEQUENCES.match(n.kind)) for i, n in enumerate(graph.nodes)] or [False]
+    )
     shares, steps = _shares(found, len(local)), int((every.call >= skip).sum())
     return Trace(found, graph, runs, link(runs, graph), calls, steps, names, host, phase, device, looped, shares)
 

@@ -24,9 +24,10 @@ COPIES = 10
 def bound(card: Translation, engine: Engine, plan: Plan, kernel: str) -> dict[str, Any]:
     """Work of a step, the machine's ceilings and the least milliseconds of each term; None: not measured.
 
-    kernel: by which LSTM layers are computed: plain, xla or cudnn. Logical CPUs share the cores: all passes together
+    kernel: by which LSTM layers are computed: plain, xla, block or cudnn. Logical CPUs share the cores: all passes together
     run at the speed of all cores, no more chains go on at a time than there are cores, and nothing has to be sent.
-    cuDNN takes the steps of a layer without a launch for each, which nothing here measures.
+    The block kernel takes the steps of a layer without a launch for each, as XLA's loop of the same products does;
+    cuDNN does, too, but nothing here measures it.
     """
     devices, rows = engine.devices, engine.model.rows
     source, target = plan.lengths.mean(axis=(0, 1)).tolist()
@@ -38,7 +39,7 @@ def bound(card: Translation, engine: Engine, plan: Plan, kernel: str) -> dict[st
     machine = (measure if devices.logical else measure_tensorflow)(available_cores(), card.engine.precision)
     link = None if devices.logical else link_gb_s(devices)
     turn = None if kernel == "cudnn" else 1e3 * turn_seconds(
-        batch, card.model.units, card.engine.precision, devices.mine[0][1], kernel == "xla"
+        batch, card.model.units, card.engine.precision, devices.mine[0][1], kernel != "plain"
     )  # fmt: skip
     steps = chain_steps(card.model.layers, source, target - 1)
     at_once = max(1.0, len(devices) / available_cores()) if devices.logical else 1.0
