@@ -24,8 +24,8 @@ COPIES = 10
 def bound(card: Translation, engine: Engine, plan: Plan, kernel: str) -> dict[str, Any]:
     """Work of a step, the machine's ceilings and the least milliseconds of each term; None: not measured.
 
-    kernel: by which LSTM layers are computed: plain, xla, block or cudnn. Logical CPUs share the cores: all passes together
-    run at the speed of all cores, no more chains go on at a time than there are cores, and nothing has to be sent.
+    kernel: by which LSTM layers are computed: plain, xla, block or cudnn. Logical CPUs share the cores: all passes
+    together run at the speed of all cores, no more chains go on at a time than there are cores, nothing has to be sent.
     The block kernel takes the steps of a layer without a launch for each, as XLA's loop of the same products does;
     cuDNN does, too, but nothing here measures it.
     """
