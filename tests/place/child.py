@@ -19,7 +19,8 @@ from tfperf.data.vocabulary import END
 from tfperf.place import strategies
 from tfperf.place.devices import make_devices
 from tfperf.place.engine import make_engine, take
-from tfperf.place.proof import prove, prove_engine, run_operations
+from tfperf.place.graphs import run_step
+from tfperf.place.proof import prove, prove_engine
 from tfperf.runcard.loader import load_any
 from tfperf.runs.texts import read_sentences
 
@@ -91,11 +92,11 @@ def run(overrides, folder, name, others=()):
     state = engine.state()
     moved = min(np.abs(state[key] - begin[key]).max() for key in weights(state))
     np.savez(folder / f"{name}.npz", **state, losses=losses, moved=moved)
-    operations = run_operations(lambda: take(engine, iterator, 2))
-    proof = prove_engine(engine, operations)
+    ran = run_step(lambda: take(engine, iterator, 1))
+    proof = prove_engine(engine, ran)
     found = {
         "faults": proof.faults, "kernels": proof.kernels, "devices": proof.devices,
-        "by_others": prove(operations, others).faults, "traces": engine.call.experimental_get_tracing_count(),
+        "by_others": prove(ran.operations, others).faults, "traces": engine.call.experimental_get_tracing_count(),
     }  # fmt: skip
     (folder / f"{name}.json").write_text(json.dumps(found))
     return engine.rules()

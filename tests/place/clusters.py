@@ -8,12 +8,12 @@ import sys
 
 from tests.runcard.cards import ROOT
 
-COMMAND = [sys.executable, "-m", "tests.place.child"]
+COMMAND, CHEATING = ([sys.executable, "-m", f"tests.place.{name}"] for name in ("child", "cheats"))
 
 
-def carry_out(folder, cards):
+def carry_out(folder, cards, command=COMMAND):
     """Carry out cards, overrides by name, in one program."""
-    done = subprocess.run([*COMMAND, str(folder)], input=json.dumps(cards), text=True, capture_output=True, cwd=ROOT)
+    done = subprocess.run([*command, str(folder)], input=json.dumps(cards), text=True, capture_output=True, cwd=ROOT)
     assert done.returncode == 0, done.stderr[-3000:]
 
 

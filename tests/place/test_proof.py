@@ -5,9 +5,17 @@ from types import SimpleNamespace
 import pytest
 
 from tfperf.place import proof
-from tfperf.place.proof import Kept, Operation, PlacementError, Rule, one, prove, prove_engine
+from tfperf.place.copies import NO_BATCH, Needs, Products, Way
+from tfperf.place.graphs import Copy, Held, Operation, Product, Run
+from tfperf.place.held import Kept
+from tfperf.place.nodes import SMALL
+from tfperf.place.proof import PlacementError, prove, prove_engine
+from tfperf.place.rules import Rule, judge_operations, one
+from tfperf.place.shapes import Value
 
-HOST, FIRST, SECOND = (f"/job:localhost/replica:0/task:0/device:CPU:{k}" for k in range(3))
+HOST, FIRST, SECOND, GPU = (
+    f"/job:localhost/replica:0/task:0/device:{name}" for name in ("CPU:0", "CPU:1", "CPU:2", "GPU:0")
+)
 RULES = [one("update of a", "update/variable_0/", FIRST), one("merge of a", "merge/variable_0/", HOST, "AddN")]
 RIGHT = [
     Operation("while/update/variable_0/mul", "Mul", FIRST),
@@ -44,12 +52,43 @@ def test_one_of_several_devices_is_enough():
     )
 
 
-def test_what_carries_values_may_be_anywhere_and_other_kinds_are_listed():
-    more = [Operation("while/update/variable_0/read", "Identity", SECOND), Operation("somewhere", "Sub", SECOND),
-            Operation("while/merge/variable_0/shape", "Reshape", SECOND)]  # fmt: skip
+def test_what_carries_values_may_be_anywhere_and_what_is_small_is_listed():
+    more = [Operation("while/update/variable_0/read", "Identity", SECOND),
+            Operation("somewhere", "Sub", SECOND, touched=SMALL),
+            Operation("while/merge/variable_0/shape", "Reshape", SECOND, touched=8)]  # fmt: skip
     found = prove([*RIGHT, *more], RULES)
     assert found.faults == ()
     assert found.elsewhere == ("Reshape on CPU:2: 1", "Sub on CPU:2: 1")
+
+
+def test_what_no_rule_covers_is_a_fault():
+    more = [Operation(f"other/{k}", "Sub", SECOND, touched=SMALL + k) for k in (1, 3, 2)]
+    unknown = Operation("never/ran", "Mul", HOST, touched=None)
+    assert prove([*RIGHT, *more, unknown], RULES).faults == (
+        "Sub on CPU:2: no rule covers it, and it touches 4.099 kB: other/3 and 2 more",
+        "Mul on CPU:0: no rule covers it, and its size is not known: never/ran",
+    )
+
+
+def test_what_runs_python_is_a_fault_whatever_its_size():
+    call = Operation("while/update/variable_0/call", "EagerPyFunc", FIRST, touched=0, hides="Python")
+    assert prove([*RIGHT, call], RULES).faults == (
+        "EagerPyFunc on CPU:1 runs Python that no graph shows: while/update/variable_0/call",
+    )
+
+
+def test_a_decoy_is_too_small():
+    found = judge_operations(
+        [RIGHT[0]._replace(touched=SMALL + 1, gives=8), RIGHT[1]], RULES, {"update of a": SMALL + 1}
+    )
+    assert found.faults == ["update of a: its largest operation gives 8 bytes of 4.097 kB: while/update/variable_0/mul"]
+
+
+def test_what_gpus_leave_to_the_host_is_no_fault_where_it_is_small():
+    rules = [one("update of a", "update/", GPU)]
+    for size, faults in ((SMALL, ()), (SMALL + 1, ("update of a: Shape ran on CPU:0; must be GPU:0",))):
+        shape = Operation("update/a", "Shape", HOST, touched=size)
+        assert prove([shape], rules).faults == faults
 
 
 def test_the_first_rule_that_speaks_of_an_operation_decides():
@@ -57,10 +96,84 @@ def test_the_first_rule_that_speaks_of_an_operation_decides():
     assert prove([Operation("update/a", "AssignSub", SECOND), Operation("update/b", "Mul", FIRST)], rules).faults == ()
 
 
+def engine(kept=(), needs=None):
+    return SimpleNamespace(kept=lambda: list(kept), rules=lambda: RULES, needs=lambda parts: needs or Needs())
+
+
+BATCH = [Value("int32", (4, 5)), Value("int32", (4, 6)), Value("float", ())]
+
+
+def faults(kept=(), needs=None, **ran):
+    return prove_engine(engine(kept, needs), Run(RIGHT, **{"batch": BATCH, **ran})).faults
+
+
 def test_a_variable_on_another_device_is_a_fault():
     kept = [Kept("variable a", SECOND, FIRST, 8), Kept("slot a", FIRST, FIRST, 8)]
-    engine = SimpleNamespace(kept=lambda: kept, rules=lambda: RULES)
-    assert prove_engine(engine, RIGHT).faults == ("variable a: is on CPU:2; must be CPU:1",)
+    assert faults(kept) == ("variable a: is on CPU:2; must be CPU:1",)
+
+
+def test_copies_are_held_against_what_is_needed():
+    needs = Needs([Way("gradients", FIRST, HOST, 9_000), Way("batch", FIRST, HOST, 1_000), Way("own", HOST, HOST, 1e9)])
+    few = [Copy("a", FIRST, HOST, 10_000), Copy("b", FIRST, HOST, SMALL)]
+    assert faults(needs=needs, copies=few) == ()
+    assert faults(needs=needs, copies=[*few, Copy("c", FIRST, HOST, 4)]) == (
+        "copies from CPU:1 to CPU:0: 14.1 kB a step; 10 kB are needed (gradients 9 kB, batch 1 kB); most: a 10 kB, b "
+        "4.096 kB, c 4 bytes",
+    )
+    assert faults(needs=needs, copies=[Copy("d", HOST, FIRST, 5_000)]) == (
+        "copies from CPU:0 to CPU:1: 5 kB a step; 0 bytes are needed; most: d 5 kB",
+    )
+    assert prove_engine(engine(needs=needs), Run(RIGHT, few, batch=BATCH)).copies == {
+        "CPU:1 to CPU:0": (14_096, 10_000)
+    }
+
+
+def test_a_copy_of_unknown_size_is_a_fault():
+    assert faults(copies=[Copy("a", FIRST, HOST, None), Copy("b", FIRST, HOST, None)]) == (
+        "copies from CPU:1 to CPU:0: the size of a and 1 more is not known",
+    )
+
+
+def test_a_batch_of_unknown_size_is_a_fault():
+    assert faults(batch=[None, *BATCH[1:]]) == (NO_BATCH,)
+    assert faults(batch=[]) == (NO_BATCH,)
+
+
+def test_an_uneven_batch_is_a_fault():
+    assert faults(batch=[*BATCH[:2], Value("int32", (1, 5)), Value("int32", (1, 6)), BATCH[2]]) == (
+        "batch: devices get 4, 1 sentence pairs; must be as many each",
+    )
+
+
+def test_collectives_are_held_against_what_is_needed():
+    handed = [Copy("a", FIRST, "all", 9_000)]
+    assert faults(needs=Needs(collectives=[Way("gradients", FIRST, "all", 9_000)]), collectives=handed) == ()
+    assert faults(collectives=handed)[0].startswith("collectives from CPU:1 to all: 9 kB a step; 0 bytes are needed")
+
+
+def test_each_device_multiplies_its_part():
+    needs = Needs(products=Products({FIRST: 1e6, SECOND: 1e6}, {FIRST: 4e5}, besides="newton"))
+    done = [Product("a", FIRST, 1e6), Product("b", SECOND, 1e6), Product("newton/c", SECOND, 1e9)]
+    assert faults(needs=needs, products=done) == ()
+    assert faults(needs=needs, products=done[1:]) == (
+        "matrix products on CPU:1: 0 MFLOP a step; its part of the batch takes 1",
+    )
+    hidden = Operation("tower_0/lstm", "CudnnRNNV3", FIRST, touched=0)
+    cudnn = Run([*RIGHT, hidden], products=[Product("a", FIRST, 6e5), done[1]], batch=BATCH)
+    assert prove_engine(engine(needs=needs), cudnn).faults == ()
+
+
+def test_what_a_program_holds_is_what_the_placement_keeps():
+    kept = [Kept("variable a", FIRST, FIRST, 8_000), Kept("slot a", FIRST, FIRST, 8_000)]
+    held = [Held("variable", "x", FIRST, 8_000), Held("variable", "y", FIRST, 8_000), Held("variable", "z", HOST, 8)]
+    assert faults(kept, held=held) == ()
+    assert faults(kept, held=held[1:]) == (
+        "variables of 8 kB on CPU:1: a step touches 1; the placement has 2: variable a, slot a",
+    )
+    assert faults(kept, held=[*held, Held("variable", "w", HOST, 8_000)]) == (
+        "variables of 8 kB on CPU:0: a step touches 1; the placement has 0: none",
+    )
+    assert faults(held=[Held("constant", "c", FIRST, 5_000)]) == ("constant of 5 kB on CPU:1: must be a variable: c",)
 
 
 def test_only_the_first_faults_are_told():

@@ -7,7 +7,7 @@ from click.testing import CliRunner
 
 from tfperf.cli import main
 from tfperf.place.devices import HOST, Devices
-from tfperf.place.proof import Kept
+from tfperf.place.held import Kept
 from tfperf.place.towers import Towers
 from tfperf.runcard.loader import load_any
 from tfperf.study import translating
@@ -81,5 +81,6 @@ def test_a_placement_that_did_not_take_place_is_the_error_of_its_row(tmp_path, m
     monkeypatch.setattr(translating, "make_devices", lambda _: Devices(HOST, (HOST,), logical=True))
     monkeypatch.setattr(Towers, "kept", lambda self: [astray])
     asked = {"warmup": 5, "steps": 5, "seconds": 0.01, "folder": str(tmp_path)}
-    assert translating.measure(card, {**asked, "first": True})["unproved"] == ["variable a: is on CPU:0; must be CPU:7"]
+    faults = translating.measure(card, {**asked, "first": True})["unproved"]
+    assert faults[0] == "variable a: is on CPU:0; must be CPU:7"
     assert "unproved" not in translating.measure(card, {**asked, "first": False})

@@ -1,5 +1,6 @@
 """The engine that a card asks for."""
 
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -8,8 +9,10 @@ from numpy.typing import NDArray
 
 from tfperf.errors import UserError
 from tfperf.models.translator import Translator
+from tfperf.place.copies import Needs, Part
 from tfperf.place.devices import Devices
-from tfperf.place.proof import Kept, Rule
+from tfperf.place.held import Kept
+from tfperf.place.rules import Rule
 from tfperf.runcard.translation import Translation
 
 
@@ -28,6 +31,9 @@ class Engine(Protocol):
 
     def rules(self) -> list[Rule]:
         """Where everything of a step has to run."""
+
+    def needs(self, parts: Sequence[Part]) -> Needs:
+        """What a step has to send and to multiply for the parts of a batch."""
 
     def state(self) -> dict[str, NDArray[Any]]:
         """Everything that training changes, by name."""

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 import keras
@@ -134,6 +134,11 @@ def placed_optimizer(
     return optimizer
 
 
+def clips(card: Descent) -> bool:
+    """Whether gradients are clipped."""
+    return (card.clipnorm, card.clipvalue, card.global_clipnorm) != (None, None, None)
+
+
 def clip(
     card: Descent, gradients: Sequence[tf.Tensor], devices: Sequence[str | None], host: str | None = None
 ) -> list[tf.Tensor]:
@@ -141,13 +146,13 @@ def clip(
 
     devices: of each gradient, where it stays; host: where the norm of all is found; None: wherever this is called.
     """
-    if card.clipnorm is None and card.clipvalue is None and card.global_clipnorm is None:
+    if not clips(card):
         return list(gradients)
     with tf.name_scope("clip"):
         limit = None if card.global_clipnorm is None else _factor_of_all(card, gradients, devices, host)
         clipped = []
-        for gradient, device in zip(gradients, devices, strict=True):
-            with tf.device(device):
+        for i, (gradient, device) in enumerate(zip(gradients, devices, strict=True)):
+            with tf.name_scope(f"gradient_{i}"), _on(device):
                 clipped.append(_clip_one(card, gradient) if limit is None else gradient * limit)
     return clipped
 
@@ -157,11 +162,16 @@ def _factor_of_all(
 ) -> tf.Tensor:
     """What the norm of all gradients together makes of each."""
     squares = []
-    for gradient, device in zip(gradients, devices, strict=True):
-        with tf.device(device):
+    for i, (gradient, device) in enumerate(zip(gradients, devices, strict=True)):
+        with tf.name_scope(f"gradient_{i}"), _on(device):
             squares.append(tf.reduce_sum(gradient * gradient))
-    with tf.device(host):
+    with _on(host):
         return _factor(tf.add_n(squares), card.global_clipnorm)
+
+
+def _on(device: str | None) -> AbstractContextManager[Any]:
+    """On a device; None: where this is called, which `tf.device(None)` would forget."""
+    return nullcontext() if device is None else tf.device(device)
 
 
 def _clip_one(card: Descent, gradient: tf.Tensor) -> tf.Tensor:

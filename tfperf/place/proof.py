@@ -1,67 +1,51 @@
-"""Proof of a placement: where every operation of a compiled call ran, beside where it should have run.
+"""Proof of a placement: where every operation of a step ran and what devices sent each other, beside what should be.
 
-TensorFlow tells it by the graphs into which it cut the call, one for each device.
+An operation that touches more than SMALL bytes has to be one that a rule expects, on a device that the rule allows.
+What goes from device to device, and the matrix products of each device, are held against what the placement needs. So
+work under another's name, or beside a decoy, shows in bytes; what is small may be anywhere, as the shapes that GPU
+programs keep on the host.
 """
 
 import re
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
 
 from tfperf.errors import UserError
+from tfperf.place.copies import (
+    Needs,
+    Part,
+    judge_collectives,
+    judge_copies,
+    judge_parts,
+    judge_products,
+    parts_of,
+)
+from tfperf.place.graphs import Operation, Run
+from tfperf.place.held import Kept, judge_held, judge_kept
+from tfperf.place.nodes import XLA, XLA_TEXT
+from tfperf.place.rules import Rule, judge_operations
 
-# kinds that carry values to where they are needed, and follow them
-PLUMBING = frozenset(
-    ["Const", "Identity", "IdentityN", "NoOp", "Switch", "_SwitchN", "Merge", "Enter", "Exit", "NextIteration",
-     "LoopCond", "_Send", "_Recv", "_HostSend", "_HostRecv", "_Arg", "_Retval", "ReadVariableOp", "VarHandleOp"]
-)  # fmt: skip
 MOST_FAULTS = 5  # that are told
 LSTM_KERNELS = {"CudnnRNN": "cudnn", "BlockLSTM": "block"}  # by how their kinds begin
-# functions that XLA does not compile are part of the graph that calls them
-XLA = frozenset(["XlaLaunch", "_XlaCompile", "_XlaRun", "PartitionedCall", "StatefulPartitionedCall"])
 
 
 class PlacementError(UserError):
     """A placement did not take place: what ran where it should not have."""
 
 
-class Operation(NamedTuple):
-    """One node of the graphs that ran."""
-
-    name: str
-    kind: str
-    device: str
-
-
-@dataclass(frozen=True)
-class Rule:
-    """Operations whose name matches belong on one of the devices; `kinds`: of these kinds alone, none: of any."""
-
-    what: str
-    pattern: str
-    devices: frozenset[str]
-    kinds: str = ""
-    needed: bool = True  # that there is one
-
-    def covers(self, operation: Operation) -> bool:
-        """Whether this rule speaks of an operation."""
-        return bool(re.search(self.pattern, operation.name) and re.match(self.kinds, operation.kind))
-
-
-def one(what: str, pattern: str, device: str, kinds: str = "", needed: bool = True) -> Rule:
-    """The rule that something is on one device."""
-    return Rule(what, pattern, frozenset([device]), kinds, needed)
-
-
 @dataclass(frozen=True)
 class Proof:
-    """What ran where: by rule, and by device how many operations; `kernels`: how the layers were computed."""
+    """What ran where: by rule, and by device how many operations; `kernels`: how the layers were computed.
+
+    copies: bytes of a step between two devices, and those that are needed.
+    """
 
     devices: Mapping[str, Mapping[str, int]]
     kernels: Mapping[str, Any]
     faults: tuple[str, ...] = ()
-    elsewhere: tuple[str, ...] = field(default=())  # operations of no rule, by kind and device
+    elsewhere: tuple[str, ...] = field(default=())  # small operations of no rule, by kind and device
+    copies: Mapping[str, tuple[float, float]] = field(default_factory=dict)
 
     def hold(self) -> "Proof":
         """The proof itself. Raises: PlacementError where something is not where it should be."""
@@ -69,32 +53,6 @@ class Proof:
             more = len(self.faults) - MOST_FAULTS
             raise PlacementError(*self.faults[:MOST_FAULTS], *([f"and {more} more"] if more > 0 else []))
         return self
-
-
-def run_operations(call: Callable[[], Any]) -> list[Operation]:
-    """The operations of the largest graph that a call runs, which has run before."""
-    # not public; graphs are told when kernels are made, so those of before have to go
-    from tensorflow.python.eager.context import context
-
-    now = context()
-    now.clear_kernel_cache()
-    now.enable_run_metadata()
-    try:
-        call()
-        found = now.export_run_metadata().function_graphs
-    finally:
-        now.disable_run_metadata()
-    graphs = [[node for part in one.partition_graphs for node in part.node] for one in found]
-    return [Operation(node.name, node.op, node.device) for node in max(graphs, key=len, default=[])]
-
-
-class Kept(NamedTuple):
-    """A copy of a variable, or a slot: what it is, the device it is on, the one it has to be on, its bytes."""
-
-    what: str
-    device: str
-    wanted: str
-    size: int
 
 
 class Engine(Protocol):
@@ -106,42 +64,28 @@ class Engine(Protocol):
     def rules(self) -> list[Rule]:
         """Where everything of a step has to run."""
 
+    def needs(self, parts: Sequence[Part]) -> Needs:
+        """What a step has to send and to multiply for the parts of a batch."""
 
-def prove_engine(engine: Engine, operations: Sequence[Operation]) -> Proof:
-    """Proof for an engine, of which these operations ran."""
-    wrong = [
-        f"{one.what}: is on {_short(one.device)}; must be {_short(one.wanted)}"
-        for one in engine.kept() if one.device != one.wanted
+
+def prove_engine(engine: Engine, run: Run) -> Proof:
+    """Proof for an engine, of which this ran."""
+    kept, parts, computed = engine.kept(), parts_of(run.batch), kernels(run.operations)
+    needs = engine.needs(parts) if parts else Needs()
+    places = judge_operations(run.operations, engine.rules(), needs.least)
+    copies, sent = judge_copies(run.copies, needs.ways)
+    faults = [
+        *judge_kept(kept), *places.faults, *judge_parts(parts), *copies,
+        *judge_collectives(run.collectives, needs.collectives),
+        *judge_products(run.products, needs.products, computed["lstm"] == "cudnn"), *judge_held(run.held, kept),
     ]  # fmt: skip
-    proof = prove(operations, engine.rules())
-    return replace(proof, faults=(*wrong, *proof.faults))
+    return Proof(places.devices, computed, tuple(faults), places.elsewhere, sent)
 
 
-def prove(operations: Iterable[Operation], rules: Sequence[Rule]) -> Proof:
-    """Where operations ran, by the first rule that covers each."""
-    places: dict[str, Counter[str]] = {rule.what: Counter() for rule in rules}
-    elsewhere: Counter[tuple[str, str]] = Counter()
-    faults: dict[str, None] = {}
-    every = list(operations)
-    for operation in every:
-        if operation.kind in PLUMBING:
-            continue
-        rule = next((rule for rule in rules if rule.covers(operation)), None)
-        if rule is None:
-            elsewhere[operation.kind, operation.device] += 1
-            continue
-        places[rule.what][operation.device] += 1
-        if operation.device not in rule.devices:
-            wanted = " or ".join(sorted(map(_short, rule.devices)))
-            faults[f"{rule.what}: {operation.kind} ran on {_short(operation.device)}; must be {wanted}"] = None
-    for rule in rules:
-        if rule.needed and not places[rule.what]:
-            faults[f"{rule.what}: nothing of it was found in the graphs that ran"] = None
-    return Proof(
-        {what: {_short(device): n for device, n in counts.items()} for what, counts in places.items()},
-        kernels(every), tuple(faults),
-        tuple(f"{kind} on {_short(device)}: {n}" for (kind, device), n in sorted(elsewhere.items())),
-    )  # fmt: skip
+def prove(operations: Sequence[Operation], rules: Sequence[Rule]) -> Proof:
+    """Proof of operations alone."""
+    places = judge_operations(operations, rules)
+    return Proof(places.devices, kernels(operations), tuple(places.faults), places.elsewhere)
 
 
 def kernels(operations: Iterable[Operation]) -> dict[str, Any]:
@@ -149,14 +93,9 @@ def kernels(operations: Iterable[Operation]) -> dict[str, Any]:
     every = list(operations)
     towers = [operation for operation in every if re.search(r"tower_\d+/", operation.name)]
     dense = any(o.kind == "UnsortedSegmentSum" and "backward" in o.name for o in towers)
-    xla = any(o.kind in XLA for o in towers)
+    xla = any(o.kind in XLA or o.hides == XLA_TEXT for o in towers)
     kernel = [name for kind, name in LSTM_KERNELS.items() if any(o.kind.startswith(kind) for o in every)]
     return {
         "lstm": kernel[0] if kernel else "xla" if xla else "plain",
         "embedding_gradients": "inside xla" if xla else "dense" if dense else "sparse", "xla": xla,
     }  # fmt: skip
-
-
-def _short(device: str) -> str:
-    """GPU:0 out of a full name."""
-    return device.rpartition("device:")[2]

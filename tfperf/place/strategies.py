@@ -3,6 +3,7 @@ MultiWorkerMirroredStrategy with one device in each process.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import keras
@@ -12,11 +13,14 @@ from numpy.typing import NDArray
 
 from tfperf.data.feeding import most_columns
 from tfperf.models.translator import Translator, pieces
+from tfperf.place.copies import Needs, Part
 from tfperf.place.devices import Devices
-from tfperf.place.optimizer import Decayed, clip, make_optimizer
-from tfperf.place.proof import Kept, Rule, one
+from tfperf.place.held import Kept
+from tfperf.place.optimizer import Decayed, clip, clips, make_optimizer
+from tfperf.place.rules import Rule, one
 from tfperf.place.state import named, numbered, size
 from tfperf.place.step import drop_out, forward_backward, longest
+from tfperf.place.strategy_needs import gathers, strategy_needs
 from tfperf.runcard.descent import Descent
 from tfperf.runcard.placement import Placement
 from tfperf.runcard.translation import Translation
@@ -70,10 +74,12 @@ class _Summed(Decayed):
     card: Descent
 
     def _all_reduce_sum_gradients(self, grads_and_vars: Sequence[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
+        replica = _replica()
         with phase("merge"):
             summed = super()._all_reduce_sum_gradients(grads_and_vars)  # type: ignore[misc]
-            dense = [tf.convert_to_tensor(gradient) for gradient, _ in summed]
-        with phase("update"):
+            with tf.name_scope(f"device_{replica}"):
+                dense = [tf.convert_to_tensor(gradient) for gradient, _ in summed]
+        with phase("update"), tf.name_scope(f"device_{replica}"):
             gradients = clip(self.card, dense, [None] * len(dense))
         return [(gradient, variable) for gradient, (_, variable) in zip(gradients, summed, strict=True)]
 
@@ -84,8 +90,14 @@ class _Summed(Decayed):
             self.decay_and_update(gradient, variable, rate)
 
         with phase("update"):
-            for gradient, variable in grads_and_vars:
-                distribution.extended.update(variable, update, args=(gradient, learning_rate), group=False)
+            for i, (gradient, variable) in enumerate(grads_and_vars):
+                with tf.name_scope(f"variable_{i}"):
+                    distribution.extended.update(variable, update, args=(gradient, learning_rate), group=False)
+
+
+def _replica() -> int:
+    """Number of the replica whose program is made."""
+    return int(tf.get_static_value(tf.distribute.get_replica_context().replica_id_in_sync_group))
 
 
 def _one_for_all(next_creator: Any, **kwargs: Any) -> tf.Variable:
@@ -107,8 +119,7 @@ class Replicas:
                 self.optimizer.build(list(self.variables.values()))
         source, target = most_columns(card)
         self._columns = source, target - 1  # that are looked up in each table
-        engine, merge = card.placement.engine, card.placement.merge
-        self._gathers = engine == "multiworker" or (engine == "mirrored" and merge == "ring" and devices.logical)
+        self._gathers = gathers(card, devices.logical)
         self.call = tf.function(self._call, autograph=False)
         self._part = forward_backward(self.model, card)
 
@@ -117,7 +128,10 @@ class Replicas:
         losses = tf.TensorArray(self.card.engine.precision, count)
 
         def body(i: tf.Tensor, losses: tf.TensorArray) -> tuple[tf.Tensor, tf.TensorArray]:
-            each = self.strategy.run(self._replica, args=next(iterator))
+            batches, tokens = next(iterator)
+            with tf.device(self.devices.host):
+                columns = longest(batches)  # here: no replica needs what others get
+            each = self.strategy.run(self._replica, args=(batches, tokens, columns))
             with tf.device(self.devices.host):
                 return i + 1, losses.write(i, self.strategy.reduce("SUM", each, axis=None))
 
@@ -125,20 +139,23 @@ class Replicas:
             out: tf.Tensor = tf.while_loop(lambda i, _: i < count, body, (0, losses))[1].stack()
         return out
 
-    def _replica(self, batches: Sequence[tuple[tf.Tensor, tf.Tensor]], tokens: tf.Tensor) -> tf.Tensor:
+    def _replica(
+        self, batches: Sequence[tuple[tf.Tensor, tf.Tensor]], tokens: tf.Tensor, columns: Sequence[tf.Tensor]
+    ) -> tf.Tensor:  # fmt: skip
         """One step of one replica on its part of a batch; its share of the loss per label."""
-        tower = int(tf.get_static_value(tf.distribute.get_replica_context().replica_id_in_sync_group))
+        tower = _replica()
         source, target = map(tf.identity, batches[tower])
         with tf.name_scope(f"tower_{tower}"):
             with phase("transfer"):
-                values = [tf.convert_to_tensor(weight.value) for weight in self.model.weights]
+                values = [tf.identity(weight.value) for weight in self.model.weights]
                 looked_up = zip(self.model.embeddings, pieces(source, target), strict=True)
                 rows = [tf.gather(table.value, ids) for table, ids in looked_up]
             tokens = tf.cast(tokens, self.card.engine.precision)
-            kept = drop_out(self.card, self.optimizer.iterations.value, tower, rows, longest(batches))
+            kept = drop_out(self.card, self.optimizer.iterations.value, tower, rows, columns)
             part = self._part(values, rows, source, target, tokens, kept)
         most = [source.shape[0] * columns for columns in self._columns]
-        tables = [self._sent(gradient, count) for gradient, count in zip(part.tables, most, strict=True)]
+        with phase("merge"), tf.name_scope(f"device_{tower}"):
+            tables = [self._sent(gradient, count) for gradient, count in zip(part.tables, most, strict=True)]
         self.optimizer.apply([*tables, *part.weights], list(self.variables.values()))
         return part.loss
 
@@ -163,19 +180,32 @@ class Replicas:
 
     def rules(self) -> list[Rule]:
         """Where everything of a step has to run."""
-        each, central = frozenset(device for _, device in self.devices.mine), self.card.placement.engine == "central"
-        homes = frozenset([self.devices.host]) if central else each
-        rules = []
-        for k, device in self.devices.mine:
+        mine, central = self.devices.mine, self.card.placement.engine == "central"
+        each, several = frozenset(device for _, device in mine), len(self.devices) > 1
+        rules = [one("input", "", self.devices.host, "Iterator")]
+        for k, device in mine:
             where = self.devices.host if central else device
             rules.append(one(f"look-ups of device {k}", rf"\btower_{k}/tfperf\.transfer", where, "(Resource)?Gather"))
+            rules.append(one(f"transfer of device {k}", rf"\btower_{k}/tfperf\.transfer", device, needed=False))
             rules.append(one(f"pass of device {k}", rf"\btower_{k}/(?!tfperf\.transfer)", device))
-        merge = {"host": frozenset([self.devices.host]), "reduce_to_one": frozenset(self.devices.each[:1])}
-        sums = merge.get(self.card.placement.merge, each)
-        rules.append(Rule("merge", r"tfperf\.merge", sums, "AddN|CollectiveReduce|Nccl", len(self.devices) > 1))
-        rules.append(Rule("clipping", r"tfperf\.update/.*clip/", each | {self.devices.host}, needed=False))
-        rules.append(Rule("update", r"tfperf\.update", homes))
+            clipping = one(f"clipping of device {k}", rf"tfperf\.update(_\d+)?/device_{k}/", device)
+            # of engine central the first device's sum is all that updates take
+            needed = clips(self.card.train.optimizer) and (k == 0 or not central)
+            rules.append(replace(clipping, needed=needed))
+            rules.append(one(f"gradients of device {k}", rf"tfperf\.merge(_\d+)?/device_{k}/", device, needed=False))
+        sums = {"host": frozenset([self.devices.host]), "reduce_to_one": frozenset(self.devices.each[:1])}
+        rules.append(Rule("merge", r"tfperf\.merge(_\d+)?/", sums.get(self.card.placement.merge, each), needed=several))
+        homes = [(0, self.devices.host)] if central else mine
+        for i, name in enumerate(self.variables):
+            for local, (k, device) in enumerate(homes):
+                scope = rf"tfperf\.update(_\d+)?/variable_{i}/" + ("" if central else f"update_{local}/")
+                rules.append(one(f"update of {name}, device {k}", scope, device))
         return rules
+
+    def needs(self, parts: Sequence[Part]) -> Needs:
+        """What a step has to send and to multiply for the parts of a batch."""
+        sizes = [size(variable) for variable in self.variables.values()]
+        return strategy_needs(self.card, self.devices, sizes, self.model.rows, parts)
 
     def state(self) -> dict[str, NDArray[Any]]:
         """Everything that training changes, by name."""

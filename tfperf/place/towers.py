@@ -15,12 +15,16 @@ import tensorflow as tf
 from numpy.typing import NDArray
 
 from tfperf.models.translator import Translator, pieces
+from tfperf.place.copies import Needs, Part, Way
 from tfperf.place.devices import Devices
-from tfperf.place.optimizer import clip, made_on, placed_optimizer
+from tfperf.place.held import Kept
+from tfperf.place.needs import Sized, merge_ways, passes, products, read_ways
+from tfperf.place.optimizer import clip, clips, made_on, placed_optimizer
 from tfperf.place.policy import Home, find_homes
-from tfperf.place.proof import Kept, Rule, one
+from tfperf.place.rules import Rule, one
 from tfperf.place.state import named, numbered, size
 from tfperf.place.step import Gradients, drop_out, forward_backward, longest
+from tfperf.place.traffic import count_moves
 from tfperf.runcard.translation import Translation
 from tfperf.scopes import phase
 
@@ -37,6 +41,10 @@ class Placed:
         """The copy that a tower reads."""
         return self.copies[tower if len(self.copies) > 1 else 0]
 
+    def called(self, copy: int) -> str:
+        """Name of a copy."""
+        return f"{self.name}, copy {copy}" if len(self.copies) > 1 else self.name
+
 
 class Towers:
     """Trains a translator on devices as a placement says."""
@@ -51,7 +59,7 @@ class Towers:
             for (name, home), variable in zip(homes.items(), named(self.model).values(), strict=True)
         ]
         self.tables, self.weights = self.variables[:2], self.variables[2:]
-        flat = [(v, k) for v in self.variables for k in range(len(v.copies))]
+        flat = self._flat()
         self.optimizer = placed_optimizer(
             card.train.optimizer, [v.copies[k] for v, k in flat], [v.home.slots[k] for v, k in flat],
             [v.home.updates[k] for v, k in flat], devices.host,
@@ -124,21 +132,54 @@ class Towers:
 
     def rules(self) -> list[Rule]:
         """Where everything of a step has to run."""
-        rules, towers = [], enumerate(self.devices.each)
-        for k, device in towers:
+        rules = [one("input", "", self.devices.host, "Iterator")]
+        for k, device in enumerate(self.devices.each):
             rules.append(one(f"pass of device {k}", rf"\btower_{k}/(?!tfperf\.transfer)", device))
             for i, table in enumerate(self.tables):
                 scope, where = rf"\btower_{k}/tfperf\.transfer/table_{i}/", table.nearest(k).value.device
-                rules.append(one(f"look-up in {table.name}", scope, where, "ResourceGather"))
+                rules.append(one(f"look-up of device {k} in {table.name}", scope, where, "ResourceGather"))
+            rules.append(one(f"transfer of device {k}", rf"\btower_{k}/tfperf\.transfer/", device, needed=False))
         for i, v in enumerate(self.variables):
             several = len(self.devices) > 1  # of one device there is nothing to sum
             rules.append(one(f"merge of {v.name}", rf"tfperf\.merge/variable_{i}/", v.home.merge, needed=several))
-        copies = [(v, k) for v in self.variables for k in range(len(v.copies))]
-        for i, (v, k) in enumerate(copies):
+            clipping = rf"tfperf\.update/clip/gradient_{i}(_\d+)?/"
+            rules.append(one(f"clipping of {v.name}", clipping, v.home.merge, needed=clips(self.card.train.optimizer)))
+        for i, (v, k) in enumerate(self._flat()):
             scope, kept = rf"tfperf\.update/.*variable_{i}/", frozenset([v.home.copies[k], v.home.slots[k]])
-            rules.append(Rule(f"assignment of {v.name}", scope, kept, "Assign"))
-            rules.append(one(f"update of {v.name}", scope, v.home.updates[k]))
+            rules.append(Rule(f"assignment of {v.called(k)}", scope, kept, "Assign"))
+            rules.append(one(f"update of {v.called(k)}", scope, v.home.updates[k]))
         return rules
+
+    def needs(self, parts: Sequence[Part]) -> Needs:
+        """What a step has to send and to multiply for the parts of a batch."""
+        every = passes(self.card, list(enumerate(self.devices.each)), self.devices.host, parts)
+        ways = [one.batch() for one in every]
+        least: dict[str, int] = {}
+        for i, v in enumerate(self.variables):
+            sized = Sized(v.home, size(v.copies[0]), i if i < len(self.tables) else None)
+            ways += [*(way for one in every for way in read_ways(one, sized)), *merge_ways(every, sized)]
+            least |= {f"{what} of {v.name}": sized.size for what in ("merge", "clipping")}
+            for what in ("update", "assignment"):
+                least |= {f"{what} of {v.called(k)}": sized.size for k in range(len(v.copies))}
+            if sized.side is not None:
+                least |= {f"look-up of device {one.number} in {v.name}": one.rows(sized.side) for one in every}
+        return Needs([*ways, *self._moves()], least, products(every, self.model.rows))
+
+    def _moves(self) -> Iterator[Way]:
+        """What updates away from their variables and slots fetch and bring back."""
+        flat = self._flat()
+        if all(v.home.updates[k] == v.home.copies[k] == v.home.slots[k] for v, k in flat):
+            return
+        slots = self.optimizer.variables
+        for move in count_moves(self.card.train.optimizer, [v.copies[k] for v, k in flat], self.devices.host):
+            v, k = flat[move.update]
+            moved, beside = (v.copies[k], v.home.copies) if move.slot is None else (slots[move.slot], v.home.slots)
+            yield Way("fetched by updates", beside[k], v.home.updates[k], move.reads * size(moved))
+            yield Way("brought back by updates", v.home.updates[k], beside[k], move.writes * size(moved))
+
+    def _flat(self) -> list[tuple[Placed, int]]:
+        """Copies, as the optimizer numbers them."""
+        return [(v, k) for v in self.variables for k in range(len(v.copies))]
 
     def state(self) -> dict[str, NDArray[Any]]:
         """Everything that training changes, by name; copies are equal, so the first stands for all."""

@@ -31,10 +31,15 @@ def pass_flops(network: Network, rows: int, batch: int, source: float, target: f
     units multiplies (2 U) by (2 U, 4 U) for each position.
     """
     u = network.units
-    lstm = 2 * (2 * u) * (GATES * u) * network.layers * (source + target)
     attention = 2 * 2 * source * target * u
     projection = 2 * u * rows * target
-    return 3 * batch * (lstm + attention + projection)
+    return lstm_flops(network, batch, source, target) + 3 * batch * (attention + projection)
+
+
+def lstm_flops(network: Network, batch: int, source: float, target: float) -> float:
+    """Those of the LSTM layers alone."""
+    u = network.units
+    return 3 * batch * 2 * (2 * u) * (GATES * u) * network.layers * (source + target)
 
 
 def chain_steps(layers: int, source: float, target: float) -> float:

@@ -12,7 +12,9 @@ from tensorboard.plugins.scalar.summary_v2 import scalar_pb  # type: ignore[impo
 from tensorboard.summary.writer.record_writer import RecordWriter  # type: ignore[import-untyped]
 
 from tfperf.report import placements, time_tables, wording
+from tfperf.report.ablation import digits
 from tfperf.report.course import explain
+from tfperf.report.numbers import MISSING
 from tfperf.report.page import image, page, paragraph, table
 from tfperf.report.plots_placements import placements_figure
 from tfperf.report.recommendation import recommend
@@ -42,6 +44,7 @@ CHAIN = (
     "Of all chains of operations that wait for each other in the graphs that ran, over devices and through the turns "
     "of loops, the one whose operations took longest in the trace; time between them does not count."
 )
+COPIES = ("MB sent in a step, of those needed at most", "most of them, MB")
 PAGE, ROWS = "report.html", "placements.json"
 
 
@@ -90,8 +93,17 @@ def _places(rows: Sequence[PlacementRow]) -> tuple[tuple[str, ...], list[tuple[s
     lines = []
     for row in (row for row in rows if row.places):
         cells = [placements.listed(row.places.get(kind, {}), ":") for kind in kinds]
-        lines.append((wording.called(row), wording.whole(row.devices), *cells))
-    return ("placement", "devices", *kinds), lines
+        lines.append((wording.called(row), wording.whole(row.devices), *cells, *_copies(row)))
+    return ("placement", "devices", *kinds, *COPIES), lines
+
+
+def _copies(row: PlacementRow) -> tuple[str, str]:
+    """Megabytes that devices send each other in the step that was proved: all, and where they are most."""
+    if not row.copies:
+        return MISSING, MISSING
+    sent, needed = (sum(pair) for pair in zip(*row.copies.values(), strict=True))
+    busiest, (most, _) = max(row.copies.items(), key=lambda item: item[1][0])
+    return f"{digits(sent / 1e6)} of {digits(needed / 1e6)}", f"{busiest}: {digits(most / 1e6)}"
 
 
 def _write_hparams(folder: Path, rows: Sequence[PlacementRow]) -> None:

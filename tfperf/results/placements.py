@@ -1,6 +1,6 @@
 """What a sweep over placements found, a row for each point. Times of phases in milliseconds a step."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -61,6 +61,7 @@ class PlacementRow:
     kernels: Mapping[str, Any] = field(default_factory=dict)
     phases: Mapping[str, Any] = field(default_factory=dict)  # as study/tracing.py gives them
     places: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    copies: Mapping[str, Sequence[float]] = field(default_factory=dict)  # bytes of a step: sent, needed at most
     bound: Mapping[str, Any] = field(default_factory=dict)  # as study/ceilings.py gives it
     growth: float | None = None  # of the forward pass over that of one device
     memory: Mapping[str, Any] = field(default_factory=dict)

@@ -8,7 +8,7 @@ from typing import Any
 from tfperf.data.batches import Plan
 from tfperf.measure.environment import package_version, peak_rss_bytes, versions
 from tfperf.place.devices import Devices
-from tfperf.place.proof import Kept
+from tfperf.place.held import Kept
 from tfperf.results.translation import Losses
 from tfperf.runcard.translation import Translation
 from tfperf.runs.summary import quartiles

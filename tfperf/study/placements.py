@@ -117,6 +117,7 @@ def _row(some: Sequence[Row], records: Records, ceilings: Mapping[str, float]) -
         return row
     any_, first = next(iter(records.values())), _looked_into(records)
     work, bound = any_["work"], _against(first.get("bound", {}), ceilings)
+    proof = first.get("proof", {})
     group, contest = _groups(row.setting, work, any_["devices"])
     return replace(
         row, devices=any_["devices"], logical=any_["logical"], batch=work["batch"], pairs=work["pairs"],
@@ -128,7 +129,7 @@ def _row(some: Sequence[Row], records: Records, ceilings: Mapping[str, float]) -
         pairs_per_second=average(records, "sentence pairs per second", lambda r: r["pairs_per_second"]),
         ms_per_step=average(records, "median ms per step", lambda r: r["ms_per_step"]["median"]),
         kernels=first.get("kernels", {}), phases=first.get("phases", {}), bound=bound,
-        places=first.get("proof", {}).get("places", {}),
+        places=proof.get("places", {}), copies=proof.get("copies", {}),
     )  # fmt: skip
 
 

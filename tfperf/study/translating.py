@@ -14,8 +14,9 @@ from tfperf.data.batches import Plan
 from tfperf.measure.environment import peak_rss_bytes
 from tfperf.place.devices import make_devices
 from tfperf.place.engine import Engine, make_engine
+from tfperf.place.graphs import run_step
 from tfperf.place.policy import merge_done
-from tfperf.place.proof import PlacementError, Proof, prove_engine, run_operations
+from tfperf.place.proof import PlacementError, Proof, prove_engine
 from tfperf.runcard.translation import Translation
 from tfperf.runs.texts import read_sentences
 from tfperf.study.ceilings import bound
@@ -113,9 +114,9 @@ def _looked_into(
 ) -> dict[str, Any]:  # fmt: skip
     """Where the time of the timed steps goes, from a trace; proof of the placement, kernels, and the bound."""
     phases = look_into(window, folder / TRACE, timed_ms, card.model.layers)
-    proof = prove_engine(window.engine, run_operations(window.run)).hold()
+    proof = prove_engine(window.engine, run_step(window.apart())).hold()
     kernels = dict(proof.kernels)
     return {
-        "proof": {"places": _grouped(proof), "elsewhere": proof.elsewhere}, "kernels": kernels, "phases": phases,
-        "bound": bound(card, window.engine, plan, kernels["lstm"]),
+        "proof": {"places": _grouped(proof), "elsewhere": proof.elsewhere, "copies": proof.copies}, "kernels": kernels,
+        "phases": phases, "bound": bound(card, window.engine, plan, kernels["lstm"]),
     }  # fmt: skip

@@ -2,7 +2,7 @@
 
 import hashlib
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -63,7 +63,8 @@ class Window:
         # of both sides of a device, all steps together; whether all steps have the same
         self.columns = float(plan.lengths.sum(axis=2).mean(axis=1).sum())
         self.alike = bool((plan.lengths == plan.lengths[:1]).all())
-        self.iterator = iter(dataset(part, plan).repeat())
+        self._steps = dataset(part, plan).repeat()
+        self.iterator = iter(self._steps)
         self._traces = Traces()
 
     @property
@@ -81,6 +82,11 @@ class Window:
     def run(self) -> NDArray[np.floating[Any]]:
         """One pass: the losses of all its steps."""
         return np.concatenate([self.call() for _ in range(self.calls)])
+
+    def apart(self) -> Callable[[], NDArray[np.floating[Any]]]:
+        """A function that takes one step more at each call, from the first on; passes go on where they are."""
+        iterator = iter(self._steps)
+        return lambda: take(self.engine, iterator, 1)
 
     def sample(self) -> Sample:
         """One pass, timed. Every shape is warm once a pass has been made before."""

@@ -1,0 +1,154 @@
+"""Copies between devices, counted in bytes, and matrix products, held against what a placement needs."""
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from tfperf.place.graphs import Copy, Product
+from tfperf.place.nodes import SMALL
+from tfperf.place.shapes import Value
+
+MOST = 3  # needs, and copies, that are named
+UNEVEN, FEW = 0.02, 1e4  # share of the products of a device, and FLOPs, that may be missing or too many
+
+NO_BATCH = "batch: the graphs that ran do not tell its size, so nothing can be said of what has to be sent"
+
+
+class Way(NamedTuple):
+    """Bytes that a placement sends from a device to another in a step, and what for."""
+
+    what: str
+    begin: str
+    end: str
+    size: float
+
+
+class Part(NamedTuple):
+    """One device's share of a batch: sentence pairs, and columns that are looked up of source and target."""
+
+    pairs: int
+    source: int
+    target: int
+
+
+@dataclass
+class Products:
+    """FLOPs of the matrix products of each device: of a pass, and of the LSTM layers in it, which a GPU may hide."""
+
+    passes: dict[str, float] = field(default_factory=dict)
+    recurrent: dict[str, float] = field(default_factory=dict)
+    besides: str = "$^"  # names of operations whose products are not those of a pass
+
+
+@dataclass(frozen=True)
+class Needs:
+    """What a step of a placement moves at most, but for what is small, and what it does at least.
+
+    ways: from device to device; least: bytes that the largest operation of a rule gives; products: None where no
+    graph shows them; collectives: what each device hands to them.
+    """
+
+    ways: Sequence[Way] = ()
+    least: Mapping[str, int] = field(default_factory=dict)
+    products: Products | None = None
+    collectives: Sequence[Way] = ()
+
+
+def short(device: str) -> str:
+    """GPU:0 out of a full name."""
+    return device.rpartition("device:")[2]
+
+
+def text(size: float) -> str:
+    """Bytes in words."""
+    return f"{size / 1e6:.4g} MB" if size >= 1e6 else f"{size / 1e3:.4g} kB" if size >= 1e3 else f"{size:.0f} bytes"
+
+
+def listed(names: Sequence[str]) -> str:
+    """The first name, and how many more there are."""
+    return names[0] + (f" and {len(names) - 1} more" if len(names) > 1 else "")
+
+
+def judge_copies(copies: Iterable[Copy], ways: Iterable[Way]) -> tuple[list[str], dict[str, tuple[float, float]]]:
+    """Faults, and bytes sent and needed between devices, by `CPU:1 to CPU:0`."""
+    seen: dict[tuple[str, str], list[Copy]] = defaultdict(list)
+    needs: dict[tuple[str, str], list[Way]] = defaultdict(list)
+    for copy in copies:
+        seen[copy.begin, copy.end].append(copy)
+    for way in ways:
+        if way.begin != way.end and way.size:
+            needs[way.begin, way.end].append(way)
+    faults, found = [], {}
+    for pair, some in sorted(seen.items()):
+        name = f"{short(pair[0])} to {short(pair[1])}"
+        unknown = [copy.name for copy in some if copy.size is None]
+        if unknown:
+            faults.append(f"copies from {name}: the size of {listed(unknown)} is not known")
+        sent, needed = sum(copy.size or 0 for copy in some), sum(way.size for way in needs[pair])
+        found[name] = float(sent), float(needed)
+        if sent > needed + SMALL:
+            why = f"{_needs(needs[pair], needed)}; most: {_most(some)}"
+            faults.append(f"copies from {name}: {text(sent)} a step; {why}")
+    return faults, found
+
+
+def _needs(ways: Sequence[Way], needed: float) -> str:
+    """How many bytes are needed, and what for."""
+    by: dict[str, float] = defaultdict(float)
+    for way in ways:
+        by[way.what] += way.size
+    parts = [f"{what} {text(size)}" for what, size in sorted(by.items(), key=lambda item: -item[1])[:MOST]]
+    return f"{text(needed)} are needed" + (f" ({', '.join(parts)})" if parts else "")
+
+
+def _most(copies: Sequence[Copy]) -> str:
+    """The largest copies."""
+    largest = sorted(copies, key=lambda copy: -(copy.size or 0))[:MOST]
+    return ", ".join(f"{copy.name} {text(copy.size or 0)}" for copy in largest)
+
+
+def judge_collectives(collectives: Iterable[Copy], needed: Iterable[Way]) -> list[str]:
+    """Faults of what devices hand to collectives."""
+    ways = [way._replace(end="all") for way in needed]
+    return [fault.replace("copies from", "collectives from") for fault in judge_copies(collectives, ways)[0]]
+
+
+def judge_products(found: Iterable[Product], products: Products | None, hidden: bool) -> Iterator[str]:
+    """Faults of devices that multiply more or less than their part of the batch takes; hidden: the LSTM layers are."""
+    if products is None:
+        return
+    seen: dict[str, float] = defaultdict(float)
+    for product in found:
+        if not re.search(products.besides, product.name):
+            seen[product.device] += product.flops
+    for device in sorted({*seen, *products.passes}):
+        wanted = products.passes.get(device, 0.0) - (products.recurrent.get(device, 0.0) if hidden else 0.0)
+        if abs(seen[device] - wanted) > UNEVEN * wanted + FEW:
+            yield (
+                f"matrix products on {short(device)}: {seen[device] / 1e6:.4g} MFLOP a step; its part of the batch "
+                f"takes {wanted / 1e6:.4g}"
+            )
+
+
+def judge_parts(parts: Sequence[Part]) -> Iterator[str]:
+    """Faults of a batch that is not known, or not divided evenly."""
+    if not parts:
+        yield NO_BATCH
+    elif len({part.pairs for part in parts}) > 1:
+        yield f"batch: devices get {', '.join(str(part.pairs) for part in parts)} sentence pairs; must be as many each"
+
+
+def parts_of(batch: Sequence[Value | None]) -> list[Part]:
+    """Parts of a batch as the iterator gave it: source (b, S) and target (b, T) of each device, and their labels.
+
+    None of them where the graphs do not tell.
+    """
+    sides = list(batch[:-1])
+    if len(sides) % 2 or any(side is None or len(side.dimensions) != 2 for side in sides):
+        return []
+    found = [side.dimensions for side in sides if side is not None]
+    return [
+        Part(source[0], source[1], target[1] - 1) for source, target in zip(found[::2], found[1::2], strict=True)
+    ]  # fmt: skip

@@ -1,0 +1,271 @@
+"""What ran in a step: operations with their bytes, copies between devices, matrix products.
+
+TensorFlow tells it by the graphs into which it cut the call, one for each device, and by a profile of another call.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+from tfperf.place.nodes import (
+    ARGUMENTS,
+    CARRIERS,
+    COLLECTIVE,
+    ITERATOR,
+    PRODUCTS,
+    RECEIVES,
+    RESOURCE,
+    SENDS,
+    SMALL,
+    UNSIZED,
+    channel,
+    constant_bytes,
+    hidden_work,
+    product_flops,
+    sources,
+    tensor_bytes,
+)
+from tfperf.place.shapes import Given, Value, trace_inputs
+
+MOST_CARRIERS = 20  # one after the other
+
+
+class Operation(NamedTuple):
+    """One node of the graphs that ran.
+
+    touched: bytes that it was given or gave, or of its variable, whichever is most; None: not known.
+    gives: bytes of its results; of what it was given where it has none. hides: what it runs that no graph shows.
+    """
+
+    name: str
+    kind: str
+    device: str
+    touched: int | None = None
+    gives: int = 0
+    hides: str = ""
+
+
+class Copy(NamedTuple):
+    """Bytes that an operation's result takes from a device to another in a step; None: not known."""
+
+    name: str
+    begin: str
+    end: str
+    size: int | None
+
+
+class Product(NamedTuple):
+    """FLOPs of an operation's matrix products in a step."""
+
+    name: str
+    device: str
+    flops: float
+
+
+class Held(NamedTuple):
+    """A tensor that is part of the program: a variable it was given, a constant, a captured tensor; with its bytes."""
+
+    what: str
+    name: str
+    device: str
+    size: int | None
+
+
+@dataclass(frozen=True)
+class Run:
+    """What ran in a step; gathers: what collectives sent to all; batch: what the iterator gave."""
+
+    operations: Sequence[Operation]
+    copies: Sequence[Copy] = ()
+    collectives: Sequence[Copy] = ()
+    products: Sequence[Product] = ()
+    held: Sequence[Held] = ()
+    batch: Sequence[Value | None] = ()
+
+
+def run_step(call: Callable[[], Any]) -> Run:
+    """What ran in a call of one step, which has run before; it is made twice. Raises: UserError while profiled."""
+    # not public; graphs are told when kernels are made, so those of before have to go
+    from tensorflow.python.eager.context import context
+
+    now = context()
+    now.clear_kernel_cache()
+    now.enable_run_metadata()
+    now.export_run_metadata()  # what was told before
+    try:
+        call()
+        functions = now.export_run_metadata().function_graphs
+    finally:
+        now.disable_run_metadata()
+    return read_run([one.partition_graphs for one in functions], trace_inputs(call))
+
+
+def read_run(functions: Iterable[Iterable[Any]], given: Given) -> Run:
+    """The same of the graphs of functions, and what operations were given."""
+    graphs = [_Graph([node for part in parts for node in part.node], given) for parts in functions]
+    return Run(
+        [operation for graph in graphs for operation in graph.operations()],
+        [copy for graph in graphs for copy in graph.copies()],
+        [copy for graph in graphs for copy in graph.collectives()],
+        [product for graph in graphs for product in graph.products()],
+        [held for graph in graphs for held in graph.held()],
+        [value for graph in graphs for value in graph.batch()],
+    )
+
+
+class _Flow(NamedTuple):
+    """Of an output: its largest value, and the bytes of all of them in a step."""
+
+    value: Value | None = None
+    largest: int | None = None
+    total: int | None = None
+
+
+class _Graph:
+    """One function, cut into graphs whose nodes have names of their own."""
+
+    def __init__(self, nodes: Sequence[Any], given: Given) -> None:
+        self.nodes, self.given = {node.name: node for node in nodes}, given
+        self.inputs = {node.name: list(sources(node)) for node in nodes}
+        self.consumers: dict[tuple[str, int], list[tuple[str, int]]] = defaultdict(list)
+        for name, given_by in self.inputs.items():
+            for index, source in enumerate(given_by):
+                self.consumers[source].append((name, index))
+        self.receivers = {channel(node): node.name for node in nodes if node.op in RECEIVES}
+
+    def operations(self) -> Iterator[Operation]:
+        for node in self.nodes.values():
+            yield Operation(node.name, node.op, node.device, *self._touched(node), hidden_work(node))
+
+    def copies(self) -> Iterator[Copy]:
+        for node in self.nodes.values():
+            if node.op in SENDS:
+                begin, end = (node.attr[f"{side}_device"].s.decode() for side in ("send", "recv"))
+                yield Copy(node.name, begin, end, self._sent(node))
+
+    def collectives(self) -> Iterator[Copy]:
+        for node in self.nodes.values():
+            if node.op.startswith(COLLECTIVE):
+                runs = self.given.get(node.name, {})
+                sizes = [_size(inputs[:1]) for inputs, count in runs.items() for _ in range(count)]
+                known = [size for size in sizes if size is not None]
+                # none where it is in a branch that was not taken
+                yield Copy(node.name, node.device, "all", sum(known) if len(known) == len(sizes) else None)
+
+    def products(self) -> Iterator[Product]:
+        for node in self.nodes.values():
+            if PRODUCTS.fullmatch(node.op):
+                flops = sum(count * product_flops(node, run) for run, count in self.given.get(node.name, {}).items())
+                yield Product(node.name, node.device, flops)
+
+    def held(self) -> Iterator[Held]:
+        for node in self.nodes.values():
+            if node.op == "VarHandleOp" or (node.op in ARGUMENTS and node.attr["T"].type == RESOURCE):
+                if self.consumers.get((node.name, 0)):
+                    yield Held("variable", node.name, node.device, self._variable(node.name))
+            elif node.op in ARGUMENTS:
+                yield Held("captured tensor", node.name, node.device, self._flow(node.name, 0).largest)
+            elif node.op == "Const" and (size := constant_bytes(node)):
+                yield Held("constant", node.name, node.device, size)
+
+    def batch(self) -> Iterator[Value | None]:
+        for node in self.nodes.values():
+            if node.op == ITERATOR:
+                for port in range(len(node.attr["output_types"].list.type)):
+                    yield self._flow(node.name, port).value
+
+    def _touched(self, node: Any) -> tuple[int | None, int]:
+        """Bytes of the inputs of its largest run, or of its outputs, whichever are more; and what it gives."""
+        inputs_of, runs = self.inputs[node.name], self.given.get(node.name, {})
+        variable = self._variable(inputs_of[0][0]) if inputs_of else 0
+        taken = max((_size(inputs) or 0 for inputs in runs), default=0)
+        made = sum(self._flow(node.name, port).largest or 0 for port in self._ports[node.name])
+        if inputs_of and not runs and not made:
+            return None, 0
+        return max(taken, made, variable or 0), made or taken
+
+    @cached_property
+    def _ports(self) -> Mapping[str, Sequence[int]]:
+        found: dict[str, list[int]] = defaultdict(list)
+        for name, port in self.consumers:
+            found[name].append(port)
+        return found
+
+    def _flow(self, name: str, port: int) -> _Flow:
+        """What those were given who take an output, here and, by way of sends, on other devices."""
+        found = _Flow()
+        for consumer, index in list(self.consumers.get((name, port), ())):
+            node = self.nodes[consumer]
+            if node.op in SENDS:
+                receiver = self.receivers.get(channel(node))
+                other = self._flow(receiver, 0) if receiver else _Flow()
+            else:
+                runs = self.given.get(consumer, {})
+                other = _taken([(run[index], count) for run, count in runs.items() if index < len(run)])
+            found = max(found, other, key=lambda flow: -1 if flow.total is None else flow.total)
+        return found
+
+    def _sent(self, node: Any) -> int | None:
+        """Bytes of a send: what those took who receive it; none of a branch not taken, where it is small."""
+        receiver = self.receivers.get(channel(node))
+        if receiver is None or node.attr["T"].type in UNSIZED:
+            return None
+        total = self._flow(receiver, 0).total
+        return 0 if total is None and self._small(node.name) else total
+
+    def _small(self, name: str) -> bool:
+        """Whether what a node carries is small, by what those were given that carry it to a branch."""
+        for _ in range(MOST_CARRIERS):
+            if not self.inputs[name]:
+                return False
+            name = self.inputs[name][0][0]
+            node = self.nodes.get(name)
+            if node is not None and node.op == "Const":
+                size = tensor_bytes(node.attr["dtype"].type, node.attr["value"].tensor.tensor_shape)
+                return size is not None and size <= SMALL
+            sizes = [inputs[0].size for inputs in self.given.get(name, {}) if inputs[0] is not None]
+            if node is None or node.op not in CARRIERS or sizes:
+                return bool(sizes) and all(size is not None and size <= SMALL for size in sizes)
+        return False
+
+    def _handle(self, name: str) -> Any:
+        """The node that a resource comes from, through what carries it."""
+        seen = set()
+        while name in self.nodes and name not in seen:
+            seen.add(name)
+            node = self.nodes[name]
+            if node.op in ARGUMENTS or node.op == "VarHandleOp":
+                return node if node.op == "VarHandleOp" or node.attr["T"].type == RESOURCE else None
+            if node.attr["T"].type != RESOURCE or not self.inputs[name]:
+                return None
+            name = self.inputs[name][0][0]
+        return None
+
+    def _variable(self, name: str) -> int | None:
+        """Bytes of the variable whose handle a node gives; 0: it is none."""
+        node = self._handle(name)
+        if node is None:
+            return 0
+        if node.op == "VarHandleOp":
+            return tensor_bytes(node.attr["dtype"].type, node.attr["shape"].shape)
+        shapes, kinds = node.attr["_handle_shapes"].list.shape, node.attr["_handle_dtypes"].list.type
+        return tensor_bytes(kinds[0], shapes[0]) if shapes and kinds else None
+
+
+def _size(inputs: Sequence[Value | None]) -> int | None:
+    """Bytes of those values whose bytes are known; None: of none."""
+    sizes = [value.size for value in inputs if value is not None and value.size is not None]
+    return sum(sizes) if sizes else None
+
+
+def _taken(runs: Sequence[tuple[Value | None, int]]) -> _Flow:
+    known = [(value, value.size, count) for value, count in runs if value is not None]
+    sized = [(size, count) for _, size, count in known if size is not None]
+    if not known:
+        return _Flow()
+    value = max(known, key=lambda one: one[1] or 0)[0]
+    if len(sized) < len(known):
+        return _Flow(value)
+    return _Flow(value, max(size for size, _ in sized), sum(size * count for size, count in sized))

@@ -1,0 +1,47 @@
+"""What a program holds: variables it touches, constants and captured tensors, beside what a placement keeps."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from tfperf.place.copies import short, text
+from tfperf.place.graphs import Held
+from tfperf.place.nodes import SMALL
+
+
+class Kept(NamedTuple):
+    """A copy of a variable, or a slot: what it is, the device it is on, the one it has to be on, its bytes."""
+
+    what: str
+    device: str
+    wanted: str
+    size: int
+
+
+def judge_kept(kept: Iterable[Kept]) -> list[str]:
+    """Faults of what is not where it has to be."""
+    return [
+        f"{one.what}: is on {short(one.device)}; must be {short(one.wanted)}"
+        for one in kept if one.device != one.wanted
+    ]  # fmt: skip
+
+
+def judge_held(held: Iterable[Held], kept: Sequence[Kept]) -> Iterator[str]:
+    """Faults of variables that the placement does not know, or that no step touches, and of what should be one."""
+    seen: dict[tuple[str, int], list[str]] = {}
+    for one in held:
+        if one.size is None or one.size <= SMALL:
+            continue
+        if one.what == "variable":
+            seen.setdefault((one.device, one.size), []).append(one.name)
+        else:
+            yield f"{one.what} of {text(one.size)} on {short(one.device)}: must be a variable: {one.name}"
+    known = Counter((one.device, one.size) for one in kept if one.size > SMALL)
+    for place in sorted({*seen, *known}):
+        there, here = known[place], len(seen.get(place, ()))
+        if here != there:
+            names = ", ".join(one.what for one in kept if (one.device, one.size) == place) or "none"
+            yield (
+                f"variables of {text(place[1])} on {short(place[0])}: a step touches {here}; "
+                f"the placement has {there}: {names}"
+            )

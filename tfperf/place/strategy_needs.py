@@ -1,0 +1,92 @@
+"""What TensorFlow's strategies have to send from device to device in a step, and to multiply on each."""
+
+from collections.abc import Iterator, Sequence
+
+from tfperf.data.feeding import most_columns
+from tfperf.place.copies import Needs, Part, Way
+from tfperf.place.devices import Devices
+from tfperf.place.needs import IDS, Pass, Sized, merge_ways, passes, products, read_ways
+from tfperf.place.policy import Home
+from tfperf.runcard.translation import Translation
+
+TABLES = 2  # come first among the variables
+
+
+def strategy_needs(
+    card: Translation, devices: Devices, sizes: Sequence[int], rows: int, parts: Sequence[Part]
+) -> Needs:  # fmt: skip
+    """Of variables of these bytes, tables first; rows: of the tables; parts: of the whole batch, one of each device."""
+    every = passes(card, devices.mine, devices.host, parts)
+    ways = [one.batch() for one in every]
+    found = products(every, rows)
+    sides = [(size, i if i < TABLES else None) for i, size in enumerate(sizes)]
+    if card.placement.engine == "central":
+        return Needs([*ways, *_central(every, sides, devices)], products=found)
+    if gathers(card, devices.logical):
+        return Needs(ways, products=found, collectives=[way for one in every for way in _handed(one, sides)])
+    dense = [(size, side) for size, side in sides if side is None or card.engine.embedding_gradients == "dense"]
+    for size, side in sides:
+        if card.placement.merge == "hierarchical" and (size, side) in dense:
+            ways += _hierarchical(every, size)
+        else:
+            ways += _reduced(every, size, side, _reducer(card, devices))
+    return Needs(ways, products=found)
+
+
+def gathers(card: Translation, logical: bool) -> bool:
+    """Whether gradients are merged by collectives, which take one shape in all steps of a call."""
+    engine, merge = card.placement.engine, card.placement.merge
+    return engine == "multiworker" or (engine == "mirrored" and merge == "ring" and logical)
+
+
+def _reducer(card: Translation, devices: Devices) -> str:
+    """The device on which gradients are summed."""
+    return devices.host if card.placement.merge == "host" else devices.each[0]
+
+
+def _reduced(every: Sequence[Pass], size: int, side: int | None, reducer: str) -> Iterator[Way]:
+    """To one device, and from there to all; slices are not summed but put together."""
+    sized = Sized(Home((), (), (), reducer), size, side)
+    dense = every[0].gradient(sized) == size
+    whole = size if dense else sum(one.gradient(sized) for one in every)
+    for one in every:
+        yield Way("gradients", one.device, reducer, one.gradient(sized))
+        yield Way("merged gradients", reducer, one.device, whole)
+
+
+def _hierarchical(every: Sequence[Pass], size: int) -> Iterator[Way]:
+    """Within each half to its first device, between these two, and back."""
+    half = len(every) // 2
+    first, second = every[0].device, every[half].device
+    for k, one in enumerate(every):
+        root = first if k < half else second
+        yield Way("gradients", one.device, root, size)
+        yield Way("merged gradients", root, one.device, size)
+    yield Way("gradients", second, first, size)
+    yield Way("merged gradients", first, second, size)
+
+
+def _central(every: Sequence[Pass], sides: Sequence[tuple[int, int | None]], devices: Devices) -> Iterator[Way]:
+    """To and from the host, where the variables are; the first device's sum is what updates take."""
+    host = devices.host
+    for size, side in sides:
+        sized = Sized(Home((host,), (host,), (host,), host), size, side)
+        yield from merge_ways(every, sized)
+        for one in every:
+            yield from read_ways(one, sized, own=(0, 1))
+        # nobody needs what the others make of it
+        dense = every[0].gradient(sized) == size
+        merged = size if dense else sum(one.gradient(sized) for one in every)
+        yield Way("merged gradients", host, every[0].device, merged)
+        yield Way("clipped gradients", every[0].device, host, size)
+
+
+def _handed(one: Pass, sides: Sequence[tuple[int, int | None]]) -> Iterator[Way]:
+    """What a device hands to collectives: slices filled up to the longest batch."""
+    source, target = most_columns(one.card)
+    for size, side in sides:
+        if side is None or one.card.engine.embedding_gradients == "dense":
+            yield Way("gradients", one.device, "all", size)
+        else:
+            positions = one.part.pairs * (source, target - 1)[side]
+            yield Way("gradients of rows", one.device, "all", positions * (one.width * one.card.model.units + IDS))
