@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable
 from contextlib import ExitStack, contextmanager
 from functools import cache
+from itertools import count
 from pathlib import Path
 from types import SimpleNamespace
 from typing import NamedTuple
@@ -426,8 +427,8 @@ def weights_sent_row_by_row_in_a_loop(patch):
 
         with tf.device(device):
             rows = tf.TensorArray(value.dtype, value.shape[0], element_shape=value.shape[1:])
-            count = value.shape[0]
-            return tf.ensure_shape(tf.while_loop(lambda i, _: i < count, body, (0, rows))[1].stack(), value.shape)
+            last = value.shape[0]
+            return tf.ensure_shape(tf.while_loop(lambda i, _: i < last, body, (0, rows))[1].stack(), value.shape)
 
     patch.setattr(towers, "_read", dishonest)
 
@@ -494,6 +495,81 @@ def gradients_clipped_by_xla_on_the_host(patch):
         return out
 
     patch.setattr(towers, "clip", dishonest)
+
+
+@cheat("XLA", "placement.preset=Exp4", "engine.xla=true", fault="XLA's code on CPU:1: runs 2 times")
+def passes_of_xla_done_twice(patch):
+    honest = towers.forward_backward
+
+    def dishonest(model, card):
+        compute = honest(model, card)
+
+        def twice(values, *others):
+            first, second = compute([value * one() for value in values], *others), compute(values, *others)
+            weights = [(a + b) / 2.0 for a, b in zip(first.weights, second.weights, strict=True)]
+            return type(first)(first.loss, second.tables, weights)
+
+        return twice
+
+    patch.setattr(towers, "forward_backward", dishonest)
+
+
+@cheat("gradients", MIRRORED, "placement.merge=ring", fault="collectives from CPU:1 to all: .* needed")
+def gradients_of_replicas_merged_twice(patch):
+    honest = strategies._Summed._all_reduce_sum_gradients
+
+    def dishonest(self, pairs):
+        weights = [gradient for gradient, _ in pairs][2:]
+        with strategies.phase("merge"):
+            extra = tf.distribute.get_replica_context().all_reduce("SUM", weights)
+        nothing = tf.add_n([tf.reduce_max(one) for one in extra]) * (one() - 1.0)
+        kept = [gradient + nothing for gradient in weights]
+        return honest(self, [*pairs[:2], *zip(kept, [variable for _, variable in pairs[2:]], strict=True)])
+
+    patch.setattr(strategies._Summed, "_all_reduce_sum_gradients", dishonest)
+
+
+@cheat("gradients", "placement.preset=Exp4", fault="copies from CPU:2 to CPU:1: only")
+def gradients_of_the_second_device_left_out(patch):
+    honest = towers.Towers._merged
+
+    def dishonest(self, index, gradients):
+        if isinstance(gradients[0], tf.IndexedSlices):
+            return honest(self, index, gradients)
+        return honest(self, index, [gradients[0]] * 2)
+
+    patch.setattr(towers.Towers, "_merged", dishonest)
+
+
+@cheat("nested function", "placement.preset=Exp4", fault="runs a function that no graph shows")
+def work_in_the_function_of_a_dataset(patch):
+    honest = towers.Towers._merged
+
+    def dishonest(self, index, gradients):
+        total = honest(self, index, gradients)
+        with tf.name_scope(f"variable_{index}"), tf.device(HOST):
+            data = tf.data.Dataset.from_tensors(total)
+            changed = data.reduce(tf.zeros_like(total), lambda state, x: state + tf.sin(x))
+        with tf.name_scope(f"variable_{index}"), tf.device(self.variables[index].home.merge):
+            return total + changed * (one() - 1.0)
+
+    patch.setattr(towers.Towers, "_merged", dishonest)
+
+
+@cheat("weights sent", "placement.preset=Exp4", fault="CPU:1 to CPU:0: .* needed")
+def weights_by_way_of_a_staging_area(patch):
+    honest, number = towers._read, count()
+
+    def dishonest(variable, device):
+        value, name = honest(variable, device), f"stage_{next(number)}"
+        with somewhere(HOST, "stage"):
+            put = tf.raw_ops.Stage(values=[value], shared_name=name)
+            with tf.control_dependencies([put]):
+                (got,) = tf.raw_ops.Unstage(dtypes=[value.dtype], shared_name=name)
+        with tf.device(device):
+            return tf.ensure_shape(tf.identity(got), value.shape)
+
+    patch.setattr(towers, "_read", dishonest)
 
 
 @cheat("constants", "placement.preset=Exp4", fault="constant of")

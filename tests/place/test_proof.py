@@ -120,9 +120,11 @@ def test_copies_are_held_against_what_is_needed():
         "copies from CPU:1 to CPU:0: 14.1 kB a step; 10 kB are needed (gradients 9 kB, batch 1 kB); most: a 10 kB, b "
         "4.096 kB, c 4 bytes",
     )
-    assert faults(needs=needs, copies=[Copy("d", HOST, FIRST, 5_000)]) == (
+    assert faults(needs=needs, copies=[Copy("d", HOST, FIRST, 5_000), Copy("e", FIRST, HOST, 4_900)]) == (
         "copies from CPU:0 to CPU:1: 5 kB a step; 0 bytes are needed; most: d 5 kB",
+        "copies from CPU:1 to CPU:0: only 4.9 kB a step; 10 kB are needed (gradients 9 kB, batch 1 kB)",
     )
+    assert faults(needs=needs, copies=[*few, Copy("f", HOST, HOST, 10**9)]) == ()
     assert prove_engine(engine(needs=needs), Run(RIGHT, few, batch=BATCH)).copies == {
         "CPU:1 to CPU:0": (14_096, 10_000)
     }
@@ -168,7 +170,7 @@ def test_what_a_program_holds_is_what_the_placement_keeps():
     held = [Held("variable", "x", FIRST, 8_000), Held("variable", "y", FIRST, 8_000), Held("variable", "z", HOST, 8)]
     assert faults(kept, held=held) == ()
     assert faults(kept, held=held[1:]) == (
-        "variables of 8 kB on CPU:1: a step touches 1; the placement has 2: variable a, slot a",
+        "variables of 8 kB on CPU:1: a step touches 1; the placement has 2: variable a and 1 more",
     )
     assert faults(kept, held=[*held, Held("variable", "w", HOST, 8_000)]) == (
         "variables of 8 kB on CPU:0: a step touches 1; the placement has 0: none",

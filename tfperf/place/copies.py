@@ -2,7 +2,7 @@
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -11,6 +11,7 @@ from tfperf.place.nodes import SMALL
 from tfperf.place.shapes import Value
 
 MOST = 3  # needs, and copies, that are named
+MISSING = 0.1  # share of the bytes that logical CPUs need not send after all
 UNEVEN, FEW = 0.02, 1e4  # share of the products of a device, and FLOPs, that may be missing or too many
 
 NO_BATCH = "batch: the graphs that ran do not tell its size, so nothing can be said of what has to be sent"
@@ -44,16 +45,17 @@ class Products:
 
 @dataclass(frozen=True)
 class Needs:
-    """What a step of a placement moves at most, but for what is small, and what it does at least.
+    """What a step of a placement moves, but for what is small, and what it does at least.
 
-    ways: from device to device; least: bytes that the largest operation of a rule gives; products: None where no
-    graph shows them; collectives: what each device hands to them.
+    ways: from device to device; least: bytes that the largest operation of a rule gives; products: None where XLA
+    does them; collectives: what each device hands to them; compiled: devices on which XLA does the pass.
     """
 
     ways: Sequence[Way] = ()
     least: Mapping[str, int] = field(default_factory=dict)
     products: Products | None = None
     collectives: Sequence[Way] = ()
+    compiled: Collection[str] = ()
 
 
 def short(device: str) -> str:
@@ -76,12 +78,14 @@ def judge_copies(copies: Iterable[Copy], ways: Iterable[Way]) -> tuple[list[str]
     seen: dict[tuple[str, str], list[Copy]] = defaultdict(list)
     needs: dict[tuple[str, str], list[Way]] = defaultdict(list)
     for copy in copies:
-        seen[copy.begin, copy.end].append(copy)
+        if copy.begin != copy.end:  # of a GPU: between its memory and the host's, which hides nothing from the others
+            seen[copy.begin, copy.end].append(copy)
     for way in ways:
         if way.begin != way.end and way.size:
             needs[way.begin, way.end].append(way)
     faults, found = [], {}
-    for pair, some in sorted(seen.items()):
+    for pair in sorted({*seen, *needs}):
+        some = seen[pair]
         name = f"{short(pair[0])} to {short(pair[1])}"
         unknown = [copy.name for copy in some if copy.size is None]
         if unknown:
@@ -91,6 +95,13 @@ def judge_copies(copies: Iterable[Copy], ways: Iterable[Way]) -> tuple[list[str]
         if sent > needed + SMALL:
             why = f"{_needs(needs[pair], needed)}; most: {_most(some)}"
             faults.append(f"copies from {name}: {text(sent)} a step; {why}")
+        elif (
+            not unknown
+            and sent < (1 - MISSING) * needed - SMALL
+            and "CPU" in short(pair[0])
+            and "CPU" in short(pair[1])
+        ):
+            faults.append(f"copies from {name}: only {text(sent)} a step; {_needs(needs[pair], needed)}")
     return faults, found
 
 

@@ -37,6 +37,7 @@ class Operation(NamedTuple):
 
     touched: bytes that it was given or gave, or of its variable, whichever is most; None: not known.
     gives: bytes of its results; of what it was given where it has none. hides: what it runs that no graph shows.
+    runs: how often in a step.
     """
 
     name: str
@@ -45,6 +46,7 @@ class Operation(NamedTuple):
     touched: int | None = None
     gives: int = 0
     hides: str = ""
+    runs: int = 1
 
 
 class Copy(NamedTuple):
@@ -137,7 +139,8 @@ class _Graph:
 
     def operations(self) -> Iterator[Operation]:
         for node in self.nodes.values():
-            yield Operation(node.name, node.op, node.device, *self._touched(node), hidden_work(node))
+            runs = sum(self.given.get(node.name, {}).values())
+            yield Operation(node.name, node.op, node.device, *self._touched(node), hidden_work(node), runs)
 
     def copies(self) -> Iterator[Copy]:
         for node in self.nodes.values():

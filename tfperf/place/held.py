@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from tfperf.place.copies import short, text
+from tfperf.place.copies import listed, short, text
 from tfperf.place.graphs import Held
 from tfperf.place.nodes import SMALL
 
@@ -40,7 +40,7 @@ def judge_held(held: Iterable[Held], kept: Sequence[Kept]) -> Iterator[str]:
     for place in sorted({*seen, *known}):
         there, here = known[place], len(seen.get(place, ()))
         if here != there:
-            names = ", ".join(one.what for one in kept if (one.device, one.size) == place) or "none"
+            names = listed([one.what for one in kept if (one.device, one.size) == place] or ["none"])
             yield (
                 f"variables of {text(place[1])} on {short(place[0])}: a step touches {here}; "
                 f"the placement has {there}: {names}"

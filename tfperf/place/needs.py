@@ -31,6 +31,11 @@ class Pass:
     host: str
     part: Part
 
+    @property
+    def ids(self) -> int:
+        """Bytes in which a piece's number is sent to the device: a GPU may get it in its memory and in the host's."""
+        return IDS if "CPU:" in self.device else 2 * IDS
+
     def positions(self, side: int) -> int:
         """That are looked up in a table."""
         return self.part.pairs * (self.part.source, self.part.target)[side]
@@ -52,7 +57,9 @@ class Pass:
 
     def batch(self) -> Way:
         """Its part, from the host."""
-        return Way("batch", self.host, self.device, IDS * self.part.pairs * (self.part.source + self.part.target + 1))
+        return Way(
+            "batch", self.host, self.device, self.ids * self.part.pairs * (self.part.source + self.part.target + 1)
+        )
 
 
 def passes(card: Translation, devices: Sequence[tuple[int, str]], host: str, parts: Sequence[Part]) -> list[Pass]:
@@ -82,6 +89,11 @@ def merge_ways(every: Iterable[Pass], variable: Sized) -> Iterator[Way]:
         yield Way("gradients", one.device, variable.home.merge, one.gradient(variable))
     for device in variable.home.updates:
         yield Way("summed gradients", variable.home.merge, device, variable.size)
+
+
+def compiled(every: Iterable[Pass]) -> list[str]:
+    """Devices on which XLA does the pass."""
+    return [one.device for one in every if one.card.engine.xla]
 
 
 def products(every: Iterable[Pass], rows: int) -> Products | None:

@@ -24,7 +24,7 @@ from tfperf.place.copies import (
 from tfperf.place.graphs import Operation, Run
 from tfperf.place.held import Kept, judge_held, judge_kept
 from tfperf.place.nodes import XLA, XLA_TEXT
-from tfperf.place.rules import Rule, judge_operations
+from tfperf.place.rules import Rule, judge_compiled, judge_operations
 
 MOST_FAULTS = 5  # that are told
 LSTM_KERNELS = {"CudnnRNN": "cudnn", "BlockLSTM": "block"}  # by how their kinds begin
@@ -75,8 +75,8 @@ def prove_engine(engine: Engine, run: Run) -> Proof:
     places = judge_operations(run.operations, engine.rules(), needs.least)
     copies, sent = judge_copies(run.copies, needs.ways)
     faults = [
-        *judge_kept(kept), *places.faults, *judge_parts(parts), *copies,
-        *judge_collectives(run.collectives, needs.collectives),
+        *judge_kept(kept), *places.faults, *judge_compiled(run.operations, needs.compiled), *judge_parts(parts),
+        *copies, *judge_collectives(run.collectives, needs.collectives),
         *judge_products(run.products, needs.products, computed["lstm"] == "cudnn"), *judge_held(run.held, kept),
     ]  # fmt: skip
     return Proof(places.devices, computed, tuple(faults), places.elsewhere, sent)

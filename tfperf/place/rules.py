@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -82,6 +82,19 @@ def judge_operations(
         {what: Counter(short(one.device) for one in some) for what, some in found.items()}, list(faults),
         tuple(f"{kind} on {short(device)}: {n}" for (kind, device), n in sorted(small.items())),
     )  # fmt: skip
+
+
+def judge_compiled(operations: Iterable[Operation], passes: Collection[str]) -> Iterator[str]:
+    """Faults of what XLA compiled, which no graph shows; passes: devices on which it does one a step."""
+    found: dict[str, list[Operation]] = defaultdict(list)
+    for operation in operations:
+        if operation.hides == XLA_TEXT:
+            found[operation.device].append(operation)
+    for device in sorted({*found, *passes}):
+        runs, wanted = sum(one.runs for one in found[device]), int(device in passes)
+        if runs != wanted:
+            names = f": {listed([one.name for one in found[device]])}" if found[device] else ""
+            yield f"{XLA_TEXT} on {short(device)}: runs {runs} times a step; must be {wanted}{names}"
 
 
 def _hiding(operation: Operation) -> str:

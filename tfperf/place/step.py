@@ -30,8 +30,9 @@ class Gradients:
 
 def longest(batches: Sequence[tuple[tf.Tensor, tf.Tensor]]) -> list[tf.Tensor]:
     """Columns that are looked up of source and target, where they are most among the parts of a global batch."""
-    sides = zip(*(pieces(source, target) for source, target in batches), strict=True)
-    return [tf.reduce_max(tf.stack([tf.shape(ids)[1] for ids in side])) for side in sides]
+    with tf.name_scope("columns"):
+        sides = zip(*(pieces(source, target) for source, target in batches), strict=True)
+        return [tf.reduce_max(tf.stack([tf.shape(ids)[1] for ids in side])) for side in sides]
 
 
 def drop_out(

@@ -147,6 +147,7 @@ class Replicas:
         source, target = map(tf.identity, batches[tower])
         with tf.name_scope(f"tower_{tower}"):
             with phase("transfer"):
+                # as they are read, TensorFlow would hand them to the loops of layers by way of the host
                 values = [tf.identity(weight.value) for weight in self.model.weights]
                 looked_up = zip(self.model.embeddings, pieces(source, target), strict=True)
                 rows = [tf.gather(table.value, ids) for table, ids in looked_up]
@@ -180,9 +181,10 @@ class Replicas:
 
     def rules(self) -> list[Rule]:
         """Where everything of a step has to run."""
+        host = self.devices.host
         mine, central = self.devices.mine, self.card.placement.engine == "central"
         each, several = frozenset(device for _, device in mine), len(self.devices) > 1
-        rules = [one("input", "", self.devices.host, "Iterator")]
+        rules = [one("input", "", host, "Iterator"), one("columns", r"\bcolumns(_\d+)?/", host, needed=False)]
         for k, device in mine:
             where = self.devices.host if central else device
             rules.append(one(f"look-ups of device {k}", rf"\btower_{k}/tfperf\.transfer", where, "(Resource)?Gather"))
@@ -205,7 +207,10 @@ class Replicas:
     def needs(self, parts: Sequence[Part]) -> Needs:
         """What a step has to send and to multiply for the parts of a batch."""
         sizes = [size(variable) for variable in self.variables.values()]
-        return strategy_needs(self.card, self.devices, sizes, self.model.rows, parts)
+        needs = strategy_needs(self.card, self.devices, sizes, self.model.rows, parts)
+        numbers = [k for k, _ in self.devices.mine]
+        updates = zip(self.variables, sizes, strict=True)
+        return replace(needs, least={f"update of {name}, device {k}": n for name, n in updates for k in numbers})
 
     def state(self) -> dict[str, NDArray[Any]]:
         """Everything that training changes, by name."""

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from tfperf.data.feeding import most_columns
 from tfperf.place.copies import Needs, Part, Way
 from tfperf.place.devices import Devices
-from tfperf.place.needs import IDS, Pass, Sized, merge_ways, passes, products, read_ways
+from tfperf.place.needs import IDS, Pass, Sized, compiled, merge_ways, passes, products, read_ways
 from tfperf.place.policy import Home
 from tfperf.runcard.translation import Translation
 
@@ -21,16 +21,24 @@ def strategy_needs(
     found = products(every, rows)
     sides = [(size, i if i < TABLES else None) for i, size in enumerate(sizes)]
     if card.placement.engine == "central":
-        return Needs([*ways, *_central(every, sides, devices)], products=found)
+        return Needs([*ways, *_central(every, sides, devices)], products=found, compiled=compiled(every))
     if gathers(card, devices.logical):
-        return Needs(ways, products=found, collectives=[way for one in every for way in _handed(one, sides)])
-    dense = [(size, side) for size, side in sides if side is None or card.engine.embedding_gradients == "dense"]
+        return Needs(
+            ways,
+            products=found,
+            compiled=compiled(every),
+            collectives=[way for one in every for way in _handed(one, sides)],
+        )
+    merge, handed = card.placement.merge, []
     for size, side in sides:
-        if card.placement.merge == "hierarchical" and (size, side) in dense:
+        dense = side is None or card.engine.embedding_gradients == "dense"
+        if merge == "hierarchical" and dense:
             ways += _hierarchical(every, size)
+        elif merge == "ring" and dense:  # NCCL's
+            handed += [Way("gradients", one.device, "all", size) for one in every]
         else:
             ways += _reduced(every, size, side, _reducer(card, devices))
-    return Needs(ways, products=found)
+    return Needs(ways, products=found, compiled=compiled(every), collectives=handed)
 
 
 def gathers(card: Translation, logical: bool) -> bool:

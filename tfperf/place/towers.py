@@ -18,7 +18,7 @@ from tfperf.models.translator import Translator, pieces
 from tfperf.place.copies import Needs, Part, Way
 from tfperf.place.devices import Devices
 from tfperf.place.held import Kept
-from tfperf.place.needs import Sized, merge_ways, passes, products, read_ways
+from tfperf.place.needs import Sized, compiled, merge_ways, passes, products, read_ways
 from tfperf.place.optimizer import clip, clips, made_on, placed_optimizer
 from tfperf.place.policy import Home, find_homes
 from tfperf.place.rules import Rule, one
@@ -132,7 +132,8 @@ class Towers:
 
     def rules(self) -> list[Rule]:
         """Where everything of a step has to run."""
-        rules = [one("input", "", self.devices.host, "Iterator")]
+        host = self.devices.host
+        rules = [one("input", "", host, "Iterator"), one("columns", r"\bcolumns(_\d+)?/", host, needed=False)]
         for k, device in enumerate(self.devices.each):
             rules.append(one(f"pass of device {k}", rf"\btower_{k}/(?!tfperf\.transfer)", device))
             for i, table in enumerate(self.tables):
@@ -163,7 +164,7 @@ class Towers:
                 least |= {f"{what} of {v.called(k)}": sized.size for k in range(len(v.copies))}
             if sized.side is not None:
                 least |= {f"look-up of device {one.number} in {v.name}": one.rows(sized.side) for one in every}
-        return Needs([*ways, *self._moves()], least, products(every, self.model.rows))
+        return Needs([*ways, *self._moves()], least, products(every, self.model.rows), compiled=compiled(every))
 
     def _moves(self) -> Iterator[Way]:
         """What updates away from their variables and slots fetch and bring back."""
