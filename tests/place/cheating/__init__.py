@@ -1,0 +1,1 @@
+"""Programs whose placement is not what their card asks for, by what they do elsewhere."""

@@ -1,0 +1,205 @@
+"""Values that are sent where nothing needs them, and look-ups on other devices."""
+
+from itertools import count
+from types import SimpleNamespace
+
+import tensorflow as tf
+
+from tests.place.cheating.cheat import FIRST, MIRRORED, SECOND, cheat, one, somewhere
+from tests.place.test_engines import TEXT
+from tfperf.place import strategies, towers
+from tfperf.place.devices import HOST
+
+
+@cheat("weights sent", "placement.preset=Exp4", fault="CPU:1 to CPU:0: .* needed")
+def weights_round_the_host(patch):
+    honest = towers._read
+
+    def dishonest(variable, device):
+        value = honest(variable, device)
+        with somewhere(HOST, "fetch"):
+            value = value * one()
+        with tf.device(device):
+            return tf.identity(value)
+
+    patch.setattr(towers, "_read", dishonest)
+
+
+@cheat("weights sent", "placement.preset=Exp4", fault="CPU:1 to CPU:0: .* needed")
+def weights_round_the_host_by_plumbing_alone(patch):
+    honest = towers._read
+
+    def dishonest(variable, device):
+        value = honest(variable, device)
+        with tf.device(HOST):
+            value = tf.raw_ops.PreventGradient(input=value)
+        with tf.device(device):
+            return tf.identity(value)
+
+    patch.setattr(towers, "_read", dishonest)
+
+
+@cheat("weights sent", MIRRORED, fault="CPU:1 to CPU:2: .* needed")
+def replicas_read_the_first_ones_weights(patch):
+    honest = strategies.Replicas.__init__
+
+    def dishonest(self, *args):
+        honest(self, *args)
+        near = [Far(weight.value.values[0]) for weight in self.model.weights]
+        self.model = SimpleNamespace(weights=near, embeddings=self.model.embeddings, rows=self.model.rows)
+
+    patch.setattr(strategies.Replicas, "__init__", dishonest)
+
+
+class Far:
+    """A variable that is read where it is."""
+
+    def __init__(self, variable):
+        self.variable = variable
+
+    @property
+    def value(self):
+        """What it holds."""
+        with tf.device(self.variable.device):
+            return self.variable.read_value()
+
+
+@cheat("gradients", "placement.preset=Exp4", fault="merge of .* must be|no rule covers it, and it touches")
+def gradients_merged_on_another_device(patch):
+    honest = towers.Towers._merged
+
+    def dishonest(self, index, gradients):
+        home = self.variables[index].home.merge
+        if isinstance(gradients[0], tf.IndexedSlices):
+            return honest(self, index, gradients)
+        with somewhere(HOST, "sum"):
+            total = tf.add_n(gradients)
+        with tf.name_scope(f"variable_{index}"), tf.device(home):
+            return total * one()
+
+    patch.setattr(towers.Towers, "_merged", dishonest)
+
+
+@cheat("gradients", MIRRORED, fault="merge: .* must be|CPU:1 to CPU:0: .* needed")
+def gradients_of_replicas_merged_on_the_host(patch):
+    patch.setattr(
+        strategies, "make_strategy",
+        lambda placement, devices: tf.distribute.MirroredStrategy(
+            list(devices.each), cross_device_ops=tf.distribute.ReductionToOneDevice(devices.host)
+        ),
+    )  # fmt: skip
+
+
+@cheat("gradients", "placement.preset=Exp3", fault="CPU:1 to CPU:2: .* needed")
+def an_extra_copy_of_all_gradients(patch):
+    honest = towers.Towers._merged
+
+    def dishonest(self, index, gradients):
+        total = honest(self, index, gradients)
+        if index < 2:
+            return total
+        other = SECOND if self.variables[index].home.merge == FIRST else FIRST
+        number = self.devices.each.index(other)
+        with somewhere(other, f"step/tower_{number}/tfperf.backward"):
+            largest = tf.reduce_max(total)
+        with tf.name_scope(f"variable_{index}"), tf.device(self.variables[index].home.merge):
+            return total + largest * (one() - 1.0)
+
+    patch.setattr(towers.Towers, "_merged", dishonest)
+
+
+@cheat("dense gradient", "placement.preset=Exp2", fault="CPU:1 to CPU:0: .* needed")
+def sparse_gradients_made_dense_and_sent(patch):
+    def dishonest(self, index, gradients):
+        home, dense = self.variables[index].home.merge, []
+        for k, gradient in enumerate(gradients):
+            with tf.device(self.devices.each[k]), tf.name_scope(f"/step/tower_{k}/tfperf.backward/"[1:]):
+                dense.append(tf.convert_to_tensor(gradient))
+        with tf.name_scope(f"variable_{index}"), tf.device(home):
+            return tf.add_n(dense)
+
+    patch.setattr(towers.Towers, "_merged", dishonest)
+
+
+@cheat("batch", "placement.preset=Exp4", f"data={{{TEXT}, batch: 100}}", fault="CPU:1 to CPU:2: .* needed")
+def batches_sent_by_way_of_the_first_device(patch):
+    honest = towers.Towers._part
+
+    def dishonest(self, tower, source, target, *others):
+        with tf.device(FIRST), tf.name_scope("step/tower_0/tfperf.transfer/"):
+            source, target = (ids * tf.cast(one(), tf.int32) for ids in (source, target))
+        return honest(self, tower, source, target, *others)
+
+    patch.setattr(towers.Towers, "_part", dishonest)
+
+
+@cheat("unknown size", "placement.preset=Exp4", fault="size .* not known")
+def weights_sent_as_text(patch):
+    honest = towers._read
+
+    def dishonest(variable, device):
+        value = honest(variable, device)
+        text = tf.io.serialize_tensor(value * one())
+        with tf.device(HOST):
+            text = tf.strings.join([text, ""])
+        with tf.device(device):
+            return tf.ensure_shape(tf.io.parse_tensor(text, value.dtype), value.shape)
+
+    patch.setattr(towers, "_read", dishonest)
+
+
+@cheat("look-up", "placement.preset=Exp3", fault="CPU:0 to CPU:1: .* needed")
+def whole_tables_sent_and_looked_up_elsewhere(patch):
+    honest = towers._looked_up
+
+    def dishonest(index, table, ids, device):
+        decoy = tf.reduce_max(honest(index, table, ids[:1, :1], device))
+        with tf.device(table.value.device):
+            whole = table.value.read_value()
+        with tf.device(device):
+            return tf.gather(whole, ids) + decoy * (one() - 1.0)
+
+    patch.setattr(towers, "_looked_up", dishonest)
+
+
+@cheat("gradients", MIRRORED, "placement.merge=ring", fault="collectives from CPU:1 to all: .* needed")
+def gradients_of_replicas_merged_twice(patch):
+    honest = strategies._Summed._all_reduce_sum_gradients
+
+    def dishonest(self, pairs):
+        weights = [gradient for gradient, _ in pairs][2:]
+        with strategies.phase("merge"):
+            extra = tf.distribute.get_replica_context().all_reduce("SUM", weights)
+        nothing = tf.add_n([tf.reduce_max(one) for one in extra]) * (one() - 1.0)
+        kept = [gradient + nothing for gradient in weights]
+        return honest(self, [*pairs[:2], *zip(kept, [variable for _, variable in pairs[2:]], strict=True)])
+
+    patch.setattr(strategies._Summed, "_all_reduce_sum_gradients", dishonest)
+
+
+@cheat("gradients", "placement.preset=Exp4", fault="copies from CPU:2 to CPU:1: only")
+def gradients_of_the_second_device_left_out(patch):
+    honest = towers.Towers._merged
+
+    def dishonest(self, index, gradients):
+        if isinstance(gradients[0], tf.IndexedSlices):
+            return honest(self, index, gradients)
+        return honest(self, index, [gradients[0]] * 2)
+
+    patch.setattr(towers.Towers, "_merged", dishonest)
+
+
+@cheat("weights sent", "placement.preset=Exp4", fault="CPU:1 to CPU:0: .* needed")
+def weights_by_way_of_a_staging_area(patch):
+    honest, number = towers._read, count()
+
+    def dishonest(variable, device):
+        value, name = honest(variable, device), f"stage_{next(number)}"
+        with somewhere(HOST, "stage"):
+            put = tf.raw_ops.Stage(values=[value], shared_name=name)
+            with tf.control_dependencies([put]):
+                (got,) = tf.raw_ops.Unstage(dtypes=[value.dtype], shared_name=name)
+        with tf.device(device):
+            return tf.ensure_shape(tf.identity(got), value.shape)
+
+    patch.setattr(towers, "_read", dishonest)
