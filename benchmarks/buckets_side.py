@@ -11,27 +11,17 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.kept import answer
 from tfperf.data.batches import FILLING
 from tfperf.data.corpus import Part
 from tfperf.data.feeding import epochs, training_plan
-from tfperf.measure.quiet import native_logs_dropped
 from tfperf.place.devices import make_devices
 from tfperf.place.engine import make_engine, take
 from tfperf.place.state import named
 from tfperf.runcard.translation import Translation
 from tfperf.runcard.workloads import WORKLOADS
 from tfperf.runs.texts import read_sentences
-from tfperf.study import lifeline
 from tfperf.train.validation import Validation
-
-
-def main() -> None:
-    """Read the request, print the record."""
-    request = lifeline.request()
-    lifeline.tie()
-    with native_logs_dropped():
-        record = carry_out(request)
-    print(json.dumps(record), flush=True)
 
 
 def carry_out(request: Mapping[str, Any]) -> dict[str, Any]:
@@ -76,4 +66,4 @@ def steps_until(card: Translation, part: Part, devices: int, marks: list[float])
 
 
 if __name__ == "__main__":
-    main()
+    answer(carry_out)

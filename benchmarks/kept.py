@@ -4,14 +4,15 @@ import hashlib
 import json
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from tfperf.errors import UserError
+from tfperf.measure.quiet import native_logs_dropped
 from tfperf.results.files import atomic_write, make_folder
 from tfperf.results.reading import read_text
-from tfperf.study import child
+from tfperf.study import child, lifeline
 
 ROOT = Path(__file__).parents[1]
 MOST_BYTES = 2**24
@@ -63,6 +64,15 @@ class Kept:
         if path is not None:
             with atomic_write(path) as temporary:
                 temporary.write_text(json.dumps({"request": request, "record": record}) + "\n", encoding="utf-8")
+
+
+def answer(carry_out: Callable[[Mapping[str, Any]], Record]) -> None:
+    """Read the request of a part, and print its record: what a module does that is asked."""
+    request = lifeline.request()
+    lifeline.tie()
+    with native_logs_dropped():
+        record = carry_out(request)
+    print(json.dumps(record), flush=True)
 
 
 def code() -> str:

@@ -15,27 +15,17 @@ import tensorflow as tf
 from numpy.typing import NDArray
 
 from benchmarks import plain_keras
+from benchmarks.kept import answer
 from tfperf.data.corpus import Part, Ragged
 from tfperf.data.feeding import epochs, steps_an_epoch
 from tfperf.errors import UserError
-from tfperf.measure.quiet import native_logs_dropped
 from tfperf.place.devices import Devices, make_devices
 from tfperf.place.engine import make_engine, take
 from tfperf.runcard.translation import Translation
 from tfperf.runcard.workloads import WORKLOADS
 from tfperf.runs.texts import read_sentences
-from tfperf.study import lifeline
 
 Record = dict[str, Any]
-
-
-def main() -> None:
-    """Read the request, print the record."""
-    request = lifeline.request()
-    lifeline.tie()
-    with native_logs_dropped():
-        record = carry_out(request)
-    print(json.dumps(record), flush=True)
 
 
 @dataclass(frozen=True)
@@ -125,4 +115,4 @@ def plain(card: Translation, part: Part, rows: int, devices: Devices, count: int
 
 
 if __name__ == "__main__":
-    main()
+    answer(carry_out)

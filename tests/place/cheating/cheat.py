@@ -7,6 +7,7 @@ from typing import NamedTuple
 import pytest
 import tensorflow as tf
 
+from tfperf.place import towers
 from tfperf.place.devices import HOST
 
 FIRST, SECOND = (HOST.replace("CPU:0", f"CPU:{k}") for k in (1, 2))
@@ -50,3 +51,9 @@ def one():
 def beside_decoy(gradient, rate):
     """A rate to which a small operation on a gradient adds nothing."""
     return tf.convert_to_tensor(rate) + tf.reduce_max(gradient[:2] * 2.0) * (one() - 1.0)
+
+
+def change_reads(patch, change):
+    """Have every value that a device reads of a variable changed by a function of it and the device."""
+    honest = towers._read
+    patch.setattr(towers, "_read", lambda variable, device: change(honest(variable, device), device))

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import tensorflow as tf
 
-from tests.place.cheating.cheat import FIRST, MIRRORED, SECOND, cheat, one, somewhere
+from tests.place.cheating.cheat import FIRST, MIRRORED, SECOND, change_reads, cheat, one, somewhere
 from tests.place.test_engines import TEXT
 from tfperf.place import strategies, towers
 from tfperf.place.devices import HOST
@@ -13,30 +13,24 @@ from tfperf.place.devices import HOST
 
 @cheat("weights sent", "placement.preset=Exp4", fault="CPU:1 to CPU:0: .* needed")
 def weights_round_the_host(patch):
-    honest = towers._read
-
-    def dishonest(variable, device):
-        value = honest(variable, device)
+    def dishonest(value, device):
         with somewhere(HOST, "fetch"):
             value = value * one()
         with tf.device(device):
             return tf.identity(value)
 
-    patch.setattr(towers, "_read", dishonest)
+    change_reads(patch, dishonest)
 
 
 @cheat("weights sent", "placement.preset=Exp4", fault="CPU:1 to CPU:0: .* needed")
 def weights_round_the_host_by_plumbing_alone(patch):
-    honest = towers._read
-
-    def dishonest(variable, device):
-        value = honest(variable, device)
+    def dishonest(value, device):
         with tf.device(HOST):
             value = tf.raw_ops.PreventGradient(input=value)
         with tf.device(device):
             return tf.identity(value)
 
-    patch.setattr(towers, "_read", dishonest)
+    change_reads(patch, dishonest)
 
 
 @cheat("weights sent", MIRRORED, fault="CPU:1 to CPU:2: .* needed")
@@ -135,17 +129,14 @@ def batches_sent_by_way_of_the_first_device(patch):
 
 @cheat("unknown size", "placement.preset=Exp4", fault="size .* not known")
 def weights_sent_as_text(patch):
-    honest = towers._read
-
-    def dishonest(variable, device):
-        value = honest(variable, device)
+    def dishonest(value, device):
         text = tf.io.serialize_tensor(value * one())
         with tf.device(HOST):
             text = tf.strings.join([text, ""])
         with tf.device(device):
             return tf.ensure_shape(tf.io.parse_tensor(text, value.dtype), value.shape)
 
-    patch.setattr(towers, "_read", dishonest)
+    change_reads(patch, dishonest)
 
 
 @cheat("look-up", "placement.preset=Exp3", fault="CPU:0 to CPU:1: .* needed")

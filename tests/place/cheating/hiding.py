@@ -3,7 +3,7 @@
 import numpy as np
 import tensorflow as tf
 
-from tests.place.cheating.cheat import beside_decoy, cheat, one, somewhere
+from tests.place.cheating.cheat import beside_decoy, change_reads, cheat, one, somewhere
 from tfperf.place import towers
 from tfperf.place.devices import HOST
 from tfperf.place.optimizer import Decayed, Placed
@@ -26,10 +26,7 @@ def update_in_a_function_that_stays_one(patch):
 
 @cheat("loop", "placement.preset=Exp4", fault="CPU:1 to CPU:0: .* needed")
 def weights_sent_row_by_row_in_a_loop(patch):
-    honest = towers._read
-
-    def dishonest(variable, device):
-        value = honest(variable, device)
+    def dishonest(value, device):
         if value.shape.rank < 2:
             return value
 
@@ -43,16 +40,12 @@ def weights_sent_row_by_row_in_a_loop(patch):
             last = value.shape[0]
             return tf.ensure_shape(tf.while_loop(lambda i, _: i < last, body, (0, rows))[1].stack(), value.shape)
 
-    patch.setattr(towers, "_read", dishonest)
+    change_reads(patch, dishonest)
 
 
 @cheat("branch", "placement.preset=Exp4", fault="not known|needed|no rule covers it")
 def weights_fetched_in_a_branch_that_is_seldom_taken(patch):
-    honest = towers._read
-
-    def dishonest(variable, device):
-        value = honest(variable, device)
-
+    def dishonest(value, device):
         def fetch():
             with tf.device(HOST):
                 return tf.sin(value)
@@ -61,7 +54,7 @@ def weights_fetched_in_a_branch_that_is_seldom_taken(patch):
             seldom = tf.timestamp() < 0.0
             return tf.cond(seldom, fetch, lambda: tf.identity(value))
 
-    patch.setattr(towers, "_read", dishonest)
+    change_reads(patch, dishonest)
 
 
 @cheat("host's Python", "placement.preset=Exp4", fault="runs Python that no graph shows")
@@ -127,15 +120,12 @@ def work_in_the_function_of_a_dataset(patch):
 
 @cheat("constants", "placement.preset=Exp4", fault="constant of")
 def weights_as_constants(patch):
-    honest = towers._read
-
-    def dishonest(variable, device):
-        value = honest(variable, device)
+    def dishonest(value, device):
         random = np.random.default_rng(1).uniform(-0.1, 0.1, value.shape)
         with tf.device(device):
             return tf.constant(random, value.dtype) + value * (one() - 1.0)
 
-    patch.setattr(towers, "_read", dishonest)
+    change_reads(patch, dishonest)
 
 
 @cheat("constants", "placement.preset=Exp4", fault="captured tensor of")
