@@ -1,12 +1,16 @@
 """Threads and stacks are shared out by a rule, or found together by trying them in children."""
 
 import json
+import sys
 from dataclasses import replace
 from functools import partial
+from types import SimpleNamespace
+
+import pytest
 
 from tests.make_pack import make_card
 from tfperf.runcard.loader import load_card
-from tfperf.runs import cores
+from tfperf.runs import cores, part
 from tfperf.train.choices import Choices, Trial
 from tfperf.train.cores import Cores, share_cores
 
@@ -49,3 +53,11 @@ def test_cores_are_shared_by_stacks_of_five_replicas_or_more():
     assert share(2, "auto", 10, small, steps=501) == Cores(2, 2)
     assert share(2, "auto", 10, small, steps=500) == Cores(2, 1), "not worth the start of a second one"
     assert share(2, 2, 10, small, steps=500) == Cores(2, 2), "what the card says is done"
+
+
+@pytest.mark.parametrize(("xla", "steps"), [("auto", 60), ("false", 60), ("true", sys.maxsize)])
+def test_what_xla_has_to_compile_has_the_stacks_of_a_long_training(tmp_path, monkeypatch, xla, steps):
+    monkeypatch.setattr(part, "share_cores", lambda *given: given)
+    problem = SimpleNamespace(observables=SimpleNamespace(entries=7), ids=(1, 2, 3))
+    card = load_card(make_card(tmp_path, steps=60, xla=xla))
+    assert part.cores_of(card, problem)[1:] == ("auto", 3, 7, steps)
