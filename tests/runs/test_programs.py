@@ -166,7 +166,7 @@ def test_a_fit_finds_the_same_whatever_its_programs_are(fit, tmp_path):
     for process in [fit(name, cache) for name in ("one", "other")]:  # both at once, with an empty cache
         end(process)
     whole = {path: path.read_bytes() for path in kept(tmp_path)}
-    assert len(whole) >= 2, "steps and losses"
+    assert whole, "the steps at least"
     end(fit("full", cache))
     for i, path in enumerate(kept(tmp_path)):
         content = path.read_bytes()

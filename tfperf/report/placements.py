@@ -9,11 +9,13 @@ from rich.text import Text
 
 from tfperf.report.ablation import digits
 from tfperf.report.numbers import MISSING
+from tfperf.report.questions import answer
 from tfperf.report.recommendation import recommend
 from tfperf.report.wording import as_drawn, called, group_title, whole, within
-from tfperf.results.placements import PlacementRow
+from tfperf.results.placements import Answers, PlacementRow
 
 Cells = list[tuple[str, ...]]
+NO_ANSWERS = Answers()
 SPEED = (
     "placement", "devices", "batch a device", "columns", "padding", "words a step", "ms a step", "words/s", "speed-up",
     "efficiency", "against best single", "bound ms", "of bound",
@@ -26,11 +28,13 @@ MEANING = (
 )
 
 
-def placements_table(rows: Sequence[PlacementRow], drift: str) -> RenderableType:
+def placements_table(rows: Sequence[PlacementRow], drift: str, answers: Answers = NO_ANSWERS) -> RenderableType:
     """The study's table for the terminal; plain characters when piped. drift: in words."""
     return Group(
         *(_table(title, SPEED, speed_cells(some)) for title, some in groups(rows)), Text(MEANING),
-        *(Text(line) for line in [*remarks(rows), drift]), *(Text(line) for line in recommend(rows)),
+        *(Text(line) for line in [*remarks(rows), drift]),
+        *(Text(" ".join([question, *said])) for question, said in answer(rows, answers)),
+        *(Text(line) for line in recommend(rows)),
     )  # fmt: skip
 
 

@@ -11,7 +11,7 @@ from tensorboard.plugins.hparams import summary_v2 as hparams  # type: ignore[im
 from tensorboard.plugins.scalar.summary_v2 import scalar_pb  # type: ignore[import-untyped]
 from tensorboard.summary.writer.record_writer import RecordWriter  # type: ignore[import-untyped]
 
-from tfperf.report import placements, time_tables, wording
+from tfperf.report import placements, questions, time_tables, wording
 from tfperf.report.ablation import digits
 from tfperf.report.course import explain
 from tfperf.report.numbers import MISSING
@@ -22,7 +22,7 @@ from tfperf.report.style import house_style, to_png
 from tfperf.report.tensorboard import FILE
 from tfperf.results.contents import EVENTS
 from tfperf.results.files import atomic_write, make_folder
-from tfperf.results.placements import PlacementRow
+from tfperf.results.placements import Answers, PlacementRow
 
 PICTURE = (
     "Left: words per second over the number of devices, with their intervals; points of one line did like work, those "
@@ -48,17 +48,21 @@ COPIES = ("MB sent in a step, of those needed at most", "most of them, MB")
 PAGE, ROWS = "report.html", "placements.json"
 
 
-def write_placements(folder: Path, title: str, rows: Sequence[PlacementRow], drift: str) -> Path:
+def write_placements(
+    folder: Path, title: str, rows: Sequence[PlacementRow], drift: str, answers: Answers = placements.NO_ANSWERS
+) -> Path:  # fmt: skip
     """Write the report of a sweep into its folder; returns the page's path. drift: in words. Raises: StorageError."""
     with atomic_write(folder / ROWS) as temporary:
         temporary.write_text(json.dumps([asdict(row) for row in rows], indent=1) + "\n", encoding="utf-8")
     _write_hparams(folder / EVENTS, rows)
     with atomic_write(folder / PAGE) as temporary:
-        temporary.write_text(placements_page(title, rows, drift), encoding="utf-8")
+        temporary.write_text(placements_page(title, rows, drift, answers), encoding="utf-8")
     return folder / PAGE
 
 
-def placements_page(title: str, rows: Sequence[PlacementRow], drift: str) -> str:
+def placements_page(
+    title: str, rows: Sequence[PlacementRow], drift: str, answers: Answers = placements.NO_ANSWERS
+) -> str:  # fmt: skip
     """The page as text; everything is inside it."""
     with house_style():
         picture = to_png(placements_figure(rows))
@@ -71,6 +75,7 @@ def placements_page(title: str, rows: Sequence[PlacementRow], drift: str) -> str
     sections = [
         ("speed", "Speed", speeds + about + notes),
         ("picture", "Speed and parts of a step", image(picture, PICTURE)),
+        ("questions", "Three questions", _questions(rows, answers)),
         ("time", "Where the time goes", _time(rows) + table(*time_tables.course_cells(rows))),
         ("devices", "On each device", paragraph(DEVICES, "soft") + table(*time_tables.device_cells(rows))),
         ("passes", "Passes", table(*time_tables.pass_cells(rows))),
@@ -79,6 +84,13 @@ def placements_page(title: str, rows: Sequence[PlacementRow], drift: str) -> str
         ("places", "Where everything ran", table(*_places(rows), kind="text")),
     ]  # fmt: skip
     return page(title or "Placements", "".join(map(paragraph, recommend(rows))), sections)
+
+
+def _questions(rows: Sequence[PlacementRow], answers: Answers) -> str:
+    """Each question with its answer, and the figures behind them."""
+    said = "".join(paragraph(f"{question} {' '.join(found)}") for question, found in questions.answer(rows, answers))
+    growth = table(*questions.growth_cells(answers.growth)) + paragraph(questions.GROWTH, "soft")
+    return said + growth + table(*questions.last_cells(rows)) + paragraph(questions.LAST, "soft")
 
 
 def _time(rows: Sequence[PlacementRow]) -> str:

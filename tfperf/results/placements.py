@@ -49,6 +49,7 @@ class PlacementRow:
     padding_share: float | None = None
     straggler_waste: float | None = None
     ms_per_step: Estimate | None = None
+    processor_ms: Estimate | None = None  # of a step, of this machine's process
     words_per_second: Estimate | None = None
     pairs_per_second: Estimate | None = None
     speedup: Estimate | None = None
@@ -64,4 +65,35 @@ class PlacementRow:
     copies: Mapping[str, Sequence[float]] = field(default_factory=dict)  # bytes of a step: sent, needed at most
     bound: Mapping[str, Any] = field(default_factory=dict)  # as study/ceilings.py gives it
     growth: float | None = None  # of the forward pass over that of one device
+    forward: Mapping[str, Any] = field(default_factory=dict)  # as study/forward.py gives it
     memory: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class ForwardGrowth:
+    """What a forward pass on every device at once takes over one on one device alone, by the clock, at equal work.
+
+    growth is the product of the three others, which are None where the devices are no CPUs. sharing: passes over the
+    cores that they keep at work, against one pass; slowing: processor time of the passes at once over that of the same
+    in turn; host: processor time of the passes in turn over that of as many passes of a graph for one device.
+    cores: at work for one pass, and for all at once. trials: that were measured; intervals are over them.
+    """
+
+    devices: int
+    batch: int
+    columns: int
+    trials: int
+    alone_ms: float
+    growth: Estimate
+    sharing: Estimate | None = None
+    slowing: Estimate | None = None
+    host: Estimate | None = None
+    cores: tuple[float, float] | None = None
+
+
+@dataclass(frozen=True)
+class Answers:
+    """What a sweep tells beside its rows. bucketing: what a benchmark of it concludes; None: there is none."""
+
+    growth: Sequence[ForwardGrowth] = ()
+    bucketing: Sequence[str] | None = None

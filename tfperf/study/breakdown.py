@@ -6,7 +6,7 @@ by the clock: that of an operation holds what its thread stood still for want of
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,12 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tfperf.place.devices import Devices
+from tfperf.study.passes import find_last, find_span
 from tfperf.trace.attribution import Attribution, attribute
 from tfperf.trace.chains import NOBODY, Part, longest
 from tfperf.trace.graphs import Graph
 from tfperf.trace.intervals import Intervals, Times, union
 from tfperf.trace.notes import Notes, read_notes
-from tfperf.trace.occupancy import Waits, shared_out
+from tfperf.trace.occupancy import Waits, added_up, shared_out
 from tfperf.trace.operations import GRAPH, Operations, find_operations, instructions, stats_matter
 from tfperf.trace.phases import PHASES, Phase
 from tfperf.trace.planes import Events, read_events, read_spaces
@@ -59,25 +60,29 @@ class Trace:
         return time / NS_PER_MS / self.steps
 
 
-def break_down(logdir: Path, graph: Graph, devices: Devices, skip: int = 0) -> dict[str, Any]:
+def break_down(
+    logdir: Path, graph: Graph, devices: Devices, skip: int = 0, columns: Sequence[float] = ()
+) -> dict[str, Any]:  # fmt: skip
     """Milliseconds a step, means over the traced steps of the last profile in a folder, whose graph this is.
 
-    skip: calls at the begin of the profile that are left out.
+    skip: calls at the begin of the profile that are left out. columns: of each device's sentences, where they differ.
 
     step_ms: of calls, from begin to end. devices: by device, and the host, `busy` by phase, `overlap` and `overlaps`,
     `waiting` and `waits` by what for. mean: busy of the passes over devices; imbalance: of their sum, slowest device
     over mean. critical: the longest chain, by phase, device and kind of operation. course: what the ends of calls
-    waited for. unattributed: the largest share of a step on a device of which it is not known what for.
+    waited for. unattributed: the largest share of a step on a device of which it is not known what for. last: by device
+    when its passes end, as study/passes.py has it.
     Raises: TraceError.
     """
     notes, spaces = read_notes(logdir), read_spaces(logdir)
     known = instructions(spaces.values())
     events = read_events(spaces, stats_matter(known))
-    return summarise(events, find_operations(events, known), notes, graph, devices, skip)
+    return summarise(events, find_operations(events, known), notes, graph, devices, skip, columns)
 
 
 def summarise(
-    events: Events, operations: Operations, notes: Notes, graph: Graph, devices: Devices, skip: int = 0
+    events: Events, operations: Operations, notes: Notes, graph: Graph, devices: Devices, skip: int = 0,
+    columns: Sequence[float] = (),
 ) -> dict[str, Any]:  # fmt: skip
     """The same of events."""
     trace = make_trace(events, operations, notes, graph, devices, skip)
@@ -90,8 +95,19 @@ def summarise(
         "step_ms": step, "steps": trace.steps, "calls": len(trace.calls), "devices": each, "mean": mean,
         "imbalance": max(passes) / float(np.mean(passes)) if any(passes) else None,
         "unattributed": max(one["unattributed"] for one in each.values()) / step,
-        "critical": _critical(trace, step), "course": _course(trace, waits),
+        "critical": _critical(trace, step), "course": _course(trace, waits), "last": _last(trace, columns),
     }  # fmt: skip
+
+
+def _last(trace: Trace, columns: Sequence[float]) -> dict[str, dict[str, Any]]:
+    """As `find_last` tells it; empty where the passes of a device cannot be told apart by step."""
+    passes = np.isin(trace.phase, [PHASES.index(phase) for phase in PASSES])
+    spans = {
+        name: find_span(trace.runs, passes & (trace.device == k), trace.steps)
+        for k, name in enumerate(trace.names) if name != "host"
+    }  # fmt: skip
+    known = {name: span for name, span in spans.items() if span is not None}
+    return find_last(known, columns or [1.0] * len(known)) if len(known) == len(spans) else {}
 
 
 def make_trace(
@@ -138,7 +154,7 @@ def _device(trace: Trace, waits: Waits, device: int, step: float) -> dict[str, A
     overlaps = {" + ".join(PHASES[i] for i in set_): trace.ms(t) for set_, t in parts.items() if len(set_) > 1}
     named = {"unknown": sum(parts.values())}
     if len(mine):
-        named = waits.of(mine, union(begin, end), lambda part: _waited(trace, part))
+        named = added_up(waits.of(mine, union(begin, end)), lambda part: _waited(trace, part))
     waited = {name: trace.ms(time) for name, time in sorted(named.items(), key=lambda item: -item[1]) if time}
     overlap = trace.ms(sum((len(set_) - 1) * t for set_, t in parts.items() if set_))
     unknown = trace.ms(parts.get((PHASES.index("other"),), 0)) + waited.get("unknown", 0.0)

@@ -44,14 +44,17 @@ class Interval:
         return self.low is not None and self.high is not None and self.low <= value <= self.high
 
 
-def mean(values: Sequence[float]) -> Interval:
-    """The mean of independent values, by Student's t; without limits for one value. Raises: ValueError for none."""
+def mean(values: Sequence[float], comparisons: int = 1) -> Interval:
+    """The mean of independent values, by Student's t; without limits for one value. Raises: ValueError for none.
+
+    comparisons: of so many such intervals all hold their values with 95 % probability (Bonferroni).
+    """
     if not len(values):
         raise ValueError("the mean of no values")
     middle = float(np.mean(values))
     if len(values) < 2:
         return Interval(middle)
-    return _around(middle, float(np.std(values, ddof=1)) / math.sqrt(len(values)), len(values) - 1)
+    return _around(middle, float(np.std(values, ddof=1)) / math.sqrt(len(values)), len(values) - 1, comparisons)
 
 
 def geometric(values: Sequence[float]) -> Interval:
@@ -122,6 +125,6 @@ def _wilson(count: int, total: int) -> tuple[float, float, float]:
     return count / total, float(limits.low), float(limits.high)
 
 
-def _around(middle: float, error: float, freedom: float) -> Interval:
-    half = float(student.ppf((1 + LEVEL) / 2, freedom)) * error
+def _around(middle: float, error: float, freedom: float, comparisons: int = 1) -> Interval:
+    half = float(student.ppf(1 - (1 - LEVEL) / 2 / comparisons, freedom)) * error
     return Interval(middle, middle - half, middle + half)

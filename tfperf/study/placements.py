@@ -11,7 +11,8 @@ from tfperf.place.work import least
 from tfperf.report.placements import placements_table
 from tfperf.report.placements_page import write_placements
 from tfperf.report.sweep import drift_words, sweep_table
-from tfperf.results.placements import PlacementRow
+from tfperf.results.placements import Answers, Estimate, PlacementRow
+from tfperf.study.growth import forward_growth, read_bucketing
 from tfperf.study.like_work import Records, average, compare
 from tfperf.study.rows import Row, point_key, rows
 
@@ -59,8 +60,8 @@ def written(folder: Path, report: Mapping[str, Any]) -> tuple[RenderableType, Pa
     found = placement_rows(rows(folder))
     if not found:
         return sweep_table(report), folder
-    drift = drift_words(report["drift"])
-    return placements_table(found, drift), write_placements(folder, report["title"], found, drift)
+    drift, answers = drift_words(report["drift"]), Answers(forward_growth(found), read_bucketing(folder))
+    return placements_table(found, drift, answers), write_placements(folder, report["title"], found, drift, answers)
 
 
 def _order(row: PlacementRow) -> tuple[str, str, str, int, int]:
@@ -128,9 +129,16 @@ def _row(some: Sequence[Row], records: Records, ceilings: Mapping[str, float]) -
         words_per_second=average(records, "words per second", lambda r: r["words_per_second"]),
         pairs_per_second=average(records, "sentence pairs per second", lambda r: r["pairs_per_second"]),
         ms_per_step=average(records, "median ms per step", lambda r: r["ms_per_step"]["median"]),
+        processor_ms=_processor(records), forward=first.get("forward", {}),
         kernels=first.get("kernels", {}), phases=first.get("phases", {}), bound=bound,
         places=proof.get("places", {}), copies=proof.get("copies", {}),
     )  # fmt: skip
+
+
+def _processor(records: Records) -> Estimate | None:
+    """Of trials that are one process, whose processor time is above zero."""
+    times = {r: record for r, record in records.items() if record.get("processor_ms_per_step", 0.0) > 0}
+    return average(times, "processor ms per step", lambda r: r["processor_ms_per_step"]) if times else None
 
 
 def _groups(setting: str, work: Mapping[str, Any], devices: int) -> tuple[str, str]:

@@ -32,6 +32,7 @@ class Sample:
     steps: int
     seconds: float
     clean: bool = True  # nothing was traced meanwhile
+    processor: float = 0.0  # seconds of all threads of this process
 
 
 @dataclass(frozen=True)
@@ -41,6 +42,7 @@ class Timing:
     samples: list[float]
     steps: int
     seconds: float  # of the samples
+    processor: float  # seconds, of the samples
     left_out: int  # samples in which something was traced
     ended: str  # a key of ENDS
 
@@ -51,6 +53,7 @@ class Timing:
         return {
             "ms_per_step": {"median": middle, "q1": q1, "q3": q3}, "samples_ms": self.samples,
             "samples": len(self.samples), "left_out": self.left_out,
+            "processor_ms_per_step": 1e3 * self.processor / self.steps,
             "timing": {
                 "seconds": self.seconds, "starting_seconds": starting, "ended": self.ended,
                 "interval": {"of": "median of the samples of this trial", "low": known.low, "high": known.high},
@@ -89,19 +92,19 @@ def time_steps(take: Callable[[], Sample], enough: Enough, most: float) -> Timin
     Raises: TrainingError where nothing but such came in `most` seconds.
     """
     samples: list[float] = []
-    steps, timed, left_out, ended, start = 0, 0.0, 0, "", time.perf_counter()
+    steps, timed, processor, left_out, ended, start = 0, 0.0, 0.0, 0, "", time.perf_counter()
     while not ended:
         one = take()
         passed = time.perf_counter() - start
         if one.clean:
             samples.append(1e3 * one.seconds / one.steps)
-            steps, timed = steps + one.steps, timed + one.seconds
+            steps, timed, processor = steps + one.steps, timed + one.seconds, processor + one.processor
         else:
             left_out += 1
             if passed >= most and not samples:
                 raise TrainingError(f"in all {left_out} samples of {passed:.0f} s something was traced or compiled")
         ended = enough(samples, timed, passed)
-    return Timing(samples, steps, timed, left_out, ended)
+    return Timing(samples, steps, timed, processor, left_out, ended)
 
 
 class Traces:

@@ -42,7 +42,7 @@ def look_into(window: Window, folder: Path, timed_ms: float, layers: int) -> dic
     traced = [timed(capture) for _ in range(1 + passes)][1:]
     capture.stop()
     beside += [timed() for _ in range(BESIDE)]
-    found = break_down(folder, graph_of(window.run), window.engine.devices, calls)
+    found = break_down(folder, graph_of(window.run), window.engine.devices, calls, window.device_columns)
     (traced_ms, cost), (beside_ms, cost_beside) = (
         [median(column) for column in zip(*every, strict=True)] for every in (traced, beside)
     )

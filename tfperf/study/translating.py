@@ -11,6 +11,7 @@ import numpy as np
 import tensorflow as tf
 
 from tfperf.data.batches import Plan
+from tfperf.data.corpus import Part
 from tfperf.measure.environment import peak_rss_bytes
 from tfperf.place.devices import make_devices
 from tfperf.place.engine import Engine, make_engine
@@ -20,6 +21,7 @@ from tfperf.place.proof import PlacementError, Proof, prove_engine
 from tfperf.runcard.translation import Translation
 from tfperf.runs.texts import read_sentences
 from tfperf.study.ceilings import bound
+from tfperf.study.forward import time_forward
 from tfperf.study.local_cluster import Others, workers
 from tfperf.study.timing import Rule, Timing, time_steps
 from tfperf.study.tracing import look_into
@@ -65,7 +67,7 @@ def _measure(card: Translation, request: Mapping[str, Any], began: float, others
     if not request["first"]:
         return record
     try:
-        return record | _looked_into(card, window, plan, Path(request["folder"]), record["ms_per_step"]["median"])
+        return record | _looked_into(card, window, part, plan, Path(request["folder"]), record["ms_per_step"]["median"])
     except PlacementError as error:
         return record | {"unproved": list(error.faults)}
 
@@ -110,13 +112,14 @@ def _grouped(proof: Proof) -> dict[str, dict[str, int]]:
 
 
 def _looked_into(
-    card: Translation, window: Window, plan: Plan, folder: Path, timed_ms: float
+    card: Translation, window: Window, part: Part, plan: Plan, folder: Path, timed_ms: float
 ) -> dict[str, Any]:  # fmt: skip
     """Where the time of the timed steps goes, from a trace; proof of the placement, kernels, and the bound."""
     phases = look_into(window, folder / TRACE, timed_ms, card.model.layers)
+    forward = time_forward(card, window.engine, part, plan) if window.engine.devices.workers == 1 else {}
     proof = prove_engine(window.engine, run_step(window.apart())).hold()
     kernels = dict(proof.kernels)
     return {
         "proof": {"places": _grouped(proof), "elsewhere": proof.elsewhere, "copies": proof.copies}, "kernels": kernels,
-        "phases": phases, "bound": bound(card, window.engine, plan, kernels["lstm"]),
+        "phases": phases, "forward": forward, "bound": bound(card, window.engine, plan, kernels["lstm"]),
     }  # fmt: skip

@@ -62,6 +62,9 @@ class Window:
         self.engine, self.steps, self.per_call = engine, len(plan.rows), per_call
         # of both sides of a device, all steps together; whether all steps have the same
         self.columns = float(plan.lengths.sum(axis=2).mean(axis=1).sum())
+        self.device_columns = [  # of each device of this process, mean over the steps
+            float(plan.lengths[:, k].sum(axis=1).mean()) for k, _ in engine.devices.mine
+        ]
         self.alike = bool((plan.lengths == plan.lengths[:1]).all())
         self._steps = dataset(part, plan).repeat()
         self.iterator = iter(self._steps)
@@ -91,10 +94,10 @@ class Window:
     def sample(self) -> Sample:
         """One pass, timed. Every shape is warm once a pass has been made before."""
         self._traces.none_new()
-        start = time.perf_counter()
+        start, processor = time.perf_counter(), time.process_time()
         self.run()
-        seconds = time.perf_counter() - start
-        return Sample(self.steps, seconds, self._traces.none_new())
+        seconds, spent = time.perf_counter() - start, time.process_time() - processor
+        return Sample(self.steps, seconds, self._traces.none_new(), spent)
 
 
 def whole_calls(steps: int, per_call: int) -> int:

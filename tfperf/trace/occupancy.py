@@ -37,19 +37,19 @@ class Waits:
         """What the ends of all calls waited for: each from its end back to its begin."""
         found: Found = {}
         for call, (begin, end) in enumerate(zip(self.calls.begin.tolist(), self.calls.end.tolist(), strict=True)):
-            _add(found, name, _clipped(self._to_the_end(call, begin), end))
+            for key, time in added_up(_clipped(self._to_the_end(call, begin), end), name).items():
+                found[key] = found.get(key, 0) + time
         return found
 
-    def of(self, mine: Rows, busy: Intervals, name: Name) -> Found:
+    def of(self, mine: Rows, busy: Intervals) -> Iterator[Part]:
         """What a device waits for with the runs `mine`, on which something goes on while it is `busy`.
 
         It waits for what the next of its runs waits for; inside of one of its runs for that one; after the last of a
         call for the end of the call.
         """
-        found: Found = {}
         begins = self.runs.begin[mine]
         spans = union(begins, self.runs.end[mine])
-        _add(found, name, self._inside(mine, spans.without(busy).common(self.calls)))
+        yield from self._inside(mine, spans.without(busy).common(self.calls))
         both = union(np.concatenate([busy.begin, spans.begin]), np.concatenate([busy.end, spans.end]))
         idle = self.calls.without(both)
         following = np.searchsorted(begins, idle.end).tolist()
@@ -57,8 +57,7 @@ class Waits:
             call = int(np.searchsorted(self.calls.begin, since, "right")) - 1
             some = at < len(mine) and self.runs.call[mine[at]] == call
             parts = self.ways.back(int(mine[at]), since) if some else self._to_the_end(call, since)
-            _add(found, name, _clipped(parts, until))
-        return found
+            yield from _clipped(parts, until)
 
     def _inside(self, mine: Rows, idle: Intervals) -> list[Part]:
         """Idle time in runs that go on by themselves: XLA's programs, and operations that wait for others."""
@@ -96,7 +95,10 @@ def _last_to_end(runs: Runs, call: int) -> int:
     return int(mine[runs.end[mine].argmax()]) if len(mine) else NOBODY
 
 
-def _add(found: Found, name: Name, parts: Iterable[Part]) -> None:
+def added_up(parts: Iterable[Part], name: Name) -> Found:
+    """The time of parts by name."""
+    found: Found = {}
     for part in parts:
         key = name(part)
         found[key] = found.get(key, 0) + part.end - part.begin
+    return found
