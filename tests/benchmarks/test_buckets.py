@@ -1,5 +1,7 @@
 """The benchmark of bucketing says only what its seeds bear out."""
 
+import math
+
 import numpy as np
 import pytest
 
@@ -22,16 +24,20 @@ SPREAD = np.array([-3, -2, -1, -1, 0, 0, 1, 1, 2, 3])  # of ten seeds: standard 
         (-0.1 + 0.01 * SPREAD, "w helps learning: validation loss lower by 0.100, 95 % interval -0.113 to -0.087"),
         (0.01 + 0.01 * SPREAD, "no difference seen, and none larger than 0.023, 95 % interval -0.003 to 0.023"),
         (-0.01 + 0.01 * SPREAD, "no difference seen, and none larger than 0.023, 95 % interval -0.023 to 0.003"),
-        # t = 2.017 with 43 degrees of freedom: 44 seeds of this scatter give 0.163 * 2.017 / sqrt(44) = 0.05
+        # half of all draws of ten scatter by less than 0.963 of the truth: 0.163 may be 0.169; t = 2.013 with 46
+        # degrees of freedom: 47 seeds of that scatter give 0.169 * 2.013 / sqrt(47) = 0.05
         (
             0.163 / 1.826 * SPREAD,
-            "not enough seeds: 95 % interval -0.117 to 0.117; about 44 would tell differences of 0.05 from chance",
+            "not enough seeds: 95 % interval -0.117 to 0.117; about 47 would narrow it to 0.05 either way, with even "
+            "odds",
         ),
         (
             100.0 * SPREAD,
-            "not enough seeds: 95 % interval -130.606 to 130.606; more than 10000 would tell differences of 0.05 from "
-            "chance",
+            "not enough seeds: 95 % interval -130.606 to 130.606; more than 10000 would narrow it to 0.05 either way, "
+            "with even odds",
         ),
+        ([0.1, math.nan, 0.1], "nothing can be said: 1 of 3 seeds have a loss that is no number"),
+        ([math.inf], "nothing can be said: 1 of 1 seeds have a loss that is no number"),
         ([0.3], "not enough seeds: one tells nothing of chance"),
         ([0.0, 0.0], "no difference seen, and none larger than 0.000, 95 % interval 0.000 to 0.000"),
     ],

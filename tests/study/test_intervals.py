@@ -80,10 +80,21 @@ def test_positive_figures_have_positive_limits():
 def test_repeats_that_would_make_an_interval_narrow():
     logs = [0.0, 0.1, 0.05, 0.02]
     needed = repeats_for(logs, 0.1)
-    scale = np.std(logs, ddof=1)
+    scale = np.std(logs, ddof=1) * math.sqrt(3 / 2.3659738843753377)  # the median of chi2 with 3 degrees of freedom
     widths = [2 * math.sinh(student.ppf(0.975, n - 1) * scale / math.sqrt(n)) for n in (needed - 1, needed)]
     assert widths[0] > 0.1 >= widths[1]
     assert repeats_for([0.0], 0.1) is None and repeats_for([0.0, 0.0], 0.1) == 2 and repeats_for([0, 50], 0.1) is None
+
+
+@pytest.mark.parametrize("count", [2, 3, 5, 10])
+def test_the_repeats_that_are_said_are_enough_in_half_of_all_cases(count):
+    rng, tests, enough = np.random.default_rng(count), 400, 0
+    for _ in range(tests):
+        needed = repeats_for((0.1 * rng.normal(size=count)).tolist(), 0.1)
+        found = mean((0.1 * rng.normal(size=needed)).tolist()).exponential()
+        enough += found.high - found.low <= 0.1 * found.value
+    # 37 % from two values and 44 % from three without regard to how often few values scatter too little
+    assert abs(enough / tests - 0.5) < 0.06 + 3 * math.sqrt(0.25 / tests)
 
 
 def test_a_ratio_has_the_limits_of_its_logarithm():

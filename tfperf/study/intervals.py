@@ -3,9 +3,11 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
-from scipy.stats import binom, binomtest
+from numpy.typing import NDArray
+from scipy.stats import binom, binomtest, chi2
 from scipy.stats import t as student
 
 LEVEL = 0.95
@@ -77,14 +79,23 @@ def median(values: Sequence[float]) -> Interval:
 def repeats_for(logarithms: Sequence[float], width: float) -> int | None:
     """How many values would make the interval of their ratio so wide, as a share of it, if they scatter as these do.
 
+    With even odds: of few values the scatter is mostly found too small, so it is taken as large as its median would be.
     None: one value tells nothing of its scatter, or more than MOST_VALUES would be needed.
     """
     if len(logarithms) < 2:
         return None
-    error, half = float(np.std(logarithms, ddof=1)), math.asinh(width / 2)
+    freedom, half = len(logarithms) - 1, math.asinh(width / 2)
+    error = float(np.std(logarithms, ddof=1)) * math.sqrt(freedom / chi2.median(freedom))
+    narrow = _halves() * error <= half
+    return int(np.argmax(narrow)) + 2 if narrow.any() else None
+
+
+@cache
+def _halves() -> NDArray[np.float64]:
+    """Half the interval of a mean of 2, 3, ... MOST_VALUES values that scatter by 1."""
     counts = np.arange(2, MOST_VALUES + 1)
-    narrow = student.ppf((1 + LEVEL) / 2, counts - 1) * error / np.sqrt(counts) <= half
-    return int(counts[np.argmax(narrow)]) if narrow.any() else None
+    halves: NDArray[np.float64] = student.ppf((1 + LEVEL) / 2, counts - 1) / np.sqrt(counts)
+    return halves
 
 
 def paired(before: Sequence[float], now: Sequence[float]) -> Interval:
