@@ -10,7 +10,17 @@ COURSE = {
 STEPS = 20
 
 
-def phases(devices, forward=10.0, step_ms=40.0, timed_ms=40.0, slower=1.0, course=None, waits=None, unattributed=0.0):
+def phases(
+    devices,
+    forward=10.0,
+    step_ms=40.0,
+    timed_ms=40.0,
+    slower=1.0,
+    course=None,
+    waits=None,
+    unattributed=0.0,
+    beside_ms=None,
+):
     """Of a step as study/tracing.py tells them."""
     course = {name: ms * step_ms / 40.0 for name, ms in COURSE.items()} if course is None else course
     busy = {
@@ -36,8 +46,8 @@ def phases(devices, forward=10.0, step_ms=40.0, timed_ms=40.0, slower=1.0, cours
             "phases": {"forward": 8.0, "backward": 0.6 * step_ms - 10.0, "update": 2.0}, "devices": {"device:0": 24.0},
             "kinds": {"MatMul": 20.0, "others": 4.0},
         },
-        "traced_ms": step_ms, "timed_ms": timed_ms, "beside_ms": timed_ms, "slower": slower,
-        "agrees": step_ms / timed_ms,
+        "traced_ms": step_ms, "timed_ms": timed_ms, "beside_ms": timed_ms if beside_ms is None else beside_ms,
+        "slower": slower, "agrees": step_ms / timed_ms,
     }  # fmt: skip
 
 

@@ -156,7 +156,16 @@ def test_repeats_that_wide_speedups_need_are_said():
     needed = by_name(placement_rows(sweep()))["Exp1", 2].repeats_needed
     assert line.endswith(f"Exp1, strong on 2: {needed}")
     single = placement_rows([*point("Exp1", 1, [100.0]), *point("Exp1", 2, [60.0])])
-    assert any(line.startswith("one repeat tells no interval of these speed-ups") for line in words.remarks(single))
+    told = "one repeat side by side tells no interval of these speed-ups"
+    assert any(line.startswith(told) for line in words.remarks(single))
+
+
+@pytest.mark.parametrize("logical", [True, False])
+def test_devices_of_one_kind_do_not_stand_beside_those_of_another(logical):
+    other = point("Exp1", 2, [60.0] * 2, logical=not logical)
+    one, two = placement_rows([*point("Exp1", 1, [100.0] * 2, logical=logical), *other])
+    assert one.group != two.group and two.speedup is two.against_best is None
+    assert len({title for title, _ in words.groups([one, two])}) == 2
 
 
 def test_samples_that_were_left_out_are_counted():
@@ -188,6 +197,12 @@ def test_the_bounds_chain_has_the_shortest_turns_of_like_products():
     )
 
 
+def test_a_turn_too_short_for_the_clock_in_one_trial_leaves_the_others_chains():
+    rows = [*point("Exp1", 1, [40.0], turn_ms=0.5), *point("Exp4", 1, [40.0], turn_ms=0.0)]
+    found = {row.placement: row.bound for row in placement_rows(rows)}
+    assert found["Exp1"]["chain_ms"] == 40.0 and found["Exp1"]["bound_ms"] == 42.0
+
+
 @pytest.mark.parametrize("turn_ms", [0.0, None])
 def test_a_chain_that_was_not_measured_binds_nothing(turn_ms):
     (row,) = point("Exp1", 1, [10.0])
@@ -205,8 +220,10 @@ def test_tables_of_time_have_a_line_for_each_device_and_add_up():
             busy = [float(cell.split(" ")[0]) for cell in line[3:at]]
             overlap, waiting, step = (float(cell.split(" ")[0]) for cell in line[at : at + 3])
             assert sum(busy) - overlap + waiting == pytest.approx(step)
-    assert lines[0][-2:] == ("forward + update\N{NO-BREAK SPACE}1.00", "other devices' passes\N{NO-BREAK SPACE}9.00; "
-                             "the runtime's way from one operation to the next\N{NO-BREAK SPACE}3.00")  # fmt: skip
+    assert lines[0][-2:] == (
+        "forward + update\N{NO-BREAK SPACE}1.00", "passes that run elsewhere\N{NO-BREAK SPACE}9.00; "
+        "the runtime's way from one operation to the next\N{NO-BREAK SPACE}3.00"
+    )  # fmt: skip
     header, lines = times.course_cells(found)
     at = header.index("LSTM steps ms")
     assert sum(float(cell.split(" ")[0]) for cell in lines[0][at : at + 9]) == 40.0

@@ -56,6 +56,8 @@ HOSTILE = [
     {"error": ["a"]},
     {"values": [["a", 1]]}, {"values": {"a": [1]}}, {"more": 1},
     *({"record": {"ms_per_step": {"median": 2.0}} | {key: value}} for key, value in (
+        ("pairs_per_second", 0.0), ("words_per_second", -1.0), ("pairs_per_second", float("inf")),
+        ("words_per_second", "a"),
         ("samples_ms", "abc"), ("samples_ms", [-1.0]), ("machine", "x"), ("ms_per_step", {"median": -5.0}),
         ("ms_per_step", {"median": 1e308}), ("ms_per_step", {"median": float("inf")}),
         ("ms_per_step", {"median": float("nan")}), ("ms_per_step", {"median": 1.0, "q1": "z"}),

@@ -11,8 +11,9 @@ from tfperf.report.ablation import digits
 from tfperf.report.numbers import MISSING
 from tfperf.report.questions import answer
 from tfperf.report.recommendation import recommend
-from tfperf.report.wording import as_drawn, called, group_title, whole, within
+from tfperf.report.wording import as_drawn, called, group_title, no_bound, whole, within
 from tfperf.results.placements import Answers, PlacementRow
+from tfperf.runcard.sweep import MOST_REPEATS
 
 Cells = list[tuple[str, ...]]
 NO_ANSWERS = Answers()
@@ -22,9 +23,9 @@ SPEED = (
 )  # fmt: skip
 MEANING = (
     "Speed-up: sentence pairs per second over those of one device with the same placement, at like work; efficiency: "
-    "that over the devices; against best single: over the best one device. [ ]: 95 % interval of the geometric mean "
-    "over repeats, of ratios over repeats side by side. Words: source and target pieces without padding. Columns: of "
-    "source and target, mean over the steps."
+    "that over the devices; against best single: over the one device with the highest mean. [ ]: 95 % interval of "
+    "the geometric mean over repeats, of ratios over repeats side by side. Words: source and target pieces without "
+    "padding. Columns: of source and target, mean over the steps."
 )
 
 
@@ -118,7 +119,7 @@ def remarks(rows: Sequence[PlacementRow]) -> list[str]:
             "Batches were drawn for each number of devices: rows of different numbers did other work, so none is set "
             "beside another; data.scaling: strong or weak makes them comparable"
         )
-    out += _needed(rows)
+    out += [*_needed(rows), *_fewer(rows), *_no_bounds(rows)]
     left_out = ", ".join(f"{called(row)} on {row.devices}: {row.left_out}" for row in rows if row.left_out)
     if left_out:
         out.append(f"samples that are left out, since something was traced in them: {left_out}")
@@ -137,6 +138,23 @@ def _waste(rows: Sequence[PlacementRow]) -> list[str]:
     return [f"{text}: {', '.join(names)}" for text, names in shares.items()]
 
 
+def _fewer(rows: Sequence[PlacementRow]) -> list[str]:
+    """Rows that stand on fewer repeats than others do."""
+    shown = [row for row in rows if row.proved and row.group]
+    most = max((row.repeats for row in shown), default=0)
+    names = ", ".join(f"{called(row)} on {row.devices}: {row.repeats}" for row in shown if row.repeats < most)
+    return [f"figures of fewer than {most} repeats, since some failed or are missing: {names}"] if names else []
+
+
+def _no_bounds(rows: Sequence[PlacementRow]) -> list[str]:
+    """Rows that were faster than they can be."""
+    names = ", ".join(f"{called(row)} on {row.devices}" for row in rows if no_bound(row))
+    if not names:
+        return []
+    text = "warning: steps shorter than their bound, whose ceilings were measured too low: it bounds nothing"
+    return [f"{text}: {names}"]
+
+
 def _needed(rows: Sequence[PlacementRow]) -> list[str]:
     """The repeats that speed-ups need whose intervals are wider than 10 %."""
     single = [row for row in rows if row.devices != 1 and row.speedup is not None and row.speedup.low is None]
@@ -144,14 +162,19 @@ def _needed(rows: Sequence[PlacementRow]) -> list[str]:
     out = []
     if single:
         names = ", ".join(f"{called(row)} on {row.devices}" for row in single)
-        out.append(f"one repeat tells no interval of these speed-ups, nor how many would be needed: {names}")
+        text = "one repeat side by side tells no interval of these speed-ups, nor how many would be needed"
+        out.append(f"{text}: {names}")
     if wide:
-        names = ", ".join(f"{name}: {count}" for name, count in wide.items())
+        names = ", ".join(f"{name}: {_reachable(count)}" for name, count in wide.items())
         out.append(
             "speed-ups whose 95 % interval is wider than 10 %, with the repeats that would make it 10 % wide if they "
-            f"scatter on like this: {names}"
+            f"scatter on like this, with even odds: {names}"
         )
     return out
+
+
+def _reachable(count: int) -> str:
+    return str(count) if count <= MOST_REPEATS else f"more than {MOST_REPEATS}, which no sweep has"
 
 
 def _of(values: object) -> str:

@@ -58,14 +58,20 @@ def drift_words(drift: Report | None) -> str:
     return f"warning: the machine drifted in the course of the sweep: {change}"
 
 
+def machine_words(machines: Sequence[Report]) -> list[str]:
+    """That the trials ran on machines of different kinds; nothing where all are alike."""
+    if len(machines) < 2:
+        return []
+    kinds = ", ".join(f"{m['cpu']} ({m['cores']} cores)" for m in machines)
+    return [f"the trials ran on different machines: {kinds}"]
+
+
 def _lines(report: Report) -> list[str]:
     lines = [
         "ms/step: median over the repeats of each one's median; mean: their geometric mean, [ ]: its 95 % interval",
         drift_words(report["drift"]),
     ]
-    if len(report["machines"]) > 1:
-        kinds = ", ".join(f"{m['cpu']} ({m['cores']} cores)" for m in report["machines"])
-        lines.append(f"the trials ran on different machines: {kinds}")
+    lines += machine_words(report["machines"])
     if report["left_out"]:
         lines.append(f"{report['left_out']} samples are left out, since something was traced in them")
     for point in report["points"]:

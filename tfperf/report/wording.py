@@ -34,7 +34,7 @@ def called(row: PlacementRow) -> str:
 def group_title(rows: Sequence[PlacementRow]) -> str:
     """What rows of like work have in common."""
     first = rows[0]
-    setting = f", {first.setting}" if first.setting else ""
+    setting = (f", {first.setting}" if first.setting else "") + (", on logical CPUs" if first.logical else "")
     columns = f"{digits(first.columns)} columns a batch{setting}"
     if first.scaling == "strong":
         return f"Strong scaling: the same {first.pairs} sentence pairs a step, divided among the devices, {columns}"
@@ -46,3 +46,8 @@ def group_title(rows: Sequence[PlacementRow]) -> str:
 def as_drawn(rows: Sequence[PlacementRow]) -> bool:
     """Whether rows differ in their number of devices, and each had batches of its own."""
     return len({row.devices for row in rows if row.group and row.scaling is None}) > 1
+
+
+def no_bound(row: PlacementRow) -> bool:
+    """Whether a row's steps took less than their bound: then what the bound is made of was measured too low."""
+    return bool(row.bound) and row.ms_per_step is not None and row.bound["bound_ms"] > row.ms_per_step.value

@@ -28,7 +28,8 @@ class PlacementRow:
     scaling the same batches in all, weak scaling batches of the same lengths on each device, else the same batches on
     as many devices. contest: rows of the same one did the same work in all, and can be weighed against each other.
     speedup: sentence pairs per second over those of one device with this placement at like work; efficiency: that over
-    the devices; against_best: over the best one device's; against_fastest: over those of the fastest of the contest.
+    the devices; against_best: over the best one device's; against_fastest: over those of the row `beside`, which is the
+    fastest of the contest, or one that chance alone cannot make faster than this.
     """
 
     values: Mapping[str, Any]
@@ -56,7 +57,8 @@ class PlacementRow:
     efficiency: Estimate | None = None
     against_best: Estimate | None = None
     against_fastest: Estimate | None = None
-    repeats_needed: int | None = None  # for a speed-up's interval of 10 %; None where it is that narrow, or not known
+    beside: str = ""  # the name of a row
+    repeats_needed: int | None = None  # for a speed-up's interval of 10 %; None: it is, or one tells nothing
     left_out: int = 0  # samples of all repeats in which something was traced
     merge: str = ""
     kernels: Mapping[str, Any] = field(default_factory=dict)
@@ -67,6 +69,11 @@ class PlacementRow:
     growth: float | None = None  # of the forward pass over that of one device
     forward: Mapping[str, Any] = field(default_factory=dict)  # as study/forward.py gives it
     memory: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """Exp1 on 2 devices."""
+        return f"{self.placement} on {self.devices} device{'' if self.devices == 1 else 's'}"
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ Seconds = Annotated[float, Field(ge=0.01, le=1e6)]
 Limit = Literal["from", "to", "step"]
 MOST_POINTS = 1000
 MOST_KEYS = 32
+MOST_REPEATS = 100
 
 
 Range = dict[Limit, Whole | Number]
@@ -63,7 +64,7 @@ class Sweep:
         description="points that are left out: mappings of some keys to some of their values; a point is left out "
         "where it has one of the values of each key of a mapping",
     )
-    repeats: Annotated[int, Field(ge=1, le=100)] = Field(
+    repeats: Annotated[int, Field(ge=1, le=MOST_REPEATS)] = Field(
         default=3,
         description="how often each point is measured; all points once, then all again, in orders that the card's "
         "seed draws",

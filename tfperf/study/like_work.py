@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from tfperf.results.placements import Estimate, PlacementRow
-from tfperf.study.intervals import Interval, geometric, mean, repeats_for
+from tfperf.study.contests import weigh
+from tfperf.study.intervals import MOST_VALUES, Interval, geometric, mean, repeats_for
 
 Records = Mapping[int, Mapping[str, Any]]  # by repeat
 WIDE = 0.1  # of an interval of a speed-up, as a share of it; for wider ones the repeats that are needed are said
@@ -24,23 +25,38 @@ def compare(rows: Mapping[str, PlacementRow], records: Mapping[str, Records]) ->
     """The rows with what sets them beside others of their group and contest; `records` by the same keys."""
     timed = {key: row for key, row in rows.items() if row.pairs_per_second is not None}
     alone = {(row.group, row.placement): key for key, row in timed.items() if row.devices == 1}
-    fastest: dict[str, str] = {}
     best: dict[str, str] = {}
     for key in sorted(timed, key=lambda key: _rate(timed[key])):
-        fastest[timed[key].contest] = key
         if timed[key].devices == 1:
             best[timed[key].group] = key
+    weighed = _weigh(timed, records)
     out = []
     for key, row in rows.items():
         if key not in timed:
             out.append(row)
             continue
         base = alone.get((row.group, row.placement))
-        row = replace(row, against_fastest=_ratio(records[key], records[fastest[row.contest]], "the fastest"))
+        row = weighed[key]
         if row.group in best:
             beside = _ratio(records[key], records[best[row.group]], "the best one device")
             row = replace(row, against_best=beside)
         out.append(row if base is None else _beside(row, rows[base], records[key], records[base]))
+    return out
+
+
+def _weigh(timed: Mapping[str, PlacementRow], records: Mapping[str, Records]) -> dict[str, PlacementRow]:
+    """The rows with the fastest of their contest, or one that is faster than they are, beside them."""
+    contests: dict[str, list[str]] = {}
+    for key, row in timed.items():
+        contests.setdefault(row.contest, []).append(key)
+    out = dict(timed)
+    for keys in contests.values():
+        rates = [{repeat: float(record[RATE]) for repeat, record in records[key].items()} for key in keys]
+        for key, found in zip(keys, weigh(rates), strict=True):
+            if found is not None:
+                rival = timed[keys[found.beside]]
+                of = f"{_over(rival.name, found.repeats)}, limits widened for all of {len(keys)} rows"
+                out[key] = replace(out[key], against_fastest=_estimate(found.ratio, of), beside=rival.name)
     return out
 
 
@@ -52,7 +68,9 @@ def _beside(row: PlacementRow, base: PlacementRow, now: Records, before: Records
     low, high = (None if limit is None else limit / row.devices for limit in (speedup.low, speedup.high))
     efficiency = Estimate(speedup.value / row.devices, low, high, f"{speedup.of}, over the devices")
     wide = speedup.low is None or speedup.high is None or speedup.high - speedup.low > WIDE * speedup.value
-    needed = repeats_for(_logarithms(now, before), WIDE) if wide and row.devices > 1 else None
+    needed = None
+    if wide and row.devices > 1 and speedup.low is not None:
+        needed = repeats_for(_logarithms(now, before), WIDE) or MOST_VALUES
     return replace(row, speedup=speedup, efficiency=efficiency, repeats_needed=needed, growth=_growth(row, base))
 
 
@@ -66,8 +84,11 @@ def _ratio(now: Records, base: Records, name: str) -> Estimate | None:
     logarithms = _logarithms(now, base)
     if not logarithms:
         return None
-    of = f"sentence pairs per second over those of {name}, geometric mean over {_repeats(len(logarithms))} side by side"
-    return _estimate(mean(logarithms).exponential(), of)
+    return _estimate(mean(logarithms).exponential(), _over(name, len(logarithms)))
+
+
+def _over(name: str, count: int) -> str:
+    return f"sentence pairs per second over those of {name}, geometric mean over {_repeats(count)} side by side"
 
 
 def _growth(row: PlacementRow, base: PlacementRow) -> float | None:

@@ -10,7 +10,7 @@ from rich.console import RenderableType
 from tfperf.place.work import least
 from tfperf.report.placements import placements_table
 from tfperf.report.placements_page import write_placements
-from tfperf.report.sweep import drift_words, sweep_table
+from tfperf.report.sweep import drift_words, machine_words, sweep_table
 from tfperf.results.placements import Answers, Estimate, PlacementRow
 from tfperf.study.growth import forward_growth, read_bucketing
 from tfperf.study.like_work import Records, average, compare
@@ -60,8 +60,9 @@ def written(folder: Path, report: Mapping[str, Any]) -> tuple[RenderableType, Pa
     found = placement_rows(rows(folder))
     if not found:
         return sweep_table(report), folder
-    drift, answers = drift_words(report["drift"]), Answers(forward_growth(found), read_bucketing(folder))
-    return placements_table(found, drift, answers), write_placements(folder, report["title"], found, drift, answers)
+    told = "; ".join([drift_words(report["drift"]), *machine_words(report["machines"])])
+    answers = Answers(forward_growth(found), read_bucketing(folder))
+    return placements_table(found, told, answers), write_placements(folder, report["title"], found, told, answers)
 
 
 def _order(row: PlacementRow) -> tuple[str, str, str, int, int]:
@@ -83,7 +84,7 @@ def _ceilings(every: Iterable[Records]) -> dict[Any, float]:
     found = [record["bound"] for records in every for record in records.values() if "bound" in record]
     best: dict[Any, float] = {name: max((bound[name] for bound in found), default=0.0) for name in (GFLOPS, BANDWIDTH)}
     for bound in found:
-        if bound["turn_ms"] is not None:
+        if bound["turn_ms"]:  # 0 where it was too short for the clock: others of the sort may not have been
             turn = tuple(bound["turn"])
             best[turn] = min(best.get(turn, bound["turn_ms"]), bound["turn_ms"])
     return best
@@ -119,9 +120,10 @@ def _row(some: Sequence[Row], records: Records, ceilings: Mapping[str, float]) -
     any_, first = next(iter(records.values())), _looked_into(records)
     work, bound = any_["work"], _against(first.get("bound", {}), ceilings)
     proof = first.get("proof", {})
-    group, contest = _groups(row.setting, work, any_["devices"])
+    kinds = sorted({"logical" if record["logical"] else "physical" for record in records.values()})
+    group, contest = _groups(" ".join([row.setting, *kinds]), work, any_["devices"])
     return replace(
-        row, devices=any_["devices"], logical=any_["logical"], batch=work["batch"], pairs=work["pairs"],
+        row, devices=any_["devices"], logical="logical" in kinds, batch=work["batch"], pairs=work["pairs"],
         scaling=work["scaling"], group=group, contest=contest, columns=work["columns"],
         words=work["words"] / work["steps"], padding_share=work["padding_share"],
         straggler_waste=work["straggler_waste"], merge=any_["merge"], memory=any_["memory"],

@@ -14,7 +14,7 @@ from pydantic.dataclasses import dataclass as checked
 from tfperf.errors import RunDirectoryError
 from tfperf.results.reading import explain, read_text
 from tfperf.results.store import as_json
-from tfperf.runcard.sweep import Value
+from tfperf.runcard.sweep import MOST_REPEATS, Value
 from tfperf.study.intervals import geometric
 
 RESULTS = "results.jsonl"
@@ -60,6 +60,7 @@ class Row:
 
 
 Milliseconds = Annotated[float, Field(gt=0, lt=1e9, allow_inf_nan=False)]
+Rate = Annotated[float, Field(gt=0, allow_inf_nan=False)]  # a second
 
 
 @checked(config=ConfigDict(strict=True, extra="forbid"))
@@ -67,7 +68,7 @@ class _Stored:
     """What a line must be."""
 
     values: dict[str, Value]
-    repeat: Annotated[int, Field(ge=1, le=100)]
+    repeat: Annotated[int, Field(ge=1, le=MOST_REPEATS)]
     seconds: Annotated[float, Field(ge=0, lt=1e9, allow_inf_nan=False)]
     record: dict[str, Any]
     error: str
@@ -87,6 +88,8 @@ class _Record:
     ms_per_step: _Times
     samples_ms: Annotated[list[Milliseconds], Field(max_length=10**6)] | None = None
     machine: dict[str, Any] = field(default_factory=dict)
+    words_per_second: Rate | None = None
+    pairs_per_second: Rate | None = None
 
 
 def point_key(values: Values) -> str:
