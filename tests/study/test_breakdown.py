@@ -133,6 +133,16 @@ def test_a_device_of_which_nothing_was_traced_is_not_known():
     assert told["devices"]["device:1"]["waits"] == {"unknown": 80.0} and told["unattributed"] == 1.0
 
 
+def test_a_program_of_which_no_instruction_was_traced_is_not_known():
+    run = node("while/tower_0/tfperf.forward/run", kind="_XlaRun", device=1)
+    read = node("tfperf.transfer/read")
+    graph = join([read, node(run.name, read.name, kind="_XlaRun", device=1)])
+    told = found([(read.name, 0, 10, 0), (run.name, 10, 60, 0)], graph, devices=ONE)
+    assert told["course"]["computation"] == 50.0 and sum(told["course"].values()) == 80.0
+    assert told["devices"]["device:0"]["waits"] == {"unknown": 50.0, "host": 20.0, "transfer": 10.0}
+    assert told["unattributed"] == 50 / 80
+
+
 def test_programs_of_xla_are_told_by_their_instructions(tmp_path):
     run = "while/tower_0/run"
     graph = join([node(run, kind="_XlaRun", device=1)])

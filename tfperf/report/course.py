@@ -21,7 +21,7 @@ PARTS = {
     "host": "the host's work around calls and outside of phases",
 }
 SHORT = {
-    "passes": "other devices' passes",
+    "passes": "passes that run elsewhere",
     "queue": "{what}, which others had",
     "unknown": "something that the trace does not show",
 }
@@ -43,15 +43,18 @@ def another_run(phases: Mapping[str, Any]) -> list[str]:
     """That a trace is of other steps than the timed ones, and why; nothing where both took as long."""
     if agrees(phases):
         return []
-    both = f"traced steps took {digits(phases['traced_ms'])} ms, the timed ones {digits(phases['timed_ms'])} ms"
-    more = phases["slower"] - 1
-    if more > AGREE:
-        return [f"This explains another run: {both}; recording cost {more:.0%} more processor time."]
-    pace = "slower" if phases["agrees"] > 1 else "faster"
-    return [
-        f"This explains another run: {both}, at {phases['slower']:.2f} times the processor time of steps beside them "
-        f"that were not recorded: the machine was {pace} meanwhile."
-    ]
+    traced, timed, beside = (phases[f"{name}_ms"] for name in ("traced", "timed", "beside"))
+    text = (
+        f"This explains another run: traced steps took {digits(traced)} ms, the timed ones {digits(timed)} ms, and "
+        f"those beside the traced ones that were not recorded {digits(beside)} ms"
+    )
+    if traced > (1 + AGREE) * beside:
+        more = phases["slower"] - 1
+        cost = f", and cost {more:.0%} more processor time" if more > AGREE else ""
+        return [f"{text}: recording made them slower than those{cost}."]
+    if (beside - timed) / (traced - timed) < 0.5:  # those beside were more like the timed ones
+        return [f"{text}."]
+    return [f"{text}: the machine was {'slower' if beside > timed else 'faster'} then."]
 
 
 def where(row: PlacementRow) -> str:
@@ -75,9 +78,13 @@ def chain(phases: Mapping[str, Any]) -> str:
     text = f"The longest chain of operations that wait for each other takes {_figure(found['ms'], step)} of a step"
     if not found["phases"]:
         return f"{text}."
-    phase = max(found["phases"], key=lambda name: found["phases"][name])
     loops = f"; {digits(found['loops_ms'])} ms are steps of LSTM layers" if found["loops_ms"] > 0 else ""
-    return f"{text}, most of it {phase}, {digits(found['phases'][phase])} ms{loops}."
+    names = largest(found["phases"])
+    said = " and ".join(f"{name}, {digits(found['phases'][name])} ms" for name in names)
+    which = "the largest part" if len(names) == 1 else "the largest parts"
+    if found["phases"][names[0]] > found["ms"] / 2 and len(names) == 1:
+        which = "most of it"
+    return f"{text}, {which} {said}{loops}."
 
 
 def waiting(row: PlacementRow) -> list[str]:
@@ -89,6 +96,9 @@ def waiting(row: PlacementRow) -> list[str]:
     waits, step = each[name]["waits"], row.phases["step_ms"]
     most = max(waits, key=lambda what: waits[what])
     alone = "" if len(each) == 1 else ", longest of the devices"
+    level = [other for other in each if other != name and each[other]["waiting"] >= TIE * each[name]["waiting"]]
+    if level:
+        alone = f", about as long as {', '.join(level)}"
     return [
         f"{name} has nothing running for {_figure(each[name]['waiting'], step)} of a step{alone}, "
         f"{digits(waits[most])} ms of it for {waited(most, row)}."
@@ -97,8 +107,11 @@ def waiting(row: PlacementRow) -> list[str]:
 
 def unattributed(phases: Mapping[str, Any]) -> list[str]:
     """That too much of a step is not known what for."""
-    share = phases["unattributed"]
-    return [f"Of {share:.0%} of a step it is not known what for."] if share > MOST_UNKNOWN else []
+    share, each = phases["unattributed"], phases["devices"]
+    if share <= MOST_UNKNOWN:
+        return []
+    name = max(each, key=lambda name: each[name]["unattributed"])
+    return [f"On {'the ' if name == 'host' else ''}{name} it is not known what {share:.0%} of a step go to."]
 
 
 def waited(name: str, row: PlacementRow) -> str:

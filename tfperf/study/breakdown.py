@@ -192,7 +192,8 @@ def _owner(owner: str, trace: Trace) -> int:
 def _waited(trace: Trace, part: Part) -> str:
     """What a device waits for that has nothing running."""
     if part.delay and (part.delay != "inside" or _program(trace, part.run)):
-        return DELAYS[part.delay]
+        blank = part.delay == "inside" and not trace.shares  # a program of which the profile shows no instruction
+        return "unknown" if blank else DELAYS[part.delay]
     phase = PHASES[trace.phase[trace.runs.node[part.run]]]
     return "passes" if phase in PASSES else phase if phase in COURSE else "host"
 
@@ -201,7 +202,7 @@ def _stage(trace: Trace, part: Part) -> str:
     """What a call's end waits for; `program`: one of XLA's, which is divided later."""
     if part.delay:
         return DELAYS[part.delay]
-    if _program(trace, part.run):
+    if _program(trace, part.run) and trace.shares:
         return "program"
     node = trace.runs.node[part.run]
     return _stage_of(PHASES[trace.phase[node]], bool(trace.looped[node]))

@@ -1,0 +1,43 @@
+"""What a reader of the tables of placements has to know, from records made by hand that bear it out, or do not."""
+
+from tests.study.sweep_records import point
+from tfperf.report.placements import remarks
+from tfperf.study.placements import placement_rows, written
+
+
+def told(rows, what):
+    """The remarks with these words."""
+    return [line for line in remarks(placement_rows(rows)) if what in line]
+
+
+def pair(first, second, **keys):
+    """Exp1 on one device and on two."""
+    return [*point("Exp1", 1, first, **keys), *point("Exp1", 2, second, **keys)]
+
+
+def test_speedups_that_no_sweep_can_narrow_are_said_to_be_such():
+    for took, said in (([60.0, 66.0], False), ([20.0, 200.0], True), ([1e-3, 1e6], True)):
+        (line,) = told(pair([100.0, 100.0], took), "wider than 10 %")
+        assert line.endswith("Exp1, strong on 2: more than 100, which no sweep has") is said
+
+
+def test_rows_of_fewer_repeats_than_others_are_named():
+    (line,) = told(pair([10.0] * 3, [10.0] * 2), "fewer than")
+    assert line == "figures of fewer than 3 repeats, since some failed or are missing: Exp1, strong on 2: 2"
+    assert not told(pair([10.0] * 2, [10.0] * 2), "fewer than")
+
+
+def test_a_bound_that_is_longer_than_the_step_is_called_none():
+    rows = [*point("Exp1", 1, [21.9] * 2), *point("Exp4", 1, [22.1] * 2)]
+    (line,) = told(rows, "bounds nothing")
+    assert line.endswith("it bounds nothing: Exp1, strong on 1")
+
+
+def test_trials_on_different_machines_are_said(tmp_path):
+    machines = [{"cpu": "new", "cores": 8}, {"cpu": "old", "cores": 2}]
+    for row in (rows := pair([100.0, 110.0], [60.0, 55.0])):
+        with (tmp_path / "results.jsonl").open("a") as file:
+            file.write(row.line() + "\n")
+    for some, said in ((machines, True), (machines[:1], False)):
+        _, page = written(tmp_path, {"title": "", "drift": None, "machines": some, "keys": list(rows[0].values)})
+        assert ("the trials ran on different machines: new (8 cores), old (2 cores)" in page.read_text()) is said
