@@ -5,8 +5,8 @@ import re
 import pytest
 
 from tests.study.sweep_records import disproved, point
-from tfperf.report.placements import groups
-from tfperf.report.recommendation import NOT_MEASURED, NOT_PROVED, SHARED, recommend
+from tfperf.report.placements import groups, remarks
+from tfperf.report.recommendation import DIVERGED, NOT_MEASURED, NOT_PROVED, SHARED, recommend
 from tfperf.study.placements import placement_rows
 from tfperf.study.rows import Row
 
@@ -170,6 +170,21 @@ def test_rows_on_logical_cpus_are_not_weighed_with_others():
     assert last == f"Of the other rows: t{SHARED[1:]}"
     (row,) = [row for row in placement_rows([*ONE, *shared]) if row.logical]
     assert row.speedup is row.against_best is None and "on logical CPUs" in dict(groups([row])).popitem()[0]
+
+
+@pytest.mark.parametrize("loss", [None, float("nan"), float("inf")])
+def test_what_computes_no_numbers_cannot_win(loss):
+    fast = point("Exp4", 2, near(1.0))
+    fast[2].record["losses"] = {"first": 8.3, "last": loss}
+    assert one(ONE, TWO, fast) == one(ONE, TWO) and said(fast) == [DIVERGED]
+    found = placement_rows([*ONE, *fast, *point("Exp4", 1, near(2.0))])
+    assert [title.endswith("with losses that are no numbers") for title, _ in groups(found)] == [False, True]
+    (bad,) = [row for row in found if row.diverged]
+    assert bad.speedup is bad.against_best is None
+    told = remarks(found)
+    assert "warning: losses that are no numbers, so weighed against no other: Exp4, strong on 2" in told
+    fast[2].record["losses"]["last"] = 4.0
+    assert "Fastest: Exp4" in one(ONE, TWO, fast)
 
 
 def repeated(name, devices, times):

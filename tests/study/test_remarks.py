@@ -1,7 +1,9 @@
 """What a reader of the tables of placements has to know, from records made by hand that bear it out, or do not."""
 
-from tests.study.sweep_records import point
+from tests.study.sweep_records import disproved, point
 from tfperf.report.placements import remarks
+from tfperf.report.placements_page import placements_page
+from tfperf.report.recommendation import NOT_PROVED
 from tfperf.study.placements import placement_rows, written
 
 
@@ -41,3 +43,9 @@ def test_trials_on_different_machines_are_said(tmp_path):
     for some, said in ((machines, True), (machines[:1], False)):
         _, page = written(tmp_path, {"title": "", "drift": None, "machines": some, "keys": list(rows[0].values)})
         assert ("the trials ran on different machines: new (8 cores), old (2 cores)" in page.read_text()) is said
+
+
+def test_a_sweep_without_a_proof_has_a_page_all_the_same(recwarn):
+    rows = [disproved("Exp1", 1), disproved("Exp2", 2)]
+    page = placements_page("t", placement_rows([*rows, *point("Exp1", 1, [9.0, 9.0])[1:]]), "drift")
+    assert NOT_PROVED in page and not list(recwarn)

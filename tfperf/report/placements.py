@@ -120,6 +120,8 @@ def remarks(rows: Sequence[PlacementRow]) -> list[str]:
             "beside another; data.scaling: strong or weak makes them comparable"
         )
     out += [*_needed(rows), *_fewer(rows), *_no_bounds(rows)]
+    if diverged := ", ".join(f"{called(row)} on {row.devices}" for row in rows if row.diverged):
+        out.append(f"warning: losses that are no numbers, so weighed against no other: {diverged}")
     left_out = ", ".join(f"{called(row)} on {row.devices}: {row.left_out}" for row in rows if row.left_out)
     if left_out:
         out.append(f"samples that are left out, since something was traced in them: {left_out}")

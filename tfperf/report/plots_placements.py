@@ -83,7 +83,9 @@ def _parts(axes: Axes, rows: Sequence[PlacementRow]) -> None:
 
 
 def _add_legend(axes: Axes, columns: int) -> None:
-    """Above the frame: inside it would hide points."""
+    """Above the frame: inside it would hide points; none where nothing was drawn."""
+    if not axes.get_legend_handles_labels()[0]:
+        return
     axes.legend(
         fontsize=7, ncols=columns, loc="lower left", bbox_to_anchor=(0.0, 1.0), borderaxespad=0.2, borderpad=0.2,
         columnspacing=1.2, handlelength=1.4,

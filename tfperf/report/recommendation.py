@@ -15,6 +15,7 @@ from tfperf.results.placements import PlacementRow
 ROOM = 0.1  # that a tie may leave for a difference without a word
 NOT_MEASURED = "No point was measured, so nothing is recommended."
 NOT_PROVED = "No placement that was measured is proved, so nothing is recommended."
+DIVERGED = "The losses of all that was measured are no numbers, so nothing is recommended."
 SHARED = (
     "The devices are logical CPUs, which share this machine's cores: more of them bring no more arithmetic. These "
     "figures show what each placement costs in copies, merges and waiting on such devices; which one is fastest on "
@@ -27,6 +28,9 @@ def recommend(rows: Sequence[PlacementRow]) -> list[str]:
     proved = [row for row in rows if row.proved and row.pairs_per_second is not None]
     if not proved:
         return [NOT_PROVED if any(row.repeats or row.proved is False for row in rows) else NOT_MEASURED]
+    proved = [row for row in proved if not row.diverged]
+    if not proved:
+        return [DIVERGED]
     contests: dict[str, list[PlacementRow]] = {}
     for row in (row for row in proved if not row.logical):
         contests.setdefault(row.contest, []).append(row)

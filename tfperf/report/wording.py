@@ -35,6 +35,7 @@ def group_title(rows: Sequence[PlacementRow]) -> str:
     """What rows of like work have in common."""
     first = rows[0]
     setting = (f", {first.setting}" if first.setting else "") + (", on logical CPUs" if first.logical else "")
+    setting += ", with losses that are no numbers" if first.diverged else ""
     columns = f"{digits(first.columns)} columns a batch{setting}"
     if first.scaling == "strong":
         return f"Strong scaling: the same {first.pairs} sentence pairs a step, divided among the devices, {columns}"

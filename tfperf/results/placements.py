@@ -60,6 +60,7 @@ class PlacementRow:
     beside: str = ""  # the name of a row
     repeats_needed: int | None = None  # for a speed-up's interval of 10 %; None: it is, or one tells nothing
     left_out: int = 0  # samples of all repeats in which something was traced
+    diverged: bool = False  # whether a trial's losses are no numbers
     merge: str = ""
     kernels: Mapping[str, Any] = field(default_factory=dict)
     phases: Mapping[str, Any] = field(default_factory=dict)  # as study/tracing.py gives them

@@ -1,5 +1,6 @@
 """The rows of a sweep over placements: speeds with intervals, speed-ups, and which term explains the lost time."""
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -121,13 +122,15 @@ def _row(some: Sequence[Row], records: Records, ceilings: Mapping[str, float]) -
     work, bound = any_["work"], _against(first.get("bound", {}), ceilings)
     proof = first.get("proof", {})
     kinds = sorted({"logical" if record["logical"] else "physical" for record in records.values()})
-    group, contest = _groups(" ".join([row.setting, *kinds]), work, any_["devices"])
+    diverged = _diverged(records)
+    unlike = [row.setting, *kinds, *(["diverged"] if diverged else [])]
+    group, contest = _groups(" ".join(unlike), work, any_["devices"])
     return replace(
         row, devices=any_["devices"], logical="logical" in kinds, batch=work["batch"], pairs=work["pairs"],
         scaling=work["scaling"], group=group, contest=contest, columns=work["columns"],
         words=work["words"] / work["steps"], padding_share=work["padding_share"],
         straggler_waste=work["straggler_waste"], merge=any_["merge"], memory=any_["memory"],
-        left_out=sum(record["left_out"] for record in records.values()),
+        left_out=sum(record["left_out"] for record in records.values()), diverged=diverged,
         words_per_second=average(records, "words per second", lambda r: r["words_per_second"]),
         pairs_per_second=average(records, "sentence pairs per second", lambda r: r["pairs_per_second"]),
         ms_per_step=average(records, "median ms per step", lambda r: r["ms_per_step"]["median"]),
@@ -163,6 +166,12 @@ def _changes(key: str) -> bool:
 def _said(key: str, value: Any) -> str:
     """A swept value in words; that of a preset says what it is."""
     return str(value) if key == "placement.preset" else f"{key.rpartition('.')[2]} {value}"
+
+
+def _diverged(records: Records) -> bool:
+    """Whether the first or the last loss of a trial is no number; null where a file keeps it."""
+    losses = [loss for record in records.values() for loss in record.get("losses", {}).values()]
+    return not all(loss is not None and math.isfinite(loss) for loss in losses)
 
 
 def _looked_into(records: Records) -> Mapping[str, Any]:
