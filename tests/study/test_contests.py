@@ -44,3 +44,8 @@ def test_rows_without_a_common_repeat_are_not_set_beside_each_other():
     assert found[0].beside == 0 and found[1] is None
     (alone,) = weigh([{1: 2.0}])
     assert alone.ratio.value == 1.0 and alone.ratio.high is None
+
+
+def test_the_highest_mean_is_not_the_fastest_where_it_is_slower_side_by_side():
+    first, second = weigh([{1: 1.0, 2: 1.01, 3: 2.0, 4: 2.01}, {3: 1.8, 4: 1.81}])
+    assert (first.beside, second.beside, second.repeats) == (0, 0, 2) and second.ratio.high < 1 == first.ratio.high

@@ -10,6 +10,8 @@ from scipy.stats import t as student
 from tfperf.study.intervals import LEVEL, Interval
 from tfperf.study.rows import Row, point_key
 
+MOST_COMMON = 0.9  # of neighbours: of more, trials could not tell any slope
+
 
 @dataclass(frozen=True)
 class Drift:
@@ -33,7 +35,8 @@ def drift(ended: Sequence[Row]) -> Drift | None:
     """Of trials in the order in which they ended; None where there are too few repeats to tell.
 
     A straight line through the logarithms of the times over the trials' places, each point with a level of its own.
-    Source: analysis of covariance with one common slope, Scheffe 1959, chapter 6.
+    Source: analysis of covariance with one common slope, Scheffe 1959, chapter 6. What lasts from one trial to the next
+    and goes by is no drift: errors count as larger by what they have in common with those before.
     """
     times, places, names = [], [], []
     for place, row in enumerate(ended):
@@ -47,10 +50,23 @@ def drift(ended: Sequence[Row]) -> Drift | None:
     if freedom < 1 or spread < 1e-12:
         return None
     slope = float(x @ y) / spread
-    error = float(np.sqrt(((y - slope * x) ** 2).sum() / freedom / spread))
+    rest = y - slope * x
+    error = float(np.sqrt((rest**2).sum() / freedom / spread)) * _linger(rest, freedom)
     half = float(student.ppf((1 + LEVEL) / 2, freedom)) * error
     found = Interval(slope, slope - half, slope + half).exponential()
     return None if found.low is None or found.high is None else Drift(found.value, found.low, found.high, len(y))
+
+
+def _linger(rest: NDArray[np.float64], freedom: int) -> float:
+    """By how much an error of a slope is larger where residuals, in order, follow those before them: AR(1), at least 1.
+
+    Levels of points, taken away, take as large a share of it as of the degrees of freedom.
+    Source: Bartlett 1935, Journal of the Royal Statistical Society 98, 536.
+    """
+    whole = float(rest @ rest)
+    common = float(rest[:-1] @ rest[1:]) / whole * len(rest) / freedom if whole else 0.0
+    common = min(max(common, 0.0), MOST_COMMON)
+    return float(np.sqrt((1 + common) / (1 - common)))
 
 
 def _without_means(values: NDArray[np.float64], group: NDArray[np.intp]) -> NDArray[np.float64]:
