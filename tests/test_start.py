@@ -65,6 +65,14 @@ def test_a_check_needs_no_tensorflow(tmp_path):
     assert lines(process)[0] == 0 and not (tmp_path / "loaded").exists()
 
 
+@pytest.mark.parametrize("module", ["tfperf.study.sweep", "tfperf.study.ablation", "tfperf.study.placements"])
+def test_what_starts_trials_needs_no_tensorflow(tmp_path, module):
+    (tmp_path / "tensorflow.py").write_text(f"raise SystemExit({LOADED})")
+    path = os.pathsep.join([str(tmp_path), str(ROOT)])
+    done = subprocess.run([sys.executable, "-c", f"import {module}"], env=os.environ | {"PYTHONPATH": path}, timeout=60)
+    assert done.returncode == 0
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_while_tensorflow_is_loaded(tmp_path, number):
     process = begin(tmp_path, "tensorflow", WAIT, "fit", make_card(tmp_path), "-o", tmp_path / "run")

@@ -127,3 +127,33 @@ def test_a_corpus_has_one_form(tmp_path):
     half = f"data.training={{source: {TABLE}}}"
     assert any("data.training.target: null by default; must be given with source" in line
                for line in faults(tmp_path, overrides=[half]))  # fmt: skip
+
+
+KEYS = "{model.units: [8, 16]}"
+
+
+@pytest.mark.parametrize(
+    ("overrides", "fault"),
+    [
+        (
+            ["sweep.keys.placement.devices=[1, 2]"],
+            "allowed: from, to, step; a swept key is written whole, as `placement.devices: [...]`",
+        ),
+        (["sweep.keys={}"], "sweep.keys: got a mapping; must be a mapping of 1 to 32 entries"),
+        ([f"sweep.keys={KEYS}", "sweep.without=[{}]"], "sweep.without.0: got a mapping; must be a mapping of 1 to 32 "),
+        (
+            ["sweep.keys={profile: [null], profile.steps: [1, 2]}"],
+            "profile.steps cannot be swept beside profile, which it is inside of",
+        ),
+        (["data.training.columns=[english]"], "data.training.columns: got [english]; must be a list of 2 texts"),
+    ],
+)
+def test_messages_of_blocks_with_free_keys(overrides, fault, tmp_path):
+    found = faults(tmp_path, overrides=overrides)
+    assert any(fault in line for line in found), found
+
+
+def test_no_number_is_offered_that_is_not_allowed(tmp_path):
+    (far,) = faults(tmp_path, overrides=[f"sweep.keys={KEYS}", "sweep.repeats=1e9"])
+    (near,) = faults(tmp_path, overrides=[f"sweep.keys={KEYS}", "sweep.repeats=1e1"])
+    assert far.endswith("from 1 to 100") and near.endswith("did you mean `10`?")

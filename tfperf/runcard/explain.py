@@ -10,10 +10,11 @@ from pydantic_core import ErrorDetails
 from tfperf.runcard.faults import KIND, Fault, in_words
 from tfperf.runcard.nodes import INDEX, Found, Node, full, quoted, shortened
 from tfperf.runcard.scalars import resolve
-from tfperf.runcard.schema import Grammar, Schema, allowed, alternatives, choices
+from tfperf.runcard.schema import Grammar, Schema, allowed, alternatives, choices, holds
 
 Path = tuple[str | int, ...]
 LONG = "too_long", "string_too_long"
+SWEPT = ("sweep", "keys")
 YAML_1_1 = {"yes": "true", "on": "true", "y": "true", "no": "false", "off": "false", "n": "false"}
 
 
@@ -48,8 +49,8 @@ def hint(node: Node, schema: Schema) -> str:
         if (kinds & {"integer", "number"} and unquoted in (int, float)) or ("true" in words and unquoted is bool):
             return f"; did you mean `{shortened(node.value)}` without quotes?"
         return nearest(node.value, words)
-    if isinstance(node.value, float) and "integer" in kinds and node.value.is_integer() and abs(node.value) < 1e15:
-        return f"; did you mean `{int(node.value)}`?"
+    if isinstance(node.value, float) and node.value.is_integer() and abs(node.value) < 1e15:
+        return f"; did you mean `{int(node.value)}`?" if holds(schema, int(node.value)) else ""
     return ""
 
 
@@ -66,7 +67,13 @@ def _unknown(grammar: Grammar[Any], root: Node, loc: Sequence[str | int]) -> Ite
     node, path, broken = walk(root, loc)
     if not broken:
         names = grammar.keys_at(path[:-1])
-        yield _found(node, path, f"{full(path)}: unknown key", partial(offered, str(path[-1]), names))
+        yield _found(node, path, f"{full(path)}: unknown key", partial(_offered_key, path, names))
+
+
+def _offered_key(path: Path, names: Sequence[str]) -> str:
+    """The end of a message about an unknown key; where keys of the card are swept, they are not nested."""
+    more = offered(str(path[-1]), names)
+    return f"{more}; a swept key is written whole, as `{full(path[2:])}: [...]`" if path[:2] == SWEPT else more
 
 
 def _missing(grammar: Grammar[Any], root: Node, loc: Sequence[str | int]) -> Iterator[tuple[Path, Found]]:

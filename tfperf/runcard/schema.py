@@ -102,6 +102,15 @@ def _limits(schema: Schema) -> str:
     return " " + " and ".join(parts) if parts else ""
 
 
+def holds(schema: Schema, number: int) -> bool:
+    """Whether a whole number is within the limits of a branch for such."""
+    return any(
+        branch.get("minimum", number) <= number <= branch.get("maximum", number)
+        for branch in alternatives(schema)
+        if branch.get("type") == "integer"
+    )
+
+
 def _number(limit: float) -> str:
     return f"{limit:g}" if isinstance(limit, float) else str(limit)
 
@@ -118,14 +127,20 @@ def _kind(schema: Schema) -> str:
     names = {"integer": "a whole number", "number": "a number", "string": "text", "null": "null"}
     if kind == "object":
         keys = [*schema.get("properties", ()), *schema.get("propertyNames", {}).get("enum", ())]
-        return f"a mapping with keys out of {', '.join(keys)}"
+        return f"a mapping with keys out of {', '.join(keys)}" if keys else _table(schema)
     return names.get(str(kind), "a value") + _limits(schema)
+
+
+def _table(schema: Schema) -> str:
+    """A mapping whose keys are free."""
+    least, most = schema.get("minProperties", 0), schema.get("maxProperties")
+    return "a mapping" if most is None else f"a mapping of {least} to {most} entries"
 
 
 def _list(schema: Schema) -> str:
     entry, least = described(schema["items"]), schema.get("minItems", 0)
     if entry == "text":
-        return "a list of text"
+        return f"a list of {least} texts" if least and least == schema.get("maxItems") else "a list of text"
     if least or entry.startswith("a mapping"):
         return f"a list of {least} to {schema['maxItems']} entries"
     return f"a list, each entry {entry}"

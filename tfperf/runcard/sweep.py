@@ -97,6 +97,7 @@ class Sweep:
                 if text:
                     yield Fault("keys", self.keys[key], f"{key} {text}")
             return
+        yield from self._inside_others()
         lengths = {key: len(listed(values)) for key, values in self.keys.items()}
         if self.mode == "zip" and len(set(lengths.values())) > 1:
             text = ", ".join(f"{key} {count}" for key, count in lengths.items())
@@ -111,6 +112,13 @@ class Sweep:
         yield from foreign
         if not foreign and self.without and not self.points():
             yield Fault("without", len(self.without), "must leave a point")
+
+    def _inside_others(self) -> Iterator[Fault]:
+        """Keys inside the block that another one replaces as a whole: a point would not have both values."""
+        for key in self.keys:
+            for block in self.keys:
+                if key.startswith(f"{block}."):
+                    yield Fault("keys", key, f"{key} cannot be swept beside {block}, which it is inside of")
 
     def _foreign(self) -> Iterator[Fault]:
         """What `without` names, and no point has."""

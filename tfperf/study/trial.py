@@ -13,7 +13,6 @@ from tfperf.errors import UserError
 from tfperf.measure.environment import peak_rss_bytes
 from tfperf.operators.problem import Problem, build_problem
 from tfperf.runcard.config import Card
-from tfperf.runs.cores import total_threads
 from tfperf.runs.inputs import read_inputs
 from tfperf.study import lifeline
 from tfperf.study.runners import Engine, Keras, timing
@@ -39,6 +38,8 @@ class Request:
 
 def carry_out(request: Request) -> dict[str, Any]:
     """The record of a request; UserError where the card asks for what this form cannot do."""
+    # loaded here: they bring TensorFlow, which the program that starts trials does not need
+    from tfperf.runs.cores import total_threads
     from tfperf.runs.part import cores_of, start_machine
 
     card = to_card(request.card)
