@@ -51,6 +51,30 @@ def test_damage_is_told_with_its_line(tmp_path, line):
         rows(tmp_path)
 
 
+@pytest.mark.parametrize(("old", "new"), [(" 2.0", " 3.0"), ('"sha256": "', '"sha256": "0'), ('"a": 1', '"a": 2')])
+def test_a_line_that_was_changed_is_not_taken(tmp_path, old, new):
+    line = row({"a": 1}, 1, 2.0).line()
+    (tmp_path / RESULTS).write_text(line.replace(old, new, 1) + "\n")
+    with pytest.raises(RunDirectoryError, match=r"results\.jsonl:1: damaged \(its checksum does not fit"):
+        rows(tmp_path)
+
+
+def test_a_line_without_a_checksum_is_one_of_an_earlier_time(tmp_path):
+    line = json.loads(row({"a": 1}, 1, 2.0).line())
+    del line["sha256"]
+    (tmp_path / RESULTS).write_text(json.dumps(line) + "\n")
+    assert rows(tmp_path) == [row({"a": 1}, 1, 2.0)]
+
+
+def test_what_is_no_text_is_told_with_its_line(tmp_path):
+    lines = [row({"a": k}, 1, 2.0).line().encode() for k in range(3)]
+    (tmp_path / RESULTS).write_bytes(
+        lines[0] + b"\n" + lines[1][:20] + b"\xff" + lines[1][20:] + b"\n" + lines[2] + b"\n"
+    )
+    with pytest.raises(RunDirectoryError, match=r"results\.jsonl:2: damaged"):
+        rows(tmp_path)
+
+
 HOSTILE = [
     {"repeat": [1]}, {"repeat": "1"}, {"repeat": 0}, {"seconds": "x"}, {"seconds": -5.0}, {"error": 5},
     {"error": ["a"]},
@@ -58,7 +82,7 @@ HOSTILE = [
     *({"record": {"ms_per_step": {"median": 2.0}} | {key: value}} for key, value in (
         ("pairs_per_second", 0.0), ("words_per_second", -1.0), ("pairs_per_second", float("inf")),
         ("words_per_second", "a"),
-        ("samples_ms", "abc"), ("samples_ms", [-1.0]), ("machine", "x"), ("ms_per_step", {"median": -5.0}),
+        ("left_out", "x"), ("left_out", -1), ("samples_ms", "abc"), ("samples_ms", [-1.0]), ("machine", "x"), ("ms_per_step", {"median": -5.0}),
         ("ms_per_step", {"median": 1e308}), ("ms_per_step", {"median": float("inf")}),
         ("ms_per_step", {"median": float("nan")}), ("ms_per_step", {"median": 1.0, "q1": "z"}),
     )),

@@ -5,9 +5,11 @@ import json
 import pytest
 
 from tests.study.sweeps import notes, run, sweep_card
-from tfperf.errors import RunDirectoryError
+from tfperf.errors import RunDirectoryError, StorageError
 from tfperf.study.compare import compare
-from tfperf.study.rows import rows
+from tfperf.study.placements import written
+from tfperf.study.rows import RESULTS, Row, rows
+from tfperf.study.sweep_folder import measured
 from tfperf.study.sweep_plan import plan
 
 
@@ -55,3 +57,48 @@ def test_what_an_earlier_version_measured_is_refused(tmp_path):
         (out / "sweep.json").write_text(json.dumps(content | {"layout": other}))
         with pytest.raises(RunDirectoryError, match=f"layout: got {other}; .* measures and reads 3"):
             run(card, out)
+
+
+def test_rows_that_the_sweep_does_not_have_are_in_no_table(tmp_path, monkeypatch):
+    card, out = sweep_card(tmp_path, repeats=3), tmp_path / "out"
+    run(card, out)
+    with open(out / RESULTS, "a") as file:
+        file.write(Row({"title": "z", "replicas": 9}, 1, 1.0, {"ms_per_step": {"median": 1.0}}).line() + "\n")
+    report, _ = run(card, out, ["sweep.repeats=2"])
+    assert report["trials"] == 4 and len(rows(out)) == 7
+    assert sorted((row.values["title"], row.repeat) for row in measured(out)) == [(t, r) for t in "ab" for r in (1, 2)]
+    seen = []
+    monkeypatch.setattr("tfperf.study.placements.placement_rows", lambda found: seen.extend(found) or [])
+    written(out, report)
+    assert seen == measured(out)
+    with open(out / RESULTS, "w") as file:  # as many lines as trials, but not of these
+        file.writelines(row.line() + "\n" for row in [*measured(out)[:3], Row({"title": "z"}, 1, 1.0, {}, "x")])
+    with pytest.raises(RunDirectoryError, match="not finished, 0 of 4"):
+        compare([out, out])
+
+
+@pytest.mark.parametrize("name", ["results.h5", "sweep_report.json", "report.html", "trials"])
+def test_what_stands_in_the_way_is_told_before_the_first_trial(tmp_path, name):
+    card, out = sweep_card(tmp_path, repeats=1), tmp_path / "out"
+    run(card, out)
+    (out / RESULTS).unlink()
+    asked = len(notes(out, "asked"))
+    if name == "trials":
+        (out / name).rename(tmp_path / name)
+        (out / name).touch()
+    else:
+        (out / name).unlink(missing_ok=True)
+        (out / name).mkdir()
+    with pytest.raises(StorageError, match=rf"{name}: c(annot be made a folder|ould not be removed)"):
+        run(card, out)
+    assert not (out / RESULTS).exists() and len(notes(tmp_path if name == "trials" else out, "asked")) in (0, asked)
+
+
+def test_reports_of_fewer_repeats_are_gone_once_more_are_made(tmp_path):
+    card, out = sweep_card(tmp_path, ["hang"], repeats=1), tmp_path / "out"
+    run(card, out, ["sweep.timeout=0.1"])
+    made = ["report.html", "placements.json"]
+    for name in made:
+        (out / name).touch()
+    run(card, out, ["sweep.timeout=0.1", "sweep.repeats=2"])
+    assert not any((out / name).exists() for name in made)

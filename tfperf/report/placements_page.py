@@ -20,9 +20,9 @@ from tfperf.report.plots_placements import placements_figure
 from tfperf.report.recommendation import recommend
 from tfperf.report.style import house_style, to_png
 from tfperf.report.tensorboard import FILE
-from tfperf.results.contents import EVENTS
+from tfperf.results.contents import EVENTS, PAGE
 from tfperf.results.files import atomic_write, make_folder
-from tfperf.results.placements import Answers, PlacementRow
+from tfperf.results.placements import ROWS, Answers, PlacementRow
 
 PICTURE = (
     "Left: words per second over the number of devices, with their intervals; points of one line did like work, those "
@@ -45,7 +45,6 @@ CHAIN = (
     "of loops, the one whose operations took longest in the trace; time between them does not count."
 )
 COPIES = ("MB sent in a step, of those needed at most", "most of them, MB")
-PAGE, ROWS = "report.html", "placements.json"
 
 
 def write_placements(

@@ -112,6 +112,15 @@ def make_folder(path: Path) -> None:
         raise StorageError(f"{path}: cannot be made a folder: {error.strerror}") from None
 
 
+def remove(path: Path) -> None:
+    """Remove a file, where there is one. Raises: StorageError; LostError as `atomic_write`."""
+    verify_holder(path)
+    try:
+        path.unlink(missing_ok=True)
+    except OSError as error:
+        raise StorageError(f"{path}: could not be removed: {error.strerror}; a file stands here else") from None
+
+
 def append(path: Path, text: str) -> None:
     """Add text to the end of a file, on disk when this returns; when it fails, the file is as it was before.
 

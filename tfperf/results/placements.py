@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 Scaling = Literal["strong", "weak"]
+ROWS = "placements.json"  # of a sweep's folder: the rows
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,8 @@ import numpy as np
 from tfperf.errors import RunDirectoryError
 from tfperf.report.compare import TIMES, Change
 from tfperf.study.intervals import welch
-from tfperf.study.rows import Row, point_key, rows
-from tfperf.study.sweep_folder import REPORT, stored
+from tfperf.study.rows import Row, point_key
+from tfperf.study.sweep_folder import REPORT, measured, stored
 from tfperf.study.sweep_plan import in_words
 
 
@@ -38,7 +38,7 @@ def sweeps(before: Path, now: Path) -> tuple[list[Change], list[str]]:
 
 def _finished(folder: Path) -> dict[str, list[Row]]:
     """The rows of each point."""
-    expected, found = stored(folder)["trials"], rows(folder)
+    expected, found = stored(folder)["trials"], measured(folder)
     if len(found) < expected or not (folder / REPORT).is_file():
         done = f"{len(found)} of {expected} trials are done"
         raise RunDirectoryError(f"{folder}: the sweep is not finished, {done}; its command goes on with it")

@@ -15,7 +15,8 @@ from tfperf.report.sweep import drift_words, machine_words, sweep_table
 from tfperf.results.placements import Answers, Estimate, PlacementRow
 from tfperf.study.growth import forward_growth, read_bucketing
 from tfperf.study.like_work import Records, average, compare
-from tfperf.study.rows import Row, point_key, rows
+from tfperf.study.rows import Row, point_key
+from tfperf.study.sweep_folder import measured
 
 DEVICES, BATCH = "placement.devices", "data.batch"
 SIZES = (DEVICES, BATCH, "data.scaling", "data.scaling_devices")
@@ -58,7 +59,7 @@ def written(folder: Path, report: Mapping[str, Any]) -> tuple[RenderableType, Pa
 
     report: as `sweep` returns it.
     """
-    found = placement_rows(rows(folder))
+    found = placement_rows(measured(folder))
     if not found:
         return sweep_table(report), folder
     told = "; ".join([drift_words(report["drift"]), *machine_words(report["machines"])])

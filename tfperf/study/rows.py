@@ -1,7 +1,9 @@
 """What a sweep has measured: a row for each trial, in results.jsonl of its folder; what the repeats say together."""
 
+import hashlib
 import json
 import os
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -55,8 +57,17 @@ class Row:
         return point_key(self.values), self.repeat
 
     def line(self) -> str:
-        """As a line of results.jsonl, without its end."""
-        return as_json(asdict(self))
+        """As a line of results.jsonl, without its end: with a digest of the rest."""
+        text = as_json(asdict(self))
+        return f'{text[:-1]}, "{CHECK}": "{_digest(text)}"}}'
+
+
+CHECK = "sha256"  # key of a line's digest
+CHECKED = re.compile(rf'(.*), "{CHECK}": "([^"]*)"\}}', re.DOTALL)
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 Milliseconds = Annotated[float, Field(gt=0, lt=1e9, allow_inf_nan=False)]
@@ -87,6 +98,7 @@ class _Record:
 
     ms_per_step: _Times
     samples_ms: Annotated[list[Milliseconds], Field(max_length=10**6)] | None = None
+    left_out: Annotated[int, Field(ge=0)] = 0
     machine: dict[str, Any] = field(default_factory=dict)
     words_per_second: Rate | None = None
     pairs_per_second: Rate | None = None
@@ -105,7 +117,8 @@ def rows(folder: Path) -> list[Row]:
     path = folder / RESULTS
     if not os.path.lexists(path):
         return []
-    whole = read_text(path, MOST_BYTES).rpartition("\n")[0]
+    # what is no UTF-8 is told with its line
+    whole = read_text(path, MOST_BYTES, "surrogateescape").rpartition("\n")[0]
     found: dict[Key, Row] = {}
     for number, line in enumerate(whole.split("\n") if whole else (), 1):
         row = _row(path, number, line)
@@ -116,7 +129,7 @@ def rows(folder: Path) -> list[Row]:
 
 def _row(path: Path, number: int, line: str) -> Row:
     try:
-        stored = TypeAdapter(_Stored).validate_json(line)
+        stored = TypeAdapter(_Stored).validate_json(_checked_text(line))
         if not stored.error:
             TypeAdapter(_Record).validate_python(stored.record)
     except (ValueError, TypeError) as error:
@@ -125,9 +138,21 @@ def _row(path: Path, number: int, line: str) -> Row:
     return Row(stored.values, stored.repeat, stored.seconds, stored.record, stored.error)
 
 
+def _checked_text(line: str) -> str:
+    """A line without its digest; one of an earlier time has none. Raises: ValueError where it does not fit."""
+    line.encode()  # UnicodeEncodeError for what is no UTF-8
+    match = CHECKED.fullmatch(line)
+    if match is None:
+        return line
+    text = match[1] + "}"
+    if _digest(text) != match[2]:
+        raise ValueError("its checksum does not fit what it says")
+    return text
+
+
 def _first(error: ValidationError) -> str:
     first = error.errors(include_url=False)[0]
-    return f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
+    return ": ".join(filter(None, (".".join(map(str, first["loc"])), first["msg"])))
 
 
 @dataclass(frozen=True)

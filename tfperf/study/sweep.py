@@ -14,6 +14,7 @@ from tfperf.cluster.place import Place, parse, team
 from tfperf.cluster.team import Team
 from tfperf.console.stages import left
 from tfperf.results.lock import DirectoryLock
+from tfperf.results.reading import explain
 from tfperf.signals import Signals
 from tfperf.study import child
 from tfperf.study.process import Stopped
@@ -94,7 +95,7 @@ def _row(trial: Trial, future: "Future[Any]") -> Row:
     """What came of a trial; whatever ended it is the row's error."""
     error = future.exception()
     if error is not None:
-        return Row(trial.values, trial.repeat, 0.0, error=f"{type(error).__name__}: {str(error).splitlines()[0]}")
+        return Row(trial.values, trial.repeat, 0.0, error=f"{type(error).__name__}: {explain(error)}")
     record, seconds = future.result()
     why = _fault(record)
     return Row(trial.values, trial.repeat, seconds, {} if why else record, why)

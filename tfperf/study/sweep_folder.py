@@ -16,16 +16,17 @@ from typing import Any
 
 from tfperf.errors import RunDirectoryError
 from tfperf.measure.environment import environment
-from tfperf.results.contents import CARD, ENVIRONMENT
+from tfperf.results.contents import CARD, ENVIRONMENT, PAGE
 from tfperf.results.contents import RESULTS as TABLE
-from tfperf.results.files import append, atomic_write
+from tfperf.results.files import append, atomic_write, make_folder, remove
 from tfperf.results.lock import LOCK
+from tfperf.results.placements import ROWS as PLACEMENTS
 from tfperf.results.reading import explain, open_descriptor, read_json
 from tfperf.results.store import as_json
 from tfperf.runcard.dump import dump_card
 from tfperf.study.drift import Drift, drift
 from tfperf.study.ledger import identity_of
-from tfperf.study.rows import MOST_BYTES, RESULTS, Row, points, rows
+from tfperf.study.rows import MOST_BYTES, RESULTS, Row, point_key, points, rows
 from tfperf.study.sweep_plan import Plan
 from tfperf.study.sweep_table import write_table
 
@@ -55,9 +56,9 @@ class SweepFolder:
             if others:
                 raise RunDirectoryError(f"{self.path}: is not empty and holds no sweep; choose another folder")
         count = len(plan.points) * plan.sweep.repeats
-        self._write(
-            FILE, _pretty({"layout": LAYOUT, "keys": list(plan.sweep.keys), "trials": count, "identity": identity})
-        )
+        content = {"layout": LAYOUT, "keys": list(plan.sweep.keys), "trials": count, "identity": identity}
+        points = {"repeats": plan.sweep.repeats, "points": list(plan.points)}
+        self._write(FILE, _pretty({**content, **points}))
         self._write(CARD, dump_card(plan.card))
         self._write(ENVIRONMENT, _pretty(environment()))
         self._drop_half_line()
@@ -81,9 +82,10 @@ class SweepFolder:
                 file.truncate(file.read(size).rfind(b"\n") + 1)
 
     def begin(self) -> None:
-        """Trials follow: results of fewer of them are removed."""
-        for name in (REPORT, TABLE):
-            (self.path / name).unlink(missing_ok=True)
+        """Trials follow: results of fewer of them are removed. Raises: StorageError where that cannot be."""
+        make_folder(self.path / TRIALS)
+        for name in (REPORT, TABLE, PAGE, PLACEMENTS):
+            remove(self.path / name)
 
     def add(self, row: Row) -> None:
         """Keep a row. Raises: StorageError where the disk does not take it; the rows before are safe."""
@@ -120,13 +122,29 @@ def stored(folder: Path) -> dict[str, Any]:
         identity, trials, keys = found["identity"], found["trials"], found["keys"]
         if not (isinstance(identity, dict) and isinstance(identity["card"], str)):
             raise ValueError("identity: must be a mapping with the card's digest")
+        own = found.get("points", []), found.get("repeats", 1)
+        if not (isinstance(own[0], list) and type(own[1]) is int):
+            raise ValueError("points: must be a list, and repeats a whole number")
         if not (type(trials) is int and 1 <= trials <= MOST_TRIALS and isinstance(keys, list)):
             raise ValueError(f"trials: must be 1 to {MOST_TRIALS}, and keys a list")
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except KeyError as error:
+        raise RunDirectoryError(f"{path}: damaged ({error.args[0]}: missing); choose another folder") from None
+    except (OSError, ValueError, TypeError) as error:
         raise RunDirectoryError(f"{path}: damaged ({error}); choose another folder") from None
     if (layout := found.get("layout", 1)) != LAYOUT:
         raise RunDirectoryError(f"{path}: {_of_another(layout)}; measure it again in another folder")
     return found
+
+
+def measured(folder: Path) -> list[Row]:
+    """The rows of a folder's sweep, without those of repeats and points that its last command does not have.
+
+    Raises: RunDirectoryError as `stored` and `rows`.
+    """
+    content = stored(folder)
+    most, keys = content.get("repeats", MOST_TRIALS), content.get("points")
+    found = [row for row in rows(folder) if row.repeat <= most]
+    return found if keys is None else [row for row in found if point_key(row.values) in keys]
 
 
 def _of_another(layout: object) -> str:
