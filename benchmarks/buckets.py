@@ -37,14 +37,14 @@ CLOSE = 0.05  # nats a label: what larger differences the seeds have to rule out
 )
 def buckets(rounds: int = SEEDS, folder: Path | None = None) -> Iterator[Row]:
     """A row for each way, with what its interval bears out."""
-    kept = Kept(folder)
     found: dict[str, list[Record]] = {way: [] for way in WAYS}
-    for seed in range(1, rounds + 1):
-        for way, overrides in WAYS.items():
-            card = load_any(CARD, [*COMMON, f"seed={seed}", *overrides])
-            request = {"card": as_tree(card), "target_words": WORDS, "marks": MARKS}
-            found[way].append(kept.ask(f"{way}_seed-{seed:02}", "benchmarks.buckets_side", request))
-            click.echo(f"seed {seed} of {rounds}, {way}: validation loss {last(found[way][-1]):.4f}", err=True)
+    with Kept(folder) as kept:
+        for seed in range(1, rounds + 1):
+            for way, overrides in WAYS.items():
+                card = load_any(CARD, [*COMMON, f"seed={seed}", *overrides])
+                request = {"card": as_tree(card), "target_words": WORDS, "marks": MARKS}
+                found[way].append(kept.ask(f"{way}_seed-{seed:02}", "benchmarks.buckets_side", request))
+                click.echo(f"seed {seed} of {rounds}, {way}: validation loss {last(found[way][-1]):.4f}", err=True)
     for way in WAYS:
         yield row(way, found)
 

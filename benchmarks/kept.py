@@ -11,8 +11,10 @@ from typing import Any
 from tfperf.errors import UserError
 from tfperf.measure.quiet import native_logs_dropped
 from tfperf.results.files import atomic_write, make_folder
+from tfperf.results.lock import DirectoryLock
 from tfperf.results.reading import read_text
 from tfperf.study import child, lifeline
+from tfperf.study.ledger import identity_of
 
 ROOT = Path(__file__).parents[1]
 MOST_BYTES = 2**24
@@ -20,20 +22,37 @@ Record = dict[str, Any]
 
 
 class Kept:
-    """The records of a benchmark's parts, each with the request that it answers; without a folder none is kept."""
+    """The records of a benchmark's parts, each with the request that it answers; without a folder none is kept.
+
+    Inside `with` the folder is this process's alone. Raises: UserError where it is another's.
+    """
 
     def __init__(self, folder: Path | None) -> None:
-        self.folder = folder
+        self.folder, self.code = folder, code()
+        self.lock = None if folder is None else DirectoryLock(folder)
         if folder is not None:
             make_folder(folder)
+
+    def __enter__(self) -> "Kept":
+        if self.lock is not None:
+            self.lock.acquire()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.lock is not None:
+            self.lock.release()
 
     def ask(self, name: str, module: str, request: Mapping[str, Any]) -> Record:
         """The record of a part: the one that is there, else what `python -m module` prints for the request.
 
-        Raises: UserError where the folder has one for another request, or by another version of the program, and where
-        the process failed.
+        Raises: UserError where the folder has one for another request, by another version of the program or of its
+        libraries or on another machine, where the program was changed since the benchmark began, and where the process
+        failed.
         """
-        whole = {**request, "code": code()}
+        if code() != self.code:
+            what = "the program was changed since this benchmark began"
+            raise UserError(f"{name}: {what}; run it again, and leave its files as they are meanwhile")
+        whole = {**request, "code": self.code, **_surroundings()}
         found = self._read(name, whole)
         if found is None:
             found = child.run([sys.executable, "-m", module], whole, lambda: False) or {}
@@ -51,7 +70,7 @@ class Kept:
             return None
         try:
             there = json.loads(read_text(path, MOST_BYTES))
-            asked, record = there["request"], dict(there["record"])
+            asked, record = dict(there["request"]), dict(there["record"])
         except (ValueError, KeyError, TypeError):
             raise UserError(f"{path}: damaged; remove it, and the part is measured again") from None
         other = [key for key in sorted({*asked, *request}) if asked.get(key) != request.get(key)]
@@ -73,6 +92,12 @@ def answer(carry_out: Callable[[Mapping[str, Any]], Record]) -> None:
     with native_logs_dropped():
         record = carry_out(request)
     print(json.dumps(record), flush=True)
+
+
+def _surroundings() -> Record:
+    """Libraries and machine: figures of others do not stand beside these."""
+    found = identity_of(None)
+    return {name: found[name] for name in ("versions", "machine")}
 
 
 def code() -> str:

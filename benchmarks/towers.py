@@ -30,12 +30,13 @@ ROUNDS, PAIRS, EPOCHS, PER_CALL = 10, 2048, 2, 10
 )
 def towers(only: str = ",".join(map(str, GOALS)), rounds: int = ROUNDS, folder: Path | None = None) -> Iterator[Row]:
     """The same pairs, model and optimizer, and as many steps; a row for each number of devices."""
-    counts, kept = _chosen(only), Kept(folder)
+    counts = _chosen(only)
     found: dict[int, list[dict[str, Record]]] = {count: [] for count in counts}
-    for number in range(1, rounds + 1):
-        for count in counts:
-            found[count].append(_round(kept, number, count))
-            click.echo(_progress(number, rounds, count, found[count][-1]), err=True)
+    with Kept(folder) as kept:
+        for number in range(1, rounds + 1):
+            for count in counts:
+                found[count].append(_round(kept, number, count))
+                click.echo(_progress(number, rounds, count, found[count][-1]), err=True)
     for count in counts:
         yield row(count, found[count])
 

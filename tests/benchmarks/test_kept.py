@@ -46,7 +46,16 @@ def test_what_another_request_or_code_measured_is_not_taken(asked, tmp_path, mon
         Kept(tmp_path).ask("a", "m", {"x": 1, "y": 2})
 
 
-@pytest.mark.parametrize("text", ["", "[]", '{"request": {}}', '{"request": 1, "record": 2}'])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "[]",
+        '{"request": [1], "record": {"a": 1}}',
+        '{"request": {}}',
+        '{"request": 1, "record": 2}',
+    ],
+)
 def test_a_damaged_file_is_named(text, asked, tmp_path):
     (tmp_path / "a.json").write_text(text)
     with pytest.raises(UserError, match=r"a\.json: damaged; remove it"):
@@ -62,6 +71,33 @@ def test_a_failed_part_is_told_and_not_kept(asked, tmp_path):
 def test_a_part_is_a_process_of_its_own(tmp_path, monkeypatch):
     (tmp_path / "echo_it.py").write_text("print(__import__('sys').stdin.readline())")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    assert Kept(tmp_path / "kept").ask("a", "echo_it", {"x": 1}) == {"x": 1, "code": kept.code()}
+    assert Kept(tmp_path / "kept").ask("a", "echo_it", {"x": 1}) == {
+        "x": 1,
+        "code": kept.code(),
+        **kept._surroundings(),
+    }
     there = json.loads((tmp_path / "kept" / "a.json").read_text())
     assert there["request"] == there["record"]
+
+
+def test_what_another_machine_or_library_measured_is_not_taken(asked, tmp_path, monkeypatch):
+    Kept(tmp_path).ask("a", "m", {"x": 1})
+    monkeypatch.setattr(kept, "_surroundings", lambda: {"versions": {"keras": "9"}, "machine": {"cores": 64}})
+    with pytest.raises(UserError, match=r"measured with another machine, versions"):
+        Kept(tmp_path).ask("a", "m", {"x": 1})
+
+
+def test_a_program_that_is_changed_meanwhile_ends_the_benchmark(asked, tmp_path, monkeypatch):
+    with Kept(tmp_path) as before:
+        before.ask("a", "m", {"x": 1})
+        monkeypatch.setattr(kept, "code", lambda: "other code")
+        with pytest.raises(UserError, match="b: the program was changed since this benchmark began"):
+            before.ask("b", "m", {"x": 1})
+    assert len(asked) == 1
+
+
+def test_a_folder_is_one_benchmarks_alone(asked, tmp_path):
+    with Kept(tmp_path), pytest.raises(UserError, match="another process is running here"), Kept(tmp_path):
+        raise AssertionError("both have it")
+    with Kept(tmp_path) as again:
+        again.ask("a", "m", {"x": 1})
