@@ -5,7 +5,7 @@ import json
 import pytest
 
 from tests.study.sweeps import notes, run, sweep_card
-from tfperf.errors import RunDirectoryError, StorageError
+from tfperf.errors import CardError, RunDirectoryError, StorageError
 from tfperf.study.compare import compare
 from tfperf.study.placements import written
 from tfperf.study.rows import RESULTS, Row, rows
@@ -102,3 +102,15 @@ def test_reports_of_fewer_repeats_are_gone_once_more_are_made(tmp_path):
         (out / name).touch()
     run(card, out, ["sweep.timeout=0.1", "sweep.repeats=2"])
     assert not any((out / name).exists() for name in made)
+
+
+def test_columns_that_a_table_does_not_have_are_told_before_the_first_trial(tmp_path):
+    (tmp_path / "pairs.tsv").write_text("english\tgerman\na\tb\n")
+    card = tmp_path / "card.yaml"
+    card.write_text(
+        "workload: translate\ndata:\n  training: {table: pairs.tsv, columns: [english, germany]}\ntrain: {steps: 10}\n"
+        "sweep: {keys: {model.units: [4, 8]}}\n"
+    )
+    with pytest.raises(CardError, match=r"card\.yaml:3: data\.training\.columns\.1: .*did you mean `german`") as caught:
+        plan(card, ())
+    assert len(caught.value.faults) == 1

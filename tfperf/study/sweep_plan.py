@@ -18,6 +18,7 @@ from tfperf.runcard.points import Point, load_points
 from tfperf.runcard.sweep import Sweep
 from tfperf.runcard.workloads import WORKLOADS, AnyCard
 from tfperf.runs.inputs import input_faults
+from tfperf.runs.texts import corpus_faults
 from tfperf.study.rows import Key, Values, point_key
 from tfperf.study.runners import refuse
 from tfperf.study.switches import get, put
@@ -84,24 +85,26 @@ def plan(path: Path, overrides: Sequence[str]) -> Plan:
     """The sweep of a card. Raises: CardError for its faults, and for points that no trial can measure."""
     card, points = load_points(path, overrides)
     assert card.sweep is not None
-    _refuse_unfit([point.card for point in points if isinstance(point.card, Card)])
+    _refuse_unfit([point.card for point in points])
     missing = [str(file) for point in points for file in _files(as_tree(point.card)).values() if not file.is_file()]
     if missing:
         raise CardError(*(f"{file}: no such file" for file in dict.fromkeys(missing)))
     return Plan(card, card.sweep, {point_key(point.values): point for point in points})
 
 
-def _refuse_unfit(cards: Sequence[Card]) -> None:
+def _refuse_unfit(cards: Sequence[AnyCard]) -> None:
     """CardError with what no trial could do, and with what the points' data tell against them, each once."""
     faults: dict[str, None] = {}
     told: set[str] = set()
     for card in cards:
-        refuse(card, "a sweep")
+        if isinstance(card, Card):
+            refuse(card, "a sweep")
         tree = as_tree(card)
-        blocks = json.dumps([tree[name] for name in DATA_BLOCKS])
+        blocks = json.dumps([tree.get(name) for name in DATA_BLOCKS])
         if blocks not in told:  # points with the same data have the same faults
             told.add(blocks)
-            faults |= dict.fromkeys(UnfitCard(card, input_faults(card)).faults)
+            found = input_faults(card) if isinstance(card, Card) else corpus_faults(card)
+            faults |= dict.fromkeys(UnfitCard(card, found).faults)
     if faults:
         raise CardError(*faults)
 
