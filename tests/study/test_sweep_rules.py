@@ -1,11 +1,13 @@
 """In which order a sweep makes its trials, which of them look into their point, and what stands beside what."""
 
 import json
+from concurrent.futures import Future
 
 import pytest
 
 from tests.study.sweeps import notes, run, sweep_card
 from tfperf.errors import CardError, RunDirectoryError, StorageError
+from tfperf.study import sweep as module
 from tfperf.study.compare import compare
 from tfperf.study.placements import written
 from tfperf.study.rows import RESULTS, Row, rows
@@ -114,3 +116,33 @@ def test_columns_that_a_table_does_not_have_are_told_before_the_first_trial(tmp_
     with pytest.raises(CardError, match=r"card\.yaml:3: data\.training\.columns\.1: .*did you mean `german`") as caught:
         plan(card, ())
     assert len(caught.value.faults) == 1
+
+
+def test_rows_of_another_program_are_refused(tmp_path, monkeypatch):
+    card, out = sweep_card(tmp_path, repeats=2), tmp_path / "out"
+    run(card, out)
+    monkeypatch.setattr(module, "program_digest", lambda: "another")
+    with pytest.raises(RunDirectoryError, match="measured with another program"):
+        run(card, out)
+
+
+def test_a_program_that_is_changed_meanwhile_ends_the_sweep(tmp_path, monkeypatch):
+    card, out, digests = sweep_card(tmp_path, repeats=2), tmp_path / "out", iter("aaab")
+    monkeypatch.setattr(module, "program_digest", lambda: next(digests))
+    with pytest.raises(RunDirectoryError, match="the program was changed since this command began"):
+        run(card, out)
+    assert len(rows(out)) == 2
+
+
+def test_a_trial_of_another_program_has_no_row_of_times(tmp_path):
+    done = Future()
+    done.set_result(({"ms_per_step": {"median": 2.0}, "code": "another"}, 1.0))
+    trial = plan(sweep_card(tmp_path, repeats=1), ()).trials()[0]
+    assert not module._row(trial, done, "this").ok and module._row(trial, done, "another").ok
+
+
+def test_an_error_without_words_is_told_by_its_kind(tmp_path):
+    failed = Future()
+    failed.set_exception(MemoryError())
+    trial = plan(sweep_card(tmp_path, repeats=1), ()).trials()[0]
+    assert module._row(trial, failed, "this").error == "MemoryError: MemoryError"

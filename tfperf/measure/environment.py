@@ -1,5 +1,6 @@
 """What a run was made on: versions, processor, memory, GPUs, settings; nothing that names a person, host or folder."""
 
+import hashlib
 import os
 import platform
 import re
@@ -41,6 +42,14 @@ def versions() -> dict[str, str | None]:
     # looked up, not imported: the package's front offers `fit`, which lies above this module
     found = {"tfperf": str(sys.modules["tfperf"].__dict__["__version__"]), "python": platform.python_version()}
     return found | {p: package_version(p) for p in PACKAGES} | {"hdf5": hdf5_version()}
+
+
+def program_digest() -> str:
+    """A digest of the program's own files, as they are now: what is changed between versions changes it."""
+    package, found = Path(__file__).parents[1], hashlib.sha256()
+    for path in sorted(package.rglob("*.py")):
+        found.update(str(path.relative_to(package)).encode() + b"\0" + path.read_bytes())
+    return found.hexdigest()
 
 
 def package_version(name: str) -> str | None:

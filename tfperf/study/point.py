@@ -26,10 +26,10 @@ MEASURES = {"replicas": "tfperf.study.fitting", "translate": "tfperf.study.trans
 def carry_out(request: Request) -> dict[str, Any]:
     """The record of a request; UserError for faults of the card or its files."""
     began = time.perf_counter()
-    from tfperf.measure.environment import available_cores, cpu_model
+    from tfperf.measure.environment import available_cores, cpu_model, program_digest
     from tfperf.runcard.workloads import WORKLOADS, AnyCard
 
-    tree = request["card"]
+    code, tree = program_digest(), request["card"]
     card: AnyCard = WORKLOADS[tree["workload"]].grammar.adapter.validate_json(json.dumps(tree))
     folder = Path(request["folder"])
     shutil.rmtree(folder, ignore_errors=True)  # what a trial left that was killed
@@ -38,7 +38,7 @@ def carry_out(request: Request) -> dict[str, Any]:
     record = measure(card, {**request, "began": began})
     with suppress(OSError):
         folder.rmdir()  # nothing was put there
-    return {"machine": {"cpu": cpu_model(), "cores": available_cores()}} | record
+    return {"machine": {"cpu": cpu_model(), "cores": available_cores()}, "code": code} | record
 
 
 def main() -> None:

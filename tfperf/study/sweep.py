@@ -13,6 +13,8 @@ from typing import Any
 from tfperf.cluster.place import Place, parse, team
 from tfperf.cluster.team import Team
 from tfperf.console.stages import left
+from tfperf.errors import RunDirectoryError
+from tfperf.measure.environment import program_digest
 from tfperf.results.lock import DirectoryLock
 from tfperf.results.reading import explain
 from tfperf.signals import Signals
@@ -39,6 +41,7 @@ class _Sweep:
     signals: Signals
     show: Show
     command: Sequence[str]
+    code: str  # digest of the program that all rows are made by
     running: dict["Future[Any]", Trial] = field(default_factory=dict)
     spent: list[float] = field(default_factory=list)  # seconds of each trial of this command
 
@@ -58,6 +61,9 @@ class _Sweep:
     def _give_out(self) -> None:
         size = self.team.size if self.waiting else 0
         while self.waiting and len(self.running) < size:
+            if program_digest() != self.code:
+                what = f"{self.folder.path}: the program was changed since this command began"
+                raise RunDirectoryError(f"{what}; measure with the new one in another folder")
             trial = self.waiting.popleft()
             first = point_key(trial.values) not in self.measured
             request = trial.request(self.plan.sweep, self.folder.path.resolve() / TRIALS, first)
@@ -68,7 +74,7 @@ class _Sweep:
 
     def _keep(self, trial: Trial, future: "Future[Any]") -> None:
         """Write the row of a trial that has ended."""
-        row = _row(trial, future)
+        row = _row(trial, future, self.code)
         self.folder.add(row)
         self.done += 1
         if row.ok:
@@ -91,13 +97,15 @@ class _Sweep:
         self.show(self.done, self._total(), words)
 
 
-def _row(trial: Trial, future: "Future[Any]") -> Row:
+def _row(trial: Trial, future: "Future[Any]", code: str) -> Row:
     """What came of a trial; whatever ended it is the row's error."""
     error = future.exception()
     if error is not None:
         return Row(trial.values, trial.repeat, 0.0, error=f"{type(error).__name__}: {explain(error)}")
     record, seconds = future.result()
     why = _fault(record)
+    if not why and record.get("code", code) != code:
+        why = "another program measured it: the worker's files of tfperf are not those of this command"
     return Row(trial.values, trial.repeat, seconds, {} if why else record, why)
 
 
@@ -131,7 +139,8 @@ def sweep(
     place = None if on is None else parse(on, at_once)
     with Signals().listening() as signals, DirectoryLock(output) as held, signals.patient():
         folder = SweepFolder(held.path)
-        found = folder.take(planned, _name(place))
+        code = program_digest()
+        found = folder.take(planned, _name(place), code)
         known = {row.key for row in found if row.ok or not retry}
         measured = {point_key(row.values) for row in found if row.ok}
         waiting = deque(trial for trial in planned.trials() if trial.key not in known)
@@ -139,7 +148,7 @@ def sweep(
         if waiting:
             folder.begin()
             with team(place, at_once) as hands, shown() as show:
-                _Sweep(planned, folder, waiting, done, measured, hands, signals, show, command).carry_out()
+                _Sweep(planned, folder, waiting, done, measured, hands, signals, show, command, code).carry_out()
         return folder.finish(planned)
 
 

@@ -1,6 +1,6 @@
 """The folder of a sweep: whose it is, what is measured, and the results.
 
-sweep.json        what another command must share to go on: points, versions, machine, place; number of trials, layout
+sweep.json        what another command must share to go on: points, versions, program, machine, place; trials, layout
 card.yaml         the card with every default; environment.json: the machine
 results.jsonl     a line for each finished trial, on disk before the next one starts
 trials/           files of single trials, where they leave any
@@ -41,13 +41,13 @@ class SweepFolder:
 
     path: Path
 
-    def take(self, plan: Plan, place: str) -> list[Row]:
+    def take(self, plan: Plan, place: str, code: str) -> list[Row]:
         """Begin, or go on with what is there; returns the rows that there are.
 
-        Raises: RunDirectoryError for a folder with anything else in it, for a sweep of other points, versions, machine
-        or place, and for damage.
+        code: digest of the program. Raises: RunDirectoryError for a folder with anything else in it, for a sweep of
+        other points, versions, machine or place or by another program, and for damage.
         """
-        identity = identity_of(plan.content()) | {"place": place}
+        identity = identity_of(plan.content()) | {"place": place, "program": code}
         file = self.path / FILE
         if os.path.lexists(file):
             self._refuse_another(identity)
