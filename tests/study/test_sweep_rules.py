@@ -145,4 +145,4 @@ def test_an_error_without_words_is_told_by_its_kind(tmp_path):
     failed = Future()
     failed.set_exception(MemoryError())
     trial = plan(sweep_card(tmp_path, repeats=1), ()).trials()[0]
-    assert module._row(trial, failed, "this").error == "MemoryError: MemoryError"
+    assert module._row(trial, failed, "this").error == "MemoryError: it says no more"

@@ -16,7 +16,6 @@ from tfperf.console.stages import left
 from tfperf.errors import RunDirectoryError
 from tfperf.measure.environment import program_digest
 from tfperf.results.lock import DirectoryLock
-from tfperf.results.reading import explain
 from tfperf.signals import Signals
 from tfperf.study import child
 from tfperf.study.process import Stopped
@@ -101,12 +100,17 @@ def _row(trial: Trial, future: "Future[Any]", code: str) -> Row:
     """What came of a trial; whatever ended it is the row's error."""
     error = future.exception()
     if error is not None:
-        return Row(trial.values, trial.repeat, 0.0, error=f"{type(error).__name__}: {explain(error)}")
+        return Row(trial.values, trial.repeat, 0.0, error=f"{type(error).__name__}: {_first_line(error)}")
     record, seconds = future.result()
     why = _fault(record)
     if not why and record.get("code", code) != code:
         why = "another program measured it: the worker's files of tfperf are not those of this command"
     return Row(trial.values, trial.repeat, seconds, {} if why else record, why)
+
+
+def _first_line(error: BaseException) -> str:
+    """Of what it says; some say nothing."""
+    return (str(error).splitlines() or ["it says no more"])[0]
 
 
 def _fault(record: child.Record | None) -> str:
