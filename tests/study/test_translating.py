@@ -1,6 +1,7 @@
 """A real trial of a translation, as `tfperf sweep` makes it."""
 
 import json
+from contextlib import contextmanager
 
 import pytest
 from click.testing import CliRunner
@@ -11,6 +12,7 @@ from tfperf.place.held import Kept
 from tfperf.place.towers import Towers
 from tfperf.runcard.loader import load_any
 from tfperf.study import translating
+from tfperf.study.local_cluster import UnprovedError
 from tfperf.study.rows import rows
 
 CARD = """\
@@ -84,3 +86,18 @@ def test_a_placement_that_did_not_take_place_is_the_error_of_its_row(tmp_path, m
     faults = translating.measure(card, {**asked, "first": True})["unproved"]
     assert faults[0] == "variable a: is on CPU:0; must be CPU:7"
     assert "unproved" not in translating.measure(card, {**asked, "first": False})
+
+
+@pytest.mark.parametrize("own", [[], ["mine"]])
+def test_what_any_worker_finds_against_a_placement_disproves_it(own, tmp_path, monkeypatch):
+    @contextmanager
+    def workers(*_):
+        yield None
+        raise UnprovedError(["worker 1: theirs"])
+
+    monkeypatch.setattr(translating, "workers", workers)
+    record = {"a": 1} | ({"unproved": own} if own else {})
+    monkeypatch.setattr(translating, "_measure", lambda *_: record)
+    (tmp_path / "card.yaml").write_text(CARD)
+    found = translating.measure(load_any(tmp_path / "card.yaml"), {"began": 0.0})
+    assert found == {"a": 1, "unproved": [*own, "worker 1: theirs"]}

@@ -29,6 +29,14 @@ class WorkerError(RuntimeError):
     """What another worker of a trial could not do."""
 
 
+class UnprovedError(RuntimeError):
+    """What other workers found against the placement; `faults`: each as a text. Their measurements are whole."""
+
+    def __init__(self, faults: Sequence[str]) -> None:
+        super().__init__("; ".join(faults))
+        self.faults = list(faults)
+
+
 @dataclass(frozen=True)
 class _Worker:
     number: int
@@ -36,15 +44,24 @@ class _Worker:
     output: IO[bytes]
 
     def fault(self) -> str | None:
-        """Why its record is no good, after its end; None: it is good."""
-        said = os.pread(self.output.fileno(), MOST_BYTES, 0).decode(errors="replace")
-        try:
-            record = json.loads(said.strip().rpartition("\n")[2])
-        except ValueError:
+        """Why it did not measure, after its end; None: it did."""
+        record = self._record()
+        if record is None:
             code = self.process.poll()
             return "did not end in time" if code is None else f"ended with {code} and has no record"
-        faults = [*record.get("refused", ()), *record.get("unproved", ())]
-        return record.get("error") or "; ".join(faults) or None
+        return record.get("error") or "; ".join(record.get("refused", ())) or None
+
+    def unproved(self) -> list[str]:
+        """What it found against the placement."""
+        return [f"worker {self.number}: {fault}" for fault in (self._record() or {}).get("unproved", ())]
+
+    def _record(self) -> dict[str, Any] | None:
+        said = os.pread(self.output.fileno(), MOST_BYTES, 0).decode(errors="replace")
+        try:
+            record: dict[str, Any] = json.loads(said.strip().rpartition("\n")[2])
+        except ValueError:
+            return None
+        return record
 
 
 class Others:
@@ -98,7 +115,7 @@ def workers(placement: Placement, request: Mapping[str, Any]) -> Iterator[Others
 
     They share its standard error. Where one dies, this process ends too: it would wait for that one for ever. Nothing
     happens for other engines, and where TF_CONFIG is set already: then the cluster is the user's. Raises: WorkerError
-    where another's record is no good.
+    where another has not measured, UnprovedError where another found fault with the placement.
     """
     if placement.engine != "multiworker":
         yield Others()
@@ -125,6 +142,8 @@ def workers(placement: Placement, request: Mapping[str, Any]) -> Iterator[Others
         faults = [f"worker {other.number}: {fault}" for other in others if (fault := other.fault()) is not None]
         if faults:
             raise WorkerError("; ".join(faults))
+        if unproved := [fault for other in others for fault in other.unproved()]:
+            raise UnprovedError(unproved)
 
 
 def _count(placement: Placement) -> int:

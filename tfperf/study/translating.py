@@ -22,7 +22,7 @@ from tfperf.runcard.translation import Translation
 from tfperf.runs.texts import read_sentences
 from tfperf.study.ceilings import bound
 from tfperf.study.forward import time_forward
-from tfperf.study.local_cluster import Others, workers
+from tfperf.study.local_cluster import Others, UnprovedError, workers
 from tfperf.study.timing import Rule, Timing, time_steps
 from tfperf.study.tracing import look_into
 from tfperf.study.window import Window, describe, first_steps, losses_of, whole_calls
@@ -39,8 +39,13 @@ def measure(card: Translation, request: Mapping[str, Any]) -> dict[str, Any]:
     when the trial did. Raises: UserError for faults of the card or its files.
     """
     began = float(request.get("began", time.perf_counter()))
-    with workers(card.placement, request) as others:
-        return _measure(card, request, began, others)
+    record: dict[str, Any] = {}
+    try:
+        with workers(card.placement, request) as others:
+            record = _measure(card, request, began, others)
+    except UnprovedError as error:  # this one's own stand in its record
+        return record | {"unproved": [*record.get("unproved", ()), *error.faults]}
+    return record
 
 
 def _measure(card: Translation, request: Mapping[str, Any], began: float, others: Others) -> dict[str, Any]:
