@@ -13,6 +13,7 @@ import pytest
 from tests.place.cheating import copies as copies
 from tests.place.cheating import hiding as hiding
 from tests.place.cheating import passes as passes
+from tests.place.cheating import repeats as repeats
 from tests.place.cheating import updates as updates
 from tests.place.cheating.cheat import CHEATS as CHEATS
 from tests.place.child import fed

@@ -26,6 +26,16 @@ class Way(NamedTuple):
     size: float
 
 
+class Use(NamedTuple):
+    """How often a step reads and writes a copy of a variable, or a slot, of so many bytes on a device."""
+
+    what: str
+    device: str
+    size: int
+    reads: int
+    writes: int
+
+
 class Part(NamedTuple):
     """One device's share of a batch: sentence pairs, and columns that are looked up of source and target."""
 
@@ -48,7 +58,8 @@ class Needs:
     """What a step of a placement moves, but for what is small, and what it does at least.
 
     ways: from device to device; least: bytes that the largest operation of a rule gives; products: None where XLA
-    does them; collectives: what each device hands to them; compiled: devices on which XLA does the pass.
+    does them; collectives: what each device hands to them; compiled: devices on which XLA does the pass;
+    uses: of variables and slots.
     """
 
     ways: Sequence[Way] = ()
@@ -56,6 +67,7 @@ class Needs:
     products: Products | None = None
     collectives: Sequence[Way] = ()
     compiled: Collection[str] = ()
+    uses: Sequence[Use] = ()
 
 
 def short(device: str) -> str:

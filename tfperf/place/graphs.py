@@ -3,7 +3,7 @@
 TensorFlow tells it by the graphs into which it cut the call, one for each device, and by a profile of another call.
 """
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -11,10 +11,12 @@ from typing import Any, NamedTuple
 
 from tfperf.place.nodes import (
     ARGUMENTS,
+    ASKS,
     CARRIERS,
     COLLECTIVE,
     ITERATOR,
     PRODUCTS,
+    READS,
     RECEIVES,
     RESOURCE,
     SENDS,
@@ -67,12 +69,17 @@ class Product(NamedTuple):
 
 
 class Held(NamedTuple):
-    """A tensor that is part of the program: a variable it was given, a constant, a captured tensor; with its bytes."""
+    """A tensor that is part of the program: a variable it was given, a constant, a captured tensor; with its bytes.
+
+    reads, writes: how often a step does so with a variable.
+    """
 
     what: str
     name: str
     device: str
     size: int | None
+    reads: int = 0
+    writes: int = 0
 
 
 @dataclass(frozen=True)
@@ -167,7 +174,8 @@ class _Graph:
         for node in self.nodes.values():
             if node.op == "VarHandleOp" or (node.op in ARGUMENTS and node.attr["T"].type == RESOURCE):
                 if self.consumers.get((node.name, 0)):
-                    yield Held("variable", node.name, node.device, self._variable(node.name))
+                    uses = self._uses[node.name]
+                    yield Held("variable", node.name, node.device, self._variable(node.name), uses["r"], uses["w"])
             elif node.op in ARGUMENTS:
                 yield Held("captured tensor", node.name, node.device, self._flow(node.name, 0).largest)
             elif node.op == "Const" and (size := constant_bytes(node)):
@@ -232,6 +240,18 @@ class _Graph:
             if node is None or node.op not in CARRIERS or sizes:
                 return bool(sizes) and all(size is not None and size <= SMALL for size in sizes)
         return False
+
+    @cached_property
+    def _uses(self) -> Mapping[str, Counter[str]]:
+        """By the node that a variable comes from, how often operations read (r) and write (w) it."""
+        found: dict[str, Counter[str]] = defaultdict(Counter)
+        for name, given_by in self.inputs.items():
+            kind = self.nodes[name].op
+            if kind in CARRIERS or kind in ASKS:
+                continue
+            for handle in filter(None, (self._handle(source) for source, _ in given_by)):
+                found[handle.name]["r" if kind in READS else "w"] += sum(self.given.get(name, {}).values())
+        return found
 
     def _handle(self, name: str) -> Any:
         """The node that a resource comes from, through what carries it."""

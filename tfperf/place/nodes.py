@@ -21,6 +21,8 @@ CALLS = frozenset(["PartitionedCall", "StatefulPartitionedCall"])
 COMPILED, XLA_TEXT = "_XlaMustCompile", "XLA's code"
 # kinds that give on what they get, as it is
 CARRIERS = frozenset(["Identity", "Switch", "Merge", "Enter", "Exit", "NextIteration"])
+# kinds that read a variable, and those that ask only what it is; whatever else is given one may change it
+READS, ASKS = frozenset(["ReadVariableOp", "ResourceGather", "ResourceGatherNd"]), frozenset(["VariableShape"])
 SMALL = 4096  # bytes that nobody asks about
 RESOURCE = 20  # TensorFlow's number of the type
 UNSIZED = frozenset([7, RESOURCE, 21])  # and text, variants

@@ -1,9 +1,9 @@
 """Proof of a placement: where every operation of a step ran and what devices sent each other, beside what should be.
 
 An operation that touches more than SMALL bytes has to be one that a rule expects, on a device that the rule allows.
-What goes from device to device, and the matrix products of each device, are held against what the placement needs. So
-work under another's name, or beside a decoy, shows in bytes; what is small may be anywhere, as the shapes that GPU
-programs keep on the host.
+What goes from device to device, the matrix products of each device, and how often variables and slots are read and
+written, are held against what the placement needs. So work under another's name, beside a decoy, or done twice, shows;
+what is small may be anywhere, as the shapes that GPU programs keep on the host.
 """
 
 import re
@@ -25,6 +25,7 @@ from tfperf.place.graphs import Operation, Run
 from tfperf.place.held import Kept, judge_held, judge_kept
 from tfperf.place.nodes import XLA, XLA_TEXT
 from tfperf.place.rules import Rule, judge_compiled, judge_operations
+from tfperf.place.uses import judge_uses
 
 MOST_FAULTS = 5  # that are told
 LSTM_KERNELS = {"CudnnRNN": "cudnn", "BlockLSTM": "block"}  # by how their kinds begin
@@ -78,6 +79,7 @@ def prove_engine(engine: Engine, run: Run) -> Proof:
         *judge_kept(kept), *places.faults, *judge_compiled(run.operations, needs.compiled), *judge_parts(parts),
         *copies, *judge_collectives(run.collectives, needs.collectives),
         *judge_products(run.products, needs.products, computed["lstm"] == "cudnn"), *judge_held(run.held, kept),
+        *judge_uses(run.held, needs.uses),
     ]  # fmt: skip
     return Proof(places.devices, computed, tuple(faults), places.elsewhere, sent)
 

@@ -2,7 +2,7 @@
 MultiWorkerMirroredStrategy with one device in each process.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from tfperf.data.feeding import most_columns
 from tfperf.models.translator import Translator, pieces
-from tfperf.place.copies import Needs, Part
+from tfperf.place.copies import Needs, Part, Use
 from tfperf.place.devices import Devices
 from tfperf.place.held import Kept
 from tfperf.place.optimizer import Decayed, clip, clips, make_optimizer
@@ -21,6 +21,8 @@ from tfperf.place.rules import Rule, one
 from tfperf.place.state import named, numbered, size
 from tfperf.place.step import drop_out, forward_backward, longest
 from tfperf.place.strategy_needs import gathers, strategy_needs
+from tfperf.place.traffic import count_moves
+from tfperf.place.uses import Updated, list_uses
 from tfperf.runcard.descent import Descent
 from tfperf.runcard.placement import Placement
 from tfperf.runcard.translation import Translation
@@ -210,7 +212,18 @@ class Replicas:
         needs = strategy_needs(self.card, self.devices, sizes, self.model.rows, parts)
         numbers = [k for k, _ in self.devices.mine]
         updates = zip(self.variables, sizes, strict=True)
-        return replace(needs, least={f"update of {name}, device {k}": n for name, n in updates for k in numbers})
+        least = {f"update of {name}, device {k}": n for name, n in updates for k in numbers}
+        return replace(needs, least=least, uses=list(self._uses()))
+
+    def _uses(self) -> Iterator[Use]:
+        """Of variables and slots: each device its own, or all of them the host's."""
+        central, variables = self.card.placement.engine == "central", list(self.variables.values())
+        moves = count_moves(self.card.train.optimizer, variables, self.devices.host)
+        homes = [self.devices.host] if central else [device for _, device in self.devices.mine]
+        passes = len(self.devices) if central else 1
+        for device in homes:
+            every = [Updated(name, size(v), device, device, passes) for name, v in self.variables.items()]
+            yield from list_uses(moves, every, self.optimizer.variables)
 
     def state(self) -> dict[str, NDArray[Any]]:
         """Everything that training changes, by name."""

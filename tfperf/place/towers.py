@@ -5,6 +5,7 @@ gradients are summed where the policy says, and each copy of a variable is updat
 all labels of the global batch is divided by their global number, so that the result is that of one device.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -24,7 +25,8 @@ from tfperf.place.policy import Home, find_homes
 from tfperf.place.rules import Rule, one
 from tfperf.place.state import named, numbered, size
 from tfperf.place.step import Gradients, drop_out, forward_backward, longest
-from tfperf.place.traffic import count_moves
+from tfperf.place.traffic import Moves, count_moves
+from tfperf.place.uses import Updated, list_uses
 from tfperf.runcard.translation import Translation
 from tfperf.scopes import phase
 
@@ -164,15 +166,25 @@ class Towers:
                 least |= {f"{what} of {v.called(k)}": sized.size for k in range(len(v.copies))}
             if sized.side is not None:
                 least |= {f"look-up of device {one.number} in {v.name}": one.rows(sized.side) for one in every}
-        return Needs([*ways, *self._moves()], least, products(every, self.model.rows), compiled=compiled(every))
+        moves = count_moves(self.card.train.optimizer, [v.copies[k] for v, k in self._flat()], self.devices.host)
+        uses = list_uses(moves, self._updated(), self.optimizer.variables)
+        return Needs(
+            [*ways, *self._moved(moves)], least, products(every, self.model.rows), compiled=compiled(every),
+            uses=list(uses),
+        )  # fmt: skip
 
-    def _moves(self) -> Iterator[Way]:
+    def _updated(self) -> list[Updated]:
+        """Copies, and how many devices read each."""
+        passes = Counter(id(v.nearest(k)) for v in self.variables for k in range(len(self.devices.each)))
+        return [
+            Updated(v.called(k), size(copy), v.home.copies[k], v.home.slots[k], passes[id(copy)])
+            for v, k in self._flat() for copy in [v.copies[k]]
+        ]  # fmt: skip
+
+    def _moved(self, moves: Sequence[Moves]) -> Iterator[Way]:
         """What updates away from their variables and slots fetch and bring back."""
-        flat = self._flat()
-        if all(v.home.updates[k] == v.home.copies[k] == v.home.slots[k] for v, k in flat):
-            return
-        slots = self.optimizer.variables
-        for move in count_moves(self.card.train.optimizer, [v.copies[k] for v, k in flat], self.devices.host):
+        flat, slots = self._flat(), self.optimizer.variables
+        for move in moves:
             v, k = flat[move.update]
             moved, beside = (v.copies[k], v.home.copies) if move.slot is None else (slots[move.slot], v.home.slots)
             yield Way("fetched by updates", beside[k], v.home.updates[k], move.reads * size(moved))

@@ -1,0 +1,127 @@
+"""Work that is done again where it belongs: updates, assignments, look-ups, reads."""
+
+import tensorflow as tf
+
+from tests.place.cheating.cheat import MIRRORED, cheat, one
+from tfperf.place import strategies, towers
+from tfperf.place.optimizer import Decayed, Placed
+
+EXP3, EXP4, COPIES = "placement.preset=Exp3", "placement.preset=Exp4", "placement.variables=mirrored"
+SGD = "train.optimizer.name=SGD"
+WRITTEN = r"variables of .* written \d+ times a step; must be"
+READ = r"variables of .*: read .* times a step; must be .* at most"
+TABLES = 2  # come first among the variables
+
+
+def after_updates(patch, kind, again):
+    """Have a function of (optimizer, gradient, variable, rate) done after each honest update."""
+    honest = Decayed.decay_and_update
+
+    def dishonest(self, gradient, variable, rate):
+        honest(self, gradient, variable, rate)
+        again(self, gradient, variable, rate)
+
+    patch.setattr(kind, "decay_and_update", dishonest)
+
+
+def updated_twice(kind, index):
+    """A replacement by which updates of variables whose numbers pass are done twice with half the rate."""
+    honest = Decayed.decay_and_update
+
+    def dishonest(self, gradient, variable, rate):
+        for half in [0.5, 0.5] if index(self._get_variable_index(variable)) else [1.0]:
+            honest(self, gradient, variable, rate * half)
+
+    return lambda patch: patch.setattr(kind, "decay_and_update", dishonest)
+
+
+@cheat("update twice", EXP4, SGD, fault=WRITTEN)
+def dense_update_twice(patch):
+    updated_twice(Placed, lambda i: i >= TABLES)(patch)
+
+
+@cheat("update twice", EXP3, SGD, fault=WRITTEN)
+def update_of_tables_twice(patch):
+    updated_twice(Placed, lambda i: i < TABLES)(patch)
+
+
+@cheat("update twice", MIRRORED, fault=WRITTEN)
+def update_of_replicas_twice(patch):
+    updated_twice(strategies._Summed, lambda i: i == TABLES)(patch)
+
+
+@cheat("update twice", COPIES, fault=WRITTEN)
+def update_of_one_copy_twice(patch):
+    updated_twice(Placed, lambda i: i == 2 * TABLES + 1)(patch)  # copies one after the other
+
+
+@cheat("update twice", EXP4, SGD, fault=WRITTEN)
+def rows_of_tables_updated_again(patch):
+    def again(self, gradient, variable, rate):
+        if self._get_variable_index(variable) < TABLES:
+            ids = tf.where(tf.reduce_any(gradient != 0.0, axis=1))[:, 0]
+            rows = tf.gather(gradient, ids) * (rate * (one() - 1.0))
+            variable.scatter_sub(tf.IndexedSlices(rows, ids))
+
+    after_updates(patch, Placed, again)
+
+
+@cheat("assigned again", EXP4, fault=WRITTEN)
+def gradients_assigned_again(patch):
+    after_updates(
+        patch, Placed, lambda self, gradient, variable, rate: self.assign_sub(variable, gradient * (one() - 1.0))
+    )
+
+
+@cheat("assigned again", MIRRORED, fault=WRITTEN)
+def variables_of_replicas_assigned_to_themselves(patch):
+    after_updates(
+        patch, strategies._Summed,
+        lambda self, gradient, variable, rate: self.assign(variable, tf.convert_to_tensor(variable) * one()),
+    )  # fmt: skip
+
+
+@cheat("assigned again", EXP4, fault=WRITTEN)
+def slots_assigned_again(patch):
+    def again(self, gradient, variable, rate):
+        slot = self._momentums[self._get_variable_index(variable)]
+        self.assign(slot, slot.value * one())
+
+    after_updates(patch, Placed, again)
+
+
+@cheat("update twice", EXP4, SGD, fault=WRITTEN)
+def updates_in_a_loop(patch):
+    honest = Decayed.decay_and_update
+
+    def dishonest(self, gradient, variable, rate):
+        def body(i):
+            honest(self, gradient, variable, rate / 3.0)
+            return i + 1
+
+        tf.while_loop(lambda i: i < 3, body, [0])
+
+    patch.setattr(Placed, "decay_and_update", dishonest)
+
+
+@cheat("look-up twice", COPIES, fault=READ)
+def tables_looked_up_twice(patch):
+    def dishonest(index, table, ids, device):
+        with tf.name_scope(f"table_{index}"), tf.device(device):
+            return (tf.gather(table.value, ids) + tf.gather(table.value, ids)) / 2.0
+
+    patch.setattr(towers, "_looked_up", dishonest)
+
+
+@cheat("weights read twice", EXP4, fault=READ)
+def weights_read_twice(patch):
+    honest = towers._read
+
+    def dishonest(variable, device):
+        first, second = honest(variable, device), variable.value
+        if second.device != device:
+            return first
+        with tf.device(device):
+            return (first + second.read_value()) / 2.0
+
+    patch.setattr(towers, "_read", dishonest)

@@ -1,0 +1,63 @@
+"""How often a step reads and writes variables and slots, held against what passes and updates need."""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+import keras
+
+from tfperf.place.copies import Use, listed, short, text
+from tfperf.place.graphs import Held
+from tfperf.place.nodes import SMALL
+from tfperf.place.state import size
+from tfperf.place.traffic import Moves
+
+
+class Updated(NamedTuple):
+    """A copy of a variable, as an optimizer numbers them: its devices and those of its slots, and who reads it.
+
+    passes: how many devices read it, once each.
+    """
+
+    what: str
+    size: int
+    device: str
+    slots: str
+    passes: int
+
+
+def list_uses(moves: Iterable[Moves], every: Sequence[Updated], slots: Sequence[keras.Variable]) -> Iterator[Use]:
+    """Uses of copies and of the optimizer's variables; moves: of the update of each copy."""
+    for move in moves:
+        one = every[move.update]
+        if move.slot is None:
+            yield Use(one.what, one.device, one.size, move.reads + one.passes, move.writes)
+        else:
+            slot = slots[move.slot]
+            yield Use(f"slot {slot.path}", one.slots, size(slot), move.reads, move.writes)
+
+
+def judge_uses(held: Iterable[Held], needed: Iterable[Use]) -> Iterator[str]:
+    """Faults of variables that are read more often, or written more or less often, than they need to be.
+
+    Those of one size on one device are compared together; that there are as many is left to `judge_held`.
+    """
+    seen: dict[tuple[str, int], list[Held]] = defaultdict(list)
+    wanted: dict[tuple[str, int], list[Use]] = defaultdict(list)
+    for one in held:
+        if one.what == "variable" and one.size is not None and one.size > SMALL:
+            seen[one.device, one.size].append(one)
+    for use in needed:
+        wanted[use.device, use.size].append(use)
+    for place in sorted({*seen} & {*wanted}):
+        here, there = seen[place], wanted[place]
+        what = f"variables of {text(place[1])} on {short(place[0])}"
+        names = listed([use.what for use in there])
+        writes = zip(sorted(one.writes for one in here), sorted(use.writes for use in there), strict=False)
+        wrong = Counter(pair for pair in writes if pair[0] != pair[1])
+        if wrong and len(here) == len(there):
+            (times, must), count = wrong.most_common(1)[0]
+            yield f"{what}: {count} of {len(here)} written {times} times a step; must be {must}: {names}"
+        reads, most = sum(one.reads for one in here), sum(use.reads for use in there)
+        if reads > most:
+            yield f"{what}: read {reads} times a step; must be {most} at most: {names}"
