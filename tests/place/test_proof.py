@@ -79,9 +79,18 @@ def test_what_runs_python_is_a_fault_whatever_its_size():
 
 def test_a_decoy_is_too_small():
     found = judge_operations(
-        [RIGHT[0]._replace(touched=SMALL + 1, gives=8), RIGHT[1]], RULES, {"update of a": SMALL + 1}
+        [RIGHT[0]._replace(touched=SMALL + 1, gives=8), RIGHT[1]], RULES, Needs(least={"update of a": SMALL + 1})
     )
     assert found.faults == ["update of a: its largest operation gives 8 bytes of 4.097 kB: while/update/variable_0/mul"]
+
+
+def test_work_done_twice_is_too_much():
+    given = RIGHT[0]._replace(touched=SMALL, gives=SMALL, runs=2)
+    for most, faults in (
+        (SMALL, []),
+        (SMALL - 1, ["update of a: its operations give 8.192 kB a step; must be 4.095 kB at most: " + given.name]),
+    ):
+        assert judge_operations([given, RIGHT[1]], RULES, Needs(most={"update of a": most})).faults == faults
 
 
 def test_what_gpus_leave_to_the_host_is_no_fault_where_it_is_small():

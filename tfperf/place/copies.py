@@ -55,15 +55,16 @@ class Products:
 
 @dataclass(frozen=True)
 class Needs:
-    """What a step of a placement moves, but for what is small, and what it does at least.
+    """What a step of a placement moves, but for what is small, and what it does at least and at most.
 
-    ways: from device to device; least: bytes that the largest operation of a rule gives; products: None where XLA
-    does them; collectives: what each device hands to them; compiled: devices on which XLA does the pass;
-    uses: of variables and slots.
+    ways: from device to device; least: bytes that the largest operation of a rule gives; most: that all of them give;
+    products: None where XLA does them; collectives: what each device hands to them; compiled: devices on which XLA does
+    the pass; uses: of variables and slots.
     """
 
     ways: Sequence[Way] = ()
     least: Mapping[str, int] = field(default_factory=dict)
+    most: Mapping[str, int] = field(default_factory=dict)
     products: Products | None = None
     collectives: Sequence[Way] = ()
     compiled: Collection[str] = ()

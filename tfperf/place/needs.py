@@ -91,6 +91,12 @@ def merge_ways(every: Iterable[Pass], variable: Sized) -> Iterator[Way]:
         yield Way("summed gradients", variable.home.merge, device, variable.size)
 
 
+def sum_bytes(every: Sequence[Pass], variable: Sized) -> int:
+    """Bytes of the sum of a variable's gradients, and of slices that are put together for it."""
+    parts = [one.gradient(variable) for one in every]
+    return variable.size + (0 if parts[0] == variable.size else sum(parts))
+
+
 def compiled(every: Iterable[Pass]) -> list[str]:
     """Devices on which XLA does the pass."""
     return [one.device for one in every if one.card.engine.xla]

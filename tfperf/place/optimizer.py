@@ -10,6 +10,8 @@ import tensorflow as tf
 
 from tfperf.runcard.descent import Descent
 
+CLIPPING = 2  # operations of a gradient's clipping that give as much as it: squares and a product, or two bounds
+
 
 @contextmanager
 def made_on(device: str) -> Iterator[None]:

@@ -73,7 +73,7 @@ def prove_engine(engine: Engine, run: Run) -> Proof:
     """Proof for an engine, of which this ran."""
     kept, parts, computed = engine.kept(), parts_of(run.batch), kernels(run.operations)
     needs = engine.needs(parts) if parts else Needs()
-    places = judge_operations(run.operations, engine.rules(), needs.least)
+    places = judge_operations(run.operations, engine.rules(), needs)
     copies, sent = judge_copies(run.copies, needs.ways)
     faults = [
         *judge_kept(kept), *places.faults, *judge_compiled(run.operations, needs.compiled), *judge_parts(parts),

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from tfperf.place.copies import listed, short, text
+from tfperf.place.copies import Needs, listed, short, text
 from tfperf.place.graphs import Operation
 from tfperf.place.nodes import SMALL, XLA_TEXT
 
@@ -47,12 +47,10 @@ class Places(NamedTuple):
 
 
 def judge_operations(
-    operations: Iterable[Operation], rules: Sequence[Rule], least: Mapping[str, int] | None = None
-) -> Places:
-    """Where operations ran, by the first rule that covers each.
-
-    least: bytes that the largest operation of a rule gives at least, by what the rule is of.
-    """
+    operations: Iterable[Operation], rules: Sequence[Rule], needs: Needs | None = None
+) -> Places:  # fmt: skip
+    """Where operations ran, by the first rule that covers each; needs: bytes that those of a rule give."""
+    needs = needs or Needs()
     found: dict[str, list[Operation]] = {rule.what: [] for rule in rules}
     uncovered: dict[tuple[str, str], list[Operation]] = defaultdict(list)
     small: Counter[tuple[str, str]] = Counter()
@@ -77,7 +75,8 @@ def judge_operations(
             small[operation.kind, operation.device] += 1
     faults |= dict.fromkeys(_uncovered(some) for some in uncovered.values())
     for rule in rules:
-        faults |= dict.fromkeys(_too_little(rule, found[rule.what], (least or {}).get(rule.what, 0)))
+        faults |= dict.fromkeys(_too_little(rule, found[rule.what], needs.least.get(rule.what, 0)))
+        faults |= dict.fromkeys(_too_much(rule, found[rule.what], needs.most.get(rule.what)))
     return Places(
         {what: Counter(short(one.device) for one in some) for what, some in found.items()}, list(faults),
         tuple(f"{kind} on {short(device)}: {n}" for (kind, device), n in sorted(small.items())),
@@ -132,3 +131,11 @@ def _too_little(rule: Rule, some: Sequence[Operation], least: int) -> Iterator[s
         if largest.gives < least:
             why = f"its largest operation gives {text(largest.gives)} of {text(least)}"
             yield f"{rule.what}: {why}: {largest.name}"
+
+
+def _too_much(rule: Rule, some: Sequence[Operation], most: int | None) -> Iterator[str]:
+    """What is done of a rule beside what has to be."""
+    given = sum(one.gives * one.runs for one in some)
+    if most is not None and given > most + SMALL:
+        names = listed([one.name for one in sorted(some, key=lambda one: -one.gives)])
+        yield f"{rule.what}: its operations give {text(given)} a step; must be {text(most)} at most: {names}"

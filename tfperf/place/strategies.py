@@ -2,7 +2,7 @@
 MultiWorkerMirroredStrategy with one device in each process.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -16,13 +16,13 @@ from tfperf.models.translator import Translator, pieces
 from tfperf.place.copies import Needs, Part, Use
 from tfperf.place.devices import Devices
 from tfperf.place.held import Kept
-from tfperf.place.optimizer import Decayed, clip, clips, make_optimizer
+from tfperf.place.optimizer import CLIPPING, Decayed, clip, clips, make_optimizer
 from tfperf.place.rules import Rule, one
 from tfperf.place.state import named, numbered, size
 from tfperf.place.step import drop_out, forward_backward, longest
 from tfperf.place.strategy_needs import gathers, strategy_needs
 from tfperf.place.traffic import count_moves
-from tfperf.place.uses import Updated, list_uses
+from tfperf.place.uses import Updated, list_uses, make_bytes
 from tfperf.runcard.descent import Descent
 from tfperf.runcard.placement import Placement
 from tfperf.runcard.translation import Translation
@@ -213,17 +213,23 @@ class Replicas:
         numbers = [k for k, _ in self.devices.mine]
         updates = zip(self.variables, sizes, strict=True)
         least = {f"update of {name}, device {k}": n for name, n in updates for k in numbers}
-        return replace(needs, least=least, uses=list(self._uses()))
+        uses, most = self._uses_and_most()
+        most |= {f"clipping of device {k}": CLIPPING * sum(sizes) for k in numbers}
+        return replace(needs, least=least, most=most, uses=uses)
 
-    def _uses(self) -> Iterator[Use]:
-        """Of variables and slots: each device its own, or all of them the host's."""
+    def _uses_and_most(self) -> tuple[list[Use], dict[str, int]]:
+        """Uses of variables and slots, each device's own or all of them the host's; bytes that updates give at most."""
         central, variables = self.card.placement.engine == "central", list(self.variables.values())
         moves = count_moves(self.card.train.optimizer, variables, self.devices.host)
-        homes = [self.devices.host] if central else [device for _, device in self.devices.mine]
         passes = len(self.devices) if central else 1
-        for device in homes:
+        uses: list[Use] = []
+        most: dict[str, int] = {}
+        for k, device in [(0, self.devices.host)] if central else self.devices.mine:
             every = [Updated(name, size(v), device, device, passes) for name, v in self.variables.items()]
-            yield from list_uses(moves, every, self.optimizer.variables)
+            uses += list_uses(moves, every, self.optimizer.variables)
+            made = make_bytes(moves, every, assigned=True)
+            most |= {f"update of {name}, device {k}": n for name, n in made.items()}
+        return uses, most
 
     def state(self) -> dict[str, NDArray[Any]]:
         """Everything that training changes, by name."""

@@ -19,14 +19,14 @@ from tfperf.models.translator import Translator, pieces
 from tfperf.place.copies import Needs, Part, Way
 from tfperf.place.devices import Devices
 from tfperf.place.held import Kept
-from tfperf.place.needs import Sized, compiled, merge_ways, passes, products, read_ways
-from tfperf.place.optimizer import clip, clips, made_on, placed_optimizer
+from tfperf.place.needs import Sized, compiled, merge_ways, passes, products, read_ways, sum_bytes
+from tfperf.place.optimizer import CLIPPING, clip, clips, made_on, placed_optimizer
 from tfperf.place.policy import Home, find_homes
 from tfperf.place.rules import Rule, one
 from tfperf.place.state import named, numbered, size
 from tfperf.place.step import Gradients, drop_out, forward_backward, longest
 from tfperf.place.traffic import Moves, count_moves
-from tfperf.place.uses import Updated, list_uses
+from tfperf.place.uses import Updated, list_uses, make_bytes
 from tfperf.runcard.translation import Translation
 from tfperf.scopes import phase
 
@@ -158,19 +158,22 @@ class Towers:
         every = passes(self.card, list(enumerate(self.devices.each)), self.devices.host, parts)
         ways = [one.batch() for one in every]
         least: dict[str, int] = {}
+        most: dict[str, int] = {}
         for i, v in enumerate(self.variables):
             sized = Sized(v.home, size(v.copies[0]), i if i < len(self.tables) else None)
             ways += [*(way for one in every for way in read_ways(one, sized)), *merge_ways(every, sized)]
             least |= {f"{what} of {v.name}": sized.size for what in ("merge", "clipping")}
+            most |= {f"merge of {v.name}": sum_bytes(every, sized), f"clipping of {v.name}": CLIPPING * sized.size}
             for what in ("update", "assignment"):
                 least |= {f"{what} of {v.called(k)}": sized.size for k in range(len(v.copies))}
             if sized.side is not None:
                 least |= {f"look-up of device {one.number} in {v.name}": one.rows(sized.side) for one in every}
         moves = count_moves(self.card.train.optimizer, [v.copies[k] for v, k in self._flat()], self.devices.host)
-        uses = list_uses(moves, self._updated(), self.optimizer.variables)
+        updated = self._updated()
+        most |= {f"update of {name}": made for name, made in make_bytes(moves, updated, assigned=False).items()}
         return Needs(
-            [*ways, *self._moved(moves)], least, products(every, self.model.rows), compiled=compiled(every),
-            uses=list(uses),
+            [*ways, *self._moved(moves)], least, most, products(every, self.model.rows), compiled=compiled(every),
+            uses=list(list_uses(moves, updated, self.optimizer.variables)),
         )  # fmt: skip
 
     def _updated(self) -> list[Updated]:

@@ -9,18 +9,23 @@ import keras
 import tensorflow as tf
 
 from tfperf.place.optimizer import Decayed, made_on, make_optimizer
+from tfperf.place.rules import PLUMBING
 from tfperf.runcard.descent import Descent
 
 ENTRIES = 2  # of each axis of a stand-in
 
 
 class Moves(NamedTuple):
-    """How often the update of variable `update` reads and writes a tensor: slot number `slot`, None: the variable."""
+    """How often the update of variable `update` reads and writes a tensor: slot number `slot`, None: the variable.
+
+    makes: how many operations of the update give what may be as large as the variable, assignments left out.
+    """
 
     update: int
     slot: int | None
     reads: int
     writes: int
+    makes: int = 0
 
 
 def count_moves(descent: Descent, variables: Sequence[keras.Variable], host: str) -> list[Moves]:
@@ -33,9 +38,11 @@ def count_moves(descent: Descent, variables: Sequence[keras.Variable], host: str
     for number, variable in enumerate(small):
         graph = _graph(optimizer, variable)
         reads, writes = _count(graph)
+        makes = sum(_makes(operation) for operation in graph.get_operations())
         for slot, one in enumerate([None, *optimizer.variables]):
             handle = (variable if one is None else one).value.handle
-            found.append(Moves(number, slot - 1 if slot else None, reads[id(handle)], writes[id(handle)]))
+            number_of = slot - 1 if slot else None
+            found.append(Moves(number, number_of, reads[id(handle)], writes[id(handle)], makes))
     return [move for move in found if move.reads or move.writes]
 
 
@@ -69,3 +76,8 @@ def _count(graph: tf.Graph) -> tuple[Counter[int], Counter[int]]:
                 kinds = reads if operation.type == "ReadVariableOp" else writes
                 kinds[id(handles[tensor.name])] += 1
     return reads, writes
+
+
+def _makes(operation: tf.Operation) -> bool:
+    """Whether an operation computes something that has axes."""
+    return operation.type not in PLUMBING and any(output.shape.rank != 0 for output in operation.outputs)

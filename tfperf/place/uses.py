@@ -37,6 +37,15 @@ def list_uses(moves: Iterable[Moves], every: Sequence[Updated], slots: Sequence[
             yield Use(f"slot {slot.path}", one.slots, size(slot), move.reads, move.writes)
 
 
+def make_bytes(moves: Iterable[Moves], every: Sequence[Updated], assigned: bool) -> dict[str, int]:
+    """Bytes that the operations of each copy's update give at most; assigned: assignments, which give what they got."""
+    found: Counter[str] = Counter()
+    for move in moves:
+        one = every[move.update]
+        found[one.what] += (move.makes * (move.slot is None) + move.writes * assigned) * one.size
+    return dict(found)
+
+
 def judge_uses(held: Iterable[Held], needed: Iterable[Use]) -> Iterator[str]:
     """Faults of variables that are read more often, or written more or less often, than they need to be.
 

@@ -1,10 +1,10 @@
-"""Work that is done again where it belongs: updates, assignments, look-ups, reads."""
+"""Work that is done again where it belongs: updates, assignments, look-ups, reads, sums."""
 
 import tensorflow as tf
 
-from tests.place.cheating.cheat import MIRRORED, cheat, one
+from tests.place.cheating.cheat import CLIPPED, MIRRORED, cheat, one, somewhere
 from tfperf.place import strategies, towers
-from tfperf.place.optimizer import Decayed, Placed
+from tfperf.place.optimizer import Decayed, Placed, clip
 
 EXP3, EXP4, COPIES = "placement.preset=Exp3", "placement.preset=Exp4", "placement.variables=mirrored"
 SGD = "train.optimizer.name=SGD"
@@ -125,3 +125,60 @@ def weights_read_twice(patch):
             return (first + second.read_value()) / 2.0
 
     patch.setattr(towers, "_read", dishonest)
+
+
+@cheat("arithmetic twice", EXP4, fault="update of .* give .* at most")
+def updates_with_more_arithmetic(patch):
+    honest = Decayed.decay_and_update
+
+    def dishonest(self, gradient, variable, rate):
+        honest(self, gradient + tf.sin(gradient) * (one() - 1.0), variable, rate)
+
+    patch.setattr(Placed, "decay_and_update", dishonest)
+
+
+@cheat("arithmetic twice", MIRRORED, fault="update of .* give .* at most")
+def updates_of_replicas_with_more_arithmetic(patch):
+    honest = Decayed.decay_and_update
+
+    def dishonest(self, gradient, variable, rate):
+        honest(self, gradient + tf.sin(gradient) * (one() - 1.0), variable, rate)
+
+    patch.setattr(strategies._Summed, "decay_and_update", dishonest)
+
+
+@cheat("arithmetic twice", EXP4, fault="merge of .* give .* at most")
+def merged_twice(patch):
+    merged = towers.Towers._merged
+
+    def dishonest(self, index, gradients):
+        total = merged(self, index, gradients)
+        if isinstance(gradients[0], tf.IndexedSlices):
+            return total
+        with somewhere(self.variables[index].home.merge, f"step/tfperf.merge/variable_{index}"):
+            return (total + tf.add_n([gradient * one() for gradient in gradients])) / 2.0
+
+    patch.setattr(towers.Towers, "_merged", dishonest)
+
+
+@cheat("arithmetic twice", EXP4, CLIPPED, fault="clipping of .* give .* at most")
+def clipped_twice(patch):
+    def dishonest(card, gradients, devices, host=None):
+        once = clip(card, gradients, devices, host)
+        twice = []
+        for i, (gradient, device) in enumerate(zip(once, devices, strict=True)):
+            with tf.name_scope(f"step/tfperf.update/clip/gradient_{i}/"), tf.device(device):
+                largest = tf.maximum(tf.norm(gradient) / card.global_clipnorm, 1.0)
+                twice.append(gradient / (largest * one()))
+        return twice
+
+    patch.setattr(towers, "clip", dishonest)
+
+
+@cheat("arithmetic twice", MIRRORED, CLIPPED, fault="clipping of device .* give .* at most")
+def clipped_twice_by_replicas(patch):
+    def dishonest(card, gradients, devices, host=None):
+        once = clip(card, gradients, devices, host)
+        return [gradient + tf.sin(gradient) * (one() - 1.0) for gradient in once]
+
+    patch.setattr(strategies, "clip", dishonest)
