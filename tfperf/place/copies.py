@@ -64,7 +64,7 @@ class Needs:
 
     ways: Sequence[Way] = ()
     least: Mapping[str, int] = field(default_factory=dict)
-    most: Mapping[str, int] = field(default_factory=dict)
+    most: Mapping[str, float] = field(default_factory=dict)
     products: Products | None = None
     collectives: Sequence[Way] = ()
     compiled: Collection[str] = ()

@@ -1,9 +1,10 @@
 """Proof of a placement: where every operation of a step ran and what devices sent each other, beside what should be.
 
 An operation that touches more than SMALL bytes has to be one that a rule expects, on a device that the rule allows.
-What goes from device to device, the matrix products of each device, and how often variables and slots are read and
-written, are held against what the placement needs. So work under another's name, beside a decoy, or done twice, shows;
-what is small may be anywhere, as the shapes that GPU programs keep on the host.
+What goes from device to device, the matrix products of each device, how often variables and slots are read and
+written, and what look-ups, merges, clippings and updates compute are held against what the placement needs. So work
+under another's name, beside a decoy, or done twice, shows; what is small may be anywhere, as the shapes that GPU
+programs keep on the host. Of passes only the products are counted.
 """
 
 import re

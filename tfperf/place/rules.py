@@ -133,7 +133,7 @@ def _too_little(rule: Rule, some: Sequence[Operation], least: int) -> Iterator[s
             yield f"{rule.what}: {why}: {largest.name}"
 
 
-def _too_much(rule: Rule, some: Sequence[Operation], most: int | None) -> Iterator[str]:
+def _too_much(rule: Rule, some: Sequence[Operation], most: float | None) -> Iterator[str]:
     """What is done of a rule beside what has to be."""
     given = sum(one.gives * one.runs for one in some)
     if most is not None and given > most + SMALL:

@@ -215,7 +215,7 @@ class Replicas:
         least = {f"update of {name}, device {k}": n for name, n in updates for k in numbers}
         uses, most = self._uses_and_most()
         most |= {f"clipping of device {k}": CLIPPING * sum(sizes) for k in numbers}
-        return replace(needs, least=least, most=most, uses=uses)
+        return replace(needs, least=least, most={**needs.most, **most}, uses=uses)
 
     def _uses_and_most(self) -> tuple[list[Use], dict[str, int]]:
         """Uses of variables and slots, each device's own or all of them the host's; bytes that updates give at most."""

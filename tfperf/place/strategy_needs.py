@@ -1,6 +1,7 @@
 """What TensorFlow's strategies have to send from device to device in a step, and to multiply on each."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from tfperf.data.feeding import most_columns
 from tfperf.place.copies import Needs, Part, Way
@@ -10,6 +11,7 @@ from tfperf.place.policy import Home
 from tfperf.runcard.translation import Translation
 
 TABLES = 2  # come first among the variables
+PADDED = 2  # operations that give what is handed to a collective: its padding, and a check of its shape
 
 
 def strategy_needs(
@@ -17,6 +19,26 @@ def strategy_needs(
 ) -> Needs:  # fmt: skip
     """Of variables of these bytes, tables first; rows: of the tables; parts: of the whole batch, one of each device."""
     every = passes(card, devices.mine, devices.host, parts)
+    needs = _moved(card, devices, sizes, rows, every)
+    return replace(needs, most=_most(every, sizes, gathers(card, devices.logical)))
+
+
+def _most(every: Sequence[Pass], sizes: Sequence[int], padded: bool) -> dict[str, float]:
+    """Bytes that look-ups and transfers give, and what makes the tables' gradients dense, or as long as the longest."""
+    found: dict[str, float] = {}
+    sides = list(enumerate(sizes[:TABLES]))
+    for one in every:
+        found[f"look-ups of device {one.number}"] = sum(one.rows(side) for side, _ in sides)
+        found[f"transfer of device {one.number}"] = one.batch().size
+        handed = sum(way.size for way in _handed(one, [(size, side) for side, size in sides])) if padded else 0
+        found[f"gradients of device {one.number}"] = sum(sizes[:TABLES]) + PADDED * handed
+    return found
+
+
+def _moved(
+    card: Translation, devices: Devices, sizes: Sequence[int], rows: int, every: Sequence[Pass]
+) -> Needs:  # fmt: skip
+    """What is sent from device to device, and multiplied on each."""
     ways = [one.batch() for one in every]
     found = products(every, rows)
     sides = [(size, i if i < TABLES else None) for i, size in enumerate(sizes)]

@@ -158,7 +158,7 @@ class Towers:
         every = passes(self.card, list(enumerate(self.devices.each)), self.devices.host, parts)
         ways = [one.batch() for one in every]
         least: dict[str, int] = {}
-        most: dict[str, int] = {}
+        most = {f"transfer of device {one.number}": one.batch().size for one in every}
         for i, v in enumerate(self.variables):
             sized = Sized(v.home, size(v.copies[0]), i if i < len(self.tables) else None)
             ways += [*(way for one in every for way in read_ways(one, sized)), *merge_ways(every, sized)]
@@ -167,7 +167,9 @@ class Towers:
             for what in ("update", "assignment"):
                 least |= {f"{what} of {v.called(k)}": sized.size for k in range(len(v.copies))}
             if sized.side is not None:
-                least |= {f"look-up of device {one.number} in {v.name}": one.rows(sized.side) for one in every}
+                looked_up = {f"look-up of device {one.number} in {v.name}": one.rows(sized.side) for one in every}
+                least |= looked_up
+                most |= looked_up
         moves = count_moves(self.card.train.optimizer, [v.copies[k] for v, k in self._flat()], self.devices.host)
         updated = self._updated()
         most |= {f"update of {name}": made for name, made in make_bytes(moves, updated, assigned=False).items()}

@@ -2,7 +2,7 @@
 
 import tensorflow as tf
 
-from tests.place.cheating.cheat import CLIPPED, MIRRORED, cheat, one, somewhere
+from tests.place.cheating.cheat import CLIPPED, MIRRORED, change_reads, cheat, one, somewhere
 from tfperf.place import strategies, towers
 from tfperf.place.optimizer import Decayed, Placed, clip
 
@@ -182,3 +182,25 @@ def clipped_twice_by_replicas(patch):
         return [gradient + tf.sin(gradient) * (one() - 1.0) for gradient in once]
 
     patch.setattr(strategies, "clip", dishonest)
+
+
+@cheat("arithmetic twice", EXP4, fault="transfer of device .* give .* at most")
+def work_in_transfers(patch):
+    def dishonest(value, device):
+        with tf.device(device):
+            return value + tf.sin(value) * (one() - 1.0)
+
+    change_reads(patch, dishonest)
+
+
+@cheat("arithmetic twice", MIRRORED, fault="gradients of device .* give .* at most")
+def gradients_of_replicas_made_dense_twice(patch):
+    honest = strategies.Replicas._sent
+
+    def dishonest(self, gradient, rows):
+        sent = honest(self, gradient, rows)
+        dense = tf.convert_to_tensor(sent)
+        nothing = tf.reduce_max(dense + tf.sin(dense)) * (one() - 1.0)
+        return tf.IndexedSlices(sent.values + nothing, sent.indices, sent.dense_shape)
+
+    patch.setattr(strategies.Replicas, "_sent", dishonest)
