@@ -4,6 +4,7 @@ from tests.study.sweep_records import disproved, point
 from tfperf.report.placements import remarks
 from tfperf.report.placements_page import placements_page
 from tfperf.report.recommendation import NOT_PROVED
+from tfperf.study import placements
 from tfperf.study.placements import placement_rows, written
 
 
@@ -35,13 +36,11 @@ def test_a_bound_that_is_longer_than_the_step_is_called_none():
     assert line.endswith("it bounds nothing: Exp1, strong on 1")
 
 
-def test_trials_on_different_machines_are_said(tmp_path):
+def test_trials_on_different_machines_are_said(tmp_path, monkeypatch):
     machines = [{"cpu": "new", "cores": 8}, {"cpu": "old", "cores": 2}]
-    for row in (rows := pair([100.0, 110.0], [60.0, 55.0])):
-        with (tmp_path / "results.jsonl").open("a") as file:
-            file.write(row.line() + "\n")
+    monkeypatch.setattr(placements, "measured", lambda folder: pair([100.0, 110.0], [60.0, 55.0]))
     for some, said in ((machines, True), (machines[:1], False)):
-        _, page = written(tmp_path, {"title": "", "drift": None, "machines": some, "keys": list(rows[0].values)})
+        _, page = written(tmp_path, {"title": "", "drift": None, "machines": some})
         assert ("the trials ran on different machines: new (8 cores), old (2 cores)" in page.read_text()) is said
 
 

@@ -9,13 +9,15 @@ from tfperf.study import tracing
 
 
 def window(columns, alike, devices=2, steps=20, per_call=10):
-    mine = SimpleNamespace(mine=[None] * devices)
+    mine = SimpleNamespace(mine=[(k, f"device {k}") for k in range(devices)])
     return SimpleNamespace(
-        columns=columns, alike=alike, steps=steps, per_call=per_call, calls=steps // per_call,
+        columns=columns, device_columns=[4.0] * devices, alike=alike, steps=steps, per_call=per_call,
+        calls=steps // per_call,
         engine=SimpleNamespace(devices=mine),
     )  # fmt: skip
 
 
+NAMES = ("graph", "devices", "skip", "columns")  # of what is broken down
 COLUMNS = tracing.EVENTS / tracing.EVENTS_A_COLUMN / 2  # of a pass on two devices that is as long as a trace may be
 
 
@@ -58,13 +60,13 @@ def test_a_trace_is_beside_passes_that_are_only_timed(monkeypatch, tmp_path):
     monkeypatch.setattr(tracing.time, "process_time", lambda: 2 * clock[0])
     monkeypatch.setattr(tracing, "forget_costs", lambda: said.append("new kernels"))
     monkeypatch.setattr(tracing, "graph_of", lambda run: "graph")
-    monkeypatch.setattr(tracing, "break_down", lambda folder, graph, devices, skip: {"graph": graph, "skip": skip})
+    monkeypatch.setattr(tracing, "break_down", lambda folder, *one: dict(zip(NAMES, one, strict=True)))
     found = tracing.look_into(told, tmp_path, 25.0, 1)
     options = 9, 0, {"host_level": 2, "turns": 10, "optimizers": ("optimizer",)}
     traced = [0, "10 steps", 1, "10 steps"] * 4
     beside = ["10 steps"] * 4
     assert said == [*beside, "new kernels", "1 steps", options, *traced, "stopped", *beside]
-    assert found.pop("graph") == "graph"
+    assert (found.pop("graph"), found.pop("columns"), found.pop("devices")) == ("graph", [4.0] * 2, told.engine.devices)
     assert found == pytest.approx(
         {"skip": 2, "traced_ms": 30.0, "beside_ms": 20.0, "timed_ms": 25.0, "slower": 1.5, "agrees": 1.2}
     )

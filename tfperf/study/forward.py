@@ -56,18 +56,23 @@ def _ways(card: Translation, engine: Engine, source: tf.Tensor, target: tf.Tenso
     devices = [device for _, device in engine.devices.mine]
     passes = [_forward(card, engine.model, device, source, target) for device in devices]
 
-    def alone() -> tf.Tensor:
-        return passes[0]()
+    def summed(losses: list[tf.Tensor]) -> tf.Tensor:
+        """As in a step; TensorFlow takes devices whose parts of a graph are apart one after the other."""
+        with tf.device(engine.devices.host):
+            return tf.add_n(losses)
 
-    def in_turn() -> list[tf.Tensor]:
+    def alone() -> tf.Tensor:
+        return summed([passes[0]()])
+
+    def in_turn() -> tf.Tensor:
         losses: list[tf.Tensor] = []
         for one in passes:
             with tf.control_dependencies(losses[-1:]):
                 losses.append(one())
-        return losses
+        return summed(losses)
 
-    def at_once() -> list[tf.Tensor]:
-        return [one() for one in passes]
+    def at_once() -> tf.Tensor:
+        return summed([one() for one in passes])
 
     ways = {ALONE: alone, IN_TURN: in_turn, AT_ONCE: at_once}
     return {name: tf.function(run, autograph=False) for name, run in ways.items() if len(devices) > 1 or name == ALONE}
@@ -98,6 +103,6 @@ def _timed(run: Run) -> tuple[float, float]:
     run()
     calls, clock, processor = 0, time.perf_counter(), time.process_time()
     while not calls or time.perf_counter() - clock < SECONDS:
-        tf.nest.map_structure(lambda loss: loss.numpy(), run())
+        run().numpy()
         calls += 1
     return 1e3 * (time.perf_counter() - clock) / calls, 1e3 * (time.process_time() - processor) / calls

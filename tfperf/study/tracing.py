@@ -42,7 +42,9 @@ def look_into(window: Window, folder: Path, timed_ms: float, layers: int) -> dic
     traced = [timed(capture) for _ in range(1 + passes)][1:]
     capture.stop()
     beside += [timed() for _ in range(BESIDE)]
-    found = break_down(folder, graph_of(window.run), window.engine.devices, calls, window.device_columns)
+    devices = window.engine.devices
+    columns = [window.device_columns[k] for k, _ in devices.mine]
+    found = break_down(folder, graph_of(window.run), devices, calls, columns)
     (traced_ms, cost), (beside_ms, cost_beside) = (
         [median(column) for column in zip(*every, strict=True)] for every in (traced, beside)
     )

@@ -62,9 +62,7 @@ class Window:
         self.engine, self.steps, self.per_call = engine, len(plan.rows), per_call
         # of both sides of a device, all steps together; whether all steps have the same
         self.columns = float(plan.lengths.sum(axis=2).mean(axis=1).sum())
-        self.device_columns = [  # of each device of this process, mean over the steps
-            float(plan.lengths[:, k].sum(axis=1).mean()) for k, _ in engine.devices.mine
-        ]
+        self.device_columns = plan.lengths.sum(axis=2).mean(axis=0).tolist()  # of each device, mean over the steps
         self.alike = bool((plan.lengths == plan.lengths[:1]).all())
         self._steps = dataset(part, plan).repeat()
         self.iterator = iter(self._steps)
