@@ -1,6 +1,7 @@
 """The devices that a card gets, on machines that differ."""
 
 import json
+import re
 
 import pytest
 import tensorflow as tf
@@ -108,4 +109,20 @@ def test_a_worker_without_its_gpus(machine, monkeypatch):
 def test_a_cluster_that_cannot_be_read(monkeypatch):
     monkeypatch.setenv(TF_CONFIG, '{"cluster": {}}')
     with pytest.raises(UserError, match="TF_CONFIG: cannot be read"):
+        devices.cluster()
+
+
+@pytest.mark.parametrize(
+    ("workers", "index", "text"),
+    [
+        (["a:1", "b:1"], 2, "task.index: got 2; must be 0 to 1, one of the workers"),
+        (["a:1"], -1, "task.index: got -1; must be 0 to 0"),
+        ([], 0, "cluster.worker: got []; must be a list of addresses"),
+        ([1, 2], 0, "cluster.worker: got [1, 2]; must be a list of addresses"),
+        ("ab", 0, "cluster.worker: got 'ab'; must be a list of addresses"),
+    ],
+)
+def test_a_cluster_without_this_worker_or_without_addresses(monkeypatch, workers, index, text):
+    monkeypatch.setenv(TF_CONFIG, json.dumps({"cluster": {"worker": workers}, "task": {"index": index}}))
+    with pytest.raises(UserError, match=re.escape(text)):
         devices.cluster()

@@ -105,15 +105,18 @@ def test_the_first_rule_that_speaks_of_an_operation_decides():
     assert prove([Operation("update/a", "AssignSub", SECOND), Operation("update/b", "Mul", FIRST)], rules).faults == ()
 
 
-def engine(kept=(), needs=None):
-    return SimpleNamespace(kept=lambda: list(kept), rules=lambda: RULES, needs=lambda parts: needs or Needs())
+def engine(kept=(), needs=None, mine=(0,)):
+    return SimpleNamespace(
+        kept=lambda: list(kept), rules=lambda: RULES, needs=lambda parts: needs or Needs(),
+        devices=SimpleNamespace(mine=[(k, FIRST) for k in mine]),
+    )  # fmt: skip
 
 
 BATCH = [Value("int32", (4, 5)), Value("int32", (4, 6)), Value("float", ())]
 
 
-def faults(kept=(), needs=None, **ran):
-    return prove_engine(engine(kept, needs), Run(RIGHT, **{"batch": BATCH, **ran})).faults
+def faults(kept=(), needs=None, mine=(0,), **ran):
+    return prove_engine(engine(kept, needs, mine), Run(RIGHT, **{"batch": BATCH, **ran})).faults
 
 
 def test_a_variable_on_another_device_is_a_fault():
@@ -147,11 +150,17 @@ def test_a_copy_of_unknown_size_is_a_fault():
 
 def test_a_batch_of_unknown_size_is_a_fault():
     assert faults(batch=[None, *BATCH[1:]]) == (NO_BATCH,)
-    assert faults(batch=[]) == (NO_BATCH,)
+    assert faults(batch=[]) == faults(batch=BATCH, mine=(0, 1)) == (NO_BATCH,)
+
+
+def test_the_sides_of_another_workers_devices_need_not_be_known():
+    assert faults(batch=[None, None, *BATCH], mine=(1,)) == ()
+    assert faults(batch=[None, None, *BATCH], mine=(0, 1)) == faults(batch=[*BATCH[:2], None, *BATCH[1:]], mine=(1,))
+    assert faults(batch=[None, None, *BATCH], mine=(0,)) == (NO_BATCH,)
 
 
 def test_an_uneven_batch_is_a_fault():
-    assert faults(batch=[*BATCH[:2], Value("int32", (1, 5)), Value("int32", (1, 6)), BATCH[2]]) == (
+    assert faults(batch=[*BATCH[:2], Value("int32", (1, 5)), Value("int32", (1, 6)), BATCH[2]], mine=(0, 1)) == (
         "batch: devices get 4, 1 sentence pairs; must be as many each",
     )
 

@@ -1,5 +1,7 @@
 """Where the time of a step goes, from runs made by hand."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -158,3 +160,13 @@ def test_programs_of_xla_are_told_by_their_instructions(tmp_path):
     assert one["waits"] == pytest.approx({"runtime": 0.02, "host": 0.01})
     assert told["critical"]["phases"] == pytest.approx({"forward": 0.02, "backward": 0.02})
     assert told["course"]["computation"] == pytest.approx(0.04)
+
+
+def test_programs_that_the_profile_shows_on_no_device_leave_all_unknown():
+    program = node("tower_0/call", A, kind="PartitionedCall", device=1)
+    graph = join([*GRAPH.nodes, replace(program, compiled=True)])
+    assert found(graph=graph) == {}
+    assert (
+        found([*ROWS, (program.name, 20, 30, 2)], graph)["step_ms"]
+        == found(graph=join([*GRAPH.nodes, program]))["step_ms"]
+    )

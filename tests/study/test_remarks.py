@@ -48,3 +48,14 @@ def test_a_sweep_without_a_proof_has_a_page_all_the_same(recwarn):
     rows = [disproved("Exp1", 1), disproved("Exp2", 2)]
     page = placements_page("t", placement_rows([*rows, *point("Exp1", 1, [9.0, 9.0])[1:]]), "drift")
     assert NOT_PROVED in page and not list(recwarn)
+
+
+def test_rows_without_a_breakdown_say_why():
+    rows = pair([10.0, 10.0], [9.0, 9.0])
+    for row in rows:
+        if "kernels" in row.record:
+            row.record["kernels"]["xla"] = True
+    assert not told(rows, "profiler")
+    rows[0].record["phases"] = {}
+    (line,) = told(rows, "profiler")
+    assert line.endswith("XLA's programs run, so not where the time goes: Exp1, strong on 1")

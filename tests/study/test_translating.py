@@ -10,8 +10,10 @@ from tfperf.cli import main
 from tfperf.place.devices import HOST, Devices
 from tfperf.place.held import Kept
 from tfperf.place.towers import Towers
+from tfperf.report.questions import BUCKETING, FORWARD, SLOWER
 from tfperf.runcard.loader import load_any
 from tfperf.study import translating
+from tfperf.study.forward import ROUNDS
 from tfperf.study.local_cluster import UnprovedError
 from tfperf.study.rows import rows
 
@@ -64,6 +66,31 @@ def test_the_trial_proves_the_placement_and_splits_the_step(sweep):
     assert phases["timed_ms"] == record["ms_per_step"]["median"] and phases["agrees"] > 0
     assert record["words_per_second"] == pytest.approx(16 * 12 * 1e3 / record["ms_per_step"]["median"])
     assert 0 < record["bound"]["bound_ms"] < record["ms_per_step"]["median"]
+
+
+def test_the_trial_times_forward_passes_and_tells_when_each_device_ends_its_own(sweep):
+    (row,) = rows(sweep[0])
+    forward, last = row.record["forward"], row.record["phases"]["last"]
+    assert (forward["devices"], forward["batch"], forward["columns"]) == (2, 8, 18)
+    for times in (forward["ms"], forward["processor_ms"]):
+        assert times.keys() == {"alone", "in_turn", "at_once"}
+        assert all(len(one) == ROUNDS and min(one) > 0 for one in times.values())
+    assert sorted(forward["ms"]["in_turn"])[ROUNDS // 2] > sorted(forward["ms"]["alone"])[0]
+    assert last.keys() == {"device:0", "device:1"} and row.record["processor_ms_per_step"] > 0
+    assert sum(one["ends"] for one in last.values()) == pytest.approx(0, abs=1e-9)
+    assert sum(one["last"] for one in last.values()) == 1
+    for one in last.values():
+        assert one["steps"] == row.record["phases"]["steps"] and one["length"] == 0
+        assert 0 < one["takes"] < row.record["phases"]["step_ms"]
+
+
+def test_the_report_answers_three_questions(sweep):
+    folder, printed = sweep
+    said, page = " ".join(printed.split()), (folder / "report.html").read_text()
+    assert (
+        "On 2 devices (8 pairs of 18 columns on each) it took" in said and "one trial tells nothing of chance" in said
+    )
+    assert all(question in said and question in page for question in (FORWARD, SLOWER, BUCKETING))
 
 
 def test_the_report_has_the_studys_table(sweep):

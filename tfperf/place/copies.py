@@ -156,23 +156,25 @@ def judge_products(found: Iterable[Product], products: Products | None, hidden: 
             )
 
 
-def judge_parts(parts: Sequence[Part]) -> Iterator[str]:
+def judge_parts(parts: Mapping[int, Part]) -> Iterator[str]:
     """Faults of a batch that is not known, or not divided evenly."""
+    pairs = [part.pairs for part in parts.values()]
     if not parts:
         yield NO_BATCH
-    elif len({part.pairs for part in parts}) > 1:
-        yield f"batch: devices get {', '.join(str(part.pairs) for part in parts)} sentence pairs; must be as many each"
+    elif len(set(pairs)) > 1:
+        yield f"batch: devices get {', '.join(map(str, pairs))} sentence pairs; must be as many each"
 
 
-def parts_of(batch: Sequence[Value | None]) -> list[Part]:
-    """Parts of a batch as the iterator gave it: source (b, S) and target (b, T) of each device, and their labels.
+def parts_of(batch: Sequence[Value | None], devices: Iterable[int]) -> dict[int, Part]:
+    """Parts of these devices, of a batch as the iterator gave it: source (b, S) and target (b, T) of every device.
 
-    None of them where the graphs do not tell.
+    Its labels come last. No parts at all where the graphs do not tell each of them: those of other workers' devices
+    they need not tell.
     """
-    sides = list(batch[:-1])
-    if len(sides) % 2 or any(side is None or len(side.dimensions) != 2 for side in sides):
-        return []
-    found = [side.dimensions for side in sides if side is not None]
-    return [
-        Part(source[0], source[1], target[1] - 1) for source, target in zip(found[::2], found[1::2], strict=True)
-    ]  # fmt: skip
+    found = {}
+    for k in devices:
+        source, target = (side.dimensions if side else () for side in [*batch[:-1], None, None][2 * k : 2 * k + 2])
+        if len(source) != 2 or len(target) != 2:
+            return {}
+        found[k] = Part(source[0], source[1], target[1] - 1)
+    return found

@@ -66,9 +66,16 @@ def cluster() -> dict[str, Any]:
     text = os.environ.get(TF_CONFIG, "")
     try:
         found = json.loads(text) if text else {}
-        return {"workers": list(found["cluster"]["worker"]), "index": int(found["task"]["index"])} if found else {}
+        if not found:
+            return {}
+        workers, index = found["cluster"]["worker"], int(found["task"]["index"])
     except (ValueError, KeyError, TypeError) as error:
         raise UserError(f"{TF_CONFIG}: cannot be read ({error!r}); must list cluster.worker and task.index") from None
+    if not isinstance(workers, list) or not workers or not all(isinstance(one, str) for one in workers):
+        raise UserError(f"{TF_CONFIG}: cluster.worker: got {workers!r}; must be a list of addresses, host:port")
+    if not 0 <= index < len(workers):
+        raise UserError(f"{TF_CONFIG}: task.index: got {index}; must be 0 to {len(workers) - 1}, one of the workers")
+    return {"workers": workers, "index": index}
 
 
 def _workers(placement: Placement, gpus: int) -> Devices:

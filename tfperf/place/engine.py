@@ -1,6 +1,6 @@
 """The engine that a card asks for."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from typing import Any, Protocol
 
 import numpy as np
@@ -32,8 +32,8 @@ class Engine(Protocol):
     def rules(self) -> list[Rule]:
         """Where everything of a step has to run."""
 
-    def needs(self, parts: Sequence[Part]) -> Needs:
-        """What a step has to send and to multiply for the parts of a batch."""
+    def needs(self, parts: Mapping[int, Part]) -> Needs:
+        """What a step has to send and to multiply for the parts of a batch, by the number of their device."""
 
     def state(self) -> dict[str, NDArray[Any]]:
         """Everything that training changes, by name."""

@@ -1,6 +1,6 @@
 """What a placement has to send from device to device in a step, and to multiply on each."""
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from tfperf.place.copies import Part, Products, Way
@@ -62,8 +62,8 @@ class Pass:
         )
 
 
-def passes(card: Translation, devices: Sequence[tuple[int, str]], host: str, parts: Sequence[Part]) -> list[Pass]:
-    """Of devices with their numbers; parts: of all devices that there are."""
+def passes(card: Translation, devices: Sequence[tuple[int, str]], host: str, parts: Mapping[int, Part]) -> list[Pass]:
+    """Of devices with their numbers; parts: of them all, by number."""
     return [Pass(card, k, device, host, parts[k]) for k, device in devices]
 
 

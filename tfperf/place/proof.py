@@ -22,6 +22,7 @@ from tfperf.place.copies import (
     judge_products,
     parts_of,
 )
+from tfperf.place.devices import Devices
 from tfperf.place.graphs import Operation, Run
 from tfperf.place.held import Kept, judge_held, judge_kept
 from tfperf.place.nodes import XLA, XLA_TEXT
@@ -60,19 +61,22 @@ class Proof:
 class Engine(Protocol):
     """What can be proved of."""
 
+    devices: Devices
+
     def kept(self) -> list[Kept]:
         """Copies of variables, and slots."""
 
     def rules(self) -> list[Rule]:
         """Where everything of a step has to run."""
 
-    def needs(self, parts: Sequence[Part]) -> Needs:
-        """What a step has to send and to multiply for the parts of a batch."""
+    def needs(self, parts: Mapping[int, Part]) -> Needs:
+        """What a step has to send and to multiply for the parts of a batch, by the number of their device."""
 
 
 def prove_engine(engine: Engine, run: Run) -> Proof:
     """Proof for an engine, of which this ran."""
-    kept, parts, computed = engine.kept(), parts_of(run.batch), kernels(run.operations)
+    parts = parts_of(run.batch, [k for k, _ in engine.devices.mine])
+    kept, computed = engine.kept(), kernels(run.operations)
     needs = engine.needs(parts) if parts else Needs()
     places = judge_operations(run.operations, engine.rules(), needs)
     copies, sent = judge_copies(run.copies, needs.ways)

@@ -2,7 +2,7 @@
 MultiWorkerMirroredStrategy with one device in each process.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -206,8 +206,8 @@ class Replicas:
                 rules.append(one(f"update of {name}, device {k}", scope, device))
         return rules
 
-    def needs(self, parts: Sequence[Part]) -> Needs:
-        """What a step has to send and to multiply for the parts of a batch."""
+    def needs(self, parts: Mapping[int, Part]) -> Needs:
+        """What a step has to send and to multiply for the parts of a batch, by the number of their device."""
         sizes = [size(variable) for variable in self.variables.values()]
         needs = strategy_needs(self.card, self.devices, sizes, self.model.rows, parts)
         numbers = [k for k, _ in self.devices.mine]

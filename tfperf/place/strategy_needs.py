@@ -1,6 +1,6 @@
 """What TensorFlow's strategies have to send from device to device in a step, and to multiply on each."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from tfperf.data.feeding import most_columns
@@ -15,9 +15,9 @@ PADDED = 2  # operations that give what is handed to a collective: its padding, 
 
 
 def strategy_needs(
-    card: Translation, devices: Devices, sizes: Sequence[int], rows: int, parts: Sequence[Part]
+    card: Translation, devices: Devices, sizes: Sequence[int], rows: int, parts: Mapping[int, Part]
 ) -> Needs:  # fmt: skip
-    """Of variables of these bytes, tables first; rows: of the tables; parts: of the whole batch, one of each device."""
+    """Of variables of these bytes, tables first; rows: of the tables; parts: of the batch, by device."""
     every = passes(card, devices.mine, devices.host, parts)
     needs = _moved(card, devices, sizes, rows, every)
     return replace(needs, most=_most(every, sizes, gathers(card, devices.logical)))

@@ -6,7 +6,7 @@ all labels of the global batch is divided by their global number, so that the re
 """
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -153,8 +153,8 @@ class Towers:
             rules.append(one(f"update of {v.called(k)}", scope, v.home.updates[k]))
         return rules
 
-    def needs(self, parts: Sequence[Part]) -> Needs:
-        """What a step has to send and to multiply for the parts of a batch."""
+    def needs(self, parts: Mapping[int, Part]) -> Needs:
+        """What a step has to send and to multiply for the parts of a batch, by the number of their device."""
         every = passes(self.card, list(enumerate(self.devices.each)), self.devices.host, parts)
         ways = [one.batch() for one in every]
         least: dict[str, int] = {}

@@ -125,6 +125,11 @@ def remarks(rows: Sequence[PlacementRow]) -> list[str]:
     left_out = ", ".join(f"{called(row)} on {row.devices}: {row.left_out}" for row in rows if row.left_out)
     if left_out:
         out.append(f"samples that are left out, since something was traced in them: {left_out}")
+    hidden = ", ".join(f"{called(row)} on {row.devices}" for row in rows if row.kernels.get("xla") and not row.phases)
+    if hidden:
+        out.append(
+            f"the profiler does not show on which device XLA's programs run, so not where the time goes: {hidden}"
+        )
     out += [f"failed: {_of(row.values)}: {error}" for row in rows for error in row.errors]
     out += [f"no proof, so in no table of speeds: {_of(row.values)}" for row in rows if not row.proved]
     return out

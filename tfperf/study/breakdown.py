@@ -71,7 +71,8 @@ def break_down(
     `waiting` and `waits` by what for. mean: busy of the passes over devices; imbalance: of their sum, slowest device
     over mean. critical: the longest chain, by phase, device and kind of operation. course: what the ends of calls
     waited for. unattributed: the largest share of a step on a device of which it is not known what for. last: by device
-    when its passes end, as study/passes.py has it.
+    when its passes end, as study/passes.py has it. Empty where the profile does not show on which device programs of
+    XLA's ran: on CPUs it has their instructions alone.
     Raises: TraceError.
     """
     notes, spaces = read_notes(logdir), read_spaces(logdir)
@@ -86,6 +87,9 @@ def summarise(
 ) -> dict[str, Any]:  # fmt: skip
     """The same of events."""
     trace = make_trace(events, operations, notes, graph, devices, skip)
+    ran = set(trace.runs.node.tolist())
+    if any(node.compiled and i not in ran for i, node in enumerate(graph.nodes)):
+        return {}
     step = trace.ms(trace.calls.length)
     waits = Waits(trace.runs, trace.links, trace.calls)
     each = {name: _device(trace, waits, k, step) for k, name in enumerate(trace.names)}

@@ -46,4 +46,5 @@ def read_node(node: Any) -> Node:
         parts = (node.attr[key].s.decode() for key in ("send_device", "recv_device", "tensor_name"))
         pair = ";".join(parts)
     frame = node.attr["frame_name"].s.decode() if "frame_name" in node.attr else ""
-    return Node(node.name, node.op, node.device, inputs, pair, frame)
+    compiled = "_XlaMustCompile" in node.attr and node.attr["_XlaMustCompile"].b
+    return Node(node.name, node.op, node.device, inputs, pair, frame, compiled)

@@ -21,7 +21,7 @@ def look_into(window: Window, folder: Path, timed_ms: float, layers: int) -> dic
 
     traced_ms, beside_ms: of a step, medians of the traced passes and of those around them; agrees: traced over timed;
     slower: processor time of traced steps over that of those beside them, which other programs hardly change. A first
-    traced pass is left out: the profiler's buffers grow in it.
+    traced pass is left out: the profiler's buffers grow in it. Empty where `break_down` is.
     """
     passes, calls, count = plan_passes(window, layers)
 
@@ -45,6 +45,8 @@ def look_into(window: Window, folder: Path, timed_ms: float, layers: int) -> dic
     devices = window.engine.devices
     columns = [window.device_columns[k] for k, _ in devices.mine]
     found = break_down(folder, graph_of(window.run), devices, calls, columns)
+    if not found:
+        return {}
     (traced_ms, cost), (beside_ms, cost_beside) = (
         [median(column) for column in zip(*every, strict=True)] for every in (traced, beside)
     )

@@ -15,6 +15,7 @@ class Node:
     """An operation. inputs: names of those that it waits for, for their values or their ends alike.
 
     pair: what a send and its receive share; frame: the loop that an Enter leads into; both empty for all others.
+    compiled: whether it calls a program of XLA's.
     """
 
     name: str
@@ -23,6 +24,7 @@ class Node:
     inputs: tuple[str, ...] = ()
     pair: str = ""
     frame: str = ""
+    compiled: bool = False
 
 
 @dataclass(frozen=True)
