@@ -1,8 +1,13 @@
 """No test reads or writes the user's cache; what the tests of several rooms use."""
 
+import signal
+
 import pytest
 
 from tfperf.data.cache import VARIABLE
+
+if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:  # as under nohup; tests send it
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 @pytest.fixture(scope="session", autouse=True)
