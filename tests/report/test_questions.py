@@ -50,13 +50,24 @@ def test_no_factor_is_the_largest_by_chance(found):
 @pytest.mark.parametrize(
     ("growth", "text"),
     [
-        (Estimate(1.1), f"{AT} it took 1.10 times as long as alone; one trial tells nothing of chance."),
         (Estimate(1.1, 0.9, 1.3), f"{AT} it took 1.10 [0.900, 1.30] times as long as alone: no growth beyond chance."),
         (Estimate(0.8, 0.7, 0.9), f"{AT} it took less time than alone: 0.800 [0.700, 0.900] times."),
     ],
 )
 def test_no_growth_has_no_cause(growth, text):
     assert grown(replace(GROWN, growth=growth)) == [text]
+
+
+def test_what_one_trial_measured_is_counted():
+    once = replace(GROWN, growth=Estimate(1.1))
+    assert dict(answer([], Answers([once])))[FORWARD] == [
+        "1 number of devices and size of batches was measured in one trial, which tells nothing of chance."
+    ]
+    assert dict(answer([], Answers([once, GROWN, once])))[FORWARD] == [
+        *grown(GROWN),
+        "2 numbers of devices and sizes of batches were measured in one trial, which tells nothing of chance.",
+    ]
+    assert growth_cells([once])[1][0][5] == "1.10"
 
 
 def test_growth_of_devices_that_are_no_processors_has_no_factors():

@@ -42,7 +42,7 @@ def answer(rows: Sequence[PlacementRow], answers: Answers) -> list[tuple[str, li
     """Each question with sentences; without those that the rows cannot bear on, as where one device was measured."""
     out = []
     if answers.growth:
-        out.append((FORWARD, [text for one in answers.growth for text in grown(one)]))
+        out.append((FORWARD, forward(answers.growth)))
     if said := slower(rows):
         out.append((SLOWER, said))
     if out or answers.bucketing is not None:
@@ -50,12 +50,27 @@ def answer(rows: Sequence[PlacementRow], answers: Answers) -> list[tuple[str, li
     return out
 
 
+def forward(every: Sequence[ForwardGrowth]) -> list[str]:
+    """What is known of each that has an interval, and how many have none."""
+    known = [one for one in every if one.growth.low is not None]
+    once = len(every) - len(known)
+    more = f"{_sizes(once)} measured in one trial, which tells nothing of chance." if once else ""
+    return [*(text for one in known for text in grown(one)), *([more] if more else [])]
+
+
+def _sizes(count: int) -> str:
+    """One number of devices and size of batches was, two were."""
+    sizes = (
+        "number of devices and size of batches was" if count == 1 else "numbers of devices and sizes of batches were"
+    )
+    return f"{count} {sizes}"
+
+
 def grown(found: ForwardGrowth) -> list[str]:
     """How the forward pass grew, and which factor is the largest where intervals tell them apart."""
     where = f"On {counted(found.devices)} ({found.batch} pairs of {found.columns} columns on each)"
     if found.growth.low is None or found.growth.high is None:
-        once = f"{where} it took {digits(found.growth.value)} times as long as alone"
-        return [f"{once}; one trial tells nothing of chance."]
+        return []
     if found.growth.low <= 1 <= found.growth.high:
         return [f"{where} it took {within(found.growth)} times as long as alone: no growth beyond chance."]
     if found.growth.high < 1:
