@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from tfperf.errors import UserError
 from tfperf.place import devices
-from tfperf.place.devices import make_devices
+from tfperf.place.devices import count_devices, make_devices
 from tfperf.runcard.placement import TF_CONFIG, Placement
 
 
@@ -74,6 +74,16 @@ def test_workers_are_those_of_the_cluster(machine, monkeypatch):
         make_devices(Placement(devices=3, engine="multiworker", merge="ring"))
     with pytest.raises(UserError, match=r"placement\.workers: got 4; TF_CONFIG lists 2"):
         make_devices(Placement(devices=4, workers=4, engine="multiworker", merge="ring"))
+
+
+def test_workers_without_a_cluster(machine, monkeypatch):
+    machine(0)
+    monkeypatch.delenv(TF_CONFIG, raising=False)
+    placement = Placement(devices=4, workers=2, engine="multiworker", merge="ring")
+    with pytest.raises(UserError, match=r"TF_CONFIG is not set: it must list cluster\.worker and task\.index"):
+        make_devices(placement)
+    assert count_devices(placement) == 4  # of a sweep's card: each trial starts its workers
+    assert count_devices(Placement(devices="all", engine="multiworker", merge="ring")) == 1
 
 
 def test_workers_divide_logical_cpus(machine, monkeypatch):

@@ -14,9 +14,10 @@ import numpy as np
 import tensorflow as tf
 
 from tfperf.place.devices import HOST, Devices
+from tfperf.place.function_graphs import remake_kernels
 from tfperf.scopes import phase
 from tfperf.study.breakdown import break_down
-from tfperf.study.run_graphs import forget_costs, graph_of
+from tfperf.study.run_graphs import graph_of
 from tfperf.trace.capture import Capture
 
 SLEEP, LESS, TURNS, STEPS, CALLS = 0.03, 0.015, 4, 3, 2
@@ -64,7 +65,7 @@ def main(folder: Path) -> None:
         call(tf.ones([4]), tf.constant(STEPS)).numpy()
 
     run()
-    forget_costs()
+    remake_kernels()
     run()
     capture = Capture(folder, CALLS, 0, host_level=2, turns=STEPS)
     for number in range(CALLS):

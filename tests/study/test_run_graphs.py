@@ -2,6 +2,7 @@
 
 import tensorflow as tf
 from tensorflow.core.framework.node_def_pb2 import NodeDef
+from tensorflow.python.eager.context import context
 
 from tfperf.study.run_graphs import graph_of, read_node
 from tfperf.trace.graphs import Node
@@ -34,3 +35,22 @@ def test_the_graph_of_a_loop_is_joined_and_its_depth_is_known():
     assert depth["Tanh"] == depth["LoopCond"] == depth["NextIteration"] == 1
     inside = [i for i, one in enumerate(graph.nodes) if one.kind == "Tanh"]
     assert all(graph.before[i] and list(graph.conditions) == [graph.frames[i]] for i in inside)
+
+
+def test_graphs_that_were_told_before_and_not_read_are_left_out():
+    @tf.function(autograph=False)
+    def large(x):
+        for _ in range(40):
+            x = tf.sin(x)
+        return x
+
+    @tf.function(autograph=False)
+    def small(x):
+        return tf.tanh(x)
+
+    small(tf.ones([2]))
+    context().enable_run_metadata()
+    large(tf.ones([2]))  # as a call that raised leaves them
+    context().disable_run_metadata()
+    kinds = {one.kind for one in graph_of(lambda: small(tf.ones([2]))).nodes}
+    assert "Tanh" in kinds and "Sin" not in kinds

@@ -58,7 +58,7 @@ def test_a_trace_is_beside_passes_that_are_only_timed(monkeypatch, tmp_path):
     monkeypatch.setattr(tracing, "Capture", Fake)
     monkeypatch.setattr(tracing.time, "perf_counter", lambda: clock[0])
     monkeypatch.setattr(tracing.time, "process_time", lambda: 2 * clock[0])
-    monkeypatch.setattr(tracing, "forget_costs", lambda: said.append("new kernels"))
+    monkeypatch.setattr(tracing, "remake_kernels", lambda: said.append("new kernels"))
     monkeypatch.setattr(tracing, "graph_of", lambda run: "graph")
     monkeypatch.setattr(tracing, "break_down", lambda folder, *one: dict(zip(NAMES, one, strict=True)))
     found = tracing.look_into(told, tmp_path, 25.0, 1)

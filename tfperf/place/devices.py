@@ -61,6 +61,17 @@ def make_devices(placement: Placement) -> Devices:
     return Devices(HOST, tuple(f"{prefix}{kind}:{first + k}" for k in range(wanted)), not gpus)
 
 
+def count_devices(placement: Placement) -> int:
+    """Devices of a run; of engine multiworker without TF_CONFIG as many as the workers of a sweep's trial have here.
+
+    Raises: UserError as `make_devices`.
+    """
+    if placement.engine == "multiworker" and not cluster():
+        gpus = len(tf.config.list_physical_devices("GPU"))
+        return max(gpus, 1) * placement.local_workers if placement.devices == "all" else placement.devices
+    return len(make_devices(placement))
+
+
 def cluster() -> dict[str, Any]:
     """What TF_CONFIG says: workers' addresses and this one's number; empty where it is not set. Raises: UserError."""
     text = os.environ.get(TF_CONFIG, "")
@@ -81,12 +92,17 @@ def cluster() -> dict[str, Any]:
 def _workers(placement: Placement, gpus: int) -> Devices:
     """As many devices of each worker; of workers on one machine, GPUs one after the other."""
     found = cluster()
-    workers, index = found.get("workers", []), found.get("index", 0)
+    if not found:
+        raise UserError(
+            f"placement.engine: got 'multiworker'; {TF_CONFIG} is not set: it must list cluster.worker and task.index"
+            " (tfperf sweep sets it for the workers that it starts)"
+        )
+    workers, index = found["workers"], found["index"]
     count = len(workers)
     wanted = max(gpus, 1) * count if placement.devices == "all" else placement.devices
     if placement.workers not in (None, count):
         raise UserError(f"placement.workers: got {placement.workers}; {TF_CONFIG} lists {count}")
-    if not count or wanted % count:
+    if wanted % count:
         raise UserError(
             f"placement.devices: got {placement.devices}; {TF_CONFIG} lists {count} workers, which need as many each"
         )

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
+from tfperf.place.function_graphs import record_graphs
 from tfperf.place.nodes import (
     ARGUMENTS,
     ASKS,
@@ -96,19 +97,7 @@ class Run:
 
 def run_step(call: Callable[[], Any]) -> Run:
     """What ran in a call of one step, which has run before; it is made twice. Raises: UserError while profiled."""
-    # not public; graphs are told when kernels are made, so those of before have to go
-    from tensorflow.python.eager.context import context
-
-    now = context()
-    now.clear_kernel_cache()
-    now.enable_run_metadata()
-    now.export_run_metadata()  # what was told before
-    try:
-        call()
-        functions = now.export_run_metadata().function_graphs
-    finally:
-        now.disable_run_metadata()
-    return read_run([one.partition_graphs for one in functions], trace_inputs(call))
+    return read_run(record_graphs(call), trace_inputs(call))
 
 
 def read_run(functions: Iterable[Iterable[Any]], given: Given) -> Run:

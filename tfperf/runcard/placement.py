@@ -82,6 +82,13 @@ class Placement:
         return replace(self, preset=None, variables=variables, embeddings=embeddings, updates=updates)
 
     @property
+    def local_workers(self) -> int:
+        """Processes of engine multiworker where all run on this machine."""
+        if self.workers is not None:
+            return self.workers
+        return 1 if self.devices == "all" else self.devices
+
+    @property
     def places(self) -> tuple[Where, Where, Beside, Beside]:
         """Variables, embeddings, slots and updates, whatever they are left to."""
         if self.preset is not None:

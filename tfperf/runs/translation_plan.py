@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from tfperf.data.batches import Plan
 from tfperf.data.corpus import LEFT_OUT, ROLES, Encoded
 from tfperf.data.feeding import training_plan
-from tfperf.place.devices import make_devices
+from tfperf.place.devices import count_devices
 from tfperf.place.policy import merge_done
 from tfperf.runcard.placement import Placement
 from tfperf.runcard.translation import Translation
@@ -63,7 +63,7 @@ class TranslationPlan:
 
 def translation_plan(card: Translation) -> TranslationPlan:
     """Read the sentences of a card and tell the sizes; UserError where they or this machine do not fit the card."""
-    sentences, devices = read_sentences(card), len(make_devices(card.placement))
+    sentences, devices = read_sentences(card), count_devices(card.placement)
     return TranslationPlan(
         card, sentences, devices, training_plan(card, sentences.encoded.training, devices, 0)
     )  # fmt: skip

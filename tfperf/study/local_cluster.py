@@ -123,7 +123,7 @@ def workers(placement: Placement, request: Mapping[str, Any]) -> Iterator[Others
     if os.environ.get(TF_CONFIG):
         yield Leader() if WORKER in request else Strangers()
         return
-    settings = [json.dumps(config) for config in _configs(_count(placement))]
+    settings = [json.dumps(config) for config in _configs(placement.local_workers)]
     done = Event()
     with ExitStack() as stack:
         others = [_start(stack, k, config, request) for k, config in enumerate(settings) if k]
@@ -144,13 +144,6 @@ def workers(placement: Placement, request: Mapping[str, Any]) -> Iterator[Others
             raise WorkerError("; ".join(faults))
         if unproved := [fault for other in others for fault in other.unproved()]:
             raise UnprovedError(unproved)
-
-
-def _count(placement: Placement) -> int:
-    """Workers, this one among them."""
-    if placement.workers is not None:
-        return placement.workers
-    return 1 if placement.devices == "all" else placement.devices
 
 
 def _watch(other: _Worker, done: Event) -> None:

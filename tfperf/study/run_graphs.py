@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
+from tfperf.place.function_graphs import record_graphs
 from tfperf.trace.graphs import Graph, Node, join
 
 
@@ -11,31 +12,9 @@ def graph_of(call: Callable[[], Any]) -> Graph:
 
     Kernels are made anew for it, and with them what TensorFlow has learned of their costs: time steps before.
     """
-    # not public; graphs are told when kernels are made, so those of before have to go
-    from tensorflow.python.eager.context import context
-
-    now = context()
-    now.clear_kernel_cache()
-    now.enable_run_metadata()
-    try:
-        call()
-        found = now.export_run_metadata().function_graphs
-    finally:
-        now.disable_run_metadata()
-    functions = [[node for part in one.partition_graphs for node in part.node] for one in found]
+    functions = [[node for part in parts for node in part.node] for parts in record_graphs(call)]
     largest: list[Any] = max(functions, key=len, default=[])
     return join(map(read_node, largest))
-
-
-def forget_costs() -> None:
-    """Let TensorFlow make all kernels anew at the next call.
-
-    It learns which operations are cheap, and its profiler shows those only beside ten times as many events of the
-    runtime's own. It learns nothing while it traces.
-    """
-    from tensorflow.python.eager.context import context  # not public
-
-    context().clear_kernel_cache()
 
 
 def read_node(node: Any) -> Node:

@@ -6,8 +6,9 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from tfperf.place.function_graphs import remake_kernels
 from tfperf.study.breakdown import break_down
-from tfperf.study.run_graphs import forget_costs, graph_of
+from tfperf.study.run_graphs import graph_of
 from tfperf.study.window import Window
 from tfperf.trace.capture import Capture
 
@@ -35,7 +36,7 @@ def look_into(window: Window, folder: Path, timed_ms: float, layers: int) -> dic
         return 1e3 * spent[0] / calls / count, 1e3 * spent[1] / calls / count
 
     beside = [timed() for _ in range(BESIDE)]
-    forget_costs()
+    remake_kernels()
     window.call(1)  # makes the kernels
     # what ends the recording is no part of a pass
     capture = Capture(folder, (1 + passes) * calls + 1, 0, host_level=2, turns=count, optimizers=("optimizer",))
