@@ -1,6 +1,8 @@
 """What is measured is kept, and taken for nothing else."""
 
 import json
+import subprocess
+import sys
 
 import pytest
 
@@ -101,3 +103,15 @@ def test_a_folder_is_one_benchmarks_alone(asked, tmp_path):
         raise AssertionError("both have it")
     with Kept(tmp_path) as again:
         again.ask("a", "m", {"x": 1})
+
+
+@pytest.mark.parametrize(("options", "seen"), [("folder=None", True), ("", False)])
+def test_progress_of_parts_in_processes_is_seen_while_they_are_measured(options, seen):
+    code = (
+        "import os, sys\nfrom benchmarks.registry import benchmark\n"
+        "@benchmark('probe', claim='', sweep='', unit='')\n"
+        f"def probe({options}):\n    print('round 1', file=sys.stderr, flush=True)\n    os._exit(7)\n    yield\n"
+        "sys.argv = ['benchmarks', 'run', 'probe']\nimport benchmarks.__main__\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=100)
+    assert done.returncode == 7 and ("round 1" in done.stderr) == seen, done.stderr

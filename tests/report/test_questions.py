@@ -30,9 +30,18 @@ def test_growth_names_its_factors_and_the_largest():
     assert first == (
         f"{AT} it took 2.20 [2.10, 2.30] times as long as alone, the product of three: the devices share cores: "
         "2.00 [1.90, 2.10]; cores slow each other, in caches and on the way to memory: 1.08 [1.05, 1.11]; the host has "
-        "more to do for each device: 1.02 [1.00, 1.04] (0.980 cores were at work for one pass, 1.96 for all)."
+        "more to do for each device: 1.02 [1.00, 1.04], within chance (0.980 cores were at work for one pass, 1.96 for "
+        "all)."
     )
     assert second == "The largest is that the devices share cores."
+
+
+def test_factors_below_one_say_that_their_cause_does_not_hold():
+    text = grown(replace(GROWN, slowing=Estimate(0.9, 0.8, 0.97), host=Estimate(0.95, 0.9, 1.1)))[0]
+    assert (
+        "memory: 0.900 [0.800, 0.970], so they do not; " in text
+        and "device: 0.950 [0.900, 1.10], within chance " in text
+    )
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ CAUSES = {
     "slowing": "cores slow each other, in caches and on the way to memory",
     "host": "the host has more to do for each device",
 }
+SO_NOT = {"sharing": "so they do not", "slowing": "so they do not", "host": "so it has not"}  # below 1 beyond chance
 LATE = {"begins": "a later begin", "length": "longer sentences", "pace": "a slower pace at the same work"}
 GROWTH = (
     "Forward passes without dropout, the same on every device, timed without a trace in a point's first repeat: on one "
@@ -79,10 +80,17 @@ def grown(found: ForwardGrowth) -> list[str]:
     factors = {name: factor for name in CAUSES if (factor := getattr(found, name)) is not None}
     if len(factors) < len(CAUSES) or found.cores is None:
         return [f"{text}."]
-    parts = "; ".join(f"{CAUSES[name]}: {within(factor)}" for name, factor in factors.items())
+    parts = "; ".join(f"{CAUSES[name]}: {within(factor)}{_verdict(name, factor)}" for name, factor in factors.items())
     alone, at_once = found.cores
     cores = f"{digits(alone)} cores were at work for one pass, {digits(at_once)} for all"
     return [f"{text}, the product of three: {parts} ({cores}).", *_largest(factors)]
+
+
+def _verdict(name: str, factor: Estimate) -> str:
+    """What a factor that is not above 1 beyond chance says of the cause that it stands for."""
+    if factor.low is None or factor.high is None or factor.low > 1:
+        return ""
+    return f", {SO_NOT[name]}" if factor.high < 1 else ", within chance"
 
 
 def _largest(factors: Mapping[str, Estimate]) -> list[str]:
