@@ -12,16 +12,16 @@ from typing import Any
 import numpy as np
 
 from benchmarks.kept import answer
-from tfperf.data.batches import FILLING
-from tfperf.data.corpus import Part
-from tfperf.data.feeding import epochs, training_plan
 from tfperf.place.devices import make_devices
 from tfperf.place.engine import make_engine, take
 from tfperf.place.state import named
-from tfperf.runcard.translation import Translation
-from tfperf.runcard.workloads import WORKLOADS
-from tfperf.runs.texts import read_sentences
-from tfperf.train.validation import Validation
+from tfperf.workloads.registry import WORKLOADS
+from tfperf.workloads.translate.batches import FILLING
+from tfperf.workloads.translate.card import Translation
+from tfperf.workloads.translate.corpus import Part
+from tfperf.workloads.translate.feeding import epochs, training_plan
+from tfperf.workloads.translate.texts import read_sentences
+from tfperf.workloads.translate.validation import Validation
 
 
 def carry_out(request: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """A translation in plain Keras, as its users write it: layers, tf.data, MirroredStrategy, `fit`. Nothing of tfperf.
 
-The model is the one of tfperf/models/translator.py, so that the same weights give the same loss.
+The model is the one of tfperf/workloads/translate/translator.py, so that the same weights give the same loss.
 """
 
 import time

@@ -19,14 +19,14 @@ ROUNDS = 5
 )
 def stacking() -> Iterator[Row]:
     """Time the compiled loop for each R; ratio: R steps of one replica alone over one step of the stack."""
-    from tfperf.data.selection import select
-    from tfperf.models.pdf import PDF
-    from tfperf.operators.problem import build_problem
     from tfperf.runcard.loader import load_card
     from tfperf.train.choices import try_out
-    from tfperf.train.forms import Form
     from tfperf.train.loop import Loop
-    from tfperf.train.losses import ReplicaLosses
+    from tfperf.workloads.pdf.data.selection import select
+    from tfperf.workloads.pdf.forms import Form
+    from tfperf.workloads.pdf.losses import ReplicaLosses
+    from tfperf.workloads.pdf.model import PDF
+    from tfperf.workloads.pdf.operators.problem import build_problem
 
     card = load_card(CARD)
     selection = select(card)

@@ -16,14 +16,14 @@ from numpy.typing import NDArray
 
 from benchmarks import plain_keras
 from benchmarks.kept import answer
-from tfperf.data.corpus import Part, Ragged
-from tfperf.data.feeding import epochs, steps_an_epoch
 from tfperf.errors import UserError
 from tfperf.place.devices import Devices, make_devices
 from tfperf.place.engine import make_engine, take
-from tfperf.runcard.translation import Translation
-from tfperf.runcard.workloads import WORKLOADS
-from tfperf.runs.texts import read_sentences
+from tfperf.workloads.registry import WORKLOADS
+from tfperf.workloads.translate.card import Translation
+from tfperf.workloads.translate.corpus import Part, Ragged
+from tfperf.workloads.translate.feeding import epochs, steps_an_epoch
+from tfperf.workloads.translate.texts import read_sentences
 
 Record = dict[str, Any]
 

@@ -20,7 +20,8 @@ def cache_of_this_session(tmp_path_factory):
 @pytest.fixture
 def blank_pictures(monkeypatch):
     """Reports without what is drawn, which takes half the time of a short fit; tests/report looks at it."""
-    from tfperf.report import style, team
+    from tfperf.report import style
+    from tfperf.workloads.pdf.report import team
 
     monkeypatch.setattr(style, "to_png", lambda figure: b"")
     monkeypatch.setattr(team, "MOST", 0)

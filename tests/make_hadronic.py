@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from tfperf.data.closure import toy_pdf
-from tfperf.data.pack import OPERATIONS, Dataset, PositivitySet, Table
-from tfperf.data.write import Group, write_pack
+from tfperf.workloads.pdf.data.closure import toy_pdf
+from tfperf.workloads.pdf.data.pack import OPERATIONS, Dataset, PositivitySet, Table
+from tfperf.workloads.pdf.data.write import Group, write_pack
 
 FLAVOURS = ["photon", "sigma", "g", "v", "v3", "v8", "v15", "v24", "v35", "t3", "t8", "t15", "t24", "t35"]
 SAME = {"v15": "v", "v24": "v", "v35": "v", "t24": "sigma", "t35": "sigma"}

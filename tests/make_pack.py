@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from tfperf.data.closure import toy_pdf
-from tfperf.data.pack import OPERATIONS
-from tfperf.data.write import Group, write_pack
-from tfperf.operators.basis import fitted
+from tfperf.workloads.pdf.data.closure import toy_pdf
+from tfperf.workloads.pdf.data.pack import OPERATIONS
+from tfperf.workloads.pdf.data.write import Group, write_pack
+from tfperf.workloads.pdf.operators.basis import fitted
 
 X = np.array([*np.geomspace(1e-5, 0.1, 9)[:-1], *np.linspace(0.1, 1, 8)])
 FLAVOURS = ["photon", "sigma", "g", "v", "v3", "v8", "v15", "v24", "v35", "t3", "t8", "t15", "t24", "t35"]
@@ -37,7 +37,7 @@ def _set(rng, name, operation, points, names):
         tables["fk_den"] = tables["fk_den"][:1]
     active = [fitted(FLAVOURS[i]) for i in ACTIVE]
     raw = [np.einsum("nxf,fx->n", t, toy_pdf(X)[active]) for t in tables.values()]
-    from tfperf.operators.observables import combine
+    from tfperf.workloads.pdf.operators.observables import combine
 
     truth = combine(operation, raw)
     size = np.abs(truth)

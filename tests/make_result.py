@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from tfperf.results.record import EVOLUTION, DatasetResult, FitResult, History, Replicas
+from tfperf.workloads.pdf.results.record import EVOLUTION, DatasetResult, FitResult, History, Replicas
 
 # x f = a x^b (1-x)^c of the toy proton in the evolution basis, roughly those of the Les Houches benchmark
 SHAPES = {

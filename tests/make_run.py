@@ -2,9 +2,9 @@
 
 from tests.make_result import make_result
 from tfperf.report.sections import write_json
-from tfperf.results import store
 from tfperf.results.state import Identity, Part, State, write_state
-from tfperf.runs.replicas import Replicas
+from tfperf.workloads.pdf.replicas import Replicas
+from tfperf.workloads.pdf.results import store
 
 IDENTITY = Identity("c" * 32, "a" * 64)
 

@@ -5,8 +5,8 @@ from click.testing import CliRunner
 
 from tests.make_pack import make_card
 from tfperf.cli import main
-from tfperf.data.commondata import Limits
 from tfperf.errors import UserError
+from tfperf.workloads.pdf.data.commondata import Limits
 
 
 @pytest.mark.parametrize(

@@ -12,16 +12,16 @@ from pathlib import Path
 
 import numpy as np
 
-from tfperf.data.pack import opened, read_dataset, set_names
-from tfperf.data.write import with_t0
-from tfperf.operators.observables import predict_sets
-from tfperf.results.record import FitResult
 from tfperf.results.rundir import holds_run
-from tfperf.runcard.config import Card
 from tfperf.runcard.loader import load_card
 from tfperf.runs.fit import fit
-from tfperf.runs.inputs import mean_pdf
 from tfperf.runs.opening import Wish
+from tfperf.workloads.pdf.card import Card
+from tfperf.workloads.pdf.data.pack import opened, read_dataset, set_names
+from tfperf.workloads.pdf.data.write import with_t0
+from tfperf.workloads.pdf.inputs import mean_pdf
+from tfperf.workloads.pdf.operators.observables import predict_sets
+from tfperf.workloads.pdf.results.record import FitResult
 
 
 def predictions(pack: Path, pdf: np.ndarray) -> dict[str, np.ndarray]:

@@ -24,9 +24,9 @@ from dis_pack.parameters import ACTIVE, ALPHAS, MBOTTOM, MCHARM, Q0, THEORY, X
 from dis_pack.tables import Observable, tables
 from numpy.typing import NDArray
 
-from tfperf.data.commondata import Limits, described, kept_rows, kinematics, measured, metadata
-from tfperf.data.validate import FLAVOURS
-from tfperf.data.write import Attribute, Group, write_pack
+from tfperf.workloads.pdf.data.commondata import Limits, described, kept_rows, kinematics, measured, metadata
+from tfperf.workloads.pdf.data.validate import FLAVOURS
+from tfperf.workloads.pdf.data.write import Attribute, Group, write_pack
 
 VERSION = 2  # of the theory; a new number makes the cached tables invalid
 COLUMNS = ("x", "Q2", "y")

@@ -32,11 +32,11 @@ def losses(dump: Dump, size: str, form: str = "shared") -> dict[str, Array]:
     import tensorflow as tf
 
     from benchmarks.peer.ours import build, card
-    from tfperf.layers.quadrature import Quadrature
-    from tfperf.layers.sum_rules import SumRules
-    from tfperf.models.pdf import PDF
-    from tfperf.train.forms import make_form
-    from tfperf.train.losses import ReplicaLosses
+    from tfperf.workloads.pdf.forms import make_form
+    from tfperf.workloads.pdf.layers.quadrature import Quadrature
+    from tfperf.workloads.pdf.layers.sum_rules import SumRules
+    from tfperf.workloads.pdf.losses import ReplicaLosses
+    from tfperf.workloads.pdf.model import PDF
 
     replicas = len(dump["kernel0"])
     settings, problem = card(size, replicas, precision="float64"), build(size, replicas)

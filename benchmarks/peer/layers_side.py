@@ -2,8 +2,8 @@
 
     KERAS_BACKEND=tensorflow PEER/bin/python -m benchmarks.peer.layers_side PACK [PACK ...] --replicas 100
 
-Prints one JSON line. PACK: HDF5 files in the layout of tfperf/data/pack.py. Runs in the peer's environment, from the
-repository's root.
+Prints one JSON line. PACK: HDF5 files in the layout of tfperf/workloads/pdf/data/pack.py. Runs in the peer's
+environment, from the repository's root.
 
 Each table is cut to the x nodes and channels where it has entries, which is how the peer holds real tables. From there
 on everything is the peer's: observable_generator makes the DIS and DY layers with their operations and the masks of an
@@ -28,7 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.peer.problem import TRAINING_SHARE
-from tfperf.data.pack import OPERATIONS, set_names
+from tfperf.workloads.pdf.data.pack import OPERATIONS, set_names
 
 NFL = 14
 Array = NDArray[np.float64]

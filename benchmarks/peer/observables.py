@@ -11,8 +11,8 @@ import h5py
 
 from benchmarks.peer.process import Record, peer_python, run_child
 from benchmarks.registry import Row, benchmark
-from tfperf.data.pack import set_names
 from tfperf.errors import UserError
+from tfperf.workloads.pdf.data.pack import set_names
 
 REPLICAS, ROUNDS = 100, 3
 TOLERANCES = (0.0, 1e-3)

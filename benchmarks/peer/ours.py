@@ -14,18 +14,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.peer.cache import load
-from tfperf.data.covariance import Covariance, slices
-from tfperf.data.pack import Dataset, Pack, PositivitySet, Table
-from tfperf.data.selection import select
-from tfperf.data.validate import FLAVOURS
 from tfperf.measure.environment import peak_rss_bytes
-from tfperf.operators.observables import compile_observables
-from tfperf.operators.problem import Problem, build_problem
-from tfperf.operators.woodbury import blocks, components
-from tfperf.runcard.config import Card, Data, Engine, Integrability, Positivity, Stopping, Train
 from tfperf.runcard.loader import load_card
 from tfperf.runcard.optimizers import Optimizer
-from tfperf.train.forms import Form, make_form
+from tfperf.workloads.pdf.card import Card, Data, Engine, Integrability, Positivity, Stopping, Train
+from tfperf.workloads.pdf.data.covariance import Covariance, slices
+from tfperf.workloads.pdf.data.pack import Dataset, Pack, PositivitySet, Table
+from tfperf.workloads.pdf.data.selection import select
+from tfperf.workloads.pdf.data.validate import FLAVOURS
+from tfperf.workloads.pdf.forms import Form, make_form
+from tfperf.workloads.pdf.operators.observables import compile_observables
+from tfperf.workloads.pdf.operators.problem import Problem, build_problem
+from tfperf.workloads.pdf.operators.woodbury import blocks, components
 
 ROUNDS = 7
 CARD = Path(__file__).parents[2] / "runcards" / "pdf_dis.yaml"

@@ -9,9 +9,9 @@ from benchmarks import buckets, buckets_side, kept
 from benchmarks.buckets import MARKS, WAYS, conclude, row
 from benchmarks.registry import REGISTRY
 from tests.runcard.cards import write
-from tfperf.data.corpus import Part, Ragged
-from tfperf.data.feeding import training_plan
 from tfperf.runcard.loader import load_any
+from tfperf.workloads.translate.corpus import Part, Ragged
+from tfperf.workloads.translate.feeding import training_plan
 
 MEASURE = REGISTRY["buckets"].measure
 SPREAD = np.array([-3, -2, -1, -1, 0, 0, 1, 1, 2, 3])  # of ten seeds: standard deviation 1.83, interval of +-1.31

@@ -10,14 +10,14 @@ from benchmarks import kept, plain_keras, towers, towers_side
 from benchmarks.registry import REGISTRY
 from benchmarks.towers import PROGRAMS, over, row, verdict
 from tests.runcard.cards import write
-from tfperf.data.corpus import Part, Ragged
-from tfperf.data.feeding import training_plan
-from tfperf.data.vocabulary import END, PAD, START
 from tfperf.errors import UserError
-from tfperf.models.translator import Translator, pieces
 from tfperf.place.step import forward_backward
 from tfperf.runcard.loader import load_any
 from tfperf.study.intervals import Interval
+from tfperf.workloads.translate.corpus import Part, Ragged
+from tfperf.workloads.translate.feeding import training_plan
+from tfperf.workloads.translate.translator import Translator, pieces
+from tfperf.workloads.translate.vocabulary import END, PAD, START
 
 MEASURE = REGISTRY["towers"].measure
 ROWS, UNITS, LAYERS, WIDTH = 40, 6, 2, 4

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tests.make_pack import make_card
-from tfperf.results import store
+from tfperf.workloads.pdf.results import store
 
 ROOT = Path(__file__).parents[2]
 # a verb that opens a file, while native code logs to stderr

@@ -9,7 +9,7 @@ import numpy as np
 
 from tfperf.data import cache
 from tfperf.data.cache import Cache, digest
-from tfperf.operators.woodbury import Block, Whitened
+from tfperf.workloads.pdf.operators.woodbury import Block, Whitened
 
 
 def record():

@@ -6,9 +6,9 @@ import h5py
 import numpy as np
 
 from tests.fuzz.hdf5 import edit
-from tfperf.operators.problem import build_problem
 from tfperf.runcard.loader import load_card
-from tfperf.runs.inputs import read_inputs
+from tfperf.workloads.pdf.inputs import read_inputs
+from tfperf.workloads.pdf.operators.problem import build_problem
 
 FITTED = ("sigma", "g", "v", "v3", "v8", "t3", "t8", "t15")
 SAME = {"v15": "v", "v24": "v", "v35": "v", "t24": "sigma", "t35": "sigma"}

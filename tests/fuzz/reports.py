@@ -9,10 +9,10 @@ import numpy as np
 from rich.console import Console
 
 from tests.fuzz.hdf5 import edit
-from tfperf.data.vocabulary import read_vocabulary
 from tfperf.report.compare import compare_table
-from tfperf.results import postfit, store
 from tfperf.study.compare import compare
+from tfperf.workloads.pdf.results import postfit, store
+from tfperf.workloads.translate.vocabulary import read_vocabulary
 
 SETS = "chi2 of "
 TOTALS = {"chi2 of all points": "chi2_per_point", "chi2 of all points, without t0": "chi2_no_t0_per_point"}

@@ -8,9 +8,10 @@ import h5py
 import numpy as np
 
 from tests.fuzz.hdf5 import edit
-from tfperf.results import store, translation
-from tfperf.results.record import FitResult, History, Replicas
 from tfperf.results.state import Identity
+from tfperf.workloads.pdf.results import store
+from tfperf.workloads.pdf.results.record import FitResult, History, Replicas
+from tfperf.workloads.translate import results as translation
 
 IDENTITY = Identity("c" * 32, "a" * 64)
 

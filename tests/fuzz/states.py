@@ -10,7 +10,7 @@ from tfperf.results.rundir import RunDirectory
 from tfperf.results.state import AnyOwn, read_state
 from tfperf.runcard.loader import load_card
 from tfperf.runs.opening import Wish, open_part
-from tfperf.runs.replicas import Replicas, group
+from tfperf.workloads.pdf.replicas import Replicas, group
 
 SHA256, RUN = "[0-9a-f]{64}", "[0-9a-f]{32}"
 

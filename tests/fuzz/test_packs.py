@@ -3,11 +3,11 @@
 import pytest
 from hypothesis import strategies as st
 
-from tests.data.packs import write_good
 from tests.fuzz.attack import attack, each_of
 from tests.fuzz.damage import flipped
 from tests.fuzz.hdf5 import edits, outside_chunks
-from tfperf.data.validate import validate
+from tests.workloads.pdf.data.packs import write_good
+from tfperf.workloads.pdf.data.validate import validate
 
 COMPARE = "tests.fuzz.packs:compare"
 CARDS = {

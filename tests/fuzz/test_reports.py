@@ -9,8 +9,8 @@ from tests.fuzz.attack import attack, each_of
 from tests.fuzz.damage import edited, flipped
 from tests.fuzz.hdf5 import edits
 from tests.make_run import make_run
-from tfperf.data.vocabulary import learn
-from tfperf.results.postfit import postfit_run
+from tfperf.workloads.pdf.results.postfit import postfit_run
+from tfperf.workloads.translate.vocabulary import learn
 
 DEEP = b'{"a":' * 10**5
 

@@ -8,8 +8,9 @@ from tests.fuzz.damage import flipped
 from tests.fuzz.hdf5 import edits, outside_chunks
 from tests.fuzz.results import IDENTITY
 from tests.make_result import make_result
-from tfperf.results import store, translation
-from tfperf.results.translation import Losses, TranslationResult
+from tfperf.workloads.pdf.results import store
+from tfperf.workloads.translate import results as translation
+from tfperf.workloads.translate.results import Losses, TranslationResult
 
 KINDS = ("compare", "compare_translation")
 

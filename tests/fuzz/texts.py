@@ -7,7 +7,7 @@ from pathlib import Path
 import h5py
 
 from tests.fuzz.hdf5 import edit
-from tfperf.data.pairs import read_hdf5, read_lines, read_table
+from tfperf.workloads.translate.pairs import read_hdf5, read_lines, read_table
 
 LONGEST = 10_000  # characters of a sentence
 

@@ -11,8 +11,8 @@ from tests.kills.chains import Chain
 from tests.kills.lives import Writing, temporary_files, to_sets
 from tests.kills.sameness import same
 from tests.make_pack import make_card
-from tests.runcard.translations import TABLE
 from tests.study.sweeps import wait_for
+from tests.workloads.translate.cards import TABLE
 
 pytestmark = pytest.mark.slow
 LONG = 1_000_000

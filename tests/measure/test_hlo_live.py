@@ -7,7 +7,7 @@ import tensorflow as tf
 from tests.train.problems import make_loop, make_problem
 from tfperf.measure.hlo import count, loop_body
 from tfperf.measure.lowering import Lowering
-from tfperf.operators.woodbury import whiten
+from tfperf.workloads.pdf.operators.woodbury import whiten
 
 
 def optimized_hlo(function, *args):

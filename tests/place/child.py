@@ -14,15 +14,15 @@ import numpy as np
 import tensorflow as tf
 
 from tests.runcard.cards import write
-from tfperf.data.feeding import epochs
-from tfperf.data.vocabulary import END
 from tfperf.place import strategies
 from tfperf.place.devices import make_devices
 from tfperf.place.engine import make_engine, take
 from tfperf.place.graphs import run_step
 from tfperf.place.proof import prove, prove_engine
 from tfperf.runcard.loader import load_any
-from tfperf.runs.texts import read_sentences
+from tfperf.workloads.translate.feeding import epochs
+from tfperf.workloads.translate.texts import read_sentences
+from tfperf.workloads.translate.vocabulary import END
 
 CARD = """\
 workload: translate

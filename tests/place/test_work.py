@@ -9,7 +9,7 @@ from tfperf.place.policy import Home, find_homes, merge_done, spread_by_size
 from tfperf.place.work import SLOTS, Share, pass_flops, sent_bytes, update_bytes
 from tfperf.runcard.descent import Rule
 from tfperf.runcard.placement import Placement
-from tfperf.runcard.translation import Network
+from tfperf.workloads.translate.card import Network
 
 DEVICES = ("d0", "d1", "d2")
 

@@ -3,15 +3,16 @@
 from dataclasses import fields, is_dataclass, replace
 
 from tests.make_result import make_result
-from tests.report.test_translation import made_up
 from tests.study.sweep_records import phases
 from tests.trace.profiles import us, write
-from tfperf.report import html, translation
+from tests.workloads.translate.test_report import made_up
 from tfperf.report.placements_page import placements_page
 from tfperf.report.profile import profile_record
 from tfperf.report.profile_page import profile_page
 from tfperf.results.placements import Estimate, PlacementRow
 from tfperf.trace.attribution import attribute_path
+from tfperf.workloads.pdf.report import html
+from tfperf.workloads.translate import report as translation
 
 LONG = "while/body/_1/gradient_tape/while/attention_decoder/lstm_cell/MatMul_1/ReadVariableOp:MatMul"
 TRANSLATION = {

@@ -6,7 +6,7 @@ import subprocess
 import pytest
 
 from tests.make_result import make_result
-from tfperf.report.html import write_report
+from tfperf.workloads.pdf.report.html import write_report
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 pytestmark = [

@@ -15,11 +15,11 @@ from tensorboard.compat.proto.event_pb2 import Event
 from tests.make_result import make_result
 from tests.report.pages import PAGES, placement_rows, profile_parts
 from tfperf.report.placements_page import write_placements
-from tfperf.report.plots_data import data_figure
 from tfperf.report.plots_profile import timeline_figure
 from tfperf.report.profile_files import csv_text, write_profile
 from tfperf.report.style import house_style, to_png
 from tfperf.report.tensorboard import FILE
+from tfperf.workloads.pdf.report.plots_data import data_figure
 
 SCRIPT = "<script>alert(1)</script>"
 MARKUP = f'"><img src=x onerror=alert(1)>{SCRIPT}</pre></td><a href="http://evil.example">&lt;'

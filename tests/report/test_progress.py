@@ -10,7 +10,7 @@ from tests.console.fakes import Gone, drawn, on_terminal
 from tfperf.console.stages import stages
 from tfperf.report.progress import chunk_words, replica_words, show_training, translation_words
 from tfperf.train.trainer import Progress
-from tfperf.train.translation import TranslationProgress
+from tfperf.workloads.translate.trainer import TranslationProgress
 
 REPLICAS = Progress(15000, 17000, 100, 123.4, np.full(100, 1.234))
 TRANSLATION = TranslationProgress(15000, 17000, 12.3, 4567.0, 2.345, None)

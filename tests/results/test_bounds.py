@@ -10,9 +10,11 @@ import numpy as np
 import pytest
 
 from tests.make_result import make_result
-from tests.results.test_store import assert_same_bits
+from tests.workloads.pdf.results.test_store import assert_same_bits
 from tfperf.errors import RunDirectoryError
-from tfperf.results import bounds, postfit, store, translation
+from tfperf.results import bounds
+from tfperf.workloads.pdf.results import postfit, store
+from tfperf.workloads.translate import results as translation
 
 OLD = Path(__file__).parent / "results-0.1.0.h5"
 

@@ -7,8 +7,8 @@ import h5py
 import numpy as np
 import pytest
 
-from tests.data.packs import write_good
 from tests.fuzz.attack import ROOT
+from tests.workloads.pdf.data.packs import write_good
 from tfperf.results.heaps import BLOCK, SIGNATURE, refuse_broken_heaps
 
 TEXTS = [f"text {i}" for i in range(3000)]  # in several heaps

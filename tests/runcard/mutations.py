@@ -7,7 +7,7 @@ import yaml
 
 from tfperf.runcard.scalars import resolve
 from tfperf.runcard.schema import alternatives
-from tfperf.runcard.workloads import REPLICAS
+from tfperf.workloads.registry import REPLICAS
 
 Path = tuple[str | int, ...]
 LIMITS = (("minimum", -1), ("maximum", 1), ("exclusiveMinimum", 0), ("exclusiveMaximum", 0))

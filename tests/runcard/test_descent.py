@@ -8,8 +8,8 @@ import pytest
 
 from tests.runcard.cards import write
 from tests.runcard.test_optimizers import NOT_OFFERED, VALUES
-from tests.runcard.test_translation import faults
-from tests.runcard.translations import SHORT
+from tests.workloads.translate.cards import SHORT
+from tests.workloads.translate.test_card import faults
 from tfperf.runcard.descent import NO_RULES, SHARED, TAKES, Descent, Rule
 from tfperf.runcard.dump import dump_card
 from tfperf.runcard.loader import load_any

@@ -5,7 +5,7 @@ from dataclasses import fields
 import pytest
 
 from tests.runcard.cards import PACK, SHORT, faults
-from tfperf.runcard.engine import Engine
+from tfperf.workloads.pdf.card_engine import Engine
 
 ENGINE_KEYS = ", ".join(field.name for field in fields(Engine))
 DATA = f"data: {{pack: {PACK}}}\n"

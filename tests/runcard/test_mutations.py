@@ -8,7 +8,7 @@ from tests.runcard.cards import CARDS, faults, write
 from tests.runcard.mutations import Mutation, mutations, values
 from tfperf.runcard.loader import load_card
 from tfperf.runcard.tree import read_tree
-from tfperf.runcard.workloads import REPLICAS
+from tfperf.workloads.registry import REPLICAS
 
 ALL = [
     pytest.param(m, id=f"{name}-{m.kind}-{m.key}-{i}") for name in CARDS for i, m in enumerate(mutations(CARDS[name]))

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.runcard.cards import TRANSLATIONS, write
-from tests.runcard.translations import SHORT
+from tests.workloads.translate.cards import SHORT
 from tfperf.errors import CardError
 from tfperf.runcard.points import load_points
 from tfperf.runcard.sweep import listed

@@ -6,13 +6,13 @@ import pytest
 from pydantic import ValidationError
 
 from tests.runcard.cards import SHORT, faults, write
-from tests.runcard.translations import SHORT as TRANSLATION
+from tests.workloads.translate.cards import SHORT as TRANSLATION
 from tfperf.errors import CardError
-from tfperf.runcard.config import Card, Closure, Data, Train
 from tfperf.runcard.loader import load_any
 from tfperf.runcard.optimizers import Optimizer
 from tfperf.runcard.sweep import Sweep
-from tfperf.runcard.workloads import WORKLOADS
+from tfperf.workloads.pdf.card import Card, Closure, Data, Train
+from tfperf.workloads.registry import WORKLOADS
 
 LOW, HIGH = {"minimum", "exclusiveMinimum"}, {"maximum", "exclusiveMaximum"}
 

@@ -8,7 +8,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.runcard.cards import CARDS, PACK, ROOT, SHORT, write
-from tfperf.runcard.config import (
+from tfperf.runcard.dump import as_tree, dump_card
+from tfperf.runcard.example import example_card
+from tfperf.runcard.loader import load_card
+from tfperf.runcard.optimizers import OWN, Optimizer
+from tfperf.runcard.types import replica_ids
+from tfperf.workloads.pdf.card import (
     FITTED,
     Card,
     Closure,
@@ -25,11 +30,6 @@ from tfperf.runcard.config import (
     SumRules,
     Train,
 )  # fmt: skip
-from tfperf.runcard.dump import as_tree, dump_card
-from tfperf.runcard.example import example_card
-from tfperf.runcard.loader import load_card
-from tfperf.runcard.optimizers import OWN, Optimizer
-from tfperf.runcard.types import replica_ids
 
 TEXT = st.text(st.characters(exclude_categories=("Cc", "Cs")), max_size=100)
 POSITIVE = st.floats(1e-9, 1e6)

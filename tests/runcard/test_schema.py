@@ -5,7 +5,7 @@ import pytest
 
 from tests.runcard.cards import PACK
 from tfperf.runcard.schema import alternatives
-from tfperf.runcard.workloads import REPLICAS, WORKLOADS
+from tfperf.workloads.registry import REPLICAS, WORKLOADS
 
 CHECK = jsonschema.Draft202012Validator(REPLICAS.grammar.json_schema)
 SCHEMAS = {name: workload.grammar.json_schema for name, workload in WORKLOADS.items()}

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from tfperf.results import store
+from tfperf.workloads.pdf.results import store
 
 
 @pytest.fixture(autouse=True)

@@ -11,15 +11,15 @@ from tests.runs.conftest import same_bits
 from tests.train.problems import make_problem
 from tfperf.data.cache import VARIABLE
 from tfperf.errors import CardError
-from tfperf.operators.products import Product
 from tfperf.runcard.loader import load_card
 from tfperf.runs import cores, decisions, part
 from tfperf.train import choices as module
-from tfperf.train import forms
 from tfperf.train.choices import Choices, Trial, choose
 from tfperf.train.cores import Cores
 from tfperf.train.ensemble import Ensemble
-from tfperf.train.forms import Candidates
+from tfperf.workloads.pdf import forms
+from tfperf.workloads.pdf.forms import Candidates
+from tfperf.workloads.pdf.operators.products import Product
 
 OPEN = ["engine.form=auto", "train.steps_per_call=auto"]
 
@@ -28,7 +28,7 @@ OPEN = ["engine.form=auto", "train.steps_per_call=auto"]
 def counted(tmp_path, monkeypatch):
     """A cache of its own, no pages, and the candidates that were tried in it."""
     monkeypatch.setenv(VARIABLE, str(tmp_path / "cache"))
-    monkeypatch.setattr("tfperf.report.html.html", lambda *_: "")  # seconds each
+    monkeypatch.setattr("tfperf.workloads.pdf.report.html.html", lambda *_: "")  # seconds each
     monkeypatch.setattr(module, "TRIAL_SECONDS", 0.01)
     monkeypatch.setattr(module, "FORM_GAIN", 1e9)  # as if the training took hours
     monkeypatch.setattr(module, "LAYOUT_GAIN", 1e9)

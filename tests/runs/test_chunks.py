@@ -13,13 +13,13 @@ from tests.runs.conftest import same_bits
 from tests.runs.test_resume import interrupted
 from tests.train.problems import make_problem
 from tfperf.errors import RunDirectoryError
-from tfperf.runs import chunks
-from tfperf.runs.chunks import Footprint, chunk_size, footprint, split
 from tfperf.runs.opening import Wish
 from tfperf.runs.part import _known, train_part
-from tfperf.runs.plan import plan
 from tfperf.train.choices import Choices
 from tfperf.train.cores import Cores
+from tfperf.workloads.pdf import chunks
+from tfperf.workloads.pdf.chunks import Footprint, chunk_size, footprint, split
+from tfperf.workloads.pdf.plan import plan
 
 STAGES = [
     "reading data", "building the problem", "building the replicas", "compiling", "training", "evaluating",
@@ -32,7 +32,7 @@ CHUNKED += ["train.optimizer={name: Nadam, learning_rate: 0.05}"]
 @pytest.fixture(scope="module")
 def without_pages():
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("tfperf.report.html.html", lambda *_: "")  # seconds each
+        patch.setattr("tfperf.workloads.pdf.report.html.html", lambda *_: "")  # seconds each
         yield
 
 

@@ -81,7 +81,7 @@ def test_a_signal_while_the_report_is_written_ends_with_its_code(finished, tmp_p
         time.sleep(60)
 
     with monkeypatch.context() as patch:
-        patch.setattr("tfperf.report.html.html", draw)
+        patch.setattr("tfperf.workloads.pdf.report.html.html", draw)
         with pytest.raises(Interrupted) as stop:
             fit(card, run)
     assert stop.value.exit_code == 143 and not (run / "report.html").exists()

@@ -10,8 +10,8 @@ from click.testing import CliRunner
 from tests.make_pack import make_card
 from tfperf.cli import main
 from tfperf.report.board import log_directory
-from tfperf.results import store
 from tfperf.results.reading import file_hash
+from tfperf.workloads.pdf.results import store
 
 OLD = Path(__file__).parent / "run-0.1.0"
 

@@ -11,14 +11,14 @@ import tfperf
 from tests import reference
 from tests.make_pack import make_card
 from tests.runs.conftest import same_bits
-from tfperf.data.selection import select
 from tfperf.errors import CardError, RunDirectoryError
-from tfperf.operators.problem import build_problem
-from tfperf.results import store
 from tfperf.results.rundir import RunDirectory
 from tfperf.runcard.loader import load_card
 from tfperf.runs.opening import Wish
-from tfperf.runs.replicas import Replicas
+from tfperf.workloads.pdf.data.selection import select
+from tfperf.workloads.pdf.operators.problem import build_problem
+from tfperf.workloads.pdf.replicas import Replicas
+from tfperf.workloads.pdf.results import store
 
 
 def copy(finished, folder):
@@ -156,7 +156,7 @@ def test_more_replicas_extend_a_finished_run_and_leave_the_others_as_they_are(fi
 
 
 def test_failed_replicas_are_retried_from_new_weights(tmp_path, monkeypatch):
-    from tfperf.models.pdf import PDF
+    from tfperf.workloads.pdf.model import PDF
 
     card, run = make_card(tmp_path, replicas=3, steps=40), tmp_path / "run"
     initialize = PDF.initialize

@@ -11,9 +11,9 @@ from tests import make_hadronic as hadronic
 from tests import reference
 from tests.make_pack import make_card
 from tfperf.cli import main
-from tfperf.data.selection import select
-from tfperf.operators.problem import build_problem
 from tfperf.runcard.loader import load_card
+from tfperf.workloads.pdf.data.selection import select
+from tfperf.workloads.pdf.operators.problem import build_problem
 
 OVERRIDES = ["engine.form=folded", "engine.check_every=20", "positivity.initial=1", "positivity.final=10"]
 

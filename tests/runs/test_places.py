@@ -13,15 +13,15 @@ import tfperf
 from tests.make_hadronic import make_pack as make_hadronic_pack
 from tests.make_pack import X, make_pack
 from tests.make_result import make_result
-from tests.runcard.translations import SHORT as TRANSLATION
-from tests.runcard.translations import TABLE
+from tests.workloads.translate.cards import SHORT as TRANSLATION
+from tests.workloads.translate.cards import TABLE
 from tfperf.cli import main
 from tfperf.errors import CardError
-from tfperf.results import store
-from tfperf.runcard.config import Card, Data, Train
 from tfperf.runcard.loader import load_any, load_card
-from tfperf.runs.texts import read_sentences
 from tfperf.study.sweep_plan import plan
+from tfperf.workloads.pdf.card import Card, Data, Train
+from tfperf.workloads.pdf.results import store
+from tfperf.workloads.translate.texts import read_sentences
 
 CARD = """\
 title: faults

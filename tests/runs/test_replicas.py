@@ -7,7 +7,7 @@ import pytest
 from tfperf.errors import CardError, RunDirectoryError
 from tfperf.results.state import Part, State, read_state, write_state
 from tfperf.runs.opening import MOST_CHUNKS, _parts, parse_replicas
-from tfperf.runs.replicas import Replicas, refuse_broken_groups
+from tfperf.workloads.pdf.replicas import Replicas, refuse_broken_groups
 
 
 @pytest.mark.parametrize(

@@ -131,7 +131,7 @@ def killed_at(card, run, monkeypatch, place, **options):
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["new", "t0", "extension"])
 def test_run_killed_at_any_rename_resumes_to_the_same_bits(tmp_path, monkeypatch, kind):
-    monkeypatch.setattr("tfperf.report.html.html", lambda *_: "")  # seconds each; the file is written
+    monkeypatch.setattr("tfperf.workloads.pdf.report.html.html", lambda *_: "")  # seconds each; the file is written
     card = make_card(tmp_path, replicas=2, steps=40)
     overrides = ["data.t0=fit"] if kind == "t0" else []
     more = Wish(replicas=(7, 8)) if kind == "extension" else Wish()
@@ -163,7 +163,8 @@ def test_run_killed_at_any_rename_resumes_to_the_same_bits(tmp_path, monkeypatch
 )
 def test_every_part_of_a_checkpoint_is_needed(finished, tmp_path, monkeypatch, lost):
     """A checkpoint without it would not bring the same bits: the comparison above can fail."""
-    monkeypatch.setattr("tfperf.report.html.html", lambda *_: "")  # weights that were lost cannot be drawn
+    # weights that were lost cannot be drawn
+    monkeypatch.setattr("tfperf.workloads.pdf.report.html.html", lambda *_: "")
     card, run = copy_inputs(finished, tmp_path), tmp_path / "run"
     restore, load = Loop.restore, Checkpoints.load
     interrupted(card, run, monkeypatch, 60)

@@ -14,9 +14,9 @@ from tests.runs.test_resume import interrupted
 from tfperf.cli import main
 from tfperf.results.rundir import load_state
 from tfperf.runs.opening import Wish
-from tfperf.runs.replicas import Replicas
 from tfperf.train.checkpoint import Checkpoints
-from tfperf.train.forms import make_form
+from tfperf.workloads.pdf.forms import make_form
+from tfperf.workloads.pdf.replicas import Replicas
 
 CARD = ["engine.form=folded", "engine.tolerance=1e-3", "engine.check_every=20", "train.stopping.patience=60"]
 CARD += ["data.sets=[{name: AAA_F2}, {name: AAA_FL}, {name: CCC_ADD}]"]
@@ -25,8 +25,8 @@ CARD += ["data.sets=[{name: AAA_F2}, {name: AAA_FL}, {name: CCC_ADD}]"]
 @pytest.fixture(scope="module", autouse=True)
 def few_directions():
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("tfperf.train.forms.make_form", lambda *given: replace(make_form(*given), rank=10))
-        patch.setattr("tfperf.report.html.html", lambda *_: "")  # seconds each
+        patch.setattr("tfperf.workloads.pdf.forms.make_form", lambda *given: replace(make_form(*given), rank=10))
+        patch.setattr("tfperf.workloads.pdf.report.html.html", lambda *_: "")  # seconds each
         yield
 
 

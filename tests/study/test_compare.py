@@ -13,12 +13,12 @@ from tests.study.sweeps import run, sweep_card
 from tfperf.cli import main
 from tfperf.errors import RunDirectoryError
 from tfperf.report.compare import SAME, UNKNOWN
-from tfperf.results import store
 from tfperf.results.state import Part, State, write_state
-from tfperf.runs.replicas import Replicas
-from tfperf.runs.texts import Vocabularies
 from tfperf.study.compare import compare
 from tfperf.study.rows import PROOF_FAILED, RESULTS, Row, rows
+from tfperf.workloads.pdf.replicas import Replicas
+from tfperf.workloads.pdf.results import store
+from tfperf.workloads.translate.texts import Vocabularies
 
 
 def make_run(folder, result=None, done=True, **report):

@@ -87,7 +87,7 @@ def measure(monkeypatch):
         return asked_to(wanted) if (asked_to := fake.does) else {"ms_per_step": 1}
 
     fake = SimpleNamespace(measure=measure, asked=asked, does=None)
-    monkeypatch.setattr(point, "import_module", lambda name: fake if name == "tfperf.study.fitting" else None)
+    monkeypatch.setattr(point, "import_module", lambda name: fake if name == "tfperf.workloads.pdf.trial" else None)
     return fake
 
 

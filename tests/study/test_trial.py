@@ -16,7 +16,7 @@ from tfperf.study.timing import Traces
 from tfperf.study.trial import Request, carry_out
 from tfperf.train.cores import Cores
 from tfperf.train.ensemble import Ensemble
-from tfperf.train.forms import Candidates
+from tfperf.workloads.pdf.forms import Candidates
 
 FIXED = ["train.steps_per_call=5", "engine.form=folded", "engine.tolerance=1e-3", "engine.xla=true"]
 

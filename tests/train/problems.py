@@ -4,18 +4,18 @@ from dataclasses import replace
 from pathlib import Path
 
 from tests.make_pack import make_card
-from tfperf.data.selection import select
-from tfperf.models.pdf import PDF
-from tfperf.operators.problem import Problem, build_problem
 from tfperf.results.state import Identity
-from tfperf.runcard.config import Card
 from tfperf.runcard.loader import load_card
 from tfperf.signals import Signals
 from tfperf.train.checkpoint import Checkpoints
 from tfperf.train.ensemble import Ensemble
-from tfperf.train.forms import Form, make_form
 from tfperf.train.loop import Loop
-from tfperf.train.losses import ReplicaLosses
+from tfperf.workloads.pdf.card import Card
+from tfperf.workloads.pdf.data.selection import select
+from tfperf.workloads.pdf.forms import Form, make_form
+from tfperf.workloads.pdf.losses import ReplicaLosses
+from tfperf.workloads.pdf.model import PDF
+from tfperf.workloads.pdf.operators.problem import Problem, build_problem
 
 
 def make_problem(folder: Path, overrides=(), **card) -> tuple[Card, Problem]:

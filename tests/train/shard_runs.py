@@ -17,10 +17,10 @@ from tests.train.problems import checkpoints_in, make_problem, signal_at
 from tfperf.errors import CardError, Interrupted
 from tfperf.signals import Signals
 from tfperf.train.ensemble import Ensemble, taken
-from tfperf.train.forms import make_form
 from tfperf.train.retirement import Retirement
-from tfperf.train.tolerance import ToleranceCheck
 from tfperf.train.trainer import Trainer
+from tfperf.workloads.pdf.forms import make_form
+from tfperf.workloads.pdf.tolerance import ToleranceCheck
 
 CPUS, STEPS, AT, STOP = 4, 60, (30,), 25
 FAST = ["train.stopping.patience=5", "train.optimizer={name: Nadam, learning_rate: 0.05}"]
@@ -152,7 +152,7 @@ def fits(folder):
     """Whole fits: on two devices at once, on one device chunk after chunk."""
     import tfperf
     from tests.make_pack import make_card
-    from tfperf.report import html
+    from tfperf.workloads.pdf.report import html
 
     html.html = lambda *_: ""  # seconds each
     card = make_card(folder, replicas=8, steps=20)

@@ -8,8 +8,8 @@ from tests import make_hadronic
 from tests.train.problems import make_problem
 from tfperf.train.blueprints import Blueprint, Blueprints
 from tfperf.train.ensemble import Ensemble
-from tfperf.train.forms import make_form
 from tfperf.train.programs import trace
+from tfperf.workloads.pdf.forms import make_form
 
 CARDS = {
     "shared": [],

@@ -7,9 +7,9 @@ import tensorflow as tf
 
 from tests import reference
 from tests.train.problems import make_loop, make_problem
-from tfperf.data.selection import select
-from tfperf.operators.problem import build_problem
 from tfperf.train.stopping import State
+from tfperf.workloads.pdf.data.selection import select
+from tfperf.workloads.pdf.operators.problem import build_problem
 
 REST = ("float32", True), ("float64", False)
 NAMES = ("SGD", "RMSprop", "Adam", "AdamW", "Adamax", "Nadam", "Adagrad", "Adadelta", "Ftrl", "Lion")
@@ -34,7 +34,7 @@ def single_step(loop, problem, card, r, clips):
     for name, variable in model.named_weights().items():
         variable.assign(start[name])
     optimizer = getattr(keras.optimizers, card.train.optimizer.name)(**card.train.optimizer.arguments(), **clips)
-    from tfperf.operators.observables import combine
+    from tfperf.workloads.pdf.operators.observables import combine
 
     with tf.GradientTape() as tape:
         pdf = model(problem.pack.x[inside])

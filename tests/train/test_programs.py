@@ -10,8 +10,8 @@ import tensorflow as tf
 from tests.train.problems import make_problem
 from tfperf.train import programs
 from tfperf.train.ensemble import Ensemble
-from tfperf.train.forms import make_form
 from tfperf.train.programs import trace
+from tfperf.workloads.pdf.forms import make_form
 
 
 @pytest.mark.parametrize("xla", [False, pytest.param(True, marks=pytest.mark.slow)])

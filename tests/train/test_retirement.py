@@ -14,8 +14,8 @@ from tfperf.train.ensemble import Ensemble
 from tfperf.train.retirement import Retirement, plan
 from tfperf.train.shards import Layout
 from tfperf.train.stopping import State
-from tfperf.train.tolerance import ToleranceCheck
 from tfperf.train.trainer import Trainer
+from tfperf.workloads.pdf.tolerance import ToleranceCheck
 
 FAST = ["train.stopping.patience=5", "train.optimizer={name: Nadam, learning_rate: 0.05}"]
 REPLICAS, STEPS = 8, 60

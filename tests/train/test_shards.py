@@ -15,8 +15,8 @@ import pytest
 
 from tests.runs.conftest import same_bits
 from tests.train.shard_runs import AT, BROKEN, CPUS, STEPS, STOP
-from tfperf.results import store
 from tfperf.train.shards import at_once, parts
+from tfperf.workloads.pdf.results import store
 
 ROOT = Path(__file__).parents[2]
 
@@ -180,7 +180,7 @@ def test_calls_run_at_the_same_time_and_their_errors_arrive():
 
 @pytest.mark.parametrize(("rows", "count", "sizes"), [(8, 3, [2, 3, 3]), (5, 2, [2, 3]), (4, 4, [1] * 4), (7, 1, [7])])
 def test_parts_are_cut_as_chunks_are(rows, count, sizes):
-    from tfperf.runs.chunks import split
+    from tfperf.workloads.pdf.chunks import split
 
     found = parts(np.arange(rows), count)
     assert [len(p) for p in found] == sizes and np.concatenate(found).tolist() == list(range(rows))

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from tests.train.problems import make_loop
-from tfperf.data.selection import select
-from tfperf.operators.problem import build_problem
 from tfperf.runcard.loader import load_card
+from tfperf.workloads.pdf.data.selection import select
+from tfperf.workloads.pdf.operators.problem import build_problem
 
 CARD = Path(__file__).parents[2] / "runcards" / "pdf_dis.yaml"
 # at its poles the ratio of structure functions of an untrained network amplifies rounding by 1e4 and more, in a stack

@@ -14,7 +14,7 @@ from tfperf.console.words import tell
 def postfit(run: Path) -> None:
     """Apply the usual vetoes to the replicas of RUN and name who failed."""
     from tfperf.console.screen import show
-    from tfperf.results.postfit import postfit_run, table
+    from tfperf.workloads.pdf.results.postfit import postfit_run, table
 
     show(table(postfit_run(run)))
 
@@ -25,7 +25,7 @@ def postfit(run: Path) -> None:
 @click.option("--name", help="Name of the set; the run directory's name by default.")
 def export_lhapdf(run: Path, output: Path, name: str | None) -> None:
     """Write the PDFs of RUN as an LHAPDF grid set."""
-    from tfperf.results.lhapdf import export
+    from tfperf.workloads.pdf.results.lhapdf import export
 
     tell(f"{export(run, output, name)}")
 
@@ -44,8 +44,8 @@ def export_lhapdf(run: Path, output: Path, name: str | None) -> None:
 @click.option("--w2-min", type=Finite(0, 1e12), default=12.5, show_default=True, help="The same for W2 [GeV2].")
 def import_nnpdf(tables: Path, sets: tuple[str, ...], output: Path, q2_min: float, w2_min: float) -> None:
     """Make a data pack from the PineAPPL FK tables in folder TABLES and commondata SETS (NAME or NAME:VARIANT)."""
-    from tfperf.data.commondata import Limits
-    from tfperf.data.nnpdf import import_nnpdf as carry_out
+    from tfperf.workloads.pdf.data.commondata import Limits
+    from tfperf.workloads.pdf.data.nnpdf import import_nnpdf as carry_out
 
     tell(f"{carry_out(tables, sets, output, Limits(q2_min=q2_min, w2_min=w2_min))}")
 

@@ -16,8 +16,8 @@ from tfperf.measure.loading import without_collector
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from tfperf.runcard.translation import Translation
     from tfperf.runs.opening import Wish
+    from tfperf.workloads.translate.card import Translation
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -71,10 +71,10 @@ def _fit(
     with stages(quiet) as progress:
         progress.tell(f"reading {card}")
         with without_collector():
-            from tfperf.runcard.translation import Translation
             from tfperf.runs.cards import open_any, open_card
             from tfperf.runs.fit import carry_out, fit_closure
             from tfperf.runs.opening import Wish, parse_replicas
+            from tfperf.workloads.translate.card import Translation
 
         wish = Wish(resume, force, retry_failed, parse_replicas(replicas))
         loaded = open_card(card, overrides) if closure else open_any(card, overrides)
@@ -96,7 +96,7 @@ def _fit(
 def _translate(card: "Translation", output: Path, wish: "Wish", progress: Stages) -> "RenderableType":
     """The table of a translation's result."""
     from tfperf.report.tables import translation_table
-    from tfperf.runs.translate import fit_translation
+    from tfperf.workloads.translate.job import fit_translation
 
     return translation_table(fit_translation(card, output, wish, progress)[0].summary)
 
@@ -109,9 +109,9 @@ def check(card: Path, overrides: tuple[str, ...]) -> None:
     with stages() as progress:
         progress.tell(f"reading {card}")
         with without_collector():
-            from tfperf.runcard.translation import Translation
             from tfperf.runs.cards import open_any
-            from tfperf.runs.plan import plan
+            from tfperf.workloads.pdf.plan import plan
+            from tfperf.workloads.translate.card import Translation
 
         loaded = open_any(card, overrides)
         if isinstance(loaded, Translation):
@@ -127,7 +127,7 @@ def _plan_translation(card: "Translation", tell: Tell) -> list[str]:
 
     tell("importing TensorFlow")
     with tensorflow_loading():
-        from tfperf.runs.translation_plan import translation_plan
+        from tfperf.workloads.translate.plan import translation_plan
 
     tell("reading sentences")
     with native_logs_dropped():
@@ -150,6 +150,6 @@ def init(card: Path, pack: Path) -> None:
 @click.argument("workload", type=click.Choice(["replicas", "translate"]), default="replicas")
 def schema(workload: str) -> None:
     """Print the JSON schema of runcards of a WORKLOAD, by default replicas, for editors."""
-    from tfperf.runcard.workloads import WORKLOADS
+    from tfperf.workloads.registry import WORKLOADS
 
     deliver(json.dumps(WORKLOADS[workload].grammar.json_schema, indent=2))

@@ -1,1 +1,1 @@
-"""Fit problems as arrays: packs, covariances, pseudo-data, splits."""
+"""What all workloads share: the cache on disk, keyed random numbers, XLA's programs kept for the next process."""

@@ -8,12 +8,12 @@ import tensorflow as tf
 from numpy.typing import NDArray
 
 from tfperf.errors import UserError
-from tfperf.models.translator import Translator
 from tfperf.place.copies import Needs, Part
 from tfperf.place.devices import Devices
 from tfperf.place.held import Kept
 from tfperf.place.rules import Rule
-from tfperf.runcard.translation import Translation
+from tfperf.workloads.translate.card import Translation
+from tfperf.workloads.translate.translator import Translator
 
 
 class Engine(Protocol):

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from tfperf.place.copies import Part, Products, Way
 from tfperf.place.policy import Home
 from tfperf.place.work import lstm_flops, pass_flops
-from tfperf.runcard.translation import Translation
+from tfperf.workloads.translate.card import Translation
 
 IDS = 4  # bytes of a piece's number
 WIDTH = {"float32": 4, "float64": 8}

@@ -5,7 +5,7 @@ import math
 import keras
 import numpy as np
 
-from tfperf.models.translator import Translator
+from tfperf.workloads.translate.translator import Translator
 
 
 def named(model: Translator) -> dict[str, keras.Variable]:

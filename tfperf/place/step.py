@@ -6,10 +6,10 @@ from typing import Any
 
 import tensorflow as tf
 
-from tfperf.layers.dropout import Draws
-from tfperf.models.translator import Translator, draw_kept, pieces
-from tfperf.runcard.translation import Translation
 from tfperf.scopes import phase
+from tfperf.workloads.translate.card import Translation
+from tfperf.workloads.translate.dropout import Draws
+from tfperf.workloads.translate.translator import Translator, draw_kept, pieces
 
 
 @dataclass(frozen=True)

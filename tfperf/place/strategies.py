@@ -11,8 +11,6 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
-from tfperf.data.feeding import most_columns
-from tfperf.models.translator import Translator, pieces
 from tfperf.place.copies import Needs, Part, Use
 from tfperf.place.devices import Devices
 from tfperf.place.held import Kept
@@ -25,8 +23,10 @@ from tfperf.place.traffic import count_moves
 from tfperf.place.uses import Updated, list_uses, make_bytes
 from tfperf.runcard.descent import Descent
 from tfperf.runcard.placement import Placement
-from tfperf.runcard.translation import Translation
 from tfperf.scopes import phase
+from tfperf.workloads.translate.card import Translation
+from tfperf.workloads.translate.feeding import most_columns
+from tfperf.workloads.translate.translator import Translator, pieces
 
 
 def make_strategy(placement: Placement, devices: Devices) -> tf.distribute.Strategy:

@@ -3,12 +3,12 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from tfperf.data.feeding import most_columns
 from tfperf.place.copies import Needs, Part, Way
 from tfperf.place.devices import Devices
 from tfperf.place.needs import IDS, Pass, Sized, compiled, merge_ways, passes, products, read_ways
 from tfperf.place.policy import Home
-from tfperf.runcard.translation import Translation
+from tfperf.workloads.translate.card import Translation
+from tfperf.workloads.translate.feeding import most_columns
 
 TABLES = 2  # come first among the variables
 PADDED = 2  # operations that give what is handed to a collective: its padding, and a check of its shape

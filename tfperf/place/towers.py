@@ -15,7 +15,6 @@ import keras
 import tensorflow as tf
 from numpy.typing import NDArray
 
-from tfperf.models.translator import Translator, pieces
 from tfperf.place.copies import Needs, Part, Way
 from tfperf.place.devices import Devices
 from tfperf.place.held import Kept
@@ -27,8 +26,9 @@ from tfperf.place.state import named, numbered, size
 from tfperf.place.step import Gradients, drop_out, forward_backward, longest
 from tfperf.place.traffic import Moves, count_moves
 from tfperf.place.uses import Updated, list_uses, make_bytes
-from tfperf.runcard.translation import Translation
 from tfperf.scopes import phase
+from tfperf.workloads.translate.card import Translation
+from tfperf.workloads.translate.translator import Translator, pieces
 
 
 @dataclass(frozen=True)

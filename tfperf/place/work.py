@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from tfperf.place.policy import Home
 from tfperf.runcard.placement import Placement
-from tfperf.runcard.translation import Network
+from tfperf.workloads.translate.card import Network
 
 GATES = 4
 # as large as their variable, at least: without momentum of SGD and RMSprop, amsgrad, and what Muon has for its AdamW

@@ -10,7 +10,7 @@ from tfperf.report.numbers import number
 
 if TYPE_CHECKING:  # which load TensorFlow
     from tfperf.train.trainer import Progress
-    from tfperf.train.translation import TranslationProgress
+    from tfperf.workloads.translate.trainer import TranslationProgress
 
 
 class Status(Protocol):

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from tfperf.report import numbers
 from tfperf.report.numbers import Chi2Row, count, number
-from tfperf.report.translation import score_rows
+from tfperf.workloads.translate.report import score_rows
 
 
 def summary_table(summary: Mapping[str, Any]) -> RenderableType:

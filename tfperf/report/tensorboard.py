@@ -13,9 +13,9 @@ from tensorboard.compat.proto.event_pb2 import Event  # type: ignore[import-unty
 from tensorboard.plugins.scalar.summary_v2 import scalar_pb  # type: ignore[import-untyped]
 from tensorboard.summary.writer.record_writer import RecordWriter  # type: ignore[import-untyped]
 
-from tfperf.report.bands import drawn, running_quantiles
 from tfperf.results.files import atomic_write, make_folder
-from tfperf.results.record import FitResult, History
+from tfperf.workloads.pdf.report.bands import drawn, running_quantiles
+from tfperf.workloads.pdf.results.record import FitResult, History
 
 Array = NDArray[np.float64]
 # a fixed name: writing again replaces the events instead of adding a second file to the same run

@@ -67,9 +67,9 @@ class PlacementRow:
     phases: Mapping[str, Any] = field(default_factory=dict)  # as study/tracing.py gives them
     places: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     copies: Mapping[str, Sequence[float]] = field(default_factory=dict)  # bytes of a step: sent, needed at most
-    bound: Mapping[str, Any] = field(default_factory=dict)  # as study/ceilings.py gives it
+    bound: Mapping[str, Any] = field(default_factory=dict)  # as workloads/translate/ceilings.py gives it
     growth: float | None = None  # of the forward pass over that of one device
-    forward: Mapping[str, Any] = field(default_factory=dict)  # as study/forward.py gives it
+    forward: Mapping[str, Any] = field(default_factory=dict)  # as workloads/translate/forward.py gives it
     memory: Mapping[str, Any] = field(default_factory=dict)
 
     @property

@@ -3,7 +3,7 @@
 from typing import Any
 
 from tfperf.runcard.scalars import dump
-from tfperf.runcard.workloads import WORKLOADS, AnyCard
+from tfperf.workloads.registry import WORKLOADS, AnyCard
 
 
 def as_tree(card: AnyCard) -> dict[str, Any]:

@@ -6,12 +6,12 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from tfperf.runcard.config import Card, Closure, Data, Profile, Train
 from tfperf.runcard.dump import as_tree
 from tfperf.runcard.scalars import inline
 from tfperf.runcard.sweep import Sweep
 from tfperf.runcard.types import replica_ids
-from tfperf.runcard.workloads import REPLICAS
+from tfperf.workloads.pdf.card import Card, Closure, Data, Profile, Train
+from tfperf.workloads.registry import REPLICAS
 
 WIDTH = 118
 OFF = ("closure", "profile", "sweep")  # blocks that change what is done; shown as comments

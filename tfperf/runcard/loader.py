@@ -9,12 +9,12 @@ from pydantic import ValidationError
 
 from tfperf.errors import CardError
 from tfperf.runcard import overrides as setting
-from tfperf.runcard.config import Card
 from tfperf.runcard.explain import explain, nearest
 from tfperf.runcard.nodes import Found, Node, full
 from tfperf.runcard.places import FaultyCard, refused, with_source
 from tfperf.runcard.tree import read_tree
-from tfperf.runcard.workloads import REPLICAS, WORKLOADS, AnyCard, Workload
+from tfperf.workloads.pdf.card import Card
+from tfperf.workloads.registry import REPLICAS, WORKLOADS, AnyCard, Workload
 
 MAX_BYTES = 256 * 1024
 

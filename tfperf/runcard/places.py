@@ -11,7 +11,7 @@ from tfperf.errors import CardError
 from tfperf.runcard.explain import offered, place, walk
 from tfperf.runcard.faults import KIND, Fault
 from tfperf.runcard.nodes import Found, Node, quoted, shortened
-from tfperf.runcard.workloads import AnyCard, Workload
+from tfperf.workloads.registry import AnyCard, Workload
 
 MAX_FAULTS = 100
 ROUNDS = 5  # what is left out of a card may bring out further faults

@@ -11,7 +11,7 @@ from tfperf.runcard.nodes import MAX_DEPTH, Found, Node, full
 from tfperf.runcard.overrides import put
 from tfperf.runcard.places import refused
 from tfperf.runcard.sweep import Value
-from tfperf.runcard.workloads import AnyCard
+from tfperf.workloads.registry import AnyCard
 
 
 @dataclass(frozen=True)

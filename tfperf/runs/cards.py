@@ -7,11 +7,11 @@ from pathlib import Path
 
 from tfperf.errors import CardError
 from tfperf.runcard import loader
-from tfperf.runcard.config import Card
 from tfperf.runcard.faults import Fault
 from tfperf.runcard.places import FaultyCard
-from tfperf.runcard.workloads import AnyCard
-from tfperf.runs.inputs import input_faults
+from tfperf.workloads.pdf.card import Card
+from tfperf.workloads.pdf.inputs import input_faults
+from tfperf.workloads.registry import AnyCard
 
 
 def open_card(path: Path, overrides: Sequence[str] = ()) -> Card:
@@ -51,7 +51,7 @@ def _with_data(error: FaultyCard) -> CardError:
         return error
     if isinstance(rest, Card):
         return error.joined(rest, input_faults(rest), _is_certain)
-    from tfperf.runs.texts import corpus_faults
+    from tfperf.workloads.translate.texts import corpus_faults
 
     return error.joined(rest, corpus_faults(rest), _is_certain)
 

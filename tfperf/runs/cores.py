@@ -15,9 +15,9 @@ from pathlib import Path
 from statistics import median
 
 from tfperf.measure.environment import available_cores
-from tfperf.runcard.engine import Engine
 from tfperf.train.choices import BUDGET_SECONDS, REPEATS, TRIAL_SECONDS, Choices
 from tfperf.train.cores import FEWEST, share_cores
+from tfperf.workloads.pdf.card_engine import Engine
 
 GAIN = 0.03  # a smaller difference is noise: the smaller number of threads is taken then, it leaves cores to others
 Answer = tuple[Choices, float]  # and the milliseconds of a step
@@ -91,13 +91,13 @@ def _ask(card: Path, overrides: Sequence[str], end: float) -> Answer | None:
 
 def measure_here(card_path: Path, overrides: Sequence[str]) -> Answer:
     """Measure in this process, with the card's threads and stacks."""
-    from tfperf.operators.problem import build_problem
     from tfperf.runcard.loader import load_card
-    from tfperf.runs.inputs import read_inputs
     from tfperf.runs.part import cores_of, start_machine
     from tfperf.train.choices import choose
     from tfperf.train.ensemble import Ensemble
-    from tfperf.train.forms import Candidates
+    from tfperf.workloads.pdf.forms import Candidates
+    from tfperf.workloads.pdf.inputs import read_inputs
+    from tfperf.workloads.pdf.operators.problem import build_problem
 
     card = load_card(card_path, overrides)
     inputs = read_inputs(card)

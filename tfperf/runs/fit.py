@@ -12,27 +12,27 @@ from numpy.typing import NDArray
 
 from tfperf.console.stages import Stages, stages
 from tfperf.console.streams import open_descriptors
-from tfperf.data.pack import pack_attributes
 from tfperf.measure.clock import Stopwatch
 from tfperf.measure.loading import is_loaded, tensorflow_loading, thawed
 from tfperf.measure.memory import release_memory
 from tfperf.measure.quiet import native_logs_dropped, silence_tensorflow
-from tfperf.operators.problem import Problem, build_problem
 from tfperf.report.progress import chunk_words, replica_words, show_training
-from tfperf.report.team import Team
-from tfperf.results import store
 from tfperf.results.contents import EVENTS, RESULTS, T0
-from tfperf.results.record import FitResult
 from tfperf.results.rundir import RunDirectory, holds_run
-from tfperf.runcard.config import Card, Closure
 from tfperf.runcard.places import changed
 from tfperf.runs.cards import as_card
-from tfperf.runs.chunks import chunk_size
-from tfperf.runs.inputs import Inputs, mean_pdf, read_inputs
 from tfperf.runs.opening import Wish, open_part, take_directory
-from tfperf.runs.replicas import ReplicaPart, ReplicaRun, Replicas, group
-from tfperf.runs.summary import summarise
 from tfperf.signals import Signals
+from tfperf.workloads.pdf.card import Card, Closure
+from tfperf.workloads.pdf.chunks import chunk_size
+from tfperf.workloads.pdf.data.pack import pack_attributes
+from tfperf.workloads.pdf.inputs import Inputs, mean_pdf, read_inputs
+from tfperf.workloads.pdf.operators.problem import Problem, build_problem
+from tfperf.workloads.pdf.replicas import ReplicaPart, ReplicaRun, Replicas, group
+from tfperf.workloads.pdf.report.team import Team
+from tfperf.workloads.pdf.results import store
+from tfperf.workloads.pdf.results.record import FitResult
+from tfperf.workloads.pdf.summary import summarise
 
 if TYPE_CHECKING:
     from tfperf.runs.part import Trained
@@ -92,7 +92,7 @@ def _read_finished(run: ReplicaRun) -> FitResult:
     """The results of a run that is done; a report that is missing or older than they are is made again."""
     result = store.read(run.path / RESULTS, run.begun.identity)
     if run.lacks_report():
-        from tfperf.report.html import write_report
+        from tfperf.workloads.pdf.report.html import write_report
 
         with Team() as team:
             write_report(run.path, result, team)
@@ -176,7 +176,7 @@ class _Fit:
 
     def _evaluate(self, problem: Problem, trained: "Trained") -> FitResult:
         """The exact result of all parts together."""
-        from tfperf.train.evaluate import evaluate
+        from tfperf.workloads.pdf.evaluate import evaluate
 
         there = self.run.has_finished_parts()
         before = store.read(self.run.path / RESULTS, self.run.begun.identity) if there else None
@@ -186,9 +186,9 @@ class _Fit:
         self, result: FitResult, parts: Sequence[ReplicaPart], rates: Mapping[int, Sequence[float]]
     ) -> FitResult:
         """Write all that people read; the timings of the report itself enter report.json last."""
-        from tfperf.report.html import write_html
         from tfperf.report.sections import write_json
         from tfperf.report.tensorboard import write_events
+        from tfperf.workloads.pdf.report.html import write_html
 
         pack = pack_attributes(self.card.data.pack)
 

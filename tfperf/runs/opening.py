@@ -8,19 +8,19 @@ from typing import Any
 
 from tfperf.errors import CardError, RunDirectoryError
 from tfperf.measure.environment import environment
-from tfperf.results import store
 from tfperf.results.contents import CARD, RESULTS
-from tfperf.results.record import CONVERGED
 from tfperf.results.rundir import RunDirectory
 from tfperf.results.state import State, draw_key
-from tfperf.runcard.config import Card
 from tfperf.runcard.dump import dump_card
 from tfperf.runcard.nodes import shortened
 from tfperf.runcard.types import MAX_REPLICA, replica_ids
-from tfperf.runs.chunks import split
-from tfperf.runs.replicas import ReplicaPart, ReplicaRun, Replicas, refuse_broken_groups
 from tfperf.runs.unchanged import begin_state, refuse_changed, refuse_old
 from tfperf.signals import Signals
+from tfperf.workloads.pdf.card import Card
+from tfperf.workloads.pdf.chunks import split
+from tfperf.workloads.pdf.replicas import ReplicaPart, ReplicaRun, Replicas, refuse_broken_groups
+from tfperf.workloads.pdf.results import store
+from tfperf.workloads.pdf.results.record import CONVERGED
 
 NUMBER = re.compile("[1-9][0-9]{0,8}")
 

@@ -13,27 +13,27 @@ from tfperf.console.stages import Stages
 from tfperf.errors import RunDirectoryError
 from tfperf.measure.clock import Stopwatch
 from tfperf.measure.environment import available_cores, cpu_model
-from tfperf.operators.problem import Problem
 from tfperf.results.contents import CARD, CHECKPOINTS, EVENTS, STATE
 from tfperf.results.rundir import RunDirectory
 from tfperf.results.state import Part
-from tfperf.runcard.config import Card
 from tfperf.runs import decisions
 from tfperf.runs.bound import bound
 from tfperf.runs.cores import measure_cores, total_threads
 from tfperf.runs.programs import keep_programs, offer_programs, point_tensorflow
-from tfperf.runs.replicas import ReplicaPart, ReplicaRun, group
 from tfperf.runs.window import Recorder
 from tfperf.signals import Signals
 from tfperf.train.checkpoint import Checkpoints
 from tfperf.train.choices import Choices, choose
 from tfperf.train.cores import Cores, share_cores
 from tfperf.train.ensemble import Ensemble
-from tfperf.train.evaluate import Outcome, statuses
-from tfperf.train.forms import Candidates, Form
 from tfperf.train.retirement import plan
-from tfperf.train.tolerance import ToleranceCheck
 from tfperf.train.trainer import Progress, Trainer
+from tfperf.workloads.pdf.card import Card
+from tfperf.workloads.pdf.evaluate import Outcome, statuses
+from tfperf.workloads.pdf.forms import Candidates, Form
+from tfperf.workloads.pdf.operators.problem import Problem
+from tfperf.workloads.pdf.replicas import ReplicaPart, ReplicaRun, group
+from tfperf.workloads.pdf.tolerance import ToleranceCheck
 
 Say = Callable[[str], None]
 

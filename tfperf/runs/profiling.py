@@ -6,14 +6,11 @@ from pathlib import Path
 from uuid import uuid4
 
 from tfperf.measure.quiet import native_logs_dropped
-from tfperf.operators.problem import Problem, build_problem
 from tfperf.report.counting import Show
-from tfperf.runcard.config import Card, Profile
 from tfperf.runcard.faults import Fault
 from tfperf.runcard.places import UnfitCard
 from tfperf.runs import decisions
 from tfperf.runs.cores import total_threads
-from tfperf.runs.inputs import read_inputs
 from tfperf.runs.part import cores_of, start_machine
 from tfperf.runs.window import SKIPPED, calls_of, describe
 from tfperf.trace.callback import ProfileCallback
@@ -21,7 +18,10 @@ from tfperf.trace.capture import Capture, capture
 from tfperf.train.choices import Choices, choose
 from tfperf.train.cores import Cores
 from tfperf.train.ensemble import Ensemble
-from tfperf.train.forms import Candidates
+from tfperf.workloads.pdf.card import Card, Profile
+from tfperf.workloads.pdf.forms import Candidates
+from tfperf.workloads.pdf.inputs import read_inputs
+from tfperf.workloads.pdf.operators.problem import Problem, build_problem
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ def _record_engine(card: Card, problem: Problem, logdir: Path, window: Profile, 
 
 
 def _record_naive(card: Card, problem: Problem, logdir: Path, window: Profile, repeat: int, show: Show) -> Recorded:
-    from tfperf.train.naive import Naive, start_weights
+    from tfperf.workloads.pdf.naive import Naive, start_weights
 
     show(0, repeat, "builds a Keras model for each replica")
     start_machine(card, Cores(total_threads(card.engine)))

@@ -14,7 +14,7 @@ from tfperf.results.reading import explain, read_text
 from tfperf.results.state import OLD, Own, Part, State, draw_key
 from tfperf.runcard.dump import dump_card
 from tfperf.runcard.tree import read_plain
-from tfperf.runcard.workloads import WORKLOADS, AnyCard
+from tfperf.workloads.registry import WORKLOADS, AnyCard
 
 MOST_BYTES = 2**20  # of a card that was written
 LEFT_OUT = ("replicas", "profile", "sweep")  # compared elsewhere, or of no weight for the result

@@ -14,8 +14,6 @@ from tfperf.report.style import house_style, to_png
 from tfperf.results.files import atomic_write
 from tfperf.results.lock import DirectoryLock
 from tfperf.results.rundir import holds_run
-from tfperf.runcard.config import Card
-from tfperf.runs.inputs import read_inputs
 from tfperf.signals import Signals
 from tfperf.study.agreement import agreement
 from tfperf.study.ledger import ENVIRONMENT, Ledger, identity, write
@@ -23,6 +21,8 @@ from tfperf.study.process import Measure, Stopped, measure
 from tfperf.study.runners import refuse
 from tfperf.study.switches import NAIVE, NAIVE_SAYS, STACKED, STACKED_SAYS, Form, Plan, Tree, get, plan, put, to_tree
 from tfperf.study.trial import DECIDED, Request
+from tfperf.workloads.pdf.card import Card
+from tfperf.workloads.pdf.inputs import read_inputs
 
 SECONDS = 20.0
 CHECKED = 3  # replicas whose losses are compared

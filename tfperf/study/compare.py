@@ -10,10 +10,10 @@ from tfperf.report.compare import Change, Comparison
 from tfperf.results.contents import CARD
 from tfperf.results.reading import read_text
 from tfperf.results.rundir import holds_run
-from tfperf.study.compare_fits import fits
 from tfperf.study.compare_sweeps import sweeps
-from tfperf.study.compare_translations import translations
 from tfperf.study.sweep_folder import FILE
+from tfperf.workloads.pdf.compare import fits
+from tfperf.workloads.translate.compare import translations
 
 FIRST_LINE = "workload: translate"
 

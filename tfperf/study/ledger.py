@@ -12,8 +12,8 @@ from tfperf.errors import RunDirectoryError
 from tfperf.measure.environment import available_cores, cpu_model, gpus, versions
 from tfperf.results.files import atomic_write
 from tfperf.results.reading import read_json
-from tfperf.runcard.config import Card
 from tfperf.study.switches import Tree, put, to_tree
+from tfperf.workloads.pdf.card import Card
 
 FILE, ENVIRONMENT = "ablation.json", "environment.json"
 

@@ -20,14 +20,14 @@ from tfperf.study import lifeline
 
 Request = Mapping[str, Any]
 # loaded on use: each needs what the other does not, and TensorFlow takes seconds
-MEASURES = {"replicas": "tfperf.study.fitting", "translate": "tfperf.study.translating"}
+MEASURES = {"replicas": "tfperf.workloads.pdf.trial", "translate": "tfperf.workloads.translate.trial"}
 
 
 def carry_out(request: Request) -> dict[str, Any]:
     """The record of a request; UserError for faults of the card or its files."""
     began = time.perf_counter()
     from tfperf.measure.environment import available_cores, cpu_model, program_digest
-    from tfperf.runcard.workloads import WORKLOADS, AnyCard
+    from tfperf.workloads.registry import WORKLOADS, AnyCard
 
     code, tree = program_digest(), request["card"]
     card: AnyCard = WORKLOADS[tree["workload"]].grammar.adapter.validate_json(json.dumps(tree))

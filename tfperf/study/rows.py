@@ -15,9 +15,9 @@ from pydantic.dataclasses import dataclass as checked
 
 from tfperf.errors import RunDirectoryError
 from tfperf.results.reading import explain, read_text
-from tfperf.results.store import as_json
 from tfperf.runcard.sweep import MOST_REPEATS, Value
 from tfperf.study.intervals import geometric
+from tfperf.workloads.pdf.results.store import as_json
 
 RESULTS = "results.jsonl"
 PROOF_FAILED = "its placement was not proved: "  # how the error of such a trial begins

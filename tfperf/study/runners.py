@@ -7,12 +7,12 @@ from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
-from tfperf.operators.problem import Problem
-from tfperf.runcard.config import Card
 from tfperf.runcard.faults import Fault
 from tfperf.runcard.places import UnfitCard
 from tfperf.study.timing import Rule, Sample, Traces, time_steps
 from tfperf.train.cores import Cores
+from tfperf.workloads.pdf.card import Card
+from tfperf.workloads.pdf.operators.problem import Problem
 
 FEWEST, SAMPLES = 5, 20  # samples at least; as many as are aimed at
 CALL_SECONDS = 2.0  # a call of many steps is made shorter than that, as in a fit
@@ -31,7 +31,7 @@ class Engine:
     def __init__(self, card: Card, problem: Problem, cores: Cores) -> None:
         """A card that leaves nothing open; cores: its stacks on a CPU, and how many take steps at the same time."""
         from tfperf.train.ensemble import Ensemble
-        from tfperf.train.forms import Candidates
+        from tfperf.workloads.pdf.forms import Candidates
 
         form = Candidates(card, problem).first
         self.ensemble = Ensemble(card, problem, [0] * len(problem.ids), form, cores.stacks, cores.threads)
@@ -73,7 +73,7 @@ class Keras:
     """The naive form; its steps come one by one whatever the card says."""
 
     def __init__(self, card: Card, problem: Problem) -> None:
-        from tfperf.train.naive import Naive, start_weights
+        from tfperf.workloads.pdf.naive import Naive, start_weights
 
         self.naive = Naive(card, problem, start_weights(card, problem))
         self.steps = card.train.steps

@@ -22,13 +22,13 @@ from tfperf.results.files import append, atomic_write, make_folder, remove
 from tfperf.results.lock import LOCK
 from tfperf.results.placements import ROWS as PLACEMENTS
 from tfperf.results.reading import explain, open_descriptor, read_json
-from tfperf.results.store import as_json
 from tfperf.runcard.dump import dump_card
 from tfperf.study.drift import Drift, drift
 from tfperf.study.ledger import identity_of
 from tfperf.study.rows import MOST_BYTES, RESULTS, Row, point_key, points, rows
 from tfperf.study.sweep_plan import Plan
 from tfperf.study.sweep_table import write_table
+from tfperf.workloads.pdf.results.store import as_json
 
 MOST_TRIALS = 100_000
 LAYOUT = 3  # 1 timed each step once, compilations among them; 2 told of spans, not of chains and waiting

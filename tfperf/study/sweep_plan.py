@@ -11,17 +11,17 @@ import numpy as np
 from tfperf.data.cache import file_digest
 from tfperf.errors import CardError
 from tfperf.results.contents import RESULTS
-from tfperf.runcard.config import Card
 from tfperf.runcard.dump import as_tree
 from tfperf.runcard.places import UnfitCard
 from tfperf.runcard.points import Point, load_points
 from tfperf.runcard.sweep import Sweep
-from tfperf.runcard.workloads import WORKLOADS, AnyCard
-from tfperf.runs.inputs import input_faults
-from tfperf.runs.texts import corpus_faults
 from tfperf.study.rows import Key, Values, point_key
 from tfperf.study.runners import refuse
 from tfperf.study.switches import get, put
+from tfperf.workloads.pdf.card import Card
+from tfperf.workloads.pdf.inputs import input_faults
+from tfperf.workloads.registry import WORKLOADS, AnyCard
+from tfperf.workloads.translate.texts import corpus_faults
 
 Tree = dict[str, Any]
 DATA_BLOCKS = "data", "covariance", "closure", "positivity"

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tfperf.runcard.config import Card
 from tfperf.runcard.dump import as_tree
-from tfperf.runcard.workloads import REPLICAS
+from tfperf.workloads.pdf.card import Card
+from tfperf.workloads.registry import REPLICAS
 
 Tree = dict[str, Any]
 NAIVE, STACKED = "naive", "stacked"

@@ -9,8 +9,8 @@ from typing import Any
 from tfperf.place.function_graphs import remake_kernels
 from tfperf.study.breakdown import break_down
 from tfperf.study.run_graphs import graph_of
-from tfperf.study.window import Window
 from tfperf.trace.capture import Capture
+from tfperf.workloads.translate.window import Window
 
 EVENTS = 1_500_000  # in a trace, about; its size is all that limits the passes
 EVENTS_A_COLUMN = 300  # of a layer, forward and backward

@@ -11,13 +11,13 @@ import numpy as np
 
 from tfperf.errors import UserError
 from tfperf.measure.environment import peak_rss_bytes
-from tfperf.operators.problem import Problem, build_problem
-from tfperf.runcard.config import Card
-from tfperf.runs.inputs import read_inputs
 from tfperf.study import lifeline
 from tfperf.study.runners import Engine, Keras, timing
 from tfperf.study.switches import Tree, to_card
 from tfperf.train.cores import Cores
+from tfperf.workloads.pdf.card import Card
+from tfperf.workloads.pdf.inputs import read_inputs
+from tfperf.workloads.pdf.operators.problem import Problem, build_problem
 
 # what `auto` stands for, where the card leaves it to a measurement -> its name among the choices
 DECIDED = {
@@ -75,7 +75,7 @@ def decide(card: Card, problem: Problem, cores: Cores) -> dict[str, Any]:
     """What the engine chooses where the card says `auto`, as a fit would."""
     from tfperf.train.choices import choose
     from tfperf.train.ensemble import Ensemble
-    from tfperf.train.forms import Candidates
+    from tfperf.workloads.pdf.forms import Candidates
 
     forms = Candidates(card, problem)
     ensemble = Ensemble(card, problem, [0] * len(problem.ids), forms.first, cores.stacks, cores.threads)

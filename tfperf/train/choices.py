@@ -13,13 +13,13 @@ import tensorflow as tf
 from pydantic import ConfigDict, Field, TypeAdapter
 
 from tfperf.console.stages import Tell, silent
-from tfperf.operators.observables import Layout
-from tfperf.runcard.config import Card
 from tfperf.runcard.types import STRICT, Step
 from tfperf.train.cores import Cores
 from tfperf.train.ensemble import Ensemble
-from tfperf.train.forms import Candidates, Form, Name
 from tfperf.train.loop import Loop
+from tfperf.workloads.pdf.card import Card
+from tfperf.workloads.pdf.forms import Candidates, Form, Name
+from tfperf.workloads.pdf.operators.observables import Layout
 
 TRIAL_SECONDS = 0.3  # of steps, for each candidate and repeat
 REPEATS = 3

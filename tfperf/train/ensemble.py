@@ -14,16 +14,16 @@ from numpy.typing import NDArray
 
 from tfperf.console.stages import Tell, silent
 from tfperf.data.cache import digest
-from tfperf.models.pdf import PDF
-from tfperf.operators.problem import Problem
-from tfperf.results.record import LOSSES
-from tfperf.runcard.config import Card
 from tfperf.train.blueprints import Blueprints
-from tfperf.train.forms import Form
 from tfperf.train.loop import Loop, Snapshot, best_weights
-from tfperf.train.losses import ReplicaLosses
 from tfperf.train.shards import Group, Layout, Shard, at_once, spread, stack_places
 from tfperf.train.stopping import State
+from tfperf.workloads.pdf.card import Card
+from tfperf.workloads.pdf.forms import Form
+from tfperf.workloads.pdf.losses import ReplicaLosses
+from tfperf.workloads.pdf.model import PDF
+from tfperf.workloads.pdf.operators.problem import Problem
+from tfperf.workloads.pdf.results.record import LOSSES
 
 # of a checkpoint: the replica in each slot, slots of each stack, their sum since which step; directions of the form
 # for linear and for hadronic sets, and how often some were added

@@ -8,15 +8,15 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
-from tfperf.models.pdf import PDF, Nodes
-from tfperf.runcard.config import Card
 from tfperf.scopes import phase
 from tfperf.train.blueprints import Blueprints, plain
 from tfperf.train.flat import Flat
-from tfperf.train.losses import Losses, ReplicaLosses, multiplier
 from tfperf.train.optimizers import build_optimizer, clip
 from tfperf.train.programs import Program, trace
 from tfperf.train.stopping import LARGEST_WEIGHT, Stopping
+from tfperf.workloads.pdf.card import Card
+from tfperf.workloads.pdf.losses import Losses, ReplicaLosses, multiplier
+from tfperf.workloads.pdf.model import PDF, Nodes
 
 Snapshot = dict[str, NDArray[Any]]
 

@@ -7,9 +7,9 @@ and what was measured before the first step: neither the number of steps per cal
 
 from dataclasses import dataclass
 
-from tfperf.runcard.config import Card
 from tfperf.train.choices import Choices
 from tfperf.train.shards import Layout
+from tfperf.workloads.pdf.card import Card
 
 LOOKS = 20
 # new stacks, in units of the seconds that their step takes to compile: those of a size that is there are only built

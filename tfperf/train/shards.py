@@ -16,9 +16,9 @@ import tensorflow as tf
 from numpy.typing import NDArray
 
 from tfperf.errors import CardError
-from tfperf.runcard.engine import Engine
 from tfperf.train.loop import Loop
 from tfperf.train.stopping import State
+from tfperf.workloads.pdf.card_engine import Engine
 
 T = TypeVar("T")
 SHARES = (0.75, 0.5, 0.25, 0.125, 0.0625)  # of a stack's slots that are left

@@ -11,12 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tfperf.errors import RunDirectoryError
-from tfperf.results.record import LOSSES, History
 from tfperf.signals import Signals
 from tfperf.train.checkpoint import Checkpoints
 from tfperf.train.ensemble import Ensemble
 from tfperf.train.retirement import Retirement
-from tfperf.train.tolerance import ToleranceCheck
+from tfperf.workloads.pdf.results.record import LOSSES, History
+from tfperf.workloads.pdf.tolerance import ToleranceCheck
 
 HISTORY, CHECKS = "history/", "tolerance/checks"
 

@@ -17,7 +17,7 @@ from yadism.runner import Runner
 
 from dis_pack.evolution import Evolution
 from dis_pack.parameters import ACTIVE, DEGREE, MBOTTOM, MCHARM, THEORY, X
-from tfperf.data.validate import FLAVOURS  # in the order of EKO's evolution basis
+from tfperf.workloads.pdf.data.validate import FLAVOURS  # in the order of EKO's evolution basis
 
 warnings.filterwarnings("ignore", module="yadism")  # scipy's quad: round-off in the last digits
 yadism.log.silent_mode = True

@@ -21,7 +21,7 @@ def projection_on_another_device_under_its_name(patch):
 
 def layer_where(patch, device, scope):
     """The last product on a device, under a scope; its backward pass too."""
-    from tfperf.models import translator
+    from tfperf.workloads.translate import translator
 
     honest = translator.Core.decode
 

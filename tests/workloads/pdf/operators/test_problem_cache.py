@@ -1,0 +1,93 @@
+"""The second run of a card finds its problem and folded points made; another card or pack makes its own."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from tests import make_hadronic
+from tests.make_pack import make_pack
+from tests.train.problems import make_problem
+from tfperf.data.cache import VARIABLE, digest
+from tfperf.train.ensemble import taken
+from tfperf.workloads.pdf import forms
+from tfperf.workloads.pdf.data.covariance import Covariance
+from tfperf.workloads.pdf.operators import compiled, hadronic
+from tfperf.workloads.pdf.operators import problem as module
+from tfperf.workloads.pdf.operators.compiled import whitened
+
+PARTS = ("observables", "data", "training", "covariance")
+
+
+def made(problem):
+    return digest([getattr(problem, name) for name in PARTS])
+
+
+@pytest.fixture
+def calls(tmp_path, monkeypatch):
+    monkeypatch.setenv(VARIABLE, str(tmp_path / "cache"))
+    out = []
+    for where, name in ((module, "compile_observables"), (module, "_replica_data"), (forms, "linear_basis"),
+                        (forms, "folded")):  # fmt: skip
+        real = getattr(where, name)
+        monkeypatch.setattr(where, name, lambda *a, real=real, name=name: out.append(name) or real(*a))
+    return out
+
+
+def everything(folder, *overrides, **card):
+    card, problem = make_problem(folder, ["engine.form=folded", *overrides], **card)
+    return made(problem), digest(forms.make_form(card, problem, "folded").compiled(problem, "float32"))
+
+
+def test_second_time_nothing_is_made_and_all_is_the_same(tmp_path, calls):
+    first = everything(tmp_path)
+    count = len(calls)
+    assert set(calls) == {"compile_observables", "_replica_data", "linear_basis", "folded"}
+    assert everything(tmp_path) == first and len(calls) == count
+    assert everything(tmp_path, "engine.cache=false") == first and len(calls) == 2 * count
+
+
+def test_other_data_are_never_taken_for_these(tmp_path, calls):
+    found = [everything(tmp_path)]
+    for overrides in (["data.cuts={x_min: 0.1}"], ["seed=9"], ["replicas=2-4"], ["data.exclude=[CCC_ADD]"]):
+        found.append(everything(tmp_path, *overrides))
+        assert found[-1] == everything(tmp_path, *overrides, "engine.cache=false")
+    make_pack(tmp_path / "pack.h5", seed=4)
+    found.append(everything(tmp_path))
+    assert found[-1] == everything(tmp_path, "engine.cache=false")
+    assert len({one for one, _ in found}) == len(found)
+
+
+def test_the_covariance_is_whitened_once_for_all_stacks(tmp_path, monkeypatch):
+    _, problem = make_problem(tmp_path)
+    calls = []
+    real = module.whiten
+    monkeypatch.setattr(module, "whiten", lambda *a, **k: calls.append(a) or real(*a, **k))
+    some = taken(problem, np.array([0]))
+    assert some.whitened is problem.whitened and len(calls) == 1
+    whitened(some, np.float32)
+    whitened(problem)
+    assert len(calls) == 1
+    doubled = replace(problem, covariance=Covariance(2 * problem.covariance.diagonal, problem.covariance.columns))
+    np.testing.assert_allclose(2 * doubled.whitened.inverse_sigma**2, problem.whitened.inverse_sigma**2)
+    assert len(calls) > 1
+
+
+def test_what_has_no_replicas_is_made_once_for_all_stacks(tmp_path, monkeypatch):
+    make_hadronic.make_pack(tmp_path / "pack.h5")
+    card, first = make_problem(tmp_path, ["engine.cache=false", "engine.tolerance=1e-3"], replicas=4)
+    _, second = make_problem(tmp_path, ["engine.cache=false", "engine.tolerance=1e-3"], replicas=4)
+    form = forms.make_form(card, first, "folded")
+    rows = [np.array([0, 1]), np.array([2, 3])]
+    want = digest([form.compiled(taken(replace(second, kept=module.Kept()), r), "float64") for r in rows])
+    calls = []
+    for where, name in ((compiled, "compile_observables"), (hadronic, "cores")):
+        real = getattr(where, name)
+        monkeypatch.setattr(where, name, lambda *a, real=real, name=name: calls.append(name) or real(*a))
+    got = [form.compiled(taken(first, rows[0]), "float64")]
+    count = len(calls)
+    assert {"compile_observables", "cores"} == set(calls)
+    got.append(form.compiled(taken(first, rows[1]), "float64"))
+    assert digest(got) == want and len(calls) == count
+    fewer = replace(form, hadronic_rank=form.hadronic_rank - 1).compiled(taken(first, rows[1]), "float64")
+    assert len(fewer.points.core.restrict) == form.hadronic_rank - 1

@@ -1,0 +1,192 @@
+import json
+from dataclasses import replace
+from io import StringIO
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from rich.console import Console
+
+from tests.make_result import make_result
+from tfperf.errors import RunDirectoryError, UserError
+from tfperf.workloads.pdf.results import store
+from tfperf.workloads.pdf.results.postfit import FILE, Failure, postfit, postfit_run, survivors, table
+
+
+def make(replicas=40, failed=0, **columns):
+    """A result whose replicas are alike but for the given columns."""
+    result = make_result(replicas=replicas, sets=1, failed=failed)
+    calm = 1 + 0.01 * np.cos(np.arange(replicas))
+    lost = ~result.converged
+    fresh = {
+        "chi2_experimental": np.where(lost, np.nan, calm), "arc_length": np.repeat(calm[:, None], 8, axis=1),
+    }  # fmt: skip
+    return replace(result, replicas=replace(result.replicas, **(fresh | columns)))
+
+
+def reference(result, sigmas):
+    """Survivors by plain loops."""
+    record = result.replicas
+    rows = [[record.chi2_experimental[r], *record.arc_length[r]] for r in range(len(record.id))]
+    alive = [r for r in range(len(rows)) if result.replicas.status[r] in ("stopped", "max_steps")]
+    while alive:
+        out = set()
+        for column in range(9):
+            values = [rows[r][column] for r in alive]
+            mean = sum(values) / len(values)
+            sigma = (sum((v - mean) ** 2 for v in values) / len(values)) ** 0.5
+            out |= {r for r in alive if rows[r][column] > mean + sigmas * sigma}
+        if not out:
+            break
+        alive = [r for r in alive if r not in out]
+    return [int(result.replicas.id[r]) for r in alive]
+
+
+def test_a_calm_fit_passes():
+    report = postfit(make())
+    assert report.passed == tuple(range(1, 41)) and report.failures == () and report.total == 40
+
+
+def test_a_large_chi2_is_named_with_value_and_limit():
+    chi2 = 1 + 0.01 * np.cos(np.arange(40))
+    chi2[6] = 1.5
+    report = postfit(make(chi2_experimental=chi2))
+    assert report.passed == tuple(i for i in range(1, 41) if i != 7)
+    limit = np.mean(chi2) + 4 * np.std(chi2)
+    assert report.failures == (Failure(7, "chi2", 1.5, pytest.approx(limit)),)
+    rest = np.delete(chi2, 6)
+    assert report.limits["chi2"].limit == pytest.approx(np.mean(rest) + 4 * np.std(rest))
+
+
+def test_what_hides_behind_a_larger_one_falls_in_the_next_round():
+    chi2 = 1 + 0.01 * np.cos(np.arange(40))
+    chi2[3], chi2[6], chi2[9] = 100.0, 2.0, 1.06
+    report = postfit(make(chi2_experimental=chi2))
+    assert [(f.replica, f.veto) for f in report.failures] == [(4, "chi2"), (7, "chi2"), (10, "chi2")]
+    limits = {f.replica: f.limit for f in report.failures}
+    assert limits[4] > limits[7] > limits[10]  # each by the limit of its round
+
+
+def test_a_small_chi2_is_no_fault():
+    chi2 = np.ones(40)
+    chi2[6] = 0.1
+    assert len(postfit(make(chi2_experimental=chi2)).passed) == 40
+
+
+def test_an_arc_length_is_named_by_its_flavour():
+    lengths = np.repeat((1 + 0.01 * np.cos(np.arange(40)))[:, None], 8, axis=1)
+    lengths[11, 1] = 3.0
+    (failure,) = postfit(make(arc_length=lengths)).failures
+    assert (failure.replica, failure.veto, failure.value) == (12, "arc length of g", 3.0)
+
+
+def test_who_failed_training_is_named_and_sets_no_limits():
+    report = postfit(make(failed=2))
+    assert [(f.replica, f.veto, f.value) for f in report.failures] == [
+        (2, "quarantined", None),
+        (4, "positivity", 3e-4),
+    ]
+    assert set(report.passed) == set(range(1, 41)) - {2, 4} and np.isfinite(report.limits["chi2"].limit)
+
+
+@pytest.mark.parametrize("value, words", [(np.nan, "is not finite"), (1e308, "is beyond 1e+100")])
+def test_one_figure_without_a_square_does_not_veto_the_others(value, words):
+    chi2 = np.ones(40)
+    chi2[6] = value
+    report = postfit(make(chi2_experimental=chi2))
+    assert report.failures == (Failure(7, f"chi2 {words}", None, None),) and len(report.passed) == 39
+
+
+@pytest.mark.parametrize("replicas", [1, 2, 17])
+def test_four_sigma_needs_eighteen_replicas(replicas):
+    chi2 = np.ones(replicas)
+    chi2[0] = 1000.0
+    report = postfit(make(replicas, chi2_experimental=chi2))
+    assert len(report.passed) == replicas
+    assert "fewer than 18 replicas" in rendered(report)
+
+
+def test_eighteen_replicas_are_enough():
+    chi2 = np.ones(18)
+    chi2[0] = 1000.0
+    assert [f.replica for f in postfit(make(18, chi2_experimental=chi2)).failures] == [1]
+
+
+def test_nobody_left_is_no_crash():
+    result = make(3)
+    report = postfit(replace(result, replicas=replace(result.replicas, status=("quarantined",) * 3)))
+    assert report.passed == () and report.limits == {} and "0 of 3" in rendered(report)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.integers(2, 60), st.sampled_from([1.1, 2.3, 3.9]))
+def test_equals_plain_loops(seed, replicas, sigmas):
+    rng = np.random.default_rng(seed)
+    result = make(
+        replicas, failed=min(2, replicas // 2), chi2_experimental=rng.standard_t(1.5, replicas) ** 2,
+        arc_length=rng.lognormal(sigma=1.5, size=(replicas, 8)),
+    )  # fmt: skip
+    if result.converged.any():
+        assert list(postfit(result, sigmas).passed) == reference(result, sigmas)
+
+
+@pytest.mark.parametrize("sigmas", [0, -1.0, float("nan")])
+def test_sigmas_must_be_positive(sigmas):
+    with pytest.raises(UserError, match="must be above 0"):
+        postfit(make(), sigmas)
+
+
+def rendered(report):
+    console = Console(file=StringIO(), width=120)
+    console.print(table(report))
+    return console.file.getvalue()
+
+
+def test_table_names_replica_veto_value_and_limit():
+    chi2 = 1 + 0.01 * np.cos(np.arange(40))
+    chi2[6] = 1.5
+    text = rendered(postfit(make(failed=1, chi2_experimental=np.where(np.arange(40) == 1, np.nan, chi2))))
+    assert "38 of 40 replicas pass" in text and "quarantined" in text and "n/a" in text
+    row = next(line for line in text.splitlines() if "chi2" in line and "1.5" in line)
+    assert row.split()[1] == "7"
+
+
+def stored(tmp_path, result):
+    store.write(tmp_path / "results.h5", result)
+    return tmp_path
+
+
+def test_the_report_is_kept_beside_the_results(tmp_path):
+    chi2 = 1 + 0.01 * np.cos(np.arange(40))
+    chi2[6] = 1.5
+    result = make(failed=1, chi2_experimental=np.where(np.arange(40) == 1, np.nan, chi2))
+    run = stored(tmp_path, result)
+    assert survivors(run, result) is None
+    report = postfit_run(run)
+    kept = json.loads((run / FILE).read_text(), parse_constant=pytest.fail)  # no NaN in JSON
+    assert kept["passed"] == list(report.passed) and kept["total"] == 40 and kept["sigmas"] == 4
+    assert [(f["replica"], f["veto"]) for f in kept["failures"]] == [(2, "quarantined"), (7, "chi2")]
+    assert list(np.flatnonzero(~survivors(run, result))) == [1, 6]
+
+
+def test_a_report_on_other_results_is_refused(tmp_path):
+    run = stored(tmp_path, make())
+    postfit_run(run)
+    result = make(replicas=41)
+    stored(tmp_path, result)
+    with pytest.raises(RunDirectoryError, match="run `tfperf postfit` again"):
+        survivors(run, result)
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"passed": [1]}', '{"passed": "ab", "results_sha256": ""}'])
+def test_a_damaged_report_is_refused(tmp_path, text):
+    run = stored(tmp_path, result := make())
+    (run / FILE).write_text(text)
+    with pytest.raises(RunDirectoryError, match="damaged"):
+        survivors(run, result)
+
+
+def test_no_results_is_a_clear_error(tmp_path):
+    with pytest.raises(RunDirectoryError, match=r"results\.h5"):
+        postfit_run(tmp_path)

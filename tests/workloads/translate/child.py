@@ -1,0 +1,66 @@
+"""Run several `tfperf` commands in one process, since TensorFlow starts slowly and fixes its devices once.
+
+python -m tests.workloads.translate.child: a list of commands on stdin, each a list of arguments; their exit codes on
+stdout.
+"--stop-at N" in front of a command's arguments sends it SIGTERM after step N, "--rate X" gives the card a learning rate
+that no card may have.
+"""
+
+import json
+import os
+import signal
+import sys
+
+from click.testing import CliRunner
+
+from tfperf.cli import main
+
+
+def stopped(step):
+    """From now on a signal comes with the call that takes a step."""
+    from tfperf.workloads.translate.trainer import TranslationTrainer
+
+    call = TranslationTrainer._call
+
+    def call_and_signal(self):
+        before = self.step
+        call(self)
+        if before < step <= self.step:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    TranslationTrainer._call = call_and_signal
+    return lambda: setattr(TranslationTrainer, "_call", call)
+
+
+def hurried(rate):
+    """From now on cards have this learning rate."""
+    from tfperf.runs import cards
+
+    opened = cards.open_any
+
+    def open_hurried(*arguments):
+        card = opened(*arguments)
+        object.__setattr__(card.train.optimizer, "learning_rate", rate)
+        return card
+
+    cards.open_any = open_hurried
+    return lambda: setattr(cards, "open_any", opened)
+
+
+def carry_out(arguments):
+    """The command's exit code and what it said."""
+    undo = None
+    if arguments[0] == "--stop-at":
+        undo, arguments = stopped(int(arguments[1])), arguments[2:]
+    elif arguments[0] == "--rate":
+        undo, arguments = hurried(float(arguments[1])), arguments[2:]
+    result = CliRunner().invoke(main, arguments)
+    if undo is not None:
+        undo()
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    return result.exit_code, result.output
+
+
+if __name__ == "__main__":
+    print("\n" + json.dumps([carry_out(arguments) for arguments in json.load(sys.stdin)]))

@@ -1,1 +1,0 @@
-"""Keras layers that carry a replica axis."""

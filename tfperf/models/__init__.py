@@ -1,1 +1,0 @@
-"""Models built from the card, one module per workload."""

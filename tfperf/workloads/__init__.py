@@ -1,0 +1,1 @@
+"""What can be trained: one folder per workload, and what all of them offer."""

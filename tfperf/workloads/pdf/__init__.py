@@ -1,0 +1,1 @@
+"""Replica fits: ensembles of parton densities fitted to data through FK tables."""

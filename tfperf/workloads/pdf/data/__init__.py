@@ -1,0 +1,1 @@
+"""Fit problems as arrays: packs, covariances, pseudo-data, splits."""

@@ -1,0 +1,217 @@
+"""One stored array of a data pack: its type, its shape in terms of the pack's sizes, its values.
+
+Sizes: N points, X grid nodes, F flavours, C luminosity channels, K systematic errors, D kinematic columns, M
+lines of a theory covariance.
+"""
+
+import difflib
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+from numpy.typing import NDArray
+
+from tfperf.results.bounds import Budget, Claim
+from tfperf.workloads.pdf.data.limits import ARRAY_BYTES, FAULTS, FIELDS, LARGEST, MOST, NAME_LENGTH, ROW_BYTES, cut
+
+# what h5py raises on damaged files
+DAMAGE = (OSError, RuntimeError, LookupError, ValueError, TypeError, AttributeError, ArithmeticError, MemoryError)
+BLOCK = 1 << 24  # bytes of a table held at a time
+QUOTED = 1000  # characters of what was found
+KINDS: Mapping[str, str] = {"float": "f", "integer": "iu", "boolean": "b", "text": "SOU"}
+EMPTY = "fiubSOU"  # of arrays without entries, whatever they are for
+MEANING: Mapping[str, str] = {
+    "N": "points", "X": "nodes of x", "F": "entries of flav", "C": "rows of channels", "K": "columns of sys",
+    "D": "2 or 3 columns", "M": "lines of covmat",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Field:
+    """What one array must be: kind of number (a key of KINDS) and named sizes, or a number for a fixed one."""
+
+    kind: str
+    dims: tuple[str | int, ...]
+    bytes: int = ARRAY_BYTES  # at most
+    largest: float = LARGEST  # number, either way
+
+
+class Faults:
+    """The faults of one file, in the order found: `FILE: place: what was found; what is allowed`; the first FAULTS."""
+
+    def __init__(self, path: Path, budget: Budget) -> None:
+        self.path = path
+        self.budget = budget
+        self.count = 0
+        self.lines: list[str] = []
+
+    def add(self, place: str, found: str, allowed: str) -> None:
+        """Note one fault."""
+        self.count += 1
+        if self.count <= FAULTS:
+            self.lines.append(f"{self.path}: {cut(place, 2 * NAME_LENGTH)}: {cut(found, QUOTED)}; {allowed}")
+        elif self.count == FAULTS + 1:
+            self.lines.append(f"{self.path}: /: more than {FAULTS} faults; the others are not listed")
+
+
+def nearest(name: str, allowed: Iterable[str]) -> str:
+    """`, did you mean ...?` when one of the allowed names is close to `name`, else nothing."""
+    near = difflib.get_close_matches(name[:NAME_LENGTH], list(allowed), 1)
+    return f", did you mean {near[0]}?" if near else ""
+
+
+def names(group: h5py.Group, likely: Iterable[str]) -> list[str]:
+    """Names of what is in a group; those that are likely are looked up first, which finds damage.
+
+    HDF5 1.14 ends the process with a segmentation fault when it is asked to list a damaged group.
+    """
+    for name in likely:
+        group.get(name, getlink=True)
+    return list(group)
+
+
+def members(
+    group: h5py.Group, place: str, allowed: Collection[str], required: Iterable[str], faults: Faults
+) -> dict[str, h5py.Dataset]:
+    """The arrays of a group that lie in this very file; everything else in it, and what is missing, is a fault."""
+    found: dict[str, h5py.Dataset] = {}
+    if len(group) > FIELDS:
+        faults.add(place, f"{len(group)} fields", f"at most {FIELDS}")
+        return found
+    present = names(group, allowed)
+    for name in present:
+        where = f"{place}/{name}"
+        if name not in allowed:
+            faults.add(where, f"unknown field{nearest(name, allowed)}", "allowed: " + ", ".join(allowed))
+        elif (array := own_array(group, name, where, faults)) is not None:
+            found[name] = array
+    for name in required:
+        if name not in present:
+            either = "flav for deep-inelastic tables, channels for hadronic ones"
+            faults.add(f"{place}/{name}", "missing", either if name == "flav" else "every set has it")
+    return found
+
+
+def has_form(array: h5py.Dataset, place: str, field: Field, sizes: Mapping[str, int], faults: Faults) -> bool:
+    """Whether type and shape are right and values were ever written; a fault where not."""
+    wanted = tuple(sizes.get(d) if isinstance(d, str) else d for d in field.dims)
+    shape = array.shape
+    before = faults.count
+    if shape is None or len(shape) != len(wanted):
+        names = ", ".join(str(d) for d in field.dims)
+        faults.add(place, f"got shape {shape}", f"must have {len(wanted)} dimensions ({names})")
+    elif any(w is not None and w != s for w, s in zip(wanted, shape, strict=True)):
+        must = ", ".join("any" if w is None else str(w) for w in wanted)
+        names = ", ".join(MEANING[d] if isinstance(d, str) else str(d) for d in field.dims)
+        faults.add(place, f"got shape {shape}", f"must be ({must}): {names}")
+    elif 0 in shape and "K" not in field.dims:
+        faults.add(place, f"got shape {shape}", "must not be empty")
+    elif beyond := [d for d, s in zip(field.dims, shape, strict=True) if isinstance(d, str) and s > MOST[d]]:
+        limits = ", ".join(f"{MOST[d]} {MEANING[d]}" for d in beyond)
+        faults.add(place, f"got shape {shape}", f"at most {limits}")
+    else:
+        _check_claim(array, place, field.bytes, faults)
+    text = field.kind == "text" and h5py.check_string_dtype(array.dtype) is None
+    if array.dtype.kind not in (KINDS[field.kind] if array.size else EMPTY) or (array.size and text):
+        faults.add(place, f"got type {array.dtype}", f"must be {field.kind}")
+    return faults.count == before
+
+
+def _check_claim(array: h5py.Dataset, place: str, most: int, faults: Faults) -> None:
+    """A fault where an array of the right shape claims more bytes than it may, or is stored in an odd way."""
+    row = array.nbytes // max(1, array.shape[0])
+    try:
+        if array.ndim > 2 and row > ROW_BYTES:
+            raise Claim(f"{row} bytes for each point", f"at most {ROW_BYTES} are allowed")
+        if array.dtype.kind == "S" and array.dtype.itemsize > NAME_LENGTH * 4:
+            raise Claim(f"texts of {array.dtype.itemsize} bytes", f"at most {NAME_LENGTH} characters")
+        faults.budget.take(array, most)
+    except Claim as claim:
+        faults.add(place, claim.found, claim.allowed)
+
+
+def _blocks(array: h5py.Dataset) -> Iterator[NDArray[Any]]:
+    rows = max(1, BLOCK // max(1, array.dtype.itemsize * array.size // array.shape[0]))
+    for start in range(0, array.shape[0], rows):
+        yield array[start : start + rows]
+
+
+def zero_rows(array: h5py.Dataset, place: str, faults: Faults, largest: float = LARGEST) -> NDArray[np.bool_] | None:
+    """Which rows of a table are zero (N), read block by block; None, and a fault, where its values are no good."""
+    bad = beyond = 0
+    zero: list[NDArray[np.bool_]] = []
+    try:
+        for block in _blocks(array):
+            bad += block.size - int(np.count_nonzero(np.isfinite(block)))
+            # no number of a type of its own: 1e15 is none in half precision
+            if not (float(block.max()) <= largest and float(block.min()) >= -largest):
+                beyond += int(np.count_nonzero(np.abs(block) > np.float64(largest)))
+            zero.append(np.asarray(~block.reshape(len(block), -1).any(axis=1)))
+    except DAMAGE as error:
+        faults.add(place, f"cannot be read ({error})", "an undamaged array")
+        return None
+    if bad:
+        faults.add(place, f"{bad} of {array.size} values are not finite", "finite numbers")
+    elif beyond:
+        faults.add(place, f"{beyond} of {array.size} values are beyond {largest:g}", f"at most {largest:g} either way")
+    return None if bad or beyond else np.concatenate(zero)
+
+
+def values(array: h5py.Dataset, place: str, field: Field, faults: Faults) -> NDArray[Any] | None:
+    """All values of an array of the right form, text as str; None, and a fault, when unreadable or out of range."""
+    if field.kind == "float" and array.size and zero_rows(array, place, faults, field.largest) is None:
+        return None
+    try:
+        return _texts(array) if field.kind == "text" and array.size else np.asarray(array[()])
+    except UnicodeDecodeError:
+        faults.add(place, "got bytes that are no text", "must be UTF-8 text")
+    except Claim as claim:
+        faults.add(place, claim.found, claim.allowed)
+    except DAMAGE as error:
+        faults.add(place, f"cannot be read ({error})", "an undamaged array")
+    return None
+
+
+def _texts(array: h5py.Dataset) -> NDArray[Any]:
+    """Names, one after the other: many entries of variable length may be one long text."""
+    texts = []
+    for i in range(len(array)):
+        text = array.asstr("utf-8")[i]
+        if len(text) > NAME_LENGTH or not text.isprintable():
+            raise Claim(f"the name {cut(text, 50)} of {len(text)} characters", f"at most {NAME_LENGTH}, all printable")
+        texts.append(text)
+    return np.array(texts, object)
+
+
+def own_group(parent: h5py.Group, name: str, place: str, faults: Faults) -> h5py.Group | None:
+    """The group of that name if it lies in this very file; None, and a fault, where not."""
+    if is_own(parent, name, place, faults):
+        if isinstance(group := parent[name], h5py.Group):
+            return group
+        faults.add(place, "an array", "a group")
+    return None
+
+
+def own_array(parent: h5py.Group, name: str, place: str, faults: Faults) -> h5py.Dataset | None:
+    """The array of that name if it lies in this very file, values included; None, and a fault, where not."""
+    if is_own(parent, name, place, faults):
+        if not isinstance(array := parent[name], h5py.Dataset):
+            faults.add(place, "a group", "an array")
+        elif array.external or array.is_virtual:
+            faults.add(place, "values kept in other files", "data inside this file")
+        else:
+            return array
+    return None
+
+
+def is_own(parent: h5py.Group, name: str, place: str, faults: Faults) -> bool:
+    """Whether the member lies in this very file and is no link to something else; a fault where not."""
+    link = parent.get(name, getlink=True)
+    if isinstance(link, h5py.HardLink):
+        return True
+    found = f"a {type(link).__name__} to {link.path}" if link else "a broken entry"
+    faults.add(place, found, "data inside this file, not links")
+    return False

@@ -1,0 +1,100 @@
+"""Writes data packs (layout: tfperf/workloads/pdf/data/pack.py): complete and valid, or not at all."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+from numpy.typing import NDArray
+
+from tfperf.errors import PackError
+from tfperf.results.files import atomic_hdf5
+from tfperf.workloads.pdf.data.fields import nearest
+from tfperf.workloads.pdf.data.pack import LAYOUT, Array, opened, set_names
+from tfperf.workloads.pdf.data.validate import FLAVOURS, check, validate
+
+Attribute = str | int | float | Sequence[str] | Sequence[int]
+
+
+@dataclass(frozen=True)
+class Group:
+    """One dataset (`name`) or positivity set (`positivity/name`) as it is stored: its arrays by field name.
+
+    Attributes are its operation, experiment and what else is worth keeping; `columns` names the columns of `kin`.
+    """
+
+    name: str
+    arrays: Mapping[str, NDArray[Any]]
+    attributes: Mapping[str, Attribute] = field(default_factory=dict)
+    columns: Sequence[str] = ()
+
+
+def write_pack(path: Path, x: Array, attributes: Mapping[str, Attribute], groups: Iterable[Group]) -> None:
+    """Write a pack atomically; what `path` held before stays when this fails.
+
+    `attributes` has at least Q0 (GeV) and provenance; flavours and layout are added. `groups` may be a generator: one
+    group is held at a time, beside the compressed file. x: (X) nodes.
+
+    Raises: PackError with all faults when the result would be no valid pack; StorageError when it cannot be stored.
+    """
+    with atomic_hdf5(path) as file:
+        file.attrs.update({"flavours": FLAVOURS, **attributes, "layout": LAYOUT})
+        _store(file, "x", np.asarray(x))
+        for group in groups:
+            _write_group(file, group)
+        _refuse_faults(file, path)
+
+
+def with_t0(source: Path, target: Path, t0: Mapping[str, Array], provenance: str) -> None:
+    """Copy a pack to `target` (which may be `source`) with new t0 predictions for the named datasets.
+
+    t0: predictions (N) by dataset, in the unit of cv; `provenance`, where they come from, becomes the datasets'
+    attribute `t0_provenance`.
+
+    Raises: PackError for unknown datasets and for predictions that no fit could use; StorageError as `write_pack`.
+    """
+    validate(source)
+    with opened(source) as old, atomic_hdf5(target) as new:
+        _refuse_unknown(t0, set_names(old), source)
+        new.attrs.update(old.attrs)
+        for name in old:
+            old.copy(name, new)
+        for name, predictions in t0.items():
+            new[name].pop("t0", None)
+            _store(new[name], "t0", np.asarray(predictions, np.float64))
+            new[name].attrs["t0_provenance"] = provenance
+        _refuse_faults(new, target)
+
+
+def _refuse_unknown(wanted: Iterable[str], names: Sequence[str], path: Path) -> None:
+    unknown = [
+        f"{path}: {n}: no such dataset{nearest(n, names)}; it has {', '.join(names)}" for n in wanted if n not in names
+    ]
+    if unknown:
+        raise PackError(*unknown)
+
+
+def _write_group(file: h5py.File, group: Group) -> None:
+    stored = file.create_group(group.name)
+    stored.attrs.update(group.attributes)
+    for name, values in group.arrays.items():
+        _store(stored, name, values)
+    if group.columns:
+        stored["kin"].attrs["columns"] = list(group.columns)
+
+
+def _store(parent: h5py.Group, name: str, values: NDArray[Any]) -> None:
+    """One array with checksums that catch flipped bits; those of several axes compressed."""
+    if not values.size:
+        parent[name] = values
+        return
+    packed = {"compression": "gzip", "compression_opts": 9, "shuffle": True} if values.ndim > 1 else {}
+    parent.create_dataset(name, data=values, chunks=True, fletcher32=True, **packed)
+
+
+def _refuse_faults(file: h5py.File, path: Path) -> None:
+    file.flush()
+    if faults := check(file, path):
+        raise PackError(*faults)

@@ -1,0 +1,162 @@
+"""In which form the losses of a stack are computed: `shared`, or `folded` over a basis of PDFs."""
+
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+import numpy as np
+
+from tfperf.data.cache import digest
+from tfperf.runcard.faults import Fault
+from tfperf.runcard.places import UnfitCard
+from tfperf.workloads.pdf.card import Card
+from tfperf.workloads.pdf.operators.compiled import (
+    Compiled,
+    folded,
+    hadronic_basis,
+    is_hadronic,
+    is_linear,
+    linear_basis,
+)
+from tfperf.workloads.pdf.operators.observables import Layout, Observables
+from tfperf.workloads.pdf.operators.problem import Problem
+from tfperf.workloads.pdf.operators.reduction import STEP, Basis
+from tfperf.workloads.pdf.prior import sample_pdfs
+
+Name = Literal["shared", "folded"]
+SAMPLES, SAMPLES_SEED = 3000, 0
+RAISE = 2 * STEP  # directions added after a violation of the tolerance
+MOST_ENTRIES = 3.0  # times the entries of grouped products: a joined one with more is not tried
+
+
+@dataclass(frozen=True)
+class Form:
+    """`shared`: exact. `folded`: linear sets over the leading `rank` directions of `basis`; with all of them exact.
+
+    With a tolerance above 0 hadronic sets go over the leading `hadronic_rank` directions of a basis of their own.
+    """
+
+    name: Name = "shared"
+    rank: int = 0
+    hadronic_rank: int = 0
+    tolerance: float = 0.0
+    raises: int = 0  # how often directions were added
+    products: Layout = "grouped"
+    basis: Basis | None = field(default=None, compare=False)
+    hadronic: Basis | None = field(default=None, compare=False)
+
+    def arranged(self, observables: Observables) -> Observables:
+        """Grouped observables with the products of this form."""
+        return observables.arranged(self.products)
+
+    def compiled(self, problem: Problem, precision: str) -> Compiled | None:
+        """The losses' constants for these replicas; None for the form that needs nothing but the problem."""
+        if self.basis is None:
+            return None
+        hadronic = None if self.hadronic is None else self.hadronic.first(self.hadronic_rank)
+        width = np.dtype(precision).type
+        basis = self.basis.first(self.rank)
+        tolerance = self.tolerance / 2**self.raises
+        key = digest(
+            problem.tables, problem.covariance, problem.data, problem.training, problem.root_weight, width, basis,
+            hadronic, tolerance,
+        )  # fmt: skip
+        made = problem.cache.get(
+            "folded", problem.tables and key, lambda: folded(problem, width, basis, hadronic, tolerance)
+        )
+        return replace(made, points=replace(made.points, observables=self.arranged(made.points.observables)))
+
+    @property
+    def directions(self) -> dict[str, int]:
+        """How many of how many directions there are, in words that a report can use."""
+        out = {} if self.basis is None else {"rank": self.rank, "rank_of": self.basis.rank}
+        return (
+            out
+            if self.hadronic is None
+            else out | {"hadronic_rank": self.hadronic_rank, "hadronic_rank_of": self.hadronic.rank}
+        )
+
+    def raised(self) -> "Form":
+        """The same with more directions, of which less is neglected; itself where there are no more."""
+        rank, hadronic_rank = (
+            0 if basis is None else min(basis.rank, used + RAISE)
+            for basis, used in ((self.basis, self.rank), (self.hadronic, self.hadronic_rank))
+        )
+        if (rank, hadronic_rank) == (self.rank, self.hadronic_rank):
+            return self
+        return self.at(rank, hadronic_rank, self.raises + 1)
+
+    def at(self, rank: int, hadronic_rank: int, raises: int) -> "Form":
+        """The same with that many directions, after that many additions."""
+        return replace(self, rank=rank, hadronic_rank=hadronic_rank, raises=raises)
+
+
+def obstacle(problem: Problem) -> str | None:
+    """Why the points of a problem cannot be folded; None: they can."""
+    if not any(is_linear(d) for d in problem.datasets):
+        return "no deep-inelastic set without operation"
+    if (problem.root_weight != 1).any():
+        return "weights of sets, which reports leave out"
+    return None
+
+
+def names(card: Card, problem: Problem) -> tuple[Name, ...]:
+    """The forms to choose from; UnfitCard when the card asks for one that cannot be."""
+    why = obstacle(problem)
+    if card.engine.form == "folded" and why is not None:
+        raise UnfitCard(card, [Fault("engine.form", "folded", f"the fit has {why}; allowed: auto, shared")])
+    if card.engine.form != "auto":
+        return (card.engine.form,)
+    return ("shared",) if why is not None else ("shared", "folded")
+
+
+def layouts(card: Card, problem: Problem) -> tuple[Layout, ...]:
+    """How the products may be laid out; a single one is no choice where it has far more to multiply."""
+    if card.engine.products != "auto":
+        return (card.engine.products,)
+    grouped = problem.observables
+    joined = grouped.joined_entries if len(grouped.products) + len(grouped.bilinear) > 1 else np.inf
+    return ("grouped", "joined") if joined <= MOST_ENTRIES * grouped.entries else ("grouped",)
+
+
+class Candidates:
+    """The forms that a card leaves to choose from, each made when it is asked for: a basis takes seconds."""
+
+    def __init__(self, card: Card, problem: Problem) -> None:
+        """Raises: CardError when the card asks for a form that cannot be."""
+        self.card, self.problem = card, problem
+        self.names, self.layouts = names(card, problem), layouts(card, problem)
+        self._made: dict[Name, Form] = {}
+
+    @property
+    def first(self) -> Form:
+        """The one that is made first."""
+        return self.make(self.names[0], self.layouts[0])
+
+    @property
+    def single(self) -> bool:
+        """Whether there is no choice."""
+        return len(self.names) == len(self.layouts) == 1
+
+    def make(self, name: Name, layout: Layout) -> Form:
+        """A form with the rank that the card's tolerance asks for."""
+        if name not in self._made:
+            self._made[name] = make_form(self.card, self.problem, name)
+        return replace(self._made[name], products=layout)
+
+
+def make_form(card: Card, problem: Problem, name: Name) -> Form:
+    """A form for this problem, with the rank that the card's tolerance asks for."""
+    if name == "shared":
+        return Form()
+    key = digest(problem.tables, problem.covariance, problem.training, card.model, card.engine.tolerance)
+    return problem.cache.get("bases", problem.tables and key, lambda: _folded_form(card, problem))
+
+
+def _folded_form(card: Card, problem: Problem) -> Form:
+    x = problem.pack.x[: problem.observables.nodes]
+    samples, tolerance = sample_pdfs(card.model, x, SAMPLES, SAMPLES_SEED), card.engine.tolerance
+    basis, rank = linear_basis(problem, samples, tolerance)
+    if tolerance == 0 or not any(is_hadronic(d) for d in problem.datasets):
+        return Form("folded", rank, tolerance=tolerance, basis=basis)
+    hadronic, hadronic_rank = hadronic_basis(problem, samples, tolerance)
+    return Form("folded", rank, hadronic_rank, tolerance, basis=basis, hadronic=hadronic)

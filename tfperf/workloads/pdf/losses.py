@@ -1,0 +1,230 @@
+"""Every loss of every replica from one forward pass.
+
+R replicas, N points, X nodes, k systematic directions of a block.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+import tensorflow as tf
+from numpy.typing import NDArray
+
+from tfperf.workloads.pdf.card import FITTED, Card
+from tfperf.workloads.pdf.contraction import Contraction, joined
+from tfperf.workloads.pdf.operators.compiled import Compiled, Points, shared
+from tfperf.workloads.pdf.operators.observables import combine
+from tfperf.workloads.pdf.operators.problem import Problem
+
+INTEGRABLE = tuple(FITTED.index(f) for f in ("t3", "t8"))
+
+
+class Losses(NamedTuple):
+    """One number per replica (R): chi2 summed over points, penalties without multiplier."""
+
+    training: tf.Tensor
+    validation: tf.Tensor
+    positivity: tf.Tensor
+    integrability: tf.Tensor
+
+
+def _scales(points: Points) -> NDArray[np.float64]:
+    """What the raw predictions (T) are multiplied with: the points' factors where no operation follows, else 1."""
+    scale, begin = np.ones(points.observables.rows), 0
+    for term in points.observables.terms:
+        size = term.rows[0].stop - term.rows[0].start
+        if term.operation == "NULL":
+            scale[term.rows[0]] = points.factor[begin : begin + size]
+        begin += size
+    return scale
+
+
+@dataclass(frozen=True)
+class _Piece:
+    """Neighbouring points (n) of one block, in the order of training; all constants in units of the whitened errors."""
+
+    operation: str
+    tables: tuple[tuple[int, ...], ...]  # of each table, the first rows of its pieces of the contraction
+    factor: tf.Tensor  # (n) what the operation's result is multiplied with
+    data: tf.Tensor  # (R, n)
+    central: tf.Tensor  # (n)
+    mask: tf.Tensor  # (R, n) True: trains
+    inverse_weight: tf.Tensor  # (n) takes the sets' weights out again
+    block: int | None
+    u: tf.Tensor | None  # (n, k) systematics of the block
+
+    def residual(self, raw: Mapping[int, tf.Tensor], data: tf.Tensor) -> tf.Tensor:
+        """Prediction - data (R, n), whitened but for correlations."""
+        tables = [joined([raw[begin] for begin in table]) for table in self.tables]
+        if self.operation == "NULL":
+            return tables[0] - data
+        return combine(self.operation, tables) * self.factor - data
+
+
+class _Residuals:
+    """Residuals of some points as functions of x f, and their systematics."""
+
+    def __init__(self, points: Points, first: int, dtype: str) -> None:
+        """`first`: the grid node that is the PDF's first."""
+        self.points, self.dtype = points, dtype
+        self.contraction = Contraction(points.observables, _scales(points), first, dtype, points.core)
+        self.pieces = self._pieces()
+        self.positive = [start for rows in points.observables.positive for start, _ in self.contraction.covering(rows)]
+        self.blocks = len(points.whitened.blocks)
+
+    def _pieces(self) -> list[_Piece]:
+        pieces: list[_Piece] = []
+        begin = 0
+        for term in self.points.observables.terms:
+            parts = [self.contraction.covering(rows) for rows in term.rows]
+            together = [parts] if term.operation != "NULL" else [[[piece]] for piece in parts[0]]
+            for tables in together:
+                starts = tuple(tuple(start for start, _ in table) for table in tables)
+                rows = slice(begin, begin := begin + sum(stop - start for start, stop in tables[0]))
+                pieces.append(self._piece(term.operation, starts, rows))
+        return pieces
+
+    def _piece(self, operation: str, starts: tuple[tuple[int, ...], ...], rows: slice) -> _Piece:
+        p, constant = self.points, partial(tf.constant, dtype=self.dtype)
+        found = [(i, b) for i, b in enumerate(p.whitened.blocks) if b.rows.start <= rows.start < b.rows.stop]
+        number, block = found[0] if found else (None, None)
+        return _Piece(
+            operation, starts, constant(p.factor[rows]), constant(p.data[:, rows]), constant(p.central[rows]),
+            tf.constant(p.training[:, rows]), constant(1 / p.root_weight[rows]), number,
+            None if block is None else constant(block.u[rows.start - block.rows.start : rows.stop - block.rows.start]),
+        )  # fmt: skip
+
+    def systematics(self, residuals: Sequence[tf.Tensor]) -> list[tf.Tensor]:
+        """U^T e of each block, (R, k)."""
+        sums: list[list[tf.Tensor]] = [[] for _ in range(self.blocks)]
+        for e, piece in zip(residuals, self.pieces, strict=True):
+            if piece.block is not None:
+                sums[piece.block].append(tf.matmul(e, piece.u))
+        return [tf.add_n(s) for s in sums]
+
+
+class ReplicaLosses:
+    """Constants of the losses on the device, and the losses as functions of x f (R, 8, X)."""
+
+    def __init__(self, card: Card, problem: Problem, compiled: Compiled | None = None) -> None:
+        """`compiled`: the form of the losses, by default every point on its own."""
+        self.dtype = card.engine.precision
+        width = np.dtype(self.dtype).type
+        every = shared(problem, width)
+        self.compiled = compiled or every
+        # the nodes that some prediction or penalty uses; x f(1) = 0: a node there adds nothing
+        nodes, first = problem.observables.nodes, problem.observables.first
+        small = np.arange(min(card.integrability.nodes, first))
+        self.x = problem.pack.x[np.concatenate([small, np.arange(first, nodes)])]
+        self.integrable_nodes = card.integrability.nodes
+        self.positive = bool(problem.observables.positive)
+        self.weighted = bool((problem.root_weight != 1).any())
+        self.every = _Residuals(every.points, first - len(small), self.dtype)
+        self.stepwise = self.every
+        if self.compiled.folded is not None:
+            self.stepwise = _Residuals(self.compiled.points, first - len(small), self.dtype)
+            self._fold(self.compiled, nodes, first, len(small))
+        training = self.compiled.points.training
+        # (2 R, k, k) for each block: the training halves of all replicas, then the validation halves
+        halves = np.concatenate([training, ~training]).astype(np.float64)
+        self.precisions = [tf.constant(p, self.dtype) for p in self.compiled.points.whitened.precisions(halves)]
+        ones = np.ones((1, len(problem.central)))
+        self.precisions_all = [tf.constant(p[0], self.dtype) for p in every.points.whitened.precisions(ones)]
+        self.points = len(problem.central)
+        self.points_training = problem.training.sum(axis=1)
+        self.points_validation = (~problem.training).sum(axis=1)
+
+    def _fold(self, compiled: Compiled, nodes: int, first: int, small: int) -> None:
+        folded = compiled.folded
+        assert folded is not None
+        assert compiled.restrict is not None
+        restrict = compiled.restrict.reshape(len(compiled.restrict), len(FITTED), nodes)[..., first:]
+        restrict = np.pad(restrict, [(0, 0), (0, 0), (small, 0)])
+        self.restrict = tf.constant(restrict.reshape(len(restrict), -1), self.dtype)
+        # two products that run at the same time
+        self.forms = [tf.constant(f, self.dtype) for f in np.split(folded.forms, 2)]
+        self.centres = tf.constant(folded.centres, self.dtype)
+        self.slopes = tf.constant(folded.slopes, self.dtype)
+        self.constants = tf.constant(folded.constants, self.dtype)
+
+    def __call__(self, pdf: tf.Tensor, weights: bool = True) -> Losses:
+        """The losses that training and stopping need, with the sets' weights or, for people, without."""
+        raw = self.stepwise.contraction(pdf)
+        residuals = [p.residual(raw, p.data) for p in self.stepwise.pieces]
+        if self.weighted and not weights:
+            residuals = [e * p.inverse_weight for e, p in zip(residuals, self.stepwise.pieces, strict=True)]
+        training, validation = self._split_chi2(pdf, residuals)
+        hinge = [tf.reduce_sum(tf.nn.relu(-raw[start]), axis=1) for start in self.stepwise.positive]
+        small = tf.gather(pdf, INTEGRABLE, axis=1)[..., : self.integrable_nodes]
+        penalty = tf.reduce_sum(tf.abs(small), axis=[1, 2])
+        return Losses(training, validation, tf.add_n(hinge or [tf.zeros_like(training)]), penalty)
+
+    def experimental(self, pdf: tf.Tensor) -> tf.Tensor:
+        """chi2 (R) against the central values, over all points, without the sets' weights."""
+        raw = self.every.contraction(pdf)
+        residuals = [p.residual(raw, p.central) * p.inverse_weight for p in self.every.pieces]
+        total = tf.add_n([tf.reduce_sum(e * e, axis=1) for e in residuals])
+        for z, precision in zip(self.every.systematics(residuals), self.precisions_all, strict=True):
+            total -= tf.reduce_sum(z * tf.matmul(z, precision), axis=1)
+        return total
+
+    def _split_chi2(self, pdf: tf.Tensor, residuals: Sequence[tf.Tensor]) -> tuple[tf.Tensor, tf.Tensor]:
+        """chi2 of the training and of the validation points (R each); only the first has a gradient.
+
+        The gradient 2 m (e - U K^-1 z) takes K^-1 z from the forward pass, so that the K^-1 are read once a step.
+        """
+        folded, pieces = self.compiled.folded, self.stepwise.pieces
+        zero = tf.zeros([], self.dtype)
+
+        @tf.custom_gradient
+        def function(pdf: tf.Tensor, *residuals: tf.Tensor) -> tuple[tuple[tf.Tensor, tf.Tensor], object]:
+            replicas = pdf.shape[0]
+            pairs = zip(residuals, pieces, strict=True)
+            halves = [tf.concat([tf.where(p.mask, e, zero), tf.where(p.mask, zero, e)], axis=0) for e, p in pairs]
+            total = tf.zeros([2 * replicas], self.dtype)
+            for half in halves:
+                total += tf.reduce_sum(half * half, axis=1)
+            directions = self.stepwise.systematics(halves)
+            shifts = [tf.linalg.matvec(p, z) for p, z in zip(self.precisions, directions, strict=True)]
+            for z, shift in zip(directions, shifts, strict=True):
+                total -= tf.reduce_sum(z * shift, axis=1)
+            pull = tf.zeros([0], self.dtype)
+            if folded is not None:
+                small = tf.matmul(tf.reshape(pdf, [replicas, -1]), self.restrict, transpose_b=True)
+                links = zip(*(tf.split(directions[b], 2) for b in folded.linked), strict=True)
+                both = [joined([small, *link]) for link in links] if folded.linked else [small, small]
+                away = tf.split(tf.concat(both, axis=0) - self.centres, 2)
+                bent = [tf.linalg.matvec(form, d) for form, d in zip(self.forms, away, strict=True)]
+                pull = tf.concat(bent, axis=0) + self.slopes
+                total += tf.reduce_sum(tf.concat(away, axis=0) * (pull + self.slopes), axis=1) + self.constants
+            training, validation = tf.split(total, 2)
+
+            def gradient(upstream: tf.Tensor, _: tf.Tensor) -> list[tf.Tensor]:
+                up = 2 * upstream[:, None]
+                corrections = [s[:replicas] for s in shifts]
+                slope = tf.zeros_like(pdf)
+                if folded is not None:
+                    sizes = [self.restrict.shape[0], *(directions[b].shape[1] for b in folded.linked)]
+                    back, *links = tf.split(pull[:replicas], sizes, axis=1)
+                    for b, link in zip(folded.linked, links, strict=True):
+                        corrections[b] -= link
+                    slope = up[:, :, None] * tf.reshape(tf.matmul(back, self.restrict), pdf.shape)
+                out = [slope]
+                for e, piece in zip(residuals, pieces, strict=True):
+                    if piece.block is not None:
+                        e -= tf.matmul(corrections[piece.block], piece.u, transpose_b=True)
+                    out.append(up * tf.where(piece.mask, e, zero))
+                return out
+
+            return (training, validation), gradient
+
+        training, validation = function(pdf, *residuals)
+        return training, validation
+
+
+def multiplier(initial: float, final: float, steps: int, step: tf.Tensor, dtype: str) -> tf.Tensor:
+    """Geometric growth from `initial` at step 0 to `final` at the last of `steps`."""
+    done = tf.cast(step, dtype) / max(steps - 1, 1)
+    return tf.constant(initial, dtype) * tf.pow(tf.constant(final / initial, dtype), done)

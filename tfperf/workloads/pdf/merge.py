@@ -1,0 +1,69 @@
+"""Replicas trained at different times as one result."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tfperf.workloads.pdf.results.record import LOSSES, FitResult, History, Replicas
+
+Array = NDArray[np.float64]
+Both = Callable[[NDArray[Any], NDArray[Any]], NDArray[Any]]
+
+
+@dataclass(frozen=True)
+class Figures:
+    """What a result says of each replica: one row of each array."""
+
+    pdf: Array  # (R, F, X)
+    predictions: Array  # (R, N), points in the order of the fit
+    weights: Mapping[str, Array]  # (R, ...)
+    replicas: Replicas
+    history: History
+
+
+def figures_of(result: FitResult) -> Figures:
+    """The figures of a recorded run."""
+    predictions = np.hstack([d.predictions for d in result.datasets])
+    return Figures(result.pdf, predictions, result.weights, result.replicas, result.history)
+
+
+def merge(old: Figures, new: Figures) -> Figures:
+    """Both by ascending id; a replica that is in both is taken from the new ones."""
+    keep = ~np.isin(old.replicas.id, new.replicas.id)
+    order = np.argsort(np.concatenate([old.replicas.id[keep], new.replicas.id]))
+
+    def both(a: NDArray[Any], b: NDArray[Any]) -> NDArray[Any]:
+        joined: NDArray[Any] = np.concatenate([a[keep], b])[order]
+        return joined
+
+    return Figures(
+        both(old.pdf, new.pdf), both(old.predictions, new.predictions),
+        {name: both(old.weights[name], new.weights[name]) for name in new.weights},
+        _merge_replicas(old.replicas, new.replicas, both), _merge_history(old.history, new.history, both),
+    )  # fmt: skip
+
+
+def _merge_replicas(old: Replicas, new: Replicas, both: Both) -> Replicas:
+    columns: dict[str, Any] = {}
+    for field in fields(Replicas):
+        joined = both(np.asarray(getattr(old, field.name)), np.asarray(getattr(new, field.name)))
+        columns[field.name] = tuple(joined.tolist()) if field.name == "status" else joined
+    return Replicas(**columns)
+
+
+def _merge_history(old: History, new: History, both: Both) -> History:
+    """Rows at the steps of either; nan where a replica has none."""
+    steps = np.union1d(old.step, new.step)
+
+    def spread(history: History, name: str) -> Array:
+        values = getattr(history, name)
+        out = np.full((values.shape[1], len(steps)), np.nan)
+        out[:, np.searchsorted(steps, history.step)] = values.T
+        return out
+
+    # in rows of steps, as the record has it
+    merged = {name: np.ascontiguousarray(both(spread(old, name), spread(new, name)).T) for name in LOSSES}
+    return History(steps, **merged)

@@ -1,0 +1,169 @@
+"""Linear predictions, data, masks and covariance of each replica folded into one small matrix.
+
+Points of sets without operation ("linear", l) enter chi2 through p_k alone. The other points (o) of a block share its
+systematics U: with U_o = T V^T of rank r, chi2 = [|M e_o|^2 - t^T (1 + T^T M T)^-1 t] + Q(p_k, t) where
+t = T^T M e_o: the bracket is the chi2 of the other points alone, the rest is quadratic in (p_k, t), exact by Woodbury.
+R replicas, 2 R halves: training, then validation.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import cho_solve, cholesky, solve_triangular
+
+from tfperf.workloads.pdf.operators.woodbury import Block, Whitened, inverse
+
+Array = NDArray[np.float64]
+RIDGE = 1e-3
+
+
+@dataclass(frozen=True)
+class Folded:
+    """Q = constants + 2 slopes d + d^T forms d with d = (p_k, t) - centres, near whose minimum float32 loses no digits.
+
+    forms (2 R, K, K), centres and slopes (2 R, K), constants (2 R); K = k + sum of `linked` ranks.
+
+    rest: the other points' own whitening; `linked`: which of its blocks' t follow p_k, in order.
+    """
+
+    forms: Array
+    centres: Array
+    slopes: Array
+    constants: Array
+    rest: Whitened
+    linked: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class _Part:
+    """One block's linear rows and systematics, and what its other rows share with them."""
+
+    linear: NDArray[np.intp]  # points
+    others: NDArray[np.intp]
+    wide: Array  # (n, 1 + k + k_b): room for the data, then operator and systematics of the linear points
+    whole: Array  # its Gram matrix
+    shared: Array  # T (n_o, r)
+    directions: Array  # V (k_b, r)
+
+    def forms(self, data: Array, training: NDArray[np.bool_]) -> tuple[Array, Array]:
+        """Symmetric (1 + k + r, 1 + k + r): both halves' quadratic forms in (-1, p_k, t); data (n), training (N).
+
+        The larger half is what the smaller one leaves of all: as exact, for the error of either is that of its norm.
+        """
+        mine, others = training[self.linear], training[self.others]
+        few = mine if 2 * np.count_nonzero(mine) <= len(mine) else ~mine
+        rows = np.compress(few, self.wide, axis=0)
+        rows[:, 0] = data[few]
+        fewer, whole = rows.T @ rows, self.whole.copy()
+        whole[0] = whole[:, 0] = data @ self.wide
+        whole[0, 0] = data @ data
+        pair = (fewer, whole - fewer) if few is mine else (whole - fewer, fewer)
+        return self._form(pair[0], others), self._form(pair[1], ~others)
+
+    def _form(self, gram: Array, others: NDArray[np.bool_]) -> Array:
+        """The form of some points: gram of the linear ones (1 + k + k_b, 1 + k + k_b), mask of the others."""
+        (systematics, rank), first = self.directions.shape, len(gram) - len(self.directions)
+        out = np.zeros((first + rank, first + rank))
+        out[:first, :first] = gram[:first, :first]
+        if not systematics:
+            return out
+        inner = gram[first:, first:] + np.eye(systematics)
+        if rank:
+            t = np.compress(others, self.shared, axis=0)
+            square = t.T @ t
+            inner += (self.directions @ square) @ self.directions.T
+            out[first:, first:] = inverse(np.eye(rank) + square)
+        root = cholesky(inner, lower=True, check_finite=False)
+        columns = np.hstack([gram[first:, :first], self.directions])
+        moved = solve_triangular(root, columns, lower=True, check_finite=False)
+        out -= moved.T @ moved
+        return out
+
+
+def _part(points: slice, u: Array, linear: NDArray[np.bool_], operator: Array, negligible: float) -> _Part:
+    """A block of neighbouring points with systematics u; operator (n, k) of all linear points."""
+    every, mine = np.arange(points.start, points.stop), linear[points]
+    begin, count = np.count_nonzero(linear[: points.start]), np.count_nonzero(mine)
+    left, singular, right = np.linalg.svd(u[~mine], full_matrices=False)
+    keep = singular**2 > negligible
+    wide = np.hstack([np.zeros((count, 1)), operator[begin : begin + count], u[mine]])
+    return _Part(every[mine], every[~mine], wide, wide.T @ wide, left[:, keep] * singular[keep], right[keep].T)
+
+
+def _parts(white: Whitened, linear: NDArray[np.bool_], operator: Array, negligible: float) -> list[_Part]:
+    """All points, those in no block as blocks without systematics."""
+    found, end = [], 0
+    for block in (*white.blocks, Block(slice(len(linear), len(linear)), np.zeros((0, 0)))):
+        if block.rows.start > end:
+            found.append((slice(end, block.rows.start), np.zeros((block.rows.start - end, 0))))
+        if block.rows.stop > block.rows.start:
+            found.append((block.rows, block.u))
+        end = block.rows.stop
+    return [_part(points, u, linear, operator, negligible) for points, u in found]
+
+
+def fold(
+    white: Whitened, linear: NDArray[np.bool_], operator: Array, data: Array, training: NDArray[np.bool_],
+    negligible: float = 0.0,
+) -> Folded:  # fmt: skip
+    """Fold the points `linear` (N), with operator (n, k) and data (R, n) in units of their errors, and masks (R, N).
+
+    Directions of the other points' systematics that change chi2 by less than `negligible`, relatively, are left out.
+    """
+    parts = _parts(white, linear, operator, max(negligible, np.finfo(float).eps))
+    k, replicas = operator.shape[1], len(data)
+    linked = [p for p in parts if len(p.linear) and p.shared.shape[1]]
+    size = k + sum(p.shared.shape[1] for p in linked)
+    forms, constants = np.empty((2 * replicas, size, size)), np.empty(2 * replicas)
+    centres, slopes = np.empty((2, 2 * replicas, size))
+    for r in range(replicas):
+        halves = _totals([p for p in parts if len(p.linear)], data[r], training[r], 1 + k, 1 + size)
+        for i, total in zip((r, replicas + r), halves, strict=True):
+            forms[i], slope = total[1:, 1:], total[1:, 0]
+            centres[i], slopes[i] = _centred(forms[i], slope)
+            constants[i] = total[0, 0] + centres[i] @ (slopes[i] - slope)
+    rest, numbers = _rest(white, parts, linear)
+    return Folded(forms, centres, slopes, constants, rest, tuple(numbers[id(p)] for p in linked))
+
+
+def _totals(parts: Sequence[_Part], data: Array, training: NDArray[np.bool_], k: int, size: int) -> Array:
+    """Forms of all parts added up, (2, size, size): the first k rows are common, then each part has its own t."""
+    totals = np.zeros((2, size, size))
+    first, begin = 0, k
+    for part in parts:
+        points = slice(first, first := first + len(part.linear))
+        own = slice(begin, begin := begin + part.shared.shape[1])
+        for total, form in zip(totals, part.forms(data[points], training), strict=True):
+            total[:k, :k] += form[:k, :k]
+            total[:k, own] = form[:k, k:]
+            total[own, :k] = form[k:, :k]
+            total[own, own] = form[k:, k:]
+    return totals
+
+
+def _centred(form: Array, slope: Array) -> tuple[Array, Array]:
+    """A point near the minimum of w^T form w - 2 slope^T w, and half the gradient there.
+
+    What no point sees stays small: far from zero, the form in float32 would lose digits.
+    """
+    diagonal = np.diag(form)
+    scale = np.sqrt(np.maximum(diagonal, RIDGE * diagonal.max(initial=RIDGE)))
+    unit = form / np.outer(scale, scale) + RIDGE * np.eye(len(form))
+    root = cholesky(unit, lower=True, check_finite=False)
+    centre = cho_solve((root, True), slope / scale, check_finite=False) / scale
+    return centre, form @ centre - slope
+
+
+def _rest(white: Whitened, parts: Sequence[_Part], linear: NDArray[np.bool_]) -> tuple[Whitened, dict[int, int]]:
+    """Whitening of the other points, in their order, and the number of each part's block in it."""
+    blocks: list[Block] = []
+    numbers: dict[int, int] = {}
+    begin = 0
+    for part in parts:
+        rows = slice(begin, begin := begin + len(part.others))
+        if part.shared.shape[1]:
+            numbers[id(part)] = len(blocks)
+            blocks.append(Block(rows, part.shared))
+    return Whitened(white.inverse_sigma[~linear], tuple(blocks)), numbers

@@ -1,0 +1,168 @@
+"""Deep-inelastic predictions as few dense products, each over the columns and rows that belong together.
+
+X grid nodes below x = 1, R replicas. A product costs its entries and a fixed price for its launch; rows are grouped by
+first node so that the sum is small.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tfperf.workloads.pdf.card import FITTED
+from tfperf.workloads.pdf.data.pack import Table
+from tfperf.workloads.pdf.operators.basis import Legs, fold
+
+Array = NDArray[np.floating]
+# entries that could be multiplied in the time a product takes beside its arithmetic: measured from 1 to 100 replicas
+LAUNCH_ENTRIES = 16_000
+
+
+@dataclass(frozen=True)
+class Product:
+    """Columns p[f, start:] of `flavours`, side by side, times matrix^T (columns, rows): the raw predictions `rows`."""
+
+    flavours: tuple[int, ...]
+    start: int
+    matrix: Array
+    rows: slice
+
+    def features(self, pdf: Array) -> Array:
+        """Features (..., columns) of x f (..., 8, X)."""
+        return pdf[..., list(self.flavours), self.start :].reshape(*pdf.shape[:-2], -1)
+
+
+@dataclass(frozen=True)
+class Owner:
+    """Which table some rows belong to: a dataset's, or with dataset = -1 - i the i-th positivity set's."""
+
+    dataset: int
+    table: int
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows of one table that stay together: a part of a deep-inelastic table, or a whole hadronic one."""
+
+    owner: Owner
+    points: NDArray[np.intp]  # its rows, in this order
+    start: int  # first node that any of them uses
+    columns: dict[Legs, Array]  # (points, X - start) or (points, X - start, X - start)
+    dtype: np.dtype[np.floating]
+    hadronic: bool
+
+    def take(self, legs: Legs, start: int, nodes: int) -> Array:
+        """Entries of a channel from an earlier first node on, (points, columns); they are held here no longer."""
+        size, axes = nodes - start, len(legs)
+        out = np.zeros((len(self.points), *[size] * axes), self.dtype)
+        if legs in self.columns:
+            out[(slice(None), *[slice(self.start - start, None)] * axes)] = self.columns.pop(legs)
+        return out.reshape(len(out), -1)
+
+
+def first_nodes(columns: dict[Legs, Array]) -> NDArray[np.intp]:
+    """First grid node that each row uses on either leg; the last one for rows that are zero."""
+    one = next(iter(columns.values()))
+    used = np.zeros((len(one), one.shape[1]), bool)
+    for values in columns.values():
+        used |= (values != 0) if values.ndim == 2 else (values != 0).any(axis=2) | (values != 0).any(axis=1)
+    firsts: NDArray[np.intp] = np.where(used.any(axis=1), used.argmax(axis=1), used.shape[1] - 1)
+    return firsts
+
+
+def read_columns(table: Table, nodes: int) -> dict[Legs, Array]:
+    """Folded columns on the first `nodes` grid nodes; those beyond have x = 1, where x f = 0."""
+    return {k: v[:, :nodes] if v.ndim == 2 else v[:, :nodes, :nodes] for k, v in fold(table).items()}
+
+
+def boundaries(starts: Sequence[int], cost: Callable[[int, int, int], float]) -> list[int]:
+    """Cut the ascending `starts` into runs of least total cost(first node, begin, end); returns their begins."""
+    best, back = [0.0], [0]
+    for end in range(1, len(starts) + 1):
+        options = [best[b] + cost(starts[b], b, end) for b in range(end)]
+        back.append(int(np.argmin(options)))
+        best.append(options[back[-1]])
+    cuts, end = [], len(starts)
+    while end:
+        end = back[end]
+        cuts.append(end)
+    return cuts[::-1]
+
+
+def _price(rows: Sequence[Rows], start: int, nodes: int) -> float:
+    """Price of the product of some rows from one first node on, in entries: its own and a launch."""
+    flavours = {legs for r in rows for legs in r.columns}
+    return float(sum(len(r.points) for r in rows) * len(flavours) * (nodes - start) + LAUNCH_ENTRIES)
+
+
+def split_rows(owner: Owner, columns: dict[Legs, Array], whole: bool) -> list[Rows]:
+    """Rows of a table by first node, unless they have to stay together."""
+    firsts = first_nodes(columns)
+    if whole:
+        firsts[:] = firsts.min()
+    return [_rows(owner, np.flatnonzero(firsts == first), int(first), columns) for first in np.unique(firsts)]
+
+
+def _rows(owner: Owner, points: NDArray[np.intp], start: int, columns: dict[Legs, Array]) -> Rows:
+    used = {legs: v[points, start:] if len(legs) == 1 else v[points, start:, start:] for legs, v in columns.items()}
+    return Rows(owner, points, start, used, next(iter(used.values())).dtype, len(next(iter(used))) == 2)
+
+
+def group(rows: Sequence[Rows], nodes: int) -> list[list[Rows]]:
+    """Deep-inelastic rows that share their product, each group in the order given, by first node."""
+    if not rows:
+        return []
+    starts = sorted({r.start for r in rows})
+    buckets = [[r for r in rows if r.start == start] for start in starts]
+
+    def cost(start: int, begin: int, end: int) -> float:
+        return _price([r for bucket in buckets[begin:end] for r in bucket], start, nodes)
+
+    cuts = boundaries(starts, cost)
+    place = {id(r): i for i, r in enumerate(rows)}
+    groups = [
+        sorted((r for bucket in buckets[b:e] for r in bucket), key=lambda r: place[id(r)])
+        for b, e in zip(cuts, [*cuts[1:], len(starts)], strict=True)
+    ]
+    return [[_joined(list(same), nodes) for _, same in groupby(g, key=lambda r: r.owner)] for g in groups]
+
+
+def _joined(rows: Sequence[Rows], nodes: int) -> Rows:
+    """Rows of one table as one; the fewer there are, the fewer pieces a step has to add up."""
+    if len(rows) == 1:
+        return rows[0]
+    first, start, points = rows[0], min(r.start for r in rows), np.concatenate([r.points for r in rows])
+    every = sorted({legs for r in rows for legs in r.columns})
+    columns = {legs: np.concatenate([r.take(legs, start, nodes) for r in rows]) for legs in every}
+    return Rows(first.owner, points, start, columns, first.dtype, first.hadronic)
+
+
+def make_product(rows: Sequence[Rows], nodes: int, begin: int) -> Product:
+    """The product of one group, whose rows lie from `begin` on in the raw predictions; uses the rows up."""
+    start = min(r.start for r in rows)
+    channels = sorted({legs for r in rows for legs in r.columns})
+    parts = [np.concatenate([r.take(legs, start, nodes) for legs in channels], axis=1) for r in rows]
+    matrix = np.concatenate(parts)
+    return Product(tuple(f for (f,) in channels), start, matrix, slice(begin, begin + len(matrix)))
+
+
+def joined_columns(compiled: Sequence[Product], nodes: int) -> int:
+    """Columns of the product that `joined` makes."""
+    flavours = {f for p in compiled for f in p.flavours}
+    return len(flavours) * (nodes - min((p.start for p in compiled), default=nodes))
+
+
+def joined(compiled: Sequence[Product], nodes: int, padded: bool = False) -> list[Product]:
+    """The same predictions by one product over all columns that any of them uses; `padded`: over all there are."""
+    if not compiled:
+        return []
+    flavours = range(len(FITTED)) if padded else sorted({f for p in compiled for f in p.flavours})
+    start = 0 if padded else min(p.start for p in compiled)
+    begin, end = compiled[0].rows.start, compiled[-1].rows.stop
+    matrix = np.zeros((end - begin, len(flavours), nodes - start), np.result_type(*(p.matrix for p in compiled)))
+    for p in compiled:
+        rows, mine = slice(p.rows.start - begin, p.rows.stop - begin), np.searchsorted(flavours, p.flavours)
+        matrix[rows, mine, p.start - start :] = p.matrix.reshape(len(p.matrix), len(p.flavours), -1)
+    return [Product(tuple(flavours), start, matrix.reshape(len(matrix), -1), slice(begin, end))]

@@ -1,0 +1,214 @@
+"""chi2 of any subset of points from one whitened residual, without a matrix per replica and point.
+
+C = D + S S^T. With e = (y - d) / sqrt(D), U = D^-1/2 S and a mask m of the points that count,
+chi2 = |m e|^2 - z^T K^-1 z with z = U^T (m e) and K = 1 + U^T M U (Woodbury 1950), exact for every mask.
+N points, R replicas, k columns of a block.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import cholesky, lapack, solve_triangular
+
+from tfperf.errors import PackError
+from tfperf.workloads.pdf.data.covariance import Covariance
+from tfperf.workloads.pdf.operators.threads import one_thread
+
+Array = NDArray[np.float64]
+# variances below this share of the total are rebuilt: whitening with them would cancel digits
+SMALL_VARIANCE = 1e-3
+BLOCK_PRICE = 60_000  # operations in the time that the launches of one more block take, at 100 replicas
+
+
+@dataclass(frozen=True)
+class Block:
+    """Neighbouring points that share systematics with each other only: u (n, k)."""
+
+    rows: slice
+    u: Array
+
+
+@dataclass(frozen=True)
+class Whitened:
+    """inverse_sigma (N) = D^-1/2 and the blocks, in order of their rows; points without systematics are in none."""
+
+    inverse_sigma: Array
+    blocks: tuple[Block, ...]
+
+    @one_thread
+    def precisions(self, masks: Array) -> tuple[Array, ...]:
+        """K^-1 of each block for each mask: masks (R, N) of zeros and ones -> (R, k, k)."""
+        return tuple(_precision(b.u, masks[:, b.rows]) for b in self.blocks)
+
+    def rounded(self, dtype: type[np.floating]) -> "Whitened":
+        """The same, exact to the rounding of `dtype`: a column u changes any chi2 by less than u^2, relatively."""
+        blocks = []
+        for block in self.blocks:
+            keep = (block.u**2).sum(axis=0) > np.finfo(dtype).eps / 2
+            if keep.any():
+                blocks.append(Block(block.rows, np.ascontiguousarray(block.u[:, keep])))
+        return Whitened(self.inverse_sigma, tuple(blocks))
+
+    def ordered(self, order: NDArray[np.intp]) -> "Whitened":
+        """The same with point order[i] as point i; each block must keep its rows."""
+        blocks = tuple(Block(b.rows, b.u[order[b.rows] - b.rows.start]) for b in self.blocks)
+        return Whitened(self.inverse_sigma[order], blocks)
+
+    def whiten(self, change: Array, which: NDArray[np.bool_]) -> Array:
+        """Changes (..., n, D) of predictions of the points `which` (N), such that squares add up to chi2 over these.
+
+        By the symmetric root (1 + U U^T)^-1/2 = 1 - U (1 + G + (1 + G)^1/2)^-1 U^T with G = U^T U.
+        """
+        out: Array = change * self.inverse_sigma[which, None]
+        for block in self.blocks:
+            u = block.u[which[block.rows]]
+            begin = np.count_nonzero(which[: block.rows.start])
+            values, vectors = np.linalg.eigh(u.T @ u)
+            shrink = 1 + np.maximum(values, 0)
+            mine = out[..., begin : begin + len(u), :]
+            mine -= u @ ((vectors / (shrink + np.sqrt(shrink))) @ (vectors.T @ (u.T @ mine)))
+        return out
+
+    @one_thread
+    def chi2(self, residual: Array, masks: Array | None = None) -> Array:
+        """chi2 (R) of residuals y - d (R, N) over the masked points, in float64."""
+        masks = np.ones((1, len(self.inverse_sigma))) if masks is None else masks
+        e = residual * self.inverse_sigma * masks
+        out: Array = np.einsum("rn,rn->r", e, e)
+        for block in self.blocks:
+            out = out - _explained(block.u, masks[:, block.rows], e[:, block.rows] @ block.u)
+        return out
+
+
+def _explained(u: Array, masks: Array, z: Array) -> Array:
+    """z^T K^-1 z (R) of z (R, k), with a mask for each of them or one for all: |y|^2 with L y = z, K = L L^T."""
+    rows = [z.T] if len(masks) == 1 else list(z[:, :, None])
+    found = [
+        # what is not finite goes through: it belongs to a replica that failed
+        (solve_triangular(np.linalg.cholesky(_inner(u, mask)), row, lower=True, check_finite=False) ** 2).sum(axis=0)
+        for mask, row in zip(masks, rows, strict=True)
+    ]
+    return np.concatenate(found)
+
+
+def _precision(u: Array, masks: Array) -> Array:
+    """K^-1 for each mask (R, n), from the points that are in or from those that are not, whichever are fewer."""
+    k = u.shape[1]
+    out, whole = np.empty((len(masks), k, k)), u.T @ u + np.eye(k)
+    for i, mask in enumerate(masks > 0):
+        rather_left = 2 * np.count_nonzero(mask) > len(mask)
+        few = np.compress(~mask if rather_left else mask, u, axis=0)
+        out[i] = inverse(whole - few.T @ few if rather_left else np.eye(k) + few.T @ few)
+    return out
+
+
+def inverse(matrix: Array) -> Array:
+    """Inverse (k, k), k > 0, of a positive definite matrix. Raises: LinAlgError where it is not."""
+    half, _ = lapack.dpotri(cholesky(matrix, lower=True, check_finite=False), lower=1)
+    out: Array = np.tril(half) + np.tril(half, -1).T
+    return out
+
+
+def _inner(u: Array, mask: Array) -> Array:
+    """K (k, k) of one mask (n)."""
+    inner = u[mask > 0]
+    out: Array = np.eye(u.shape[1]) + inner.T @ inner
+    return out
+
+
+def blocks(columns: Array, sets: Sequence[slice], groups: Sequence[Sequence[int]]) -> list[list[int]]:
+    """Neighbouring groups of datasets put together where one larger K^-1 costs less than two products more.
+
+    In operations a replica and step: 6 n k for z and its gradient, 100 k^2 for reading K^-1 twice, and a price a block.
+    """
+
+    def price(group: Sequence[int]) -> float:
+        rows = np.concatenate([np.arange(sets[i].start, sets[i].stop) for i in group])
+        k = int((np.abs(columns[rows]).max(axis=0, initial=0) > 0).sum())
+        return 6 * len(rows) * k + 100 * k**2 + (BLOCK_PRICE if k else 0)
+
+    out = [list(groups[0])]
+    for group in groups[1:]:
+        both = [*out[-1], *group]
+        if price(both) <= price(out[-1]) + price(group):
+            out[-1] = both
+        else:
+            out.append(list(group))
+    return out
+
+
+def components(columns: Array, sets: Sequence[slice]) -> list[list[int]]:
+    """Groups of datasets that share a systematic, each in ascending order, by their first member."""
+    touched = np.stack([np.abs(columns[rows]).max(axis=0, initial=0) > 0 for rows in sets])
+    groups: list[tuple[list[int], NDArray[np.bool_]]] = []
+    for i, mine in enumerate(touched):
+        joined = [g for g in groups if (g[1] & mine).any()]
+        groups = [g for g in groups if not (g[1] & mine).any()]
+        members = sorted([i, *(m for g in joined for m in g[0])])
+        groups.append((members, np.any([mine, *(g[1] for g in joined)], axis=0)))
+    return sorted((g[0] for g in groups), key=lambda members: members[0])
+
+
+def _compressed(u: Array) -> Array:
+    """The same U U^T with as few columns as have directions, each orthogonal to the others."""
+    u = u[:, u.any(axis=0)]
+    if not u.size:
+        return u
+    left, singular, _ = np.linalg.svd(u, full_matrices=False)
+    out: Array = left * singular
+    return out
+
+
+def _regular(covariance: Covariance, sets: Mapping[str, slice]) -> Covariance:
+    """The same covariance with a diagonal part that is not small anywhere.
+
+    A set with tiny independent errors takes half the smallest eigenvalue of its own correlation matrix as such, and the
+    Cholesky factor of what is left as columns of its own.
+    """
+    diagonal, extra = covariance.diagonal.copy(), []
+    columns = covariance.columns.copy()
+    for name, rows in sets.items():
+        total = diagonal[rows] + (columns[rows] ** 2).sum(axis=1)
+        if (total <= 0).any():
+            raise PackError(f"{name}: a point has no error at all; every point needs stat or sys above zero")
+        if (diagonal[rows] >= SMALL_VARIANCE * total).all():
+            continue
+        used = np.abs(columns[rows]).max(axis=0, initial=0) > 0
+        elsewhere = np.ones(len(columns), bool)
+        elsewhere[rows] = False
+        own = used & ~(np.abs(columns[elsewhere]).max(axis=0, initial=0) > 0)
+        matrix = np.diag(diagonal[rows]) + columns[rows][:, own] @ columns[rows][:, own].T
+        scale = np.sqrt(np.diag(matrix))
+        smallest = np.linalg.eigvalsh(matrix / np.outer(scale, scale))[0] if (scale > 0).all() else 0.0
+        if smallest < 1e-10:
+            raise PackError(f"{name}: its covariance is singular; some combination of its points has no error")
+        diagonal[rows] = 0.5 * smallest * scale**2
+        block = np.zeros((len(columns), len(scale)))
+        block[rows] = np.linalg.cholesky(matrix - np.diag(diagonal[rows]))
+        columns[rows.start : rows.stop, own] = 0
+        extra.append(block)
+    return Covariance(diagonal, np.hstack([columns, *extra]))
+
+
+@one_thread
+def whiten(
+    covariance: Covariance, sets: Mapping[str, slice], dtype: type[np.floating] = np.float64,
+    groups: Sequence[Sequence[int]] | None = None,
+) -> Whitened:  # fmt: skip
+    """Bring a covariance to its blocks, exact to the rounding of `dtype`; sets: rows of each dataset, in order.
+
+    groups: which datasets make up each block, by default their `components`. Datasets of one block must be neighbours.
+    PackError for a singular covariance.
+    """
+    regular = _regular(covariance, sets)
+    inverse_sigma = 1 / np.sqrt(regular.diagonal)
+    u = regular.columns * inverse_sigma[:, None]
+    found = []
+    every = list(sets.values())
+    for group in components(u, every) if groups is None else groups:
+        rows = slice(every[group[0]].start, every[group[-1]].stop)
+        assert list(group) == list(range(group[0], group[-1] + 1)), "datasets of a block must be neighbours"
+        found.append(Block(rows, _compressed(u[rows])))
+    return Whitened(inverse_sigma, tuple(found)).rounded(dtype)

@@ -1,0 +1,110 @@
+"""The pictures of a page, drawn in several processes beside each other."""
+
+import os
+import pickle
+import subprocess
+import sys
+from collections import deque
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from threading import Thread
+
+from tfperf.measure.environment import available_cores
+from tfperf.workloads.pdf.report.draw import receive, send
+from tfperf.workloads.pdf.report.pictures import Picture, draw, pictures
+from tfperf.workloads.pdf.results.record import FitResult
+
+MOST = 7  # processes beside this one: a page has not many more pictures
+PATIENCE_SECONDS = 10.0  # for the last pictures of the others; a picture takes half a second
+COMMAND = ("-P", "-m", "tfperf.workloads.pdf.report.draw")
+# they draw: no threads for linear algebra, and no GPU
+SETTINGS = dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+
+
+@dataclass
+class Team:
+    """This process and, for each further core, one that draws; a context that ends them, whatever happens in it.
+
+    They are programs of their own (draw.py): nothing of this process is forked, and a user's script is not imported
+    again. They die with this process, since their input ends then. Where one cannot be started, dies, or does not
+    answer, what it was to draw is drawn here. One picture is the same bytes wherever it is drawn.
+    """
+
+    most: int | None = None  # processes beside this one, by default one for each further core
+
+    def __post_init__(self) -> None:
+        self._others: list[subprocess.Popen[bytes]] | None = None
+
+    def start(self) -> None:
+        """Start the processes: before there is a result, so that they are ready when it comes."""
+        if self._others is not None:
+            return
+        self._others = []
+        most = min(MOST, available_cores() - 1) if self.most is None else self.most
+        with suppress(OSError):  # no memory, no more processes, or no interpreter
+            for _ in range(most):
+                self._others.append(_started())
+
+    def draw(self, result: FitResult) -> dict[Picture, bytes]:
+        """All pictures of the page of a result, as PNG files."""
+        from tfperf.report.style import house_style, no_collection
+
+        self.start()
+        wanted = pictures(result)
+        todo, found = deque(wanted), dict[Picture, bytes]()
+        content = pickle.dumps(replace(result, weights={}, summary=dict(result.summary)))
+        threads = [Thread(target=_let_draw, args=(o, content, todo, found), daemon=True) for o in self._others or ()]
+        for thread in threads:
+            thread.start()
+        with house_style(), no_collection():
+            for picture in _taken(todo):
+                found[picture] = draw(result, picture)
+            for thread in threads:
+                thread.join(PATIENCE_SECONDS)
+            return {p: found[p] if p in found else draw(result, p) for p in wanted}
+
+    def __enter__(self) -> "Team":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for other in self._others or ():
+            other.kill()
+        for other in self._others or ():
+            other.wait()
+            for pipe in (other.stdin, other.stdout):
+                with suppress(OSError):  # what was not written yet
+                    pipe and pipe.close()
+        self._others = None
+
+
+def _started() -> "subprocess.Popen[bytes]":
+    # the program may run from a folder that is not installed
+    path = os.pathsep.join([str(Path(__file__).parents[4]), *filter(None, [os.environ.get("PYTHONPATH")])])
+    return subprocess.Popen(
+        [sys.executable, *COMMAND], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+        env={**os.environ, **SETTINGS, "PYTHONPATH": path},
+    )  # fmt: skip
+
+
+def _taken(todo: deque[Picture]) -> Iterable[Picture]:
+    """Pictures that nobody has begun, one after the other."""
+    with suppress(IndexError):
+        while True:
+            yield todo.popleft()
+
+
+def _let_draw(
+    other: "subprocess.Popen[bytes]", content: bytes, todo: deque[Picture], found: dict[Picture, bytes]
+) -> None:
+    """Have another process draw until nothing is left, or until it fails."""
+    assert other.stdin is not None and other.stdout is not None
+    with suppress(OSError, ValueError):  # it is dead, or its pipes are closed
+        send(other.stdin, content)
+        for picture in _taken(todo):
+            send(other.stdin, pickle.dumps(picture))
+            png = receive(other.stdout)
+            if png is None:
+                return
+            found[picture] = png

@@ -1,0 +1,1 @@
+"""Results of replica fits and their files; no TensorFlow."""

@@ -1,0 +1,176 @@
+"""A finished fit as an LHAPDF grid set at Q0, and as initial conditions for programs that evolve PDFs.
+
+Source: format `lhagrid1` of LHAPDF 6 (arXiv:1412.7420, appendix); the `.exportgrid` document is what `evolven3fit` of
+NNPDF (arXiv:2109.02671) reads.
+"""
+
+import os
+import re
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import yaml
+from numpy.typing import NDArray
+
+from tfperf.console.words import tell
+from tfperf.errors import StorageError, UserError
+from tfperf.results.files import sync
+from tfperf.results.reading import parse_json
+from tfperf.workloads.pdf.results import store
+from tfperf.workloads.pdf.results.coupling import alpha_s_knots
+from tfperf.workloads.pdf.results.flavours import FLAVOURS, PDG_IDS, to_flavours
+from tfperf.workloads.pdf.results.postfit import survivors
+from tfperf.workloads.pdf.results.record import FitResult
+
+Array = NDArray[np.float64]
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]*")  # a slash would name a member, a blank would end the name
+PIDS = (-4, -3, -2, -1, 21, 1, 2, 3, 4)
+# LHAPDF wants two knots in Q; one part in a thousand lies well within the reach of a PDF at one scale
+Q_STEP = 1.001
+ORDERS = {"LO": 0, "NLO": 1, "NNLO": 2, "N3LO": 3}
+# Where the pack does not say: NLO, masses in GeV and alpha_s of the NNPDF4.0 fits (arXiv:2109.02653), and the Z mass
+DEFAULTS = {"alphas_mz": 0.118, "mz": 91.1876, "mc": 1.51, "mb": 4.92, "mt": 172.5}
+# the coupling is run in powers of itself, between these masses
+RANGES = {"alphas_mz": (0.01, 0.5), "mz": (10, 1000), "mc": (0.1, 10), "mb": (1, 50), "mt": (50, 1000)}
+EXPORT_LABELS = {
+    "TBAR": -6, "BBAR": -5, "CBAR": -4, "SBAR": -3, "UBAR": -2, "DBAR": -1, "GLUON": 21,
+    "D": 1, "U": 2, "S": 3, "C": 4, "B": 5, "T": 6, "PHT": 22,
+}  # fmt: skip
+
+
+def export(run: Path, output: Path, name: str | None = None, say: Callable[[str], object] = tell) -> Path:
+    """Write the PDF set of the finished run in folder `run` as folder OUTPUT/NAME and return that.
+
+    NAME.info, NAME_0000.dat (mean), NAME_0001.dat and NAME_0001.exportgrid ... (the replicas that passed postfit; where
+    it was not applied, those that converged). The folder appears complete or not at all. `name` defaults to that of the
+    run's folder; `say` gets one line about the replicas that were taken.
+
+    Raises: UserError where the name is unfit, the folder exists or no replica is left; StorageError where it cannot be
+    written; RunDirectoryError where the run has no results or its postfit is older than they are.
+    """
+    name = run.resolve().name if name is None else name
+    if not NAME.fullmatch(name):
+        raise UserError(f"name: got {name!r}; allowed are letters, digits, `_`, `.`, `+`, `-`, a letter or digit first")
+    target = output / name
+    if target.exists():
+        raise UserError(f"{target}: exists already; give another name or folder, or remove it")
+    result = store.read(run / "results.h5")
+    files = {f"{name}{suffix}": text for suffix, text in set_files(result, _kept(run, result, say)).items()}
+    _write_folder(target, files)
+    return target
+
+
+def set_files(result: FitResult, kept: NDArray[np.bool_]) -> dict[str, str]:
+    """The set's files, by what follows the set's name in theirs; `kept` (R) picks the replicas."""
+    pdf = to_flavours(result.pdf[kept])
+    numbers = [int(i) for i in result.replicas.id[kept]]
+    files = {".info": info(result, len(numbers)), "_0000.dat": _member("central", None, result, pdf.mean(axis=0))}
+    for m, (number, values) in enumerate(zip(numbers, pdf, strict=True), start=1):
+        files[f"_{m:04d}.dat"] = _member("replica", number, result, values)
+        files[f"_{m:04d}.exportgrid"] = exportgrid(number, result, values)
+    return files
+
+
+def info(result: FitResult, replicas: int) -> str:
+    """The set's metadata as YAML; theory parameters are the pack's (summary["pack"]), or DEFAULTS."""
+    pack = result.summary.get("pack") or {}
+    order = ORDERS.get(str(pack.get("order")).split(" ")[0], ORDERS["NLO"])
+    theory, loops = _theory(pack), min(order, 2)
+    masses = theory["mc"], theory["mb"]
+    scales, couplings = alpha_s_knots(theory["alphas_mz"], theory["mz"], result.q0, masses, loops)
+    version = (result.summary.get("versions") or {}).get("tfperf", "")
+    scale = f"Q0 = {result.q0:g} GeV"
+    entries = {
+        "SetDesc": f"{result.title or 'A fit'}: mean and {replicas} replicas at {scale}, not evolved",
+        "Authors": f"made with tfperf {version}".strip(), "Reference": "unpublished", "Format": "lhagrid1",
+        "DataVersion": 1, "NumMembers": replicas + 1, "Particle": 2212, "Flavors": list(PIDS), "OrderQCD": order,
+        "FlavorScheme": "variable", "NumFlavors": 4, "ErrorType": "replicas",
+        "XMin": float(result.x[0]), "XMax": float(result.x[-1]), "QMin": result.q0, "QMax": result.q0 * Q_STEP,
+        "MZ": theory["mz"], "MUp": 0.0, "MDown": 0.0, "MStrange": 0.0,
+        "MCharm": masses[0], "MBottom": masses[1], "MTop": theory["mt"],
+        "AlphaS_MZ": theory["alphas_mz"], "AlphaS_OrderQCD": loops, "AlphaS_Type": "ipol",
+        "AlphaS_Qs": scales.tolist(), "AlphaS_Vals": couplings.tolist(),
+    }  # fmt: skip
+    text: str = yaml.safe_dump(entries, sort_keys=False, default_flow_style=None, width=10**6)
+    return text
+
+
+def exportgrid(replica: int, result: FitResult, values: Array) -> str:
+    """One replica's x f at Q0 in 14 flavours, (X) rows of EXPORT_LABELS, from `values` (FLAVOURS, X); q20 in GeV^2."""
+    grid = _columns(values, tuple(EXPORT_LABELS.values()))
+    document = {
+        "labels": list(EXPORT_LABELS), "pdfgrid": grid.tolist(), "q20": result.q0**2, "replica": replica,
+        "xgrid": result.x.tolist(),
+    }  # fmt: skip
+    text: str = yaml.safe_dump(document, default_flow_style=None)
+    return text
+
+
+def _kept(run: Path, result: FitResult, say: Callable[[str], object]) -> NDArray[np.bool_]:
+    passed, total = survivors(run, result), len(result.replicas.id)
+    kept = result.converged if passed is None else passed
+    which = "converged (postfit has not been applied)" if passed is None else "passed postfit"
+    if not kept.any():
+        raise UserError(f"{run}: none of the {total} replicas {which}; there is nothing to export")
+    say(f"{kept.sum()} of {total} replicas {which} and are exported")
+    return np.asarray(kept)
+
+
+def _theory(pack: Mapping[str, Any]) -> dict[str, float]:
+    """The keys of DEFAULTS from the pack's attributes, the Z and top mass from its attribute `theory` (JSON)."""
+    try:
+        card = parse_json(str(pack.get("theory")))
+    except ValueError:
+        card = None
+    inner = {"mz": card.get("MZ"), "mt": card.get("mt")} if isinstance(card, dict) else {}
+    given = {key: pack.get(key, inner.get(key)) for key in DEFAULTS}
+    return {key: default if given[key] is None else _in_range(key, given[key]) for key, default in DEFAULTS.items()}
+
+
+def _in_range(key: str, given: object) -> float:
+    try:
+        value = float(str(given))
+    except ValueError:
+        value = float("nan")
+    low, high = RANGES[key]
+    if not low <= value <= high:
+        raise UserError(f"{key} of the data pack: got {given!r}; must be a positive number, {low:g} to {high:g}")
+    return value
+
+
+def _member(kind: str, replica: int | None, result: FitResult, values: Array) -> str:
+    """One member's file: knots in x and Q [GeV], PDG numbers, then x f, one row per (x, Q) with Q running fastest."""
+    origin = "" if replica is None else f"FromMCReplica: {replica}\n"
+    rows = np.repeat(_columns(values, PIDS), 2, axis=0)
+    lines = [_row(result.x), _row([result.q0, result.q0 * Q_STEP]), " ".join(map(str, PIDS)), *map(_row, rows)]
+    return f"PdfType: {kind}\nFormat: lhagrid1\n{origin}---\n" + "\n".join(lines) + "\n---\n"
+
+
+def _columns(values: Array, pids: Sequence[int]) -> Array:
+    """(X, pids) from (FLAVOURS, X), zero for a parton that the fit does not have."""
+    index = {pid: FLAVOURS.index(flavour) for flavour, all_pids in PDG_IDS.items() for pid in all_pids}
+    return np.stack([values[index[p]] if p in index else np.zeros_like(values[0]) for p in pids], axis=1)
+
+
+def _row(values: Sequence[float] | Array) -> str:
+    return " ".join(f"{v:.16e}" for v in values)  # 17 digits: every bit comes back
+
+
+def _write_folder(target: Path, files: Mapping[str, str]) -> None:
+    temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
+    try:
+        temporary.mkdir(parents=True)
+        for name, text in files.items():
+            (temporary / name).write_text(text, encoding="utf-8")
+            sync(temporary / name)
+        sync(temporary)
+        temporary.rename(target)
+        sync(target.parent)
+    except OSError as error:
+        left = "it may not outlive a crash of the machine" if target.exists() else "nothing was left behind"
+        raise StorageError(f"{target}: could not be written: {error.strerror}; {left}") from error
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)

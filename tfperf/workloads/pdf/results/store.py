@@ -1,0 +1,147 @@
+"""The record of a fit as one HDF5 file, results.h5, written atomically and read back bit by bit.
+
+Layout, version 1. R replicas, X grid nodes, F flavours, N points, H history rows. Each dataset carries fletcher32
+checksums and, where it has one, the attribute `unit`. Text is UTF-8 of fixed length, in attributes too (arrays of one):
+so it has checksums, which HDF5 does not give to text of variable length.
+
+    /                 attributes: kind ("tfperf results"), layout (int), title, q0 [GeV],
+                      run and digest (whose results they are)
+    x                 (X) grid nodes
+    pdf               (R, F, X) x f(x, Q0); attribute `flavours` names the second axis
+    replicas/         one dataset per field of `Replicas`, each (R) or (R, F)
+    weights/          one dataset per variable, (R, ...); slashes in a name make groups; attribute `names`: their order
+    datasets/<set>/   one dataset per array field of `DatasetResult`, its numbers and texts as attributes
+    history/          one dataset per field of `History`, (H) or (H, R)
+    summary           (1) report.json as text
+Attribute `names` of datasets/ lists the sets in the order of the fit. All is held against R, X, F, H and N, and these
+against limits (MOST in results/hdf5.py), before it is read.
+"""
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+
+from tfperf.results.files import atomic_hdf5
+from tfperf.results.hdf5 import MOST, Stored, encoded, opened, put_array, put_identity, put_texts, refuse_others
+from tfperf.results.state import Identity
+from tfperf.workloads.pdf.results.record import EVOLUTION, LOSSES, STATUSES, DatasetResult, FitResult, History, Replicas
+
+KIND = "tfperf results"
+LAYOUT = 1
+# fields of Replicas beside its texts and the lengths of its curves
+INTEGERS = ("id", "seed", "attempt", "best_step", "stop_step")
+FIGURES = ("chi2_training", "chi2_validation", "chi2_experimental", "positivity")
+
+
+def write(path: Path, result: FitResult, identity: Identity | None = None) -> None:
+    """Write `result` to `path`; what was there before stays until all bytes are on the disk.
+
+    Raises: StorageError where the disk does not take it.
+    """
+    with atomic_hdf5(path) as file:
+        file.attrs.update({"kind": encoded(KIND), "layout": LAYOUT, "title": encoded(result.title)})
+        put_identity(file, identity)
+        file.attrs["q0"] = float(result.q0)
+        put_array(file, "x", result.x)
+        put_array(file, "pdf", result.pdf)
+        file["pdf"].attrs["flavours"] = encoded(*EVOLUTION)
+        _put_record(file.create_group("replicas"), result.replicas)
+        _put_record(file.create_group("history"), result.history)
+        file.create_group("weights").attrs["names"] = encoded(*result.weights)
+        for name, weights in result.weights.items():
+            put_array(file["weights"], name, weights)
+        file.create_group("datasets").attrs["names"] = encoded(*(d.name for d in result.datasets))
+        for dataset in result.datasets:
+            _put_record(file["datasets"].create_group(dataset.name), dataset)
+        put_texts(file, "summary", (as_json(result.summary),))
+
+
+def as_json(summary: Mapping[str, Any], indent: int | None = None) -> str:
+    """The summary as JSON text; NumPy's numbers as plain ones, null for what is not finite: it was not measured."""
+    return json.dumps(_plain(summary), ensure_ascii=False, indent=indent, allow_nan=False)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {str(k): _plain(v) for k, v in value.items()}
+    if isinstance(value, np.ndarray | list | tuple):
+        return [_plain(v) for v in value]
+    number = value.item() if isinstance(value, np.generic) else value
+    return None if isinstance(number, float) and not math.isfinite(number) else number
+
+
+def read(path: Path, identity: Identity | None = None) -> FitResult:
+    """The record that `write` stored at `path`, every bit of its arrays; of the summary, what JSON can hold.
+
+    Raises: RunDirectoryError where there is none, where it is damaged, or where it has another layout.
+    """
+    with opened(path, KIND, LAYOUT) as file:
+        refuse_others(path, file, identity)
+        x, replicas = file.array("x", "float", "X"), _replicas(file)
+        if not (np.all(np.diff(x) > 0) and np.all((x > 0) & (x <= 1))):
+            raise ValueError("x: must increase and lie in (0, 1]")
+        names = file.names("datasets")
+        if set(names) != file.members("datasets"):
+            raise ValueError("datasets: other groups than its names")
+        return FitResult(
+            title=file.text("", "title"), q0=file.number("", "q0"), x=x,
+            pdf=file.array("pdf", "float", "R", len(EVOLUTION), "X"),
+            weights={n: file.array(f"weights/{n}", "float", "R", more=True) for n in file.names("weights")},
+            replicas=replicas, datasets=tuple(_dataset(file, n) for n in names), history=_history(file),
+            summary=file.summary(),
+        )  # fmt: skip
+
+
+def _replicas(file: Stored) -> Replicas:
+    integers = {n: file.array(f"replicas/{n}", "integer", "R") for n in INTEGERS}
+    figures = {n: file.array(f"replicas/{n}", "float", "R") for n in FIGURES}
+    status = file.texts("replicas/status", "R")
+    lengths = file.array("replicas/arc_length", "float", "R", len(EVOLUTION))
+    ids = integers["id"].astype(np.int64)
+    if len(ids) and (ids[0] < 1 or ids[-1] > MOST["R"] or np.any(np.diff(ids) <= 0)):
+        raise ValueError(f"replicas/id: must ascend, from 1 to {MOST['R']}")
+    if not set(status) <= set(STATUSES):
+        raise ValueError(f"replicas/status: must be of {', '.join(STATUSES)}")
+    return Replicas(**integers, **figures, status=status, arc_length=lengths)
+
+
+def _dataset(file: Stored, name: str) -> DatasetResult:
+    place = f"datasets/{name}"
+    file.sizes.pop("N", None)
+    file.sizes.pop("D", None)
+    cv, sigma, mean = (file.array(f"{place}/{n}", "float", "N") for n in ("cv", "sigma", "mean"))
+    kin = file.array(f"{place}/kin", "float", "N", "D")
+    columns = file.texts(f"{place}/kin_columns", "C")
+    file.sizes.pop("C")
+    if file.text(place, "name") != name or (columns and len(columns) != kin.shape[1]):
+        raise ValueError(f"{place}: another name, or columns of kin than its texts say")
+    return DatasetResult(
+        name=name, experiment=file.text(place, "experiment"), label=file.text(place, "label"), kin_columns=columns,
+        kin=kin, cv=cv, sigma=sigma, predictions=file.array(f"{place}/predictions", "float", "R", "N"), mean=mean,
+        chi2=file.number(place, "chi2"), chi2_no_t0=file.number(place, "chi2_no_t0"),
+    )  # fmt: skip
+
+
+def _history(file: Stored) -> History:
+    step = file.array("history/step", "integer", "H")
+    return History(step=step, **{n: file.array(f"history/{n}", "float", "H", "R") for n in LOSSES})
+
+
+def _put_record(group: h5py.Group, record: Replicas | History | DatasetResult) -> None:
+    """Arrays and columns of text become datasets, single texts and numbers attributes."""
+    for f in fields(record):
+        value = getattr(record, f.name)
+        if isinstance(value, tuple):
+            put_texts(group, f.name, value)
+        elif isinstance(value, str):
+            group.attrs[f.name] = encoded(value)
+        elif np.ndim(value) > 0:
+            put_array(group, f.name, value)
+        else:
+            group.attrs[f.name] = value

@@ -1,0 +1,34 @@
+"""What a trial of workload replicas measures: the time of a step, as a fit of the card would take it."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from tfperf.measure.environment import peak_rss_bytes
+from tfperf.study.runners import Engine, refuse, stepped
+from tfperf.study.switches import get, put, to_card, to_tree
+from tfperf.study.trial import DECIDED, decide, read_problem
+from tfperf.workloads.pdf.card import Card
+
+
+def measure(card: Card, request: Mapping[str, Any]) -> dict[str, Any]:
+    """Milliseconds per step over `request["steps"]` steps at least, after `request["warmup"]` others; memory; threads.
+
+    request: also `seconds` at most, and when the trial `began`.
+
+    What the card leaves open is measured first and told under `choices`; each trial does so anew, as each fit would.
+    Raises: UserError for faults of the card or its files.
+    """
+    from tfperf.runs.part import cores_of, start_machine
+
+    refuse(card, "a sweep")
+    problem = read_problem(card, card.replicas)
+    cores = start_machine(card, cores_of(card, problem))
+    tree = to_tree(card)
+    choices = decide(card, problem, cores) if "auto" in (get(tree, key) for key in DECIDED) else {}
+    for key, value in choices.items():
+        put(tree, key, value)
+    decided = to_card(tree)
+    warmup, steps, most, began = (request[key] for key in ("warmup", "steps", "seconds", "began"))
+    record = stepped(lambda: Engine(decided, problem, cores), warmup, steps, most, began)
+    used = {"threads": cores.threads, "stacks": cores.stacks, "peak_rss_bytes": peak_rss_bytes()}
+    return record | used | {"choices": choices}

@@ -1,0 +1,77 @@
+"""The training of a translation: engine, checkpoints, profile. Imports TensorFlow."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from tfperf.console.stages import Stages
+from tfperf.errors import RunDirectoryError
+from tfperf.measure.clock import Stopwatch
+from tfperf.measure.environment import available_cores
+from tfperf.place.devices import Devices
+from tfperf.place.engine import Engine, make_engine
+from tfperf.results.contents import CARD, EVENTS
+from tfperf.runs.part import Say, keep_checkpoints, machine, resume, use_threads, warn_of_change
+from tfperf.runs.window import Recorder
+from tfperf.signals import Signals
+from tfperf.workloads.translate.card import Translation
+from tfperf.workloads.translate.texts import Sentences, TranslationPart, TranslationRun
+from tfperf.workloads.translate.trainer import TranslationProgress, TranslationTrainer
+
+
+@dataclass(frozen=True)
+class Training:
+    """An engine and what trains it, compiled and at the step where it goes on."""
+
+    engine: Engine
+    trainer: TranslationTrainer
+    recorder: Recorder | None
+    say: Say
+
+    def train(self, signals: Signals, show: Callable[[TranslationProgress], None]) -> None:
+        """Take the steps that are left. Raises: Interrupted, TrainingError, StorageError."""
+        try:
+            self.trainer.train(signals, show)
+        finally:
+            if self.recorder is not None:
+                self.say(self.recorder.end())
+
+
+def begin(
+    run: TranslationRun, part: TranslationPart, card: Translation, sentences: Sentences, devices: Devices,
+    watch: Stopwatch, progress: Stages,
+) -> Training:  # fmt: skip
+    """Make the engine, take up the newest checkpoint where there is one, and compile.
+
+    Raises: RunDirectoryError where the run was begun on another number of devices.
+    """
+    say = progress.say
+    progress.tell("building the model")
+    with watch.stage("build"):
+        _note_machine(run, part, devices, say)
+        engine = make_engine(card, sentences.rows, devices)
+        recorder = None
+        if card.profile is not None:
+            recorder = Recorder(card, card.profile, run.path / EVENTS, card.train.steps_per_call, loops=1)
+        checkpoints = keep_checkpoints(run, part)
+        trainer = TranslationTrainer(card, engine, sentences.encoded, checkpoints, watch.stage, recorder)
+        resume(run, part, trainer, say)
+    progress.tell("compiling")
+    with watch.stage("compile"):
+        trainer.compile()
+    return Training(engine, trainer, recorder, say)
+
+
+def _note_machine(run: TranslationRun, part: TranslationPart, devices: Devices, say: Say) -> None:
+    """Keep what bits depend on, or compare with what was kept."""
+    here = machine(use_threads(available_cores()))
+    if not part.choices:
+        part.choices, part.machine = {"devices": len(devices)}, here
+        run.save_state()
+        return
+    begun = part.choices.get("devices")
+    if begun != len(devices):
+        raise RunDirectoryError(
+            f"{run.path / CARD}: placement.devices: this machine gives {len(devices)}, the run began with {begun}, "
+            "among which its batches are divided"
+        )
+    warn_of_change(part, here, say)

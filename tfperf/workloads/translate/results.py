@@ -1,0 +1,82 @@
+"""The record of a trained translation as one HDF5 file, results.h5, written atomically.
+
+Layout, version 1. N steps, H validations. Checksums, units and texts as in `store`.
+
+    /           attributes: kind ("tfperf translation"), layout (int), title, best_step (whose weights are kept),
+                run and digest (whose results they are)
+    weights/    one dataset per variable; slashes in a name make groups; attribute `names`: their order
+    history/    loss (N) of each step's batch, validation_step (H), validation_loss (H)
+    summary     (1) report.json as text
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tfperf.results.files import atomic_hdf5
+from tfperf.results.hdf5 import encoded, opened, put_array, put_identity, put_texts, refuse_others
+from tfperf.results.state import Identity
+from tfperf.workloads.pdf.results.store import as_json
+
+KIND = "tfperf translation"
+LAYOUT = 1
+Weights = Mapping[str, NDArray[Any]]
+
+
+@dataclass(frozen=True)
+class Losses:
+    """Losses per label (cross entropy in nats) of a training."""
+
+    loss: NDArray[np.float64]  # (N) of each step's batch, from step 1 on
+    validation_step: NDArray[np.int64]  # (H) steps taken
+    validation_loss: NDArray[np.float64]  # (H)
+
+    @property
+    def best(self) -> int | None:
+        """The row of the lowest validation loss, the first of equal ones; None before there is one."""
+        return int(np.argmin(self.validation_loss)) if len(self.validation_loss) else None
+
+
+@dataclass(frozen=True)
+class TranslationResult:
+    """Everything a training leaves behind; `summary` is report.json."""
+
+    title: str
+    best_step: int  # steps after which the validation loss was lowest
+    weights: Weights  # of that step
+    history: Losses
+    summary: Mapping[str, Any] = field(default_factory=dict)
+
+
+def write(path: Path, result: TranslationResult, identity: Identity | None = None) -> None:
+    """Write `result` to `path`; what was there before stays until all bytes are on the disk. Raises: StorageError."""
+    with atomic_hdf5(path) as file:
+        file.attrs.update({"kind": encoded(KIND), "layout": LAYOUT, "title": encoded(result.title)})
+        put_identity(file, identity)
+        file.attrs["best_step"] = result.best_step
+        file.create_group("weights").attrs["names"] = encoded(*result.weights)
+        for name, weights in result.weights.items():
+            put_array(file["weights"], name, weights)
+        history = file.create_group("history")
+        for f in fields(Losses):
+            put_array(history, f.name, getattr(result.history, f.name))
+        put_texts(file, "summary", (as_json(result.summary),))
+
+
+def read(path: Path, identity: Identity | None = None) -> TranslationResult:
+    """The record that `write` stored. Raises: RunDirectoryError where there is none, or it is damaged."""
+    with opened(path, KIND, LAYOUT) as file:
+        refuse_others(path, file, identity)
+        loss = file.array("history/loss", "float", "H")
+        steps, losses = (
+            file.array(f"history/validation_{n}", kind, "V") for n, kind in (("step", "integer"), ("loss", "float"))
+        )
+        return TranslationResult(
+            title=file.text("", "title"), best_step=int(file.number("", "best_step")),
+            weights={name: file.array(f"weights/{name}", "number", more=True) for name in file.names("weights")},
+            history=Losses(loss, steps, losses), summary=file.summary(),
+        )  # fmt: skip

@@ -1,0 +1,103 @@
+"""How good translations are: BLEU and chrF, and a translation word by word to compare with."""
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tfperf.workloads.translate.pairs import Pairs
+from tfperf.workloads.translate.vocabulary import needed
+
+WORD = re.compile(r"\w+|[^\w\s]")
+ROUNDS = 10  # of expectation and maximisation
+MOST_PAIRS = 50_000  # that are counted: some hundred words each take 100 MB
+
+Ids = NDArray[np.int64]
+
+
+def bleu(hypotheses: Sequence[str], references: Sequence[str]) -> float:
+    """BLEU of a corpus (0 to 100), one reference a sentence.
+
+    Sources: Papineni et al. 2002; Post 2018, "A call for clarity in reporting BLEU scores", as sacrebleu has it.
+    """
+    return _score(_metrics()["bleu"], hypotheses, references)
+
+
+def chrf(hypotheses: Sequence[str], references: Sequence[str]) -> float:
+    """F score of a corpus (0 to 100) on n-grams of characters, one reference a sentence. Source: Popović 2015."""
+    return _score(_metrics()["chrf"], hypotheses, references)
+
+
+def signatures() -> dict[str, str]:
+    """How sacrebleu computes each score, with its version, by name: bleu, chrf."""
+    metrics = _metrics()
+    for metric in metrics.values():
+        _score(metric, ["a"], ["a"])  # the number of references is part of it
+    return {name: str(metric.get_signature()) for name, metric in metrics.items()}
+
+
+def _metrics() -> dict[str, Any]:
+    library = needed("sacrebleu")
+    return {"bleu": library.BLEU(force=True), "chrf": library.CHRF()}  # force: no warning on blanks before full stops
+
+
+def _score(metric: Any, hypotheses: Sequence[str], references: Sequence[str]) -> float:
+    if len(hypotheses) != len(references) or not references:
+        raise ValueError(
+            f"got {len(hypotheses)} hypotheses for {len(references)} references; must be as many, not none"
+        )
+    return float(metric.corpus_score(list(hypotheses), [list(references)]).score)
+
+
+def word_by_word(training: Pairs, sentences: Sequence[str]) -> list[str]:
+    """Each word of the sentences replaced by its likeliest translation in the training pairs, unknown ones as they are.
+
+    Source: Brown et al. 1993, "The mathematics of statistical machine translation", model 1 without the empty word.
+    """
+    source, target = (_numbered(side[:MOST_PAIRS]) for side in (training.source, training.target))
+    likeliest = _model_1(_together(source.rows, target.rows, len(target.words)))
+    names = list(target.words)
+    best = {word: names[likeliest[i]] for word, i in source.words.items() if i in likeliest}
+    return [" ".join(best.get(word, word) for word in WORD.findall(text)) for text in sentences]
+
+
+class _Numbered(NamedTuple):
+    rows: list[Ids]  # of each sentence, the numbers of its words
+    words: dict[str, int]
+
+
+def _numbered(texts: Iterable[str]) -> _Numbered:
+    words: dict[str, int] = {}
+    rows = [np.array([words.setdefault(w, len(words)) for w in WORD.findall(text)], np.int64) for text in texts]
+    return _Numbered(rows, words)
+
+
+class _Together(NamedTuple):
+    """Each word of a source sentence beside each of its translation: M such meetings, P different ones."""
+
+    source: Ids  # (P)
+    target: Ids  # (P)
+    which: Ids  # (M) which of the P
+    place: Ids  # (M) the word of the translations, all counted through, that took part
+
+
+def _together(source: Sequence[Ids], target: Sequence[Ids], target_words: int) -> _Together:
+    codes = [(s[:, None] * target_words + t).ravel() for s, t in zip(source, target, strict=True)]
+    first = np.cumsum([0, *map(len, target)])
+    place = [np.tile(np.arange(len(t)) + k, len(s)) for s, t, k in zip(source, target, first[:-1], strict=True)]
+    different, which = np.unique(np.concatenate(codes), return_inverse=True)
+    return _Together(*np.divmod(different, target_words), which, np.concatenate(place))
+
+
+def _model_1(met: _Together) -> dict[int, int]:
+    """The likeliest target word of each source word."""
+    probability = np.ones(len(met.source))
+    for _ in range(ROUNDS):
+        weight = probability[met.which]
+        weight /= np.bincount(met.place, weight)[met.place]
+        expected = np.bincount(met.which, weight)
+        probability = expected / np.bincount(met.source, expected)[met.source]
+    order = np.argsort(probability, kind="stable")  # the last of a source word stays
+    return dict(zip(met.source[order].tolist(), met.target[order].tolist(), strict=True))

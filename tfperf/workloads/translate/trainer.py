@@ -1,0 +1,188 @@
+"""Calls of an engine until all steps are taken, with validation, history, checkpoints and signals."""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tfperf.errors import RunDirectoryError, TrainingError
+from tfperf.place.engine import Engine, take
+from tfperf.place.state import named
+from tfperf.signals import Signals
+from tfperf.train.checkpoint import Arrays, Checkpoints
+from tfperf.train.trainer import Recorder
+from tfperf.workloads.translate.card import Translation
+from tfperf.workloads.translate.corpus import Encoded
+from tfperf.workloads.translate.feeding import epochs
+from tfperf.workloads.translate.results import Losses, Weights
+from tfperf.workloads.translate.validation import Validation
+from tfperf.workloads.translate.words import Words
+
+ENGINE, BEST, HISTORY = "engine/", "best/", "history/"
+RECENT = 10  # calls whose speed is shown
+Stage = Callable[[str], AbstractContextManager[None]]
+
+
+@dataclass(frozen=True)
+class TranslationProgress:
+    """What the host learns after each call."""
+
+    step: int
+    steps: int
+    steps_per_second: float  # of late
+    words_per_second: float  # source and target pieces
+    loss: float  # per label, mean over the last call's steps
+    validation_loss: float | None  # the last one
+
+    @property
+    def over(self) -> bool:
+        """Whether no further step will be taken."""
+        return self.step >= self.steps
+
+
+@dataclass(frozen=True)
+class Call:
+    """What one call of the engine took, in this process."""
+
+    steps: int
+    seconds: float
+    words: int  # source and target pieces
+    loss: float  # per label, mean over the steps
+
+
+class TranslationTrainer:
+    """Trains an engine to its end and keeps the weights with the lowest validation loss."""
+
+    def __init__(
+        self, card: Translation, engine: Engine, encoded: Encoded, checkpoints: Checkpoints, stage: Stage,
+        recorder: Recorder | None = None,
+    ) -> None:  # fmt: skip
+        """`stage`: counts a block's time as train, validate or write."""
+        self.card, self.engine, self.checkpoints, self.stage, self.recorder = card, engine, checkpoints, stage, recorder
+        self.training, self.step = encoded.training, 0
+        self.validation = Validation(card, engine.model, encoded.validation)
+        self.words = Words(card, encoded.training, len(engine.devices))
+        self.best: Weights = {}
+        self.calls: list[Call] = []
+        self._losses: list[float] = []
+        self._validated: list[tuple[int, float]] = []
+
+    @property
+    def history(self) -> Losses:
+        """All losses so far."""
+        steps, losses = zip(*self._validated, strict=True) if self._validated else ((), ())
+        return Losses(np.array(self._losses), np.array(steps, np.int64), np.array(losses, np.float64))
+
+    def resume(self) -> tuple[int, list[str]]:
+        """Take up the newest checkpoint; returns its step (0: there is none) and warnings of damaged ones."""
+        arrays, warnings = self.checkpoints.load()
+        if not arrays:
+            return 0, warnings
+        try:
+            self.engine.restore(_under(ENGINE, arrays))
+            self.best, rows = _under(BEST, arrays), _under(HISTORY, arrays)
+            self._losses = rows["loss"].tolist()
+            self._validated = list(
+                zip(rows["validation_step"].tolist(), rows["validation_loss"].tolist(), strict=True)
+            )  # fmt: skip
+        except (ValueError, LookupError, TypeError) as error:
+            folder = self.checkpoints.folder
+            raise RunDirectoryError(f"{folder}: checkpoint of another program version: {error}") from None
+        self.step = len(self._losses)
+        return self.step, warnings
+
+    def compile(self) -> None:
+        """Compile the steps, without taking any; to be called once, after `resume`."""
+        self.iterator = iter(epochs(self.card, self.training, len(self.engine.devices), self.step))
+        take(self.engine, self.iterator, 0)
+
+    def train(self, signals: Signals, report: Callable[[TranslationProgress], None]) -> None:
+        """Call after call to the end, with a last checkpoint; Interrupted after a checkpoint when a signal came.
+
+        Raises: TrainingError where a loss is not finite; the checkpoint before is kept then.
+        """
+        steps, every = self.card.train.steps, self.card.train.checkpoint_every
+        saved = self.step
+        while self.step < steps:
+            with signals.patient():
+                self._call()
+                if self.step % self.card.train.validate_every == 0 or self.step == steps:
+                    self._validate()
+                if self.step // every > saved // every or self.step == steps or signals.received is not None:
+                    self.save()
+                    saved = self.step
+            report(self._progress(self.calls[-RECENT:]))
+            signals.stop_if_asked(self.step)
+
+    def save(self) -> Path:
+        """Write a checkpoint of now."""
+        arrays: dict[str, NDArray[Any]] = {ENGINE + name: value for name, value in self.engine.state().items()}
+        arrays |= {BEST + name: value for name, value in self.best.items()}
+        arrays |= {HISTORY + name: value for name, value in vars(self.history).items()}
+        with self.stage("write"):
+            return self.checkpoints.save(self.step, arrays)
+
+    def _call(self) -> None:
+        """Take the steps of one call: up to the next validation at most."""
+        before, start = self.step, time.perf_counter()
+        with self.stage("train"), self._recorded() as most:
+            count = min(most, self._until() - before)
+            losses = take(self.engine, self.iterator, count)
+        seconds = time.perf_counter() - start
+        finite = np.isfinite(losses)
+        if not finite.all():
+            self._give_up(f"the loss of step {before + int(np.argmin(finite)) + 1}")
+        self._losses += losses.tolist()
+        self.step += count
+        words = self.words.between(before, self.step)
+        self.calls.append(Call(count, seconds, words, float(np.mean(losses))))
+
+    @contextmanager
+    def _recorded(self) -> Iterator[int]:
+        """Around a call, which a profile may record; the most steps that it may take."""
+        if self.recorder is None or self.recorder.over:
+            yield self.card.train.steps_per_call
+            return
+        with self.recorder.call():
+            yield self.recorder.steps
+
+    def _until(self) -> int:
+        """The step of the next validation: at the same ones whatever the calls, so that a resumed run has them, too."""
+        every = self.card.train.validate_every
+        return min((self.step // every + 1) * every, self.card.train.steps)
+
+    def _validate(self) -> None:
+        with self.stage("validate"):
+            weights = {name: np.asarray(v.numpy()) for name, v in named(self.engine.model).items()}
+            loss = self.validation.loss(list(weights.values()))
+        if not np.isfinite(loss):
+            self._give_up(f"the validation loss after step {self.step}")
+        if all(loss < other for _, other in self._validated):
+            self.best = weights
+        self._validated.append((self.step, loss))
+
+    def _give_up(self, what: str) -> NoReturn:
+        there = self.checkpoints
+        kept = f"the checkpoints in {there.folder} are kept" if there.exist() else "nothing is kept yet"
+        raise TrainingError(
+            f"{what} is not finite; {kept}; begin again by --force with a smaller train.optimizer.learning_rate or a "
+            "train.optimizer.global_clipnorm"
+        )
+
+    def _progress(self, recent: Sequence[Call]) -> TranslationProgress:
+        seconds = sum(call.seconds for call in recent)
+        return TranslationProgress(
+            self.step, self.card.train.steps, sum(call.steps for call in recent) / seconds,
+            sum(call.words for call in recent) / seconds, recent[-1].loss,
+            self._validated[-1][1] if self._validated else None,
+        )  # fmt: skip
+
+
+def _under(prefix: str, arrays: Arrays) -> dict[str, NDArray[Any]]:
+    """Those whose names begin with a prefix, by the rest of their names."""
+    return {name.removeprefix(prefix): value for name, value in arrays.items() if name.startswith(prefix)}

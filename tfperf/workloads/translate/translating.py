@@ -1,0 +1,77 @@
+"""A translator with given weights, read by its decoder piece after piece. B sentence pairs, S and T pieces, U units."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+from numpy.typing import NDArray
+
+from tfperf.workloads.translate.card import Translation
+from tfperf.workloads.translate.corpus import Part
+from tfperf.workloads.translate.decoding import ALPHA, beam_search, repeated
+from tfperf.workloads.translate.feeding import dataset, held_out_plan
+from tfperf.workloads.translate.translator import States, Translator
+from tfperf.workloads.translate.vocabulary import PAD
+
+Weights = Sequence[NDArray[Any]]  # of a translator: both tables, then its `weights` in their order
+Ids = list[NDArray[np.int32]]
+
+
+IDS = tf.TensorSpec((None, None), tf.int32)  # of any number of sentences, of any length
+
+
+def weight_shapes(model: Translator) -> list[tf.TensorSpec]:
+    """Shape and type of each of a translator's weights."""
+    return [tf.TensorSpec(v.shape, v.dtype) for v in (*model.embeddings, *model.weights)]
+
+
+class Search:
+    """Translates batches on TensorFlow's default device, by the same graph for all shapes and weights.
+
+    The state of a hypothesis is what the decoder's layers remember; the encoded source is the sentence's.
+    """
+
+    def __init__(self, model: Translator, beam: int, max_length: int) -> None:
+        """`beam` 1: greedy, by the log probability itself."""
+        self.model, self.beam, self.max_length = model, beam, max_length
+        self.dtype = tf.as_dtype(model.core.compute_dtype)
+        signature = weight_shapes(model), IDS
+        self._compiled = tf.function(self._translate, signature, autograph=False)
+
+    def translate(self, weights: Sequence[tf.Tensor], source: tf.Tensor) -> NDArray[np.int32]:
+        """Ids (B, T) of the translations of source (B, S), END and PAD behind; T = `max_length`."""
+        ids: NDArray[np.int32] = self._compiled(list(weights), source).numpy()
+        return ids
+
+    def _translate(self, weights: Sequence[tf.Tensor], source: tf.Tensor) -> tf.Tensor:
+        core, (source_table, target_table, *values) = self.model.core, weights
+        with keras.StatelessScope(state_mapping=list(zip(core.trainable_variables, values, strict=True))):
+            mask = tf.not_equal(source, PAD)
+            memory, states = core.encode(tf.gather(source_table, source), mask)
+            memory, mask = repeated((memory, mask), self.beam)
+
+            def step(last: tf.Tensor, states: States) -> tuple[tf.Tensor, States]:
+                vectors = tf.gather(target_table, last)[:, None]
+                logits, states = core.decode(vectors, states, memory, mask)
+                return tf.nn.log_softmax(logits[:, 0]), states
+
+            alpha = ALPHA if self.beam > 1 else 0.0
+            ids, _ = beam_search(
+                step, repeated(states, self.beam), tf.shape(source)[0], self.beam, self.max_length, alpha, self.dtype
+            )
+        return ids
+
+
+def translations(
+    card: Translation, search: Search, weights: Weights, part: Part, between: Callable[[], None] = lambda: None
+) -> Ids:  # fmt: skip
+    """The ids (T) of each pair's translation, in the part's order; `between` is called before each batch."""
+    plan = held_out_plan(card, part, 1)
+    there = [tf.constant(weight) for weight in weights]
+    found: dict[int, NDArray[np.int32]] = {}
+    for rows, (((source, _),), _) in zip(plan.rows[:, 0], dataset(part, plan), strict=True):
+        between()
+        found.update(zip(rows.tolist(), search.translate(there, source), strict=True))
+    return [found[i] for i in range(len(part))]  # filling has no number from 0 on

@@ -1,0 +1,108 @@
+"""The steps of a trial: the same batches over and over again, so that each sample is of the same work."""
+
+import hashlib
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tfperf.place.engine import Engine, take
+from tfperf.study.timing import Sample, Traces
+from tfperf.workloads.translate.batches import Plan, Rows
+from tfperf.workloads.translate.card import Translation
+from tfperf.workloads.translate.corpus import Part
+from tfperf.workloads.translate.feeding import dataset, training_plan
+
+
+def first_steps(card: Translation, part: Part, devices: int, count: int) -> Plan:
+    """So many batches from the first of the training on, in one plan, over as many epochs as hold them."""
+    plans: list[Plan] = []
+    while sum(len(plan.rows) for plan in plans) < count:
+        plans.append(training_plan(card, part, devices, len(plans)))
+    rows, lengths, words = (np.concatenate(parts)[:count] for parts in zip(*map(_steps_of, plans), strict=True))
+    return Plan(rows, lengths, words, plans[0].dropped)
+
+
+def _steps_of(plan: Plan) -> tuple[Rows, Rows, Rows]:
+    return plan.rows, plan.lengths, plan.words
+
+
+def describe(card: Translation, part: Part, plan: Plan) -> dict[str, Any]:
+    """What the steps of a plan compute: rows of a sweep are set beside each other only where that is alike.
+
+    batches: digest of the global batches; lengths: digest of the columns and pairs of a device. columns: of source and
+    target together, mean over devices and steps; words: source and target pieces in all of the steps.
+    """
+    steps, _, batch = plan.rows.shape
+    pairs = plan.rows.reshape(steps, -1)
+    pieces = [side.lengths[pairs] for side in (part.source, part.target)]
+    equal = plan.lengths[:, :1] if not plan.unequal_steps else plan.lengths
+    return {
+        "scaling": card.data.scaling, "steps": steps, "pairs": int(pairs.shape[1]), "batch": batch,
+        "batches": _digest(pairs, *pieces, equal), "lengths": _digest(np.array([batch]), equal),
+        "columns": float(plan.lengths.sum(axis=2).mean()), "words": int(plan.words.sum()),
+        "padding_share": plan.padding_share, "straggler_waste": plan.straggler_waste,
+    }  # fmt: skip
+
+
+def _digest(*arrays: Rows) -> str:
+    found = hashlib.sha256()
+    for array in arrays:
+        found.update(str(array.shape).encode() + np.ascontiguousarray(array, np.int64).tobytes())
+    return found.hexdigest()
+
+
+class Window:
+    """An engine that takes the steps of a plan, from the first to the last, and then again from the first on."""
+
+    def __init__(self, engine: Engine, part: Part, plan: Plan, per_call: int) -> None:
+        """The plan has a multiple of `per_call` steps."""
+        self.engine, self.steps, self.per_call = engine, len(plan.rows), per_call
+        # of both sides of a device, all steps together; whether all steps have the same
+        self.columns = float(plan.lengths.sum(axis=2).mean(axis=1).sum())
+        self.device_columns = plan.lengths.sum(axis=2).mean(axis=0).tolist()  # of each device, mean over the steps
+        self.alike = bool((plan.lengths == plan.lengths[:1]).all())
+        self._steps = dataset(part, plan).repeat()
+        self.iterator = iter(self._steps)
+        self._traces = Traces()
+
+    @property
+    def calls(self) -> int:
+        """Of one pass."""
+        return self.steps // self.per_call
+
+    def call(self, count: int | None = None) -> NDArray[np.floating[Any]]:
+        """The next call; its losses. After as many as `calls` the window begins again.
+
+        count: of fewer steps, where all are alike.
+        """
+        return take(self.engine, self.iterator, self.per_call if count is None else count)
+
+    def run(self) -> NDArray[np.floating[Any]]:
+        """One pass: the losses of all its steps."""
+        return np.concatenate([self.call() for _ in range(self.calls)])
+
+    def apart(self) -> Callable[[], NDArray[np.floating[Any]]]:
+        """A function that takes one step more at each call, from the first on; passes go on where they are."""
+        iterator = iter(self._steps)
+        return lambda: take(self.engine, iterator, 1)
+
+    def sample(self) -> Sample:
+        """One pass, timed. Every shape is warm once a pass has been made before."""
+        self._traces.none_new()
+        start, processor = time.perf_counter(), time.process_time()
+        self.run()
+        seconds, spent = time.perf_counter() - start, time.process_time() - processor
+        return Sample(self.steps, seconds, self._traces.none_new(), spent)
+
+
+def whole_calls(steps: int, per_call: int) -> int:
+    """The steps of so many whole calls as hold these."""
+    return -(-steps // per_call) * per_call
+
+
+def losses_of(passes: Sequence[NDArray[np.floating[Any]]]) -> dict[str, float]:
+    """The first and the last of all losses of some passes."""
+    return {"first": float(passes[0][0]), "last": float(passes[-1][-1])}
