@@ -9,8 +9,8 @@ import pytest
 from tfperf.data import cache as module
 from tfperf.data.cache import Cache, digest
 from tfperf.data.records import flatten, restore
-from tfperf.operators.folding import Folded
-from tfperf.operators.woodbury import Block, Whitened
+from tfperf.workloads.pdf.operators.folding import Folded
+from tfperf.workloads.pdf.operators.woodbury import Block, Whitened
 
 
 @pytest.fixture
@@ -125,7 +125,7 @@ def test_entry_above_the_limit_is_not_kept(folder):
 def test_other_program_makes_its_own_entries(folder, monkeypatch):
     make = Maker(record())
     Cache(True).get("a", "key", make)
-    monkeypatch.setattr(module, "code_digest", lambda: "other")
+    monkeypatch.setattr(module, "code_digest", lambda *_: "other")
     Cache(True).get("a", "key", make)
     assert make.calls == 2
 

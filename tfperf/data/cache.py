@@ -22,6 +22,7 @@ import numpy as np
 import scipy
 
 from tfperf.data.records import Arrays, flatten, restore
+from tfperf.data.sources import source_files
 from tfperf.results.reading import file_hash, open_regular, parse_json
 
 T = TypeVar("T")
@@ -31,8 +32,6 @@ ABANDONED_SECONDS = 3600  # a temporary file of that age belongs to no living pr
 NAME_BYTES = 200  # of an entry at most
 SPARE_BYTES = 10**8
 DIGEST_LINE = len(hashlib.sha256().hexdigest()) + 1  # bytes
-# folders of this package whose programs decide what the entries hold
-CODE = ("data", "layers", "models", "operators", "results", "runcard", "train")
 
 
 def cache_folder() -> Path | None:
@@ -77,11 +76,9 @@ def _add(total: "hashlib._Hash", part: Any) -> None:
 
 
 @lru_cache
-def code_digest() -> str:
-    """Digest of the programs that make the entries: an entry never outlives a change of its maker."""
-    package = Path(__file__).parents[1]
-    files = sorted(path for room in CODE for path in (package / room).rglob("*.py"))
-    sources = [(str(path.relative_to(package)), path.read_bytes()) for path in files]
+def code_digest(module: str) -> str:
+    """Digest of a module that makes entries, and of all that it imports: none outlives a change of its maker."""
+    sources = [(name, path.read_bytes()) for name, path in source_files(module).items()]
     return digest(np.__version__, scipy.__version__, sources)
 
 
@@ -106,12 +103,13 @@ class Cache:
     def get(self, kind: str, key: str | None, make: Callable[[], T]) -> T:
         """The record of that kind and key, made where it is not there; key: of all that it is made from, None: unknown.
 
-        Arrays are the same bit for bit, and in C order, however they came.
+        An entry is made again where the module that `make` is of has changed, or any that it imports. Arrays are the
+        same bit for bit, and in C order, however they came.
         """
         folder = cache_folder()
         path = None
         if self.mode and key is not None and folder is not None:
-            path = folder / "operators" / f"{kind}-{digest(code_digest(), key)}.npz"
+            path = folder / "operators" / f"{kind}-{digest(code_digest(make.__module__), key)}.npz"
         if path is not None and self.mode is True:
             # damage comes out of the archive as errors of any kind, and what is not read is made again
             with suppress(Exception):

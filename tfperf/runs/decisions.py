@@ -19,13 +19,13 @@ import tensorflow as tf
 from tfperf.data.cache import cache_folder, code_digest, digest, make_private
 from tfperf.errors import StorageError
 from tfperf.measure.environment import available_cores, cpu_model
-from tfperf.operators.problem import Problem
 from tfperf.results.files import atomic_write
 from tfperf.results.reading import parse_json, read_bytes
-from tfperf.runcard.config import Card
 from tfperf.runs.programs import point_tensorflow
 from tfperf.train.choices import MOST_STEPS, Choices
 from tfperf.train.cores import Cores
+from tfperf.workloads.pdf.card import Card
+from tfperf.workloads.pdf.operators.problem import Problem
 
 MOST_BYTES = 10**6  # of a file
 # keys of `engine` that no measurement depends on
@@ -51,7 +51,7 @@ def place(card: Card, problem: Problem, cores: Cores | None) -> Path | None:
         return None
     engine = {key: value for key, value in asdict(card.engine).items() if key not in BESIDE}
     key = digest(
-        cpu_model(), available_cores(), _devices(card), cores, tf.__version__, keras.__version__, code_digest(),
+        cpu_model(), available_cores(), _devices(card), cores, tf.__version__, keras.__version__, code_digest(__name__),
         problem.tables, problem.covariance, problem.root_weight, len(problem.ids), problem.training.shape,
         engine, card.model, card.positivity, card.integrability, card.train,
     )  # fmt: skip
