@@ -8,9 +8,9 @@ import click
 
 from benchmarks.kept import Kept, Record
 from benchmarks.registry import Row, benchmark
+from tfperf.measure.confidence import MOST_VALUES, Interval, mean, repeats_for
 from tfperf.runcard.dump import as_tree
 from tfperf.runcard.loader import load_any
-from tfperf.study.intervals import MOST_VALUES, Interval, mean, repeats_for
 
 CARD = Path(__file__).parents[1] / "runcards" / "translate.yaml"
 NONE = "none"

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tfperf.study.intervals import geometric
+from tfperf.measure.confidence import geometric
 
 Row = dict[str, Any]
 

@@ -9,9 +9,9 @@ import click
 from benchmarks.kept import Kept, Record
 from benchmarks.registry import Row, benchmark
 from tfperf.errors import UserError
+from tfperf.measure.confidence import Interval, mean
 from tfperf.runcard.dump import as_tree
 from tfperf.runcard.loader import load_any
-from tfperf.study.intervals import Interval, mean
 
 CARD = Path(__file__).parents[1] / "runcards" / "translate_placement.yaml"
 PLAIN, TUNED, OURS = PROGRAMS = ("plain", "tuned", "tfperf")

@@ -11,9 +11,9 @@ from benchmarks.registry import REGISTRY
 from benchmarks.towers import PROGRAMS, over, row, verdict
 from tests.runcard.cards import write
 from tfperf.errors import UserError
+from tfperf.measure.confidence import Interval
 from tfperf.place.step import forward_backward
 from tfperf.runcard.loader import load_any
-from tfperf.study.intervals import Interval
 from tfperf.workloads.translate.corpus import Part, Ragged
 from tfperf.workloads.translate.feeding import training_plan
 from tfperf.workloads.translate.translator import Translator, pieces

@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from tests.make_result import make_result
-from tfperf.report.tensorboard import write_events
+from tfperf.workloads.pdf.report.events import write_events
 
 LISTING = "/data/plugins_listing"
 # TensorBoard does without TensorFlow, which takes seconds to import

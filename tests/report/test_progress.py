@@ -8,8 +8,10 @@ import pytest
 
 from tests.console.fakes import Gone, drawn, on_terminal
 from tfperf.console.stages import stages
-from tfperf.report.progress import chunk_words, replica_words, show_training, translation_words
+from tfperf.report.progress import show_training
 from tfperf.train.trainer import Progress
+from tfperf.workloads.pdf.progress import chunk_words, replica_words
+from tfperf.workloads.translate.progress import translation_words
 from tfperf.workloads.translate.trainer import TranslationProgress
 
 REPLICAS = Progress(15000, 17000, 100, 123.4, np.full(100, 1.234))

@@ -21,7 +21,7 @@ def phases(
     unattributed=0.0,
     beside_ms=None,
 ):
-    """Of a step as study/tracing.py tells them."""
+    """Of a step as place/tracing.py tells them."""
     course = {name: ms * step_ms / 40.0 for name, ms in COURSE.items()} if course is None else course
     busy = {
         "forward": forward,

@@ -82,7 +82,7 @@ def _fit(
             table, code = _translate(loaded, output, wish, progress), 0
         else:
             result, trained = carry_out(fit_closure(loaded) if closure else loaded, output, wish, progress)
-            from tfperf.report.tables import summary_table
+            from tfperf.workloads.pdf.report.tables import summary_table
 
             table = summary_table(result.summary)
             code = FAILED if trained and result.summary["replicas"]["failed"] else 0
@@ -95,10 +95,10 @@ def _fit(
 
 def _translate(card: "Translation", output: Path, wish: "Wish", progress: Stages) -> "RenderableType":
     """The table of a translation's result."""
-    from tfperf.report.tables import translation_table
     from tfperf.workloads.translate.job import fit_translation
+    from tfperf.workloads.translate.tables import summary_table
 
-    return translation_table(fit_translation(card, output, wish, progress)[0].summary)
+    return summary_table(fit_translation(card, output, wish, progress)[0].summary)
 
 
 @main.command()

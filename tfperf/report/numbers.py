@@ -136,3 +136,9 @@ def _leaf(value: Any) -> str:
     if value is None or value == {}:
         return MISSING if value is None else "none"
     return f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+def time_line(summary: Mapping[str, Any]) -> str:
+    """Seconds of all and of each stage."""
+    stages = ", ".join(f"{r.stage} {seconds(r.seconds)}" for r in time_rows(summary)[:-1])
+    return f"time: {seconds((summary.get('seconds') or {}).get('total'))} ({stages})"

@@ -25,11 +25,11 @@ from tfperf.report.profile import lines
 from tfperf.report.profile_page import profile_page
 from tfperf.report.tensorboard import FILE
 from tfperf.results.files import atomic_write
+from tfperf.results.json_text import as_json
 from tfperf.results.rundir import holds_run
 from tfperf.trace.attribution import Attribution
 from tfperf.trace.phases import PHASES
 from tfperf.trace.timeline import Timeline
-from tfperf.workloads.pdf.results.store import as_json
 
 MOST_EVENTS = 200_000  # of Chrome's trace; its viewers get slow beyond
 IN_JSON = 200  # operations in report.json; operations.csv has them all

@@ -8,8 +8,8 @@ from tfperf.report import numbers
 from tfperf.report.page import folded, table
 from tfperf.results.contents import REPORT
 from tfperf.results.files import atomic_write
+from tfperf.results.json_text import as_json
 from tfperf.results.reading import read_text
-from tfperf.workloads.pdf.results.store import as_json
 
 Summary = Mapping[str, Any]
 Section = tuple[str, str, str]  # anchor, heading, body in HTML

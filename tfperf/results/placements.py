@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 Scaling = Literal["strong", "weak"]
 ROWS = "placements.json"  # of a sweep's folder: the rows
+ALONE, IN_TURN, AT_ONCE = "alone", "in_turn", "at_once"  # ways to take forward passes
 
 
 @dataclass(frozen=True)
@@ -64,7 +65,7 @@ class PlacementRow:
     diverged: bool = False  # whether a trial's losses are no numbers
     merge: str = ""
     kernels: Mapping[str, Any] = field(default_factory=dict)
-    phases: Mapping[str, Any] = field(default_factory=dict)  # as study/tracing.py gives them
+    phases: Mapping[str, Any] = field(default_factory=dict)  # as place/tracing.py gives them
     places: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     copies: Mapping[str, Sequence[float]] = field(default_factory=dict)  # bytes of a step: sent, needed at most
     bound: Mapping[str, Any] = field(default_factory=dict)  # as workloads/translate/ceilings.py gives it

@@ -16,7 +16,7 @@ from tfperf.measure.clock import Stopwatch
 from tfperf.measure.loading import is_loaded, tensorflow_loading, thawed
 from tfperf.measure.memory import release_memory
 from tfperf.measure.quiet import native_logs_dropped, silence_tensorflow
-from tfperf.report.progress import chunk_words, replica_words, show_training
+from tfperf.report.progress import show_training
 from tfperf.results.contents import EVENTS, RESULTS, T0
 from tfperf.results.rundir import RunDirectory, holds_run
 from tfperf.runcard.places import changed
@@ -28,6 +28,7 @@ from tfperf.workloads.pdf.chunks import chunk_size
 from tfperf.workloads.pdf.data.pack import pack_attributes
 from tfperf.workloads.pdf.inputs import Inputs, mean_pdf, read_inputs
 from tfperf.workloads.pdf.operators.problem import Problem, build_problem
+from tfperf.workloads.pdf.progress import chunk_words, replica_words
 from tfperf.workloads.pdf.replicas import ReplicaPart, ReplicaRun, Replicas, group
 from tfperf.workloads.pdf.report.team import Team
 from tfperf.workloads.pdf.results import store
@@ -187,7 +188,7 @@ class _Fit:
     ) -> FitResult:
         """Write all that people read; the timings of the report itself enter report.json last."""
         from tfperf.report.sections import write_json
-        from tfperf.report.tensorboard import write_events
+        from tfperf.workloads.pdf.report.events import write_events
         from tfperf.workloads.pdf.report.html import write_html
 
         pack = pack_attributes(self.card.data.pack)

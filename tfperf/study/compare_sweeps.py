@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 
 from tfperf.errors import RunDirectoryError
+from tfperf.measure.confidence import welch
 from tfperf.report.compare import TIMES, Change
-from tfperf.study.intervals import welch
 from tfperf.study.rows import Row, point_key
 from tfperf.study.sweep_folder import REPORT, measured, stored
 from tfperf.study.sweep_plan import in_words

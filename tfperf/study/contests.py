@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import t as student
 
-from tfperf.study.intervals import LEVEL, Interval
+from tfperf.measure.confidence import LEVEL, Interval
 
 
 @dataclass(frozen=True)

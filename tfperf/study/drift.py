@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import t as student
 
-from tfperf.study.intervals import LEVEL, Interval
+from tfperf.measure.confidence import LEVEL, Interval
 from tfperf.study.rows import Row, point_key
 
 MOST_COMMON = 0.9  # of neighbours: of more, trials could not tell any slope

@@ -7,12 +7,11 @@ from statistics import median
 from typing import Any
 
 from tfperf.errors import RunDirectoryError
-from tfperf.results.placements import Estimate, ForwardGrowth, PlacementRow
+from tfperf.measure.confidence import mean
+from tfperf.results.placements import ALONE, AT_ONCE, IN_TURN, Estimate, ForwardGrowth, PlacementRow
 from tfperf.results.reading import read_json
-from tfperf.study.intervals import mean
 
 BUCKETS = "buckets.json"
-ALONE, IN_TURN, AT_ONCE = "alone", "in_turn", "at_once"  # ways to take forward passes
 FACTORS = ("growth", "sharing", "slowing", "host")
 
 

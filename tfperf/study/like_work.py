@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from tfperf.measure.confidence import MOST_VALUES, Interval, geometric, mean, repeats_for
 from tfperf.results.placements import Estimate, PlacementRow
 from tfperf.study.contests import weigh
-from tfperf.study.intervals import MOST_VALUES, Interval, geometric, mean, repeats_for
 
 Records = Mapping[int, Mapping[str, Any]]  # by repeat
 WIDE = 0.1  # of an interval of a speed-up, as a share of it; for wider ones the repeats that are needed are said

@@ -14,10 +14,10 @@ from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass as checked
 
 from tfperf.errors import RunDirectoryError
+from tfperf.measure.confidence import geometric
+from tfperf.results.json_text import as_json
 from tfperf.results.reading import explain, read_text
 from tfperf.runcard.sweep import MOST_REPEATS, Value
-from tfperf.study.intervals import geometric
-from tfperf.workloads.pdf.results.store import as_json
 
 RESULTS = "results.jsonl"
 PROOF_FAILED = "its placement was not proved: "  # how the error of such a trial begins

@@ -7,9 +7,9 @@ from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
+from tfperf.measure.timing import Rule, Sample, Traces, time_steps
 from tfperf.runcard.faults import Fault
 from tfperf.runcard.places import UnfitCard
-from tfperf.study.timing import Rule, Sample, Traces, time_steps
 from tfperf.train.cores import Cores
 from tfperf.workloads.pdf.card import Card
 from tfperf.workloads.pdf.operators.problem import Problem
@@ -115,7 +115,7 @@ def timing(build: Callable[[], Engine | Keras], seconds: float) -> dict[str, Any
 
 
 def stepped(build: Callable[[], Engine], warmup: int, steps: int, most: float, began: float) -> dict[str, Any]:
-    """The same by the rule of study/timing.py, after `warmup` steps, in at most so many seconds; `samples_ms`: by call.
+    """The same by the rule of measure.timing, after `warmup` steps, in at most so many seconds; `samples_ms`: by call.
 
     steps: that are timed at least, in whole calls and FEWEST of them; began: when the trial did.
     """

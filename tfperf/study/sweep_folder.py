@@ -19,6 +19,7 @@ from tfperf.measure.environment import environment
 from tfperf.results.contents import CARD, ENVIRONMENT, PAGE
 from tfperf.results.contents import RESULTS as TABLE
 from tfperf.results.files import append, atomic_write, make_folder, remove
+from tfperf.results.json_text import as_json
 from tfperf.results.lock import LOCK
 from tfperf.results.placements import ROWS as PLACEMENTS
 from tfperf.results.reading import explain, open_descriptor, read_json
@@ -28,7 +29,6 @@ from tfperf.study.ledger import identity_of
 from tfperf.study.rows import MOST_BYTES, RESULTS, Row, point_key, points, rows
 from tfperf.study.sweep_plan import Plan
 from tfperf.study.sweep_table import write_table
-from tfperf.workloads.pdf.results.store import as_json
 
 MOST_TRIALS = 100_000
 LAYOUT = 3  # 1 timed each step once, compilations among them; 2 told of spans, not of chains and waiting

@@ -23,8 +23,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tfperf.results.files import atomic_hdf5
+from tfperf.results.json_text import as_json
 from tfperf.study.rows import Row
-from tfperf.workloads.pdf.results.store import as_json
 
 KIND, LAYOUT = "tfperf sweep", 2
 COLUMNS = ("median", "q1", "q3")

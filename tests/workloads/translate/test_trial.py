@@ -9,10 +9,10 @@ from click.testing import CliRunner
 from tfperf.cli import main
 from tfperf.place.devices import HOST, Devices
 from tfperf.place.held import Kept
+from tfperf.place.local_workers import UnprovedError
 from tfperf.place.towers import Towers
 from tfperf.report.questions import BUCKETING, FORWARD, SLOWER
 from tfperf.runcard.loader import load_any
-from tfperf.study.local_cluster import UnprovedError
 from tfperf.study.rows import rows
 from tfperf.workloads.translate import trial as translating
 from tfperf.workloads.translate.forward import ROUNDS

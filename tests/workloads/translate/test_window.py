@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from tests.workloads.translate.test_corpus import card_of
 from tests.workloads.translate.test_feeding import part_of
-from tfperf.study.local_cluster import ALONE, Followers, Leader, Others, Strangers
+from tfperf.place.local_workers import ALONE, Followers, Leader, Others, Strangers
 from tfperf.workloads.translate.feeding import training_plan
 from tfperf.workloads.translate.window import Window, describe, first_steps, whole_calls
 

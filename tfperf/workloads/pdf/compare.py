@@ -7,10 +7,10 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic.dataclasses import dataclass
 
+from tfperf.measure.confidence import Interval, paired, share, welch
 from tfperf.report.compare import Change
+from tfperf.report.compare_reports import PART, Figure, Times, compare_times, read_report
 from tfperf.results.contents import RESULTS
-from tfperf.study.compare_reports import PART, Figure, Times, compare_times, read_report
-from tfperf.study.intervals import Interval, paired, share, welch
 from tfperf.workloads.pdf.results import store
 from tfperf.workloads.pdf.results.record import FitResult, Replicas
 

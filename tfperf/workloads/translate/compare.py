@@ -6,7 +6,7 @@ from pathlib import Path
 from pydantic.dataclasses import dataclass
 
 from tfperf.report.compare import Change
-from tfperf.study.compare_reports import PART, Figure, Times, compare_times, read_report
+from tfperf.report.compare_reports import PART, Figure, Times, compare_times, read_report
 
 LOSSES = {"validation_best": "lowest validation loss per label", "training_last": "training loss per label, last steps"}
 SCORES = {"greedy": "greedy", "beam": "beam search"}

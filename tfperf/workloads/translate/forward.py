@@ -11,7 +11,7 @@ import numpy as np
 import tensorflow as tf
 
 from tfperf.place.engine import Engine
-from tfperf.study.growth import ALONE, AT_ONCE, IN_TURN
+from tfperf.results.placements import ALONE, AT_ONCE, IN_TURN
 from tfperf.workloads.translate.batches import Plan
 from tfperf.workloads.translate.card import Translation
 from tfperf.workloads.translate.corpus import Part

@@ -10,7 +10,7 @@ from tfperf.measure.clock import Stopwatch
 from tfperf.measure.environment import environment
 from tfperf.measure.loading import is_loaded, tensorflow_loading, thawed
 from tfperf.measure.quiet import native_logs_dropped
-from tfperf.report.progress import show_training, translation_words
+from tfperf.report.progress import show_training
 from tfperf.results.contents import EVENTS, RESULTS, VOCABULARIES
 from tfperf.results.rundir import RunDirectory
 from tfperf.results.state import OLD, draw_key
@@ -20,6 +20,7 @@ from tfperf.runs.unchanged import begin_state, refuse_changed
 from tfperf.signals import Signals
 from tfperf.workloads.translate import results as translation
 from tfperf.workloads.translate.card import Translation
+from tfperf.workloads.translate.progress import translation_words
 from tfperf.workloads.translate.results import TranslationResult
 from tfperf.workloads.translate.texts import (
     Sentences,

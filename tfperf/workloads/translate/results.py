@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 
 from tfperf.results.files import atomic_hdf5
 from tfperf.results.hdf5 import encoded, opened, put_array, put_identity, put_texts, refuse_others
+from tfperf.results.json_text import as_json
 from tfperf.results.state import Identity
-from tfperf.workloads.pdf.results.store import as_json
 
 KIND = "tfperf translation"
 LAYOUT = 1

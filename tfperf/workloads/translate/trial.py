@@ -11,14 +11,14 @@ import numpy as np
 import tensorflow as tf
 
 from tfperf.measure.environment import peak_rss_bytes
+from tfperf.measure.timing import Rule, Timing, time_steps
 from tfperf.place.devices import make_devices
 from tfperf.place.engine import Engine, make_engine
 from tfperf.place.graphs import run_step
+from tfperf.place.local_workers import Others, UnprovedError, workers
 from tfperf.place.policy import merge_done
 from tfperf.place.proof import PlacementError, Proof, prove_engine
-from tfperf.study.local_cluster import Others, UnprovedError, workers
-from tfperf.study.timing import Rule, Timing, time_steps
-from tfperf.study.tracing import look_into
+from tfperf.place.tracing import look_into
 from tfperf.workloads.translate.batches import Plan
 from tfperf.workloads.translate.card import Translation
 from tfperf.workloads.translate.ceilings import bound

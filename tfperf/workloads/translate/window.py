@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tfperf.measure.timing import Sample, Traces
 from tfperf.place.engine import Engine, take
-from tfperf.study.timing import Sample, Traces
 from tfperf.workloads.translate.batches import Plan, Rows
 from tfperf.workloads.translate.card import Translation
 from tfperf.workloads.translate.corpus import Part

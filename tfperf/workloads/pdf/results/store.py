@@ -17,18 +17,15 @@ Attribute `names` of datasets/ lists the sets in the order of the fit. All is he
 against limits (MOST in results/hdf5.py), before it is read.
 """
 
-import json
-import math
-from collections.abc import Mapping
 from dataclasses import fields
 from pathlib import Path
-from typing import Any
 
 import h5py
 import numpy as np
 
 from tfperf.results.files import atomic_hdf5
 from tfperf.results.hdf5 import MOST, Stored, encoded, opened, put_array, put_identity, put_texts, refuse_others
+from tfperf.results.json_text import as_json
 from tfperf.results.state import Identity
 from tfperf.workloads.pdf.results.record import EVOLUTION, LOSSES, STATUSES, DatasetResult, FitResult, History, Replicas
 
@@ -60,20 +57,6 @@ def write(path: Path, result: FitResult, identity: Identity | None = None) -> No
         for dataset in result.datasets:
             _put_record(file["datasets"].create_group(dataset.name), dataset)
         put_texts(file, "summary", (as_json(result.summary),))
-
-
-def as_json(summary: Mapping[str, Any], indent: int | None = None) -> str:
-    """The summary as JSON text; NumPy's numbers as plain ones, null for what is not finite: it was not measured."""
-    return json.dumps(_plain(summary), ensure_ascii=False, indent=indent, allow_nan=False)
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {str(k): _plain(v) for k, v in value.items()}
-    if isinstance(value, np.ndarray | list | tuple):
-        return [_plain(v) for v in value]
-    number = value.item() if isinstance(value, np.generic) else value
-    return None if isinstance(number, float) and not math.isfinite(number) else number
 
 
 def read(path: Path, identity: Identity | None = None) -> FitResult:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tfperf.errors import TrainingError
-from tfperf.study.intervals import Interval, median
+from tfperf.measure.confidence import Interval, median
 
 CLOSE = 0.03  # share of the median within which its interval may end the timing
 MOST_SAMPLES = 10_000

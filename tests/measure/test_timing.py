@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from tfperf.errors import TrainingError
-from tfperf.study import timing
-from tfperf.study.intervals import Interval
-from tfperf.study.timing import Rule, Sample, time_steps
+from tfperf.measure import timing
+from tfperf.measure.confidence import Interval
+from tfperf.measure.timing import Rule, Sample, time_steps
 
 
 class Clock:

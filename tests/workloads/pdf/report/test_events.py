@@ -6,7 +6,8 @@ import pytest
 
 from tests.make_result import make_result
 from tfperf.errors import StorageError
-from tfperf.report.tensorboard import FILE, write_events
+from tfperf.report.tensorboard import FILE
+from tfperf.workloads.pdf.report.events import write_events
 
 
 def read(folder):
@@ -72,7 +73,8 @@ def test_a_full_disk_is_a_storage_error(tmp_path, monkeypatch):
 def test_events_need_no_tensorflow(tmp_path):
     code = (
         "import sys, pathlib\nfrom tests.make_result import make_result\n"
-        "from tfperf.report.tensorboard import write_events\nwrite_events(pathlib.Path(sys.argv[1]), make_result())\n"
+        "from tfperf.workloads.pdf.report.events import write_events\n"
+        "write_events(pathlib.Path(sys.argv[1]), make_result())\n"
         "assert 'tensorflow' not in sys.modules\n"
     )
     subprocess.run([sys.executable, "-c", code, tmp_path], check=True)

@@ -4,7 +4,7 @@ import pytest
 from rich.console import Console
 
 from tests.make_result import make_result
-from tfperf.report.tables import summary_table
+from tfperf.workloads.pdf.report.tables import summary_table
 
 
 def printed(summary, **options):

@@ -7,8 +7,8 @@ import pytest
 
 from tests.trace.graphs import events, join, node
 from tests.trace.profiles import us, write
+from tfperf.place.breakdown import COURSE, break_down, summarise
 from tfperf.place.devices import Devices
-from tfperf.study.breakdown import COURSE, break_down, summarise
 from tfperf.trace.notes import Notes
 from tfperf.trace.operations import find_operations
 from tfperf.trace.planes import MARK

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from tfperf.study import tracing
+from tfperf.place import tracing
 
 
 def window(columns, alike, devices=2, steps=20, per_call=10):

@@ -4,7 +4,7 @@ import tensorflow as tf
 from tensorflow.core.framework.node_def_pb2 import NodeDef
 from tensorflow.python.eager.context import context
 
-from tfperf.study.run_graphs import graph_of, read_node
+from tfperf.place.run_graphs import graph_of, read_node
 from tfperf.trace.graphs import Node
 
 

@@ -14,8 +14,8 @@ from tempfile import TemporaryFile
 from threading import Event, Thread
 from typing import IO, Any
 
+from tfperf.measure.timing import Enough
 from tfperf.runcard.placement import TF_CONFIG, Placement
-from tfperf.study.timing import Enough
 
 COMMAND = (sys.executable, "-m", "tfperf.study.point")
 WAIT_SECONDS = 60.0  # for the others' end after this one's

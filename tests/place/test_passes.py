@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tfperf.study.passes import find_last, find_span
+from tfperf.place.passes import find_last, find_span
 from tfperf.trace.runs import Runs
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tfperf.place.devices import Devices
-from tfperf.study.passes import find_last, find_span
+from tfperf.place.passes import find_last, find_span
 from tfperf.trace.attribution import Attribution, attribute
 from tfperf.trace.chains import NOBODY, Part, longest
 from tfperf.trace.graphs import Graph
@@ -71,7 +71,7 @@ def break_down(
     `waiting` and `waits` by what for. mean: busy of the passes over devices; imbalance: of their sum, slowest device
     over mean. critical: the longest chain, by phase, device and kind of operation. course: what the ends of calls
     waited for. unattributed: the largest share of a step on a device of which it is not known what for. last: by device
-    when its passes end, as study/passes.py has it. Empty where the profile does not show on which device programs of
+    when its passes end, as place/passes.py has it. Empty where the profile does not show on which device programs of
     XLA's ran: on CPUs it has their instructions alone.
     Raises: TraceError.
     """

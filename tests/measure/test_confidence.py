@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import t as student
 from scipy.stats import ttest_ind, ttest_rel
 
-from tfperf.study.intervals import Interval, geometric, mean, median, paired, repeats_for, share, welch
+from tfperf.measure.confidence import Interval, geometric, mean, median, paired, repeats_for, share, welch
 
 A, B = [1.0, 1.3, 0.9, 1.1], [1.9, 1.2, 1.6]
 

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tfperf.study.intervals import mean
+from tfperf.measure.confidence import mean
 from tfperf.trace.intervals import Times
 from tfperf.trace.runs import Runs
 

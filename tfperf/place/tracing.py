@@ -6,9 +6,9 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from tfperf.place.breakdown import break_down
 from tfperf.place.function_graphs import remake_kernels
-from tfperf.study.breakdown import break_down
-from tfperf.study.run_graphs import graph_of
+from tfperf.place.run_graphs import graph_of
 from tfperf.trace.capture import Capture
 from tfperf.workloads.translate.window import Window
 

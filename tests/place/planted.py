@@ -1,6 +1,6 @@
 """A program of its own on two logical CPUs whose chain and overlap are known, since its operations sleep.
 
-python -m tests.study.planted FOLDER: what is told of its steps, as JSON. Each step of a call, TURNS times a SLEEP in a
+python -m tests.place.planted FOLDER: what is told of its steps, as JSON. Each step of a call, TURNS times a SLEEP in a
 loop on the first device; on the second a pass and an update of LESS each, at the same time; their sum on the host waits
 for both, LESS. Sleeping needs no core, so that nothing is in its way.
 """
@@ -13,11 +13,11 @@ from pathlib import Path
 import numpy as np
 import tensorflow as tf
 
+from tfperf.place.breakdown import break_down
 from tfperf.place.devices import HOST, Devices
 from tfperf.place.function_graphs import remake_kernels
+from tfperf.place.run_graphs import graph_of
 from tfperf.scopes import phase
-from tfperf.study.breakdown import break_down
-from tfperf.study.run_graphs import graph_of
 from tfperf.trace.capture import Capture
 
 SLEEP, LESS, TURNS, STEPS, CALLS = 0.03, 0.015, 4, 3, 2

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from tests.study.planted import CALLS, LESS, SLEEP, STEPS, TURNS
+from tests.place.planted import CALLS, LESS, SLEEP, STEPS, TURNS
 
 pytestmark = pytest.mark.slow  # a program of its own
 CHAIN, PART = 1e3 * TURNS * SLEEP, 1e3 * LESS  # ms; sleeping takes no less
@@ -14,7 +14,7 @@ CHAIN, PART = 1e3 * TURNS * SLEEP, 1e3 * LESS  # ms; sleeping takes no less
 
 @pytest.fixture(scope="module")
 def told(tmp_path_factory):
-    command = [sys.executable, "-m", "tests.study.planted", str(tmp_path_factory.mktemp("planted"))]
+    command = [sys.executable, "-m", "tests.place.planted", str(tmp_path_factory.mktemp("planted"))]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout.splitlines()[-1])

@@ -1,4 +1,4 @@
-"""What a run prints at its end."""
+"""What a fit of replicas prints at its end."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -10,45 +10,11 @@ from rich.text import Text
 
 from tfperf.report import numbers
 from tfperf.report.numbers import Chi2Row, count, number
-from tfperf.workloads.translate.report import score_rows
 
 
 def summary_table(summary: Mapping[str, Any]) -> RenderableType:
     """report.json for the terminal: chi2 per dataset and in all, replicas, time; plain characters when piped."""
     return Group(_chi2_table(summary), *(Text(line) for line in _lines(summary)))
-
-
-def translation_table(summary: Mapping[str, Any]) -> RenderableType:
-    """report.json of a translation for the terminal: scores, losses, time, placement; plain characters when piped."""
-    table = Table(
-        title=Text(str(summary.get("title") or "tfperf fit")), box=box.ASCII_DOUBLE_HEAD, title_justify="left"
-    )
-    table.add_column("translated")
-    for header in ("BLEU", "chrF"):
-        table.add_column(header, justify="right", no_wrap=True)
-    for row in score_rows(summary):
-        table.add_row(*row)
-    return Group(table, *(Text(line) for line in _translation_lines(summary)))
-
-
-def _translation_lines(summary: Mapping[str, Any]) -> list[str]:
-    loss, data, placement = (summary.get(key) or {} for key in ("loss", "data", "placement"))
-    return [
-        f"loss per label: training {number(loss.get('training_first'))} to {number(loss.get('training_last'))}, "
-        f"validation {number(loss.get('validation_first'))} to {number(loss.get('validation_best'))} "
-        f"(step {count(loss.get('best_step'))} of {count(summary.get('steps'))})",
-        f"batches: {numbers.percent(data.get('padding_share'))} padding, "
-        f"{numbers.percent(data.get('straggler_waste'))} straggler waste",
-        f"placement: engine {placement.get('engine', numbers.MISSING)}, devices {count(placement.get('devices'))}",
-        _time_line(summary),
-        f"step: {numbers.speed(summary)}; {number(summary.get('words_per_second'), 0)} words/s",
-        f"peak memory: {numbers.size(summary.get('peak_rss_bytes'))}",
-    ]
-
-
-def _time_line(summary: Mapping[str, Any]) -> str:
-    stages = ", ".join(f"{r.stage} {numbers.seconds(r.seconds)}" for r in numbers.time_rows(summary)[:-1])
-    return f"time: {numbers.seconds((summary.get('seconds') or {}).get('total'))} ({stages})"
 
 
 def _chi2_table(summary: Mapping[str, Any]) -> Table:
@@ -81,7 +47,7 @@ def _lines(summary: Mapping[str, Any]) -> list[str]:
     return [
         f"replicas: {count(replicas.get('converged'))} of {count(replicas.get('total'))} converged "
         f"({statuses or numbers.MISSING})",
-        _time_line(summary),
+        numbers.time_line(summary),
         f"step: {numbers.speed(summary)}, {count(summary.get('steps'))} steps; {choices or numbers.MISSING}",
         f"peak memory: {numbers.size(summary.get('peak_rss_bytes'))}",
     ]
