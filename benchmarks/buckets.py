@@ -10,7 +10,7 @@ from benchmarks.kept import Kept, Record
 from benchmarks.registry import Row, benchmark
 from tfperf.measure.confidence import MOST_VALUES, Interval, mean, repeats_for
 from tfperf.runcard.dump import as_tree
-from tfperf.runcard.loader import load_any
+from tfperf.workloads.cards import load_card
 
 CARD = Path(__file__).parents[1] / "runcards" / "translate.yaml"
 NONE = "none"
@@ -41,7 +41,7 @@ def buckets(rounds: int = SEEDS, folder: Path | None = None) -> Iterator[Row]:
     with Kept(folder) as kept:
         for seed in range(1, rounds + 1):
             for way, overrides in WAYS.items():
-                card = load_any(CARD, [*COMMON, f"seed={seed}", *overrides])
+                card = load_card(CARD, [*COMMON, f"seed={seed}", *overrides])
                 request = {"card": as_tree(card), "target_words": WORDS, "marks": MARKS}
                 found[way].append(kept.ask(f"{way}_seed-{seed:02}", "benchmarks.buckets_side", request))
                 click.echo(f"seed {seed} of {rounds}, {way}: validation loss {last(found[way][-1]):.4f}", err=True)

@@ -15,18 +15,18 @@ from benchmarks.kept import answer
 from tfperf.place.devices import make_devices
 from tfperf.place.engine import make_engine, take
 from tfperf.place.state import named
-from tfperf.workloads.registry import WORKLOADS
 from tfperf.workloads.translate.batches import FILLING
 from tfperf.workloads.translate.card import Translation
 from tfperf.workloads.translate.corpus import Part
 from tfperf.workloads.translate.feeding import epochs, training_plan
+from tfperf.workloads.translate.kind import KIND
 from tfperf.workloads.translate.texts import read_sentences
 from tfperf.workloads.translate.validation import Validation
 
 
 def carry_out(request: Mapping[str, Any]) -> dict[str, Any]:
     """The record of a fit."""
-    card = WORKLOADS["translate"].grammar.adapter.validate_json(json.dumps(request["card"]))
+    card = KIND.grammar.adapter.validate_json(json.dumps(request["card"]))
     devices, sentences = make_devices(card.placement), read_sentences(card)
     part = sentences.encoded.training
     marks = [request["target_words"] * (k + 1) / request["marks"] for k in range(request["marks"])]

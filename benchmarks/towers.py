@@ -11,7 +11,7 @@ from benchmarks.registry import Row, benchmark
 from tfperf.errors import UserError
 from tfperf.measure.confidence import Interval, mean
 from tfperf.runcard.dump import as_tree
-from tfperf.runcard.loader import load_any
+from tfperf.workloads.cards import load_card
 
 CARD = Path(__file__).parents[1] / "runcards" / "translate_placement.yaml"
 PLAIN, TUNED, OURS = PROGRAMS = ("plain", "tuned", "tfperf")
@@ -51,7 +51,7 @@ def _chosen(only: str) -> list[int]:
 
 def _round(kept: Kept, number: int, devices: int) -> dict[str, Record]:
     """The record of each program, which take turns in who begins."""
-    tree = as_tree(load_any(CARD, ["placement.preset=null", "data.scaling=null", "data.scaling_devices=null"]))
+    tree = as_tree(load_card(CARD, ["placement.preset=null", "data.scaling=null", "data.scaling_devices=null"]))
     tree["sweep"], tree["placement"]["devices"] = None, devices
     tree["train"]["steps_per_call"] = PER_CALL
     begin, out = number % len(PROGRAMS), {}

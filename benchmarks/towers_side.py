@@ -19,10 +19,10 @@ from benchmarks.kept import answer
 from tfperf.errors import UserError
 from tfperf.place.devices import Devices, make_devices
 from tfperf.place.engine import make_engine, take
-from tfperf.workloads.registry import WORKLOADS
 from tfperf.workloads.translate.card import Translation
 from tfperf.workloads.translate.corpus import Part, Ragged
 from tfperf.workloads.translate.feeding import epochs, steps_an_epoch
+from tfperf.workloads.translate.kind import KIND
 from tfperf.workloads.translate.texts import read_sentences
 
 Record = dict[str, Any]
@@ -40,7 +40,7 @@ class Clocked:
 
 def carry_out(request: Mapping[str, Any]) -> Record:
     """The record of a program. Raises: UserError where it left pairs out."""
-    card = WORKLOADS["translate"].grammar.adapter.validate_json(json.dumps(request["card"]))
+    card = KIND.grammar.adapter.validate_json(json.dumps(request["card"]))
     devices, sentences = make_devices(card.placement), read_sentences(card)
     size, timed = card.data.batch * len(devices), int(request["epochs"])
     most = card.data.batch * int(request["most_devices"])

@@ -13,15 +13,15 @@ from pathlib import Path
 import numpy as np
 
 from tfperf.results.rundir import holds_run
-from tfperf.runcard.loader import load_card
 from tfperf.runs.fit import fit
-from tfperf.runs.opening import Wish
 from tfperf.workloads.pdf.card import Card
+from tfperf.workloads.pdf.cards import load_card
 from tfperf.workloads.pdf.data.pack import opened, read_dataset, set_names
 from tfperf.workloads.pdf.data.write import with_t0
 from tfperf.workloads.pdf.inputs import mean_pdf
 from tfperf.workloads.pdf.operators.observables import predict_sets
 from tfperf.workloads.pdf.results.record import FitResult
+from tfperf.workloads.workload import Options
 
 
 def predictions(pack: Path, pdf: np.ndarray) -> dict[str, np.ndarray]:
@@ -37,7 +37,7 @@ def iterate(card: Card, work: Path) -> FitResult:
     for number, t0 in enumerate(("none", str((work / "fit_1").resolve())), start=1):
         folder = work / f"fit_{number}"
         step = replace(card, title=f"t0 iteration {number}", data=replace(card.data, t0=t0))
-        result = fit(step, folder, wish=Wish(resume=holds_run(folder)), quiet=False)
+        result = fit(step, folder, options=Options(resume=holds_run(folder)), quiet=False)
     assert result is not None
     return result
 

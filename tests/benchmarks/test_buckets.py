@@ -9,7 +9,7 @@ from benchmarks import buckets, buckets_side, kept
 from benchmarks.buckets import MARKS, WAYS, conclude, row
 from benchmarks.registry import REGISTRY
 from tests.runcard.cards import write
-from tfperf.runcard.loader import load_any
+from tfperf.workloads.cards import load_card
 from tfperf.workloads.translate.corpus import Part, Ragged
 from tfperf.workloads.translate.feeding import training_plan
 
@@ -89,7 +89,7 @@ def test_all_ways_see_as_many_target_words(tmp_path):
     part = Part(*(Ragged(np.zeros(n.sum(), np.int32), np.cumsum([0, *n])) for n in sides))
     text = "workload: translate\ndata: {fixed_length: 9, vocabulary: 300, batch: 4}\ntrain: {steps: 10}\n"
     for overrides in WAYS.values():
-        card = load_any(write(tmp_path, text), overrides)
+        card = load_card(write(tmp_path, text), overrides)
         words = np.concatenate(
             [sides[1][training_plan(card, part, 2, epoch).rows].sum(axis=(1, 2)) for epoch in (0, 1)]
         )

@@ -13,7 +13,7 @@ from tests.runcard.cards import write
 from tfperf.errors import UserError
 from tfperf.measure.confidence import Interval
 from tfperf.place.step import forward_backward
-from tfperf.runcard.loader import load_any
+from tfperf.workloads.cards import load_card
 from tfperf.workloads.translate.corpus import Part, Ragged
 from tfperf.workloads.translate.feeding import training_plan
 from tfperf.workloads.translate.translator import Translator, pieces
@@ -46,7 +46,7 @@ def formed(part, batch, kept_ones):
 
 def both(dtype, part, folder):
     """Loss and gradients by name of the two programs, at equal weights, on one batch."""
-    card = load_any(write(folder, CARD), [f"engine.precision={dtype}"])
+    card = load_card(write(folder, CARD), [f"engine.precision={dtype}"])
     ours, theirs = Translator(card, ROWS), plain_keras.build(ROWS, UNITS, LAYERS, dtype)
     names = [v.path.removeprefix("translator/") for v in (*ours.embeddings, *ours.weights)]
     random, values = np.random.default_rng(4), {}
@@ -90,7 +90,7 @@ def test_the_plain_program_trains_on_the_same_pairs_in_as_many_steps(kept_ones, 
     batches = [pairs(batch) for batch in formed(part, 8, kept_ones)]
     own = [(tuple(towers_side.row(part.source, i)), tuple(towers_side.row(part.target, i))) for i in range(len(part))]
     assert sorted(pair for batch in batches for pair in batch) == sorted(own)
-    plan = training_plan(load_any(write(tmp_path, CARD)), part, 2, 0)
+    plan = training_plan(load_card(write(tmp_path, CARD)), part, 2, 0)
     assert len(plan.rows) == len(batches) and plan.dropped == 0
 
     def longest(pairs):

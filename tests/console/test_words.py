@@ -19,7 +19,7 @@ HOSTILE = "a\x1b[31mb\x07c\rd\x9be\u202ef\x7fg\udcffh"
 def call(monkeypatch, *arguments, error=None):
     """Exit code of the command line; `error` is what reading a card raises."""
     if error is not None:
-        monkeypatch.setattr(loader, "load_any", lambda *_: (_ for _ in ()).throw(error))
+        monkeypatch.setattr(loader, "load_card", lambda *_: (_ for _ in ()).throw(error))
     with pytest.raises(SystemExit) as end:
         main([str(a) for a in arguments], prog_name="tfperf")
     return end.value.code
@@ -86,5 +86,5 @@ def test_a_finished_run_is_returned_where_stderr_is_broken(monkeypatch, stream, 
     monkeypatch.setattr(fit, "read_inputs", lambda *_: type("Inputs", (), {"hashes": {}}))
     monkeypatch.setattr(fit, "open_part", lambda *_: None)
     monkeypatch.setattr(fit, "_read_finished", lambda run: run.path / "results.h5")
-    found, trained = fit.carry_out(None, tmp_path / "χ", fit.Wish(), Stages())
+    found, trained = fit.carry_out(None, tmp_path / "χ", fit.Options(), Stages())
     assert found == tmp_path / "χ" / "results.h5" and not trained

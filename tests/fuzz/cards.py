@@ -12,7 +12,7 @@ from tests.fuzz.damage import HOSTILE, MARKS, find, flipped, paths
 from tests.runcard.cards import EVERY, FULL
 from tests.runcard.mutations import values
 from tfperf.runcard.dump import as_tree, dump_card
-from tfperf.runcard.loader import load_any
+from tfperf.workloads.cards import load_card
 
 TEXTS = (*EVERY.values(), FULL)
 FILES = {"pack", "extra", "source", "target", "table", "hdf5", "t0", "law"}  # keys whose text may be a path
@@ -48,7 +48,7 @@ def compare(path, *overrides):
     """A card that loads has each value that its text says, and comes back from its dump. Raises: UserError."""
     path = Path(path)
     try:
-        card = load_any(path, overrides)
+        card = load_card(path, overrides)
     except Exception as error:
         for line in getattr(error, "faults", ()):
             assert re.match(re.escape(str(path)) + PLACE if line.startswith(str(path)) else PLACE, line), line
@@ -58,7 +58,7 @@ def compare(path, *overrides):
     assert same(yaml.safe_load(dumped), tree) and same(yaml.load(dumped, Plain), tree), "YAML 1.1 and 1.2 differ"
     again = path.with_name("again.yaml")
     again.write_text(dumped, encoding="utf-8")
-    assert load_any(again) == card, "its dump is another card"
+    assert load_card(again) == card, "its dump is another card"
     said = yaml.load(path.read_bytes().decode("utf-8-sig"), Plain)
     for one in overrides:
         key, _, text = one.partition("=")

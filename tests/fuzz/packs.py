@@ -6,7 +6,7 @@ import h5py
 import numpy as np
 
 from tests.fuzz.hdf5 import edit
-from tfperf.runcard.loader import load_card
+from tfperf.workloads.pdf.cards import load_card
 from tfperf.workloads.pdf.inputs import read_inputs
 from tfperf.workloads.pdf.operators.problem import build_problem
 

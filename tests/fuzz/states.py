@@ -8,9 +8,10 @@ from pathlib import Path
 
 from tfperf.results.rundir import RunDirectory
 from tfperf.results.state import AnyOwn, read_state
-from tfperf.runcard.loader import load_card
-from tfperf.runs.opening import Wish, open_part
+from tfperf.runs.opening import open_part
+from tfperf.workloads.pdf.cards import load_card
 from tfperf.workloads.pdf.replicas import Replicas, group
+from tfperf.workloads.workload import Options
 
 SHA256, RUN = "[0-9a-f]{64}", "[0-9a-f]{32}"
 
@@ -60,7 +61,7 @@ def resume(card, folder, hashes, content):
     """--resume goes on with the first part that is not done, if the run is of this card."""
     with RunDirectory(folder, Replicas) as run:
         run.hold()
-        part = open_part(run, card, hashes, Wish(resume=True), lambda total: total)
+        part = open_part(run, card, hashes, Options(resume=True), lambda total: total)
         pending = [one for one in content["parts"] if not one["done"]]
         assert (part is None) == (not pending)
         if part is not None:

@@ -9,9 +9,9 @@ import pytest
 from tests.fuzz.attack import attack, each_of
 from tests.fuzz.damage import edited, flipped
 from tests.make_pack import make_card
-from tfperf.runcard.loader import load_card
 from tfperf.runs import decisions
 from tfperf.train.choices import Choices, Trial
+from tfperf.workloads.pdf.cards import load_card
 
 MADE = Choices(
     "shared", "grouped", True, False, 10, 2, 1, (Trial("shared", "grouped", True, 1.5, 0.1),),

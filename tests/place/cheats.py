@@ -23,7 +23,7 @@ from tfperf.place.devices import make_devices
 from tfperf.place.engine import make_engine, take
 from tfperf.place.graphs import run_step
 from tfperf.place.proof import prove_engine
-from tfperf.runcard.loader import load_any
+from tfperf.workloads.cards import load_card
 
 CARD = """\
 workload: translate
@@ -53,7 +53,7 @@ def main():
     strategies.make_strategy = cache(strategies.make_strategy)  # the same group of devices has one
     for name, overrides in json.load(sys.stdin).items():
         cheats = [CHEATS[one] for one in name.split("+") if one in CHEATS]
-        card = load_any(write(folder, CARD, "card.yaml"), list(overrides))
+        card = load_card(write(folder, CARD, "card.yaml"), list(overrides))
         found[name] = faults(card, cheats)
     (folder / "faults.json").write_text(json.dumps(found))
 

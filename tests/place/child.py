@@ -19,7 +19,7 @@ from tfperf.place.devices import make_devices
 from tfperf.place.engine import make_engine, take
 from tfperf.place.graphs import run_step
 from tfperf.place.proof import prove, prove_engine
-from tfperf.runcard.loader import load_any
+from tfperf.workloads.cards import load_card
 from tfperf.workloads.translate.feeding import epochs
 from tfperf.workloads.translate.texts import read_sentences
 from tfperf.workloads.translate.vocabulary import END
@@ -81,7 +81,7 @@ def weights(state):
 
 def run(overrides, folder, name, others=()):
     """Weights after all steps, and the proof of a few more, also against other rules; its own rules."""
-    card = load_any(write(folder, CARD, f"{name}.yaml"), overrides)
+    card = load_card(write(folder, CARD, f"{name}.yaml"), overrides)
     devices = make_devices(card.placement)
     alone = name.startswith("update")
     rows, every = fed(card, len(devices), alone)

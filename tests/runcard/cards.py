@@ -3,8 +3,8 @@
 from pathlib import Path
 
 from tfperf.errors import CardError
-from tfperf.runcard.example import example_card
-from tfperf.runcard.loader import load_card
+from tfperf.workloads.pdf.cards import load_card
+from tfperf.workloads.pdf.example import example_card
 
 ROOT = Path(__file__).resolve().parents[2]
 PACK = "../data/dis_nlo/dis_nlo.h5"

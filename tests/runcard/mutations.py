@@ -7,7 +7,7 @@ import yaml
 
 from tfperf.runcard.scalars import resolve
 from tfperf.runcard.schema import alternatives
-from tfperf.workloads.registry import REPLICAS
+from tfperf.workloads.pdf.kind import KIND
 
 Path = tuple[str | int, ...]
 LIMITS = (("minimum", -1), ("maximum", 1), ("exclusiveMinimum", 0), ("exclusiveMaximum", 0))
@@ -76,7 +76,7 @@ def _retyped(text: str, value: Value) -> Iterator[Mutation]:
 
 def _beyond(text: str, value: Value) -> Iterator[Mutation]:
     """Values of the right type that are not allowed."""
-    node, schema = value.node, REPLICAS.grammar.at(value.path)
+    node, schema = value.node, KIND.grammar.at(value.path)
     if not isinstance(node, yaml.ScalarNode):
         return
     branches = list(alternatives(schema))

@@ -7,9 +7,9 @@ import pytest
 from tests.runcard.cards import PACK, SHIPPED, SHORT, faults, write
 from tfperf.errors import CardError, UserError
 from tfperf.runcard.dump import as_tree, dump_card
-from tfperf.runcard.loader import load_card
-from tfperf.runcard.points import load_points
 from tfperf.runcard.tree import read_plain
+from tfperf.workloads.cards import load_points
+from tfperf.workloads.pdf.cards import load_card
 
 KB64 = 64 * 1024
 LIST_32 = list(range(1, 33))

@@ -12,8 +12,8 @@ from tests.workloads.translate.cards import SHORT
 from tests.workloads.translate.test_card import faults
 from tfperf.runcard.descent import NO_RULES, SHARED, TAKES, Descent, Rule
 from tfperf.runcard.dump import dump_card
-from tfperf.runcard.loader import load_any
 from tfperf.runcard.optimizers import CLIPPINGS
+from tfperf.workloads.cards import load_card
 
 NAMES = get_args(Rule)
 EMA = {"use_ema", "ema_momentum", "ema_overwrite_frequency"}
@@ -84,7 +84,7 @@ def test_one_clipping_at_most(tmp_path):
 
 
 def test_no_momentum_is_an_argument_of_none(tmp_path):
-    card = load_any(write(tmp_path, SHORT), ["train.optimizer={name: Adam, momentum: 0}"])
+    card = load_card(write(tmp_path, SHORT), ["train.optimizer={name: Adam, momentum: 0}"])
     assert card.train.optimizer.arguments() == {"learning_rate": 1e-3}
     assert any("Adam takes" in fault for fault in faults(tmp_path, overrides=["train.optimizer.momentum=0.5"]))
 
@@ -97,7 +97,7 @@ def test_first_moments_that_cannot_be_zero(tmp_path):
 
 def test_a_card_with_all_arguments_survives_being_written(tmp_path):
     block = "{name: Muon, exclude_layers: [projection], nesterov: false, rms_rate: 0.3, clipvalue: 2.0}"
-    card = load_any(write(tmp_path, SHORT), [f"train.optimizer={block}"])
+    card = load_card(write(tmp_path, SHORT), [f"train.optimizer={block}"])
     again = tmp_path / "again"
     again.mkdir()
-    assert load_any(write(again, dump_card(card))) == card
+    assert load_card(write(again, dump_card(card))) == card

@@ -6,14 +6,14 @@ import yaml
 
 from tests.runcard.cards import CARDS, faults, write
 from tests.runcard.mutations import Mutation, mutations, values
-from tfperf.runcard.loader import load_card
 from tfperf.runcard.tree import read_tree
-from tfperf.workloads.registry import REPLICAS
+from tfperf.workloads.pdf.cards import load_card
+from tfperf.workloads.pdf.kind import KIND
 
 ALL = [
     pytest.param(m, id=f"{name}-{m.kind}-{m.key}-{i}") for name in CARDS for i, m in enumerate(mutations(CARDS[name]))
 ]
-SCHEMA = jsonschema.Draft202012Validator(REPLICAS.grammar.json_schema)
+SCHEMA = jsonschema.Draft202012Validator(KIND.grammar.json_schema)
 
 
 @pytest.fixture(scope="module")

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.runcard.cards import FULL, PACK, ROOT, SHORT, faults, write
-from tfperf.runcard.loader import load_card
+from tfperf.workloads.pdf.cards import load_card
 
 
 def loaded(folder, text, *overrides):

@@ -5,8 +5,8 @@ import pytest
 from tests.runcard.cards import TRANSLATIONS, write
 from tests.workloads.translate.cards import SHORT
 from tfperf.errors import CardError
-from tfperf.runcard.points import load_points
 from tfperf.runcard.sweep import listed
+from tfperf.workloads.cards import load_points
 
 
 def points(folder, sweep):

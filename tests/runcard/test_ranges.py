@@ -8,9 +8,9 @@ from pydantic import ValidationError
 from tests.runcard.cards import SHORT, faults, write
 from tests.workloads.translate.cards import SHORT as TRANSLATION
 from tfperf.errors import CardError
-from tfperf.runcard.loader import load_any
 from tfperf.runcard.optimizers import Optimizer
 from tfperf.runcard.sweep import Sweep
+from tfperf.workloads.cards import load_card
 from tfperf.workloads.pdf.card import Card, Closure, Data, Train
 from tfperf.workloads.registry import WORKLOADS
 
@@ -49,9 +49,9 @@ def unlimited(schema):
     )
 
 
-@pytest.mark.parametrize("name", WORKLOADS)
+@pytest.mark.parametrize("name", WORKLOADS.names())
 def test_nothing_in_a_card_is_without_limits(name):
-    every = dict(parts(WORKLOADS[name].grammar.json_schema))
+    every = dict(parts(WORKLOADS.kind(name).grammar.json_schema))
     assert len(every) > 100
     assert [path for path, schema in every.items() if unlimited(schema)] == []
 
@@ -96,7 +96,7 @@ def test_a_number_beyond_its_range_is_refused_with_the_range(override, limits, t
 @pytest.mark.parametrize("key", ["learning_rate", "global_clipnorm"])
 def test_the_numbers_of_a_translation_have_ranges(key, tmp_path):
     with pytest.raises(CardError, match=rf"train\.optimizer\.{key}: got 1e300; must be a number from 1e-1"):
-        load_any(write(tmp_path, TRANSLATION), [f"train.optimizer.{key}=1e300"])
+        load_card(write(tmp_path, TRANSLATION), [f"train.optimizer.{key}=1e300"])
 
 
 def test_noise_needs_a_level_that_has_some(tmp_path):

@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 
 from tests.runcard.cards import SHIPPED, SHORT, faults, write
 from tfperf.errors import CardError
-from tfperf.runcard.loader import MAX_BYTES, load_card
+from tfperf.runcard.loader import MAX_BYTES
 from tfperf.runcard.scalars import dump, inline, resolve
 from tfperf.runcard.tree import read_tree
+from tfperf.workloads.pdf.cards import load_card
 
 PRINTABLE = st.text(st.characters(exclude_categories=("Cc", "Cs")))
 

@@ -9,8 +9,6 @@ from hypothesis import strategies as st
 
 from tests.runcard.cards import CARDS, PACK, ROOT, SHORT, write
 from tfperf.runcard.dump import as_tree, dump_card
-from tfperf.runcard.example import example_card
-from tfperf.runcard.loader import load_card
 from tfperf.runcard.optimizers import OWN, Optimizer
 from tfperf.runcard.types import replica_ids
 from tfperf.workloads.pdf.card import (
@@ -30,6 +28,8 @@ from tfperf.workloads.pdf.card import (
     SumRules,
     Train,
 )  # fmt: skip
+from tfperf.workloads.pdf.cards import load_card
+from tfperf.workloads.pdf.example import example_card
 
 TEXT = st.text(st.characters(exclude_categories=("Cc", "Cs")), max_size=100)
 POSITIVE = st.floats(1e-9, 1e6)

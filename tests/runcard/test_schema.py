@@ -5,10 +5,10 @@ import pytest
 
 from tests.runcard.cards import PACK
 from tfperf.runcard.schema import alternatives
-from tfperf.workloads.registry import REPLICAS, WORKLOADS
+from tfperf.workloads.registry import WORKLOADS
 
-CHECK = jsonschema.Draft202012Validator(REPLICAS.grammar.json_schema)
-SCHEMAS = {name: workload.grammar.json_schema for name, workload in WORKLOADS.items()}
+CHECK = jsonschema.Draft202012Validator(WORKLOADS.kind("pdf").grammar.json_schema)
+SCHEMAS = {name: WORKLOADS.kind(name).grammar.json_schema for name in WORKLOADS.names()}
 
 
 def blocks(name):
@@ -32,7 +32,7 @@ def test_every_block_is_closed_and_every_key_described(name):
 
 @pytest.mark.parametrize("name", SCHEMAS)
 def test_every_alternative_has_a_type(name):
-    grammar = WORKLOADS[name].grammar
+    grammar = WORKLOADS.kind(name).grammar
 
     def check(path):
         assert all("type" in branch for branch in alternatives(grammar.at(path))), path

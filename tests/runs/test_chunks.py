@@ -13,13 +13,13 @@ from tests.runs.conftest import same_bits
 from tests.runs.test_resume import interrupted
 from tests.train.problems import make_problem
 from tfperf.errors import RunDirectoryError
-from tfperf.runs.opening import Wish
 from tfperf.runs.part import _known, train_part
 from tfperf.train.choices import Choices
 from tfperf.train.cores import Cores
 from tfperf.workloads.pdf import chunks
 from tfperf.workloads.pdf.chunks import Footprint, chunk_size, footprint, split
 from tfperf.workloads.pdf.plan import plan
+from tfperf.workloads.workload import Options
 
 STAGES = [
     "reading data", "building the problem", "building the replicas", "compiling", "training", "evaluating",
@@ -74,8 +74,8 @@ def test_run_stopped_in_the_second_chunk_resumes_to_the_same_bits(whole, tmp_pat
     parts = json.loads((run / "run.json").read_text())["parts"]
     assert [p["done"] for p in parts] == [True, False, False]
     with pytest.raises(RunDirectoryError, match="not finished"):
-        tfperf.fit(card, run, overrides=CHUNKED, wish=Wish(replicas=(8,)))
-    result = tfperf.fit(card, run, overrides=CHUNKED, wish=Wish(resume=True))
+        tfperf.fit(card, run, overrides=CHUNKED, options=Options(replicas=(8,)))
+    result = tfperf.fit(card, run, overrides=CHUNKED, options=Options(resume=True))
     assert result.summary["resumed_from_steps"] == [15]
     same_bits(folder / "run", run)
 
@@ -115,10 +115,10 @@ def test_progress_says_which_chunk(without_pages, tmp_path, capfd):
 
 def test_extension_is_split_too_and_resumed_by_its_ids(whole):
     folder, _ = whole
-    result = tfperf.fit(folder / "card.yaml", folder / "run", overrides=CHUNKED, wish=Wish(replicas=(11, 12, 13)))
+    result = tfperf.fit(folder / "card.yaml", folder / "run", overrides=CHUNKED, options=Options(replicas=(11, 12, 13)))
     assert result.replicas.id.tolist() == [1, 2, 3, 4, 5, 11, 12, 13]
     assert list(result.summary["engine"]["stacks"]) == ["11-11", "12-13"]
-    again = tfperf.fit(folder / "card.yaml", folder / "run", overrides=CHUNKED, wish=Wish(resume=True))
+    again = tfperf.fit(folder / "card.yaml", folder / "run", overrides=CHUNKED, options=Options(resume=True))
     assert again.replicas.id.tolist() == result.replicas.id.tolist()
 
 

@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tfperf.runcard.loader import load_card
 from tfperf.runs.fit import fit
+from tfperf.workloads.pdf.cards import load_card
 
 CARD = Path(__file__).parents[2] / "runcards" / "pdf_dis.yaml"
 

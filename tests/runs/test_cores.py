@@ -9,10 +9,10 @@ from types import SimpleNamespace
 import pytest
 
 from tests.make_pack import make_card
-from tfperf.runcard.loader import load_card
 from tfperf.runs import cores, part
 from tfperf.train.choices import Choices, Trial
 from tfperf.train.cores import Cores, share_cores
+from tfperf.workloads.pdf.cards import load_card
 
 
 def test_threads_and_stacks_are_tried_together_in_children(tmp_path, monkeypatch):

@@ -14,8 +14,8 @@ from tests.runs.test_resume import copy_inputs, interrupted
 from tfperf.cli import main
 from tfperf.errors import Interrupted, LostError, RunDirectoryError, UserError
 from tfperf.runs.fit import fit
-from tfperf.runs.opening import Wish
 from tfperf.train.loop import Loop
+from tfperf.workloads.workload import Options
 
 
 @pytest.mark.parametrize("loss", ["folder", "lock"])
@@ -44,7 +44,7 @@ def test_checkpoints_of_another_run_are_not_gone_on_from(finished, tmp_path, mon
     interrupted(other[0], run, monkeypatch, 40)
     for path in (tmp_path / "other" / "checkpoints").iterdir():
         shutil.copy(path, run / "checkpoints")
-    result = fit(other[0], run, wish=Wish(resume=True))
+    result = fit(other[0], run, options=Options(resume=True))
     assert result.summary["resumed_from_steps"] == [40]
     same_bits(finished / "run", run)
 
@@ -54,9 +54,9 @@ def test_results_of_another_run_are_not_added_to(finished, tmp_path):
     shutil.copytree(finished / "run", run)
     fit(card, tmp_path / "other", overrides=["seed=99", "train.steps=20"])
     shutil.copy(tmp_path / "other" / "results.h5", run / "results.h5")
-    for wish in (Wish(resume=True), Wish(replicas=(7,))):
+    for options in (Options(resume=True), Options(replicas=(7,))):
         with pytest.raises(RunDirectoryError, match="results of another run"):
-            fit(card, run, wish=wish)
+            fit(card, run, options=options)
 
 
 @pytest.mark.parametrize("fault", ["report.html", "report.json", "older"])
@@ -68,7 +68,7 @@ def test_a_report_that_is_missing_or_older_than_its_results_is_made_again(finish
         os.utime(run / "report.html", (1, 1))
     else:
         (run / fault).unlink()
-    fit(card, run, wish=Wish(resume=True))
+    fit(card, run, options=Options(resume=True))
     assert "</html>" in (run / "report.html").read_text() and (run / "report.json").stat().st_size > 1000
     assert (run / "report.html").stat().st_mtime > 1 and (run / "results.h5").read_bytes() == before
 
@@ -85,7 +85,7 @@ def test_a_signal_while_the_report_is_written_ends_with_its_code(finished, tmp_p
         with pytest.raises(Interrupted) as stop:
             fit(card, run)
     assert stop.value.exit_code == 143 and not (run / "report.html").exists()
-    fit(card, run, wish=Wish(resume=True))
+    fit(card, run, options=Options(resume=True))
     assert (run / "report.html").exists() and not list(run.rglob("*.tmp"))
     same_bits(finished / "run", run)
 
@@ -102,7 +102,7 @@ def test_a_run_that_was_stopped_before_it_began_is_begun_by_resume(finished, tmp
         with pytest.raises(Interrupted, match="go on with --resume") as stop:
             fit(card, run)
     assert stop.value.exit_code == 129
-    fit(card, run, wish=Wish(resume=True))
+    fit(card, run, options=Options(resume=True))
     same_bits(finished / "run", run)
 
 
@@ -111,7 +111,7 @@ def test_resume_begins_nothing_where_no_run_was(finished, tmp_path):
     (tmp_path / "empty").mkdir()
     for name in ("empty", "none"):
         with pytest.raises(RunDirectoryError, match="holds no run; leave --resume out"):
-            fit(card, tmp_path / name, wish=Wish(resume=True))
+            fit(card, tmp_path / name, options=Options(resume=True))
     assert not (tmp_path / "none").exists() and not list((tmp_path / "empty").iterdir())
 
 
@@ -138,7 +138,7 @@ def test_force_removes_nothing_where_something_may_not_be_removed(finished, tmp_
     shutil.rmtree(run / "checkpoints")
     (run / "checkpoints").symlink_to(tmp_path)  # with the card and the pack in it
     with pytest.raises(RunDirectoryError, match="is not this run's"):
-        fit(card, run, wish=Wish(force=True))
+        fit(card, run, options=Options(force=True))
     same_bits(finished / "run", run)
 
 
@@ -147,8 +147,8 @@ def test_checkpoints_may_be_kept_on_another_disk(finished, tmp_path):
     (tmp_path / "scratch").mkdir()
     run.mkdir()
     (run / "checkpoints").symlink_to(tmp_path / "scratch")
-    for wish in (Wish(), Wish(force=True)):
-        fit(card, run, wish=wish)
+    for options in (Options(), Options(force=True)):
+        fit(card, run, options=options)
         assert (run / "checkpoints").is_symlink() and list((tmp_path / "scratch").glob("step-*.ckpt"))
         same_bits(finished / "run", run)
 

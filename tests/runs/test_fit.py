@@ -13,12 +13,12 @@ from tests.make_pack import make_card
 from tests.runs.conftest import same_bits
 from tfperf.errors import CardError, RunDirectoryError
 from tfperf.results.rundir import RunDirectory
-from tfperf.runcard.loader import load_card
-from tfperf.runs.opening import Wish
+from tfperf.workloads.pdf.cards import load_card
 from tfperf.workloads.pdf.data.selection import select
 from tfperf.workloads.pdf.operators.problem import build_problem
 from tfperf.workloads.pdf.replicas import Replicas
 from tfperf.workloads.pdf.results import store
+from tfperf.workloads.workload import Options
 
 
 def copy(finished, folder):
@@ -91,7 +91,7 @@ def test_used_directory_is_refused_with_the_ways_out(finished, tmp_path):
 def test_resuming_a_finished_run_changes_nothing(finished, tmp_path):
     card, run = copy(finished, tmp_path)
     before = {p: p.read_bytes() for p in run.rglob("*") if p.is_file()}
-    result = tfperf.fit(card, run, wish=Wish(resume=True))
+    result = tfperf.fit(card, run, options=Options(resume=True))
     assert result.summary["chi2_per_point"] > 0
     assert before == {p: p.read_bytes() for p in run.rglob("*") if p.is_file()}
 
@@ -99,17 +99,17 @@ def test_resuming_a_finished_run_changes_nothing(finished, tmp_path):
 def test_changed_card_or_data_is_not_resumed(finished, tmp_path):
     card, run = copy(finished, tmp_path)
     with pytest.raises(RunDirectoryError, match=r"train\.steps: got 130, the run has 120"):
-        tfperf.fit(card, run, overrides=["train.steps=130"], wish=Wish(resume=True))
+        tfperf.fit(card, run, overrides=["train.steps=130"], options=Options(resume=True))
     from tests.make_pack import make_pack
 
     make_pack(tmp_path / "pack.h5", seed=4)
     with pytest.raises(RunDirectoryError, match=r"data\.pack: not the file"):
-        tfperf.fit(card, run, wish=Wish(resume=True))
+        tfperf.fit(card, run, options=Options(resume=True))
 
 
 def test_run_may_be_moved_with_its_data(finished, tmp_path):
     card, run = copy(finished, tmp_path)
-    tfperf.fit(card, run, wish=Wish(resume=True))
+    tfperf.fit(card, run, options=Options(resume=True))
 
 
 def test_two_runs_do_not_share_a_directory(finished, tmp_path):
@@ -117,7 +117,7 @@ def test_two_runs_do_not_share_a_directory(finished, tmp_path):
     with RunDirectory(run, Replicas) as other:
         other.hold()
         with pytest.raises(RunDirectoryError, match="another process"):
-            tfperf.fit(card, run, wish=Wish(resume=True))
+            tfperf.fit(card, run, options=Options(resume=True))
 
 
 def test_folder_of_something_else_is_never_cleared(tmp_path):
@@ -125,16 +125,16 @@ def test_folder_of_something_else_is_never_cleared(tmp_path):
     precious = tmp_path / "run" / "thesis.tex"
     precious.parent.mkdir()
     precious.write_text("years of work")
-    for wish in (Wish(), Wish(force=True)):
+    for options in (Options(), Options(force=True)):
         with pytest.raises(RunDirectoryError, match="not empty"):
-            tfperf.fit(card, tmp_path / "run", wish=wish)
+            tfperf.fit(card, tmp_path / "run", options=options)
     assert precious.read_text() == "years of work"
 
 
 def test_force_begins_again_to_the_same_bits(finished, tmp_path):
     card, run = copy(finished, tmp_path)
     (run / "results.h5").unlink()
-    tfperf.fit(card, run, wish=Wish(force=True))
+    tfperf.fit(card, run, options=Options(force=True))
     same_bits(finished / "run", run)
 
 
@@ -142,8 +142,8 @@ def test_more_replicas_extend_a_finished_run_and_leave_the_others_as_they_are(fi
     card, run = copy(finished, tmp_path)
     old = store.read(run / "results.h5")
     with pytest.raises(RunDirectoryError, match="replica 3 is there already"):
-        tfperf.fit(card, run, wish=Wish(replicas=(3, 4)))
-    result = tfperf.fit(card, run, wish=Wish(replicas=(4, 5)))
+        tfperf.fit(card, run, options=Options(replicas=(3, 4)))
+    result = tfperf.fit(card, run, options=Options(replicas=(4, 5)))
     assert result.replicas.id.tolist() == [1, 2, 3, 4, 5]
     np.testing.assert_array_equal(result.pdf[:3], old.pdf)
     np.testing.assert_allclose(result.replicas.chi2_training[:3], old.replicas.chi2_training, rtol=1e-12)
@@ -173,7 +173,7 @@ def test_failed_replicas_are_retried_from_new_weights(tmp_path, monkeypatch):
     monkeypatch.setattr(PDF, "initialize", broken)
     first = tfperf.fit(card, run)
     assert first.replicas.status[1] == "quarantined" and first.summary["replicas"]["failed"] == 1
-    again = tfperf.fit(card, run, wish=Wish(retry_failed=True))
+    again = tfperf.fit(card, run, options=Options(retry_failed=True))
     assert again.summary["replicas"]["failed"] == 0 and again.replicas.attempt.tolist() == [0, 1, 0]
     np.testing.assert_array_equal(again.pdf[[0, 2]], first.pdf[[0, 2]])
 
@@ -192,16 +192,16 @@ def test_fault_found_late_leaves_the_old_run_as_it_was(finished, tmp_path):
     card, run = copy(finished, tmp_path)
     for override in ("data.exclude=[CCC]", f"data.t0={run}", "data.cuts={x_min: 0.99}"):
         with pytest.raises(CardError):
-            tfperf.fit(card, run, overrides=[override], wish=Wish(force=True))
+            tfperf.fit(card, run, overrides=[override], options=Options(force=True))
         assert (run / "results.h5").exists()
 
 
 def test_results_of_another_run_are_never_taken_up(finished, tmp_path):
     card, run = copy(finished, tmp_path)
     (run / "run.json").unlink()
-    for wish in (Wish(), Wish(force=True)):
+    for options in (Options(), Options(force=True)):
         with pytest.raises(RunDirectoryError, match="is not empty and holds no run"):
-            tfperf.fit(card, run, overrides=["replicas=2", "seed=99"], wish=wish)
+            tfperf.fit(card, run, overrides=["replicas=2", "seed=99"], options=options)
     same_bits(finished / "run", run)
 
 
@@ -231,7 +231,7 @@ def test_extra_covariance_cannot_vanish_from_a_run(tmp_path):
     assert n == len(both[1].central)
     tfperf.fit(card, tmp_path / "run", overrides=extra)
     with pytest.raises(RunDirectoryError, match=r"covariance\.extra: not the file"):
-        tfperf.fit(card, tmp_path / "run", wish=Wish(replicas=(4, 5)))
+        tfperf.fit(card, tmp_path / "run", options=Options(replicas=(4, 5)))
 
 
 @pytest.mark.parametrize("damage", ["", "[1, 2]", "a: [", "data: 3"])
@@ -239,23 +239,23 @@ def test_damaged_run_is_told_without_a_traceback(finished, tmp_path, damage):
     card, run = copy(finished, tmp_path)
     (run / "card.yaml").write_text(damage)
     with pytest.raises(RunDirectoryError, match="card"):
-        tfperf.fit(card, run, wish=Wish(resume=True))
+        tfperf.fit(card, run, options=Options(resume=True))
     (run / "run.json").write_text(damage)
     with pytest.raises(RunDirectoryError, match="damaged"):
-        tfperf.fit(card, run, wish=Wish(resume=True))
+        tfperf.fit(card, run, options=Options(resume=True))
 
 
-@pytest.mark.parametrize("wish", [Wish(resume=True, force=True), Wish(retry_failed=True, replicas=(7,))])
-def test_contradictory_wishes_are_refused(finished, tmp_path, wish):
+@pytest.mark.parametrize("options", [Options(resume=True, force=True), Options(retry_failed=True, replicas=(7,))])
+def test_contradictory_wishes_are_refused(finished, tmp_path, options):
     card, run = copy(finished, tmp_path)
     with pytest.raises(CardError):
-        tfperf.fit(card, run, wish=wish)
+        tfperf.fit(card, run, options=options)
 
 
 def test_resuming_with_replicas_that_the_run_does_not_have_is_refused(finished, tmp_path):
     card, run = copy(finished, tmp_path)
     with pytest.raises(RunDirectoryError, match="replicas: got 8-9"):
-        tfperf.fit(card, run, wish=Wish(resume=True, replicas=(8, 9)))
+        tfperf.fit(card, run, options=Options(resume=True, replicas=(8, 9)))
 
 
 def test_run_leaves_nothing_when_no_directory_is_asked_for(tmp_path):

@@ -11,7 +11,7 @@ from tests import make_hadronic as hadronic
 from tests import reference
 from tests.make_pack import make_card
 from tfperf.cli import main
-from tfperf.runcard.loader import load_card
+from tfperf.workloads.pdf.cards import load_card
 from tfperf.workloads.pdf.data.selection import select
 from tfperf.workloads.pdf.operators.problem import build_problem
 

@@ -17,9 +17,10 @@ from tests.workloads.translate.cards import SHORT as TRANSLATION
 from tests.workloads.translate.cards import TABLE
 from tfperf.cli import main
 from tfperf.errors import CardError
-from tfperf.runcard.loader import load_any, load_card
 from tfperf.study.sweep_plan import plan
+from tfperf.workloads.cards import load_card as load_any
 from tfperf.workloads.pdf.card import Card, Data, Train
+from tfperf.workloads.pdf.cards import load_card
 from tfperf.workloads.pdf.results import store
 from tfperf.workloads.translate.texts import read_sentences
 
@@ -224,7 +225,7 @@ def test_a_faulty_pack_is_told_by_itself(tmp_path):
 
 @pytest.mark.parametrize("card", [None, 5, b"card.yaml", [], "a\0b", Path])
 def test_fit_takes_a_card_or_a_path(card):
-    with pytest.raises(CardError, match=r"card: got .*; must be a Card of workload replicas, or the path"):
+    with pytest.raises(CardError, match=r"card: got .*; must be a Card of workload pdf, or the path"):
         tfperf.fit(card)
 
 

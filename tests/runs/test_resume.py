@@ -15,11 +15,11 @@ from tests.make_pack import make_card
 from tests.runs.conftest import same_bits
 from tfperf.errors import Interrupted, RunDirectoryError, StorageError
 from tfperf.runs.fit import fit
-from tfperf.runs.opening import Wish
 from tfperf.signals import Signals
 from tfperf.train import checkpoint
 from tfperf.train.checkpoint import Checkpoints
 from tfperf.train.loop import Loop
+from tfperf.workloads.workload import Options
 
 ROOT = Path(__file__).parents[2]
 # places in a write, counted over all checkpoints: the first write has places 1 to 4, and only after it is there
@@ -50,7 +50,7 @@ def killed(card, run, name, place, *more):
 def test_run_killed_in_a_write_resumes_to_the_same_bits(finished, tmp_path, place):
     card, run = copy_inputs(finished, tmp_path), tmp_path / "run"
     killed(card, run, "checkpoints", place)
-    result = fit(card, run, wish=Wish(resume=True))
+    result = fit(card, run, options=Options(resume=True))
     assert min(result.summary["resumed_from_steps"]) > 0
     same_bits(finished / "run", run)
 
@@ -61,7 +61,7 @@ def test_run_killed_in_write_after_write_resumes_to_the_same_bits(finished, tmp_
     killed(card, run, "checkpoints", 9)
     killed(card, run, "results.h5", 1, "--resume")
     assert {path.name for path in run.rglob("*.tmp")} >= {".results.h5.tmp"} and not (run / "results.h5").exists()
-    result = fit(card, run, wish=Wish(resume=True))
+    result = fit(card, run, options=Options(resume=True))
     assert result.summary["resumed_from_steps"] == [40, 120]
     same_bits(finished / "run", run)
     assert not list(run.rglob("*.tmp"))
@@ -86,7 +86,7 @@ def interrupted(card, run, monkeypatch, step, overrides=()):
 def test_run_stopped_by_a_signal_resumes_to_the_same_bits(finished, tmp_path, monkeypatch):
     card, run = copy_inputs(finished, tmp_path), tmp_path / "run"
     interrupted(card, run, monkeypatch, 70)  # no multiple of checkpoint_every
-    result = fit(card, run, wish=Wish(resume=True))
+    result = fit(card, run, options=Options(resume=True))
     assert result.summary["resumed_from_steps"] == [70]
     same_bits(finished / "run", run)
 
@@ -100,7 +100,7 @@ def test_every_kind_of_state_resumes_to_the_same_bits(tmp_path, monkeypatch, ext
     overrides = [extra, "train.stopping.patience=60"]
     fit(card, whole, overrides=overrides)
     interrupted(card, run, monkeypatch, 30, overrides)
-    fit(card, run, overrides=overrides, wish=Wish(resume=True))
+    fit(card, run, overrides=overrides, options=Options(resume=True))
     same_bits(whole, run)
 
 
@@ -134,22 +134,22 @@ def test_run_killed_at_any_rename_resumes_to_the_same_bits(tmp_path, monkeypatch
     monkeypatch.setattr("tfperf.workloads.pdf.report.html.html", lambda *_: "")  # seconds each; the file is written
     card = make_card(tmp_path, replicas=2, steps=40)
     overrides = ["data.t0=fit"] if kind == "t0" else []
-    more = Wish(replicas=(7, 8)) if kind == "extension" else Wish()
+    more = Options(replicas=(7, 8)) if kind == "extension" else Options()
 
     def begun(folder):
         if kind == "extension":
             fit(card, folder, overrides=overrides)
         return folder
 
-    fit(card, begun(tmp_path / "whole"), overrides=overrides, wish=more)
+    fit(card, begun(tmp_path / "whole"), overrides=overrides, options=more)
     for place in range(1, 100):
         run = begun(tmp_path / f"run{place}")
-        if not killed_at(card, run, monkeypatch, place, overrides=overrides, wish=more):
+        if not killed_at(card, run, monkeypatch, place, overrides=overrides, options=more):
             break
         started = (run / "run.json").exists()
-        again = Wish(resume=started, replicas=more.replicas)
+        again = Options(resume=started, replicas=more.replicas)
         pending = started and len(json.loads((run / "run.json").read_text())["parts"]) > (kind == "extension")
-        fit(card, run, overrides=overrides, wish=again if pending or not started else more)
+        fit(card, run, overrides=overrides, options=again if pending or not started else more)
         same_bits(tmp_path / "whole", run)
     assert place > 5
 
@@ -179,7 +179,7 @@ def test_every_part_of_a_checkpoint_is_needed(finished, tmp_path, monkeypatch, l
 
     monkeypatch.setattr(Loop, "restore", forgetful)
     monkeypatch.setattr(Checkpoints, "load", emptied)
-    fit(card, run, wish=Wish(resume=True))
+    fit(card, run, options=Options(resume=True))
     with pytest.raises(AssertionError):
         same_bits(finished / "run", run)
 
@@ -191,7 +191,7 @@ def test_damaged_checkpoint_gives_way_to_the_one_before(finished, tmp_path, monk
     data = bytearray(new.read_bytes())
     data[len(data) // 2] ^= 1
     new.write_bytes(data)
-    result = fit(card, run, wish=Wish(resume=True))
+    result = fit(card, run, options=Options(resume=True))
     assert result.summary["resumed_from_steps"] == [int(old.stem.split("-")[1])]
     same_bits(finished / "run", run)
 
@@ -202,7 +202,7 @@ def test_run_with_only_damaged_checkpoints_is_not_begun_again_silently(finished,
     for path in (run / "checkpoints").glob("*.ckpt"):
         path.write_bytes(path.read_bytes()[:-10])
     with pytest.raises(RunDirectoryError, match="every checkpoint is damaged"):
-        fit(card, run, wish=Wish(resume=True))
+        fit(card, run, options=Options(resume=True))
 
 
 def test_full_disk_leaves_the_old_checkpoint_and_the_run_goes_on(finished, tmp_path, monkeypatch):
@@ -219,7 +219,7 @@ def test_full_disk_leaves_the_old_checkpoint_and_the_run_goes_on(finished, tmp_p
         patch.setattr(Checkpoints, "save", full)
         with pytest.raises(StorageError, match="no space left"):
             fit(card, run)
-    result = fit(card, run, wish=Wish(resume=True))
+    result = fit(card, run, options=Options(resume=True))
     assert 0 < result.summary["resumed_from_steps"][0] <= 50
     same_bits(finished / "run", run)
 

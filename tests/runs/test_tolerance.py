@@ -13,10 +13,10 @@ from tests.runs.conftest import same_bits
 from tests.runs.test_resume import interrupted
 from tfperf.cli import main
 from tfperf.results.rundir import load_state
-from tfperf.runs.opening import Wish
 from tfperf.train.checkpoint import Checkpoints
 from tfperf.workloads.pdf.forms import make_form
 from tfperf.workloads.pdf.replicas import Replicas
+from tfperf.workloads.workload import Options
 
 CARD = ["engine.form=folded", "engine.tolerance=1e-3", "engine.check_every=20", "train.stopping.patience=60"]
 CARD += ["data.sets=[{name: AAA_F2}, {name: AAA_FL}, {name: CCC_ADD}]"]
@@ -55,7 +55,7 @@ def test_run_stopped_after_a_raise_resumes_to_the_same_bits(raised, tmp_path, mo
     folder, _ = raised
     card, run = make_card(tmp_path, steps=60), tmp_path / "run"
     interrupted(card, run, monkeypatch, 30, CARD)
-    result = tfperf.fit(card, run, overrides=CARD, wish=Wish(resume=True))
+    result = tfperf.fit(card, run, overrides=CARD, options=Options(resume=True))
     assert result.summary["resumed_from_steps"] == [30]
     same_bits(folder / "run", run)
     both = [json.loads((f / "run" / "report.json").read_text())["engine"]["exactness"] for f in (folder, tmp_path)]

@@ -3,8 +3,8 @@
 from contextlib import nullcontext
 
 from tests.make_pack import make_card
-from tfperf.runcard.loader import load_card
 from tfperf.study.ablation import ablate
+from tfperf.workloads.pdf.cards import load_card
 
 MS = {"full": 1.0, "naive, without quadrature": 60.0, "without products": 1.5, "without tolerance": 5.0}
 NAMES = ["quadrature", "products", "steps_per_call", "xla", "stacks", "form", "tolerance"]

@@ -12,9 +12,9 @@ from tests.make_pack import make_card
 from tfperf.errors import CardError
 from tfperf.measure.timing import Traces
 from tfperf.runcard.dump import as_tree
-from tfperf.runcard.loader import load_card
 from tfperf.study import point
 from tfperf.study.runners import calls, stepped
+from tfperf.workloads.pdf.cards import load_card
 
 
 class Ticks:

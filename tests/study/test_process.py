@@ -10,12 +10,12 @@ import pytest
 
 from tests.make_pack import make_card
 from tfperf.errors import CardError
-from tfperf.runcard.loader import load_card
 from tfperf.signals import Signals
 from tfperf.study import process
 from tfperf.study.process import Stopped, measure
 from tfperf.study.switches import to_tree
 from tfperf.study.trial import Request
+from tfperf.workloads.pdf.cards import load_card
 
 
 def child(monkeypatch, code):

@@ -5,12 +5,12 @@ from pathlib import Path
 
 from tests.make_pack import make_card
 from tfperf.results.state import Identity
-from tfperf.runcard.loader import load_card
 from tfperf.signals import Signals
 from tfperf.train.checkpoint import Checkpoints
 from tfperf.train.ensemble import Ensemble
 from tfperf.train.loop import Loop
 from tfperf.workloads.pdf.card import Card
+from tfperf.workloads.pdf.cards import load_card
 from tfperf.workloads.pdf.data.selection import select
 from tfperf.workloads.pdf.forms import Form, make_form
 from tfperf.workloads.pdf.losses import ReplicaLosses

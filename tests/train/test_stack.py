@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tests.train.problems import make_loop
-from tfperf.runcard.loader import load_card
+from tfperf.workloads.pdf.cards import load_card
 from tfperf.workloads.pdf.data.selection import select
 from tfperf.workloads.pdf.operators.problem import build_problem
 

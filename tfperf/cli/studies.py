@@ -34,10 +34,10 @@ def ablate(
     from tfperf.report.ablation import ablation_table
     from tfperf.report.counting import counted
     from tfperf.runcard.places import changed
-    from tfperf.runs.cards import open_card
     from tfperf.runs.opening import parse_replicas
     from tfperf.study.ablation import PLOT
     from tfperf.study.ablation import ablate as carry_out
+    from tfperf.workloads.pdf.cards import open_card
 
     loaded = open_card(card, overrides)
     loaded = changed(loaded, replicas=parse_replicas(replicas) or loaded.replicas)

@@ -9,15 +9,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from tfperf.cli.group import CARD, FAILED, OUTPUT, SET, main
-from tfperf.console.stages import Stages, Tell, stages
+from tfperf.console.stages import stages
 from tfperf.console.words import deliver, tell
 from tfperf.measure.loading import without_collector
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
-
-    from tfperf.runs.opening import Wish
-    from tfperf.workloads.translate.card import Translation
+    from tfperf.workloads.pdf.card import Card
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -71,34 +68,27 @@ def _fit(
     with stages(quiet) as progress:
         progress.tell(f"reading {card}")
         with without_collector():
-            from tfperf.runs.cards import open_any, open_card
-            from tfperf.runs.fit import carry_out, fit_closure
-            from tfperf.runs.opening import Wish, parse_replicas
-            from tfperf.workloads.translate.card import Translation
+            from tfperf.runs.opening import parse_replicas
+            from tfperf.workloads.cards import open_card
+            from tfperf.workloads.registry import WORKLOADS
+            from tfperf.workloads.workload import Options
 
-        wish = Wish(resume, force, retry_failed, parse_replicas(replicas))
-        loaded = open_card(card, overrides) if closure else open_any(card, overrides)
-        if isinstance(loaded, Translation):
-            table, code = _translate(loaded, output, wish, progress), 0
-        else:
-            result, trained = carry_out(fit_closure(loaded) if closure else loaded, output, wish, progress)
-            from tfperf.workloads.pdf.report.tables import summary_table
-
-            table = summary_table(result.summary)
-            code = FAILED if trained and result.summary["replicas"]["failed"] else 0
+        options = Options(resume, force, retry_failed, parse_replicas(replicas))
+        loaded = _open_closure(card, overrides) if closure else open_card(card, overrides)
+        fitted = WORKLOADS.offering("fit", loaded, "fit").fit(loaded, output, options, progress)
     from tfperf.console.screen import show
 
-    show(table)
+    show(fitted.table)
     tell(f"{output / 'report.html'}")
-    return code
+    return 0 if fitted.complete else FAILED
 
 
-def _translate(card: "Translation", output: Path, wish: "Wish", progress: Stages) -> "RenderableType":
-    """The table of a translation's result."""
-    from tfperf.workloads.translate.job import fit_translation
-    from tfperf.workloads.translate.tables import summary_table
+def _open_closure(card: Path, overrides: tuple[str, ...]) -> "Card":
+    """The card of a closure test."""
+    from tfperf.runs.fit import fit_closure
+    from tfperf.workloads.pdf.cards import open_card
 
-    return summary_table(fit_translation(card, output, wish, progress)[0].summary)
+    return fit_closure(open_card(card, overrides))
 
 
 @main.command()
@@ -109,29 +99,12 @@ def check(card: Path, overrides: tuple[str, ...]) -> None:
     with stages() as progress:
         progress.tell(f"reading {card}")
         with without_collector():
-            from tfperf.runs.cards import open_any
-            from tfperf.workloads.pdf.plan import plan
-            from tfperf.workloads.translate.card import Translation
+            from tfperf.workloads.cards import open_card
+            from tfperf.workloads.registry import WORKLOADS
 
-        loaded = open_any(card, overrides)
-        if isinstance(loaded, Translation):
-            lines = _plan_translation(loaded, progress.tell)
-        else:
-            lines = plan(loaded, progress.tell).lines()
+        loaded = open_card(card, overrides)
+        lines = WORKLOADS.of(loaded).plan(loaded, progress.tell)
     tell("\n".join(["ok", *lines]))
-
-
-def _plan_translation(card: "Translation", tell: Tell) -> list[str]:
-    from tfperf.measure.loading import tensorflow_loading
-    from tfperf.measure.quiet import native_logs_dropped
-
-    tell("importing TensorFlow")
-    with tensorflow_loading():
-        from tfperf.workloads.translate.plan import translation_plan
-
-    tell("reading sentences")
-    with native_logs_dropped():
-        return translation_plan(card).lines()
 
 
 @main.command()
@@ -140,16 +113,16 @@ def _plan_translation(card: "Translation", tell: Tell) -> list[str]:
 def init(card: Path, pack: Path) -> None:
     """Write a commented example card."""
     from tfperf.results.files import create
-    from tfperf.runcard.example import example_card
+    from tfperf.workloads.pdf.example import example_card
 
     create(card, example_card(pack))
     tell(f"{card}: written; edit it, then `tfperf check {card}`")
 
 
 @main.command()
-@click.argument("workload", type=click.Choice(["replicas", "translate"]), default="replicas")
+@click.argument("workload", default="pdf")
 def schema(workload: str) -> None:
-    """Print the JSON schema of runcards of a WORKLOAD, by default replicas, for editors."""
+    """Print the JSON schema of runcards of a WORKLOAD, by default pdf, for editors."""
     from tfperf.workloads.registry import WORKLOADS
 
-    deliver(json.dumps(WORKLOADS[workload].grammar.json_schema, indent=2))
+    deliver(json.dumps(WORKLOADS.kind(workload).grammar.json_schema, indent=2))

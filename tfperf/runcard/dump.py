@@ -2,13 +2,14 @@
 
 from typing import Any
 
+from tfperf.runcard.kinds import AnyCard
 from tfperf.runcard.scalars import dump
-from tfperf.workloads.registry import WORKLOADS, AnyCard
+from tfperf.runcard.schema import adapter_of
 
 
 def as_tree(card: AnyCard) -> dict[str, Any]:
     """The card as plain YAML-able values with every default filled in; loading it gives an equal card."""
-    tree: dict[str, Any] = WORKLOADS[card.workload].grammar.adapter.dump_python(card, mode="json")
+    tree: dict[str, Any] = adapter_of(type(card)).dump_python(card, mode="json")
     return tree
 
 

@@ -10,31 +10,22 @@ from pydantic import ValidationError
 from tfperf.errors import CardError
 from tfperf.runcard import overrides as setting
 from tfperf.runcard.explain import explain, nearest
+from tfperf.runcard.kinds import AnyCard, CardKind, Kinds
 from tfperf.runcard.nodes import Found, Node, full
 from tfperf.runcard.places import FaultyCard, refused, with_source
 from tfperf.runcard.tree import read_tree
-from tfperf.workloads.pdf.card import Card
-from tfperf.workloads.registry import REPLICAS, WORKLOADS, AnyCard, Workload
 
 MAX_BYTES = 256 * 1024
 
 
-def load_card(path: Path, overrides: Sequence[str] = ()) -> Card:
-    """The same as `load_any`, for what takes cards of workload replicas alone."""
-    card = load_any(path, overrides)
-    if not isinstance(card, Card):
-        raise CardError(f"{path}: workload: got '{card.workload}'; this takes cards of workload replicas")
-    return card
-
-
-def load_any(path: Path, overrides: Sequence[str] = ()) -> AnyCard:
-    """The validated card of a YAML file, of any workload, with `key.sub=value` overrides put in.
+def load_card(path: Path, kinds: Kinds, overrides: Sequence[str] = ()) -> AnyCard:
+    """The validated card of a YAML file, of one of the kinds, with `key.sub=value` overrides put in.
 
     Paths in it, overrides included, are relative to the card's folder; they come back absolute. Raises CardError with
     all faults, a line each: `file:line: full.key: what was given; what is allowed`.
     """
     root, found = read_root(path, overrides)
-    return validated(root, found, Path(path).parent)
+    return validated(root, found, Path(path).parent, kinds)
 
 
 def read_root(path: Path, overrides: Sequence[str]) -> tuple[Node, list[Found]]:
@@ -49,34 +40,37 @@ def read_root(path: Path, overrides: Sequence[str]) -> tuple[Node, list[Found]]:
     return root, found
 
 
-def validated(root: Node, found: list[Found], folder: Path) -> AnyCard:
+def validated(root: Node, found: list[Found], folder: Path, kinds: Kinds) -> AnyCard:
     """The card of a tree, whose paths are relative to a folder. Raises: CardError with these and all further faults."""
-    workload, unknown = _workload(root)
+    kind, unknown = _kind(root, kinds)
+    if kind is None:
+        raise refused([*found, *unknown])
     found = [*found, *unknown]
-    if unknown:
-        raise refused(found)
     if isinstance(root.value, dict):
-        found += _absolute(workload, root, folder)
+        found += _absolute(kind, root, folder)
     try:
-        card: AnyCard = workload.grammar.adapter.validate_json(json.dumps(root.plain()))
+        card: AnyCard = kind.grammar.adapter.validate_json(json.dumps(root.plain()))
     except ValidationError as error:
-        found += explain(workload.grammar, root, error.errors(include_url=False))
-        raise FaultyCard(found, workload, root) from None
+        found += explain(kind.grammar, root, error.errors(include_url=False))
+        raise FaultyCard(found, kind, root) from None
     if found:
-        raise FaultyCard(found, workload, root)
+        raise FaultyCard(found, kind, root)
     return with_source(card, root)
 
 
-def _workload(root: Node) -> tuple[Workload, list[Found]]:
-    """The kind of the card, and what is wrong with its word for it."""
+def _kind(root: Node, kinds: Kinds) -> tuple[CardKind | None, list[Found]]:
+    """The kind of the card, or what is wrong with its word for it. Raises: CardError where it cannot be loaded."""
     node = root.child("workload")
     if node is None or node.broken:
-        return REPLICAS, []
-    if isinstance(node.value, str) and node.value in WORKLOADS:
-        return WORKLOADS[node.value], []
-    near = nearest(node.value, WORKLOADS) if isinstance(node.value, str) else ""
-    text = f"workload: got {node.given()}; allowed: {', '.join(WORKLOADS)}{near}"
-    return REPLICAS, [Found(node.rank, node.place, text, ("workload",))]
+        return kinds.kind(kinds.default), []
+    names = kinds.names()
+    if isinstance(node.value, str) and node.value in names:
+        return kinds.kind(node.value), []
+    why = f"allowed: {', '.join(names)}"
+    if isinstance(node.value, str):
+        new = kinds.renamed.get(node.value)
+        why = f"is called {new} now" if new in names else why + nearest(node.value, names)
+    return None, [Found(node.rank, node.place, f"workload: got {node.given()}; {why}", ("workload",))]
 
 
 def _read(path: Path) -> str:
@@ -98,24 +92,24 @@ def _read(path: Path) -> str:
         raise CardError(f"{path}:{line}: got the byte 0x{raw[error.start]:02x}; a card is UTF-8 text") from None
 
 
-def _absolute(workload: Workload, root: Node, folder: Path) -> Iterator[Found]:
+def _absolute(kind: CardKind, root: Node, folder: Path) -> Iterator[Found]:
     """Make the card's paths absolute; yields those that lead nowhere."""
-    for key in (*workload.files, *workload.folders):
+    for key in (*kind.files, *kind.folders):
         node: Node | None = root
         for part in key:
             node = None if node is None else node.child(part)
-        if node is None or not isinstance(node.value, str) or node.value in workload.folders.get(key, ()):
+        if node is None or not isinstance(node.value, str) or node.value in kind.folders.get(key, ()):
             continue
         target = os.path.realpath(os.path.join(folder, node.value))
-        if not (os.path.isfile(target) if key in workload.files else os.path.isdir(target)):
-            why = _nowhere(workload, key, node.value, target)
+        if not (os.path.isfile(target) if key in kind.files else os.path.isdir(target)):
+            why = _nowhere(kind, key, node.value, target)
             yield Found(node.rank, node.place, f"{full(key)}: got {node.given()}; {why}", key)
         node.value = target
 
 
-def _nowhere(workload: Workload, key: tuple[str, ...], given: str, target: str) -> str:
-    if key in workload.files:
+def _nowhere(kind: CardKind, key: tuple[str, ...], given: str, target: str) -> str:
+    if key in kind.files:
         what = "a folder" if os.path.isdir(target) else "no such file"
-        return f"{what}: {target}; must be {workload.files[key]}"
-    words = workload.folders[key]
+        return f"{what}: {target}; must be {kind.files[key]}"
+    words = kind.folders[key]
     return f"allowed: {', '.join(words)}, or a run folder (there is no {target}){nearest(given, words)}"

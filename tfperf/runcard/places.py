@@ -10,8 +10,8 @@ from pydantic import ValidationError
 from tfperf.errors import CardError
 from tfperf.runcard.explain import offered, place, walk
 from tfperf.runcard.faults import KIND, Fault
+from tfperf.runcard.kinds import AnyCard, CardKind
 from tfperf.runcard.nodes import Found, Node, quoted, shortened
-from tfperf.workloads.registry import AnyCard, Workload
 
 MAX_FAULTS = 100
 ROUNDS = 5  # what is left out of a card may bring out further faults
@@ -47,9 +47,9 @@ class UnfitCard(CardError):
 class FaultyCard(CardError):
     """A card with faults of its own."""
 
-    def __init__(self, found: Sequence[Found], workload: Workload, root: Node) -> None:
+    def __init__(self, found: Sequence[Found], kind: CardKind, root: Node) -> None:
         super().__init__(*_lines(found))
-        self.found, self.workload, self.root = found, workload, root
+        self.found, self.kind, self.root = found, kind, root
 
     def joined(
         self, card: AnyCard, keyed: Iterable[Fault], is_certain: Callable[[Fault, Path, Set[Path]], bool]
@@ -64,7 +64,7 @@ class FaultyCard(CardError):
 
     def rest(self) -> AnyCard | None:
         """The card without its faulty values; None: nothing is left that could be held against its files."""
-        return _without_faults(self.workload, self.root)
+        return _without_faults(self.kind, self.root)
 
 
 def place_faults(card: AnyCard, keyed: Iterable[Fault]) -> list[Found]:
@@ -87,15 +87,15 @@ def _lines(found: Iterable[Found]) -> list[str]:
     return [one.line() for one in ordered[:MAX_FAULTS]] + more
 
 
-def _without_faults(workload: Workload, root: Node) -> AnyCard | None:
+def _without_faults(kind: CardKind, root: Node) -> AnyCard | None:
     """The card of a tree from which values are taken away until none is at fault; None where too much goes."""
     for _ in range(ROUNDS):
         if not isinstance(root.value, dict):
             return None
-        for key, value in workload.must.items():
+        for key, value in kind.must.items():
             _complete(root, key, value)
         try:
-            card: AnyCard = workload.grammar.adapter.validate_json(json.dumps(root.plain()))
+            card: AnyCard = kind.grammar.adapter.validate_json(json.dumps(root.plain()))
             return with_source(card, root)
         except ValidationError as error:
             for path in _at_fault(root, error.errors(include_url=False)):

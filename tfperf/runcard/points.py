@@ -6,12 +6,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tfperf.errors import CardError
+from tfperf.runcard.kinds import AnyCard, Kinds
 from tfperf.runcard.loader import read_root, validated
 from tfperf.runcard.nodes import MAX_DEPTH, Found, Node, full
 from tfperf.runcard.overrides import put
 from tfperf.runcard.places import refused
 from tfperf.runcard.sweep import Value
-from tfperf.workloads.registry import AnyCard
 
 
 @dataclass(frozen=True)
@@ -22,13 +22,13 @@ class Point:
     card: AnyCard
 
 
-def load_points(path: Path, overrides: Sequence[str] = ()) -> tuple[AnyCard, list[Point]]:
+def load_points(path: Path, kinds: Kinds, overrides: Sequence[str] = ()) -> tuple[AnyCard, list[Point]]:
     """The card of a YAML file, and the points of its sweep.
 
     Raises: CardError with the faults of the card or of all points; a card without a sweep is one.
     """
     root, found = read_root(path, overrides)
-    card = validated(root, found, path.parent)
+    card = validated(root, found, path.parent, kinds)
     if card.sweep is None:
         raise CardError(f"{path}: sweep: missing; must be a mapping with keys, and the values that they take")
     if wrong := [fault for key in card.sweep.keys for fault in _not_swept(root, key)]:
@@ -37,7 +37,7 @@ def load_points(path: Path, overrides: Sequence[str] = ()) -> tuple[AnyCard, lis
     points = []
     for values in card.sweep.points():
         try:
-            points.append(Point(values, _with(root, values, path.parent)))
+            points.append(Point(values, _with(root, values, path.parent, kinds)))
         except CardError as error:
             faults |= dict.fromkeys(error.faults)
     if faults:
@@ -62,7 +62,7 @@ def _not_swept(root: Node, key: str) -> list[Found]:
     return [Found(where.rank, where.place, text, ("sweep", "keys", key))]
 
 
-def _with(root: Node, values: dict[str, Value], folder: Path) -> AnyCard:
+def _with(root: Node, values: dict[str, Value], folder: Path, kinds: Kinds) -> AnyCard:
     """The card of a tree with some of its values replaced; the tree stays as it is. Raises: CardError."""
     assert isinstance(root.value, dict)
     tree = replace(root, value={key: node for key, node in root.value.items() if key != "sweep"})
@@ -71,7 +71,7 @@ def _with(root: Node, values: dict[str, Value], folder: Path) -> AnyCard:
         where, parts = _written(root, key), tuple(key.split("."))
         _copy_way(tree, parts)
         found += put(tree, parts, Node(where.rank, where.place, value, json.dumps(value), path=parts))
-    return validated(tree, found, folder)
+    return validated(tree, found, folder, kinds)
 
 
 def _copy_way(tree: Node, parts: Sequence[str]) -> None:

@@ -1,7 +1,7 @@
 """What cards may say: their JSON schema, and what it allows in words."""
 
 from collections.abc import Iterator, Sequence
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, Generic, TypeVar
 
 from pydantic import TypeAdapter
@@ -9,6 +9,12 @@ from pydantic import TypeAdapter
 Schema = dict[str, Any]
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 T = TypeVar("T")
+
+
+@lru_cache
+def adapter_of(card: type[T]) -> TypeAdapter[T]:
+    """The validator of a type of cards, made once."""
+    return TypeAdapter(card)
 
 
 class Grammar(Generic[T]):
@@ -20,7 +26,7 @@ class Grammar(Generic[T]):
     @cached_property
     def adapter(self) -> TypeAdapter[T]:
         """The validator of such cards."""
-        return TypeAdapter(self.card)
+        return adapter_of(self.card)
 
     @cached_property
     def json_schema(self) -> Schema:

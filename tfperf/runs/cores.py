@@ -91,10 +91,10 @@ def _ask(card: Path, overrides: Sequence[str], end: float) -> Answer | None:
 
 def measure_here(card_path: Path, overrides: Sequence[str]) -> Answer:
     """Measure in this process, with the card's threads and stacks."""
-    from tfperf.runcard.loader import load_card
     from tfperf.runs.part import cores_of, start_machine
     from tfperf.train.choices import choose
     from tfperf.train.ensemble import Ensemble
+    from tfperf.workloads.pdf.cards import load_card
     from tfperf.workloads.pdf.forms import Candidates
     from tfperf.workloads.pdf.inputs import read_inputs
     from tfperf.workloads.pdf.operators.problem import build_problem

@@ -20,10 +20,10 @@ from tfperf.report.progress import show_training
 from tfperf.results.contents import EVENTS, RESULTS, T0
 from tfperf.results.rundir import RunDirectory, holds_run
 from tfperf.runcard.places import changed
-from tfperf.runs.cards import as_card
-from tfperf.runs.opening import Wish, open_part, take_directory
+from tfperf.runs.opening import open_part, take_directory
 from tfperf.signals import Signals
 from tfperf.workloads.pdf.card import Card, Closure
+from tfperf.workloads.pdf.cards import as_card
 from tfperf.workloads.pdf.chunks import chunk_size
 from tfperf.workloads.pdf.data.pack import pack_attributes
 from tfperf.workloads.pdf.inputs import Inputs, mean_pdf, read_inputs
@@ -34,6 +34,7 @@ from tfperf.workloads.pdf.report.team import Team
 from tfperf.workloads.pdf.results import store
 from tfperf.workloads.pdf.results.record import FitResult
 from tfperf.workloads.pdf.summary import summarise
+from tfperf.workloads.workload import Options
 
 if TYPE_CHECKING:
     from tfperf.runs.part import Trained
@@ -46,7 +47,7 @@ def fit(
     output: Path | str | None = None,
     *,
     overrides: Sequence[str] = (),
-    wish: Wish | None = None,
+    options: Options | None = None,
     quiet: bool = True,
 ) -> FitResult:
     """Carry out a card in the run directory `output` and return the result record.
@@ -60,7 +61,7 @@ def fit(
         if output is None:
             output = after.enter_context(tempfile.TemporaryDirectory(prefix="tfperf-")) + "/run"
         after.callback(release_memory)
-        return carry_out(card, Path(output), wish or Wish(), progress)[0]
+        return carry_out(card, Path(output), options or Options(), progress)[0]
 
 
 def fit_closure(card: Card) -> Card:
@@ -68,21 +69,23 @@ def fit_closure(card: Card) -> Card:
     return card if card.closure is not None else changed(card, closure=Closure())
 
 
-def carry_out(card: Card, output: Path, wish: Wish, progress: Stages) -> tuple[FitResult, bool]:
+def carry_out(card: Card, output: Path, options: Options, progress: Stages) -> tuple[FitResult, bool]:
     """The result, and whether anything was trained for it."""
     with Signals().listening() as signals, thawed():
-        return _carry_out(card, output, wish, progress, signals)
+        return _carry_out(card, output, options, progress, signals)
 
 
-def _carry_out(card: Card, output: Path, wish: Wish, progress: Stages, signals: Signals) -> tuple[FitResult, bool]:
+def _carry_out(
+    card: Card, output: Path, options: Options, progress: Stages, signals: Signals
+) -> tuple[FitResult, bool]:
     watch = Stopwatch()
-    wish.refuse_contradictions()
+    options.refuse_contradictions()
     with RunDirectory(output, Replicas) as run:
-        take_directory(run, wish, signals)
+        take_directory(run, options, signals)
         progress.tell("reading data")
         with watch.stage("data"):
             inputs = read_inputs(card, output)
-        part = open_part(run, card, inputs.hashes, wish, lambda total: _chunk(card, inputs, watch, total))
+        part = open_part(run, card, inputs.hashes, options, lambda total: _chunk(card, inputs, watch, total))
         if part is None:
             progress.say(f"{output}: nothing left to do")
             return _read_finished(run), False
@@ -161,7 +164,7 @@ class _Fit:
         data = replace(self.card.data, t0="none")
         card = replace(self.card, title="t0", replicas=tuple(range(1, T0_REPLICAS + 1)), data=data)
         folder = self.run.path / T0
-        result, _ = _carry_out(card, folder, Wish(resume=holds_run(folder)), self.progress, self.signals)
+        result, _ = _carry_out(card, folder, Options(resume=holds_run(folder)), self.progress, self.signals)
         return mean_pdf(result)
 
     def _train(self, part: ReplicaPart, problem: Problem) -> "Trained":

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from tfperf.workloads.pdf.chunks import split
 from tfperf.workloads.pdf.replicas import ReplicaPart, ReplicaRun, Replicas, refuse_broken_groups
 from tfperf.workloads.pdf.results import store
 from tfperf.workloads.pdf.results.record import CONVERGED
+from tfperf.workloads.workload import Options
 
 NUMBER = re.compile("[1-9][0-9]{0,8}")
 
@@ -28,57 +29,40 @@ NUMBER = re.compile("[1-9][0-9]{0,8}")
 MOST_CHUNKS = 5000  # of which run.json still is a text that is read
 
 
-@dataclass(frozen=True)
-class Wish:
-    """What the user asked for beside the card."""
-
-    resume: bool = False
-    force: bool = False
-    retry_failed: bool = False
-    replicas: tuple[int, ...] = ()  # of a new run instead of the card's; of a finished run, to be added
-
-    def refuse_contradictions(self) -> None:
-        """CardError for wishes that exclude each other."""
-        if self.resume + self.force + self.retry_failed > 1:
-            raise CardError("--resume, --force and --retry-failed exclude each other")
-        if self.retry_failed and self.replicas:
-            raise CardError("--retry-failed takes the replicas that failed; leave --replicas out")
-
-
-def take_directory(run: RunDirectory[Any], wish: Wish, signals: Signals) -> None:
+def take_directory(run: RunDirectory[Any], options: Options, signals: Signals) -> None:
     """Lock the directory of a run before anything else is done, so that whatever ends the command, --resume goes on.
 
     Raises: RunDirectoryError where another process has it, and where there is nothing to go on with.
     """
-    if wish.resume and not (run.exists or run.is_reserved):
+    if options.resume and not (run.exists or run.is_reserved):
         raise RunDirectoryError(f"{run.path}: holds no run; leave --resume out to begin one")
     run.hold()
     signals.advice = "go on with --resume"
 
 
 def open_part(
-    run: ReplicaRun, card: Card, hashes: Mapping[str, str], wish: Wish, chunk: Callable[[int], int]
+    run: ReplicaRun, card: Card, hashes: Mapping[str, str], options: Options, chunk: Callable[[int], int]
 ) -> ReplicaPart | None:
-    """The part to train first, None when nothing is left to do; RunDirectoryError when the wish does not fit.
+    """The part to train first, None when nothing is left to do; RunDirectoryError when the options does not fit.
 
     hashes: sha256 of the card's input files. chunk: how many of so many new replicas are trained together.
     What a forced new run replaces is removed here.
     """
-    if wish.force or not run.exists:
-        return _new(run, card, hashes, wish, chunk)
-    if not (wish.resume or wish.retry_failed or wish.replicas):
+    if options.force or not run.exists:
+        return _new(run, card, hashes, options, chunk)
+    if not (options.resume or options.retry_failed or options.replicas):
         run.make_room(force=False, more="--replicas adds to it, ")  # says what may be done
     state = run.load()
     refuse_broken_groups(run.path, state)
     refuse_changed(run.path, card, hashes, state)
     pending = run.pending()
-    if wish.resume:
-        _refuse_other_replicas(run.path, wish.replicas or card.replicas, state)
+    if options.resume:
+        _refuse_other_replicas(run.path, options.replicas or card.replicas, state)
         return pending
     if pending is not None:
         raise RunDirectoryError(f"{run.path}: the run is not finished; go on with it by --resume first")
     refuse_old(run.path, state)
-    ids, attempts = _failed(run.path) if wish.retry_failed else _extension(run.path, wish.replicas, state)
+    ids, attempts = _failed(run.path) if options.retry_failed else _extension(run.path, options.replicas, state)
     if ids:
         run.save(replace(state, parts=[*state.parts, *_parts(ids, attempts, chunk)]))
     return run.pending()
@@ -97,13 +81,13 @@ def _parts(ids: Sequence[int], attempts: Sequence[int], chunk: Callable[[int], i
 
 
 def _new(
-    run: ReplicaRun, card: Card, hashes: Mapping[str, str], wish: Wish, chunk: Callable[[int], int]
+    run: ReplicaRun, card: Card, hashes: Mapping[str, str], options: Options, chunk: Callable[[int], int]
 ) -> ReplicaPart | None:
-    if wish.retry_failed:
+    if options.retry_failed:
         raise RunDirectoryError(f"{run.path}: holds no run; leave --retry-failed out to begin one")
-    ids = list(wish.replicas or card.replicas)
+    ids = list(options.replicas or card.replicas)
     parts = _parts(ids, [0] * len(ids), chunk)
-    run.make_room(wish.force)
+    run.make_room(options.force)
     given = replace(card, replicas=tuple(ids))
     run.start(dump_card(given), environment(), begin_state(given, hashes, parts))
     return run.pending()

@@ -9,6 +9,7 @@ from tfperf.measure.quiet import native_logs_dropped
 from tfperf.report.counting import Show
 from tfperf.runcard.faults import Fault
 from tfperf.runcard.places import UnfitCard
+from tfperf.runcard.profile import Profile
 from tfperf.runs import decisions
 from tfperf.runs.cores import total_threads
 from tfperf.runs.part import cores_of, start_machine
@@ -18,7 +19,7 @@ from tfperf.trace.capture import Capture, capture
 from tfperf.train.choices import Choices, choose
 from tfperf.train.cores import Cores
 from tfperf.train.ensemble import Ensemble
-from tfperf.workloads.pdf.card import Card, Profile
+from tfperf.workloads.pdf.card import Card
 from tfperf.workloads.pdf.forms import Candidates
 from tfperf.workloads.pdf.inputs import read_inputs
 from tfperf.workloads.pdf.operators.problem import Problem, build_problem

@@ -8,7 +8,7 @@ from tfperf.console.words import tell
 from tfperf.measure.quiet import native_logs_dropped
 from tfperf.report.counting import counted
 from tfperf.report.profile_files import prepare
-from tfperf.runs.cards import open_card
+from tfperf.workloads.pdf.cards import open_card
 
 
 def recorded(path: Path, logdir: Path, overrides: Sequence[str], repeat: int, naive: bool) -> Path:

@@ -13,8 +13,9 @@ from tfperf.results.contents import CARD
 from tfperf.results.reading import explain, read_text
 from tfperf.results.state import OLD, Own, Part, State, draw_key
 from tfperf.runcard.dump import dump_card
+from tfperf.runcard.kinds import AnyCard
 from tfperf.runcard.tree import read_plain
-from tfperf.workloads.registry import WORKLOADS, AnyCard
+from tfperf.workloads.registry import WORKLOADS
 
 MOST_BYTES = 2**20  # of a card that was written
 LEFT_OUT = ("replicas", "profile", "sweep")  # compared elsewhere, or of no weight for the result
@@ -76,7 +77,9 @@ def _plain(card: AnyCard) -> dict[str, Any]:
 
 def _comparable(tree: dict[str, Any]) -> dict[str, Any]:
     """The card's tree without what is compared in another way."""
-    for *blocks, key in WORKLOADS[tree.get("workload", "replicas")].files:
+    name = tree.get("workload", WORKLOADS.default)
+    tree = {**tree, "workload": WORKLOADS.renamed.get(name, name)}
+    for *blocks, key in WORKLOADS.kind(tree["workload"]).files:
         block: Any = tree
         for name in blocks:
             block = (block or {}).get(name)

@@ -6,10 +6,10 @@ from pathlib import Path
 
 from tfperf.errors import LostError
 from tfperf.results.files import verify_holder
+from tfperf.runcard.kinds import AnyCard
+from tfperf.runcard.profile import Profile
 from tfperf.trace.capture import Capture
 from tfperf.trace.planes import TraceError
-from tfperf.workloads.pdf.card import Profile
-from tfperf.workloads.registry import AnyCard
 
 CALLS = 6  # at least, so that chance is known
 SKIPPED = 3  # calls before the window at least; all but the first are timed, too

@@ -1,42 +1,26 @@
 """`tfperf compare`: finished runs, or finished sweeps, set side by side; what differs by more than chance may do."""
 
-import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tfperf.errors import RunDirectoryError
+from tfperf.errors import CardError, RunDirectoryError
 from tfperf.report.compare import Change, Comparison
 from tfperf.results.contents import CARD
 from tfperf.results.reading import read_text
 from tfperf.results.rundir import holds_run
+from tfperf.runcard.tree import read_plain
 from tfperf.study.compare_sweeps import sweeps
 from tfperf.study.sweep_folder import FILE
-from tfperf.workloads.pdf.compare import fits
-from tfperf.workloads.translate.compare import translations
-
-FIRST_LINE = "workload: translate"
+from tfperf.workloads.registry import WORKLOADS
 
 
 @dataclass(frozen=True)
 class _Kind:
-    """Folders of one kind: how they are told, and how two of them are compared."""
+    """Folders of one kind, and how two of them are compared."""
 
-    name: str
-    is_one: Callable[[Path], bool]
+    title: str
     changes: Callable[[Path, Path], tuple[list[Change], list[str]]]
-
-
-def _is_translation(folder: Path) -> bool:
-    card = folder / CARD
-    return holds_run(folder) and os.path.lexists(card) and read_text(card, errors="replace").startswith(FIRST_LINE)
-
-
-KINDS = (
-    _Kind("translation", _is_translation, translations),
-    _Kind("fit of replicas", holds_run, fits),
-    _Kind("sweep", lambda folder: (folder / FILE).is_file(), sweeps),
-)
 
 
 def compare(folders: Sequence[Path]) -> list[Comparison]:
@@ -46,15 +30,28 @@ def compare(folders: Sequence[Path]) -> list[Comparison]:
     """
     kinds = [_kind(folder) for folder in folders]
     for folder, kind in zip(folders, kinds, strict=True):
-        if kind is not kinds[0]:
-            what = f"{folder}: is a {kind.name}, {folders[0]} is a {kinds[0].name}"
+        if kind.title != kinds[0].title:
+            what = f"{folder}: is a {kind.title}, {folders[0]} is a {kinds[0].title}"
             raise RunDirectoryError(f"{what}; two of the same kind can be compared")
     return [Comparison(str(folders[0]), str(other), *kinds[0].changes(folders[0], other)) for other in folders[1:]]
 
 
 def _kind(folder: Path) -> _Kind:
-    for kind in KINDS:
-        if kind.is_one(folder):
-            return kind
+    if holds_run(folder):
+        workload = WORKLOADS.find(_word(folder))
+        if not workload.offers("compare"):
+            raise RunDirectoryError(f"{folder}: runs of workload {workload.name} cannot be compared")
+        return _Kind(workload.title, workload.compare)
+    if (folder / FILE).is_file():
+        return _Kind("sweep", sweeps)
     what = "no such folder" if not folder.exists() else "is neither a run nor a sweep"
     raise RunDirectoryError(f"{folder}: {what}; allowed: what `tfperf fit` or `tfperf sweep` has finished")
+
+
+def _word(folder: Path) -> str:
+    """The workload of a run; the default where its card is damaged, of which it is told when its results are read."""
+    try:
+        name = read_plain(read_text(folder / CARD)).get("workload", WORKLOADS.default)
+    except (OSError, ValueError, AttributeError, CardError, RunDirectoryError):
+        name = WORKLOADS.default
+    return WORKLOADS.renamed.get(str(name), str(name))

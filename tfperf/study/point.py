@@ -9,9 +9,8 @@ q3) and `samples_ms`; of a card that cannot be measured `refused`, of a placemen
 import json
 import shutil
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -19,23 +18,22 @@ from tfperf.errors import UserError
 from tfperf.study import lifeline
 
 Request = Mapping[str, Any]
-# loaded on use: each needs what the other does not, and TensorFlow takes seconds
-MEASURES = {"replicas": "tfperf.workloads.pdf.trial", "translate": "tfperf.workloads.translate.trial"}
 
 
 def carry_out(request: Request) -> dict[str, Any]:
     """The record of a request; UserError for faults of the card or its files."""
     began = time.perf_counter()
     from tfperf.measure.environment import available_cores, cpu_model, program_digest
-    from tfperf.workloads.registry import WORKLOADS, AnyCard
+    from tfperf.runcard.kinds import AnyCard
+    from tfperf.workloads.registry import WORKLOADS
 
     code, tree = program_digest(), request["card"]
-    card: AnyCard = WORKLOADS[tree["workload"]].grammar.adapter.validate_json(json.dumps(tree))
+    workload = WORKLOADS.find(tree["workload"])
+    card: AnyCard = workload.kind.grammar.adapter.validate_json(json.dumps(tree))
     folder = Path(request["folder"])
     shutil.rmtree(folder, ignore_errors=True)  # what a trial left that was killed
     folder.mkdir(parents=True)
-    measure: Callable[[AnyCard, Request], dict[str, Any]] = import_module(MEASURES[card.workload]).measure
-    record = measure(card, {**request, "began": began})
+    record = workload.measure(card, {**request, "began": began})
     with suppress(OSError):
         folder.rmdir()  # nothing was put there
     return {"machine": {"cpu": cpu_model(), "cores": available_cores()}, "code": code} | record

@@ -12,16 +12,16 @@ from tfperf.data.cache import file_digest
 from tfperf.errors import CardError
 from tfperf.results.contents import RESULTS
 from tfperf.runcard.dump import as_tree
+from tfperf.runcard.kinds import AnyCard
 from tfperf.runcard.places import UnfitCard
-from tfperf.runcard.points import Point, load_points
+from tfperf.runcard.points import Point
 from tfperf.runcard.sweep import Sweep
 from tfperf.study.rows import Key, Values, point_key
 from tfperf.study.runners import refuse
 from tfperf.study.switches import get, put
+from tfperf.workloads.cards import load_points
 from tfperf.workloads.pdf.card import Card
-from tfperf.workloads.pdf.inputs import input_faults
-from tfperf.workloads.registry import WORKLOADS, AnyCard
-from tfperf.workloads.translate.texts import corpus_faults
+from tfperf.workloads.registry import WORKLOADS
 
 Tree = dict[str, Any]
 DATA_BLOCKS = "data", "covariance", "closure", "positivity"
@@ -103,8 +103,7 @@ def _refuse_unfit(cards: Sequence[AnyCard]) -> None:
         blocks = json.dumps([tree.get(name) for name in DATA_BLOCKS])
         if blocks not in told:  # points with the same data have the same faults
             told.add(blocks)
-            found = input_faults(card) if isinstance(card, Card) else corpus_faults(card)
-            faults |= dict.fromkeys(UnfitCard(card, found).faults)
+            faults |= dict.fromkeys(UnfitCard(card, WORKLOADS.of(card).faults(card)).faults)
     if faults:
         raise CardError(*faults)
 
@@ -116,13 +115,13 @@ def in_words(values: Values) -> str:
 
 def _files(tree: Tree) -> dict[str, Path]:
     """Every file that a trial reads, by the card's key; of a run folder its results."""
-    workload = WORKLOADS[tree["workload"]]
+    kind = WORKLOADS.kind(tree["workload"])
     found: dict[str, Path] = {}
-    for parts in (*workload.files, *workload.folders):
+    for parts in (*kind.files, *kind.folders):
         name = ".".join(parts)
         value = _value(tree, name)
-        if value is not None and value not in workload.folders.get(parts, ()):
-            found[name] = Path(value) if parts in workload.files else Path(value) / RESULTS
+        if value is not None and value not in kind.folders.get(parts, ()):
+            found[name] = Path(value) if parts in kind.files else Path(value) / RESULTS
     return found
 
 

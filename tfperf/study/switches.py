@@ -8,7 +8,7 @@ from typing import Any
 
 from tfperf.runcard.dump import as_tree
 from tfperf.workloads.pdf.card import Card
-from tfperf.workloads.registry import REPLICAS
+from tfperf.workloads.pdf.kind import KIND
 
 Tree = dict[str, Any]
 NAIVE, STACKED = "naive", "stacked"
@@ -148,5 +148,5 @@ def to_tree(card: Card) -> Tree:
 
 def to_card(tree: Tree) -> Card:
     """The card that `to_tree` came from."""
-    card: Card = REPLICAS.grammar.adapter.validate_json(json.dumps(tree))
+    card: Card = KIND.grammar.adapter.validate_json(json.dumps(tree))
     return card

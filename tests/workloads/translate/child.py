@@ -34,17 +34,17 @@ def stopped(step):
 
 def hurried(rate):
     """From now on cards have this learning rate."""
-    from tfperf.runs import cards
+    from tfperf.workloads import cards
 
-    opened = cards.open_any
+    opened = cards.open_card
 
     def open_hurried(*arguments):
         card = opened(*arguments)
         object.__setattr__(card.train.optimizer, "learning_rate", rate)
         return card
 
-    cards.open_any = open_hurried
-    return lambda: setattr(cards, "open_any", opened)
+    cards.open_card = open_hurried
+    return lambda: setattr(cards, "open_card", opened)
 
 
 def carry_out(arguments):

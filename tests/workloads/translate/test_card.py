@@ -7,7 +7,8 @@ from tests.runcard.cards import TRANSLATIONS, write
 from tests.workloads.translate.cards import SHORT, TABLE
 from tfperf.errors import CardError
 from tfperf.runcard.dump import dump_card
-from tfperf.runcard.loader import load_any, load_card
+from tfperf.workloads.cards import load_card as load_any
+from tfperf.workloads.pdf.cards import load_card
 
 
 def faults(folder, text=SHORT, overrides=()):
@@ -35,7 +36,7 @@ def test_shipped_cards_load_and_survive_being_written(tmp_path, name):
 
 
 def test_what_fits_replicas_refuses_it(tmp_path):
-    with pytest.raises(CardError, match="got 'translate'; this takes cards of workload replicas"):
+    with pytest.raises(CardError, match="got 'translate'; this takes cards of workload pdf"):
         load_card(write(tmp_path, SHORT))
 
 

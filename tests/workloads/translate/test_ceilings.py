@@ -10,7 +10,7 @@ from tests.runcard.cards import write
 from tfperf.measure.roofline import Machine
 from tfperf.place.devices import Devices
 from tfperf.place.work import chain_steps, least, pass_flops
-from tfperf.runcard.loader import load_any
+from tfperf.workloads.cards import load_card
 from tfperf.workloads.translate import ceilings
 from tfperf.workloads.translate.batches import Plan
 
@@ -47,7 +47,7 @@ def bound(tmp_path, monkeypatch):
     plan = Plan(np.zeros((1, 2, BATCH), int), lengths, np.array([20]), 0)
 
     def of(devices, *overrides, kernel="xla"):
-        card = load_any(write(tmp_path, CARD), overrides)
+        card = load_card(write(tmp_path, CARD), overrides)
         return card, ceilings.bound(card, SimpleNamespace(model=model, devices=devices), plan, kernel)
 
     return of

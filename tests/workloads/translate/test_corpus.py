@@ -8,7 +8,7 @@ import pytest
 from tests.runcard.cards import write
 from tests.workloads.translate.cards import SHORT, TABLE
 from tfperf.errors import PackError
-from tfperf.runcard.loader import load_any
+from tfperf.workloads.cards import load_card
 from tfperf.workloads.translate.corpus import ROLES, encode, file_hashes, read_corpus, synthetic, table_rows
 from tfperf.workloads.translate.pairs import read_table
 from tfperf.workloads.translate.vocabulary import learn
@@ -18,7 +18,7 @@ SYNTHETIC = SHORT.replace(f"training: {{table: {TABLE}, columns: [english, germa
 
 def card_of(folder, *overrides, text=SHORT):
     folder.mkdir(exist_ok=True)
-    return load_any(write(folder, text), overrides)
+    return load_card(write(folder, text), overrides)
 
 
 def lines(path, texts):
@@ -31,7 +31,7 @@ def own(folder, training, extra=""):
     for name, side in zip(("a", "b"), zip(*training, strict=True), strict=True):
         lines(folder / name, side)
     text = SHORT.replace(f"{{table: {TABLE}, columns: [english, german]}}", "{source: ../a, target: ../b}" + extra)
-    return load_any(write(folder, text))
+    return load_card(write(folder, text))
 
 
 def rows(ragged):

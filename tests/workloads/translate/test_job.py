@@ -17,7 +17,7 @@ from tests.runcard.cards import ROOT
 from tests.workloads.translate.translations import STEPS, carry_out, make_card
 from tfperf.cli import main
 from tfperf.errors import PackError
-from tfperf.runcard.loader import load_any
+from tfperf.workloads.cards import load_card
 from tfperf.workloads.translate import results as translation
 from tfperf.workloads.translate.corpus import Part, Ragged
 from tfperf.workloads.translate.texts import read_sentences
@@ -106,7 +106,7 @@ def test_weights_of_the_lowest_validation_loss_are_kept(folder):
     # the lowest is not the last, so that what is kept is not what the training ended with
     assert result.best_step == 20 and np.argmin(history.validation_loss) == 1
     assert {"source_embedding/embeddings", "translator/projection/kernel"} < set(result.weights)
-    card = load_any(folder / "card.yaml")
+    card = load_card(folder / "card.yaml")
     sentences = read_sentences(card, folder / "whole", resumed=True)
     validation = Validation(card, Translator(card, sentences.rows), sentences.encoded.validation)
     assert validation.loss(list(result.weights.values())) == pytest.approx(min(history.validation_loss), rel=1e-6)
@@ -214,7 +214,7 @@ def test_a_corpus_in_the_run_directory_is_refused(tmp_path):
 
 
 def test_a_resumed_run_takes_its_own_vocabularies_and_learns_lost_ones_again(folder):
-    card = load_any(folder / "card.yaml")
+    card = load_card(folder / "card.yaml")
     new, kept = read_sentences(card), read_sentences(card, folder / "whole", resumed=True)
     for one in (new, kept):
         assert one.vocabularies["target"].to_json() == (folder / "whole" / "vocabularies" / "target.json").read_text()

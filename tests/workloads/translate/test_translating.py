@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 from tests.runcard.cards import write
-from tfperf.runcard.loader import load_any
+from tfperf.workloads.cards import load_card
 from tfperf.workloads.translate.corpus import Part, Ragged
 from tfperf.workloads.translate.feeding import training_plan
 from tfperf.workloads.translate.translating import Search, translations
@@ -31,7 +31,7 @@ def ragged(random, n):
 
 @pytest.fixture(scope="module")
 def card(tmp_path_factory):
-    return load_any(write(tmp_path_factory.mktemp("translating"), CARD))
+    return load_card(write(tmp_path_factory.mktemp("translating"), CARD))
 
 
 @pytest.fixture(scope="module")

@@ -12,8 +12,8 @@ from tfperf.place.held import Kept
 from tfperf.place.local_workers import UnprovedError
 from tfperf.place.towers import Towers
 from tfperf.report.questions import BUCKETING, FORWARD, SLOWER
-from tfperf.runcard.loader import load_any
 from tfperf.study.rows import rows
+from tfperf.workloads.cards import load_card
 from tfperf.workloads.translate import trial as translating
 from tfperf.workloads.translate.forward import ROUNDS
 
@@ -104,7 +104,7 @@ def test_the_report_has_the_studys_table(sweep):
 
 def test_a_placement_that_did_not_take_place_is_the_error_of_its_row(tmp_path, monkeypatch):
     (tmp_path / "card.yaml").write_text(CARD)
-    card = load_any(tmp_path / "card.yaml")
+    card = load_card(tmp_path / "card.yaml")
     astray = Kept("variable a", HOST, HOST.replace("CPU:0", "CPU:7"), 8)
     monkeypatch.setattr(translating, "make_devices", lambda _: Devices(HOST, (HOST,), logical=True))
     monkeypatch.setattr(Towers, "kept", lambda self: [astray])
@@ -125,5 +125,5 @@ def test_what_any_worker_finds_against_a_placement_disproves_it(own, tmp_path, m
     record = {"a": 1} | ({"unproved": own} if own else {})
     monkeypatch.setattr(translating, "_measure", lambda *_: record)
     (tmp_path / "card.yaml").write_text(CARD)
-    found = translating.measure(load_any(tmp_path / "card.yaml"), {"began": 0.0})
+    found = translating.measure(load_card(tmp_path / "card.yaml"), {"began": 0.0})
     assert found == {"a": 1, "unproved": [*own, "worker 1: theirs"]}

@@ -12,6 +12,7 @@ from pydantic.dataclasses import dataclass
 from tfperf.runcard.faults import Fault, refuse, repeated
 from tfperf.runcard.nodes import Node
 from tfperf.runcard.optimizers import Optimizer as Optimizer
+from tfperf.runcard.profile import Profile
 from tfperf.runcard.sweep import Sweep
 from tfperf.runcard.types import (
     MAX_REPLICA,
@@ -186,25 +187,12 @@ class Train:
 
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
-class Profile:
-    """Which steps are recorded by TensorFlow's profiler; it changes no result."""
-
-    steps: Step = Field(default=300, description="steps to record, in whole calls, six at least")
-    skip: Annotated[int, Field(ge=0, le=100_000_000)] = Field(
-        default=100, description="steps before them, so that all is compiled and warm"
-    )
-    host_level: Annotated[int, Field(ge=1, le=3)] = Field(
-        default=2, description="how much the host tells: 1 marks of steps, 2 operations, 3 all that the runtime does"
-    )
-
-
-@dataclass(frozen=True, kw_only=True, config=STRICT)
 class Card:
-    """A whole runcard of workload replicas."""
+    """A whole runcard of workload pdf."""
 
     source: ClassVar[Node | None] = None  # of a loaded card the tree that it came from
 
-    workload: Literal["replicas"] = Field(default="replicas", description="what kind of card this is")
+    workload: Literal["pdf"] = Field(default="pdf", description="what kind of card this is")
     title: Title = Field(default="", description="what the report is headed with")
     seed: Seed = Field(default=0, description="the one seed that all draws derive from")
     replicas: ReplicaIds = Field(description="how many (100), or a range of ids (101-200)")

@@ -11,9 +11,9 @@ from tfperf.runcard.descent import Descent
 from tfperf.runcard.faults import Fault, refuse
 from tfperf.runcard.nodes import Node
 from tfperf.runcard.placement import FIXED_LENGTH, MOST, Placement
+from tfperf.runcard.profile import Profile
 from tfperf.runcard.sweep import Sweep
 from tfperf.runcard.types import STRICT, Name, Seed, Step, Title
-from tfperf.workloads.pdf.card import Profile
 
 Share = Annotated[float, Field(gt=0, lt=1)]
 Length = Annotated[int, Field(ge=1, le=1000)]

@@ -15,7 +15,7 @@ from tfperf.results.contents import EVENTS, RESULTS, VOCABULARIES
 from tfperf.results.rundir import RunDirectory
 from tfperf.results.state import OLD, draw_key
 from tfperf.runcard.dump import dump_card
-from tfperf.runs.opening import Wish, take_directory
+from tfperf.runs.opening import take_directory
 from tfperf.runs.unchanged import begin_state, refuse_changed
 from tfperf.signals import Signals
 from tfperf.workloads.translate import results as translation
@@ -30,6 +30,7 @@ from tfperf.workloads.translate.texts import (
     read_sentences,
     write_vocabularies,
 )
+from tfperf.workloads.workload import Options
 
 if TYPE_CHECKING:
     from tfperf.place.devices import Devices
@@ -39,19 +40,21 @@ if TYPE_CHECKING:
 STAGES = ("import", "data", "build", "compile", "train", "validate", "translate", "write")
 
 
-def fit_translation(card: Translation, output: Path, wish: Wish, progress: Stages) -> tuple[TranslationResult, bool]:
+def fit_translation(
+    card: Translation, output: Path, options: Options, progress: Stages
+) -> tuple[TranslationResult, bool]:
     """The result of a run directory, and whether anything was done for it.
 
     Raises: UserError for a faulty card, corpus or directory, Interrupted when a signal stopped it after a checkpoint.
     """
-    _refuse(card, wish)
+    _refuse(card, options)
     watch = Stopwatch(STAGES)
     with Signals().listening() as signals, thawed(), RunDirectory(output, Vocabularies) as run:
-        take_directory(run, wish, signals)
+        take_directory(run, options, signals)
         progress.tell("reading sentences")
         with watch.stage("data"):
-            sentences = read_sentences(card, output, wish.resume and run.exists)
-        part = _begun(run, card, sentences, wish)
+            sentences = read_sentences(card, output, options.resume and run.exists)
+        part = _begun(run, card, sentences, options)
         if part is not None and part.done:
             progress.say(f"{output}: nothing left to do")
             return _read_finished(run), False
@@ -63,14 +66,14 @@ def fit_translation(card: Translation, output: Path, wish: Wish, progress: Stage
         with watch.stage("import"), native_logs_dropped():
             devices = make_devices(card.placement)
         steps_an_epoch(card, sentences.encoded.training, len(devices))
-        part = part or _start(run, card, sentences, wish)
+        part = part or _start(run, card, sentences, options)
         return _Fit(run, part, card, sentences, devices, watch, signals, progress).carry_out(), True
 
 
-def _refuse(card: Translation, wish: Wish) -> None:
-    wish.refuse_contradictions()
-    if wish.retry_failed or wish.replicas:
-        flag = "--retry-failed" if wish.retry_failed else "--replicas"
+def _refuse(card: Translation, options: Options) -> None:
+    options.refuse_contradictions()
+    if options.retry_failed or options.replicas:
+        flag = "--retry-failed" if options.retry_failed else "--replicas"
         raise CardError(f"{flag}: a card of workload translate has no replicas; leave it out")
     if card.placement.engine == "multiworker":
         raise CardError(
@@ -79,22 +82,22 @@ def _refuse(card: Translation, wish: Wish) -> None:
         )
 
 
-def _begun(run: TranslationRun, card: Translation, sentences: Sentences, wish: Wish) -> TranslationPart | None:
-    """The only part of a run to go on with; None: a new one. Raises: RunDirectoryError when the wish does not fit."""
-    if wish.resume and run.exists:
+def _begun(run: TranslationRun, card: Translation, sentences: Sentences, options: Options) -> TranslationPart | None:
+    """The only part of a run to go on with; None: a new one. Raises: RunDirectoryError when the options do not fit."""
+    if options.resume and run.exists:
         state = run.load()
         refuse_changed(run.path, card, sentences.hashes, state)
         if state.version != OLD and state.parts[0].own != sentences.pieces:
             raise RunDirectoryError(f"{run.path / VOCABULARIES}: not the pieces that the run began with")
         return state.parts[0]
-    if run.exists and not wish.force:
+    if run.exists and not options.force:
         run.make_room(force=False)  # says what may be done
     return None
 
 
-def _start(run: TranslationRun, card: Translation, sentences: Sentences, wish: Wish) -> TranslationPart:
+def _start(run: TranslationRun, card: Translation, sentences: Sentences, options: Options) -> TranslationPart:
     """The part of a new run; what a forced one replaces is removed."""
-    run.make_room(wish.force)
+    run.make_room(options.force)
     part = TranslationPart(sentences.pieces, draw_key())
     run.start(dump_card(card), environment(), begin_state(card, sentences.hashes, [part]))
     return run.begun.parts[0]

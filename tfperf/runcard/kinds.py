@@ -1,0 +1,67 @@
+"""Kinds of cards: what a card of one workload may say, and which of its keys name something on disk."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Protocol
+
+from tfperf.runcard.nodes import Node
+from tfperf.runcard.profile import Profile
+from tfperf.runcard.schema import Grammar
+from tfperf.runcard.sweep import Sweep
+
+Key = tuple[str, ...]
+
+
+class AnyCard(Protocol):
+    """What the card of every workload has: a frozen dataclass of pydantic's with these keys at least."""
+
+    __dataclass_fields__: ClassVar[dict[str, Any]]
+    source: ClassVar[Node | None]  # of a loaded card the tree that it came from
+
+    @property
+    def workload(self) -> str:
+        """The workload's name."""
+
+    @property
+    def seed(self) -> int:
+        """The one seed that all draws derive from."""
+
+    @property
+    def profile(self) -> Profile | None:
+        """Which steps of a fit are recorded."""
+
+    @property
+    def sweep(self) -> Sweep | None:
+        """What `tfperf sweep` goes through."""
+
+
+@dataclass(frozen=True)
+class CardKind:
+    """Cards of one workload.
+
+    files: what the file is that a key names; must: a value for each number that a card must give; folders: keys that
+    name a run folder, with the words that may stand there instead.
+    """
+
+    grammar: Grammar[Any]
+    files: Mapping[Key, str] = field(default_factory=dict)
+    must: Mapping[Key, int] = field(default_factory=dict)
+    folders: Mapping[Key, tuple[str, ...]] = field(default_factory=dict)
+
+
+class Kinds(Protocol):
+    """All kinds of cards, by the word under `workload`."""
+
+    @property
+    def default(self) -> str:
+        """The kind of a card without that key."""
+
+    @property
+    def renamed(self) -> Mapping[str, str]:
+        """Words of earlier versions, with what stands for them now."""
+
+    def names(self) -> Sequence[str]:
+        """All words that are allowed."""
+
+    def kind(self, name: str) -> CardKind:
+        """The kind of a name. Raises: CardError where what offers it cannot be loaded."""

@@ -1,0 +1,53 @@
+"""Cards of all workloads from their files, with the faults that only their data can tell among the others."""
+
+from collections.abc import Sequence, Set
+from pathlib import Path
+
+from tfperf.errors import CardError
+from tfperf.runcard import loader, points
+from tfperf.runcard.faults import Fault
+from tfperf.runcard.kinds import AnyCard
+from tfperf.runcard.places import FaultyCard
+from tfperf.runcard.points import Point
+from tfperf.workloads.registry import WORKLOADS
+
+
+def load_card(path: Path, overrides: Sequence[str] = ()) -> AnyCard:
+    """The validated card of a YAML file, as runcard/loader.py gives it."""
+    return loader.load_card(path, WORKLOADS, overrides)
+
+
+def load_points(path: Path, overrides: Sequence[str] = ()) -> tuple[AnyCard, list[Point]]:
+    """The card of a YAML file, and the points of its sweep, as runcard/points.py gives them."""
+    return points.load_points(path, WORKLOADS, overrides)
+
+
+def open_card(path: Path, overrides: Sequence[str] = ()) -> AnyCard:
+    """The card of a YAML file.
+
+    Raises: CardError with its faults, and with those in what is right so far that only its data can tell, as names of
+    sets that are not there, or cuts that leave nothing.
+    """
+    try:
+        return load_card(path, overrides)
+    except FaultyCard as error:
+        raise _with_data(error) from None
+
+
+def _with_data(error: FaultyCard) -> CardError:
+    rest = error.rest()
+    return error if rest is None else error.joined(rest, WORKLOADS.of(rest).faults(rest), _is_certain)
+
+
+def _is_certain(fault: Fault, path: Sequence[str], known: Set[tuple[str, ...]]) -> bool:
+    """Whether a fault that files tell holds whatever the values should have been that are refused.
+
+    A name that is not known does. Cuts of a set rest on the entry of that set alone, others on all of their block, an
+    extra covariance on all points that are fitted.
+    """
+    if fault.names:
+        return True
+    rests_on = [tuple(path[:3] if tuple(path[:2]) == ("data", "sets") else path[:1])]
+    if path[0] == "covariance":
+        rests_on.append(("data",))
+    return not any(one[: len(block)] == block for one in known for block in rests_on)

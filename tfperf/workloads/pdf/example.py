@@ -1,0 +1,27 @@
+"""The example card of a replica fit."""
+
+from dataclasses import asdict
+from pathlib import Path
+
+from tfperf.runcard.dump import as_tree
+from tfperf.runcard.example import write_example
+from tfperf.runcard.profile import Profile
+from tfperf.runcard.sweep import Sweep
+from tfperf.runcard.types import replica_ids
+from tfperf.workloads.pdf.card import Card, Closure, Data, Train
+from tfperf.workloads.pdf.kind import KIND
+
+OFF = ("closure", "profile", "sweep")  # blocks that change what is done; shown as comments
+HEAD = """\
+# A fit of network replicas. Paths are relative to this file. Only replicas, data.pack and train.steps must be given:
+# every other key may be left out, and then has the value shown here. `tfperf check` says what is wrong with a card.
+"""
+
+
+def example_card(pack: Path | str) -> str:
+    """A card that fits all of a pack, with a comment for each key; `pack` is written as given."""
+    card = Card(title="An example", replicas=replica_ids(100), data=Data(pack=Path(pack)), train=Train(steps=17_000))
+    tree = as_tree(card)
+    tree["closure"], tree["profile"] = asdict(Closure()), asdict(Profile())
+    tree["sweep"] = asdict(Sweep(keys={"train.optimizer.learning_rate": (1e-3, 2e-3)}))
+    return HEAD + write_example(KIND.grammar, tree, OFF)

@@ -1,0 +1,17 @@
+"""What a card of a translation may say."""
+
+from tfperf.runcard.kinds import CardKind
+from tfperf.runcard.schema import Grammar
+from tfperf.runcard.types import MAX_STEP
+from tfperf.workloads.translate.card import Translation
+
+NAME = "translate"
+KIND = CardKind(
+    Grammar(Translation),
+    {
+        ("data", part, key): "an HDF5 file" if key == "hdf5" else "a text file"
+        for part in ("training", "validation", "test")
+        for key in ("source", "target", "table", "hdf5")
+    },
+    {("train", "steps"): MAX_STEP},
+)

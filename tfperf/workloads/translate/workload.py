@@ -1,0 +1,69 @@
+"""Translations as a workload."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tfperf.console.stages import Stages, Tell
+from tfperf.runcard.faults import Fault
+from tfperf.runcard.kinds import CardKind
+from tfperf.workloads.translate.card import Translation
+from tfperf.workloads.translate.kind import KIND, NAME
+from tfperf.workloads.workload import Fitted, Options, Workload
+
+if TYPE_CHECKING:
+    from tfperf.report.compare import Change
+
+
+class Translate(Workload[Translation]):
+    """An attention LSTM trained on sentence pairs."""
+
+    protocol = 1
+    name = NAME
+    title = "translation"
+
+    @property
+    def kind(self) -> CardKind:
+        """What a card may say."""
+        return KIND
+
+    def faults(self, card: Translation) -> list[Fault]:
+        """What its files tell against a card."""
+        from tfperf.workloads.translate.texts import corpus_faults
+
+        return corpus_faults(card)
+
+    def plan(self, card: Translation, tell: Tell) -> Sequence[str]:
+        """What a card amounts to."""
+        from tfperf.measure.loading import tensorflow_loading
+        from tfperf.measure.quiet import native_logs_dropped
+
+        tell("importing TensorFlow")
+        with tensorflow_loading():
+            from tfperf.workloads.translate.plan import translation_plan
+
+        tell("reading sentences")
+        with native_logs_dropped():
+            return translation_plan(card).lines()
+
+    def fit(self, card: Translation, output: Path, options: Options, progress: Stages) -> Fitted:
+        """Train in a run directory."""
+        from tfperf.workloads.translate.job import fit_translation
+        from tfperf.workloads.translate.tables import summary_table
+
+        return Fitted(summary_table(fit_translation(card, output, options, progress)[0].summary))
+
+    def measure(self, card: Translation, request: Mapping[str, Any]) -> dict[str, Any]:
+        """The record of a trial of a sweep."""
+        from tfperf.workloads.translate.trial import measure
+
+        return measure(card, request)
+
+    def compare(self, before: Path, now: Path) -> "tuple[list[Change], list[str]]":
+        """What differs between two finished runs."""
+        from tfperf.workloads.translate.compare import translations
+
+        return translations(before, now)
+
+
+WORKLOAD = Translate()
