@@ -14,6 +14,7 @@ import numpy as np
 
 from tfperf.results.rundir import holds_run
 from tfperf.runs.fit import fit
+from tfperf.workloads.options import Options
 from tfperf.workloads.pdf.card import Card
 from tfperf.workloads.pdf.cards import load_card
 from tfperf.workloads.pdf.data.pack import opened, read_dataset, set_names
@@ -21,7 +22,6 @@ from tfperf.workloads.pdf.data.write import with_t0
 from tfperf.workloads.pdf.inputs import mean_pdf
 from tfperf.workloads.pdf.operators.observables import predict_sets
 from tfperf.workloads.pdf.results.record import FitResult
-from tfperf.workloads.workload import Options
 
 
 def predictions(pack: Path, pdf: np.ndarray) -> dict[str, np.ndarray]:

@@ -122,8 +122,8 @@ def of_pack(pack: Path, replicas: int, tolerance: float) -> tuple[Card, Problem,
 
 def measure(make: Callable[[], tuple[Card, Problem, Form]], steps: int) -> dict[str, Any]:
     """Build, compile and time steps of the whole loop."""
-    from tfperf.runs.part import cores_of, start_machine
     from tfperf.train.ensemble import Ensemble
+    from tfperf.workloads.pdf.training import cores_of, start_machine
 
     start = time.perf_counter()
     settings, problem, form = make()

@@ -9,7 +9,7 @@ from tfperf.cli import main
 from tfperf.console.stages import Stages
 from tfperf.errors import UserError
 from tfperf.runcard import loader
-from tfperf.runs import fit
+from tfperf.workloads.pdf import job as fit
 
 MOST_BYTES = 64_000
 READ = ("fit", "card.yaml", "-o", "run", "--quiet")  # says nothing before the faults of the card

@@ -8,10 +8,10 @@ from pathlib import Path
 
 from tfperf.results.rundir import RunDirectory
 from tfperf.results.state import AnyOwn, read_state
-from tfperf.runs.opening import open_part
+from tfperf.workloads.options import Options
 from tfperf.workloads.pdf.cards import load_card
+from tfperf.workloads.pdf.parts import open_part
 from tfperf.workloads.pdf.replicas import Replicas, group
-from tfperf.workloads.workload import Options
 
 SHA256, RUN = "[0-9a-f]{64}", "[0-9a-f]{32}"
 

@@ -9,8 +9,8 @@ import pytest
 from tests.fuzz.attack import attack, each_of
 from tests.fuzz.damage import edited, flipped
 from tests.make_pack import make_card
-from tfperf.runs import decisions
 from tfperf.train.choices import Choices, Trial
+from tfperf.workloads.pdf import decisions
 from tfperf.workloads.pdf.cards import load_card
 
 MADE = Choices(

@@ -15,10 +15,10 @@ silence_tensorflow()
 
 import tensorflow as tf  # noqa: E402
 
-from tfperf.runs import programs  # noqa: E402
-from tfperf.runs.part import start_machine  # noqa: E402
+from tfperf.train import kept_programs as programs  # noqa: E402
 from tfperf.train.cores import Cores  # noqa: E402
 from tfperf.workloads.pdf.cards import load_card  # noqa: E402
+from tfperf.workloads.pdf.training import start_machine  # noqa: E402
 
 
 def compute(n):

@@ -9,7 +9,7 @@ from tfperf.data.cache import VARIABLE
 from tfperf.measure import roofline
 from tfperf.measure.lowering import Lowering
 from tfperf.measure.roofline import Machine
-from tfperf.runs.bound import bound
+from tfperf.train.bound import bound
 from tfperf.train.ensemble import Ensemble
 
 SECONDS = 0.002

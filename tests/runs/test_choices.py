@@ -11,12 +11,12 @@ from tests.runs.conftest import same_bits
 from tests.train.problems import make_problem
 from tfperf.data.cache import VARIABLE
 from tfperf.errors import CardError
-from tfperf.runs import cores, decisions, part
 from tfperf.train import choices as module
 from tfperf.train.choices import Choices, Trial, choose
 from tfperf.train.cores import Cores
 from tfperf.train.ensemble import Ensemble
-from tfperf.workloads.pdf import forms
+from tfperf.workloads.pdf import cores, decisions, forms
+from tfperf.workloads.pdf import training as part
 from tfperf.workloads.pdf.cards import load_card
 from tfperf.workloads.pdf.forms import Candidates
 from tfperf.workloads.pdf.operators.products import Product

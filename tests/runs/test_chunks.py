@@ -13,13 +13,13 @@ from tests.runs.conftest import same_bits
 from tests.runs.test_resume import interrupted
 from tests.train.problems import make_problem
 from tfperf.errors import RunDirectoryError
-from tfperf.runs.part import _known, train_part
 from tfperf.train.choices import Choices
 from tfperf.train.cores import Cores
+from tfperf.workloads.options import Options
 from tfperf.workloads.pdf import chunks
 from tfperf.workloads.pdf.chunks import Footprint, chunk_size, footprint, split
 from tfperf.workloads.pdf.plan import plan
-from tfperf.workloads.workload import Options
+from tfperf.workloads.pdf.training import _known, train_part
 
 STAGES = [
     "reading data", "building the problem", "building the replicas", "compiling", "training", "evaluating",
@@ -69,7 +69,7 @@ def test_run_stopped_in_the_second_chunk_resumes_to_the_same_bits(whole, tmp_pat
             return train_part(run_, card_, part, *rest)
 
     with monkeypatch.context() as patch:
-        patch.setattr("tfperf.runs.part.train_part", second)
+        patch.setattr("tfperf.workloads.pdf.training.train_part", second)
         interrupted(card, run, patch, 15, CHUNKED)
     parts = json.loads((run / "run.json").read_text())["parts"]
     assert [p["done"] for p in parts] == [True, False, False]
@@ -82,7 +82,9 @@ def test_run_stopped_in_the_second_chunk_resumes_to_the_same_bits(whole, tmp_pat
 
 def test_a_chunk_of_another_size_keeps_its_own_stacks(without_pages, tmp_path, monkeypatch):
     """As many as it says that it has, and as it would be resumed with."""
-    monkeypatch.setattr("tfperf.runs.part.share_cores", lambda total, *rest: Cores(total, {2: 2, 3: 3}[rest[1]]))
+    monkeypatch.setattr(
+        "tfperf.workloads.pdf.training.share_cores", lambda total, *rest: Cores(total, {2: 2, 3: 3}[rest[1]])
+    )
     card, engine = make_card(tmp_path, replicas=5, steps=20), ["engine.chunk=3", "engine.form=shared"]
     tfperf.fit(card, tmp_path / "run", overrides=engine)
     parts = json.loads((tmp_path / "run" / "run.json").read_text())["parts"]
@@ -95,7 +97,7 @@ def test_what_an_earlier_chunk_chose_is_found_without_tensorflow(whole, monkeypa
     """Once it is started its threads cannot be set any more."""
     parts = [SimpleNamespace(**part) for part in json.loads((whole[0] / "run" / "run.json").read_text())["parts"]]
     parts[1].choices = {}
-    monkeypatch.setattr("tfperf.runs.part.group", lambda *_: parts)
+    monkeypatch.setattr("tfperf.workloads.pdf.training.group", lambda *_: parts)
 
     def start():
         raise AssertionError("TensorFlow was started")

@@ -9,9 +9,10 @@ from types import SimpleNamespace
 import pytest
 
 from tests.make_pack import make_card
-from tfperf.runs import cores, part
 from tfperf.train.choices import Choices, Trial
 from tfperf.train.cores import Cores, share_cores
+from tfperf.workloads.pdf import cores
+from tfperf.workloads.pdf import training as part
 from tfperf.workloads.pdf.cards import load_card
 
 

@@ -15,7 +15,7 @@ from tfperf.cli import main
 from tfperf.errors import Interrupted, LostError, RunDirectoryError, UserError
 from tfperf.runs.fit import fit
 from tfperf.train.loop import Loop
-from tfperf.workloads.workload import Options
+from tfperf.workloads.options import Options
 
 
 @pytest.mark.parametrize("loss", ["folder", "lock"])
@@ -98,7 +98,7 @@ def test_a_run_that_was_stopped_before_it_began_is_begun_by_resume(finished, tmp
         time.sleep(60)
 
     with monkeypatch.context() as patch:
-        patch.setattr("tfperf.runs.fit.read_inputs", read)
+        patch.setattr("tfperf.workloads.pdf.job.read_inputs", read)
         with pytest.raises(Interrupted, match="go on with --resume") as stop:
             fit(card, run)
     assert stop.value.exit_code == 129

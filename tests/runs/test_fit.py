@@ -13,12 +13,12 @@ from tests.make_pack import make_card
 from tests.runs.conftest import same_bits
 from tfperf.errors import CardError, RunDirectoryError
 from tfperf.results.rundir import RunDirectory
+from tfperf.workloads.options import Options
 from tfperf.workloads.pdf.cards import load_card
 from tfperf.workloads.pdf.data.selection import select
 from tfperf.workloads.pdf.operators.problem import build_problem
 from tfperf.workloads.pdf.replicas import Replicas
 from tfperf.workloads.pdf.results import store
-from tfperf.workloads.workload import Options
 
 
 def copy(finished, folder):

@@ -15,7 +15,7 @@ from tests.runs.conftest import same_bits
 from tfperf.data import programs as disk
 from tfperf.data.cache import VARIABLE
 from tfperf.measure.quiet import LOG_LEVEL
-from tfperf.runs import programs
+from tfperf.train import kept_programs as programs
 
 RUNS = programs._runs
 

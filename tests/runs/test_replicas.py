@@ -6,7 +6,8 @@ import pytest
 
 from tfperf.errors import CardError, RunDirectoryError
 from tfperf.results.state import Part, State, read_state, write_state
-from tfperf.runs.opening import MOST_CHUNKS, _parts, parse_replicas
+from tfperf.workloads.options import parse_replicas
+from tfperf.workloads.pdf.parts import MOST_CHUNKS, _parts
 from tfperf.workloads.pdf.replicas import Replicas, refuse_broken_groups
 
 

@@ -19,7 +19,7 @@ from tfperf.signals import Signals
 from tfperf.train import checkpoint
 from tfperf.train.checkpoint import Checkpoints
 from tfperf.train.loop import Loop
-from tfperf.workloads.workload import Options
+from tfperf.workloads.options import Options
 
 ROOT = Path(__file__).parents[2]
 # places in a write, counted over all checkpoints: the first write has places 1 to 4, and only after it is there

@@ -14,9 +14,9 @@ from tests.runs.test_resume import interrupted
 from tfperf.cli import main
 from tfperf.results.rundir import load_state
 from tfperf.train.checkpoint import Checkpoints
+from tfperf.workloads.options import Options
 from tfperf.workloads.pdf.forms import make_form
 from tfperf.workloads.pdf.replicas import Replicas
-from tfperf.workloads.workload import Options
 
 CARD = ["engine.form=folded", "engine.tolerance=1e-3", "engine.check_every=20", "train.stopping.patience=60"]
 CARD += ["data.sets=[{name: AAA_F2}, {name: AAA_FL}, {name: CCC_ADD}]"]

@@ -18,7 +18,7 @@ from tfperf.study.compare import compare
 from tfperf.study.rows import PROOF_FAILED, RESULTS, Row, rows
 from tfperf.workloads.pdf.replicas import Replicas
 from tfperf.workloads.pdf.results import store
-from tfperf.workloads.translate.texts import Vocabularies
+from tfperf.workloads.translate.state import Vocabularies
 
 
 def make_run(folder, result=None, done=True, **report):

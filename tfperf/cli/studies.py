@@ -34,9 +34,9 @@ def ablate(
     from tfperf.report.ablation import ablation_table
     from tfperf.report.counting import counted
     from tfperf.runcard.places import changed
-    from tfperf.runs.opening import parse_replicas
     from tfperf.study.ablation import PLOT
     from tfperf.study.ablation import ablate as carry_out
+    from tfperf.workloads.options import parse_replicas
     from tfperf.workloads.pdf.cards import open_card
 
     loaded = open_card(card, overrides)

@@ -68,27 +68,26 @@ def _fit(
     with stages(quiet) as progress:
         progress.tell(f"reading {card}")
         with without_collector():
-            from tfperf.runs.opening import parse_replicas
+            from tfperf.runs.flow import carry_out
             from tfperf.workloads.cards import open_card
+            from tfperf.workloads.options import Options, parse_replicas
             from tfperf.workloads.registry import WORKLOADS
-            from tfperf.workloads.workload import Options
 
         options = Options(resume, force, retry_failed, parse_replicas(replicas))
         loaded = _open_closure(card, overrides) if closure else open_card(card, overrides)
-        fitted = WORKLOADS.offering("fit", loaded, "fit").fit(loaded, output, options, progress)
+        fitted = carry_out(loaded, output, options, progress)
     from tfperf.console.screen import show
 
-    show(fitted.table)
+    show(WORKLOADS.of(loaded).table(fitted.summary))
     tell(f"{output / 'report.html'}")
     return 0 if fitted.complete else FAILED
 
 
 def _open_closure(card: Path, overrides: tuple[str, ...]) -> "Card":
     """The card of a closure test."""
-    from tfperf.runs.fit import fit_closure
-    from tfperf.workloads.pdf.cards import open_card
+    from tfperf.workloads.pdf.cards import as_closure, open_card
 
-    return fit_closure(open_card(card, overrides))
+    return as_closure(open_card(card, overrides))
 
 
 @main.command()

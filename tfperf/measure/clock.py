@@ -1,8 +1,10 @@
 """Wall time by stage."""
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+
+import numpy as np
 
 STAGES = ("import", "data", "build", "compile", "train", "write")
 
@@ -26,3 +28,11 @@ class Stopwatch:
     def seconds(self) -> dict[str, float]:
         """Seconds by stage, and in all."""
         return {**self._spent, "total": time.perf_counter() - self._start}
+
+
+def quartiles(seconds_per_step: Sequence[float]) -> dict[str, float | None]:
+    """Median and quartiles in milliseconds; None where nothing was timed."""
+    if not len(seconds_per_step):
+        return dict.fromkeys(("median", "q1", "q3"))
+    q1, q2, q3 = 1e3 * np.percentile(seconds_per_step, [25, 50, 75])
+    return {"median": float(q2), "q1": float(q1), "q3": float(q3)}

@@ -11,6 +11,7 @@ from typing import IO, Any
 
 from tfperf.errors import RunDirectoryError
 
+QUOTED_LENGTH = 200  # characters of a text that a message quotes
 TEXT_BYTES = 16 * 2**20  # of a text that this program wrote itself; as JSON it takes 30 times as much memory
 KINDS = {
     stat.S_ISLNK: "a symbolic link", stat.S_ISDIR: "a folder", stat.S_ISFIFO: "a pipe", stat.S_ISSOCK: "a socket",
@@ -108,3 +109,9 @@ def file_hash(path: Path) -> str:
     """The sha256 of a file's bytes."""
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def cut(text: str, length: int = QUOTED_LENGTH) -> str:
+    """A text from a file as a message may quote it: no longer than that, control characters written out."""
+    short = text if len(text) <= length else text[:length] + "..."
+    return short if short.isprintable() else ascii(short)

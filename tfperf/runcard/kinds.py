@@ -40,13 +40,15 @@ class CardKind:
     """Cards of one workload.
 
     files: what the file is that a key names; must: a value for each number that a card must give; folders: keys that
-    name a run folder, with the words that may stand there instead.
+    name a run folder, with the words that may stand there instead; apart: keys of which the workload says itself
+    whether a run that goes on may have others.
     """
 
     grammar: Grammar[Any]
     files: Mapping[Key, str] = field(default_factory=dict)
     must: Mapping[Key, int] = field(default_factory=dict)
     folders: Mapping[Key, tuple[str, ...]] = field(default_factory=dict)
+    apart: tuple[str, ...] = ()
 
 
 class Kinds(Protocol):

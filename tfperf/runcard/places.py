@@ -1,8 +1,10 @@
 """Faults in a card's values that only its files can tell, reported where the values were written."""
 
 import json
-from collections.abc import Callable, Iterable, Sequence, Set
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import replace
+from pathlib import Path as FilePath
 from typing import Any, TypeVar
 
 from pydantic import ValidationError
@@ -132,3 +134,11 @@ def _take_away(root: Node, path: Sequence[str | int]) -> None:
         parent.value.pop(str(path[-1]), None)
     elif isinstance(parent.value, list) and int(path[-1]) < len(parent.value):
         parent.value.pop(int(path[-1]))
+
+
+def refuse_inside(files: Mapping[str, FilePath], output: FilePath) -> None:
+    """CardError for files, by the keys that name them, that lie in the run directory."""
+    within = FilePath(os.path.realpath(output))  # which takes a loop of links as it is
+    inside = [key for key, path in files.items() if FilePath(os.path.realpath(path)).is_relative_to(within)]
+    if inside:
+        raise CardError(*(f"{k}: {files[k]} lies in the run directory {output}, which may be replaced" for k in inside))

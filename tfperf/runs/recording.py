@@ -23,7 +23,7 @@ def recorded(path: Path, logdir: Path, overrides: Sequence[str], repeat: int, na
     try:
         with counted() as show:
             with native_logs_dropped():
-                from tfperf.runs.profiling import record_card
+                from tfperf.workloads.pdf.profiling import record_card
             found = record_card(card, logdir, repeat, naive, show)
     except BaseException:
         if not there:

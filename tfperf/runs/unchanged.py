@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,22 +12,22 @@ from tfperf.results.contents import CARD
 from tfperf.results.reading import explain, read_text
 from tfperf.results.state import OLD, Own, Part, State, draw_key
 from tfperf.runcard.dump import dump_card
-from tfperf.runcard.kinds import AnyCard
+from tfperf.runcard.kinds import AnyCard, CardKind
 from tfperf.runcard.tree import read_plain
 from tfperf.workloads.registry import WORKLOADS
 
 MOST_BYTES = 2**20  # of a card that was written
-LEFT_OUT = ("replicas", "profile", "sweep")  # compared elsewhere, or of no weight for the result
+LEFT_OUT = ("profile", "sweep")  # of no weight for the result
 
 
-def begin_state(card: AnyCard, hashes: Mapping[str, str], parts: Sequence[Part[Own]]) -> State[Own]:
+def begin_state(card: AnyCard, kind: CardKind, hashes: Mapping[str, str], parts: Sequence[Part[Own]]) -> State[Own]:
     """The state of a run that begins with a card and files, whose sha256 are `hashes`."""
-    return State(digest_inputs(card, hashes), dict(hashes), list(parts), tfperf.__version__, draw_key())
+    return State(digest_inputs(card, kind, hashes), dict(hashes), list(parts), tfperf.__version__, draw_key())
 
 
-def digest_inputs(card: AnyCard, hashes: Mapping[str, str]) -> str:
+def digest_inputs(card: AnyCard, kind: CardKind, hashes: Mapping[str, str]) -> str:
     """sha256 of all that a resumed run must share with the one before."""
-    compared = {"card": _comparable(_plain(card)), "files": dict(hashes)}
+    compared = {"card": _comparable(_plain(card), kind), "files": dict(hashes)}
     return hashlib.sha256(json.dumps(compared, sort_keys=True).encode()).hexdigest()
 
 
@@ -40,32 +39,26 @@ def refuse_old(path: Path, state: State[Own]) -> None:
         )
 
 
-def refuse_changed(path: Path, card: AnyCard, hashes: Mapping[str, str], state: State[Own]) -> None:
+def refuse_changed(
+    path: Path, card: AnyCard, kind: CardKind, hashes: Mapping[str, str], state: State[Own]
+) -> None:  # fmt: skip
     """RunDirectoryError where the card of the run in `path`, or a file by its sha256, is another one.
 
     Files are compared by their hashes alone, so that a run may be moved with its data.
     """
-    old, new = _stored(path / CARD), _comparable(_plain(card))
+    old, new = _stored(path / CARD, kind), _comparable(_plain(card), kind)
     faults = _differences(old, new) if old != new else []
     changed = [key for key in sorted({*hashes, *state.inputs}) if hashes.get(key) != state.inputs.get(key)]
     faults += [f"{key}: not the file that the run began with" for key in changed]
     if faults:
         raise RunDirectoryError(f"{path / CARD}: the card is not the one that the run began with", *faults)
-    if state.version != OLD and state.digest != digest_inputs(card, hashes):
+    if state.version != OLD and state.digest != digest_inputs(card, kind, hashes):
         raise RunDirectoryError(f"{path / CARD}: is not the card that the run began with; it was changed afterwards")
 
 
-def refuse_inside(files: Mapping[str, Path], output: Path) -> None:
-    """CardError for files, by the keys that name them, that lie in the run directory."""
-    within = Path(os.path.realpath(output))  # which takes a loop of links as it is
-    inside = [key for key, path in files.items() if Path(os.path.realpath(path)).is_relative_to(within)]
-    if inside:
-        raise CardError(*(f"{k}: {files[k]} lies in the run directory {output}, which may be replaced" for k in inside))
-
-
-def _stored(path: Path) -> dict[str, Any]:
+def _stored(path: Path, kind: CardKind) -> dict[str, Any]:
     try:
-        return _comparable(read_plain(read_text(path, MOST_BYTES)))
+        return _comparable(read_plain(read_text(path, MOST_BYTES)), kind)
     except (OSError, ValueError, AttributeError, KeyError, TypeError, CardError) as error:
         raise RunDirectoryError(f"{path}: damaged: {explain(error)}") from None
 
@@ -75,17 +68,17 @@ def _plain(card: AnyCard) -> dict[str, Any]:
     return read_plain(dump_card(card))
 
 
-def _comparable(tree: dict[str, Any]) -> dict[str, Any]:
+def _comparable(tree: dict[str, Any], kind: CardKind) -> dict[str, Any]:
     """The card's tree without what is compared in another way."""
     name = tree.get("workload", WORKLOADS.default)
     tree = {**tree, "workload": WORKLOADS.renamed.get(name, name)}
-    for *blocks, key in WORKLOADS.kind(tree["workload"]).files:
+    for *blocks, key in kind.files:
         block: Any = tree
-        for name in blocks:
-            block = (block or {}).get(name)
+        for one in blocks:
+            block = (block or {}).get(one)
         if block is not None:
             block.pop(key, None)
-    return {key: value for key, value in tree.items() if key not in LEFT_OUT}
+    return {key: value for key, value in tree.items() if key not in (*LEFT_OUT, *kind.apart)}
 
 
 def _differences(old: Any, new: Any, key: str = "") -> list[str]:

@@ -39,8 +39,8 @@ class Request:
 def carry_out(request: Request) -> dict[str, Any]:
     """The record of a request; UserError where the card asks for what this form cannot do."""
     # loaded here: they bring TensorFlow, which the program that starts trials does not need
-    from tfperf.runs.cores import total_threads
-    from tfperf.runs.part import cores_of, start_machine
+    from tfperf.workloads.pdf.cores import total_threads
+    from tfperf.workloads.pdf.training import cores_of, start_machine
 
     card = to_card(request.card)
     problem = read_problem(card, card.replicas)

@@ -5,13 +5,12 @@ may leave out is declared by leaving it out: `offers` tells, and a verb says whi
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
-from tfperf.console.stages import Stages, Tell
-from tfperf.errors import CardError
+from tfperf.console.stages import Tell
+from tfperf.measure.clock import STAGES
 from tfperf.runcard.faults import Fault
 from tfperf.runcard.kinds import AnyCard, CardKind
 
@@ -19,35 +18,10 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from tfperf.report.compare import Change
+    from tfperf.workloads.job import Job, Session
 
 PROTOCOL = 1  # version of what is offered here: another one is another agreement
 C = TypeVar("C", bound=AnyCard)
-Measure = Callable[[Any, Mapping[str, Any]], dict[str, Any]]
-
-
-@dataclass(frozen=True)
-class Options:
-    """What the user asked of a fit beside the card."""
-
-    resume: bool = False
-    force: bool = False
-    retry_failed: bool = False
-    replicas: tuple[int, ...] = ()  # of a new run instead of the card's; of a finished run, to be added
-
-    def refuse_contradictions(self) -> None:
-        """CardError for options that exclude each other."""
-        if self.resume + self.force + self.retry_failed > 1:
-            raise CardError("--resume, --force and --retry-failed exclude each other")
-        if self.retry_failed and self.replicas:
-            raise CardError("--retry-failed takes the replicas that failed; leave --replicas out")
-
-
-@dataclass(frozen=True)
-class Fitted:
-    """A finished run. complete: whether all that was trained by this command is whole."""
-
-    table: "RenderableType"
-    complete: bool = True
 
 
 class Workload(ABC, Generic[C]):
@@ -56,6 +30,9 @@ class Workload(ABC, Generic[C]):
     protocol: ClassVar[int]  # PROTOCOL as the class was written for
     name: ClassVar[str]  # the word under `workload` of a card
     title: ClassVar[str]  # what a run of it is, after "a"
+    own: ClassVar[type[Any]] = dict  # what run.json keeps of a part beside what it keeps of every part
+    stages: ClassVar[Sequence[str]] = STAGES  # of a fit, whose seconds are counted
+    has_replicas: ClassVar[bool] = False  # whether a fit takes --replicas and --retry-failed
 
     @property
     @abstractmethod
@@ -70,8 +47,15 @@ class Workload(ABC, Generic[C]):
     def plan(self, card: C, tell: Tell) -> Sequence[str]:
         """What a card amounts to, a line each. Raises: UserError where its data or this machine do not fit it."""
 
-    def fit(self, card: C, output: Path, options: Options, progress: Stages) -> Fitted:
-        """Train in a run directory. Raises: UserError, Interrupted when a signal stopped it after a checkpoint."""
+    def refuse_fit(self, card: C) -> None:
+        """CardError for a card that can be checked, profiled or swept, but not fitted."""
+
+    def job(self, card: C, session: "Session[Any]") -> "Job[C, Any]":
+        """A fit of the card, with its data read. Raises: UserError for faults of the card or its files."""
+        raise NotImplementedError
+
+    def table(self, summary: Mapping[str, Any]) -> "RenderableType":
+        """What a fit prints at its end, from its report.json."""
         raise NotImplementedError
 
     def measure(self, card: C, request: Mapping[str, Any]) -> dict[str, Any]:

@@ -7,8 +7,9 @@ from pathlib import Path
 
 from tfperf.errors import CardError
 from tfperf.runcard.kinds import AnyCard
+from tfperf.runcard.places import changed
 from tfperf.workloads import cards
-from tfperf.workloads.pdf.card import Card
+from tfperf.workloads.pdf.card import Card, Closure
 from tfperf.workloads.pdf.kind import NAME
 
 
@@ -37,3 +38,8 @@ def _of_pdf(path: Path, card: AnyCard) -> Card:
     if not isinstance(card, Card):
         raise CardError(f"{path}: workload: got '{card.workload}'; this takes cards of workload {NAME}")
     return card
+
+
+def as_closure(card: Card) -> Card:
+    """The card as a closure test: with the default law and level 0 where it says nothing of one."""
+    return card if card.closure is not None else changed(card, closure=Closure())

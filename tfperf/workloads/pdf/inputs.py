@@ -11,8 +11,7 @@ from tfperf.data.cache import Cache, file_digest
 from tfperf.errors import CardError, PackError, UserError
 from tfperf.results.contents import RESULTS
 from tfperf.runcard.faults import Fault, in_words
-from tfperf.runcard.places import UnfitCard
-from tfperf.runs.unchanged import refuse_inside
+from tfperf.runcard.places import UnfitCard, refuse_inside
 from tfperf.workloads.pdf.card import Card
 from tfperf.workloads.pdf.data.closure import toy_pdf
 from tfperf.workloads.pdf.data.covariance import fitted_extra

@@ -5,20 +5,11 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
+from tfperf.measure.clock import quartiles
 from tfperf.measure.environment import peak_rss_bytes, versions
 from tfperf.workloads.pdf.card import Card
 from tfperf.workloads.pdf.replicas import ReplicaPart
 from tfperf.workloads.pdf.results.record import CONVERGED, FitResult
-
-
-def quartiles(seconds_per_step: Sequence[float]) -> dict[str, float | None]:
-    """Median and quartiles in milliseconds; None where nothing was timed."""
-    if not len(seconds_per_step):
-        return dict.fromkeys(("median", "q1", "q3"))
-    q1, q2, q3 = 1e3 * np.percentile(seconds_per_step, [25, 50, 75])
-    return {"median": float(q2), "q1": float(q1), "q3": float(q3)}
 
 
 def summarise(

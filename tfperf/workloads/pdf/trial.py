@@ -18,7 +18,7 @@ def measure(card: Card, request: Mapping[str, Any]) -> dict[str, Any]:
     What the card leaves open is measured first and told under `choices`; each trial does so anew, as each fit would.
     Raises: UserError for faults of the card or its files.
     """
-    from tfperf.runs.part import cores_of, start_machine
+    from tfperf.workloads.pdf.training import cores_of, start_machine
 
     refuse(card, "a sweep")
     problem = read_problem(card, card.replicas)

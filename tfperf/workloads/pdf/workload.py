@@ -4,15 +4,20 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tfperf.console.stages import Stages, Tell
+from tfperf.console.stages import Tell
 from tfperf.runcard.faults import Fault
 from tfperf.runcard.kinds import CardKind
+from tfperf.workloads.job import Session
 from tfperf.workloads.pdf.card import Card
 from tfperf.workloads.pdf.kind import KIND, NAME
-from tfperf.workloads.workload import Fitted, Options, Workload
+from tfperf.workloads.pdf.replicas import Replicas
+from tfperf.workloads.workload import Workload
 
 if TYPE_CHECKING:
+    from rich.console import RenderableType
+
     from tfperf.report.compare import Change
+    from tfperf.workloads.pdf.job import ReplicaFit
 
 
 class Pdf(Workload[Card]):
@@ -20,6 +25,8 @@ class Pdf(Workload[Card]):
 
     protocol = 1
     name = NAME
+    own = Replicas
+    has_replicas = True
     title = "fit of replicas"
 
     @property
@@ -39,13 +46,17 @@ class Pdf(Workload[Card]):
 
         return plan(card, tell).lines()
 
-    def fit(self, card: Card, output: Path, options: Options, progress: Stages) -> Fitted:
-        """Train in a run directory."""
-        from tfperf.runs.fit import carry_out
+    def job(self, card: Card, session: Session[Replicas]) -> "ReplicaFit":
+        """A fit of the card's replicas."""
+        from tfperf.workloads.pdf.job import ReplicaFit
+
+        return ReplicaFit(card, session)
+
+    def table(self, summary: Mapping[str, Any]) -> "RenderableType":
+        """chi2 of the datasets, replicas, times."""
         from tfperf.workloads.pdf.report.tables import summary_table
 
-        result, trained = carry_out(card, output, options, progress)
-        return Fitted(summary_table(result.summary), not (trained and result.summary["replicas"]["failed"]))
+        return summary_table(summary)
 
     def measure(self, card: Card, request: Mapping[str, Any]) -> dict[str, Any]:
         """The record of a trial of a sweep."""

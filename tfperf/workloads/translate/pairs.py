@@ -16,8 +16,7 @@ import h5py
 from tfperf.errors import PackError
 from tfperf.results.bounds import Budget
 from tfperf.results.heaps import refuse_broken_heaps
-from tfperf.results.reading import open_regular, refuse_special
-from tfperf.workloads.pdf.data.limits import cut
+from tfperf.results.reading import cut, open_regular, refuse_special
 
 SOURCE, TARGET = "source", "target"  # datasets of an HDF5 file
 LARGEST = 2**64  # hashes lie below

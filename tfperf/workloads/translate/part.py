@@ -10,11 +10,12 @@ from tfperf.measure.environment import available_cores
 from tfperf.place.devices import Devices
 from tfperf.place.engine import Engine, make_engine
 from tfperf.results.contents import CARD, EVENTS
-from tfperf.runs.part import Say, keep_checkpoints, machine, resume, use_threads, warn_of_change
-from tfperf.runs.window import Recorder
 from tfperf.signals import Signals
+from tfperf.train.parts import Say, keep_checkpoints, machine, resume, use_threads, warn_of_change
+from tfperf.train.window import Recorder
 from tfperf.workloads.translate.card import Translation
-from tfperf.workloads.translate.texts import Sentences, TranslationPart, TranslationRun
+from tfperf.workloads.translate.state import TranslationPart, TranslationRun
+from tfperf.workloads.translate.texts import Sentences
 from tfperf.workloads.translate.trainer import TranslationProgress, TranslationTrainer
 
 

@@ -5,16 +5,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
+from tfperf.measure.clock import quartiles
 from tfperf.measure.environment import package_version, peak_rss_bytes, versions
 from tfperf.place.devices import Devices
 from tfperf.place.held import Kept
-from tfperf.workloads.pdf.summary import quartiles
 from tfperf.workloads.translate.batches import Plan
 from tfperf.workloads.translate.card import Translation
 from tfperf.workloads.translate.part import Training
 from tfperf.workloads.translate.plan import merge_words, pair_counts, parameters
 from tfperf.workloads.translate.results import Losses
-from tfperf.workloads.translate.texts import Sentences, TranslationPart
+from tfperf.workloads.translate.state import TranslationPart
+from tfperf.workloads.translate.texts import Sentences
 from tfperf.workloads.translate.trainer import Call
 from tfperf.workloads.translate.translated import Translated
 

@@ -6,23 +6,17 @@ import os
 import zlib
 from collections.abc import Mapping
 from contextlib import nullcontext
-from dataclasses import dataclass as record
-from dataclasses import field
+from dataclasses import dataclass
 from functools import reduce
 from pathlib import Path
 from typing import Any
-
-from pydantic.dataclasses import dataclass
 
 from tfperf.errors import PackError
 from tfperf.results.contents import VOCABULARIES
 from tfperf.results.files import atomic_write, make_folder
 from tfperf.results.reading import open_regular
-from tfperf.results.rundir import RunDirectory
-from tfperf.results.state import STRICT, Part, Sha256
 from tfperf.runcard.faults import Fault
-from tfperf.runcard.places import UnfitCard
-from tfperf.runs.unchanged import refuse_inside
+from tfperf.runcard.places import UnfitCard, refuse_inside
 from tfperf.workloads.translate.card import Translation
 from tfperf.workloads.translate.corpus import (
     ROLES,
@@ -34,24 +28,14 @@ from tfperf.workloads.translate.corpus import (
     synthetic,
     table_rows,
 )
+from tfperf.workloads.translate.state import Vocabularies
 from tfperf.workloads.translate.vocabulary import Vocabulary, learn, read_vocabulary
 
 SIDES = "source", "target"
 MAX_HEADER = 1 << 20  # bytes of a table's first line
 
 
-@dataclass(config=STRICT)
-class Vocabularies:
-    """What run.json keeps of a translation: the sha256 of each language's pieces, which a resumed run must share."""
-
-    sha256: dict[str, Sha256] = field(default_factory=dict)
-
-
-TranslationPart = Part[Vocabularies]
-TranslationRun = RunDirectory[Vocabularies]
-
-
-@record(frozen=True)
+@dataclass(frozen=True)
 class Sentences:
     """What a card's corpora hold; a synthetic one has neither texts nor vocabularies."""
 

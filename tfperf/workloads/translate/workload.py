@@ -4,15 +4,21 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tfperf.console.stages import Stages, Tell
+from tfperf.console.stages import Tell
+from tfperf.errors import CardError
 from tfperf.runcard.faults import Fault
 from tfperf.runcard.kinds import CardKind
+from tfperf.workloads.job import Session
 from tfperf.workloads.translate.card import Translation
 from tfperf.workloads.translate.kind import KIND, NAME
-from tfperf.workloads.workload import Fitted, Options, Workload
+from tfperf.workloads.translate.state import Vocabularies
+from tfperf.workloads.workload import Workload
 
 if TYPE_CHECKING:
+    from rich.console import RenderableType
+
     from tfperf.report.compare import Change
+    from tfperf.workloads.translate.job import TranslationFit
 
 
 class Translate(Workload[Translation]):
@@ -20,6 +26,8 @@ class Translate(Workload[Translation]):
 
     protocol = 1
     name = NAME
+    own = Vocabularies
+    stages = ("import", "data", "build", "compile", "train", "validate", "translate", "write")
     title = "translation"
 
     @property
@@ -46,12 +54,25 @@ class Translate(Workload[Translation]):
         with native_logs_dropped():
             return translation_plan(card).lines()
 
-    def fit(self, card: Translation, output: Path, options: Options, progress: Stages) -> Fitted:
-        """Train in a run directory."""
-        from tfperf.workloads.translate.job import fit_translation
+    def refuse_fit(self, card: Translation) -> None:
+        """Several workers are several processes."""
+        if card.placement.engine == "multiworker":
+            raise CardError(
+                "placement.engine: got 'multiworker'; its workers are processes of their own, and a fit is one "
+                "process; allowed: tower, mirrored, central"
+            )
+
+    def job(self, card: Translation, session: Session[Vocabularies]) -> "TranslationFit":
+        """A training of the translator."""
+        from tfperf.workloads.translate.job import TranslationFit
+
+        return TranslationFit(card, session)
+
+    def table(self, summary: Mapping[str, Any]) -> "RenderableType":
+        """Scores, losses, times."""
         from tfperf.workloads.translate.tables import summary_table
 
-        return Fitted(summary_table(fit_translation(card, output, options, progress)[0].summary))
+        return summary_table(summary)
 
     def measure(self, card: Translation, request: Mapping[str, Any]) -> dict[str, Any]:
         """The record of a trial of a sweep."""

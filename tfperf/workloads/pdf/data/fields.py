@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tfperf.results.bounds import Budget, Claim
-from tfperf.workloads.pdf.data.limits import ARRAY_BYTES, FAULTS, FIELDS, LARGEST, MOST, NAME_LENGTH, ROW_BYTES, cut
+from tfperf.results.reading import cut
+from tfperf.workloads.pdf.data.limits import ARRAY_BYTES, FAULTS, FIELDS, LARGEST, MOST, NAME_LENGTH, ROW_BYTES
 
 # what h5py raises on damaged files
 DAMAGE = (OSError, RuntimeError, LookupError, ValueError, TypeError, AttributeError, ArithmeticError, MemoryError)

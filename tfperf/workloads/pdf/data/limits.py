@@ -19,9 +19,3 @@ LEAST_SCALE = 1e-9  # of a value, in units of an error that scales with it
 Q0_RANGE = 0.1, 1e4  # GeV
 LEAST_X = 1e-12
 LAST_ROW = 10**9  # of a published set
-
-
-def cut(text: str, length: int = NAME_LENGTH) -> str:
-    """A text from a file as a message may quote it: no longer than that, control characters written out."""
-    short = text if len(text) <= length else text[:length] + "..."
-    return short if short.isprintable() else ascii(short)

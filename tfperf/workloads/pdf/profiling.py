@@ -10,19 +10,19 @@ from tfperf.report.counting import Show
 from tfperf.runcard.faults import Fault
 from tfperf.runcard.places import UnfitCard
 from tfperf.runcard.profile import Profile
-from tfperf.runs import decisions
-from tfperf.runs.cores import total_threads
-from tfperf.runs.part import cores_of, start_machine
-from tfperf.runs.window import SKIPPED, calls_of, describe
 from tfperf.trace.callback import ProfileCallback
 from tfperf.trace.capture import Capture, capture
 from tfperf.train.choices import Choices, choose
 from tfperf.train.cores import Cores
 from tfperf.train.ensemble import Ensemble
+from tfperf.train.window import SKIPPED, calls_of, describe
+from tfperf.workloads.pdf import decisions
 from tfperf.workloads.pdf.card import Card
+from tfperf.workloads.pdf.cores import total_threads
 from tfperf.workloads.pdf.forms import Candidates
 from tfperf.workloads.pdf.inputs import read_inputs
 from tfperf.workloads.pdf.operators.problem import Problem, build_problem
+from tfperf.workloads.pdf.training import cores_of, start_machine
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """How many threads and stacks: tried in child processes, since TensorFlow fixes its threads when it starts.
 
-python -m tfperf.runs.cores CARD KEY=VALUE ... is such a child: it prints one line of JSON, the choices of a card and
-the milliseconds that a step of all replicas takes with them.
+python -m tfperf.workloads.pdf.cores CARD KEY=VALUE ... is such a child: it prints one line of JSON, the choices of a
+card and the milliseconds that a step of all replicas takes with them.
 """
 
 import json
@@ -74,7 +74,7 @@ def _ask(card: Path, overrides: Sequence[str], end: float) -> Answer | None:
     """What a child found; None where it failed or took too long."""
     command = [sys.executable, "-m", __name__, str(card), *overrides]
     # the program may run from a folder that is not installed
-    path = os.pathsep.join([str(Path(__file__).parents[2]), *filter(None, [os.environ.get("PYTHONPATH")])])
+    path = os.pathsep.join([str(Path(__file__).parents[3]), *filter(None, [os.environ.get("PYTHONPATH")])])
     left = end - time.perf_counter()
     if left <= 0:
         return None
@@ -91,13 +91,13 @@ def _ask(card: Path, overrides: Sequence[str], end: float) -> Answer | None:
 
 def measure_here(card_path: Path, overrides: Sequence[str]) -> Answer:
     """Measure in this process, with the card's threads and stacks."""
-    from tfperf.runs.part import cores_of, start_machine
     from tfperf.train.choices import choose
     from tfperf.train.ensemble import Ensemble
     from tfperf.workloads.pdf.cards import load_card
     from tfperf.workloads.pdf.forms import Candidates
     from tfperf.workloads.pdf.inputs import read_inputs
     from tfperf.workloads.pdf.operators.problem import build_problem
+    from tfperf.workloads.pdf.training import cores_of, start_machine
 
     card = load_card(card_path, overrides)
     inputs = read_inputs(card)

@@ -3,39 +3,33 @@
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
-import tfperf
 from tfperf.console.stages import Stages
 from tfperf.errors import RunDirectoryError
 from tfperf.measure.clock import Stopwatch
-from tfperf.measure.environment import available_cores, cpu_model
-from tfperf.results.contents import CARD, CHECKPOINTS, EVENTS, STATE
-from tfperf.results.rundir import RunDirectory
-from tfperf.results.state import Part
-from tfperf.runs import decisions
-from tfperf.runs.bound import bound
-from tfperf.runs.cores import measure_cores, total_threads
-from tfperf.runs.programs import keep_programs, offer_programs, point_tensorflow
-from tfperf.runs.window import Recorder
+from tfperf.results.contents import CARD, EVENTS, STATE
 from tfperf.signals import Signals
-from tfperf.train.checkpoint import Checkpoints
+from tfperf.train.bound import bound
 from tfperf.train.choices import Choices, choose
 from tfperf.train.cores import Cores, share_cores
 from tfperf.train.ensemble import Ensemble
+from tfperf.train.kept_programs import keep_programs, offer_programs, point_tensorflow
+from tfperf.train.parts import host, keep_checkpoints, machine, resume, use_threads, warn_of_change
 from tfperf.train.retirement import plan
 from tfperf.train.trainer import Progress, Trainer
+from tfperf.train.window import Recorder
+from tfperf.workloads.pdf import decisions
 from tfperf.workloads.pdf.card import Card
+from tfperf.workloads.pdf.cores import measure_cores, total_threads
 from tfperf.workloads.pdf.evaluate import Outcome, statuses
 from tfperf.workloads.pdf.forms import Candidates, Form
 from tfperf.workloads.pdf.operators.problem import Problem
 from tfperf.workloads.pdf.replicas import ReplicaPart, ReplicaRun, group
 from tfperf.workloads.pdf.tolerance import ToleranceCheck
-
-Say = Callable[[str], None]
 
 
 @dataclass(frozen=True)
@@ -44,25 +38,6 @@ class Trained:
 
     outcome: Outcome
     seconds_per_step: dict[int, list[float]]  # of each call of this process, by the slots of the stacks that took steps
-
-
-def use_threads(wanted: int, fixed: bool = False) -> int:
-    """Give TensorFlow's operations `wanted` threads; returns how many they have.
-
-    A TensorFlow that already runs keeps its number: RunDirectoryError when that is not the wanted one and it is fixed.
-    """
-    try:
-        tf.config.threading.set_intra_op_parallelism_threads(wanted)
-        return wanted
-    except RuntimeError:
-        # 0, the default, stands for one per core
-        now = tf.config.threading.get_intra_op_parallelism_threads() or available_cores()
-        if fixed and now != wanted:
-            raise RunDirectoryError(
-                f"engine.threads: {wanted} are wanted, but TensorFlow already runs with {now} in this process; "
-                "call tfperf before any other TensorFlow code, or in a process of its own"
-            ) from None
-        return now
 
 
 def cores_of(card: Card, problem: Problem) -> Cores:
@@ -74,22 +49,6 @@ def cores_of(card: Card, problem: Problem) -> Cores:
     steps = sys.maxsize if card.engine.xla is True else card.train.steps
     entries = problem.observables.entries
     return share_cores(total_threads(card.engine), card.engine.stacks, len(problem.ids), entries, steps)
-
-
-def machine(threads: int) -> dict[str, Any]:
-    """What bits can depend on beside the choices; starts TensorFlow."""
-    return _host() | {"threads": threads, "devices": [d.name for d in tf.config.list_logical_devices()]}
-
-
-def _host() -> dict[str, Any]:
-    """What of it is known before TensorFlow starts."""
-    return {"cpu": cpu_model(), "tensorflow": tf.__version__, "tfperf": tfperf.__version__}
-
-
-def warn_of_change(part: Part[Any], here: dict[str, Any], say: Say) -> None:
-    """Say what of the machine is not as when the part began."""
-    for key in (k for k in here if part.machine.get(k) != here[k]):
-        say(f"warning: {key} was {part.machine.get(key)}, is {here[key]}: bits may differ from an uninterrupted run")
 
 
 @dataclass(frozen=True)
@@ -213,7 +172,7 @@ def _known(run: ReplicaRun, card: Card, part: ReplicaPart, problem: Problem, cor
         return _read_choices(run, part)
     for earlier in (one for one in group(run, part) if one.choices):
         found = _read_choices(run, earlier)
-        if cores is None and earlier.machine.items() >= _host().items():
+        if cores is None and earlier.machine.items() >= host().items():
             return found
         if cores is not None and earlier.machine == machine(found.threads):
             # a chunk of another size may have other stacks
@@ -250,29 +209,6 @@ def _decide(
     keep_checkpoints(run, part).clear()  # of a part that is done
     run.save_state()
     return choices
-
-
-def keep_checkpoints(run: RunDirectory[Any], part: Part[Any]) -> Checkpoints:
-    """The checkpoints of a part."""
-    return Checkpoints(run.path / CHECKPOINTS, run.begun.identity, part.key)
-
-
-class Resumable(Protocol):
-    """A training that goes on from its checkpoints."""
-
-    def resume(self) -> tuple[int, list[str]]:
-        """Take up the newest one; its step (0: there is none) and warnings."""
-
-
-def resume(run: RunDirectory[Any], part: Part[Any], trainer: Resumable, say: Say) -> None:
-    """Have a training go on where it was, say so, and note it."""
-    step, warnings = trainer.resume()
-    for warning in warnings:
-        say(f"warning: {warning}")
-    if step:
-        say(f"going on from step {step}")
-        part.resumed_from_steps.append(step)
-        run.save_state()
 
 
 def _outcome(part: ReplicaPart, ensemble: Ensemble, trainer: Trainer) -> Outcome:

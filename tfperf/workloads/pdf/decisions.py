@@ -21,9 +21,9 @@ from tfperf.errors import StorageError
 from tfperf.measure.environment import available_cores, cpu_model
 from tfperf.results.files import atomic_write
 from tfperf.results.reading import parse_json, read_bytes
-from tfperf.runs.programs import point_tensorflow
 from tfperf.train.choices import MOST_STEPS, Choices
 from tfperf.train.cores import Cores
+from tfperf.train.kept_programs import point_tensorflow
 from tfperf.workloads.pdf.card import Card
 from tfperf.workloads.pdf.operators.problem import Problem
 

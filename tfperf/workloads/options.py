@@ -1,0 +1,44 @@
+"""What a user asks of a fit beside the card."""
+
+import re
+from dataclasses import dataclass
+
+from tfperf.errors import CardError
+from tfperf.runcard.nodes import shortened
+from tfperf.runcard.types import MAX_REPLICA, replica_ids
+
+NUMBER = re.compile("[1-9][0-9]{0,8}")
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the user asked for."""
+
+    resume: bool = False
+    force: bool = False
+    retry_failed: bool = False
+    replicas: tuple[int, ...] = ()  # of a new run instead of the card's; of a finished run, to be added
+
+    @property
+    def adds(self) -> bool:
+        """Whether more is asked of a run than it has, or began with."""
+        return self.retry_failed or bool(self.replicas)
+
+    def refuse_contradictions(self) -> None:
+        """CardError for options that exclude each other."""
+        if self.resume + self.force + self.retry_failed > 1:
+            raise CardError("--resume, --force and --retry-failed exclude each other")
+        if self.retry_failed and self.replicas:
+            raise CardError("--retry-failed takes the replicas that failed; leave --replicas out")
+
+
+def parse_replicas(text: str | None) -> tuple[int, ...]:
+    """Ids that `--replicas` names: "20" or "101-200"; CardError for anything else."""
+    if text is None:
+        return ()
+    try:
+        return replica_ids(int(text) if NUMBER.fullmatch(text) else text)
+    except ValueError:
+        given = shortened(repr(text[:100]))
+        what = f"must be a number (20) or a range of ids (101-200), no id above {MAX_REPLICA}"
+        raise CardError(f"--replicas: got {given}; {what}") from None
