@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from tfperf.errors import UserError
+from tfperf.measure import lifeline
 from tfperf.measure.quiet import native_logs_dropped
 from tfperf.results.files import atomic_write, make_folder
 from tfperf.results.lock import DirectoryLock
 from tfperf.results.reading import read_text
-from tfperf.study import child, lifeline
+from tfperf.study import child
 from tfperf.study.ledger import identity_of
 
 ROOT = Path(__file__).parents[1]

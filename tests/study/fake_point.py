@@ -8,7 +8,7 @@ import sys
 import time
 from pathlib import Path
 
-from tfperf.study import lifeline
+from tfperf.measure import lifeline
 
 
 def record(milliseconds):

@@ -9,7 +9,8 @@ import time
 import pytest
 
 from tests.study.sweeps import ROOT, alive, environment, wait_for
-from tfperf.study import child, lifeline
+from tfperf.measure import lifeline
+from tfperf.study import child
 from tfperf.study.child import run
 
 GRANDCHILD = (

@@ -13,8 +13,8 @@ from tfperf.errors import CardError
 from tfperf.measure.timing import Traces
 from tfperf.runcard.dump import as_tree
 from tfperf.study import point
-from tfperf.study.runners import calls, stepped
 from tfperf.workloads.pdf.cards import load_card
+from tfperf.workloads.pdf.runners import calls, stepped
 
 
 class Ticks:

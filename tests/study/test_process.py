@@ -13,9 +13,9 @@ from tfperf.errors import CardError
 from tfperf.signals import Signals
 from tfperf.study import process
 from tfperf.study.process import Stopped, measure
-from tfperf.study.switches import to_tree
-from tfperf.study.trial import Request
 from tfperf.workloads.pdf.cards import load_card
+from tfperf.workloads.pdf.form_trial import Request
+from tfperf.workloads.pdf.switches import to_tree
 
 
 def child(monkeypatch, code):

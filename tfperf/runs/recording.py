@@ -1,14 +1,14 @@
-"""A card recorded, with progress, and without TensorFlow's chatter while it loads."""
+"""A card recorded, with progress."""
 
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
 from tfperf.console.words import tell
-from tfperf.measure.quiet import native_logs_dropped
 from tfperf.report.counting import counted
 from tfperf.report.profile_files import prepare
-from tfperf.workloads.pdf.cards import open_card
+from tfperf.workloads.cards import open_card
+from tfperf.workloads.registry import WORKLOADS
 
 
 def recorded(path: Path, logdir: Path, overrides: Sequence[str], repeat: int, naive: bool) -> Path:
@@ -19,12 +19,11 @@ def recorded(path: Path, logdir: Path, overrides: Sequence[str], repeat: int, na
     if path.suffix not in (".yaml", ".yml"):
         return path
     card, there = open_card(path, overrides), logdir.exists()
+    workload = WORKLOADS.offering("record", card, "profile")
     prepare(logdir)
     try:
         with counted() as show:
-            with native_logs_dropped():
-                from tfperf.workloads.pdf.profiling import record_card
-            found = record_card(card, logdir, repeat, naive, show)
+            found = workload.record(card, logdir, repeat, naive, show)
     except BaseException:
         if not there:
             with suppress(OSError):

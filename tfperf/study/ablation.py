@@ -14,15 +14,16 @@ from tfperf.report.style import house_style, to_png
 from tfperf.results.files import atomic_write
 from tfperf.results.lock import DirectoryLock
 from tfperf.results.rundir import holds_run
+from tfperf.runcard.keys import Tree, get, put
 from tfperf.signals import Signals
 from tfperf.study.agreement import agreement
 from tfperf.study.ledger import ENVIRONMENT, Ledger, identity, write
 from tfperf.study.process import Measure, Stopped, measure
-from tfperf.study.runners import refuse
-from tfperf.study.switches import NAIVE, NAIVE_SAYS, STACKED, STACKED_SAYS, Form, Plan, Tree, get, plan, put, to_tree
-from tfperf.study.trial import DECIDED, Request
 from tfperf.workloads.pdf.card import Card
+from tfperf.workloads.pdf.form_trial import DECIDED, Request
 from tfperf.workloads.pdf.inputs import read_inputs
+from tfperf.workloads.pdf.runners import refuse
+from tfperf.workloads.pdf.switches import NAIVE, NAIVE_SAYS, STACKED, STACKED_SAYS, Form, Plan, plan, to_tree
 
 SECONDS = 20.0
 CHECKED = 3  # replicas whose losses are compared

@@ -12,8 +12,8 @@ from tempfile import TemporaryFile
 from threading import Event
 from typing import IO, Any
 
+from tfperf.measure.lifeline import STARTER
 from tfperf.study.first_error import first_error
-from tfperf.study.lifeline import STARTER
 
 Record = dict[str, Any]
 Task = tuple[Sequence[str], Mapping[str, Any], float]  # command, request, time limit in seconds

@@ -12,8 +12,9 @@ from tfperf.errors import RunDirectoryError
 from tfperf.measure.environment import available_cores, cpu_model, gpus, versions
 from tfperf.results.files import atomic_write
 from tfperf.results.reading import read_json
-from tfperf.study.switches import Tree, put, to_tree
+from tfperf.runcard.keys import Tree, put
 from tfperf.workloads.pdf.card import Card
+from tfperf.workloads.pdf.switches import to_tree
 
 FILE, ENVIRONMENT = "ablation.json", "environment.json"
 

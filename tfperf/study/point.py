@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from tfperf.errors import UserError
-from tfperf.study import lifeline
+from tfperf.measure import lifeline
 
 Request = Mapping[str, Any]
 

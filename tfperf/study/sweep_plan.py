@@ -4,7 +4,6 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -12,18 +11,15 @@ from tfperf.data.cache import file_digest
 from tfperf.errors import CardError
 from tfperf.results.contents import RESULTS
 from tfperf.runcard.dump import as_tree
+from tfperf.runcard.keys import Tree, get, put
 from tfperf.runcard.kinds import AnyCard
 from tfperf.runcard.places import UnfitCard
 from tfperf.runcard.points import Point
 from tfperf.runcard.sweep import Sweep
 from tfperf.study.rows import Key, Values, point_key
-from tfperf.study.runners import refuse
-from tfperf.study.switches import get, put
 from tfperf.workloads.cards import load_points
-from tfperf.workloads.pdf.card import Card
 from tfperf.workloads.registry import WORKLOADS
 
-Tree = dict[str, Any]
 DATA_BLOCKS = "data", "covariance", "closure", "positivity"
 
 
@@ -97,8 +93,7 @@ def _refuse_unfit(cards: Sequence[AnyCard]) -> None:
     faults: dict[str, None] = {}
     told: set[str] = set()
     for card in cards:
-        if isinstance(card, Card):
-            refuse(card, "a sweep")
+        WORKLOADS.offering("measure", card, "sweep").refuse_trial(card)
         tree = as_tree(card)
         blocks = json.dumps([tree.get(name) for name in DATA_BLOCKS])
         if blocks not in told:  # points with the same data have the same faults

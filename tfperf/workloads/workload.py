@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from tfperf.report.compare import Change
+    from tfperf.report.counting import Show
+    from tfperf.train.window import Recorded
     from tfperf.workloads.job import Job, Session
 
 PROTOCOL = 1  # version of what is offered here: another one is another agreement
@@ -57,6 +59,17 @@ class Workload(ABC, Generic[C]):
     def table(self, summary: Mapping[str, Any]) -> "RenderableType":
         """What a fit prints at its end, from its report.json."""
         raise NotImplementedError
+
+    def record(self, card: C, logdir: Path, repeat: int, naive: bool, show: "Show") -> "Recorded":
+        """Record steps of the card's training with TensorFlow's profiler, `repeat` times, each in a folder of its own.
+
+        naive: the same training as plain Keras would do it. Raises: CardError where the training is too short, or has
+        no such form.
+        """
+        raise NotImplementedError
+
+    def refuse_trial(self, card: C) -> None:
+        """CardError for a card whose steps no trial of a sweep can measure."""
 
     def measure(self, card: C, request: Mapping[str, Any]) -> dict[str, Any]:
         """The record of a trial of a sweep: study/point.py tells what is asked and what a record holds."""

@@ -1,7 +1,6 @@
 """A card's steps recorded by TensorFlow's profiler, as a fit takes them, or as the naive form does."""
 
 import time
-from dataclasses import dataclass
 from pathlib import Path
 from uuid import uuid4
 
@@ -11,11 +10,11 @@ from tfperf.runcard.faults import Fault
 from tfperf.runcard.places import UnfitCard
 from tfperf.runcard.profile import Profile
 from tfperf.trace.callback import ProfileCallback
-from tfperf.trace.capture import Capture, capture
+from tfperf.trace.capture import capture
 from tfperf.train.choices import Choices, choose
 from tfperf.train.cores import Cores
 from tfperf.train.ensemble import Ensemble
-from tfperf.train.window import SKIPPED, calls_of, describe
+from tfperf.train.window import SKIPPED, Recorded, calls_of, describe
 from tfperf.workloads.pdf import decisions
 from tfperf.workloads.pdf.card import Card
 from tfperf.workloads.pdf.cores import total_threads
@@ -23,20 +22,6 @@ from tfperf.workloads.pdf.forms import Candidates
 from tfperf.workloads.pdf.inputs import read_inputs
 from tfperf.workloads.pdf.operators.problem import Problem, build_problem
 from tfperf.workloads.pdf.training import cores_of, start_machine
-
-
-@dataclass(frozen=True)
-class Recorded:
-    """A profile of a card: the last capture, and the steps in each of its calls."""
-
-    taken: Capture
-    steps_per_call: int
-
-    @property
-    def overhead(self) -> float:
-        """How much longer a call takes while it is recorded, 0.05 for 5 %."""
-        recorded, plain = self.taken.recorded_ms, self.taken.unrecorded_ms
-        return recorded / plain - 1 if recorded and plain else 0.0
 
 
 def silent(done: int, total: int, words: str) -> None:

@@ -4,10 +4,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from tfperf.measure.environment import peak_rss_bytes
-from tfperf.study.runners import Engine, refuse, stepped
-from tfperf.study.switches import get, put, to_card, to_tree
-from tfperf.study.trial import DECIDED, decide, read_problem
+from tfperf.runcard.keys import get, put
 from tfperf.workloads.pdf.card import Card
+from tfperf.workloads.pdf.form_trial import DECIDED, decide, read_problem
+from tfperf.workloads.pdf.runners import Engine, refuse, stepped
+from tfperf.workloads.pdf.switches import to_card, to_tree
 
 
 def measure(card: Card, request: Mapping[str, Any]) -> dict[str, Any]:

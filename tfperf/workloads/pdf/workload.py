@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from tfperf.report.compare import Change
+    from tfperf.report.counting import Show
+    from tfperf.train.window import Recorded
     from tfperf.workloads.pdf.job import ReplicaFit
 
 
@@ -57,6 +59,20 @@ class Pdf(Workload[Card]):
         from tfperf.workloads.pdf.report.tables import summary_table
 
         return summary_table(summary)
+
+    def record(self, card: Card, logdir: Path, repeat: int, naive: bool, show: "Show") -> "Recorded":
+        """Steps as a fit takes them, or of a Keras model for each replica."""
+        from tfperf.measure.quiet import native_logs_dropped
+
+        with native_logs_dropped():
+            from tfperf.workloads.pdf.profiling import record_card
+        return record_card(card, logdir, repeat, naive, show)
+
+    def refuse_trial(self, card: Card) -> None:
+        """CardError for what trains first, or measures threads."""
+        from tfperf.workloads.pdf.runners import refuse
+
+        refuse(card, "a sweep")
 
     def measure(self, card: Card, request: Mapping[str, Any]) -> dict[str, Any]:
         """The record of a trial of a sweep."""

@@ -1,6 +1,7 @@
 """One form of a card measured, as a program of its own: a JSON request on stdin, a JSON record on stdout.
 
-`python -m tfperf.study.trial`. A fresh process, so that memory is this form's alone and none profits from another.
+`python -m tfperf.workloads.pdf.form_trial`. A fresh process, so that memory is this form's alone and none profits from
+another.
 """
 
 import json
@@ -10,14 +11,15 @@ from typing import Any
 import numpy as np
 
 from tfperf.errors import UserError
+from tfperf.measure import lifeline
 from tfperf.measure.environment import peak_rss_bytes
-from tfperf.study import lifeline
-from tfperf.study.runners import Engine, Keras, timing
-from tfperf.study.switches import Tree, to_card
+from tfperf.runcard.keys import Tree
 from tfperf.train.cores import Cores
 from tfperf.workloads.pdf.card import Card
 from tfperf.workloads.pdf.inputs import read_inputs
 from tfperf.workloads.pdf.operators.problem import Problem, build_problem
+from tfperf.workloads.pdf.runners import Engine, Keras, timing
+from tfperf.workloads.pdf.switches import to_card
 
 # what `auto` stands for, where the card leaves it to a measurement -> its name among the choices
 DECIDED = {

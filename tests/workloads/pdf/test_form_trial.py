@@ -9,14 +9,16 @@ import pytest
 from tests.make_pack import make_card
 from tests.train.problems import make_loop, make_problem
 from tfperf.measure.timing import Traces
-from tfperf.study import runners, trial
+from tfperf.runcard.keys import get, put
 from tfperf.study.agreement import agreement
-from tfperf.study.switches import SWITCHES, Form, get, plan, put, to_card, to_tree
-from tfperf.study.trial import Request, carry_out
 from tfperf.train.cores import Cores
 from tfperf.train.ensemble import Ensemble
+from tfperf.workloads.pdf import form_trial as trial
+from tfperf.workloads.pdf import runners
 from tfperf.workloads.pdf.cards import load_card
+from tfperf.workloads.pdf.form_trial import Request, carry_out
 from tfperf.workloads.pdf.forms import Candidates
+from tfperf.workloads.pdf.switches import SWITCHES, Form, plan, to_card, to_tree
 
 FIXED = ["train.steps_per_call=5", "engine.form=folded", "engine.tolerance=1e-3", "engine.xla=true"]
 

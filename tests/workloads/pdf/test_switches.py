@@ -1,7 +1,8 @@
 import pytest
 
 from tests.study.fakes import make_auto_card
-from tfperf.study.switches import SWITCHES, Form, Switch, get, plan, put, to_card, to_tree
+from tfperf.runcard.keys import get, put
+from tfperf.workloads.pdf.switches import SWITCHES, Form, Switch, plan, to_card, to_tree
 
 
 def test_a_card_survives_the_way_through_json(tmp_path):

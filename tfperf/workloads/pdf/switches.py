@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tfperf.runcard.dump import as_tree
+from tfperf.runcard.keys import Tree, get, put
 from tfperf.workloads.pdf.card import Card
 from tfperf.workloads.pdf.kind import KIND
 
-Tree = dict[str, Any]
 NAIVE, STACKED = "naive", "stacked"
 NAIVE_SAYS = "one Keras model per replica, `fit` with one step an epoch, boolean masks, padded tables"
 STACKED_SAYS = "replicas as one batch; masks as weights; training, validation and penalties from one forward pass"
@@ -123,21 +123,6 @@ def _idle(switch: Switch, card: Tree) -> str:
 
 def _words(keys: Mapping[str, Any]) -> str:
     return ", ".join(f"{key} = {json.dumps(value)}" for key, value in keys.items())
-
-
-def get(tree: Tree, key: str) -> Any:
-    """The value of a dotted key."""
-    for part in key.split("."):
-        tree = tree[part]
-    return tree
-
-
-def put(tree: Tree, key: str, value: Any) -> None:
-    """Set the value of a dotted key."""
-    *blocks, last = key.split(".")
-    for part in blocks:
-        tree = tree[part]
-    tree[last] = value
 
 
 def to_tree(card: Card) -> Tree:

@@ -1,0 +1,20 @@
+"""Values of a card's plain tree by their full keys."""
+
+from typing import Any
+
+Tree = dict[str, Any]
+
+
+def get(tree: Tree, key: str) -> Any:
+    """The value of a dotted key."""
+    for part in key.split("."):
+        tree = tree[part]
+    return tree
+
+
+def put(tree: Tree, key: str, value: Any) -> None:
+    """Set the value of a dotted key."""
+    *blocks, last = key.split(".")
+    for part in blocks:
+        tree = tree[part]
+    tree[last] = value
