@@ -3,8 +3,9 @@ import sys
 
 import pytest
 
-from tfperf.cluster.place import Place, parse, team
+from tfperf.cluster.place import Place, parse
 from tfperf.cluster.team import here
+from tfperf.cluster.teams import open_team
 from tfperf.errors import UserError
 
 
@@ -43,7 +44,7 @@ def test_without_dask_the_extra_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "distributed", None)
     monkeypatch.delitem(sys.modules, "tfperf.cluster.workers", raising=False)
     with pytest.raises(UserError, match=r"pip install tfperf\[cluster\]"):
-        team(Place("local", 1), 1)
+        open_team(Place("local", 1), 1)
 
 
 def test_dask_is_imported_for_dask_alone():

@@ -1,10 +1,8 @@
 """Where trials run, as `--on` says it: `local:N`, or a queue with options, `slurm:jobs=4,cores=8,memory=16GB`."""
 
 from collections.abc import Mapping
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 
-from tfperf.cluster.team import Team, here
 from tfperf.errors import UserError
 
 LOCAL = "local"
@@ -52,14 +50,3 @@ def _number(key: str, text: str) -> int:
     if not text.isascii() or not text.isdigit() or int(text) < 1:
         raise UserError(f"--on: {key}: got '{text}'; must be a whole number above 0")
     return int(text)
-
-
-def team(place: Place | None, at_once: int) -> AbstractContextManager[Team]:
-    """The team at a place; None: threads of this process, so many. Raises: UserError where Dask cannot be used."""
-    if place is None:
-        return here(at_once)
-    try:
-        from tfperf.cluster.workers import workers
-    except ImportError as error:
-        raise UserError(f"--on needs Dask ({error}); pip install tfperf[cluster]") from None
-    return workers(place)

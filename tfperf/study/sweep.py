@@ -10,8 +10,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tfperf.cluster.place import Place, parse, team
+from tfperf.cluster.place import Place, parse
 from tfperf.cluster.team import Team
+from tfperf.cluster.teams import open_team
 from tfperf.console.stages import left
 from tfperf.errors import RunDirectoryError
 from tfperf.measure.environment import program_digest
@@ -151,7 +152,7 @@ def sweep(
         done = len(planned.trials()) - len(waiting)
         if waiting:
             folder.begin()
-            with team(place, at_once) as hands, shown() as show:
+            with open_team(place, at_once) as hands, shown() as show:
                 _Sweep(planned, folder, waiting, done, measured, hands, signals, show, command, code).carry_out()
         return folder.finish(planned)
 

@@ -1,8 +1,4 @@
-"""How many threads and stacks: tried in child processes, since TensorFlow fixes its threads when it starts.
-
-python -m tfperf.workloads.pdf.cores CARD KEY=VALUE ... is such a child: it prints one line of JSON, the choices of a
-card and the milliseconds that a step of all replicas takes with them.
-"""
+"""How many threads and stacks: tried in child processes, since TensorFlow fixes its threads when it starts."""
 
 import json
 import os
@@ -12,13 +8,13 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from statistics import median
 
 from tfperf.measure.environment import available_cores
-from tfperf.train.choices import BUDGET_SECONDS, REPEATS, TRIAL_SECONDS, Choices
+from tfperf.train.choices import BUDGET_SECONDS, Choices
 from tfperf.train.cores import FEWEST, share_cores
 from tfperf.workloads.pdf.card_engine import Engine
 
+CHILD = "tfperf.workloads.pdf.cores_child"
 GAIN = 0.03  # a smaller difference is noise: the smaller number of threads is taken then, it leaves cores to others
 Answer = tuple[Choices, float]  # and the milliseconds of a step
 
@@ -72,7 +68,7 @@ def measure_cores(card: Path, engine: Engine, replicas: int, overrides: Sequence
 
 def _ask(card: Path, overrides: Sequence[str], end: float) -> Answer | None:
     """What a child found; None where it failed or took too long."""
-    command = [sys.executable, "-m", __name__, str(card), *overrides]
+    command = [sys.executable, "-m", CHILD, str(card), *overrides]
     # the program may run from a folder that is not installed
     path = os.pathsep.join([str(Path(__file__).parents[3]), *filter(None, [os.environ.get("PYTHONPATH")])])
     left = end - time.perf_counter()
@@ -87,35 +83,3 @@ def _ask(card: Path, overrides: Sequence[str], end: float) -> Answer | None:
         return Choices.from_dict(found["choices"]), float(found["ms_per_step"])
     except (OSError, subprocess.SubprocessError, ValueError, LookupError, TypeError):
         return None
-
-
-def measure_here(card_path: Path, overrides: Sequence[str]) -> Answer:
-    """Measure in this process, with the card's threads and stacks."""
-    from tfperf.train.choices import choose
-    from tfperf.train.ensemble import Ensemble
-    from tfperf.workloads.pdf.cards import load_card
-    from tfperf.workloads.pdf.forms import Candidates
-    from tfperf.workloads.pdf.inputs import read_inputs
-    from tfperf.workloads.pdf.operators.problem import build_problem
-    from tfperf.workloads.pdf.training import cores_of, start_machine
-
-    card = load_card(card_path, overrides)
-    inputs = read_inputs(card)
-    problem = build_problem(card, inputs.selection, card.replicas, inputs.t0_pdf, inputs.law)
-    cores = start_machine(card, cores_of(card, problem))
-    forms = Candidates(card, problem)
-    ensemble = Ensemble(card, problem, [0] * len(problem.ids), forms.first, cores.stacks, cores.threads)
-    choices = choose(card, ensemble, forms, cores)
-    ensemble.warm_up(choices.xla, choices.losses_xla)
-    calls, rates = max(1, choices.steps_per_call // REPEATS), []
-    for _ in range(REPEATS):
-        before, start = ensemble.step, time.perf_counter()
-        while time.perf_counter() - start < TRIAL_SECONDS and not ensemble.done():
-            ensemble.run(calls, choices.xla)
-        rates.append(1e3 * (time.perf_counter() - start) / max(1, ensemble.step - before))
-    return choices, median(rates)
-
-
-if __name__ == "__main__":
-    made, ms = measure_here(Path(sys.argv[1]), sys.argv[2:])
-    print(json.dumps({"choices": made.as_dict(), "ms_per_step": ms}), flush=True)

@@ -1,0 +1,18 @@
+"""The team at a place."""
+
+from contextlib import AbstractContextManager
+
+from tfperf.cluster.place import Place
+from tfperf.cluster.team import Team, here
+from tfperf.errors import UserError
+
+
+def open_team(place: Place | None, at_once: int) -> AbstractContextManager[Team]:
+    """The team at a place; None: threads of this process, so many. Raises: UserError where Dask cannot be used."""
+    if place is None:
+        return here(at_once)
+    try:
+        from tfperf.cluster.workers import workers
+    except ImportError as error:
+        raise UserError(f"--on needs Dask ({error}); pip install tfperf[cluster]") from None
+    return workers(place)

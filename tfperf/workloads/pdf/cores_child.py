@@ -1,0 +1,45 @@
+"""Choices of a card measured with its threads and stacks, in a process of its own.
+
+python -m tfperf.workloads.pdf.cores_child CARD KEY=VALUE ... prints one line of JSON: the choices, and the milliseconds
+that a step of all replicas takes with them.
+"""
+
+import json
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from statistics import median
+
+from tfperf.train.choices import REPEATS, TRIAL_SECONDS, choose
+from tfperf.train.ensemble import Ensemble
+from tfperf.workloads.pdf.cards import load_card
+from tfperf.workloads.pdf.cores import Answer
+from tfperf.workloads.pdf.forms import Candidates
+from tfperf.workloads.pdf.inputs import read_inputs
+from tfperf.workloads.pdf.operators.problem import build_problem
+from tfperf.workloads.pdf.training import cores_of, start_machine
+
+
+def measure_here(card_path: Path, overrides: Sequence[str]) -> Answer:
+    """Measure in this process, with the card's threads and stacks."""
+    card = load_card(card_path, overrides)
+    inputs = read_inputs(card)
+    problem = build_problem(card, inputs.selection, card.replicas, inputs.t0_pdf, inputs.law)
+    cores = start_machine(card, cores_of(card, problem))
+    forms = Candidates(card, problem)
+    ensemble = Ensemble(card, problem, [0] * len(problem.ids), forms.first, cores.stacks, cores.threads)
+    choices = choose(card, ensemble, forms, cores)
+    ensemble.warm_up(choices.xla, choices.losses_xla)
+    calls, rates = max(1, choices.steps_per_call // REPEATS), []
+    for _ in range(REPEATS):
+        before, start = ensemble.step, time.perf_counter()
+        while time.perf_counter() - start < TRIAL_SECONDS and not ensemble.done():
+            ensemble.run(calls, choices.xla)
+        rates.append(1e3 * (time.perf_counter() - start) / max(1, ensemble.step - before))
+    return choices, median(rates)
+
+
+if __name__ == "__main__":
+    made, ms = measure_here(Path(sys.argv[1]), sys.argv[2:])
+    print(json.dumps({"choices": made.as_dict(), "ms_per_step": ms}), flush=True)
