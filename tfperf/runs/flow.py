@@ -34,7 +34,7 @@ def carry_out(card: AnyCard, output: Path, options: Options, progress: Stages) -
 
 
 def _carry_out(signals: Signals, progress: Stages, card: AnyCard, output: Path, options: Options) -> Fitted:
-    workload = WORKLOADS.offering("job", card, "fit")
+    workload = WORKLOADS.offering("fit", card)
     options.refuse_contradictions()
     if options.adds and not workload.has_replicas:
         flag = "--retry-failed" if options.retry_failed else "--replicas"

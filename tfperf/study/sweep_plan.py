@@ -93,7 +93,7 @@ def _refuse_unfit(cards: Sequence[AnyCard]) -> None:
     faults: dict[str, None] = {}
     told: set[str] = set()
     for card in cards:
-        WORKLOADS.offering("measure", card, "sweep").refuse_trial(card)
+        WORKLOADS.offering("sweep", card).refuse_trial(card)
         tree = as_tree(card)
         blocks = json.dumps([tree.get(name) for name in DATA_BLOCKS])
         if blocks not in told:  # points with the same data have the same faults

@@ -1,13 +1,12 @@
 """The window of a training that is recorded: how many calls of how many steps, and what a profile is told of them."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from tfperf.errors import LostError
 from tfperf.results.files import verify_holder
-from tfperf.runcard.kinds import AnyCard
 from tfperf.runcard.profile import Profile
 from tfperf.trace.capture import Capture
 from tfperf.trace.planes import TraceError
@@ -22,9 +21,12 @@ def calls_of(window: Profile, steps_per_call: int) -> tuple[int, int, int]:
     return per_call, -(-window.steps // per_call), max(-(-window.skip // per_call), SKIPPED)
 
 
-def describe(taken: Capture, card: AnyCard, loops: int) -> None:
-    """Tell a capture what it records: the engine's steps, in so many loops side by side."""
-    taken.loops, taken.program, taken.optimizers = loops, "engine", [card.train.optimizer.name.lower()]
+def describe(taken: Capture, optimizers: Sequence[str], loops: int) -> None:
+    """Tell a capture what it records: the engine's steps, in so many loops side by side.
+
+    optimizers: how the names of the optimizer's operations begin.
+    """
+    taken.loops, taken.program, taken.optimizers = loops, "engine", list(optimizers)
     taken.turns = None  # a fit's calls differ in length
 
 
@@ -45,10 +47,12 @@ class Recorded:
 class Recorder:
     """The card's window within a fit; its calls are shorter until it is over."""
 
-    def __init__(self, card: AnyCard, window: Profile, logdir: Path, steps_per_call: int, loops: int) -> None:
+    def __init__(
+        self, window: Profile, logdir: Path, steps_per_call: int, loops: int, optimizers: Sequence[str]
+    ) -> None:  # fmt: skip
         self.steps, calls, skipped = calls_of(window, steps_per_call)
         self.taken = Capture(logdir, calls, skipped, window.host_level)
-        describe(self.taken, card, loops)
+        describe(self.taken, optimizers, loops)
         self.number = 0
 
     @property

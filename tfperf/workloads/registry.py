@@ -40,15 +40,13 @@ class Workloads:
         """The workload of a card."""
         return self.find(card.workload)
 
-    def offering(self, what: str, card: AnyCard, verb: str) -> Workload[Any]:
-        """The workload of a card, which offers a method. Raises: CardError that names those that do."""
+    def offering(self, verb: str, card: AnyCard) -> Workload[Any]:
+        """The workload of a card, which offers a verb. Raises: CardError that names those that do."""
         found = self.of(card)
-        if found.offers(what):
+        if found.offers(verb):
             return found
-        others = [name for name in OWN if self.find(name).offers(what)]
-        raise CardError(
-            f"workload: got '{card.workload}', which does not offer {verb}; those that do: {', '.join(others)}"
-        )
+        others = [name for name in OWN if self.find(name).offers(verb)]
+        raise CardError(f"workload: got '{card.workload}', which does not offer {verb}; {', '.join(others)} does")
 
 
 WORKLOADS = Workloads()

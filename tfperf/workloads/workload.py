@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from tfperf.console.stages import Tell
+from tfperf.errors import CardError
 from tfperf.measure.clock import STAGES
 from tfperf.runcard.faults import Fault
 from tfperf.runcard.kinds import AnyCard, CardKind
@@ -21,8 +22,14 @@ if TYPE_CHECKING:
     from tfperf.report.counting import Show
     from tfperf.train.window import Recorded
     from tfperf.workloads.job import Job, Session
+    from tfperf.workloads.stepping import Stepper
 
 PROTOCOL = 1  # version of what is offered here: another one is another agreement
+# what a verb needs one of; where it is the second, the first is made of it
+METHODS = {
+    "fit": ("job",), "profile": ("record", "stepper"), "sweep": ("measure", "stepper"), "compare": ("compare",),
+    "init": ("example",),
+}  # fmt: skip
 C = TypeVar("C", bound=AnyCard)
 
 
@@ -60,20 +67,31 @@ class Workload(ABC, Generic[C]):
         """What a fit prints at its end, from its report.json."""
         raise NotImplementedError
 
+    def stepper(self, card: C) -> "Stepper":
+        """The card's training, built and ready to take steps. Raises: UserError for faults of the card or its files."""
+        raise NotImplementedError
+
     def record(self, card: C, logdir: Path, repeat: int, naive: bool, show: "Show") -> "Recorded":
         """Record steps of the card's training with TensorFlow's profiler, `repeat` times, each in a folder of its own.
 
         naive: the same training as plain Keras would do it. Raises: CardError where the training is too short, or has
         no such form.
         """
-        raise NotImplementedError
+        from tfperf.workloads.stepping import record_steps
+
+        if naive:
+            raise CardError(f"--naive: workload {self.name} has no other form of its training; leave it out")
+        show(0, repeat, "builds the training")
+        return record_steps(card, self.stepper(card), logdir, repeat, show)
 
     def refuse_trial(self, card: C) -> None:
         """CardError for a card whose steps no trial of a sweep can measure."""
 
     def measure(self, card: C, request: Mapping[str, Any]) -> dict[str, Any]:
         """The record of a trial of a sweep: study/point.py tells what is asked and what a record holds."""
-        raise NotImplementedError
+        from tfperf.workloads.stepping import measure_steps
+
+        return measure_steps(self.stepper(card), request)
 
     def compare(self, before: Path, now: Path) -> "tuple[list[Change], list[str]]":
         """What differs between two finished runs, and what to know about it. Raises: RunDirectoryError."""
@@ -83,6 +101,6 @@ class Workload(ABC, Generic[C]):
         """A commented card for `tfperf init`; data: what it names as its data."""
         raise NotImplementedError
 
-    def offers(self, what: str) -> bool:
-        """Whether the workload has a method of its own of that name."""
-        return getattr(type(self), what) is not getattr(Workload, what)
+    def offers(self, verb: str) -> bool:
+        """Whether the workload has a method of its own for a verb of the command line."""
+        return any(getattr(type(self), name) is not getattr(Workload, name) for name in METHODS[verb])

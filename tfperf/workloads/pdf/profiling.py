@@ -1,6 +1,5 @@
 """A card's steps recorded by TensorFlow's profiler, as a fit takes them, or as the naive form does."""
 
-import time
 from pathlib import Path
 from uuid import uuid4
 
@@ -10,11 +9,10 @@ from tfperf.runcard.faults import Fault
 from tfperf.runcard.places import UnfitCard
 from tfperf.runcard.profile import Profile
 from tfperf.trace.callback import ProfileCallback
-from tfperf.trace.capture import capture
 from tfperf.train.choices import Choices, choose
 from tfperf.train.cores import Cores
 from tfperf.train.ensemble import Ensemble
-from tfperf.train.window import SKIPPED, Recorded, calls_of, describe
+from tfperf.train.window import SKIPPED, Recorded
 from tfperf.workloads.pdf import decisions
 from tfperf.workloads.pdf.card import Card
 from tfperf.workloads.pdf.cores import total_threads
@@ -22,6 +20,7 @@ from tfperf.workloads.pdf.forms import Candidates
 from tfperf.workloads.pdf.inputs import read_inputs
 from tfperf.workloads.pdf.operators.problem import Problem, build_problem
 from tfperf.workloads.pdf.training import cores_of, start_machine
+from tfperf.workloads.stepping import record_steps, wait_for_second
 
 
 def silent(done: int, total: int, words: str) -> None:
@@ -35,10 +34,10 @@ def record_card(card: Card, logdir: Path, repeat: int = 1, naive: bool = False, 
     Raises: CardError where the training is too short for that, or the card's files are at fault.
     """
     show(0, repeat, "builds the problem")
-    inputs, window = read_inputs(card), card.profile or Profile()
+    inputs = read_inputs(card)
     problem = build_problem(card, inputs.selection, card.replicas, inputs.t0_pdf, inputs.law)
     records = _record_naive if naive else _record_engine
-    return records(card, problem, logdir, window, repeat, show)
+    return records(card, problem, logdir, repeat, show)
 
 
 def _choices(card: Card, problem: Problem) -> tuple[Ensemble, Choices]:
@@ -56,55 +55,57 @@ def _choices(card: Card, problem: Problem) -> tuple[Ensemble, Choices]:
     return ensemble, choices
 
 
-def _record_engine(card: Card, problem: Problem, logdir: Path, window: Profile, repeat: int, show: Show) -> Recorded:
+class EngineStepper:
+    """The steps of an ensemble as a fit takes them, with a look at the losses after each call."""
+
+    def __init__(self, card: Card, ensemble: Ensemble, choices: Choices) -> None:
+        self.ensemble, self.choices, self.steps = ensemble, choices, card.train.steps
+        self.steps_per_call, self.loops = choices.steps_per_call, len(ensemble.shards)
+        self.optimizers = (card.train.optimizer.name.lower(),)
+
+    def warm_up(self) -> None:
+        """Compile steps and losses."""
+        self.ensemble.warm_up(self.choices.xla, self.choices.losses_xla)
+
+    def call(self, steps: int) -> None:
+        """Of all replicas."""
+        self.ensemble.run(steps, self.choices.xla)
+        self.ensemble.evaluate(self.choices.losses_xla)
+
+    def losses(self) -> list[float]:
+        """None: trials of replicas have a record of their own."""
+        return []
+
+    def close(self) -> None:
+        """Free the stacks."""
+        self.ensemble.close()
+
+
+def _record_engine(card: Card, problem: Problem, logdir: Path, repeat: int, show: Show) -> Recorded:
     show(0, repeat, "measures what the card leaves open, compiles")
     with native_logs_dropped():
         ensemble, choices = _choices(card, problem)
-    per_call, calls, skipped = calls_of(window, choices.steps_per_call)
-    if repeat * (skipped + calls) * per_call > card.train.steps:
-        times = "" if repeat == 1 else f", {repeat} times"
-        said = f"{calls} calls of {per_call} steps are to be recorded after {skipped} others{times}"
-        raise UnfitCard(card, [Fault("train.steps", card.train.steps, said)])
-    ensemble.warm_up(choices.xla, choices.losses_xla)
-    group = uuid4().hex
-    for number in range(repeat):
-        show(number, repeat, f"records {calls} calls of {per_call} steps")
-        _next_second()
-        with native_logs_dropped(), capture(logdir, calls, skipped, window.host_level) as taken:
-            describe(taken, card, len(ensemble.shards))
-            taken.turns = per_call
-            taken.group = group
-            for call in range(skipped + taken.steps):
-                with taken.step(call):
-                    ensemble.run(per_call, choices.xla)
-                    ensemble.evaluate(choices.losses_xla)
-    show(repeat, repeat, "recorded")
-    ensemble.close()
-    return Recorded(taken, per_call)
+    return record_steps(card, EngineStepper(card, ensemble, choices), logdir, repeat, show)
 
 
-def _record_naive(card: Card, problem: Problem, logdir: Path, window: Profile, repeat: int, show: Show) -> Recorded:
+def _record_naive(card: Card, problem: Problem, logdir: Path, repeat: int, show: Show) -> Recorded:
     from tfperf.workloads.pdf.naive import Naive, start_weights
 
     show(0, repeat, "builds a Keras model for each replica")
     start_machine(card, Cores(total_threads(card.engine)))
     with native_logs_dropped():
         naive, group = Naive(card, problem, start_weights(card, problem)), uuid4().hex
+    window = card.profile or Profile()
     skip = max(window.skip, SKIPPED)
     if repeat * (skip + window.steps) > card.train.steps:
         said = f"{window.steps} steps are to be recorded after {skip} others, {repeat} times"
         raise UnfitCard(card, [Fault("train.steps", card.train.steps, said)])
     for number in range(repeat):
         show(number, repeat, f"traces, takes {skip} steps, records {window.steps}")
-        _next_second()
+        wait_for_second()
         callback = ProfileCallback(logdir, window.steps, skip, window.host_level)
         callback.taken.group = group
         with native_logs_dropped():
             naive.run(skip + window.steps, callback)
     show(repeat, repeat, "recorded")
     return Recorded(callback.taken, 1)
-
-
-def _next_second() -> None:
-    """Wait for the clock's next second: TensorFlow calls a profile's folder by it."""
-    time.sleep(1.05 - time.time() % 1)

@@ -18,7 +18,8 @@ from tfperf.train.choices import Choices, choose
 from tfperf.train.cores import Cores, share_cores
 from tfperf.train.ensemble import Ensemble
 from tfperf.train.kept_programs import keep_programs, offer_programs, point_tensorflow
-from tfperf.train.parts import host, keep_checkpoints, machine, resume, use_threads, warn_of_change
+from tfperf.train.machine import host, machine, use_threads
+from tfperf.train.parts import keep_checkpoints, resume, warn_of_change
 from tfperf.train.retirement import plan
 from tfperf.train.trainer import Progress, Trainer
 from tfperf.train.window import Recorder
@@ -148,7 +149,7 @@ def _recorder(run: ReplicaRun, card: Card, part: ReplicaPart, steps_per_call: in
     """What records the profile that the card wants, of the first chunk alone."""
     if card.profile is None or part.own.chunk > 1:
         return None
-    return Recorder(card, card.profile, run.path / EVENTS, steps_per_call, loops)
+    return Recorder(card.profile, run.path / EVENTS, steps_per_call, loops, [card.train.optimizer.name.lower()])
 
 
 def _exactness(card: Card, form: Form, check: ToleranceCheck, outcome: Outcome) -> dict[str, Any]:

@@ -11,7 +11,8 @@ from tfperf.place.devices import Devices
 from tfperf.place.engine import Engine, make_engine
 from tfperf.results.contents import CARD, EVENTS
 from tfperf.signals import Signals
-from tfperf.train.parts import Say, keep_checkpoints, machine, resume, use_threads, warn_of_change
+from tfperf.train.machine import machine, use_threads
+from tfperf.train.parts import Say, keep_checkpoints, resume, warn_of_change
 from tfperf.train.window import Recorder
 from tfperf.workloads.translate.card import Translation
 from tfperf.workloads.translate.state import TranslationPart, TranslationRun
@@ -52,7 +53,8 @@ def begin(
         engine = make_engine(card, sentences.rows, devices)
         recorder = None
         if card.profile is not None:
-            recorder = Recorder(card, card.profile, run.path / EVENTS, card.train.steps_per_call, loops=1)
+            optimizers = [card.train.optimizer.name.lower()]
+            recorder = Recorder(card.profile, run.path / EVENTS, card.train.steps_per_call, 1, optimizers)
         checkpoints = keep_checkpoints(run, part)
         trainer = TranslationTrainer(card, engine, sentences.encoded, checkpoints, watch.stage, recorder)
         resume(run, part, trainer, say)

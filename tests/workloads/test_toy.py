@@ -1,0 +1,105 @@
+"""A workload of another package, installed with an entry point: every verb takes it, and nothing of tfperf names it."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+
+ROOT = Path(__file__).parents[2]
+CARD = "workload: toy\nsteps: 200\n"
+SWEEP = "sweep:\n  keys:\n    rate: [0.1, 0.2]\n  repeats: 2\n  warmup: 10\n  steps: 50\n  seconds: 1\n"
+BROKEN = {"missing": "no_such_module:WORKLOAD", "wrong": "tfperf_toy:ToyCard"}
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory):
+    """A folder with what pip makes of the distribution: its module, and what it registers."""
+    folder = tmp_path_factory.mktemp("site")
+    shutil.copy(ROOT / "tests" / "workloads" / "toy" / "tfperf_toy.py", folder)
+    about = folder / "tfperf_toy-1.0.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: tfperf-toy\nVersion: 1.0\n")
+    points = {"toy": "tfperf_toy:WORKLOAD", **BROKEN}
+    lines = "".join(f"{name} = {value}\n" for name, value in points.items())
+    (about / "entry_points.txt").write_text(f"[tfperf.workloads]\n{lines}")
+    return folder
+
+
+@pytest.fixture
+def tfperf(installed, tmp_path):
+    (tmp_path / "card.yaml").write_text(CARD)
+
+    def command(*arguments):
+        return [sys.executable, "-m", "tfperf", *map(str, arguments)]
+
+    def run(*arguments, code=0, begin=False):
+        environment = os.environ | {"PYTHONPATH": f"{installed}:{ROOT}", "TF_CPP_MIN_LOG_LEVEL": "3"}
+        given = {"cwd": tmp_path, "env": environment, "text": True, "stdout": subprocess.PIPE}
+        if begin:
+            return subprocess.Popen(command(*arguments), stderr=subprocess.PIPE, **given)
+        done = subprocess.run(command(*arguments), stderr=subprocess.PIPE, timeout=200, **given)
+        assert done.returncode == code, done.stderr
+        return done.stdout + done.stderr
+
+    return run
+
+
+def numbers(folder):
+    with h5py.File(folder / "results.h5") as file:
+        return file["numbers"][:]
+
+
+def test_cards_are_checked_as_any(tfperf, tmp_path):
+    assert "steps       200" in tfperf("check", "card.yaml")
+    said = tfperf("check", "card.yaml", "--set", "rate=7", "--set", "stepz=1", code=2)
+    assert "rate: got 7; must be" in said and "stepz" in said
+    (tmp_path / "other.yaml").write_text("workload: toi\nsteps: 1\n")
+    said = tfperf("check", "other.yaml", code=2)
+    assert "allowed: pdf, translate, missing, toy, wrong; did you mean `toy`?" in said
+    assert '"steps"' in tfperf("schema", "toy")
+
+
+@pytest.mark.parametrize(
+    ("name", "text"), [("missing", "cannot be loaded: ModuleNotFoundError"), ("wrong", "is a type")]
+)
+def test_a_broken_one_is_told_by_its_own_cards_alone(tfperf, tmp_path, name, text):
+    (tmp_path / "broken.yaml").write_text(f"workload: {name}\nsteps: 1\n")
+    said = tfperf("check", "broken.yaml", code=2)
+    assert text in said and "tfperf-toy" in said and "Traceback" not in said
+
+
+def test_a_fit_that_is_killed_goes_on_to_the_same_bits(tfperf, tmp_path):
+    said = tfperf("fit", "card.yaml", "-o", "whole")
+    assert "loss" in said and "whole/report.html" in said
+    killed = tfperf("fit", "card.yaml", "-o", "killed", "--set", "steps=2000", begin=True)
+    while not list((tmp_path / "killed").glob("checkpoints/step-*")):
+        time.sleep(0.01)
+        assert killed.poll() is None
+    killed.send_signal(signal.SIGKILL)
+    killed.communicate()
+    assert "holds a run; --resume goes on with it" in tfperf("fit", "card.yaml", "-o", "killed", code=2)
+    tfperf("fit", "card.yaml", "-o", "killed", "--set", "steps=2000", "--resume")
+    report = json.loads((tmp_path / "killed" / "report.json").read_text())
+    assert report["resumed_from_steps"][0] >= 10
+    tfperf("fit", "card.yaml", "-o", "long", "--set", "steps=2000")
+    np.testing.assert_array_equal(numbers(tmp_path / "killed"), numbers(tmp_path / "long"))
+    assert "nothing left to do" in tfperf("fit", "card.yaml", "-o", "long", "--set", "steps=2000", "--resume")
+    assert "has no replicas" in tfperf("fit", "card.yaml", "-o", "long", "--replicas", "3", code=2)
+    assert "loss" in tfperf("compare", "whole", "long")
+
+
+def test_steps_are_profiled_and_swept(tfperf, tmp_path):
+    said = tfperf("profile", "card.yaml", "--set", "steps=20000", "--steps", "60", "--skip", "10")
+    assert "6 calls of 10 steps" in said
+    (tmp_path / "sweep.yaml").write_text(CARD + SWEEP)
+    said = tfperf("sweep", "sweep.yaml", "-o", "sweep")
+    assert "rate=0.2, repeat 2" in said and (tmp_path / "sweep" / "results.h5").is_file()
+    assert "does not offer ablate" in tfperf("ablate", "card.yaml", code=2)

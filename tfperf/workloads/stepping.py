@@ -1,0 +1,110 @@
+"""Steps on demand: what `tfperf profile` and `tfperf sweep` take from a workload that has nothing of its own."""
+
+import math
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+from uuid import uuid4
+
+from tfperf.measure.environment import peak_rss_bytes
+from tfperf.measure.quiet import native_logs_dropped
+from tfperf.measure.timing import Rule, Sample, Traces, time_steps
+from tfperf.report.counting import Show
+from tfperf.runcard.faults import Fault
+from tfperf.runcard.kinds import AnyCard
+from tfperf.runcard.places import UnfitCard
+from tfperf.runcard.profile import Profile
+from tfperf.trace.capture import capture
+from tfperf.train.window import Recorded, calls_of, describe
+
+FEWEST = 5  # samples of a trial at least
+WARM = 2  # calls before anything is timed: they trace and compile
+
+
+class Stepper(Protocol):
+    """A training that is built, and takes steps when it is asked to."""
+
+    @property
+    def steps_per_call(self) -> int:
+        """Steps of a call as long as a fit's."""
+
+    @property
+    def steps(self) -> int | None:
+        """Steps that can be taken in all; None: as many as are asked for."""
+
+    @property
+    def loops(self) -> int:
+        """Compiled loops that run side by side in a call."""
+
+    @property
+    def optimizers(self) -> Sequence[str]:
+        """How the names of the optimizer's operations begin."""
+
+    def warm_up(self) -> None:
+        """Compile all that a call needs."""
+
+    def call(self, steps: int) -> None:
+        """Take steps in one call, with what a fit does beside it."""
+
+    def losses(self) -> Sequence[float]:
+        """Of the last call, for a record."""
+
+    def close(self) -> None:
+        """Free what it holds."""
+
+
+def record_steps(card: AnyCard, stepper: Stepper, logdir: Path, repeat: int, show: Show) -> Recorded:
+    """Record the card's window of a stepper's steps with TensorFlow's profiler, `repeat` times.
+
+    Raises: UnfitCard where the training is too short for that.
+    """
+    window = card.profile or Profile()
+    per_call, calls, skipped = calls_of(window, stepper.steps_per_call)
+    if stepper.steps is not None and repeat * (skipped + calls) * per_call > stepper.steps:
+        times = "" if repeat == 1 else f", {repeat} times"
+        said = f"{calls} calls of {per_call} steps are to be recorded after {skipped} others{times}"
+        raise UnfitCard(card, [Fault("train.steps", stepper.steps, said)])
+    stepper.warm_up()
+    group = uuid4().hex
+    for number in range(repeat):
+        show(number, repeat, f"records {calls} calls of {per_call} steps")
+        wait_for_second()
+        with native_logs_dropped(), capture(logdir, calls, skipped, window.host_level) as taken:
+            describe(taken, stepper.optimizers, stepper.loops)
+            taken.turns = per_call
+            taken.group = group
+            for call in range(skipped + taken.steps):
+                with taken.step(call):
+                    stepper.call(per_call)
+    show(repeat, repeat, "recorded")
+    stepper.close()
+    return Recorded(taken, per_call)
+
+
+def wait_for_second() -> None:
+    """Wait for the clock's next second: TensorFlow calls a profile's folder by it."""
+    time.sleep(1.05 - time.time() % 1)
+
+
+def measure_steps(stepper: Stepper, request: Mapping[str, Any]) -> dict[str, Any]:
+    """The record of a trial: see study/point.py."""
+    per_call, traces = stepper.steps_per_call, Traces()
+    stepper.warm_up()
+    for _ in range(max(WARM, math.ceil(int(request["warmup"]) / per_call))):
+        stepper.call(per_call)
+
+    def take() -> Sample:
+        traces.none_new()
+        clock, processor = time.perf_counter(), time.process_time()
+        stepper.call(per_call)
+        seconds, spent = time.perf_counter() - clock, time.process_time() - processor
+        return Sample(per_call, seconds, traces.none_new(), spent)
+
+    starting, most = time.perf_counter() - float(request["began"]), float(request["seconds"])
+    timing = time_steps(take, Rule(max(FEWEST, math.ceil(int(request["steps"]) / per_call)), starting, most), most)
+    losses = [float(loss) for loss in stepper.losses()]
+    stepper.close()
+    return timing.record(starting) | {
+        "steps": timing.steps, "steps_per_call": per_call, "losses": losses, "peak_rss_bytes": peak_rss_bytes(),
+    }  # fmt: skip
