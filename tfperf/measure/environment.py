@@ -37,10 +37,15 @@ def environment() -> dict[str, Any]:
     }
 
 
+def program_version() -> str:
+    """Of tfperf, whose package imports, for its users, what measure may not."""
+    return str(sys.modules["tfperf"].__dict__["__version__"])
+
+
 def versions() -> dict[str, str | None]:
     """Version of each package that can change a result, without importing TensorFlow; None: not installed."""
     # looked up, not imported: the package's front offers `fit`, which lies above this module
-    found = {"tfperf": str(sys.modules["tfperf"].__dict__["__version__"]), "python": platform.python_version()}
+    found = {"tfperf": program_version(), "python": platform.python_version()}
     return found | {p: package_version(p) for p in PACKAGES} | {"hdf5": hdf5_version()}
 
 

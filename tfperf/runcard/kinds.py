@@ -23,6 +23,10 @@ class AnyCard(Protocol):
         """The workload's name."""
 
     @property
+    def title(self) -> str:
+        """What reports are headed with."""
+
+    @property
     def seed(self) -> int:
         """The one seed that all draws derive from."""
 

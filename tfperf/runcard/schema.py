@@ -1,7 +1,7 @@
 """What cards may say: their JSON schema, and what it allows in words."""
 
 from collections.abc import Iterator, Sequence
-from functools import cached_property, lru_cache
+from functools import cache, cached_property
 from typing import Any, Generic, TypeVar
 
 from pydantic import TypeAdapter
@@ -11,8 +11,8 @@ DIALECT = "https://json-schema.org/draft/2020-12/schema"
 T = TypeVar("T")
 
 
-@lru_cache
-def adapter_of(card: type[T]) -> TypeAdapter[T]:
+@cache
+def adapter_of(card: Any) -> TypeAdapter[Any]:
     """The validator of a type of cards, made once."""
     return TypeAdapter(card)
 
@@ -26,7 +26,8 @@ class Grammar(Generic[T]):
     @cached_property
     def adapter(self) -> TypeAdapter[T]:
         """The validator of such cards."""
-        return adapter_of(self.card)
+        card: Any = self.card
+        return adapter_of(card)
 
     @cached_property
     def json_schema(self) -> Schema:

@@ -4,9 +4,8 @@ from typing import Any
 
 import tensorflow as tf
 
-import tfperf
 from tfperf.errors import RunDirectoryError
-from tfperf.measure.environment import available_cores, cpu_model
+from tfperf.measure.environment import available_cores, cpu_model, program_version
 
 
 def use_threads(wanted: int, fixed: bool = False) -> int:
@@ -35,4 +34,4 @@ def machine(threads: int) -> dict[str, Any]:
 
 def host() -> dict[str, Any]:
     """What of it is known before TensorFlow starts."""
-    return {"cpu": cpu_model(), "tensorflow": tf.__version__, "tfperf": tfperf.__version__}
+    return {"cpu": cpu_model(), "tensorflow": tf.__version__, "tfperf": program_version()}

@@ -19,7 +19,7 @@ from tfperf.runcard.nodes import Node
 from tfperf.runcard.profile import Profile
 from tfperf.runcard.schema import Grammar
 from tfperf.runcard.sweep import Sweep
-from tfperf.runcard.types import STRICT, Fraction, Seed, Step
+from tfperf.runcard.types import STRICT, Fraction, Seed, Step, Title
 from tfperf.train.parts import keep_checkpoints
 from tfperf.workloads.job import Fitted, Job
 from tfperf.workloads.workload import Workload
@@ -31,6 +31,7 @@ class ToyCard:
 
     source: ClassVar[Node | None] = None
     workload: Literal["toy"] = Field(description="what kind of card this is")
+    title: Title = Field(default="", description="what the report is headed with")
     seed: Seed = Field(default=0, description="of the first numbers")
     rate: Fraction = Field(default=0.1, description="of descent")
     steps: Step = Field(description="to take")

@@ -39,7 +39,7 @@ def contract(table: tf.Tensor, pdf: tf.Tensor) -> tf.Tensor:
     return tf.einsum("rnxa,rxa->rn", tf.einsum("nxazb,rzb->rnxa", table, pdf), pdf)
 
 
-class Predictions(keras.layers.Layer):  # type: ignore[misc]  # Keras is untyped
+class Predictions(keras.layers.Layer):  # Keras is untyped
     """All points of all replicas: x f (R, X, 14) -> (R, N)."""
 
     def __init__(self, datasets: Sequence[Dataset], inside: Mask, dtype: str) -> None:
@@ -52,7 +52,7 @@ class Predictions(keras.layers.Layer):  # type: ignore[misc]  # Keras is untyped
         return tf.concat(parts, axis=1)
 
 
-class Positivity(keras.layers.Layer):  # type: ignore[misc]
+class Positivity(keras.layers.Layer):
     """Sum of max(0, -prediction) over all positivity sets: x f (R, X, 14) -> (R)."""
 
     def __init__(self, sets: Sequence[PositivitySet], inside: Mask, dtype: str) -> None:
@@ -67,7 +67,7 @@ class Positivity(keras.layers.Layer):  # type: ignore[misc]
         return total
 
 
-class Integrability(keras.layers.Layer):  # type: ignore[misc]
+class Integrability(keras.layers.Layer):
     """Sum of |x t3| and |x t8| over the smallest nodes: x f (R, X, 14) -> (R)."""
 
     def __init__(self, nodes: int, dtype: str) -> None:
@@ -79,7 +79,7 @@ class Integrability(keras.layers.Layer):  # type: ignore[misc]
         return tf.reduce_sum(tf.abs(tf.gather(pdf[:, : self.nodes], INTEGRABLE, axis=2)), axis=[1, 2])
 
 
-class Chi2(keras.layers.Layer):  # type: ignore[misc]
+class Chi2(keras.layers.Layer):
     """r^T C^-1 r of the points under a mask, for one replica: predictions (N) -> (1).
 
     C is the covariance of those points alone, r their residual times the root of their sets' weights.
@@ -97,7 +97,7 @@ class Chi2(keras.layers.Layer):  # type: ignore[misc]
         return tf.reduce_sum(residual * tf.linalg.matvec(self.inverse, residual), keepdims=True)
 
 
-class Objective(keras.layers.Layer):  # type: ignore[misc]
+class Objective(keras.layers.Layer):
     """What each replica minimises: chi2 and penalties (R) -> (R). A callback raises the multipliers."""
 
     def __init__(self, dtype: str) -> None:

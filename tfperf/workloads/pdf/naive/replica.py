@@ -15,7 +15,7 @@ from tfperf.workloads.pdf.operators.basis import ABSENT, EQUAL_AT_Q0, fitted
 FLAVOURS = (*ABSENT, *FITTED, *EQUAL_AT_Q0)  # all 14 that a table may have
 
 
-class Preprocessing(keras.layers.Layer):  # type: ignore[misc]  # Keras is untyped
+class Preprocessing(keras.layers.Layer):  # Keras is untyped
     """Factor x^(1 - alpha) (1 - x)^beta: x (1, X, 1) -> (1, X, 8)."""
 
     def __init__(self, card: Model, dtype: str) -> None:
@@ -33,7 +33,7 @@ class Preprocessing(keras.layers.Layer):  # type: ignore[misc]  # Keras is untyp
         return x ** (1 - self.alpha) * (1 - x) ** self.beta
 
 
-class SumRules(keras.layers.Layer):  # type: ignore[misc]
+class SumRules(keras.layers.Layer):
     """Factors (1, 1, 8) that make int x (g + sigma) = 1, int v = 3, int v3 = 1, int v8 = 3.
 
     Takes the network's output (1, Q, 8) and x (1, Q, 1) at the quadrature nodes.
