@@ -1,6 +1,7 @@
 """Messages: bounded, without commands to a terminal, and dropped where nobody takes them."""
 
 import io
+from types import SimpleNamespace
 
 import pytest
 
@@ -9,7 +10,10 @@ from tfperf.cli import main
 from tfperf.console.stages import Stages
 from tfperf.errors import UserError
 from tfperf.runcard import loader
-from tfperf.workloads.pdf import job as fit
+from tfperf.runs import flow
+from tfperf.workloads.job import Fitted
+from tfperf.workloads.options import Options
+from tfperf.workloads.pdf.workload import Pdf
 
 MOST_BYTES = 64_000
 READ = ("fit", "card.yaml", "-o", "run", "--quiet")  # says nothing before the faults of the card
@@ -83,8 +87,8 @@ def test_letters_that_cannot_be_encoded_are_no_reason_to_end(monkeypatch):
 @pytest.mark.parametrize("stream", [None, Gone(), io.TextIOWrapper(io.BytesIO(), "ascii")])
 def test_a_finished_run_is_returned_where_stderr_is_broken(monkeypatch, stream, tmp_path):
     monkeypatch.setattr("sys.stderr", stream)
-    monkeypatch.setattr(fit, "read_inputs", lambda *_: type("Inputs", (), {"hashes": {}}))
-    monkeypatch.setattr(fit, "open_part", lambda *_: None)
-    monkeypatch.setattr(fit, "_read_finished", lambda run: run.path / "results.h5")
-    found, trained = fit.carry_out(None, tmp_path / "χ", fit.Options(), Stages())
-    assert found == tmp_path / "χ" / "results.h5" and not trained
+    finished = Fitted(None, {"of": "a run that is done"})
+    monkeypatch.setattr(flow, "open_parts", lambda job: [])
+    monkeypatch.setattr(Pdf, "job", lambda self, card, session: SimpleNamespace(read_finished=lambda: finished))
+    card = SimpleNamespace(workload="pdf")
+    assert flow.carry_out(card, tmp_path / "χ", Options(), Stages()) is finished

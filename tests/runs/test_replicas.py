@@ -7,7 +7,7 @@ import pytest
 from tfperf.errors import CardError, RunDirectoryError
 from tfperf.results.state import Part, State, read_state, write_state
 from tfperf.workloads.options import parse_replicas
-from tfperf.workloads.pdf.parts import MOST_CHUNKS, _parts
+from tfperf.workloads.pdf.parts import MOST_CHUNKS, make_parts
 from tfperf.workloads.pdf.replicas import Replicas, refuse_broken_groups
 
 
@@ -49,7 +49,7 @@ def test_chunks_that_no_command_asked_for_are_refused(chunks):
 
 def test_as_many_chunks_as_are_allowed_can_be_read_again(tmp_path):
     ids = range(1, MOST_CHUNKS + 1)
-    parts = _parts(ids, [0] * len(ids), lambda _: 1)
+    parts = make_parts(ids, [0] * len(ids), lambda _: 1)
     trial = {"form": "shared", "products": "grouped", "xla": True, "compile_seconds": 1 / 3, "ms_per_step": 1 / 7}
     for part in parts:
         part.choices = {"form": "shared", "steps_per_call": 1000, "threads": 2, "tried": [trial] * 4}
@@ -57,4 +57,4 @@ def test_as_many_chunks_as_are_allowed_can_be_read_again(tmp_path):
     write_state(tmp_path / "run.json", State("a" * 64, {}, parts, "0.2.0", "c" * 32))
     assert len(read_state(tmp_path / "run.json", Replicas).parts) == MOST_CHUNKS
     with pytest.raises(CardError, match=r"engine\.chunk: 5001 replicas would be 5001 chunks; at most 5000"):
-        _parts(range(1, MOST_CHUNKS + 2), [0] * (MOST_CHUNKS + 1), lambda _: 1)
+        make_parts(range(1, MOST_CHUNKS + 2), [0] * (MOST_CHUNKS + 1), lambda _: 1)

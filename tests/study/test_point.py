@@ -15,6 +15,7 @@ from tfperf.runcard.dump import as_tree
 from tfperf.study import point
 from tfperf.workloads.pdf.cards import load_card
 from tfperf.workloads.pdf.runners import calls, stepped
+from tfperf.workloads.pdf.workload import Pdf
 
 
 class Ticks:
@@ -87,7 +88,7 @@ def measure(monkeypatch):
         return asked_to(wanted) if (asked_to := fake.does) else {"ms_per_step": 1}
 
     fake = SimpleNamespace(measure=measure, asked=asked, does=None)
-    monkeypatch.setattr(point, "import_module", lambda name: fake if name == "tfperf.workloads.pdf.trial" else None)
+    monkeypatch.setattr(Pdf, "measure", lambda self, card, wanted: measure(card, wanted))
     return fake
 
 

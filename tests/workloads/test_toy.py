@@ -102,4 +102,4 @@ def test_steps_are_profiled_and_swept(tfperf, tmp_path):
     (tmp_path / "sweep.yaml").write_text(CARD + SWEEP)
     said = tfperf("sweep", "sweep.yaml", "-o", "sweep")
     assert "rate=0.2, repeat 2" in said and (tmp_path / "sweep" / "results.h5").is_file()
-    assert "does not offer ablate" in tfperf("ablate", "card.yaml", code=2)
+    assert "this takes cards of workload pdf" in tfperf("ablate", "card.yaml", code=2)
