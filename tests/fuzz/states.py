@@ -5,12 +5,15 @@ import json
 import re
 from dataclasses import asdict
 from pathlib import Path
+from types import SimpleNamespace
 
 from tfperf.results.rundir import RunDirectory
 from tfperf.results.state import AnyOwn, read_state
+from tfperf.runs.flow import open_parts
 from tfperf.workloads.options import Options
 from tfperf.workloads.pdf.cards import load_card
-from tfperf.workloads.pdf.parts import open_part
+from tfperf.workloads.pdf.job import ReplicaFit
+from tfperf.workloads.pdf.kind import KIND
 from tfperf.workloads.pdf.replicas import Replicas, group
 
 SHA256, RUN = "[0-9a-f]{64}", "[0-9a-f]{32}"
@@ -61,7 +64,11 @@ def resume(card, folder, hashes, content):
     """--resume goes on with the first part that is not done, if the run is of this card."""
     with RunDirectory(folder, Replicas) as run:
         run.hold()
-        part = open_part(run, card, hashes, Options(resume=True), lambda total: total)
+        job = object.__new__(ReplicaFit)  # as one that has read its data
+        job.card, job.hashes, job.run, job.options = card, hashes, run, Options(resume=True)
+        job.session = SimpleNamespace(run=run, options=job.options)
+        parts = open_parts(job)
+        part = parts[0] if parts else None
         pending = [one for one in content["parts"] if not one["done"]]
         assert (part is None) == (not pending)
         if part is not None:
@@ -82,7 +89,7 @@ def begin(card, folder, hashes):
     parts = [done, Part(Replicas([3], [0], 2, 2), "2" * 32)]
     with RunDirectory(Path(folder), Replicas) as run:
         run.hold()
-        run.start(dump_card(card), {}, begin_state(card, hashes, parts))
+        run.start(dump_card(card), {}, begin_state(card, KIND, hashes, parts))
 
 
 def seal(content):

@@ -6,7 +6,7 @@ import re
 import h5py
 import numpy as np
 
-from tests.report.test_tensorboard import read
+from tests.workloads.pdf.report.test_events import read
 
 # readings of a clock, of memory, and what tells the lives of a run apart
 MEASURED = {

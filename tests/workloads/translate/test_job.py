@@ -138,7 +138,7 @@ def test_the_run_directory_is_whole(folder):
     assert yaml.safe_load((run / "card.yaml").read_text())["train"]["steps"] == STEPS
     for name in ("environment.json", "vocabularies/source.json", "vocabularies/target.json", "checkpoints"):
         assert (run / name).exists()
-    from tests.report.test_tensorboard import read
+    from tests.workloads.pdf.report.test_events import read
 
     steps, values = read(run / "events" / "validation")["loss/per_label"]
     history = translation.read(run / "results.h5").history
