@@ -24,7 +24,7 @@ run([sys.executable, "-c", sys.argv[1]], {"path": sys.argv[2]}, lambda: False)
 TIED = (
     """
 import json, os, time
-from tfperf.study import lifeline
+from tfperf.measure import lifeline
 request = lifeline.request()
 lifeline.tie()
 """
@@ -104,7 +104,7 @@ def test_a_killed_starter_takes_all_with_it(tmp_path, program):
 
 
 def test_a_child_whose_starter_is_gone_ends_at_once():
-    code = "from tfperf.study import lifeline; lifeline.tie(); print('went on')"
+    code = "from tfperf.measure import lifeline; lifeline.tie(); print('went on')"
     settings = environment() | {lifeline.STARTER: str(os.getpid() + 10**6)}
     found = subprocess.run([sys.executable, "-c", code], env=settings, cwd=ROOT, capture_output=True, check=False)
     assert found.returncode == lifeline.ORPHANED and not found.stdout
@@ -113,7 +113,7 @@ def test_a_child_whose_starter_is_gone_ends_at_once():
 def test_a_program_started_by_hand_is_not_tied():
     code = """
 import time
-from tfperf.study import lifeline
+from tfperf.measure import lifeline
 lifeline.request()
 lifeline.tie()
 time.sleep(0.3)
@@ -135,7 +135,7 @@ print("went on")
 def test_the_watcher_is_gone_when_the_child_has_ended_well():
     code = """
 import json, os
-from tfperf.study import lifeline
+from tfperf.measure import lifeline
 lifeline.request()
 lifeline.tie()
 print(json.dumps({"watcher": open(f"/proc/self/task/{os.getpid()}/children").read().split()}))

@@ -65,16 +65,16 @@ def test_first_error(said, error):
 TRIAL = """
 import json, os, sys, time
 from tfperf.runcard.placement import Placement
-from tfperf.study import local_cluster
+from tfperf.place import local_workers
 WORKER = '''
 import json, os, sys, time
 number = json.loads(os.environ["TF_CONFIG"])["task"]["index"]
 request = json.loads(sys.stdin.readline())
 '''
-local_cluster.COMMAND = [sys.executable, "-c", WORKER + {worker!r}]
-local_cluster.LAST_WORDS_SECONDS = {words}
+local_workers.COMMAND = [sys.executable, "-c", WORKER + {worker!r}]
+local_workers.LAST_WORDS_SECONDS = {words}
 placement = Placement(engine="multiworker", merge="ring", devices=6, workers=3)
-with local_cluster.workers(placement, {{"folder": "x"}}):
+with local_workers.workers(placement, {{"folder": "x"}}):
     count = len(json.loads(os.environ["TF_CONFIG"])["cluster"]["worker"])
     {body}
 print(json.dumps({{"workers": count}}))

@@ -134,7 +134,7 @@ def test_a_process_ends_with_the_one_that_started_it():
 def test_a_script_without_a_guard_runs_once(tmp_path):
     script = tmp_path / "script.py"
     script.write_text(
-        "print('script')\nfrom tests.make_result import make_result\nfrom tfperf.report import team\n"
+        "print('script')\nfrom tests.make_result import make_result\nfrom tfperf.workloads.pdf.report import team\n"
         "team.pictures = lambda _: [('chi2',)]\nwith team.Team(most=1) as several:\n"
         "    print(*several.draw(make_result(replicas=2, sets=1, failed=0)))\n"
     )
