@@ -2,6 +2,7 @@
 
 import math
 import re
+import time
 from collections import Counter
 from collections.abc import Callable, Mapping
 from functools import cache
@@ -11,6 +12,8 @@ from typing import Any, NamedTuple
 
 from tfperf.errors import UserError
 
+# other workers still fetch what this one has sent for a while; TensorFlow 2.21 dies at times where a profile ends then
+SETTLE_SECONDS = 0.5
 # 3: with shapes
 EVERYTHING = {"host_tracer_level": 3, "python_tracer_level": 0, "device_tracer_level": 0, "delay_ms": 0}
 SHAPE = "shape"
@@ -60,6 +63,7 @@ def trace_inputs(call: Callable[[], Any]) -> Given:
             raise UserError("another profile is being recorded in this process; only one can be at a time") from None
         try:
             call()
+            time.sleep(SETTLE_SECONDS)
         finally:
             tf.profiler.experimental.stop()
         return read_inputs(b"".join(file.read_bytes() for file in Path(folder).rglob("*.xplane.pb")))

@@ -9,6 +9,7 @@ from typing import Any
 from tfperf.place.breakdown import break_down
 from tfperf.place.function_graphs import remake_kernels
 from tfperf.place.run_graphs import graph_of
+from tfperf.place.shapes import SETTLE_SECONDS
 from tfperf.trace.capture import Capture
 from tfperf.workloads.translate.window import Window
 
@@ -41,6 +42,7 @@ def look_into(window: Window, folder: Path, timed_ms: float, layers: int) -> dic
     # what ends the recording is no part of a pass
     capture = Capture(folder, (1 + passes) * calls + 1, 0, host_level=2, turns=count, optimizers=("optimizer",))
     traced = [timed(capture) for _ in range(1 + passes)][1:]
+    time.sleep(SETTLE_SECONDS)
     capture.stop()
     beside += [timed() for _ in range(BESIDE)]
     devices = window.engine.devices
