@@ -231,7 +231,7 @@ def test_check_tells_what_a_card_amounts_to(folder):
     command = [sys.executable, "-m", "tfperf", "check", folder / "card.yaml"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0 and done.stdout.startswith("ok\n"), done.stderr
-    assert re.fullmatch(r"0:00:.. reading .*\n.*importing TensorFlow\n.*reading data\n", done.stderr)
+    assert re.fullmatch(r"0:00:.. reading .*\n.*importing TensorFlow\n.*reading sentences\n", done.stderr)
     found = report(folder / "whole")["data"]
     assert f"pairs       {found['pairs']['training']} train" in done.stdout
     assert f"{found['steps_per_epoch']} an epoch, on 1 device\n" in done.stdout
