@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from tfperf.report.compare import Change
+    from tfperf.workloads.stepping import Stepper
     from tfperf.workloads.translate.job import TranslationFit
 
 
@@ -73,6 +74,15 @@ class Translate(Workload[Translation]):
         from tfperf.workloads.translate.tables import summary_table
 
         return summary_table(summary)
+
+    def stepper(self, card: Translation) -> "Stepper":
+        """Its first steps, over and over again."""
+        from tfperf.measure.quiet import native_logs_dropped
+
+        with native_logs_dropped():
+            from tfperf.workloads.translate.stepper import TranslationStepper
+
+            return TranslationStepper(card)
 
     def measure(self, card: Translation, request: Mapping[str, Any]) -> dict[str, Any]:
         """The record of a trial of a sweep."""

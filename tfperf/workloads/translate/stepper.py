@@ -1,0 +1,40 @@
+"""The steps of a training on demand, for profiles."""
+
+from tfperf.place.devices import make_devices
+from tfperf.place.engine import make_engine
+from tfperf.runcard.profile import Profile
+from tfperf.workloads.translate.card import Translation
+from tfperf.workloads.translate.texts import read_sentences
+from tfperf.workloads.translate.window import Window, first_steps, whole_calls
+
+
+class TranslationStepper:
+    """The first steps of a training, as many as are to be recorded, over and over again."""
+
+    loops = 1
+
+    def __init__(self, card: Translation) -> None:
+        """Raises: UserError for faults of the card's files, and of the devices that it asks for."""
+        devices, sentences = make_devices(card.placement), read_sentences(card)
+        part, recorded = sentences.encoded.training, (card.profile or Profile()).steps
+        self.steps_per_call, self.steps = card.train.steps_per_call, card.train.steps
+        self.optimizers = (card.train.optimizer.name.lower(),)
+        plan = first_steps(card, part, len(devices), whole_calls(recorded, self.steps_per_call))
+        self.window = Window(make_engine(card, sentences.rows, devices), part, plan, self.steps_per_call)
+        self._last: list[float] = []
+
+    def warm_up(self) -> None:
+        """Take each of the steps once: batches of every length are compiled then."""
+        self.window.run()
+
+    def call(self, steps: int) -> None:
+        """The next steps."""
+        self._last = self.window.call(steps).tolist()
+
+    def losses(self) -> list[float]:
+        """Of the last call's steps."""
+        return self._last
+
+    def close(self) -> None:
+        """Let go of engine and batches."""
+        del self.window
