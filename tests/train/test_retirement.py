@@ -223,9 +223,8 @@ def choices(compile_seconds, ms_per_step):
     )  # fmt: skip
 
 
-def test_auto_looks_where_a_smaller_stack_pays(tmp_path):
-    card, _ = make_problem(tmp_path, ["engine.retire_at=auto"], replicas=100, steps=20_000)
-    slow = plan(card, Layout(100), choices(3.0, 10.0))  # a new stack costs 390 steps
+def test_auto_looks_where_a_smaller_stack_pays():
+    slow = plan(20_000, "auto", Layout(100), choices(3.0, 10.0))  # a new stack costs 390 steps
     assert slow.layout.smaller() == [7, 13, 25, 50, 75] and slow.layout.fewer() == []
     assert slow.at == tuple(range(1000, 20_000, 1000))
     assert slow.size(1000, 100, 80) == 100 and slow.size(1000, 100, 75) == 75
@@ -233,21 +232,20 @@ def test_auto_looks_where_a_smaller_stack_pays(tmp_path):
     assert slow.size(15_000, 100, 80) == 100 and slow.size(15_000, 100, 76) == 100
     assert slow.size(15_000, 25, 8) == 25, "12 slots for half of 5000 steps save 300 steps"
     assert [slow.until(step) for step in (0, 1000, 18_000, 19_000)] == [1000, 2000, 19_000, 20_000]
-    assert plan(card, Layout(100), choices(3.0, 0.1)).at == (), "compiling takes longer than training"
+    assert plan(20_000, "auto", Layout(100), choices(3.0, 0.1)).at == (), "compiling takes longer than training"
 
 
-def test_stacks_are_left_out_before_smaller_ones_are_compiled(tmp_path):
-    card, _ = make_problem(tmp_path, ["engine.retire_at=auto"], replicas=100, steps=20_000)
+def test_stacks_are_left_out_before_smaller_ones_are_compiled():
     ten = Layout(100, 10, 2)
     assert ten.fewer() == [20, 40, 60, 80] and ten.smaller() == [2, 4, 6, 10, 16]
     assert [ten.count(slots) for slots in (80, 20, 16, 10, 2)] == [8, 2, 2, 2, 2]
     uneven = Layout(97, 10, 2)
     assert uneven.fewer() == [20, 40, 60, 80] and uneven.whole == 10
-    slow = plan(card, ten, choices(3.0, 0.5))  # a stack takes 0.5 ms, all five rounds 2.5
+    slow = plan(20_000, "auto", ten, choices(3.0, 0.5))  # a stack takes 0.5 ms, all five rounds 2.5
     assert slow.cost == pytest.approx(1200)
     assert slow.size(1000, 100, 81) == 100 and slow.size(1000, 100, 80) == 80 and slow.size(1000, 80, 35) == 40
     assert slow.size(10_000, 40, 10) == 20, "smaller ones cost 1560 steps, and save 500 more"
-    assert plan(card, ten, choices(30.0, 0.5)).at[-1] < slow.at[-1], "what costs more must pay for longer"
+    assert plan(20_000, "auto", ten, choices(30.0, 0.5)).at[-1] < slow.at[-1], "what costs more must pay for longer"
 
 
 def test_no_replica_that_runs_loses_its_slot(tmp_path):

@@ -1,24 +1,46 @@
 """The timed steps of a trial traced, between passes that are only timed."""
 
 import time
+from collections.abc import Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import Any, Protocol
 
 from tfperf.place.breakdown import break_down
+from tfperf.place.engine import Engine
 from tfperf.place.function_graphs import remake_kernels
 from tfperf.place.run_graphs import graph_of
 from tfperf.place.shapes import SETTLE_SECONDS
 from tfperf.trace.capture import Capture
-from tfperf.workloads.translate.window import Window
 
 EVENTS = 1_500_000  # in a trace, about; its size is all that limits the passes
 EVENTS_A_COLUMN = 300  # of a layer, forward and backward
 MOST, BESIDE = 3, 2  # passes that are traced; that are only timed, before and after
 
 
-def look_into(window: Window, folder: Path, timed_ms: float, layers: int) -> dict[str, Any]:
+class Steps(Protocol):
+    """Steps of an engine that are taken over and over again, in passes of so many calls of so many steps."""
+
+    engine: Engine
+    steps: int
+    per_call: int
+    columns: float
+    device_columns: Sequence[float]
+    alike: bool
+
+    @property
+    def calls(self) -> int:
+        """Of one pass."""
+
+    def call(self, count: int | None = None) -> Any:
+        """Take the next call, or so many steps."""
+
+    def run(self) -> Any:
+        """Take one pass."""
+
+
+def look_into(window: Steps, folder: Path, timed_ms: float, layers: int) -> dict[str, Any]:
     """Where a step's time goes, from a trace; timed_ms: of a step, the trial's median.
 
     traced_ms, beside_ms: of a step, medians of the traced passes and of those around them; agrees: traced over timed;
@@ -59,7 +81,7 @@ def look_into(window: Window, folder: Path, timed_ms: float, layers: int) -> dic
     }  # fmt: skip
 
 
-def plan_passes(window: Window, layers: int) -> tuple[int, int, int]:
+def plan_passes(window: Steps, layers: int) -> tuple[int, int, int]:
     """How many passes are traced behind a first, calls of a pass, steps of a call; a trace has EVENTS at most, about.
 
     A pass is whole, so that traced steps are the timed ones; where all steps are alike, and a pass is too long, it has

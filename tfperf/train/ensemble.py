@@ -55,7 +55,7 @@ class Ensemble:
         self.form = form or Form()
         self.card, self.problem, self.attempts = card, problem, list(attempts)
         self.replicas = len(problem.ids)
-        self.devices = stack_places(card.engine, stacks)
+        self.devices = stack_places(card.engine.devices, stacks)
         self.threads = threads or tf.config.threading.get_intra_op_parallelism_threads()  # 0: nobody said how many
         self.groups = self._spread(np.arange(self.replicas))
         self.sizes: list[tuple[int, int]] = [(0, self.replicas)]  # a step, and the slots of all stacks from it on

@@ -6,10 +6,10 @@ and what was measured before the first step: neither the number of steps per cal
 """
 
 from dataclasses import dataclass
+from typing import Literal
 
 from tfperf.train.choices import Choices
 from tfperf.train.shards import Layout
-from tfperf.workloads.pdf.card import Card
 
 LOOKS = 20
 # new stacks, in units of the seconds that their step takes to compile: those of a size that is there are only built
@@ -52,11 +52,10 @@ class Retirement:
         return self.saving(step, now - slots) - self._prices().get(slots, 0.0)
 
 
-def plan(card: Card, layout: Layout, choices: Choices) -> Retirement:
-    """The card's steps; with `auto` those of every twentieth of the training at which something could pay."""
-    steps, given = card.train.steps, card.engine.retire_at
-    if given != "auto":
-        return Retirement(layout, steps, given, 0.0)
+def plan(steps: int, retire_at: Literal["auto"] | tuple[int, ...], layout: Layout, choices: Choices) -> Retirement:
+    """The steps that are given; with `auto` those of every twentieth of the training at which something could pay."""
+    if retire_at != "auto":
+        return Retirement(layout, steps, retire_at, 0.0)
     every = Retirement(layout, steps, (), _cost(choices, layout.rounds))
     looks = sorted({i * steps // LOOKS for i in range(1, LOOKS)} - {0})
     return Retirement(layout, steps, tuple(step for step in looks if every.pays(step)), every.cost)

@@ -18,15 +18,14 @@ from numpy.typing import NDArray
 from tfperf.errors import CardError
 from tfperf.train.loop import Loop
 from tfperf.train.stopping import State
-from tfperf.workloads.pdf.card_engine import Engine
 
 T = TypeVar("T")
 SHARES = (0.75, 0.5, 0.25, 0.125, 0.0625)  # of a stack's slots that are left
 
 
-def stack_places(engine: Engine, stacks: int) -> list[str | None]:
+def stack_places(devices: Literal["all"] | int, stacks: int) -> list[str | None]:
     """The device of each stack: the card's devices, or without a GPU `stacks` times the one CPU."""
-    names = device_names(engine.devices)
+    names = device_names(devices)
     return [*names] if len(names) > 1 or "CPU" not in names[0] else [names[0]] * stacks
 
 

@@ -115,7 +115,7 @@ def train_part(
     with watch.stage("compile"):
         choices = _decide(run, card, part, ensemble, forms, begun, known, progress)
         check = ToleranceCheck(card, problem)
-        retirement = plan(card, ensemble.layout, choices)
+        retirement = plan(card.train.steps, card.engine.retire_at, ensemble.layout, choices)
         recorder = _recorder(run, card, part, choices.steps_per_call, len(ensemble.shards))
         trainer = Trainer(
             ensemble, choices.xla, choices.steps_per_call, retirement, checkpoints, check, recorder, choices.losses_xla
