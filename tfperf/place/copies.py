@@ -18,12 +18,16 @@ NO_BATCH = "batch: the graphs that ran do not tell its size, so nothing can be s
 
 
 class Way(NamedTuple):
-    """Bytes that a placement sends from a device to another in a step, and what for."""
+    """Bytes that a placement sends from a device to another in a step, and what for.
+
+    may_go: whether TensorFlow may spare them, when it finds that nothing is done with them at their end.
+    """
 
     what: str
     begin: str
     end: str
     size: float
+    may_go: bool = False
 
 
 class Use(NamedTuple):
@@ -110,7 +114,7 @@ def judge_copies(copies: Iterable[Copy], ways: Iterable[Way]) -> tuple[list[str]
             faults.append(f"copies from {name}: {text(sent)} a step; {why}")
         elif (
             not unknown
-            and sent < (1 - MISSING) * needed - SMALL
+            and sent < (1 - MISSING) * sum(way.size for way in needs[pair] if not way.may_go) - SMALL
             and "CPU" in short(pair[0])
             and "CPU" in short(pair[1])
         ):

@@ -6,6 +6,7 @@ from dataclasses import replace
 from tfperf.place.copies import Needs, Part, Way
 from tfperf.place.devices import Devices
 from tfperf.place.needs import IDS, Pass, Sized, compiled, merge_ways, passes, products, read_ways
+from tfperf.place.optimizer import clips
 from tfperf.place.policy import Home
 from tfperf.workloads.translate.card import Translation
 from tfperf.workloads.translate.feeding import most_columns
@@ -107,8 +108,9 @@ def _central(every: Sequence[Pass], sides: Sequence[tuple[int, int | None]], dev
         # nobody needs what the others make of it
         dense = every[0].gradient(sized) == size
         merged = size if dense else sum(one.gradient(sized) for one in every)
-        yield Way("merged gradients", host, every[0].device, merged)
-        yield Way("clipped gradients", every[0].device, host, size)
+        idle = dense and not clips(every[0].card.train.optimizer)
+        yield Way("merged gradients", host, every[0].device, merged, idle)
+        yield Way("clipped gradients", every[0].device, host, size, idle)
 
 
 def _handed(one: Pass, sides: Sequence[tuple[int, int | None]]) -> Iterator[Way]:
