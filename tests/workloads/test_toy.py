@@ -16,7 +16,8 @@ import pytest
 ROOT = Path(__file__).parents[2]
 CARD = "workload: toy\nsteps: 200\n"
 SWEEP = "sweep:\n  keys:\n    rate: [0.1, 0.2]\n  repeats: 2\n  warmup: 10\n  steps: 50\n  seconds: 1\n"
-BROKEN = {"missing": "no_such_module:WORKLOAD", "wrong": "tfperf_toy:ToyCard"}
+BROKEN = {"missing": "no_such_module:WORKLOAD", "wrong": "tfperf_toy:ToyCard", "old": "older:WORKLOAD"}
+OLDER = "from tfperf_toy import Toy\n\nclass Older(Toy):\n    protocol = None\n\nWORKLOAD = Older()\n"
 
 
 @pytest.fixture(scope="module")
@@ -24,6 +25,7 @@ def installed(tmp_path_factory):
     """A folder with what pip makes of the distribution: its module, and what it registers."""
     folder = tmp_path_factory.mktemp("site")
     shutil.copy(ROOT / "tests" / "workloads" / "toy" / "tfperf_toy.py", folder)
+    (folder / "older.py").write_text(OLDER)
     about = folder / "tfperf_toy-1.0.dist-info"
     about.mkdir()
     (about / "METADATA").write_text("Metadata-Version: 2.1\nName: tfperf-toy\nVersion: 1.0\n")
@@ -63,12 +65,17 @@ def test_cards_are_checked_as_any(tfperf, tmp_path):
     assert "rate: got 7; must be" in said and "stepz" in said
     (tmp_path / "other.yaml").write_text("workload: toi\nsteps: 1\n")
     said = tfperf("check", "other.yaml", code=2)
-    assert "allowed: pdf, translate, missing, toy, wrong; did you mean `toy`?" in said
+    assert "allowed: pdf, translate, missing, old, toy, wrong; did you mean `toy`?" in said
     assert '"steps"' in tfperf("schema", "toy")
 
 
 @pytest.mark.parametrize(
-    ("name", "text"), [("missing", "cannot be loaded: ModuleNotFoundError"), ("wrong", "is a type")]
+    ("name", "text"),
+    [
+        ("missing", "cannot be loaded: ModuleNotFoundError"),
+        ("wrong", "is a type"),
+        ("old", "is written for protocol None; this tfperf has 1"),
+    ],
 )
 def test_a_broken_one_is_told_by_its_own_cards_alone(tfperf, tmp_path, name, text):
     (tmp_path / "broken.yaml").write_text(f"workload: {name}\nsteps: 1\n")

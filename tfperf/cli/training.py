@@ -112,9 +112,9 @@ def check(card: Path, overrides: tuple[str, ...]) -> None:
 def init(card: Path, pack: Path) -> None:
     """Write a commented example card."""
     from tfperf.results.files import create
-    from tfperf.workloads.pdf.example import example_card
+    from tfperf.workloads.registry import WORKLOADS
 
-    create(card, example_card(pack))
+    create(card, WORKLOADS.find(WORKLOADS.default).example(pack))
     tell(f"{card}: written; edit it, then `tfperf check {card}`")
 
 

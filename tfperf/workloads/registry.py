@@ -80,8 +80,9 @@ def _load(name: str, point: EntryPoint) -> Workload[Any]:
         raise CardError(f"{where}: cannot be loaded: {type(error).__name__}: {error}") from error
     if not isinstance(found, Workload):
         raise CardError(f"{where}: is a {type(found).__name__}; must be a tfperf.workloads.workload.Workload")
-    if found.protocol != PROTOCOL:
-        raise CardError(f"{where}: is written for protocol {found.protocol}; this tfperf has {PROTOCOL}")
-    if found.name != name:
-        raise CardError(f"{where}: calls itself '{found.name}'; both names must be the same")
+    protocol, own = (getattr(found, key, None) for key in ("protocol", "name"))
+    if protocol != PROTOCOL:
+        raise CardError(f"{where}: is written for protocol {protocol}; this tfperf has {PROTOCOL}")
+    if own != name:
+        raise CardError(f"{where}: calls itself '{own}'; both names must be the same")
     return found

@@ -64,8 +64,8 @@ class Workload(ABC, Generic[C]):
         raise NotImplementedError
 
     def table(self, summary: Mapping[str, Any]) -> "RenderableType":
-        """What a fit prints at its end, from its report.json."""
-        raise NotImplementedError
+        """What a fit prints at its end, from its report.json; by default its plain values, a line each."""
+        return "\n".join(f"{key}: {value}" for key, value in summary.items() if isinstance(value, str | int | float))
 
     def stepper(self, card: C) -> "Stepper":
         """The card's training, built and ready to take steps. Raises: UserError for faults of the card or its files."""

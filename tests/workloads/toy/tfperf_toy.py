@@ -121,9 +121,6 @@ class Toy(Workload[ToyCard]):
     def job(self, card, session):
         return ToyFit(card, session)
 
-    def table(self, summary):
-        return f"loss {summary['loss']:.3g}"
-
     def stepper(self, card):
         return Descent(card)
 
