@@ -24,18 +24,17 @@ def stacking() -> Iterator[Row]:
     from tfperf.workloads.pdf.cards import load_card
     from tfperf.workloads.pdf.data.selection import select
     from tfperf.workloads.pdf.forms import Form
-    from tfperf.workloads.pdf.losses import ReplicaLosses
-    from tfperf.workloads.pdf.model import PDF
     from tfperf.workloads.pdf.operators.problem import build_problem
+    from tfperf.workloads.pdf.stack import PDFStack, settings
 
     card = load_card(CARD)
     selection = select(card)
     loops = {}
     for size in SIZES:
         ids = tuple(range(1, size + 1))
-        model = PDF(card.model, size, card.engine.precision)
-        model.initialize(card.seed, ids, [0] * size)
-        loops[size] = Loop(card, model, ReplicaLosses(card, build_problem(card, selection, ids)))
+        stack = PDFStack(card, build_problem(card, selection, ids))
+        stack.model.initialize(card.seed, ids, [0] * size)
+        loops[size] = Loop(settings(card), stack)
     times: dict[int, list[float]] = {size: [] for size in SIZES}
     for _ in range(ROUNDS):
         for size, loop in loops.items():

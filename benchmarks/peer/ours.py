@@ -122,7 +122,7 @@ def of_pack(pack: Path, replicas: int, tolerance: float) -> tuple[Card, Problem,
 
 def measure(make: Callable[[], tuple[Card, Problem, Form]], steps: int) -> dict[str, Any]:
     """Build, compile and time steps of the whole loop."""
-    from tfperf.train.ensemble import Ensemble
+    from tfperf.workloads.pdf.stack import build_ensemble
     from tfperf.workloads.pdf.training import cores_of, start_machine
 
     start = time.perf_counter()
@@ -130,7 +130,8 @@ def measure(make: Callable[[], tuple[Card, Problem, Form]], steps: int) -> dict[
     replicas = len(settings.replicas)
     built = time.perf_counter()
     cores = start_machine(settings, cores_of(settings, problem))
-    ensemble = Ensemble(settings, problem, [0] * replicas, form, cores.stacks)
+    # as many stacks at the same time as TensorFlow has threads
+    ensemble = build_ensemble(settings, problem, form, cores)
     ensemble.run(1, xla=True)
     _ = ensemble.step
     first = time.perf_counter()

@@ -9,9 +9,11 @@ import pytest
 from tests.fuzz.attack import attack, each_of
 from tests.fuzz.damage import edited, flipped
 from tests.make_pack import make_card
+from tfperf.train import kept_choices
 from tfperf.train.choices import Choices, Trial
-from tfperf.workloads.pdf import decisions
 from tfperf.workloads.pdf.cards import load_card
+from tfperf.workloads.pdf.forms import LAYOUTS, NAMES
+from tfperf.workloads.pdf.stack import settings
 
 MADE = Choices(
     "shared", "grouped", True, False, 10, 2, 1, (Trial("shared", "grouped", True, 1.5, 0.1),),
@@ -34,11 +36,15 @@ def check(found, said):
     assert all(t.ms_per_step >= 0 and t.compile_seconds >= 0 for t in found.tried)
 
 
+def read_kept(card, path):
+    return kept_choices.read(settings(card), path, NAMES, LAYOUTS)
+
+
 @pytest.fixture
 def kept(tmp_path):
     """A card, and the file of its choices."""
     card, path = load_card(make_card(tmp_path)), tmp_path / "choices" / "key.json"
-    assert decisions.keep(path, MADE) == () and decisions.read(card, path) == replace(MADE, cached=True)
+    assert kept_choices.keep(path, MADE) == () and read_kept(card, path) == replace(MADE, cached=True)
     return card, path
 
 
@@ -49,7 +55,7 @@ def test_flipped_bytes_of_kept_choices_are_measured_again(cases, kept):
 
     def read(content):
         path.write_bytes(content)
-        found = decisions.read(card, path)
+        found = read_kept(card, path)
         assert found in (None, replace(MADE, cached=True))
         return "refused" if found is None else "accepted"
 
@@ -63,7 +69,7 @@ def test_edited_choices_are_measured_again_or_taken_at_their_word(cases, kept):
     def read(tree):
         text = json.dumps(tree, sort_keys=True)
         path.write_text(json.dumps({"sha256": hashlib.sha256(text.encode()).hexdigest(), "choices": tree}))
-        found = decisions.read(card, path)
+        found = read_kept(card, path)
         if found is not None:
             check(replace(found, cached=tree.get("cached", False)), tree)
             assert found.steps_per_call <= card.train.steps_per_call
@@ -76,7 +82,7 @@ def test_edited_choices_are_measured_again_or_taken_at_their_word(cases, kept):
 def test_edited_choices_of_a_run_are_refused_or_taken_at_their_word(cases):
     def read(tree):
         try:
-            check(Choices.from_dict(tree), tree)
+            check(Choices.from_dict(tree, NAMES, LAYOUTS), tree)
         except ValueError:
             return "refused"
         return "accepted"

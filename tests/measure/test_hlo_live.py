@@ -71,8 +71,8 @@ def blocks_of(problem):
 
 def products_of_a_step(card, problem, loop):
     """Hand count: FLOPs of all matrix products of one step, forward and backward."""
-    replicas, blocks = loop.model.replicas, blocks_of(problem)
-    nodes = len(loop.losses.x) + len(loop.model.rule.x)
+    replicas, blocks = loop.stack.model.replicas, blocks_of(problem)
+    nodes = len(loop.stack.terms.x) + len(loop.stack.model.rule.x)
     inputs, network = 2, 0
     for i, units in enumerate(card.model.layers):
         # forward; gradient for the kernel and, but for the first layer, for what goes in
@@ -90,7 +90,7 @@ def test_a_real_step_is_its_hand_count(tmp_path):
     text = optimized_hlo(loop.function("steps", True), tf.constant(1, tf.int64))
     work = count(text, loop_body(text))
     want = products_of_a_step(card, problem, loop)
-    replicas, nodes = 3, len(loop.losses.x) + len(loop.model.rule.x)
+    replicas, nodes = 3, len(loop.stack.terms.x) + len(loop.stack.model.rule.x)
     # XLA writes products with a side of one as element-wise ones, at most 1e-3 of all here; the gradient of a bias, a
     # sum over nodes, may be a product with ones: 2 % of all
     biases = 2 * replicas * nodes * sum(card.model.layers)

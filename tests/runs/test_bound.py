@@ -4,13 +4,12 @@ from types import SimpleNamespace
 
 import pytest
 
-from tests.train.problems import make_problem
+from tests.train.problems import make_ensemble, make_problem
 from tfperf.data.cache import VARIABLE
 from tfperf.measure import roofline
 from tfperf.measure.lowering import Lowering
 from tfperf.measure.roofline import Machine
 from tfperf.train.bound import bound
-from tfperf.train.ensemble import Ensemble
 
 SECONDS = 0.002
 
@@ -18,7 +17,7 @@ SECONDS = 0.002
 @pytest.fixture(scope="module")
 def ensemble(tmp_path_factory):
     card, problem = make_problem(tmp_path_factory.mktemp("bound"), ["engine.form=shared", "engine.cache=true"])
-    ensemble = Ensemble(card, problem, [0] * len(problem.ids))
+    ensemble = make_ensemble(card, problem)
     yield ensemble
     ensemble.close()
 

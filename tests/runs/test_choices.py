@@ -8,18 +8,20 @@ import pytest
 import tfperf
 from tests.make_pack import make_card
 from tests.runs.conftest import same_bits
-from tests.train.problems import make_problem
+from tests.train.problems import make_ensemble, make_problem
 from tfperf.data.cache import VARIABLE
 from tfperf.errors import CardError
 from tfperf.train import choices as module
+from tfperf.train import kept_choices
 from tfperf.train.choices import Choices, Trial, choose
 from tfperf.train.cores import Cores
 from tfperf.train.ensemble import Ensemble
-from tfperf.workloads.pdf import cores, decisions, forms
+from tfperf.workloads.pdf import cores, forms
 from tfperf.workloads.pdf import training as part
 from tfperf.workloads.pdf.cards import load_card
-from tfperf.workloads.pdf.forms import Candidates
+from tfperf.workloads.pdf.forms import LAYOUTS, NAMES, Candidates
 from tfperf.workloads.pdf.operators.products import Product
+from tfperf.workloads.pdf.stack import PDFStacks, settings
 
 OPEN = ["engine.form=auto", "train.steps_per_call=auto"]
 
@@ -75,10 +77,13 @@ MADE = Choices(
 
 def test_choices_are_read_back_unless_damaged_or_renewed(tmp_path):
     card, path = load_card(make_card(tmp_path)), tmp_path / "choices" / "key.json"
-    assert decisions.read(card, path) is None
-    assert decisions.keep(path, MADE) == () and [p.name for p in path.parent.iterdir()] == ["key.json"]
-    assert decisions.read(card, path) == replace(MADE, cached=True)
-    assert decisions.read(load_card(make_card(tmp_path), ["engine.cache=renew"]), path) is None
+    assert kept_choices.read(settings(card), path, NAMES, LAYOUTS) is None
+    assert kept_choices.keep(path, MADE) == () and [p.name for p in path.parent.iterdir()] == ["key.json"]
+    assert kept_choices.read(settings(card), path, NAMES, LAYOUTS) == replace(MADE, cached=True)
+    assert (
+        kept_choices.read(settings(load_card(make_card(tmp_path), ["engine.cache=renew"])), path, NAMES, LAYOUTS)
+        is None
+    )
     whole = path.read_text()
     for damage in (
         "",
@@ -90,23 +95,23 @@ def test_choices_are_read_back_unless_damaged_or_renewed(tmp_path):
         "[" * 10**5,
     ):
         path.write_text(damage)
-        assert decisions.read(card, path) is None
+        assert kept_choices.read(settings(card), path, NAMES, LAYOUTS) is None
     for old, new in (("10", "11"), ("shared", "folded"), ("1.5", "1.25")):
         path.write_text(whole.replace(old, new))
-        assert path.read_text() != whole and decisions.read(card, path) is None
+        assert path.read_text() != whole and kept_choices.read(settings(card), path, NAMES, LAYOUTS) is None
     path.unlink()
     path.symlink_to("/dev/zero")
-    assert decisions.read(card, path) is None
+    assert kept_choices.read(settings(card), path, NAMES, LAYOUTS) is None
 
 
 def test_choices_are_not_taken_from_other_users_or_for_longer_calls_than_the_card_allows(tmp_path, monkeypatch):
     card, path = load_card(make_card(tmp_path)), tmp_path / "choices" / "key.json"
-    decisions.keep(path, replace(MADE, steps_per_call=11))
-    assert decisions.read(card, path) is None
-    decisions.keep(path, MADE)
-    assert decisions.read(card, path) is not None
+    kept_choices.keep(path, replace(MADE, steps_per_call=11))
+    assert kept_choices.read(settings(card), path, NAMES, LAYOUTS) is None
+    kept_choices.keep(path, MADE)
+    assert kept_choices.read(settings(card), path, NAMES, LAYOUTS) is not None
     monkeypatch.setattr("os.geteuid", lambda: -2)
-    assert decisions.read(card, path) is None
+    assert kept_choices.read(settings(card), path, NAMES, LAYOUTS) is None
 
 
 WRONG = {
@@ -121,14 +126,14 @@ WRONG = {
 @pytest.mark.parametrize("key", WRONG)
 def test_choices_of_wrong_type_or_range_are_refused(key):
     whole = json.loads(json.dumps(MADE.as_dict()))
-    assert Choices.from_dict(whole) == MADE
+    assert Choices.from_dict(whole, NAMES, LAYOUTS) == MADE
     for value in WRONG[key]:
-        with pytest.raises(ValueError, match=r"validation error|nested|no choices"):
-            Choices.from_dict({**whole, key: value})
+        with pytest.raises(ValueError, match=r"validation error|nested|no choices|no form"):
+            Choices.from_dict({**whole, key: value}, NAMES, LAYOUTS)
     without = {k: v for k, v in whole.items() if k != key}
     if key in ("form", "tried", "threads", "cpu_stacks", "losses_xla"):
         with pytest.raises(ValueError, match="validation error"):
-            Choices.from_dict(without)
+            Choices.from_dict(without, NAMES, LAYOUTS)
 
 
 def test_choices_that_are_no_choices_are_refused():
@@ -153,7 +158,7 @@ def test_key_is_of_what_matters(tmp_path, monkeypatch):
     one = Cores(2, 1)
 
     def key(*overrides, cores=one):
-        return decisions.place(*make_problem(tmp_path, overrides), cores)
+        return PDFStacks(*make_problem(tmp_path, overrides)).place(cores)
 
     base = key()
     same = ["title=other", "seed=8", "engine.check_every=5", "engine.chunk=3"]
@@ -169,7 +174,7 @@ def test_key_is_of_what_matters(tmp_path, monkeypatch):
         *(key(override) for override in different),
     ]
     assert len(set(keys)) == len(keys)
-    monkeypatch.setattr(decisions, "cpu_model", lambda: "another")
+    monkeypatch.setattr(kept_choices, "cpu_model", lambda: "another")
     assert key() not in keys
     assert key("engine.cache=false") is None
 
@@ -178,7 +183,7 @@ def test_candidates_beyond_the_time_are_not_tried(counted, tmp_path, monkeypatch
     monkeypatch.setattr(module, "BUDGET_SECONDS", 0.0)
     card, problem = make_problem(tmp_path, OPEN, replicas=1)
     every = Candidates(card, problem)
-    found = choose(card, Ensemble(card, problem, [0], every.first), every, Cores(2))
+    found = choose(make_ensemble(card, problem, every.first), every, Cores(2))
     assert counted == [("shared", "grouped", False)] and found.form == "shared"
 
 
@@ -187,7 +192,7 @@ def test_candidates_that_cannot_pay_are_not_tried(counted, tmp_path, monkeypatch
     monkeypatch.setattr(module, "LAYOUT_GAIN", 0.2)
     card, problem = make_problem(tmp_path, [*OPEN, "engine.xla=auto"], replicas=1, steps=10)
     every = Candidates(card, problem)
-    found = choose(card, Ensemble(card, problem, [0], every.first), every, Cores(2))
+    found = choose(make_ensemble(card, problem, every.first), every, Cores(2))
     assert counted == [("shared", "grouped", False)], "ten steps take less than any other trial, or a compilation"
     assert (found.xla, found.losses_xla, found.form) == (False, False, "shared")
 
@@ -202,8 +207,8 @@ def test_forms_far_behind_without_xla_are_not_compiled(counted, tmp_path, monkey
     monkeypatch.setattr(module, "try_out", try_out)
     card, problem = make_problem(tmp_path, [*OPEN, "engine.xla=auto"], replicas=1, steps=10_000)
     every = Candidates(card, problem)
-    ensemble = Ensemble(card, problem, [0], every.first)
-    found = choose(card, ensemble, every, Cores(2))
+    ensemble = make_ensemble(card, problem, every.first)
+    found = choose(ensemble, every, Cores(2))
     assert counted == [("shared", "grouped", False), ("folded", "grouped", False), ("folded", "grouped", True),
                        ("folded", "joined", True)]  # fmt: skip
     assert (found.form, found.products, found.xla) == ("folded", "grouped", True)
@@ -221,8 +226,8 @@ def test_loop_of_the_winner_is_kept(counted, tmp_path, monkeypatch):
     monkeypatch.setattr(Ensemble, "_build", build)
     card, problem = make_problem(tmp_path, OPEN, replicas=1, steps=10)
     every = Candidates(card, problem)
-    ensemble = Ensemble(card, problem, [0], every.first)
-    choose(card, ensemble, every, Cores(2))
+    ensemble = make_ensemble(card, problem, every.first)
+    choose(ensemble, every, Cores(2))
     ensemble.run(1, False)
     assert len(built) == len(set(built)) == 3
 
@@ -232,12 +237,12 @@ def test_fixed_card_is_not_tried_but_its_calls_stay_short(counted, tmp_path, mon
     card, problem = make_problem(
         tmp_path, ["engine.form=shared", "engine.products=grouped", "train.steps_per_call=60"], replicas=1
     )
-    ensemble = Ensemble(card, problem, [0])
-    found = choose(card, ensemble, Candidates(card, problem), Cores(2))
+    ensemble = make_ensemble(card, problem)
+    found = choose(ensemble, Candidates(card, problem), Cores(2))
     assert counted == [("shared", "grouped", False)] and found.steps_per_call == 60 and ensemble.step == 0
     slow = Trial("shared", "grouped", False, 1.0, 300.0)
     monkeypatch.setattr(module, "try_out", lambda *_: slow)
-    found = choose(card, ensemble, Candidates(card, problem), Cores(2))
+    found = choose(ensemble, Candidates(card, problem), Cores(2))
     assert found.steps_per_call == 5, "6 steps take 1.8 s"
 
 

@@ -14,8 +14,8 @@ from tfperf.workloads.pdf.cards import load_card
 from tfperf.workloads.pdf.data.selection import select
 from tfperf.workloads.pdf.forms import Form, make_form
 from tfperf.workloads.pdf.losses import ReplicaLosses
-from tfperf.workloads.pdf.model import PDF
 from tfperf.workloads.pdf.operators.problem import Problem, build_problem
+from tfperf.workloads.pdf.stack import PDFStack, PDFStacks, settings
 
 
 def make_problem(folder: Path, overrides=(), **card) -> tuple[Card, Problem]:
@@ -33,9 +33,14 @@ def make_losses(card: Card, problem: Problem, form: Form | None = None) -> Repli
 
 
 def make_loop(card: Card, problem: Problem, form: Form | None = None) -> Loop:
-    model = PDF(card.model, len(problem.ids), card.engine.precision)
-    model.initialize(card.seed, problem.ids, [0] * len(problem.ids))
-    return Loop(card, model, make_losses(card, problem, form))
+    stack = PDFStack(card, problem, form and form.compiled(problem, card.engine.precision))
+    stack.model.initialize(card.seed, problem.ids, [0] * len(problem.ids))
+    return Loop(settings(card), stack)
+
+
+def make_ensemble(card: Card, problem: Problem, form: Form | None = None, stacks=1, threads=None) -> Ensemble:
+    factory = PDFStacks(card, problem)
+    return Ensemble(factory.settings, factory, form or Form(), stacks, threads)
 
 
 def reduced_to(card: Card, problem: Problem, rank: int) -> Form:

@@ -13,14 +13,14 @@ from pathlib import Path
 import numpy as np
 import tensorflow as tf
 
-from tests.train.problems import checkpoints_in, make_problem, signal_at
+from tests.train.problems import checkpoints_in, make_ensemble, make_problem, signal_at
 from tfperf.errors import CardError, Interrupted
 from tfperf.signals import Signals
-from tfperf.train.ensemble import Ensemble, taken
 from tfperf.train.retirement import Retirement
 from tfperf.train.trainer import Trainer
 from tfperf.workloads.pdf.forms import make_form
-from tfperf.workloads.pdf.tolerance import ToleranceCheck
+from tfperf.workloads.pdf.operators.problem import take_replicas
+from tfperf.workloads.pdf.tolerance import Chi2Check
 
 CPUS, STEPS, AT, STOP = 4, 60, (30,), 25
 FAST = ["train.stopping.patience=5", "train.optimizer={name: Nadam, learning_rate: 0.05}"]
@@ -35,13 +35,13 @@ class Case:
         self.folder, self.xla = folder, xla
         overrides = [*FAST, f"engine.devices={devices}", *extra]
         card, problem = make_problem(folder, overrides, precision=precision, replicas=replicas, steps=STEPS)
-        self.card, self.problem = card, problem if rows is None else taken(problem, np.array(rows))
+        self.card, self.problem = card, problem if rows is None else take_replicas(problem, np.array(rows))
         self.at, self.seen = at, {}
-        self.ensemble = Ensemble(self.card, self.problem, [0] * len(self.problem.ids))
+        self.ensemble = make_ensemble(self.card, self.problem)
 
     def trainer(self, name, signals_at=None):
         plan = Retirement(self.ensemble.layout, STEPS, self.at, 0.0)
-        self.check = ToleranceCheck(self.card, self.problem)
+        self.check = Chi2Check(self.card, self.problem)
         return Trainer(self.ensemble, self.xla, 10, plan, checkpoints_in(self.folder / name), self.check)
 
     def train(self, name, signals=None):
@@ -56,7 +56,7 @@ class Case:
         arrays = {f"end/{k}": v for k, v in self.ensemble.look().items()}
         arrays |= {f"best/{k}": v for k, v in self.ensemble.best_weights().items()}
         arrays |= {f"at/{step}/{k}": v for step, state in self.seen.items() for k, v in state.items()}
-        arrays |= {f"history/{k}": v for k, v in vars(history).items()}
+        arrays |= {f"history/{k}": v for k, v in {"step": history.step, **history.rows}.items()}
         facts = {
             "sizes": self.ensemble.sizes, "slots": [s.size for s in self.ensemble.shards], "warnings": warnings,
             "resumed": step, "quarantined": self.ensemble.quarantined(), "found": self.check.found,
@@ -127,8 +127,9 @@ def places(folder):
     placed = []
     for shard in case.ensemble.shards:
         loop = shard.loop
-        tensors = [*loop.variables().values(), loop.kept, loop.row.value, loop.points, *loop.losses.precisions]
-        tensors += [matrix for _, matrix, _ in loop.losses.every.contraction.linear]
+        stack, terms = loop.stack, loop.stack.terms
+        tensors = [*loop.variables().values(), loop.kept, loop.row.value, stack.points, *terms.precisions]
+        tensors += [matrix for _, matrix, _ in terms.every.contraction.linear]
         placed.append(sorted({tf.DeviceSpec.from_string(t.device).device_index for t in tensors}))
     spans = []
     for shard in case.ensemble.shards:

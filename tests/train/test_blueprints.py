@@ -5,9 +5,8 @@ import pytest
 import tensorflow as tf
 
 from tests import make_hadronic
-from tests.train.problems import make_problem
+from tests.train.problems import make_ensemble, make_problem
 from tfperf.train.blueprints import Blueprint, Blueprints
-from tfperf.train.ensemble import Ensemble
 from tfperf.train.programs import trace
 from tfperf.workloads.pdf.forms import make_form
 
@@ -47,7 +46,7 @@ def test_a_program_taken_over_is_the_one_traced(tmp_path, kind, hadronic):
     if hadronic:
         make_hadronic.make_pack(tmp_path / "pack.h5")
     card, problem = make_problem(tmp_path, CARDS[kind], replicas=4)
-    ensemble = Ensemble(card, problem, [0] * 4, make_form(card, problem, card.engine.form), stacks=2)
+    ensemble = make_ensemble(card, problem, make_form(card, problem, card.engine.form), stacks=2)
     for name, taken, traced in look_alike(ensemble):
         assert taken.function is traced.function, name
         assert len(taken.captures) == len(traced.captures) > 10
@@ -60,7 +59,7 @@ def test_the_second_stack_is_not_traced(tmp_path, monkeypatch):
     card, problem = make_problem(tmp_path, replicas=6)
     names = []
     monkeypatch.setattr(loop, "trace", lambda *args: names.append(args[-1]) or trace(*args))
-    ensemble = Ensemble(card, problem, [0] * 6, stacks=3)
+    ensemble = make_ensemble(card, problem, stacks=3)
     ensemble.run(2, False)
     assert len(names) == 1
     ensemble.evaluate(False)
@@ -101,7 +100,7 @@ def test_what_does_not_fit_is_traced_anew():
 
 def test_replicas_in_four_stacks_train_as_in_one(tmp_path):
     card, problem = make_problem(tmp_path, precision="float64", replicas=8)
-    one, four = (Ensemble(card, problem, [0] * 8, stacks=stacks) for stacks in (1, 4))
+    one, four = (make_ensemble(card, problem, stacks=stacks) for stacks in (1, 4))
     for ensemble in (one, four):
         ensemble.run(20, False)
     assert [shard.size for shard in four.shards] == [2] * 4

@@ -17,14 +17,14 @@ NAMES = ("SGD", "RMSprop", "Adam", "AdamW", "Adamax", "Nadam", "Adagrad", "Adade
 
 def run(loop, count, xla=False):
     loop.run(count, xla)
-    return {k: v.numpy() for k, v in loop.model.named_weights().items()}
+    return {k: v.numpy() for k, v in loop.stack.model.named_weights().items()}
 
 
 def single_step(loop, problem, card, r, clips):
     """Weights of replica r after one step of Keras' own optimizer on that replica alone, loss by dense covariance."""
-    names = [n for n, v in loop.model.named_weights().items() if v.trainable]
-    start = {n: tf.Variable(v.value[r : r + 1]) for n, v in loop.model.named_weights().items()}
-    model = type(loop.model)(card.model, 1, "float64")
+    names = [n for n, v in loop.stack.model.named_weights().items() if v.trainable]
+    start = {n: tf.Variable(v.value[r : r + 1]) for n, v in loop.stack.model.named_weights().items()}
+    model = type(loop.stack.model)(card.model, 1, "float64")
     cov = reference.covariance(problem.datasets, [d.t0 for d in problem.datasets])
     mask = problem.training[r]
     inverse = np.linalg.inv(cov[np.ix_(mask, mask)])
@@ -124,10 +124,10 @@ def test_stopping_and_best_weights_follow_the_rule_step_by_step(tmp_path):
     values, gates, weights = [], [], []
     frozen = make_loop(card, problem)
     for _ in range(80):  # the same training with nobody ever stopped
-        losses = traced.losses(traced.model(traced.losses.x))
-        values.append(traced.monitor(losses).numpy())
-        gates.append(losses.positivity.numpy() < card.positivity.threshold)
-        weights.append({n: v.numpy() for n, v in traced.model.named_weights().items()})
+        terms = traced.stack.terms_now()
+        values.append((terms.validation * (1 / (~problem.training).sum(axis=1))).numpy())
+        gates.append(terms.positivity.numpy() < card.positivity.threshold)
+        weights.append({n: v.numpy() for n, v in traced.stack.model.named_weights().items()})
         traced.stopping.state.assign(tf.zeros_like(traced.stopping.state))
         traced.run(1, False)
     frozen.run(80, False)
@@ -147,7 +147,7 @@ def test_stopping_and_best_weights_follow_the_rule_step_by_step(tmp_path):
 def test_no_replica_passes_a_gate_that_cannot_be_passed(tmp_path):
     card, problem = make_problem(tmp_path, steps=40)
     loop = make_loop(card, problem)
-    loop.stopping.threshold = -1.0
+    loop.stack.threshold = -1.0
     weights = run(loop, 40)
     assert loop.stopping.best_step.numpy().tolist() == [-1, -1, -1]
     for name, value in loop.best_weights().items():

@@ -7,9 +7,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.train.problems import make_problem
+from tests.train.problems import make_ensemble, make_problem
 from tfperf.train import programs
-from tfperf.train.ensemble import Ensemble
 from tfperf.train.programs import trace
 from tfperf.workloads.pdf.forms import make_form
 
@@ -17,11 +16,11 @@ from tfperf.workloads.pdf.forms import make_form
 @pytest.mark.parametrize("xla", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_nothing_holds_a_stack_that_was_closed(tmp_path, xla):
     card, problem = make_problem(tmp_path, replicas=4)
-    ensemble = Ensemble(card, problem, [0] * 4)
+    ensemble = make_ensemble(card, problem)
     ensemble.run(2, xla)
     ensemble.evaluate(xla)
     stack = ensemble.stack
-    held = [stack, stack.model, stack.losses, stack.optimizer, *stack.variables().values()]
+    held = [stack, stack.stack, stack.stack.model, stack.stack.terms, stack.optimizer, *stack.variables().values()]
     held = [weakref.ref(one) for one in held]
     del stack
     ensemble.look()
@@ -40,10 +39,10 @@ def test_equal_stacks_share_their_programs(tmp_path, form):
     """They are other replicas, with other data, masks and weights, and find what they would find alone."""
     card, problem = make_problem(tmp_path, replicas=4)
     shape = make_form(card, problem, form)
-    alone = Ensemble(card, problem, [0] * 4, shape, stacks=2)
+    alone = make_ensemble(card, problem, shape, stacks=2)
     for shard in alone.shards:
         alone._loop(shard).name = f"alone_{shard.rows[0]}"
-    both = Ensemble(card, problem, [0] * 4, shape, stacks=2)
+    both = make_ensemble(card, problem, shape, stacks=2)
     for ensemble in (alone, both):
         ensemble.run(5, False)
         ensemble.evaluate(False)
@@ -60,7 +59,7 @@ def test_names_do_not_depend_on_what_was_traced_before(tmp_path):
     card, problem = make_problem(tmp_path, replicas=2)
     names = []
     for _ in range(2):
-        ensemble = Ensemble(card, problem, [0] * 2)
+        ensemble = make_ensemble(card, problem)
         found = ensemble.stack.function("steps", False).function
         names.append([found.name, *(child.name for child in found.children)])
         ensemble.close()

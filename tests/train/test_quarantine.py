@@ -118,8 +118,8 @@ def test_others_do_not_notice_broken_data(case):
 
 
 def states(chi2, patience=3):
-    """States of a replica step by step, by its training chi2 per point."""
-    stopping, out = Stopping(1, patience, 1e-6, "float32"), []
+    """States of a replica step by step, by its misfit."""
+    stopping, out = Stopping(1, patience, "float32"), []
     for step, value in enumerate(chi2):
         loss = tf.constant([value], tf.float32)
         stopping.quarantine_losses(tf.constant(step, tf.int64), loss, loss)

@@ -6,16 +6,15 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.train.problems import checkpoints_in, make_problem, signal_at
+from tests.train.problems import checkpoints_in, make_ensemble, make_problem, signal_at
 from tfperf.errors import CardError, Interrupted
 from tfperf.signals import Signals
 from tfperf.train.choices import Choices, Trial
-from tfperf.train.ensemble import Ensemble
 from tfperf.train.retirement import Retirement, plan
 from tfperf.train.shards import Layout
 from tfperf.train.stopping import State
 from tfperf.train.trainer import Trainer
-from tfperf.workloads.pdf.tolerance import ToleranceCheck
+from tfperf.workloads.pdf.tolerance import Chi2Check
 
 FAST = ["train.stopping.patience=5", "train.optimizer={name: Nadam, learning_rate: 0.05}"]
 REPLICAS, STEPS = 8, 60
@@ -25,7 +24,7 @@ AT = (15, 30, 45)
 def trained(folder, at=AT, change=lambda ensemble: None, per_call=10, xla=False, precision="float64", stacks=1):
     """The ensemble after a training, its trainer, and its state at each retirement step (before it shrinks)."""
     card, problem = make_problem(folder, FAST, precision=precision, replicas=REPLICAS, steps=STEPS)
-    ensemble, seen = Ensemble(card, problem, [0] * REPLICAS, stacks=stacks), {}
+    ensemble, seen = make_ensemble(card, problem, stacks=stacks), {}
     change(ensemble)
     trainer = Trainer(
         ensemble,
@@ -33,7 +32,7 @@ def trained(folder, at=AT, change=lambda ensemble: None, per_call=10, xla=False,
         per_call,
         Retirement(ensemble.layout, STEPS, at, 0.0),
         checkpoints_in(folder / "checkpoints"),
-        ToleranceCheck(card, problem),
+        Chi2Check(card, problem),
     )
 
     def look(_):
@@ -89,7 +88,7 @@ def test_history_of_the_retired_is_nan_and_theirs_alone(pair):
     assert len(rows) > 2
     for name in ("training", "validation", "experimental", "positivity"):
         for i, j in rows:
-            np.testing.assert_allclose(getattr(on, name)[i], getattr(off, name)[j], rtol=1e-5, atol=1e-12)
+            np.testing.assert_allclose(on.rows[name][i], off.rows[name][j], rtol=1e-5, atol=1e-12)
 
 
 @pytest.mark.slow
@@ -107,14 +106,14 @@ def test_training_resumes_to_the_same_bits_from_any_step(pair, tmp_path, step):
 
     card, problem = make_problem(tmp_path, FAST, precision="float64", replicas=REPLICAS, steps=STEPS)
     retirement = Retirement(Layout(REPLICAS), STEPS, AT, 0.0)
-    ensemble = Ensemble(card, problem, [0] * REPLICAS)
+    ensemble = make_ensemble(card, problem)
     folder = checkpoints_in(tmp_path / "checkpoints")
-    first = Trainer(ensemble, False, step % 15 or 15, retirement, folder, ToleranceCheck(card, problem))
+    first = Trainer(ensemble, False, step % 15 or 15, retirement, folder, Chi2Check(card, problem))
     with pytest.raises(Interrupted):
         first.train(signal_at(ensemble, step), lambda _: None)
     ensemble.close()
-    again = Ensemble(card, problem, [0] * REPLICAS)
-    second = Trainer(again, False, 10, retirement, folder, ToleranceCheck(card, problem))
+    again = make_ensemble(card, problem)
+    second = Trainer(again, False, 10, retirement, folder, Chi2Check(card, problem))
     assert second.resume()[0] == step
     assert again.size == [size for since, size in want.sizes if since < step][-1]
     second.train(Signals(), lambda _: None)
@@ -166,10 +165,8 @@ def test_stacks_are_left_out_and_resumed(pair, tmp_path, monkeypatch, step):
     card, problem = make_problem(tmp_path / "b", FAST, precision="float64", replicas=REPLICAS, steps=STEPS)
     folder, lives = checkpoints_in(tmp_path / "b" / "checkpoints"), []
     for signals in (step, None):
-        again = Ensemble(card, problem, [0] * REPLICAS, stacks=4)
-        trainer = Trainer(
-            again, False, 10, Retirement(again.layout, STEPS, AT, 0.0), folder, ToleranceCheck(card, problem)
-        )
+        again = make_ensemble(card, problem, stacks=4)
+        trainer = Trainer(again, False, 10, Retirement(again.layout, STEPS, AT, 0.0), folder, Chi2Check(card, problem))
         lives.append(trainer.resume() if folder.exist() else (0, []))
         with pytest.raises(Interrupted) if signals else nullcontext():
             trainer.train(signal_at(again, signals) if signals else Signals(), lambda _: None)
@@ -193,7 +190,7 @@ def test_as_many_stacks_take_steps_at_the_same_time_as_there_are_threads(tmp_pat
     """Of a TensorFlow that was started before, too, which says 0 where nobody told it how many."""
     monkeypatch.setattr(tf.config.threading, "get_intra_op_parallelism_threads", lambda: 0)
     card, problem = make_problem(tmp_path, replicas=8)
-    told, untold = (Ensemble(card, problem, [0] * 8, stacks=4, threads=threads) for threads in (2, None))
+    told, untold = (make_ensemble(card, problem, stacks=4, threads=threads) for threads in (2, None))
     assert (told.layout.side, told.layout.rounds, untold.layout.side) == (2, 2, 4)
     told.restore({**told.snapshot()})
     assert told.layout.side == 2
@@ -208,7 +205,7 @@ def test_as_many_stacks_take_steps_at_the_same_time_as_there_are_threads(tmp_pat
 )  # fmt: skip
 def test_stacks_that_cannot_be_are_refused(tmp_path, array, value):
     card, problem = make_problem(tmp_path, replicas=4)
-    ensemble = Ensemble(card, problem, [0] * 4, stacks=2)
+    ensemble = make_ensemble(card, problem, stacks=2)
     snapshot = ensemble.snapshot() | {f"stack/{array}": np.array(value, np.int64)}
     if value == [0, 1, 2]:
         snapshot["stack/slots"] = np.array([1, 2])
@@ -251,7 +248,7 @@ def test_stacks_are_left_out_before_smaller_ones_are_compiled():
 def test_no_replica_that_runs_loses_its_slot(tmp_path):
     card, problem = make_problem(tmp_path, replicas=4)
     with pytest.raises(ValueError, match="4 replicas run"):
-        Ensemble(card, problem, [0] * 4).shrink(3)
+        make_ensemble(card, problem).shrink(3)
 
 
 def test_faulty_steps_are_refused(tmp_path):

@@ -23,7 +23,7 @@ def distance(one, other):
 
 def nudged(loop):
     """The same loop with one weight of each replica moved by one ulp."""
-    kernel = loop.model.hidden[0].kernel
+    kernel = loop.stack.model.hidden[0].kernel
     value = kernel.numpy()
     value[:, 0, 0] = np.nextafter(value[:, 0, 0], np.inf)
     kernel.assign(value)
@@ -39,7 +39,7 @@ def test_replica_alone_is_the_replica_in_a_stack_of_a_hundred():
         loop = change(make_loop(card, build_problem(card, selection, ids)))
         for count in np.diff([0, *steps]):
             loop.run(int(count), True)
-            yield {n: v.numpy() for n, v in loop.model.named_weights().items()}
+            yield {n: v.numpy() for n, v in loop.stack.model.named_weights().items()}
 
     every = tuple(range(1, 101))
     stack, moved = list(trained(every, (10, 200))), list(trained(every, (10, 200), nudged))

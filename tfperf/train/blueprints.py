@@ -10,6 +10,7 @@ from threading import RLock
 from types import FunctionType, ModuleType
 from typing import Any, Self
 
+import keras
 import tensorflow as tf
 
 from tfperf.train.programs import Program
@@ -28,15 +29,18 @@ def _children(holder: Any) -> Iterator[tuple[str | int, Any]]:
         yield from vars(holder).items()
 
 
-def _held(holder: Any) -> Iterator[tuple[Path, Any]]:
-    """All that an object holds, each once and on one of its shortest paths; numbers and texts wherever they are."""
+def _held(holder: Any, whole: tuple[type, ...] = (tf.Variable, tf.Tensor)) -> Iterator[tuple[Path, Any]]:
+    """All that an object holds, each once and on one of its shortest paths; numbers and texts wherever they are.
+
+    Nothing is told of what objects of the types `whole` hold.
+    """
     todo: list[tuple[Path, Any]] = [((), holder)]
     seen: set[int] = set()
     for path, one in todo:
         if isinstance(one, PLAIN) or id(one) not in seen:
             yield path, one
             seen.add(id(one))
-            if not isinstance(one, (tf.Variable, tf.Tensor)):
+            if not isinstance(one, whole):
                 todo += [((*path, name), child) for name, child in _children(one)]
 
 
@@ -49,8 +53,9 @@ def _tensors(holder: Any) -> Iterator[tuple[Path, tf.Tensor, Kind]]:
 
 
 def plain(holder: Any) -> tuple[tuple[Path, Any], ...]:
-    """All numbers and texts that an object holds, and where."""
-    return tuple((path, one) for path, one in _held(holder) if isinstance(one, PLAIN))
+    """All numbers and texts that an object holds, and where; none of Keras' layers, whose names carry counters."""
+    whole = (tf.Variable, tf.Tensor, keras.layers.Layer, keras.Variable)
+    return tuple((path, one) for path, one in _held(holder, whole) if isinstance(one, PLAIN))
 
 
 @dataclass(frozen=True)

@@ -36,11 +36,11 @@ def bound(ensemble: Ensemble, trainer: Trainer, threads: int) -> dict[str, Any]:
         return {"n/a": f"counted where training takes {WORTH_SECONDS:.0f} s or more"}
     if not times:
         return {"n/a": "counted where all of the last stacks took steps at the same time"}
-    cache, stacks, seconds = Cache(ensemble.card.engine.cache), len(ensemble.shards), median(times)
+    cache, stacks, seconds = Cache(ensemble.settings.cache), len(ensemble.shards), median(times)
     try:
         program = Lowering(ensemble.stack.function("steps", xla=True), tf.constant(1, tf.int64))
         work = _work(cache, program, threads)
-        machine = _machine(cache, threads, ensemble.card.engine.precision, work * stacks, seconds)
+        machine = _machine(cache, threads, ensemble.settings.precision, work * stacks, seconds)
     except (ValueError, RuntimeError, tf.errors.OpError) as error:  # a finished training must not fail for it
         return {"n/a": str(error)}
     return _figures(work * stacks, machine, ensemble.size, stacks, 1e3 * seconds)

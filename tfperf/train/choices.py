@@ -5,8 +5,8 @@ A candidate is tried only where the steps that are to be taken can pay for it.
 
 import json
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import asdict, dataclass
 from typing import Annotated, Any, ClassVar
 
 import tensorflow as tf
@@ -16,10 +16,9 @@ from tfperf.console.stages import Tell, silent
 from tfperf.runcard.types import STRICT, Step
 from tfperf.train.cores import Cores
 from tfperf.train.ensemble import Ensemble
+from tfperf.train.forms import Form, Forms
 from tfperf.train.loop import Loop
-from tfperf.workloads.pdf.card import Card
-from tfperf.workloads.pdf.forms import Candidates, Form, Name
-from tfperf.workloads.pdf.operators.observables import Layout
+from tfperf.train.settings import Settings
 
 TRIAL_SECONDS = 0.3  # of steps, for each candidate and repeat
 REPEATS = 3
@@ -34,6 +33,7 @@ LONGEST_CALL_SECONDS = 2.0  # signals wait for the end of a call
 MOST_STEPS = 1000
 MOST_THREADS = 10_000
 MOST_TRIALS = 1000
+Word = Annotated[str, Field(min_length=1, max_length=100)]
 Time = Annotated[float, Field(ge=0)]
 Threads = Annotated[int, Field(ge=1, le=MOST_THREADS)]
 CoresTried = Annotated[tuple[tuple[Threads, Threads, Time], ...], Field(max_length=MOST_TRIALS)]
@@ -44,8 +44,8 @@ class Trial:
     """One candidate as measured, on the largest stack alone."""
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
-    form: Name
-    products: Layout
+    form: Word
+    products: Word
     xla: bool
     compile_seconds: Time
     ms_per_step: Time
@@ -56,8 +56,8 @@ class Choices:
     """What was decided; all of it is read back when the run is resumed."""
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
-    form: Name
-    products: Layout
+    form: Word
+    products: Word
     xla: bool
     losses_xla: bool  # whether the losses between calls are compiled, too
     steps_per_call: Step
@@ -83,12 +83,16 @@ class Choices:
         return asdict(self)
 
     @staticmethod
-    def from_dict(values: dict[str, Any]) -> "Choices":
-        """The choices of run.json. Raises: ValueError for values of another type, or out of range."""
+    def from_dict(values: dict[str, Any], forms: Collection[str], layouts: Collection[str]) -> "Choices":
+        """The choices of run.json. Raises: ValueError for values of another type, out of range, or of other forms."""
         try:
-            return TypeAdapter(Choices).validate_json(json.dumps(values))
+            found = TypeAdapter(Choices).validate_json(json.dumps(values))
         except (TypeError, RecursionError) as error:
             raise ValueError(f"no choices: {error}") from None
+        for form, products in [(found.form, found.products), *((t.form, t.products) for t in found.tried)]:
+            if form not in forms or products not in layouts:
+                raise ValueError(f"no form: {form} with products {products}")
+        return found
 
 
 def round_down(steps: float) -> int:
@@ -128,9 +132,9 @@ def try_out(
 class _Trials:
     """Candidates tried on the largest stack of an ensemble, one after the other; the fastest one's loop is kept."""
 
-    def __init__(self, card: Card, ensemble: Ensemble, single: bool, tell: Callable[[int], None]) -> None:
+    def __init__(self, ensemble: Ensemble, single: bool, tell: Callable[[int], None]) -> None:
         """single: there is nothing to choose from; tell: called with the number of each candidate that is tried."""
-        self.card, self.ensemble, self.single, self.tell = card, ensemble, single, tell
+        self.ensemble, self.single, self.tell = ensemble, single, tell
         self.found: list[Trial] = []
         self.best: tuple[Trial, Form] | None = None
         self.began = time.perf_counter()
@@ -146,9 +150,9 @@ class _Trials:
 
     @property
     def seconds(self) -> float:
-        """That all steps of the card take with the best candidate."""
+        """That all steps take with the best candidate."""
         assert self.best is not None
-        return self.card.train.steps * self.ensemble.layout.rounds * self.best[0].ms_per_step / 1e3
+        return self.ensemble.settings.steps * self.ensemble.layout.rounds * self.best[0].ms_per_step / 1e3
 
     def add(self, form: Form, xla: bool, others: bool) -> None:
         """Try a candidate; `others`: it may fail, for there are more."""
@@ -195,18 +199,20 @@ class _Trials:
         return self.best
 
 
-def choose(card: Card, ensemble: Ensemble, forms: Candidates, cores: Cores, tell: Tell = silent) -> Choices:
-    """Measure what the card leaves open; the ensemble, of the first form, then has the one that was chosen.
+def choose(ensemble: Ensemble, forms: Forms, cores: Cores, tell: Tell = silent) -> Choices:
+    """Measure what the settings leave open; the ensemble, of the first form, then has the one that was chosen.
 
     Forms are compared without XLA first, where it is open: those that are far behind are not compiled. Then, for the
     fastest, the layouts of its products. All for 30 s at most, and each only where the training is long enough for it
     to pay. A fixed `steps_per_call` is shortened where a call would take over 2 s.
     """
-    nothing_open = forms.single and card.engine.xla != "auto" and card.train.steps_per_call != "auto"
-    most = len(forms.names) * (2 if card.engine.xla == "auto" else 1) + len(forms.layouts) - 1
-    trials = _Trials(card, ensemble, nothing_open, lambda number: tell("measuring what is fastest", number, most))
-    if card.engine.xla != "auto":
-        _try_forms(trials, forms, forms.names, card.engine.xla)
+    settings = ensemble.settings
+    single = len(forms.names) == len(forms.layouts) == 1
+    nothing_open = single and settings.xla != "auto" and settings.steps_per_call != "auto"
+    most = len(forms.names) * (2 if settings.xla == "auto" else 1) + len(forms.layouts) - 1
+    trials = _Trials(ensemble, nothing_open, lambda number: tell("measuring what is fastest", number, most))
+    if settings.xla != "auto":
+        _try_forms(trials, forms, forms.names, settings.xla)
     else:
         _try_forms(trials, forms, forms.names, False)
         if trials.seconds > COMPILE_SECONDS:
@@ -218,36 +224,36 @@ def choose(card: Card, ensemble: Ensemble, forms: Candidates, cores: Cores, tell
     fastest, form = trials.end()
     for layout in forms.layouts[1:]:
         if trials.pays(LAYOUT_GAIN):
-            trials.add(replace(form, products=layout), fastest.xla, others=True)
+            trials.add(forms.make(form.name, layout), fastest.xla, others=True)
     best, form = trials.end()
-    steps = _steps_per_call(card, ensemble.layout.rounds * best.ms_per_step)
-    losses_xla = best.xla and _pays_to_compile_losses(card, ensemble, best, steps)
+    steps = _steps_per_call(settings, ensemble.layout.rounds * best.ms_per_step)
+    losses_xla = best.xla and _pays_to_compile_losses(ensemble, best, steps)
     return Choices(
         form.name, form.products, best.xla, losses_xla, steps, cores.threads, cores.stacks, tuple(trials.found)
     )
 
 
-def _try_forms(trials: _Trials, forms: Candidates, names: Sequence[Name], xla: bool) -> None:
+def _try_forms(trials: _Trials, forms: Forms, names: Sequence[str], xla: bool) -> None:
     """The forms of these names, the second and later ones where they can pay."""
     for number, name in enumerate(names):
         if number == 0 or trials.pays(FORM_GAIN):
             trials.add(forms.make(name, forms.layouts[0]), xla, others=bool(trials.found) or number + 1 < len(names))
 
 
-def _pays_to_compile_losses(card: Card, ensemble: Ensemble, best: Trial, steps_per_call: int) -> bool:
+def _pays_to_compile_losses(ensemble: Ensemble, best: Trial, steps_per_call: int) -> bool:
     """Whether the losses after all calls take longer without XLA than it takes to compile them."""
     loop = ensemble.stack
     loop.evaluate(False)
     start = time.perf_counter()
     loop.evaluate(False)
     seconds = ensemble.layout.rounds * (time.perf_counter() - start)
-    return seconds * card.train.steps / steps_per_call > best.compile_seconds
+    return seconds * ensemble.settings.steps / steps_per_call > best.compile_seconds
 
 
-def _steps_per_call(card: Card, ms_per_step: float) -> int:
-    wanted = card.train.steps_per_call
+def _steps_per_call(settings: Settings, ms_per_step: float) -> int:
+    wanted = settings.steps_per_call
     aim = CALL_SECONDS if wanted == "auto" else LONGEST_CALL_SECONDS
-    most = min(MOST_STEPS, card.train.steps) if wanted == "auto" else wanted
+    most = min(MOST_STEPS, settings.steps) if wanted == "auto" else wanted
     affordable = aim * 1e3 / ms_per_step
     steps = int(most) if most <= affordable else round_down(affordable)
     return steps if wanted != "auto" else round_down(steps)

@@ -4,7 +4,6 @@ R replicas.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
 
@@ -13,28 +12,17 @@ import tensorflow as tf
 from numpy.typing import NDArray
 
 from tfperf.console.stages import Tell, silent
-from tfperf.data.cache import digest
 from tfperf.train.blueprints import Blueprints
+from tfperf.train.forms import Form
 from tfperf.train.loop import Loop, Snapshot, best_weights
+from tfperf.train.settings import Settings
 from tfperf.train.shards import Group, Layout, Shard, at_once, spread, stack_places
+from tfperf.train.stack import StackFactory
 from tfperf.train.stopping import State
-from tfperf.workloads.pdf.card import Card
-from tfperf.workloads.pdf.forms import Form
-from tfperf.workloads.pdf.losses import ReplicaLosses
-from tfperf.workloads.pdf.model import PDF
-from tfperf.workloads.pdf.operators.problem import Problem
-from tfperf.workloads.pdf.results.record import LOSSES
 
-# of a checkpoint: the replica in each slot, slots of each stack, their sum since which step; directions of the form
-# for linear and for hadronic sets, and how often some were added
-ROWS, SLOTS, SIZES, RANKS = "stack/rows", "stack/slots", "stack/sizes", "stack/ranks"
+# of a checkpoint: the replica in each slot, slots of each stack, their sum since which step; the form's numbers
+ROWS, SLOTS, SIZES, NUMBERS = "stack/rows", "stack/slots", "stack/sizes", "stack/numbers"
 T = TypeVar("T")
-
-
-def taken(problem: Problem, rows: NDArray[np.int64]) -> Problem:
-    """The problem of some of its replicas."""
-    ids = tuple(problem.ids[r] for r in rows)
-    return replace(problem, ids=ids, data=problem.data[rows], training=problem.training[rows])
 
 
 class Ensemble:
@@ -45,17 +33,15 @@ class Ensemble:
     """
 
     def __init__(
-        self, card: Card, problem: Problem, attempts: Sequence[int], form: Form | None = None, stacks: int = 1,
-        threads: int | None = None,
-    ) -> None:  # fmt: skip
+        self, settings: Settings, factory: StackFactory, form: Form, stacks: int = 1, threads: int | None = None
+    ) -> None:
         """stacks: how many there are on a CPU; several devices have one each.
 
         threads: how many stacks of a device take their steps at the same time; None: what TensorFlow was told.
         """
-        self.form = form or Form()
-        self.card, self.problem, self.attempts = card, problem, list(attempts)
-        self.replicas = len(problem.ids)
-        self.devices = stack_places(card.engine.devices, stacks)
+        self.settings, self.factory, self.form = settings, factory, form
+        self.replicas = factory.replicas
+        self.devices = stack_places(settings.devices, stacks)
         self.threads = threads or tf.config.threading.get_intra_op_parallelism_threads()  # 0: nobody said how many
         self.groups = self._spread(np.arange(self.replicas))
         self.sizes: list[tuple[int, int]] = [(0, self.replicas)]  # a step, and the slots of all stacks from it on
@@ -93,26 +79,16 @@ class Ensemble:
 
     def _program(self, replicas: int) -> str:
         """The name of the programs of a stack: the same for all that compute the same, here and in other processes."""
-        card, problem, form = self.card, self.problem, self.form
-        key = digest(
-            card.model, card.train, card.positivity, card.integrability, card.engine.precision, problem.tables,
-            problem.covariance, problem.root_weight, form.directions,
-        )  # fmt: skip
-        return f"{form.name}_{form.products}_{replicas}_{key[:12]}"
+        form = self.form
+        return f"{form.name}_{form.products}_{replicas}_{self.factory.digest(form)[:12]}"
 
     def _build(self, shard: Shard) -> Loop:
-        rows = shard.rows
-        everybody = len(rows) == self.replicas
-        problem = self.problem if everybody else taken(self.problem, rows)
-        model = PDF(self.card.model, len(rows), self.card.engine.precision)
-        compiled = self.form.compiled(problem, self.card.engine.precision)
-        problem = replace(problem, observables=self.form.arranged(problem.observables))
-        losses = ReplicaLosses(self.card, problem, compiled)
-        loop = Loop(self.card, model, losses, self._program(len(rows)), self._blueprints[shard.device])
+        stack = self.factory.build(shard.rows, self.form)
+        loop = Loop(self.settings, stack, self._program(shard.size), self._blueprints[shard.device])
         if self._host:
-            loop.restore({n: v[rows] if v.ndim else v for n, v in self._host.items()})
+            loop.restore({n: v[shard.rows] if v.ndim else v for n, v in self._host.items()})
         else:
-            model.initialize(self.card.seed, problem.ids, [self.attempts[r] for r in rows])
+            self.factory.initialize(stack, shard.rows)
         return loop
 
     def loops(self) -> list[Loop]:
@@ -174,7 +150,7 @@ class Ensemble:
 
     def done(self) -> bool:
         """True when no step is left to take."""
-        return self.step >= self.card.train.steps or not self.running()
+        return self.step >= self.settings.steps or not self.running()
 
     def run(self, count: int, xla: bool) -> None:
         """Take `count` steps, or fewer when every replica has stopped."""
@@ -192,8 +168,8 @@ class Ensemble:
             self._each(program)
 
     def evaluate(self, xla: bool) -> dict[str, NDArray[np.float32]]:
-        """Losses (R) as of the loops; nan for replicas that stopped."""
-        out = {name: np.full(self.replicas, np.nan, np.float32) for name in LOSSES}
+        """What the history keeps (R), as of the loops; nan for replicas that stopped."""
+        out = {name: np.full(self.replicas, np.nan, np.float32) for name in self.factory.rows}
         for shard, losses in self._each(lambda loop: loop.evaluate(xla)):
             for name, values in losses.items():
                 out[name][shard.rows] = values
@@ -228,7 +204,7 @@ class Ensemble:
             ROWS: np.concatenate([shard.rows for shard in self.shards]),
             SLOTS: np.array([shard.size for shard in self.shards], np.int64),
             SIZES: np.array(self.sizes, np.int64),
-            RANKS: np.array([self.form.rank, self.form.hadronic_rank, self.form.raises], np.int64),
+            NUMBERS: np.array(self.form.numbers, np.int64),
         }  # fmt: skip
         return {**self.look(), **stacks}
 
@@ -238,9 +214,9 @@ class Ensemble:
         Where the snapshot is of another number of devices its replicas are spread anew; returned is what is to be said
         about that.
         """
-        if not {ROWS, SLOTS, SIZES, RANKS} <= snapshot.keys():
+        if not {ROWS, SLOTS, SIZES, NUMBERS} <= snapshot.keys():
             raise ValueError("state without stacks")
-        state = {name: value for name, value in snapshot.items() if name not in (ROWS, SLOTS, SIZES, RANKS)}
+        state = {name: value for name, value in snapshot.items() if name not in (ROWS, SLOTS, SIZES, NUMBERS)}
         if any(len(value) != self.replicas for value in state.values() if value.ndim):
             raise ValueError("state of other replicas")
         held, running = snapshot[ROWS], np.flatnonzero(state["stopping/state"] == State.RUNNING)
@@ -252,7 +228,7 @@ class Ensemble:
         self._host, rows, slots = state, snapshot[ROWS], snapshot[SLOTS]
         same = len(slots) == len(self.shards) or (len(self.groups) == 1 and len(slots) < len(self.devices))
         self.groups = self._spread(rows, [*map(int, slots)] if same else None)
-        self.form = self.form.at(*map(int, snapshot[RANKS]))
+        self.form = self.form.at(tuple(map(int, snapshot[NUMBERS])))
         self.sizes = [(int(step), int(size)) for step, size in snapshot[SIZES]]
         self.loops()  # built now: it says whether names and shapes are its own
         if same:

@@ -1,6 +1,6 @@
 """Many optimizer steps of one stack in one compiled call, with stopping, best weights and losses on the device."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import keras
@@ -13,10 +13,9 @@ from tfperf.train.blueprints import Blueprints, plain
 from tfperf.train.flat import Flat
 from tfperf.train.optimizers import build_optimizer, clip
 from tfperf.train.programs import Program, trace
+from tfperf.train.settings import Settings
+from tfperf.train.stack import Losses, Stack
 from tfperf.train.stopping import LARGEST_WEIGHT, Stopping
-from tfperf.workloads.pdf.card import Card
-from tfperf.workloads.pdf.losses import Losses, ReplicaLosses, multiplier
-from tfperf.workloads.pdf.model import PDF, Nodes
 
 Snapshot = dict[str, NDArray[Any]]
 
@@ -39,37 +38,33 @@ class Loop:
     """
 
     def __init__(
-        self, card: Card, model: PDF, losses: ReplicaLosses, name: str = "stack", blueprints: Blueprints | None = None
+        self, settings: Settings, stack: Stack, name: str = "stack", blueprints: Blueprints | None = None
     ) -> None:
         """name: of the programs, which equal stacks share; of letters, digits and underscores.
 
         blueprints: of stacks of the same name and device.
         """
-        self.card, self.model, self.losses, self.name = card, model, losses, name
+        self.settings, self.stack, self.name = settings, stack, name
         self._blueprints = blueprints or Blueprints()
-        self.dtype = card.engine.precision
-        self.trained: list[keras.Variable] = list(model.trainable_variables)
+        weights = stack.weights()
+        self.names = [name for name, v in weights.items() if v.trainable]
+        self.trained: list[keras.Variable] = [weights[name] for name in self.names]
         self.flat = Flat([tuple(v.shape) for v in self.trained])
-        # what a call works on; between calls the weights are the model's
+        # what a call of the engine's steps works on; between calls the weights are the stack's
         self.row = keras.Variable(self.flat.join([v.value for v in self.trained]), name="row")
-        self.optimizer = build_optimizer(card.train.optimizer, [self.row])
-        patience = card.train.stopping.patience or max(1, card.train.steps // 10)
-        self.stopping = Stopping(model.replicas, patience, card.positivity.threshold, self.dtype)
+        self.optimizer = None if stack.steps_itself else build_optimizer(settings.optimizer, [self.row])
+        self.stopping = Stopping(stack.replicas, settings.patience, stack.precision)
         self.step = tf.Variable(0, dtype=tf.int64, name="step")
-        names = {id(v): name for name, v in model.named_weights().items()}
-        self.names = [names[id(v)] for v in self.trained]
         self.kept = tf.Variable(self.row.value, trainable=False)
-        self.validates = tf.constant(losses.points_validation > 0)
-        self.per_training = tf.constant(1 / np.maximum(losses.points_training, 1), self.dtype)
-        self.per_validation = tf.constant(1 / np.maximum(losses.points_validation, 1), self.dtype)
-        self.points = tf.constant(losses.points, self.dtype)
         self._compiled: dict[tuple[str, bool], Program] = {}
 
     def variables(self) -> dict[str, tf.Variable]:
         """Every variable but the kept weights by a name that does not change between processes."""
         out: dict[str, tf.Variable] = {"step": self.step}
-        out |= {f"model/{k}": v.value for k, v in self.model.named_weights().items()}
-        out |= {f"optimizer/{i:02d}": v.value for i, v in enumerate(self.optimizer.variables)}
+        out |= {f"model/{k}": v.value for k, v in self.stack.weights().items()}
+        if self.optimizer is not None:
+            out |= {f"optimizer/{i:02d}": v.value for i, v in enumerate(self.optimizer.variables)}
+        out |= {f"state/{k}": v for k, v in self.stack.state().items()}
         return out | {f"stopping/{k}": v for k, v in self.stopping.variables().items()}
 
     def snapshot(self) -> Snapshot:
@@ -101,7 +96,7 @@ class Loop:
         self.function("losses", xla)(tf.constant(True))
 
     def evaluate(self, xla: bool) -> dict[str, NDArray[np.float32]]:
-        """Losses of the current weights (R): chi2 per point, positivity penalty; nan for replicas that stopped."""
+        """What the history keeps of the current weights (R); nan for replicas that stopped."""
         rows = self.function("losses", xla)(tf.constant(False))
         return {name: value.numpy().astype(np.float32) for name, value in rows.items()}
 
@@ -109,8 +104,9 @@ class Loop:
         """The compiled `steps(count)`, or `losses(judged)`, which lets the weights be the best ones where judged."""
         if (name, xla) not in self._compiled:
             # all that programs can work on
-            parts = {key: part for key, part in vars(self).items() if key not in ("card", "_compiled", "_blueprints")}
-            key = (self.name, name, xla, plain(self.losses))
+            beside = ("settings", "_compiled", "_blueprints")
+            parts = {key: part for key, part in vars(self).items() if key not in beside}
+            key = (self.name, name, xla, plain(self.stack))
             self._compiled[name, xla] = self._blueprints.program(parts, key, lambda: self._trace(name, xla))
         return self._compiled[name, xla]
 
@@ -122,88 +118,83 @@ class Loop:
         return trace(function, [tf.TensorSpec([], dtype)], xla, self.name)
 
     def _losses(self, judged: tf.Tensor) -> dict[str, tf.Tensor]:
-        pdf = self.model.at(self.model.prepare(self.losses.x))
-        losses = self.losses(pdf)
-        row = self.flat.join([v.value for v in self.trained])
-        self._keep_best(losses, self.step.read_value(), row, judged)
-        if self.losses.weighted:
-            losses = self.losses(pdf, weights=False)
-        nan = tf.constant(float("nan"), self.dtype)
-        rows = {
-            "training": losses.training * self.per_training,
-            "validation": tf.where(self.validates, losses.validation * self.per_validation, nan),
-            "experimental": self.losses.experimental(pdf) / self.points,
-            "positivity": losses.positivity,
-        }
-        running = self.stopping.running()
+        step = self.step.read_value()
+        losses, rows = self.stack.report(step)
+        self._keep_best(losses, step, self._weights(), judged)
+        nan, running = tf.constant(float("nan"), self.stack.precision), self.stopping.running()
         return {name: tf.where(running, value, nan) for name, value in rows.items()}
 
     def done(self) -> bool:
         """True when no step is left to take."""
-        return int(self.step) >= self.card.train.steps or not bool(tf.reduce_any(self.stopping.running()))
+        return int(self.step) >= self.settings.steps or not bool(tf.reduce_any(self.stopping.running()))
 
     def _steps(self, count: tf.Tensor) -> tf.Tensor:
-        fixed = None if self.model.card.trainable_exponents else self.model.prepare(self.losses.x)
+        prepared = self.stack.prepare()
+        take = self._step_of_stack if self.stack.steps_itself else self._step_of_engine
 
         def more(i: tf.Tensor) -> tf.Tensor:
             return (i < count) & tf.reduce_any(self.stopping.running())
 
         def body(i: tf.Tensor) -> tuple[tf.Tensor]:
-            self._one_step(fixed)
+            take(self.step.read_value(), prepared)
+            self.step.assign_add(1)
             return (i + 1,)
 
-        self.row.assign(self.flat.join([v.value for v in self.trained]))
+        self.row.assign(self._weights())
         taken = tf.while_loop(more, body, (tf.constant(0, tf.int64),))[0]
-        for variable, part in zip(self.trained, self.flat.split(self.row.value), strict=True):
-            variable.assign(part)
+        if not self.stack.steps_itself:
+            for variable, part in zip(self.trained, self.flat.split(self.row.value), strict=True):
+                variable.assign(part)
         return taken
 
-    def _one_step(self, fixed: Nodes | None) -> None:
+    def _step_of_engine(self, step: tf.Tensor, prepared: Any) -> None:
         """Losses at the current weights decide on best weights and stopping; those who go on are updated."""
-        step, row = self.step.read_value(), tf.identity(self.row.value)
+        row = tf.identity(self.row.value)
         parts = self.flat.split(row)
         with tf.GradientTape() as tape:
             tape.watch(parts)
-            with phase("forward"):
-                with keras.StatelessScope(state_mapping=list(zip(self.trained, parts, strict=True))):
-                    pdf = self.model.at(fixed or self.model.prepare(self.losses.x))
-                losses = self.losses(pdf)
-                total = self._objective(losses, step)
+            with phase("forward"), keras.StatelessScope(state_mapping=list(zip(self.trained, parts, strict=True))):
+                losses = self.stack.losses(step, prepared)
         with phase("backward"):
-            slopes = tape.gradient(total, parts)
+            slopes = tape.gradient(losses.objective, parts)
         with phase("validation"):
-            self._keep_best(losses, step, row)
-            self.stopping.stop_impatient(step, losses.positivity)
-            self.stopping.quarantine_losses(step, total, losses.training * self.per_training)
+            self._judge(losses, step, row)
         with phase("update"):
-            gradients = clip(self.card.train.optimizer, slopes)
+            gradients = clip(self.settings.optimizer, slopes)
             self._update(self.flat.join(gradients), row, step)
-        self.step.assign_add(1)
 
-    def _objective(self, losses: Losses, step: tf.Tensor) -> tf.Tensor:
-        """What each replica minimises (R)."""
-        positivity, integrability, steps = self.card.positivity, self.card.integrability, self.card.train.steps
-        total = losses.training
-        if self.losses.positive:
-            factor = multiplier(positivity.initial, positivity.final, steps, step, self.dtype)
-            total += factor * losses.positivity
-        if integrability.nodes:
-            factor = multiplier(integrability.initial, integrability.final, steps, step, self.dtype)
-            total += factor * losses.integrability
-        return total
+    def _step_of_stack(self, step: tf.Tensor, prepared: Any) -> None:
+        """The stack's own step; what it did to replicas that do not go on is undone."""
+        changed = [*(v.value for v in self.stack.weights().values()), *self.stack.state().values()]
+        changed = [v for v in changed if len(v.shape)]
+        before, row = [tf.identity(v) for v in changed], self._weights()
+        losses = self.stack.take_step(step, prepared)
+        with phase("validation"):
+            self._judge(losses, step, row)
+        with phase("update"):
+            sound = tf.reduce_all(tf.abs(self._weights()) <= LARGEST_WEIGHT, axis=1)
+            for v in (v for v in changed if v.dtype.is_floating):
+                sound &= tf.reduce_all(tf.math.is_finite(tf.reshape(v, [v.shape[0], -1])), axis=1)
+            self._settle(sound, changed, before, step)
 
-    def monitor(self, losses: Losses) -> tf.Tensor:
-        """Validation chi2 per point, of a replica without validation points its training chi2 (R)."""
-        validation, training = losses.validation * self.per_validation, losses.training * self.per_training
-        return tf.where(self.validates, validation, training)
+    def _weights(self) -> tf.Tensor:
+        """Trained weights as the stack has them now (R, P)."""
+        return self.flat.join([v.value for v in self.trained])
+
+    def _judge(self, losses: Losses, step: tf.Tensor, row: tf.Tensor) -> None:
+        """Who has its best weights now, who has to stop."""
+        self._keep_best(losses, step, row)
+        self.stopping.stop_impatient(step, losses.gate)
+        self.stopping.quarantine_losses(step, losses.objective, losses.misfit)
 
     def _keep_best(self, losses: Losses, step: tf.Tensor, row: tf.Tensor, judged: tf.Tensor | bool = True) -> None:
         """The weights `row` are the best ones where they are better than those before, if they are judged at all."""
-        better = self.stopping.improved(step, self.monitor(losses), losses.positivity, judged)
+        better = self.stopping.improved(step, losses.monitor, losses.gate, judged)
         self.kept.assign(tf.where(better[:, None], row, self.kept))
 
     def _update(self, gradient: tf.Tensor, row: tf.Tensor, step: tf.Tensor) -> None:
-        """One optimizer step for the running replicas; weights and slots of the others stay as they are."""
+        """One optimizer step."""
+        assert self.optimizer is not None
         slots = [v.value for v in self.optimizer.variables if len(v.shape) > 1]
         before = [tf.identity(v) for v in slots]
         self.optimizer.apply([gradient], [self.row])
@@ -211,13 +202,20 @@ class Loop:
         sound = tf.abs(self.row.value) <= LARGEST_WEIGHT  # a NaN is not
         for slot in slots:
             sound &= tf.math.is_finite(slot)
-        self.stopping.quarantine(~tf.reduce_all(sound, axis=1), step)
-        running = self.stopping.running()[:, None]
-        for variable, old in zip([self.row.value, *slots], [row, *before], strict=True):
-            variable.assign(tf.where(running, variable, old))
+        self._settle(tf.reduce_all(sound, axis=1), [self.row.value, *slots], [row, *before], step)
+
+    def _settle(
+        self, sound: tf.Tensor, changed: Sequence[tf.Variable], before: Sequence[tf.Tensor], step: tf.Tensor
+    ) -> None:
+        """Quarantine replicas that are not sound (R); variables of those that do not run are as they were before."""
+        self.stopping.quarantine(~sound, step)
+        running = self.stopping.running()
+        for variable, old in zip(changed, before, strict=True):
+            mine = tf.reshape(running, [-1] + [1] * (len(variable.shape) - 1))
+            variable.assign(tf.where(mine, variable, old))
 
     def _constrain(self) -> None:
-        """Bring trained exponents back into their ranges."""
+        """Bring weights back to where their constraints allow them."""
         if any(v.constraint is not None for v in self.trained):
             pairs = zip(self.flat.split(self.row.value), self.trained, strict=True)
             self.row.assign(self.flat.join([p if v.constraint is None else v.constraint(p) for p, v in pairs]))

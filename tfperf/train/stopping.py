@@ -4,8 +4,7 @@ from enum import IntEnum
 
 import tensorflow as tf
 
-# a network near the pole of a ratio or of a sum rule may show this for a while, and recover
-BLOWN_UP = 1e10  # training chi2 per point
+BLOWN_UP = 1e10  # times a good fit's misfit; a network near a pole may show this for a while, and recover
 # far beyond what training reaches; in float32 such a weight could not move by a step any more
 LARGEST_WEIGHT = 1e8
 
@@ -19,18 +18,18 @@ class State(IntEnum):
 
 
 class Stopping:
-    """Best validation so far, when it was, and who still runs; all (R).
+    """Best monitor so far, when it was, and who still runs; all (R).
 
-    A replica's weights count as best when its positivity penalty is below the threshold (the gate) and its monitor is
-    lower than ever. It stops when the best ones are `patience` steps old, at a step where it passes the gate: one that
-    does not pass goes on until the growing multiplier brings it through; its best weights may be an early accident.
+    A replica's weights count as best when it passes the gate and its monitor is lower than ever. It stops when the best
+    ones are `patience` steps old, at a step where it passes the gate: one that does not pass goes on, since its best
+    weights may be an early accident.
 
-    A replica is quarantined at once when its loss, gradient or a weight is not finite or a weight is above
-    LARGEST_WEIGHT, and when its training chi2 per point was above BLOWN_UP for `patience` steps in a row.
+    A replica is quarantined at once when its objective, gradient or a weight is not finite or a weight is above
+    LARGEST_WEIGHT, and when its misfit was above BLOWN_UP for `patience` steps in a row.
     """
 
-    def __init__(self, replicas: int, patience: int, threshold: float, dtype: str) -> None:
-        self.patience, self.threshold = patience, threshold
+    def __init__(self, replicas: int, patience: int, dtype: str) -> None:
+        self.patience = patience
         self.best = tf.Variable(tf.fill([replicas], tf.constant(float("inf"), dtype)), name="best")
         self.best_step = tf.Variable(tf.fill([replicas], tf.constant(-1, tf.int64)), name="best_step")
         self.stop_step = tf.Variable(tf.zeros([replicas], tf.int64), name="stop_step")
@@ -42,24 +41,24 @@ class Stopping:
         return tf.equal(self.state, int(State.RUNNING))
 
     def improved(
-        self, step: tf.Tensor, monitor: tf.Tensor, positivity: tf.Tensor, judged: tf.Tensor | bool = True
+        self, step: tf.Tensor, monitor: tf.Tensor, gate: tf.Tensor, judged: tf.Tensor | bool = True
     ) -> tf.Tensor:
         """Record better weights; true where there were some (R). A NaN is never better, nor what is not judged."""
-        better = self.running() & (monitor < self.best) & (positivity < self.threshold) & judged
+        better = self.running() & (monitor < self.best) & gate & judged
         self.best.assign(tf.where(better, monitor, self.best))
         self.best_step.assign(tf.where(better, step, self.best_step))
         return better
 
-    def stop_impatient(self, step: tf.Tensor, positivity: tf.Tensor) -> None:
+    def stop_impatient(self, step: tf.Tensor, gate: tf.Tensor) -> None:
         """Stop the replicas that pass the gate while their best weights are `patience` steps old."""
         waited = (self.best_step >= 0) & (step - self.best_step >= self.patience)
-        self._leave(waited & (positivity < self.threshold), step, State.STOPPED)
+        self._leave(waited & gate, step, State.STOPPED)
 
-    def quarantine_losses(self, step: tf.Tensor, total: tf.Tensor, chi2: tf.Tensor) -> None:
-        """Freeze replicas by what they minimise (R) and their training chi2 per point (R)."""
-        high = self.running() & (chi2 > BLOWN_UP)
+    def quarantine_losses(self, step: tf.Tensor, objective: tf.Tensor, misfit: tf.Tensor) -> None:
+        """Freeze replicas by what they minimise (R) and their misfit (R)."""
+        high = self.running() & (misfit > BLOWN_UP)
         self.blown_up.assign(tf.where(high, self.blown_up + 1, 0))
-        self.quarantine(~tf.math.is_finite(total) | (self.blown_up >= self.patience), step)
+        self.quarantine(~tf.math.is_finite(objective) | (self.blown_up >= self.patience), step)
 
     def quarantine(self, broken: tf.Tensor, step: tf.Tensor) -> None:
         """Freeze the broken replicas (R)."""

@@ -1,7 +1,7 @@
 """Calls of the compiled loop until all replicas are done, with retirement, history, checkpoints and signals."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,8 +15,7 @@ from tfperf.signals import Signals
 from tfperf.train.checkpoint import Checkpoints
 from tfperf.train.ensemble import Ensemble
 from tfperf.train.retirement import Retirement
-from tfperf.workloads.pdf.results.record import LOSSES, History
-from tfperf.workloads.pdf.tolerance import ToleranceCheck
+from tfperf.train.tolerance import ToleranceCheck
 
 HISTORY, CHECKS = "history/", "tolerance/checks"
 
@@ -29,13 +28,21 @@ class Progress:
     steps: int
     running: int
     steps_per_second: float
-    chi2: NDArray[np.float64]  # (R) experimental, per point
+    latest: NDArray[np.float64]  # (R) what is shown of each replica, of one that stopped what was last seen
     quarantined: int = 0
 
     @property
     def over(self) -> bool:
         """Whether no further step will be taken."""
         return self.step >= self.steps or not self.running
+
+
+@dataclass(frozen=True)
+class History:
+    """What was kept at the end of each compiled call."""
+
+    step: NDArray[np.int64]  # (H) steps taken when the row was made
+    rows: Mapping[str, NDArray[np.float64]]  # (H, R) each; nan once a replica has stopped
 
 
 class Recorder(Protocol):
@@ -58,13 +65,13 @@ class Trainer:
 
     def __init__(
         self, ensemble: Ensemble, xla: bool, steps_per_call: int, retirement: Retirement, checkpoints: Checkpoints,
-        check: ToleranceCheck, recorder: Recorder | None = None, losses_xla: bool = False,
+        check: ToleranceCheck | None = None, recorder: Recorder | None = None, losses_xla: bool = False,
     ) -> None:  # fmt: skip
-        """xla: of the steps; losses_xla: of the losses between calls."""
+        """xla: of the steps; losses_xla: of the losses between calls; check: None where the losses are exact."""
         self.ensemble, self.xla, self.steps_per_call, self.checkpoints = ensemble, xla, steps_per_call, checkpoints
         self.losses_xla = losses_xla
-        self.retirement, self.check, self.recorder = retirement, check, recorder
-        self.rows: dict[str, list[NDArray[np.float32]]] = {name: [] for name in LOSSES}
+        self.retirement, self.check, self.recorder = retirement, check or ToleranceCheck(), recorder
+        self.rows: dict[str, list[NDArray[np.float32]]] = {name: [] for name in ensemble.factory.rows}
         self.steps: list[int] = []
         self.seconds_of_steps = 0.0  # of this process
         self.seconds_per_step: dict[int, list[float]] = {}  # of each call, by the slots of the stacks that took steps
@@ -81,7 +88,7 @@ class Trainer:
         try:
             moved = self.ensemble.restore({k: v for k, v in arrays.items() if not k.startswith((HISTORY, CHECKS))})
             self.steps = arrays[HISTORY + "step"].tolist()
-            self.rows = {name: list(arrays[HISTORY + name].astype(np.float32)) for name in LOSSES}
+            self.rows = {name: list(arrays[HISTORY + name].astype(np.float32)) for name in self.rows}
             self.check.found = [(int(step), int(rank), float(worst)) for step, rank, worst in arrays[CHECKS]]
         except (ValueError, LookupError, TypeError, OverflowError) as error:
             folder = self.checkpoints.folder
@@ -90,7 +97,7 @@ class Trainer:
 
     def train(self, signals: Signals, report: Callable[[Progress], None]) -> None:
         """Call after call to the end, with a last checkpoint; Interrupted after a checkpoint when a signal came."""
-        every = self.ensemble.card.train.checkpoint_every
+        every = self.ensemble.settings.checkpoint_every
         saved = self.ensemble.step
         while not self.ensemble.done():
             self._retire()
@@ -143,7 +150,7 @@ class Trainer:
     def history(self) -> History:
         """All rows so far."""
         stacked = {n: np.array(r, np.float64).reshape(len(r), self.ensemble.replicas) for n, r in self.rows.items()}
-        return History(np.array(self.steps, np.int64), **stacked)
+        return History(np.array(self.steps, np.int64), stacked)
 
     def _retire(self) -> None:
         """Go on with fewer or smaller stacks where the plan says so; compiled here: the calls' times are of steps.
@@ -170,12 +177,11 @@ class Trainer:
     def _record(self, step: int) -> None:
         row = self.ensemble.evaluate(self.losses_xla)
         self.steps.append(step)
-        for name in LOSSES:
-            self.rows[name].append(row[name])
+        for name, rows in self.rows.items():
+            rows.append(row[name])
 
     def _progress(self, step: int, rate: float) -> Progress:
-        row = self.rows["experimental"][-1].astype(np.float64)
-        # a replica that stopped keeps the chi2 it was last seen with
-        self._latest = chi2 = row if self._latest is None else np.where(np.isfinite(row), row, self._latest)
         ensemble = self.ensemble
-        return Progress(step, ensemble.card.train.steps, ensemble.running(), rate, chi2, ensemble.quarantined())
+        row = self.rows[ensemble.factory.shown][-1].astype(np.float64)
+        self._latest = latest = row if self._latest is None else np.where(np.isfinite(row), row, self._latest)
+        return Progress(step, ensemble.settings.steps, ensemble.running(), rate, latest, ensemble.quarantined())

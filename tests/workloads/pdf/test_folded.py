@@ -8,9 +8,8 @@ import tensorflow as tf
 
 from tests import make_hadronic as hadronic
 from tests import reference
-from tests.train.problems import make_losses, make_problem, reduced_to
+from tests.train.problems import make_ensemble, make_losses, make_problem, reduced_to
 from tfperf.errors import CardError
-from tfperf.train.ensemble import Ensemble
 from tfperf.workloads.pdf.forms import RAISE, Form, make_form, names
 from tfperf.workloads.pdf.prior import sample_pdfs
 
@@ -223,8 +222,8 @@ def test_a_raised_form_survives_a_checkpoint(tmp_path):
     form = make_form(card, problem, "folded").at(3, 12, 0)
     raised = form.raised()
     assert (raised.rank, raised.hadronic_rank, raised.raises) == (3 + RAISE, 12 + RAISE, 1)
-    state = Ensemble(card, problem, [0] * REPLICAS, raised).snapshot()
-    resumed = Ensemble(card, problem, [0] * REPLICAS, form)
+    state = make_ensemble(card, problem, raised).snapshot()
+    resumed = make_ensemble(card, problem, form)
     resumed.restore(state)
     assert resumed.form == raised
     full = form.at(form.basis.rank, form.hadronic.rank, 3)

@@ -7,12 +7,11 @@ import sys
 import pytest
 
 from tests.make_pack import make_card
-from tests.train.problems import make_loop, make_problem
+from tests.train.problems import make_ensemble, make_loop, make_problem
 from tfperf.measure.timing import Traces
 from tfperf.runcard.keys import get, put
 from tfperf.study.agreement import agreement
 from tfperf.train.cores import Cores
-from tfperf.train.ensemble import Ensemble
 from tfperf.workloads.pdf import form_trial as trial
 from tfperf.workloads.pdf import runners
 from tfperf.workloads.pdf.cards import load_card
@@ -83,7 +82,7 @@ def test_padded_products_reach_every_form(tmp_path):
     forms = Candidates(card, problem)
     assert set(forms.names) == {"shared", "folded"} and forms.layouts == ("padded",)
     for name in forms.names:
-        losses = Ensemble(card, problem, [0], forms.make(name, "padded")).stack.losses
+        losses = make_ensemble(card, problem, forms.make(name, "padded")).stack.stack.terms
         (one,) = losses.compiled.points.observables.products
         assert one.start == 0 and len(one.flavours) == 8
 

@@ -21,8 +21,8 @@ def exact(problem, pdf):
 
 def test_losses_are_those_of_dense_masked_covariances(case):
     _, problem, loop = case
-    pdf = loop.model(loop.losses.x)
-    losses = loop.losses(pdf)
+    pdf = loop.stack.model(loop.stack.terms.x)
+    losses = loop.stack.terms(pdf)
     y, positive = exact(problem, pdf.numpy())
     cov = reference.covariance(problem.datasets, [d.t0 for d in problem.datasets])
     for r in range(4):
@@ -32,7 +32,7 @@ def test_losses_are_those_of_dense_masked_covariances(case):
         want = reference.chi2(residual, cov, ~problem.training[r])
         assert losses.validation[r].numpy() == pytest.approx(want, rel=1e-10)
         want = reference.chi2(y[r] - problem.central, cov, np.ones(len(cov), bool))
-        assert loop.losses.experimental(pdf)[r].numpy() == pytest.approx(want, rel=1e-10)
+        assert loop.stack.terms.experimental(pdf)[r].numpy() == pytest.approx(want, rel=1e-10)
         assert losses.positivity[r].numpy() == pytest.approx(np.maximum(0, -positive[r]).sum(), abs=1e-12)
         small = [abs(pdf.numpy()[r, FITTED.index(f), 0]) for f in ("t3", "t8")]
         assert losses.integrability[r].numpy() == pytest.approx(sum(small), rel=1e-12)
@@ -40,21 +40,21 @@ def test_losses_are_those_of_dense_masked_covariances(case):
 
 def test_gradient_is_that_of_the_training_chi2_and_validation_has_none(case):
     _, _, loop = case
-    pdf = tf.constant(loop.model(loop.losses.x).numpy())
+    pdf = tf.constant(loop.stack.model(loop.stack.terms.x).numpy())
     with tf.GradientTape() as tape:
         tape.watch(pdf)
-        training = loop.losses(pdf).training
+        training = loop.stack.terms(pdf).training
     got = tape.gradient(training, pdf).numpy()
     rng = np.random.default_rng(0)
     for _ in range(5):  # central differences along random directions
         direction = rng.normal(size=pdf.shape)
         h = 1e-5
-        ends = [loop.losses(pdf + s * h * direction).training.numpy() for s in (1, -1)]
+        ends = [loop.stack.terms(pdf + s * h * direction).training.numpy() for s in (1, -1)]
         want = (ends[0] - ends[1]) / (2 * h)
         np.testing.assert_allclose((got * direction).sum(axis=(1, 2)), want, rtol=1e-6)
     with tf.GradientTape() as tape:
         tape.watch(pdf)
-        validation = loop.losses(pdf).validation
+        validation = loop.stack.terms(pdf).validation
     assert not np.any(tape.gradient(validation, pdf))
 
 
@@ -64,16 +64,17 @@ def test_weight_of_a_set_multiplies_its_chi2(tmp_path):
             "integrability.nodes=0", f"data.sets=[{{name: DDD_SMN, weight: {w}}}]"]))
         for w in (1.0, 4.0)
     )  # fmt: skip
-    pdf = plain.model(plain.losses.x)
-    np.testing.assert_allclose(weighted.losses(pdf).training, 4 * plain.losses(pdf).training.numpy(), rtol=1e-12)
+    pdf = plain.stack.model(plain.stack.terms.x)
+    want = 4 * plain.stack.terms(pdf).training.numpy()
+    np.testing.assert_allclose(weighted.stack.terms(pdf).training, want, rtol=1e-12)
 
 
 def test_float32_losses_are_close_to_float64(tmp_path, case):
     _, _, double = case
     card, problem = make_problem(tmp_path, precision="float32", replicas=4)
     single = make_loop(card, problem)
-    pdf = double.model(double.losses.x)
-    for a, b in zip(single.losses(tf.cast(pdf, "float32")), double.losses(pdf), strict=True):
+    pdf = double.stack.model(double.stack.terms.x)
+    for a, b in zip(single.stack.terms(tf.cast(pdf, "float32")), double.stack.terms(pdf), strict=True):
         # |e|^2 - z^T K^-1 z cancels at most to a few per cent here, so a few hundred roundings
         np.testing.assert_allclose(a, b, rtol=2e-5, atol=1e-6)
 

@@ -58,11 +58,11 @@ def make_both(folder, overrides=(), **card):
     """The engine and the naive form at the same start."""
     card, problem = make_problem(folder, overrides, **{"replicas": 3, "steps": 50, **card})
     loop = make_loop(card, problem)
-    return loop, Naive(card, problem, {n: v.numpy() for n, v in loop.model.named_weights().items()})
+    return loop, Naive(card, problem, {n: v.numpy() for n, v in loop.stack.model.named_weights().items()})
 
 
 def assert_same_losses(loop, naive, tolerance):
-    want, got = loop.losses(loop.model(loop.losses.x)), naive.losses()
+    want, got = loop.stack.terms(loop.stack.model(loop.stack.terms.x)), naive.losses()
     assert list(got) == list(want._fields)
     for name, value in got.items():
         np.testing.assert_allclose(value, getattr(want, name), rtol=tolerance, atol=1e-30, err_msg=name)
@@ -86,7 +86,7 @@ def test_steps_are_those_of_the_engine(tmp_path, overrides):
         assert_same_losses(loop, naive, tolerance)
     moved = [np.abs(end - start[name]).max() > 1e-4 for name, end in naive.weights().items() if "dense" in name]
     assert all(moved), "the weights hardly moved"
-    for name, variable in loop.model.named_weights().items():
+    for name, variable in loop.stack.model.named_weights().items():
         np.testing.assert_allclose(naive.weights()[name], variable.numpy(), rtol=0, atol=weights, err_msg=name)
 
 
@@ -123,10 +123,11 @@ def test_rule_of_stopping_is_the_engines(tmp_path):
     values = rng.uniform(1, 2, (steps, replicas)) - 0.03 * np.arange(steps)[:, None]
     values[rng.uniform(size=values.shape) < 0.02] = np.nan
     positivity = rng.choice([0.0, 1.0], values.shape, p=[0.3, 0.7])
-    rule = Stopping(replicas, 12, naive.card.positivity.threshold, "float64")
+    rule = Stopping(replicas, 12, "float64")
     for step, (value, penalty) in enumerate(zip(values, positivity, strict=True)):
-        rule.improved(tf.constant(step, tf.int64), tf.constant(value), tf.constant(penalty))
-        rule.stop_impatient(tf.constant(step, tf.int64), tf.constant(penalty))
+        gate = tf.constant(penalty < naive.card.positivity.threshold)
+        rule.improved(tf.constant(step, tf.int64), tf.constant(value), gate)
+        rule.stop_impatient(tf.constant(step, tf.int64), gate)
         naive.watched = SimpleNamespace(predict_on_batch=lambda _, now=(value * naive.points_watched, penalty): now)
         naive._watch(step)
     np.testing.assert_array_equal(naive.best_step, rule.best_step)

@@ -13,6 +13,7 @@ from tfperf.measure.environment import available_cores
 from tfperf.train.choices import BUDGET_SECONDS, Choices
 from tfperf.train.cores import FEWEST, share_cores
 from tfperf.workloads.pdf.card_engine import Engine
+from tfperf.workloads.pdf.forms import LAYOUTS, NAMES
 
 CHILD = "tfperf.workloads.pdf.cores_child"
 GAIN = 0.03  # a smaller difference is noise: the smaller number of threads is taken then, it leaves cores to others
@@ -80,6 +81,6 @@ def _ask(card: Path, overrides: Sequence[str], end: float) -> Answer | None:
             command, capture_output=True, text=True, timeout=left, check=True, env={**os.environ, "PYTHONPATH": path}
         )
         found = json.loads(done.stdout.splitlines()[-1])
-        return Choices.from_dict(found["choices"]), float(found["ms_per_step"])
+        return Choices.from_dict(found["choices"], NAMES, LAYOUTS), float(found["ms_per_step"])
     except (OSError, subprocess.SubprocessError, ValueError, LookupError, TypeError):
         return None

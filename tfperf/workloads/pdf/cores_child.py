@@ -12,12 +12,12 @@ from pathlib import Path
 from statistics import median
 
 from tfperf.train.choices import REPEATS, TRIAL_SECONDS, choose
-from tfperf.train.ensemble import Ensemble
 from tfperf.workloads.pdf.cards import load_card
 from tfperf.workloads.pdf.cores import Answer
 from tfperf.workloads.pdf.forms import Candidates
 from tfperf.workloads.pdf.inputs import read_inputs
 from tfperf.workloads.pdf.operators.problem import build_problem
+from tfperf.workloads.pdf.stack import build_ensemble
 from tfperf.workloads.pdf.training import cores_of, start_machine
 
 
@@ -28,8 +28,8 @@ def measure_here(card_path: Path, overrides: Sequence[str]) -> Answer:
     problem = build_problem(card, inputs.selection, card.replicas, inputs.t0_pdf, inputs.law)
     cores = start_machine(card, cores_of(card, problem))
     forms = Candidates(card, problem)
-    ensemble = Ensemble(card, problem, [0] * len(problem.ids), forms.first, cores.stacks, cores.threads)
-    choices = choose(card, ensemble, forms, cores)
+    ensemble = build_ensemble(card, problem, forms.first, cores)
+    choices = choose(ensemble, forms, cores)
     ensemble.warm_up(choices.xla, choices.losses_xla)
     calls, rates = max(1, choices.steps_per_call // REPEATS), []
     for _ in range(REPEATS):

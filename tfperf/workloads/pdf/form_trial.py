@@ -76,12 +76,11 @@ def read_problem(card: Card, ids: tuple[int, ...]) -> Problem:
 def decide(card: Card, problem: Problem, cores: Cores) -> dict[str, Any]:
     """What the engine chooses where the card says `auto`, as a fit would."""
     from tfperf.train.choices import choose
-    from tfperf.train.ensemble import Ensemble
     from tfperf.workloads.pdf.forms import Candidates
+    from tfperf.workloads.pdf.stack import build_ensemble
 
     forms = Candidates(card, problem)
-    ensemble = Ensemble(card, problem, [0] * len(problem.ids), forms.first, cores.stacks, cores.threads)
-    choices = choose(card, ensemble, forms, cores).as_dict()
+    choices = choose(build_ensemble(card, problem, forms.first, cores), forms, cores).as_dict()
     return {key: choices[name] for key, name in DECIDED.items()}
 
 

@@ -1,7 +1,7 @@
 """In which form the losses of a stack are computed: `shared`, or `folded` over a basis of PDFs."""
 
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import Literal, cast, get_args
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from tfperf.workloads.pdf.operators.reduction import STEP, Basis
 from tfperf.workloads.pdf.prior import sample_pdfs
 
 Name = Literal["shared", "folded"]
+NAMES, LAYOUTS = get_args(Name), get_args(Layout)
 SAMPLES, SAMPLES_SEED = 3000, 0
 RAISE = 2 * STEP  # directions added after a violation of the tolerance
 MOST_ENTRIES = 3.0  # times the entries of grouped products: a joined one with more is not tried
@@ -83,10 +84,16 @@ class Form:
         )
         if (rank, hadronic_rank) == (self.rank, self.hadronic_rank):
             return self
-        return self.at(rank, hadronic_rank, self.raises + 1)
+        return self.at((rank, hadronic_rank, self.raises + 1))
 
-    def at(self, rank: int, hadronic_rank: int, raises: int) -> "Form":
-        """The same with that many directions, after that many additions."""
+    @property
+    def numbers(self) -> tuple[int, int, int]:
+        """Directions for linear and for hadronic sets, and how often some were added."""
+        return self.rank, self.hadronic_rank, self.raises
+
+    def at(self, numbers: tuple[int, ...]) -> "Form":
+        """The same with other numbers. Raises: ValueError for another count of them."""
+        rank, hadronic_rank, raises = numbers
         return replace(self, rank=rank, hadronic_rank=hadronic_rank, raises=raises)
 
 
@@ -125,23 +132,18 @@ class Candidates:
         """Raises: CardError when the card asks for a form that cannot be."""
         self.card, self.problem = card, problem
         self.names, self.layouts = names(card, problem), layouts(card, problem)
-        self._made: dict[Name, Form] = {}
+        self._made: dict[str, Form] = {}
 
     @property
     def first(self) -> Form:
         """The one that is made first."""
         return self.make(self.names[0], self.layouts[0])
 
-    @property
-    def single(self) -> bool:
-        """Whether there is no choice."""
-        return len(self.names) == len(self.layouts) == 1
-
-    def make(self, name: Name, layout: Layout) -> Form:
-        """A form with the rank that the card's tolerance asks for."""
+    def make(self, name: str, layout: str) -> Form:
+        """A form, one of NAMES with one of LAYOUTS, with the rank that the card's tolerance asks for."""
         if name not in self._made:
-            self._made[name] = make_form(self.card, self.problem, name)
-        return replace(self._made[name], products=layout)
+            self._made[name] = make_form(self.card, self.problem, cast(Name, name))
+        return replace(self._made[name], products=cast(Layout, layout))
 
 
 def make_form(card: Card, problem: Problem, name: Name) -> Form:

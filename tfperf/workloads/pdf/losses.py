@@ -15,13 +15,14 @@ from numpy.typing import NDArray
 from tfperf.workloads.pdf.card import FITTED, Card
 from tfperf.workloads.pdf.contraction import Contraction, joined
 from tfperf.workloads.pdf.operators.compiled import Compiled, Points, shared
+from tfperf.workloads.pdf.operators.folding import Folded
 from tfperf.workloads.pdf.operators.observables import combine
 from tfperf.workloads.pdf.operators.problem import Problem
 
 INTEGRABLE = tuple(FITTED.index(f) for f in ("t3", "t8"))
 
 
-class Losses(NamedTuple):
+class Terms(NamedTuple):
     """One number per replica (R): chi2 summed over points, penalties without multiplier."""
 
     training: tf.Tensor
@@ -149,7 +150,7 @@ class ReplicaLosses:
         self.slopes = tf.constant(folded.slopes, self.dtype)
         self.constants = tf.constant(folded.constants, self.dtype)
 
-    def __call__(self, pdf: tf.Tensor, weights: bool = True) -> Losses:
+    def __call__(self, pdf: tf.Tensor, weights: bool = True) -> Terms:
         """The losses that training and stopping need, with the sets' weights or, for people, without."""
         raw = self.stepwise.contraction(pdf)
         residuals = [p.residual(raw, p.data) for p in self.stepwise.pieces]
@@ -159,7 +160,7 @@ class ReplicaLosses:
         hinge = [tf.reduce_sum(tf.nn.relu(-raw[start]), axis=1) for start in self.stepwise.positive]
         small = tf.gather(pdf, INTEGRABLE, axis=1)[..., : self.integrable_nodes]
         penalty = tf.reduce_sum(tf.abs(small), axis=[1, 2])
-        return Losses(training, validation, tf.add_n(hinge or [tf.zeros_like(training)]), penalty)
+        return Terms(training, validation, tf.add_n(hinge or [tf.zeros_like(training)]), penalty)
 
     def experimental(self, pdf: tf.Tensor) -> tf.Tensor:
         """chi2 (R) against the central values, over all points, without the sets' weights."""
@@ -192,13 +193,8 @@ class ReplicaLosses:
                 total -= tf.reduce_sum(z * shift, axis=1)
             pull = tf.zeros([0], self.dtype)
             if folded is not None:
-                small = tf.matmul(tf.reshape(pdf, [replicas, -1]), self.restrict, transpose_b=True)
-                links = zip(*(tf.split(directions[b], 2) for b in folded.linked), strict=True)
-                both = [joined([small, *link]) for link in links] if folded.linked else [small, small]
-                away = tf.split(tf.concat(both, axis=0) - self.centres, 2)
-                bent = [tf.linalg.matvec(form, d) for form, d in zip(self.forms, away, strict=True)]
-                pull = tf.concat(bent, axis=0) + self.slopes
-                total += tf.reduce_sum(tf.concat(away, axis=0) * (pull + self.slopes), axis=1) + self.constants
+                pull, more = self._folded(folded, pdf, directions)
+                total += more
             training, validation = tf.split(total, 2)
 
             def gradient(upstream: tf.Tensor, _: tf.Tensor) -> list[tf.Tensor]:
@@ -222,6 +218,16 @@ class ReplicaLosses:
 
         training, validation = function(pdf, *residuals)
         return training, validation
+
+    def _folded(self, folded: Folded, pdf: tf.Tensor, directions: Sequence[tf.Tensor]) -> tuple[tf.Tensor, tf.Tensor]:
+        """The halves' chi2 (2 R) of the folded points: half its slope in their directions, and itself."""
+        small = tf.matmul(tf.reshape(pdf, [pdf.shape[0], -1]), self.restrict, transpose_b=True)
+        links = zip(*(tf.split(directions[b], 2) for b in folded.linked), strict=True)
+        both = [joined([small, *link]) for link in links] if folded.linked else [small, small]
+        away = tf.split(tf.concat(both, axis=0) - self.centres, 2)
+        bent = [tf.linalg.matvec(form, d) for form, d in zip(self.forms, away, strict=True)]
+        pull = tf.concat(bent, axis=0) + self.slopes
+        return pull, tf.reduce_sum(tf.concat(away, axis=0) * (pull + self.slopes), axis=1) + self.constants
 
 
 def multiplier(initial: float, final: float, steps: int, step: tf.Tensor, dtype: str) -> tf.Tensor:

@@ -9,16 +9,17 @@ from tfperf.runcard.faults import Fault
 from tfperf.runcard.places import UnfitCard
 from tfperf.runcard.profile import Profile
 from tfperf.trace.callback import ProfileCallback
+from tfperf.train import kept_choices
 from tfperf.train.choices import Choices, choose
 from tfperf.train.cores import Cores
 from tfperf.train.ensemble import Ensemble
 from tfperf.train.window import SKIPPED, Recorded
-from tfperf.workloads.pdf import decisions
 from tfperf.workloads.pdf.card import Card
 from tfperf.workloads.pdf.cores import total_threads
 from tfperf.workloads.pdf.forms import Candidates
 from tfperf.workloads.pdf.inputs import read_inputs
 from tfperf.workloads.pdf.operators.problem import Problem, build_problem
+from tfperf.workloads.pdf.stack import PDFStacks
 from tfperf.workloads.pdf.training import cores_of, start_machine
 from tfperf.workloads.stepping import record_steps, wait_for_second
 
@@ -42,16 +43,16 @@ def record_card(card: Card, logdir: Path, repeat: int = 1, naive: bool = False, 
 
 def _choices(card: Card, problem: Problem) -> tuple[Ensemble, Choices]:
     """The ensemble as a fit has it, with the choices of an earlier fit or made now."""
-    known = decisions.read(card, decisions.place(card, problem, None)) if card.engine.threads == "measure" else None
+    stacks = PDFStacks(card, problem)
+    known = stacks.kept_choices(None) if card.engine.threads == "measure" else None
     cores = start_machine(card, known.cores if known else cores_of(card, problem))
-    place = decisions.place(card, problem, cores)
-    known = known or decisions.read(card, place)
+    known = known or stacks.kept_choices(cores)
     forms = Candidates(card, problem)
     form = forms.first if known is None else forms.make(known.form, known.products)
-    ensemble = Ensemble(card, problem, [0] * len(problem.ids), form, cores.stacks, cores.threads)
-    choices = known or choose(card, ensemble, forms, cores)
+    ensemble = Ensemble(stacks.settings, stacks, form, cores.stacks, cores.threads)
+    choices = known or choose(ensemble, forms, cores)
     if known is None:
-        decisions.keep(place, choices)
+        kept_choices.keep(stacks.place(cores), choices)
     return ensemble, choices
 
 

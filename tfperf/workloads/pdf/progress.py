@@ -10,7 +10,7 @@ if TYPE_CHECKING:  # which loads TensorFlow
 
 def replica_words(status: "Progress") -> str:
     """What a line says of replicas."""
-    chi2 = status.chi2[np.isfinite(status.chi2)]
+    chi2 = status.latest[np.isfinite(status.latest)]
     low, middle, high = np.percentile(chi2, [16, 50, 84]) if len(chi2) else [np.nan] * 3
     return (
         f"{status.steps_per_second:.0f} steps/s, chi2/N {middle:.3f} [{low:.3f}, {high:.3f}], {status.running} running"

@@ -3,7 +3,7 @@
 import math
 import time
 from collections.abc import Callable
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
 import numpy as np
 
@@ -13,6 +13,9 @@ from tfperf.runcard.places import UnfitCard
 from tfperf.train.cores import Cores
 from tfperf.workloads.pdf.card import Card
 from tfperf.workloads.pdf.operators.problem import Problem
+
+if TYPE_CHECKING:  # which loads TensorFlow
+    from tfperf.workloads.pdf.stack import PDFStack
 
 FEWEST, SAMPLES = 5, 20  # samples at least; as many as are aimed at
 CALL_SECONDS = 2.0  # a call of many steps is made shorter than that, as in a fit
@@ -30,11 +33,10 @@ class Engine:
 
     def __init__(self, card: Card, problem: Problem, cores: Cores) -> None:
         """A card that leaves nothing open; cores: its stacks on a CPU, and how many take steps at the same time."""
-        from tfperf.train.ensemble import Ensemble
         from tfperf.workloads.pdf.forms import Candidates
+        from tfperf.workloads.pdf.stack import build_ensemble
 
-        form = Candidates(card, problem).first
-        self.ensemble = Ensemble(card, problem, [0] * len(problem.ids), form, cores.stacks, cores.threads)
+        self.ensemble = build_ensemble(card, problem, Candidates(card, problem).first, cores)
         self.steps, self.xla = card.train.steps, card.engine.xla is True
         self.per_call = 1
         self.wanted = int(card.train.steps_per_call)
@@ -65,7 +67,7 @@ class Engine:
         """After one step from the beginning (R each)."""
         self._restart()
         self.ensemble.run(1, self.xla)
-        parts = [loop.losses(loop.model(loop.losses.x))._asdict() for loop in self.ensemble.loops()]
+        parts = [cast("PDFStack", loop.stack).terms_now()._asdict() for loop in self.ensemble.loops()]
         return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
 

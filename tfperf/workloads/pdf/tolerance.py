@@ -5,12 +5,12 @@ A deviation is |engine - exact| / max(1, exact), of chi2 per point, over trainin
 
 from collections.abc import Mapping
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tfperf.errors import UserError
-from tfperf.train.ensemble import Ensemble
+from tfperf.train.tolerance import ToleranceCheck, ToleranceError
 from tfperf.workloads.pdf.card import Card
 from tfperf.workloads.pdf.evaluate import pdf_on_grid
 from tfperf.workloads.pdf.forms import Form
@@ -21,68 +21,46 @@ from tfperf.workloads.pdf.operators.threads import one_thread
 from tfperf.workloads.pdf.operators.woodbury import Whitened
 
 Array = NDArray[np.float64]
-SAMPLED, SHARE = 4, 25  # replicas that a check during the fit looks at: so many at least, and one in so many
 
 
-class ToleranceError(UserError):
-    """chi2 of the training left the card's tolerance, and the card wants the fit to stop then."""
-
-
-class ToleranceCheck:
-    """The checks of one training: `found` are (step, rank, worst deviation), in order."""
+class Chi2Check(ToleranceCheck):
+    """The checks of one training."""
 
     def __init__(self, card: Card, problem: Problem) -> None:
+        super().__init__(card.engine.tolerance, card.engine.check_every)
         self.card, self.problem = card, problem
-        self.found: list[tuple[int, int, float]] = []
 
     @cached_property
     def _white(self) -> Whitened:
         return whitened(self.problem)
 
-    def due(self, form: Form, step: int) -> bool:
-        """True at every `check_every` steps of a form that may deviate: by its basis, or by products in TF32."""
-        return self._deviates(form) and step % self.card.engine.check_every == 0
-
-    def _deviates(self, form: Form) -> bool:
-        return self.card.engine.tolerance > 0 and (form.basis is not None or self.card.engine.tf32)
-
-    def until(self, form: Form, step: int) -> int:
-        """The next step at which a check is due, else the last step."""
-        every = self.card.engine.check_every
-        return step - step % every + every if self._deviates(form) else self.card.train.steps
+    def may_deviate(self, form: Form) -> bool:
+        """True of a form that deviates by its basis, or by products in TF32."""
+        return self.tolerance > 0 and (form.basis is not None or self.card.engine.tf32)
 
     @one_thread
-    def look(self, ensemble: Ensemble, losses: Mapping[str, NDArray[np.float32]]) -> None:
-        """Compare the engine's losses (R) with the exact ones of a few running replicas; raise the rank if need be."""
-        rows = np.flatnonzero(np.isfinite(losses["training"]))
-        if not len(rows):  # all that run are about to be quarantined
-            return
-        count = min(max(SAMPLED, len(rows) // SHARE), len(rows))
-        rows = rows[np.unique(np.linspace(0, len(rows) - 1, count).astype(int))]
-        state = ensemble.look()
-        weights = {n.removeprefix("model/"): v[rows] for n, v in state.items() if n.startswith("model/")}
+    def deviation(
+        self, weights: Mapping[str, NDArray[Any]], losses: Mapping[str, NDArray[np.float32]], rows: NDArray[np.intp]
+    ) -> float:
+        """Of chi2 per point in both halves."""
         pdf = pdf_on_grid(self.card, weights, self.problem.pack.x)
         exact = self._chi2(self.problem.observables.predict(pdf), rows)
-        got = np.stack([losses["training"][rows], losses["validation"][rows]]).astype(np.float64)
-        worst = _deviation(got, exact)
-        self.found.append((ensemble.step, ensemble.form.rank, worst))
-        if worst > self.card.engine.tolerance:
-            self._violated(ensemble, worst)
+        return _deviation(np.stack([losses["training"][rows], losses["validation"][rows]]).astype(np.float64), exact)
 
-    def _violated(self, ensemble: Ensemble, worst: float) -> None:
-        form, tolerance = ensemble.form, self.card.engine.tolerance
+    def mend(self, form: Form, step: int, worst: float) -> Form:
+        """With more directions."""
+        off = f"engine.tolerance: at step {step} chi2 per point is off by {worst:.2g}, got {self.tolerance:g}"
         if self.card.engine.on_violation == "fail":
             raise ToleranceError(
-                f"engine.tolerance: at step {ensemble.step} chi2 per point is off by {worst:.2g}, got {tolerance:g} "
-                f"with {form.rank} directions; allowed: a larger tolerance, on_violation: raise_rank, or form: shared"
+                f"{off} with {form.rank} directions; "
+                "allowed: a larger tolerance, on_violation: raise_rank, or form: shared"
             )
-        if (more := form.raised()) != form:
-            ensemble.use(more)
-        elif self.card.engine.tf32:
+        more = form.raised()
+        if more == form and self.card.engine.tf32:
             raise ToleranceError(
-                f"engine.tolerance: at step {ensemble.step} chi2 per point is off by {worst:.2g}, got {tolerance:g}; "
-                "more directions do not mend it: leave engine.tf32 out, or allow a larger tolerance"
+                f"{off}; more directions do not mend it: leave engine.tf32 out, or allow a larger tolerance"
             )
+        return more
 
     @one_thread
     def best(self, form: Form, weights: Mapping[str, NDArray[np.floating]]) -> float | None:
@@ -99,6 +77,17 @@ class ToleranceCheck:
                 reduced[:, mine] = predict(self._kept(pdf, basis.first(rank)))[:, mine]
         rows = np.arange(len(pdf))
         return _deviation(self._chi2(reduced, rows), self._chi2(exact, rows))
+
+    def summary(self, form: Form, weights: Mapping[str, NDArray[np.floating]]) -> dict[str, Any]:
+        """What the checks found, the last of them at the best weights (R); empty for an exact form."""
+        best = self.best(form, weights)
+        sampled = max((worst for *_, worst in self.found), default=None)
+        if best is None and sampled is None:
+            return {}
+        return {
+            "tolerance": self.tolerance, **form.directions, "worst_best": best, "worst_sampled": sampled,
+            "checks": self.found, "violated": best is not None and best > self.tolerance,
+        }  # fmt: skip
 
     def _kept(self, pdf: Array, basis: Basis) -> Array:
         """What a basis keeps of PDFs (R, 8, X)."""

@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import cast
 
 import numpy as np
 import tensorflow as tf
@@ -13,6 +13,7 @@ from tfperf.errors import RunDirectoryError
 from tfperf.measure.clock import Stopwatch
 from tfperf.results.contents import CARD, EVENTS, STATE
 from tfperf.signals import Signals
+from tfperf.train import kept_choices
 from tfperf.train.bound import bound
 from tfperf.train.choices import Choices, choose
 from tfperf.train.cores import Cores, share_cores
@@ -23,14 +24,15 @@ from tfperf.train.parts import keep_checkpoints, resume, warn_of_change
 from tfperf.train.retirement import plan
 from tfperf.train.trainer import Progress, Trainer
 from tfperf.train.window import Recorder
-from tfperf.workloads.pdf import decisions
 from tfperf.workloads.pdf.card import Card
 from tfperf.workloads.pdf.cores import measure_cores, total_threads
 from tfperf.workloads.pdf.evaluate import Outcome, statuses
-from tfperf.workloads.pdf.forms import Candidates, Form
+from tfperf.workloads.pdf.forms import LAYOUTS, NAMES, Candidates, Form
 from tfperf.workloads.pdf.operators.problem import Problem
 from tfperf.workloads.pdf.replicas import ReplicaPart, ReplicaRun, group
-from tfperf.workloads.pdf.tolerance import ToleranceCheck
+from tfperf.workloads.pdf.results.record import History
+from tfperf.workloads.pdf.stack import PDFStacks
+from tfperf.workloads.pdf.tolerance import Chi2Check
 
 
 @dataclass(frozen=True)
@@ -73,7 +75,7 @@ def start(run: ReplicaRun, card: Card, part: ReplicaPart, problem: Problem, prog
     if found is None:
         progress.tell("measuring threads and stacks")
         found = measure_cores(run.path / CARD, card.engine, len(part.own.ids))
-        warnings = () if found is None else decisions.keep(decisions.place(card, problem, None), found)
+        warnings = () if found is None else kept_choices.keep(PDFStacks(card, problem).place(None), found)
         for warning in warnings:
             progress.say(f"warning: {warning}")
     cores = start_machine(card, cores_of(card, problem) if found is None else found.cores)
@@ -107,14 +109,15 @@ def train_part(
         known = begun.found or _known(run, card, part, problem, begun.cores)
         forms = Candidates(card, problem)
         form = forms.first if known is None else forms.make(known.form, known.products)
-        ensemble = Ensemble(card, problem, part.own.attempts, form, begun.cores.stacks, begun.cores.threads)
+        stacks = PDFStacks(card, problem, part.own.attempts)
+        ensemble = Ensemble(stacks.settings, stacks, form, begun.cores.stacks, begun.cores.threads)
         checkpoints = keep_checkpoints(run, part)
         if not checkpoints.exist():
             # a resumed one may begin with smaller stacks; one stack is enough to try candidates
             _ = ensemble.loops() if known else ensemble.stack
     with watch.stage("compile"):
-        choices = _decide(run, card, part, ensemble, forms, begun, known, progress)
-        check = ToleranceCheck(card, problem)
+        choices = _decide(run, card, part, ensemble, stacks, forms, begun, known, progress)
+        check = Chi2Check(card, problem)
         retirement = plan(card.train.steps, card.engine.retire_at, ensemble.layout, choices)
         recorder = _recorder(run, card, part, choices.steps_per_call, len(ensemble.shards))
         trainer = Trainer(
@@ -130,13 +133,8 @@ def train_part(
         finally:
             if recorder is not None:
                 say(recorder.end())
-    part.own.stacks = list(ensemble.sizes)
-    progress.tell("evaluating")
-    with watch.stage("write"):
-        part.own.bound = bound(ensemble, trainer, begun.cores.threads)
-    outcome = _outcome(part, ensemble, trainer)
-    progress.tell("checking the tolerance" if card.engine.tolerance else "evaluating")
-    part.own.tolerance = _exactness(card, ensemble.form, check, outcome)
+    outcome = _finish(card, part, ensemble, trainer, begun.cores.threads, watch, progress)
+    part.own.tolerance = check.summary(cast(Form, ensemble.form), outcome.weights)
     if part.own.tolerance.get("violated"):
         worst = part.own.tolerance["worst_best"]
         say(f"warning: engine.tolerance: chi2 per point was off by {worst:.2g} at best weights")
@@ -145,23 +143,25 @@ def train_part(
     return Trained(outcome, trainer.seconds_per_step)
 
 
+def _finish(
+    card: Card, part: ReplicaPart, ensemble: Ensemble, trainer: Trainer, threads: int, watch: Stopwatch,
+    progress: Stages,
+) -> Outcome:  # fmt: skip
+    """What a training that has ended leaves, and how close its steps came to the machine's bound."""
+    part.own.stacks = list(ensemble.sizes)
+    progress.tell("evaluating")
+    with watch.stage("write"):
+        part.own.bound = bound(ensemble, trainer, threads)
+    outcome = _outcome(part, ensemble, trainer)
+    progress.tell("checking the tolerance" if card.engine.tolerance else "evaluating")
+    return outcome
+
+
 def _recorder(run: ReplicaRun, card: Card, part: ReplicaPart, steps_per_call: int, loops: int) -> Recorder | None:
     """What records the profile that the card wants, of the first chunk alone."""
     if card.profile is None or part.own.chunk > 1:
         return None
     return Recorder(card.profile, run.path / EVENTS, steps_per_call, loops, [card.train.optimizer.name.lower()])
-
-
-def _exactness(card: Card, form: Form, check: ToleranceCheck, outcome: Outcome) -> dict[str, Any]:
-    """What the checks of the tolerance found; empty for an exact form."""
-    best = check.best(form, outcome.weights)
-    sampled = max((worst for *_, worst in check.found), default=None)
-    if best is None and sampled is None:
-        return {}
-    return {
-        "tolerance": card.engine.tolerance, **form.directions, "worst_best": best,
-        "worst_sampled": sampled, "checks": check.found, "violated": best is not None and best > card.engine.tolerance,
-    }  # fmt: skip
 
 
 def _known(run: ReplicaRun, card: Card, part: ReplicaPart, problem: Problem, cores: Cores | None) -> Choices | None:
@@ -178,19 +178,19 @@ def _known(run: ReplicaRun, card: Card, part: ReplicaPart, problem: Problem, cor
         if cores is not None and earlier.machine == machine(found.threads):
             # a chunk of another size may have other stacks
             return replace(found, threads=cores.threads, cpu_stacks=cores.stacks)
-    return decisions.read(card, decisions.place(card, problem, cores))
+    return PDFStacks(card, problem).kept_choices(cores)
 
 
 def _read_choices(run: ReplicaRun, part: ReplicaPart) -> Choices:
     try:
-        return Choices.from_dict(part.choices)
+        return Choices.from_dict(part.choices, NAMES, LAYOUTS)
     except (KeyError, TypeError, ValueError) as error:
         raise RunDirectoryError(f"{run.path / STATE}: damaged choices: {error}") from None
 
 
 def _decide(
-    run: ReplicaRun, card: Card, part: ReplicaPart, ensemble: Ensemble, forms: Candidates, begun: Begun,
-    known: Choices | None, progress: Stages,
+    run: ReplicaRun, card: Card, part: ReplicaPart, ensemble: Ensemble, stacks: PDFStacks, forms: Candidates,
+    begun: Begun, known: Choices | None, progress: Stages,
 ) -> Choices:  # fmt: skip
     """Choices of the part: those known, or made now; written before the first step."""
     say = progress.say
@@ -199,9 +199,9 @@ def _decide(
         assert known is not None
         warn_of_change(part, here, say)
         return known
-    choices = known or choose(card, ensemble, forms, begun.cores, progress.tell)
+    choices = known or choose(ensemble, forms, begun.cores, progress.tell)
     if known is None:
-        for warning in decisions.keep(decisions.place(card, ensemble.problem, begun.cores), choices):
+        for warning in kept_choices.keep(stacks.place(begun.cores), choices):
             say(f"warning: {warning}")
     fixed = card.train.steps_per_call
     if fixed != "auto" and choices.steps_per_call < fixed:
@@ -213,10 +213,10 @@ def _decide(
 
 
 def _outcome(part: ReplicaPart, ensemble: Ensemble, trainer: Trainer) -> Outcome:
-    end = ensemble.look()
+    end, history = ensemble.look(), trainer.history()
     state, best = end["stopping/state"], end["stopping/best_step"]
     stop = np.where(state == 0, ensemble.step, end["stopping/stop_step"])
     return Outcome(
         np.array(part.own.ids), np.array(part.own.attempts), statuses(state, best), best, stop, ensemble.best_weights(),
-        trainer.history(),
+        History(history.step, **history.rows),
     )  # fmt: skip

@@ -9,12 +9,12 @@ from tests import make_hadronic
 from tests.make_pack import make_pack
 from tests.train.problems import make_problem
 from tfperf.data.cache import VARIABLE, digest
-from tfperf.train.ensemble import taken
 from tfperf.workloads.pdf import forms
 from tfperf.workloads.pdf.data.covariance import Covariance
 from tfperf.workloads.pdf.operators import compiled, hadronic
 from tfperf.workloads.pdf.operators import problem as module
 from tfperf.workloads.pdf.operators.compiled import whitened
+from tfperf.workloads.pdf.operators.problem import take_replicas
 
 PARTS = ("observables", "data", "training", "covariance")
 
@@ -63,7 +63,7 @@ def test_the_covariance_is_whitened_once_for_all_stacks(tmp_path, monkeypatch):
     calls = []
     real = module.whiten
     monkeypatch.setattr(module, "whiten", lambda *a, **k: calls.append(a) or real(*a, **k))
-    some = taken(problem, np.array([0]))
+    some = take_replicas(problem, np.array([0]))
     assert some.whitened is problem.whitened and len(calls) == 1
     whitened(some, np.float32)
     whitened(problem)
@@ -79,15 +79,15 @@ def test_what_has_no_replicas_is_made_once_for_all_stacks(tmp_path, monkeypatch)
     _, second = make_problem(tmp_path, ["engine.cache=false", "engine.tolerance=1e-3"], replicas=4)
     form = forms.make_form(card, first, "folded")
     rows = [np.array([0, 1]), np.array([2, 3])]
-    want = digest([form.compiled(taken(replace(second, kept=module.Kept()), r), "float64") for r in rows])
+    want = digest([form.compiled(take_replicas(replace(second, kept=module.Kept()), r), "float64") for r in rows])
     calls = []
     for where, name in ((compiled, "compile_observables"), (hadronic, "cores")):
         real = getattr(where, name)
         monkeypatch.setattr(where, name, lambda *a, real=real, name=name: calls.append(name) or real(*a))
-    got = [form.compiled(taken(first, rows[0]), "float64")]
+    got = [form.compiled(take_replicas(first, rows[0]), "float64")]
     count = len(calls)
     assert {"compile_observables", "cores"} == set(calls)
-    got.append(form.compiled(taken(first, rows[1]), "float64"))
+    got.append(form.compiled(take_replicas(first, rows[1]), "float64"))
     assert digest(got) == want and len(calls) == count
-    fewer = replace(form, hadronic_rank=form.hadronic_rank - 1).compiled(taken(first, rows[1]), "float64")
+    fewer = replace(form, hadronic_rank=form.hadronic_rank - 1).compiled(take_replicas(first, rows[1]), "float64")
     assert len(fewer.points.core.restrict) == form.hadronic_rank - 1

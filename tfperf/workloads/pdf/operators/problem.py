@@ -148,6 +148,12 @@ def _pretended(card: Card, datasets: Sequence[Dataset], truth: Sequence[Array]) 
     return replace_data(datasets, truth, rng)
 
 
+def take_replicas(problem: "Problem", rows: NDArray[np.int64]) -> "Problem":
+    """The problem of some of its replicas."""
+    ids = tuple(problem.ids[r] for r in rows)
+    return replace(problem, ids=ids, data=problem.data[rows], training=problem.training[rows])
+
+
 def build_problem(
     card: Card,
     selection: Selection,

@@ -6,11 +6,11 @@ A file holds the choices and the sha256 of their text. What is damaged, or not o
 import hashlib
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 from uuid import uuid4
 
 import keras
@@ -24,50 +24,47 @@ from tfperf.results.reading import parse_json, read_bytes
 from tfperf.train.choices import MOST_STEPS, Choices
 from tfperf.train.cores import Cores
 from tfperf.train.kept_programs import point_tensorflow
-from tfperf.workloads.pdf.card import Card
-from tfperf.workloads.pdf.operators.problem import Problem
+from tfperf.train.settings import Settings
 
 MOST_BYTES = 10**6  # of a file
-# keys of `engine` that no measurement depends on
-BESIDE = ("cache", "chunk", "check_every", "on_violation", "retire_at")
 
 
-def _devices(card: Card) -> list[str]:
+def _devices(mode: Literal["renew"] | bool) -> list[str]:
     """Names of the GPUs; TensorFlow is not started by asking, but reads its flags."""
-    point_tensorflow(card.engine.cache)
+    point_tensorflow(mode)
     gpus = tf.config.list_physical_devices("GPU")
     return [str(tf.config.experimental.get_device_details(gpu).get("device_name", gpu.name)) for gpu in gpus]
 
 
-def place(card: Card, problem: Problem, cores: Cores | None) -> Path | None:
-    """The file for the choices of a training; cores: None where they are chosen, too.
+def place(mode: Literal["renew"] | bool, training: str | None, cores: Cores | None) -> Path | None:
+    """The file for the choices of a training; None: nothing is kept.
 
-    None: nothing is kept.
-
-    Its name stands for the machine, the program and all of the card that may matter.
+    training: digest of all of the card, its data and the code that may matter, None: not known; cores: None where they
+    are chosen, too. The file's name stands for these, the machine and the program.
     """
     folder = cache_folder()
-    if not card.engine.cache or folder is None or problem.tables is None:
+    if not mode or folder is None or training is None:
         return None
-    engine = {key: value for key, value in asdict(card.engine).items() if key not in BESIDE}
     key = digest(
-        cpu_model(), available_cores(), _devices(card), cores, tf.__version__, keras.__version__, code_digest(__name__),
-        problem.tables, problem.covariance, problem.root_weight, len(problem.ids), problem.training.shape,
-        engine, card.model, card.positivity, card.integrability, card.train,
+        cpu_model(), available_cores(), _devices(mode), cores, tf.__version__, keras.__version__, code_digest(__name__),
+        training,
     )  # fmt: skip
     return folder / "choices" / f"{key}.json"
 
 
-def read(card: Card, path: Path | None) -> Choices | None:
-    """The choices kept in a file; None where there are none, or the card wants them renewed, or the file is damaged."""
-    if path is None or card.engine.cache is not True:
+def read(settings: Settings, path: Path | None, forms: Collection[str], layouts: Collection[str]) -> Choices | None:
+    """The choices kept in a file; None where there are none, or the card wants them renewed, or the file is damaged.
+
+    forms, layouts: names that choices may have.
+    """
+    if path is None or settings.cache is not True:
         return None
     with suppress(OSError, ValueError, LookupError, TypeError):
         found = parse_json(read_bytes(path, MOST_BYTES, own=True))
         if found["sha256"] == _sha256(found["choices"]):
-            choices = Choices.from_dict(found["choices"])
-            most = MOST_STEPS if card.train.steps_per_call == "auto" else card.train.steps_per_call
-            return replace(choices, cached=True) if choices.steps_per_call <= min(most, card.train.steps) else None
+            choices = Choices.from_dict(found["choices"], forms, layouts)
+            most = MOST_STEPS if settings.steps_per_call == "auto" else settings.steps_per_call
+            return replace(choices, cached=True) if choices.steps_per_call <= min(most, settings.steps) else None
     return None
 
 

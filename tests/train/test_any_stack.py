@@ -1,0 +1,145 @@
+"""The engine on a stack that belongs to no workload, against descent in NumPy, one problem after the other."""
+
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.train.least_squares import (
+    FRICTION,
+    PATIENCE,
+    REPLICAS,
+    ROWS,
+    SETTINGS,
+    STEPS,
+    Data,
+    Factory,
+    FirstRows,
+    HeavyBall,
+    LeastSquares,
+    RowsCheck,
+    Training,
+)
+from tests.train.problems import signal_at
+from tfperf.errors import Interrupted
+from tfperf.train.choices import Choices, choose
+from tfperf.train.cores import Cores
+from tfperf.train.ensemble import Ensemble
+from tfperf.train.forms import OneForm, OneFormAlone
+from tfperf.train.kept_choices import keep, place, read
+from tfperf.train.stopping import State
+
+KINDS = {LeastSquares: 0.0, HeavyBall: FRICTION}
+
+
+def same(result, data, rows=None, friction=0.0):
+    """AssertionError where an engine's result is not that of NumPy, for some replicas."""
+    weights, best, stop, _ = result
+    for r in range(len(data.y)) if rows is None else rows:
+        kept, best_step, stop_step = data.fit_slowly(r, friction)
+        assert (best[r], stop[r]) == (best_step, stop_step), r
+        np.testing.assert_allclose(weights[r], kept, rtol=1e-11, atol=1e-12)
+
+
+def test_problems_say_something():
+    data = Data.draw()
+    ends = [data.fit_slowly(r) for r in range(REPLICAS)]
+    assert len({stop for *_, stop in ends}) > 3 and max(stop for *_, stop in ends) == STEPS
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_answers_are_found(kind, tmp_path):
+    data, answers = Data.solve()
+    np.testing.assert_allclose(Training(tmp_path, data, kind).train().result()[0], answers, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("xla", [False, True])
+@pytest.mark.parametrize("kind", KINDS)
+def test_each_replica_is_descent_on_its_problem_alone(kind, xla, tmp_path):
+    """Three stacks, which are left out and made smaller as replicas stop."""
+    settings = replace(SETTINGS, xla=xla)
+    training = Training(tmp_path, kind=kind, stacks=3, at=(30, 60, 90), settings=settings).train()
+    same(training.result(), training.data, friction=KINDS[kind])
+    assert training.ensemble.sizes[0][1] == REPLICAS > training.ensemble.size
+    assert training.seen[-1].over and np.isfinite(training.seen[-1].latest).all()
+    rows = training.trainer.history().rows
+    assert rows.keys() == {"training", "monitor"} and np.isnan(rows["monitor"][-1]).any()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_broken_replica_is_left_alone_with_its_weights(kind, tmp_path):
+    whole = Data.draw()
+    y = whole.y.copy()
+    y[2, np.flatnonzero(whole.trains[2])[0]] = np.nan
+    healthy, broken = (Training(tmp_path / n, d, kind).train() for n, d in (("a", whole), ("b", replace(whole, y=y))))
+    others = [r for r in range(REPLICAS) if r != 2]
+    same(broken.result(), whole, others, KINDS[kind])
+    for one, other in zip(healthy.result(), broken.result(), strict=True):
+        np.testing.assert_array_equal(one[others], other[others])
+    weights, _, stop, state = broken.result()
+    assert (State(state[2]), stop[2], weights[2].tolist()) == (State.QUARANTINED, 0, [0.0] * 3)
+    assert broken.ensemble.quarantined() == 1
+
+
+def test_what_a_step_of_the_stacks_own_changed_in_stopped_replicas_is_undone(tmp_path):
+    training = Training(tmp_path, kind=HeavyBall).train()
+    end, (*_, stop, _) = training.ensemble.look(), training.result()
+    np.testing.assert_array_equal(end["state/taken"], stop)
+    assert end["state/calls"] == training.ensemble.step == STEPS
+    for r in np.flatnonzero(stop < STEPS):
+        assert np.abs(end["state/velocity"][r]).max() > 0
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_resumed_training_has_the_same_bits(kind, tmp_path):
+    whole = Training(tmp_path / "whole", kind=kind, stacks=2, at=(30, 60)).train()
+    first = Training(tmp_path / "cut", kind=kind, stacks=2, at=(30, 60))
+    with pytest.raises(Interrupted):
+        first.train(signal_at(first.ensemble, 50))
+    again = Training(tmp_path / "cut", kind=kind, stacks=2, at=(30, 60))
+    assert again.trainer.resume() == (50, [])
+    again.train()
+    for name, value in whole.ensemble.look().items():
+        np.testing.assert_array_equal(value, again.ensemble.look()[name], err_msg=name)
+    np.testing.assert_array_equal(whole.trainer.history().rows["training"], again.trainer.history().rows["training"])
+    other = HeavyBall if kind is LeastSquares else LeastSquares
+    with pytest.raises(Exception, match="another loop"):
+        Training(tmp_path / "cut", kind=other, stacks=2).trainer.resume()
+
+
+def test_two_devices_are_one(tmp_path):
+    for devices, name in ((1, "one"), (2, "two")):
+        command = [sys.executable, "-m", "tests.train.least_squares", str(tmp_path), str(devices), name]
+        subprocess.run(command, check=True, cwd=Path(__file__).parents[2], timeout=300)
+    one, two = (np.load(tmp_path / f"{name}.npz") for name in ("one", "two"))
+    assert len({str(p) for p in two["places"]}) == 2 and two["sizes"][-1][1] < REPLICAS
+    same([two[k] for k in ("w", "best", "stop", "state")], Data.draw())
+    np.testing.assert_allclose(one["w"], two["w"], rtol=0, atol=1e-13)
+
+
+def test_form_that_leaves_something_out_is_found_out_and_mended(tmp_path):
+    data = Data.draw()
+    check = RowsCheck(data)
+    training = Training(tmp_path, data, form=FirstRows(numbers=(8,)), check=check).train()
+    assert [(step, number) for step, number, _ in check.found][:3] == [(10, 8), (20, 16), (30, ROWS)]
+    assert check.found[0][2] > 1e-3 and check.found[2][2] < 1e-9
+    assert training.ensemble.form.numbers == (ROWS,)
+
+
+def test_choices_are_measured_and_kept(tmp_path, monkeypatch):
+    monkeypatch.setenv("TFPERF_CACHE", str(tmp_path))
+    settings = replace(SETTINGS, steps_per_call="auto", cache=True)
+    ensemble = Ensemble(settings, Factory(Data.draw()), OneForm())
+    choices = choose(ensemble, OneFormAlone(), Cores(1))
+    assert (choices.form, choices.products, choices.xla) == ("plain", "plain", False)
+    assert 1 <= choices.steps_per_call <= STEPS and ensemble.step == 0
+    path = place(True, ensemble.factory.digest(OneForm()), choices.cores)
+    assert keep(path, choices) == ()
+    assert read(settings, path, ["plain"], ["plain"]) == replace(choices, cached=True)
+    assert read(settings, path, ["other"], ["plain"]) is None
+    with pytest.raises(ValueError, match="no form: plain"):
+        Choices.from_dict(choices.as_dict(), ["plain"], ["other"])
+    assert PATIENCE < STEPS

@@ -1,0 +1,66 @@
+"""What a training leaves to choose from: forms of its losses, and layouts of their products."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, Self
+
+
+class Form(Protocol):
+    """One of the ways in which a stack's losses can be computed. Equal forms compute the same."""
+
+    @property
+    def name(self) -> str:
+        """Of letters and underscores."""
+
+    @property
+    def products(self) -> str:
+        """Name of the layout of its products."""
+
+    @property
+    def numbers(self) -> tuple[int, ...]:
+        """What of it may change in a training, first what grows as it comes closer to the exact losses."""
+
+    def at(self, numbers: tuple[int, ...]) -> Self:
+        """The same with other numbers. Raises: ValueError for another count of them."""
+
+
+@dataclass(frozen=True)
+class OneForm:
+    """Where there is nothing to choose from."""
+
+    name: str = "plain"
+    products: str = "plain"
+    numbers: tuple[int, ...] = ()
+
+    def at(self, numbers: tuple[int, ...]) -> Self:
+        """Itself."""
+        if numbers:
+            raise ValueError(f"numbers of another form: {numbers}")
+        return self
+
+
+class Forms(Protocol):
+    """The forms that are to be tried, each made when it is asked for."""
+
+    @property
+    def names(self) -> Sequence[str]:
+        """Compared with one another first."""
+
+    @property
+    def layouts(self) -> Sequence[str]:
+        """Of the fastest one's products."""
+
+    def make(self, name: str, layout: str) -> Any:
+        """The form. Raises: LookupError where there is none of that name."""
+
+
+@dataclass(frozen=True)
+class OneFormAlone:
+    """Nothing to choose from."""
+
+    names: tuple[str, ...] = ("plain",)
+    layouts: tuple[str, ...] = ("plain",)
+
+    def make(self, name: str, layout: str) -> OneForm:
+        """The one form."""
+        return OneForm(name, layout)

@@ -1,0 +1,91 @@
+"""What the engine trains: a stack of replicas that share their computation, and what makes one for some of them.
+
+R replicas. A workload derives its own from these; the engine needs to know nothing else of it.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
+
+import keras
+import numpy as np
+import tensorflow as tf
+from numpy.typing import NDArray
+
+
+class Losses(NamedTuple):
+    """What one forward pass tells of each replica (R)."""
+
+    objective: tf.Tensor  # what it minimises
+    monitor: tf.Tensor  # its weights are the better, the lower this is
+    gate: tf.Tensor  # true: its weights may count as the best ones, and it may stop
+    misfit: tf.Tensor  # 1 stands for a good fit: a replica has diverged where this is stopping.BLOWN_UP times as much
+
+
+class Stack(ABC):
+    """R replicas on one device. All variables but scalars have the replicas first, and no replica depends on another.
+
+    A program that was traced for one stack is used for others of the same digest and size whose attributes hold the
+    same numbers and texts, with their own tensors and variables: arrays that differ between stacks must be tensors.
+    """
+
+    replicas: int
+    precision: str  # of the weights and losses, as float32
+
+    @abstractmethod
+    def weights(self) -> dict[str, keras.Variable]:
+        """Variables of the model (R, ...), by names that do not change between processes; the trainable are trained."""
+
+    @abstractmethod
+    def losses(self, step: tf.Tensor, prepared: Any) -> Losses:
+        """Of the weights as they are, before they have taken a step; prepared: what `prepare` gave."""
+
+    @abstractmethod
+    def report(self, step: tf.Tensor) -> tuple[Losses, Mapping[str, tf.Tensor]]:
+        """The losses, and what the history keeps of each replica (R), by the names that the factory gives."""
+
+    def prepare(self) -> Any:
+        """Tensors that do not depend on what is trained: made once for all steps of a call."""
+        return None
+
+    def state(self) -> dict[str, tf.Variable]:
+        """What `take_step` changes beside the weights: (R, ...), or scalars that all replicas share."""
+        return {}
+
+    def take_step(self, step: tf.Tensor, prepared: Any) -> Losses:
+        """A step of the stack's own, which updates its weights and state; the losses are of the weights before it.
+
+        Offered by being there; without it the engine takes gradients of the objective, and the optimizer's step. What
+        the step does to replicas that have stopped is undone.
+        """
+        raise NotImplementedError
+
+    @property
+    def steps_itself(self) -> bool:
+        """Whether the stack has a step of its own."""
+        return type(self).take_step is not Stack.take_step
+
+
+class StackFactory(Protocol):
+    """A training of R replicas: what makes the stack of some of them."""
+
+    @property
+    def replicas(self) -> int:
+        """How many there are."""
+
+    @property
+    def rows(self) -> Sequence[str]:
+        """Names of what the history keeps of each replica."""
+
+    @property
+    def shown(self) -> str:
+        """The one of them that is shown while they train."""
+
+    def build(self, rows: NDArray[np.int64], form: Any) -> Stack:
+        """The stack of those replicas, on the device of the calling thread."""
+
+    def initialize(self, stack: Any, rows: NDArray[np.int64]) -> None:
+        """Give a stack of those replicas the weights that they begin with, each as if it were alone."""
+
+    def digest(self, form: Any) -> str:
+        """The same for all trainings that compute the same with a form, here and in other processes: sha256 in hex."""

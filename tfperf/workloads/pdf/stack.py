@@ -1,0 +1,166 @@
+"""The stack that a fit trains: parton densities and their losses, for some replicas. R replicas."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
+from functools import cached_property
+from pathlib import Path
+
+import keras
+import numpy as np
+import tensorflow as tf
+from numpy.typing import NDArray
+
+from tfperf.data.cache import code_digest, digest
+from tfperf.train import kept_choices
+from tfperf.train.choices import Choices
+from tfperf.train.cores import Cores
+from tfperf.train.ensemble import Ensemble
+from tfperf.train.settings import Settings
+from tfperf.train.stack import Losses, Stack
+from tfperf.workloads.pdf.card import Card, Integrability, Positivity
+from tfperf.workloads.pdf.forms import LAYOUTS, NAMES, Form
+from tfperf.workloads.pdf.losses import ReplicaLosses, Terms, multiplier
+from tfperf.workloads.pdf.model import PDF, Nodes
+from tfperf.workloads.pdf.operators.compiled import Compiled
+from tfperf.workloads.pdf.operators.problem import Problem, take_replicas
+from tfperf.workloads.pdf.results.record import LOSSES
+
+# keys of `engine` that no measurement depends on
+BESIDE = ("cache", "chunk", "check_every", "on_violation", "retire_at")
+
+
+class PDFStack(Stack):
+    """R replicas: chi2 of the training points with growing penalties is minimised, that of the others monitored."""
+
+    def __init__(self, card: Card, problem: Problem, compiled: Compiled | None = None) -> None:
+        """`compiled`: the form of the losses, by default every point on its own."""
+        self.replicas, self.precision = len(problem.ids), card.engine.precision
+        self.model = PDF(card.model, self.replicas, self.precision)
+        self.terms = terms = ReplicaLosses(card, problem, compiled)
+        self.growing: dict[str, Positivity | Integrability] = {
+            "positivity": card.positivity, "integrability": card.integrability,
+        }  # fmt: skip
+        self.threshold, self.steps = card.positivity.threshold, card.train.steps
+        self.validates = tf.constant(terms.points_validation > 0)
+        self.per_training = tf.constant(1 / np.maximum(terms.points_training, 1), self.precision)
+        self.per_validation = tf.constant(1 / np.maximum(terms.points_validation, 1), self.precision)
+        self.points = tf.constant(terms.points, self.precision)
+
+    def weights(self) -> dict[str, keras.Variable]:
+        """Of the model."""
+        return self.model.named_weights()
+
+    def prepare(self) -> Nodes | None:
+        """The constant part of the grid; None where exponents are trained."""
+        return None if self.model.card.trainable_exponents else self._nodes()
+
+    def _nodes(self) -> Nodes:
+        return self.model.prepare(self.terms.x)
+
+    def terms_now(self) -> Terms:
+        """All terms of the objective at the weights as they are."""
+        return self.terms(self.model.at(self._nodes()))
+
+    def losses(self, step: tf.Tensor, prepared: Nodes | None) -> Losses:
+        """Of the weights as they are, before step `step`."""
+        return self._losses(self.terms(self.model.at(prepared or self._nodes())), step)
+
+    def report(self, step: tf.Tensor) -> tuple[Losses, Mapping[str, tf.Tensor]]:
+        """The losses, and those per point without the sets' weights."""
+        pdf = self.model.at(self._nodes())
+        terms = self.terms(pdf)
+        losses = self._losses(terms, step)
+        if self.terms.weighted:
+            terms = self.terms(pdf, weights=False)
+        nan = tf.constant(float("nan"), self.precision)
+        return losses, {
+            "training": terms.training * self.per_training,
+            "validation": tf.where(self.validates, terms.validation * self.per_validation, nan),
+            "experimental": self.terms.experimental(pdf) / self.points,
+            "positivity": terms.positivity,
+        }
+
+    def _losses(self, terms: Terms, step: tf.Tensor) -> Losses:
+        """The monitor of a replica without validation points is its training terms."""
+        training, validation = terms.training * self.per_training, terms.validation * self.per_validation
+        monitor = tf.where(self.validates, validation, training)
+        return Losses(self._objective(terms, step), monitor, terms.positivity < self.threshold, training)
+
+    def _objective(self, terms: Terms, step: tf.Tensor) -> tf.Tensor:
+        total = terms.training
+        present = {"positivity": self.terms.positive, "integrability": self.terms.integrable_nodes}
+        for name, penalty in self.growing.items():
+            if present[name]:
+                factor = multiplier(penalty.initial, penalty.final, self.steps, step, self.precision)
+                total += factor * getattr(terms, name)
+        return total
+
+
+class PDFStacks:
+    """Makes the stacks of a fit's replicas."""
+
+    rows: Sequence[str] = LOSSES
+    shown = "experimental"
+
+    def __init__(self, card: Card, problem: Problem, attempts: Sequence[int] | None = None) -> None:
+        """attempts: of each replica, how often its training was begun before; by default never."""
+        self.card, self.problem, self.attempts = card, problem, attempts or [0] * len(problem.ids)
+
+    @property
+    def replicas(self) -> int:
+        """How many there are."""
+        return len(self.problem.ids)
+
+    def build(self, rows: NDArray[np.int64], form: Form) -> PDFStack:
+        """The stack of those replicas."""
+        problem = self.problem if len(rows) == self.replicas else take_replicas(self.problem, rows)
+        compiled = form.compiled(problem, self.card.engine.precision)
+        problem = replace(problem, observables=form.arranged(problem.observables))
+        return PDFStack(self.card, problem, compiled)
+
+    def initialize(self, stack: PDFStack, rows: NDArray[np.int64]) -> None:
+        """From each replica's own streams."""
+        ids, attempts = zip(*((self.problem.ids[r], self.attempts[r]) for r in rows), strict=True)
+        stack.model.initialize(self.card.seed, ids, attempts)
+
+    def digest(self, form: Form) -> str:
+        """The same for all trainings that compute the same with a form."""
+        card, problem = self.card, self.problem
+        return digest(
+            card.model, card.train, card.positivity, card.integrability, card.engine.precision, problem.tables,
+            problem.covariance, problem.root_weight, form.directions,
+        )  # fmt: skip
+
+    @cached_property
+    def settings(self) -> Settings:
+        """What the card says of the training."""
+        return settings(self.card)
+
+    def place(self, cores: Cores | None) -> Path | None:
+        """The file for the choices of this training; None: nothing is kept. cores: None where they are chosen, too."""
+        card, problem = self.card, self.problem
+        engine = {key: value for key, value in asdict(card.engine).items() if key not in BESIDE}
+        key = problem.tables and digest(
+            code_digest(__name__), problem.tables, problem.covariance, problem.root_weight, len(problem.ids),
+            problem.training.shape, engine, card.model, card.positivity, card.integrability, card.train,
+        )  # fmt: skip
+        return kept_choices.place(card.engine.cache, key, cores)
+
+    def kept_choices(self, cores: Cores | None) -> Choices | None:
+        """The choices of an earlier run; None where there are none, or the card wants them made anew."""
+        return kept_choices.read(self.settings, self.place(cores), NAMES, LAYOUTS)
+
+
+def build_ensemble(card: Card, problem: Problem, form: Form, cores: Cores) -> Ensemble:
+    """All replicas of a problem, at their first attempt."""
+    stacks = PDFStacks(card, problem)
+    return Ensemble(stacks.settings, stacks, form, cores.stacks, cores.threads)
+
+
+def settings(card: Card) -> Settings:
+    """What a card says of the training, in the engine's words."""
+    train, engine = card.train, card.engine
+    return Settings(
+        train.steps, train.optimizer, train.stopping.patience or max(1, train.steps // 10), engine.precision,
+        train.steps_per_call, train.checkpoint_every, engine.xla, engine.devices, engine.cache,
+    )  # fmt: skip
