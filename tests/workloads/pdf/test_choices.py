@@ -21,6 +21,8 @@ from tfperf.workloads.pdf.cards import load_card
 from tfperf.workloads.pdf.forms import Candidates
 from tfperf.workloads.pdf.operators.products import Product
 
+pytestmark = pytest.mark.usefixtures("blank_pictures")
+
 OPEN = ["engine.form=auto", "train.steps_per_call=auto"]
 
 

@@ -24,6 +24,8 @@ from tfperf.workloads.pdf.cards import load_card
 from tfperf.workloads.pdf.results import store
 from tfperf.workloads.translate.texts import read_sentences
 
+pytestmark = pytest.mark.usefixtures("blank_pictures")
+
 CARD = """\
 title: faults
 replicas: 3
