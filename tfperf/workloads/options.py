@@ -4,7 +4,9 @@ import re
 from dataclasses import dataclass
 
 from tfperf.errors import CardError
+from tfperf.runcard.kinds import AnyCard
 from tfperf.runcard.nodes import shortened
+from tfperf.runcard.places import changed
 from tfperf.runcard.types import MAX_REPLICA, replica_ids
 
 NUMBER = re.compile("[1-9][0-9]{0,8}")
@@ -30,6 +32,15 @@ class Options:
             raise CardError("--resume, --force and --retry-failed exclude each other")
         if self.retry_failed and self.replicas:
             raise CardError("--retry-failed takes the replicas that failed; leave --replicas out")
+
+
+def take_replicas(card: AnyCard, ids: tuple[int, ...]) -> AnyCard:
+    """The card with these replicas, where any are named. Raises: CardError for a card that has none."""
+    if not ids:
+        return card
+    if "replicas" not in card.__dataclass_fields__:
+        raise CardError(f"--replicas: a card of workload {card.workload} has no replicas; leave it out")
+    return changed(card, replicas=ids)
 
 
 def parse_replicas(text: str | None) -> tuple[int, ...]:
