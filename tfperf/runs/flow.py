@@ -20,7 +20,7 @@ from tfperf.runs.unchanged import begin_state, refuse_changed, refuse_old
 from tfperf.signals import Signals
 from tfperf.workloads.cards import name_workload
 from tfperf.workloads.job import Fitted, Job, Session
-from tfperf.workloads.options import Options
+from tfperf.workloads.options import Options, refuse_replicas
 from tfperf.workloads.registry import WORKLOADS
 from tfperf.workloads.workload import Workload
 
@@ -38,9 +38,8 @@ def carry_out(card: AnyCard, output: Path, options: Options, progress: Stages) -
 def _carry_out(signals: Signals, progress: Stages, card: AnyCard, output: Path, options: Options) -> Fitted:
     workload = WORKLOADS.offering("fit", card.workload)
     options.refuse_contradictions()
-    if options.adds and not workload.has_replicas:
-        flag = "--retry-failed" if options.retry_failed else "--replicas"
-        raise CardError(f"{flag}: a card of workload {workload.name} has no replicas; leave it out")
+    if options.adds:
+        refuse_replicas(workload, "--retry-failed" if options.retry_failed else "--replicas")
     workload.refuse_fit(card)
     watch = Stopwatch(workload.stages)
     with RunDirectory(output, workload.own, _made(output, workload)) as run, ExitStack() as stack:

@@ -67,18 +67,16 @@ def name_workload(folder: Path) -> str:
 
 def _with_data(error: FaultyCard) -> CardError:
     rest = error.rest()
-    return error if rest is None else error.joined(rest, WORKLOADS.of(rest).faults(rest), _is_certain)
+    if rest is None:
+        return error
+    workload = WORKLOADS.of(rest)
 
+    def is_certain(fault: Fault, path: Sequence[str], known: Set[tuple[str, ...]]) -> bool:
+        """Whether a fault that files tell holds whatever the values should have been that are refused.
 
-def _is_certain(fault: Fault, path: Sequence[str], known: Set[tuple[str, ...]]) -> bool:
-    """Whether a fault that files tell holds whatever the values should have been that are refused.
+        A name that is not known does.
+        """
+        blocks = workload.rests_on(path)
+        return bool(fault.names) or not any(one[: len(block)] == block for one in known for block in blocks)
 
-    A name that is not known does. Cuts of a set rest on the entry of that set alone, others on all of their block, an
-    extra covariance on all points that are fitted.
-    """
-    if fault.names:
-        return True
-    rests_on = [tuple(path[:3] if tuple(path[:2]) == ("data", "sets") else path[:1])]
-    if path[0] == "covariance":
-        rests_on.append(("data",))
-    return not any(one[: len(block)] == block for one in known for block in rests_on)
+    return error.joined(rest, workload.faults(rest), is_certain)

@@ -56,6 +56,10 @@ class Workload(ABC, Generic[C]):
         """What only the files that a card names tell against it, by full keys."""
         return []
 
+    def rests_on(self, path: Sequence[str]) -> list[tuple[str, ...]]:
+        """The keys of a card that a fault at `path`, which files tell, rests on: all of its block."""
+        return [tuple(path[:1])]
+
     @abstractmethod
     def plan(self, card: C, tell: Tell) -> Sequence[str]:
         """What a card amounts to, a line each. Raises: UserError where its data or this machine do not fit it."""

@@ -45,6 +45,11 @@ class Pdf(Workload[Card]):
 
         return input_faults(card)
 
+    def rests_on(self, path: Sequence[str]) -> list[tuple[str, ...]]:
+        """Cuts of a set rest on the entry of that set alone, an extra covariance on all points that are fitted, too."""
+        own = tuple(path[:3] if tuple(path[:2]) == ("data", "sets") else path[:1])
+        return [own, ("data",)] if path[0] == "covariance" else [own]
+
     def plan(self, card: Card, tell: Tell) -> Sequence[str]:
         """What a card amounts to."""
         from tfperf.workloads.pdf.plan import plan
