@@ -41,6 +41,14 @@ def test_the_first_line_stands_before_libraries_are_loaded(tmp_path, verb):
     assert (code, said) == (LOADED, ["reading card.yaml"]) and (tmp_path / "loaded").exists()
 
 
+@pytest.mark.parametrize("library", ["numpy", "pydantic", "tensorflow"])
+def test_help_names_all_verbs_and_loads_nothing_that_takes_long(tmp_path, library):
+    process = begin(tmp_path, library, STOP, "--help", stdout=subprocess.PIPE)
+    output, _ = process.communicate(timeout=60)
+    assert process.returncode == 0 and not (tmp_path / "loaded").exists()
+    assert {"fit", "doctor", "closure", "import-nnpdf"} <= {line.split()[0] for line in output.splitlines() if line}
+
+
 def test_stages_are_told_before_tensorflow_is_loaded(tmp_path):
     card = make_card(tmp_path)
     code, said = lines(begin(tmp_path, "tensorflow", STOP, "fit", card, "-o", tmp_path / "run"))

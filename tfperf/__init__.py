@@ -1,4 +1,4 @@
-"""Fit ensembles of small networks to data through linear operators, as fast as the machine allows."""
+"""Train Keras models on TensorFlow as fast as the machine allows, and tell where the time went."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any

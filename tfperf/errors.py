@@ -36,7 +36,7 @@ class CardError(UserError):
 
 
 class PackError(UserError):
-    """A data pack with faults, one line each: `file: dataset/field: given; allowed`."""
+    """A file of data with faults, one line each: `file: what/field: given; allowed`."""
 
 
 class RunDirectoryError(UserError):

@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 
 from benchmarks.peer.cache import load
 from tfperf.measure.environment import peak_rss_bytes
-from tfperf.runcard.optimizers import Optimizer
-from tfperf.workloads.pdf.card import Card, Data, Engine, Integrability, Positivity, Stopping, Train
+from tfperf.workloads.pdf.card import Card, Data, Engine, Integrability, Optimizer, Positivity, Stopping, Train
 from tfperf.workloads.pdf.cards import load_card
 from tfperf.workloads.pdf.data.covariance import Covariance, slices
 from tfperf.workloads.pdf.data.pack import Dataset, Pack, PositivitySet, Table

@@ -28,7 +28,6 @@ TRANSLATION = {
     "placement": {"engine": "towers", "devices": 2, "variables": "mirrored", "merge": "summed on one device a variable",
                   "bytes": {"CPU:0": 12e6}, "where": {"source_embedding/embeddings": "CPU:0"}},
     "engine": {"steps_per_call": 10, "precision": "float32"}, "versions": {"tensorflow": "2.21.0"},
-    "pack": {"theory": "FONLL-A with fitted charm, no damping"},
 }  # fmt: skip
 
 

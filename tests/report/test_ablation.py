@@ -22,7 +22,7 @@ def make_report(form=entry("without b", 2.0), without=entry("without a", 4.0)): 
     second = form | {"name": "a", "says": "better", "without": without}
     third = entry("full", 0.5) | {"name": "b", "says": "best", "without": form}
     left_out = {"c": "off"}
-    report = {"title": "five $", "replicas": 3, "precision": "float32", "left_out": left_out}
+    report = {"title": "five $", "setting": "3 replicas, float32", "left_out": left_out}
     return worth(report | {"series": [first, second, third]})
 
 

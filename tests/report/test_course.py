@@ -27,8 +27,8 @@ def spread(**parts):
 
 
 NAMED = {
-    "chain": "The largest part is the steps of LSTM layers, one after the other: 22.0 ms (55%).",
-    "computation": "The largest part is what the passes compute outside of LSTM layers: 22.0 ms (55%).",
+    "chain": "The largest part is the steps of recurrent layers, one after the other: 22.0 ms (55%).",
+    "computation": "The largest part is what the passes compute outside of recurrent layers: 22.0 ms (55%).",
     "merge": "The largest part is sums of gradients: 22.0 ms (55%).",
     "update": "The largest part is updates: 22.0 ms (55%).",
     "transfer": "The largest part is reads of variables, look-ups and copies: 22.0 ms (55%).",
@@ -59,7 +59,7 @@ def test_every_part_can_be_named():
 def test_parts_that_are_about_as_long_are_named_together():
     text = said(course=spread(chain=15.0, queue=14.0), logical=True)
     assert (
-        "The largest parts, about as long, are the steps of LSTM layers, one after the other: 15.0 ms (38%), and "
+        "The largest parts, about as long, are the steps of recurrent layers, one after the other: 15.0 ms (38%), and "
         "operations that could have begun, but had to wait for a core, which others had: 14.0 ms (35%)."
     ) in text
     assert largest(spread(chain=15.0, queue=13.0)) == ["chain"]
@@ -97,7 +97,7 @@ def test_the_longest_chain_is_told_beside_the_step():
     text = said()
     assert (
         "The longest chain of operations that wait for each other takes 24.0 ms (60%) of a step, most of it backward, "
-        "14.0 ms; 16.0 ms are steps of LSTM layers."
+        "14.0 ms; 16.0 ms are steps of recurrent layers."
     ) in text
     one = row()
     parts = {"forward": 8.0, "backward": 10.0, "update": 6.0}

@@ -29,22 +29,6 @@ def test_figures_as_text(got, want):
     assert got == want
 
 
-def test_totals_weigh_each_set_by_its_points():
-    summary = {
-        "chi2_per_dataset": {
-            "a": {"ndata": 10, "chi2": 1.0, "chi2_no_t0": 2.0},
-            "b": {"ndata": 30, "chi2": 1.5, "chi2_no_t0": 1.0},
-        },
-        "chi2_per_point": 1.4, "chi2_no_t0_per_point": 1.3, "chi2_blocks_per_point": 1.375, "points": 40,
-    }  # fmt: skip
-    together, blocks = numbers.chi2_totals(summary)
-    assert (together.points, together.chi2, together.chi2_no_t0) == (40, 1.4, 1.3)
-    assert (blocks.points, blocks.chi2, blocks.chi2_no_t0) == (40, 1.375, 1.25)
-    assert numbers.chi2_rows(summary)[1].deviation == pytest.approx(0.5 / math.sqrt(2 / 30))
-    summary["chi2_per_dataset"]["a"]["chi2_no_t0"] = None
-    assert numbers.chi2_totals(summary)[1].chi2_no_t0 is None
-
-
 def test_time_that_no_stage_accounts_for_is_shown():
     rows = {r.stage: r for r in numbers.time_rows(make_result().summary)}
     assert rows["not attributed"].seconds == pytest.approx(83.0 - 6.1 - 1.25 - 2.5 - 9.75 - 61.0)
@@ -52,12 +36,6 @@ def test_time_that_no_stage_accounts_for_is_shown():
     assert rows["write"].seconds is None and rows["write"].share is None
     assert sum(r.share or 0 for r in rows.values()) == pytest.approx(2)  # stages and total
     assert all(r.seconds is None for r in numbers.time_rows({}))
-
-
-def test_headline_has_the_figures_and_stands_without_them():
-    line = numbers.headline(make_result(failed=1).summary)
-    assert "5 of 6 replicas converged" in line and "24 points in 2 datasets" in line and "10000 steps" in line
-    assert numbers.headline({}).startswith("chi2 per point n/a, without t0 n/a, n/a points in 0 datasets, n/a of n/a")
 
 
 def test_nested_values_become_dotted_names():

@@ -11,7 +11,7 @@ GROWN = ForwardGrowth(
     4, 16, 38, 4, 10.0, Estimate(2.2, 2.1, 2.3), Estimate(2.0, 1.9, 2.1), Estimate(1.08, 1.05, 1.11),
     Estimate(1.02, 1.0, 1.04), (0.98, 1.96),
 )  # fmt: skip
-AT = "On 4 devices (16 pairs of 38 columns on each)"
+AT = "On 4 devices (16 examples of 38 columns on each)"
 
 
 def late(ends, low, begins=0.0, length=0.0, last=0.5):
@@ -95,7 +95,7 @@ def test_devices_that_are_late_are_counted_by_their_largest_part():
     ((question, said), _) = answer(rows, Answers())
     assert question == SLOWER and said == [
         "In 2 of 3 traced placements on several devices one device ends its passes later than the mean of all beyond "
-        "the scatter of steps, by 4% to 10% of a step. Largest part of it: a later begin in 1, longer sentences in "
+        "the scatter of steps, by 4% to 10% of a step. Largest part of it: a later begin in 1, longer examples in "
         "none, a slower pace at the same work in 1."
     ]
     assert [line[2] for line in last_cells(rows)[1]] == ["device:0", "device:1", "device:0"]

@@ -135,7 +135,7 @@ def test_results_of_version_0_1_0_are_read():
 ])  # fmt: skip
 def test_a_damaged_report_of_postfit_is_refused(path, text):
     postfit.postfit_run(path.parent)
-    report = path.parent / postfit.FILE
+    report = path.parent / postfit.POSTFIT
     whole = json.loads(report.read_text())
     report.write_text(text.replace("SHA", whole["results_sha256"]))
     with pytest.raises(RunDirectoryError, match="run `tfperf postfit` again"):
@@ -143,7 +143,7 @@ def test_a_damaged_report_of_postfit_is_refused(path, text):
 
 
 def test_a_report_of_postfit_that_is_no_file_is_refused(path):
-    (path.parent / postfit.FILE).symlink_to("/dev/zero")
+    (path.parent / postfit.POSTFIT).symlink_to("/dev/zero")
     with pytest.raises(RunDirectoryError, match="run `tfperf postfit` again"):
         postfit.survivors(path.parent, store.read(path))
 

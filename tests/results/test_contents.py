@@ -5,7 +5,7 @@ import os
 import pytest
 
 from tfperf.errors import RunDirectoryError
-from tfperf.results.contents import MADE, claim_links, clear, refuse_strangers
+from tfperf.results.contents import FIRST, LAST, claim_links, clear, refuse_strangers
 
 RUN = "0" * 32
 
@@ -103,16 +103,21 @@ def test_nothing_is_removed_where_something_may_not_be(tmp_path, kind):
     }[kind]()  # fmt: skip
     before = sorted(p.name for p in run.iterdir())
     with pytest.raises(RunDirectoryError, match=r"must be|leads to no folder|is not a run's|is not this run's"):
-        clear(run, RUN)
+        clear(run, RUN, ["vocabularies/"])
     assert sorted(p.name for p in run.iterdir()) == before
     assert (scratch / "thesis.tex").read_text() == "years of work"
 
 
 def test_all_that_a_run_makes_is_removed(tmp_path):
-    run = fill(tmp_path / "run", [name for name in MADE if "." in name])
-    for name in (name for name in MADE if "." not in name):
+    own = ("more/", "own.json")
+    made = (*FIRST, *own, *LAST)
+    run = fill(tmp_path / "run", [name for name in made if not name.endswith("/")])
+    for name in (name for name in made if name.endswith("/")):
         (run / name / "deep").mkdir(parents=True)
         (run / name / "deep" / "file").touch()
     (run / "mine.txt").touch()
     clear(run, RUN)
+    assert sorted(p.name for p in run.iterdir()) == ["mine.txt", "more", "own.json"], "of another workload"
+    (run / "results.h5").touch()
+    clear(run, RUN, own)
     assert [p.name for p in run.iterdir()] == ["mine.txt"]

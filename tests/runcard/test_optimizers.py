@@ -10,7 +10,8 @@ import pytest
 from pydantic import ValidationError
 
 from tests.runcard.cards import ROOT, SHORT, faults, write
-from tfperf.runcard.optimizers import CLIPPINGS, COUPLING, OWN, Name, Optimizer
+from tfperf.runcard.optimizers import CLIPPINGS, COUPLING, OWN, Name
+from tfperf.workloads.pdf.card import Optimizer
 from tfperf.workloads.pdf.cards import load_card
 
 SHARED = {"learning_rate", "weight_decay", *CLIPPINGS, "use_ema", "ema_momentum", "ema_overwrite_frequency"}

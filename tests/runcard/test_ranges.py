@@ -8,10 +8,9 @@ from pydantic import ValidationError
 from tests.runcard.cards import SHORT, faults, write
 from tests.workloads.translate.cards import SHORT as TRANSLATION
 from tfperf.errors import CardError
-from tfperf.runcard.optimizers import Optimizer
 from tfperf.runcard.sweep import Sweep
 from tfperf.workloads.cards import load_card
-from tfperf.workloads.pdf.card import Card, Closure, Data, Train
+from tfperf.workloads.pdf.card import Card, Closure, Data, Optimizer, Train
 from tfperf.workloads.registry import WORKLOADS
 
 LOW, HIGH = {"minimum", "exclusiveMinimum"}, {"maximum", "exclusiveMaximum"}

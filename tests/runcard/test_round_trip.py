@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tests.runcard.cards import CARDS, PACK, ROOT, SHORT, write
 from tfperf.runcard.dump import as_tree, dump_card
-from tfperf.runcard.optimizers import OWN, Optimizer
+from tfperf.runcard.optimizers import OWN
 from tfperf.runcard.types import replica_ids
 from tfperf.workloads.pdf.card import (
     FITTED,
@@ -22,6 +22,7 @@ from tfperf.workloads.pdf.card import (
     Exponents,
     Integrability,
     Model,
+    Optimizer,
     Positivity,
     SetChoice,
     Stopping,

@@ -13,9 +13,13 @@ from tests.runs.conftest import same_bits
 from tests.runs.test_resume import copy_inputs, interrupted
 from tfperf.cli import main
 from tfperf.errors import Interrupted, LostError, RunDirectoryError, UserError
+from tfperf.results.rundir import RunDirectory
 from tfperf.runs.fit import fit
+from tfperf.runs.flow import _made
 from tfperf.train.loop import Loop
 from tfperf.workloads.options import Options
+from tfperf.workloads.pdf.replicas import Replicas
+from tfperf.workloads.registry import WORKLOADS
 
 
 @pytest.mark.parametrize("loss", ["folder", "lock"])
@@ -167,3 +171,17 @@ def test_a_loop_of_links_as_output_gives_no_traceback(finished, tmp_path):
     (tmp_path / "loop").symlink_to(tmp_path / "loop")
     done = CliRunner().invoke(main, ["fit", str(copy_inputs(finished, tmp_path)), "-o", str(tmp_path / "loop")])
     assert done.exit_code == 2 and isinstance(done.exception, SystemExit), done.exception
+
+
+def test_a_run_of_another_workload_is_removed_with_what_only_that_has(tmp_path):
+    run = tmp_path / "run"
+    for name in ("vocabularies", "t0", "mine"):
+        (run / name).mkdir(parents=True)
+    for name, text in (("run.json", "{}"), ("card.yaml", "workload: translate\n"), ("postfit.json", "{}")):
+        (run / name).write_text(text)
+    made = _made(run, WORKLOADS.find("pdf"))
+    with RunDirectory(run, Replicas, made) as directory:
+        directory.hold()
+        directory.make_room(force=True)
+    assert sorted(path.name for path in run.iterdir() if path.is_dir()) == ["mine"]
+    assert not list(run.glob("*.json")) and not list(run.glob("*.yaml"))

@@ -10,12 +10,12 @@ import pytest
 
 from tests.make_pack import make_card
 from tfperf.errors import CardError
+from tfperf.runcard.dump import as_json_tree
 from tfperf.signals import Signals
 from tfperf.study import process
 from tfperf.study.process import Stopped, measure
 from tfperf.workloads.pdf.cards import load_card
-from tfperf.workloads.pdf.form_trial import Request
-from tfperf.workloads.pdf.switches import to_tree
+from tfperf.workloads.switches import Request
 
 
 def child(monkeypatch, code):
@@ -50,6 +50,6 @@ def test_a_signal_ends_the_trial_at_once(monkeypatch, number):
 
 
 def test_a_real_trial_is_a_process_of_its_own(tmp_path):
-    tree = to_tree(load_card(make_card(tmp_path, replicas=2), ["engine.form=shared"]))
+    tree = as_json_tree(load_card(make_card(tmp_path, replicas=2), ["engine.form=shared"]))
     record = measure(Request(tree, checked=(1, 2)), Signals())
     assert len(record["losses"]["training"]) == 2

@@ -10,7 +10,7 @@ from tfperf.report.recommendation import DIVERGED, NOT_MEASURED, NOT_PROVED, SHA
 from tfperf.study.placements import placement_rows
 from tfperf.study.rows import Row
 
-STRONG = "Strong scaling: the same 8 sentence pairs a step, divided among the devices, 22.5 columns a batch."
+STRONG = "Strong scaling: the same 8 examples a step, divided among the devices, 22.5 columns a batch."
 NOISE = (0.99, 1.0, 1.01, 1.005)  # of four repeats
 
 
@@ -34,7 +34,7 @@ ONE, TWO = point("Exp1", 1, near(40.0)), point("Exp1", 2, near(25.0, (3, 1, 0, 2
 def test_the_fastest_is_named_with_its_speedup_and_efficiency():
     text = one(ONE, TWO, point("Exp4", 2, near(30.0)))
     assert text.startswith(f"{STRONG} Fastest: Exp1 on 2 devices, 3196 [3153, 3240] words/s.")
-    assert "words/s. That is 1.60 [1.56, 1.64] times the sentence pairs per second of one device with the same" in text
+    assert "words/s. That is 1.60 [1.56, 1.64] times the examples per second of one device with the same" in text
     assert re.search(r"an efficiency of 0\.800 \[0\.781, 0\.819\]\.", text)
 
 
@@ -97,7 +97,7 @@ def test_weak_scaling_weighs_placements_on_as_many_devices():
         for name, devices, ms in (("Exp1", 1, 40.0), ("Exp4", 1, 30.0), ("Exp1", 2, 50.0), ("Exp4", 2, 70.0))
     ]
     texts = said(*rows)
-    assert len(texts) == 2 and all(text.startswith("Weak scaling: 8 sentence pairs on each device") for text in texts)
+    assert len(texts) == 2 and all(text.startswith("Weak scaling: 8 examples on each device") for text in texts)
     assert "1 device. Fastest: Exp4 on 1 device" in texts[0] + texts[1]
     (two,) = [text for text in texts if "Fastest: Exp1 on 2 devices" in text]
     assert re.search(r"That is 1\.60 \[1\.60, 1\.60\] times .* an efficiency of 0\.800", two)
@@ -134,8 +134,8 @@ def test_a_single_point_is_not_praised():
 
 def test_where_the_time_goes_is_told_where_the_trace_is_of_such_steps():
     traced = (
-        "A traced step took 40.0 ms. The largest part is the steps of LSTM layers, one after the other: 18.0 ms (45%). "
-        "The bound of a step is 22.0 ms."
+        "A traced step took 40.0 ms. The largest part is the steps of recurrent layers, one after the other: 18.0 ms "
+        "(45%). The bound of a step is 22.0 ms."
     )
     assert traced in one(ONE, point("Exp4", 1, near(60.0)))
     assert "bound" not in one(point("Exp1", 1, near(40.0), step_ms=45.0), point("Exp4", 1, near(60.0)))

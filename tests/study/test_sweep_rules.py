@@ -70,7 +70,7 @@ def test_rows_that_the_sweep_does_not_have_are_in_no_table(tmp_path, monkeypatch
     assert report["trials"] == 4 and len(rows(out)) == 7
     assert sorted((row.values["title"], row.repeat) for row in measured(out)) == [(t, r) for t in "ab" for r in (1, 2)]
     seen = []
-    monkeypatch.setattr("tfperf.study.placements.placement_rows", lambda found: seen.extend(found) or [])
+    monkeypatch.setattr("tfperf.study.placements.placement_rows", lambda found, how: seen.extend(found) or [])
     written(out, report)
     assert seen == measured(out)
     with open(out / RESULTS, "w") as file:  # as many lines as trials, but not of these

@@ -1,19 +1,16 @@
 """A workload of another package, installed with an entry point: every verb takes it, and nothing of tfperf names it."""
 
 import json
-import os
-import shutil
 import signal
-import subprocess
-import sys
 import time
-from pathlib import Path
+from functools import partial
 
 import h5py
 import numpy as np
 import pytest
 
-ROOT = Path(__file__).parents[2]
+from tests.workloads.packages import ROOT, begin, install, run
+
 CARD = "workload: toy\nsteps: 200\n"
 SWEEP = "sweep:\n  keys:\n    rate: [0.1, 0.2]\n  repeats: 2\n  warmup: 10\n  steps: 50\n  seconds: 1\n"
 BROKEN = {"missing": "no_such_module:WORKLOAD", "wrong": "tfperf_toy:ToyCard", "old": "older:WORKLOAD"}
@@ -22,36 +19,16 @@ OLDER = "from tfperf_toy import Toy\n\nclass Older(Toy):\n    protocol = None\n\
 
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory):
-    """A folder with what pip makes of the distribution: its module, and what it registers."""
     folder = tmp_path_factory.mktemp("site")
-    shutil.copy(ROOT / "tests" / "workloads" / "toy" / "tfperf_toy.py", folder)
-    (folder / "older.py").write_text(OLDER)
-    about = folder / "tfperf_toy-1.0.dist-info"
-    about.mkdir()
-    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: tfperf-toy\nVersion: 1.0\n")
-    points = {"toy": "tfperf_toy:WORKLOAD", **BROKEN}
-    lines = "".join(f"{name} = {value}\n" for name, value in points.items())
-    (about / "entry_points.txt").write_text(f"[tfperf.workloads]\n{lines}")
+    toy = (ROOT / "tests" / "workloads" / "toy" / "tfperf_toy.py").read_text()
+    install(folder, "tfperf-toy", {"toy": "tfperf_toy:WORKLOAD", **BROKEN}, tfperf_toy=toy, older=OLDER)
     return folder
 
 
 @pytest.fixture
 def tfperf(installed, tmp_path):
     (tmp_path / "card.yaml").write_text(CARD)
-
-    def command(*arguments):
-        return [sys.executable, "-m", "tfperf", *map(str, arguments)]
-
-    def run(*arguments, code=0, begin=False):
-        environment = os.environ | {"PYTHONPATH": f"{installed}:{ROOT}", "TF_CPP_MIN_LOG_LEVEL": "3"}
-        given = {"cwd": tmp_path, "env": environment, "text": True, "stdout": subprocess.PIPE}
-        if begin:
-            return subprocess.Popen(command(*arguments), stderr=subprocess.PIPE, **given)
-        done = subprocess.run(command(*arguments), stderr=subprocess.PIPE, timeout=200, **given)
-        assert done.returncode == code, done.stderr
-        return done.stdout + done.stderr
-
-    return run
+    return partial(run, installed, tmp_path)
 
 
 def numbers(folder):
@@ -83,10 +60,10 @@ def test_a_broken_one_is_told_by_its_own_cards_alone(tfperf, tmp_path, name, tex
     assert text in said and "tfperf-toy" in said and "Traceback" not in said
 
 
-def test_a_fit_that_is_killed_goes_on_to_the_same_bits(tfperf, tmp_path):
+def test_a_fit_that_is_killed_goes_on_to_the_same_bits(tfperf, installed, tmp_path):
     said = tfperf("fit", "card.yaml", "-o", "whole")
     assert "loss" in said and "whole/report.html" in said
-    killed = tfperf("fit", "card.yaml", "-o", "killed", "--set", "steps=2000", begin=True)
+    killed = begin(installed, tmp_path, "fit", "card.yaml", "-o", "killed", "--set", "steps=2000")
     while not list((tmp_path / "killed").glob("checkpoints/step-*")):
         time.sleep(0.01)
         assert killed.poll() is None
@@ -109,4 +86,4 @@ def test_steps_are_profiled_and_swept(tfperf, tmp_path):
     (tmp_path / "sweep.yaml").write_text(CARD + SWEEP)
     said = tfperf("sweep", "sweep.yaml", "-o", "sweep")
     assert "rate=0.2, repeat 2" in said and (tmp_path / "sweep" / "results.h5").is_file()
-    assert "this takes cards of workload pdf" in tfperf("ablate", "card.yaml", code=2)
+    assert "does not offer ablate; pdf does" in tfperf("ablate", "card.yaml", code=2)

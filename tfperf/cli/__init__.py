@@ -5,7 +5,7 @@ run is complete but a replica failed, or a trial of a sweep; 129, 130, 143 stopp
 result also where nothing can be printed; the text of `schema` is its result: 2 where stdout does not take it.
 """
 
-from tfperf.cli import data, studies, training
+from tfperf.cli import setup, studies, training
 from tfperf.cli.group import main
 
-__all__ = ["data", "main", "studies", "training"]
+__all__ = ["main", "setup", "studies", "training"]

@@ -1,7 +1,6 @@
 """The command line's group, and what its verbs share."""
 
 import sys
-from pathlib import Path
 from typing import Any
 
 import click
@@ -11,6 +10,7 @@ from tfperf.console.streams import forgiving_streams
 from tfperf.console.words import complain, cut, say
 from tfperf.errors import Interrupted, UserError
 from tfperf.measure.quiet import silence_tensorflow
+from tfperf.workloads.registry import WORKLOADS
 
 silence_tensorflow()
 FAILED = 3  # exit code of a run that is complete, but of which something failed
@@ -23,6 +23,14 @@ class _Group(click.Group):
         """Run the command line, as the console script and `python -m tfperf` do."""
         with forgiving_streams():
             return super().main(*args, **kwargs)
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """All verbs, those of tfperf's own workloads among them."""
+        return sorted([*super().list_commands(ctx), *WORKLOADS.own_commands()])
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """A verb; what is none of the command line's own may be a workload's."""
+        return super().get_command(ctx, cmd_name) or WORKLOADS.command(cmd_name)
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the verb; exit with the error's code."""
@@ -45,22 +53,3 @@ class _Group(click.Group):
 @click.version_option(tfperf.__version__, prog_name="tfperf")
 def main() -> None:
     """Train Keras models on TensorFlow as fast as the machine allows, and tell where the time went."""
-
-
-class Finite(click.FloatRange):
-    """A number in a range; click's own lets nan pass."""
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """The number; a usage error where it is none, or out of the range."""
-        number = super().convert(value, param, ctx)
-        if number != number:
-            self.fail(f"{value!r} is not a number.", param, ctx)
-        return number
-
-
-CARD = click.argument("card", type=click.Path(path_type=Path))
-RUN = click.argument("run", type=click.Path(path_type=Path))
-SET = click.option("--set", "overrides", multiple=True, metavar="KEY.SUB=VALUE", help="Override a key of the card.")
-OUTPUT = click.option(
-    "-o", "--output", type=click.Path(path_type=Path), required=True, metavar="RUN", help="Run directory."
-)

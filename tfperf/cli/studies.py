@@ -5,7 +5,8 @@ from pathlib import Path
 
 import click
 
-from tfperf.cli.group import CARD, FAILED, SET, Finite, main
+from tfperf.cli.group import FAILED, main
+from tfperf.console.options import CARD, SET, Finite
 from tfperf.console.words import tell
 
 MOST_STEPS = 100_000_000
@@ -33,14 +34,12 @@ def ablate(
     from tfperf.console.screen import show
     from tfperf.report.ablation import ablation_table
     from tfperf.report.counting import counted
-    from tfperf.runcard.places import changed
     from tfperf.study.ablation import PLOT
     from tfperf.study.ablation import ablate as carry_out
-    from tfperf.workloads.options import parse_replicas
-    from tfperf.workloads.pdf.cards import open_card
+    from tfperf.workloads.cards import open_card
+    from tfperf.workloads.options import parse_replicas, take_replicas
 
-    loaded = open_card(card, overrides)
-    loaded = changed(loaded, replicas=parse_replicas(replicas) or loaded.replicas)
+    loaded = take_replicas(open_card(card, overrides), parse_replicas(replicas))
     folder = output or Path(f"{card.stem}_ablation")
     report = carry_out(loaded, folder, partial(counted, quiet), seconds)
     show(ablation_table(report))

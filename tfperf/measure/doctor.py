@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -65,15 +65,13 @@ def doctor() -> list[Check]:
         disk_check("disk space here", os.getcwd),
         disk_check("disk space for temporary files", tempfile.gettempdir),
         hdf5_check(),
-        extra_check("pineappl"),
-        extra_check("nnpdf-data"),
         plugin_check(),
     ]
 
 
-def main() -> int:
-    """Print the checks; 1 where something is missing without which nothing runs, else 0."""
-    checks = doctor()
+def main(more: Callable[[], Sequence[Check]] = tuple) -> int:
+    """Print the checks, and `more`; 1 where something is missing without which nothing runs, else 0."""
+    checks = [*doctor(), *more()]
     for check in checks:
         show(line(check))
     return int(any(c.needed and c.state == "missing" for c in checks))
@@ -211,9 +209,9 @@ def hdf5_check() -> Check:
     return Check("HDF5", "ok" if right else "missing", found, "" if right else "pip install --force-reinstall h5py")
 
 
-def extra_check(package: str) -> Check:
-    """A package of the extra `nnpdf`, without which only `import-nnpdf` is missing."""
-    advice = "needed only for `tfperf import-nnpdf`: pip install 'tfperf[nnpdf]'"
+def extra_check(package: str, extra: str, purpose: str) -> Check:
+    """A package that tfperf brings by an extra, without which only one purpose is missed."""
+    advice = f"needed only for {purpose}: pip install 'tfperf[{extra}]'"
     try:
         importlib.import_module(package.replace("-", "_"))
     except Exception as error:  # a broken package is as good as none

@@ -51,7 +51,7 @@ def _agrees(entry: Report) -> bool:
 
 def ablation_table(report: Report) -> RenderableType:
     """The report for the terminal; plain characters when piped."""
-    title = f"{report['title'] or 'ablation'}, {report['replicas']} replicas, {report['precision']}"
+    title = ", ".join(filter(None, [report["title"] or "ablation", report["setting"]]))
     table = Table(title=Text(title), box=None, padding=(0, 2, 0, 0), pad_edge=False, title_justify="left")
     table.add_column("form", no_wrap=True)
     for header in HEADERS:

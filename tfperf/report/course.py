@@ -1,4 +1,4 @@
-"""Where the time of a step goes, in sentences: each is true of the trace that it is made from."""
+"""Where the time of a step goes, in words: each statement is true of the trace that it is made from."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -10,8 +10,8 @@ AGREE = 0.1  # how far traced steps may be from the timed ones for their parts t
 TIE = 0.9  # of the longest part: what is as long is named beside it
 MOST_UNKNOWN = 0.1  # of a step
 PARTS = {
-    "chain": "the steps of LSTM layers, one after the other",
-    "computation": "what the passes compute outside of LSTM layers",
+    "chain": "the steps of recurrent layers, one after the other",
+    "computation": "what the passes compute outside of recurrent layers",
     "merge": "sums of gradients",
     "update": "updates",
     "transfer": "reads of variables, look-ups and copies",
@@ -28,7 +28,7 @@ SHORT = {
 
 
 def explain(row: PlacementRow) -> list[str]:
-    """Sentences about a row with a trace; none for one without."""
+    """What a row with a trace says; nothing for one without."""
     if not row.phases:
         return []
     return [*another_run(row.phases), where(row), chain(row.phases), *waiting(row), *unattributed(row.phases)]
@@ -78,7 +78,7 @@ def chain(phases: Mapping[str, Any]) -> str:
     text = f"The longest chain of operations that wait for each other takes {_figure(found['ms'], step)} of a step"
     if not found["phases"]:
         return f"{text}."
-    loops = f"; {digits(found['loops_ms'])} ms are steps of LSTM layers" if found["loops_ms"] > 0 else ""
+    loops = f"; {digits(found['loops_ms'])} ms are steps of recurrent layers" if found["loops_ms"] > 0 else ""
     names = largest(found["phases"])
     said = " and ".join(f"{name}, {digits(found['phases'][name])} ms" for name in names)
     which = "the largest part" if len(names) == 1 else "the largest parts"

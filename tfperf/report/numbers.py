@@ -43,44 +43,6 @@ def percent(share: float | None) -> str:
 
 
 @dataclass(frozen=True)
-class Chi2Row:
-    """One line of the chi2 table; chi2 per point, None where not measured."""
-
-    name: str
-    points: int | None
-    chi2: float | None
-    chi2_no_t0: float | None
-
-    @property
-    def deviation(self) -> float | None:
-        """(chi2 - 1) in units of sqrt(2 / N), the spread of chi2 per point of N Gaussian points."""
-        if self.chi2 is None or not self.points:
-            return None
-        return (self.chi2 - 1) / math.sqrt(2 / self.points)
-
-
-def chi2_rows(summary: Mapping[str, Any]) -> list[Chi2Row]:
-    """One row per dataset of report.json."""
-    sets = summary.get("chi2_per_dataset") or {}
-    return [Chi2Row(name, s.get("ndata"), s.get("chi2"), s.get("chi2_no_t0")) for name, s in sets.items()]
-
-
-def chi2_totals(summary: Mapping[str, Any]) -> list[Chi2Row]:
-    """All sets with their correlations, and the mean over points of the sets' own figures."""
-    points = summary.get("points")
-    return [
-        Chi2Row("all, with correlations", points, summary.get("chi2_per_point"), summary.get("chi2_no_t0_per_point")),
-        Chi2Row("mean of the sets' own", points, summary.get("chi2_blocks_per_point"), _mean_no_t0(chi2_rows(summary))),
-    ]
-
-
-def _mean_no_t0(rows: list[Chi2Row]) -> float | None:
-    products = [r.chi2_no_t0 * r.points for r in rows if r.chi2_no_t0 is not None and r.points is not None]
-    points = sum(r.points or 0 for r in rows)
-    return sum(products) / points if len(products) == len(rows) and points else None
-
-
-@dataclass(frozen=True)
 class TimeRow:
     """One line of the timing table: seconds, and their share of the total."""
 
@@ -97,18 +59,6 @@ def time_rows(summary: Mapping[str, Any]) -> list[TimeRow]:
     known = sum(clock.get(s) or 0.0 for s in stages)
     rows = [(s, clock.get(s)) for s in stages] + [("not attributed", None if total is None else total - known)]
     return [TimeRow(s, v, v / total if v is not None and total else None) for s, v in [*rows, ("total", total)]]
-
-
-def headline(summary: Mapping[str, Any]) -> str:
-    """The run in one line."""
-    replicas = summary.get("replicas") or {}
-    return (
-        f"chi2 per point {number(summary.get('chi2_per_point'))}, "
-        f"without t0 {number(summary.get('chi2_no_t0_per_point'))}, "
-        f"{count(summary.get('points'))} points in {len(chi2_rows(summary))} datasets, "
-        f"{count(replicas.get('converged'))} of {count(replicas.get('total'))} replicas converged, "
-        f"{count(summary.get('steps'))} steps, {seconds((summary.get('seconds') or {}).get('total'))}"
-    )
 
 
 def speed(summary: Mapping[str, Any]) -> str:

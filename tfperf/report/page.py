@@ -63,7 +63,7 @@ def table(
 ) -> str:
     """A table; all cells are text. First column left, others right; `kind` "text": all left.
 
-    Numbers and keys stay on one line, sentences wrap between words, paths behind a separator or else anywhere. A table
+    Numbers and keys stay on one line, prose wraps between words, paths behind a separator or else anywhere. A table
     that is wider than the page scrolls by itself.
     """
     tag = f'<div class="wide"><table class="{kind}">' if kind else '<div class="wide"><table>'

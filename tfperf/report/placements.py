@@ -22,10 +22,10 @@ SPEED = (
     "efficiency", "against best single", "bound ms", "of bound",
 )  # fmt: skip
 MEANING = (
-    "Speed-up: sentence pairs per second over those of one device with the same placement, at like work; efficiency: "
+    "Speed-up: examples per second over those of one device with the same placement, at like work; efficiency: "
     "that over the devices; against best single: over the one device with the highest mean. [ ]: 95 % interval of "
-    "the geometric mean over repeats, of ratios over repeats side by side. Words: source and target pieces without "
-    "padding. Columns: of source and target, mean over the steps."
+    "the geometric mean over repeats, of ratios over repeats side by side. Words: what batches hold beside padding. "
+    "Columns: of batches with their padding, mean over the steps."
 )
 
 
@@ -136,11 +136,11 @@ def remarks(rows: Sequence[PlacementRow]) -> list[str]:
 
 
 def _waste(rows: Sequence[PlacementRow]) -> list[str]:
-    """Devices that wait for longer sentences of others, by the rows that have such."""
+    """Devices that wait for longer examples of others, by the rows that have such."""
     shares: dict[str, list[str]] = {}
     for row in rows:
         if row.straggler_waste:
-            text = f"waiting for longer sentences of other devices {row.straggler_waste:.1%} (counted in batches)"
+            text = f"waiting for longer examples of other devices {row.straggler_waste:.1%} (counted in batches)"
             shares.setdefault(text, []).append(f"{called(row)} on {row.devices}")
     return [f"{text}: {', '.join(names)}" for text, names in shares.items()]
 

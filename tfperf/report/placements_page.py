@@ -94,8 +94,8 @@ def _questions(rows: Sequence[PlacementRow], answers: Answers) -> str:
 
 def _time(rows: Sequence[PlacementRow]) -> str:
     """What the traces say, row by row."""
-    said = [f"{wording.called(row)} on {row.devices}: {' '.join(sentences)}"
-            for row in rows if (sentences := explain(row))]  # fmt: skip
+    said = [f"{wording.called(row)} on {row.devices}: {' '.join(lines)}"
+            for row in rows if (lines := explain(row))]  # fmt: skip
     return "".join(map(paragraph, said)) + paragraph(TIME, "soft")
 
 

@@ -29,7 +29,7 @@ def waterfall_figure(report: Mapping[str, Any]) -> Figure:
     )
     _bars(steps, names, [*_steps(series), _total(series[-1], "full engine")], first=_lowest(series))
     steps.set_xlabel("ms per step")
-    steps.set_title(safe_text(f"{report['title'] or 'ablation'}, {report['replicas']} replicas"))
+    steps.set_title(safe_text(", ".join(filter(None, [report["title"] or "ablation", report["setting"]]))))
     _bars(without, [""] * len(names), [*(_slower(e) for e in series), None], first=None)
     without.set_xlabel("times slower without it")
     without.set_title("full engine without one of them")

@@ -1,4 +1,4 @@
-"""Three questions on placements, answered from the rows of a sweep: each sentence is true of what it is made from."""
+"""Three questions on placements, answered from the rows of a sweep: each statement is true of what it is made from."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -19,7 +19,7 @@ CAUSES = {
     "host": "the host has more to do for each device",
 }
 SO_NOT = {"sharing": "so they do not", "slowing": "so they do not", "host": "so it has not"}  # below 1 beyond chance
-LATE = {"begins": "a later begin", "length": "longer sentences", "pace": "a slower pace at the same work"}
+LATE = {"begins": "a later begin", "length": "longer examples", "pace": "a slower pace at the same work"}
 GROWTH = (
     "Forward passes without dropout, the same on every device, timed without a trace in a point's first repeat: on one "
     "device alone, and on all at once. The growth by the clock is the product of three factors: passes over the "
@@ -30,7 +30,7 @@ GROWTH = (
 LAST = (
     "From the trace: how far the end of a device's passes lies behind the mean over devices, in ms [limits that hold "
     "for all devices of a row with 95 % probability, if steps are independent], of the device where that is most; it "
-    "is the sum of the three parts behind it. Length: the time that its sentences' columns take beyond the mean; pace: "
+    "is the sum of the three parts behind it. Length: the time that its examples' columns take beyond the mean; pace: "
     "what its passes take longer beyond that."
 )
 NOT_BUCKETED = (
@@ -40,7 +40,7 @@ NOT_BUCKETED = (
 
 
 def answer(rows: Sequence[PlacementRow], answers: Answers) -> list[tuple[str, list[str]]]:
-    """Each question with sentences; without those that the rows cannot bear on, as where one device was measured."""
+    """Each question with its answer; without those that the rows cannot bear on, as where one device was measured."""
     out = []
     if answers.growth:
         out.append((FORWARD, forward(answers.growth)))
@@ -69,7 +69,7 @@ def _sizes(count: int) -> str:
 
 def grown(found: ForwardGrowth) -> list[str]:
     """How the forward pass grew, and which factor is the largest where intervals tell them apart."""
-    where = f"On {counted(found.devices)} ({found.batch} pairs of {found.columns} columns on each)"
+    where = f"On {counted(found.devices)} ({found.batch} examples of {found.columns} columns on each)"
     if found.growth.low is None or found.growth.high is None:
         return []
     if found.growth.low <= 1 <= found.growth.high:
@@ -134,7 +134,7 @@ def largest(one: Mapping[str, Any]) -> str:
 def growth_cells(found: Iterable[ForwardGrowth]) -> Table:
     """A line for each number of devices and size of batches."""
     header = (
-        "devices", "pairs a device", "columns", "trials", "alone ms", "all at once / alone", "= cores shared",
+        "devices", "examples a device", "columns", "trials", "alone ms", "all at once / alone", "= cores shared",
         "x cores slowed", "x host", "cores at work: one pass, all",
     )  # fmt: skip
     return header, [

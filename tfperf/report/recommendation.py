@@ -1,4 +1,4 @@
-"""Which placement the rows of a sweep bear out, in sentences: each is true of the rows that it is made from.
+"""Which placement the rows of a sweep bear out, in words: each statement is true of the rows that it is made from.
 
 Only rows of a contest are weighed against each other: they did the same work. Rows that no other is faster than beyond
 chance, whatever their number, are as fast as each other; of them those with the fewest devices are named, which cost
@@ -144,7 +144,7 @@ def _kept(row: PlacementRow) -> list[str]:
     if row.devices == 1 or row.speedup is None:
         return []
     return [
-        f"That is {within(row.speedup)} times the sentence pairs per second of one device with the same placement, an "
+        f"That is {within(row.speedup)} times the examples per second of one device with the same placement, an "
         f"efficiency of {within(row.efficiency)}."
     ]
 

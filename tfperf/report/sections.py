@@ -34,11 +34,12 @@ def time_table(summary: Summary) -> str:
     return table(("stage", "time", "share"), cells[:-1], cells[-1:])
 
 
-def environment(folder: Path, summary: Summary) -> Section:
-    """Versions, and the run's environment.json and card.yaml where it has them."""
+def environment(folder: Path, summary: Summary, more: Mapping[str, Any] | None = None) -> Section:
+    """Versions, and the run's environment.json and card.yaml where it has them; `more`: other figures by heading."""
     body = table(("", "version"), list(numbers.flat(summary.get("versions"))), kind="text")
-    if summary.get("pack"):
-        body += table(("data pack", ""), list(numbers.flat(summary["pack"])), kind="text")
+    for heading, figures in (more or {}).items():
+        if figures:
+            body += table((heading, ""), list(numbers.flat(figures)), kind="text")
     for name in ("environment.json", "card.yaml"):
         if (folder / name).is_file():
             body += folded(name, read_text(folder / name, errors="replace"))

@@ -12,7 +12,7 @@ Cells = list[tuple[str, ...]]
 Table = tuple[tuple[str, ...], Cells]
 BUSY = ("forward", "backward", "merge", "update", "transfer", "input", "other")
 COURSE = {
-    "chain": "LSTM steps", "computation": "rest of passes", "merge": "merge", "update": "update",
+    "chain": "recurrent steps", "computation": "rest of passes", "merge": "merge", "update": "update",
     "transfer": "transfer", "input": "input", "queue": "core taken", "runtime": "runtime", "host": "host",
 }  # fmt: skip
 MOST = 3  # causes that are listed
@@ -51,7 +51,7 @@ def pass_cells(rows: Iterable[PlacementRow]) -> Table:
 def chain_cells(rows: Iterable[PlacementRow]) -> Table:
     """The longest chain: its length beside the step's, and what it consists of."""
     header = (
-        "placement", "devices", "longest chain ms", "of step", "operations", "in LSTM steps ms",
+        "placement", "devices", "longest chain ms", "of step", "operations", "in recurrent steps ms",
         *(f"{name} ms" for name in BUSY), "by device ms", "by kind ms",
     )  # fmt: skip
     lines: Cells = []

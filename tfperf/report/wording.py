@@ -38,10 +38,10 @@ def group_title(rows: Sequence[PlacementRow]) -> str:
     setting += ", with losses that are no numbers" if first.diverged else ""
     columns = f"{digits(first.columns)} columns a batch{setting}"
     if first.scaling == "strong":
-        return f"Strong scaling: the same {first.pairs} sentence pairs a step, divided among the devices, {columns}"
+        return f"Strong scaling: the same {first.pairs} examples a step, divided among the devices, {columns}"
     if first.scaling == "weak":
-        return f"Weak scaling: {first.batch} sentence pairs on each device, of the same lengths, {columns}"
-    return f"{counted(first.devices)}: {first.pairs} sentence pairs a step, {columns}"
+        return f"Weak scaling: {first.batch} examples on each device, of the same lengths, {columns}"
+    return f"{counted(first.devices)}: {first.pairs} examples a step, {columns}"
 
 
 def as_drawn(rows: Sequence[PlacementRow]) -> bool:

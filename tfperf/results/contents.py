@@ -5,15 +5,15 @@ environment.json  machine and versions at the start
 run.json          state (state.py), written before the first step
 checkpoints/      state of training; may be a link to a folder, on a disk for such files
 events/           for TensorBoard; may be a link, too
-t0/               of a fit that makes its t0 predictions first: that fit's run directory
-vocabularies/     of a translation: the pieces of each language
-results.h5, report.json, report.html, postfit.json, once a part is done
+results.h5, report.json, report.html, once a part is done
+
+and what runs of its workload alone have: names of files, and of folders, which end with a slash.
 """
 
 import os
 import shutil
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from tfperf.errors import RunDirectoryError
@@ -22,11 +22,10 @@ from tfperf.results.lock import LOCK
 from tfperf.results.reading import name_kind, read_text
 
 CARD, STATE, ENVIRONMENT = "card.yaml", "run.json", "environment.json"
-RESULTS, CHECKPOINTS, EVENTS, T0, VOCABULARIES = "results.h5", "checkpoints", "events", "t0", "vocabularies"
-REPORT, PAGE, POSTFIT = "report.json", "report.html", "postfit.json"
-FOLDERS, LINKABLE = (CHECKPOINTS, EVENTS, T0, VOCABULARIES), (CHECKPOINTS, EVENTS)
+RESULTS, CHECKPOINTS, EVENTS, REPORT, PAGE = "results.h5", "checkpoints", "events", "report.json", "report.html"
+LINKABLE = (CHECKPOINTS, EVENTS)
 # in the order in which they are removed: results first, so that none is ever taken for those of another run
-MADE = (RESULTS, CHECKPOINTS, EVENTS, T0, VOCABULARIES, REPORT, PAGE, POSTFIT, STATE, CARD, ENVIRONMENT)
+FIRST, LAST = (RESULTS, f"{CHECKPOINTS}/", f"{EVENTS}/"), (REPORT, PAGE, STATE, CARD, ENVIRONMENT)
 # how names of files begin in a folder that may be a link: nothing else is removed from where it leads
 PREFIXES = {CHECKPOINTS: ("step-", ".step-"), EVENTS: ("events.out.tfevents", ".events.out.tfevents")}
 OWNER = "owner"  # file in a folder that is linked: the number of the run that it belongs to
@@ -81,14 +80,15 @@ def _is_empty(folder: Path) -> bool:
     return folder.is_dir() and {p.name for p in folder.iterdir()} <= {LOCK, OWNER}
 
 
-def clear(folder: Path, run: str | None) -> None:
-    """Remove what a run left; `run`: its number, None where that is unknown.
+def clear(folder: Path, run: str | None, own: Iterable[str] = ()) -> None:
+    """Remove what a run left; `run`: its number, None where that is unknown; `own`: what its workload makes.
 
     Raises: RunDirectoryError, before anything is removed, where something of those names is not what a run makes, or
     may not be removed.
     """
-    there = [folder / name for name in MADE if os.path.lexists(folder / name)]
-    faults = [fault for path in there for fault in _faults(path, run)]
+    made = [name for name in (*FIRST, *own, *LAST) if os.path.lexists(folder / name.rstrip("/"))]
+    there = [folder / name for name in made]
+    faults = [fault for name in made for fault in _faults(folder / name, run, name.endswith("/"))]
     if faults:
         raise RunDirectoryError(*faults)
     for path in there:
@@ -100,7 +100,7 @@ def clear(folder: Path, run: str | None) -> None:
             path.unlink()
 
 
-def _faults(path: Path, run: str | None) -> Iterator[str]:
+def _faults(path: Path, run: str | None, is_folder: bool) -> Iterator[str]:
     mode = path.lstat().st_mode
     linked = path.name in LINKABLE and stat.S_ISLNK(mode)
     if linked and not path.is_dir():
@@ -111,8 +111,8 @@ def _faults(path: Path, run: str | None) -> Iterator[str]:
             yield f"{path}: the folder that it links to is not this run's; link another one, or empty it by hand"
         elif strangers:
             yield f"{path}: the folder that it links to holds {strangers[0]}, which is not a run's; link another one"
-    elif not (stat.S_ISDIR(mode) if path.name in FOLDERS else stat.S_ISREG(mode)):
-        allowed = "a folder" if path.name in FOLDERS else "a regular file"
+    elif not (stat.S_ISDIR(mode) if is_folder else stat.S_ISREG(mode)):
+        allowed = "a folder" if is_folder else "a regular file"
         yield f"{path}: is {name_kind(mode)}; must be {allowed}{' or a link to one' if path.name in LINKABLE else ''}"
         return
     yield from _locked(path)

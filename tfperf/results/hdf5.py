@@ -16,16 +16,6 @@ from tfperf.results.heaps import refuse_broken_heaps
 from tfperf.results.reading import parse_json, refuse_special
 from tfperf.results.state import NO_RUN, Identity
 
-UNITS: Mapping[str, str] = {
-    "best_step": "steps", "stop_step": "steps", "step": "steps",
-    "chi2_training": "per point", "chi2_validation": "per point", "chi2_experimental": "per point",
-    "training": "per point", "validation": "per point", "experimental": "per point",
-    "x": "1", "pdf": "1", "positivity": "unit of the predictions", "arc_length": "1",
-    "loss": "per label", "validation_loss": "per label", "validation_step": "steps",
-    "sigma": "unit of cv", "predictions": "unit of cv", "mean": "unit of cv",
-}  # fmt: skip
-
-
 MOST: Mapping[str, int] = {  # of the sizes that arrays share
     "R": 100_000, "X": 1000, "N": 10_000, "D": 100, "C": 100, "H": 10**8, "V": 10**8
 }  # fmt: skip
@@ -169,16 +159,15 @@ def refuse_others(path: Path, file: Stored, identity: Identity | None) -> None:
         raise RunDirectoryError(f"{path}: holds the results of another run; begin again by --force")
 
 
-def put_array(group: h5py.Group, name: str, array: NDArray[Any]) -> None:
+def put_array(group: h5py.Group, name: str, array: NDArray[Any], unit: str | None = None) -> None:
     """An array as a dataset, large ones compressed."""
     # HDF5 cannot chunk a scalar or an empty array, and compresses a small one to more bytes than it has
     filters: dict[str, Any] = {"fletcher32": True} if array.size else {}
     if array.nbytes > 4096:
         filters |= {"compression": "gzip", "shuffle": True}
     dataset = group.create_dataset(name, data=array, **filters)
-    leaf = name.rsplit("/", 1)[-1]
-    if leaf in UNITS and not group.name.startswith("/weights"):
-        dataset.attrs["unit"] = UNITS[leaf]
+    if unit is not None:
+        dataset.attrs["unit"] = unit
 
 
 def put_texts(group: h5py.Group, name: str, texts: tuple[str, ...]) -> None:

@@ -29,7 +29,7 @@ class PlacementRow:
     placement: the swept values but for devices, batch and scaling. group: rows of the same one did like work: strong
     scaling the same batches in all, weak scaling batches of the same lengths on each device, else the same batches on
     as many devices. contest: rows of the same one did the same work in all, and can be weighed against each other.
-    speedup: sentence pairs per second over those of one device with this placement at like work; efficiency: that over
+    speedup: examples per second over those of one device with this placement at like work; efficiency: that over
     the devices; against_best: over the best one device's; against_fastest: over those of the row `beside`, which is the
     fastest of the contest, or one that chance alone cannot make faster than this.
     """
@@ -45,10 +45,10 @@ class PlacementRow:
     contest: str = ""
     devices: int | None = None
     logical: bool | None = None
-    batch: int | None = None  # sentence pairs on a device
-    pairs: int | None = None  # sentence pairs in a step
-    columns: float | None = None  # of source and target, mean over steps and devices
-    words: float | None = None  # source and target pieces in a step
+    batch: int | None = None  # examples on a device
+    pairs: int | None = None  # examples in a step
+    columns: float | None = None  # of a batch, mean over steps and devices
+    words: float | None = None  # of a step, without padding
     padding_share: float | None = None
     straggler_waste: float | None = None
     ms_per_step: Estimate | None = None
@@ -68,9 +68,9 @@ class PlacementRow:
     phases: Mapping[str, Any] = field(default_factory=dict)  # as place/tracing.py gives them
     places: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     copies: Mapping[str, Sequence[float]] = field(default_factory=dict)  # bytes of a step: sent, needed at most
-    bound: Mapping[str, Any] = field(default_factory=dict)  # as workloads/translate/ceilings.py gives it
+    bound: Mapping[str, Any] = field(default_factory=dict)  # as the workload gives it: ceilings, terms, bound_ms
     growth: float | None = None  # of the forward pass over that of one device
-    forward: Mapping[str, Any] = field(default_factory=dict)  # as workloads/translate/forward.py gives it
+    forward: Mapping[str, Any] = field(default_factory=dict)  # as the workload gives it: forward passes alone, at once
     memory: Mapping[str, Any] = field(default_factory=dict)
 
     @property

@@ -3,7 +3,7 @@
 import json
 import os
 import stat
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Generic
@@ -28,10 +28,13 @@ from tfperf.results.state import OLD, Own, Part, State, read_state, write_state
 
 
 class RunDirectory(Generic[Own]):
-    """A run directory that this process holds alone until `close`; `own`: the workload's state of a part."""
+    """A run directory that this process holds alone until `close`.
 
-    def __init__(self, path: Path, own: type[Own]) -> None:
-        self.lock, self.own = DirectoryLock(path), own
+    own: the workload's state of a part; made: what its runs have of their own, as contents.py tells.
+    """
+
+    def __init__(self, path: Path, own: type[Own], made: Collection[str] = ()) -> None:
+        self.lock, self.own, self.made = DirectoryLock(path), own, made
         self.path = self.lock.path
         self.state: State[Own] | None = None
         self._links: list[DirectoryLock] = []  # on the folders that links in it lead to
@@ -80,7 +83,7 @@ class RunDirectory(Generic[Own]):
             raise RunDirectoryError(f"{self.path}: holds a run; --resume goes on with it, {more}--force begins again")
         refuse_strangers(self.path, self.exists)
         self.lock.verify()
-        clear(self.path, number_of_run(self.path))
+        clear(self.path, number_of_run(self.path), self.made)
 
     def load(self) -> State[Own]:
         """Read the state; RunDirectoryError when there is none or it is damaged."""

@@ -1,4 +1,4 @@
-"""The optimizer of a translation: any of Keras' that has an update of its own, by name and arguments."""
+"""The optimizer of one model: any of Keras' that has an update of its own, by name and arguments."""
 
 import re
 from collections.abc import Iterator

@@ -1,5 +1,6 @@
 """A card as plain values and as YAML text."""
 
+import json
 from typing import Any
 
 from tfperf.runcard.kinds import AnyCard
@@ -10,6 +11,12 @@ from tfperf.runcard.schema import adapter_of
 def as_tree(card: AnyCard) -> dict[str, Any]:
     """The card as plain YAML-able values with every default filled in; loading it gives an equal card."""
     tree: dict[str, Any] = adapter_of(type(card)).dump_python(card, mode="json")
+    return tree
+
+
+def as_json_tree(card: AnyCard) -> dict[str, Any]:
+    """The same as values that survive JSON: lists in place of tuples."""
+    tree: dict[str, Any] = json.loads(json.dumps(as_tree(card)))
     return tree
 
 

@@ -1,5 +1,6 @@
 """Kinds of cards: what a card of one workload may say, and which of its keys name something on disk."""
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol
@@ -45,7 +46,8 @@ class CardKind:
 
     files: what the file is that a key names; must: a value for each number that a card must give; folders: keys that
     name a run folder, with the words that may stand there instead; apart: keys of which the workload says itself
-    whether a run that goes on may have others.
+    whether a run that goes on may have others; data: blocks that decide what its files can tell against a card; how:
+    full keys that change how steps are computed, but not what.
     """
 
     grammar: Grammar[Any]
@@ -53,6 +55,12 @@ class CardKind:
     must: Mapping[Key, int] = field(default_factory=dict)
     folders: Mapping[Key, tuple[str, ...]] = field(default_factory=dict)
     apart: tuple[str, ...] = ()
+    data: tuple[str, ...] = ("data",)
+    how: tuple[str, ...] = ()
+
+    def card(self, tree: Mapping[str, Any]) -> Any:
+        """The card of a tree that runcard/dump.py made, perhaps with other values. Raises: pydantic's error."""
+        return self.grammar.adapter.validate_json(json.dumps(tree))
 
 
 class Kinds(Protocol):

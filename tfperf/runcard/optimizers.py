@@ -1,11 +1,10 @@
-"""The optimizer of a runcard: Keras' element-wise optimizers by name, with their own arguments."""
+"""The optimizer of a stack of replicas: Keras' element-wise optimizers by name, with their own arguments."""
 
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Literal, Self, get_args
 
 from pydantic import BeforeValidator, Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 from pydantic.dataclasses import dataclass
-from pydantic_core import ArgsKwargs
 
 from tfperf.runcard.faults import Fault, refuse
 from tfperf.runcard.types import STRICT, Norm, Rate, Step, Strength
@@ -13,7 +12,6 @@ from tfperf.runcard.types import STRICT, Norm, Rate, Step, Strength
 Name = Literal["SGD", "RMSprop", "Adam", "AdamW", "Adamax", "Nadam", "Adagrad", "Adadelta", "Ftrl", "Lion"]
 COUPLING = ("Adafactor", "Lamb", "Muon", "LossScaleOptimizer")
 CLIPPINGS = ("clipnorm", "clipvalue", "global_clipnorm")
-NNPDF_CLIPNORM = 6.073e-6
 # what each optimizer takes beside the arguments that all of them share
 OWN: dict[str, frozenset[str]] = {
     "SGD": frozenset({"momentum", "nesterov"}),
@@ -40,7 +38,8 @@ Decay = Annotated[float, Field(ge=0, lt=1)]
 Offset = Annotated[float, Field(ge=1e-30, le=1e3)]
 
 
-def _element_wise(name: object) -> object:
+def refuse_coupling(name: object) -> object:
+    """The name itself; a validation error for an optimizer that stacked replicas cannot have."""
     if name in COUPLING:
         why = "mixes the entries of a variable, which would couple the stacked replicas"
         refuse([Fault("", name, f"it {why}; allowed: {', '.join(get_args(Name))}")])
@@ -83,14 +82,12 @@ class Arguments:
 class Optimizer(Arguments):
     """An optimizer by its Keras name and arguments; those left out or null have Keras' defaults."""
 
-    name: Annotated[Name, BeforeValidator(_element_wise)] = Field(
-        default="Nadam", description="Keras optimizer, one of those that update each entry of a variable by itself"
+    name: Annotated[Name, BeforeValidator(refuse_coupling)] = Field(
+        default="Adam", description="Keras optimizer, one of those that update each entry of a variable by itself"
     )
-    learning_rate: Rate = Field(default=2.621e-3, description="step size")
+    learning_rate: Rate = Field(default=1e-3, description="step size")
     clipnorm: Norm | None = Field(
-        default=NNPDF_CLIPNORM,
-        description="largest norm of a gradient, per replica and variable; null: off; "
-        "left out: 6.073e-6 for Nadam without another clipping (NNPDF4.0), else off",
+        default=None, description="largest norm of a gradient, per replica and variable; null: off"
     )
     clipvalue: Norm | None = Field(default=None, description="largest size of a gradient's entry")
     global_clipnorm: Norm | None = Field(default=None, description="largest norm of a replica's whole gradient")
@@ -101,18 +98,6 @@ class Optimizer(Arguments):
     ema_overwrite_frequency: Step | None = Field(
         default=None, description="steps between writing the average into the weights"
     )
-
-    @model_validator(mode="before")
-    @classmethod
-    def _default_clipping(cls, given: object) -> object:
-        """The default clipping belongs to Nadam: it would stall an optimizer whose step scales with the gradient."""
-        keys = given.kwargs if isinstance(given, ArgsKwargs) else given
-        if not isinstance(keys, dict) or "clipnorm" in keys:
-            return given
-        if keys.get("name", "Nadam") == "Nadam" and all(keys.get(c) is None for c in CLIPPINGS):
-            return given
-        keys = {**keys, "clipnorm": None}
-        return ArgsKwargs(given.args, keys) if isinstance(given, ArgsKwargs) else keys
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:

@@ -19,7 +19,7 @@ EngineName = Literal["tower", "mirrored", "central", "multiworker"]
 Merge = Literal["ring", "hierarchical", "reduce_to_one", "host"]
 MOST = 8
 TF_CONFIG = "TF_CONFIG"  # of the environment: lists the workers of engine multiworker
-# after NMT on 1-8 GPUs: lcy-seso/dl_framework, test_parallel_tensorflow; variables, embeddings, updates
+# after lcy-seso/dl_framework, test_parallel_tensorflow, on 1-8 GPUs; variables, embeddings, updates
 PRESETS: dict[str, tuple[Where, Where, Beside]] = {
     "Exp1": ("host", "host", "device"),
     "Exp2": ("host", "host", "host"),

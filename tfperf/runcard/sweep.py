@@ -71,10 +71,12 @@ class Sweep:
     )
     timeout: Seconds = Field(default=900.0, description="seconds after which a trial is ended")
     warmup: Step = Field(
-        default=10, description="steps of a trial before those that are timed; translate: all that are timed at least"
+        default=10,
+        description="steps of a trial before those that are timed; all of those once, where they are the same",
     )
     steps: Step = Field(
-        default=50, description="steps of a trial that are timed at least; translate: the same ones over and over again"
+        default=50,
+        description="steps of a trial that are timed at least; in some workloads the same, again and again",
     )
     seconds: Seconds = Field(
         default=60.0,

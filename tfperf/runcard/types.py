@@ -3,7 +3,7 @@
 import re
 from typing import Annotated
 
-from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, PlainSerializer, WithJsonSchema
+from pydantic import BeforeValidator, ConfigDict, Field, PlainSerializer, WithJsonSchema
 
 from tfperf.runcard.faults import Fault, refuse
 
@@ -16,9 +16,6 @@ Step = Annotated[int, Field(ge=1, le=MAX_STEP)]
 Rate = Annotated[float, Field(ge=1e-12, le=1e6)]  # of an optimizer's steps
 Strength = Annotated[float, Field(ge=0, le=1e6)]  # of a regularisation
 Norm = Annotated[float, Field(ge=1e-15, le=1e15)]  # largest one of a gradient
-Multiplier = Annotated[float, Field(ge=1e-12, le=1e15)]  # of a penalty
-Scale = Annotated[float, Field(ge=0, le=1e12)]  # of a collision, in GeV2; the largest so far are below 1e9
-Exponent = Annotated[float, Field(ge=-20, le=20)]
 MAX_NAMES = 1000
 Name = Annotated[str, Field(max_length=256)]  # of a dataset, of a column
 Names = Annotated[tuple[Name, ...], Field(max_length=MAX_NAMES)]
@@ -33,12 +30,6 @@ def whole(value: object) -> object:
     if type(value) is not int:
         raise ValueError("must be a whole number")
     return value
-
-
-def _ordered(pair: tuple[float, float]) -> tuple[float, float]:
-    if pair[0] > pair[1]:
-        refuse([Fault("", list(pair), "must be [low, high] with low <= high")])
-    return pair
 
 
 def _neighbours(value: tuple[object, ...]) -> bool:
@@ -72,7 +63,6 @@ def _shortest(ids: tuple[int, ...]) -> int | str:
     return ids[-1] if ids[0] == 1 else f"{ids[0]}-{ids[-1]}"
 
 
-Range = Annotated[tuple[Exponent, Exponent], AfterValidator(_ordered)]
 ReplicaIds = Annotated[
     tuple[int, ...],
     BeforeValidator(replica_ids),

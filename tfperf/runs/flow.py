@@ -1,7 +1,7 @@
 """`tfperf fit`: from a card of any workload to a finished run directory."""
 
 from collections.abc import Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -18,9 +18,11 @@ from tfperf.runcard.dump import dump_card
 from tfperf.runcard.kinds import AnyCard
 from tfperf.runs.unchanged import begin_state, refuse_changed, refuse_old
 from tfperf.signals import Signals
+from tfperf.workloads.cards import name_workload
 from tfperf.workloads.job import Fitted, Job, Session
-from tfperf.workloads.options import Options
+from tfperf.workloads.options import Options, refuse_replicas
 from tfperf.workloads.registry import WORKLOADS
+from tfperf.workloads.workload import Workload
 
 
 def carry_out(card: AnyCard, output: Path, options: Options, progress: Stages) -> Fitted:
@@ -34,14 +36,13 @@ def carry_out(card: AnyCard, output: Path, options: Options, progress: Stages) -
 
 
 def _carry_out(signals: Signals, progress: Stages, card: AnyCard, output: Path, options: Options) -> Fitted:
-    workload = WORKLOADS.offering("fit", card)
+    workload = WORKLOADS.offering("fit", card.workload)
     options.refuse_contradictions()
-    if options.adds and not workload.has_replicas:
-        flag = "--retry-failed" if options.retry_failed else "--replicas"
-        raise CardError(f"{flag}: a card of workload {workload.name} has no replicas; leave it out")
+    if options.adds:
+        refuse_replicas(workload, "--retry-failed" if options.retry_failed else "--replicas")
     workload.refuse_fit(card)
     watch = Stopwatch(workload.stages)
-    with RunDirectory(output, workload.own) as run, ExitStack() as stack:
+    with RunDirectory(output, workload.own, _made(output, workload)) as run, ExitStack() as stack:
         take_directory(run, options, signals)
         within = partial(_carry_out, signals, progress)
         session = Session(run, options, watch, signals, progress, within)
@@ -58,6 +59,14 @@ def _carry_out(signals: Signals, progress: Stages, card: AnyCard, output: Path, 
             part.done = True
             run.save_state()
         return job.fitted()
+
+
+def _made(output: Path, workload: Workload[Any]) -> Sequence[str]:
+    """What the workload's runs have of their own, and those of the workload whose run may be in its way."""
+    before = name_workload(output)
+    with suppress(CardError):  # what offers it may be gone
+        return list(dict.fromkeys([*workload.made, *WORKLOADS.find(before).made]))
+    return workload.made
 
 
 def take_directory(run: RunDirectory[Any], options: Options, signals: Signals) -> None:

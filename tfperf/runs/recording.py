@@ -19,7 +19,7 @@ def recorded(path: Path, logdir: Path, overrides: Sequence[str], repeat: int, na
     if path.suffix not in (".yaml", ".yml"):
         return path
     card, there = open_card(path, overrides), logdir.exists()
-    workload = WORKLOADS.offering("profile", card)
+    workload = WORKLOADS.offering("profile", card.workload)
     prepare(logdir)
     try:
         with counted() as show:

@@ -1,4 +1,4 @@
-"""`tfperf ablate`: what each optimisation is worth, from the naive form to the engine as the card has it."""
+"""`tfperf ablate`: what each optimisation is worth, from the naive form to the card as it is."""
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -14,19 +14,17 @@ from tfperf.report.style import house_style, to_png
 from tfperf.results.files import atomic_write
 from tfperf.results.lock import DirectoryLock
 from tfperf.results.rundir import holds_run
+from tfperf.runcard.dump import as_json_tree
 from tfperf.runcard.keys import Tree, get, put
+from tfperf.runcard.kinds import AnyCard
 from tfperf.signals import Signals
 from tfperf.study.agreement import agreement
 from tfperf.study.ledger import ENVIRONMENT, Ledger, identity, write
 from tfperf.study.process import Measure, Stopped, measure
-from tfperf.workloads.pdf.card import Card
-from tfperf.workloads.pdf.form_trial import DECIDED, Request
-from tfperf.workloads.pdf.inputs import read_inputs
-from tfperf.workloads.pdf.runners import refuse
-from tfperf.workloads.pdf.switches import NAIVE, NAIVE_SAYS, STACKED, STACKED_SAYS, Form, Plan, plan, to_tree
+from tfperf.workloads.registry import WORKLOADS
+from tfperf.workloads.switches import Form, Plan, Request, Switches
 
 SECONDS = 20.0
-CHECKED = 3  # replicas whose losses are compared
 PLOT = "ablation.png"
 Show = Callable[[int, int, str], None]  # trials done, in all, what is going on
 Shown = Callable[[], AbstractContextManager[Show]]
@@ -34,7 +32,8 @@ Shown = Callable[[], AbstractContextManager[Show]]
 
 @dataclass
 class _Study:
-    card: Card
+    card: AnyCard
+    switches: Switches
     tree: Tree
     plan: Plan
     ledger: Ledger
@@ -55,7 +54,7 @@ class _Study:
         """Put what `auto` stands for into the card, so that all forms have the same."""
         if self.ledger.choices is None:
             choices: Tree = {}
-            if "auto" in (get(self.tree, key) for key in DECIDED):
+            if "auto" in (get(self.tree, key) for key in self.switches.decided):
                 self.show(len(self.ledger.trials), self._count(), "measuring what `auto` stands for")
                 record = self._measured(Request(self.tree, decide=True))
                 if "error" in record:
@@ -64,7 +63,7 @@ class _Study:
             self.ledger.choices = choices
         for key, value in self.ledger.choices.items():
             put(self.tree, key, value)
-        self.plan = plan(self.tree)
+        self.plan = self.switches.plan(self.tree)
         self.ledger.save(self._report())
 
     def _trial(self, form: Form) -> None:
@@ -73,8 +72,8 @@ class _Study:
             return
         self.show(len(self.ledger.trials), self._count(), f"measuring: {form.key}")
         timed = form in self.plan.forms
-        checked = self.card.replicas[:CHECKED]
-        request = Request(self.plan.tree(self.tree, form), form.naive, False, self.seconds if timed else None, checked)
+        seconds = self.seconds if timed else None
+        request = Request(self.plan.tree(self.tree, form), form.naive, False, seconds, self.switches.checked)
         record = self._measured(request)
         self.ledger.trials[form.key] = record
         self.ledger.save(self._report())
@@ -90,15 +89,13 @@ class _Study:
 
     def _report(self) -> dict[str, Any]:
         """All that people read, from what was measured so far."""
-        full = [NAIVE, STACKED, *(s.name for s in self.plan.switches)]
-        says = [NAIVE_SAYS, STACKED_SAYS, *(s.says for s in self.plan.switches)]
         without = {name: self._entry(form) for name, form in self.plan.leave_one_out.items()}
         steps = [
             {"name": name, "says": text, **self._entry(form), "without": without.get(name)}
-            for name, text, form in zip(full, says, self.plan.cumulative, strict=True)
+            for (name, text), form in zip(self.switches.steps(self.plan), self.plan.cumulative, strict=True)
         ]
         report = {
-            "title": self.card.title, "replicas": len(self.card.replicas), "precision": self.card.engine.precision,
+            "title": self.card.title, **self.switches.figures, "setting": self.switches.setting,
             "left_out": dict(self.plan.left_out), "series": steps,
         }  # fmt: skip
         return worth(report)
@@ -109,15 +106,10 @@ class _Study:
         reference = self.ledger.trials.get(self.plan.reference(form).key, {})
         compared = None
         if "losses" in record and "losses" in reference:
-            allowed = 0.0 if form.naive else tolerance(self.plan.tree(self.tree, form))
+            allowed = 0.0 if form.naive else self.switches.tolerance(self.plan.tree(self.tree, form))
             compared = agreement(record, reference, allowed)
         names = ("ms_per_step", "steps_per_call", "peak_rss_bytes", "seconds", "error")
         return {"form": form.key, **{name: record.get(name) for name in names}, "agreement": compared}
-
-
-def tolerance(tree: Tree) -> float:
-    """By how much chi2 per point may be off in a form of the card; other forms than `folded` are exact."""
-    return float(get(tree, "engine.tolerance")) if get(tree, "engine.form") == "folded" else 0.0
 
 
 def _outcome(record: dict[str, Any]) -> str:
@@ -127,24 +119,23 @@ def _outcome(record: dict[str, Any]) -> str:
 
 
 def ablate(
-    card: Card, output: Path, shown: Shown, seconds: float = SECONDS, measure: Measure = measure
+    card: AnyCard, output: Path, shown: Shown, seconds: float = SECONDS, measure: Measure = measure
 ) -> dict[str, Any]:
     """Measure all forms of a card and write ablation.json, ablation.png and environment.json; returns the report.
 
-    What is in the folder already is not measured again. UserError for a faulty card, pack or folder, Stopped when a
-    signal came: what was measured until then is kept.
+    What is in the folder already is not measured again. UserError for a faulty card or folder, and for a card
+    whose workload has no switches; Stopped when a signal came: what was measured until then is kept.
     """
-    refuse(card, "an ablation")
-    hashes = read_inputs(card).hashes
+    switches = WORKLOADS.offering("ablate", card.workload).switches(card)
     if holds_run(output):
         raise RunDirectoryError(f"{output}: holds a run; choose another folder for an ablation")
     with Signals().listening() as signals, DirectoryLock(output) as held, signals.patient(), shown() as show:
         output = held.path
-        ledger = Ledger(output, identity(card, hashes))
+        ledger = Ledger(output, identity(card, switches.hashes))
         ledger.load()
         write(output / ENVIRONMENT, environment())
-        tree = to_tree(card)
-        report = _Study(card, tree, plan(tree), ledger, seconds, measure, signals, show).carry_out()
+        tree = as_json_tree(card)
+        report = _Study(card, switches, tree, switches.plan(tree), ledger, seconds, measure, signals, show).carry_out()
         with house_style(), atomic_write(output / PLOT) as temporary:
             temporary.write_bytes(to_png(waterfall_figure(report)))
     return report

@@ -1,4 +1,4 @@
-"""Whether two forms of a fit computed the same losses. R replicas."""
+"""Whether two forms of a training computed the same losses. R replicas."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -12,13 +12,13 @@ Losses = Mapping[str, Sequence[float]]
 def agreement(record: Mapping[str, Any], reference: Mapping[str, Any], tolerance: float = 0.0) -> dict[str, Any]:
     """How far the losses of a form are from those of its reference, and how far they may be.
 
-    Exact forms: the largest relative difference of any loss. With a tolerance on chi2 per point, the largest difference
-    of training and validation chi2 per point in units of max(1, chi2 per point). Both records hold `losses` (by name, R
-    each) and `points` (training and validation, R each).
+    Exact forms: the largest relative difference of any loss. With a tolerance on losses per point, the largest
+    difference of those that are sums over points, per point, in units of max(1, loss per point). Both records hold
+    `losses` (by name, R each) and `points` (by name of such a loss, R each).
     """
     got, want = record["losses"], reference["losses"]
     if tolerance > 0:
-        found = [_per_point(got[n], want[n], reference["points"][n]) for n in ("training", "validation")]
+        found = [_per_point(got[n], want[n], reference["points"][n]) for n in reference["points"]]
     else:
         found = [_relative(got[name], want[name]) for name in want]
     # a comparison with nan is false: max would lose it

@@ -4,14 +4,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tfperf.errors import CardError, RunDirectoryError
+from tfperf.errors import RunDirectoryError
 from tfperf.report.compare import Change, Comparison
-from tfperf.results.contents import CARD
-from tfperf.results.reading import read_text
 from tfperf.results.rundir import holds_run
-from tfperf.runcard.tree import read_plain
 from tfperf.study.compare_sweeps import sweeps
 from tfperf.study.sweep_folder import FILE
+from tfperf.workloads.cards import name_workload
 from tfperf.workloads.registry import WORKLOADS
 
 
@@ -38,7 +36,7 @@ def compare(folders: Sequence[Path]) -> list[Comparison]:
 
 def _kind(folder: Path) -> _Kind:
     if holds_run(folder):
-        workload = WORKLOADS.find(_word(folder))
+        workload = WORKLOADS.find(name_workload(folder))
         if not workload.offers("compare"):
             raise RunDirectoryError(f"{folder}: runs of workload {workload.name} cannot be compared")
         return _Kind(workload.title, workload.compare)
@@ -46,12 +44,3 @@ def _kind(folder: Path) -> _Kind:
         return _Kind("sweep", sweeps)
     what = "no such folder" if not folder.exists() else "is neither a run nor a sweep"
     raise RunDirectoryError(f"{folder}: {what}; allowed: what `tfperf fit` or `tfperf sweep` has finished")
-
-
-def _word(folder: Path) -> str:
-    """The workload of a run; the default where its card is damaged, of which it is told when its results are read."""
-    try:
-        name = read_plain(read_text(folder / CARD)).get("workload", WORKLOADS.default)
-    except (OSError, ValueError, AttributeError, CardError, RunDirectoryError):
-        name = WORKLOADS.default
-    return WORKLOADS.renamed.get(str(name), str(name))

@@ -63,7 +63,7 @@ def _estimate(logarithms: Sequence[float], of: str) -> Estimate:
 
 
 def read_bucketing(folder: Path) -> list[str] | None:
-    """What the benchmark concludes whose results are in a folder as BUCKETS, in sentences; None: there are none."""
+    """What the benchmark concludes whose results are in a folder as BUCKETS, in words; None: there are none."""
     path = folder / BUCKETS
     if not path.exists():
         return None

@@ -12,16 +12,16 @@ from tfperf.errors import RunDirectoryError
 from tfperf.measure.environment import available_cores, cpu_model, gpus, versions
 from tfperf.results.files import atomic_write
 from tfperf.results.reading import read_json
+from tfperf.runcard.dump import as_json_tree
 from tfperf.runcard.keys import Tree, put
-from tfperf.workloads.pdf.card import Card
-from tfperf.workloads.pdf.switches import to_tree
+from tfperf.runcard.kinds import AnyCard
 
 FILE, ENVIRONMENT = "ablation.json", "environment.json"
 
 
-def identity(card: Card, hashes: Mapping[str, str]) -> dict[str, Any]:
+def identity(card: AnyCard, hashes: Mapping[str, str]) -> dict[str, Any]:
     """What two trials must share to be set side by side; files count by their content, `hashes` by key."""
-    tree = to_tree(card)
+    tree = as_json_tree(card)
     for key, digest in hashes.items():
         put(tree, key, digest)
     return identity_of(tree)

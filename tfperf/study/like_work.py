@@ -80,7 +80,7 @@ def _logarithms(now: Records, base: Records) -> list[float]:
 
 
 def _ratio(now: Records, base: Records, name: str) -> Estimate | None:
-    """Sentence pairs per second over those of the base, from repeats side by side."""
+    """Examples per second over those of the base, from repeats side by side."""
     logarithms = _logarithms(now, base)
     if not logarithms:
         return None
@@ -88,7 +88,7 @@ def _ratio(now: Records, base: Records, name: str) -> Estimate | None:
 
 
 def _over(name: str, count: int) -> str:
-    return f"sentence pairs per second over those of {name}, geometric mean over {_repeats(count)} side by side"
+    return f"examples per second over those of {name}, geometric mean over {_repeats(count)} side by side"
 
 
 def _growth(row: PlacementRow, base: PlacementRow) -> float | None:

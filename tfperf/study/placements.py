@@ -1,7 +1,7 @@
 """The rows of a sweep over placements: speeds with intervals, speed-ups, and which term explains the lost time."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,16 +17,19 @@ from tfperf.study.growth import forward_growth, read_bucketing
 from tfperf.study.like_work import Records, average, compare
 from tfperf.study.rows import Row, point_key
 from tfperf.study.sweep_folder import measured
+from tfperf.workloads.cards import name_workload
+from tfperf.workloads.registry import WORKLOADS
 
 DEVICES, BATCH = "placement.devices", "data.batch"
 SIZES = (DEVICES, BATCH, "data.scaling", "data.scaling_devices")
-# swept values that leave what is computed as it is, beside those of the block `placement`
-HOW = ("engine.xla", "engine.lstm", "train.steps_per_call")
 GFLOPS, BANDWIDTH = "gflops", "bandwidth_gb_s"
 
 
-def placement_rows(found: Sequence[Row]) -> list[PlacementRow]:
-    """A row for each point of a sweep over translations, by placement, devices and batch; empty for other sweeps."""
+def placement_rows(found: Sequence[Row], how: Collection[str] = ()) -> list[PlacementRow]:
+    """A row for each point of a sweep over placements, by placement, devices and batch; empty for other sweeps.
+
+    how: swept keys that leave what is computed as it is, beside those of the block `placement`.
+    """
     if not any("work" in row.record for row in found):
         return []
     points: dict[str, list[Row]] = {}
@@ -37,7 +40,7 @@ def placement_rows(found: Sequence[Row]) -> list[PlacementRow]:
         good = {row.repeat: row.record for row in some if row.ok}
         records[key] = good if _proved(some) else {}
     ceilings = _ceilings(records.values())
-    every = _told_apart({key: _row(some, records[key], ceilings) for key, some in points.items()})
+    every = _told_apart({key: _row(some, records[key], ceilings, how) for key, some in points.items()})
     return sorted(compare(every, records), key=_order)
 
 
@@ -59,7 +62,7 @@ def written(folder: Path, report: Mapping[str, Any]) -> tuple[RenderableType, Pa
 
     report: as `sweep` returns it.
     """
-    found = placement_rows(measured(folder))
+    found = placement_rows(measured(folder), WORKLOADS.kind(name_workload(folder)).how)
     if not found:
         return sweep_table(report), folder
     told = "; ".join([drift_words(report["drift"]), *machine_words(report["machines"])])
@@ -109,13 +112,13 @@ def _against(bound: Mapping[str, Any], ceilings: Mapping[Any, float]) -> dict[st
     return {**bound, **best, **terms, "bound_ms": least(terms)}
 
 
-def _row(some: Sequence[Row], records: Records, ceilings: Mapping[str, float]) -> PlacementRow:
+def _row(some: Sequence[Row], records: Records, ceilings: Mapping[str, float], how: Collection[str]) -> PlacementRow:
     values = some[0].values
     name = ", ".join(_said(k, v) for k, v in values.items() if k not in SIZES)
     row = PlacementRow(
         values, name or "as the card says", sum(row.ok for row in some),
         tuple(dict.fromkeys(r.error for r in some if r.error)), _proved(some),
-        ", ".join(_said(k, v) for k, v in values.items() if _changes(k)),
+        ", ".join(_said(k, v) for k, v in values.items() if k not in how and _changes(k)),
     )  # fmt: skip
     if not records:
         return row
@@ -133,7 +136,7 @@ def _row(some: Sequence[Row], records: Records, ceilings: Mapping[str, float]) -
         straggler_waste=work["straggler_waste"], merge=any_["merge"], memory=any_["memory"],
         left_out=sum(record["left_out"] for record in records.values()), diverged=diverged,
         words_per_second=average(records, "words per second", lambda r: r["words_per_second"]),
-        pairs_per_second=average(records, "sentence pairs per second", lambda r: r["pairs_per_second"]),
+        pairs_per_second=average(records, "examples per second", lambda r: r["pairs_per_second"]),
         ms_per_step=average(records, "median ms per step", lambda r: r["ms_per_step"]["median"]),
         processor_ms=_processor(records), forward=first.get("forward", {}),
         kernels=first.get("kernels", {}), phases=first.get("phases", {}), bound=bound,
@@ -161,7 +164,7 @@ def _groups(setting: str, work: Mapping[str, Any], devices: int) -> tuple[str, s
 
 def _changes(key: str) -> bool:
     """Whether another value of a swept key means that something else is computed."""
-    return key not in SIZES and key not in HOW and not key.startswith("placement.")
+    return key not in SIZES and not key.startswith("placement.")
 
 
 def _said(key: str, value: Any) -> str:

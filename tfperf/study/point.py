@@ -29,7 +29,7 @@ def carry_out(request: Request) -> dict[str, Any]:
 
     code, tree = program_digest(), request["card"]
     workload = WORKLOADS.find(tree["workload"])
-    card: AnyCard = workload.kind.grammar.adapter.validate_json(json.dumps(tree))
+    card: AnyCard = workload.kind.card(tree)
     folder = Path(request["folder"])
     shutil.rmtree(folder, ignore_errors=True)  # what a trial left that was killed
     folder.mkdir(parents=True)

@@ -7,9 +7,9 @@ from dataclasses import asdict
 from tfperf.errors import CardError, Interrupted
 from tfperf.signals import Signals
 from tfperf.study.child import Record, run
-from tfperf.workloads.pdf.form_trial import Request
+from tfperf.workloads.switches import Request
 
-COMMAND = (sys.executable, "-m", "tfperf.workloads.pdf.form_trial")
+COMMAND = (sys.executable, "-m", "tfperf.study.form")
 
 
 class Stopped(Interrupted):

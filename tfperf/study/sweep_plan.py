@@ -20,8 +20,6 @@ from tfperf.study.rows import Key, Values, point_key
 from tfperf.workloads.cards import load_points
 from tfperf.workloads.registry import WORKLOADS
 
-DATA_BLOCKS = "data", "covariance", "closure", "positivity"
-
 
 @dataclass(frozen=True)
 class Trial:
@@ -93,12 +91,12 @@ def _refuse_unfit(cards: Sequence[AnyCard]) -> None:
     faults: dict[str, None] = {}
     told: set[str] = set()
     for card in cards:
-        WORKLOADS.offering("sweep", card).refuse_trial(card)
-        tree = as_tree(card)
-        blocks = json.dumps([tree.get(name) for name in DATA_BLOCKS])
+        workload, tree = WORKLOADS.offering("sweep", card.workload), as_tree(card)
+        workload.refuse_trial(card)
+        blocks = json.dumps([tree.get(name) for name in workload.kind.data])
         if blocks not in told:  # points with the same data have the same faults
             told.add(blocks)
-            faults |= dict.fromkeys(UnfitCard(card, WORKLOADS.of(card).faults(card)).faults)
+            faults |= dict.fromkeys(UnfitCard(card, workload.faults(card)).faults)
     if faults:
         raise CardError(*faults)
 

@@ -1,14 +1,20 @@
 """Cards of all workloads from their files, with the faults that only their data can tell among the others."""
 
+import os
+import reprlib
 from collections.abc import Sequence, Set
 from pathlib import Path
+from typing import TypeGuard
 
-from tfperf.errors import CardError
+from tfperf.errors import CardError, RunDirectoryError
+from tfperf.results.contents import CARD
+from tfperf.results.reading import read_text
 from tfperf.runcard import loader, points
 from tfperf.runcard.faults import Fault
 from tfperf.runcard.kinds import AnyCard
 from tfperf.runcard.places import FaultyCard
 from tfperf.runcard.points import Point
+from tfperf.runcard.tree import read_plain
 from tfperf.workloads.registry import WORKLOADS
 
 
@@ -34,20 +40,43 @@ def open_card(path: Path, overrides: Sequence[str] = ()) -> AnyCard:
         raise _with_data(error) from None
 
 
+def as_card(card: object, overrides: Sequence[str] = ()) -> AnyCard:
+    """A card of any workload, or the one that a path leads to. Raises: CardError, also for what is neither."""
+    if _is_card(card):
+        if overrides:
+            raise CardError("overrides: given with a card; only a file takes them: use dataclasses.replace")
+        return card
+    if isinstance(card, str | os.PathLike) and isinstance(path := os.fspath(card), str) and "\0" not in path:
+        return open_card(Path(path), overrides)
+    raise CardError(f"card: got {reprlib.repr(card)}; must be a card of a workload, or the path of a YAML file")
+
+
+def _is_card(card: object) -> TypeGuard[AnyCard]:
+    name = getattr(card, "workload", None)
+    return isinstance(name, str) and isinstance(card, WORKLOADS.kind(name).grammar.card)
+
+
+def name_workload(folder: Path) -> str:
+    """The workload of what stands in a folder with a card; the default where that is damaged."""
+    try:
+        name = read_plain(read_text(folder / CARD)).get("workload", WORKLOADS.default)
+    except (OSError, ValueError, AttributeError, CardError, RunDirectoryError):
+        name = WORKLOADS.default
+    return WORKLOADS.renamed.get(str(name), str(name))
+
+
 def _with_data(error: FaultyCard) -> CardError:
     rest = error.rest()
-    return error if rest is None else error.joined(rest, WORKLOADS.of(rest).faults(rest), _is_certain)
+    if rest is None:
+        return error
+    workload = WORKLOADS.of(rest)
 
+    def is_certain(fault: Fault, path: Sequence[str], known: Set[tuple[str, ...]]) -> bool:
+        """Whether a fault that files tell holds whatever the values should have been that are refused.
 
-def _is_certain(fault: Fault, path: Sequence[str], known: Set[tuple[str, ...]]) -> bool:
-    """Whether a fault that files tell holds whatever the values should have been that are refused.
+        A name that is not known does.
+        """
+        blocks = workload.rests_on(path)
+        return bool(fault.names) or not any(one[: len(block)] == block for one in known for block in blocks)
 
-    A name that is not known does. Cuts of a set rest on the entry of that set alone, others on all of their block, an
-    extra covariance on all points that are fitted.
-    """
-    if fault.names:
-        return True
-    rests_on = [tuple(path[:3] if tuple(path[:2]) == ("data", "sets") else path[:1])]
-    if path[0] == "covariance":
-        rests_on.append(("data",))
-    return not any(one[: len(block)] == block for one in known for block in rests_on)
+    return error.joined(rest, workload.faults(rest), is_certain)

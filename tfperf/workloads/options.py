@@ -2,10 +2,17 @@
 
 import re
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from tfperf.errors import CardError
+from tfperf.runcard.kinds import AnyCard
 from tfperf.runcard.nodes import shortened
+from tfperf.runcard.places import changed
 from tfperf.runcard.types import MAX_REPLICA, replica_ids
+from tfperf.workloads.registry import WORKLOADS
+
+if TYPE_CHECKING:
+    from tfperf.workloads.workload import Workload
 
 NUMBER = re.compile("[1-9][0-9]{0,8}")
 
@@ -30,6 +37,20 @@ class Options:
             raise CardError("--resume, --force and --retry-failed exclude each other")
         if self.retry_failed and self.replicas:
             raise CardError("--retry-failed takes the replicas that failed; leave --replicas out")
+
+
+def take_replicas(card: AnyCard, ids: tuple[int, ...]) -> AnyCard:
+    """The card with these replicas, where any are named. Raises: CardError for a card that has none."""
+    if not ids:
+        return card
+    refuse_replicas(WORKLOADS.of(card), "--replicas")
+    return changed(card, replicas=ids)
+
+
+def refuse_replicas(workload: "Workload[Any]", flag: str) -> None:
+    """CardError for an option that asks for replicas, where a workload's cards have none."""
+    if not workload.has_replicas:
+        raise CardError(f"{flag}: a card of workload {workload.name} has no replicas; leave it out")
 
 
 def parse_replicas(text: str | None) -> tuple[int, ...]:

@@ -1,21 +1,30 @@
 """Which workloads there are: tfperf's own, and those that other packages register.
 
 A package registers a workload by an entry point of the group `tfperf.workloads`: its name is the word under `workload`
-of a card, its object a `Workload`. It is loaded when a card names it, so a broken one spoils no other.
+of a card, its object a `Workload`. It is loaded when a card or a verb names it, so a broken one spoils no other.
+Nothing that takes long is imported here: the command line asks for verbs.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from importlib import import_module
-from importlib.metadata import EntryPoint, entry_points
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tfperf.errors import CardError
-from tfperf.runcard.kinds import AnyCard, CardKind
-from tfperf.workloads.workload import PROTOCOL, Workload
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
+    import click
+
+    from tfperf.runcard.kinds import AnyCard, CardKind
+    from tfperf.workloads.workload import Workload
 
 GROUP = "tfperf.workloads"
+NAME = re.compile("[A-Za-z][A-Za-z0-9_-]{0,63}")
 OWN = {"pdf": "tfperf.workloads.pdf.workload", "translate": "tfperf.workloads.translate.workload"}
+VERBS = ("tfperf.workloads.pdf.commands",)  # modules with the verbs of tfperf's own workloads
 
 
 class Workloads:
@@ -28,56 +37,101 @@ class Workloads:
         """tfperf's own, then those of other packages by the alphabet."""
         return [*OWN, *sorted(set(_registered()) - set(OWN))]
 
-    def kind(self, name: str) -> CardKind:
+    def kind(self, name: str) -> "CardKind":
         """What its cards may say. Raises: CardError where it cannot be loaded."""
         return self.find(name).kind
 
-    def find(self, name: str) -> Workload[Any]:
+    def find(self, name: str) -> "Workload[Any]":
         """The workload of a name. Raises: CardError where there is none, and where it cannot be loaded."""
         return _find(name)
 
-    def of(self, card: AnyCard) -> Workload[Any]:
+    def of(self, card: "AnyCard") -> "Workload[Any]":
         """The workload of a card."""
         return self.find(card.workload)
 
-    def offering(self, verb: str, card: AnyCard) -> Workload[Any]:
-        """The workload of a card, which offers a verb. Raises: CardError that names those that do."""
-        found = self.of(card)
+    def offering(self, verb: str, name: str) -> "Workload[Any]":
+        """The workload of a name, which offers a verb. Raises: CardError that names those that do."""
+        found = self.find(name)
         if found.offers(verb):
             return found
-        others = [name for name in OWN if self.find(name).offers(verb)]
-        raise CardError(f"workload: got '{card.workload}', which does not offer {verb}; {', '.join(others)} does")
+        others = [other for other in OWN if self.find(other).offers(verb)]
+        does = f"{', '.join(others)} {'does' if len(others) == 1 else 'do'}"
+        raise CardError(f"workload: got '{name}', which does not offer {verb}; {does}")
+
+    def origin(self, name: str) -> str:
+        """Who offers the workload of a name."""
+        return "tfperf" if name in OWN else _describe(_registered()[name])
+
+    def shadowed(self) -> Sequence[str]:
+        """Who offers a workload under the name of one of tfperf's own: nothing loads it."""
+        return [f"{name}, of {_describe(points)}" for name, points in _registered().items() if name in OWN]
+
+    def own_commands(self) -> "dict[str, click.Command]":
+        """The verbs that tfperf's own workloads bring, by name."""
+        commands = [command for module in VERBS for command in import_module(module).COMMANDS]
+        return {command.name: command for command in commands}
+
+    def command(self, name: str) -> "click.Command | None":
+        """A verb of one of tfperf's own workloads, or all that the workload of another package brings, under its name.
+
+        None: there is none. Raises: CardError where the workload cannot be loaded.
+        """
+        if found := self.own_commands().get(name):
+            return found
+        if name in OWN or name not in _registered():
+            return None
+        return self.find(name).group()
 
 
 WORKLOADS = Workloads()
 
 
 @lru_cache
-def _registered() -> dict[str, EntryPoint]:
-    return {point.name: point for point in entry_points(group=GROUP)}
+def _registered() -> "dict[str, list[EntryPoint]]":
+    from importlib.metadata import entry_points
+
+    found: dict[str, list[EntryPoint]] = {}
+    for point in entry_points(group=GROUP):
+        found.setdefault(point.name, []).append(point)
+    return found
 
 
 @lru_cache
-def _find(name: str) -> Workload[Any]:
+def _find(name: str) -> "Workload[Any]":
     if name in OWN:
         found: Workload[Any] = import_module(OWN[name]).WORKLOAD
         return found
-    point = _registered().get(name)
-    if point is None:
+    points = _registered().get(name)
+    if points is None:
         new = WORKLOADS.renamed.get(name)
         why = f"is called {new} now" if new else f"allowed: {', '.join(WORKLOADS.names())}"
         raise CardError(f"workload: got '{name}'; {why}")
-    return _load(name, point)
+    return _load(name, points)
 
 
-def _load(name: str, point: EntryPoint) -> Workload[Any]:
+def _describe(points: "Sequence[EntryPoint]") -> str:
+    """The distributions that entry points are of, and their values."""
+    return " and ".join(f"{p.dist.name if p.dist is not None else 'a package'} ({p.value})" for p in points)
+
+
+def in_a_line(error: BaseException) -> str:
+    """What another package's code raised."""
+    return " ".join([f"{type(error).__name__}:", *str(error).split()])
+
+
+def _load(name: str, points: "Sequence[EntryPoint]") -> "Workload[Any]":
     """The workload of another package. Raises: CardError for what is none, or of another version of the protocol."""
-    package = point.dist.name if point.dist is not None else "a package"
-    where = f"workload: '{name}', of {package} ({point.value})"
+    from tfperf.workloads.workload import PROTOCOL, Workload
+
+    where = f"workload: '{name}', of {_describe(points)}"
+    if len(points) > 1:
+        raise CardError(f"{where}: offered {len(points)} times; remove all but one of them")
+    if not NAME.fullmatch(name):
+        raise CardError(f"{where}: is no name; must be a letter, then letters, digits, - and _, at most 64 in all")
     try:
-        found = point.load()
-    except Exception as error:
-        raise CardError(f"{where}: cannot be loaded: {type(error).__name__}: {error}") from error
+        found = points[0].load()
+    except (Exception, SystemExit) as error:
+        raise CardError(f"{where}: cannot be loaded: {in_a_line(error)}") from error
     if not isinstance(found, Workload):
         raise CardError(f"{where}: is a {type(found).__name__}; must be a tfperf.workloads.workload.Workload")
     protocol, own = (getattr(found, key, None) for key in ("protocol", "name"))

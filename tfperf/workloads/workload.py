@@ -16,19 +16,22 @@ from tfperf.runcard.faults import Fault
 from tfperf.runcard.kinds import AnyCard, CardKind
 
 if TYPE_CHECKING:
+    import click
     from rich.console import RenderableType
 
+    from tfperf.measure.doctor import Check
     from tfperf.report.compare import Change
     from tfperf.report.counting import Show
     from tfperf.train.window import Recorded
     from tfperf.workloads.job import Job, Session
     from tfperf.workloads.stepping import Stepper
+    from tfperf.workloads.switches import Request, Switches
 
 PROTOCOL = 1  # version of what is offered here: another one is another agreement
 # what a verb needs one of; where it is the second, the first is made of it
 METHODS = {
     "fit": ("job",), "profile": ("record", "stepper"), "sweep": ("measure", "stepper"), "compare": ("compare",),
-    "init": ("example",),
+    "ablate": ("switches",), "init": ("example",),
 }  # fmt: skip
 C = TypeVar("C", bound=AnyCard)
 
@@ -40,6 +43,7 @@ class Workload(ABC, Generic[C]):
     name: ClassVar[str]  # the word under `workload` of a card
     title: ClassVar[str]  # what a run of it is, after "a"
     own: ClassVar[type[Any]] = dict  # what run.json keeps of a part beside what it keeps of every part
+    made: ClassVar[Sequence[str]] = ()  # what its run directories have beside all others: files, folders ending in "/"
     stages: ClassVar[Sequence[str]] = STAGES  # of a fit, whose seconds are counted
     has_replicas: ClassVar[bool] = False  # whether a fit takes --replicas and --retry-failed
 
@@ -51,6 +55,10 @@ class Workload(ABC, Generic[C]):
     def faults(self, card: C) -> list[Fault]:
         """What only the files that a card names tell against it, by full keys."""
         return []
+
+    def rests_on(self, path: Sequence[str]) -> list[tuple[str, ...]]:
+        """The keys of a card that a fault at `path`, which files tell, rests on: all of its block."""
+        return [tuple(path[:1])]
 
     @abstractmethod
     def plan(self, card: C, tell: Tell) -> Sequence[str]:
@@ -93,13 +101,36 @@ class Workload(ABC, Generic[C]):
 
         return measure_steps(self.stepper(card), request)
 
+    def switches(self, card: C) -> "Switches":
+        """What an ablation of the card switches off. Raises: UserError for its files, and for what none can do."""
+        raise NotImplementedError
+
+    def measure_form(self, card: C, request: "Request") -> dict[str, Any]:
+        """The record of a form of an ablation: study/form.py tells what it holds."""
+        raise NotImplementedError
+
     def compare(self, before: Path, now: Path) -> "tuple[list[Change], list[str]]":
         """What differs between two finished runs, and what to know about it. Raises: RunDirectoryError."""
         raise NotImplementedError
 
-    def example(self, data: Path) -> str:
-        """A commented card for `tfperf init`; data: what it names as its data."""
+    def example(self, data: Path | None) -> str:
+        """A commented card for `tfperf init`; data: what it names as its data, None where the user named nothing."""
         raise NotImplementedError
+
+    def checks(self) -> "Sequence[Check]":
+        """What `tfperf doctor` looks at for this workload: optional packages, files."""
+        return ()
+
+    def commands(self) -> "Sequence[click.Command]":
+        """Verbs of its own, as `tfperf NAME VERB`; tfperf's own workloads have theirs in registry.py's VERBS."""
+        return ()
+
+    def group(self) -> "click.Group | None":
+        """Its own verbs under its name; None where it has none."""
+        import click
+
+        commands = {str(command.name): command for command in self.commands()}
+        return click.Group(self.name, commands, help=f"Verbs of workload {self.name}.") if commands else None
 
     def offers(self, verb: str) -> bool:
         """Whether the workload has a method of its own for a verb of the command line."""

@@ -9,17 +9,30 @@ import pytest
 from tests.make_pack import make_card
 from tests.train.problems import make_ensemble, make_loop, make_problem
 from tfperf.measure.timing import Traces
+from tfperf.runcard.dump import as_json_tree
 from tfperf.runcard.keys import get, put
+from tfperf.study import form as program
 from tfperf.study.agreement import agreement
 from tfperf.train.cores import Cores
 from tfperf.workloads.pdf import form_trial as trial
 from tfperf.workloads.pdf import runners
 from tfperf.workloads.pdf.cards import load_card
-from tfperf.workloads.pdf.form_trial import Request, carry_out
+from tfperf.workloads.pdf.form_trial import measure_form
 from tfperf.workloads.pdf.forms import Candidates
-from tfperf.workloads.pdf.switches import SWITCHES, Form, plan, to_card, to_tree
+from tfperf.workloads.pdf.kind import KIND
+from tfperf.workloads.pdf.switches import SWITCHES, fit_switches
+from tfperf.workloads.switches import Form, Request
 
+to_tree, to_card = as_json_tree, KIND.card
 FIXED = ["train.steps_per_call=5", "engine.form=folded", "engine.tolerance=1e-3", "engine.xla=true"]
+
+
+def plan(tree):
+    return fit_switches(to_card(tree)).plan(tree)
+
+
+def carry_out(request):
+    return measure_form(to_card(request.card), request)
 
 
 def make_tree(folder, *overrides):
@@ -137,7 +150,7 @@ def test_what_a_form_cannot_do_comes_back_as_a_refusal(tmp_path, monkeypatch, ca
     tree = make_tree(tmp_path, "train.optimizer={name: Adam, global_clipnorm: 1.0, clipnorm: null}")
     request = {"card": tree, "naive": True, "decide": False, "seconds": None, "checked": [1, 3]}
     monkeypatch.setattr(sys, "stdin", io.StringIO(json.dumps(request)))
-    trial.main()
+    program.main()
     (line,) = capsys.readouterr().out.splitlines()
     assert "global_clipnorm: got 1" in json.loads(line)["refused"][0]
 

@@ -1,8 +1,17 @@
 import pytest
 
 from tests.study.fakes import make_auto_card
+from tfperf.runcard.dump import as_json_tree
 from tfperf.runcard.keys import get, put
-from tfperf.workloads.pdf.switches import SWITCHES, Form, Switch, plan, to_card, to_tree
+from tfperf.workloads.pdf.kind import KIND
+from tfperf.workloads.pdf.switches import SWITCHES, fit_switches
+from tfperf.workloads.switches import Form, Switch, Switches
+
+to_tree, to_card = as_json_tree, KIND.card
+
+
+def plan(tree):
+    return fit_switches(to_card(tree)).plan(tree)
 
 
 def test_a_card_survives_the_way_through_json(tmp_path):
@@ -47,7 +56,7 @@ def test_what_the_card_has_off_is_left_out_and_said(tmp_path):
 def test_another_switch_is_another_line(tmp_path):
     tree = to_tree(make_auto_card(tmp_path))
     more = Switch("positivity", "penalties", {"positivity.sets": "none", "integrability.nodes": 0}, changes=True)
-    found = plan(tree, (*SWITCHES, more))
+    found = Switches((*SWITCHES, more), naive="plain").plan(tree)
     off = found.tree(tree, found.cumulative[1])
     assert off["positivity"]["sets"] == "none" and off["integrability"]["nodes"] == 0
     assert found.cumulative[-2].off == ("positivity",) and found.reference(Form(("positivity",))).off == ("positivity",)

@@ -11,14 +11,12 @@ from pydantic.dataclasses import dataclass
 
 from tfperf.runcard.faults import Fault, refuse, repeated
 from tfperf.runcard.nodes import Node
-from tfperf.runcard.optimizers import Optimizer as Optimizer
 from tfperf.runcard.profile import Profile
 from tfperf.runcard.sweep import Sweep
 from tfperf.runcard.types import (
     MAX_REPLICA,
     STRICT,
     Folder,
-    Multiplier,
     Names,
     ReplicaIds,
     Seed,
@@ -36,6 +34,9 @@ from tfperf.workloads.pdf.card_exponents import Exponents as Exponents
 from tfperf.workloads.pdf.card_exponents import Flavour as Flavour
 from tfperf.workloads.pdf.card_exponents import completed, exponent_faults
 from tfperf.workloads.pdf.card_exponents import default_exponents as default_exponents
+from tfperf.workloads.pdf.card_optimizer import Optimizer as Optimizer
+
+Multiplier = Annotated[float, Field(ge=1e-12, le=1e15)]  # of a penalty
 
 Activation = Literal["tanh", "sigmoid", "relu", "elu", "selu", "gelu", "softplus", "softsign", "swish", "linear"]
 Activations = Annotated[tuple[Activation, ...], Field(max_length=32)]

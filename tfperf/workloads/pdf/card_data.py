@@ -8,8 +8,9 @@ from pydantic import Field, model_validator
 from pydantic.dataclasses import dataclass
 
 from tfperf.runcard.faults import Fault, refuse, repeated
-from tfperf.runcard.types import MAX_NAMES, STRICT, Folder, Fraction, Name, Names, Scale
+from tfperf.runcard.types import MAX_NAMES, STRICT, Folder, Fraction, Name, Names
 
+Scale = Annotated[float, Field(ge=0, le=1e12)]  # of a collision, in GeV2; the largest so far are below 1e9
 Weight = Annotated[float, Field(ge=1e-9, le=1e9)]
 
 

@@ -1,17 +1,27 @@
 """Preprocessing exponents: the fitted flavours and the ranges their exponents are drawn from."""
 
 from collections.abc import Iterator, Mapping
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 from pydantic.dataclasses import dataclass
 
-from tfperf.runcard.faults import Fault
-from tfperf.runcard.types import STRICT, Range
+from tfperf.runcard.faults import Fault, refuse
+from tfperf.runcard.types import STRICT
 
 Flavour = Literal["sigma", "g", "v", "v3", "v8", "t3", "t8", "t15"]
 FITTED: tuple[Flavour, ...] = ("sigma", "g", "v", "v3", "v8", "t3", "t8", "t15")
 VALENCE: tuple[Flavour, ...] = ("v", "v3", "v8")
+Exponent = Annotated[float, Field(ge=-20, le=20)]
+
+
+def _ordered(pair: tuple[float, float]) -> tuple[float, float]:
+    if pair[0] > pair[1]:
+        refuse([Fault("", list(pair), "must be [low, high] with low <= high")])
+    return pair
+
+
+Range = Annotated[tuple[Exponent, Exponent], AfterValidator(_ordered)]
 
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)

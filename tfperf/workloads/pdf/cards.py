@@ -1,7 +1,5 @@
 """Cards of replica fits, for what takes no others."""
 
-import os
-import reprlib
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -21,17 +19,6 @@ def load_card(path: Path, overrides: Sequence[str] = ()) -> Card:
 def open_card(path: Path, overrides: Sequence[str] = ()) -> Card:
     """The same with the faults that only its data can tell among the others."""
     return _of_pdf(path, cards.open_card(path, overrides))
-
-
-def as_card(card: object, overrides: Sequence[str] = ()) -> Card:
-    """A card, or the one that a path leads to. Raises: CardError, also for what is neither."""
-    if isinstance(card, Card):
-        if overrides:
-            raise CardError("overrides: given with a Card; only a file takes them: use dataclasses.replace")
-        return card
-    if isinstance(card, str | os.PathLike) and isinstance(path := os.fspath(card), str) and "\0" not in path:
-        return open_card(Path(path), overrides)
-    raise CardError(f"card: got {reprlib.repr(card)}; must be a Card of workload {NAME}, or the path of a YAML file")
 
 
 def _of_pdf(path: Path, card: AnyCard) -> Card:

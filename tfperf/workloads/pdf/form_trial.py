@@ -1,50 +1,26 @@
-"""One form of a card measured, as a program of its own: a JSON request on stdin, a JSON record on stdout.
+"""One form of a card measured, in a process of its own."""
 
-`python -m tfperf.workloads.pdf.form_trial`. A fresh process, so that memory is this form's alone and none profits from
-another.
-"""
-
-import json
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from tfperf.errors import UserError
-from tfperf.measure import lifeline
 from tfperf.measure.environment import peak_rss_bytes
-from tfperf.runcard.keys import Tree
 from tfperf.train.cores import Cores
 from tfperf.workloads.pdf.card import Card
 from tfperf.workloads.pdf.inputs import read_inputs
 from tfperf.workloads.pdf.operators.problem import Problem, build_problem
 from tfperf.workloads.pdf.runners import Engine, Keras, timing
-from tfperf.workloads.pdf.switches import to_card
-
-# what `auto` stands for, where the card leaves it to a measurement -> its name among the choices
-DECIDED = {
-    "engine.form": "form", "engine.products": "products", "engine.xla": "xla", "train.steps_per_call": "steps_per_call",
-}  # fmt: skip
+from tfperf.workloads.pdf.switches import DECIDED
+from tfperf.workloads.switches import Request
 
 
-@dataclass(frozen=True)
-class Request:
-    """What to measure of which form; all values come from JSON."""
-
-    card: Tree
-    naive: bool = False
-    decide: bool = False  # find what `auto` stands for, nothing else
-    seconds: float | None = None  # of steps to be timed, FEWEST samples at least; None: no timing
-    checked: tuple[int, ...] = ()  # replicas whose losses after one step are wanted, in float64
-
-
-def carry_out(request: Request) -> dict[str, Any]:
-    """The record of a request; UserError where the card asks for what this form cannot do."""
+def measure_form(card: Card, request: Request) -> dict[str, Any]:
+    """The record of a request, as study/form.py tells; UserError where the card asks for what this form cannot do."""
     # loaded here: they bring TensorFlow, which the program that starts trials does not need
     from tfperf.workloads.pdf.cores import total_threads
     from tfperf.workloads.pdf.training import cores_of, start_machine
 
-    card = to_card(request.card)
     problem = read_problem(card, card.replicas)
     cores = start_machine(card, Cores(total_threads(card.engine)) if request.naive else cores_of(card, problem))
     if request.decide:
@@ -82,18 +58,3 @@ def decide(card: Card, problem: Problem, cores: Cores) -> dict[str, Any]:
     forms = Candidates(card, problem)
     choices = choose(build_ensemble(card, problem, forms.first, cores), forms, cores).as_dict()
     return {key: choices[name] for key, name in DECIDED.items()}
-
-
-def main() -> None:
-    """Read the request, print the record."""
-    request = lifeline.request()
-    lifeline.tie()
-    try:
-        record = carry_out(Request(**request | {"checked": tuple(request["checked"])}))
-    except UserError as error:
-        record = {"refused": list(error.faults)}
-    print(json.dumps(record), flush=True)
-
-
-if __name__ == "__main__":
-    main()

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from tfperf.measure.loading import is_loaded, tensorflow_loading
 from tfperf.measure.quiet import native_logs_dropped, silence_tensorflow
 from tfperf.report.progress import show_training
-from tfperf.results.contents import EVENTS, RESULTS, T0
+from tfperf.results.contents import EVENTS, RESULTS
 from tfperf.results.rundir import holds_run
 from tfperf.results.state import State
 from tfperf.workloads.job import Fitted, Job, Session
@@ -20,6 +20,7 @@ from tfperf.workloads.pdf.card import Card
 from tfperf.workloads.pdf.chunks import chunk_size
 from tfperf.workloads.pdf.data.pack import pack_attributes
 from tfperf.workloads.pdf.inputs import mean_pdf, read_inputs
+from tfperf.workloads.pdf.kind import T0
 from tfperf.workloads.pdf.operators.problem import Problem, build_problem
 from tfperf.workloads.pdf.parts import failed_replicas, make_parts, new_replicas, refuse_other_replicas
 from tfperf.workloads.pdf.progress import chunk_words, replica_words

@@ -6,10 +6,13 @@ from tfperf.runcard.types import MAX_STEP
 from tfperf.workloads.pdf.card import Card
 
 NAME = "pdf"
+# in run directories: of a fit that makes its t0 predictions first, that fit's own; what the vetoes said
+T0, POSTFIT = "t0", "postfit.json"
 KIND = CardKind(
     Grammar(Card),
     {("data", "pack"): "an HDF5 data pack", ("covariance", "extra"): "an HDF5 file"},
     {("replicas",): 1, ("train", "steps"): MAX_STEP},
     {("data", "t0"): ("pack", "none", "fit"), ("closure", "law"): ("toy",)},
     apart=("replicas",),
+    data=("data", "covariance", "closure", "positivity"),
 )

@@ -1,14 +1,16 @@
-"""What a trial of workload replicas measures: the time of a step, as a fit of the card would take it."""
+"""What a trial of a replica fit measures: the time of a step, as a fit of the card would take it."""
 
 from collections.abc import Mapping
 from typing import Any
 
 from tfperf.measure.environment import peak_rss_bytes
+from tfperf.runcard.dump import as_json_tree
 from tfperf.runcard.keys import get, put
 from tfperf.workloads.pdf.card import Card
-from tfperf.workloads.pdf.form_trial import DECIDED, decide, read_problem
+from tfperf.workloads.pdf.form_trial import decide, read_problem
+from tfperf.workloads.pdf.kind import KIND
 from tfperf.workloads.pdf.runners import Engine, refuse, stepped
-from tfperf.workloads.pdf.switches import to_card, to_tree
+from tfperf.workloads.pdf.switches import DECIDED
 
 
 def measure(card: Card, request: Mapping[str, Any]) -> dict[str, Any]:
@@ -24,11 +26,11 @@ def measure(card: Card, request: Mapping[str, Any]) -> dict[str, Any]:
     refuse(card, "a sweep")
     problem = read_problem(card, card.replicas)
     cores = start_machine(card, cores_of(card, problem))
-    tree = to_tree(card)
+    tree = as_json_tree(card)
     choices = decide(card, problem, cores) if "auto" in (get(tree, key) for key in DECIDED) else {}
     for key, value in choices.items():
         put(tree, key, value)
-    decided = to_card(tree)
+    decided: Card = KIND.card(tree)
     warmup, steps, most, began = (request[key] for key in ("warmup", "steps", "seconds", "began"))
     record = stepped(lambda: Engine(decided, problem, cores), warmup, steps, most, began)
     used = {"threads": cores.threads, "stacks": cores.stacks, "peak_rss_bytes": peak_rss_bytes()}

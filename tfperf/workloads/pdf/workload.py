@@ -9,17 +9,19 @@ from tfperf.runcard.faults import Fault
 from tfperf.runcard.kinds import CardKind
 from tfperf.workloads.job import Session
 from tfperf.workloads.pdf.card import Card
-from tfperf.workloads.pdf.kind import KIND, NAME
+from tfperf.workloads.pdf.kind import KIND, NAME, POSTFIT, T0
 from tfperf.workloads.pdf.replicas import Replicas
 from tfperf.workloads.workload import Workload
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
+    from tfperf.measure.doctor import Check
     from tfperf.report.compare import Change
     from tfperf.report.counting import Show
     from tfperf.train.window import Recorded
     from tfperf.workloads.pdf.job import ReplicaFit
+    from tfperf.workloads.switches import Request, Switches
 
 
 class Pdf(Workload[Card]):
@@ -28,6 +30,7 @@ class Pdf(Workload[Card]):
     protocol = 1
     name = NAME
     own = Replicas
+    made = (f"{T0}/", POSTFIT)
     has_replicas = True
     title = "fit of replicas"
 
@@ -41,6 +44,11 @@ class Pdf(Workload[Card]):
         from tfperf.workloads.pdf.inputs import input_faults
 
         return input_faults(card)
+
+    def rests_on(self, path: Sequence[str]) -> list[tuple[str, ...]]:
+        """Cuts of a set rest on the entry of that set alone, an extra covariance on all points that are fitted, too."""
+        own = tuple(path[:3] if tuple(path[:2]) == ("data", "sets") else path[:1])
+        return [own, ("data",)] if path[0] == "covariance" else [own]
 
     def plan(self, card: Card, tell: Tell) -> Sequence[str]:
         """What a card amounts to."""
@@ -80,17 +88,35 @@ class Pdf(Workload[Card]):
 
         return measure(card, request)
 
+    def switches(self, card: Card) -> "Switches":
+        """What an ablation switches off."""
+        from tfperf.workloads.pdf.switches import fit_switches
+
+        return fit_switches(card)
+
+    def measure_form(self, card: Card, request: "Request") -> dict[str, Any]:
+        """The record of a form of an ablation."""
+        from tfperf.workloads.pdf.form_trial import measure_form
+
+        return measure_form(card, request)
+
     def compare(self, before: Path, now: Path) -> "tuple[list[Change], list[str]]":
         """What differs between two finished runs."""
         from tfperf.workloads.pdf.compare import fits
 
         return fits(before, now)
 
-    def example(self, data: Path) -> str:
+    def example(self, data: Path | None) -> str:
         """A commented card."""
         from tfperf.workloads.pdf.example import example_card
 
-        return example_card(data)
+        return example_card(data or Path("pack.h5"))
+
+    def checks(self) -> "Sequence[Check]":
+        """What `import-nnpdf` needs."""
+        from tfperf.measure.doctor import extra_check
+
+        return [extra_check(name, "nnpdf", "`tfperf import-nnpdf`") for name in ("pineappl", "nnpdf-data")]
 
 
 WORKLOAD = Pdf()

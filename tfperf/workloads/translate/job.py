@@ -7,14 +7,14 @@ from tfperf.errors import RunDirectoryError
 from tfperf.measure.loading import is_loaded, tensorflow_loading
 from tfperf.measure.quiet import native_logs_dropped
 from tfperf.report.progress import show_training
-from tfperf.results.contents import EVENTS, RESULTS, VOCABULARIES
+from tfperf.results.contents import EVENTS, RESULTS
 from tfperf.results.state import OLD, State, draw_key
 from tfperf.workloads.job import Fitted, Job, Session
 from tfperf.workloads.translate import results
 from tfperf.workloads.translate.card import Translation
 from tfperf.workloads.translate.progress import translation_words
 from tfperf.workloads.translate.results import TranslationResult
-from tfperf.workloads.translate.state import TranslationPart, Vocabularies
+from tfperf.workloads.translate.state import VOCABULARIES, TranslationPart, Vocabularies
 from tfperf.workloads.translate.texts import read_sentences, write_vocabularies
 
 if TYPE_CHECKING:

@@ -14,4 +14,5 @@ KIND = CardKind(
         for key in ("source", "target", "table", "hdf5")
     },
     {("train", "steps"): MAX_STEP},
+    how=("engine.xla", "engine.lstm", "train.steps_per_call"),
 )

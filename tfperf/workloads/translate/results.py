@@ -24,6 +24,7 @@ from tfperf.results.state import Identity
 
 KIND = "tfperf translation"
 LAYOUT = 1
+UNITS = {"loss": "per label", "validation_loss": "per label", "validation_step": "steps"}
 Weights = Mapping[str, NDArray[Any]]
 
 
@@ -63,7 +64,7 @@ def write(path: Path, result: TranslationResult, identity: Identity | None = Non
             put_array(file["weights"], name, weights)
         history = file.create_group("history")
         for f in fields(Losses):
-            put_array(history, f.name, getattr(result.history, f.name))
+            put_array(history, f.name, getattr(result.history, f.name), UNITS[f.name])
         put_texts(file, "summary", (as_json(result.summary),))
 
 

@@ -7,6 +7,8 @@ from pydantic.dataclasses import dataclass
 from tfperf.results.rundir import RunDirectory
 from tfperf.results.state import STRICT, Part, Sha256
 
+VOCABULARIES = "vocabularies"  # folder of a run: the pieces of each language
+
 
 @dataclass(config=STRICT)
 class Vocabularies:

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 from tfperf.errors import PackError
-from tfperf.results.contents import VOCABULARIES
 from tfperf.results.files import atomic_write, make_folder
 from tfperf.results.reading import open_regular
 from tfperf.runcard.faults import Fault
@@ -28,7 +27,7 @@ from tfperf.workloads.translate.corpus import (
     synthetic,
     table_rows,
 )
-from tfperf.workloads.translate.state import Vocabularies
+from tfperf.workloads.translate.state import VOCABULARIES, Vocabularies
 from tfperf.workloads.translate.vocabulary import Vocabulary, learn, read_vocabulary
 
 SIDES = "source", "target"

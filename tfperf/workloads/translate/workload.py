@@ -11,12 +11,13 @@ from tfperf.runcard.kinds import CardKind
 from tfperf.workloads.job import Session
 from tfperf.workloads.translate.card import Translation
 from tfperf.workloads.translate.kind import KIND, NAME
-from tfperf.workloads.translate.state import Vocabularies
+from tfperf.workloads.translate.state import VOCABULARIES, Vocabularies
 from tfperf.workloads.workload import Workload
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
+    from tfperf.measure.doctor import Check
     from tfperf.report.compare import Change
     from tfperf.workloads.stepping import Stepper
     from tfperf.workloads.translate.job import TranslationFit
@@ -28,6 +29,7 @@ class Translate(Workload[Translation]):
     protocol = 1
     name = NAME
     own = Vocabularies
+    made = (f"{VOCABULARIES}/",)
     stages = ("import", "data", "build", "compile", "train", "validate", "translate", "write")
     title = "translation"
 
@@ -95,6 +97,12 @@ class Translate(Workload[Translation]):
         from tfperf.workloads.translate.compare import translations
 
         return translations(before, now)
+
+    def checks(self) -> "Sequence[Check]":
+        """What learns pieces, and what scores."""
+        from tfperf.measure.doctor import extra_check
+
+        return [extra_check(name, "translate", "cards of this workload") for name in ("tokenizers", "sacrebleu")]
 
 
 WORKLOAD = Translate()

@@ -10,8 +10,9 @@ from rich.console import Console
 
 from tests.make_result import make_result
 from tfperf.errors import RunDirectoryError, UserError
+from tfperf.workloads.pdf.kind import POSTFIT
 from tfperf.workloads.pdf.results import store
-from tfperf.workloads.pdf.results.postfit import FILE, Failure, postfit, postfit_run, survivors, table
+from tfperf.workloads.pdf.results.postfit import Failure, postfit, postfit_run, survivors, table
 
 
 def make(replicas=40, failed=0, **columns):
@@ -164,7 +165,7 @@ def test_the_report_is_kept_beside_the_results(tmp_path):
     run = stored(tmp_path, result)
     assert survivors(run, result) is None
     report = postfit_run(run)
-    kept = json.loads((run / FILE).read_text(), parse_constant=pytest.fail)  # no NaN in JSON
+    kept = json.loads((run / POSTFIT).read_text(), parse_constant=pytest.fail)  # no NaN in JSON
     assert kept["passed"] == list(report.passed) and kept["total"] == 40 and kept["sigmas"] == 4
     assert [(f["replica"], f["veto"]) for f in kept["failures"]] == [(2, "quarantined"), (7, "chi2")]
     assert list(np.flatnonzero(~survivors(run, result))) == [1, 6]
@@ -182,7 +183,7 @@ def test_a_report_on_other_results_is_refused(tmp_path):
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"passed": [1]}', '{"passed": "ab", "results_sha256": ""}'])
 def test_a_damaged_report_is_refused(tmp_path, text):
     run = stored(tmp_path, result := make())
-    (run / FILE).write_text(text)
+    (run / POSTFIT).write_text(text)
     with pytest.raises(RunDirectoryError, match="damaged"):
         survivors(run, result)
 

@@ -12,9 +12,9 @@ import tensorflow as tf
 from numpy.typing import NDArray
 
 from tfperf.errors import CardError
-from tfperf.runcard.optimizers import CLIPPINGS, Optimizer
+from tfperf.runcard.optimizers import CLIPPINGS
 from tfperf.scopes import phase
-from tfperf.workloads.pdf.card import Card
+from tfperf.workloads.pdf.card import Card, Optimizer
 from tfperf.workloads.pdf.layers.quadrature import quadrature
 from tfperf.workloads.pdf.model import PDF
 from tfperf.workloads.pdf.naive.observables import Chi2, Integrability, Objective, Positivity, Predictions

@@ -8,6 +8,7 @@ from tfperf.report import numbers
 from tfperf.report.numbers import count, number
 from tfperf.report.page import image, page, paragraph, table, tiles
 from tfperf.report.sections import Section, environment, time_table, write_json, write_text
+from tfperf.workloads.pdf.report.chi2 import chi2_rows, chi2_totals, headline
 from tfperf.workloads.pdf.report.pictures import CHI2, LOSSES, SCALES, Picture, by_experiment, data, pdfs
 from tfperf.workloads.pdf.report.team import Team
 from tfperf.workloads.pdf.results.record import CONVERGED, FitResult
@@ -32,7 +33,8 @@ def html(folder: Path, result: FitResult, team: Team | None = None) -> str:
     sections = [
         _chi2(result, drawn), _pdfs("evolution", "PDFs, evolution basis", result, drawn),
         _pdfs("flavour", "PDFs, flavour basis", result, drawn), _data(result, drawn), _training(drawn),
-        _timing(result.summary), _replicas(result), environment(folder, result.summary),
+        _timing(result.summary), _replicas(result),
+        environment(folder, result.summary, {"data pack": result.summary.get("pack")}),
     ]  # fmt: skip
     return page(result.title or "tfperf fit", _head(result), sections)
 
@@ -40,7 +42,7 @@ def html(folder: Path, result: FitResult, team: Team | None = None) -> str:
 def _head(result: FitResult) -> str:
     summary = result.summary
     replicas = summary.get("replicas") or {}
-    head = paragraph(numbers.headline(summary).replace("chi2", "χ²")) + tiles([
+    head = paragraph(headline(summary).replace("chi2", "χ²")) + tiles([
         ("χ² per point", number(summary.get("chi2_per_point"))),
         ("χ² per point without t0", number(summary.get("chi2_no_t0_per_point"))),
         ("points", count(summary.get("points"))),
@@ -66,7 +68,7 @@ def _chi2(result: FitResult, drawn: Drawn) -> Section:
     header = ("dataset", "points", "χ² / N", "χ² / N without t0", "(χ² / N − 1) / √(2 / N)")
     rows, totals = (
         [(r.name, count(r.points), number(r.chi2), number(r.chi2_no_t0), number(r.deviation, 1)) for r in source]
-        for source in (numbers.chi2_rows(result.summary), numbers.chi2_totals(result.summary))
+        for source in (chi2_rows(result.summary), chi2_totals(result.summary))
     )
     text = (
         "χ² per point of the mean PDF against the measured central values. Each set with its own block of the "

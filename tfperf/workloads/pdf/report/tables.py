@@ -9,7 +9,8 @@ from rich.table import Table
 from rich.text import Text
 
 from tfperf.report import numbers
-from tfperf.report.numbers import Chi2Row, count, number
+from tfperf.report.numbers import count, number
+from tfperf.workloads.pdf.report.chi2 import Chi2Row, chi2_rows, chi2_totals
 
 
 def summary_table(summary: Mapping[str, Any]) -> RenderableType:
@@ -25,10 +26,10 @@ def _chi2_table(summary: Mapping[str, Any]) -> Table:
     table.add_column("dataset", overflow="fold")
     for header in ("points", "chi2/N", "without t0"):
         table.add_column(header, justify="right", no_wrap=True)
-    for row in numbers.chi2_rows(summary):
+    for row in chi2_rows(summary):
         table.add_row(*_cells(row))
     table.add_section()
-    for row in numbers.chi2_totals(summary):
+    for row in chi2_totals(summary):
         table.add_row(*_cells(row), style="bold")
     return table
 

@@ -18,12 +18,12 @@ from rich.table import Table
 from tfperf.errors import RunDirectoryError, UserError
 from tfperf.results.files import atomic_write
 from tfperf.results.reading import parse_json, read_bytes
+from tfperf.workloads.pdf.kind import POSTFIT
 from tfperf.workloads.pdf.results import store
 from tfperf.workloads.pdf.results.record import EVOLUTION, FitResult
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
-FILE = "postfit.json"
 SIGMAS = 4.0
 LARGEST = 1e100  # of a figure: beyond it squares, and with them the limits, are infinite
 MOST_BYTES = 10**8  # of the report, which has a few hundred for each veto on each replica
@@ -90,7 +90,7 @@ def postfit_run(run: Path, sigmas: float = SIGMAS) -> PostfitReport:
     """
     results = run / "results.h5"
     report = postfit(store.read(results), sigmas)
-    with atomic_write(run / FILE) as temporary:
+    with atomic_write(run / POSTFIT) as temporary:
         temporary.write_text(json.dumps({**asdict(report), "results_sha256": _sha256(results)}, indent=1) + "\n")
     return report
 
@@ -100,7 +100,7 @@ def survivors(run: Path, result: FitResult) -> Mask | None:
 
     Raises: RunDirectoryError where RUN/postfit.json is damaged, or older than the results.
     """
-    path = run / FILE
+    path = run / POSTFIT
     if not os.path.lexists(path):
         return None
     try:

@@ -34,6 +34,13 @@ LAYOUT = 1
 # fields of Replicas beside its texts and the lengths of its curves
 INTEGERS = ("id", "seed", "attempt", "best_step", "stop_step")
 FIGURES = ("chi2_training", "chi2_validation", "chi2_experimental", "positivity")
+UNITS = {
+    "best_step": "steps", "stop_step": "steps", "step": "steps",
+    "chi2_training": "per point", "chi2_validation": "per point", "chi2_experimental": "per point",
+    "training": "per point", "validation": "per point", "experimental": "per point",
+    "x": "1", "pdf": "1", "positivity": "unit of the predictions", "arc_length": "1",
+    "sigma": "unit of cv", "predictions": "unit of cv", "mean": "unit of cv",
+}  # fmt: skip
 
 
 def write(path: Path, result: FitResult, identity: Identity | None = None) -> None:
@@ -45,8 +52,8 @@ def write(path: Path, result: FitResult, identity: Identity | None = None) -> No
         file.attrs.update({"kind": encoded(KIND), "layout": LAYOUT, "title": encoded(result.title)})
         put_identity(file, identity)
         file.attrs["q0"] = float(result.q0)
-        put_array(file, "x", result.x)
-        put_array(file, "pdf", result.pdf)
+        put_array(file, "x", result.x, UNITS["x"])
+        put_array(file, "pdf", result.pdf, UNITS["pdf"])
         file["pdf"].attrs["flavours"] = encoded(*EVOLUTION)
         _put_record(file.create_group("replicas"), result.replicas)
         _put_record(file.create_group("history"), result.history)
@@ -125,6 +132,6 @@ def _put_record(group: h5py.Group, record: Replicas | History | DatasetResult) -
         elif isinstance(value, str):
             group.attrs[f.name] = encoded(value)
         elif np.ndim(value) > 0:
-            put_array(group, f.name, value)
+            put_array(group, f.name, value, UNITS.get(f.name))
         else:
             group.attrs[f.name] = value

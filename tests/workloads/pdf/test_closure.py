@@ -8,7 +8,9 @@ import pytest
 from tfperf.runs.fit import fit
 from tfperf.workloads.pdf.cards import load_card
 
-CARD = Path(__file__).parents[2] / "runcards" / "pdf_dis.yaml"
+pytestmark = pytest.mark.usefixtures("blank_pictures")
+
+CARD = Path(__file__).parents[3] / "runcards" / "pdf_dis.yaml"
 
 
 def closure(folder, level, replicas, *overrides):

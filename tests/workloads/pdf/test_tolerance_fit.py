@@ -18,6 +18,8 @@ from tfperf.workloads.options import Options
 from tfperf.workloads.pdf.forms import make_form
 from tfperf.workloads.pdf.replicas import Replicas
 
+pytestmark = pytest.mark.usefixtures("blank_pictures")
+
 CARD = ["engine.form=folded", "engine.tolerance=1e-3", "engine.check_every=20", "train.stopping.patience=60"]
 CARD += ["data.sets=[{name: AAA_F2}, {name: AAA_FL}, {name: CCC_ADD}]"]
 

@@ -15,6 +15,8 @@ from tfperf.workloads.pdf.cards import load_card
 from tfperf.workloads.pdf.data.selection import select
 from tfperf.workloads.pdf.operators.problem import build_problem
 
+pytestmark = pytest.mark.usefixtures("blank_pictures")
+
 OVERRIDES = ["engine.form=folded", "engine.check_every=20", "positivity.initial=1", "positivity.final=10"]
 
 

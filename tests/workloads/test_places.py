@@ -24,6 +24,8 @@ from tfperf.workloads.pdf.cards import load_card
 from tfperf.workloads.pdf.results import store
 from tfperf.workloads.translate.texts import read_sentences
 
+pytestmark = pytest.mark.usefixtures("blank_pictures")
+
 CARD = """\
 title: faults
 replicas: 3
@@ -225,13 +227,13 @@ def test_a_faulty_pack_is_told_by_itself(tmp_path):
 
 @pytest.mark.parametrize("card", [None, 5, b"card.yaml", [], "a\0b", Path])
 def test_fit_takes_a_card_or_a_path(card):
-    with pytest.raises(CardError, match=r"card: got .*; must be a Card of workload pdf, or the path"):
+    with pytest.raises(CardError, match=r"card: got .*; must be a card of a workload, or the path"):
         tfperf.fit(card)
 
 
 def test_fit_takes_no_overrides_beside_a_card(folder):
     card = Card(replicas=(1,), data=Data(pack=folder / "pack.h5"), train=Train(steps=20))
-    with pytest.raises(CardError, match="overrides: given with a Card"):
+    with pytest.raises(CardError, match="overrides: given with a card"):
         tfperf.fit(card, overrides=["seed=2"])
 
 

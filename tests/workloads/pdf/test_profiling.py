@@ -11,6 +11,8 @@ from click.testing import CliRunner
 from tests.make_pack import make_card
 from tfperf.cli import main
 
+pytestmark = pytest.mark.usefixtures("blank_pictures")
+
 SMALL = ["--set", "engine.form=shared", "--set", "engine.xla=false", "--set", "train.steps_per_call=5"]
 
 

@@ -23,6 +23,8 @@ from tfperf.workloads.pdf.forms import LAYOUTS, NAMES, Candidates
 from tfperf.workloads.pdf.operators.products import Product
 from tfperf.workloads.pdf.stack import PDFStacks, settings
 
+pytestmark = pytest.mark.usefixtures("blank_pictures")
+
 OPEN = ["engine.form=auto", "train.steps_per_call=auto"]
 
 

@@ -15,6 +15,8 @@ from tfperf.workloads.pdf import cores
 from tfperf.workloads.pdf import training as part
 from tfperf.workloads.pdf.cards import load_card
 
+pytestmark = pytest.mark.usefixtures("blank_pictures")
+
 
 def test_threads_and_stacks_are_tried_together_in_children(tmp_path, monkeypatch):
     monkeypatch.setattr(cores, "available_cores", lambda: 4)

@@ -21,6 +21,8 @@ from tfperf.workloads.pdf.chunks import Footprint, chunk_size, footprint, split
 from tfperf.workloads.pdf.plan import plan
 from tfperf.workloads.pdf.training import _known, train_part
 
+pytestmark = pytest.mark.usefixtures("blank_pictures")
+
 STAGES = [
     "reading data", "building the problem", "building the replicas", "compiling", "training", "evaluating",
     "writing results and report",

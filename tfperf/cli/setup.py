@@ -1,0 +1,39 @@
+"""Verbs before a card is there: an example, the words of cards, what works on the machine."""
+
+import json
+import sys
+from pathlib import Path
+
+import click
+
+from tfperf.cli.group import main
+from tfperf.console.words import deliver, tell
+from tfperf.workloads.registry import WORKLOADS
+
+
+@main.command()
+@click.argument("card", type=click.Path(path_type=Path), default="runcard.yaml")
+@click.option("--workload", default=WORKLOADS.default, show_default=True, help="What the card trains.")
+@click.option("--data", "--pack", type=click.Path(path_type=Path), help="Data that the card names.")
+def init(card: Path, workload: str, data: Path | None) -> None:
+    """Write a commented example card."""
+    from tfperf.results.files import create
+
+    create(card, WORKLOADS.offering("init", workload).example(data))
+    tell(f"{card}: written; edit it, then `tfperf check {card}`")
+
+
+@main.command()
+@click.argument("workload", default=WORKLOADS.default)
+def schema(workload: str) -> None:
+    """Print the JSON schema of runcards of a WORKLOAD, by default that of cards that name none, for editors."""
+    deliver(json.dumps(WORKLOADS.kind(workload).grammar.json_schema, indent=2))
+
+
+@main.command()
+def doctor() -> None:
+    """Tell what works on this machine, for all and for each workload, and what to do about the rest."""
+    from tfperf.measure.doctor import main as carry_out
+    from tfperf.workloads.checks import workload_checks
+
+    sys.exit(carry_out(workload_checks))

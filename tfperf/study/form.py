@@ -1,0 +1,39 @@
+"""One form of a card measured, as a program of its own: a JSON request on stdin, a JSON record on stdout.
+
+`python -m tfperf.study.form`. A request is workloads/switches.py's Request. A record holds `choices` (what `auto`
+stands for, by key) where that is asked for, else `ms_per_step` (median, q1, q3), `steps_per_call`, `peak_rss_bytes`,
+`seconds`, and `losses` after one step (by name, of each replica that is checked), with `points` of those that are sums
+over points; of a card that cannot be measured `refused`. A fresh process, so that memory is this form's alone and none
+profits from another.
+"""
+
+import json
+from typing import Any
+
+from tfperf.errors import UserError
+from tfperf.measure import lifeline
+
+
+def carry_out(request: dict[str, Any]) -> dict[str, Any]:
+    """The record of a request; UserError where the card asks for what this form cannot do."""
+    from tfperf.workloads.registry import WORKLOADS
+    from tfperf.workloads.switches import Request
+
+    wanted = Request(**request | {"checked": tuple(request["checked"])})
+    workload = WORKLOADS.find(wanted.card["workload"])
+    return workload.measure_form(workload.kind.card(wanted.card), wanted)
+
+
+def main() -> None:
+    """Read the request, print the record."""
+    request = lifeline.request()
+    lifeline.tie()
+    try:
+        record = carry_out(request)
+    except UserError as error:
+        record = {"refused": list(error.faults)}
+    print(json.dumps(record), flush=True)
+
+
+if __name__ == "__main__":
+    main()
