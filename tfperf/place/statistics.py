@@ -1,0 +1,92 @@
+"""Variables that no gradient changes, and metrics, on several devices: what devices find merges into one value."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import tensorflow as tf
+
+from tfperf.place.copies import Use, Way
+from tfperf.place.held import Kept
+from tfperf.place.needs import Pass, Sized, read_ways
+from tfperf.place.placed import Placed
+from tfperf.place.rules import Rule, one
+from tfperf.place.state import size
+from tfperf.place.trainable import Merge
+
+
+def merge_values(merge: Merge, values: Sequence[tf.Tensor]) -> tf.Tensor:
+    """One value of those that devices found."""
+    if merge == "first" or len(values) == 1:
+        return tf.identity(values[0])
+    total = tf.add_n(list(values))
+    return total / tf.cast(len(values), total.dtype) if merge == "mean" else total
+
+
+@dataclass(frozen=True)
+class TowerStatistics:
+    """Those of the tower engine: merged where gradients would be, and assigned to each copy."""
+
+    variables: Sequence[Placed]
+    merges: Sequence[Merge]
+
+    def merge(self, found: Sequence[Sequence[tf.Tensor]]) -> list[tf.Tensor]:
+        """Of the values that each device found."""
+        out = []
+        for i, (v, merge) in enumerate(zip(self.variables, self.merges, strict=True)):
+            with tf.name_scope(f"statistic_{i}"), tf.device(v.home.merge):
+                out.append(merge_values(merge, [values[i] for values in found]))
+        return out
+
+    def assign(self, values: Sequence[tf.Tensor]) -> None:
+        """To all copies."""
+        for i, (v, value) in enumerate(zip(self.variables, values, strict=True)):
+            for copy in v.copies:
+                with tf.name_scope(f"statistic_{i}"), tf.device(copy.value.device):
+                    copy.value.assign(value)
+
+    def kept(self) -> Iterator[Kept]:
+        """Copies."""
+        for v in self.variables:
+            for copy, device in zip(v.copies, v.home.copies, strict=True):
+                yield Kept(f"statistic {v.name}", copy.value.device, device, size(copy))
+
+    def rules(self, several: bool) -> Iterator[Rule]:
+        """Where they merge, of several devices, and are assigned."""
+        for i, (v, merge) in enumerate(zip(self.variables, self.merges, strict=True)):
+            merges = several and merge != "first"
+            yield one(f"merge of {v.name}", rf"tfperf\.merge/statistic_{i}/", v.home.merge, needed=merges)
+            scope = rf"tfperf\.update/statistic_{i}(_\d+)?/"
+            yield Rule(f"assignment of {v.name}", scope, frozenset(v.home.copies), "Assign")
+
+    def ways(self, every: Sequence[Pass]) -> Iterator[Way]:
+        """To each device, back to where they merge, and from there to each copy."""
+        for v, merge in zip(self.variables, self.merges, strict=True):
+            sized = Sized(v.home, size(v.copies[0]))
+            yield from (way for each in every for way in read_ways(each, sized))
+            for sender in every[:1] if merge == "first" else every:
+                yield Way("statistics", sender.device, v.home.merge, sized.size)
+            for copy in v.home.copies:
+                yield Way("merged statistics", v.home.merge, copy, sized.size)
+
+    def most(self) -> dict[str, int]:
+        """Bytes that merges and assignments give: a sum and, of a mean, its share of each device; each copy once."""
+        found: dict[str, int] = {}
+        for v, merge in zip(self.variables, self.merges, strict=True):
+            found[f"merge of {v.name}"] = size(v.copies[0]) * (2 if merge == "mean" else 1)
+            found[f"assignment of {v.name}"] = size(v.copies[0]) * len(v.copies)
+        return found
+
+    def least(self, several: bool) -> dict[str, int]:
+        """Bytes that the largest operation of each gives."""
+        found: dict[str, int] = {}
+        for v, merge in zip(self.variables, self.merges, strict=True):
+            found[f"assignment of {v.name}"] = size(v.copies[0])
+            if several and merge != "first":
+                found[f"merge of {v.name}"] = size(v.copies[0])
+        return found
+
+    def uses(self, devices: int) -> Iterator[Use]:
+        """Each device reads the nearest copy once; each copy is written once."""
+        for v in self.variables:
+            for k, device in enumerate(v.home.copies):
+                yield Use(v.called(k), device, size(v.copies[k]), 1 if len(v.copies) > 1 else devices, 1)
