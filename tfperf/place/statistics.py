@@ -22,6 +22,11 @@ def merge_values(merge: Merge, values: Sequence[tf.Tensor]) -> tf.Tensor:
     return total / tf.cast(len(values), total.dtype) if merge == "mean" else total
 
 
+def change(variable: tf.Variable, merge: Merge, value: tf.Tensor) -> None:
+    """A statistic by what merged, in place."""
+    (variable.assign_add if merge == "sum" else variable.assign)(value)
+
+
 @dataclass(frozen=True)
 class TowerStatistics:
     """Those of the tower engine: merged where gradients would be, and assigned to each copy."""
@@ -39,10 +44,10 @@ class TowerStatistics:
 
     def assign(self, values: Sequence[tf.Tensor]) -> None:
         """To all copies."""
-        for i, (v, value) in enumerate(zip(self.variables, values, strict=True)):
+        for i, (v, merge, value) in enumerate(zip(self.variables, self.merges, values, strict=True)):
             for copy in v.copies:
                 with tf.name_scope(f"statistic_{i}"), tf.device(copy.value.device):
-                    copy.value.assign(value)
+                    change(copy.value, merge, value)
 
     def kept(self) -> Iterator[Kept]:
         """Copies."""

@@ -15,7 +15,8 @@ from tfperf.scopes import phase
 class Gradients:
     """Of one device's part: its share of the loss, and gradients of it.
 
-    tables: (V, U) dense, or slices of it; weights: dense; statistics: their new values.
+    tables: (V, U) dense, or slices of it; weights: dense; statistics: their new values, or what changes where changes
+    are summed.
     """
 
     loss: tf.Tensor
@@ -56,13 +57,15 @@ def forward_backward(trainable: Trainable, method: Method) -> Callable[[Given], 
             with phase("forward"):
                 outcome = trainable.compute(given)
                 loss = outcome.loss / given.count
+                found = zip(trainable.statistics, outcome.statistics, given.statistics, strict=True)
+                statistics = [new - old if one.merge == "sum" else new for one, new, old in found]
         with phase("backward"):
             weights, inner = tape.gradient(loss, watched, unconnected_gradients=tf.UnconnectedGradients.ZERO)
             tables = [_flat(g, ids) for g, ids in zip(inner, trainable.look_up(given.part), strict=True)]
             if dense:
                 pairs = zip(tables, shapes, strict=True)
                 tables = [(tf.math.unsorted_segment_sum(g, ids, rows), ids) for (g, ids), (rows, _) in pairs]
-        return loss, tables, weights, outcome.statistics, outcome.metrics
+        return loss, tables, weights, statistics, outcome.metrics
 
     run = tf.function(compute, jit_compile=True, autograph=False) if method.xla else compute
 

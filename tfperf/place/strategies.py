@@ -155,7 +155,7 @@ class Replicas(Generic[Model]):
             found = self._part(Given(weights, rows, statistics, part, draws, count))
         with phase("merge"), tf.name_scope(f"device_{tower}"):
             tables = [self._sent(gradient, i, part) for i, gradient in enumerate(found.tables)]
-        self.statistics.change(found.statistics, tower)
+        self.statistics.change(found.statistics)
         self.optimizer.apply([*tables, *found.weights], list(self.variables.values()))
         return found.loss, list(found.metrics)
 
@@ -189,7 +189,8 @@ class Replicas(Generic[Model]):
         rules = [one("input", "", host, "Iterator"), one("survey", r"\bsurvey(_\d+)?/", host, needed=False)]
         for k, device in mine:
             where = self.devices.host if central else device
-            rules.append(one(f"look-ups of device {k}", rf"\btower_{k}/tfperf\.transfer", where, "(Resource)?Gather"))
+            look_ups, tables = rf"\btower_{k}/tfperf\.transfer", bool(self.model.embeddings)
+            rules.append(one(f"look-ups of device {k}", look_ups, where, "(Resource)?Gather", needed=tables))
             rules.append(one(f"transfer of device {k}", rf"\btower_{k}/tfperf\.transfer", device, needed=False))
             rules.append(one(f"pass of device {k}", rf"\btower_{k}/(?!tfperf\.transfer)", device))
             clipping = one(f"clipping of device {k}", rf"tfperf\.update(_\d+)?/device_{k}/", device)

@@ -115,16 +115,19 @@ def _hierarchical(every: Sequence[Pass], size: int) -> Iterator[Way]:
 
 def _central(every: Sequence[Pass], variables: Iterable[Sized], devices: Devices, clipped: bool) -> Iterator[Way]:
     """To and from the host, where the variables are; the first device's sum is what updates take."""
-    host = devices.host
+    host, first = devices.host, every[0].device
     for variable in variables:
         sized = replace(variable, home=Home((host,), (host,), (host,), host))
-        yield from merge_ways(every, sized)
         for one in every:
             yield from read_ways(one, sized, found=True)
+        if len(every) == 1:  # whose gradients are summed already
+            yield Way("gradients", first, host, sized.size)
+            continue
+        yield from merge_ways(every, sized)
         # nobody needs what the others make of it
         idle = every[0].gradient(sized) == sized.size and not clipped
-        yield Way("merged gradients", host, every[0].device, _whole(every, sized), idle)
-        yield Way("clipped gradients", every[0].device, host, sized.size, idle)
+        yield Way("merged gradients", host, first, _whole(every, sized), idle)
+        yield Way("clipped gradients", first, host, sized.size, idle)
 
 
 def _central_statistics(trainable: Trainable, every: Sequence[Pass], devices: Devices) -> Iterator[Way]:
@@ -136,7 +139,7 @@ def _central_statistics(trainable: Trainable, every: Sequence[Pass], devices: De
             yield Way("statistics", host, one.device, whole)
         for one in every if statistic.merge != "first" else every[:1]:
             yield Way("merged statistics", one.device, host, whole)
-        if statistic.merge != "first":  # what TensorFlow hands to devices, and takes from the first
+        if statistic.merge != "first" and len(every) > 1:  # what TensorFlow hands to devices, and takes from the first
             yield Way("merged statistics", host, first, whole, may_go=True)
             yield Way("merged statistics", first, host, whole, may_go=True)
 

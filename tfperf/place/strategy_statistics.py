@@ -9,6 +9,7 @@ from tfperf.place.copies import Use
 from tfperf.place.devices import Devices
 from tfperf.place.rules import Rule, one
 from tfperf.place.state import size
+from tfperf.place.statistics import change
 from tfperf.place.trainable import Metric, Statistic
 from tfperf.scopes import phase
 
@@ -21,7 +22,7 @@ class StrategyStatistics:
     def __init__(self, statistics: Sequence[Statistic], devices: Devices, central: bool) -> None:
         self.statistics, self.devices, self.central = statistics, devices, central
 
-    def change(self, found: Sequence[tf.Tensor], replica: int) -> None:
+    def change(self, found: Sequence[tf.Tensor]) -> None:
         """By the values that a replica found; called by all of them."""
         if not self.statistics:
             return
@@ -30,7 +31,7 @@ class StrategyStatistics:
         for merge, operation in REDUCED.items():
             numbers = [i for i, statistic in enumerate(self.statistics) if statistic.merge == merge]
             if numbers:
-                with phase("merge"), tf.name_scope(f"device_{replica}"):
+                with phase("merge"):
                     values = context.all_reduce(operation, [found[i] for i in numbers])
                 merged |= dict(zip(numbers, values, strict=True))
         values = [merged[i] for i in range(len(found))]
@@ -41,7 +42,7 @@ class StrategyStatistics:
             for i, (statistic, value) in enumerate(zip(self.statistics, values, strict=True)):
                 with tf.name_scope(f"statistic_{i}"):
                     strategy.extended.update(
-                        statistic.variable.value, lambda variable, new: variable.assign(new), args=(value,), group=False
+                        statistic.variable.value, change, args=(statistic.merge, value), group=False
                     )
 
     @property

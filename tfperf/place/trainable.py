@@ -18,7 +18,7 @@ import tensorflow as tf
 from tfperf.place.copies import Flops
 from tfperf.place.shapes import Value
 
-# first: all devices find the same, so that nothing has to be sent; the first one's is kept
+# first: all devices find the same, and nothing is sent; sum: of metrics their sum, of statistics that of the changes
 Merge = Literal["sum", "mean", "first"]
 Parts = Sequence[Sequence[tf.Tensor]]  # of a global batch, one of each device
 
