@@ -34,7 +34,7 @@ RIGHT = 1e-9
 CHEATING = {  # in one program; each is told by a fault of its own
     "update_on_the_host_beside_a_decoy": "^Sqrt on CPU:0: no rule covers it, and it touches",
     "a_device_that_idles": "matrix products on CPU:2",
-    "statistics_merged_on_the_host": "^AddN on CPU:0: no rule covers it, and it touches 4.4 kB",
+    "statistics_merged_on_the_host": "^AddN on CPU:0: no rule covers it, and it touches",
     "statistics_changed_twice": "variables of 4.4 kB .* written 2 times a step; must be 1",
 }
 
@@ -51,7 +51,7 @@ FEW = {
     "recommender, mirrored, 2": placed("recommender", "mirrored", 2),
     "recommender, device, 1": placed("recommender", "device", 1),
     "network, host, 2": placed("network", "host", 2, prove=True),
-    "network, mirrored, 2": placed("network", "mirrored", 2, prove=True),
+    "network, mirrored, 2": placed("network", "mirrored", 2),
     "network, central, 2": placed("network", "central", 2),
     "network, device, 1": placed("network", "device", 1),
 }

@@ -1,7 +1,6 @@
 """Variables that no gradient changes, and metrics, on several devices: what devices find merges into one value."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 import tensorflow as tf
 
@@ -11,10 +10,10 @@ from tfperf.place.needs import Pass, Sized, read_ways
 from tfperf.place.placed import Placed
 from tfperf.place.rules import Rule, one
 from tfperf.place.state import size
-from tfperf.place.trainable import Merge
+from tfperf.place.trainable import Statistic
 
 
-def merge_values(merge: Merge, values: Sequence[tf.Tensor]) -> tf.Tensor:
+def merge_values(merge: str, values: Sequence[tf.Tensor]) -> tf.Tensor:
     """One value of those that devices found."""
     if merge == "first" or len(values) == 1:
         return tf.identity(values[0])
@@ -22,29 +21,30 @@ def merge_values(merge: Merge, values: Sequence[tf.Tensor]) -> tf.Tensor:
     return total / tf.cast(len(values), total.dtype) if merge == "mean" else total
 
 
-def change(variable: tf.Variable, merge: Merge, value: tf.Tensor) -> None:
+def change(variable: tf.Variable, merge: str, value: tf.Tensor) -> None:
     """A statistic by what merged, in place."""
     (variable.assign_add if merge == "sum" else variable.assign)(value)
 
 
-@dataclass(frozen=True)
 class TowerStatistics:
     """Those of the tower engine: merged where gradients would be, and assigned to each copy."""
 
-    variables: Sequence[Placed]
-    merges: Sequence[Merge]
+    def __init__(self, variables: Sequence[Placed], statistics: Sequence[Statistic]) -> None:
+        self.variables = variables
+        every = zip(variables, statistics, strict=True)
+        self.changing = [(v, statistic.merge) for v, statistic in every if statistic.merge != "fixed"]
 
     def merge(self, found: Sequence[Sequence[tf.Tensor]]) -> list[tf.Tensor]:
         """Of the values that each device found."""
         out = []
-        for i, (v, merge) in enumerate(zip(self.variables, self.merges, strict=True)):
+        for i, (v, merge) in enumerate(self.changing):
             with tf.name_scope(f"statistic_{i}"), tf.device(v.home.merge):
                 out.append(merge_values(merge, [values[i] for values in found]))
         return out
 
     def assign(self, values: Sequence[tf.Tensor]) -> None:
         """To all copies."""
-        for i, (v, merge, value) in enumerate(zip(self.variables, self.merges, values, strict=True)):
+        for i, ((v, merge), value) in enumerate(zip(self.changing, values, strict=True)):
             for copy in v.copies:
                 with tf.name_scope(f"statistic_{i}"), tf.device(copy.value.device):
                     change(copy.value, merge, value)
@@ -57,7 +57,7 @@ class TowerStatistics:
 
     def rules(self, several: bool) -> Iterator[Rule]:
         """Where they merge, of several devices, and are assigned."""
-        for i, (v, merge) in enumerate(zip(self.variables, self.merges, strict=True)):
+        for i, (v, merge) in enumerate(self.changing):
             merges = several and merge != "first"
             yield one(f"merge of {v.name}", rf"tfperf\.merge/statistic_{i}/", v.home.merge, needed=merges)
             scope = rf"tfperf\.update/statistic_{i}(_\d+)?/"
@@ -65,18 +65,20 @@ class TowerStatistics:
 
     def ways(self, every: Sequence[Pass]) -> Iterator[Way]:
         """To each device, back to where they merge, and from there to each copy."""
-        for v, merge in zip(self.variables, self.merges, strict=True):
-            sized = Sized(v.home, size(v.copies[0]))
-            yield from (way for each in every for way in read_ways(each, sized))
+        for v in self.variables:
+            for each in every:
+                yield from read_ways(each, Sized(v.home, size(v.copies[0])))
+        for v, merge in self.changing:
+            whole = size(v.copies[0])
             for sender in every[:1] if merge == "first" else every:
-                yield Way("statistics", sender.device, v.home.merge, sized.size)
+                yield Way("statistics", sender.device, v.home.merge, whole)
             for copy in v.home.copies:
-                yield Way("merged statistics", v.home.merge, copy, sized.size)
+                yield Way("merged statistics", v.home.merge, copy, whole)
 
     def most(self) -> dict[str, int]:
         """Bytes that merges and assignments give: a sum and, of a mean, its share of each device; each copy once."""
         found: dict[str, int] = {}
-        for v, merge in zip(self.variables, self.merges, strict=True):
+        for v, merge in self.changing:
             found[f"merge of {v.name}"] = size(v.copies[0]) * (2 if merge == "mean" else 1)
             found[f"assignment of {v.name}"] = size(v.copies[0]) * len(v.copies)
         return found
@@ -84,14 +86,16 @@ class TowerStatistics:
     def least(self, several: bool) -> dict[str, int]:
         """Bytes that the largest operation of each gives."""
         found: dict[str, int] = {}
-        for v, merge in zip(self.variables, self.merges, strict=True):
+        for v, merge in self.changing:
             found[f"assignment of {v.name}"] = size(v.copies[0])
             if several and merge != "first":
                 found[f"merge of {v.name}"] = size(v.copies[0])
         return found
 
     def uses(self, devices: int) -> Iterator[Use]:
-        """Each device reads the nearest copy once; each copy is written once."""
+        """Each device reads the nearest copy once; each copy of one that changes is written once."""
+        written = {v.name for v, _ in self.changing}
         for v in self.variables:
             for k, device in enumerate(v.home.copies):
-                yield Use(v.called(k), device, size(v.copies[k]), 1 if len(v.copies) > 1 else devices, 1)
+                reads = 1 if len(v.copies) > 1 else devices
+                yield Use(v.called(k), device, size(v.copies[k]), reads, int(v.name in written))

@@ -15,8 +15,8 @@ from tfperf.scopes import phase
 class Gradients:
     """Of one device's part: its share of the loss, and gradients of it.
 
-    tables: (V, U) dense, or slices of it; weights: dense; statistics: their new values, or what changes where changes
-    are summed.
+    tables: (V, U) dense, or slices of it; weights: dense; statistics: new values of those that change, or
+    what is added where changes are summed.
     """
 
     loss: tf.Tensor
@@ -58,9 +58,12 @@ def forward_backward(trainable: Trainable, method: Method) -> Callable[[Given], 
                 outcome = trainable.compute(given)
                 loss = outcome.loss / given.count
                 found = zip(trainable.statistics, outcome.statistics, given.statistics, strict=True)
-                statistics = [new - old if one.merge == "sum" else new for one, new, old in found]
+                statistics = [
+                    new - old if one.merge == "sum" else new for one, new, old in found if one.merge != "fixed"
+                ]
         with phase("backward"):
             weights, inner = tape.gradient(loss, watched, unconnected_gradients=tf.UnconnectedGradients.ZERO)
+            weights = [tf.convert_to_tensor(gradient) for gradient in weights]  # also of a weight that is looked up
             tables = [_flat(g, ids) for g, ids in zip(inner, trainable.look_up(given.part), strict=True)]
             if dense:
                 pairs = zip(tables, shapes, strict=True)

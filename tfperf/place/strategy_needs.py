@@ -15,6 +15,7 @@ from tfperf.place.trainable import Trainable
 from tfperf.runcard.placement import Placement
 
 PADDED = 2  # operations that give what is handed to a collective: its padding, and a check of its shape
+SUMMED = ("sum", "mean")  # merges for which devices send what they found
 NOWHERE = Home((), (), (), "")
 
 
@@ -33,7 +34,7 @@ def _sized(trainable: Trainable) -> list[Sized]:
 
 def _merged(trainable: Trainable) -> list[Sized]:
     """Statistics that are merged, as gradients of weights are."""
-    return [Sized(NOWHERE, size(one.variable)) for one in trainable.statistics if one.merge != "first"]
+    return [Sized(NOWHERE, size(one.variable)) for one in trainable.statistics if one.merge in SUMMED]
 
 
 def _most(trainable: Trainable, every: Sequence[Pass], padded: bool) -> dict[str, float]:
@@ -137,9 +138,10 @@ def _central_statistics(trainable: Trainable, every: Sequence[Pass], devices: De
         whole = size(statistic.variable)
         for one in every:
             yield Way("statistics", host, one.device, whole)
-        for one in every if statistic.merge != "first" else every[:1]:
-            yield Way("merged statistics", one.device, host, whole)
-        if statistic.merge != "first" and len(every) > 1:  # what TensorFlow hands to devices, and takes from the first
+        if statistic.merge != "fixed":
+            for one in every if statistic.merge in SUMMED else every[:1]:
+                yield Way("merged statistics", one.device, host, whole)
+        if statistic.merge in SUMMED and len(every) > 1:  # what TensorFlow hands to devices, and takes from the first
             yield Way("merged statistics", host, first, whole, may_go=True)
             yield Way("merged statistics", first, host, whole, may_go=True)
 

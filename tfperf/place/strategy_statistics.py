@@ -21,15 +21,16 @@ class StrategyStatistics:
 
     def __init__(self, statistics: Sequence[Statistic], devices: Devices, central: bool) -> None:
         self.statistics, self.devices, self.central = statistics, devices, central
+        self.changing = [statistic for statistic in statistics if statistic.merge != "fixed"]
 
     def change(self, found: Sequence[tf.Tensor]) -> None:
         """By the values that a replica found; called by all of them."""
-        if not self.statistics:
+        if not self.changing:
             return
         context = tf.distribute.get_replica_context()
         merged = dict(enumerate(found))
         for merge, operation in REDUCED.items():
-            numbers = [i for i, statistic in enumerate(self.statistics) if statistic.merge == merge]
+            numbers = [i for i, statistic in enumerate(self.changing) if statistic.merge == merge]
             if numbers:
                 with phase("merge"):
                     values = context.all_reduce(operation, [found[i] for i in numbers])
@@ -39,7 +40,7 @@ class StrategyStatistics:
 
     def _assign(self, strategy: tf.distribute.Strategy, values: Sequence[Any]) -> None:
         with phase("update"):
-            for i, (statistic, value) in enumerate(zip(self.statistics, values, strict=True)):
+            for i, (statistic, value) in enumerate(zip(self.changing, values, strict=True)):
                 with tf.name_scope(f"statistic_{i}"):
                     strategy.extended.update(
                         statistic.variable.value, change, args=(statistic.merge, value), group=False
@@ -51,7 +52,7 @@ class StrategyStatistics:
 
     def rules(self) -> Iterator[Rule]:
         """Where they are changed."""
-        for i, statistic in enumerate(self.statistics):
+        for i, statistic in enumerate(self.changing):
             for local, (k, device) in enumerate(self._homes):
                 scope = rf"tfperf\.update(_\d+)?/statistic_{i}/" + ("" if self.central else f"update_{local}/")
                 yield one(f"assignment of {statistic.variable.path}, device {k}", scope, device, "Assign")
@@ -60,7 +61,7 @@ class StrategyStatistics:
         """Bytes that the largest operation of each assignment gives."""
         return {
             f"assignment of {statistic.variable.path}, device {k}": size(statistic.variable)
-            for statistic in self.statistics for k, _ in self._homes
+            for statistic in self.changing for k, _ in self._homes
         }  # fmt: skip
 
     def most(self) -> dict[str, int]:
@@ -68,11 +69,12 @@ class StrategyStatistics:
         return self.least()
 
     def uses(self) -> Iterator[Use]:
-        """Each device reads its own copy once, or the host's; each copy is written once."""
+        """Each device reads its own copy once, or the host's; each copy of one that changes is written once."""
         reads = len(self.devices) if self.central else 1
         for statistic in self.statistics:
             for _, device in self._homes:
-                yield Use(statistic.variable.path, device, size(statistic.variable), reads, 1)
+                writes = int(statistic.merge != "fixed")
+                yield Use(statistic.variable.path, device, size(statistic.variable), reads, writes)
 
 
 def reduce_metrics(

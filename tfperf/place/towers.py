@@ -38,7 +38,7 @@ class Towers(Generic[Model]):
         self.model, self.variables, statistics = build_placed(build, method.placement, devices)
         tables = len(self.model.embeddings)
         self.tables, self.weights = self.variables[:tables], self.variables[tables:]
-        self.statistics = TowerStatistics(statistics, [one.merge for one in self.model.statistics])
+        self.statistics = TowerStatistics(statistics, self.model.statistics)
         flat = self._flat()
         self.optimizer = placed_optimizer(
             method.optimizer, [v.copies[k] for v, k in flat], [v.home.slots[k] for v, k in flat],

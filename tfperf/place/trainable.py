@@ -25,10 +25,13 @@ Parts = Sequence[Sequence[tf.Tensor]]  # of a global batch, one of each device
 
 @dataclass(frozen=True)
 class Statistic:
-    """A variable that no gradient changes, as a moving average, and how the values that devices find merge."""
+    """A variable that no gradient changes, as a moving average, and how the values that devices find merge.
+
+    fixed: it is read alone, as the weights of a frozen layer; whatever value `compute` gives of it is left.
+    """
 
     variable: keras.Variable
-    merge: Merge
+    merge: Merge | Literal["fixed"]
 
 
 @dataclass(frozen=True)
