@@ -13,7 +13,7 @@ import numpy as np
 
 from benchmarks.kept import answer
 from tfperf.place.devices import make_devices
-from tfperf.place.engine import make_engine, take
+from tfperf.place.engine import take
 from tfperf.place.state import named
 from tfperf.workloads.translate.batches import FILLING
 from tfperf.workloads.translate.card import Translation
@@ -21,6 +21,7 @@ from tfperf.workloads.translate.corpus import Part
 from tfperf.workloads.translate.feeding import epochs, training_plan
 from tfperf.workloads.translate.kind import KIND
 from tfperf.workloads.translate.texts import read_sentences
+from tfperf.workloads.translate.trainable import make_engine
 from tfperf.workloads.translate.validation import Validation
 
 

@@ -18,12 +18,13 @@ from benchmarks import plain_keras
 from benchmarks.kept import answer
 from tfperf.errors import UserError
 from tfperf.place.devices import Devices, make_devices
-from tfperf.place.engine import make_engine, take
+from tfperf.place.engine import take
 from tfperf.workloads.translate.card import Translation
 from tfperf.workloads.translate.corpus import Part, Ragged
 from tfperf.workloads.translate.feeding import epochs, steps_an_epoch
 from tfperf.workloads.translate.kind import KIND
 from tfperf.workloads.translate.texts import read_sentences
+from tfperf.workloads.translate.trainable import make_engine
 
 Record = dict[str, Any]
 

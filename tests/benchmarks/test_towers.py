@@ -13,10 +13,12 @@ from tests.runcard.cards import write
 from tfperf.errors import UserError
 from tfperf.measure.confidence import Interval
 from tfperf.place.step import forward_backward
+from tfperf.place.trainable import Given
 from tfperf.workloads.cards import load_card
 from tfperf.workloads.translate.corpus import Part, Ragged
 from tfperf.workloads.translate.feeding import training_plan
-from tfperf.workloads.translate.translator import Translator, pieces
+from tfperf.workloads.translate.trainable import TrainableTranslator, make_method
+from tfperf.workloads.translate.translator import pieces
 from tfperf.workloads.translate.vocabulary import END, PAD, START
 
 MEASURE = REGISTRY["towers"].measure
@@ -47,7 +49,7 @@ def formed(part, batch, kept_ones):
 def both(dtype, part, folder):
     """Loss and gradients by name of the two programs, at equal weights, on one batch."""
     card = load_card(write(folder, CARD), [f"engine.precision={dtype}"])
-    ours, theirs = Translator(card, ROWS), plain_keras.build(ROWS, UNITS, LAYERS, dtype)
+    ours, theirs = TrainableTranslator(card, ROWS), plain_keras.build(ROWS, UNITS, LAYERS, dtype)
     names = [v.path.removeprefix("translator/") for v in (*ours.embeddings, *ours.weights)]
     random, values = np.random.default_rng(4), {}
     for name, variable in zip(names, (*ours.embeddings, *ours.weights), strict=True):
@@ -58,7 +60,8 @@ def both(dtype, part, folder):
     whole = tf.concat([target, labels[:, -1:]], 1)
     rows = [tf.gather(values[n], ids) for n, ids in zip(names[:2], pieces(source, whole), strict=True)]
     tokens = tf.cast(tf.reduce_sum(weights), dtype)
-    got = forward_backward(ours, card)([values[n] for n in names[2:]], rows, source, whole, tokens, None)
+    given = Given([values[n] for n in names[2:]], rows, (), (source, whole), None, tokens)
+    got = forward_backward(ours, make_method(card))(given)
     with tf.GradientTape() as tape:
         loss = plain_keras.loss(dtype)(labels, theirs([source, target]), weights)
     plain = tape.gradient(loss, theirs.trainable_variables)

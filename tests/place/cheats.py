@@ -20,10 +20,11 @@ from tests.place.child import fed
 from tests.runcard.cards import write
 from tfperf.place import strategies
 from tfperf.place.devices import make_devices
-from tfperf.place.engine import make_engine, take
+from tfperf.place.engine import take
 from tfperf.place.graphs import run_step
 from tfperf.place.proof import prove_engine
 from tfperf.workloads.cards import load_card
+from tfperf.workloads.translate.trainable import make_engine
 
 CARD = """\
 workload: translate

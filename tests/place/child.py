@@ -16,12 +16,13 @@ import tensorflow as tf
 from tests.runcard.cards import write
 from tfperf.place import strategies
 from tfperf.place.devices import make_devices
-from tfperf.place.engine import make_engine, take
+from tfperf.place.engine import take
 from tfperf.place.graphs import run_step
 from tfperf.place.proof import prove, prove_engine
 from tfperf.workloads.cards import load_card
 from tfperf.workloads.translate.feeding import epochs
 from tfperf.workloads.translate.texts import read_sentences
+from tfperf.workloads.translate.trainable import make_engine
 from tfperf.workloads.translate.vocabulary import END
 
 CARD = """\

@@ -100,7 +100,7 @@ def test_everything_ran_where_the_card_asked_for(name, folder):
     proof = json.loads((folder / f"{name}.json").read_text())
     assert proof["faults"] == []
     kind = "dense" if "engine.embedding_gradients=dense" in FEW[name] else "sparse"
-    assert proof["kernels"] == {"lstm": "plain", "embedding_gradients": kind, "xla": False}
+    assert proof["kernels"] == {"recurrent": "plain", "embedding_gradients": kind, "xla": False}
 
 
 @pytest.mark.parametrize("name", FEW)

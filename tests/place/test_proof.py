@@ -6,6 +6,7 @@ import pytest
 
 from tfperf.place import proof
 from tfperf.place.copies import NO_BATCH, Needs, Products, Way
+from tfperf.place.devices import Devices
 from tfperf.place.graphs import Copy, Held, Operation, Product, Run
 from tfperf.place.held import Kept
 from tfperf.place.nodes import SMALL
@@ -108,7 +109,7 @@ def test_the_first_rule_that_speaks_of_an_operation_decides():
 def engine(kept=(), needs=None, mine=(0,)):
     return SimpleNamespace(
         kept=lambda: list(kept), rules=lambda: RULES, needs=lambda parts: needs or Needs(),
-        devices=SimpleNamespace(mine=[(k, FIRST) for k in mine]),
+        devices=Devices(HOST, (FIRST,) * (1 + max(mine)), logical=True, local=mine),
     )  # fmt: skip
 
 
@@ -150,7 +151,8 @@ def test_a_copy_of_unknown_size_is_a_fault():
 
 def test_a_batch_of_unknown_size_is_a_fault():
     assert faults(batch=[None, *BATCH[1:]]) == (NO_BATCH,)
-    assert faults(batch=[]) == faults(batch=BATCH, mine=(0, 1)) == (NO_BATCH,)
+    assert faults(batch=[]) == faults(batch=BATCH[1:], mine=(0, 1)) == (NO_BATCH,)
+    assert faults(batch=[*BATCH, *BATCH[1:], BATCH[2]], mine=(0, 1)) == (NO_BATCH,)
 
 
 def test_the_sides_of_another_workers_devices_need_not_be_known():
@@ -161,7 +163,7 @@ def test_the_sides_of_another_workers_devices_need_not_be_known():
 
 def test_an_uneven_batch_is_a_fault():
     assert faults(batch=[*BATCH[:2], Value("int32", (1, 5)), Value("int32", (1, 6)), BATCH[2]], mine=(0, 1)) == (
-        "batch: devices get 4, 1 sentence pairs; must be as many each",
+        "batch: devices get 4, 1 examples; must be as many each",
     )
 
 

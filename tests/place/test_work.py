@@ -2,29 +2,18 @@
 
 from typing import get_args
 
-import numpy as np
 import pytest
 
 from tfperf.place.policy import Home, find_homes, merge_done, spread_by_size
-from tfperf.place.work import SLOTS, Share, pass_flops, sent_bytes, update_bytes
+from tfperf.place.work import SLOTS, Share, sent_bytes, update_bytes
 from tfperf.runcard.descent import Rule
 from tfperf.runcard.placement import Placement
-from tfperf.workloads.translate.card import Network
 
 DEVICES = ("d0", "d1", "d2")
 
 
 def homes(**keys):
     return find_homes(Placement(devices=3, **keys), "host", DEVICES, {"a": 10, "b": 8, "c": 7}, {"table": 100})
-
-
-def test_flops_are_those_of_the_matrix_products():
-    """Counted product by product: (rows, inner) by (inner, columns) is 2 rows inner columns."""
-    network, rows, batch, source, target = Network(units=6, layers=2), 50, 3, 5, 4
-    products = [(batch, 6, 24)] * (2 * network.layers * (source + target))  # kernel and recurrent kernel
-    products += [(target, 6, source), (target, source, 6)] * batch + [(batch * target, 6, rows)]
-    want = 3 * sum(2 * np.prod(product) for product in products)
-    assert pass_flops(network, rows, batch, source, target) == want
 
 
 def test_whole_variables_are_spread_by_size():

@@ -61,11 +61,11 @@ class Trace:
 
 
 def break_down(
-    logdir: Path, graph: Graph, devices: Devices, skip: int = 0, columns: Sequence[float] = ()
+    logdir: Path, graph: Graph, devices: Devices, skip: int = 0, lengths: Sequence[float] = ()
 ) -> dict[str, Any]:  # fmt: skip
     """Milliseconds a step, means over the traced steps of the last profile in a folder, whose graph this is.
 
-    skip: calls at the begin of the profile that are left out. columns: of each device's sentences, where they differ.
+    skip: calls at the begin of the profile that are left out. lengths: of each device's examples, where they differ.
 
     step_ms: of calls, from begin to end. devices: by device, and the host, `busy` by phase, `overlap` and `overlaps`,
     `waiting` and `waits` by what for. mean: busy of the passes over devices; imbalance: of their sum, slowest device
@@ -78,12 +78,12 @@ def break_down(
     notes, spaces = read_notes(logdir), read_spaces(logdir)
     known = instructions(spaces.values())
     events = read_events(spaces, stats_matter(known))
-    return summarise(events, find_operations(events, known), notes, graph, devices, skip, columns)
+    return summarise(events, find_operations(events, known), notes, graph, devices, skip, lengths)
 
 
 def summarise(
     events: Events, operations: Operations, notes: Notes, graph: Graph, devices: Devices, skip: int = 0,
-    columns: Sequence[float] = (),
+    lengths: Sequence[float] = (),
 ) -> dict[str, Any]:  # fmt: skip
     """The same of events."""
     trace = make_trace(events, operations, notes, graph, devices, skip)
@@ -99,11 +99,11 @@ def summarise(
         "step_ms": step, "steps": trace.steps, "calls": len(trace.calls), "devices": each, "mean": mean,
         "imbalance": max(passes) / float(np.mean(passes)) if any(passes) else None,
         "unattributed": max(one["unattributed"] for one in each.values()) / step,
-        "critical": _critical(trace, step), "course": _course(trace, waits), "last": _last(trace, columns),
+        "critical": _critical(trace, step), "course": _course(trace, waits), "last": _last(trace, lengths),
     }  # fmt: skip
 
 
-def _last(trace: Trace, columns: Sequence[float]) -> dict[str, dict[str, Any]]:
+def _last(trace: Trace, lengths: Sequence[float]) -> dict[str, dict[str, Any]]:
     """As `find_last` tells it; empty where the passes of a device cannot be told apart by step."""
     passes = np.isin(trace.phase, [PHASES.index(phase) for phase in PASSES])
     spans = {
@@ -111,7 +111,7 @@ def _last(trace: Trace, columns: Sequence[float]) -> dict[str, dict[str, Any]]:
         for k, name in enumerate(trace.names) if name != "host"
     }  # fmt: skip
     known = {name: span for name, span in spans.items() if span is not None}
-    return find_last(known, columns or [1.0] * len(known)) if len(known) == len(spans) else {}
+    return find_last(known, lengths or [1.0] * len(known)) if len(known) == len(spans) else {}
 
 
 def make_trace(

@@ -40,17 +40,19 @@ class Use(NamedTuple):
     writes: int
 
 
-class Part(NamedTuple):
-    """One device's share of a batch: sentence pairs, and columns that are looked up of source and target."""
+Part = tuple[Value, ...]  # one device's share of a batch: its tensors, examples first
 
-    pairs: int
-    source: int
-    target: int
+
+class Flops(NamedTuple):
+    """FLOPs of the products of a pass, forward and backward, and of those that recurrent layers have in it."""
+
+    whole: float
+    recurrent: float = 0.0
 
 
 @dataclass
 class Products:
-    """FLOPs of the matrix products of each device: of a pass, and of the LSTM layers in it, which a GPU may hide."""
+    """FLOPs of the products of each device: of a pass, and of recurrent layers in it, which cuDNN hides."""
 
     passes: dict[str, float] = field(default_factory=dict)
     recurrent: dict[str, float] = field(default_factory=dict)
@@ -62,8 +64,8 @@ class Needs:
     """What a step of a placement moves, but for what is small, and what it does at least and at most.
 
     ways: from device to device; least: bytes that the largest operation of a rule gives; most: that all of them give;
-    products: None where XLA does them; collectives: what each device hands to them; compiled: devices on which XLA does
-    the pass; uses: of variables and slots.
+    products: None where XLA does them, or the trainable does not tell; collectives: what each device hands to them;
+    compiled: devices on which XLA does the pass; uses: of variables and slots.
     """
 
     ways: Sequence[Way] = ()
@@ -144,7 +146,7 @@ def judge_collectives(collectives: Iterable[Copy], needed: Iterable[Way]) -> lis
 
 
 def judge_products(found: Iterable[Product], products: Products | None, hidden: bool) -> Iterator[str]:
-    """Faults of devices that multiply more or less than their part of the batch takes; hidden: the LSTM layers are."""
+    """Faults of devices that multiply more or less than their part takes; hidden: recurrent layers are."""
     if products is None:
         return
     seen: dict[str, float] = defaultdict(float)
@@ -162,23 +164,24 @@ def judge_products(found: Iterable[Product], products: Products | None, hidden: 
 
 def judge_parts(parts: Mapping[int, Part]) -> Iterator[str]:
     """Faults of a batch that is not known, or not divided evenly."""
-    pairs = [part.pairs for part in parts.values()]
+    examples = [part[0].dimensions[0] for part in parts.values()]
     if not parts:
         yield NO_BATCH
-    elif len(set(pairs)) > 1:
-        yield f"batch: devices get {', '.join(map(str, pairs))} sentence pairs; must be as many each"
+    elif len(set(examples)) > 1:
+        yield f"batch: devices get {', '.join(map(str, examples))} examples; must be as many each"
 
 
-def parts_of(batch: Sequence[Value | None], devices: Iterable[int]) -> dict[int, Part]:
-    """Parts of these devices, of a batch as the iterator gave it: source (b, S) and target (b, T) of every device.
+def parts_of(batch: Sequence[Value | None], devices: int, mine: Iterable[int]) -> dict[int, Part]:
+    """Parts of this process' devices, of a batch as the iterator gave it: as many tensors of every device, and a count.
 
-    Its labels come last. No parts at all where the graphs do not tell each of them: those of other workers' devices
-    they need not tell.
+    No parts at all where the graphs do not tell each of them: those of other workers' devices they need not tell.
     """
-    found = {}
-    for k in devices:
-        source, target = (side.dimensions if side else () for side in [*batch[:-1], None, None][2 * k : 2 * k + 2])
-        if len(source) != 2 or len(target) != 2:
+    found, (each, left) = {}, divmod(len(batch) - 1, devices)
+    if left:
+        return {}
+    for k in mine:
+        part = tuple(value for value in batch[k * each : (k + 1) * each] if value is not None and value.dimensions)
+        if not part or len(part) < each:
             return {}
-        found[k] = Part(source[0], source[1], target[1] - 1)
+        found[k] = part
     return found

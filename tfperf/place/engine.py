@@ -1,30 +1,28 @@
-"""The engine that a card asks for."""
+"""The engine that a placement asks for."""
 
 from collections.abc import Mapping
 from typing import Any, Protocol
 
-import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
-from tfperf.errors import UserError
 from tfperf.place.copies import Needs, Part
 from tfperf.place.devices import Devices
 from tfperf.place.held import Kept
+from tfperf.place.method import Method
 from tfperf.place.rules import Rule
-from tfperf.workloads.translate.card import Translation
-from tfperf.workloads.translate.translator import Translator
+from tfperf.place.trainable import Build, Model
 
 
-class Engine(Protocol):
-    """Trains a translator on devices."""
+class Engine(Protocol[Model]):
+    """Trains a trainable on devices."""
 
-    model: Translator
+    model: Model
     devices: Devices
 
     @property
     def call(self) -> Any:
-        """A compiled function of (iterator over global batches, count of steps): the loss per label of each (count)."""
+        """A compiled function of (iterator over global batches, count of steps): loss, and metrics, of each step."""
 
     def kept(self) -> list[Kept]:
         """Copies of variables, and slots."""
@@ -42,23 +40,25 @@ class Engine(Protocol):
         """Set what `state` gave. Raises: ValueError, KeyError where names or shapes are others."""
 
 
-def make_engine(card: Translation, rows: int, devices: Devices) -> Engine:
-    """The card's engine for a model with so many rows in its tables.
-
-    Raises: UserError where the card asks for a kernel that the devices do not have.
-    """
-    if card.engine.lstm == "cudnn" and devices.logical:
-        raise UserError("engine.lstm: got 'cudnn', which needs a GPU; allowed here: auto, block, plain")
-    if card.placement.engine == "tower":
+def make_engine(build: Build[Model], method: Method, devices: Devices) -> Engine[Model]:
+    """The engine for a trainable, which `build` makes wherever its variables have to be: it may be called twice."""
+    if method.placement.engine == "tower":
         from tfperf.place.towers import Towers
 
-        return Towers(card, rows, devices)
+        return Towers(build, method, devices)
     from tfperf.place.strategies import Replicas
 
-    return Replicas(card, rows, devices)
+    return Replicas(build, method, devices)
 
 
-def take(engine: Engine, iterator: Any, count: int) -> NDArray[np.floating[Any]]:
-    """Take steps; the loss per label of each (count)."""
-    losses: NDArray[np.floating[Any]] = engine.call(iterator, tf.constant(count)).numpy()
+def take(engine: Engine[Any], iterator: Any, count: int) -> NDArray[Any]:
+    """Take steps; the loss of each (count): its sum over the global batch, divided by the batch's count."""
+    losses: NDArray[Any] = engine.call(iterator, tf.constant(count))[0].numpy()
     return losses
+
+
+def take_all(engine: Engine[Any], iterator: Any, count: int) -> tuple[NDArray[Any], dict[str, NDArray[Any]]]:
+    """The same, and by name the metrics of each (count, ...)."""
+    loss, *metrics = engine.call(iterator, tf.constant(count))
+    names = (metric.name for metric in engine.model.metrics)
+    return loss.numpy(), {name: one.numpy() for name, one in zip(names, metrics, strict=True)}

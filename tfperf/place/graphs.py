@@ -156,7 +156,8 @@ class _Graph:
     def products(self) -> Iterator[Product]:
         for node in self.nodes.values():
             if PRODUCTS.fullmatch(node.op):
-                flops = sum(count * product_flops(node, run) for run, count in self.given.get(node.name, {}).items())
+                runs, gives = self.given.get(node.name, {}), self._flow(node.name, 0).value
+                flops = sum(count * product_flops(node, run, gives) for run, count in runs.items())
                 yield Product(node.name, node.device, flops)
 
     def held(self) -> Iterator[Held]:

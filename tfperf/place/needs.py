@@ -1,86 +1,84 @@
 """What a placement has to send from device to device in a step, and to multiply on each."""
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
-from tfperf.place.copies import Part, Products, Way
+from tfperf.place.copies import Flops, Part, Products, Way
+from tfperf.place.look_ups import LookUp, trace_look_ups
+from tfperf.place.method import Method
 from tfperf.place.policy import Home
-from tfperf.place.work import lstm_flops, pass_flops
-from tfperf.workloads.translate.card import Translation
-
-IDS = 4  # bytes of a piece's number
-WIDTH = {"float32": 4, "float64": 8}
+from tfperf.place.trainable import Trainable
 
 
 @dataclass(frozen=True)
 class Sized:
-    """A variable by its home and bytes; side: 0 and 1 for the tables of source and target, None for weights."""
+    """A variable by its home and bytes; table: its number among the embedding tables, None for all others."""
 
     home: Home
     size: int
-    side: int | None = None
+    table: int | None = None
 
 
 @dataclass(frozen=True)
 class Pass:
-    """One device's pass over its part of a batch."""
+    """One device's pass over its part of a batch. look_ups: in each table; flops: None where they are not known."""
 
-    card: Translation
+    method: Method
     number: int
     device: str
     host: str
     part: Part
+    look_ups: Sequence[LookUp]
+    flops: Flops | None
 
     @property
-    def ids(self) -> int:
-        """Bytes in which a piece's number is sent to the device: a GPU may get it in its memory and in the host's."""
-        return IDS if "CPU:" in self.device else 2 * IDS
-
-    def positions(self, side: int) -> int:
-        """That are looked up in a table."""
-        return self.part.pairs * (self.part.source, self.part.target)[side]
-
-    @property
-    def width(self) -> int:
-        """Bytes of a number."""
-        return WIDTH[self.card.engine.precision]
-
-    def rows(self, side: int) -> int:
-        """Bytes of the rows that are looked up in a table, each as often as it occurs."""
-        return self.width * self.card.model.units * self.positions(side)
+    def examples(self) -> int:
+        """Of its part."""
+        return self.part[0].dimensions[0]
 
     def gradient(self, variable: Sized) -> int:
         """Bytes of the gradient that it gives."""
-        if variable.side is None or self.card.engine.embedding_gradients == "dense":
+        if variable.table is None or self.method.embedding_gradients == "dense":
             return variable.size
-        return self.rows(variable.side) + IDS * self.positions(variable.side)
+        one = self.look_ups[variable.table]
+        return one.rows + one.ids
 
     def batch(self) -> Way:
-        """Its part, from the host."""
-        return Way(
-            "batch", self.host, self.device, self.ids * self.part.pairs * (self.part.source + self.part.target + 1)
-        )
+        """Its part, from the host. A GPU may get integers in its memory and in the host's."""
+        twice = 1 if "CPU:" in self.device else 2
+        sizes = [(value.size or 0) * (twice if "int" in value.kind else 1) for value in self.part]
+        return Way("batch", self.host, self.device, sum(sizes))
 
 
-def passes(card: Translation, devices: Sequence[tuple[int, str]], host: str, parts: Mapping[int, Part]) -> list[Pass]:
+def passes(
+    trainable: Trainable, method: Method, devices: Sequence[tuple[int, str]], host: str, parts: Mapping[int, Part]
+) -> list[Pass]:
     """Of devices with their numbers; parts: of them all, by number."""
-    return [Pass(card, k, device, host, parts[k]) for k, device in devices]
+    known: dict[Part, Pass] = {}
+    found = []
+    for k, device in devices:
+        part = parts[k]
+        if part not in known:
+            flops = None if method.xla else trainable.count_flops(part)
+            known[part] = Pass(method, k, device, host, part, trace_look_ups(trainable, part), flops)
+        found.append(replace(known[part], number=k, device=device))
+    return found
 
 
-def read_ways(one: Pass, variable: Sized, own: Collection[int] = (1,)) -> Iterator[Way]:
-    """What a device gets of a variable: all of it, or rows of a table, for which it sends the numbers.
+def read_ways(one: Pass, variable: Sized, found: bool = False) -> Iterator[Way]:
+    """What a device gets of a variable: all of it, or rows of a table, for which it sends the ids.
 
-    own: sides whose numbers the device sends itself, as of target, whose last column it cuts off; else the host does.
+    found: whether the device sends all ids, also those that it does not find itself; else the host sends these.
     """
     copies = variable.home.copies
     near = copies[one.number if len(copies) > 1 else 0]
-    if variable.side is None:
+    if variable.table is None:
         yield Way("weights", near, one.device, variable.size)
         return
+    rows = one.look_ups[variable.table]
     if near != one.device:
-        sender = one.device if variable.side in own else one.host
-        yield Way("ids to look up", sender, near, IDS * one.positions(variable.side))
-    yield Way("rows of tables", near, one.device, one.rows(variable.side))
+        yield Way("ids to look up", one.device if found or rows.found else one.host, near, rows.ids)
+    yield Way("rows of tables", near, one.device, rows.rows)
 
 
 def merge_ways(every: Iterable[Pass], variable: Sized) -> Iterator[Way]:
@@ -99,19 +97,16 @@ def sum_bytes(every: Sequence[Pass], variable: Sized) -> int:
 
 def compiled(every: Iterable[Pass]) -> list[str]:
     """Devices on which XLA does the pass."""
-    return [one.device for one in every if one.card.engine.xla]
+    return [one.device for one in every if one.method.xla]
 
 
-def products(every: Iterable[Pass], rows: int) -> Products | None:
-    """Matrix products of each device; rows: of the tables. None: XLA's code does them."""
+def products(every: Iterable[Pass]) -> Products | None:
+    """Products of each device. None: XLA's code does them, or they are not known."""
     found = Products()
     for one in every:
-        if one.card.train.optimizer.name == "Muon":  # which makes updates orthogonal by such products
+        if one.method.optimizer.name == "Muon":  # which makes updates orthogonal by such products
             found.besides = r"tfperf\.update"
-        network, part = one.card.model, one.part
-        if one.card.engine.xla:
+        if one.flops is None:
             return None
-        whole = pass_flops(network, rows, part.pairs, part.source, part.target)
-        found.passes[one.device] = whole
-        found.recurrent[one.device] = lstm_flops(network, part.pairs, part.source, part.target)
+        found.passes[one.device], found.recurrent[one.device] = one.flops
     return found

@@ -14,7 +14,8 @@ COLLECTIVE = ("Collective", "Nccl", "_Nccl")
 ARGUMENTS, ITERATOR = frozenset(["_Arg", "_DeviceArg"]), "IteratorGetNext"
 BLOCK, BLOCK_GRADIENT = "BlockLSTMV2", "BlockLSTMGradV2"
 # also those that oneDNN and fusions put in their place
-PRODUCTS = re.compile(rf"\w*MatMul(V\d)?|Einsum|{BLOCK}|{BLOCK_GRADIENT}")
+CONVOLUTIONS = re.compile(r"\w*(Conv[23]D|DepthwiseConv2d)\w*")
+PRODUCTS = re.compile(rf"\w*MatMul(V\d)?|Einsum|{BLOCK}|{BLOCK_GRADIENT}|{CONVOLUTIONS.pattern}")
 PYTHON = frozenset(["PyFunc", "PyFuncStateless", "EagerPyFunc"])
 XLA = frozenset(["XlaLaunch", "XlaLaunchV2", "_XlaCompile", "_XlaRun"])
 CALLS = frozenset(["PartitionedCall", "StatefulPartitionedCall"])
@@ -75,10 +76,12 @@ def hidden_work(node: Any) -> str:
     return "a function" if next(functions, None) is not None else ""
 
 
-def product_flops(node: Any, inputs: Sequence[Value | None]) -> float:
-    """FLOPs of the products of one run; 0: its inputs are not known."""
+def product_flops(node: Any, inputs: Sequence[Value | None], gives: Value | None = None) -> float:
+    """FLOPs of the products of one run, which gives a tensor; 0: what it takes is not known."""
     if node.op in (BLOCK, BLOCK_GRADIENT):
         return _block_flops(node.op, inputs)
+    if CONVOLUTIONS.fullmatch(node.op):
+        return _convolution_flops(node.op, inputs, gives)
     if len(inputs) < 2 or inputs[0] is None or inputs[1] is None:
         return 0.0
     first, second = inputs[0].dimensions, inputs[1].dimensions
@@ -93,8 +96,22 @@ def product_flops(node: Any, inputs: Sequence[Value | None]) -> float:
     return 2.0 * batch * rows * inner * columns
 
 
+def _convolution_flops(kind: str, inputs: Sequence[Value | None], gives: Value | None) -> float:
+    """Each number of a convolution's output (N, ..., O) is a product with its filter (..., I, O) but for the last axis.
+
+    Gradients are given that of the output as their third, and give a filter's or are given a filter as their second.
+    In a depthwise filter (..., I, M) each channel of the output has one of I alone.
+    """
+    _, second, third = (*inputs, None, None, None)[:3]
+    kernel, output = (gives if "BackpropFilter" in kind else second), (third if "Backprop" in kind else gives)
+    if kernel is None or output is None:
+        return 0.0
+    inner = kernel.dimensions[: -2 if "Depthwise" in kind else -1]
+    return 2.0 * math.prod(output.dimensions) * math.prod(inner)
+
+
 def _block_flops(kind: str, inputs: Sequence[Value | None]) -> float:
-    """Those of an LSTM layer's steps (T, B, I), with a kernel (I + U, 4 U); its gradients take two as large."""
+    """Those of a recurrent layer of four gates over steps (T, B, I), kernel (I + U, 4 U); its gradients take two."""
     steps, kernel = (inputs[i] if i < len(inputs) else None for i in (1, 4))
     if steps is None or kernel is None:
         return 0.0

@@ -41,20 +41,20 @@ def find_span(runs: Runs, which: NDArray[np.bool_], steps: int) -> Span | None:
     return None if (begin[1:] < end[:-1]).any() else (begin, end)
 
 
-def find_last(spans: Mapping[str, Span], columns: Sequence[float]) -> dict[str, dict[str, Any]]:
+def find_last(spans: Mapping[str, Span], lengths: Sequence[float]) -> dict[str, dict[str, Any]]:
     """By device how far, in ms, the end of its passes lies behind the mean of the devices' ends, and for what.
 
-    columns: of each device, mean over steps. ends: what `begins`, `length` and `pace` add up to: it begins later; its
-    sentences are longer, where time goes with columns; the same work takes it longer. low, high: limits of `ends` that
-    hold for all devices at once with 95 % probability, if steps are independent. last: share of the steps in which the
-    device is the last. Empty for less than two devices.
+    lengths: of each device, mean over steps. ends: what `begins`, `length` and `pace` add up to: it begins later; its
+    examples are longer, where time goes with their length; the same work takes it longer. low, high: limits of `ends`
+    that hold for all devices at once with 95 % probability, if steps are independent. last: share of the steps in which
+    the device is the last. Empty for less than two devices.
     """
     if len(spans) < 2:
         return {}
     begin, end = (np.array(side) / NS_PER_MS for side in zip(*spans.values(), strict=True))
     length = end - begin
     late = {"ends": end - end.mean(axis=0), "begins": begin - begin.mean(axis=0)}
-    longer = length.mean() * (np.asarray(columns) / np.mean(columns) - 1)
+    longer = length.mean() * (np.asarray(lengths) / np.mean(lengths) - 1)
     last = np.bincount(end.argmax(axis=0), minlength=len(spans)) / end.shape[1]
     out = {}
     for k, name in enumerate(spans):

@@ -30,7 +30,7 @@ from tfperf.place.rules import Rule, judge_compiled, judge_operations
 from tfperf.place.uses import judge_uses
 
 MOST_FAULTS = 5  # that are told
-LSTM_KERNELS = {"CudnnRNN": "cudnn", "BlockLSTM": "block"}  # by how their kinds begin
+RECURRENT = {"CudnnRNN": "cudnn", "BlockLSTM": "block"}  # by how their kinds begin
 
 
 class PlacementError(UserError):
@@ -39,7 +39,7 @@ class PlacementError(UserError):
 
 @dataclass(frozen=True)
 class Proof:
-    """What ran where: by rule, and by device how many operations; `kernels`: how the layers were computed.
+    """What ran where: by rule, and by device how many operations; `kernels`: how layers were computed.
 
     copies: bytes of a step between two devices, and those that are needed.
     """
@@ -75,7 +75,7 @@ class Engine(Protocol):
 
 def prove_engine(engine: Engine, run: Run) -> Proof:
     """Proof for an engine, of which this ran."""
-    parts = parts_of(run.batch, [k for k, _ in engine.devices.mine])
+    parts = parts_of(run.batch, len(engine.devices), [k for k, _ in engine.devices.mine])
     kept, computed = engine.kept(), kernels(run.operations)
     needs = engine.needs(parts) if parts else Needs()
     places = judge_operations(run.operations, engine.rules(), needs)
@@ -83,7 +83,7 @@ def prove_engine(engine: Engine, run: Run) -> Proof:
     faults = [
         *judge_kept(kept), *places.faults, *judge_compiled(run.operations, needs.compiled), *judge_parts(parts),
         *copies, *judge_collectives(run.collectives, needs.collectives),
-        *judge_products(run.products, needs.products, computed["lstm"] == "cudnn"), *judge_held(run.held, kept),
+        *judge_products(run.products, needs.products, computed["recurrent"] == "cudnn"), *judge_held(run.held, kept),
         *judge_uses(run.held, needs.uses),
     ]  # fmt: skip
     return Proof(places.devices, computed, tuple(faults), places.elsewhere, sent)
@@ -96,13 +96,13 @@ def prove(operations: Sequence[Operation], rules: Sequence[Rule]) -> Proof:
 
 
 def kernels(operations: Iterable[Operation]) -> dict[str, Any]:
-    """How LSTM layers and embedding gradients were computed, and whether XLA was used."""
+    """How recurrent layers and embedding gradients were computed, and whether XLA was used."""
     every = list(operations)
     towers = [operation for operation in every if re.search(r"tower_\d+/", operation.name)]
     dense = any(o.kind == "UnsortedSegmentSum" and "backward" in o.name for o in towers)
     xla = any(o.kind in XLA or o.hides == XLA_TEXT for o in towers)
-    kernel = [name for kind, name in LSTM_KERNELS.items() if any(o.kind.startswith(kind) for o in every)]
+    kernel = [name for kind, name in RECURRENT.items() if any(o.kind.startswith(kind) for o in every)]
     return {
-        "lstm": kernel[0] if kernel else "xla" if xla else "plain",
+        "recurrent": kernel[0] if kernel else "xla" if xla else "plain",
         "embedding_gradients": "inside xla" if xla else "dense" if dense else "sparse", "xla": xla,
     }  # fmt: skip

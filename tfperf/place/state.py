@@ -5,12 +5,21 @@ import math
 import keras
 import numpy as np
 
-from tfperf.workloads.translate.translator import Translator
+from tfperf.place.trainable import Trainable
 
 
-def named(model: Translator) -> dict[str, keras.Variable]:
-    """A model's variables by name, tables first."""
-    return {variable.path: variable for variable in (*model.embeddings, *model.weights)}
+def named(trainable: Trainable) -> dict[str, keras.Variable]:
+    """The variables that gradients change by name, tables first."""
+    return {variable.path: variable for variable in (*trainable.embeddings, *trainable.weights)}
+
+
+def every_variable(trainable: Trainable) -> dict[str, keras.Variable]:
+    """The same, and statistics. Raises: ValueError where two have the same path."""
+    statistics = [statistic.variable for statistic in trainable.statistics]
+    found = named(trainable) | {variable.path: variable for variable in statistics}
+    if len(found) < len(trainable.embeddings) + len(trainable.weights) + len(statistics):
+        raise ValueError(f"variables of a trainable need paths of their own; there are {', '.join(found)}")
+    return found
 
 
 def numbered(optimizer: keras.optimizers.Optimizer) -> dict[str, keras.Variable]:

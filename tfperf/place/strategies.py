@@ -4,7 +4,7 @@ MultiWorkerMirroredStrategy with one device in each process.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Generic
 
 import keras
 import numpy as np
@@ -14,19 +14,19 @@ from numpy.typing import NDArray
 from tfperf.place.copies import Needs, Part, Use
 from tfperf.place.devices import Devices
 from tfperf.place.held import Kept
+from tfperf.place.method import Method
 from tfperf.place.optimizer import CLIPPING, Decayed, clip, clips, make_optimizer
 from tfperf.place.rules import Rule, one
-from tfperf.place.state import named, numbered, size
-from tfperf.place.step import drop_out, forward_backward, longest
+from tfperf.place.state import every_variable, named, numbered, size
+from tfperf.place.step import draw, forward_backward, survey, take_steps
 from tfperf.place.strategy_needs import gathers, strategy_needs
+from tfperf.place.strategy_statistics import StrategyStatistics, reduce_metrics
 from tfperf.place.traffic import count_moves
+from tfperf.place.trainable import Build, Given, Model, Parts
 from tfperf.place.uses import Updated, list_uses, make_bytes
 from tfperf.runcard.descent import Descent
 from tfperf.runcard.placement import Placement
 from tfperf.scopes import phase
-from tfperf.workloads.translate.card import Translation
-from tfperf.workloads.translate.feeding import most_columns
-from tfperf.workloads.translate.translator import Translator, pieces
 
 
 def make_strategy(placement: Placement, devices: Devices) -> tf.distribute.Strategy:
@@ -107,74 +107,74 @@ def _one_for_all(next_creator: Any, **kwargs: Any) -> tf.Variable:
     return next_creator(**{**kwargs, "aggregation": tf.VariableAggregation.ONLY_FIRST_REPLICA})
 
 
-class Replicas:
-    """Trains a translator by a strategy of TensorFlow's."""
+class Replicas(Generic[Model]):
+    """Trains a trainable by a strategy of TensorFlow's."""
 
-    def __init__(self, card: Translation, rows: int, devices: Devices) -> None:
-        self.card, self.devices = card, devices
-        self.strategy = make_strategy(card.placement, devices)
+    def __init__(self, build: Build[Model], method: Method, devices: Devices) -> None:
+        self.method, self.devices = method, devices
+        self.central = method.placement.engine == "central"
+        self.strategy = make_strategy(method.placement, devices)
         with self.strategy.scope():
-            self.model = Translator(card, rows)
+            self.model = build()
             self.variables = named(self.model)
             with tf.variable_creator_scope(_one_for_all):
-                self.optimizer = make_optimizer(card.train.optimizer, _Summed, card=card.train.optimizer)
+                self.optimizer = make_optimizer(method.optimizer, _Summed, card=method.optimizer)
                 self.optimizer.build(list(self.variables.values()))
-        source, target = most_columns(card)
-        self._columns = source, target - 1  # that are looked up in each table
-        self._gathers = gathers(card, devices.logical)
+        self.statistics = StrategyStatistics(self.model.statistics, devices, self.central)
+        self._gathers = gathers(method.placement, devices.logical)
         self.call = tf.function(self._call, autograph=False)
-        self._part = forward_backward(self.model, card)
+        self._part = forward_backward(self.model, method)
 
-    def _call(self, iterator: Any, count: tf.Tensor) -> tf.Tensor:
-        """Take `count` steps; the loss per label of each (count)."""
-        losses = tf.TensorArray(self.card.engine.precision, count)
-
-        def body(i: tf.Tensor, losses: tf.TensorArray) -> tuple[tf.Tensor, tf.TensorArray]:
-            batches, tokens = next(iterator)
-            with tf.device(self.devices.host):
-                columns = longest(batches)  # here: no replica needs what others get
-            each = self.strategy.run(self._replica, args=(batches, tokens, columns))
-            with tf.device(self.devices.host):
-                return i + 1, losses.write(i, self.strategy.reduce("SUM", each, axis=None))
-
+    def _call(self, iterator: Any, count: tf.Tensor) -> tuple[tf.Tensor, ...]:
+        """Take `count` steps; the loss of each (count), and each metric of each (count, ...)."""
         with tf.device(self.devices.host):
-            out: tf.Tensor = tf.while_loop(lambda i, _: i < count, body, (0, losses))[1].stack()
-        return out
+            return take_steps(lambda: self._step(*next(iterator)), self.model, self.method, count)
 
-    def _replica(
-        self, batches: Sequence[tuple[tf.Tensor, tf.Tensor]], tokens: tf.Tensor, columns: Sequence[tf.Tensor]
-    ) -> tf.Tensor:  # fmt: skip
-        """One step of one replica on its part of a batch; its share of the loss per label."""
+    def _step(self, parts: Parts, count: tf.Tensor) -> Sequence[tf.Tensor]:
+        """One step on the parts of a batch, which counts as so much; loss and metrics."""
+        with tf.device(self.devices.host):
+            known = survey(self.model, parts)  # here: no replica needs what others get
+        loss, metrics = self.strategy.run(self._replica, args=(parts, count, known))
+        with tf.device(self.devices.host):
+            loss = self.strategy.reduce("SUM", loss, axis=None)
+            return [loss, *reduce_metrics(self.strategy, self.model.metrics, metrics)]
+
+    def _replica(self, parts: Parts, count: tf.Tensor, known: Sequence[tf.Tensor]) -> Any:
+        """One step of one replica on its part of a batch; its share of the loss, and its metrics."""
         tower = _replica()
-        source, target = map(tf.identity, batches[tower])
+        part = list(map(tf.identity, parts[tower]))
         with tf.name_scope(f"tower_{tower}"):
             with phase("transfer"):
                 # as they are read, TensorFlow would hand them to the loops of layers by way of the host
-                values = [tf.identity(weight.value) for weight in self.model.weights]
-                looked_up = zip(self.model.embeddings, pieces(source, target), strict=True)
+                weights = [tf.identity(weight.value) for weight in self.model.weights]
+                looked_up = zip(self.model.embeddings, self.model.look_up(part), strict=True)
                 rows = [tf.gather(table.value, ids) for table, ids in looked_up]
-            tokens = tf.cast(tokens, self.card.engine.precision)
-            kept = drop_out(self.card, self.optimizer.iterations.value, tower, rows, columns)
-            part = self._part(values, rows, source, target, tokens, kept)
-        most = [source.shape[0] * columns for columns in self._columns]
+                statistics = [tf.identity(one.variable.value) for one in self.model.statistics]
+            count = tf.cast(count, self.method.precision)
+            draws = draw(self.model, self.optimizer.iterations.value, tower, part, rows, known)
+            found = self._part(Given(weights, rows, statistics, part, draws, count))
         with phase("merge"), tf.name_scope(f"device_{tower}"):
-            tables = [self._sent(gradient, count) for gradient, count in zip(part.tables, most, strict=True)]
-        self.optimizer.apply([*tables, *part.weights], list(self.variables.values()))
-        return part.loss
+            tables = [self._sent(gradient, i, part) for i, gradient in enumerate(found.tables)]
+        self.statistics.change(found.statistics)
+        self.optimizer.apply([*tables, *found.weights], list(self.variables.values()))
+        return found.loss, list(found.metrics)
 
-    def _sent(self, gradient: tf.Tensor | tf.IndexedSlices, rows: int) -> tf.Tensor | tf.IndexedSlices:
+    def _sent(
+        self, gradient: tf.Tensor | tf.IndexedSlices, table: int, part: Sequence[tf.Tensor]
+    ) -> tf.Tensor | tf.IndexedSlices:
         """A table's gradient as it is merged: the gathering collective takes one shape in all steps of a call."""
         if not self._gathers or not isinstance(gradient, tf.IndexedSlices):
             return gradient
+        rows = part[0].shape[0] * self.model.most_look_ups[table]
         missing = rows - tf.shape(gradient.indices)[0]
-        values = tf.ensure_shape(tf.pad(gradient.values, [[0, missing], [0, 0]]), [rows, self.card.model.units])
+        padded = tf.pad(gradient.values, [[0, missing], [0, 0]])
+        values = tf.ensure_shape(padded, [rows, self.model.embeddings[table].shape[-1]])
         return tf.IndexedSlices(values, tf.pad(gradient.indices, [[0, missing]]), gradient.dense_shape)
 
     def kept(self) -> list[Kept]:
         """Copies of variables, and slots."""
         found = []
-        central = self.card.placement.engine == "central"
-        wanted = [self.devices.host] if central else [device for _, device in self.devices.mine]
+        wanted = [self.devices.host] if self.central else [device for _, device in self.devices.mine]
         for name, variable in self._all().items():
             copies = getattr(variable.value, "values", [variable.value])
             pairs = zip(copies, wanted, strict=True)
@@ -184,43 +184,48 @@ class Replicas:
     def rules(self) -> list[Rule]:
         """Where everything of a step has to run."""
         host = self.devices.host
-        mine, central = self.devices.mine, self.card.placement.engine == "central"
+        mine, central = self.devices.mine, self.central
         each, several = frozenset(device for _, device in mine), len(self.devices) > 1
-        rules = [one("input", "", host, "Iterator"), one("columns", r"\bcolumns(_\d+)?/", host, needed=False)]
+        rules = [one("input", "", host, "Iterator"), one("survey", r"\bsurvey(_\d+)?/", host, needed=False)]
         for k, device in mine:
             where = self.devices.host if central else device
-            rules.append(one(f"look-ups of device {k}", rf"\btower_{k}/tfperf\.transfer", where, "(Resource)?Gather"))
+            look_ups, tables = rf"\btower_{k}/tfperf\.transfer", bool(self.model.embeddings)
+            rules.append(one(f"look-ups of device {k}", look_ups, where, "(Resource)?Gather", needed=tables))
             rules.append(one(f"transfer of device {k}", rf"\btower_{k}/tfperf\.transfer", device, needed=False))
             rules.append(one(f"pass of device {k}", rf"\btower_{k}/(?!tfperf\.transfer)", device))
             clipping = one(f"clipping of device {k}", rf"tfperf\.update(_\d+)?/device_{k}/", device)
             # of engine central the first device's sum is all that updates take
-            needed = clips(self.card.train.optimizer) and (k == 0 or not central)
+            needed = clips(self.method.optimizer) and (k == 0 or not central)
             rules.append(replace(clipping, needed=needed))
             rules.append(one(f"gradients of device {k}", rf"tfperf\.merge(_\d+)?/device_{k}/", device, needed=False))
-        sums = {"host": frozenset([self.devices.host]), "reduce_to_one": frozenset(self.devices.each[:1])}
-        rules.append(Rule("merge", r"tfperf\.merge(_\d+)?/", sums.get(self.card.placement.merge, each), needed=several))
+        sums = {"host": frozenset([host]), "reduce_to_one": frozenset(self.devices.each[:1])}
+        merged = sums.get(self.method.placement.merge, each)
+        rules.append(Rule("merge", r"tfperf\.merge(_\d+)?/", merged, needed=several))
         homes = [(0, self.devices.host)] if central else mine
         for i, name in enumerate(self.variables):
             for local, (k, device) in enumerate(homes):
                 scope = rf"tfperf\.update(_\d+)?/variable_{i}/" + ("" if central else f"update_{local}/")
                 rules.append(one(f"update of {name}, device {k}", scope, device))
-        return rules
+        return [*rules, *self.statistics.rules()]
 
     def needs(self, parts: Mapping[int, Part]) -> Needs:
         """What a step has to send and to multiply for the parts of a batch, by the number of their device."""
         sizes = [size(variable) for variable in self.variables.values()]
-        needs = strategy_needs(self.card, self.devices, sizes, self.model.rows, parts)
+        needs = strategy_needs(self.model, self.method, self.devices, parts)
         numbers = [k for k, _ in self.devices.mine]
         updates = zip(self.variables, sizes, strict=True)
         least = {f"update of {name}, device {k}": n for name, n in updates for k in numbers}
         uses, most = self._uses_and_most()
         most |= {f"clipping of device {k}": CLIPPING * sum(sizes) for k in numbers}
-        return replace(needs, least=least, most={**needs.most, **most}, uses=uses)
+        return replace(
+            needs, least=least | self.statistics.least(), most={**needs.most, **most, **self.statistics.most()},
+            uses=[*uses, *self.statistics.uses()],
+        )  # fmt: skip
 
     def _uses_and_most(self) -> tuple[list[Use], dict[str, int]]:
         """Uses of variables and slots, each device's own or all of them the host's; bytes that updates give at most."""
-        central, variables = self.card.placement.engine == "central", list(self.variables.values())
-        moves = count_moves(self.card.train.optimizer, variables, self.devices.host)
+        central, variables = self.central, list(self.variables.values())
+        moves = count_moves(self.method.optimizer, variables, self.devices.host)
         passes = len(self.devices) if central else 1
         uses: list[Use] = []
         most: dict[str, int] = {}
@@ -241,4 +246,4 @@ class Replicas:
             variable.assign(state[name])
 
     def _all(self) -> dict[str, keras.Variable]:
-        return self.variables | numbered(self.optimizer)
+        return every_variable(self.model) | numbered(self.optimizer)

@@ -1,88 +1,105 @@
 """What TensorFlow's strategies have to send from device to device in a step, and to multiply on each."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from tfperf.place.copies import Needs, Part, Way
 from tfperf.place.devices import Devices
-from tfperf.place.needs import IDS, Pass, Sized, compiled, merge_ways, passes, products, read_ways
+from tfperf.place.look_ups import row_bytes
+from tfperf.place.method import Method
+from tfperf.place.needs import Pass, Sized, compiled, merge_ways, passes, products, read_ways
 from tfperf.place.optimizer import clips
 from tfperf.place.policy import Home
-from tfperf.workloads.translate.card import Translation
-from tfperf.workloads.translate.feeding import most_columns
+from tfperf.place.state import size
+from tfperf.place.trainable import Trainable
+from tfperf.runcard.placement import Placement
 
-TABLES = 2  # come first among the variables
 PADDED = 2  # operations that give what is handed to a collective: its padding, and a check of its shape
+SUMMED = ("sum", "mean")  # merges for which devices send what they found
+NOWHERE = Home((), (), (), "")
 
 
-def strategy_needs(
-    card: Translation, devices: Devices, sizes: Sequence[int], rows: int, parts: Mapping[int, Part]
-) -> Needs:  # fmt: skip
-    """Of variables of these bytes, tables first; rows: of the tables; parts: of the batch, by device."""
-    every = passes(card, devices.mine, devices.host, parts)
-    needs = _moved(card, devices, sizes, rows, every)
-    return replace(needs, most=_most(every, sizes, gathers(card, devices.logical)))
+def strategy_needs(trainable: Trainable, method: Method, devices: Devices, parts: Mapping[int, Part]) -> Needs:
+    """For parts of the batch, by device."""
+    every = passes(trainable, method, devices.mine, devices.host, parts)
+    needs = _moved(trainable, method, devices, every)
+    return replace(needs, most=_most(trainable, every, gathers(method.placement, devices.logical)))
 
 
-def _most(every: Sequence[Pass], sizes: Sequence[int], padded: bool) -> dict[str, float]:
+def _sized(trainable: Trainable) -> list[Sized]:
+    """Variables that have gradients, tables first."""
+    tables = [Sized(NOWHERE, size(table), i) for i, table in enumerate(trainable.embeddings)]
+    return tables + [Sized(NOWHERE, size(weight)) for weight in trainable.weights]
+
+
+def _merged(trainable: Trainable) -> list[Sized]:
+    """Statistics that are merged, as gradients of weights are."""
+    return [Sized(NOWHERE, size(one.variable)) for one in trainable.statistics if one.merge in SUMMED]
+
+
+def _most(trainable: Trainable, every: Sequence[Pass], padded: bool) -> dict[str, float]:
     """Bytes that look-ups and transfers give, and what makes the tables' gradients dense, or as long as the longest."""
     found: dict[str, float] = {}
-    sides = list(enumerate(sizes[:TABLES]))
+    tables = _sized(trainable)[: len(trainable.embeddings)]
     for one in every:
-        found[f"look-ups of device {one.number}"] = sum(one.rows(side) for side, _ in sides)
+        found[f"look-ups of device {one.number}"] = sum(table.rows for table in one.look_ups)
         found[f"transfer of device {one.number}"] = one.batch().size
-        handed = sum(way.size for way in _handed(one, [(size, side) for side, size in sides])) if padded else 0
-        found[f"gradients of device {one.number}"] = sum(sizes[:TABLES]) + PADDED * handed
+        handed = sum(way.size for way in _handed(trainable, one, tables)) if padded else 0
+        found[f"gradients of device {one.number}"] = sum(table.size for table in tables) + PADDED * handed
     return found
 
 
-def _moved(
-    card: Translation, devices: Devices, sizes: Sequence[int], rows: int, every: Sequence[Pass]
-) -> Needs:  # fmt: skip
+def _moved(trainable: Trainable, method: Method, devices: Devices, every: Sequence[Pass]) -> Needs:
     """What is sent from device to device, and multiplied on each."""
-    ways = [one.batch() for one in every]
-    found = products(every, rows)
-    sides = [(size, i if i < TABLES else None) for i, size in enumerate(sizes)]
-    if card.placement.engine == "central":
-        return Needs([*ways, *_central(every, sides, devices)], products=found, compiled=compiled(every))
-    if gathers(card, devices.logical):
-        return Needs(
-            ways,
-            products=found,
-            compiled=compiled(every),
-            collectives=[way for one in every for way in _handed(one, sides)],
-        )
-    merge, handed = card.placement.merge, []
-    for size, side in sides:
-        dense = side is None or card.engine.embedding_gradients == "dense"
+    ways, variables = [one.batch() for one in every], _sized(trainable)
+    merged = [*variables, *_merged(trainable)]
+    found, xla = products(every), compiled(every)
+    if method.placement.engine == "central":
+        ways += _central(every, variables, devices, clips(method.optimizer))
+        ways += _central_statistics(trainable, every, devices)
+        return Needs(ways, products=found, compiled=xla)
+    if gathers(method.placement, devices.logical):
+        collectives = [way for one in every for way in _handed(trainable, one, merged)]
+        return Needs(ways, products=found, compiled=xla, collectives=collectives)
+    merge, handed = method.placement.merge, []
+    for one in merged:
+        dense = one.table is None or method.embedding_gradients == "dense"
         if merge == "hierarchical" and dense:
-            ways += _hierarchical(every, size)
+            ways += _hierarchical(every, one.size)
         elif merge == "ring" and dense:  # NCCL's
-            handed += [Way("gradients", one.device, "all", size) for one in every]
+            handed += [Way("gradients", each.device, "all", one.size) for each in every]
         else:
-            ways += _reduced(every, size, side, _reducer(card, devices))
-    return Needs(ways, products=found, compiled=compiled(every), collectives=handed)
+            ways += _reduced(every, replace(one, home=_at(_reducer(method.placement, devices))))
+    return Needs(ways, products=found, compiled=xla, collectives=handed)
 
 
-def gathers(card: Translation, logical: bool) -> bool:
+def gathers(placement: Placement, logical: bool) -> bool:
     """Whether gradients are merged by collectives, which take one shape in all steps of a call."""
-    engine, merge = card.placement.engine, card.placement.merge
+    engine, merge = placement.engine, placement.merge
     return engine == "multiworker" or (engine == "mirrored" and merge == "ring" and logical)
 
 
-def _reducer(card: Translation, devices: Devices) -> str:
+def _reducer(placement: Placement, devices: Devices) -> str:
     """The device on which gradients are summed."""
-    return devices.host if card.placement.merge == "host" else devices.each[0]
+    return devices.host if placement.merge == "host" else devices.each[0]
 
 
-def _reduced(every: Sequence[Pass], size: int, side: int | None, reducer: str) -> Iterator[Way]:
-    """To one device, and from there to all; slices are not summed but put together."""
-    sized = Sized(Home((), (), (), reducer), size, side)
-    dense = every[0].gradient(sized) == size
-    whole = size if dense else sum(one.gradient(sized) for one in every)
+def _at(reducer: str) -> Home:
+    return Home((), (), (), reducer)
+
+
+def _whole(every: Iterable[Pass], variable: Sized) -> int:
+    """Bytes of a merged gradient; slices are not summed but put together."""
+    parts = [one.gradient(variable) for one in every]
+    return variable.size if parts[0] == variable.size else sum(parts)
+
+
+def _reduced(every: Sequence[Pass], variable: Sized) -> Iterator[Way]:
+    """To one device, and from there to all."""
+    reducer = variable.home.merge
     for one in every:
-        yield Way("gradients", one.device, reducer, one.gradient(sized))
-        yield Way("merged gradients", reducer, one.device, whole)
+        yield Way("gradients", one.device, reducer, one.gradient(variable))
+        yield Way("merged gradients", reducer, one.device, _whole(every, variable))
 
 
 def _hierarchical(every: Sequence[Pass], size: int) -> Iterator[Way]:
@@ -97,28 +114,45 @@ def _hierarchical(every: Sequence[Pass], size: int) -> Iterator[Way]:
     yield Way("merged gradients", first, second, size)
 
 
-def _central(every: Sequence[Pass], sides: Sequence[tuple[int, int | None]], devices: Devices) -> Iterator[Way]:
+def _central(every: Sequence[Pass], variables: Iterable[Sized], devices: Devices, clipped: bool) -> Iterator[Way]:
     """To and from the host, where the variables are; the first device's sum is what updates take."""
-    host = devices.host
-    for size, side in sides:
-        sized = Sized(Home((host,), (host,), (host,), host), size, side)
-        yield from merge_ways(every, sized)
+    host, first = devices.host, every[0].device
+    for variable in variables:
+        sized = replace(variable, home=Home((host,), (host,), (host,), host))
         for one in every:
-            yield from read_ways(one, sized, own=(0, 1))
+            yield from read_ways(one, sized, found=True)
+        if len(every) == 1:  # whose gradients are summed already
+            yield Way("gradients", first, host, sized.size)
+            continue
+        yield from merge_ways(every, sized)
         # nobody needs what the others make of it
-        dense = every[0].gradient(sized) == size
-        merged = size if dense else sum(one.gradient(sized) for one in every)
-        idle = dense and not clips(every[0].card.train.optimizer)
-        yield Way("merged gradients", host, every[0].device, merged, idle)
-        yield Way("clipped gradients", every[0].device, host, size, idle)
+        idle = every[0].gradient(sized) == sized.size and not clipped
+        yield Way("merged gradients", host, first, _whole(every, sized), idle)
+        yield Way("clipped gradients", first, host, sized.size, idle)
 
 
-def _handed(one: Pass, sides: Sequence[tuple[int, int | None]]) -> Iterator[Way]:
+def _central_statistics(trainable: Trainable, every: Sequence[Pass], devices: Devices) -> Iterator[Way]:
+    """Of the host, where they are read, merged and changed."""
+    host, first = devices.host, every[0].device
+    for statistic in trainable.statistics:
+        whole = size(statistic.variable)
+        for one in every:
+            yield Way("statistics", host, one.device, whole)
+        if statistic.merge != "fixed":
+            for one in every if statistic.merge in SUMMED else every[:1]:
+                yield Way("merged statistics", one.device, host, whole)
+        if statistic.merge in SUMMED and len(every) > 1:  # what TensorFlow hands to devices, and takes from the first
+            yield Way("merged statistics", host, first, whole, may_go=True)
+            yield Way("merged statistics", first, host, whole, may_go=True)
+
+
+def _handed(trainable: Trainable, one: Pass, variables: Iterable[Sized]) -> Iterator[Way]:
     """What a device hands to collectives: slices filled up to the longest batch."""
-    source, target = most_columns(one.card)
-    for size, side in sides:
-        if side is None or one.card.engine.embedding_gradients == "dense":
-            yield Way("gradients", one.device, "all", size)
+    for variable in variables:
+        if variable.table is None or one.method.embedding_gradients == "dense":
+            yield Way("gradients", one.device, "all", variable.size)
         else:
-            positions = one.part.pairs * (source, target - 1)[side]
-            yield Way("gradients of rows", one.device, "all", positions * (one.width * one.card.model.units + IDS))
+            i = variable.table
+            most = one.examples * trainable.most_look_ups[i]
+            row = row_bytes(trainable.embeddings[i]) + one.look_ups[i].width
+            yield Way("gradients of rows", one.device, "all", most * row)

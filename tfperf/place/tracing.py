@@ -15,19 +15,18 @@ from tfperf.place.shapes import SETTLE_SECONDS
 from tfperf.trace.capture import Capture
 
 EVENTS = 1_500_000  # in a trace, about; its size is all that limits the passes
-EVENTS_A_COLUMN = 300  # of a layer, forward and backward
 MOST, BESIDE = 3, 2  # passes that are traced; that are only timed, before and after
 
 
 class Steps(Protocol):
     """Steps of an engine that are taken over and over again, in passes of so many calls of so many steps."""
 
-    engine: Engine
+    engine: Engine[Any]
     steps: int
     per_call: int
-    columns: float
-    device_columns: Sequence[float]
-    alike: bool
+    events: float  # that one pass leaves in a trace on each device, about
+    lengths: Sequence[float]  # of the examples of each device, mean over steps, where time goes with them
+    alike: bool  # all steps
 
     @property
     def calls(self) -> int:
@@ -40,14 +39,14 @@ class Steps(Protocol):
         """Take one pass."""
 
 
-def look_into(window: Steps, folder: Path, timed_ms: float, layers: int) -> dict[str, Any]:
+def look_into(window: Steps, folder: Path, timed_ms: float) -> dict[str, Any]:
     """Where a step's time goes, from a trace; timed_ms: of a step, the trial's median.
 
     traced_ms, beside_ms: of a step, medians of the traced passes and of those around them; agrees: traced over timed;
     slower: processor time of traced steps over that of those beside them, which other programs hardly change. A first
     traced pass is left out: the profiler's buffers grow in it. Empty where `break_down` is.
     """
-    passes, calls, count = plan_passes(window, layers)
+    passes, calls, count = plan_passes(window)
 
     def timed(capture: Capture | None = None) -> tuple[float, float]:
         """Milliseconds a step of a pass, by the clock and of the processor."""
@@ -68,8 +67,8 @@ def look_into(window: Steps, folder: Path, timed_ms: float, layers: int) -> dict
     capture.stop()
     beside += [timed() for _ in range(BESIDE)]
     devices = window.engine.devices
-    columns = [window.device_columns[k] for k, _ in devices.mine]
-    found = break_down(folder, graph_of(window.run), devices, calls, columns)
+    lengths = [window.lengths[k] for k, _ in devices.mine]
+    found = break_down(folder, graph_of(window.run), devices, calls, lengths)
     if not found:
         return {}
     (traced_ms, cost), (beside_ms, cost_beside) = (
@@ -81,13 +80,13 @@ def look_into(window: Steps, folder: Path, timed_ms: float, layers: int) -> dict
     }  # fmt: skip
 
 
-def plan_passes(window: Steps, layers: int) -> tuple[int, int, int]:
+def plan_passes(window: Steps) -> tuple[int, int, int]:
     """How many passes are traced behind a first, calls of a pass, steps of a call; a trace has EVENTS at most, about.
 
     A pass is whole, so that traced steps are the timed ones; where all steps are alike, and a pass is too long, it has
     fewer of them. The same on all workers, since it goes by the batches alone.
     """
-    events = EVENTS_A_COLUMN * layers * window.columns * len(window.engine.devices.mine)
+    events = window.events * len(window.engine.devices.mine)
     if 2 * events > EVENTS and window.alike:
         return 1, 1, max(1, min(window.per_call, int(EVENTS / 2 * window.steps / events)))
     return max(1, min(MOST, int(EVENTS / events) - 1)), window.calls, window.per_call

@@ -1,13 +1,11 @@
-"""What a step has to do at least, by counting: arithmetic, steps in a row, bytes of updates, bytes between devices."""
+"""What a step has to do at least, by counting: bytes of updates, bytes between devices."""
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from tfperf.place.policy import Home
 from tfperf.runcard.placement import Placement
-from tfperf.workloads.translate.card import Network
 
-GATES = 4
 # as large as their variable, at least: without momentum of SGD and RMSprop, amsgrad, and what Muon has for its AdamW
 SLOTS = {
     "SGD": 0, "RMSprop": 1, "Adam": 2, "AdamW": 2, "Adamax": 2, "Nadam": 2, "Adagrad": 1, "Adadelta": 2, "Ftrl": 2,
@@ -22,33 +20,6 @@ class Share(NamedTuple):
     size: float
     read: float
     gradient: float
-
-
-def pass_flops(network: Network, rows: int, batch: int, source: float, target: float) -> float:
-    """FLOPs of the matrix products of one device's forward and backward pass, which has twice those of the forward.
-
-    batch: sentence pairs on the device; source, target: mean padded lengths; rows: of the tables. An LSTM layer of U
-    units multiplies (2 U) by (2 U, 4 U) for each position.
-    """
-    u = network.units
-    attention = 2 * 2 * source * target * u
-    projection = 2 * u * rows * target
-    return lstm_flops(network, batch, source, target) + 3 * batch * (attention + projection)
-
-
-def lstm_flops(network: Network, batch: int, source: float, target: float) -> float:
-    """Those of the LSTM layers alone."""
-    u = network.units
-    return 3 * batch * 2 * (2 * u) * (GATES * u) * network.layers * (source + target)
-
-
-def chain_steps(layers: int, source: float, target: float) -> float:
-    """Steps of LSTM layers that no device can take at the same time, in a forward pass; the backward has as many.
-
-    An encoder's layer waits for the whole one below it; a decoder's for that, and for the last state of the encoder's
-    layer beside it. source, target: padded lengths.
-    """
-    return source + target + (layers - 1) * max(source, target)
 
 
 def update_bytes(shares: Sequence[Share], optimizer: str) -> float:

@@ -47,23 +47,27 @@ def layer_where(patch, device, scope):
 def a_device_that_idles(patch):
     honest = towers.Towers._part
 
-    def dishonest(self, tower, source, target, *others):
-        return honest(self, tower, *((source[:2], target[:2]) if tower else (source, target)), *others)
+    def dishonest(self, tower, part, *others):
+        return honest(self, tower, [side[:2] for side in part] if tower else part, *others)
 
     patch.setattr(towers.Towers, "_part", dishonest)
+
+
+def times(given, factor):
+    """What a device is given, with other weights."""
+    return given._replace(weights=[weight * factor for weight in given.weights])
 
 
 @cheat("layer", "placement.preset=Exp4", fault="matrix products")
 def passes_done_twice(patch):
     honest = towers.forward_backward
 
-    def dishonest(model, card):
-        compute = honest(model, card)
+    def dishonest(model, method):
+        compute = honest(model, method)
 
-        def twice(values, *others):
-            compute([value * 2.0 for value in values], *others)
-            first = compute([value * one() for value in values], *others)
-            second = compute(values, *others)
+        def twice(given):
+            compute(times(given, 2.0))
+            first, second = compute(times(given, one())), compute(given)
             weights = [(a + b) / 2.0 for a, b in zip(first.weights, second.weights, strict=True)]
             return type(first)(first.loss, second.tables, weights)
 
@@ -76,11 +80,11 @@ def passes_done_twice(patch):
 def passes_of_xla_done_twice(patch):
     honest = towers.forward_backward
 
-    def dishonest(model, card):
-        compute = honest(model, card)
+    def dishonest(model, method):
+        compute = honest(model, method)
 
-        def twice(values, *others):
-            first, second = compute([value * one() for value in values], *others), compute(values, *others)
+        def twice(given):
+            first, second = compute(times(given, one())), compute(given)
             weights = [(a + b) / 2.0 for a, b in zip(first.weights, second.weights, strict=True)]
             return type(first)(first.loss, second.tables, weights)
 

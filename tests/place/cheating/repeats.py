@@ -197,8 +197,8 @@ def work_in_transfers(patch):
 def gradients_of_replicas_made_dense_twice(patch):
     honest = strategies.Replicas._sent
 
-    def dishonest(self, gradient, rows):
-        sent = honest(self, gradient, rows)
+    def dishonest(self, gradient, *others):
+        sent = honest(self, gradient, *others)
         dense = tf.convert_to_tensor(sent)
         nothing = tf.reduce_max(dense + tf.sin(dense)) * (one() - 1.0)
         return tf.IndexedSlices(sent.values + nothing, sent.indices, sent.dense_shape)

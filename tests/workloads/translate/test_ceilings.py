@@ -9,9 +9,10 @@ import tensorflow as tf
 from tests.runcard.cards import write
 from tfperf.measure.roofline import Machine
 from tfperf.place.devices import Devices
-from tfperf.place.work import chain_steps, least, pass_flops
+from tfperf.place.work import least
 from tfperf.workloads.cards import load_card
 from tfperf.workloads.translate import ceilings
+from tfperf.workloads.translate.arithmetic import chain_steps, pass_flops
 from tfperf.workloads.translate.batches import Plan
 
 ROWS, BATCH, SOURCE, LABELS = 50, 3, 5, 4

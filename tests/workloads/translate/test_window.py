@@ -11,13 +11,16 @@ from tests.workloads.translate.test_corpus import card_of
 from tests.workloads.translate.test_feeding import part_of
 from tfperf.place.local_workers import ALONE, Followers, Leader, Others, Strangers
 from tfperf.workloads.translate.feeding import training_plan
-from tfperf.workloads.translate.window import Window, describe, first_steps, whole_calls
+from tfperf.workloads.translate.window import EVENTS_A_COLUMN, Window, describe, first_steps, whole_calls
 
+LAYERS = 3
 SCALED = "data.batch=3", "data.scaling_devices=4"
 
 
 class Recorder:
     """An engine that takes steps by looking at their batches, and traces a function at chosen calls."""
+
+    model = SimpleNamespace(card=SimpleNamespace(model=SimpleNamespace(layers=LAYERS)))
 
     def __init__(self, traced_at=()):
         self.seen, self.traced_at, self.calls = [], traced_at, 0
@@ -29,7 +32,7 @@ class Recorder:
         self.calls += 1
         if self.calls in self.traced_at:
             tf.function(lambda x: x + 1)(tf.ones([]))
-        return tf.zeros([int(count)])
+        return (tf.zeros([int(count)]),)
 
 
 def test_every_pass_takes_the_same_batches_which_the_first_has_warmed(tmp_path):
@@ -50,11 +53,12 @@ def test_a_pass_in_which_something_is_traced_is_not_clean(tmp_path):
     assert [window.sample().clean for _ in range(3)] == [True, False, True]
 
 
-def test_a_window_knows_its_columns_and_whether_its_steps_are_alike(tmp_path):
+def test_a_window_knows_how_long_its_steps_are_and_whether_its_steps_are_alike(tmp_path):
     card, part = card_of(tmp_path, "data.batch=3"), part_of(60)
     plan = first_steps(card, part, 2, 4)
     window = Window(Recorder(), part, plan, 2)
-    assert window.columns == pytest.approx(plan.lengths.sum() / 2) and not window.alike
+    assert window.events == pytest.approx(LAYERS * EVENTS_A_COLUMN * plan.lengths.sum() / 2) and not window.alike
+    assert window.lengths == pytest.approx(plan.lengths.sum(axis=2).mean(axis=0))
     plan.lengths[:] = plan.lengths[:1]
     assert Window(Recorder(), part, plan, 2).alike and len(window.call(1)) == 1
 

@@ -10,18 +10,19 @@ from tfperf.measure.environment import available_cores
 from tfperf.measure.roofline import GIGA, measure, measure_tensorflow
 from tfperf.measure.turns import turn_seconds
 from tfperf.place.devices import Devices
-from tfperf.place.engine import Engine
 from tfperf.place.policy import find_homes
 from tfperf.place.state import size
-from tfperf.place.work import Share, chain_steps, least, pass_flops, sent_bytes, update_bytes
+from tfperf.place.work import Share, least, sent_bytes, update_bytes
+from tfperf.workloads.translate.arithmetic import chain_steps, pass_flops
 from tfperf.workloads.translate.batches import Plan
 from tfperf.workloads.translate.card import Translation
+from tfperf.workloads.translate.trainable import TranslationEngine
 
 COPIED = 2**26  # bytes, to measure what devices send each other
 COPIES = 10
 
 
-def bound(card: Translation, engine: Engine, plan: Plan, kernel: str) -> dict[str, Any]:
+def bound(card: Translation, engine: TranslationEngine, plan: Plan, kernel: str) -> dict[str, Any]:
     """Work of a step, the machine's ceilings and the least milliseconds of each term; None: not measured.
 
     kernel: by which LSTM layers are computed: plain, xla, block or cudnn. Logical CPUs share the cores: all passes
@@ -56,7 +57,7 @@ def bound(card: Translation, engine: Engine, plan: Plan, kernel: str) -> dict[st
     }  # fmt: skip
 
 
-def _shares(card: Translation, engine: Engine, source: float, target: float) -> list[Share]:
+def _shares(card: Translation, engine: TranslationEngine, source: float, target: float) -> list[Share]:
     """Each variable's home and bytes. Of tables a device reads the rows of its source and target positions."""
     model, devices = engine.model, engine.devices
     weights, tables = ({v.path: size(v) for v in part} for part in (model.weights, model.embeddings))

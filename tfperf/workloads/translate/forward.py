@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from tfperf.place.engine import Engine
 from tfperf.results.placements import ALONE, AT_ONCE, IN_TURN
 from tfperf.workloads.translate.batches import Plan
 from tfperf.workloads.translate.card import Translation
 from tfperf.workloads.translate.corpus import Part
 from tfperf.workloads.translate.feeding import dataset
+from tfperf.workloads.translate.trainable import TranslationEngine
 from tfperf.workloads.translate.translator import Translator, pieces
 
 ROUNDS = 7  # in each of which all ways are timed, in another order
@@ -24,7 +24,7 @@ SECONDS = 0.1  # of each timing, at least
 Run = Callable[[], Any]
 
 
-def time_forward(card: Translation, engine: Engine, part: Part, plan: Plan) -> dict[str, Any]:
+def time_forward(card: Translation, engine: TranslationEngine, part: Part, plan: Plan) -> dict[str, Any]:
     """Milliseconds of forward passes, without dropout, of the first device's part of a step of median length.
 
     ms, processor_ms: ROUNDS figures of each way: `alone` is one pass, `in_turn` and `at_once` are one on each device of
@@ -51,7 +51,7 @@ def _rotated(names: Sequence[str], turn: int) -> list[str]:
     return [*names[at:], *names[:at]]
 
 
-def _ways(card: Translation, engine: Engine, source: tf.Tensor, target: tf.Tensor) -> dict[str, Run]:
+def _ways(card: Translation, engine: TranslationEngine, source: tf.Tensor, target: tf.Tensor) -> dict[str, Run]:
     """Compiled functions; with one device there is but one way."""
     devices = [device for _, device in engine.devices.mine]
     passes = [_forward(card, engine.model, device, source, target) for device in devices]

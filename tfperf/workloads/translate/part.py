@@ -8,7 +8,6 @@ from tfperf.errors import RunDirectoryError
 from tfperf.measure.clock import Stopwatch
 from tfperf.measure.environment import available_cores
 from tfperf.place.devices import Devices
-from tfperf.place.engine import Engine, make_engine
 from tfperf.results.contents import CARD, EVENTS
 from tfperf.signals import Signals
 from tfperf.train.machine import machine, use_threads
@@ -17,6 +16,7 @@ from tfperf.train.window import Recorder
 from tfperf.workloads.translate.card import Translation
 from tfperf.workloads.translate.state import TranslationPart, TranslationRun
 from tfperf.workloads.translate.texts import Sentences
+from tfperf.workloads.translate.trainable import TranslationEngine, make_engine
 from tfperf.workloads.translate.trainer import TranslationProgress, TranslationTrainer
 
 
@@ -24,7 +24,7 @@ from tfperf.workloads.translate.trainer import TranslationProgress, TranslationT
 class Training:
     """An engine and what trains it, compiled and at the step where it goes on."""
 
-    engine: Engine
+    engine: TranslationEngine
     trainer: TranslationTrainer
     recorder: Recorder | None
     say: Say

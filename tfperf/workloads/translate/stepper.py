@@ -1,10 +1,10 @@
 """The steps of a training on demand, for profiles."""
 
 from tfperf.place.devices import make_devices
-from tfperf.place.engine import make_engine
 from tfperf.runcard.profile import Profile
 from tfperf.workloads.translate.card import Translation
 from tfperf.workloads.translate.texts import read_sentences
+from tfperf.workloads.translate.trainable import make_engine
 from tfperf.workloads.translate.window import Window, first_steps, whole_calls
 
 

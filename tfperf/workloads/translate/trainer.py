@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tfperf.errors import RunDirectoryError, TrainingError
-from tfperf.place.engine import Engine, take
+from tfperf.place.engine import take
 from tfperf.place.state import named
 from tfperf.signals import Signals
 from tfperf.train.checkpoint import Arrays, Checkpoints
@@ -20,6 +20,7 @@ from tfperf.workloads.translate.card import Translation
 from tfperf.workloads.translate.corpus import Encoded
 from tfperf.workloads.translate.feeding import epochs
 from tfperf.workloads.translate.results import Losses, Weights
+from tfperf.workloads.translate.trainable import TranslationEngine
 from tfperf.workloads.translate.validation import Validation
 from tfperf.workloads.translate.words import Words
 
@@ -59,7 +60,7 @@ class TranslationTrainer:
     """Trains an engine to its end and keeps the weights with the lowest validation loss."""
 
     def __init__(
-        self, card: Translation, engine: Engine, encoded: Encoded, checkpoints: Checkpoints, stage: Stage,
+        self, card: Translation, engine: TranslationEngine, encoded: Encoded, checkpoints: Checkpoints, stage: Stage,
         recorder: Recorder | None = None,
     ) -> None:  # fmt: skip
         """`stage`: counts a block's time as train, validate or write."""

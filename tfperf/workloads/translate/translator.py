@@ -11,7 +11,7 @@ import keras
 import tensorflow as tf
 
 from tfperf.workloads.translate.card import Translation
-from tfperf.workloads.translate.dropout import Draws, drop
+from tfperf.workloads.translate.dropout import drop
 from tfperf.workloads.translate.lstm import BlockLSTM
 from tfperf.workloads.translate.vocabulary import PAD
 
@@ -116,16 +116,8 @@ class Translator:
             self.tables.append(table)
         self.core = Core(card, rows)
         self.core.build()
-
-    @property
-    def embeddings(self) -> list[keras.Variable]:
-        """Source and target table, (V, U) each."""
-        return [table.embeddings for table in self.tables]
-
-    @property
-    def weights(self) -> list[keras.Variable]:
-        """All others, the projection last."""
-        return list(self.core.trainable_variables)
+        self.embeddings: Sequence[keras.Variable] = [table.embeddings for table in self.tables]  # source, target
+        self.weights: Sequence[keras.Variable] = list(self.core.trainable_variables)  # all others, the projection last
 
     def loss(
         self, values: Sequence[tf.Tensor], rows: Sequence[tf.Tensor], source: tf.Tensor, target: tf.Tensor,
@@ -143,17 +135,6 @@ class Translator:
             list(values), state, rows[0], mask, rows[1], kept=kept, training=kept is not None
         )
         return token_losses(logits, target[:, 1:])
-
-
-def draw_kept(
-    card: Translation, draws: Draws, rows: Sequence[tf.Tensor], columns: Sequence[tf.Tensor]
-) -> list[tf.Tensor]:
-    """What dropout leaves of the inputs of each layer, (B, S, U) and (B, T, U), encoder's first.
-
-    rows: vectors of both sides, (B, S, U) and (B, T, U); columns: of the longest of the global batch, by side.
-    """
-    sides = [0] * card.model.layers + [1] * card.model.layers
-    return [draws.keep(rows[side], columns[side], card.model.dropout, layer) for layer, side in enumerate(sides)]
 
 
 def token_losses(logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:

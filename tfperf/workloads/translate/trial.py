@@ -13,7 +13,6 @@ import tensorflow as tf
 from tfperf.measure.environment import peak_rss_bytes
 from tfperf.measure.timing import Rule, Timing, time_steps
 from tfperf.place.devices import make_devices
-from tfperf.place.engine import Engine, make_engine
 from tfperf.place.graphs import run_step
 from tfperf.place.local_workers import Others, UnprovedError, workers
 from tfperf.place.policy import merge_done
@@ -25,6 +24,7 @@ from tfperf.workloads.translate.ceilings import bound
 from tfperf.workloads.translate.corpus import Part
 from tfperf.workloads.translate.forward import time_forward
 from tfperf.workloads.translate.texts import read_sentences
+from tfperf.workloads.translate.trainable import TranslationEngine, make_engine
 from tfperf.workloads.translate.window import Window, describe, first_steps, losses_of, whole_calls
 
 TRACE = "trace"
@@ -93,7 +93,7 @@ def _speed(work: Mapping[str, Any], timing: Timing) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def memory(engine: Engine) -> dict[str, Any]:
+def memory(engine: TranslationEngine) -> dict[str, Any]:
     """Bytes: of the process at most; on each device of variables and slots, and of all at most where it is told."""
     kept: dict[str, int] = {}
     for one in engine.kept():
@@ -120,10 +120,10 @@ def _looked_into(
     card: Translation, window: Window, part: Part, plan: Plan, folder: Path, timed_ms: float
 ) -> dict[str, Any]:  # fmt: skip
     """Where the time of the timed steps goes, from a trace; proof of the placement, kernels, and the bound."""
-    phases = look_into(window, folder / TRACE, timed_ms, card.model.layers)
+    phases = look_into(window, folder / TRACE, timed_ms)
     forward = time_forward(card, window.engine, part, plan) if window.engine.devices.workers == 1 else {}
     proof = prove_engine(window.engine, run_step(window.apart())).hold()
-    kernels = dict(proof.kernels)
+    kernels = {"lstm" if name == "recurrent" else name: value for name, value in proof.kernels.items()}
     return {
         "proof": {"places": _grouped(proof), "elsewhere": proof.elsewhere, "copies": proof.copies}, "kernels": kernels,
         "phases": phases, "forward": forward, "bound": bound(card, window.engine, plan, kernels["lstm"]),

@@ -9,11 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tfperf.measure.timing import Sample, Traces
-from tfperf.place.engine import Engine, take
+from tfperf.place.engine import take
 from tfperf.workloads.translate.batches import Plan, Rows
 from tfperf.workloads.translate.card import Translation
 from tfperf.workloads.translate.corpus import Part
 from tfperf.workloads.translate.feeding import dataset, training_plan
+from tfperf.workloads.translate.trainable import TranslationEngine
+
+EVENTS_A_COLUMN = 300  # in a trace, of a layer, forward and backward, about
 
 
 def first_steps(card: Translation, part: Part, devices: int, count: int) -> Plan:
@@ -57,12 +60,12 @@ def _digest(*arrays: Rows) -> str:
 class Window:
     """An engine that takes the steps of a plan, from the first to the last, and then again from the first on."""
 
-    def __init__(self, engine: Engine, part: Part, plan: Plan, per_call: int) -> None:
+    def __init__(self, engine: TranslationEngine, part: Part, plan: Plan, per_call: int) -> None:
         """The plan has a multiple of `per_call` steps."""
         self.engine, self.steps, self.per_call = engine, len(plan.rows), per_call
-        # of both sides of a device, all steps together; whether all steps have the same
-        self.columns = float(plan.lengths.sum(axis=2).mean(axis=1).sum())
-        self.device_columns = plan.lengths.sum(axis=2).mean(axis=0).tolist()  # of each device, mean over the steps
+        columns = plan.lengths.sum(axis=2)  # of both sides of a device
+        self.events = EVENTS_A_COLUMN * engine.model.card.model.layers * float(columns.mean(axis=1).sum())
+        self.lengths = columns.mean(axis=0).tolist()
         self.alike = bool((plan.lengths == plan.lengths[:1]).all())
         self._steps = dataset(part, plan).repeat()
         self.iterator = iter(self._steps)

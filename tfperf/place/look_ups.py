@@ -1,0 +1,56 @@
+"""What a device looks up in embedding tables, read off the trainable's own graph for a part of known shapes."""
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import keras
+import tensorflow as tf
+
+from tfperf.place.shapes import Value
+from tfperf.place.trainable import Trainable
+
+
+class LookUp(NamedTuple):
+    """In one table: how many, a row each, as often as it is named; bytes of a row and of an id.
+
+    found: whether the device finds the ids itself; else they are as the batch has them.
+    """
+
+    positions: int
+    row: int
+    width: int
+    found: bool
+
+    @property
+    def rows(self) -> int:
+        """Bytes of all rows."""
+        return self.positions * self.row
+
+    @property
+    def ids(self) -> int:
+        """Bytes of all ids."""
+        return self.positions * self.width
+
+
+def trace_look_ups(trainable: Trainable, part: Sequence[Value]) -> list[LookUp]:
+    """Of each table, for a part of tensors of these shapes."""
+    found: list[LookUp] = []
+
+    def trace(*sides: tf.Tensor) -> None:
+        for ids, table in zip(trainable.look_up(sides), trainable.embeddings, strict=True):
+            own = all(ids is not side for side in sides)
+            found.append(LookUp(math.prod(ids.shape), row_bytes(table), ids.dtype.size, own))
+
+    tf.function(trace, autograph=False).get_concrete_function(*specs(part))
+    return found
+
+
+def specs(part: Sequence[Value]) -> list[tf.TensorSpec]:
+    """Of a part's tensors."""
+    return [tf.TensorSpec(value.dimensions, tf.as_dtype(value.kind)) for value in part]
+
+
+def row_bytes(table: keras.Variable) -> int:
+    """Bytes of a row of a table (V, U)."""
+    return int(tf.as_dtype(table.dtype).size) * int(table.shape[-1])

@@ -1,0 +1,101 @@
+"""Variables that no gradient changes, and metrics, on several devices: what devices find merges into one value."""
+
+from collections.abc import Iterator, Sequence
+
+import tensorflow as tf
+
+from tfperf.place.copies import Use, Way
+from tfperf.place.held import Kept
+from tfperf.place.needs import Pass, Sized, read_ways
+from tfperf.place.placed import Placed
+from tfperf.place.rules import Rule, one
+from tfperf.place.state import size
+from tfperf.place.trainable import Statistic
+
+
+def merge_values(merge: str, values: Sequence[tf.Tensor]) -> tf.Tensor:
+    """One value of those that devices found."""
+    if merge == "first" or len(values) == 1:
+        return tf.identity(values[0])
+    total = tf.add_n(list(values))
+    return total / tf.cast(len(values), total.dtype) if merge == "mean" else total
+
+
+def change(variable: tf.Variable, merge: str, value: tf.Tensor) -> None:
+    """A statistic by what merged, in place."""
+    (variable.assign_add if merge == "sum" else variable.assign)(value)
+
+
+class TowerStatistics:
+    """Those of the tower engine: merged where gradients would be, and assigned to each copy."""
+
+    def __init__(self, variables: Sequence[Placed], statistics: Sequence[Statistic]) -> None:
+        self.variables = variables
+        every = zip(variables, statistics, strict=True)
+        self.changing = [(v, statistic.merge) for v, statistic in every if statistic.merge != "fixed"]
+
+    def merge(self, found: Sequence[Sequence[tf.Tensor]]) -> list[tf.Tensor]:
+        """Of the values that each device found."""
+        out = []
+        for i, (v, merge) in enumerate(self.changing):
+            with tf.name_scope(f"statistic_{i}"), tf.device(v.home.merge):
+                out.append(merge_values(merge, [values[i] for values in found]))
+        return out
+
+    def assign(self, values: Sequence[tf.Tensor]) -> None:
+        """To all copies."""
+        for i, ((v, merge), value) in enumerate(zip(self.changing, values, strict=True)):
+            for copy in v.copies:
+                with tf.name_scope(f"statistic_{i}"), tf.device(copy.value.device):
+                    change(copy.value, merge, value)
+
+    def kept(self) -> Iterator[Kept]:
+        """Copies."""
+        for v in self.variables:
+            for copy, device in zip(v.copies, v.home.copies, strict=True):
+                yield Kept(f"statistic {v.name}", copy.value.device, device, size(copy))
+
+    def rules(self, several: bool) -> Iterator[Rule]:
+        """Where they merge, of several devices, and are assigned."""
+        for i, (v, merge) in enumerate(self.changing):
+            merges = several and merge != "first"
+            yield one(f"merge of {v.name}", rf"tfperf\.merge/statistic_{i}/", v.home.merge, needed=merges)
+            scope = rf"tfperf\.update/statistic_{i}(_\d+)?/"
+            yield Rule(f"assignment of {v.name}", scope, frozenset(v.home.copies), "Assign")
+
+    def ways(self, every: Sequence[Pass]) -> Iterator[Way]:
+        """To each device, back to where they merge, and from there to each copy."""
+        for v in self.variables:
+            for each in every:
+                yield from read_ways(each, Sized(v.home, size(v.copies[0])))
+        for v, merge in self.changing:
+            whole = size(v.copies[0])
+            for sender in every[:1] if merge == "first" else every:
+                yield Way("statistics", sender.device, v.home.merge, whole)
+            for copy in v.home.copies:
+                yield Way("merged statistics", v.home.merge, copy, whole)
+
+    def most(self) -> dict[str, int]:
+        """Bytes that merges and assignments give: a sum and, of a mean, its share of each device; each copy once."""
+        found: dict[str, int] = {}
+        for v, merge in self.changing:
+            found[f"merge of {v.name}"] = size(v.copies[0]) * (2 if merge == "mean" else 1)
+            found[f"assignment of {v.name}"] = size(v.copies[0]) * len(v.copies)
+        return found
+
+    def least(self, several: bool) -> dict[str, int]:
+        """Bytes that the largest operation of each gives."""
+        found: dict[str, int] = {}
+        for v, merge in self.changing:
+            found[f"assignment of {v.name}"] = size(v.copies[0])
+            if several and merge != "first":
+                found[f"merge of {v.name}"] = size(v.copies[0])
+        return found
+
+    def uses(self, devices: int) -> Iterator[Use]:
+        """Each device reads the nearest copy once; each copy of one that changes is written once."""
+        written = {v.name for v, _ in self.changing}
+        for v in self.variables:
+            for k, device in enumerate(v.home.copies):
+                reads = 1 if len(v.copies) > 1 else devices
+                yield Use(v.called(k), device, size(v.copies[k]), reads, int(v.name in written))

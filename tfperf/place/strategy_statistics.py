@@ -1,0 +1,90 @@
+"""Variables that no gradient changes, and metrics, in TensorFlow's strategies."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from tfperf.place.copies import Use
+from tfperf.place.devices import Devices
+from tfperf.place.rules import Rule, one
+from tfperf.place.state import size
+from tfperf.place.statistics import change
+from tfperf.place.trainable import Metric, Statistic
+from tfperf.scopes import phase
+
+REDUCED = {"sum": tf.distribute.ReduceOp.SUM, "mean": tf.distribute.ReduceOp.MEAN}
+
+
+class StrategyStatistics:
+    """Merged as gradients are; each copy is changed on its device, or the only one on the host."""
+
+    def __init__(self, statistics: Sequence[Statistic], devices: Devices, central: bool) -> None:
+        self.statistics, self.devices, self.central = statistics, devices, central
+        self.changing = [statistic for statistic in statistics if statistic.merge != "fixed"]
+
+    def change(self, found: Sequence[tf.Tensor]) -> None:
+        """By the values that a replica found; called by all of them."""
+        if not self.changing:
+            return
+        context = tf.distribute.get_replica_context()
+        merged = dict(enumerate(found))
+        for merge, operation in REDUCED.items():
+            numbers = [i for i, statistic in enumerate(self.changing) if statistic.merge == merge]
+            if numbers:
+                with phase("merge"):
+                    values = context.all_reduce(operation, [found[i] for i in numbers])
+                merged |= dict(zip(numbers, values, strict=True))
+        values = [merged[i] for i in range(len(found))]
+        context.merge_call(self._assign, args=(values,))
+
+    def _assign(self, strategy: tf.distribute.Strategy, values: Sequence[Any]) -> None:
+        with phase("update"):
+            for i, (statistic, value) in enumerate(zip(self.changing, values, strict=True)):
+                with tf.name_scope(f"statistic_{i}"):
+                    strategy.extended.update(
+                        statistic.variable.value, change, args=(statistic.merge, value), group=False
+                    )
+
+    @property
+    def _homes(self) -> list[tuple[int, str]]:
+        return [(0, self.devices.host)] if self.central else self.devices.mine
+
+    def rules(self) -> Iterator[Rule]:
+        """Where they are changed."""
+        for i, statistic in enumerate(self.changing):
+            for local, (k, device) in enumerate(self._homes):
+                scope = rf"tfperf\.update(_\d+)?/statistic_{i}/" + ("" if self.central else f"update_{local}/")
+                yield one(f"assignment of {statistic.variable.path}, device {k}", scope, device, "Assign")
+
+    def least(self) -> dict[str, int]:
+        """Bytes that the largest operation of each assignment gives."""
+        return {
+            f"assignment of {statistic.variable.path}, device {k}": size(statistic.variable)
+            for statistic in self.changing for k, _ in self._homes
+        }  # fmt: skip
+
+    def most(self) -> dict[str, int]:
+        """Bytes that all of them give: they assign, and no more."""
+        return self.least()
+
+    def uses(self) -> Iterator[Use]:
+        """Each device reads its own copy once, or the host's; each copy of one that changes is written once."""
+        reads = len(self.devices) if self.central else 1
+        for statistic in self.statistics:
+            for _, device in self._homes:
+                writes = int(statistic.merge != "fixed")
+                yield Use(statistic.variable.path, device, size(statistic.variable), reads, writes)
+
+
+def reduce_metrics(
+    strategy: tf.distribute.Strategy, metrics: Sequence[Metric], values: Sequence[Any]
+) -> list[tf.Tensor]:
+    """One value of each metric, of those that replicas found."""
+    found = []
+    for metric, value in zip(metrics, values, strict=True):
+        if metric.merge == "first":
+            found.append(strategy.experimental_local_results(value)[0])
+        else:
+            found.append(strategy.reduce(REDUCED[metric.merge], value, axis=None))
+    return found

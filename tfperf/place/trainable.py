@@ -1,0 +1,121 @@
+"""What can be placed: a model given by its variables, the look-ups of a batch, its loss, and how all else merges.
+
+A workload hands `make_engine` a function that builds one. Engines make every step from it: each device takes its part
+of the global batch, reads weights and statistics, looks rows up in the tables, and calls `compute`; what the parts give
+is merged, and the variables change where a placement says. Gradients of the sum of all losses over the count of the
+whole batch do not depend on how many devices there are. Statistics do, where `compute` takes them of its part:
+BatchNormalization's are of each device's part, and their moving averages merge by mean.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple, TypeVar
+
+import keras
+import tensorflow as tf
+
+from tfperf.place.copies import Flops
+from tfperf.place.shapes import Value
+
+# first: all devices find the same, and nothing is sent; sum: of metrics their sum, of statistics that of the changes
+Merge = Literal["sum", "mean", "first"]
+Parts = Sequence[Sequence[tf.Tensor]]  # of a global batch, one of each device
+
+
+@dataclass(frozen=True)
+class Statistic:
+    """A variable that no gradient changes, as a moving average, and how the values that devices find merge.
+
+    fixed: it is read alone, as the weights of a frozen layer; whatever value `compute` gives of it is left.
+    """
+
+    variable: keras.Variable
+    merge: Merge | Literal["fixed"]
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A small tensor that is told of every step, and how the values that devices find merge."""
+
+    name: str
+    merge: Merge
+    dtype: str = "float32"
+
+
+class Given(NamedTuple):
+    """What one device computes from.
+
+    weights, statistics: values, in the trainable's order; rows: of each table those looked up, ids' shape + (U);
+    part: the device's own; draws: what `draw` gave; count (): of the whole batch, by which the losses' sum is divided.
+    """
+
+    weights: Sequence[tf.Tensor]
+    rows: Sequence[tf.Tensor]
+    statistics: Sequence[tf.Tensor]
+    part: Sequence[tf.Tensor]
+    draws: Any
+    count: tf.Tensor
+
+
+class Outcome(NamedTuple):
+    """Of one part: the sum of its losses (), the statistics' new values, and its metrics, in the trainable's order."""
+
+    loss: tf.Tensor
+    statistics: Sequence[tf.Tensor] = ()
+    metrics: Sequence[tf.Tensor] = ()
+
+
+class Place(NamedTuple):
+    """Where a part stands: the number of the step, an integer scalar, and that of its first example in the batch."""
+
+    step: tf.Tensor
+    first: int
+
+
+class Trainable(ABC):
+    """A model on any devices. Each variable has a path of its own, and is made when the trainable is built.
+
+    An element of the training's batches is (parts, count): of each device a tuple of tensors, examples first, as many
+    on every device and in every step; and by what the sum of losses is divided: examples, labels, or their weights.
+    """
+
+    embeddings: Sequence[keras.Variable] = ()  # tables (V, U), read row by row
+    most_look_ups: Sequence[int] = ()  # in each table, of an example at most
+    weights: Sequence[keras.Variable]  # all others that gradients change
+    statistics: Sequence[Statistic] = ()
+    metrics: Sequence[Metric] = ()
+
+    @abstractmethod
+    def compute(self, given: Given) -> Outcome:
+        """Loss of a part, as a function of what it is given alone: devices, and XLA, know nothing else."""
+
+    def look_up(self, part: Sequence[tf.Tensor]) -> Sequence[tf.Tensor]:
+        """Ids, of any shape, of the rows that a part needs of each table."""
+        return ()
+
+    def survey(self, parts: Parts) -> Sequence[tf.Tensor]:
+        """What each device has to know of the whole batch, found on the host, as the longest example: small tensors."""
+        return ()
+
+    def draw(
+        self, place: Place, part: Sequence[tf.Tensor], rows: Sequence[tf.Tensor], survey: Sequence[tf.Tensor]
+    ) -> Any:
+        """Random numbers of a part, or None; by example of the whole batch (`Draws`), whoever computes it.
+
+        Made outside of what XLA compiles, whose streams have another order.
+        """
+        return None
+
+    def count_flops(self, part: Sequence[Value]) -> Flops | None:
+        """FLOPs of the products of `compute` and its gradients, for a part of these shapes; None: not known.
+
+        Read off the graph; a trainable with loops or functions in it has to state its own.
+        """
+        from tfperf.place.flops import count_flops
+
+        return count_flops(self, part)
+
+
+Model = TypeVar("Model", bound=Trainable)
+Build = Callable[[], Model]
