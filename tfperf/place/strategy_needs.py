@@ -71,8 +71,8 @@ def gathers(card: Translation, logical: bool) -> bool:
 
 
 def _reducer(card: Translation, devices: Devices) -> str:
-    """The device on which gradients are summed."""
-    return devices.host if card.placement.merge == "host" else devices.each[0]
+    """The device on which gradients are summed; the only device's stay where they are."""
+    return devices.host if card.placement.merge == "host" and len(devices) > 1 else devices.each[0]
 
 
 def _reduced(every: Sequence[Pass], size: int, side: int | None, reducer: str) -> Iterator[Way]:
@@ -102,9 +102,12 @@ def _central(every: Sequence[Pass], sides: Sequence[tuple[int, int | None]], dev
     host = devices.host
     for size, side in sides:
         sized = Sized(Home((host,), (host,), (host,), host), size, side)
-        yield from merge_ways(every, sized)
         for one in every:
             yield from read_ways(one, sized, own=(0, 1))
+        if len(every) == 1:  # whose gradients updates take: there is nothing to sum
+            yield Way("clipped gradients", every[0].device, host, size)
+            continue
+        yield from merge_ways(every, sized)
         # nobody needs what the others make of it
         dense = every[0].gradient(sized) == size
         merged = size if dense else sum(one.gradient(sized) for one in every)
