@@ -1,7 +1,7 @@
 """What an update has to fetch and to bring back, where it runs on another device than its variable or slots."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from typing import Any, NamedTuple
 
@@ -39,19 +39,12 @@ def count_moves(descent: Descent, variables: Sequence[keras.Variable], host: str
     with tf.device(host), made_on(host):
         optimizer = make_optimizer(descent, Decayed)
         optimizer.build(small)
-    found: list[Moves] = []
-    for number, variable in enumerate(small):
-        graph = _graph(optimizer, variable)
-        reads, writes = _count(graph)
-        makes = sum(_makes(operation) for operation in graph.get_operations())
-        handles = [variable.value.handle, *(slot.value.handle for slot in optimizer.variables)]
-        slots = {id(handle): i - 1 if i else None for i, handle in enumerate(handles)}
-        handed = [(slots[begin], slots[end]) for begin, end in _find_handed(graph)]
-        for handle, slot in slots.items():
-            to = tuple(end for begin, end in handed if begin == slot)
-            given = sum(end == slot for _, end in handed)
-            found.append(Moves(number, slot, reads[handle], writes[handle], makes, to, given))
-    return [move for move in found if move.reads or move.writes]
+    slots = {id(slot.value.handle): i for i, slot in enumerate(optimizer.variables)}
+    every = (
+        move for number, variable in enumerate(small)
+        for move in _read_moves(_graph(optimizer, variable), number, {id(variable.value.handle): None, **slots})
+    )  # fmt: skip
+    return [move for move in every if move.reads or move.writes]
 
 
 def list_ways(move: Moves, size: int, copy: str, slots: str, update: str) -> Iterator[Way]:
@@ -61,6 +54,17 @@ def list_ways(move: Moves, size: int, copy: str, slots: str, update: str) -> Ite
     yield Way("brought back by updates", update, place, (move.writes - move.given) * size)
     for slot in move.handed:
         yield Way("handed on by updates", place, copy if slot is None else slots, size)
+
+
+def _read_moves(graph: tf.Graph, update: int, slots: Mapping[int, int | None]) -> Iterator[Moves]:
+    """Of an update's graph; slots: numbers by the identity of the handle, None: the variable."""
+    reads, writes = _count(graph)
+    makes = sum(_makes(operation) for operation in graph.get_operations())
+    handed = [(slots[begin], slots[end]) for begin, end in _find_handed(graph)]
+    for handle, slot in slots.items():
+        to = tuple(end for begin, end in handed if begin == slot)
+        given = sum(end == slot for _, end in handed)
+        yield Moves(update, slot, reads[handle], writes[handle], makes, to, given)
 
 
 def _stand_in(variable: keras.Variable, host: str) -> keras.Variable:
