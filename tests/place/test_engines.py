@@ -25,8 +25,12 @@ STRATEGIES = {
 FEW = {**TOWERS, **STRATEGIES}
 # what some of them train, so that placements, optimizers and dropout are tried together
 NADAM = ["train.optimizer={name: Nadam, learning_rate: 0.01}", "model.dropout=0.3"]
-TRAINED = {"": [], "clipped": [CLIPPED], "nadam": NADAM}
-BY = {"exp1": "nadam", "mixed": "nadam", "central": "nadam", "exp4": "clipped", "reduced": "clipped"}
+MOMENTUM = ["train.optimizer={name: RMSprop, learning_rate: 0.01, momentum: 0.5}"]  # which is assigned as it is read
+TRAINED = {"": [], "clipped": [CLIPPED], "nadam": NADAM, "momentum": MOMENTUM}
+BY = {
+    "exp1": "nadam", "mixed": "nadam", "central": "nadam", "exp4": "clipped", "reduced": "clipped",
+    "slots": "momentum",
+}  # fmt: skip
 MORE = {
     "ring": ["placement.engine=mirrored", "placement.merge=ring"],
     "one": ["placement.variables=device:1", "placement.embeddings=device:0"],
@@ -36,6 +40,7 @@ MORE = {
     "hierarchical": ["placement.engine=mirrored", "placement.merge=hierarchical", "engine.embedding_gradients=dense"],
     "reduced_xla": ["placement.engine=mirrored", "engine.xla=true"],
 }
+ONE = {"central": STRATEGIES["central"], "host": MORE["reduced_on_host"]}  # whose gradients nothing sums on one device
 RIGHT = 1e-9
 PAIRS = ROOT / "data" / "gettext_en_de" / "pairs.tsv"
 TEXT = f"training: {{table: {PAIRS}, columns: [english, german]}}, vocabulary: 400, max_length: 20, buckets: none"
@@ -47,6 +52,7 @@ def folder(tmp_path_factory):
     """Weights of all placements: those of one device, and of two devices in one process."""
     folder = tmp_path_factory.mktemp("engines")
     single = {f"single_{name}": [*EXACT, *overrides] for name, overrides in TRAINED.items()}
+    single |= {f"single_{name}": [*EXACT, *overrides] for name, overrides in ONE.items()}
     single["text"] = [*EXACT, *NADAM, f"data={{{TEXT}, batch: 8}}"]
     two = {name: [*TWO, *overrides, *TRAINED[BY.get(name, "")]] for name, overrides in FEW.items()}
     carry_out(folder, {**two, **single})  # most devices first: they are fixed then
@@ -91,8 +97,8 @@ def test_a_ring_takes_text(buckets, tmp_path):
 
 
 def test_one_device_is_proved_too(folder):
-    for name in TRAINED:
-        assert json.loads((folder / f"single_{name}.json").read_text())["faults"] == []
+    for name in [*TRAINED, *ONE]:
+        assert json.loads((folder / f"single_{name}.json").read_text())["faults"] == [], name
 
 
 @pytest.mark.parametrize("name", FEW)

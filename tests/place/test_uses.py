@@ -1,5 +1,7 @@
 """How often a step reads and writes variables, in programs that ran, and held against what is needed."""
 
+from collections import Counter
+
 import keras
 import pytest
 import tensorflow as tf
@@ -8,7 +10,7 @@ from tfperf.place.copies import Use
 from tfperf.place.devices import HOST
 from tfperf.place.graphs import Held, run_step
 from tfperf.place.nodes import SMALL
-from tfperf.place.traffic import count_moves
+from tfperf.place.traffic import count_moves, list_ways
 from tfperf.place.uses import Updated, judge_uses, list_uses
 from tfperf.runcard.descent import Descent
 
@@ -100,3 +102,25 @@ def test_an_update_writes_its_variable_and_each_slot(optimizer, variable, slots)
     assert (own.device, own.size, own.writes) == (DEVICE, 48, variable) and own.reads >= 3
     assert [use.writes for use in found if use.size == 48 and use is not own] == slots
     assert {use.device for use in found if use is not own} <= {HOST}
+
+
+MOMENTUM = {"name": "RMSprop", "momentum": 0.5}
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "fetched", "brought", "handed"),
+    [
+        ({"name": "RMSprop"}, 2, (1, 1), 0),  # its velocity, before and after; the step is brought to the variable
+        (MOMENTUM, 3, (2, 0), 1),  # the momentum that was brought to the slot goes from there to the variable
+        (MOMENTUM | {"centered": True}, 5, (3, 0), 1),
+    ],
+    ids=["computed", "handed on", "centered"],
+)
+def test_a_value_is_sent_from_where_it_was_read_to_where_it_is_assigned(optimizer, fetched, brought, handed):
+    weights = keras.Variable(tf.zeros(ENTRIES), name="weights")
+    moves = [move for move in count_moves(Descent(**optimizer), [weights], HOST) if move.makes]
+    sent = Counter()
+    for way in (way for move in moves for way in list_ways(move, 1, "copy", "slots", "update")):
+        sent[way.begin, way.end] += way.size
+    want = {("slots", "update"): fetched, ("update", "slots"): brought[0], ("update", "copy"): brought[1]}
+    assert +sent == +Counter(want | {("slots", "copy"): handed})

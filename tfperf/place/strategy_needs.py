@@ -80,8 +80,8 @@ def gathers(placement: Placement, logical: bool) -> bool:
 
 
 def _reducer(placement: Placement, devices: Devices) -> str:
-    """The device on which gradients are summed."""
-    return devices.host if placement.merge == "host" else devices.each[0]
+    """The device on which gradients are summed; the only device's stay where they are."""
+    return devices.host if placement.merge == "host" and len(devices) > 1 else devices.each[0]
 
 
 def _at(reducer: str) -> Home:

@@ -24,7 +24,7 @@ from tfperf.place.rules import Rule, one
 from tfperf.place.state import numbered, size
 from tfperf.place.statistics import TowerStatistics, merge_values
 from tfperf.place.step import Gradients, draw, forward_backward, survey, take_steps
-from tfperf.place.traffic import Moves, count_moves
+from tfperf.place.traffic import Moves, count_moves, list_ways
 from tfperf.place.trainable import Build, Given, Model, Parts
 from tfperf.place.uses import Updated, list_uses, make_bytes
 from tfperf.scopes import phase
@@ -171,9 +171,8 @@ class Towers(Generic[Model]):
         flat, slots = self._flat(), self.optimizer.variables
         for move in moves:
             v, k = flat[move.update]
-            moved, beside = (v.copies[k], v.home.copies) if move.slot is None else (slots[move.slot], v.home.slots)
-            yield Way("fetched by updates", beside[k], v.home.updates[k], move.reads * size(moved))
-            yield Way("brought back by updates", v.home.updates[k], beside[k], move.writes * size(moved))
+            moved = v.copies[k] if move.slot is None else slots[move.slot]
+            yield from list_ways(move, size(moved), v.home.copies[k], v.home.slots[k], v.home.updates[k])
 
     def _flat(self) -> list[tuple[Placed, int]]:
         """Copies, as the optimizer numbers them."""
