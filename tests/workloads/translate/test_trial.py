@@ -97,7 +97,7 @@ def test_the_report_has_the_studys_table(sweep):
     assert "nothing is recommended" in printed and "Exp3" in printed
     (row,) = json.loads((folder / "placements.json").read_text())
     assert (row["placement"], row["devices"], row["scaling"], row["proved"]) == ("Exp3", 2, "strong", True)
-    assert "Strong scaling: the same 16 sentence pairs a step" in " ".join(printed.split())
+    assert "Strong scaling: the same 16 examples a step" in " ".join(printed.split())
     page = (folder / "report.html").read_text()
     assert "Where everything ran" in page and "A traced step took" in page and "The longest chain" in page
 
