@@ -82,7 +82,7 @@ def bits(folder):
     for name, devices in (("one-exact", 1), ("three-exact", 3)):
         Case(folder, 8, devices, at=(), precision="float64").train(name)
     poisoned = Case(folder, 8, 2, at=())
-    kernel = poisoned.ensemble._loop(poisoned.ensemble.shards[1]).model.hidden[1].kernel
+    kernel = poisoned.ensemble._loop(poisoned.ensemble.shards[1]).stack.model.hidden[1].kernel
     value = kernel.numpy()
     value[BROKEN - 4] = np.nan
     kernel.assign(value)

@@ -127,7 +127,7 @@ def test_quarantined_replica_keeps_a_slot_while_there_is_room(tmp_path):
     """The others sit where they would sit, and get the same bits, as long as the sizes are the same."""
 
     def poisoned(ensemble):
-        kernel = ensemble.stack.model.hidden[1].kernel
+        kernel = ensemble.stack.stack.model.hidden[1].kernel
         value = kernel.numpy()
         value[longest] = np.nan
         kernel.assign(value)

@@ -144,7 +144,7 @@ def test_choices_that_are_no_choices_are_refused():
         deep = [deep]
     for values in (None, [], "x", {"form": {1, 2}}, {"tried": deep}):
         with pytest.raises(ValueError, match=r"validation error|no choices"):
-            Choices.from_dict(values)
+            Choices.from_dict(values, NAMES, LAYOUTS)
 
 
 def test_choices_that_cannot_be_kept_are_a_warning(counted, tmp_path, monkeypatch, capfd):

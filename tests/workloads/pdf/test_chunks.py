@@ -18,6 +18,7 @@ from tfperf.train.cores import Cores
 from tfperf.workloads.options import Options
 from tfperf.workloads.pdf import chunks
 from tfperf.workloads.pdf.chunks import Footprint, chunk_size, footprint, split
+from tfperf.workloads.pdf.forms import LAYOUTS, NAMES
 from tfperf.workloads.pdf.plan import plan
 from tfperf.workloads.pdf.training import _known, train_part
 
@@ -105,7 +106,7 @@ def test_what_an_earlier_chunk_chose_is_found_without_tensorflow(whole, monkeypa
         raise AssertionError("TensorFlow was started")
 
     monkeypatch.setattr("tensorflow.config.list_logical_devices", start)
-    assert _known(None, None, parts[1], None, None) == Choices.from_dict(parts[0].choices)
+    assert _known(None, None, parts[1], None, None) == Choices.from_dict(parts[0].choices, NAMES, LAYOUTS)
 
 
 def test_progress_says_which_chunk(without_pages, tmp_path, capfd):

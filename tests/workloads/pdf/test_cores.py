@@ -14,6 +14,7 @@ from tfperf.train.cores import Cores, share_cores
 from tfperf.workloads.pdf import cores
 from tfperf.workloads.pdf import training as part
 from tfperf.workloads.pdf.cards import load_card
+from tfperf.workloads.pdf.forms import LAYOUTS, NAMES
 
 pytestmark = pytest.mark.usefixtures("blank_pictures")
 
@@ -39,7 +40,7 @@ def test_threads_and_stacks_are_tried_together_in_children(tmp_path, monkeypatch
     fixed = {"engine.form=folded", "engine.products=joined", "engine.xla=true"}
     assert not fixed & set(asked[0])
     assert fixed | {"replicas=30"} <= set(asked[1])
-    assert Choices.from_dict(json.loads(json.dumps(found.as_dict()))) == found
+    assert Choices.from_dict(json.loads(json.dumps(found.as_dict())), NAMES, LAYOUTS) == found
     assert cores.candidates(card.engine, 9) == [(4, 1), (2, 1), (1, 1)], "no stack of fewer than five"
     assert cores.candidates(replace(card.engine, stacks=3), 9) == [(4, 3), (2, 3), (1, 3)]
 
