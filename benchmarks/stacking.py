@@ -19,7 +19,7 @@ ROUNDS = 5
 )
 def stacking() -> Iterator[Row]:
     """Time the compiled loop for each R; ratio: R steps of one replica alone over one step of the stack."""
-    from tfperf.train.choices import try_out
+    from tfperf.train.choosing import try_out
     from tfperf.train.loop import Loop
     from tfperf.workloads.pdf.cards import load_card
     from tfperf.workloads.pdf.data.selection import select

@@ -25,7 +25,8 @@ from tests.train.least_squares import (
 )
 from tests.train.problems import signal_at
 from tfperf.errors import Interrupted
-from tfperf.train.choices import Choices, choose
+from tfperf.train.choices import Choices
+from tfperf.train.choosing import choose
 from tfperf.train.cores import Cores
 from tfperf.train.ensemble import Ensemble
 from tfperf.train.forms import OneForm, OneFormAlone

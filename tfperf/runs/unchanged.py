@@ -39,9 +39,7 @@ def refuse_old(path: Path, state: State[Own]) -> None:
         )
 
 
-def refuse_changed(
-    path: Path, card: AnyCard, kind: CardKind, hashes: Mapping[str, str], state: State[Own]
-) -> None:  # fmt: skip
+def refuse_changed(path: Path, card: AnyCard, kind: CardKind, hashes: Mapping[str, str], state: State[Own]) -> None:
     """RunDirectoryError where the card of the run in `path`, or a file by its sha256, is another one.
 
     Files are compared by their hashes alone, so that a run may be moved with its data.

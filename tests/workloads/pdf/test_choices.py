@@ -11,9 +11,10 @@ from tests.runs.conftest import same_bits
 from tests.train.problems import make_ensemble, make_problem
 from tfperf.data.cache import VARIABLE
 from tfperf.errors import CardError
-from tfperf.train import choices as module
+from tfperf.train import choosing as module
 from tfperf.train import kept_choices
-from tfperf.train.choices import Choices, Trial, choose
+from tfperf.train.choices import Choices, Trial
+from tfperf.train.choosing import choose
 from tfperf.train.cores import Cores
 from tfperf.train.ensemble import Ensemble
 from tfperf.workloads.pdf import cores, forms

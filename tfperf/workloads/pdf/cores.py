@@ -10,7 +10,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from tfperf.measure.environment import available_cores
-from tfperf.train.choices import BUDGET_SECONDS, Choices
+from tfperf.train.choices import Choices
+from tfperf.train.choosing import BUDGET_SECONDS
 from tfperf.train.cores import FEWEST, share_cores
 from tfperf.workloads.pdf.card_engine import Engine
 from tfperf.workloads.pdf.forms import LAYOUTS, NAMES

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
 
-from tfperf.train.choices import REPEATS, TRIAL_SECONDS, choose
+from tfperf.train.choosing import REPEATS, TRIAL_SECONDS, choose
 from tfperf.workloads.pdf.cards import load_card
 from tfperf.workloads.pdf.cores import Answer
 from tfperf.workloads.pdf.forms import Candidates

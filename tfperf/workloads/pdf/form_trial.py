@@ -51,7 +51,7 @@ def read_problem(card: Card, ids: tuple[int, ...]) -> Problem:
 
 def decide(card: Card, problem: Problem, cores: Cores) -> dict[str, Any]:
     """What the engine chooses where the card says `auto`, as a fit would."""
-    from tfperf.train.choices import choose
+    from tfperf.train.choosing import choose
     from tfperf.workloads.pdf.forms import Candidates
     from tfperf.workloads.pdf.stack import build_ensemble
 

@@ -10,7 +10,8 @@ from tfperf.runcard.places import UnfitCard
 from tfperf.runcard.profile import Profile
 from tfperf.trace.callback import ProfileCallback
 from tfperf.train import kept_choices
-from tfperf.train.choices import Choices, choose
+from tfperf.train.choices import Choices
+from tfperf.train.choosing import choose
 from tfperf.train.cores import Cores
 from tfperf.train.ensemble import Ensemble
 from tfperf.train.window import SKIPPED, Recorded

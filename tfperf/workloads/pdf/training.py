@@ -15,7 +15,8 @@ from tfperf.results.contents import CARD, EVENTS, STATE
 from tfperf.signals import Signals
 from tfperf.train import kept_choices
 from tfperf.train.bound import bound
-from tfperf.train.choices import Choices, choose
+from tfperf.train.choices import Choices
+from tfperf.train.choosing import choose
 from tfperf.train.cores import Cores, share_cores
 from tfperf.train.ensemble import Ensemble
 from tfperf.train.kept_programs import keep_programs, offer_programs, point_tensorflow
