@@ -24,9 +24,8 @@ def waterfall_figure(report: Mapping[str, Any]) -> Figure:
     """
     series = report["series"]
     names = [*(("" if i == 0 else "+ ") + safe_text(str(e["name"])) for i, e in enumerate(series)), "full engine"]
-    figure, (steps, without) = grid(
-        1, 2, width=11.0, height=ROW * len(names) + ROOM, left=1.35, wspace=0.35, right=0.35
-    )
+    height = ROW * len(names) + ROOM
+    figure, (steps, without) = grid(1, 2, width=11.0, height=height, left=1.35, wspace=0.35, right=0.35)
     _bars(steps, names, [*_steps(series), _total(series[-1], "full engine")], first=_lowest(series))
     steps.set_xlabel("ms per step")
     steps.set_title(safe_text(", ".join(filter(None, [report["title"] or "ablation", report["setting"]]))))
