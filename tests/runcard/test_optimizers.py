@@ -10,7 +10,7 @@ import pytest
 from pydantic import ValidationError
 
 from tests.runcard.cards import ROOT, SHORT, faults, write
-from tfperf.runcard.optimizers import CLIPPINGS, COUPLING, OWN, Name
+from tfperf.runcard.optimizers import CLIPPINGS, COUPLING, OWN, ElementWise
 from tfperf.workloads.pdf.card import Optimizer
 from tfperf.workloads.pdf.cards import load_card
 
@@ -37,14 +37,14 @@ def refused(**arguments):
     return str(caught.value)
 
 
-@pytest.mark.parametrize("name", get_args(Name))
+@pytest.mark.parametrize("name", get_args(ElementWise))
 def test_arguments_are_those_of_keras(name, optimizers):
     theirs = set(inspect.signature(getattr(optimizers, name).__init__).parameters)
     assert OWN[name] | SHARED == theirs - NOT_OFFERED
     assert {f.name for f in fields(Optimizer)} == {"name"} | SHARED | frozenset().union(*OWN.values())
 
 
-@pytest.mark.parametrize("name", get_args(Name))
+@pytest.mark.parametrize("name", get_args(ElementWise))
 def test_every_argument_reaches_keras(name, optimizers):
     given = {k: v for k, v in VALUES.items() if k in OWN[name] | SHARED}
     config = getattr(optimizers, name)(**Optimizer(name=name, clipnorm=0.5, **given).arguments()).get_config()
@@ -52,7 +52,7 @@ def test_every_argument_reaches_keras(name, optimizers):
     assert [config[c] for c in CLIPPINGS] == [None, None, None]
 
 
-@pytest.mark.parametrize("name", get_args(Name))
+@pytest.mark.parametrize("name", get_args(ElementWise))
 def test_what_is_left_out_has_keras_default(name, optimizers):
     cls = getattr(optimizers, name)
     assert Optimizer(name=name).arguments() == {"learning_rate": 2.621e-3, "use_ema": False}
@@ -63,10 +63,10 @@ def test_what_is_left_out_has_keras_default(name, optimizers):
 def test_every_element_wise_optimizer_of_keras_is_known(optimizers):
     """A new one in Keras must be looked at: element-wise or not?"""
     others = {"Optimizer", "OptimizerMap", "MultiOptimizer", "ScheduleFreeAdamW"}
-    assert {n for n in dir(optimizers) if n[0].isupper()} - others == {*get_args(Name), *COUPLING}
+    assert {n for n in dir(optimizers) if n[0].isupper()} - others == {*get_args(ElementWise), *COUPLING}
 
 
-@pytest.mark.parametrize("name", get_args(Name))
+@pytest.mark.parametrize("name", get_args(ElementWise))
 def test_an_argument_of_another_optimizer_is_refused(name):
     for key in frozenset().union(*OWN.values()) - OWN[name]:
         assert f"{key}: {name} takes: {', '.join(sorted(OWN[name]))}" in refused(name=name, **{key: VALUES[key]})
@@ -76,7 +76,7 @@ def test_an_argument_of_another_optimizer_is_refused(name):
 def test_optimizers_that_mix_entries_are_refused_with_the_reason(name, tmp_path):
     assert faults(tmp_path, SHORT, f"train.optimizer.name={name}") == [
         f"--set train.optimizer.name={name}: train.optimizer.name: got '{name}'; it mixes the entries of a variable, "
-        f"which would couple the stacked replicas; allowed: {', '.join(get_args(Name))}"
+        f"which would couple the stacked replicas; allowed: {', '.join(get_args(ElementWise))}"
     ]
 
 

@@ -8,13 +8,10 @@ from pydantic import BeforeValidator, Field, SerializerFunctionWrapHandler, mode
 from pydantic.dataclasses import dataclass
 
 from tfperf.runcard.faults import Fault, refuse
-from tfperf.runcard.optimizers import OWN, Arguments, Decay, Offset, clipping_faults
+from tfperf.runcard.optimizers import OWN, Arguments, Decay, ElementWise, Offset, clipping_faults
 from tfperf.runcard.types import STRICT, Name, Norm, Rate, Strength
 
-Rule = Literal[
-    "SGD", "RMSprop", "Adam", "AdamW", "Adamax", "Nadam", "Adagrad", "Adadelta", "Ftrl", "Lion", "ScheduleFreeAdamW",
-    "Adafactor", "Lamb", "Muon",
-]  # fmt: skip
+Rule = Literal[ElementWise, "ScheduleFreeAdamW", "Adafactor", "Lamb", "Muon"]
 NO_RULES = {
     "LossScaleOptimizer": "it scales the loss for float16; in float32 and float64 powers of two change no bit, so name "
     "the optimizer inside it",

@@ -9,7 +9,7 @@ from pydantic.dataclasses import dataclass
 from tfperf.runcard.faults import Fault, refuse
 from tfperf.runcard.types import STRICT, Norm, Rate, Step, Strength
 
-Name = Literal["SGD", "RMSprop", "Adam", "AdamW", "Adamax", "Nadam", "Adagrad", "Adadelta", "Ftrl", "Lion"]
+ElementWise = Literal["SGD", "RMSprop", "Adam", "AdamW", "Adamax", "Nadam", "Adagrad", "Adadelta", "Ftrl", "Lion"]
 COUPLING = ("Adafactor", "Lamb", "Muon", "LossScaleOptimizer")
 CLIPPINGS = ("clipnorm", "clipvalue", "global_clipnorm")
 # what each optimizer takes beside the arguments that all of them share
@@ -42,7 +42,7 @@ def refuse_coupling(name: object) -> object:
     """The name itself; a validation error for an optimizer that stacked replicas cannot have."""
     if name in COUPLING:
         why = "mixes the entries of a variable, which would couple the stacked replicas"
-        refuse([Fault("", name, f"it {why}; allowed: {', '.join(get_args(Name))}")])
+        refuse([Fault("", name, f"it {why}; allowed: {', '.join(get_args(ElementWise))}")])
     return name
 
 
@@ -82,7 +82,7 @@ class Arguments:
 class Optimizer(Arguments):
     """An optimizer by its Keras name and arguments; those left out or null have Keras' defaults."""
 
-    name: Annotated[Name, BeforeValidator(refuse_coupling)] = Field(
+    name: Annotated[ElementWise, BeforeValidator(refuse_coupling)] = Field(
         default="Adam", description="Keras optimizer, one of those that update each entry of a variable by itself"
     )
     learning_rate: Rate = Field(default=1e-3, description="step size")

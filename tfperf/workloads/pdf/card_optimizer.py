@@ -7,7 +7,7 @@ from pydantic.dataclasses import dataclass
 from pydantic_core import ArgsKwargs
 
 from tfperf.runcard import optimizers
-from tfperf.runcard.optimizers import CLIPPINGS, Name, refuse_coupling
+from tfperf.runcard.optimizers import CLIPPINGS, ElementWise, refuse_coupling
 from tfperf.runcard.types import STRICT, Norm, Rate
 
 
@@ -15,7 +15,7 @@ from tfperf.runcard.types import STRICT, Norm, Rate
 class Optimizer(optimizers.Optimizer):
     """An optimizer by its Keras name and arguments; those left out or null have Keras' defaults."""
 
-    name: Annotated[Name, BeforeValidator(refuse_coupling)] = Field(
+    name: Annotated[ElementWise, BeforeValidator(refuse_coupling)] = Field(
         default="Nadam", description="Keras optimizer, one of those that update each entry of a variable by itself"
     )
     learning_rate: Rate = Field(default=2.621e-3, description="step size")
