@@ -116,7 +116,7 @@ class Replicas(Generic[Model]):
         self.strategy = make_strategy(method.placement, devices)
         with self.strategy.scope():
             self.model = build()
-            self.variables = named(self.model)
+            self.variables, self._changed = named(self.model), every_variable(self.model)
             with tf.variable_creator_scope(_one_for_all):
                 self.optimizer = make_optimizer(method.optimizer, _Summed, card=method.optimizer)
                 self.optimizer.build(list(self.variables.values()))
@@ -246,4 +246,4 @@ class Replicas(Generic[Model]):
             variable.assign(state[name])
 
     def _all(self) -> dict[str, keras.Variable]:
-        return every_variable(self.model) | numbered(self.optimizer)
+        return self._changed | numbered(self.optimizer)

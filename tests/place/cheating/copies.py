@@ -39,7 +39,7 @@ def replicas_read_the_first_ones_weights(patch):
 
     def dishonest(self, *args):
         honest(self, *args)
-        near = [Far(weight.value.values[0]) for weight in self.model.weights]
+        near = [Far(weight) for weight in self.model.weights]
         self.model = copy(self.model)
         self.model.weights = near
 
@@ -50,13 +50,14 @@ class Far:
     """A variable that is read where it is."""
 
     def __init__(self, variable):
-        self.variable = variable
+        self.variable, self.path, self.shape, self.dtype = variable, variable.path, variable.shape, variable.dtype
 
     @property
     def value(self):
-        """What it holds."""
-        with tf.device(self.variable.device):
-            return self.variable.read_value()
+        """What the first device's copy holds."""
+        first = self.variable.value.values[0]
+        with tf.device(first.device):
+            return first.read_value()
 
 
 @cheat("gradients", "placement.preset=Exp4", fault="merge of .* must be|no rule covers it, and it touches")
