@@ -5,12 +5,20 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from types import MappingProxyType
+from typing import Any, Generic, TypeVar, cast
+
+from numpy.typing import NDArray
 
 from tfperf.console.stages import Stages
 from tfperf.measure.clock import Stopwatch
+from tfperf.report.compare_reports import read_report
+from tfperf.report.page import page, paragraph
+from tfperf.report.sections import write_json, write_text
+from tfperf.results.contents import PAGE, RESULTS
+from tfperf.results.files import atomic_hdf5
 from tfperf.results.rundir import RunDirectory
-from tfperf.results.state import Own, Part, State
+from tfperf.results.state import Own, Part, State, draw_key
 from tfperf.runcard.kinds import AnyCard
 from tfperf.signals import Signals
 from tfperf.workloads.options import Options
@@ -48,14 +56,15 @@ class Session(Generic[Own]):
 class Job(ABC, Generic[C, Own]):
     """A fit of a card in a session. It is made with all that the card's files hold read, before the run is touched."""
 
-    card: C
-    session: Session[Own]
-    hashes: Mapping[str, str]  # sha256 of the card's files, by the keys that name them
+    hashes: Mapping[str, str] = MappingProxyType({})  # sha256 of the card's files, by the keys that name them
     adds = ""  # what of a finished run more can be asked for, for a message: "--replicas adds to it, "
 
-    @abstractmethod
+    def __init__(self, card: C, session: Session[Own]) -> None:
+        self.card, self.session = card, session
+
     def begin_parts(self) -> list[Part[Own]]:
         """The parts of a new run, of which one at least. Raises: UserError, before anything of a run is removed."""
+        return [Part(cast(Own, {}), draw_key())]
 
     def begun_card(self) -> C:
         """The card that a new run is begun with."""
@@ -83,10 +92,20 @@ class Job(ABC, Generic[C, Own]):
         Raises: Interrupted after a checkpoint when a signal came, StorageError.
         """
 
-    @abstractmethod
     def fitted(self) -> Fitted:
         """What was found, once all parts are carried out."""
+        return self.read_finished()
 
-    @abstractmethod
     def read_finished(self) -> Fitted:
-        """What a run that is done has found; a report that is missing or older than it is made again."""
+        """What a run that is done has found; a report that is missing or older than it is made again, where it can."""
+        return Fitted(None, read_report(self.session.run.path, dict[str, Any]))
+
+    def write(self, summary: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Write a run that needs no other files: results.h5 of the arrays, a page and report.json of the summary."""
+        folder, title = self.session.run.path, self.card.title or self.card.workload
+        with atomic_hdf5(folder / RESULTS) as file:
+            for name, values in arrays.items():
+                file[name] = values
+        lines = "".join(paragraph(f"{key}: {value}") for key, value in summary.items())
+        write_text(folder / PAGE, page(title, lines, ()))
+        write_json(folder, summary)

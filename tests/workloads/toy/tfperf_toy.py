@@ -1,7 +1,6 @@
 """A workload of another package: numbers that gradient descent brings to a target."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import numpy as np
 from pydantic import Field
@@ -9,34 +8,22 @@ from pydantic.dataclasses import dataclass
 
 from tfperf.report.compare import Change
 from tfperf.report.compare_reports import read_report
-from tfperf.report.page import page, paragraph
-from tfperf.report.sections import write_json, write_text
-from tfperf.results.contents import PAGE, RESULTS
-from tfperf.results.files import atomic_hdf5
-from tfperf.results.state import Part, draw_key
+from tfperf.runcard.base_card import BaseCard
 from tfperf.runcard.kinds import CardKind
-from tfperf.runcard.nodes import Node
-from tfperf.runcard.profile import Profile
 from tfperf.runcard.schema import Grammar
-from tfperf.runcard.sweep import Sweep
-from tfperf.runcard.types import STRICT, Fraction, Seed, Step, Title
+from tfperf.runcard.types import STRICT, Fraction, Step
 from tfperf.train.parts import keep_checkpoints
-from tfperf.workloads.job import Fitted, Job
+from tfperf.workloads.job import Job
 from tfperf.workloads.workload import Workload
 
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
-class ToyCard:
+class ToyCard(BaseCard):
     """A card of workload toy."""
 
-    source: ClassVar[Node | None] = None
     workload: Literal["toy"] = Field(description="what kind of card this is")
-    title: Title = Field(default="", description="what the report is headed with")
-    seed: Seed = Field(default=0, description="of the first numbers")
     rate: Fraction = Field(default=0.1, description="of descent")
     steps: Step = Field(description="to take")
-    profile: Profile | None = Field(default=None, description="steps to be recorded")
-    sweep: Sweep | None = Field(default=None, description="values to go through")
 
 
 class Descent:
@@ -73,17 +60,9 @@ class Descent:
 class ToyFit(Job):
     """A loop of its own, with checkpoints."""
 
-    hashes: Mapping[str, str] = {}
-
-    def __init__(self, card, session):
-        self.card, self.session = card, session
-
-    def begin_parts(self):
-        return [Part({}, draw_key())]
-
     def carry_out(self, part, parts):
-        run, signals, descent = self.session.run, self.session.signals, Descent(self.card)
-        checkpoints = keep_checkpoints(run, part)
+        signals, descent = self.session.signals, Descent(self.card)
+        checkpoints = keep_checkpoints(self.session.run, part)
         found, _ = checkpoints.load()
         step = int(found.get("step", 0))
         if step:
@@ -96,17 +75,8 @@ class ToyFit(Job):
                 step += taken
                 checkpoints.save(step, {"step": np.array(step), "numbers": descent.numbers.numpy()})
                 signals.stop_if_asked(step)
-        self.summary = {"loss": descent.losses()[0], "resumed_from_steps": part.resumed_from_steps}
-        with atomic_hdf5(run.path / RESULTS) as file:
-            file["numbers"] = descent.numbers.numpy()
-        write_text(run.path / PAGE, page("Toy", paragraph(f"loss {self.summary['loss']:.3g}"), ()))
-        write_json(run.path, self.summary)
-
-    def fitted(self):
-        return Fitted(None, self.summary)
-
-    def read_finished(self):
-        return Fitted(None, read_report(self.session.run.path, dict[str, Any]))
+        summary = {"loss": descent.losses()[0], "resumed_from_steps": part.resumed_from_steps}
+        self.write(summary, {"numbers": descent.numbers.numpy()})
 
 
 class Toy(Workload[ToyCard]):
@@ -115,7 +85,7 @@ class Toy(Workload[ToyCard]):
     protocol, name, title = 1, "toy", "descent"
     kind = CardKind(Grammar(ToyCard), must={("steps",): 1})
 
-    def plan(self, card, tell) -> Sequence[str]:
+    def plan(self, card, tell):
         return [f"steps       {card.steps}"]
 
     def job(self, card, session):

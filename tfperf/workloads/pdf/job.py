@@ -42,7 +42,7 @@ class ReplicaFit(Job[Card, Replicas]):
     adds = "--replicas adds to it, "
 
     def __init__(self, card: Card, session: Session[Replicas]) -> None:
-        self.card, self.session = card, session
+        super().__init__(card, session)
         self.run, self.options, self.watch = session.run, session.options, session.watch
         self.inputs = read_inputs(card, self.run.path)
         self.hashes = self.inputs.hashes

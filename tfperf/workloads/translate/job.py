@@ -27,7 +27,7 @@ class TranslationFit(Job[Translation, Vocabularies]):
     """A translator trained and tried on the test sentences; the run counts as done once its report is on disk."""
 
     def __init__(self, card: Translation, session: Session[Vocabularies]) -> None:
-        self.card, self.session = card, session
+        super().__init__(card, session)
         self.run, self.watch = session.run, session.watch
         self.sentences = read_sentences(card, self.run.path, session.options.resume and self.run.exists)
         self.hashes = self.sentences.hashes
