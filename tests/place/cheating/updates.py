@@ -2,10 +2,12 @@
 
 import tensorflow as tf
 
-from tests.place.cheating.cheat import CLIPPED, FIRST, MIRRORED, SECOND, beside_decoy, cheat, somewhere
+from tests.place.cheating.cheat import CLIPPED, FIRST, MIRRORED, SECOND, beside_decoy, cheat, one, somewhere
 from tfperf.place import strategies, towers
 from tfperf.place.devices import HOST
 from tfperf.place.optimizer import Decayed, Placed, clip
+
+MOMENTUM = "train.optimizer={name: RMSprop, learning_rate: 0.01, momentum: 0.5}"  # subtracted as it is read
 
 
 def update_where(patch, device, scope):
@@ -60,6 +62,12 @@ def slots_on_the_host_beside_decoys(patch):
         return real
 
     patch.setattr(Placed, "add_variable", dishonest)
+
+
+@cheat("slots", "placement.preset=Exp1", MOMENTUM, fault="CPU:0 to CPU:1: .* needed .*; most")
+def momentum_by_way_of_the_update(patch):
+    honest = Placed.assign_sub
+    patch.setattr(Placed, "assign_sub", lambda self, variable, value: honest(self, variable, value * one()))
 
 
 @cheat("clipping", "placement.preset=Exp4", CLIPPED, fault="clipping of .* must be")
