@@ -219,19 +219,19 @@ def test_hadronic_cores_keep_the_tolerance(case, tmp_path):
 
 def test_a_raised_form_survives_a_checkpoint(tmp_path):
     card, problem = build(tmp_path, "float64", "engine.tolerance=1e-2")
-    form = make_form(card, problem, "folded").at(3, 12, 0)
+    form = make_form(card, problem, "folded").at((3, 12, 0))
     raised = form.raised()
     assert (raised.rank, raised.hadronic_rank, raised.raises) == (3 + RAISE, 12 + RAISE, 1)
     state = make_ensemble(card, problem, raised).snapshot()
     resumed = make_ensemble(card, problem, form)
     resumed.restore(state)
     assert resumed.form == raised
-    full = form.at(form.basis.rank, form.hadronic.rank, 3)
+    full = form.at((form.basis.rank, form.hadronic.rank, 3))
     assert full.raised() is full
 
 
 def test_a_raise_neglects_less_of_the_cores(tmp_path):
     card, problem = build(tmp_path, "float64", "engine.tolerance=100")
-    form = make_form(card, problem, "folded").at(10, 12, 0)
-    rows = [f.compiled(problem, "float64").points.core.expand.shape[1] for f in (form, form.at(10, 12, 12))]
+    form = make_form(card, problem, "folded").at((10, 12, 0))
+    rows = [f.compiled(problem, "float64").points.core.expand.shape[1] for f in (form, form.at((10, 12, 12)))]
     assert rows[0] < rows[1]
