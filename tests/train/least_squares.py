@@ -18,7 +18,7 @@ from tfperf.data.cache import digest
 from tfperf.runcard.optimizers import Optimizer
 from tfperf.signals import Signals
 from tfperf.train.ensemble import Ensemble
-from tfperf.train.forms import OneForm
+from tfperf.train.forms import PlainForm
 from tfperf.train.retirement import Retirement
 from tfperf.train.settings import Settings
 from tfperf.train.stack import Losses, Stack
@@ -133,7 +133,7 @@ class HeavyBall(LeastSquares):
 
 
 @dataclass(frozen=True)
-class FirstRows(OneForm):
+class FirstRows(PlainForm):
     """The losses of the first rows alone, as many as `numbers` says."""
 
     name: str = "first"
@@ -194,7 +194,7 @@ class Training:
         self, folder, data=None, kind=LeastSquares, stacks=1, at=(), form=None, settings=SETTINGS, check=None
     ) -> None:  # fmt: skip
         self.data = Data.draw() if data is None else data
-        self.ensemble = Ensemble(settings, Factory(self.data, kind), form or OneForm(), stacks)
+        self.ensemble = Ensemble(settings, Factory(self.data, kind), form or PlainForm(), stacks)
         plan = Retirement(self.ensemble.layout, STEPS, at, 0.0)
         self.trainer = Trainer(self.ensemble, settings.xla is True, 10, plan, checkpoints_in(folder), check)
 

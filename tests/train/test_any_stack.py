@@ -29,7 +29,7 @@ from tfperf.train.choices import Choices
 from tfperf.train.choosing import choose
 from tfperf.train.cores import Cores
 from tfperf.train.ensemble import Ensemble
-from tfperf.train.forms import OneForm, OneFormAlone
+from tfperf.train.forms import PlainForm, PlainForms
 from tfperf.train.kept_choices import keep, place, read
 from tfperf.train.stopping import State
 
@@ -133,11 +133,11 @@ def test_form_that_leaves_something_out_is_found_out_and_mended(tmp_path):
 def test_choices_are_measured_and_kept(tmp_path, monkeypatch):
     monkeypatch.setenv("TFPERF_CACHE", str(tmp_path))
     settings = replace(SETTINGS, steps_per_call="auto", cache=True)
-    ensemble = Ensemble(settings, Factory(Data.draw()), OneForm())
-    choices = choose(ensemble, OneFormAlone(), Cores(1))
+    ensemble = Ensemble(settings, Factory(Data.draw()), PlainForm())
+    choices = choose(ensemble, PlainForms(), Cores(1))
     assert (choices.form, choices.products, choices.xla) == ("plain", "plain", False)
     assert 1 <= choices.steps_per_call <= STEPS and ensemble.step == 0
-    path = place(True, ensemble.factory.digest(OneForm()), choices.cores)
+    path = place(True, ensemble.factory.digest(PlainForm()), choices.cores)
     assert keep(path, choices) == ()
     assert read(settings, path, ["plain"], ["plain"]) == replace(choices, cached=True)
     assert read(settings, path, ["other"], ["plain"]) is None

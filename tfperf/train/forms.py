@@ -25,7 +25,7 @@ class Form(Protocol):
 
 
 @dataclass(frozen=True)
-class OneForm:
+class PlainForm:
     """Where there is nothing to choose from."""
 
     name: str = "plain"
@@ -51,16 +51,16 @@ class Forms(Protocol):
         """Of the fastest one's products."""
 
     def make(self, name: str, layout: str) -> Any:
-        """The form. Raises: LookupError where there is none of that name."""
+        """The form of one of the names, with one of the layouts."""
 
 
 @dataclass(frozen=True)
-class OneFormAlone:
+class PlainForms:
     """Nothing to choose from."""
 
     names: tuple[str, ...] = ("plain",)
     layouts: tuple[str, ...] = ("plain",)
 
-    def make(self, name: str, layout: str) -> OneForm:
+    def make(self, name: str, layout: str) -> PlainForm:
         """The one form."""
-        return OneForm(name, layout)
+        return PlainForm(name, layout)
