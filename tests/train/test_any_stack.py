@@ -10,7 +10,6 @@ import pytest
 
 from tests.train.least_squares import (
     FRICTION,
-    PATIENCE,
     REPLICAS,
     ROWS,
     SETTINGS,
@@ -143,4 +142,3 @@ def test_choices_are_measured_and_kept(tmp_path, monkeypatch):
     assert read(settings, path, ["other"], ["plain"]) is None
     with pytest.raises(ValueError, match="no form: plain"):
         Choices.from_dict(choices.as_dict(), ["plain"], ["other"])
-    assert PATIENCE < STEPS
