@@ -93,6 +93,16 @@ def test_what_a_step_of_the_stacks_own_changed_in_stopped_replicas_is_undone(tmp
         assert np.abs(end["state/velocity"][r]).max() > 0
 
 
+def test_broken_state_of_a_stack_breaks_its_replica_alone(tmp_path):
+    training = Training(tmp_path, kind=HeavyBall)
+    velocity = training.ensemble.stack.stack.velocity
+    velocity.assign(np.where(np.arange(REPLICAS)[:, None] == 4, np.inf, velocity))
+    weights, _, stop, state = training.train().result()
+    assert (State(state[4]), stop[4], weights[4].tolist()) == (State.QUARANTINED, 0, [0.0] * 3)
+    others = [r for r in range(REPLICAS) if r != 4]
+    same((weights, *training.result()[1:]), training.data, others, FRICTION)
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_resumed_training_has_the_same_bits(kind, tmp_path):
     whole = Training(tmp_path / "whole", kind=kind, stacks=2, at=(30, 60)).train()
