@@ -1,16 +1,28 @@
-"""Runs that tfperf 0.1.0 left, in run-0.1.0: finished ones stay readable by every verb, unfinished ones are refused."""
+"""Runs that tfperf 0.1.0 left, in run-0.1.0: finished ones stay readable by every verb, unfinished ones are refused.
 
+Runs of later versions that called their workload otherwise go on.
+"""
+
+import hashlib
 import json
 import shutil
 from pathlib import Path
 
+import h5py
+import numpy as np
 import pytest
 from click.testing import CliRunner
 
 from tests.make_pack import make_card
+from tests.runs.test_resume import copy_inputs
 from tfperf.cli import main
 from tfperf.report.board import log_directory
 from tfperf.results.reading import file_hash
+from tfperf.runs.fit import fit
+from tfperf.runs.unchanged import digest_inputs
+from tfperf.workloads.options import Options
+from tfperf.workloads.pdf.cards import load_card
+from tfperf.workloads.pdf.kind import KIND
 from tfperf.workloads.pdf.results import store
 
 OLD = Path(__file__).parent / "run-0.1.0"
@@ -72,3 +84,18 @@ def test_an_unfinished_run_is_refused_by_its_version_and_may_be_begun_again(old)
     assert code == 2 and "begun by tfperf 0.1.0 and not finished" in said.replace("\n", " ")
     assert carry_out("compare", run, run)[0] == 2
     assert store.read(run / "results.h5").replicas.id.tolist() == [1, 2]
+
+
+def test_a_run_that_began_before_its_workload_was_renamed_goes_on(finished, tmp_path):
+    card, run = copy_inputs(finished, tmp_path), tmp_path / "run"
+    shutil.copytree(finished / "run", run)
+    content = json.loads((run / "run.json").read_text())
+    old = (run / "card.yaml").read_text().replace("workload: pdf", "workload: replicas")
+    (run / "card.yaml").write_text(old)
+    content["digest"] = digest_inputs(load_card(card), KIND, content["inputs"], "replicas")
+    rest = {key: value for key, value in content.items() if key not in ("format", "sha256")}
+    content["sha256"] = hashlib.sha256(json.dumps(rest, sort_keys=True).encode()).hexdigest()
+    (run / "run.json").write_text(json.dumps(content))
+    with h5py.File(run / "results.h5", "r+") as file:
+        file.attrs["digest"] = np.bytes_(content["digest"])
+    assert fit(card, run, options=Options(replicas=(7,))).summary["replicas"] == 5

@@ -25,10 +25,16 @@ def begin_state(card: AnyCard, kind: CardKind, hashes: Mapping[str, str], parts:
     return State(digest_inputs(card, kind, hashes), dict(hashes), list(parts), tfperf.__version__, draw_key())
 
 
-def digest_inputs(card: AnyCard, kind: CardKind, hashes: Mapping[str, str]) -> str:
-    """sha256 of all that a resumed run must share with the one before."""
-    compared = {"card": _comparable(_plain(card), kind), "files": dict(hashes)}
-    return hashlib.sha256(json.dumps(compared, sort_keys=True).encode()).hexdigest()
+def digest_inputs(card: AnyCard, kind: CardKind, hashes: Mapping[str, str], workload: str | None = None) -> str:
+    """sha256 of all that a resumed run must share with the one before; workload: its name then, by default its own."""
+    tree = {**_comparable(_plain(card), kind), "workload": workload or card.workload}
+    return hashlib.sha256(json.dumps({"card": tree, "files": dict(hashes)}, sort_keys=True).encode()).hexdigest()
+
+
+def _digests(card: AnyCard, kind: CardKind, hashes: Mapping[str, str]) -> list[str]:
+    """The digests that a run of the card may have, which may be of before its workload was renamed."""
+    names = [card.workload, *(old for old, new in WORKLOADS.renamed.items() if new == card.workload)]
+    return [digest_inputs(card, kind, hashes, name) for name in names]
 
 
 def refuse_old(path: Path, state: State[Own]) -> None:
@@ -50,7 +56,7 @@ def refuse_changed(path: Path, card: AnyCard, kind: CardKind, hashes: Mapping[st
     faults += [f"{key}: not the file that the run began with" for key in changed]
     if faults:
         raise RunDirectoryError(f"{path / CARD}: the card is not the one that the run began with", *faults)
-    if state.version != OLD and state.digest != digest_inputs(card, kind, hashes):
+    if state.version != OLD and state.digest not in _digests(card, kind, hashes):
         raise RunDirectoryError(f"{path / CARD}: is not the card that the run began with; it was changed afterwards")
 
 
