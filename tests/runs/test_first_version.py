@@ -9,7 +9,6 @@ import shutil
 from pathlib import Path
 
 import h5py
-import numpy as np
 import pytest
 from click.testing import CliRunner
 
@@ -17,6 +16,7 @@ from tests.make_pack import make_card
 from tests.runs.test_resume import copy_inputs
 from tfperf.cli import main
 from tfperf.report.board import log_directory
+from tfperf.results.hdf5 import encoded
 from tfperf.results.reading import file_hash
 from tfperf.runs.fit import fit
 from tfperf.runs.unchanged import digest_inputs
@@ -97,5 +97,5 @@ def test_a_run_that_began_before_its_workload_was_renamed_goes_on(finished, tmp_
     content["sha256"] = hashlib.sha256(json.dumps(rest, sort_keys=True).encode()).hexdigest()
     (run / "run.json").write_text(json.dumps(content))
     with h5py.File(run / "results.h5", "r+") as file:
-        file.attrs["digest"] = np.bytes_(content["digest"])
-    assert fit(card, run, options=Options(replicas=(7,))).summary["replicas"] == 5
+        file.attrs["digest"] = encoded(content["digest"])
+    assert fit(card, run, options=Options(replicas=(7,))).summary["replicas"]["total"] == 4
