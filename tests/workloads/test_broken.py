@@ -23,14 +23,43 @@ class Unready(Toy):
 
 WORKLOAD = Unready()
 """
+KINDLESS = """
+from tfperf_toy import Toy
+
+class Kindless(Toy):
+    name = "kindless"
+    kind = property(lambda self: {}["card"])
+
+WORKLOAD = Kindless()
+"""
+ODD_KIND = KINDLESS.replace("Kindless", "OddKind").replace("kindless", "oddkind").replace('{}["card"]', "3")
+VERBLESS = """
+import click
+from tfperf_toy import Toy
+
+class Verbless(Toy):
+    name = "NAME"
+
+    def commands(self):
+        DO
+
+WORKLOAD = Verbless()
+"""
+VERBS = {
+    "verbless": VERBLESS.replace("NAME", "verbless").replace("DO", "raise SystemExit(0)"),
+    "doubled": VERBLESS.replace("NAME", "doubled").replace(
+        "DO", "return [click.Command('tell'), click.Command('tell')]"
+    ),
+}
 
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory):
     folder = tmp_path_factory.mktemp("site")
     toy = (ROOT / "tests" / "workloads" / "toy" / "tfperf_toy.py").read_text()
-    modules = {"tfperf_toy": toy, "later": LATER, "twin": OTHER, "unready": UNREADY, **RAISING}
-    names = [*RAISING, "later", "unready"]
+    modules = {"tfperf_toy": toy, "later": LATER, "twin": OTHER, "unready": UNREADY, **RAISING, **VERBS}
+    modules |= {"kindless": KINDLESS, "oddkind": ODD_KIND}
+    names = [*RAISING, *VERBS, "later", "unready", "kindless", "oddkind"]
     install(folder, "breaker", {name: f"{name}:WORKLOAD" for name in names}, **modules)
     install(folder, "first-twin", {"twin": "twin:WORKLOAD", "toy": "tfperf_toy:WORKLOAD"})
     install(folder, "second-twin", {"twin": "tfperf_toy:WORKLOAD"})
@@ -49,11 +78,23 @@ CASES = {
     "leaves": ("breaker", "cannot be loaded: SystemExit: 7"),
     "typo": ("breaker", "cannot be loaded: SyntaxError"),
     "later": ("breaker", "is written for protocol 2; this tfperf has 1"),
+    "kindless": ("breaker", "its kind cannot be made: KeyError: 'card'"),
+    "oddkind": ("breaker", "its kind is a int; must be a tfperf.runcard.kinds.CardKind"),
     "twin": ("first-twin (twin:WORKLOAD) and second-twin (tfperf_toy:WORKLOAD)", "offered 2 times"),
     "renamed": ("usurper", "calls itself 'toy'; both names must be the same"),
     ODD: ("odd-one", "is no name; must be a letter"),
     "x" * 65: ("odd-one", "is no name; must be a letter"),
 }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    {"verbless": "its verbs cannot be made: SystemExit: 0", "doubled": "has the verb tell twice"}.items(),
+)
+def test_verbs_that_cannot_be_made_are_told(tfperf, name, words):
+    assert words in tfperf(name, "tell", code=2) and "steps" in tfperf("schema", name)
+    (line,) = [line for line in tfperf("doctor").splitlines() if f" {name}: " in line]
+    assert line.startswith("warning") and words.split(": ")[-1] in line
 
 
 @pytest.mark.parametrize("name", CASES, ids=[*list(CASES)[:-2], "odd", "long"])

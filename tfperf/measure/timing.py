@@ -1,5 +1,6 @@
 """How long steps are timed: as long as starting took, or until their median is known well, within a budget."""
 
+import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ ENDS = {
     "starting": "the steps had been timed for as long as starting took",
     "budget": "sweep.seconds had passed",
     "samples": f"there were {MOST_SAMPLES} samples",
+    "steps": "the training had no more steps",
     "told": "the first worker had enough, or a cluster of the user's cannot agree on more",
 }
 
@@ -62,14 +64,21 @@ class Timing:
 
 
 class Rule:
-    """The rule itself: enough at CLOSE, at `starting` seconds of timed steps, or when `most` seconds have passed."""
+    """The rule itself: enough at CLOSE, at `starting` seconds of timed steps, or when `most` seconds have passed.
 
-    def __init__(self, fewest: int, starting: float, most: float) -> None:
+    last: samples that there can be, those that are left out too.
+    """
+
+    def __init__(self, fewest: int, starting: float, most: float, last: float = math.inf) -> None:
         self.fewest, self.starting, self.most, self._next = fewest, starting, most, 1
+        self._left = last
 
     def __call__(self, samples: list[float], timed: float, passed: float) -> str:
         """Why there are enough samples; empty: there are not."""
         count = len(samples)
+        self._left -= 1
+        if self._left < 1 and count:
+            return "steps"
         if not count:
             return ""
         if passed >= self.most:

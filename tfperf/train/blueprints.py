@@ -4,13 +4,15 @@ Tracing takes a second, and Python does it for one stack after the other; lookin
 millisecond.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from hashlib import sha256
 from threading import RLock
 from types import FunctionType, ModuleType
 from typing import Any, Self
 
 import keras
+import numpy as np
 import tensorflow as tf
 
 from tfperf.train.programs import Program
@@ -52,10 +54,20 @@ def _tensors(holder: Any) -> Iterator[tuple[Path, tf.Tensor, Kind]]:
             yield path, tensor, (one.dtype, tuple(one.shape))
 
 
-def plain(holder: Any) -> tuple[tuple[Path, Any], ...]:
-    """All numbers and texts that an object holds, and where; none of Keras' layers, whose names carry counters."""
+def plain(holder: Any, alike: Sequence[str] = ()) -> tuple[tuple[Path, Any], ...]:
+    """All numbers and texts that an object holds, and where; none of Keras' layers, whose names carry counters.
+
+    Of NumPy's arrays kind and sha256, since what is computed from them may be written into a program; not of those in
+    the attributes `alike`.
+    """
     whole = (tf.Variable, tf.Tensor, keras.layers.Layer, keras.Variable)
-    return tuple((path, one) for path, one in _held(holder, whole) if isinstance(one, PLAIN))
+    out: list[tuple[Path, Any]] = []
+    for path, one in _held(holder, whole):
+        if isinstance(one, PLAIN):
+            out.append((path, one))
+        elif isinstance(one, (np.ndarray, np.generic)) and path[:1] not in [(name,) for name in alike]:
+            out.append((path, (str(one.dtype), one.shape, sha256(one.tobytes()).hexdigest())))
+    return tuple(out)
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from tfperf.console.stages import Tell, silent
 from tfperf.train.blueprints import Blueprints
+from tfperf.train.contract import check_names
 from tfperf.train.forms import Form
 from tfperf.train.loop import Loop, Snapshot, best_weights
 from tfperf.train.settings import Settings
@@ -39,6 +40,8 @@ class Ensemble:
 
         threads: how many stacks of a device take their steps at the same time; None: what TensorFlow was told.
         """
+        if factory.shown not in factory.rows:
+            raise ValueError(f"{type(factory).__name__}.shown: got {factory.shown!r}, must be one of {[*factory.rows]}")
         self.settings, self.factory, self.form = settings, factory, form
         self.replicas = factory.replicas
         self.devices = stack_places(settings.devices, stacks)
@@ -162,15 +165,20 @@ class Ensemble:
 
     def warm_up(self, xla: bool, losses_xla: bool, tell: Tell = silent) -> None:
         """Compile what a call needs, the first stack for all that are equal; takes no step."""
-        programs = [lambda loop: loop.run(0, xla), lambda loop: loop.evaluate(losses_xla)]
+        programs: list[Callable[[Loop], Any]] = [lambda loop: loop.run(0, xla), partial(self._evaluate, xla=losses_xla)]
         for number, program in enumerate(programs, 1):
             tell("compiling", number, len(programs))
             self._each(program)
 
+    def _evaluate(self, loop: Loop, xla: bool) -> dict[str, NDArray[np.float32]]:
+        rows = loop.evaluate(xla)
+        check_names(self.factory, self.factory.rows, rows)
+        return rows
+
     def evaluate(self, xla: bool) -> dict[str, NDArray[np.float32]]:
         """What the history keeps (R), as of the loops; nan for replicas that stopped."""
         out = {name: np.full(self.replicas, np.nan, np.float32) for name in self.factory.rows}
-        for shard, losses in self._each(lambda loop: loop.evaluate(xla)):
+        for shard, losses in self._each(partial(self._evaluate, xla=xla)):
             for name, values in losses.items():
                 out[name][shard.rows] = values
         return out

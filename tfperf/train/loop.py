@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from tfperf.scopes import phase
 from tfperf.train.blueprints import Blueprints, plain
+from tfperf.train.contract import check_losses, check_rows, check_slopes, check_variables
 from tfperf.train.flat import Flat
 from tfperf.train.optimizers import build_optimizer, clip
 from tfperf.train.programs import Program, trace
@@ -31,6 +32,11 @@ def best_weights(state: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[np.floa
     return out
 
 
+def _along(which: tf.Tensor, values: tf.Tensor) -> tf.Tensor:
+    """(R) with as many axes as (R, ...)."""
+    return tf.reshape(which, [-1] + [1] * (len(values.shape) - 1))
+
+
 class Loop:
     """The training of a stack of R replicas. Its variables are everything that decides the future.
 
@@ -44,6 +50,7 @@ class Loop:
 
         blueprints: of stacks of the same name and device.
         """
+        check_variables(stack)
         self.settings, self.stack, self.name = settings, stack, name
         self._blueprints = blueprints or Blueprints()
         weights = stack.weights()
@@ -56,6 +63,10 @@ class Loop:
         self.stopping = Stopping(stack.replicas, settings.patience, stack.precision)
         self.step = tf.Variable(0, dtype=tf.int64, name="step")
         self.kept = tf.Variable(self.row.value, trainable=False)
+        # of weights that no gradient changes, but a step of the stack's own may
+        others = {name: v for name, v in weights.items() if not v.trainable and stack.steps_itself}
+        self.others = {name: v.value for name, v in others.items()}
+        self.kept_others = {name: tf.Variable(v, trainable=False) for name, v in self.others.items()}
         self._compiled: dict[tuple[str, bool], Program] = {}
 
     def variables(self) -> dict[str, tf.Variable]:
@@ -71,11 +82,12 @@ class Loop:
         """The values of all variables."""
         kept = zip(self.names, self.flat.split(self.kept), strict=True)
         values = {name: variable.numpy() for name, variable in self.variables().items()}
+        values |= {f"kept/{name}": part.numpy() for name, part in self.kept_others.items()}
         return values | {f"kept/{name}": part.numpy() for name, part in kept}
 
     def restore(self, snapshot: Mapping[str, NDArray[Any]]) -> None:
         """Set all variables; ValueError when names or shapes are not those of this loop."""
-        variables = self.variables()
+        variables = self.variables() | {f"kept/{name}": v for name, v in self.kept_others.items()}
         wanted = {name: tuple(v.shape) for name, v in variables.items()}
         wanted |= {f"kept/{name}": shape for name, shape in zip(self.names, self.flat.shapes, strict=True)}
         if wanted.keys() != snapshot.keys():
@@ -106,7 +118,7 @@ class Loop:
             # all that programs can work on
             beside = ("settings", "_compiled", "_blueprints")
             parts = {key: part for key, part in vars(self).items() if key not in beside}
-            key = (self.name, name, xla, plain(self.stack))
+            key = (self.name, name, xla, plain(self.stack, self.stack.alike))
             self._compiled[name, xla] = self._blueprints.program(parts, key, lambda: self._trace(name, xla))
         return self._compiled[name, xla]
 
@@ -120,7 +132,9 @@ class Loop:
     def _losses(self, judged: tf.Tensor) -> dict[str, tf.Tensor]:
         step = self.step.read_value()
         losses, rows = self.stack.report(step)
-        self._keep_best(losses, step, self._weights(), judged)
+        check_losses(self.stack, losses, "report")
+        check_rows(self.stack, rows)
+        self._keep_best(losses, step, self._weights(), [*self.others.values()], judged)
         nan, running = tf.constant(float("nan"), self.stack.precision), self.stopping.running()
         return {name: tf.where(running, value, nan) for name, value in rows.items()}
 
@@ -155,10 +169,12 @@ class Loop:
             tape.watch(parts)
             with phase("forward"), keras.StatelessScope(state_mapping=list(zip(self.trained, parts, strict=True))):
                 losses = self.stack.losses(step, prepared)
+        check_losses(self.stack, losses, "losses")
         with phase("backward"):
             slopes = tape.gradient(losses.objective, parts)
+        check_slopes(self.stack, self.names, slopes)
         with phase("validation"):
-            self._judge(losses, step, row)
+            self._judge(losses, step, row, [])
         with phase("update"):
             gradients = clip(self.settings.optimizer, slopes)
             self._update(self.flat.join(gradients), row, step)
@@ -168,9 +184,11 @@ class Loop:
         changed = [*(v.value for v in self.stack.weights().values()), *self.stack.state().values()]
         changed = [v for v in changed if len(v.shape)]
         before, row = [tf.identity(v) for v in changed], self._weights()
+        others = [tf.identity(v) for v in self.others.values()]
         losses = self.stack.take_step(step, prepared)
+        check_losses(self.stack, losses, "take_step")
         with phase("validation"):
-            self._judge(losses, step, row)
+            self._judge(losses, step, row, others)
         with phase("update"):
             sound = tf.reduce_all(tf.abs(self._weights()) <= LARGEST_WEIGHT, axis=1)
             for v in (v for v in changed if v.dtype.is_floating):
@@ -181,16 +199,21 @@ class Loop:
         """Trained weights as the stack has them now (R, P)."""
         return self.flat.join([v.value for v in self.trained])
 
-    def _judge(self, losses: Losses, step: tf.Tensor, row: tf.Tensor) -> None:
-        """Who has its best weights now, who has to stop."""
-        self._keep_best(losses, step, row)
+    def _judge(self, losses: Losses, step: tf.Tensor, row: tf.Tensor, others: Sequence[tf.Tensor]) -> None:
+        """Who has its best weights now, who has to stop; row, others: the weights that the losses are of."""
+        self._keep_best(losses, step, row, others)
         self.stopping.stop_impatient(step, losses.gate)
         self.stopping.quarantine_losses(step, losses.objective, losses.misfit)
 
-    def _keep_best(self, losses: Losses, step: tf.Tensor, row: tf.Tensor, judged: tf.Tensor | bool = True) -> None:
-        """The weights `row` are the best ones where they are better than those before, if they are judged at all."""
+    def _keep_best(
+        self, losses: Losses, step: tf.Tensor, row: tf.Tensor, others: Sequence[tf.Tensor],
+        judged: tf.Tensor | bool = True,
+    ) -> None:  # fmt: skip
+        """These weights are the best ones where they are better than those before, if they are judged at all."""
         better = self.stopping.improved(step, losses.monitor, losses.gate, judged)
         self.kept.assign(tf.where(better[:, None], row, self.kept))
+        for kept, now in zip(self.kept_others.values(), others, strict=False):
+            kept.assign(tf.where(_along(better, now), now, kept))
 
     def _update(self, gradient: tf.Tensor, row: tf.Tensor, step: tf.Tensor) -> None:
         """One optimizer step."""
@@ -211,8 +234,7 @@ class Loop:
         self.stopping.quarantine(~sound, step)
         running = self.stopping.running()
         for variable, old in zip(changed, before, strict=True):
-            mine = tf.reshape(running, [-1] + [1] * (len(variable.shape) - 1))
-            variable.assign(tf.where(mine, variable, old))
+            variable.assign(tf.where(_along(running, old), variable, old))
 
     def _constrain(self) -> None:
         """Bring weights back to where their constraints allow them."""

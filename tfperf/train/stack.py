@@ -5,7 +5,7 @@ R replicas. A workload derives its own from these; the engine needs to know noth
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import keras
 import numpy as np
@@ -26,8 +26,11 @@ class Stack(ABC):
     """R replicas on one device. All variables but scalars have the replicas first, and no replica depends on another.
 
     A program that was traced for one stack is used for others of the same digest and size whose attributes hold the
-    same numbers and texts, with their own tensors and variables: arrays that differ between stacks must be tensors.
+    same numbers, texts and NumPy arrays, with their own tensors and variables. Arrays that differ between stacks are
+    better made tensors: then one program serves all. What breaks these rules is refused, see contract.py.
     """
+
+    alike: ClassVar[Sequence[str]] = ()  # attributes whose NumPy arrays are equal in such stacks, or no program's
 
     replicas: int
     precision: str  # of the weights and losses, as float32
@@ -38,7 +41,10 @@ class Stack(ABC):
 
     @abstractmethod
     def losses(self, step: tf.Tensor, prepared: Any) -> Losses:
-        """Of the weights as they are, before they have taken a step; prepared: what `prepare` gave."""
+        """Of the weights as they are, before they have taken a step; prepared: what `prepare` gave.
+
+        Nothing is assigned here: tensors stand in for the weights while gradients are taken, and assignments are lost.
+        """
 
     @abstractmethod
     def report(self, step: tf.Tensor) -> tuple[Losses, Mapping[str, tf.Tensor]]:
@@ -49,7 +55,10 @@ class Stack(ABC):
         return None
 
     def state(self) -> dict[str, tf.Variable]:
-        """What `take_step` changes beside the weights: (R, ...), or scalars that all replicas share."""
+        """What `take_step` changes beside the weights: (R, ...), or scalars that all replicas share.
+
+        Of the weights, trainable or not, the best are kept; of the state the last.
+        """
         return {}
 
     def take_step(self, step: tf.Tensor, prepared: Any) -> Losses:

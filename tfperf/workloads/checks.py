@@ -2,9 +2,9 @@
 
 from dataclasses import replace
 
-from tfperf.errors import CardError
+from tfperf.errors import CardError, UserError
 from tfperf.measure.doctor import Check
-from tfperf.workloads.registry import WORKLOADS, in_a_line
+from tfperf.workloads.registry import WORKLOADS, as_card_error
 
 REMEDY = "mend the package that offers it, or remove it"
 
@@ -22,17 +22,12 @@ def _checks(name: str) -> list[Check]:
     title, origin = f"workload {name}", f"of {WORKLOADS.origin(name)}"
     try:
         workload = WORKLOADS.find(name)
-        own = [replace(check, name=f"{name}: {check.name}", needed=False) for check in workload.checks()]
     except CardError as error:
         return [Check(title, "missing", str(error).removeprefix(f"workload: '{name}', "), REMEDY, needed=False)]
-    except Exception as error:  # another package's code
-        return [
-            Check(
-                title,
-                "warning",
-                f"{origin}: {in_a_line(error)}",
-                REMEDY,
-                needed=False,
-            )
-        ]
+    try:
+        with as_card_error(origin):
+            own = [replace(check, name=f"{name}: {check.name}", needed=False) for check in workload.checks()]
+            workload.group()
+    except UserError as error:
+        return [Check(title, "warning", str(error), REMEDY, needed=False)]
     return [Check(title, "ok", origin), *own]

@@ -28,7 +28,7 @@ C = TypeVar("C", bound=AnyCard)
 
 @dataclass(frozen=True)
 class Fitted:
-    """A finished run. result: its record, of the workload's type; summary: its report.json.
+    """A finished run. result: its record, of the workload's type, by default the summary; summary: its report.json.
 
     complete: whether all that was trained by this command is whole.
     """
@@ -98,7 +98,8 @@ class Job(ABC, Generic[C, Own]):
 
     def read_finished(self) -> Fitted:
         """What a run that is done has found; a report that is missing or older than it is made again, where it can."""
-        return Fitted(None, read_report(self.session.run.path, dict[str, Any]))
+        summary = read_report(self.session.run.path, dict[str, Any])
+        return Fitted(summary, summary)
 
     def write(self, summary: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
         """Write a run that needs no other files: results.h5 of the arrays, a page and report.json of the summary."""

@@ -6,12 +6,13 @@ Nothing that takes long is imported here: the command line asks for verbs.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import lru_cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from tfperf.errors import CardError
+from tfperf.errors import CardError, UserError
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -80,7 +81,9 @@ class Workloads:
             return found
         if name in OWN or name not in _registered():
             return None
-        return self.find(name).group()
+        where = f"workload: '{name}', of {self.origin(name)}"
+        with as_card_error(f"{where}: its verbs cannot be made"):
+            return self.find(name).group()
 
 
 WORKLOADS = Workloads()
@@ -119,8 +122,20 @@ def in_a_line(error: BaseException) -> str:
     return " ".join([f"{type(error).__name__}:", *str(error).split()])
 
 
+@contextmanager
+def as_card_error(what: str) -> Iterator[None]:
+    """Around another package's code: CardError for whatever it raises, even where that would end Python."""
+    try:
+        yield
+    except (KeyboardInterrupt, UserError):
+        raise
+    except BaseException as error:
+        raise CardError(f"{what}: {in_a_line(error)}") from error
+
+
 def _load(name: str, points: "Sequence[EntryPoint]") -> "Workload[Any]":
     """The workload of another package. Raises: CardError for what is none, or of another version of the protocol."""
+    from tfperf.runcard.kinds import CardKind
     from tfperf.workloads.workload import PROTOCOL, Workload
 
     where = f"workload: '{name}', of {_describe(points)}"
@@ -128,10 +143,8 @@ def _load(name: str, points: "Sequence[EntryPoint]") -> "Workload[Any]":
         raise CardError(f"{where}: offered {len(points)} times; remove all but one of them")
     if not NAME.fullmatch(name):
         raise CardError(f"{where}: is no name; must be a letter, then letters, digits, - and _, at most 64 in all")
-    try:
+    with as_card_error(f"{where}: cannot be loaded"):
         found = points[0].load()
-    except (Exception, SystemExit) as error:
-        raise CardError(f"{where}: cannot be loaded: {in_a_line(error)}") from error
     if not isinstance(found, Workload):
         raise CardError(f"{where}: is a {type(found).__name__}; must be a tfperf.workloads.workload.Workload")
     protocol, own = (getattr(found, key, None) for key in ("protocol", "name"))
@@ -139,4 +152,8 @@ def _load(name: str, points: "Sequence[EntryPoint]") -> "Workload[Any]":
         raise CardError(f"{where}: is written for protocol {protocol}; this tfperf has {PROTOCOL}")
     if own != name:
         raise CardError(f"{where}: calls itself '{own}'; both names must be the same")
+    with as_card_error(f"{where}: its kind cannot be made"):
+        kind = found.kind
+    if not isinstance(kind, CardKind):
+        raise CardError(f"{where}: its kind is a {type(kind).__name__}; must be a tfperf.runcard.kinds.CardKind")
     return found

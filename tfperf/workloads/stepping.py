@@ -7,13 +7,12 @@ from pathlib import Path
 from typing import Any, Protocol
 from uuid import uuid4
 
+from tfperf.errors import CardError, TrainingError
 from tfperf.measure.environment import peak_rss_bytes
 from tfperf.measure.quiet import native_logs_dropped
 from tfperf.measure.timing import Rule, Sample, Traces, time_steps
 from tfperf.report.counting import Show
-from tfperf.runcard.faults import Fault
 from tfperf.runcard.kinds import AnyCard
-from tfperf.runcard.places import UnfitCard
 from tfperf.runcard.profile import Profile
 from tfperf.trace.capture import capture
 from tfperf.train.window import Recorded, calls_of, describe
@@ -44,27 +43,34 @@ class Stepper(Protocol):
     def warm_up(self) -> None:
         """Compile all that a call needs."""
 
-    def call(self, steps: int) -> None:
-        """Take steps in one call, with what a fit does beside it."""
+    def call(self, steps: int) -> int:
+        """Take steps in one call, with what a fit does beside it; returns how many were taken."""
 
     def losses(self) -> Sequence[float]:
-        """Of the last call, for a record."""
+        """Of the last call, for a record; empty: none are kept."""
 
     def close(self) -> None:
         """Free what it holds."""
 
 
+def take_steps(stepper: Stepper, steps: int) -> None:
+    """Take so many steps in a call. Raises: TrainingError where there were fewer: a time of none says nothing."""
+    taken = stepper.call(steps)
+    if taken != steps:
+        raise TrainingError(f"the training ended after {taken} of the {steps} steps of a call that was to be timed")
+
+
 def record_steps(card: AnyCard, stepper: Stepper, logdir: Path, repeat: int, show: Show) -> Recorded:
     """Record the card's window of a stepper's steps with TensorFlow's profiler, `repeat` times.
 
-    Raises: UnfitCard where the training is too short for that.
+    Raises: CardError where the training is too short for that; TrainingError where it ends before.
     """
     window = card.profile or Profile()
     per_call, calls, skipped = calls_of(window, stepper.steps_per_call)
     if stepper.steps is not None and repeat * (skipped + calls) * per_call > stepper.steps:
         times = "" if repeat == 1 else f", {repeat} times"
         said = f"{calls} calls of {per_call} steps are to be recorded after {skipped} others{times}"
-        raise UnfitCard(card, [Fault("train.steps", stepper.steps, said)])
+        raise CardError(f"the training has {stepper.steps} steps; {said}")
     stepper.warm_up()
     group = uuid4().hex
     for number in range(repeat):
@@ -76,7 +82,7 @@ def record_steps(card: AnyCard, stepper: Stepper, logdir: Path, repeat: int, sho
             taken.group = group
             for call in range(skipped + taken.steps):
                 with taken.step(call):
-                    stepper.call(per_call)
+                    take_steps(stepper, per_call)
     show(repeat, repeat, "recorded")
     stepper.close()
     return Recorded(taken, per_call)
@@ -88,22 +94,34 @@ def wait_for_second() -> None:
 
 
 def measure_steps(stepper: Stepper, request: Mapping[str, Any]) -> dict[str, Any]:
-    """The record of a trial: see study/point.py."""
+    """The record of a trial: see study/point.py.
+
+    Raises: CardError where the training is too short; TrainingError where it ends, or its loss is not finite.
+    """
     per_call, traces = stepper.steps_per_call, Traces()
+    warm, fewest = (
+        max(least, math.ceil(int(request[key]) / per_call)) for least, key in ((WARM, "warmup"), (FEWEST, "steps"))
+    )
+    if stepper.steps is not None and (warm + fewest) * per_call > stepper.steps:
+        said = f"{fewest} calls of {per_call} steps are to be timed after {warm} others"
+        raise CardError(f"the training has {stepper.steps} steps; {said}")
     stepper.warm_up()
-    for _ in range(max(WARM, math.ceil(int(request["warmup"]) / per_call))):
-        stepper.call(per_call)
+    for _ in range(warm):
+        take_steps(stepper, per_call)
 
     def take() -> Sample:
         traces.none_new()
         clock, processor = time.perf_counter(), time.process_time()
-        stepper.call(per_call)
+        take_steps(stepper, per_call)
         seconds, spent = time.perf_counter() - clock, time.process_time() - processor
         return Sample(per_call, seconds, traces.none_new(), spent)
 
     starting, most = time.perf_counter() - float(request["began"]), float(request["seconds"])
-    timing = time_steps(take, Rule(max(FEWEST, math.ceil(int(request["steps"]) / per_call)), starting, most), most)
+    last = math.inf if stepper.steps is None else stepper.steps // per_call - warm
+    timing = time_steps(take, Rule(fewest, starting, most, last), most)
     losses = [float(loss) for loss in stepper.losses()]
+    if not all(map(math.isfinite, losses)):
+        raise TrainingError(f"the loss of the last steps is {losses[-1]}; steps of a training that broke are not timed")
     stepper.close()
     return timing.record(starting) | {
         "steps": timing.steps, "steps_per_call": per_call, "losses": losses, "peak_rss_bytes": peak_rss_bytes(),

@@ -129,7 +129,10 @@ class Workload(ABC, Generic[C]):
         """Its own verbs under its name; None where it has none."""
         import click
 
-        commands = {str(command.name): command for command in self.commands()}
+        commands: dict[str, click.Command] = {}
+        for command in self.commands():
+            if commands.setdefault(str(command.name), command) is not command:
+                raise CardError(f"workload: '{self.name}': has the verb {command.name} twice")
         return click.Group(self.name, commands, help=f"Verbs of workload {self.name}.") if commands else None
 
     def offers(self, verb: str) -> bool:

@@ -69,10 +69,12 @@ class EngineStepper:
         """Compile steps and losses."""
         self.ensemble.warm_up(self.choices.xla, self.choices.losses_xla)
 
-    def call(self, steps: int) -> None:
+    def call(self, steps: int) -> int:
         """Of all replicas."""
+        before = self.ensemble.step
         self.ensemble.run(steps, self.choices.xla)
         self.ensemble.evaluate(self.choices.losses_xla)
+        return self.ensemble.step - before
 
     def losses(self) -> list[float]:
         """None: trials of replicas have a record of their own."""

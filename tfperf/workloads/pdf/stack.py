@@ -32,6 +32,8 @@ BESIDE = ("cache", "chunk", "check_every", "on_violation", "retire_at")
 class PDFStack(Stack):
     """R replicas: chi2 of the training points with growing penalties is minimised, that of the others monitored."""
 
+    alike = ("terms",)  # grid nodes are shared; what the replicas' constants were made of no program reads
+
     def __init__(self, card: Card, problem: Problem, compiled: Compiled | None = None) -> None:
         """`compiled`: the form of the losses, by default every point on its own."""
         self.replicas, self.precision = len(problem.ids), card.engine.precision

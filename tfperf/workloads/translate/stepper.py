@@ -27,9 +27,10 @@ class TranslationStepper:
         """Take each of the steps once: batches of every length are compiled then."""
         self.window.run()
 
-    def call(self, steps: int) -> None:
+    def call(self, steps: int) -> int:
         """The next steps."""
         self._last = self.window.call(steps).tolist()
+        return len(self._last)
 
     def losses(self) -> list[float]:
         """Of the last call's steps."""

@@ -1,0 +1,178 @@
+"""Stacks that break the engine's rules are refused, with what and where; unusual ones that keep them are trained."""
+
+from typing import ClassVar
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tests.train.least_squares import REPLICAS, SETTINGS, Data, Factory, HeavyBall, LeastSquares, Training
+from tests.train.test_any_stack import same
+from tfperf.train.ensemble import Ensemble
+from tfperf.train.forms import PlainForm
+from tfperf.train.stack import Losses
+
+
+def ones(*shape, dtype="float64", trainable=True):
+    return keras.Variable(np.ones(shape), dtype=dtype, trainable=trainable)
+
+
+class More(LeastSquares):
+    """Has weights or state more, as a test adds them."""
+
+    more: ClassVar = {}
+    kept: ClassVar = {}
+
+    def weights(self):
+        return super().weights() | self.more
+
+    def state(self):
+        return self.kept
+
+
+@pytest.mark.parametrize(
+    ("added", "said"),
+    [
+        ({"more": {"v": ones(REPLICAS, dtype="float32")}}, r"More.weights: v: got float32 \[8\], must be of float64"),
+        ({"more": {"v": ones(3, 2)}}, r"More.weights: v: got float64 \[3, 2\], must have 8 replicas first"),
+        ({"more": {"v": ones(trainable=False)}}, r"More.weights: v: got float64 \[\], must have 8 replicas first"),
+        ({"more": {"a|b": ones(REPLICAS)}}, r"More.weights: got the name 'a\|b'; must not be empty or hold \|"),
+        (
+            {"more": {"v": tf.Variable(np.ones(REPLICAS))}},
+            "More.weights: v: got a ResourceVariable, must be a keras.Variable",
+        ),
+        ({"kept": {"v": ones(REPLICAS)}}, "More.state: v: got a Variable, must be a tensorflow.Variable"),
+        ({"kept": {"v": tf.Variable([1.0, 2.0])}}, r"More.state: v: got float32 \[2\], must have 8 replicas first"),
+        ({"more": {"w": ones(REPLICAS, trainable=False)}}, "More.weights: none is trainable"),
+        ({"more": {"v": ones(REPLICAS)}}, "More.losses: v: the objective does not depend on it"),
+    ],
+)
+def test_variables_are_refused(added, said, monkeypatch, tmp_path):
+    for name, value in added.items():
+        monkeypatch.setattr(More, name, value)
+    with pytest.raises(ValueError, match=said):
+        Training(tmp_path, kind=More).train()
+
+
+class Told(LeastSquares):
+    """Tells its losses as a test changes them."""
+
+    change = staticmethod(lambda losses: losses)
+    extra: ClassVar = {}
+
+    def losses(self, step, prepared):
+        return self.change(super().losses(step, prepared))
+
+    def report(self, step):
+        losses, rows = super().report(step)
+        return losses, rows | {name: tf.zeros(shape, tf.float64) for name, shape in self.extra.items()}
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("objective", tf.reduce_sum, r"got float64 \[\], must be float64 \[8\], a number for each replica"),
+        ("monitor", lambda t: tf.cast(t, tf.float32), r"got float32 \[8\], must be float64 \[8\]"),
+        ("gate", tf.reduce_all, r"got bool \[\], must be bool \[8\]"),
+        ("gate", lambda t: tf.cast(t, tf.float64), r"got float64 \[8\], must be bool \[8\]"),
+        ("misfit", lambda t: t[:, None], r"got float64 \[8, 1\], must be float64 \[8\]"),
+        ("misfit", lambda t: 1.0, "got a float, must be float64"),
+    ],
+)
+def test_losses_are_refused(name, value, said, monkeypatch, tmp_path):
+    def change(losses: Losses):
+        return losses._replace(**{name: value(getattr(losses, name))})
+
+    monkeypatch.setattr(Told, "change", staticmethod(change))
+    with pytest.raises(ValueError, match=f"Told.losses: {name}: {said}"):
+        Training(tmp_path, kind=Told).train()
+
+
+@pytest.mark.parametrize(
+    ("extra", "rows", "said"),
+    [
+        ({"spread": ()}, ("spread",), r"Told.report: spread: got float64 \[\], must be float64 \[8\]"),
+        (
+            {},
+            ("spread",),
+            "Factory.rows: names monitor, spread, training; its stacks report monitor, training;",
+        ),
+        (
+            {"spread": (8,)},
+            (),
+            "names monitor, training; its stacks report monitor, spread, training;",
+        ),
+    ],
+)
+def test_rows_are_refused(extra, rows, said, monkeypatch, tmp_path):
+    monkeypatch.setattr(Told, "extra", extra)
+    monkeypatch.setattr(Factory, "rows", ("training", "monitor", *rows))
+    with pytest.raises(ValueError, match=said):
+        Training(tmp_path, kind=Told).ensemble.warm_up(False, False)
+
+
+def test_what_is_shown_is_one_of_the_rows(monkeypatch, tmp_path):
+    monkeypatch.setattr(Factory, "rows", ("training",))
+    with pytest.raises(ValueError, match=r"Factory.shown: got 'monitor', must be one of \['training'\]"):
+        Training(tmp_path)
+
+
+class Averaged(HeavyBall):
+    """Keeps a running mean of its weights, as weights that are not trained."""
+
+    def __init__(self, data, rows):
+        super().__init__(data, rows)
+        self.mean = keras.Variable(np.zeros(self.w.shape), dtype="float64", trainable=False)
+        self.count = keras.Variable(np.zeros(self.replicas), dtype="int64", trainable=False)
+
+    def weights(self):
+        return super().weights() | {"mean": self.mean, "count": self.count}
+
+    def take_step(self, step, prepared):
+        losses = super().take_step(step, prepared)
+        self.mean.assign(self.w * 2.0)
+        self.count.assign(self.count + 1)
+        return losses
+
+
+def test_best_weights_are_of_one_step(tmp_path):
+    """Those that are not trained, too; and through a checkpoint."""
+    training = Training(tmp_path, kind=Averaged, stacks=2).train()
+    weights, best = training.ensemble.best_weights(), training.result()[1]
+    assert len(set(best)) > 3
+    np.testing.assert_array_equal(weights["count"], best)
+    np.testing.assert_array_equal(weights["mean"], 2 * weights["w"])
+    again = Training(tmp_path, kind=Averaged, stacks=2)
+    again.trainer.resume()
+    for name, value in again.ensemble.best_weights().items():
+        np.testing.assert_array_equal(value, weights[name])
+
+
+class Arrays(LeastSquares):
+    """Computes from NumPy arrays, one of them in an object of its own."""
+
+    def __init__(self, data, rows):
+        super().__init__(data, rows)
+        self.given, self.y = data, data.y
+
+    def squares(self):
+        return (tf.linalg.matvec(self.given.a, tf.convert_to_tensor(self.w)) + self.offset - self.y) ** 2
+
+
+def test_arrays_of_one_stack_are_not_anothers(tmp_path):
+    """Four stacks of two, each traced for itself."""
+    data = Data.draw()
+    same(Training(tmp_path, data, Arrays, stacks=4).train().result(), data)
+
+
+def test_arrays_that_are_alike_cost_no_tracing(monkeypatch):
+    from tfperf.train import loop
+
+    names, trace = [], loop.trace
+    monkeypatch.setattr(loop, "trace", lambda *args: names.append(args[-1]) or trace(*args))
+    for alike, traced in (((), 4), (("given", "y"), 1)):
+        monkeypatch.setattr(Arrays, "alike", alike)
+        names.clear()
+        Ensemble(SETTINGS, Factory(Data.draw(), Arrays), PlainForm(), 4).run(1, False)
+        assert len(names) == traced
