@@ -1,19 +1,17 @@
 """A workload of another package: numbers that gradient descent brings to a target."""
 
-from typing import Any, Literal
+from functools import partial
+from typing import Literal
 
 import numpy as np
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from tfperf.report.compare import Change
-from tfperf.report.compare_reports import read_report
 from tfperf.runcard.base_card import BaseCard
 from tfperf.runcard.kinds import CardKind
 from tfperf.runcard.schema import Grammar
 from tfperf.runcard.types import STRICT, Fraction, Step
-from tfperf.train.parts import keep_checkpoints
-from tfperf.workloads.job import Job
+from tfperf.workloads.stepped import SteppedFit, compare_stepped
 from tfperf.workloads.workload import Workload
 
 
@@ -27,14 +25,14 @@ class ToyCard(BaseCard):
 
 
 class Descent:
-    """The training, which is a stepper, too."""
+    """The training: a loop of its own."""
 
     steps_per_call, loops, optimizers = 10, 1, ("descent",)
 
     def __init__(self, card):
         import tensorflow as tf
 
-        self.tf, self.card, self.steps, self.rate = tf, card, card.steps, card.rate
+        self.tf, self.steps, self.rate = tf, card.steps, card.rate
         self.numbers = tf.Variable(np.random.default_rng(card.seed).normal(size=1000))
         self._take = tf.function(self._descend)
 
@@ -43,9 +41,7 @@ class Descent:
             self.numbers.assign_sub(self.rate * (self.numbers - 1.0))
 
     def warm_up(self):
-        start = self.numbers.numpy()
-        self.call(1)
-        self.numbers.assign(start)
+        self.call(0)
 
     def call(self, steps):
         self._take(self.tf.constant(steps))
@@ -54,30 +50,14 @@ class Descent:
     def losses(self):
         return [float(np.mean((self.numbers.numpy() - 1.0) ** 2))]
 
+    def snapshot(self):
+        return {"numbers": self.numbers.numpy()}
+
+    def restore(self, snapshot):
+        self.numbers.assign(snapshot["numbers"])
+
     def close(self):
         del self.numbers
-
-
-class ToyFit(Job):
-    """A loop of its own, with checkpoints."""
-
-    def carry_out(self, part, parts):
-        signals, descent = self.session.signals, Descent(self.card)
-        checkpoints = keep_checkpoints(self.session.run, part)
-        found, _ = checkpoints.load()
-        step = int(found.get("step", 0))
-        if step:
-            descent.numbers.assign(found["numbers"])
-            part.resumed_from_steps.append(step)
-        with signals.patient():
-            while step < self.card.steps:
-                taken = min(descent.steps_per_call, self.card.steps - step)
-                descent.call(taken)
-                step += taken
-                checkpoints.save(step, {"step": np.array(step), "numbers": descent.numbers.numpy()})
-                signals.stop_if_asked(step)
-        summary = {"loss": descent.losses()[0], "resumed_from_steps": part.resumed_from_steps}
-        self.write(summary, {"numbers": descent.numbers.numpy()})
 
 
 class Toy(Workload[ToyCard]):
@@ -85,19 +65,16 @@ class Toy(Workload[ToyCard]):
 
     protocol, name, title = 1, "toy", "descent"
     kind = CardKind(Grammar(ToyCard), must={("steps",): 1})
+    compare = staticmethod(compare_stepped)
 
     def plan(self, card, tell):
         return [f"steps       {card.steps}"]
 
     def job(self, card, session):
-        return ToyFit(card, session)
+        return SteppedFit(card, session, partial(Descent, card), checkpoint_every=10)
 
     def stepper(self, card):
         return Descent(card)
-
-    def compare(self, before, now):
-        a, b = (read_report(folder, dict[str, Any])["loss"] for folder in (before, now))
-        return [Change("loss", a, b, b - a, None, None)], []
 
 
 WORKLOAD = Toy()
