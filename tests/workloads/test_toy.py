@@ -61,8 +61,9 @@ def test_a_broken_one_is_told_by_its_own_cards_alone(tfperf, tmp_path, name, tex
 
 
 def test_a_fit_that_is_killed_goes_on_to_the_same_bits(tfperf, installed, tmp_path):
-    said = tfperf("fit", "card.yaml", "-o", "whole")
-    assert "loss" in said and "whole/report.html" in said
+    said = tfperf("fit", "card.yaml", "-o", "whole", "--set", "profile.steps=60")
+    assert "loss" in said and "whole/report.html" in said and "profile: 6 calls of 10 steps are recorded" in said
+    assert list((tmp_path / "whole").glob("events/plugins/profile/*/*.xplane.pb"))
     killed = begin(installed, tmp_path, "fit", "card.yaml", "-o", "killed", "--set", "steps=2000")
     while not list((tmp_path / "killed").glob("checkpoints/step-*")):
         time.sleep(0.01)

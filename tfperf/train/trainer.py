@@ -1,11 +1,9 @@
 """Calls of the compiled loop until all replicas are done, with retirement, history, checkpoints and signals."""
 
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +14,7 @@ from tfperf.train.checkpoint import Checkpoints
 from tfperf.train.ensemble import Ensemble
 from tfperf.train.retirement import Retirement
 from tfperf.train.tolerance import ToleranceCheck
+from tfperf.train.window import Recorder, record_call
 
 HISTORY, CHECKS = "history/", "tolerance/checks"
 
@@ -43,21 +42,6 @@ class History:
 
     step: NDArray[np.int64]  # (H) steps taken when the row was made
     rows: Mapping[str, NDArray[np.float64]]  # (H, R) each; nan once a replica has stopped
-
-
-class Recorder(Protocol):
-    """Records some calls of a training, of at most `steps` steps, until it is `over`."""
-
-    @property
-    def steps(self) -> int:
-        """Steps of a call."""
-
-    @property
-    def over(self) -> bool:
-        """Whether nothing is left to record."""
-
-    def call(self) -> AbstractContextManager[None]:
-        """Around a call."""
 
 
 class Trainer:
@@ -118,7 +102,7 @@ class Trainer:
         """Take the steps of one call, from step `before` on, and record their losses; seconds of the steps."""
         busy, start = self.ensemble.busy, time.perf_counter()
         due = self.check.until(self.ensemble.form, before)
-        with self._recorded() as most:
+        with record_call(self.recorder, self.steps_per_call) as most:
             until = min(before + most, self.retirement.until(before), due)
             self.ensemble.run(until - before, self.xla)
             step = self.ensemble.step
@@ -127,15 +111,6 @@ class Trainer:
         self.seconds_of_steps += seconds
         self.seconds_per_step.setdefault(busy, []).append(seconds / max(step - before, 1))
         return seconds
-
-    @contextmanager
-    def _recorded(self) -> Iterator[int]:
-        """Around a call, which a profile may record; the most steps that it may take."""
-        if self.recorder is None or self.recorder.over:
-            yield self.steps_per_call
-            return
-        with self.recorder.call():
-            yield self.recorder.steps
 
     def save(self) -> Path:
         """Write a checkpoint of now."""

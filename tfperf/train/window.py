@@ -1,6 +1,6 @@
 """The window of a training that is recorded: how many calls of how many steps, and what a profile is told of them."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -83,3 +83,23 @@ class Recorder:
         return (
             f"warning: profile: the training ended before {self.taken.steps} calls of {self.steps} steps were recorded"
         )
+
+
+@contextmanager
+def record_call(recorder: Recorder | None, steps_per_call: int) -> Iterator[int]:
+    """Around a call, which is recorded where the window is not over; the most steps that it may take."""
+    if recorder is None or recorder.over:
+        yield steps_per_call
+        return
+    with recorder.call():
+        yield recorder.steps
+
+
+@contextmanager
+def end_recording(recorder: Recorder | None, say: Callable[[str], None]) -> Iterator[None]:
+    """Around a training: say what came of its window, however it ends."""
+    try:
+        yield
+    finally:
+        if recorder is not None:
+            say(recorder.end())

@@ -15,11 +15,13 @@ from tfperf.measure.clock import quartiles
 from tfperf.report.compare import Change
 from tfperf.report.compare_reports import PART, Figure, Times, compare_times, read_report
 from tfperf.report.progress import Show, show_training
+from tfperf.results.contents import EVENTS
 from tfperf.results.state import Own, Part
 from tfperf.runcard.kinds import AnyCard
 from tfperf.signals import Signals
 from tfperf.train.checkpoint import Checkpoints
 from tfperf.train.parts import keep_checkpoints, resume
+from tfperf.train.window import Recorder, end_recording, record_call
 from tfperf.workloads.job import Job, Session
 from tfperf.workloads.stepping import Stepper
 
@@ -59,9 +61,11 @@ class Progress:
 class Training:
     """A stepper's steps from the first to the last."""
 
-    def __init__(self, stepper: ResumableStepper, checkpoints: Checkpoints, every: int) -> None:
-        """every: steps between two checkpoints."""
-        self.stepper, self.checkpoints, self.every = stepper, checkpoints, every
+    def __init__(
+        self, stepper: ResumableStepper, checkpoints: Checkpoints, every: int, recorder: Recorder | None = None
+    ) -> None:
+        """every: steps between two checkpoints; recorder: of a profile."""
+        self.stepper, self.checkpoints, self.every, self.recorder = stepper, checkpoints, every, recorder
         self.step, self.losses = 0, [float("nan")]
         self.seconds_per_step: list[float] = []
 
@@ -92,7 +96,7 @@ class Training:
         steps, saved = self.stepper.steps, self.step
         while self.step < steps:
             with signals.patient():
-                taken, seconds = self._call(min(self.stepper.steps_per_call, steps - self.step))
+                taken, seconds = self._call(steps - self.step)
                 steps = steps if taken else self.step  # it has ended by itself
                 if self.step // self.every > saved // self.every or self.step >= steps or signals.received is not None:
                     self.save()
@@ -100,10 +104,11 @@ class Training:
             show(Progress(self.step, steps, taken / seconds, float(np.mean(self.losses))))
             signals.stop_if_asked(self.step)
 
-    def _call(self, steps: int) -> tuple[int, float]:
-        """Steps that were taken, and seconds."""
+    def _call(self, left: int) -> tuple[int, float]:
+        """Steps that were taken, of those that are left, and seconds."""
         start = time.perf_counter()
-        taken = self.stepper.call(steps)
+        with record_call(self.recorder, self.stepper.steps_per_call) as most:
+            taken = self.stepper.call(steps := min(most, left))
         seconds = time.perf_counter() - start
         losses = [float(loss) for loss in self.stepper.losses()]
         if not np.isfinite(losses).all():
@@ -135,18 +140,27 @@ class SteppedFit(Job[C, Own]):
         run, watch, progress = self.session.run, self.session.watch, self.session.progress
         progress.tell("building the training")
         with watch.stage("build"):
-            training = Training(self.build(), keep_checkpoints(run, part), self.checkpoint_every)
+            stepper = self.build()
+            recorder = self._record(stepper)
+            training = Training(stepper, keep_checkpoints(run, part), self.checkpoint_every, recorder)
             resume(run, part, training, progress.say)
         progress.tell("compiling")
         with watch.stage("compile"):
             training.compile()
         progress.tell("training")
-        with watch.stage("train"):
+        with watch.stage("train"), end_recording(recorder, progress.say):
             training.train(self.session.signals, show_training(progress, lambda now: f"loss {now.loss:.4g}"))
         progress.tell("writing results and report")
         with watch.stage("write"):
             self.write(self.summarise(training, part), training.stepper.snapshot())
         training.stepper.close()
+
+    def _record(self, stepper: ResumableStepper) -> Recorder | None:
+        """What records the card's window."""
+        if self.card.profile is None:
+            return None
+        logdir = self.session.run.path / EVENTS
+        return Recorder(self.card.profile, logdir, stepper.steps_per_call, stepper.loops, stepper.optimizers)
 
     def summarise(self, training: Training, part: Part[Own]) -> dict[str, Any]:
         """report.json."""

@@ -24,7 +24,7 @@ from tfperf.train.machine import host, machine, use_threads
 from tfperf.train.parts import keep_checkpoints, resume, warn_of_change
 from tfperf.train.retirement import plan
 from tfperf.train.trainer import Progress, Trainer
-from tfperf.train.window import Recorder
+from tfperf.train.window import Recorder, end_recording
 from tfperf.workloads.pdf.card import Card
 from tfperf.workloads.pdf.cores import measure_cores, total_threads
 from tfperf.workloads.pdf.evaluate import Outcome, statuses
@@ -128,12 +128,8 @@ def train_part(
         ensemble.warm_up(choices.xla, choices.losses_xla, progress.tell)
         keep_programs()
     progress.tell("training")
-    with watch.stage("train"):
-        try:
-            trainer.train(signals, show)
-        finally:
-            if recorder is not None:
-                say(recorder.end())
+    with watch.stage("train"), end_recording(recorder, say):
+        trainer.train(signals, show)
     outcome = _finish(card, part, ensemble, trainer, begun.cores.threads, watch, progress)
     part.own.tolerance = check.summary(cast(Form, ensemble.form), outcome.weights)
     if part.own.tolerance.get("violated"):

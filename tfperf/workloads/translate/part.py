@@ -12,7 +12,7 @@ from tfperf.results.contents import CARD, EVENTS
 from tfperf.signals import Signals
 from tfperf.train.machine import machine, use_threads
 from tfperf.train.parts import Say, keep_checkpoints, resume, warn_of_change
-from tfperf.train.window import Recorder
+from tfperf.train.window import Recorder, end_recording
 from tfperf.workloads.translate.card import Translation
 from tfperf.workloads.translate.state import TranslationPart, TranslationRun
 from tfperf.workloads.translate.texts import Sentences
@@ -31,11 +31,8 @@ class Training:
 
     def train(self, signals: Signals, show: Callable[[TranslationProgress], None]) -> None:
         """Take the steps that are left. Raises: Interrupted, TrainingError, StorageError."""
-        try:
+        with end_recording(self.recorder, self.say):
             self.trainer.train(signals, show)
-        finally:
-            if self.recorder is not None:
-                self.say(self.recorder.end())
 
 
 def begin(

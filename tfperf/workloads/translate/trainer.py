@@ -1,8 +1,8 @@
 """Calls of an engine until all steps are taken, with validation, history, checkpoints and signals."""
 
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
@@ -15,7 +15,7 @@ from tfperf.place.engine import take
 from tfperf.place.state import named
 from tfperf.signals import Signals
 from tfperf.train.checkpoint import Arrays, Checkpoints
-from tfperf.train.trainer import Recorder
+from tfperf.train.window import Recorder, record_call
 from tfperf.workloads.translate.card import Translation
 from tfperf.workloads.translate.corpus import Encoded
 from tfperf.workloads.translate.feeding import epochs
@@ -131,7 +131,7 @@ class TranslationTrainer:
     def _call(self) -> None:
         """Take the steps of one call: up to the next validation at most."""
         before, start = self.step, time.perf_counter()
-        with self.stage("train"), self._recorded() as most:
+        with self.stage("train"), record_call(self.recorder, self.card.train.steps_per_call) as most:
             count = min(most, self._until() - before)
             losses = take(self.engine, self.iterator, count)
         seconds = time.perf_counter() - start
@@ -142,15 +142,6 @@ class TranslationTrainer:
         self.step += count
         words = self.words.between(before, self.step)
         self.calls.append(Call(count, seconds, words, float(np.mean(losses))))
-
-    @contextmanager
-    def _recorded(self) -> Iterator[int]:
-        """Around a call, which a profile may record; the most steps that it may take."""
-        if self.recorder is None or self.recorder.over:
-            yield self.card.train.steps_per_call
-            return
-        with self.recorder.call():
-            yield self.recorder.steps
 
     def _until(self) -> int:
         """The step of the next validation: at the same ones whatever the calls, so that a resumed run has them, too."""
