@@ -12,7 +12,10 @@ import json
 import os
 import signal
 import sys
+from collections.abc import Callable, Mapping
 from typing import Any, NoReturn
+
+from tfperf.errors import UserError
 
 STARTER = "TFPERF_STARTER"  # in the trial's environment: the starter's process id
 ORPHANED = 4
@@ -21,6 +24,17 @@ ORPHANED = 4
 def request() -> Any:
     """What the starter asks for: the first line of standard input."""
     return json.loads(sys.stdin.readline())
+
+
+def answer(carry_out: Callable[[Any], Mapping[str, Any]]) -> None:
+    """Read the request, tie this process to the starter, print the record; of a UserError `refused`, its faults."""
+    asked = request()
+    tie()
+    try:
+        record = carry_out(asked)
+    except UserError as error:
+        record = {"refused": list(error.faults)}
+    print(json.dumps(record), flush=True)
 
 
 def tie() -> None:

@@ -7,10 +7,8 @@ over points; of a card that cannot be measured `refused`. A fresh process, so th
 profits from another.
 """
 
-import json
 from typing import Any
 
-from tfperf.errors import UserError
 from tfperf.measure import lifeline
 
 
@@ -24,16 +22,5 @@ def carry_out(request: dict[str, Any]) -> dict[str, Any]:
     return workload.measure_form(workload.kind.card(wanted.card), wanted)
 
 
-def main() -> None:
-    """Read the request, print the record."""
-    request = lifeline.request()
-    lifeline.tie()
-    try:
-        record = carry_out(request)
-    except UserError as error:
-        record = {"refused": list(error.faults)}
-    print(json.dumps(record), flush=True)
-
-
 if __name__ == "__main__":
-    main()
+    lifeline.answer(carry_out)

@@ -6,7 +6,6 @@ costly proof and trace) and `folder` (the trial's own, for files). A record hold
 q3) and `samples_ms`; of a card that cannot be measured `refused`, of a placement whose proof failed `unproved`.
 """
 
-import json
 import shutil
 import time
 from collections.abc import Mapping
@@ -14,7 +13,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from tfperf.errors import UserError
 from tfperf.measure import lifeline
 
 Request = Mapping[str, Any]
@@ -39,16 +37,5 @@ def carry_out(request: Request) -> dict[str, Any]:
     return {"machine": {"cpu": cpu_model(), "cores": available_cores()}, "code": code} | record
 
 
-def main() -> None:
-    """Read the request, print the record."""
-    request = lifeline.request()
-    lifeline.tie()
-    try:
-        record = carry_out(request)
-    except UserError as error:
-        record = {"refused": list(error.faults)}
-    print(json.dumps(record), flush=True)
-
-
 if __name__ == "__main__":
-    main()
+    lifeline.answer(carry_out)
