@@ -9,6 +9,7 @@ import pytest
 
 from tests.make_pack import make_card
 from tfperf.errors import CardError
+from tfperf.measure import lifeline
 from tfperf.runcard.dump import as_tree
 from tfperf.study import point
 from tfperf.workloads.pdf.cards import load_card
@@ -59,6 +60,6 @@ def test_what_cannot_be_measured_comes_back_as_a_refusal(tmp_path, measure, monk
 
     measure.does = refuse
     monkeypatch.setattr(sys, "stdin", io.StringIO(json.dumps(request(tmp_path)) + "\n"))
-    point.main()
+    lifeline.answer(point.carry_out)
     (line,) = capsys.readouterr().out.splitlines()
     assert json.loads(line) == {"refused": ["not that", "nor that"]}
