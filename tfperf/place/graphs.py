@@ -25,7 +25,9 @@ from tfperf.place.nodes import (
     UNSIZED,
     channel,
     constant_bytes,
+    fixed_value,
     hidden_work,
+    print_content,
     product_flops,
     sources,
     tensor_bytes,
@@ -72,7 +74,7 @@ class Product(NamedTuple):
 class Held(NamedTuple):
     """A tensor that is part of the program: a variable it was given, a constant, a captured tensor; with its bytes.
 
-    reads, writes: how often a step does so with a variable.
+    reads, writes: how often a step does so with a variable; content: print of a constant.
     """
 
     what: str
@@ -81,6 +83,7 @@ class Held(NamedTuple):
     size: int | None
     reads: int = 0
     writes: int = 0
+    content: str = ""
 
 
 @dataclass(frozen=True)
@@ -163,19 +166,20 @@ class _Graph:
     def held(self) -> Iterator[Held]:
         for node in self.nodes.values():
             if node.op == "VarHandleOp" or (node.op in ARGUMENTS and node.attr["T"].type == RESOURCE):
-                if self.consumers.get((node.name, 0)):
-                    uses = self._uses[node.name]
+                if (uses := self._uses.get(node.name)) is not None:  # else it is but handed on to nobody
                     yield Held("variable", node.name, node.device, self._variable(node.name), uses["r"], uses["w"])
             elif node.op in ARGUMENTS:
                 yield Held("captured tensor", node.name, node.device, self._flow(node.name, 0).largest)
             elif node.op == "Const" and (size := constant_bytes(node)):
-                yield Held("constant", node.name, node.device, size)
+                content = print_content(node) if size > SMALL else ""
+                yield Held("constant", node.name, node.device, size, content=content)
 
     def batch(self) -> Iterator[Value | None]:
         for node in self.nodes.values():
             if node.op == ITERATOR:
-                for port in range(len(node.attr["output_types"].list.type)):
-                    yield self._flow(node.name, port).value
+                fixed = zip(node.attr["output_types"].list.type, node.attr["output_shapes"].list.shape, strict=True)
+                for port, (kind, shape) in enumerate(fixed):
+                    yield self._flow(node.name, port).value or fixed_value(kind, shape)
 
     def _touched(self, node: Any) -> tuple[int | None, int]:
         """Bytes of the inputs of its largest run, or of its outputs, whichever are more; and what it gives."""

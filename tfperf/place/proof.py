@@ -83,8 +83,8 @@ def prove_engine(engine: Engine, run: Run) -> Proof:
     faults = [
         *judge_kept(kept), *places.faults, *judge_compiled(run.operations, needs.compiled), *judge_parts(parts),
         *copies, *judge_collectives(run.collectives, needs.collectives),
-        *judge_products(run.products, needs.products, computed["recurrent"] == "cudnn"), *judge_held(run.held, kept),
-        *judge_uses(run.held, needs.uses),
+        *judge_products(run.products, needs.products, computed["recurrent"] == "cudnn"),
+        *judge_held(run.held, kept, needs), *judge_uses(run.held, needs.uses),
     ]  # fmt: skip
     return Proof(places.devices, computed, tuple(faults), places.elsewhere, sent)
 
