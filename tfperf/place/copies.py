@@ -59,6 +59,21 @@ class Products:
     besides: str = "$^"  # names of operations whose products are not those of a pass
 
 
+class Merge(NamedTuple):
+    """What is assigned to a statistic on a device, or told of a step, wherever that is: None.
+
+    number: of a statistic among those that change; of what is told, the loss first. shares: as `Merged` has them. own:
+    number of the device, whose value alone it hands to a collective; None: not known.
+    """
+
+    what: str
+    kind: str
+    number: int
+    device: str | None
+    shares: Mapping[int, float]
+    own: int | None = None
+
+
 @dataclass(frozen=True)
 class Needs:
     """What a step of a placement moves, but for what is small, and what it does at least and at most.
@@ -67,7 +82,7 @@ class Needs:
     products: None where XLA does them, or the trainable does not tell; collectives: what each device hands to them;
     compiled: devices on which XLA does the pass; uses: of variables and slots, none at all of those that nothing asks
     for; spared: rules of which nothing need be found; constants: prints of those that passes have; captured: bytes of
-    tensors made outside that they take.
+    tensors made outside that they take; merges: of statistics and of what is told.
     """
 
     ways: Sequence[Way] = ()
@@ -80,6 +95,7 @@ class Needs:
     spared: Collection[str] = ()
     constants: Collection[str] = ()
     captured: Sequence[int] = ()
+    merges: Sequence[Merge] = ()
 
 
 def short(device: str) -> str:

@@ -33,8 +33,8 @@ class Demand(NamedTuple):
     """Of one pass. Variables are in the trainable's order, tables first.
 
     gradients: of each variable, whether the loss depends on it; variables, statistics, sides: whether anything depends
-    on each, the last by tensors of the part; look_ups: on which of these ids alone do; statistics_vary, told_vary:
-    whether each new value of a statistic, and what is told of a step, loss first, depends on anything given; flops: of
+    on each, the last by tensors of the part; look_ups: on which of these ids alone do; statistics_vary, told: whether
+    each new value of a statistic, and what is told of a step, loss first, depends on anything given; flops: of
     products, None where it has loops or functions; constants: prints of those that are more than is small; captured:
     tensors made outside.
     """
@@ -45,7 +45,7 @@ class Demand(NamedTuple):
     sides: Sequence[bool]
     look_ups: Sequence[bool]
     statistics_vary: Sequence[bool] = ()
-    told_vary: Sequence[bool] = ()
+    told: Sequence[bool] = ()
     flops: Flops | None = None
     constants: frozenset[str] = frozenset()
     captured: Sequence[Captured] = ()

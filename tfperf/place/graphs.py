@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from tfperf.place.function_graphs import record_graphs
+from tfperf.place.merged import Merged, Merges
 from tfperf.place.nodes import (
     ARGUMENTS,
     ASKS,
@@ -88,7 +89,7 @@ class Held(NamedTuple):
 
 @dataclass(frozen=True)
 class Run:
-    """What ran in a step; gathers: what collectives sent to all; batch: what the iterator gave."""
+    """What ran in a step; gathers: what collectives sent to all; batch: what the iterator gave; merged: values."""
 
     operations: Sequence[Operation]
     copies: Sequence[Copy] = ()
@@ -96,6 +97,7 @@ class Run:
     products: Sequence[Product] = ()
     held: Sequence[Held] = ()
     batch: Sequence[Value | None] = ()
+    merged: Sequence[Merged] = ()
 
 
 def run_step(call: Callable[[], Any]) -> Run:
@@ -113,6 +115,7 @@ def read_run(functions: Iterable[Iterable[Any]], given: Given) -> Run:
         [product for graph in graphs for product in graph.products()],
         [held for graph in graphs for held in graph.held()],
         [value for graph in graphs for value in graph.batch()],
+        [merged for graph in graphs for merged in Merges(graph.nodes, graph.inputs).read()],
     )
 
 
@@ -186,10 +189,12 @@ class _Graph:
         inputs_of, runs = self.inputs[node.name], self.given.get(node.name, {})
         variable = self._variable(inputs_of[0][0]) if inputs_of else 0
         taken = max((_size(inputs) or 0 for inputs in runs), default=0)
-        made = sum(self._flow(node.name, port).largest or 0 for port in self._ports[node.name])
+        given = [self._flow(node.name, port).largest for port in self._ports[node.name]]
+        known = [size for size in given if size is not None]  # which may be empty, as rows of no look-ups
+        made = sum(known)
         if inputs_of and not runs and not made:
             return None, 0
-        return max(taken, made, variable or 0), made or taken
+        return max(taken, made, variable or 0), made if known else taken
 
     @cached_property
     def _ports(self) -> Mapping[str, Sequence[int]]:

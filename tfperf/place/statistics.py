@@ -4,8 +4,9 @@ from collections.abc import Iterator, Sequence
 
 import tensorflow as tf
 
-from tfperf.place.copies import Use, Way
+from tfperf.place.copies import Merge, Use, Way
 from tfperf.place.held import Kept
+from tfperf.place.merges import shares_of
 from tfperf.place.needs import Pass, Sized, read_ways
 from tfperf.place.placed import Placed
 from tfperf.place.rules import Rule, one
@@ -80,6 +81,13 @@ class TowerStatistics:
                 yield Way("statistics", sender.device, v.home.merge, whole, fixed)
             for copy in v.home.copies:
                 yield Way("merged statistics", v.home.merge, copy, whole, fixed)
+
+    def merges(self, every: Sequence[Pass]) -> Iterator[Merge]:
+        """What each copy is changed by."""
+        devices = [one.number for one in every]
+        for i, (v, merge) in enumerate(self.changing):
+            for copy in v.home.copies if varies(every, i) else ():
+                yield Merge(v.name, "statistic", i, copy, shares_of(merge, devices, 0))
 
     def spared(self, every: Sequence[Pass]) -> list[str]:
         """Merges of what is the same in every step, which TensorFlow knows before."""

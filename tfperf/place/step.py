@@ -77,12 +77,21 @@ def forward_backward(trainable: Trainable, method: Method) -> Callable[[Given], 
     run = tf.function(compute, jit_compile=True, autograph=False) if method.xla else compute
 
     def gradients(given: Given) -> Gradients:
-        loss, tables, *others = run(given)
+        loss, tables, weights, statistics, metrics = run(given)
+        loss, *metrics = mark_found("told", [loss, *metrics])
         pairs = zip(tables, shapes, strict=True)
         found = [one and _slices(one[0], one[1], None if dense else shape) for one, shape in pairs]
-        return Gradients(loss, found, *others)
+        return Gradients(loss, found, weights, mark_found("statistic", statistics), metrics)
 
     return gradients
+
+
+def mark_found(what: str, values: Sequence[tf.Tensor]) -> list[tf.Tensor]:
+    """Values that a device found, under names by which the proof finds them in merges.
+
+    TensorFlow moves arithmetic across an Identity, but not across this, which copies nothing either.
+    """
+    return [tf.ensure_shape(value, value.shape, name=f"found_{what}_{i}") for i, value in enumerate(values)]
 
 
 def take_steps(

@@ -11,9 +11,10 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
-from tfperf.place.copies import Needs, Part, Use
+from tfperf.place.copies import Merge, Needs, Part, Use
 from tfperf.place.devices import Devices
 from tfperf.place.held import Kept
+from tfperf.place.merges import merges_told
 from tfperf.place.method import Method
 from tfperf.place.needs import Pass
 from tfperf.place.optimizer import CLIPPING, Decayed, clip, clips, make_optimizer
@@ -229,8 +230,16 @@ class Replicas(Generic[Model]):
         most |= {f"clipping of device {k}": CLIPPING * changed for k in numbers}
         return replace(
             needs, least=least | self.statistics.least(), most={**needs.most, **most, **self.statistics.most()},
-            uses=[*uses, *self.statistics.uses(every)], spared=spared,
+            uses=[*uses, *self.statistics.uses(every)], spared=spared, merges=self._merges(every),
         )  # fmt: skip
+
+    def _merges(self, every: Sequence[Pass]) -> list[Merge]:
+        """How statistics, and what is told of a step, have to be merged; sums of hierarchies and NCCL are not known."""
+        placement = self.method.placement
+        if placement.merge == "hierarchical" or (placement.merge == "ring" and not self.devices.logical):
+            return []
+        told = merges_told(every, self.model.metrics, range(len(self.devices)))
+        return [*self.statistics.merges(every), *told]
 
     def _uses_and_most(self, passes: Sequence[Pass]) -> tuple[list[Use], dict[str, int]]:
         """Uses of variables and slots, each device's own or all of them the host's; bytes that updates give at most."""

@@ -5,12 +5,13 @@ from typing import Any
 
 import tensorflow as tf
 
-from tfperf.place.copies import Use
+from tfperf.place.copies import Merge, Use
 from tfperf.place.devices import Devices
+from tfperf.place.merges import shares_of
 from tfperf.place.needs import Pass
 from tfperf.place.rules import Rule, one
 from tfperf.place.state import size
-from tfperf.place.statistics import change
+from tfperf.place.statistics import change, varies
 from tfperf.place.trainable import Metric, Statistic
 from tfperf.scopes import phase
 
@@ -68,6 +69,14 @@ class StrategyStatistics:
     def most(self) -> dict[str, int]:
         """Bytes that all of them give: they assign, and no more."""
         return self.least()
+
+    def merges(self, every: Sequence[Pass]) -> Iterator[Merge]:
+        """What each copy is changed by: where the first device's is taken, by its own device's."""
+        devices = range(len(self.devices))
+        for i, statistic in enumerate(self.changing):
+            for k, device in self._homes if varies(every, i) else ():
+                path = statistic.variable.path
+                yield Merge(path, "statistic", i, device, shares_of(statistic.merge, devices, k), k)
 
     def uses(self, every: Sequence[Pass]) -> Iterator[Use]:
         """Each device that asks reads its own copy once, or the host's; each copy of one that changes is written."""

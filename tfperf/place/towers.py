@@ -13,9 +13,10 @@ import keras
 import tensorflow as tf
 from numpy.typing import NDArray
 
-from tfperf.place.copies import Needs, Part, Way
+from tfperf.place.copies import Merge, Needs, Part, Way
 from tfperf.place.devices import Devices
 from tfperf.place.held import Kept
+from tfperf.place.merges import merges_told
 from tfperf.place.method import Method
 from tfperf.place.needs import (
     Firsts,
@@ -173,8 +174,13 @@ class Towers(Generic[Model]):
         return Needs(
             [*ways, *self._moved(moves, updated), *self.statistics.ways(every)],
             least | self.statistics.least(len(self.devices) > 1), most | self.statistics.most(), products(every),
-            compiled=compiled(every), uses=uses, spared=spared, **own_constants(every),
+            compiled=compiled(every), uses=uses, spared=spared, merges=self._merges(every), **own_constants(every),
         )  # fmt: skip
+
+    def _merges(self, every: Sequence[Pass]) -> list[Merge]:
+        """How statistics, and what is told of a step, have to be merged."""
+        numbers = [one.number for one in every]
+        return [*self.statistics.merges(every), *merges_told(every, self.model.metrics, numbers)]
 
     def _updated(self, every: Sequence[Pass]) -> list[Updated]:
         """Copies, and how many devices read each."""
