@@ -21,7 +21,8 @@ from tests.place.clusters import carry_out
 PROGRAM = [sys.executable, "-m", "tests.place.trained"]
 PLACED = {
     "host": {"preset": "Exp1"}, "device": {"preset": "Exp4"}, "copies": {"variables": "mirrored"},
-    "mirrored": {"engine": "mirrored"}, "central": {"engine": "central", "merge": "host"},
+    "mirrored": {"engine": "mirrored"}, "hierarchical": {"engine": "mirrored", "merge": "hierarchical"},
+    "central": {"engine": "central", "merge": "host"},
 }  # fmt: skip
 PLACEMENTS = {
     **PLACED, "on the host": {"preset": "Exp2"}, "tables on the host": {"preset": "Exp3"},
@@ -59,10 +60,10 @@ FEW = {
     "recommender, mirrored, 2": placed("recommender", "mirrored", 2),
     "recommender, device, 1": placed("recommender", "device", 1),
     "network, host, 2": placed("network", "host", 2, prove=True),
-    "network, mirrored, 2": placed("network", "mirrored", 2),
+    "network, mirrored, 2": placed("network", "mirrored", 2, prove=True),
     "network, central, 2": placed("network", "central", 2),
     "network, device, 1": placed("network", "device", 1),
-    **{f"uncommon, {name}, 2": placed("uncommon", name, 2, prove=True) for name in ("host", "mirrored", "central")},
+    **{f"uncommon, {name}, 2": placed("uncommon", name, 2, prove=True) for name in ("host", "hierarchical", "central")},
 }
 
 
@@ -134,8 +135,6 @@ def test_every_placement_everywhere(tmp_path):
             cards |= {f"{model}, {name}, {devices}": placed(model, name, devices, prove=True) for model in models}
     ring = {"engine": "mirrored", "merge": "ring", "devices": 3}  # TensorFlow's have one size in a process
     cards["recommender, ring, 3"] = placed("recommender", "", 3, prove=True) | {"placement": ring}
-    hierarchical = {"engine": "mirrored", "merge": "hierarchical", "devices": 2}
-    cards["uncommon, hierarchical, 2"] = placed("uncommon", "", 2, prove=True) | {"placement": hierarchical}
     for name in ("device", "mirrored"):
         cards |= {f"{model}, {name} xla": placed(model, name, 2, prove=True, xla=True) for model in PLAIN}
         few = ("recommender", "uncommon")
