@@ -41,7 +41,7 @@ CHEATING = {  # in one program; each is told by a fault of its own
 }
 TWICE, WHOLE = "0.6667 of device 0 [+] 0.3333 of device 1", "1 of device 0 [+] 1 of device 1"
 MUST = "must be 0.5 of device 0 [+] 0.5 of device 1"
-UNMERGED = {  # each alone, as what one makes of a merge hides another
+UNMERGED = {  # in a program of each placement
     "the_first_ones_statistics_counted_twice": ("host", f"merge of .*moving_mean: .* takes {TWICE}; {MUST}"),
     "metrics_not_divided": ("host", f"merge of metric spread: CPU:0 takes {WHOLE}; {MUST}"),
     "statistics_of_replicas_not_divided": ("mirrored", f"merge of .*moving_mean: .* takes {WHOLE}; {MUST}"),
@@ -87,8 +87,13 @@ def few(tmp_path_factory):
     folder = tmp_path_factory.mktemp("trainables")
     whole = placed("network", "device", 1) | {"groups": 1}
     cheats = placed("network", "device", 2, prove=True, precision="float32", cheats=list(CHEATING))
-    alone = {one: placed("network", where, 2, prove=True, cheats=[one]) for one, (where, _) in UNMERGED.items()}
-    return folder, train(folder, {**FEW, "whole": whole, **PLAIN, "cheats": cheats, **alone})
+    unmerged = {
+        place: placed(
+            "network", place, 2, prove=True, cheats=[one for one, (its, _) in UNMERGED.items() if its == place]
+        )
+        for place in ("host", "mirrored")
+    }
+    return folder, train(folder, {**FEW, "whole": whole, **PLAIN, "cheats": cheats, **unmerged})
 
 
 @pytest.mark.parametrize("name", FEW)
@@ -122,7 +127,8 @@ def test_a_cheat_is_noticed(cheat, few):
 
 @pytest.mark.parametrize("cheat", UNMERGED)
 def test_a_wrong_merge_is_noticed(cheat, few):
-    assert any(re.search(UNMERGED[cheat][1], fault) for fault in few[1][cheat]), few[1][cheat]
+    place, fault = UNMERGED[cheat]
+    assert any(re.search(fault, told) for told in few[1][place]), few[1][place]
 
 
 @pytest.mark.slow
