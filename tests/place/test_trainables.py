@@ -61,7 +61,6 @@ FEW = {
     "recommender, device, 1": placed("recommender", "device", 1),
     "network, host, 2": placed("network", "host", 2, prove=True),
     "network, mirrored, 2": placed("network", "mirrored", 2, prove=True),
-    "network, central, 2": placed("network", "central", 2),
     "network, device, 1": placed("network", "device", 1),
     **{f"uncommon, {name}, 2": placed("uncommon", name, 2, prove=True) for name in ("host", "hierarchical", "central")},
 }
