@@ -135,7 +135,7 @@ def test_every_placement_everywhere(tmp_path):
     """Also compiled by XLA, with whole tables sent, and by a ring."""
     cards = {}
     for devices in (3, 2, 1):
-        for name in PLACEMENTS:
+        for name in PLACEMENTS if devices == 2 else PLACEMENTS.keys() - {"hierarchical"}:  # of even numbers alone
             models = ("network", "recommender", "uncommon") if devices < 3 else ("recommender",)
             cards |= {f"{model}, {name}, {devices}": placed(model, name, devices, prove=True) for model in models}
     ring = {"engine": "mirrored", "merge": "ring", "devices": 3}  # TensorFlow's have one size in a process

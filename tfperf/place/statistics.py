@@ -76,11 +76,13 @@ class TowerStatistics:
                 if each.demand.statistics[i]:
                     yield from read_ways(each, Sized(v.home, size(v.copies[0])))
         for i, (v, merge) in enumerate(self.changing):
-            whole, fixed = size(v.copies[0]), not varies(every, i)
-            for sender in every[:1] if merge == "first" else every:
-                yield Way("statistics", sender.device, v.home.merge, whole, fixed)
+            senders = every[:1] if merge == "first" else every
+            # what is one device's alone need not come by where others are summed
+            whole, may_go = size(v.copies[0]), len(senders) == 1 or not varies(every, i)
+            for sender in senders:
+                yield Way("statistics", sender.device, v.home.merge, whole, may_go)
             for copy in v.home.copies:
-                yield Way("merged statistics", v.home.merge, copy, whole, fixed)
+                yield Way("merged statistics", v.home.merge, copy, whole, may_go)
 
     def merges(self, every: Sequence[Pass]) -> Iterator[Merge]:
         """What each copy is changed by."""
