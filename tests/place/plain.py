@@ -7,6 +7,7 @@ import numpy as np
 import tensorflow as tf
 
 from tests.place.trainables import IMAGES, ITEMS, SEED, USERS, Network, Recommender, images, ratings
+from tests.place.uncommon import train_uncommon
 
 
 def draws_of(example, step, shape, stream):
@@ -80,4 +81,4 @@ def train_recommender(optimizer, groups):
     return losses, {"error": errors}, left(trainable), optimizer
 
 
-PLAIN = {"network": train_network, "recommender": train_recommender}
+PLAIN = {"network": train_network, "recommender": train_recommender, "uncommon": train_uncommon}

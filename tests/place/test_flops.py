@@ -5,14 +5,22 @@ import pytest
 import tensorflow as tf
 
 from tests.place.trainables import CHANNELS, CLASSES, RATINGS, SEEN, SIDE, UNITS, WIDTH, Network, Recommender
-from tfperf.place.flops import count_flops
+from tfperf.place.demand import record_pass
 from tfperf.place.look_ups import LookUp, trace_look_ups
+from tfperf.place.method import Method
 from tfperf.place.shapes import Value
 from tfperf.place.trainable import Outcome, Trainable
+from tfperf.runcard.descent import Descent
+from tfperf.runcard.placement import Placement
 
 B = 4
 IMAGES = [Value("double", (B, SIDE, SIDE, CHANNELS)), Value("int32", (B,))]
 RATED = [Value("int32", (RATINGS,)), Value("int64", (RATINGS, SEEN)), Value("double", (RATINGS,))]
+
+
+def count_flops(trainable, part):
+    method = Method(placement=Placement(), optimizer=Descent(), precision=trainable.weights[0].dtype)
+    return record_pass(trainable, method, part).demand(statistics=True, metrics=True, xla=False).flops
 
 
 class Plain(Trainable):

@@ -11,6 +11,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from tests.place.uncommon import Uncommon, uncommon_batches
 from tfperf.place.draws import Draws
 from tfperf.place.trainable import Given, Metric, Outcome, Statistic, Trainable
 
@@ -168,4 +169,5 @@ def ratings(dtype):
 TASKS = {
     "network": Task(Network, images),
     "recommender": Task(lambda dtype, groups: Recommender(dtype), ratings),
+    "uncommon": Task(lambda dtype, groups: Uncommon(dtype), uncommon_batches),
 }

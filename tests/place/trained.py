@@ -30,6 +30,7 @@ from tfperf.runcard.placement import Placement
 OPTIMIZERS = {
     "network": {"name": "Adam", "learning_rate": 0.01, "global_clipnorm": 0.5},
     "recommender": {"name": "Adagrad", "learning_rate": 0.1},
+    "uncommon": {"name": "AdamW", "learning_rate": 0.01, "weight_decay": 0.1},
 }
 
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from tfperf.place.graphs import Copy, Product
 from tfperf.place.nodes import SMALL
-from tfperf.place.shapes import Value
+from tfperf.place.shapes import UNKNOWN, Value
 
 MOST = 3  # needs, and copies, that are named
 MISSING = 0.1  # share of the bytes that logical CPUs need not send after all
@@ -59,13 +59,30 @@ class Products:
     besides: str = "$^"  # names of operations whose products are not those of a pass
 
 
+class Merge(NamedTuple):
+    """What is assigned to a statistic on a device, or told of a step, wherever that is: None.
+
+    number: of a statistic among those that change; of what is told, the loss first. shares: as `Merged` has them. own:
+    number of the device, whose value alone it hands to a collective; None: not known.
+    """
+
+    what: str
+    kind: str
+    number: int
+    device: str | None
+    shares: Mapping[int, float]
+    own: int | None = None
+
+
 @dataclass(frozen=True)
 class Needs:
     """What a step of a placement moves, but for what is small, and what it does at least and at most.
 
     ways: from device to device; least: bytes that the largest operation of a rule gives; most: that all of them give;
     products: None where XLA does them, or the trainable does not tell; collectives: what each device hands to them;
-    compiled: devices on which XLA does the pass; uses: of variables and slots.
+    compiled: devices on which XLA does the pass; uses: of variables and slots, none at all of those that nothing asks
+    for; spared: rules of which nothing need be found; constants: prints of those that passes have; captured: bytes of
+    tensors made outside that they take; merges: of statistics and of what is told.
     """
 
     ways: Sequence[Way] = ()
@@ -75,6 +92,10 @@ class Needs:
     collectives: Sequence[Way] = ()
     compiled: Collection[str] = ()
     uses: Sequence[Use] = ()
+    spared: Collection[str] = ()
+    constants: Collection[str] = ()
+    captured: Sequence[int] = ()
+    merges: Sequence[Merge] = ()
 
 
 def short(device: str) -> str:
@@ -164,11 +185,16 @@ def judge_products(found: Iterable[Product], products: Products | None, hidden: 
 
 def judge_parts(parts: Mapping[int, Part]) -> Iterator[str]:
     """Faults of a batch that is not known, or not divided evenly."""
-    examples = [part[0].dimensions[0] for part in parts.values()]
+    examples = [examples_of(part) for part in parts.values()]
     if not parts:
         yield NO_BATCH
     elif len(set(examples)) > 1:
         yield f"batch: devices get {', '.join(map(str, examples))} examples; must be as many each"
+
+
+def examples_of(part: Part) -> int:
+    """Of a part, by the first of its tensors of which they are known."""
+    return next((value.dimensions[0] for value in part if value.dimensions[0] != UNKNOWN), UNKNOWN)
 
 
 def parts_of(batch: Sequence[Value | None], devices: int, mine: Iterable[int]) -> dict[int, Part]:
@@ -181,7 +207,7 @@ def parts_of(batch: Sequence[Value | None], devices: int, mine: Iterable[int]) -
         return {}
     for k in mine:
         part = tuple(value for value in batch[k * each : (k + 1) * each] if value is not None and value.dimensions)
-        if not part or len(part) < each:
+        if not part or len(part) < each or examples_of(part) == UNKNOWN:
             return {}
         found[k] = part
     return found

@@ -1,6 +1,6 @@
 """The graphs of functions that a call runs, as TensorFlow tells them when it makes their kernels."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 
@@ -28,3 +28,15 @@ def remake_kernels() -> None:
     from tensorflow.python.eager.context import context  # not public
 
     context().clear_kernel_cache()
+
+
+def optimize_graph(graph: Any, wanted: Iterable[Any]) -> Any:
+    """What TensorFlow makes of a graph before it runs, of which some tensors are wanted: a GraphDef."""
+    import tensorflow as tf
+    from tensorflow.python.grappler import tf_optimizer  # not public
+
+    exported = tf.compat.v1.train.export_meta_graph(graph_def=graph.as_graph_def(), graph=graph)
+    exported.collection_def["train_op"].node_list.value.extend(tensor.name for tensor in wanted)
+    config = tf.compat.v1.ConfigProto()
+    config.graph_options.rewrite_options.min_graph_nodes = -1  # however few nodes it has
+    return tf_optimizer.OptimizeGraph(config, exported)

@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from tfperf.place.function_graphs import record_graphs
+from tfperf.place.merged import Merged, Merges
 from tfperf.place.nodes import (
     ARGUMENTS,
     ASKS,
@@ -25,7 +26,9 @@ from tfperf.place.nodes import (
     UNSIZED,
     channel,
     constant_bytes,
+    fixed_value,
     hidden_work,
+    print_content,
     product_flops,
     sources,
     tensor_bytes,
@@ -72,7 +75,7 @@ class Product(NamedTuple):
 class Held(NamedTuple):
     """A tensor that is part of the program: a variable it was given, a constant, a captured tensor; with its bytes.
 
-    reads, writes: how often a step does so with a variable.
+    reads, writes: how often a step does so with a variable; content: print of a constant.
     """
 
     what: str
@@ -81,11 +84,12 @@ class Held(NamedTuple):
     size: int | None
     reads: int = 0
     writes: int = 0
+    content: str = ""
 
 
 @dataclass(frozen=True)
 class Run:
-    """What ran in a step; gathers: what collectives sent to all; batch: what the iterator gave."""
+    """What ran in a step; gathers: what collectives sent to all; batch: what the iterator gave; merged: values."""
 
     operations: Sequence[Operation]
     copies: Sequence[Copy] = ()
@@ -93,6 +97,7 @@ class Run:
     products: Sequence[Product] = ()
     held: Sequence[Held] = ()
     batch: Sequence[Value | None] = ()
+    merged: Sequence[Merged] = ()
 
 
 def run_step(call: Callable[[], Any]) -> Run:
@@ -110,6 +115,7 @@ def read_run(functions: Iterable[Iterable[Any]], given: Given) -> Run:
         [product for graph in graphs for product in graph.products()],
         [held for graph in graphs for held in graph.held()],
         [value for graph in graphs for value in graph.batch()],
+        [merged for graph in graphs for merged in Merges(graph.nodes, graph.inputs).read()],
     )
 
 
@@ -163,29 +169,32 @@ class _Graph:
     def held(self) -> Iterator[Held]:
         for node in self.nodes.values():
             if node.op == "VarHandleOp" or (node.op in ARGUMENTS and node.attr["T"].type == RESOURCE):
-                if self.consumers.get((node.name, 0)):
-                    uses = self._uses[node.name]
+                if (uses := self._uses.get(node.name)) is not None:  # else it is but handed on to nobody
                     yield Held("variable", node.name, node.device, self._variable(node.name), uses["r"], uses["w"])
             elif node.op in ARGUMENTS:
                 yield Held("captured tensor", node.name, node.device, self._flow(node.name, 0).largest)
             elif node.op == "Const" and (size := constant_bytes(node)):
-                yield Held("constant", node.name, node.device, size)
+                content = print_content(node) if size > SMALL else ""
+                yield Held("constant", node.name, node.device, size, content=content)
 
     def batch(self) -> Iterator[Value | None]:
         for node in self.nodes.values():
             if node.op == ITERATOR:
-                for port in range(len(node.attr["output_types"].list.type)):
-                    yield self._flow(node.name, port).value
+                fixed = zip(node.attr["output_types"].list.type, node.attr["output_shapes"].list.shape, strict=True)
+                for port, (kind, shape) in enumerate(fixed):
+                    yield self._flow(node.name, port).value or fixed_value(kind, shape)
 
     def _touched(self, node: Any) -> tuple[int | None, int]:
         """Bytes of the inputs of its largest run, or of its outputs, whichever are more; and what it gives."""
         inputs_of, runs = self.inputs[node.name], self.given.get(node.name, {})
         variable = self._variable(inputs_of[0][0]) if inputs_of else 0
         taken = max((_size(inputs) or 0 for inputs in runs), default=0)
-        made = sum(self._flow(node.name, port).largest or 0 for port in self._ports[node.name])
+        given = [self._flow(node.name, port).largest for port in self._ports[node.name]]
+        known = [size for size in given if size is not None]  # which may be empty, as rows of no look-ups
+        made = sum(known)
         if inputs_of and not runs and not made:
             return None, 0
-        return max(taken, made, variable or 0), made or taken
+        return max(taken, made, variable or 0), made if known else taken
 
     @cached_property
     def _ports(self) -> Mapping[str, Sequence[int]]:

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from tfperf.place.copies import listed, short, text
+from tfperf.place.copies import Needs, listed, short, text
 from tfperf.place.graphs import Held
 from tfperf.place.nodes import SMALL
 
@@ -26,17 +26,26 @@ def judge_kept(kept: Iterable[Kept]) -> list[str]:
     ]  # fmt: skip
 
 
-def judge_held(held: Iterable[Held], kept: Sequence[Kept]) -> Iterator[str]:
-    """Faults of variables that the placement does not know, or that no step touches, and of what should be one."""
+def judge_held(held: Iterable[Held], kept: Sequence[Kept], needs: Needs) -> Iterator[str]:
+    """Faults of variables that the placement does not know, or that no step touches, and of what should be one.
+
+    Constants and captured tensors that are the trainable's own need not be.
+    """
     seen: dict[tuple[str, int], list[str]] = {}
+    captured = Counter(needs.captured)
     for one in held:
         if one.size is None or one.size <= SMALL:
             continue
         if one.what == "variable":
             seen.setdefault((one.device, one.size), []).append(one.name)
+        elif one.what == "constant" and one.content in needs.constants:
+            continue
+        elif one.what == "captured tensor" and captured[one.size]:
+            captured[one.size] -= 1
         else:
             yield f"{one.what} of {text(one.size)} on {short(one.device)}: must be a variable: {one.name}"
     known = Counter((one.device, one.size) for one in kept if one.size > SMALL)
+    known -= Counter((use.device, use.size) for use in needs.uses if not (use.reads or use.writes))
     for place in sorted({*seen, *known}):
         there, here = known[place], len(seen.get(place, ()))
         if here != there:

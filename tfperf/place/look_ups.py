@@ -7,7 +7,7 @@ from typing import NamedTuple
 import keras
 import tensorflow as tf
 
-from tfperf.place.shapes import Value
+from tfperf.place.shapes import UNKNOWN, Value
 from tfperf.place.trainable import Trainable
 
 
@@ -40,7 +40,9 @@ def trace_look_ups(trainable: Trainable, part: Sequence[Value]) -> list[LookUp]:
     def trace(*sides: tf.Tensor) -> None:
         for ids, table in zip(trainable.look_up(sides), trainable.embeddings, strict=True):
             own = all(ids is not side for side in sides)
-            found.append(LookUp(math.prod(ids.shape), row_bytes(table), ids.dtype.size, own))
+            # of tensors that nothing asked for, whose rows it does not ask for either, shapes may be unknown
+            positions = math.prod(ids.shape) if ids.shape.is_fully_defined() else 0
+            found.append(LookUp(positions, row_bytes(table), ids.dtype.size, own))
 
     tf.function(trace, autograph=False).get_concrete_function(*specs(part))
     return found
@@ -48,7 +50,10 @@ def trace_look_ups(trainable: Trainable, part: Sequence[Value]) -> list[LookUp]:
 
 def specs(part: Sequence[Value]) -> list[tf.TensorSpec]:
     """Of a part's tensors."""
-    return [tf.TensorSpec(value.dimensions, tf.as_dtype(value.kind)) for value in part]
+    return [
+        tf.TensorSpec([None if size == UNKNOWN else size for size in value.dimensions], tf.as_dtype(value.kind))
+        for value in part
+    ]
 
 
 def row_bytes(table: keras.Variable) -> int:

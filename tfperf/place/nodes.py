@@ -1,5 +1,6 @@
 """Nodes of TensorFlow's graphs: their kinds, sources and sizes."""
 
+import hashlib
 import math
 import re
 from collections.abc import Iterator, Sequence
@@ -7,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tfperf.place.shapes import Value
+from tfperf.place.shapes import PROFILED, Value
 
 SENDS, RECEIVES = frozenset(["_Send", "_HostSend"]), frozenset(["_Recv", "_HostRecv"])
 COLLECTIVE = ("Collective", "Nccl", "_Nccl")
@@ -54,6 +55,16 @@ def tensor_bytes(kind: int, shape: Any) -> int | None:
     return size
 
 
+def fixed_value(kind: int, shape: Any) -> Value | None:
+    """What a graph tells of a tensor, UNKNOWN where an axis is not fixed; None: not even how many it has."""
+    import tensorflow as tf
+
+    if shape.unknown_rank:
+        return None
+    name = tf.dtypes.as_dtype(kind).name
+    return Value(PROFILED.get(name, name), tuple(dimension.size for dimension in shape.dim))
+
+
 def constant_bytes(node: Any) -> int:
     """Bytes of a constant whose entries are not all the same."""
     import tensorflow as tf
@@ -64,6 +75,14 @@ def constant_bytes(node: Any) -> int:
         return 0
     array = tf.make_ndarray(proto)
     return 0 if np.all(array == array.flat[0]) else size
+
+
+def print_content(node: Any) -> str:
+    """Of a constant: equal ones, of whatever shape, have the same."""
+    import tensorflow as tf
+
+    array = tf.make_ndarray(node.attr["value"].tensor)
+    return hashlib.sha256(f"{array.dtype} ".encode() + array.tobytes()).hexdigest()
 
 
 def hidden_work(node: Any) -> str:

@@ -142,33 +142,44 @@ def clips(card: Descent) -> bool:
 
 
 def clip(
-    card: Descent, gradients: Sequence[tf.Tensor], devices: Sequence[str | None], host: str | None = None
-) -> list[tf.Tensor]:
+    card: Descent, gradients: Sequence[tf.Tensor | None], devices: Sequence[str | None], host: str | None = None
+) -> list[tf.Tensor | None]:
     """Dense gradients clipped as the card says: each entry, each one's norm, or the norm of all together.
 
-    devices: of each gradient, where it stays; host: where the norm of all is found; None: wherever this is called.
+    None: there is no gradient, which stays so. devices: of each, where it stays; host: where the norm of all is found;
+    None: wherever this is called.
     """
     if not clips(card):
         return list(gradients)
     with tf.name_scope("clip"):
         limit = None if card.global_clipnorm is None else _factor_of_all(card, gradients, devices, host)
-        clipped = []
-        for i, (gradient, device) in enumerate(zip(gradients, devices, strict=True)):
+        clipped = list(gradients)
+        for i, gradient, device in _numbered(gradients, devices):
             with tf.name_scope(f"gradient_{i}"), _on(device):
-                clipped.append(_clip_one(card, gradient) if limit is None else gradient * limit)
+                clipped[i] = _clip_one(card, gradient) if limit is None else gradient * tf.cast(limit, gradient.dtype)
     return clipped
 
 
-def _factor_of_all(
-    card: Descent, gradients: Sequence[tf.Tensor], devices: Sequence[str | None], host: str | None
-) -> tf.Tensor:
-    """What the norm of all gradients together makes of each."""
-    squares = []
+def _numbered(
+    gradients: Sequence[tf.Tensor | None], devices: Sequence[str | None]
+) -> Iterator[tuple[int, tf.Tensor, str | None]]:
+    """Gradients that there are, each with its number and device."""
     for i, (gradient, device) in enumerate(zip(gradients, devices, strict=True)):
+        if gradient is not None:
+            yield i, gradient, device
+
+
+def _factor_of_all(
+    card: Descent, gradients: Sequence[tf.Tensor | None], devices: Sequence[str | None], host: str | None
+) -> tf.Tensor:
+    """What the norm of all gradients together makes of each, in the widest type of any."""
+    squares = []
+    for i, gradient, device in _numbered(gradients, devices):
         with tf.name_scope(f"gradient_{i}"), _on(device):
             squares.append(tf.reduce_sum(gradient * gradient))
+    widest = max((square.dtype for square in squares), key=lambda kind: kind.size)
     with _on(host):
-        return _factor(tf.add_n(squares), card.global_clipnorm)
+        return _factor(tf.add_n([tf.cast(square, widest) for square in squares]), card.global_clipnorm)
 
 
 def _on(device: str | None) -> AbstractContextManager[Any]:

@@ -4,7 +4,14 @@ An operation that touches more than SMALL bytes has to be one that a rule expect
 What goes from device to device, the matrix products of each device, how often variables and slots are read and
 written, and what look-ups, merges, clippings and updates compute are held against what the placement needs. So work
 under another's name, beside a decoy, or done twice, shows; what is small may be anywhere, as the shapes that GPU
-programs keep on the host. Of passes only the products are counted.
+programs keep on the host. Of passes only the products are counted. What nothing asks for, as a weight without a
+gradient, need not be there; the trainable's own graph tells which (`demand.py`).
+
+The loss, metrics and statistics are followed back from where they are told or assigned (`merged.py`): each device's own
+value has to be in them, once, and divided where they are means. That is not told of a hierarchy's sums and of NCCL's,
+which put values together and cut them elsewhere; of the values that other devices hand to a collective, which their own
+graphs tell; and of gradients, of which where they are summed and how much is sent for it is held against what is
+needed, but not how often each is in the sum. There tests compare numbers with one device's.
 """
 
 import re
@@ -25,6 +32,7 @@ from tfperf.place.copies import (
 from tfperf.place.devices import Devices
 from tfperf.place.graphs import Operation, Run
 from tfperf.place.held import Kept, judge_held, judge_kept
+from tfperf.place.merges import judge_merges
 from tfperf.place.nodes import XLA, XLA_TEXT
 from tfperf.place.rules import Rule, judge_compiled, judge_operations
 from tfperf.place.uses import judge_uses
@@ -83,8 +91,9 @@ def prove_engine(engine: Engine, run: Run) -> Proof:
     faults = [
         *judge_kept(kept), *places.faults, *judge_compiled(run.operations, needs.compiled), *judge_parts(parts),
         *copies, *judge_collectives(run.collectives, needs.collectives),
-        *judge_products(run.products, needs.products, computed["recurrent"] == "cudnn"), *judge_held(run.held, kept),
-        *judge_uses(run.held, needs.uses),
+        *judge_products(run.products, needs.products, computed["recurrent"] == "cudnn"),
+        *judge_held(run.held, kept, needs), *judge_uses(run.held, needs.uses),
+        *judge_merges(run.merged, needs.merges),
     ]  # fmt: skip
     return Proof(places.devices, computed, tuple(faults), places.elsewhere, sent)
 

@@ -75,7 +75,8 @@ def judge_operations(
             small[operation.kind, operation.device] += 1
     faults |= dict.fromkeys(_uncovered(some) for some in uncovered.values())
     for rule in rules:
-        faults |= dict.fromkeys(_too_little(rule, found[rule.what], needs.least.get(rule.what, 0)))
+        if rule.what not in needs.spared:
+            faults |= dict.fromkeys(_too_little(rule, found[rule.what], needs.least.get(rule.what, 0)))
         faults |= dict.fromkeys(_too_much(rule, found[rule.what], needs.most.get(rule.what)))
     return Places(
         {what: Counter(short(one.device) for one in some) for what, some in found.items()}, list(faults),

@@ -23,6 +23,11 @@ WIDTHS = {
 }  # fmt: skip
 
 
+# types whose names are others in profiles
+PROFILED = {"float16": "half", "float32": "float", "float64": "double"}
+UNKNOWN = -1  # a dimension of a tensor that nothing asked for
+
+
 class Value(NamedTuple):
     """A tensor: its type by TensorFlow's name, and its dimensions."""
 
@@ -31,9 +36,9 @@ class Value(NamedTuple):
 
     @property
     def size(self) -> int | None:
-        """Its bytes; None: its type has no fixed width."""
+        """Its bytes; None: its type has no fixed width, or a dimension is not known."""
         width = WIDTHS.get(self.kind)
-        return None if width is None else width * math.prod(self.dimensions)
+        return None if width is None or UNKNOWN in self.dimensions else width * math.prod(self.dimensions)
 
 
 # what an operation was given, by name: each list of inputs with how often; None: no tensor, or one without a shape

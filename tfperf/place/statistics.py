@@ -4,8 +4,9 @@ from collections.abc import Iterator, Sequence
 
 import tensorflow as tf
 
-from tfperf.place.copies import Use, Way
+from tfperf.place.copies import Merge, Use, Way
 from tfperf.place.held import Kept
+from tfperf.place.merges import shares_of
 from tfperf.place.needs import Pass, Sized, read_ways
 from tfperf.place.placed import Placed
 from tfperf.place.rules import Rule, one
@@ -19,6 +20,11 @@ def merge_values(merge: str, values: Sequence[tf.Tensor]) -> tf.Tensor:
         return tf.identity(values[0])
     total = tf.add_n(list(values))
     return total / tf.cast(len(values), total.dtype) if merge == "mean" else total
+
+
+def varies(every: Sequence[Pass], index: int) -> bool:
+    """Whether what passes find of a statistic, by number among those that change, depends on what they are given."""
+    return any(one.demand.statistics_vary[index] for one in every)
 
 
 def change(variable: tf.Variable, merge: str, value: tf.Tensor) -> None:
@@ -65,15 +71,29 @@ class TowerStatistics:
 
     def ways(self, every: Sequence[Pass]) -> Iterator[Way]:
         """To each device, back to where they merge, and from there to each copy."""
-        for v in self.variables:
+        for i, v in enumerate(self.variables):
             for each in every:
-                yield from read_ways(each, Sized(v.home, size(v.copies[0])))
-        for v, merge in self.changing:
-            whole = size(v.copies[0])
-            for sender in every[:1] if merge == "first" else every:
-                yield Way("statistics", sender.device, v.home.merge, whole)
+                if each.demand.statistics[i]:
+                    yield from read_ways(each, Sized(v.home, size(v.copies[0])))
+        for i, (v, merge) in enumerate(self.changing):
+            senders = every[:1] if merge == "first" else every
+            # what is one device's alone need not come by where others are summed
+            whole, may_go = size(v.copies[0]), len(senders) == 1 or not varies(every, i)
+            for sender in senders:
+                yield Way("statistics", sender.device, v.home.merge, whole, may_go)
             for copy in v.home.copies:
-                yield Way("merged statistics", v.home.merge, copy, whole)
+                yield Way("merged statistics", v.home.merge, copy, whole, may_go)
+
+    def merges(self, every: Sequence[Pass]) -> Iterator[Merge]:
+        """What each copy is changed by."""
+        devices = [one.number for one in every]
+        for i, (v, merge) in enumerate(self.changing):
+            for copy in v.home.copies if varies(every, i) else ():
+                yield Merge(v.name, "statistic", i, copy, shares_of(merge, devices, 0))
+
+    def spared(self, every: Sequence[Pass]) -> list[str]:
+        """Merges of what is the same in every step, which TensorFlow knows before."""
+        return [f"merge of {v.name}" for i, (v, _) in enumerate(self.changing) if not varies(every, i)]
 
     def most(self) -> dict[str, int]:
         """Bytes that merges and assignments give: a sum and, of a mean, its share of each device; each copy once."""
@@ -92,10 +112,11 @@ class TowerStatistics:
                 found[f"merge of {v.name}"] = size(v.copies[0])
         return found
 
-    def uses(self, devices: int) -> Iterator[Use]:
-        """Each device reads the nearest copy once; each copy of one that changes is written once."""
+    def uses(self, every: Sequence[Pass]) -> Iterator[Use]:
+        """Each device that needs it reads the nearest copy once; each copy of one that changes is written once."""
         written = {v.name for v, _ in self.changing}
-        for v in self.variables:
+        for i, v in enumerate(self.variables):
+            reading = [one.demand.statistics[i] for one in every]
             for k, device in enumerate(v.home.copies):
-                reads = 1 if len(v.copies) > 1 else devices
+                reads = int(reading[k]) if len(v.copies) > 1 else sum(reading)
                 yield Use(v.called(k), device, size(v.copies[k]), reads, int(v.name in written))

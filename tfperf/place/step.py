@@ -6,8 +6,9 @@ from typing import Any
 
 import tensorflow as tf
 
+from tfperf.errors import UserError
 from tfperf.place.method import Method
-from tfperf.place.trainable import Given, Parts, Place, Trainable
+from tfperf.place.trainable import Given, Outcome, Parts, Place, Trainable
 from tfperf.scopes import phase
 
 
@@ -15,17 +16,17 @@ from tfperf.scopes import phase
 class Gradients:
     """Of one device's part: its share of the loss, and gradients of it.
 
-    tables: (V, U) dense, or slices of it; weights: dense; statistics: new values of those that change, or
-    what is added where changes are summed.
+    tables: (V, U) dense, or slices of it; weights: dense; None: the loss does not depend on it; statistics: new
+    values of those that change, or what is added where changes are summed.
     """
 
     loss: tf.Tensor
-    tables: Sequence[tf.Tensor | tf.IndexedSlices]
-    weights: Sequence[tf.Tensor]
+    tables: Sequence[tf.Tensor | tf.IndexedSlices | None]
+    weights: Sequence[tf.Tensor | None]
     statistics: Sequence[tf.Tensor] = ()
     metrics: Sequence[tf.Tensor] = ()
 
-    def of(self, index: int) -> tf.Tensor | tf.IndexedSlices:
+    def of(self, index: int) -> tf.Tensor | tf.IndexedSlices | None:
         """Of a variable, tables first."""
         return [*self.tables, *self.weights][index]
 
@@ -46,7 +47,10 @@ def draw(
 
 
 def forward_backward(trainable: Trainable, method: Method) -> Callable[[Given], Gradients]:
-    """A function that gives a device's gradients."""
+    """A function that gives a device's gradients.
+
+    It raises: UserError where `compute` does not give what the trainable has.
+    """
     shapes = [tuple(table.shape) for table in trainable.embeddings]
     dense = method.embedding_gradients == "dense"
 
@@ -56,30 +60,38 @@ def forward_backward(trainable: Trainable, method: Method) -> Callable[[Given], 
             tape.watch(watched)
             with phase("forward"):
                 outcome = trainable.compute(given)
+                _refuse_others(trainable, outcome)
                 loss = outcome.loss / given.count
                 found = zip(trainable.statistics, outcome.statistics, given.statistics, strict=True)
                 statistics = [
                     new - old if one.merge == "sum" else new for one, new, old in found if one.merge != "fixed"
                 ]
         with phase("backward"):
-            weights, inner = tape.gradient(loss, watched, unconnected_gradients=tf.UnconnectedGradients.ZERO)
-            weights = [tf.convert_to_tensor(gradient) for gradient in weights]  # also of a weight that is looked up
-            tables = [_flat(g, ids) for g, ids in zip(inner, trainable.look_up(given.part), strict=True)]
-            if dense:
-                pairs = zip(tables, shapes, strict=True)
-                tables = [(tf.math.unsorted_segment_sum(g, ids, rows), ids) for (g, ids), (rows, _) in pairs]
+            weights, inner = tape.gradient(loss, watched)
+            # also of a weight that is looked up
+            weights = [None if gradient is None else tf.convert_to_tensor(gradient) for gradient in weights]
+            every = zip(inner, trainable.look_up(given.part), shapes, strict=True)
+            tables = [None if g is None else _of_table(g, ids, shape[0] if dense else None) for g, ids, shape in every]
         return loss, tables, weights, statistics, outcome.metrics
 
     run = tf.function(compute, jit_compile=True, autograph=False) if method.xla else compute
 
     def gradients(given: Given) -> Gradients:
-        loss, tables, *others = run(given)
-        if dense:
-            return Gradients(loss, [values for values, _ in tables], *others)
+        loss, tables, weights, statistics, metrics = run(given)
+        loss, *metrics = mark_found("told", [loss, *metrics])
         pairs = zip(tables, shapes, strict=True)
-        return Gradients(loss, [tf.IndexedSlices(g, ids, tf.constant(shape)) for (g, ids), shape in pairs], *others)
+        found = [one and _slices(one[0], one[1], None if dense else shape) for one, shape in pairs]
+        return Gradients(loss, found, weights, mark_found("statistic", statistics), metrics)
 
     return gradients
+
+
+def mark_found(what: str, values: Sequence[tf.Tensor]) -> list[tf.Tensor]:
+    """Values that a device found, under names by which the proof finds them in merges.
+
+    TensorFlow moves arithmetic across an Identity, but not across this, which copies nothing either.
+    """
+    return [tf.ensure_shape(value, value.shape, name=f"found_{what}_{i}") for i, value in enumerate(values)]
 
 
 def take_steps(
@@ -90,12 +102,34 @@ def take_steps(
     arrays = [tf.TensorArray(kind, count) for kind in kinds]
 
     def body(i: tf.Tensor, arrays: Sequence[tf.TensorArray]) -> tuple[tf.Tensor, list[tf.TensorArray]]:
-        return i + 1, [array.write(i, value) for array, value in zip(arrays, step(), strict=True)]
+        written = []
+        for number, (array, value) in enumerate(zip(arrays, step(), strict=True)):
+            with tf.name_scope(f"told_{number}"):
+                written.append(array.write(i, value))
+        return i + 1, written
 
     _, arrays = tf.while_loop(lambda i, _: i < count, body, (0, arrays))
     return tuple(array.stack() for array in arrays)
 
 
-def _flat(gradient: tf.Tensor, ids: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """Gradients of rows (..., U) and their ids (...) as (N, U) and (N)."""
-    return tf.reshape(gradient, [-1, gradient.shape[-1]]), tf.reshape(ids, [-1])
+def _of_table(gradient: tf.Tensor, ids: tf.Tensor, rows: int | None) -> tuple[tf.Tensor, tf.Tensor]:
+    """Gradients of rows looked up (..., U) and their ids (...) as (N, U) and (N); of all so many rows: (V, U)."""
+    values, ids = tf.reshape(gradient, [-1, gradient.shape[-1]]), tf.reshape(ids, [-1])
+    return (values if rows is None else tf.math.unsorted_segment_sum(values, ids, rows)), ids
+
+
+def _slices(values: tf.Tensor, ids: tf.Tensor, shape: tuple[int, ...] | None) -> tf.Tensor | tf.IndexedSlices:
+    """Slices of a table of a shape; None: the values are dense."""
+    return values if shape is None else tf.IndexedSlices(values, ids, tf.constant(shape))
+
+
+def _refuse_others(trainable: Trainable, outcome: Outcome) -> None:
+    """Raises: UserError where statistics or metrics are not as many as the trainable's, or metrics of other types."""
+    for name in ("statistics", "metrics"):
+        got, must = len(getattr(outcome, name)), len(getattr(trainable, name))
+        if got != must:
+            raise UserError(f"compute: {name}: got {got}; must be as many as the trainable has, {must}")
+    for metric, value in zip(trainable.metrics, outcome.metrics, strict=True):
+        kind = tf.convert_to_tensor(value).dtype.name
+        if kind != tf.as_dtype(metric.dtype).name:
+            raise UserError(f"compute: metric {metric.name}: got {kind}; must be {metric.dtype}, as it was made")

@@ -11,16 +11,18 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
-from tfperf.place.copies import Needs, Part, Use
+from tfperf.place.copies import Merge, Needs, Part, Use
 from tfperf.place.devices import Devices
 from tfperf.place.held import Kept
+from tfperf.place.merges import merges_told
 from tfperf.place.method import Method
+from tfperf.place.needs import Pass
 from tfperf.place.optimizer import CLIPPING, Decayed, clip, clips, make_optimizer
 from tfperf.place.rules import Rule, one
 from tfperf.place.state import every_variable, named, numbered, size
 from tfperf.place.step import draw, forward_backward, survey, take_steps
-from tfperf.place.strategy_needs import gathers, strategy_needs
-from tfperf.place.strategy_statistics import StrategyStatistics, reduce_metrics
+from tfperf.place.strategy_needs import gathers, strategy_needs, strategy_passes
+from tfperf.place.strategy_statistics import StrategyStatistics, group_by_type, reduce_metrics
 from tfperf.place.traffic import count_moves
 from tfperf.place.trainable import Build, Given, Model, Parts
 from tfperf.place.uses import Updated, list_uses, make_bytes
@@ -78,7 +80,11 @@ class _Summed(Decayed):
     def _all_reduce_sum_gradients(self, grads_and_vars: Sequence[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
         replica = _replica()
         with phase("merge"):
-            summed = super()._all_reduce_sum_gradients(grads_and_vars)  # type: ignore[misc]
+            summed = list(grads_and_vars)
+            for numbers in group_by_type([gradient for gradient, _ in summed]):
+                some = super()._all_reduce_sum_gradients([summed[i] for i in numbers])  # type: ignore[misc]
+                for i, pair in zip(numbers, some, strict=True):
+                    summed[i] = pair
             with tf.name_scope(f"device_{replica}"):
                 dense = [tf.convert_to_tensor(gradient) for gradient, _ in summed]
         with phase("update"), tf.name_scope(f"device_{replica}"):
@@ -92,7 +98,8 @@ class _Summed(Decayed):
             self.decay_and_update(gradient, variable, rate)
 
         with phase("update"):
-            for i, (gradient, variable) in enumerate(grads_and_vars):
+            for gradient, variable in grads_and_vars:
+                i = self._get_variable_index(variable)  # type: ignore[attr-defined]
                 with tf.name_scope(f"variable_{i}"):
                     distribution.extended.update(variable, update, args=(gradient, learning_rate), group=False)
 
@@ -160,8 +167,8 @@ class Replicas(Generic[Model]):
         return found.loss, list(found.metrics)
 
     def _sent(
-        self, gradient: tf.Tensor | tf.IndexedSlices, table: int, part: Sequence[tf.Tensor]
-    ) -> tf.Tensor | tf.IndexedSlices:
+        self, gradient: tf.Tensor | tf.IndexedSlices | None, table: int, part: Sequence[tf.Tensor]
+    ) -> tf.Tensor | tf.IndexedSlices | None:
         """A table's gradient as it is merged: the gathering collective takes one shape in all steps of a call."""
         if not self._gathers or not isinstance(gradient, tf.IndexedSlices):
             return gradient
@@ -210,27 +217,44 @@ class Replicas(Generic[Model]):
 
     def needs(self, parts: Mapping[int, Part]) -> Needs:
         """What a step has to send and to multiply for the parts of a batch, by the number of their device."""
-        sizes = [size(variable) for variable in self.variables.values()]
-        needs = strategy_needs(self.model, self.method, self.devices, parts)
+        every = strategy_passes(self.model, self.method, self.devices, parts)
+        needs = strategy_needs(self.model, self.method, self.devices, every)
         numbers = [k for k, _ in self.devices.mine]
-        updates = zip(self.variables, sizes, strict=True)
-        least = {f"update of {name}, device {k}": n for name, n in updates for k in numbers}
-        uses, most = self._uses_and_most()
-        most |= {f"clipping of device {k}": CLIPPING * sum(sizes) for k in numbers}
+        changes = dict(zip(self.variables, every[0].demand.gradients, strict=True))
+        sizes = {name: size(variable) for name, variable in self.variables.items()}
+        least = {f"update of {name}, device {k}": n for name, n in sizes.items() for k in numbers}
+        spared = [f"update of {name}, device {k}" for name in self.variables if not changes[name] for k in numbers]
+        spared += [what for what, rows in needs.most.items() if what.startswith("look-ups of") and not rows]
+        uses, most = self._uses_and_most(every)
+        changed = sum(sizes[name] for name in changes if changes[name])
+        most |= {f"clipping of device {k}": CLIPPING * changed for k in numbers}
         return replace(
             needs, least=least | self.statistics.least(), most={**needs.most, **most, **self.statistics.most()},
-            uses=[*uses, *self.statistics.uses()],
+            uses=[*uses, *self.statistics.uses(every)], spared=spared, merges=self._merges(every),
         )  # fmt: skip
 
-    def _uses_and_most(self) -> tuple[list[Use], dict[str, int]]:
+    def _merges(self, every: Sequence[Pass]) -> list[Merge]:
+        """How statistics, and what is told of a step, have to be merged; sums of hierarchies and NCCL are not known."""
+        placement = self.method.placement
+        if placement.merge == "hierarchical" or (placement.merge == "ring" and not self.devices.logical):
+            return []
+        told = merges_told(every, self.model.metrics, range(len(self.devices)))
+        return [*self.statistics.merges(every), *told]
+
+    def _uses_and_most(self, passes: Sequence[Pass]) -> tuple[list[Use], dict[str, int]]:
         """Uses of variables and slots, each device's own or all of them the host's; bytes that updates give at most."""
         central, variables = self.central, list(self.variables.values())
         moves = count_moves(self.method.optimizer, variables, self.devices.host)
-        passes = len(self.devices) if central else 1
         uses: list[Use] = []
         most: dict[str, int] = {}
         for k, device in [(0, self.devices.host)] if central else self.devices.mine:
-            every = [Updated(name, size(v), device, device, passes) for name, v in self.variables.items()]
+            readers = [one.demand for one in passes if central or one.number == k]
+            every = [
+                Updated(
+                    name, size(v), device, device, sum(one.variables[i] for one in readers), readers[0].gradients[i]
+                )
+                for i, (name, v) in enumerate(self.variables.items())
+            ]
             uses += list_uses(moves, every, self.optimizer.variables)
             made = make_bytes(moves, every, assigned=True)
             most |= {f"update of {name}, device {k}": n for name, n in made.items()}

@@ -7,7 +7,7 @@ from tfperf.place.copies import Needs, Part, Way
 from tfperf.place.devices import Devices
 from tfperf.place.look_ups import row_bytes
 from tfperf.place.method import Method
-from tfperf.place.needs import Pass, Sized, compiled, merge_ways, passes, products, read_ways
+from tfperf.place.needs import Firsts, Pass, Sized, compiled, merge_ways, own_constants, passes, products, read_ways
 from tfperf.place.optimizer import clips
 from tfperf.place.policy import Home
 from tfperf.place.state import size
@@ -19,17 +19,23 @@ SUMMED = ("sum", "mean")  # merges for which devices send what they found
 NOWHERE = Home((), (), (), "")
 
 
-def strategy_needs(trainable: Trainable, method: Method, devices: Devices, parts: Mapping[int, Part]) -> Needs:
-    """For parts of the batch, by device."""
-    every = passes(trainable, method, devices.mine, devices.host, parts)
-    needs = _moved(trainable, method, devices, every)
-    return replace(needs, most=_most(trainable, every, gathers(method.placement, devices.logical)))
+def strategy_needs(trainable: Trainable, method: Method, devices: Devices, every: Sequence[Pass]) -> Needs:
+    """For passes of this process' devices."""
+    most = _most(trainable, every, gathers(method.placement, devices.logical))
+    return replace(_moved(trainable, method, devices, every), most=most, **own_constants(every))
+
+
+def strategy_passes(trainable: Trainable, method: Method, devices: Devices, parts: Mapping[int, Part]) -> list[Pass]:
+    """Of this process' devices: of each copy of a statistic its own device tells what is new."""
+    mine = [k for k, _ in devices.mine]
+    firsts = Firsts(mine[:1] if method.placement.engine == "central" else mine, mine[:1])
+    return passes(trainable, method, devices.mine, devices.host, parts, firsts)
 
 
 def _sized(trainable: Trainable) -> list[Sized]:
-    """Variables that have gradients, tables first."""
-    tables = [Sized(NOWHERE, size(table), i) for i, table in enumerate(trainable.embeddings)]
-    return tables + [Sized(NOWHERE, size(weight)) for weight in trainable.weights]
+    """Variables that may have gradients, tables first."""
+    tables = [Sized(NOWHERE, size(table), i, i) for i, table in enumerate(trainable.embeddings)]
+    return tables + [Sized(NOWHERE, size(weight), len(tables) + i) for i, weight in enumerate(trainable.weights)]
 
 
 def _merged(trainable: Trainable) -> list[Sized]:
@@ -40,10 +46,11 @@ def _merged(trainable: Trainable) -> list[Sized]:
 def _most(trainable: Trainable, every: Sequence[Pass], padded: bool) -> dict[str, float]:
     """Bytes that look-ups and transfers give, and what makes the tables' gradients dense, or as long as the longest."""
     found: dict[str, float] = {}
-    tables = _sized(trainable)[: len(trainable.embeddings)]
     for one in every:
-        found[f"look-ups of device {one.number}"] = sum(table.rows for table in one.look_ups)
-        found[f"transfer of device {one.number}"] = one.batch().size
+        tables = _sized(trainable)[: len(trainable.embeddings)]
+        found[f"look-ups of device {one.number}"] = sum(map(one.looked_up, tables))
+        found[f"transfer of device {one.number}"] = one.most_transferred()
+        tables = [table for table in tables if one.differentiates(table)]
         handed = sum(way.size for way in _handed(trainable, one, tables)) if padded else 0
         found[f"gradients of device {one.number}"] = sum(table.size for table in tables) + PADDED * handed
     return found
@@ -51,8 +58,8 @@ def _most(trainable: Trainable, every: Sequence[Pass], padded: bool) -> dict[str
 
 def _moved(trainable: Trainable, method: Method, devices: Devices, every: Sequence[Pass]) -> Needs:
     """What is sent from device to device, and multiplied on each."""
-    ways, variables = [one.batch() for one in every], _sized(trainable)
-    merged = [*variables, *_merged(trainable)]
+    ways, variables = [way for one in every for way in one.inputs()], _sized(trainable)
+    merged = [*(one for one in variables if every[0].differentiates(one)), *_merged(trainable)]
     found, xla = products(every), compiled(every)
     if method.placement.engine == "central":
         ways += _central(every, variables, devices, clips(method.optimizer))
@@ -121,6 +128,8 @@ def _central(every: Sequence[Pass], variables: Iterable[Sized], devices: Devices
         sized = replace(variable, home=Home((host,), (host,), (host,), host))
         for one in every:
             yield from read_ways(one, sized, found=True)
+        if not every[0].differentiates(sized):
+            continue
         if len(every) == 1:  # whose gradients are summed already
             yield Way("gradients", first, host, sized.size)
             continue
@@ -134,10 +143,11 @@ def _central(every: Sequence[Pass], variables: Iterable[Sized], devices: Devices
 def _central_statistics(trainable: Trainable, every: Sequence[Pass], devices: Devices) -> Iterator[Way]:
     """Of the host, where they are read, merged and changed."""
     host, first = devices.host, every[0].device
-    for statistic in trainable.statistics:
+    for i, statistic in enumerate(trainable.statistics):
         whole = size(statistic.variable)
         for one in every:
-            yield Way("statistics", host, one.device, whole)
+            if one.demand.statistics[i]:
+                yield Way("statistics", host, one.device, whole)
         if statistic.merge != "fixed":
             for one in every if statistic.merge in SUMMED else every[:1]:
                 yield Way("merged statistics", one.device, host, whole)

@@ -5,11 +5,13 @@ from typing import Any
 
 import tensorflow as tf
 
-from tfperf.place.copies import Use
+from tfperf.place.copies import Merge, Use
 from tfperf.place.devices import Devices
+from tfperf.place.merges import shares_of
+from tfperf.place.needs import Pass
 from tfperf.place.rules import Rule, one
 from tfperf.place.state import size
-from tfperf.place.statistics import change
+from tfperf.place.statistics import change, varies
 from tfperf.place.trainable import Metric, Statistic
 from tfperf.scopes import phase
 
@@ -30,8 +32,8 @@ class StrategyStatistics:
         context = tf.distribute.get_replica_context()
         merged = dict(enumerate(found))
         for merge, operation in REDUCED.items():
-            numbers = [i for i, statistic in enumerate(self.changing) if statistic.merge == merge]
-            if numbers:
+            mine = [i for i, statistic in enumerate(self.changing) if statistic.merge == merge]
+            for numbers in ([mine[k] for k in group] for group in group_by_type([found[i] for i in mine])):
                 with phase("merge"):
                     values = context.all_reduce(operation, [found[i] for i in numbers])
                 merged |= dict(zip(numbers, values, strict=True))
@@ -68,13 +70,29 @@ class StrategyStatistics:
         """Bytes that all of them give: they assign, and no more."""
         return self.least()
 
-    def uses(self) -> Iterator[Use]:
-        """Each device reads its own copy once, or the host's; each copy of one that changes is written once."""
-        reads = len(self.devices) if self.central else 1
-        for statistic in self.statistics:
-            for _, device in self._homes:
+    def merges(self, every: Sequence[Pass]) -> Iterator[Merge]:
+        """What each copy is changed by: where the first device's is taken, by its own device's."""
+        devices = range(len(self.devices))
+        for i, statistic in enumerate(self.changing):
+            for k, device in self._homes if varies(every, i) else ():
+                path = statistic.variable.path
+                yield Merge(path, "statistic", i, device, shares_of(statistic.merge, devices, k), k)
+
+    def uses(self, every: Sequence[Pass]) -> Iterator[Use]:
+        """Each device that asks reads its own copy once, or the host's; each copy of one that changes is written."""
+        for i, statistic in enumerate(self.statistics):
+            for k, device in self._homes:
+                reads = sum(one.demand.statistics[i] for one in every if self.central or one.number == k)
                 writes = int(statistic.merge != "fixed")
                 yield Use(statistic.variable.path, device, size(statistic.variable), reads, writes)
+
+
+def group_by_type(values: Sequence[tf.Tensor | tf.IndexedSlices]) -> list[list[int]]:
+    """Numbers of values of one type: TensorFlow's rings and hierarchies put together what they reduce at once."""
+    groups: dict[tf.DType, list[int]] = {}
+    for i, value in enumerate(values):
+        groups.setdefault(value.dtype, []).append(i)
+    return list(groups.values())
 
 
 def reduce_metrics(

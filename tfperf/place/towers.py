@@ -13,11 +13,24 @@ import keras
 import tensorflow as tf
 from numpy.typing import NDArray
 
-from tfperf.place.copies import Needs, Part, Way
+from tfperf.place.copies import Merge, Needs, Part, Way
 from tfperf.place.devices import Devices
 from tfperf.place.held import Kept
+from tfperf.place.merges import merges_told
 from tfperf.place.method import Method
-from tfperf.place.needs import Sized, compiled, merge_ways, passes, products, read_ways, sum_bytes
+from tfperf.place.needs import (
+    Firsts,
+    Pass,
+    Sized,
+    compiled,
+    merge_ways,
+    name_spared,
+    own_constants,
+    passes,
+    products,
+    read_ways,
+    sum_bytes,
+)
 from tfperf.place.optimizer import CLIPPING, clip, clips, placed_optimizer
 from tfperf.place.placed import Placed, build_placed
 from tfperf.place.rules import Rule, one
@@ -92,14 +105,17 @@ class Towers(Generic[Model]):
             draws = draw(self.model, step, tower, part, rows, known)
             return self._tower(Given(weights, rows, statistics, [tf.identity(one) for one in part], draws, count))
 
-    def _merged(self, index: int, gradients: Sequence[tf.Tensor | tf.IndexedSlices]) -> tf.Tensor:
-        """The sum over devices of a variable's gradients, dense."""
+    def _merged(self, index: int, gradients: Sequence[tf.Tensor | tf.IndexedSlices | None]) -> tf.Tensor | None:
+        """The sum over devices of a variable's gradients, dense; None: there is none."""
+        found: list[Any] = [gradient for gradient in gradients if gradient is not None]
+        if not found:
+            return None
         with tf.name_scope(f"variable_{index}"), tf.device(self.variables[index].home.merge):
-            if isinstance(gradients[0], tf.IndexedSlices):
-                ids = tf.concat([g.indices for g in gradients], 0)
-                total = tf.concat([g.values for g in gradients], 0)
+            if isinstance(found[0], tf.IndexedSlices):
+                ids = tf.concat([g.indices for g in found], 0)
+                total = tf.concat([g.values for g in found], 0)
                 return tf.math.unsorted_segment_sum(total, ids, self.model.embeddings[index].shape[0])
-            return tf.add_n(gradients) if len(gradients) > 1 else tf.identity(gradients[0])
+            return tf.add_n(found) if len(found) > 1 else tf.identity(found[0])
 
     def kept(self) -> list[Kept]:
         """Copies of variables, and slots."""
@@ -133,43 +149,55 @@ class Towers(Generic[Model]):
     def needs(self, parts: Mapping[int, Part]) -> Needs:
         """What a step has to send and to multiply for the parts of a batch, by the number of their device."""
         each, host = list(enumerate(self.devices.each)), self.devices.host
-        every = passes(self.model, self.method, each, host, parts)
-        ways = [one.batch() for one in every]
+        every = passes(self.model, self.method, each, host, parts, Firsts({0}, {0}))
+        ways = [way for one in every for way in one.inputs()]
         least: dict[str, int] = {}
-        most = {f"transfer of device {one.number}": one.batch().size for one in every}
+        most: dict[str, float] = {f"transfer of device {one.number}": one.most_transferred() for one in every}
+        spared = self.statistics.spared(every)
         for i, v in enumerate(self.variables):
-            sized = Sized(v.home, size(v.copies[0]), i if i < len(self.tables) else None)
+            sized = Sized(v.home, size(v.copies[0]), i, i if i < len(self.tables) else None)
+            updating = [f"{what} of {v.called(k)}" for k in range(len(v.copies)) for what in ("update", "assignment")]
+            spared += name_spared(every, sized, [f"merge of {v.name}", f"clipping of {v.name}"], updating)
             ways += [*(way for one in every for way in read_ways(one, sized)), *merge_ways(every, sized)]
             least |= {f"{what} of {v.name}": sized.size for what in ("merge", "clipping")}
             most |= {f"merge of {v.name}": sum_bytes(every, sized), f"clipping of {v.name}": CLIPPING * sized.size}
-            for what in ("update", "assignment"):
-                least |= {f"{what} of {v.called(k)}": sized.size for k in range(len(v.copies))}
+            least |= dict.fromkeys(updating, sized.size)
             if sized.table is not None:
-                looked_up = {f"look-up of device {one.number} in {v.name}": one.look_ups[i].rows for one in every}
+                looked_up = {f"look-up of device {one.number} in {v.name}": one.looked_up(sized) for one in every}
+                spared += [name for name, rows in looked_up.items() if not rows]
                 least |= looked_up
                 most |= looked_up
         moves = count_moves(self.method.optimizer, [v.copies[k] for v, k in self._flat()], host)
-        updated = self._updated()
+        updated = self._updated(every)
         most |= {f"update of {name}": made for name, made in make_bytes(moves, updated, assigned=False).items()}
-        uses = [*list_uses(moves, updated, self.optimizer.variables), *self.statistics.uses(len(self.devices))]
+        uses = [*list_uses(moves, updated, self.optimizer.variables), *self.statistics.uses(every)]
         return Needs(
-            [*ways, *self._moved(moves), *self.statistics.ways(every)],
+            [*ways, *self._moved(moves, updated), *self.statistics.ways(every)],
             least | self.statistics.least(len(self.devices) > 1), most | self.statistics.most(), products(every),
-            compiled=compiled(every), uses=uses,
+            compiled=compiled(every), uses=uses, spared=spared, merges=self._merges(every), **own_constants(every),
         )  # fmt: skip
 
-    def _updated(self) -> list[Updated]:
+    def _merges(self, every: Sequence[Pass]) -> list[Merge]:
+        """How statistics, and what is told of a step, have to be merged."""
+        numbers = [one.number for one in every]
+        return [*self.statistics.merges(every), *merges_told(every, self.model.metrics, numbers)]
+
+    def _updated(self, every: Sequence[Pass]) -> list[Updated]:
         """Copies, and how many devices read each."""
-        passes = Counter(id(v.nearest(k)) for v in self.variables for k in range(len(self.devices.each)))
+        known = list(enumerate(self.variables))
+        passes = Counter(id(v.nearest(one.number)) for i, v in known for one in every if one.demand.variables[i])
         return [
-            Updated(v.called(k), size(copy), v.home.copies[k], v.home.slots[k], passes[id(copy)])
-            for v, k in self._flat() for copy in [v.copies[k]]
+            Updated(
+                v.called(k), size(copy), v.home.copies[k], v.home.slots[k], passes[id(copy)],
+                any(one.demand.gradients[i] for one in every),
+            )
+            for i, v in known for k, copy in enumerate(v.copies)
         ]  # fmt: skip
 
-    def _moved(self, moves: Sequence[Moves]) -> Iterator[Way]:
+    def _moved(self, moves: Sequence[Moves], updated: Sequence[Updated]) -> Iterator[Way]:
         """What updates away from their variables and slots fetch and bring back."""
         flat, slots = self._flat(), self.optimizer.variables
-        for move in moves:
+        for move in (some for some in moves if updated[some.update].changes):
             v, k = flat[move.update]
             moved = v.copies[k] if move.slot is None else slots[move.slot]
             yield from list_ways(move, size(moved), v.home.copies[k], v.home.slots[k], v.home.updates[k])

@@ -16,10 +16,9 @@ import keras
 import tensorflow as tf
 
 from tfperf.place.copies import Flops
+from tfperf.place.mergeable import Merge, refuse_unmergeable
 from tfperf.place.shapes import Value
 
-# first: all devices find the same, and nothing is sent; sum: of metrics their sum, of statistics that of the changes
-Merge = Literal["sum", "mean", "first"]
 Parts = Sequence[Sequence[tf.Tensor]]  # of a global batch, one of each device
 
 
@@ -28,19 +27,29 @@ class Statistic:
     """A variable that no gradient changes, as a moving average, and how the values that devices find merge.
 
     fixed: it is read alone, as the weights of a frozen layer; whatever value `compute` gives of it is left.
+    Raises: UserError where the variable's type has no such merge.
     """
 
     variable: keras.Variable
     merge: Merge | Literal["fixed"]
 
+    def __post_init__(self) -> None:
+        refuse_unmergeable(f"statistic {self.variable.path}", self.merge, self.variable.dtype, "fixed")
+
 
 @dataclass(frozen=True)
 class Metric:
-    """A small tensor that is told of every step, and how the values that devices find merge."""
+    """A small tensor that is told of every step, and how the values that devices find merge.
+
+    Raises: UserError where the type is none, or has no such merge.
+    """
 
     name: str
     merge: Merge
     dtype: str = "float32"
+
+    def __post_init__(self) -> None:
+        refuse_unmergeable(f"metric {self.name}", self.merge, self.dtype)
 
 
 class Given(NamedTuple):
@@ -108,13 +117,11 @@ class Trainable(ABC):
         return None
 
     def count_flops(self, part: Sequence[Value]) -> Flops | None:
-        """FLOPs of the products of `compute` and its gradients, for a part of these shapes; None: not known.
+        """FLOPs of the products of `compute` and its gradients, for a part of these shapes.
 
-        Read off the graph; a trainable with loops or functions in it has to state its own.
+        None: they are read off the graph; a trainable with loops or functions in it has to state its own.
         """
-        from tfperf.place.flops import count_flops
-
-        return count_flops(self, part)
+        return None
 
 
 Model = TypeVar("Model", bound=Trainable)

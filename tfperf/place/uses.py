@@ -16,7 +16,7 @@ from tfperf.place.traffic import Moves
 class Updated(NamedTuple):
     """A copy of a variable, as an optimizer numbers them: its devices and those of its slots, and who reads it.
 
-    passes: how many devices read it, once each.
+    passes: how many devices read it, once each; changes: whether it has a gradient, without which none updates it.
     """
 
     what: str
@@ -24,17 +24,19 @@ class Updated(NamedTuple):
     device: str
     slots: str
     passes: int
+    changes: bool = True
 
 
 def list_uses(moves: Iterable[Moves], every: Sequence[Updated], slots: Sequence[keras.Variable]) -> Iterator[Use]:
     """Uses of copies and of the optimizer's variables; moves: of the update of each copy."""
     for move in moves:
         one = every[move.update]
+        reads, writes = (move.reads, move.writes) if one.changes else (0, 0)
         if move.slot is None:
-            yield Use(one.what, one.device, one.size, move.reads + one.passes, move.writes)
+            yield Use(one.what, one.device, one.size, reads + one.passes, writes)
         else:
             slot = slots[move.slot]
-            yield Use(f"slot {slot.path}", one.slots, size(slot), move.reads, move.writes)
+            yield Use(f"slot {slot.path}", one.slots, size(slot), reads, writes)
 
 
 def make_bytes(moves: Iterable[Moves], every: Sequence[Updated], assigned: bool) -> dict[str, int]:
@@ -42,7 +44,7 @@ def make_bytes(moves: Iterable[Moves], every: Sequence[Updated], assigned: bool)
     found: Counter[str] = Counter()
     for move in moves:
         one = every[move.update]
-        found[one.what] += (move.makes * (move.slot is None) + move.writes * assigned) * one.size
+        found[one.what] += one.changes * (move.makes * (move.slot is None) + move.writes * assigned) * one.size
     return dict(found)
 
 
@@ -57,7 +59,8 @@ def judge_uses(held: Iterable[Held], needed: Iterable[Use]) -> Iterator[str]:
         if one.what == "variable" and one.size is not None and one.size > SMALL:
             seen[one.device, one.size].append(one)
     for use in needed:
-        wanted[use.device, use.size].append(use)
+        if use.reads or use.writes:
+            wanted[use.device, use.size].append(use)
     for place in sorted({*seen} & {*wanted}):
         here, there = seen[place], wanted[place]
         what = f"variables of {text(place[1])} on {short(place[0])}"

@@ -3,6 +3,7 @@
 import tensorflow as tf
 
 from tests.place.cheating.cheat import one, somewhere
+from tfperf.place import statistics, strategy_statistics, towers
 from tfperf.place.devices import HOST
 from tfperf.place.statistics import TowerStatistics
 
@@ -32,4 +33,23 @@ def statistics_changed_twice(patch):
     patch.setattr(TowerStatistics, "assign", dishonest)
 
 
-STATISTICS = {one.__name__: one for one in (statistics_merged_on_the_host, statistics_changed_twice)}
+def the_first_ones_statistics_counted_twice(patch):
+    honest = statistics.merge_values
+    patch.setattr(statistics, "merge_values", lambda merge, values: honest(merge, [*values, values[0]]))
+
+
+def metrics_not_divided(patch):
+    patch.setattr(towers, "merge_values", lambda merge, values: tf.add_n(values))
+
+
+def statistics_of_replicas_not_divided(patch):
+    patch.setattr(strategy_statistics, "REDUCED", dict.fromkeys(["sum", "mean"], tf.distribute.ReduceOp.SUM))
+
+
+STATISTICS = {
+    one.__name__: one
+    for one in (
+        statistics_merged_on_the_host, statistics_changed_twice, the_first_ones_statistics_counted_twice,
+        metrics_not_divided, statistics_of_replicas_not_divided,
+    )
+}  # fmt: skip
