@@ -27,7 +27,7 @@ def begin_state(card: AnyCard, kind: CardKind, hashes: Mapping[str, str], parts:
 
 def digest_inputs(card: AnyCard, kind: CardKind, hashes: Mapping[str, str], workload: str | None = None) -> str:
     """sha256 of all that a resumed run must share with the one before; workload: its name then, by default its own."""
-    tree = {**_comparable(_plain(card), kind), "workload": workload or card.workload}
+    tree = {**_comparable(read_plain(dump_card(card)), kind), "workload": workload or card.workload}
     return hashlib.sha256(json.dumps({"card": tree, "files": dict(hashes)}, sort_keys=True).encode()).hexdigest()
 
 
@@ -50,7 +50,7 @@ def refuse_changed(path: Path, card: AnyCard, kind: CardKind, hashes: Mapping[st
 
     Files are compared by their hashes alone, so that a run may be moved with its data.
     """
-    old, new = _stored(path / CARD, kind), _comparable(_plain(card), kind)
+    old, new = _stored(path / CARD, kind), _comparable(read_plain(dump_card(card)), kind)
     faults = _differences(old, new) if old != new else []
     changed = [key for key in sorted({*hashes, *state.inputs}) if hashes.get(key) != state.inputs.get(key)]
     faults += [f"{key}: not the file that the run began with" for key in changed]
@@ -65,11 +65,6 @@ def _stored(path: Path, kind: CardKind) -> dict[str, Any]:
         return _comparable(read_plain(read_text(path, MOST_BYTES)), kind)
     except (OSError, ValueError, AttributeError, KeyError, TypeError, CardError) as error:
         raise RunDirectoryError(f"{path}: damaged: {explain(error)}") from None
-
-
-def _plain(card: AnyCard) -> dict[str, Any]:
-    """The card's tree as it is after it was written and read."""
-    return read_plain(dump_card(card))
 
 
 def _comparable(tree: dict[str, Any], kind: CardKind) -> dict[str, Any]:
