@@ -122,3 +122,9 @@ def test_checkpoints_of_another_program_are_refused(tmp_path):
         patch.setattr(Walk, "restore", lambda self, snapshot: self.__dict__.update(x=snapshot["y"]))
         with pytest.raises(RunDirectoryError, match="another program version: 'y'"):
             fit(tmp_path)
+
+
+def test_losses_need_not_be_kept(tmp_path, monkeypatch):
+    monkeypatch.setattr(Walk, "losses", lambda self: [])
+    training, _, seen, _ = fit(tmp_path)
+    assert training.loss is None and {s.loss for s in seen} == {None} and fit(tmp_path)[0].loss is None

@@ -50,7 +50,7 @@ class Progress:
     step: int
     steps: int
     steps_per_second: float
-    loss: float  # mean of the last call's
+    loss: float | None  # mean of the last call's; None: the stepper keeps none
 
     @property
     def over(self) -> bool:
@@ -66,8 +66,8 @@ class Training:
     ) -> None:
         """every: steps between two checkpoints; recorder: of a profile."""
         self.stepper, self.checkpoints, self.every, self.recorder = stepper, checkpoints, every, recorder
-        self.step, self.losses = 0, [float("nan")]
-        self.seconds_per_step: list[float] = []
+        self.step, self.seconds_per_step = 0, list[float]()
+        self.losses: list[float] = []  # of the last call
 
     def resume(self) -> tuple[int, list[str]]:
         """Take up the newest checkpoint; its step (0: there is none) and warnings of damaged ones."""
@@ -101,8 +101,13 @@ class Training:
                 if self.step // self.every > saved // self.every or self.step >= steps or signals.received is not None:
                     self.save()
                     saved = self.step
-            show(Progress(self.step, steps, taken / seconds, float(np.mean(self.losses))))
+            show(Progress(self.step, steps, taken / seconds, self.loss))
             signals.stop_if_asked(self.step)
+
+    @property
+    def loss(self) -> float | None:
+        """Mean of the last call's; None: the stepper keeps none."""
+        return float(np.mean(self.losses)) if self.losses else None
 
     def _call(self, left: int) -> tuple[int, float]:
         """Steps that were taken, of those that are left, and seconds."""
@@ -113,8 +118,9 @@ class Training:
         losses = [float(loss) for loss in self.stepper.losses()]
         if not np.isfinite(losses).all():
             raise TrainingError(f"the loss is not finite in the {steps} steps after step {self.step}")
-        self.step, self.losses = self.step + taken, losses or self.losses
+        self.step += taken
         if taken:
+            self.losses = losses
             self.seconds_per_step.append(seconds / taken)
         return taken, seconds
 
@@ -123,6 +129,10 @@ class Training:
         state = {f"{STATE}{name}": np.asarray(value) for name, value in self.stepper.snapshot().items()}
         fit = {STEP: np.array(self.step), LOSSES: np.array(self.losses)}
         return self.checkpoints.save(self.step, state | fit)
+
+
+def _words(now: Progress) -> str:
+    return f"{now.steps_per_second:.4g} steps/s" + ("" if now.loss is None else f", loss {now.loss:.4g}")
 
 
 class SteppedFit(Job[C, Own]):
@@ -149,7 +159,7 @@ class SteppedFit(Job[C, Own]):
             training.compile()
         progress.tell("training")
         with watch.stage("train"), end_recording(recorder, progress.say):
-            training.train(self.session.signals, show_training(progress, lambda now: f"loss {now.loss:.4g}"))
+            training.train(self.session.signals, show_training(progress, _words))
         progress.tell("writing results and report")
         with watch.stage("write"):
             self.write(self.summarise(training, part), training.stepper.snapshot())
@@ -165,7 +175,7 @@ class SteppedFit(Job[C, Own]):
     def summarise(self, training: Training, part: Part[Own]) -> dict[str, Any]:
         """report.json."""
         return {
-            "steps": training.step, "loss": float(np.mean(training.losses)),
+            "steps": training.step, "loss": training.loss,
             "ms_per_step": quartiles(training.seconds_per_step), "resumed_from_steps": part.resumed_from_steps,
             "seconds": self.session.watch.seconds(),
         }  # fmt: skip
@@ -173,7 +183,7 @@ class SteppedFit(Job[C, Own]):
 
 @validated(config=PART, frozen=True)
 class _Report:
-    loss: Figure
+    loss: Figure | None
     ms_per_step: Times
 
 
@@ -183,5 +193,7 @@ def compare_stepped(before: Path, now: Path) -> tuple[list[Change], list[str]]:
     Raises: RunDirectoryError for runs that are not finished, damaged or of another kind.
     """
     a, b = (read_report(folder, _Report) for folder in (before, now))
-    loss = Change("loss of the last call", a.loss, b.loss, b.loss - a.loss, None, None)
-    return [loss, *compare_times(a.ms_per_step, b.ms_per_step)], []
+    times = compare_times(a.ms_per_step, b.ms_per_step)
+    if a.loss is None or b.loss is None:
+        return times, []
+    return [Change("loss of the last call", a.loss, b.loss, b.loss - a.loss, None, None), *times], []
