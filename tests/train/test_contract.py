@@ -1,5 +1,8 @@
 """Stacks that break the engine's rules are refused, with what and where; unusual ones that keep them are trained."""
 
+from dataclasses import dataclass, replace
+from functools import partial
+from types import MappingProxyType
 from typing import ClassVar
 
 import keras
@@ -160,10 +163,76 @@ class Arrays(LeastSquares):
         return (tf.linalg.matvec(self.given.a, tf.convert_to_tensor(self.w)) + self.offset - self.y) ** 2
 
 
-def test_arrays_of_one_stack_are_not_anothers(tmp_path):
+@dataclass(slots=True)
+class Slots:
+    y: np.ndarray
+
+
+class Frame:
+    """As a table of another library: what it holds no attribute shows."""
+
+    __slots__ = ()
+    kept: ClassVar[dict] = {}
+
+    def __init__(self, y):
+        self.kept[id(self)] = y
+
+    y = property(lambda self: self.kept[id(self)])
+
+
+def closed_over(y):
+    return lambda: y
+
+
+HOLDERS = {
+    "plain": (lambda y: y, lambda held: held),
+    "slots": (Slots, lambda held: held.y),
+    "opaque": (Frame, lambda held: held.y),
+    "partial": (lambda y: partial(np.asarray, y), lambda held: held()),
+    "closure": (closed_over, lambda held: held()),
+    "mapping": (lambda y: MappingProxyType({"y": y}), lambda held: held["y"]),
+    "layer": (lambda y: keras.layers.Rescaling(1.0, offset=y), lambda held: held.offset),
+    "method": (lambda y: Slots(y).__class__(y).__getattribute__, lambda held: held("y")),
+}
+
+
+class Holding(LeastSquares):
+    """Computes from a NumPy array that it holds in some way."""
+
+    holder = "plain"
+
+    def __init__(self, data, rows):
+        super().__init__(data, rows)
+        self.y = HOLDERS[self.holder][0](data.y)
+
+    def squares(self):
+        y = HOLDERS[self.holder][1](self.y)
+        return (tf.linalg.matvec(self.a, tf.convert_to_tensor(self.w)) + self.offset - y) ** 2
+
+
+@pytest.mark.parametrize("holder", HOLDERS)
+def test_arrays_of_one_stack_are_not_anothers(tmp_path, holder, monkeypatch):
     """Four stacks of two, each traced for itself."""
+    monkeypatch.setattr(Holding, "holder", holder)
     data = Data.draw()
-    same(Training(tmp_path, data, Arrays, stacks=4).train().result(), data)
+    same(Training(tmp_path, data, Holding, stacks=4).train().result(), data)
+
+
+def test_functions_of_one_stack_are_not_anothers(monkeypatch):
+    """Of the same name."""
+    from tfperf.train.blueprints import plain
+
+    def hold(kind):
+        stack = LeastSquares(Data.draw(), 8)
+        stack.f = kind
+        return plain(stack)
+
+    assert (
+        hold(lambda x: x + 1) != hold(lambda x: x + 2)
+        and hold(tf.tanh) != hold(tf.sin)
+        and hold(tf.sin) == hold(tf.sin)
+    )
+    assert hold(np.tanh) != hold(np.sin) and hold(abs) != hold(min) and hold({1, 2}) != hold({1, 3})
 
 
 def test_arrays_that_are_alike_cost_no_tracing(monkeypatch):
@@ -176,3 +245,17 @@ def test_arrays_that_are_alike_cost_no_tracing(monkeypatch):
         names.clear()
         Ensemble(SETTINGS, Factory(Data.draw(), Arrays), PlainForm(), 4).run(1, False)
         assert len(names) == traced
+
+
+class Forgetful(HeavyBall):
+    """Leaves a variable that it assigns out of its state."""
+
+    def state(self):
+        return {name: v for name, v in super().state().items() if name != "velocity"}
+
+
+@pytest.mark.parametrize("xla", [False, True])
+def test_variables_that_no_checkpoint_would_have_are_refused(tmp_path, xla):
+    training = Training(tmp_path, kind=Forgetful, settings=replace(SETTINGS, xla=xla))
+    with pytest.raises(ValueError, match=r"Forgetful: variable Variable.*: is assigned, but neither among weights nor"):
+        training.train()

@@ -59,8 +59,7 @@ def forward_backward(trainable: Trainable, method: Method) -> Callable[[Given], 
         with tf.GradientTape(watch_accessed_variables=False) as tape:
             tape.watch(watched)
             with phase("forward"):
-                outcome = trainable.compute(given)
-                _refuse_others(trainable, outcome)
+                outcome = _as_tensors(trainable, trainable.compute(given))
                 loss = outcome.loss / given.count
                 found = zip(trainable.statistics, outcome.statistics, given.statistics, strict=True)
                 statistics = [
@@ -89,9 +88,16 @@ def forward_backward(trainable: Trainable, method: Method) -> Callable[[Given], 
 def mark_found(what: str, values: Sequence[tf.Tensor]) -> list[tf.Tensor]:
     """Values that a device found, under names by which the proof finds them in merges.
 
-    TensorFlow moves arithmetic across an Identity, but not across this, which copies nothing either.
+    TensorFlow moves arithmetic across an Identity, but not across this, which copies nothing either; and it makes one
+    operation of equal ones, unless their attributes differ.
     """
-    return [tf.ensure_shape(value, value.shape, name=f"found_{what}_{i}") for i, value in enumerate(values)]
+    return [_mark(value, f"found_{what}_{i}") for i, value in enumerate(values)]
+
+
+def _mark(value: tf.Tensor, name: str) -> tf.Tensor:
+    own = tf.compat.v1.AttrValue(s=name.encode())
+    with tf.compat.v1.get_default_graph()._attr_scope({"_tfperf": own}):  # not public
+        return tf.ensure_shape(value, value.shape, name=name)
 
 
 def take_steps(
@@ -123,13 +129,27 @@ def _slices(values: tf.Tensor, ids: tf.Tensor, shape: tuple[int, ...] | None) ->
     return values if shape is None else tf.IndexedSlices(values, ids, tf.constant(shape))
 
 
-def _refuse_others(trainable: Trainable, outcome: Outcome) -> None:
-    """Raises: UserError where statistics or metrics are not as many as the trainable's, or metrics of other types."""
+def _as_tensors(trainable: Trainable, outcome: Outcome) -> Outcome:
+    """Raises: UserError where statistics or metrics are not as many as the trainable's, or of other types."""
     for name in ("statistics", "metrics"):
         got, must = len(getattr(outcome, name)), len(getattr(trainable, name))
         if got != must:
             raise UserError(f"compute: {name}: got {got}; must be as many as the trainable has, {must}")
-    for metric, value in zip(trainable.metrics, outcome.metrics, strict=True):
-        kind = tf.convert_to_tensor(value).dtype.name
-        if kind != tf.as_dtype(metric.dtype).name:
-            raise UserError(f"compute: metric {metric.name}: got {kind}; must be {metric.dtype}, as it was made")
+    metrics = [
+        _as_tensor(f"metric {one.name}", value, one.dtype)
+        for one, value in zip(trainable.metrics, outcome.metrics, strict=True)
+    ]
+    statistics = [
+        _as_tensor(f"statistic {one.variable.name}", value, one.variable.dtype)
+        for one, value in zip(trainable.statistics, outcome.statistics, strict=True)
+    ]
+    return outcome._replace(statistics=statistics, metrics=metrics)
+
+
+def _as_tensor(what: str, value: Any, dtype: str) -> tf.Tensor:
+    """Numbers of Python's take the type that is wanted."""
+    number = isinstance(value, bool | int | float)
+    tensor = tf.convert_to_tensor(value, dtype if number else None)
+    if tensor.dtype != tf.as_dtype(dtype):
+        raise UserError(f"compute: {what}: got {tensor.dtype.name}; must be {dtype}, as it was made")
+    return tensor

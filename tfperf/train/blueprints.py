@@ -4,35 +4,66 @@ Tracing takes a second, and Python does it for one stack after the other; lookin
 millisecond.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from enum import Enum
+from functools import partial
 from hashlib import sha256
+from pathlib import PurePath
 from threading import RLock
-from types import FunctionType, ModuleType
+from types import BuiltinFunctionType, CellType, CodeType, FunctionType, MethodType, ModuleType
 from typing import Any, Self
 
 import keras
 import numpy as np
 import tensorflow as tf
+from numpy.typing import NDArray
 
 from tfperf.train.programs import Program
 
 Path = tuple[str | int, ...]  # attributes, keys and places in lists, from a holder to one of its tensors
 Kind = tuple[tf.DType, tuple[int | None, ...]]
-PLAIN = (bool, int, float, str, bytes)
+PLAIN = (
+    bool, int, float, complex, str, bytes, range, slice, set, frozenset, type(None), CodeType, BuiltinFunctionType,
+    np.ufunc, Enum, PurePath,
+)  # fmt: skip
+ARRAYS = (np.ndarray, np.generic)
+KERAS = (tf.Variable, tf.Tensor, keras.Variable, keras.layers.Layer)
+LEAVES = (*PLAIN, *ARRAYS, type, ModuleType, tf.DType, np.dtype, tf.TensorShape)  # hold nothing more
+FOREIGN = ("pandas", "scipy", "builtins")  # hold what no attribute shows
 
 
 def _children(holder: Any) -> Iterator[tuple[str | int, Any]]:
-    if isinstance(holder, dict):
+    if isinstance(holder, Mapping):
         yield from ((str(key), value) for key, value in holder.items())
     elif isinstance(holder, (list, tuple)):
         yield from enumerate(holder)
-    elif hasattr(holder, "__dict__") and not isinstance(holder, (type, ModuleType, FunctionType)):
-        yield from vars(holder).items()
+    elif isinstance(holder, partial):
+        yield from (("func", holder.func), ("args", holder.args), ("keywords", holder.keywords))
+    elif isinstance(holder, MethodType):
+        yield from (("self", holder.__self__), ("function", holder.__func__))
+    elif isinstance(holder, FunctionType) and not _is_named(holder):
+        yield from (("code", holder.__code__), ("defaults", holder.__defaults__), ("named", holder.__kwdefaults__))
+        yield from enumerate(cell.cell_contents for cell in holder.__closure__ or () if cell != CellType())
+    elif not isinstance(holder, (*LEAVES, FunctionType)):
+        yield from vars(holder).items() if hasattr(holder, "__dict__") else ()
+        for name in (name for kind in type(holder).__mro__ for name in _slots(kind)):
+            if hasattr(holder, name):
+                yield name, getattr(holder, name)
+
+
+def _is_named(one: Any) -> bool:
+    """Whether it is a function that its module has under a name: there is one of it."""
+    return isinstance(one, FunctionType) and "<" not in one.__qualname__
+
+
+def _slots(kind: type) -> Sequence[str]:
+    names = vars(kind).get("__slots__", ())
+    return (names,) if isinstance(names, str) else [name for name in names if not name.startswith("__")]
 
 
 def _held(holder: Any, whole: tuple[type, ...] = (tf.Variable, tf.Tensor)) -> Iterator[tuple[Path, Any]]:
-    """All that an object holds, each once and on one of its shortest paths; numbers and texts wherever they are.
+    """All that an object holds, each once and on one of its shortest paths; what is plain wherever it is.
 
     Nothing is told of what objects of the types `whole` hold.
     """
@@ -55,19 +86,37 @@ def _tensors(holder: Any) -> Iterator[tuple[Path, tf.Tensor, Kind]]:
 
 
 def plain(holder: Any, alike: Sequence[str] = ()) -> tuple[tuple[Path, Any], ...]:
-    """All numbers and texts that an object holds, and where; none of Keras' layers, whose names carry counters.
+    """All that an object holds and Python may write into a program, and where: numbers, texts, code, NumPy's arrays.
 
-    Of NumPy's arrays kind and sha256, since what is computed from them may be written into a program; not of those in
-    the attributes `alike`.
+    Of arrays kind and sha256, but for those in the attributes `alike`. None of Keras' layers but their arrays: their
+    names carry counters. Of what cannot be looked into something that equals nothing else.
     """
-    whole = (tf.Variable, tf.Tensor, keras.layers.Layer, keras.Variable)
     out: list[tuple[Path, Any]] = []
-    for path, one in _held(holder, whole):
-        if isinstance(one, PLAIN):
+    for path, one in _held(holder, KERAS):
+        mine = path[:1] not in [(name,) for name in alike]
+        if isinstance(one, keras.layers.Layer):
+            inner = _held(vars(one), KERAS) if mine else ()
+            out += [((*path, *more), _digest(array)) for more, array in inner if isinstance(array, ARRAYS)]
+        elif isinstance(one, ARRAYS):
+            out += [(path, _digest(one))] if mine else []
+        elif isinstance(one, (slice, set)):  # which cannot be looked up
+            out.append((path, repr(one) if isinstance(one, slice) else frozenset(one)))
+        elif isinstance(one, PLAIN) or _is_named(one):
             out.append((path, one))
-        elif isinstance(one, (np.ndarray, np.generic)) and path[:1] not in [(name,) for name in alike]:
-            out.append((path, (str(one.dtype), one.shape, sha256(one.tobytes()).hexdigest())))
+        elif mine and _is_opaque(one):
+            out.append((path, object()))
     return tuple(out)
+
+
+def _digest(array: NDArray[Any] | np.generic) -> tuple[Any, ...]:
+    content = repr(array.tolist()).encode() if array.dtype.hasobject else array.tobytes()
+    return str(array.dtype), array.shape, sha256(content).hexdigest()
+
+
+def _is_opaque(one: Any) -> bool:
+    if isinstance(one, (*KERAS, *LEAVES, Mapping, list, tuple, partial, MethodType, FunctionType)):
+        return False
+    return type(one).__module__.split(".")[0] in FOREIGN or not (hasattr(one, "__dict__") or _slots(type(one)))
 
 
 @dataclass(frozen=True)

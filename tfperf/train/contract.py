@@ -5,6 +5,7 @@ from typing import Any
 
 import keras
 import tensorflow as tf
+from tensorflow.python.framework.auto_control_deps_utils import get_read_write_resource_inputs  # not public
 
 from tfperf.train.stack import Losses, Stack
 
@@ -49,6 +50,18 @@ def check_rows(stack: Stack, rows: Mapping[str, tf.Tensor]) -> None:
     """Raises: ValueError where one has not a number of the stack's precision for each replica."""
     for name, one in rows.items():
         _check(stack, f"report: {name}", one, tf.as_dtype(stack.precision))
+
+
+def check_assigned(stack: Stack, known: Iterable[tf.Variable], made: Any) -> None:
+    """Raises: ValueError for variables that a concrete function assigns, and that are not `known`: none keeps them."""
+    handles = {id(v.handle) for v in known}
+    unknown = {id(inner): outer for outer, inner in made.graph.captures if id(outer) not in handles}
+    for operation in made.graph.get_operations():
+        for one in get_read_write_resource_inputs(operation)[1]:
+            if id(one) in unknown:
+                names = [v.name for v in made.graph.variables if v.handle is unknown[id(one)]]
+                said = "is assigned, but neither among weights nor state: checkpoints would not have it"
+                raise ValueError(f"{type(stack).__name__}: variable {', '.join(names)}: {said}")
 
 
 def check_names(owner: object, rows: Iterable[str], reported: Iterable[str]) -> None:

@@ -1,6 +1,7 @@
 """Many optimizer steps of one stack in one compiled call, with stopping, best weights and losses on the device."""
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import keras
@@ -10,7 +11,7 @@ from numpy.typing import NDArray
 
 from tfperf.scopes import phase
 from tfperf.train.blueprints import Blueprints, plain
-from tfperf.train.contract import check_losses, check_rows, check_slopes, check_variables
+from tfperf.train.contract import check_assigned, check_losses, check_rows, check_slopes, check_variables
 from tfperf.train.flat import Flat
 from tfperf.train.optimizers import build_optimizer, clip
 from tfperf.train.programs import Program, trace
@@ -127,7 +128,8 @@ class Loop:
             "steps": (self._steps, tf.int64), "losses": (self._losses, tf.bool),
         }  # fmt: skip
         function, dtype = functions[name]
-        return trace(function, [tf.TensorSpec([], dtype)], xla, self.name)
+        own = [self.row.value, self.kept, *self.kept_others.values(), *self.variables().values()]
+        return trace(function, [tf.TensorSpec([], dtype)], xla, self.name, partial(check_assigned, self.stack, own))
 
     def _losses(self, judged: tf.Tensor) -> dict[str, tf.Tensor]:
         step = self.step.read_value()

@@ -53,17 +53,21 @@ class Program:
         return self.function.call_preflattened([*args, *self.captures])
 
 
-def trace(python: Callable[..., Any], signature: Sequence[tf.TensorSpec], xla: bool, name: str) -> Program:
+def trace(
+    python: Callable[..., Any], signature: Sequence[tf.TensorSpec], xla: bool, name: str,
+    check: Callable[[Any], None] = lambda made: None,
+) -> Program:  # fmt: skip
     """Trace a function of tensors; what else it uses is captured.
 
     name: of letters, digits and underscores. Programs of other content may have the same one: they get a number behind
-    it, and which one then depends on what was traced in the process before.
+    it, and which one then depends on what was traced in the process before. check: looks at TensorFlow's concrete
+    function, of which nothing is kept.
     """
     with ONE_AT_A_TIME:
         for number in count(1):
             full = name if number == 1 else f"{name}_{number}"
             try:
-                function, captures = _trace(python, signature, xla, full)
+                function, captures = _trace(python, signature, xla, full, check)
             except tf.errors.InvalidArgumentError:
                 if full not in CONTENTS:
                     raise
@@ -75,11 +79,12 @@ def trace(python: Callable[..., Any], signature: Sequence[tf.TensorSpec], xla: b
 
 
 def _trace(
-    python: Callable[..., Any], signature: Sequence[tf.TensorSpec], xla: bool, name: str
+    python: Callable[..., Any], signature: Sequence[tf.TensorSpec], xla: bool, name: str, check: Callable[[Any], None]
 ) -> tuple[AtomicFunction, Sequence[tf.Tensor]]:
     """The function without what it captured, and that."""
     with _names(name), _gradients_forgotten():
         made = tf.function(python, jit_compile=xla, autograph=False).get_concrete_function(*signature)
+        check(made)
         found = made.inference_fn
         options = found.call_options
         return AtomicFunction(

@@ -12,7 +12,7 @@ from functools import lru_cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from tfperf.errors import CardError, UserError
+from tfperf.errors import CardError, Interrupted, UserError
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -127,7 +127,7 @@ def as_card_error(what: str) -> Iterator[None]:
     """Around another package's code: CardError for whatever it raises, even where that would end Python."""
     try:
         yield
-    except (KeyboardInterrupt, UserError):
+    except (KeyboardInterrupt, Interrupted, UserError):
         raise
     except BaseException as error:
         raise CardError(f"{what}: {in_a_line(error)}") from error
