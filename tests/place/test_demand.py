@@ -58,8 +58,20 @@ def test_metrics_are_of_the_type_that_they_were_made_with():
     with pytest.raises(UserError, match="compute: metric error: got float64; must be float32, as it was made"):
         record_pass(trainable, METHOD, PART)
     trainable.metrics = trainable.metrics[1:]
-    with pytest.raises(UserError, match="compute: metrics: got 3; must be as many as the trainable has, 2"):
+    with pytest.raises(UserError, match="compute: metrics: got 5; must be as many as the trainable has, 4"):
         record_pass(trainable, METHOD, PART)
+
+
+class Counting(Uncommon):
+    """Tells a number of Python's."""
+
+    def compute(self, given):
+        found = super().compute(given)
+        return found._replace(metrics=[8.0, *found.metrics[1:]])
+
+
+def test_numbers_of_python_are_metrics():
+    assert record_pass(Counting(), METHOD, PART).found.metrics[0].dtype == tf.float64
 
 
 def test_gradients_of_several_types_are_clipped_together():

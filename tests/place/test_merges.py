@@ -34,6 +34,26 @@ def shares(merge):
     return {number: round(share, 4) for number, share in one.shares.items()}
 
 
+def test_equal_values_keep_their_marks():
+    """TensorFlow makes one operation of equal ones."""
+    totals = [tf.Variable(tf.zeros(SIZE)) for _ in range(2)]
+    given = tf.Variable(tf.ones(SIZE))
+
+    def step():
+        with tf.name_scope("tower_0"):
+            read = given.read_value()
+            found = [*mark_found("told", [read * 2.0]), *mark_found("statistic", [read * 2.0, read * 2.0])]
+        for number, total in enumerate(totals):
+            with tf.name_scope(f"statistic_{number}"):
+                total.assign(found[1 + number])
+        return found[0]
+
+    call = tf.function(step, autograph=False)
+    call()
+    merged = read_run(record_graphs(call), {}).merged
+    assert sorted((one.number, dict(one.shares)) for one in merged) == [(0, {0: 1}), (1, {0: 1})]
+
+
 def beside(values):
     """The first twice, then the others."""
     return [values[0], *values]

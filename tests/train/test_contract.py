@@ -40,7 +40,7 @@ class More(LeastSquares):
         ({"more": {"v": ones(REPLICAS, dtype="float32")}}, r"More.weights: v: got float32 \[8\], must be of float64"),
         ({"more": {"v": ones(3, 2)}}, r"More.weights: v: got float64 \[3, 2\], must have 8 replicas first"),
         ({"more": {"v": ones(trainable=False)}}, r"More.weights: v: got float64 \[\], must have 8 replicas first"),
-        ({"more": {"a|b": ones(REPLICAS)}}, r"More.weights: got the name 'a\|b'; must not be empty or hold \|"),
+        ({"more": {"a|b": ones(REPLICAS)}}, r"More.weights: got the name 'a\|b'; must be parts between"),
         (
             {"more": {"v": tf.Variable(np.ones(REPLICAS))}},
             "More.weights: v: got a ResourceVariable, must be a keras.Variable",
@@ -48,6 +48,10 @@ class More(LeastSquares):
         ({"kept": {"v": ones(REPLICAS)}}, "More.state: v: got a Variable, must be a tensorflow.Variable"),
         ({"kept": {"v": tf.Variable([1.0, 2.0])}}, r"More.state: v: got float32 \[2\], must have 8 replicas first"),
         ({"more": {"w": ones(REPLICAS, trainable=False)}}, "More.weights: none is trainable"),
+        (
+            {"more": {"v": ones(REPLICAS, dtype="bfloat16", trainable=False)}},
+            "v: got .*bfloat16.*; must be of NumPy's own",
+        ),
         ({"more": {"v": ones(REPLICAS)}}, "More.losses: v: the objective does not depend on it"),
     ],
 )

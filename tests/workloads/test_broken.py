@@ -1,10 +1,14 @@
 """Packages whose workloads are broken: its own cards and verbs tell so, in one line, and no others."""
 
+import signal
 from functools import partial
 
 import pytest
 
 from tests.workloads.packages import ROOT, install, run
+from tfperf.errors import CardError, Interrupted
+from tfperf.signals import Signals
+from tfperf.workloads.registry import as_card_error
 
 ODD = "to y.\N{GREEK SMALL LETTER MU}"
 LATER = "from tfperf_toy import Toy\n\nclass Later(Toy):\n    protocol, name = 2, 'later'\n\nWORKLOAD = Later()\n"
@@ -128,3 +132,16 @@ def test_the_doctor_lists_them(tfperf):
     assert unready.startswith("warning ") and "OSError: no such file" in unready
     (taken,) = [one for one in lines if "usurper (tfperf_toy:WORKLOAD): has the name" in one]
     assert taken.startswith("warning  workload pdf, of")
+
+
+@pytest.mark.parametrize("raised", [OSError, SystemExit, GeneratorExit])
+def test_what_a_package_raises_is_an_error_of_its_card(raised):
+    with pytest.raises(CardError, match="of it: cannot be loaded"), as_card_error("of it: cannot be loaded"):
+        raise raised
+
+
+def test_a_signal_while_a_package_loads_ends_the_command_as_a_signal():
+    with Signals().listening(), pytest.raises(Interrupted), as_card_error("of it: cannot be loaded"):
+        signal.raise_signal(signal.SIGTERM)
+    with pytest.raises(KeyboardInterrupt), as_card_error("of it: cannot be loaded"):
+        raise KeyboardInterrupt

@@ -4,11 +4,12 @@ import signal
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from tests.train.problems import checkpoints_in
 from tfperf.errors import Interrupted, RunDirectoryError, TrainingError
 from tfperf.signals import Signals
-from tfperf.workloads.stepped import Training
+from tfperf.workloads.stepwise import Training
 
 STEPS = 95
 
@@ -80,7 +81,7 @@ def test_a_stopped_training_goes_on_to_the_same_bits(tmp_path, stop_at):
     with pytest.raises(Interrupted):
         fit(tmp_path, stop_at=stop_at)
     training, step, _, _ = fit(tmp_path)
-    assert step == stop_at // 20 * 20
+    assert step == stop_at
     np.testing.assert_array_equal(training.stepper.x, walk())
     again, step, seen, _ = fit(tmp_path)
     assert step == STEPS and not seen and again.losses == training.losses
@@ -128,3 +129,43 @@ def test_losses_need_not_be_kept(tmp_path, monkeypatch):
     monkeypatch.setattr(Walk, "losses", lambda self: [])
     training, _, seen, _ = fit(tmp_path)
     assert training.loss is None and {s.loss for s in seen} == {None} and fit(tmp_path)[0].loss is None
+
+
+@pytest.mark.parametrize("stop_at", [50, 95])
+def test_a_signal_between_two_calls_leaves_a_checkpoint(tmp_path, stop_at):
+    with pytest.raises(Interrupted, match=f"step {stop_at}"):
+        fit(tmp_path, stop_at=stop_at, every=1000)
+    training, step, _, _ = fit(tmp_path)
+    assert step == stop_at and len(training.seconds_per_step) == 10, "times before it, too"
+    np.testing.assert_array_equal(training.stepper.x, walk())
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("a|b", np.ones(2), r"got the name 'a\|b'"),
+        ("", np.ones(2), "got the name ''"),
+        ("x/", np.ones(2), "got the name 'x/'"),
+        ("x/../y", np.ones(2), "got the name 'x/../y'"),
+        ("x/mean", np.ones(2), "got the name 'x'"),
+        ("text", np.array("state"), "text: got <U5; must be of NumPy's own numbers"),
+        ("half", tf.ones(2, tf.bfloat16).numpy(), "half: got bfloat16; must be"),
+        ("objects", np.array([{}]), "objects: got object; must be"),
+    ],
+)
+def test_a_snapshot_that_files_do_not_give_back_is_refused_before_the_first_step(tmp_path, name, value, said):
+    stepper = Walk()
+    plain = stepper.snapshot
+    stepper.snapshot = lambda: {**plain(), name: value}
+    with pytest.raises(TrainingError, match=said):
+        fit(tmp_path, stepper)
+    assert not stepper.calls and not list(tmp_path.glob("step*"))
+
+
+@pytest.mark.parametrize("more", [1, -11])
+def test_a_call_that_took_other_steps_than_there_are_is_refused(tmp_path, more):
+    stepper = Walk()
+    plain = stepper.call
+    stepper.call = lambda steps: plain(steps) + more
+    with pytest.raises(TrainingError, match=f"a call of 10 steps after step 0 says that it took {10 + more}"):
+        fit(tmp_path, stepper)

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from enum import Enum
 from functools import partial
 from hashlib import sha256
+from inspect import getclosurevars
 from pathlib import PurePath
 from threading import RLock
-from types import BuiltinFunctionType, CellType, CodeType, FunctionType, MethodType, ModuleType
+from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, ModuleType
 from typing import Any, Self
 
 import keras
@@ -44,7 +45,7 @@ def _children(holder: Any) -> Iterator[tuple[str | int, Any]]:
         yield from (("self", holder.__self__), ("function", holder.__func__))
     elif isinstance(holder, FunctionType) and not _is_named(holder):
         yield from (("code", holder.__code__), ("defaults", holder.__defaults__), ("named", holder.__kwdefaults__))
-        yield from enumerate(cell.cell_contents for cell in holder.__closure__ or () if cell != CellType())
+        yield from getclosurevars(holder).nonlocals.items()
     elif not isinstance(holder, (*LEAVES, FunctionType)):
         yield from vars(holder).items() if hasattr(holder, "__dict__") else ()
         for name in (name for kind in type(holder).__mro__ for name in _slots(kind)):

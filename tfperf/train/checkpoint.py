@@ -21,6 +21,7 @@ from tfperf.errors import RunDirectoryError
 from tfperf.results.files import atomic_write, make_folder, sync, verify_holder
 from tfperf.results.reading import explain, read_bytes
 from tfperf.results.state import Identity
+from tfperf.train.snapshots import APART
 
 GENERATIONS = 2
 PATTERN = "step-*.ckpt"
@@ -47,7 +48,7 @@ class Checkpoints:
         """
         make_folder(self.folder)
         buffer = io.BytesIO()
-        named = {name.replace("/", "|"): value for name, value in arrays.items()}
+        named = {name.replace("/", APART): value for name, value in arrays.items()}
         named[OWNER] = np.frombuffer(json.dumps(self._owner()).encode(), np.uint8)
         np.savez(buffer, allow_pickle=False, **named)
         payload = buffer.getvalue()
@@ -121,4 +122,4 @@ def _unpack(payload: bytes) -> Arrays:
         if len(sizes) != len(archive.infolist()) or sum(sizes) > len(payload):
             raise ValueError("a compressed archive")
     with np.load(io.BytesIO(payload), allow_pickle=False) as arrays:
-        return {name.replace("|", "/"): arrays[name] for name in arrays.files}
+        return {name.replace(APART, "/"): arrays[name] for name in arrays.files}

@@ -7,9 +7,8 @@ import keras
 import tensorflow as tf
 from tensorflow.python.framework.auto_control_deps_utils import get_read_write_resource_inputs  # not public
 
+from tfperf.train.snapshots import name_faults, type_faults
 from tfperf.train.stack import Losses, Stack
-
-APART = "|"  # what checkpoints write for a slash in a name
 
 
 def check_variables(stack: Stack) -> None:
@@ -17,11 +16,13 @@ def check_variables(stack: Stack) -> None:
     weights, state = stack.weights(), stack.state()
     for where, held, kind in (("weights", weights, keras.Variable), ("state", state, tf.Variable)):
         for name, one in held.items():
-            if not name or APART in name:
-                raise ValueError(f"{_of(stack, where)}: got the name {name!r}; must not be empty or hold {APART}")
+            if faults := [*name_faults(name, held)]:
+                raise ValueError(f"{_of(stack, where)}: {faults[0]}")
             if not isinstance(one, kind):
                 wanted = f"{kind.__module__.split('.')[0]}.Variable"
                 raise ValueError(f"{_of(stack, where)}: {name}: got a {type(one).__name__}, must be a {wanted}")
+            if faults := [*type_faults(name, tf.as_dtype(one.dtype).as_numpy_dtype)]:
+                raise ValueError(f"{_of(stack, where)}: {faults[0]}")
             shared = where == "state" and not len(one.shape)
             if not shared and tuple(one.shape[:1]) != (stack.replicas,):
                 raise ValueError(

@@ -90,19 +90,20 @@ class Trainer:
                 seconds = self._call(before)
                 step = self.ensemble.step
                 self._compare(step)
+                report(self._progress(step, (step - before) / seconds))
                 if step // every > saved // every or signals.received is not None:
                     self.save()
                     saved = step
-            report(self._progress(step, (step - before) / seconds))
             signals.stop_if_asked(step)
         self.ensemble.judge(self.losses_xla)
         self.save()
 
     def _call(self, before: int) -> float:
         """Take the steps of one call, from step `before` on, and record their losses; seconds of the steps."""
-        busy, start = self.ensemble.busy, time.perf_counter()
+        busy = self.ensemble.busy
         due = self.check.until(self.ensemble.form, before)
         with record_call(self.recorder, self.steps_per_call) as most:
+            start = time.perf_counter()
             until = min(before + most, self.retirement.until(before), due)
             self.ensemble.run(until - before, self.xla)
             step = self.ensemble.step

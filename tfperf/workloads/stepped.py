@@ -1,138 +1,25 @@
 """A fit made of a stepper: call after call with checkpoints, signals and progress, and a resume to the same bits."""
 
-import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
-import numpy as np
-from numpy.typing import NDArray
 from pydantic.dataclasses import dataclass as validated
 
-from tfperf.errors import RunDirectoryError, TrainingError
 from tfperf.measure.clock import quartiles
 from tfperf.report.compare import Change
 from tfperf.report.compare_reports import PART, Figure, Times, compare_times, read_report
-from tfperf.report.progress import Show, show_training
+from tfperf.report.progress import show_training
+from tfperf.report.sections import write_json
 from tfperf.results.contents import EVENTS
 from tfperf.results.state import Own, Part
 from tfperf.runcard.kinds import AnyCard
-from tfperf.signals import Signals
-from tfperf.train.checkpoint import Checkpoints
 from tfperf.train.parts import keep_checkpoints, resume
-from tfperf.train.window import Recorder, end_recording, record_call
+from tfperf.train.window import Recorder, end_recording
 from tfperf.workloads.job import Job, Session
-from tfperf.workloads.stepping import Stepper
+from tfperf.workloads.stepwise import Progress, ResumableStepper, Training
 
 C = TypeVar("C", bound=AnyCard)
-STATE, STEP, LOSSES = "state/", "fit/step", "fit/losses"  # of a checkpoint
-
-
-class ResumableStepper(Stepper, Protocol):
-    """A stepper that knows how many steps it takes in all, and that can be set to what it was."""
-
-    @property
-    def steps(self) -> int:
-        """Of the whole training."""
-
-    def snapshot(self) -> Mapping[str, NDArray[Any]]:
-        """All that decides the future, by name."""
-
-    def restore(self, snapshot: Mapping[str, NDArray[Any]]) -> None:
-        """Go on from a snapshot. Raises: ValueError or KeyError for one of another training."""
-
-
-@dataclass(frozen=True)
-class Progress:
-    """How far a training is."""
-
-    step: int
-    steps: int
-    steps_per_second: float
-    loss: float | None  # mean of the last call's; None: the stepper keeps none
-
-    @property
-    def over(self) -> bool:
-        """Whether no further step will be taken."""
-        return self.step >= self.steps
-
-
-class Training:
-    """A stepper's steps from the first to the last."""
-
-    def __init__(
-        self, stepper: ResumableStepper, checkpoints: Checkpoints, every: int, recorder: Recorder | None = None
-    ) -> None:
-        """every: steps between two checkpoints; recorder: of a profile."""
-        self.stepper, self.checkpoints, self.every, self.recorder = stepper, checkpoints, every, recorder
-        self.step, self.seconds_per_step = 0, list[float]()
-        self.losses: list[float] = []  # of the last call
-
-    def resume(self) -> tuple[int, list[str]]:
-        """Take up the newest checkpoint; its step (0: there is none) and warnings of damaged ones."""
-        arrays, warnings = self.checkpoints.load()
-        if arrays:
-            try:
-                state = {name.removeprefix(STATE): v for name, v in arrays.items() if name.startswith(STATE)}
-                self.stepper.restore(state)
-                self.step, self.losses = int(arrays[STEP]), arrays[LOSSES].tolist()
-            except (ValueError, LookupError, TypeError) as error:
-                folder = self.checkpoints.folder
-                raise RunDirectoryError(f"{folder}: checkpoint of another program version: {error}") from None
-        return self.step, warnings
-
-    def compile(self) -> None:
-        """Compile what a call needs, and be where it was before."""
-        state = {name: np.copy(value) for name, value in self.stepper.snapshot().items()}
-        self.stepper.warm_up()
-        self.stepper.restore(state)
-
-    def train(self, signals: Signals, show: Show[Progress]) -> None:
-        """Call after call to the end, with a last checkpoint; Interrupted after a checkpoint when a signal came.
-
-        Raises: TrainingError where a loss is not finite; the checkpoint before is kept then.
-        """
-        steps, saved = self.stepper.steps, self.step
-        while self.step < steps:
-            with signals.patient():
-                taken, seconds = self._call(steps - self.step)
-                steps = steps if taken else self.step  # it has ended by itself
-                if self.step // self.every > saved // self.every or self.step >= steps or signals.received is not None:
-                    self.save()
-                    saved = self.step
-            show(Progress(self.step, steps, taken / seconds, self.loss))
-            signals.stop_if_asked(self.step)
-
-    @property
-    def loss(self) -> float | None:
-        """Mean of the last call's; None: the stepper keeps none."""
-        return float(np.mean(self.losses)) if self.losses else None
-
-    def _call(self, left: int) -> tuple[int, float]:
-        """Steps that were taken, of those that are left, and seconds."""
-        start = time.perf_counter()
-        with record_call(self.recorder, self.stepper.steps_per_call) as most:
-            taken = self.stepper.call(steps := min(most, left))
-        seconds = time.perf_counter() - start
-        losses = [float(loss) for loss in self.stepper.losses()]
-        if not np.isfinite(losses).all():
-            raise TrainingError(f"the loss is not finite in the {steps} steps after step {self.step}")
-        self.step += taken
-        if taken:
-            self.losses = losses
-            self.seconds_per_step.append(seconds / taken)
-        return taken, seconds
-
-    def save(self) -> Path:
-        """Write a checkpoint of now."""
-        state = {f"{STATE}{name}": np.asarray(value) for name, value in self.stepper.snapshot().items()}
-        fit = {STEP: np.array(self.step), LOSSES: np.array(self.losses)}
-        return self.checkpoints.save(self.step, state | fit)
-
-
-def _words(now: Progress) -> str:
-    return f"{now.steps_per_second:.4g} steps/s" + ("" if now.loss is None else f", loss {now.loss:.4g}")
 
 
 class SteppedFit(Job[C, Own]):
@@ -150,19 +37,20 @@ class SteppedFit(Job[C, Own]):
         run, watch, progress = self.session.run, self.session.watch, self.session.progress
         progress.tell("building the training")
         with watch.stage("build"):
-            stepper = self.build()
-            recorder = self._record(stepper)
-            training = Training(stepper, keep_checkpoints(run, part), self.checkpoint_every, recorder)
+            training = Training(self.build(), keep_checkpoints(run, part), self.checkpoint_every)
             resume(run, part, training, progress.say)
-        progress.tell("compiling")
-        with watch.stage("compile"):
-            training.compile()
-        progress.tell("training")
-        with watch.stage("train"), end_recording(recorder, progress.say):
-            training.train(self.session.signals, show_training(progress, _words))
+        if training.step < training.stepper.steps:
+            training.recorder = self._record(training.stepper)
+            progress.tell("compiling")
+            with watch.stage("compile"):
+                training.compile()
+            progress.tell("training")
+            with watch.stage("train"), end_recording(training.recorder, progress.say):
+                training.train(self.session.signals, show_training(progress, Progress.words))
         progress.tell("writing results and report")
         with watch.stage("write"):
             self.write(self.summarise(training, part), training.stepper.snapshot())
+        write_json(run.path, self.summarise(training, part))  # with the seconds of writing
         training.stepper.close()
 
     def _record(self, stepper: ResumableStepper) -> Recorder | None:

@@ -120,8 +120,8 @@ def measure_steps(stepper: Stepper, request: Mapping[str, Any]) -> dict[str, Any
     last = math.inf if stepper.steps is None else stepper.steps // per_call - warm
     timing = time_steps(take, Rule(fewest, starting, most, last), most)
     losses = [float(loss) for loss in stepper.losses()]
-    if not all(map(math.isfinite, losses)):
-        raise TrainingError(f"the loss of the last steps is {losses[-1]}; steps of a training that broke are not timed")
+    if broken := [loss for loss in losses if not math.isfinite(loss)]:
+        raise TrainingError(f"a loss of the last steps is {broken[0]}; steps of a training that broke are not timed")
     stepper.close()
     return timing.record(starting) | {
         "steps": timing.steps, "steps_per_call": per_call, "losses": losses, "peak_rss_bytes": peak_rss_bytes(),

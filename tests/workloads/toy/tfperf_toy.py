@@ -7,6 +7,7 @@ import numpy as np
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
+from tfperf.measure.quiet import native_logs_dropped
 from tfperf.runcard.base_card import BaseCard
 from tfperf.runcard.kinds import CardKind
 from tfperf.runcard.schema import Grammar
@@ -30,7 +31,8 @@ class Descent:
     steps_per_call, loops, optimizers = 10, 1, ("descent",)
 
     def __init__(self, card):
-        import tensorflow as tf
+        with native_logs_dropped():
+            import tensorflow as tf
 
         self.tf, self.steps, self.rate = tf, card.steps, card.rate
         self.numbers = tf.Variable(np.random.default_rng(card.seed).normal(size=1000))

@@ -114,10 +114,10 @@ class TranslationTrainer:
                 self._call()
                 if self.step % self.card.train.validate_every == 0 or self.step == steps:
                     self._validate()
+                report(self._progress(self.calls[-RECENT:]))
                 if self.step // every > saved // every or self.step == steps or signals.received is not None:
                     self.save()
                     saved = self.step
-            report(self._progress(self.calls[-RECENT:]))
             signals.stop_if_asked(self.step)
 
     def save(self) -> Path:
@@ -130,11 +130,12 @@ class TranslationTrainer:
 
     def _call(self) -> None:
         """Take the steps of one call: up to the next validation at most."""
-        before, start = self.step, time.perf_counter()
+        before = self.step
         with self.stage("train"), record_call(self.recorder, self.card.train.steps_per_call) as most:
+            start = time.perf_counter()
             count = min(most, self._until() - before)
             losses = take(self.engine, self.iterator, count)
-        seconds = time.perf_counter() - start
+            seconds = time.perf_counter() - start
         finite = np.isfinite(losses)
         if not finite.all():
             self._give_up(f"the loss of step {before + int(np.argmin(finite)) + 1}")

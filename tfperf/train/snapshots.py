@@ -1,0 +1,30 @@
+"""What checkpoints and results.h5 give back as it was."""
+
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+APART = "|"  # what checkpoints write for a slash in a name
+
+
+def snapshot_faults(snapshot: Mapping[str, NDArray[Any]]) -> Iterator[str]:
+    """Names and types of arrays that files do not give back."""
+    for name, value in snapshot.items():
+        yield from name_faults(name, snapshot)
+        yield from type_faults(name, value.dtype)
+
+
+def name_faults(name: str, others: Collection[str] = ()) -> Iterator[str]:
+    """Of a name, beside others."""
+    parts = all(part.strip(".") for part in name.split("/"))
+    if not parts or APART in name or "\0" in name or any(other.startswith(f"{name}/") for other in others):
+        said = f"must be parts between single slashes, without {APART}, and no folder of others"
+        yield f"got the name {name!r}; {said}"
+
+
+def type_faults(name: str, dtype: Any) -> Iterator[str]:
+    """Of a NumPy type."""
+    if np.dtype(dtype).kind not in "biufc":
+        yield f"{name}: got {dtype}; must be of NumPy's own numbers or booleans"

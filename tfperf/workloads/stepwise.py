@@ -1,0 +1,133 @@
+"""A stepper's steps from the first to the last, with checkpoints, signals and progress."""
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tfperf.errors import RunDirectoryError, TrainingError
+from tfperf.report.progress import Show
+from tfperf.signals import Signals
+from tfperf.train.checkpoint import Checkpoints
+from tfperf.train.snapshots import snapshot_faults
+from tfperf.train.window import Recorder, record_call
+from tfperf.workloads.stepping import Stepper
+
+STATE, STEP, LOSSES, SECONDS = "state/", "fit/step", "fit/losses", "fit/seconds_per_step"  # of a checkpoint
+
+
+class ResumableStepper(Stepper, Protocol):
+    """A stepper that knows how many steps it takes in all, and that can be set to what it was."""
+
+    @property
+    def steps(self) -> int:
+        """Of the whole training."""
+
+    def snapshot(self) -> Mapping[str, NDArray[Any]]:
+        """All that decides the future, by name."""
+
+    def restore(self, snapshot: Mapping[str, NDArray[Any]]) -> None:
+        """Go on from a snapshot. Raises: ValueError or KeyError for one of another training."""
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a training is."""
+
+    step: int
+    steps: int
+    steps_per_second: float
+    loss: float | None  # mean of the last call's; None: the stepper keeps none
+
+    @property
+    def over(self) -> bool:
+        """Whether no further step will be taken."""
+        return self.step >= self.steps
+
+    def words(self) -> str:
+        """Speed and loss."""
+        return f"{self.steps_per_second:.4g} steps/s" + ("" if self.loss is None else f", loss {self.loss:.4g}")
+
+
+class Training:
+    """A stepper's steps from the first to the last."""
+
+    def __init__(self, stepper: ResumableStepper, checkpoints: Checkpoints, every: int) -> None:
+        """every: steps between two checkpoints."""
+        self.stepper, self.checkpoints, self.every = stepper, checkpoints, every
+        self.recorder: Recorder | None = None  # of a profile
+        self.step, self.seconds_per_step = 0, list[float]()
+        self.losses: list[float] = []  # of the last call
+
+    def resume(self) -> tuple[int, list[str]]:
+        """Take up the newest checkpoint; its step (0: there is none) and warnings of damaged ones."""
+        arrays, warnings = self.checkpoints.load()
+        if arrays:
+            try:
+                state = {name.removeprefix(STATE): v for name, v in arrays.items() if name.startswith(STATE)}
+                self.stepper.restore(state)
+                self.step, self.losses = int(arrays[STEP]), arrays[LOSSES].tolist()
+                self.seconds_per_step = arrays[SECONDS].tolist()
+            except (ValueError, LookupError, TypeError) as error:
+                folder = self.checkpoints.folder
+                raise RunDirectoryError(f"{folder}: checkpoint of another program version: {error}") from None
+        return self.step, warnings
+
+    def compile(self) -> None:
+        """Compile what a call needs, and be where it was before.
+
+        Raises: TrainingError where the stepper's snapshot cannot be kept in files.
+        """
+        state = {name: np.copy(value) for name, value in self.stepper.snapshot().items()}
+        if faults := [f"snapshot: {one}" for one in snapshot_faults(state)]:
+            raise TrainingError(*faults)
+        self.stepper.warm_up()
+        self.stepper.restore(state)
+
+    def train(self, signals: Signals, show: Show[Progress]) -> None:
+        """Call after call to the end, with a last checkpoint; Interrupted after a checkpoint when a signal came.
+
+        Raises: TrainingError where a loss is not finite; the checkpoint before is kept then.
+        """
+        steps, saved = self.stepper.steps, self.step
+        with signals.patient():
+            while self.step < steps:
+                taken, seconds = self._call(steps - self.step)
+                steps = steps if taken else self.step  # it has ended by itself
+                show(Progress(self.step, steps, taken / seconds, self.loss))
+                if self.step // self.every > saved // self.every or self.step >= steps or signals.received is not None:
+                    self.save()
+                    saved = self.step
+                signals.stop_if_asked(self.step)
+
+    @property
+    def loss(self) -> float | None:
+        """Mean of the last call's; None: the stepper keeps none."""
+        return float(np.mean(self.losses)) if self.losses else None
+
+    def _call(self, left: int) -> tuple[int, float]:
+        """Steps that were taken, of those that are left, and seconds."""
+        with record_call(self.recorder, self.stepper.steps_per_call) as most:
+            start = time.perf_counter()
+            taken = self.stepper.call(steps := min(most, left))
+            seconds = time.perf_counter() - start
+        if not 0 <= taken <= steps:
+            raise TrainingError(f"a call of {steps} steps after step {self.step} says that it took {taken}")
+        losses = [float(loss) for loss in self.stepper.losses()]
+        if not np.isfinite(losses).all():
+            raise TrainingError(f"the loss is not finite in the {steps} steps after step {self.step}")
+        self.step += taken
+        if taken:
+            self.losses = losses
+            self.seconds_per_step.append(seconds / taken)
+        return taken, seconds
+
+    def save(self) -> Path:
+        """Write a checkpoint of now."""
+        state = {f"{STATE}{name}": np.asarray(value) for name, value in self.stepper.snapshot().items()}
+        fit = {STEP: np.array(self.step), LOSSES: np.array(self.losses), SECONDS: np.array(self.seconds_per_step)}
+        return self.checkpoints.save(self.step, state | fit)
