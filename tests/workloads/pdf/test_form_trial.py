@@ -8,6 +8,7 @@ import pytest
 
 from tests.make_pack import make_card
 from tests.train.problems import make_ensemble, make_loop, make_problem
+from tfperf.measure import lifeline
 from tfperf.measure.timing import Traces
 from tfperf.runcard.dump import as_json_tree
 from tfperf.runcard.keys import get, put
@@ -150,7 +151,7 @@ def test_what_a_form_cannot_do_comes_back_as_a_refusal(tmp_path, monkeypatch, ca
     tree = make_tree(tmp_path, "train.optimizer={name: Adam, global_clipnorm: 1.0, clipnorm: null}")
     request = {"card": tree, "naive": True, "decide": False, "seconds": None, "checked": [1, 3]}
     monkeypatch.setattr(sys, "stdin", io.StringIO(json.dumps(request)))
-    program.main()
+    lifeline.answer(program.carry_out)
     (line,) = capsys.readouterr().out.splitlines()
     assert "global_clipnorm: got 1" in json.loads(line)["refused"][0]
 
