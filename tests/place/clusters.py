@@ -18,7 +18,10 @@ def carry_out(folder, cards, command=COMMAND):
 
 
 def carry_out_on_workers(folder, cards, count):
-    """The same by a cluster of so many programs; the folder of each."""
+    """The same by a cluster of so many programs; the folder of each.
+
+    Few cards: TensorFlow 2.21 was seen to destroy its heap after four or eight engines in one cluster's programs.
+    """
     sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
     addresses = [f"127.0.0.1:{one.getsockname()[1]}" for one in sockets]
     for one in sockets:
@@ -26,11 +29,12 @@ def carry_out_on_workers(folder, cards, count):
     folders = [folder / f"worker_{k}" for k in range(count)]
     workers = []
     for k, own in enumerate(folders):
-        own.mkdir()
+        own.mkdir(exist_ok=True)
         task = {"cluster": {"worker": addresses}, "task": {"type": "worker", "index": k}}
         settings = os.environ | {"TF_CONFIG": json.dumps(task)}
         workers.append(subprocess.Popen([*COMMAND, str(own)], stdin=subprocess.PIPE, text=True, cwd=ROOT, env=settings))
         workers[-1].stdin.write(json.dumps(cards))
         workers[-1].stdin.close()
-    assert [worker.wait(1200) for worker in workers] == [0] * count
+    codes = [worker.wait(1200) for worker in workers]
+    assert codes == [0] * count, codes
     return folders

@@ -91,7 +91,8 @@ def show(devices, table):
 @pytest.mark.parametrize("devices", [1, 2, 3, 5])
 def test_every_optimizer_everywhere(devices, alone, tmp_path):
     carry_out(tmp_path, cards(devices, PLACEMENTS))
-    workers = carry_out_on_workers(tmp_path, cards(devices, {"workers": MULTIWORKER}), devices)
+    for name, overrides in cards(devices, {"workers": MULTIWORKER}).items():
+        workers = carry_out_on_workers(tmp_path, {name: overrides}, devices)
     columns = {placement: (tmp_path, placement) for placement in PLACEMENTS}
     columns |= {f"worker {number}": (folder, "workers") for number, folder in enumerate(workers)}
     table = {name: deviations(folder, alone, placement) for name, (folder, placement) in columns.items()}
