@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import time
+from threading import Event
 
 import pytest
 
@@ -63,6 +64,33 @@ print(json.dumps({"got": json.loads(sys.stdin.readline()), "leads": os.getsid(0)
 )
 def test_why_there_is_no_record(code, error):
     assert program(code) == {"error": error}
+
+
+@pytest.mark.parametrize(("destroyed", "attempts"), [(0, None), (1, 2), (2, 3), (3, 3)])
+def test_a_program_whose_heap_is_destroyed_is_begun_again(tmp_path, destroyed, attempts):
+    """The heap is really destroyed: free() of what malloc() never gave."""
+    code = f"""
+import ctypes, json, os
+with open({str(tmp_path / "begun")!r}, "a") as begun:
+    begun.write(".")
+if os.path.getsize({str(tmp_path / "begun")!r}) <= {destroyed}:
+    memory = ctypes.create_string_buffer(4096)
+    ctypes.CDLL(None).free(ctypes.c_void_p(ctypes.addressof(memory) + 16))
+print(json.dumps({{"ms": 1}}))
+"""
+    record, seconds = child.carry_out(([sys.executable, "-c", code], {}, 60.0), Event())
+    assert record.get("attempts") == attempts and seconds > 0
+    if destroyed == child.ATTEMPTS:
+        assert "SIGABRT" in record["error"] and "invalid" in record["error"]
+    else:
+        assert record["ms"] == 1
+    assert (tmp_path / "begun").stat().st_size == min(destroyed + 1, child.ATTEMPTS)
+
+
+def test_no_other_failure_is_begun_again(tmp_path):
+    code = f"open({str(tmp_path / 'begun')!r}, 'a').write('.'); raise ValueError('free() lunch')"
+    record, _ = child.carry_out(([sys.executable, "-c", code], {}, 60.0), Event())
+    assert "free() lunch" in record["error"] and (tmp_path / "begun").read_text() == "."
 
 
 @pytest.mark.parametrize(("kills", "words"), [([3, 4], "out of memory"), ([3, 3], "killed by SIGKILL, perhaps")])

@@ -56,6 +56,9 @@ ValueError: later
          "your program to reset."),
         ("I0000 x\nF0000 00:00:17 a.cc:5] Check failed\n*** aborted", "F0000 00:00:17 a.cc:5] Check failed"),
         ("worker 1: ended with -9 and has no record\n" + ABORTED, "worker 1: ended with -9 and has no record"),
+        ("I0000 x\ndouble free or corruption (out)\nworker 2: ended with -6 and has no record\n" + ABORTED,
+         "double free or corruption (out)"),
+        ("munmap_chunk(): invalid pointer\n", "munmap_chunk(): invalid pointer"),
     ],
 )  # fmt: skip
 def test_first_error(said, error):

@@ -13,13 +13,14 @@ from threading import Event
 from typing import IO, Any
 
 from tfperf.measure.lifeline import STARTER
-from tfperf.study.first_error import first_error
+from tfperf.study.first_error import HEAP_DESTROYED, first_error
 
 Record = dict[str, Any]
 Task = tuple[Sequence[str], Mapping[str, Any], float]  # command, request, time limit in seconds
 POLL_SECONDS = 0.2
 DYING_SECONDS = 5.0
 PROC = Path("/proc")
+ATTEMPTS = 3  # of a task whose program's heap native code destroyed
 # what allocators and TensorFlow say last
 MEMORY_WORDS = ("MemoryError", "bad_alloc", "OOM when allocating", "ResourceExhausted", "out of memory")
 
@@ -54,12 +55,22 @@ def run(
     return {"error": _reason(child.returncode, said, _out_of_memory_kills() > killed_before)}
 
 
-def carry_out(task: Task, stop: Event) -> tuple[Record | None, float]:
-    """The same for a member of a team, with the seconds that it took."""
+def carry_out(task: Task, stop: Event, attempt: int = 1) -> tuple[Record | None, float]:
+    """The same for a member of a team, with the seconds that it took.
+
+    A program whose heap native code destroyed is begun again, and its record has the number of `attempts`. TensorFlow's
+    profiler does so in about every tenth trial of several workers: where it stops, TensorFlow 2.21 keeps pointers into
+    a vector that grows (TraceMeRecorder::Consume, which later versions mend).
+    """
     command, request, timeout = task
     start = time.monotonic()
     record = run(command, request, stop.is_set, timeout)
-    return record, time.monotonic() - start
+    seconds = time.monotonic() - start
+    if record is None:
+        return None, seconds
+    if attempt < ATTEMPTS and HEAP_DESTROYED.search(str(record.get("error", ""))):
+        return carry_out(task, stop, attempt + 1)
+    return record | ({"attempts": attempt} if attempt > 1 else {}), seconds
 
 
 def _ask(child: "subprocess.Popen[bytes]", request: Mapping[str, Any]) -> None:

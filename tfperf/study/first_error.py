@@ -3,9 +3,14 @@
 import re
 from itertools import pairwise
 
+# what the C library says of a heap that was written to where it must not be, before it ends the program
+HEAP_DESTROYED = re.compile(
+    r"double free or corruption|corrupted (size vs\. prev_size|double-linked list)|munmap_chunk\(\): |"
+    r"(free|malloc|realloc|malloc_consolidate)\(\): \w"
+)
 BEGIN = re.compile(
     r"Traceback \(most recent call last\):|worker \d+: |"
-    r"F\d{4} |\d{4}-\d\d-\d\d .*: F |terminate called|Fatal Python error"
+    rf"F\d{{4}} |\d{{4}}-\d\d-\d\d .*: F |terminate called|Fatal Python error|{HEAP_DESTROYED.pattern}"
 )
 LOG = re.compile(r"[IWEF]\d{4} |\d{4}-\d\d-\d\d .*: [IWEF] ")
 # of what the cause is told by another worker, if that one could still tell it
