@@ -22,8 +22,8 @@ from benchmarks.peer import observables as observables
 from benchmarks.peer import side_by_side as side_by_side
 from benchmarks.registry import REGISTRY, Row
 from tfperf.errors import UserError
-from tfperf.measure.environment import environment
-from tfperf.measure.quiet import native_logs_dropped
+from tfperf.measure.environment import collect_environment
+from tfperf.measure.quiet import drop_native_logs
 
 WIDEST = 8  # columns of a table on the screen
 LONGEST = 32  # characters that stay in one line
@@ -41,9 +41,9 @@ def list_() -> None:
         click.echo(f"{b.name}: {b.claim}\n  sweep: {b.sweep}\n  unit: {b.unit}")
 
 
-def _table(rows: list[Row]) -> Table:
+def _make_table(rows: list[Row]) -> Table:
     """A column for each key; where that gets too wide, a column for each row."""
-    cells = [[key, *(_text(row[key]) for row in rows)] for key in rows[0]]
+    cells = [[key, *(_format_value(row[key]) for row in rows)] for key in rows[0]]
     lines = cells if len(cells) > WIDEST else [list(line) for line in zip(*cells, strict=True)]
     table = Table()
     longest = max(len(line[0]) for line in lines)
@@ -54,26 +54,26 @@ def _table(rows: list[Row]) -> Table:
     return table
 
 
-def _text(value: object) -> str:
+def _format_value(value: object) -> str:
     return f"{value:.3g}" if isinstance(value, float) else str(value)
 
 
-def _measured(measure: Callable[..., Iterator[Row]], options: Mapping[str, Any]) -> list[Row]:
+def _measure_rows(measure: Callable[..., Iterator[Row]], options: Mapping[str, Any]) -> list[Row]:
     """All rows, with those of the options that were given; UserError when the benchmark does not take one."""
     given = {key: value for key, value in options.items() if value}
-    taken = inspect.signature(measure).parameters
+    parameters = inspect.signature(measure).parameters
     for key in given:
-        if key not in taken:
+        if key not in parameters:
             raise UserError(f"--{key}: this benchmark does not take it")
-    missing = [k for k, p in taken.items() if p.default is p.empty and k not in given]
+    missing = [k for k, p in parameters.items() if p.default is p.empty and k not in given]
     if missing:
         raise UserError(f"--{missing[0]}: this benchmark needs it")
     return list(measure(**given))
 
 
-def _quiet(measure: Callable[..., Iterator[Row]]) -> AbstractContextManager[None]:
+def _drop_logs(measure: Callable[..., Iterator[Row]]) -> AbstractContextManager[None]:
     """Holds back what native code logs; not for parts that are processes of their own, whose progress would wait."""
-    return nullcontext() if "folder" in inspect.signature(measure).parameters else native_logs_dropped()
+    return nullcontext() if "folder" in inspect.signature(measure).parameters else drop_native_logs()
 
 
 @main.command()
@@ -86,17 +86,17 @@ def _quiet(measure: Callable[..., Iterator[Row]]) -> AbstractContextManager[None
 @click.option("--rounds", type=click.IntRange(min=1), help="How often each part is measured.")
 def run(name: str, output: Path | None, **options: Any) -> None:
     """Measure one benchmark."""
-    chosen = REGISTRY[name]
+    b = REGISTRY[name]
     try:
-        with _quiet(chosen.measure):
-            rows = _measured(chosen.measure, options)
+        with _drop_logs(b.measure):
+            rows = _measure_rows(b.measure, options)
     except UserError as error:
         click.echo(str(error), err=True)
         raise SystemExit(error.exit_code) from None
-    Console().print(_table(rows))
-    click.echo(f"{chosen.claim}; {chosen.unit}")
+    Console().print(_make_table(rows))
+    click.echo(f"{b.claim}; {b.unit}")
     if output is not None:
-        record = {"name": name, "claim": chosen.claim, "unit": chosen.unit, "rows": rows, "environment": environment()}
+        record = {"name": name, "claim": b.claim, "unit": b.unit, "rows": rows, "environment": collect_environment()}
         output.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
 
 

@@ -9,13 +9,13 @@ from typing import Any
 import h5py
 import numpy as np
 
-from benchmarks.bombs import CHECK, POSTFIT, bomb
+from benchmarks.bombs import CHECK, POSTFIT, register_bomb
 
 MANY = 400_000_000  # values
 
 
 @contextmanager
-def _pack(folder: Path) -> Iterator[h5py.File]:
+def _open_pack(folder: Path) -> Iterator[h5py.File]:
     with h5py.File(folder / "pack.h5", "r+") as file:
         yield file
 
@@ -24,9 +24,9 @@ def _replace(file: h5py.File, place: str, shape: tuple[int, ...], dtype: Any = "
     """An array of another shape in the place of one, its attributes kept; its values are not written."""
     attributes = dict(file[place].attrs)
     del file[place]
-    made = file.create_dataset(place, shape, dtype, **options)
-    made.attrs.update(attributes)
-    return made
+    array = file.create_dataset(place, shape, dtype, **options)
+    array.attrs.update(attributes)
+    return array
 
 
 def _inflate(array: h5py.Dataset, size: int) -> None:
@@ -37,23 +37,23 @@ def _inflate(array: h5py.Dataset, size: int) -> None:
         array.id.write_direct_chunk((start, *(0 for _ in array.shape[1:])), content)
 
 
-@bomb("pack: 4e8 nodes of zeros")
-def _nodes(folder: Path) -> list[str]:
-    with _pack(folder) as file:
+@register_bomb("pack: 4e8 nodes of zeros")
+def _write_nodes(folder: Path) -> list[str]:
+    with _open_pack(folder) as file:
         _inflate(_replace(file, "x", (MANY,), chunks=(MANY // 8,), compression="gzip"), MANY)
     return CHECK
 
 
-@bomb("pack: 4e8 nodes that were never written")
-def _unwritten(folder: Path) -> list[str]:
-    with _pack(folder) as file:
+@register_bomb("pack: 4e8 nodes that were never written")
+def _leave_unwritten(folder: Path) -> list[str]:
+    with _open_pack(folder) as file:
         _replace(file, "x", (MANY,), chunks=(10**6,))
     return CHECK
 
 
-@bomb("pack: a table of 1e9 bytes of zeros")
-def _table(folder: Path) -> list[str]:
-    with _pack(folder) as file:
+@register_bomb("pack: a table of 1e9 bytes of zeros")
+def _write_table(folder: Path) -> list[str]:
+    with _open_pack(folder) as file:
         _, nodes, flavours = file["AAA_F2/fk"].shape
         rows = 10**9 // (nodes * flavours * 8)
         chunks = (-(-rows // 20), nodes, flavours)
@@ -62,24 +62,24 @@ def _table(folder: Path) -> list[str]:
     return CHECK
 
 
-@bomb("pack: a chunk of 14 kB that inflates to 1e9 bytes")
-def _chunk(folder: Path) -> list[str]:
-    with _pack(folder) as file:
+@register_bomb("pack: a chunk of 14 kB that inflates to 1e9 bytes")
+def _write_chunk(folder: Path) -> list[str]:
+    with _open_pack(folder) as file:
         shape = file["AAA_F2/fk"].shape
         _inflate(_replace(file, "AAA_F2/fk", shape, "f4", chunks=shape, compression="gzip"), 10**9)
     return CHECK
 
 
-@bomb("pack: 1e6 chunks of 1000 numbers")
-def _chunks(folder: Path) -> list[str]:
-    with _pack(folder) as file:
+@register_bomb("pack: 1e6 chunks of 1000 numbers")
+def _write_chunks(folder: Path) -> list[str]:
+    with _open_pack(folder) as file:
         _replace(file, "x", (10**9,), chunks=(1000,))
     return CHECK
 
 
-@bomb("pack: 10 000 names, one text of 30 MB")
-def _names(folder: Path) -> list[str]:
-    with _pack(folder) as file:
+@register_bomb("pack: 10 000 names, one text of 30 MB")
+def _write_names(folder: Path) -> list[str]:
+    with _open_pack(folder) as file:
         points, columns = len(file["AAA_F2/cv"]), 10_000
         _replace(file, "AAA_F2/sys", (points, columns))[...] = 0.1
         _replace(file, "AAA_F2/sys_is_mult", (columns,), bool)[...] = False
@@ -94,23 +94,23 @@ def _names(folder: Path) -> list[str]:
     return CHECK
 
 
-@bomb("pack: 20 000 sets")
-def _sets(folder: Path) -> list[str]:
-    with _pack(folder) as file:
+@register_bomb("pack: 20 000 sets")
+def _write_sets(folder: Path) -> list[str]:
+    with _open_pack(folder) as file:
         for i in range(20_000):
             file.create_group(f"SET_{i}")
     return CHECK
 
 
-@bomb("pack: 1000 sets that are one and the same")
-def _same(folder: Path) -> list[str]:
-    with _pack(folder) as file:
+@register_bomb("pack: 1000 sets that are one and the same")
+def _link_sets(folder: Path) -> list[str]:
+    with _open_pack(folder) as file:
         for i in range(990):
             file[f"SET_{i}"] = file["AAA_F2"]
     return CHECK
 
 
-def _heap(path: Path) -> None:
+def _zero_heap(path: Path) -> None:
     """Zeros in the place of three entries in the middle of a heap of texts: for ever the next one."""
     content = bytearray(path.read_bytes())
     entry = content.index(b"GCOL\x01") + 16 + 24 * 6
@@ -118,28 +118,28 @@ def _heap(path: Path) -> None:
     path.write_bytes(content)
 
 
-@bomb("pack: 64 zeros in a heap of texts")
-def _zeros(folder: Path) -> list[str]:
-    _heap(folder / "pack.h5")
+@register_bomb("pack: 64 zeros in a heap of texts")
+def _write_pack_zeros(folder: Path) -> list[str]:
+    _zero_heap(folder / "pack.h5")
     return CHECK
 
 
-@bomb("results.h5: 64 zeros in a heap of texts")
-def _result_zeros(folder: Path) -> list[str]:
+@register_bomb("results.h5: 64 zeros in a heap of texts")
+def _write_result_zeros(folder: Path) -> list[str]:
     with h5py.File(folder / "b" / "results.h5", "r+") as file:
         file.attrs.update({"kind": "tfperf results", **{f"more{i}": "xy" for i in range(20)}})
-    _heap(folder / "b" / "results.h5")
+    _zero_heap(folder / "b" / "results.h5")
     return POSTFIT
 
 
-@bomb("pack: a device")
-def _device(folder: Path) -> list[str]:
+@register_bomb("pack: a device")
+def _link_device(folder: Path) -> list[str]:
     (folder / "pack.h5").unlink()
     (folder / "pack.h5").symlink_to("/dev/zero")
     return CHECK
 
 
-def _results(folder: Path, place: str, shape: tuple[int, ...], rows: int) -> list[str]:
+def _write_results(folder: Path, place: str, shape: tuple[int, ...], rows: int) -> list[str]:
     """Zeros of that shape, in chunks of so many rows."""
     with h5py.File(folder / "b" / "results.h5", "r+") as file:
         array = _replace(file, place, shape, file[place].dtype, chunks=(rows, *shape[1:]), compression="gzip")
@@ -147,26 +147,26 @@ def _results(folder: Path, place: str, shape: tuple[int, ...], rows: int) -> lis
     return POSTFIT
 
 
-@bomb("results.h5: PDFs of 1e10 bytes of zeros")
-def _pdf(folder: Path) -> list[str]:
-    return _results(folder, "pdf", (100_000, 8, 1000), 1000)
+@register_bomb("results.h5: PDFs of 1e10 bytes of zeros")
+def _write_pdf(folder: Path) -> list[str]:
+    return _write_results(folder, "pdf", (100_000, 8, 1000), 1000)
 
 
-@bomb("results.h5: a history of 1e9 steps")
-def _history(folder: Path) -> list[str]:
-    return _results(folder, "history/step", (10**8,), 10**6)
+@register_bomb("results.h5: a history of 1e9 steps")
+def _write_history(folder: Path) -> list[str]:
+    return _write_results(folder, "history/step", (10**8,), 10**6)
 
 
-@bomb("results.h5: a summary of 2e6 levels")
-def _summary(folder: Path) -> list[str]:
+@register_bomb("results.h5: a summary of 2e6 levels")
+def _write_summary(folder: Path) -> list[str]:
     with h5py.File(folder / "b" / "results.h5", "r+") as file:
         del file["summary"]
         file["summary"] = np.array([b'{"a":' * 2 * 10**6])
     return POSTFIT
 
 
-@bomb("results.h5: a summary of 1.6e7 characters of empty lists")
-def _lists(folder: Path) -> list[str]:
+@register_bomb("results.h5: a summary of 1.6e7 characters of empty lists")
+def _write_lists(folder: Path) -> list[str]:
     with h5py.File(folder / "b" / "results.h5", "r+") as file:
         del file["summary"]
         file.create_dataset("summary", data=np.array([b'{"a": [' + b"{}," * 5 * 10**6 + b"{}]}"]), compression="gzip")

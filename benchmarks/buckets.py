@@ -6,10 +6,10 @@ from pathlib import Path
 
 import click
 
-from benchmarks.kept import Kept, Record
-from benchmarks.registry import Row, benchmark
-from tfperf.measure.confidence import MOST_VALUES, Interval, mean, repeats_for
-from tfperf.runcard.dump import as_tree
+from benchmarks.record_store import Record, RecordStore
+from benchmarks.registry import Row, register_benchmark
+from tfperf.measure.confidence import MOST_VALUES, Interval, estimate_mean, estimate_repeats
+from tfperf.runcard.dump import to_tree
 from tfperf.workloads.cards import load_card
 
 CARD = Path(__file__).parents[1] / "runcards" / "translate.yaml"
@@ -25,7 +25,7 @@ COMMON = ["placement.devices=4", "data.batch=16"]
 CLOSE = 0.05  # nats a label: what larger differences the seeds have to rule out
 
 
-@benchmark(
+@register_benchmark(
     "buckets",
     claim="validation loss at equal target words tells whether batches of sentences of like length harm learning",
     sweep=f"four ways to form batches for 4 devices of 16 pairs, {SEEDS} seeds (--rounds), the shipped translation up "
@@ -35,44 +35,44 @@ CLOSE = 0.05  # nats a label: what larger differences the seeds have to rule out
     "paired by seed: same initial weights, pairs and target words; narrow: buckets of one length; each interval misses "
     "the truth once in 20 times, some of the three about once in 8",
 )
-def buckets(rounds: int = SEEDS, folder: Path | None = None) -> Iterator[Row]:
+def measure_buckets(rounds: int = SEEDS, folder: Path | None = None) -> Iterator[Row]:
     """A row for each way, with what its interval bears out."""
     found: dict[str, list[Record]] = {way: [] for way in WAYS}
-    with Kept(folder) as kept:
+    with RecordStore(folder) as store:
         for seed in range(1, rounds + 1):
             for way, overrides in WAYS.items():
                 card = load_card(CARD, [*COMMON, f"seed={seed}", *overrides])
-                request = {"card": as_tree(card), "target_words": WORDS, "marks": MARKS}
-                found[way].append(kept.ask(f"{way}_seed-{seed:02}", "benchmarks.buckets_side", request))
-                click.echo(f"seed {seed} of {rounds}, {way}: validation loss {last(found[way][-1]):.4f}", err=True)
+                request = {"card": to_tree(card), "target_words": WORDS, "marks": MARKS}
+                found[way].append(store.get_record(f"{way}_seed-{seed:02}", "benchmarks.buckets_side", request))
+                click.echo(f"seed {seed} of {rounds}, {way}: validation loss {get_loss(found[way][-1]):.4f}", err=True)
     for way in WAYS:
-        yield row(way, found)
+        yield make_row(way, found)
 
 
-def last(record: Record) -> float:
+def get_loss(record: Record) -> float:
     """The loss at the end."""
     return float(record["losses"][-1])
 
 
-def row(way: str, found: Mapping[str, Sequence[Record]]) -> Row:
+def make_row(way: str, found: Mapping[str, Sequence[Record]]) -> Row:
     """One way beside batches of any length."""
-    own, base = found[way], found[NONE]
-    differences = [
-        mean([a["losses"][k] - b["losses"][k] for a, b in zip(own, base, strict=True)])
-        for k in (MARKS // 2 - 1, MARKS - 1)
-    ]
-    speeds = [math.log(b["train_seconds"] / a["train_seconds"]) for a, b in zip(own, base, strict=True)]
+    own, pairs = found[way], list(zip(found[way], found[NONE], strict=True))
+    half, full = (
+        estimate_mean([a["losses"][k] - b["losses"][k] for a, b in pairs]) for k in (MARKS // 2 - 1, MARKS - 1)
+    )
+    speeds = [math.log(b["train_seconds"] / a["train_seconds"]) for a, b in pairs]
     other = way != NONE
     return {
         "buckets": way, "seeds": len(own), "padding": math.fsum(r["padding_share"] for r in own) / len(own),
-        "validation loss": math.fsum(map(last, own)) / len(own),
-        "difference": written(differences[1]) if other else "", "at half the words": written(differences[0]) if other
-        else "", "target words/s, ratio": written(mean(speeds).exponential()) if other else "",
-        "conclusion": conclude(way, [last(a) - last(b) for a, b in zip(own, base, strict=True)]) if other else "",
+        "validation loss": math.fsum(map(get_loss, own)) / len(own),
+        "difference": format_interval(full) if other else "",
+        "at half the words": format_interval(half) if other else "",
+        "target words/s, ratio": format_interval(estimate_mean(speeds).exponentiate()) if other else "",
+        "conclusion": conclude(way, [get_loss(a) - get_loss(b) for a, b in pairs]) if other else "",
     }  # fmt: skip
 
 
-def written(interval: Interval) -> str:
+def format_interval(interval: Interval) -> str:
     """With its limits."""
     limits = "" if interval.low is None else f" [{interval.low:.3f}, {interval.high:.3f}]"
     return f"{interval.value:.3f}{limits}"
@@ -83,7 +83,7 @@ def conclude(way: str, differences: Sequence[float]) -> str:
     lost = sum(not math.isfinite(one) for one in differences)
     if lost:
         return f"nothing can be said: {lost} of {len(differences)} seeds have a loss that is no number"
-    found = mean(differences)
+    found = estimate_mean(differences)
     if found.low is None or found.high is None:
         return "not enough seeds: one tells nothing of chance"
     limits = f"95 % interval {found.low:.3f} to {found.high:.3f}"
@@ -94,6 +94,6 @@ def conclude(way: str, differences: Sequence[float]) -> str:
     most = max(abs(found.low), abs(found.high))
     if most <= CLOSE:
         return f"no difference seen, and none larger than {most:.3f}, {limits}"
-    needed = repeats_for(differences, 2 * math.sinh(CLOSE))  # half of the interval is then CLOSE
+    needed = estimate_repeats(differences, 2 * math.sinh(CLOSE))  # half of the interval is then CLOSE
     more = f"more than {MOST_VALUES}" if needed is None else f"about {needed}"
     return f"not enough seeds: {limits}; {more} would narrow it to {CLOSE} either way, with even odds"

@@ -11,52 +11,52 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.kept import answer
+from benchmarks.record_store import answer_request
 from tfperf.place.devices import make_devices
-from tfperf.place.engine import take
-from tfperf.place.state import named
+from tfperf.place.engine import take_steps
+from tfperf.place.state import list_trained_variables
 from tfperf.workloads.translate.batches import FILLING
-from tfperf.workloads.translate.card import Translation
-from tfperf.workloads.translate.corpus import Part
-from tfperf.workloads.translate.feeding import epochs, training_plan
+from tfperf.workloads.translate.card import TranslationCard
+from tfperf.workloads.translate.corpus import Split
+from tfperf.workloads.translate.feeding import build_training_dataset, plan_training
 from tfperf.workloads.translate.kind import KIND
 from tfperf.workloads.translate.texts import read_sentences
-from tfperf.workloads.translate.trainable import make_engine
+from tfperf.workloads.translate.trainable import build_engine
 from tfperf.workloads.translate.validation import Validation
 
 
-def carry_out(request: Mapping[str, Any]) -> dict[str, Any]:
+def measure_fit(request: Mapping[str, Any]) -> dict[str, Any]:
     """The record of a fit."""
     card = KIND.grammar.adapter.validate_json(json.dumps(request["card"]))
     devices, sentences = make_devices(card.placement), read_sentences(card)
     part = sentences.encoded.training
     marks = [request["target_words"] * (k + 1) / request["marks"] for k in range(request["marks"])]
-    until = list(steps_until(card, part, len(devices), marks))
-    engine = make_engine(card, sentences.rows, devices)
+    until = list(count_steps(card, part, len(devices), marks))
+    engine = build_engine(card, sentences.rows, devices)
     validation = Validation(card, engine.model, sentences.encoded.validation)
-    iterator = iter(epochs(card, part, len(devices)))
-    take(engine, iterator, 0)  # compiles
+    iterator = iter(build_training_dataset(card, part, len(devices)))
+    take_steps(engine, iterator, 0)  # compiles
     step, seconds, losses = 0, 0.0, []
     for goal, _ in until:
         start = time.perf_counter()
         while step < goal:
-            count = min(card.train.steps_per_call, goal - step)
-            take(engine, iterator, count)
+            take_steps(engine, iterator, count := min(card.train.steps_per_call, goal - step))
             step += count
         seconds += time.perf_counter() - start
-        losses.append(validation.loss([np.asarray(v.numpy()) for v in named(engine.model).values()]))
+        variables = list_trained_variables(engine.model).values()
+        losses.append(validation.evaluate_loss([np.asarray(v.numpy()) for v in variables]))
     return {
         "losses": losses, "steps": [steps for steps, _ in until], "target_words": [words for _, words in until],
-        "train_seconds": seconds, "padding_share": training_plan(card, part, len(devices), 0).padding_share,
+        "train_seconds": seconds, "padding_share": plan_training(card, part, len(devices), 0).padding_share,
     }  # fmt: skip
 
 
-def steps_until(card: Translation, part: Part, devices: int, marks: list[float]) -> Iterator[tuple[int, int]]:
+def count_steps(card: TranslationCard, part: Split, devices: int, marks: list[float]) -> Iterator[tuple[int, int]]:
     """Steps after which a training has seen at least so many target words (marks, ascending), and how many it has."""
     seen = steps = epoch = 0
     left = list(marks)
     while left:
-        plan = training_plan(card, part, devices, epoch)
+        plan = plan_training(card, part, devices, epoch)
         lengths = np.where(plan.rows == FILLING, 0, part.target.lengths[plan.rows]).sum(axis=(1, 2))
         for words in lengths.tolist():
             seen, steps = seen + words, steps + 1
@@ -67,4 +67,4 @@ def steps_until(card: Translation, part: Part, devices: int, marks: list[float])
 
 
 if __name__ == "__main__":
-    answer(carry_out)
+    answer_request(measure_fit)

@@ -11,7 +11,7 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING
 
-from benchmarks.registry import Row, benchmark
+from benchmarks.registry import Row, register_benchmark
 
 if TYPE_CHECKING:
     from tfperf.trace.attribution import Attribution
@@ -22,13 +22,13 @@ REPLICAS, PER_CALL, CALLS, ROUNDS = (100, 200, 400), 30, 15, 4
 EVENTS = 1_500_000
 
 
-@benchmark(
+@register_benchmark(
     "profile-truth",
     claim="sleeps and products put into each phase are attributed within 5 % of what a clock says",
     sweep="each phase, once with a sleep and once with a matrix product a step",
     unit=f"ms a step, mean over {STEPS} steps; error: attributed over clocked time, less one",
 )
-def truth() -> Iterator[Row]:
+def measure_truth() -> Iterator[Row]:
     """Products in an eager program, sleeps in a compiled one; both clocked around each."""
     import tensorflow as tf
 
@@ -43,47 +43,47 @@ def truth() -> Iterator[Row]:
         work()
         clocked[name] += time.perf_counter() - start
 
-    def products() -> None:
+    def run_products() -> None:
         for name in names:
             with phase(name):
                 clock(name, lambda: tf.linalg.matmul(square, square))
 
     @tf.function
-    def sleeps() -> None:
+    def run_sleeps() -> None:
         for name in names:
             with phase(name):
                 tf.numpy_function(partial(clock, name, partial(time.sleep, SLEEP)), [], [])
 
-    for kind, step in (("product", products), ("sleep", sleeps)):
+    for kind, step in (("product", run_products), ("sleep", run_sleeps)):
         clocked.update(dict.fromkeys(names, 0.0))
-        found = _captured(step, lambda: clocked.update(dict.fromkeys(names, 0.0)))
+        found = _attribute_steps(step, lambda: clocked.update(dict.fromkeys(names, 0.0)))
         for name, seconds in clocked.items():
             want, got = 1e3 * seconds / STEPS, float(found.busy["CPU"][:, PHASES.index(name)].mean())
             yield {"work": kind, "phase": name, "clocked": want, "attributed": got, "error": got / want - 1}
 
 
-def _captured(step: Callable[[], None], begins: Callable[[], None]) -> "Attribution":
-    """The attribution of STEPS recorded steps; `begins` is called before the first of them."""
-    from tfperf.trace.attribution import attribute_path
+def _attribute_steps(step: Callable[[], None], on_begin: Callable[[], None]) -> "Attribution":
+    """The attribution of STEPS recorded steps; `on_begin` is called before the first of them."""
+    from tfperf.trace.attribution import read_attribution
     from tfperf.trace.capture import capture
 
     with tempfile.TemporaryDirectory() as folder:
-        with capture(folder, STEPS, skip=3) as taken:
+        with capture(folder, STEPS, skip=3) as recording:
             for number in range(STEPS + 3):
-                if number == taken.skip:
-                    begins()
-                with taken.step(number):
+                if number == recording.skip:
+                    on_begin()
+                with recording.step(number):
                     step()
-        return attribute_path(Path(folder))
+        return read_attribution(Path(folder))
 
 
-@benchmark(
+@register_benchmark(
     "profile-overhead",
     claim="steps of 3 ms and more take at most 5 % longer while they are recorded",
     sweep=f"the shipped card with R = {', '.join(map(str, REPLICAS))}, {ROUNDS} windows each",
     unit=f"ms a step, medians of {CALLS} calls recorded and {CALLS} before; overhead: recorded over not, less one",
 )
-def overhead() -> Iterator[Row]:
+def measure_overhead() -> Iterator[Row]:
     """`tfperf profile` of the card, in a process of its own for each R."""
     for replicas in REPLICAS:
         with tempfile.TemporaryDirectory() as folder:
@@ -110,25 +110,25 @@ READ = """
 import resource, sys, time
 from pathlib import Path
 start = time.perf_counter()
-from tfperf.trace.attribution import attribute_path
+from tfperf.trace.attribution import read_attribution
 imported = time.perf_counter()
-found = attribute_path(Path(sys.argv[1]))
+found = read_attribution(Path(sys.argv[1]))
 peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 print(time.perf_counter() - imported, imported - start, peak, len(found.steps))
 """
 
 
-@benchmark(
+@register_benchmark(
     "profile-reading",
     claim=f"a profile of {EVENTS / 1e6:g} million events is read and attributed in 4 s and 1 GB",
     sweep="three times the same profile: steps of 150 operations on two threads, 100 steps a call",
     unit="seconds of reading and attributing, peak memory of the process in GB",
 )
-def reading() -> Iterator[Row]:
+def measure_reading() -> Iterator[Row]:
     """A profile as TensorFlow writes it, read in a process of its own."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, "vm.xplane.pb")
-        file.write_bytes(_synthetic(EVENTS))
+        file.write_bytes(_make_profile(EVENTS))
         for _ in range(3):
             done = subprocess.run([sys.executable, "-c", READ, folder], check=True, capture_output=True, text=True)
             seconds, imports, peak, steps = map(float, done.stdout.split())
@@ -138,11 +138,11 @@ def reading() -> Iterator[Row]:
             }  # fmt: skip
 
 
-def _synthetic(events: int) -> bytes:
+def _make_profile(events: int) -> bytes:
     """A profile of so many operations, in calls of 100 steps."""
-    from tfperf.trace.planes import xplane_proto
+    from tfperf.trace.planes import load_xplane_proto
 
-    space = xplane_proto().XSpace()
+    space = load_xplane_proto().XSpace()
     plane = space.planes.add(name="/host:CPU")
     plane.stat_metadata[1].name, plane.stat_metadata[2].name = "step_num", "id"
     names = ["train", *(f"while/dense_{i}/MatMul:MatMul" for i in range(50))]

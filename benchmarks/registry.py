@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tfperf.measure.confidence import geometric
+from tfperf.measure.confidence import estimate_geometric_mean
 
 Row = dict[str, Any]
 
@@ -23,7 +23,7 @@ class Benchmark:
 REGISTRY: dict[str, Benchmark] = {}
 
 
-def benchmark(name: str, claim: str, sweep: str, unit: str) -> Callable[[Callable[..., Iterator[Row]]], None]:
+def register_benchmark(name: str, claim: str, sweep: str, unit: str) -> Callable[[Callable[..., Iterator[Row]]], None]:
     """Register a measurement."""
 
     def register(measure: Callable[..., Iterator[Row]]) -> None:
@@ -32,7 +32,7 @@ def benchmark(name: str, claim: str, sweep: str, unit: str) -> Callable[[Callabl
     return register
 
 
-def ratio_columns(name: str, above: Sequence[float], below: Sequence[float]) -> Row:
+def make_ratio_columns(name: str, above: Sequence[float], below: Sequence[float]) -> Row:
     """Geometric mean of the rounds' ratios, and the limits of its 95 % interval where there are several rounds."""
-    ratio = geometric([a / b for a, b in zip(above, below, strict=True)])
+    ratio = estimate_geometric_mean([a / b for a, b in zip(above, below, strict=True)])
     return {name: ratio.value, f"{name}_low": ratio.low, f"{name}_high": ratio.high}

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import median, quantiles
 
-from benchmarks.registry import Row, benchmark
+from benchmarks.registry import Row, register_benchmark
 from tfperf.errors import UserError
 
 FAILED = 3  # some replicas: in one step none becomes positive
@@ -74,7 +74,7 @@ class Checkout:
         return {"total": total, "first line": first, "before the steps": stages["total"] - stages["write"], **stages}
 
 
-def _fits(checkout: Checkout, name: str, *overrides: str) -> Iterator[tuple[str, float]]:
+def _measure_fits(checkout: Checkout, name: str, *overrides: str) -> Iterator[tuple[str, float]]:
     """With empty caches, and a second time."""
     checkout.empty_caches()
     cold, warm = checkout.fit(*overrides), checkout.fit(*overrides)
@@ -84,39 +84,39 @@ def _fits(checkout: Checkout, name: str, *overrides: str) -> Iterator[tuple[str,
     yield f"{name}, report and results written", warm["write"]
 
 
-def _fit(checkout: Checkout) -> Iterator[tuple[str, float]]:
-    yield from _fits(checkout, "fit of the card")
+def _measure_fit(checkout: Checkout) -> Iterator[tuple[str, float]]:
+    yield from _measure_fits(checkout, "fit of the card")
 
 
-def _short(checkout: Checkout) -> Iterator[tuple[str, float]]:
-    yield from _fits(checkout, f"fit with {' '.join(SHORT)}", *SHORT)
+def _measure_short_fit(checkout: Checkout) -> Iterator[tuple[str, float]]:
+    yield from _measure_fits(checkout, f"fit with {' '.join(SHORT)}", *SHORT)
     yield "import of TensorFlow and Keras", checkout.run("-c", IMPORT)[0]
 
 
-def _check(checkout: Checkout) -> Iterator[tuple[str, float]]:
+def _measure_check(checkout: Checkout) -> Iterator[tuple[str, float]]:
     checkout.run("-m", "tfperf", "check", checkout.card)
     total, first, _ = checkout.run("-m", "tfperf", "check", checkout.card)
     yield "check, second time", total
     yield "check, first line", first
 
 
-def _stacks(checkout: Checkout) -> Iterator[tuple[str, float]]:
+def _measure_stacks(checkout: Checkout) -> Iterator[tuple[str, float]]:
     checkout.empty_caches()
     yield "eight stacks of 50 to their first step", checkout.fit(*STACKS)["before the steps"]
 
 
 PARTS: dict[str, Callable[[Checkout], Iterator[tuple[str, float]]]] = {
-    "fit": _fit, "short": _short, "check": _check, "stacks": _stacks,
+    "fit": _measure_fit, "short": _measure_short_fit, "check": _measure_check, "stacks": _measure_stacks,
 }  # fmt: skip
 
 
-@benchmark(
+@register_benchmark(
     "start",
     claim="a fit starts and ends in seconds: programs are compiled once and kept, the report is written side by side",
     sweep=f"parts {', '.join(PARTS)} (--only); with --against FOLDER, another checkout, in turn; --rounds: {ROUNDS}",
     unit="seconds of whole commands, median and quartiles; ratio: this checkout's median over the other one's",
 )
-def start(only: str = ",".join(PARTS), against: Path | None = None, rounds: int = ROUNDS) -> Iterator[Row]:
+def measure_start(only: str = ",".join(PARTS), against: Path | None = None, rounds: int = ROUNDS) -> Iterator[Row]:
     """A row for each command. Caches are in a folder of their own, emptied where the row says so."""
     unknown = [part for part in only.split(",") if part not in PARTS]
     if unknown:
@@ -136,22 +136,22 @@ def start(only: str = ",".join(PARTS), against: Path | None = None, rounds: int 
                         found.setdefault((what, version), []).append(seconds)
             for what, version in found:
                 if version == "now":
-                    yield _row(what, found[what, "now"], found.get((what, "before")))
+                    yield _make_row(what, found[what, "now"], found.get((what, "before")))
 
 
-def _row(what: str, now: list[float], before: list[float] | None) -> Row:
+def _make_row(what: str, now: list[float], before: list[float] | None) -> Row:
     q1, middle, q3 = quantiles(now, n=4, method="inclusive")
     row: Row = {"what": what, "seconds": middle, "q1": q1, "q3": q3}
     return row if before is None else row | {"before": median(before), "ratio": middle / median(before)}
 
 
-@benchmark(
+@register_benchmark(
     "many-fits",
     claim="what a fit made is freed when its record is all that is left",
     sweep=f"{FITS} fits of 40 replicas in one process, each with another seed; --against FOLDER: another checkout, too",
     unit="resident memory in MB after a fit, and its growth from the third fit on",
 )
-def many_fits(against: Path | None = None) -> Iterator[Row]:
+def measure_many_fits(against: Path | None = None) -> Iterator[Row]:
     """A row for each checkout."""
     roots = {"now": HERE} if against is None else {"before": against.resolve(), "now": HERE}
     for version, root in roots.items():

@@ -15,22 +15,22 @@ import tensorflow as tf
 from numpy.typing import NDArray
 
 from benchmarks import plain_keras
-from benchmarks.kept import answer
+from benchmarks.record_store import answer_request
 from tfperf.errors import UserError
 from tfperf.place.devices import Devices, make_devices
-from tfperf.place.engine import take
-from tfperf.workloads.translate.card import Translation
-from tfperf.workloads.translate.corpus import Part, Ragged
-from tfperf.workloads.translate.feeding import epochs, steps_an_epoch
+from tfperf.place.engine import take_steps
+from tfperf.workloads.translate.card import TranslationCard
+from tfperf.workloads.translate.corpus import Ragged, Split
+from tfperf.workloads.translate.feeding import build_training_dataset, count_epoch_steps
 from tfperf.workloads.translate.kind import KIND
 from tfperf.workloads.translate.texts import read_sentences
-from tfperf.workloads.translate.trainable import make_engine
+from tfperf.workloads.translate.trainable import build_engine
 
 Record = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Clocked:
+class EpochTimes:
     """Wall and CPU time in seconds and steps so far at the end of each epoch, and the mean loss of the last one."""
 
     wall: Sequence[float]
@@ -39,17 +39,17 @@ class Clocked:
     loss: float
 
 
-def carry_out(request: Mapping[str, Any]) -> Record:
+def measure_program(request: Mapping[str, Any]) -> Record:
     """The record of a program. Raises: UserError where it left pairs out."""
     card = KIND.grammar.adapter.validate_json(json.dumps(request["card"]))
     devices, sentences = make_devices(card.placement), read_sentences(card)
     size, timed = card.data.batch * len(devices), int(request["epochs"])
     most = card.data.batch * int(request["most_devices"])
-    part = whole_buckets(few(sentences.encoded.training, request["pairs"]), card.data.bucket_width, most)
+    part = select_whole_buckets(select_few(sentences.encoded.training, request["pairs"]), card.data.bucket_width, most)
     if request["program"] == "tfperf":
-        found = ours(card, part, sentences.rows, devices, 1 + timed)
+        found = train_ours(card, part, sentences.rows, devices, 1 + timed)
     else:
-        found = plain(card, part, sentences.rows, devices, 1 + timed, request["program"] == "tuned")
+        found = train_plain(card, part, sentences.rows, devices, 1 + timed, request["program"] == "tuned")
     if any(steps * size != (i + 1) * len(part) for i, steps in enumerate(found.steps)):
         raise UserError(f"{request['program']}: {found.steps} steps of {size} pairs; an epoch has {len(part)} pairs")
     return {
@@ -60,60 +60,60 @@ def carry_out(request: Mapping[str, Any]) -> Record:
     }  # fmt: skip
 
 
-def few(part: Part, count: int) -> Part:
+def select_few(part: Split, count: int) -> Split:
     """So many pairs, from all over a part."""
-    return chosen(part, np.unique(np.linspace(0, len(part) - 1, count).astype(np.int64)))
+    return select_pairs(part, np.unique(np.linspace(0, len(part) - 1, count).astype(np.int64)))
 
 
-def whole_buckets(part: Part, width: int, size: int) -> Part:
+def select_whole_buckets(part: Split, width: int, size: int) -> Split:
     """Of each bucket as many pairs as fill batches of `size`: programs then form batches of the same lengths."""
     limits = -(-np.maximum(part.source.lengths, part.target.lengths) // width)
     places = [np.flatnonzero(limits == limit) for limit in np.unique(limits)]
-    return chosen(part, np.sort(np.concatenate([some[: len(some) // size * size] for some in places])))
+    return select_pairs(part, np.sort(np.concatenate([some[: len(some) // size * size] for some in places])))
 
 
-def chosen(part: Part, rows: NDArray[np.int64]) -> Part:
+def select_pairs(part: Split, rows: NDArray[np.int64]) -> Split:
     """The pairs of these numbers."""
-    return Part(*(ragged([row(side, i) for i in rows]) for side in (part.source, part.target)))
+    return Split(*(make_ragged([get_sentence(side, i) for i in rows]) for side in (part.source, part.target)))
 
 
-def row(side: Ragged, i: int) -> NDArray[np.int32]:
+def get_sentence(side: Ragged, i: int) -> NDArray[np.int32]:
     """The pieces of a sentence."""
     return side.flat[side.offsets[i] : side.offsets[i + 1]]
 
 
-def ragged(rows: list[NDArray[np.int32]]) -> Ragged:
+def make_ragged(rows: list[NDArray[np.int32]]) -> Ragged:
     """Sentences in one array."""
     return Ragged(np.concatenate(rows), np.cumsum([0, *map(len, rows)], dtype=np.int64))
 
 
-def ours(card: Translation, part: Part, rows: int, devices: Devices, count: int) -> Clocked:
+def train_ours(card: TranslationCard, part: Split, rows: int, devices: Devices, count: int) -> EpochTimes:
     """So many epochs of tfperf's."""
-    engine = make_engine(card, rows, devices)
-    iterator, steps = iter(epochs(card, part, len(devices))), steps_an_epoch(card, part, len(devices))
+    engine, size = build_engine(card, rows, devices), len(devices)
+    iterator, steps = iter(build_training_dataset(card, part, size)), count_epoch_steps(card, part, size)
     wall, cpu, losses = [], [], [np.empty(0)]
     for _ in range(count):
-        losses = [take(engine, iterator, min(card.train.steps_per_call, steps - done))
+        losses = [take_steps(engine, iterator, min(card.train.steps_per_call, steps - done))
                   for done in range(0, steps, card.train.steps_per_call)]  # fmt: skip
         wall.append(time.perf_counter())
         cpu.append(time.process_time())
-    return Clocked(wall, cpu, [steps * (i + 1) for i in range(count)], float(np.concatenate(losses).mean()))
+    return EpochTimes(wall, cpu, [steps * (i + 1) for i in range(count)], float(np.concatenate(losses).mean()))
 
 
-def plain(card: Translation, part: Part, rows: int, devices: Devices, count: int, tuned: bool) -> Clocked:
+def train_plain(card: TranslationCard, part: Split, rows: int, devices: Devices, count: int, tuned: bool) -> EpochTimes:
     """So many epochs of a plain Keras program's."""
     tf.config.set_soft_device_placement(True)  # as everywhere but in tfperf
     width = card.data.bucket_width
     longest = int(max(part.source.lengths.max(), part.target.lengths.max()))
-    source, target = ([row(side, i) for i in range(len(part))] for side in (part.source, part.target))
+    source, target = ([get_sentence(side, i) for i in range(len(part))] for side in (part.source, part.target))
     limits = range(width, longest + width, width)
-    data = plain_keras.batches(source, target, card.data.batch * len(devices), limits, card.seed, tuned)
+    data = plain_keras.make_batches(source, target, card.data.batch * len(devices), limits, card.seed, tuned)
     stamps = plain_keras.train(
-        plain_keras.strategy(devices.each, tuned), (rows, card.model.units, card.model.layers), data,
+        plain_keras.make_strategy(devices.each, tuned), (rows, card.model.units, card.model.layers), data,
         card.train.optimizer.learning_rate, card.train.steps_per_call, count,
     )  # fmt: skip
-    return Clocked(stamps.wall, stamps.cpu, stamps.steps, stamps.losses[-1])
+    return EpochTimes(stamps.wall, stamps.cpu, stamps.steps, stamps.losses[-1])
 
 
 if __name__ == "__main__":
-    answer(carry_out)
+    answer_request(measure_program)

@@ -21,7 +21,7 @@ def cache_of_this_session(tmp_path_factory):
 def blank_pictures(monkeypatch):
     """Reports without what is drawn, which takes half the time of a short fit; tests/report looks at it."""
     from tfperf.report import style
-    from tfperf.workloads.pdf.report import team
+    from tfperf.workloads.pdf.report import pool
 
     monkeypatch.setattr(style, "to_png", lambda figure: b"")
-    monkeypatch.setattr(team, "MOST", 0)
+    monkeypatch.setattr(pool, "MOST", 0)

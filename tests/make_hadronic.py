@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from tfperf.workloads.pdf.data.closure import toy_pdf
+from tfperf.workloads.pdf.data.closure import compute_toy_pdf
 from tfperf.workloads.pdf.data.pack import OPERATIONS, Dataset, PositivitySet, Table
 from tfperf.workloads.pdf.data.write import Group, write_pack
 
@@ -46,7 +46,7 @@ def dataset(rng, name, operation, rows, hadronic, one_row=False):
     for k, _ in enumerate(OPERATIONS[operation]):
         tables.append(table(rng, 1 if one_row and k == 1 else rows, channels, first=0 if operation != "NULL" else None))
     if operation == "ASY":  # far from its pole
-        large = 3 * tables[0].values()
+        large = 3 * tables[0].read_values()
         tables[0] = Table(lambda: large, rows, tables[0].channels)
     names = SYSTEMATICS[name]
     size = rng.uniform(1, 2, rows)
@@ -54,7 +54,7 @@ def dataset(rng, name, operation, rows, hadronic, one_row=False):
         name, operation, tuple(tables), size, size, np.zeros((rows, 0)), (), np.zeros(0, bool), np.zeros((rows, 0)),
         (), np.arange(rows), None,
     )  # fmt: skip
-    truth = predictions([bare], toy_pdf(X))
+    truth = predictions([bare], compute_toy_pdf(X))
     size = np.abs(truth)
     return replace(
         bare, cv=truth + 0.03 * size * rng.standard_normal(rows), stat=rng.uniform(0.02, 0.04, rows) * size,
@@ -91,16 +91,16 @@ def make_pack(path, seed=5):
     datasets, positivity = sets(seed)
     groups = []
     for d in datasets:
-        hadronic = d.tables[0].hadronic
+        first, hadronic = d.tables[0], d.tables[0].hadronic
         kin = np.stack([rng.uniform(1e-2, 0.6, len(d.cv)), rng.uniform(30, 90, len(d.cv)), np.zeros(len(d.cv))], 1)
-        arrays = dict(zip(OPERATIONS[d.operation], (t.values() for t in d.tables), strict=True)) | _axes(d.tables[0])
+        arrays = dict(zip(OPERATIONS[d.operation], (t.read_values() for t in d.tables), strict=True)) | _axes(first)
         arrays |= {
             "cv": d.cv, "stat": d.stat, "sys": d.sys, "sys_names": np.array(d.sys_names, "S16"), "t0": d.t0,
             "sys_is_mult": d.sys_is_mult, "cuts": d.cuts, "kin": kin[:, :2] if hadronic else kin,
         }  # fmt: skip
         columns = ("rapidity", "mass") if hadronic else ("x", "Q2", "y")
         groups.append(Group(d.name, arrays, {"operation": d.operation, "experiment": d.name[:3]}, columns))
-    groups += [Group(f"positivity/{p.name}", {"fk": p.table.values(), **_axes(p.table)}) for p in positivity]
+    groups += [Group(f"positivity/{p.name}", {"fk": p.table.read_values(), **_axes(p.table)}) for p in positivity]
     write_pack(path, X, {"Q0": 1.65, "provenance": "toy law"}, groups)
     return path
 
@@ -109,7 +109,7 @@ def evaluate(one, pdf):
     """Raw predictions of a table for x f (8, X), over all 14 flavours, in float64."""
     named = dict(zip(FITTED, pdf, strict=True)) | {"photon": np.zeros(len(X))}
     named |= {k: named[v] for k, v in SAME.items()}
-    values = one.values().astype(np.float64)
+    values = one.read_values().astype(np.float64)
     if one.hadronic:
         return sum(np.einsum("nxz,x,z->n", values[:, c], named[a], named[b]) for c, (a, b) in enumerate(one.channels))
     return sum(values[:, :, c] @ named[f] for c, (f,) in enumerate(one.channels))

@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from tfperf.workloads.pdf.data.closure import toy_pdf
+from tfperf.workloads.pdf.data.closure import compute_toy_pdf
 from tfperf.workloads.pdf.data.pack import OPERATIONS
 from tfperf.workloads.pdf.data.write import Group, write_pack
-from tfperf.workloads.pdf.operators.basis import fitted
+from tfperf.workloads.pdf.operators.basis import find_fitted_index
 
 X = np.array([*np.geomspace(1e-5, 0.1, 9)[:-1], *np.linspace(0.1, 1, 8)])
 FLAVOURS = ["photon", "sigma", "g", "v", "v3", "v8", "v15", "v24", "v35", "t3", "t8", "t15", "t24", "t35"]
@@ -35,8 +35,8 @@ def _set(rng, name, operation, points, names):
         tables["fk_a"] *= 3
     if operation == "RATIO":
         tables["fk_den"] = tables["fk_den"][:1]
-    active = [fitted(FLAVOURS[i]) for i in ACTIVE]
-    raw = [np.einsum("nxf,fx->n", t, toy_pdf(X)[active]) for t in tables.values()]
+    active = [find_fitted_index(FLAVOURS[i]) for i in ACTIVE]
+    raw = [np.einsum("nxf,fx->n", t, compute_toy_pdf(X)[active]) for t in tables.values()]
     from tfperf.workloads.pdf.operators.observables import combine
 
     truth = combine(operation, raw)

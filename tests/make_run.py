@@ -2,8 +2,8 @@
 
 from tests.make_result import make_result
 from tfperf.report.sections import write_json
-from tfperf.results.state import Identity, Part, State, write_state
-from tfperf.workloads.pdf.replicas import Replicas
+from tfperf.results.state import Identity, Part, RunState, write_state
+from tfperf.workloads.pdf.replicas import ReplicaChunk
 from tfperf.workloads.pdf.results import store
 
 IDENTITY = Identity("c" * 32, "a" * 64)
@@ -15,7 +15,7 @@ def make_run(folder, seed=1, replicas=6):
     result = make_result(replicas=replicas, sets=2, points=5, rows=4, seed=seed)
     store.write(folder / "results.h5", result, IDENTITY)
     write_json(folder, result.summary)
-    parts = [Part(Replicas([*range(1, replicas + 1)], [0] * replicas), "d" * 32, done=True)]
-    write_state(folder / "run.json", State(IDENTITY.digest, {}, parts, "0.2.0", IDENTITY.run))
+    parts = [Part(ReplicaChunk([*range(1, replicas + 1)], [0] * replicas), "d" * 32, done=True)]
+    write_state(folder / "run.json", RunState(IDENTITY.digest, {}, parts, "0.2.0", IDENTITY.run))
     (folder / "card.yaml").write_text(f"replicas: {replicas}\n")
     return folder

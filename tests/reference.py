@@ -66,7 +66,7 @@ def preprocessed(x, weights, r):
 def dense(table):
     """A deep-inelastic table over the fitted flavours, (rows, 8, X)."""
     same = {"v15": "v", "v24": "v", "v35": "v", "t24": "sigma", "t35": "sigma"}
-    values, names = table.values(), ("sigma", "g", "v", "v3", "v8", "t3", "t8", "t15")
+    values, names = table.read_values(), ("sigma", "g", "v", "v3", "v8", "t3", "t8", "t15")
     out = np.zeros((len(values), 8, values.shape[1]))
     for k, (f,) in enumerate(table.channels):
         out[:, names.index(same.get(f, f))] += values[:, :, k]
@@ -78,7 +78,7 @@ def predictions(datasets, pdf, flavours):
     out = []
     for d in datasets:
         tables = []
-        for table, axes in ((t.values(), t.channels) for t in d.tables):
+        for table, axes in ((t.read_values(), t.channels) for t in d.tables):
             values = [
                 sum(table[n, i, k] * pdf[f][i] for i in range(table.shape[1]) for k, (f,) in enumerate(axes))
                 for n in range(len(table))

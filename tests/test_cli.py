@@ -117,7 +117,7 @@ def test_closure_takes_its_level_from_the_command_line(tmp_path):
 
 @pytest.mark.parametrize(("state", "code"), [("ok", 0), ("warning", 0), ("missing", 1)])
 def test_doctor_prints_and_ends_with_1_where_nothing_runs(monkeypatch, state, code):
-    monkeypatch.setattr(doctor, "doctor", lambda: [Check("TensorFlow", state, "2.21.3", "do this")])
+    monkeypatch.setattr(doctor, "check_machine", lambda: [Check("TensorFlow", state, "2.21.3", "do this")])
     result = call("doctor")
     first, *more = result.output.splitlines()
     assert (result.exit_code, first.split()) == (code, [state, "TensorFlow:", "2.21.3;", "do", "this"])

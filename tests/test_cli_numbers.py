@@ -6,7 +6,7 @@ from click.testing import CliRunner
 from tests.make_pack import make_card
 from tfperf.cli import main
 from tfperf.errors import UserError
-from tfperf.workloads.pdf.data.commondata import Limits
+from tfperf.workloads.pdf.data.commondata import KinematicCuts
 
 
 @pytest.mark.parametrize(
@@ -41,7 +41,7 @@ def test_noise_without_a_level_that_has_some(tmp_path):
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), -1, "3", None, True, 1e300])
 def test_kinematic_limits_from_python(value):
     with pytest.raises(UserError, match=r"w2_min: got .*; must be a number from 0 to 1e"):
-        Limits(w2_min=value)
+        KinematicCuts(w2_min=value)
 
 
 def test_a_card_that_no_machine_can_fit_is_told_the_memory_it_needs(tmp_path):

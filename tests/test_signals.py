@@ -20,7 +20,7 @@ import hashlib, subprocess, sys, time
 from tfperf import signals as module
 from tfperf.signals import Signals
 module.PATIENCE_SECONDS = {patience}
-with Signals().listening(strict=True), Signals(advice="go on").listening() as signals:
+with Signals().listen(strict=True), Signals(advice="go on").listen() as signals:
     print("ready", flush=True)
     {}
 """
@@ -52,7 +52,7 @@ def test_native_code_does_not_hold_up_the_end(number, code):
 
 
 def test_a_patient_block_comes_to_its_end():
-    code = f"with signals.patient(): time.sleep({PATIENCE} + 1); print('whole', flush=True)"
+    code = f"with signals.defer(): time.sleep({PATIENCE} + 1); print('whole', flush=True)"
     process = start(code + "\n    signals.stop_if_asked(7)")
     time.sleep(0.3)
     process.send_signal(signal.SIGTERM)
@@ -61,8 +61,8 @@ def test_a_patient_block_comes_to_its_end():
 
 
 def test_patience_lasts_to_the_end_of_the_outer_block():
-    with Signals().listening() as signals, signals.patient():
-        with signals.patient():
+    with Signals().listen() as signals, signals.defer():
+        with signals.defer():
             pass
         os.kill(os.getpid(), signal.SIGTERM)
         time.sleep(0.1)
@@ -70,7 +70,7 @@ def test_patience_lasts_to_the_end_of_the_outer_block():
 
 
 def test_elsewhere_it_raises_at_once():
-    with pytest.raises(Interrupted, match="stopped by signal 15; go on") as stop, Signals().listening() as signals:
+    with pytest.raises(Interrupted, match="stopped by signal 15; go on") as stop, Signals().listen() as signals:
         signals.advice = "go on"
         os.kill(os.getpid(), signal.SIGTERM)
         time.sleep(30)
@@ -80,7 +80,7 @@ def test_elsewhere_it_raises_at_once():
 def test_the_end_of_a_terminal_spares_who_was_started_by_nohup():
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
-        with Signals().listening() as signals:
+        with Signals().listen() as signals:
             os.kill(os.getpid(), signal.SIGHUP)
             time.sleep(0.1)
             assert signals.received is None
@@ -112,6 +112,6 @@ def test_who_waits_for_an_end_waits_less_than_five_seconds():
 
 def test_handlers_of_before_are_back_afterwards():
     before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)]
-    with Signals().listening(), Signals().listening():
+    with Signals().listen(), Signals().listen():
         pass
     assert before == [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)]

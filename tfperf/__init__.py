@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.2.0.dev0"
 __all__ = ["ProfileCallback", "capture", "fit", "phase"]
-HOMES = {
+EXPORTS = {
     "fit": "tfperf.runs.fit", "phase": "tfperf.scopes", "capture": "tfperf.trace.capture",
     "ProfileCallback": "tfperf.trace.callback",
 }  # fmt: skip
@@ -19,6 +19,6 @@ HOMES = {
 
 def __getattr__(name: str) -> Any:
     """Load what is asked for on first use, so that `import tfperf` stays free of TensorFlow."""
-    if name in HOMES:
-        return getattr(import_module(HOMES[name]), name)
+    if name in EXPORTS:
+        return getattr(import_module(EXPORTS[name]), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -13,10 +13,10 @@ def main() -> None:
     """Carry out a command line; signals are listened to before anything that takes long is imported."""
     open_descriptors()
     try:
-        with Signals().listening(strict=True):
-            from tfperf.cli import main as carry_out
+        with Signals().listen(strict=True):
+            from tfperf.cli import main as run_command_line
 
-            carry_out()
+            run_command_line()
     except Interrupted as stop:
         say(str(stop))
         sys.exit(stop.exit_code)

@@ -14,11 +14,11 @@ class UserError(Exception):
     exit_code = 2
 
     def __init__(self, *faults: str) -> None:
-        self.faults: Sequence[str] = _bounded(faults)
+        self.faults: Sequence[str] = _cut_faults(faults)
         super().__init__("\n".join(self.faults))
 
 
-def _bounded(faults: Sequence[str]) -> tuple[str, ...]:
+def _cut_faults(faults: Sequence[str]) -> tuple[str, ...]:
     """The faults, as many as can be read."""
     told: list[str] = []
     room = MESSAGE

@@ -31,13 +31,13 @@ class Signals:
 
     received: int | None = None
     advice: str = ""  # what can be done afterwards, for the message
-    _patient: int = 0
+    _deferrals: int = 0
     _before: dict[int, object] = field(default_factory=dict)
 
     def _handle(self, number: int, _: FrameType | None) -> None:
         self.received = number
         self._restore()
-        if not self._patient:
+        if not self._deferrals:
             self.stop_if_asked()
 
     def _restore(self) -> None:
@@ -51,16 +51,16 @@ class Signals:
             raise Interrupted(self.received, step, self.advice)
 
     @contextmanager
-    def patient(self) -> Iterator[None]:
+    def defer(self) -> Iterator[None]:
         """Let the block come to its end whatever signal comes."""
-        self._patient += 1
+        self._deferrals += 1
         try:
             yield
         finally:
-            self._patient -= 1
+            self._deferrals -= 1
 
     @contextmanager
-    def listening(self, strict: bool = False) -> Iterator["Signals"]:
+    def listen(self, strict: bool = False) -> Iterator["Signals"]:
         """Listen while the block runs; only the main thread can.
 
         strict: end the process where it has not ended PATIENCE_SECONDS after a signal; for programs, not for libraries.
@@ -98,7 +98,7 @@ def _watch(reader: int, stderr: int) -> None:
     end = time.monotonic() + PATIENCE_SECONDS
     while time.monotonic() < end:
         time.sleep(POLL_SECONDS)
-        if any(one._patient for one in _listening):
+        if any(one._deferrals for one in _listening):
             end = time.monotonic() + PATIENCE_SECONDS
     advice = next((one.advice for one in reversed(_listening) if one.advice), "")
     with suppress(OSError):

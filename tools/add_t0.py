@@ -12,22 +12,22 @@ from pathlib import Path
 
 import numpy as np
 
-from tfperf.results.rundir import holds_run
+from tfperf.results.rundir import has_run
 from tfperf.runs.fit import fit
 from tfperf.workloads.options import Options
 from tfperf.workloads.pdf.card import Card
 from tfperf.workloads.pdf.cards import load_card
-from tfperf.workloads.pdf.data.pack import opened, read_dataset, set_names
-from tfperf.workloads.pdf.data.write import with_t0
-from tfperf.workloads.pdf.inputs import mean_pdf
+from tfperf.workloads.pdf.data.pack import list_sets, open_pack, read_dataset
+from tfperf.workloads.pdf.data.write import write_t0
+from tfperf.workloads.pdf.inputs import average_pdf
 from tfperf.workloads.pdf.operators.observables import predict_sets
 from tfperf.workloads.pdf.results.record import FitResult
 
 
-def predictions(pack: Path, pdf: np.ndarray) -> dict[str, np.ndarray]:
+def predict_pack(pack: Path, pdf: np.ndarray) -> dict[str, np.ndarray]:
     """Predictions (N) of every deep-inelastic set for x f (8, X)."""
-    with opened(pack) as file:
-        sets = [read_dataset(file, name) for name in set_names(file)]
+    with open_pack(pack) as file:
+        sets = [read_dataset(file, name) for name in list_sets(file)]
     return {d.name: y for d, y in zip(sets, predict_sets(sets, pdf), strict=True)}
 
 
@@ -37,7 +37,7 @@ def iterate(card: Card, work: Path) -> FitResult:
     for number, t0 in enumerate(("none", str((work / "fit_1").resolve())), start=1):
         folder = work / f"fit_{number}"
         step = replace(card, title=f"t0 iteration {number}", data=replace(card.data, t0=t0))
-        result = fit(step, folder, options=Options(resume=holds_run(folder)), quiet=False)
+        result = fit(step, folder, options=Options(resume=has_run(folder)), quiet=False)
     assert result is not None
     return result
 
@@ -51,10 +51,10 @@ def main() -> None:
     args = parser.parse_args()
     card = load_card(args.card, [f"replicas={args.replicas}", "data.t0=none"])
     result = iterate(card, args.work)
-    t0 = predictions(card.data.pack, mean_pdf(result))
+    t0 = predict_pack(card.data.pack, average_pdf(result))
     count = int(result.converged.sum())
     provenance = f"mean of {count} replicas, second iteration of {args.card.name}, tools/add_t0.py"
-    with_t0(card.data.pack, card.data.pack, t0, provenance)
+    write_t0(card.data.pack, card.data.pack, t0, provenance)
     print(f"{card.data.pack}: t0 of {len(t0)} sets written")
 
 

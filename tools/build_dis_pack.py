@@ -21,10 +21,17 @@ from typing import Any
 import numpy as np
 from dis_pack.evolution import Evolution
 from dis_pack.parameters import ACTIVE, ALPHAS, MBOTTOM, MCHARM, Q0, THEORY, X
-from dis_pack.tables import Observable, tables
+from dis_pack.tables import Observable, Tables, compute_tables
 from numpy.typing import NDArray
 
-from tfperf.workloads.pdf.data.commondata import Limits, described, kept_rows, kinematics, measured, metadata
+from tfperf.workloads.pdf.data.commondata import (
+    KinematicCuts,
+    find_passing_rows,
+    read_description,
+    read_kinematics,
+    read_measurements,
+    read_metadata,
+)
 from tfperf.workloads.pdf.data.validate import FLAVOURS
 from tfperf.workloads.pdf.data.write import Attribute, Group, write_pack
 
@@ -67,37 +74,37 @@ class Builder:
         self.versions = {p: importlib.metadata.version(p) for p in ("yadism", "eko", "nnpdf-data")}
         cache.mkdir(parents=True, exist_ok=True)
 
-    def dataset(self, name: str, observable: Observable) -> Group:
+    def build_dataset(self, name: str, observable: Observable) -> Group:
         """Tables and measurements of one set; `sys` in float32 and without columns of zeros, to keep the file small."""
-        record = metadata(name)
-        rows = self._some(kept_rows(record, kinematics(record), Limits()))
-        arrays = measured(record, rows)
+        record = read_metadata(name)
+        rows = self._select_rows(find_passing_rows(record, read_kinematics(record), KinematicCuts()))
+        arrays = read_measurements(record, rows)
         used = arrays["sys"].any(axis=0)
         arrays |= {k: arrays[k][..., used] for k in ("sys", "sys_names", "sys_is_mult")}
-        kin = _unrounded(record)[rows]
-        arrays |= {"sys": arrays["sys"].astype(np.float32), "kin": kin, "flav": _flav()}
-        found = self._tables(record.name, observable, kin)
+        kin = _read_unrounded(record)[rows]
+        arrays |= {"sys": arrays["sys"].astype(np.float32), "kin": kin, "flav": _list_flavours()}
+        found = self._load_tables(record.name, observable, kin)
         said: dict[str, Attribute] = {
-            **described(record), "ndata": len(rows), "observable": observable.name, "target": observable.target,
+            **read_description(record), "ndata": len(rows), "observable": observable.name, "target": observable.target,
             "operation": "RATIO" if len(found) == 2 else "NULL",
         }  # fmt: skip
         return Group(record.name, {**found, **arrays}, said, COLUMNS)
 
-    def positivity(self, name: str, observable: Observable) -> Group:
+    def build_positivity(self, name: str, observable: Observable) -> Group:
         """One positivity set."""
-        record = metadata(name)
-        kin = _unrounded(record)[self._some(np.arange(record.ndata))]
+        record = read_metadata(name)
+        kin = _read_unrounded(record)[self._select_rows(np.arange(record.ndata))]
         said: dict[str, Attribute] = {"observable": observable.name, "charge": str(observable.charge)}
-        found = self._tables(name, observable, kin)
-        return Group(f"positivity/{name}", {**found, "kin": kin, "flav": _flav()}, said, COLUMNS)
+        found = self._load_tables(name, observable, kin)
+        return Group(f"positivity/{name}", {**found, "kin": kin, "flav": _list_flavours()}, said, COLUMNS)
 
-    def _some(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+    def _select_rows(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
         if self.points is None or self.points >= len(rows):
             return rows
         some: NDArray[np.int64] = rows[np.linspace(0, len(rows) - 1, self.points).astype(int)]
         return some
 
-    def _tables(self, name: str, observable: Observable, kin: NDArray[np.float64]) -> dict[str, NDArray[np.float32]]:
+    def _load_tables(self, name: str, observable: Observable, kin: NDArray[np.float64]) -> Tables:
         """From the cache, or computed and put there."""
         start = time.process_time()
         key = repr((VERSION, self.versions, THEORY, X.tolist(), observable, kin.tolist()))
@@ -105,7 +112,7 @@ class Builder:
         if not path.exists():
             self.evolution = self.evolution or Evolution()
             temporary = path.with_suffix(".tmp.npz")
-            np.savez(temporary, **tables(observable, kin, self.evolution))  # type: ignore[arg-type]
+            np.savez(temporary, **compute_tables(observable, kin, self.evolution))  # type: ignore[arg-type]
             temporary.rename(path)
         with np.load(path) as stored:
             found = dict(stored)
@@ -113,7 +120,7 @@ class Builder:
         return found
 
 
-def _unrounded(record: Any) -> NDArray[np.float64]:
+def _read_unrounded(record: Any) -> NDArray[np.float64]:
     """x, Q2 [GeV2], y (N, 3) as the theory wants them: x before rounding to the published bin, y = 0 where unused."""
     table = record.load_kinematics(fill_to_three=False).xs("mid", axis=1, level=1)
     y = table["y"] if "y" in table else 0 * table["x"]
@@ -123,13 +130,13 @@ def _unrounded(record: Any) -> NDArray[np.float64]:
     return unrounded
 
 
-def _flav() -> NDArray[np.int64]:
+def _list_flavours() -> NDArray[np.int64]:
     return np.array([FLAVOURS.index(f) for f in ACTIVE])
 
 
-def attributes(versions: dict[str, str]) -> dict[str, Attribute]:
+def make_attributes(versions: dict[str, str]) -> dict[str, Attribute]:
     """What the file says of itself."""
-    limits = Limits()
+    limits = KinematicCuts()
     return {
         "process": "DIS", "order": "NLO", "target_mass": "approximate, fixed-target experiments only",
         "scheme": "FONLL-A with fitted charm, no damping (ZM + FFNS - FFN0)", "Q0": Q0, "alphas_mz": ALPHAS,
@@ -139,18 +146,18 @@ def attributes(versions: dict[str, str]) -> dict[str, Attribute]:
     }  # fmt: skip
 
 
-def build(output: Path, cache: Path, only: list[str], points: int | None = None) -> None:
+def build_pack(output: Path, cache: Path, only: list[str], points: int | None = None) -> None:
     """Write the pack of the sets whose names contain one of `only` (all if empty)."""
     builder = Builder(cache, points)
 
-    def wanted(sets: dict[str, Observable]) -> Iterator[tuple[str, Observable]]:
+    def select_sets(sets: dict[str, Observable]) -> Iterator[tuple[str, Observable]]:
         return ((n, o) for n, o in sets.items() if not only or any(piece in n for piece in only))
 
-    def groups() -> Iterator[Group]:
-        yield from (builder.dataset(*item) for item in wanted(DATASETS))
-        yield from (builder.positivity(*item) for item in wanted(POSITIVITY))
+    def build_groups() -> Iterator[Group]:
+        yield from (builder.build_dataset(*item) for item in select_sets(DATASETS))
+        yield from (builder.build_positivity(*item) for item in select_sets(POSITIVITY))
 
-    write_pack(output, X, attributes(builder.versions), groups())
+    write_pack(output, X, make_attributes(builder.versions), build_groups())
     print(f"{output}: {output.stat().st_size / 1e6:.2f} MB")
 
 
@@ -162,7 +169,7 @@ def main() -> None:
     parser.add_argument("--only", default="", help="comma-separated pieces of set names")
     parser.add_argument("--points", type=int, help="at most this many points of each set, to try things out")
     options = parser.parse_args()
-    build(options.output, options.cache, [p for p in options.only.split(",") if p], options.points)
+    build_pack(options.output, options.cache, [p for p in options.only.split(",") if p], options.points)
 
 
 if __name__ == "__main__":

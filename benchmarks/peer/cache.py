@@ -4,10 +4,10 @@ import os
 from pathlib import Path
 
 from benchmarks.peer import problem
-from tfperf.results.files import atomic_write
+from tfperf.results.files import write_atomically
 
 
-def cache_folder() -> Path:
+def make_cache_folder() -> Path:
     """The folder, made if need be."""
     given = os.environ.get("TFPERF_CACHE")
     folder = Path(given) if given else Path.home() / ".cache" / "tfperf" / "benchmarks"
@@ -15,18 +15,18 @@ def cache_folder() -> Path:
     return folder
 
 
-def problem_file(size: str) -> Path:
+def make_problem_file(size: str) -> Path:
     """The file of one of problem.SIZES, generated on first use: `dis` 6 MB, `global` 690 MB.
 
     Raises: StorageError where it cannot be written.
     """
-    path = cache_folder() / f"{size}-{problem.FORM}.npz"
+    path = make_cache_folder() / f"{size}-{problem.FORM}.npz"
     if not path.exists():
-        with atomic_write(path) as temporary:
-            problem.save(problem.generate(size), temporary)
+        with write_atomically(path) as temporary:
+            problem.save_problem(problem.generate(size), temporary)
     return path
 
 
-def load(size: str) -> problem.Problem:
+def load_problem(size: str) -> problem.Problem:
     """One of problem.SIZES, from the cache."""
-    return problem.load(problem_file(size))
+    return problem.load_problem(make_problem_file(size))

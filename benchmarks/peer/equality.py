@@ -10,15 +10,15 @@ import click
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.peer.cache import load
+from benchmarks.peer.cache import load_problem
 from benchmarks.peer.problem import SIZES
-from benchmarks.peer.reference import Dump, read
+from benchmarks.peer.reference import Dump, read_dump
 
 LIMIT = 1e-5
 Array = NDArray[np.float64]
 
 
-def weights(dump: Dump) -> dict[str, Array]:
+def convert_weights(dump: Dump) -> dict[str, Array]:
     """tfperf's weights by name (R, ...) from those of a dump."""
     out: dict[str, Array] = {}
     for i in range(3):
@@ -27,39 +27,39 @@ def weights(dump: Dump) -> dict[str, Array]:
     return out | {f"preprocessing/{k}": dump[f"{k}s"][:, :, None] for k in ("alpha", "beta")}
 
 
-def losses(dump: Dump, size: str, form: str = "shared") -> dict[str, Array]:
+def evaluate_losses(dump: Dump, size: str, form: str = "shared") -> dict[str, Array]:
     """Training and validation chi2 (R), and the positivity penalty without multiplier, of a form of the losses."""
     import tensorflow as tf
 
-    from benchmarks.peer.ours import build, card
-    from tfperf.workloads.pdf.forms import make_form
+    from benchmarks.peer.ours import build_peer_problem, make_card
+    from tfperf.workloads.pdf.forms import build_form
     from tfperf.workloads.pdf.layers.quadrature import Quadrature
     from tfperf.workloads.pdf.layers.sum_rules import SumRules
     from tfperf.workloads.pdf.losses import ReplicaLosses
     from tfperf.workloads.pdf.model import PDF
 
     replicas = len(dump["kernel0"])
-    settings, problem = card(size, replicas, precision="float64"), build(size, replicas)
+    settings, problem = make_card(size, replicas, precision="float64"), build_peer_problem(size, replicas)
     model = PDF(settings.model, replicas, "float64")
     model.rule = Quadrature(dump["x_integration"], dump["weights_integration"])
     model.sum_rules = SumRules(model.rule, analytic_tail=False, dtype="float64")
-    model.load(weights(dump))
-    compiled = make_form(settings, problem, "folded").compiled(problem, "float64") if form == "folded" else None
+    model.assign_weights(convert_weights(dump))
+    compiled = build_form(settings, problem, "folded").build_constants(problem, "float64") if form == "folded" else None
     replica_losses = ReplicaLosses(settings, problem, compiled)
-    found = replica_losses(model.at(model.prepare(replica_losses.x)))
+    found = replica_losses(model.evaluate_at(model.prepare(replica_losses.x)))
     tf.debugging.assert_all_finite(found.training, "a loss is not finite")
     return {k: getattr(found, k).numpy() for k in ("training", "validation", "positivity")}
 
 
-def deviations(dump: Dump, size: str, form: str = "shared") -> dict[str, float]:
+def compute_deviations(dump: Dump, size: str, form: str = "shared") -> dict[str, float]:
     """Largest difference of each loss to the peer's over the replicas, relative where the loss is above 1."""
-    meta = load(size)["meta"]
+    meta = load_problem(size)["meta"]
     experiments = [e["name"] for e in meta["experiments"]]
     positive = [p["name"] for p in meta["penalties"] if not p["integrability"]]
     peer = {s: sum(dump[f"loss/{s}/{e}"] for e in experiments) for s in ("training", "validation")}
     if positive:
         peer["positivity"] = sum(dump[f"loss/training/{p}"] / dump[f"lambda/{p}"] for p in positive)
-    found = losses(dump, size, form)
+    found = evaluate_losses(dump, size, form)
     return {k: float(np.max(np.abs(found[k] - v) / np.maximum(np.abs(v), 1.0))) for k, v in peer.items()}
 
 
@@ -70,7 +70,7 @@ def main(dump: Path, size: str) -> None:
     """Print how far tfperf's losses are from those of a DUMP; exit code 1 when one is off by more than 1e-5."""
     worst = 0.0
     for form in ("shared", "folded"):
-        for key, value in deviations(read(dump), size, form).items():
+        for key, value in compute_deviations(read_dump(dump), size, form).items():
             click.echo(f"{form:8} {key:12} {value:.2e}")
             worst = max(worst, value)
     raise SystemExit(worst > LIMIT)

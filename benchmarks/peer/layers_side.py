@@ -28,14 +28,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.peer.problem import TRAINING_SHARE
-from tfperf.workloads.pdf.data.pack import OPERATIONS, set_names
+from tfperf.workloads.pdf.data.pack import OPERATIONS, list_sets
 
 NFL = 14
 Array = NDArray[np.float64]
 Record = dict[str, Any]
 
 
-def trimmed(entries: Array, channels: NDArray[np.int64], x: Array) -> tuple[Array, Array, list[int]]:
+def trim_table(entries: Array, channels: NDArray[np.int64], x: Array) -> tuple[Array, Array, list[int]]:
     """Entries (N, C, X) or (N, C, X, X), grid and channel indices, cut to nodes and channels with entries, sorted."""
     order = np.argsort(channels)
     order = order[np.any(entries[:, order] != 0, axis=(0, *range(2, entries.ndim)))]
@@ -51,7 +51,7 @@ def read_set(group: h5py.Group, x: Array, name: str) -> Any:
     """One set of a pack as the peer's FittableDataSet."""
     from validphys.n3fit_data_utils import FittableDataSet
 
-    from benchmarks.peer.n3fit_data import table
+    from benchmarks.peer.n3fit_data import make_table
 
     operation = group.attrs["operation"]
     hadronic = "channels" in group
@@ -59,8 +59,8 @@ def read_set(group: h5py.Group, x: Array, name: str) -> Any:
     tables = []
     for key in OPERATIONS[operation]:
         entries = group[key][:]
-        cut, nodes, basis = trimmed(entries if hadronic else np.swapaxes(entries, 1, 2), channels, x)
-        tables.append(table(cut, hadronic, nodes, basis))
+        cut, nodes, basis = trim_table(entries if hadronic else np.swapaxes(entries, 1, 2), channels, x)
+        tables.append(make_table(cut, hadronic, nodes, basis))
     return FittableDataSet(name, tables, operation)
 
 
@@ -70,14 +70,14 @@ def read_packs(paths: Sequence[Path], leave_out: Sequence[str]) -> dict[str, lis
     for path in paths:
         with h5py.File(path) as file:
             x = file["x"][:]
-            for name in set_names(file):
+            for name in list_sets(file):
                 if name not in leave_out:
                     experiment = file[name].attrs.get("experiment") or name.split("_")[0]
                     found.setdefault(experiment, []).append(read_set(file[name], x, name))
     return found
 
 
-def build(experiments: dict[str, list[Any]], replicas: int) -> tuple[Any, Any, Any, Sequence[Any]]:
+def build_models(experiments: dict[str, list[Any]], replicas: int) -> tuple[Any, Any, Any, Sequence[Any]]:
     """Training and validation models, the grid that both take the PDF on, and the observable layers."""
     from n3fit.backends import Input, MetaModel
     from n3fit.model_gen import observable_generator
@@ -86,7 +86,7 @@ def build(experiments: dict[str, list[Any]], replicas: int) -> tuple[Any, Any, A
     rng = np.random.default_rng(1)
     parts = []
     for name, sets in experiments.items():
-        masks = np.stack([_mask(rng, sets) for _ in range(replicas)])
+        masks = np.stack([_sample_mask(rng, sets) for _ in range(replicas)])
         spec = {"name": name, "datasets": sets, "positivity": False, "invcovmat_true": None, "covmat": None}
         spec["expdata_true"] = None
         parts.append(observable_generator(spec, training_mask_array=masks, n_replicas=replicas))
@@ -97,41 +97,41 @@ def build(experiments: dict[str, list[Any]], replicas: int) -> tuple[Any, Any, A
     unique = grid.split(pdf)
     pieces = [unique[i] for i in grid.idx]
 
-    def model(key: str) -> Any:
+    def build_model(key: str) -> Any:
         wrappers = [part[key] for part in parts]
         outputs = [w._generate_experimental_layer(own) for w, own in zip(wrappers, pieces, strict=True)]
         return MetaModel({"pdf": pdf}, outputs)
 
     layers = [layer for part in parts for layer in part["output_tr"].observables]
-    return model("output_tr"), model("output_vl"), x, layers
+    return build_model("output_tr"), build_model("output_vl"), x, layers
 
 
-def passes(training: Any, validation: Any) -> Callable[[Any], None]:
+def build_pass(training: Any, validation: Any) -> Callable[[Any], None]:
     """One pass for a PDF (1, R, X, 14): training with gradient, then validation; ends when both are on the host."""
     import tensorflow as tf
 
-    def loss(predictions: Any) -> Any:
+    def compute_loss(predictions: Any) -> Any:
         return tf.add_n([tf.reduce_sum(y * y, axis=(0, 2)) for y in predictions])
 
     def step(pdf: Any) -> Any:
         with tf.GradientTape() as tape:
             tape.watch(pdf)
-            losses = loss(training({"pdf": pdf}))
+            losses = compute_loss(training({"pdf": pdf}))
         return losses, tape.gradient(losses, pdf)
 
     def check(pdf: Any) -> Any:
-        return loss(validation({"pdf": pdf}))
+        return compute_loss(validation({"pdf": pdf}))
 
     train, validate = tf.function(step), tf.function(check)
 
-    def once(pdf: Any) -> None:
+    def take_pass(pdf: Any) -> None:
         for result in (*train(pdf), validate(pdf)):
             tf.reshape(result, -1)[0].numpy()
 
-    return once
+    return take_pass
 
 
-def smooth_pdf(x: Array, replicas: int) -> NDArray[np.float32]:
+def sample_pdf(x: Array, replicas: int) -> NDArray[np.float32]:
     """Random positive functions of x: (1, R, X, 14)."""
     rng = np.random.default_rng(2)
     small, large, slope = (rng.uniform(*r, (replicas, 1, NFL)) for r in ((0.0, 0.8), (2.0, 5.0), (0.0, 3.0)))
@@ -139,35 +139,35 @@ def smooth_pdf(x: Array, replicas: int) -> NDArray[np.float32]:
     return np.asarray((node**small * (1 - node) ** large * (1 + slope * np.sqrt(node)))[None], np.float32)
 
 
-def measure(options: argparse.Namespace) -> Record:
+def measure_passes(options: argparse.Namespace) -> Record:
     """Build the layers and time the passes."""
     from n3fit.backends import set_initial_state
 
     set_initial_state(debug=False, max_cores=None, double_precision=False)  # before anything uses TensorFlow
     import tensorflow as tf
 
-    from benchmarks.peer.n3fit_watch import spread
-    from tfperf.measure.environment import peak_rss_bytes
+    from benchmarks.peer.n3fit_watch import compute_percentiles
+    from tfperf.measure.environment import measure_peak_rss_bytes
 
     experiments = read_packs(options.packs, options.leave_out)
-    training, validation, x, layers = build(experiments, options.replicas)
-    once, pdf = passes(training, validation), tf.constant(smooth_pdf(x, options.replicas))
+    training, validation, x, layers = build_models(experiments, options.replicas)
+    take_pass, pdf = build_pass(training, validation), tf.constant(sample_pdf(x, options.replicas))
     start = time.perf_counter()
-    once(pdf)
+    take_pass(pdf)
     first = time.perf_counter() - start
     seconds: list[float] = []
     cpu = time.process_time()
     while len(seconds) < options.passes and sum(seconds) < options.max_seconds:
         start = time.perf_counter()
-        once(pdf)
+        take_pass(pdf)
         seconds.append(time.perf_counter() - start)
     return {
-        "ms_pass": spread(seconds),
+        "ms_pass": compute_percentiles(seconds),
         "cpu_ms_pass": round((time.process_time() - cpu) / len(seconds) * 1e3, 2),
         "passes": len(seconds),
         "first_pass_s": round(first, 3),
-        "peak_rss_mb": round(peak_rss_bytes() / 2**20, 1),
-        **_description(experiments, layers, x),
+        "peak_rss_mb": round(measure_peak_rss_bytes() / 2**20, 1),
+        **_make_description(experiments, layers, x),
     }
 
 
@@ -181,18 +181,18 @@ def main() -> None:
     parser.add_argument("--max-seconds", type=float, default=120, help="time for them at most")
     options = parser.parse_args()
     with open(os.devnull, "w") as sink, contextlib.redirect_stdout(sink):
-        record = measure(options)
+        record = measure_passes(options)
     versions = {name: version(name) for name in ("nnpdf", "tensorflow", "keras", "numpy")}
     print(json.dumps({"replicas": options.replicas, **record, "versions": versions}), flush=True)
 
 
-def _mask(rng: np.random.Generator, sets: Sequence[Any]) -> NDArray[np.bool_]:
+def _sample_mask(rng: np.random.Generator, sets: Sequence[Any]) -> NDArray[np.bool_]:
     """Training points of one replica: three quarters of each set, rounded down, one for sets of one point."""
     masks = [rng.permutation(s.ndata) < max(1, int(TRAINING_SHARE * s.ndata)) for s in sets]
     return np.concatenate(masks)
 
 
-def _description(experiments: dict[str, list[Any]], layers: Sequence[Any], x: Array) -> Record:
+def _make_description(experiments: dict[str, list[Any]], layers: Sequence[Any], x: Array) -> Record:
     """What was computed: sizes, and which of the peer's code paths the layers took."""
     paths = [f"{layer.compute_observable.__name__}{' of a split PDF' if layer.splitting else ''}" for layer in layers]
     tables = [t for layer in layers for t in layer.padded_fk_tables]

@@ -14,7 +14,7 @@ from scipy.linalg import block_diag
 from validphys.coredata import FKTableData
 from validphys.n3fit_data_utils import FittableDataSet
 
-from benchmarks.peer.problem import R_MAX, TRAINING_SHARE, Array, Problem, inverse_covariance
+from benchmarks.peer.problem import R_MAX, TRAINING_SHARE, Array, Problem, invert_covariance
 
 BASES = ("exp", "diag")
 Q0 = 1.65  # GeV
@@ -41,15 +41,15 @@ class Group:
     trmask: NDArray[np.bool_]  # (R_MAX, N)
     rotation: Array | None = None  # (N, N) to the basis in which cov is diagonal
 
-    def inverse(self, mask: NDArray[np.bool_] | None = None) -> Array:
+    def invert(self, mask: NDArray[np.bool_] | None = None) -> Array:
         """Inverse covariance of the points of a mask."""
         if self.rotation is None:
-            return inverse_covariance(self.cov, mask)
+            return invert_covariance(self.cov, mask)
         inverse = np.diag(1 / np.diag(self.cov))
         return inverse if mask is None else inverse[mask][:, mask]
 
 
-def table(entries: NDArray[Any], hadronic: bool, x: Array, basis: list[int]) -> DenseTable:
+def make_table(entries: NDArray[Any], hadronic: bool, x: Array, basis: list[int]) -> DenseTable:
     """One table as the peer knows it: entries (N, F, X) or (N, C, X, X), FK-basis or channel indices, ascending."""
     return DenseTable(
         hadronic=hadronic,
@@ -62,21 +62,21 @@ def table(entries: NDArray[Any], hadronic: bool, x: Array, basis: list[int]) -> 
     )
 
 
-def experiments(problem: Problem, replicas: int, basis: str) -> list[list[Entry]]:
+def make_experiments(problem: Problem, replicas: int, basis: str) -> list[list[Entry]]:
     """For each replica the dictionaries of its groups; `exp` groups by experiment, `diag` is the peer's default."""
-    groups = _experiment_groups(problem)
-    groups = groups if basis == "exp" else [_diagonal_group(groups)]
-    inverses = [group.inverse() for group in groups]
-    return [[_entry(g, inverse, r) for g, inverse in zip(groups, inverses, strict=True)] for r in range(replicas)]
+    groups = _make_experiment_groups(problem)
+    groups = groups if basis == "exp" else [_make_diagonal_group(groups)]
+    inverses = [group.invert() for group in groups]
+    return [[_make_entry(g, inverse, r) for g, inverse in zip(groups, inverses, strict=True)] for r in range(replicas)]
 
 
-def penalties(problem: Problem, integrability: bool) -> list[Entry]:
+def make_penalties(problem: Problem, integrability: bool) -> list[Entry]:
     """The dictionaries of the positivity or of the integrability sets."""
     chosen = [p for p in problem["meta"]["penalties"] if p["integrability"] == integrability]
     return [
         {
             "name": p["name"],
-            "datasets": [_dataset(problem, p)],
+            "datasets": [_make_dataset(problem, p)],
             "trmask": np.ones(p["ndata"], bool),
             "expdata": np.zeros((1, p["ndata"])),
             "ndata": p["ndata"],
@@ -90,23 +90,23 @@ def penalties(problem: Problem, integrability: bool) -> list[Entry]:
     ]
 
 
-def _dataset(problem: Problem, entry: Entry) -> FittableDataSet:
-    entries = problem[f"fk/{entry['name']}"]
-    return FittableDataSet(entry["name"], [table(entries, entry["kind"] == "DY", problem["xgrid"], entry["basis"])])
+def _make_dataset(problem: Problem, entry: Entry) -> FittableDataSet:
+    table = make_table(problem[f"fk/{entry['name']}"], entry["kind"] == "DY", problem["xgrid"], entry["basis"])
+    return FittableDataSet(entry["name"], [table])
 
 
-def _experiment_groups(problem: Problem) -> list[Group]:
+def _make_experiment_groups(problem: Problem) -> list[Group]:
     return [
         Group(
             e["name"],
-            [_dataset(problem, d) for d in e["datasets"]],
+            [_make_dataset(problem, d) for d in e["datasets"]],
             *(problem[f"exp/{e['name']}/{key}"] for key in ("data0", "cov", "data", "trmask")),
         )
         for e in problem["meta"]["experiments"]
     ]
 
 
-def _diagonal_group(groups: list[Group]) -> Group:
+def _make_diagonal_group(groups: list[Group]) -> Group:
     """All experiments in the eigenbasis of their correlation matrix, masks drawn there."""
     cov = block_diag(*(g.cov for g in groups))
     s = np.sqrt(np.diag(cov))
@@ -122,7 +122,7 @@ def _diagonal_group(groups: list[Group]) -> Group:
     return Group("ALL", [d for g in groups for d in g.datasets], data0, np.diag(values), data, masks, rotation)
 
 
-def _entry(group: Group, inverse: Array, replica: int) -> Entry:
+def _make_entry(group: Group, inverse: Array, replica: int) -> Entry:
     training = group.trmask[replica]
     validation = ~training
     data = group.data[replica]
@@ -133,11 +133,11 @@ def _entry(group: Group, inverse: Array, replica: int) -> Entry:
         "invcovmat_true": inverse,
         "covmat": group.cov,
         "trmask": training,
-        "invcovmat": group.inverse(training),
+        "invcovmat": group.invert(training),
         "ndata": int(training.sum()),
         "expdata": data[training].reshape(1, -1),
         "vlmask": validation,
-        "invcovmat_vl": group.inverse(validation),
+        "invcovmat_vl": group.invert(validation),
         "ndata_vl": int(validation.sum()),
         "expdata_vl": data[validation].reshape(1, -1),
         "positivity": False,

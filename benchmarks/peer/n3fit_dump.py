@@ -26,21 +26,21 @@ Arrays = dict[str, Any]
 FITTING_MODEL, NETWORKS, PREFACTOR = "PDFs", "all_NNs", "preprocessing_factor"
 
 
-def initial_state(training: Any, validation: Any, replicas: int) -> Arrays:
+def compute_initial_state(training: Any, validation: Any, replicas: int) -> Arrays:
     """The state before the first step; tracing the losses for it takes time, so no timing holds after this."""
     pdf = training.get_layer(FITTING_MODEL)
     fit, integration = (np.asarray(training.x_in[name])[:1] for name in ("pdf_input", "xgrid_integration"))
     values = pdf({"pdf_input": fit, "xgrid_integration": integration})
     return {
-        **_weights(pdf, replicas),
-        "rotation": _rotation(pdf, "pdf_evolution_basis") @ _rotation(pdf, "pdf_FK_basis"),
+        **_stack_weights(pdf, replicas),
+        "rotation": _get_rotation(pdf, "pdf_evolution_basis") @ _get_rotation(pdf, "pdf_FK_basis"),
         "x_fit": fit[0, :, 0],
         "x_integration": integration[0, :, 0],
-        "weights_integration": _integration_weights(pdf),
+        "weights_integration": _get_integration_weights(pdf),
         "pdf": np.asarray(values)[0],
-        **_losses(training, "training", ""),
-        **_losses(validation, "validation", "_val"),
-        **_multipliers(training),
+        **_evaluate_losses(training, "training", ""),
+        **_evaluate_losses(validation, "validation", "_val"),
+        **_get_multipliers(training),
     }
 
 
@@ -50,7 +50,7 @@ def save(path: Path, state: Arrays, meta: dict[str, Any], loss_per_step: list[fl
         np.savez(file, **state, meta=np.array(json.dumps(meta)), loss_per_step=np.array(loss_per_step))
 
 
-def _weights(pdf: Any, replicas: int) -> Arrays:
+def _stack_weights(pdf: Any, replicas: int) -> Arrays:
     networks = [pdf.get_layer(NETWORKS).get_layer(f"NN_{r}").weights for r in range(replicas)]
     stacked = [np.stack([w.numpy() for w in layer]) for layer in zip(*networks, strict=True)]
     prefactor = pdf.get_layer(PREFACTOR)
@@ -61,21 +61,21 @@ def _weights(pdf: Any, replicas: int) -> Arrays:
     }
 
 
-def _rotation(pdf: Any, name: str) -> NDArray[Any]:
+def _get_rotation(pdf: Any, name: str) -> NDArray[Any]:
     return np.asarray(pdf.get_layer(name).rotation_matrix)
 
 
-def _integration_weights(pdf: Any) -> NDArray[Any]:
+def _get_integration_weights(pdf: Any) -> NDArray[Any]:
     (integrator,) = (layer for layer in pdf.get_layer("impose_msr").layers if isinstance(layer, xIntegrator))
     return np.asarray(integrator.grid_weights)
 
 
-def _losses(model: Any, split: str, suffix: str) -> Arrays:
+def _evaluate_losses(model: Any, split: str, suffix: str) -> Arrays:
     """The peer calls an output after its layer, and adds `_val` for experiments of the validation model."""
     named = {key.removesuffix("_loss").removesuffix(suffix): value for key, value in model.compute_losses().items()}
     return {f"loss/{split}/{'total' if name == 'loss' else name}": np.asarray(v) for name, v in named.items()}
 
 
-def _multipliers(training: Any) -> Arrays:
+def _get_multipliers(training: Any) -> Arrays:
     layers = [layer for layer in training.layers if hasattr(layer, "apply_multiplier")]
     return {f"lambda/{layer.name}": layer.kernel.numpy() for layer in layers}

@@ -70,7 +70,7 @@ def run(options: argparse.Namespace) -> Record:
     from n3fit.model_trainer import ModelTrainer
 
     from benchmarks.peer import n3fit_data, n3fit_dump, n3fit_watch
-    from benchmarks.peer.problem import load
+    from benchmarks.peer.problem import load_problem
 
     class Trainer(ModelTrainer):
         """Keeps hold of the validation model, which the peer does not hand out."""
@@ -80,34 +80,34 @@ def run(options: argparse.Namespace) -> Record:
             return self.models
 
     imported = time.perf_counter()
-    problem = load(options.problem)
-    info = n3fit_data.experiments(problem, options.replicas, options.basis)
-    positivity, integrability = (n3fit_data.penalties(problem, kind) for kind in (False, True))
+    problem = load_problem(options.problem)
+    info = n3fit_data.make_experiments(problem, options.replicas, options.basis)
+    positivity, integrability = (n3fit_data.make_penalties(problem, kind) for kind in (False, True))
     read = time.perf_counter()
-    validations = n3fit_watch.validation_times()
+    validations = n3fit_watch.measure_validations()
     seeds = [FIRST_SEED + r for r in range(options.replicas)]
     trainer = Trainer(
-        [], info, positivity, integrability, _flavour_info(), "EVOL", seeds, None,
+        [], info, positivity, integrability, _make_flavour_info(), "EVOL", seeds, None,
         debug=False, sum_rules=True, replicas=tuple(range(1, options.replicas + 1)),
     )  # fmt: skip
     state: dict[str, Any] = {}
 
-    def at_start(model: Any) -> None:
+    def note_start(model: Any) -> None:
         watch.record["build_s"] = round(time.perf_counter() - read, 3)
         if options.dump:
-            state.update(n3fit_dump.initial_state(model, trainer.models["validation"], options.replicas))
+            state.update(n3fit_dump.compute_initial_state(model, trainer.models["validation"], options.replicas))
 
-    watch = n3fit_watch.Watch(options.steps, options.warmup, options.max_seconds, at_start)
+    watch = n3fit_watch.Watch(options.steps, options.warmup, options.max_seconds, note_start)
     trainer.callbacks.append(watch)
     trainer.hyperparametrizable({**PARAMETERS, "epochs": options.epochs, "threshold_chi2": options.threshold})
     if options.dump:
-        n3fit_dump.save(options.dump, state, _meta(options, seeds), watch.loss)
+        n3fit_dump.save(options.dump, state, _make_meta(options, seeds), watch.loss)
     return {
         **watch.record,
         "import_s": round(imported - start, 3),
         "data_s": round(read - imported, 3),
         "first_validation_s": round(validations[0], 3),
-        "ms_validation": n3fit_watch.spread(validations[options.warmup :]),
+        "ms_validation": n3fit_watch.compute_percentiles(validations[options.warmup :]),
     }
 
 
@@ -123,11 +123,11 @@ def main() -> None:
     print(json.dumps({**given, **record, "load": load, "versions": versions}), flush=True)
 
 
-def _flavour_info() -> list[Record]:
+def _make_flavour_info() -> list[Record]:
     return [{"fl": name, "trainable": False, "smallx": a, "largex": b} for name, (a, b) in FLAVOURS.items()]
 
 
-def _meta(options: argparse.Namespace, seeds: list[int]) -> Record:
+def _make_meta(options: argparse.Namespace, seeds: list[int]) -> Record:
     return {
         "basis": options.basis,
         "precision": "float64" if options.double else "float32",

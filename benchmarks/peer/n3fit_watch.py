@@ -7,19 +7,19 @@ from typing import Any
 import numpy as np
 from n3fit.backends import MetaModel, callbacks
 
-from tfperf.measure.environment import peak_rss_bytes
+from tfperf.measure.environment import measure_peak_rss_bytes
 
 
 class Watch(callbacks.CallbackStep):
     """To be the first callback: notes when steps begin and end, and ends the fit after some steps or seconds.
 
     A step lasts from its beginning to the next one's, so that it holds everything a user waits for: training, logs on
-    the host, validation, stopping. `at_start` is called with the training model before the first step.
+    the host, validation, stopping. `on_start` is called with the training model before the first step.
     """
 
-    def __init__(self, steps: int, warmup: int, max_seconds: float, at_start: Callable[[Any], None]) -> None:
+    def __init__(self, steps: int, warmup: int, max_seconds: float, on_start: Callable[[Any], None]) -> None:
         super().__init__()
-        self.steps, self.warmup, self.max_seconds, self.at_start = steps, warmup, max_seconds, at_start
+        self.steps, self.warmup, self.max_seconds, self.on_start = steps, warmup, max_seconds, on_start
         self.record: dict[str, Any] = {}
         self.loss: list[float] = []
         self._begin: list[float] = []
@@ -33,7 +33,7 @@ class Watch(callbacks.CallbackStep):
         self.record["jit"] = str(self.model.jit_compile)
         self.record["trainable_variables"] = len(variables)
         self.record["parameters"] = int(sum(np.prod(v.shape) for v in variables))
-        self.at_start(self.model)
+        self.on_start(self.model)
         self._start, self._cpu_start = time.perf_counter(), time.process_time()
 
     def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:
@@ -58,31 +58,31 @@ class Watch(callbacks.CallbackStep):
         cpu_seconds = cpu[-1] - cpu[warm]
         self.record |= {
             "n_steps": len(end),
-            "ms_step": spread(np.diff(begin)[warm:]),
-            "ms_training": spread((end - begin)[warm:]),
+            "ms_step": compute_percentiles(np.diff(begin)[warm:]),
+            "ms_training": compute_percentiles((end - begin)[warm:]),
             "cpu_ms_step": round(cpu_seconds / (len(begin) - warm) * 1e3, 2),
             "cores_used": round(cpu_seconds / (time.perf_counter() - begin[warm]), 2),
             "loss_first": self.loss[0],
             "loss_last": self.loss[-1],
-            "peak_rss_mb": round(peak_rss_bytes() / 2**20, 1),
+            "peak_rss_mb": round(measure_peak_rss_bytes() / 2**20, 1),
         }
 
 
-def validation_times() -> list[float]:
+def measure_validations() -> list[float]:
     """Seconds of each of the peer's validation passes, copy to the host included; the list grows as the fit goes."""
     seconds: list[float] = []
     original = MetaModel.compute_losses
 
-    def timed(model: Any) -> Any:
+    def measure_losses(model: Any) -> Any:
         start = time.perf_counter()
         losses = original(model)
         seconds.append(time.perf_counter() - start)
         return losses
 
-    MetaModel.compute_losses = timed
+    MetaModel.compute_losses = measure_losses
     return seconds
 
 
-def spread(seconds: Any) -> list[float] | None:
+def compute_percentiles(seconds: Any) -> list[float] | None:
     """Median, 10 and 90 percent points in ms; None where there is nothing to take them of."""
     return [round(float(v), 3) for v in np.percentile(seconds, [50, 10, 90]) * 1e3] if len(seconds) else None

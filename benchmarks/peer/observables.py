@@ -9,49 +9,49 @@ from tempfile import TemporaryDirectory
 import click
 import h5py
 
-from benchmarks.peer.process import Record, peer_python, run_child
-from benchmarks.registry import Row, benchmark
+from benchmarks.peer.process import Record, prepare_peer_python, run_module
+from benchmarks.registry import Row, register_benchmark
 from tfperf.errors import UserError
-from tfperf.workloads.pdf.data.pack import set_names
+from tfperf.workloads.pdf.data.pack import list_sets
 
 REPLICAS, ROUNDS = 100, 3
 TOLERANCES = (0.0, 1e-3)
 STEPS = {0.0: 70, 1e-3: 350}
 
 
-@benchmark(
+@register_benchmark(
     "observables",
     claim="a whole step costs less than what the peer's observable layers alone take for the same real tables",
     sweep=f"R = {REPLICAS}, exact and at tolerance {TOLERANCES[1]:g}; the peer and tfperf in turn, {ROUNDS} rounds",
     unit="peer: training forward and backward and validation forward; tfperf: one optimizer step; ms of wall time",
 )
-def observables(pack: Sequence[Path]) -> Iterator[Row]:
+def measure_observables(pack: Sequence[Path]) -> Iterator[Row]:
     """Time both sides on the sets of all packs together.
 
-    Raises: UserError for packs that cannot be joined; ChildError when a side fails.
+    Raises: UserError for packs that cannot be joined; SubprocessError when a side fails.
     """
-    python = peer_python()
+    python = prepare_peer_python()
     with TemporaryDirectory() as folder:
-        joined = join(pack, Path(folder) / "packs.h5")
+        packs = join_packs(pack, Path(folder) / "packs.h5")
         theirs: list[Record] = []
         ours: dict[float, list[Record]] = {tolerance: [] for tolerance in TOLERANCES}
         for turn in range(ROUNDS):
-            theirs.append(run_child(python, "benchmarks.peer.layers_side", str(joined), "--replicas", str(REPLICAS)))
+            theirs.append(run_module(python, "benchmarks.peer.layers_side", str(packs), "--replicas", str(REPLICAS)))
             for tolerance, records in ours.items():
-                records.append(run_ours(joined, tolerance))
+                records.append(run_ours(packs, tolerance))
             times = ", ".join(f"{records[-1]['ms_step'][0]:.4g} ms" for records in ours.values())
             click.echo(f"round {turn + 1} of {ROUNDS}: peer {theirs[-1]['ms_pass'][0]:.4g} ms, tfperf {times}")
     for tolerance, records in ours.items():
-        yield row(tolerance, theirs, records)
+        yield make_row(tolerance, theirs, records)
 
 
 def run_ours(pack: Path, tolerance: float) -> Record:
     """Steps on the pack, as ours.py prints them."""
     arguments = ["--pack", str(pack), "--tolerance", str(tolerance), "--replicas", str(REPLICAS)]
-    return run_child(Path(sys.executable), "benchmarks.peer.ours", *arguments, "--steps", str(STEPS[tolerance]))
+    return run_module(Path(sys.executable), "benchmarks.peer.ours", *arguments, "--steps", str(STEPS[tolerance]))
 
 
-def join(packs: Sequence[Path], path: Path) -> Path:
+def join_packs(packs: Sequence[Path], path: Path) -> Path:
     """One pack with the sets of all, which must lie on the same grid. Raises: UserError when they do not."""
     with h5py.File(path, "w") as out:
         for pack in packs:
@@ -62,7 +62,7 @@ def join(packs: Sequence[Path], path: Path) -> Path:
             with file:
                 if "x" not in file:
                     raise UserError(f"--pack {pack}: has no grid x; must be a pack of FK tables")
-                names = set_names(file)
+                names = list_sets(file)
                 if "x" not in out:
                     out.attrs.update(file.attrs)
                     file.copy("x", out)
@@ -75,7 +75,7 @@ def join(packs: Sequence[Path], path: Path) -> Path:
     return path
 
 
-def row(tolerance: float, theirs: Sequence[Record], ours: Sequence[Record]) -> Row:
+def make_row(tolerance: float, theirs: Sequence[Record], ours: Sequence[Record]) -> Row:
     """Medians over the rounds."""
     peer = median(r["ms_pass"][0] for r in theirs)
     mine = median(r["ms_step"][0] for r in ours)

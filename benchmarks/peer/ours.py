@@ -7,24 +7,25 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from statistics import quantiles
-from typing import Any, Literal
+from typing import Any
 
 import h5py
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.peer.cache import load
-from tfperf.measure.environment import peak_rss_bytes
+from benchmarks.peer.cache import load_problem
+from tfperf.measure.environment import measure_peak_rss_bytes
+from tfperf.measure.roofline import Precision
 from tfperf.workloads.pdf.card import Card, Data, Engine, Integrability, Optimizer, Positivity, Stopping, Train
 from tfperf.workloads.pdf.cards import load_card
-from tfperf.workloads.pdf.data.covariance import Covariance, slices
+from tfperf.workloads.pdf.data.covariance import Covariance, make_slices
 from tfperf.workloads.pdf.data.pack import Dataset, Pack, PositivitySet, Table
 from tfperf.workloads.pdf.data.selection import select
 from tfperf.workloads.pdf.data.validate import FLAVOURS
-from tfperf.workloads.pdf.forms import Form, make_form
+from tfperf.workloads.pdf.forms import Form, build_form
 from tfperf.workloads.pdf.operators.observables import compile_observables
 from tfperf.workloads.pdf.operators.problem import Problem, build_problem
-from tfperf.workloads.pdf.operators.woodbury import blocks, components
+from tfperf.workloads.pdf.operators.woodbury import find_components, join_groups
 
 ROUNDS = 7
 CARD = Path(__file__).parents[2] / "runcards" / "pdf_dis.yaml"
@@ -32,7 +33,7 @@ EXCLUDED = ("HERA_NC_318GEV_EAVG_BOTTOM-SIGMARED",)
 PEER_OPTIMIZER = "{name: Nadam, learning_rate: 2.621e-3, clipnorm: 6.073e-6}"
 
 
-def card(size: str, replicas: int, steps: int = 17000, precision: Literal["float32", "float64"] = "float32") -> Card:
+def make_card(size: str, replicas: int, steps: int = 17000, precision: Precision = "float32") -> Card:
     """The peer's settings; penalties only where the problem has them."""
     penalties = size == "global"
     return Card(
@@ -47,14 +48,14 @@ def card(size: str, replicas: int, steps: int = 17000, precision: Literal["float
     )  # fmt: skip
 
 
-def table(values: NDArray[np.float32], kind: str, basis: list[int]) -> Table:
+def make_table(values: NDArray[np.float32], kind: str, basis: list[int]) -> Table:
     """A table of the problem: DIS (n, F, x), DY (n, pairs, x, z) with y = sum fk[n, F, x, z] f_b(x) f_a(z)."""
     if kind == "DIS":
         return Table(lambda: values.transpose(0, 2, 1), len(values), tuple((FLAVOURS[b],) for b in basis))
     return Table(lambda: values, len(values), tuple((FLAVOURS[b // 14], FLAVOURS[b % 14]) for b in basis))
 
 
-def _datasets(problem: dict[str, Any]) -> list[tuple[Dataset, int]]:
+def _make_datasets(problem: dict[str, Any]) -> list[tuple[Dataset, int]]:
     """Datasets, and the experiment of each."""
     out = []
     for number, experiment in enumerate(problem["meta"]["experiments"]):
@@ -62,7 +63,7 @@ def _datasets(problem: dict[str, Any]) -> list[tuple[Dataset, int]]:
         for d in experiment["datasets"]:
             rows = slice(begin, begin := begin + d["ndata"])
             one = {k: problem[f"exp/{experiment['name']}/{k}"][rows] for k in ("data0", "stat", "sys")}
-            fk = table(problem[f"fk/{d['name']}"], d["kind"], d["basis"])
+            fk = make_table(problem[f"fk/{d['name']}"], d["kind"], d["basis"])
             none = np.zeros((d["ndata"], 0))
             out.append((Dataset(
                 d["name"], "NULL", (fk,), one["data0"], one["stat"], one["sys"], ("a", "b", "c"), np.zeros(3, bool),
@@ -71,14 +72,14 @@ def _datasets(problem: dict[str, Any]) -> list[tuple[Dataset, int]]:
     return out
 
 
-def build(size: str, replicas: int) -> Problem:
+def build_peer_problem(size: str, replicas: int) -> Problem:
     """The fit problem with the peer's own data, masks and covariances."""
-    problem = load(size)
+    problem = load_problem(size)
     experiments = problem["meta"]["experiments"]
-    pairs = _datasets(problem)
+    pairs = _make_datasets(problem)
     datasets = tuple(d for d, _ in pairs)
     positivity = tuple(
-        PositivitySet(p["name"], table(problem[f"fk/{p['name']}"], p["kind"], p["basis"]))
+        PositivitySet(p["name"], make_table(problem[f"fk/{p['name']}"], p["kind"], p["basis"]))
         for p in problem["meta"]["penalties"] if not p["integrability"]
     )  # fmt: skip
     x = problem["xgrid"]
@@ -89,25 +90,25 @@ def build(size: str, replicas: int) -> Problem:
         columns[begin : begin + len(d.cv), 3 * number : 3 * number + 3] = d.sys
         begin += len(d.cv)
 
-    def joined(key: str) -> NDArray[Any]:
+    def join_experiments(key: str) -> NDArray[Any]:
         return np.concatenate([problem[f"exp/{e['name']}/{key}"] for e in experiments], axis=-1)
 
-    covariance = Covariance(joined("stat") ** 2, columns)
-    groups = blocks(columns, slices(datasets), components(columns, slices(datasets)))
+    covariance = Covariance(join_experiments("stat") ** 2, columns)
+    groups = join_groups(columns, make_slices(datasets), find_components(columns, make_slices(datasets)))
     observables = compile_observables(datasets, positivity, int((x < 1).sum()), groups)
     return Problem(
         pack, datasets, observables, tuple(map(tuple, groups)), covariance, covariance, None,
         tuple(range(1, replicas + 1)),
-        joined("data")[:replicas], joined("trmask")[:replicas].astype(bool), np.ones(len(columns)),
+        join_experiments("data")[:replicas], join_experiments("trmask")[:replicas].astype(bool), np.ones(len(columns)),
     )  # fmt: skip
 
 
-def of_size(size: str, replicas: int) -> tuple[Card, Problem, Form]:
+def build_from_size(size: str, replicas: int) -> tuple[Card, Problem, Form]:
     """The peer's problem of that size, every point on its own."""
-    return card(size, replicas), build(size, replicas), Form()
+    return make_card(size, replicas), build_peer_problem(size, replicas), Form()
 
 
-def of_pack(pack: Path, replicas: int, tolerance: float) -> tuple[Card, Problem, Form]:
+def build_from_pack(pack: Path, replicas: int, tolerance: float) -> tuple[Card, Problem, Form]:
     """The fit of all sets of a pack, but for the shipped card's excluded ones, in the peer's settings."""
     with h5py.File(pack) as file:
         excluded = [name for name in EXCLUDED if name in file]
@@ -116,19 +117,19 @@ def of_pack(pack: Path, replicas: int, tolerance: float) -> tuple[Card, Problem,
         "positivity.sets=none", f"train.optimizer={PEER_OPTIMIZER}", f"engine.tolerance={tolerance}",
     ])  # fmt: skip
     problem = build_problem(settings, select(settings), settings.replicas)
-    return settings, problem, make_form(settings, problem, "folded") if tolerance else Form()
+    return settings, problem, build_form(settings, problem, "folded") if tolerance else Form()
 
 
-def measure(make: Callable[[], tuple[Card, Problem, Form]], steps: int) -> dict[str, Any]:
+def measure_steps(build: Callable[[], tuple[Card, Problem, Form]], steps: int) -> dict[str, Any]:
     """Build, compile and time steps of the whole loop."""
     from tfperf.workloads.pdf.stack import build_ensemble
-    from tfperf.workloads.pdf.training import cores_of, start_machine
+    from tfperf.workloads.pdf.training import choose_cores, start_tensorflow
 
     start = time.perf_counter()
-    settings, problem, form = make()
+    settings, problem, form = build()
     replicas = len(settings.replicas)
     built = time.perf_counter()
-    cores = start_machine(settings, cores_of(settings, problem))
+    cores = start_tensorflow(settings, choose_cores(settings, problem))
     # as many stacks at the same time as TensorFlow has threads
     ensemble = build_ensemble(settings, problem, form, cores)
     ensemble.run(1, xla=True)
@@ -142,13 +143,13 @@ def measure(make: Callable[[], tuple[Card, Problem, Form]], steps: int) -> dict[
         _ = ensemble.step  # waits for the call
         times.append(1e3 * (time.perf_counter() - begin) / each)
     cpu = (time.process_time() - cpu) / (ROUNDS * each)
-    if ensemble.running() < replicas:
+    if ensemble.count_running() < replicas:
         raise SystemExit("a replica has stopped: take fewer steps")
     q1, middle, q3 = quantiles(times, n=4, method="inclusive")
     return {
         "points": len(problem.central), "replicas": replicas, "ms_step": [middle, q1, q3], "cpu_ms_step": 1e3 * cpu,
         "build_s": built - start, "first_step_s": first - built, "n_steps": ROUNDS * each,
-        "stacks": len(ensemble.shards), "peak_rss_mb": peak_rss_bytes() / 2**20,
+        "stacks": len(ensemble.shards), "peak_rss_mb": measure_peak_rss_bytes() / 2**20,
     }  # fmt: skip
 
 
@@ -161,10 +162,10 @@ def main() -> None:
     parser.add_argument("--replicas", type=int, default=1)
     parser.add_argument("--steps", type=int, default=700)
     given = parser.parse_args()
-    make = partial(of_size, given.size, given.replicas)
+    make = partial(build_from_size, given.size, given.replicas)
     if given.pack is not None:
-        make = partial(of_pack, given.pack, given.replicas, given.tolerance)
-    print(json.dumps(measure(make, given.steps)))
+        make = partial(build_from_pack, given.pack, given.replicas, given.tolerance)
+    print(json.dumps(measure_steps(make, given.steps)))
 
 
 if __name__ == "__main__":

@@ -55,12 +55,12 @@ INTEGRABILITY = {"INTEGXT8": 10, "INTEGXT3": 9}  # name -> FK-basis index
 LEADING = (1 * NFL + 1, 1 * NFL + 2, 2 * NFL + 1, 2 * NFL + 2)  # channels of Sigma and g
 
 
-def xgrid() -> Array:
+def make_xgrid() -> Array:
     """The nodes (X): logarithmic below 0.1, linear above, the last one 1."""
     return np.concatenate([np.geomspace(2e-7, 0.1, 26)[:-1], np.linspace(0.1, 1.0, 25)])
 
 
-def toy_pdf(x: Array) -> Array:
+def compute_toy_pdf(x: Array) -> Array:
     """x f(x) in the 14-flavour FK basis, (X, 14).
 
     Source: the initial conditions of the Les Houches benchmark, hep-ph/0204316, with some charm added.
@@ -91,7 +91,7 @@ def predict(table: Array, kind: str, basis: list[int], pdf: Array) -> Array:
     return np.asarray(np.tensordot(table, luminosity, axes=3))
 
 
-def inverse_covariance(cov: Array, mask: NDArray[np.bool_] | None = None) -> Array:
+def invert_covariance(cov: Array, mask: NDArray[np.bool_] | None = None) -> Array:
     """Inverse of the (masked) covariance through its correlation matrix, as the peer's data layer makes it."""
     c = cov if mask is None else cov[mask].T[mask]
     d = 1 / np.sqrt(np.diag(c))
@@ -104,41 +104,41 @@ def generate(size: str) -> Problem:
     layout = [(e, "DIS", n) for e, n in (DIS_LAYOUT if size == "dis" else GLOBAL_DIS).items()]
     if size == "global":
         layout += [(e, "DY", n) for e, n in GLOBAL_DY.items()]
-    problem: Problem = {"xgrid": xgrid(), "meta": {"experiments": [], "penalties": []}}
+    problem: Problem = {"xgrid": make_xgrid(), "meta": {"experiments": [], "penalties": []}}
     for name, kind, sizes in layout:
-        _experiment(problem, rng, name, kind, sizes)
+        _add_experiment(problem, rng, name, kind, sizes)
     if size == "global":
-        _penalties(problem, rng)
+        _add_penalties(problem, rng)
     return problem
 
 
-def save(problem: Problem, path: Path) -> None:
+def save_problem(problem: Problem, path: Path) -> None:
     """Write a problem to `path`."""
     with path.open("wb") as file:
         np.savez(file, **{**problem, "meta": np.array(json.dumps(problem["meta"]))})
 
 
-def load(path: Path) -> Problem:
-    """Read a problem that `save` wrote."""
+def load_problem(path: Path) -> Problem:
+    """Read a problem that `save_problem` wrote."""
     with np.load(path) as file:
         return {k: (json.loads(str(file[k])) if k == "meta" else file[k]) for k in file.files}
 
 
-def _experiment(problem: Problem, rng: np.random.Generator, name: str, kind: str, sizes: list[int]) -> None:
-    pdf = toy_pdf(problem["xgrid"])
+def _add_experiment(problem: Problem, rng: np.random.Generator, name: str, kind: str, sizes: list[int]) -> None:
+    pdf = compute_toy_pdf(problem["xgrid"])
     datasets, predictions, masks = [], [], []
     for i, n in enumerate(sizes):
-        entry = _table(problem, rng, f"{name}_{i}", kind, n)
+        entry = _add_table(problem, rng, f"{name}_{i}", kind, n)
         table = problem[f"fk/{entry['name']}"].astype(np.float64)
         predictions.append(predict(table, kind, entry["basis"], pdf))
         datasets.append(entry)
-        masks.append(_masks(rng, n))
-    measured = _measurement(rng, np.concatenate(predictions)) | {"trmask": np.concatenate(masks, axis=1)}
+        masks.append(_sample_masks(rng, n))
+    measured = _sample_measurement(rng, np.concatenate(predictions)) | {"trmask": np.concatenate(masks, axis=1)}
     problem.update({f"exp/{name}/{key}": value for key, value in measured.items()})
     problem["meta"]["experiments"].append({"name": name, "ndata": sum(sizes), "datasets": datasets})
 
 
-def _measurement(rng: np.random.Generator, truth: Array) -> dict[str, Array]:
+def _sample_measurement(rng: np.random.Generator, truth: Array) -> dict[str, Array]:
     """Errors of 3 and 1-2 percent, central data and R_MAX replicas of them, drawn around the truth (N)."""
     n = len(truth)
     stat, sys = 0.03 * truth, np.stack([0.02 * truth * rng.uniform(0.5, 1.0, n) for _ in range(3)], axis=1)
@@ -149,7 +149,7 @@ def _measurement(rng: np.random.Generator, truth: Array) -> dict[str, Array]:
     return {"data0": data0, "cov": cov, "stat": stat, "sys": sys, "data": data}
 
 
-def _masks(rng: np.random.Generator, n: int) -> NDArray[np.bool_]:
+def _sample_masks(rng: np.random.Generator, n: int) -> NDArray[np.bool_]:
     masks = np.zeros((R_MAX, n), bool)
     for mask in masks:
         mask[: int(TRAINING_SHARE * n)] = True
@@ -157,10 +157,10 @@ def _masks(rng: np.random.Generator, n: int) -> NDArray[np.bool_]:
     return masks
 
 
-def _penalties(problem: Problem, rng: np.random.Generator) -> None:
+def _add_penalties(problem: Problem, rng: np.random.Generator) -> None:
     penalties = problem["meta"]["penalties"]
     for name, kind in POSITIVITY.items():
-        entry = _table(problem, rng, name, kind, POSITIVITY_POINTS)
+        entry = _add_table(problem, rng, name, kind, POSITIVITY_POINTS)
         penalties.append({**entry, "integrability": False, "lambda": 1e6})
     for name, flavour in INTEGRABILITY.items():
         table = np.zeros((1, 1, NX), np.float32)
@@ -170,15 +170,15 @@ def _penalties(problem: Problem, rng: np.random.Generator) -> None:
         penalties.append({**entry, "integrability": True, "lambda": 1e2})
 
 
-def _table(problem: Problem, rng: np.random.Generator, name: str, kind: str, n: int) -> dict[str, Any]:
+def _add_table(problem: Problem, rng: np.random.Generator, name: str, kind: str, n: int) -> dict[str, Any]:
     """Add a table of n points to the problem; returns its entry for `meta`."""
-    basis = _basis(rng, kind)
-    make = _dis_table if kind == "DIS" else _dy_table
+    basis = _sample_basis(rng, kind)
+    make = _sample_dis_table if kind == "DIS" else _sample_dy_table
     problem[f"fk/{name}"] = make(rng, n, np.array(basis))
     return {"name": name, "kind": kind, "ndata": n, "basis": basis}
 
 
-def _basis(rng: np.random.Generator, kind: str) -> list[int]:
+def _sample_basis(rng: np.random.Generator, kind: str) -> list[int]:
     """9 active flavours of 13 or 30-40 channels of 169; Sigma and g are always in."""
     if kind == "DIS":
         return sorted([1, 2, *rng.choice(np.arange(3, NFL), 7, replace=False).tolist()])
@@ -186,28 +186,28 @@ def _basis(rng: np.random.Generator, kind: str) -> list[int]:
     return sorted([*LEADING, *rng.choice(pool, int(rng.integers(26, 37)), replace=False).tolist()])
 
 
-def _kernel(lx: Array, centre: Array, width: float) -> Array:
+def _compute_kernel(lx: Array, centre: Array, width: float) -> Array:
     """Bumps in log x, cut off one unit below their centres, of sum one: (N, X)."""
     d = (lx[None] - centre[:, None]) / width
     k = np.exp(-0.5 * d**2) * (lx[None] >= centre[:, None] - 1.0)
     return np.asarray(k / k.sum(axis=1, keepdims=True))
 
 
-def _dis_table(rng: np.random.Generator, n: int, basis: NDArray[np.int64]) -> NDArray[np.float32]:
-    lx = np.log(xgrid())
+def _sample_dis_table(rng: np.random.Generator, n: int, basis: NDArray[np.int64]) -> NDArray[np.float32]:
+    lx = np.log(make_xgrid())
     centre = rng.uniform(np.log(1e-4), np.log(0.6), n)
     amp = np.where(np.isin(basis, [1, 2]), 1.0, 0.25) * rng.uniform(0.5, 1.5, len(basis))
-    k = _kernel(lx, centre, 0.8)
+    k = _compute_kernel(lx, centre, 0.8)
     noise = rng.uniform(0.7, 1.3, (n, len(basis), NX))
     return np.asarray(amp[None, :, None] * k[:, None, :] * noise, np.float32)
 
 
-def _dy_table(rng: np.random.Generator, n: int, basis: NDArray[np.int64]) -> NDArray[np.float32]:
-    lx = np.log(xgrid())
+def _sample_dy_table(rng: np.random.Generator, n: int, basis: NDArray[np.int64]) -> NDArray[np.float32]:
+    lx = np.log(make_xgrid())
     y = rng.uniform(-2.0, 2.0, n)
     tau = rng.uniform(np.log(1e-3), np.log(0.1), n)
-    first = _kernel(lx, np.minimum(tau / 2 + y / 2, np.log(0.7)), 0.7)
-    second = _kernel(lx, np.minimum(tau / 2 - y / 2, np.log(0.7)), 0.7)
+    first = _compute_kernel(lx, np.minimum(tau / 2 + y / 2, np.log(0.7)), 0.7)
+    second = _compute_kernel(lx, np.minimum(tau / 2 - y / 2, np.log(0.7)), 0.7)
     amp = np.where(np.isin(basis, LEADING), 1.0, 0.1) * rng.uniform(0.5, 1.5, len(basis))
     out = np.empty((n, len(basis), NX, NX), np.float32)
     for i in range(n):

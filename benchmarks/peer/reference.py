@@ -26,7 +26,7 @@ from typing import Any
 import click
 import numpy as np
 
-from benchmarks.peer.problem import Array, Problem, inverse_covariance, load, predict
+from benchmarks.peer.problem import Array, Problem, invert_covariance, load_problem, predict
 
 Dump = Mapping[str, Any]
 Losses = dict[str, Array]
@@ -37,14 +37,14 @@ VALENCE = {3: (3, 3.0), 4: (4, 1.0), 5: (5, 3.0), 6: (6, 3.0), 7: (3, 3.0), 8: (
 DIVIDED_BY_X = (3, 4, 5, 6)
 
 
-def read(path: Path) -> Dump:
+def read_dump(path: Path) -> Dump:
     """A dump of n3fit_dump.py; floats as float64, `meta` as a mapping."""
     with np.load(path) as file:
         dump = {k: file[k] if k == "meta" else file[k].astype(np.float64) for k in file.files}
     return dump | {"meta": json.loads(str(dump["meta"]))}
 
 
-def network(dump: Dump, x: Array) -> Array:
+def evaluate_network(dump: Dump, x: Array) -> Array:
     """Outputs of the networks at nodes x (X): (R, X, 8)."""
     h = np.broadcast_to(np.stack([x, np.log(x)], axis=-1), (len(dump["kernel0"]), len(x), 2))
     for i, activation in enumerate(dump["meta"]["activations"]):
@@ -53,76 +53,76 @@ def network(dump: Dump, x: Array) -> Array:
     return np.asarray(h)
 
 
-def unnormalised(dump: Dump, x: Array) -> Array:
+def evaluate_unnormalised(dump: Dump, x: Array) -> Array:
     """x f(x) in the FK basis before the sum rules: (R, X, 14)."""
     node = x[None, :, None]
     prefactor = node ** (1 - dump["alphas"][:, None]) * (1 - node) ** dump["betas"][:, None]
-    return np.asarray(prefactor * network(dump, x) @ dump["rotation"])
+    return np.asarray(prefactor * evaluate_network(dump, x) @ dump["rotation"])
 
 
-def normalisation(dump: Dump) -> Array:
+def compute_normalisation(dump: Dump) -> Array:
     """The factors that impose the sum rules: (R, 14)."""
     x, weights = dump["x_integration"], dump["weights_integration"]
-    integrand = unnormalised(dump, x)
+    integrand = evaluate_unnormalised(dump, x)
     integrand[..., DIVIDED_BY_X] /= x[:, None]
     integral = np.einsum("rxf,x->rf", integrand, weights)
     factors = np.ones(integral.shape)
     factors[:, G] = (1 - integral[:, SIGMA]) / integral[:, G]
-    for flavour, (counted, value) in VALENCE.items():
-        factors[:, flavour] = value / integral[:, counted]
+    for flavour, (source, value) in VALENCE.items():
+        factors[:, flavour] = value / integral[:, source]
     return factors
 
 
-def pdf(dump: Dump, x: Array) -> Array:
+def evaluate_pdf(dump: Dump, x: Array) -> Array:
     """x f(x) in the FK basis: (R, X, 14)."""
-    return np.asarray(normalisation(dump)[:, None] * unnormalised(dump, x))
+    return np.asarray(compute_normalisation(dump)[:, None] * evaluate_unnormalised(dump, x))
 
 
-def losses(dump: Dump, problem: Problem) -> Losses:
+def evaluate_losses(dump: Dump, problem: Problem) -> Losses:
     """The losses of the dump's initial state under the dump's own keys, (R) each. Takes dumps of basis `exp`."""
     if dump["meta"]["basis"] != "exp":
         raise ValueError(f"basis {dump['meta']['basis']!r}; only `exp` is implemented")
-    values = pdf(dump, dump["x_fit"])
+    values = evaluate_pdf(dump, dump["x_fit"])
     found: Losses = {}
     for experiment in problem["meta"]["experiments"]:
-        found |= _chi2(problem, experiment, values)
+        found |= _compute_chi2(problem, experiment, values)
     for penalty in problem["meta"]["penalties"]:
-        found |= _penalty(problem, penalty, values, dump[f"lambda/{penalty['name']}"])
+        found |= _compute_penalty(problem, penalty, values, dump[f"lambda/{penalty['name']}"])
     for split in ("training", "validation"):
         terms = [value for key, value in found.items() if key.startswith(f"loss/{split}/")]
         found[f"loss/{split}/total"] = np.sum(terms, axis=0)
     return found
 
 
-def deviations(dump: Dump, problem: Problem) -> dict[str, float]:
+def compute_deviations(dump: Dump, problem: Problem) -> dict[str, float]:
     """Largest |dumped - recomputed| over the replicas, relative to the recomputed loss (of the PDF: to its maximum)."""
-    values = pdf(dump, dump["x_fit"])
+    values = evaluate_pdf(dump, dump["x_fit"])
     worst = {"pdf": float(np.max(np.abs(dump["pdf"] - values) / np.max(np.abs(values), axis=(1, 2), keepdims=True)))}
-    for key, value in losses(dump, problem).items():
+    for key, value in evaluate_losses(dump, problem).items():
         worst[key] = float(np.max(np.abs(dump[key] - value) / np.maximum(np.abs(value), np.finfo(np.float64).tiny)))
     return worst
 
 
-def _predictions(problem: Problem, dataset: Mapping[str, Any], values: Array) -> Array:
+def _predict_dataset(problem: Problem, dataset: Mapping[str, Any], values: Array) -> Array:
     """(R, N) of one dataset."""
     table = problem[f"fk/{dataset['name']}"].astype(np.float64)
     return np.stack([predict(table, dataset["kind"], dataset["basis"], v) for v in values])
 
 
-def _chi2(problem: Problem, experiment: Mapping[str, Any], values: Array) -> Losses:
+def _compute_chi2(problem: Problem, experiment: Mapping[str, Any], values: Array) -> Losses:
     name = experiment["name"]
     cov, data, masks = (problem[f"exp/{name}/{key}"] for key in ("cov", "data", "trmask"))
-    predictions = np.concatenate([_predictions(problem, d, values) for d in experiment["datasets"]], axis=-1)
+    predictions = np.concatenate([_predict_dataset(problem, d, values) for d in experiment["datasets"]], axis=-1)
     found = {}
     for split, chosen in (("training", masks), ("validation", ~masks)):
         residuals = [(y - d)[m] for y, d, m in zip(predictions, data, chosen, strict=False)]
-        chi2 = [e @ inverse_covariance(cov, m) @ e for e, m in zip(residuals, chosen, strict=False)]
+        chi2 = [e @ invert_covariance(cov, m) @ e for e, m in zip(residuals, chosen, strict=False)]
         found[f"loss/{split}/{name}"] = np.array(chi2)
     return found
 
 
-def _penalty(problem: Problem, penalty: Mapping[str, Any], values: Array, multiplier: Array) -> Losses:
-    name, y = penalty["name"], multiplier * _predictions(problem, penalty, values)
+def _compute_penalty(problem: Problem, penalty: Mapping[str, Any], values: Array, multiplier: Array) -> Losses:
+    name, y = penalty["name"], multiplier * _predict_dataset(problem, penalty, values)
     if penalty["integrability"]:
         return {f"loss/training/{name}": np.sum(y**2, axis=-1)}
     hinge = np.sum(np.where(y < 0, -y, ELU_ALPHA * np.expm1(-np.abs(y))), axis=-1)
@@ -134,7 +134,7 @@ def _penalty(problem: Problem, penalty: Mapping[str, Any], values: Array, multip
 @click.argument("problem", type=click.Path(exists=True, path_type=Path))
 def main(dump: Path, problem: Path) -> None:
     """Print how far the losses of a DUMP on a PROBLEM are from float64."""
-    for key, value in deviations(read(dump), load(problem)).items():
+    for key, value in compute_deviations(read_dump(dump), load_problem(problem)).items():
         click.echo(f"{key:32} {value:.2e}")
 
 

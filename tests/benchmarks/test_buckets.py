@@ -5,13 +5,13 @@ import math
 import numpy as np
 import pytest
 
-from benchmarks import buckets, buckets_side, kept
-from benchmarks.buckets import MARKS, WAYS, conclude, row
+from benchmarks import buckets, buckets_side, record_store
+from benchmarks.buckets import MARKS, WAYS, conclude, make_row
 from benchmarks.registry import REGISTRY
 from tests.runcard.cards import write
 from tfperf.workloads.cards import load_card
-from tfperf.workloads.translate.corpus import Part, Ragged
-from tfperf.workloads.translate.feeding import training_plan
+from tfperf.workloads.translate.corpus import Ragged, Split
+from tfperf.workloads.translate.feeding import plan_training
 
 MEASURE = REGISTRY["buckets"].measure
 SPREAD = np.array([-3, -2, -1, -1, 0, 0, 1, 1, 2, 3])  # of ten seeds: standard deviation 1.83, interval of +-1.31
@@ -53,7 +53,7 @@ def record(loss, half, seconds=1.0):
 def test_a_row_is_set_beside_the_same_seeds():
     assert MARKS == 4
     found = {"none": [record(4.0, 5.0, 2.0), record(3.0, 4.0, 2.0)], "shared": [record(4.1, 5.3), record(3.1, 4.1)]}
-    none, shared = row("none", found), row("shared", found)
+    none, shared = make_row("none", found), make_row("shared", found)
     assert (none["validation loss"], none["difference"], none["conclusion"]) == (3.5, "", "")
     assert shared["difference"] == "0.100 [0.100, 0.100]" and shared["seeds"] == 2
     assert shared["at half the words"].startswith("0.200 [-1.07")  # 0.2 and its t(1) = 12.7 times 0.1
@@ -71,7 +71,7 @@ def test_an_interrupted_benchmark_goes_on(tmp_path, monkeypatch):
         )
         return record(4.0, 5.0)
 
-    monkeypatch.setattr(kept.child, "run", run)
+    monkeypatch.setattr(record_store.child, "run_subprocess", run)
     with pytest.raises(KeyboardInterrupt):
         list(MEASURE(rounds=2, folder=tmp_path))
     first = list(asked)
@@ -86,16 +86,16 @@ def test_an_interrupted_benchmark_goes_on(tmp_path, monkeypatch):
 def test_all_ways_see_as_many_target_words(tmp_path):
     random = np.random.default_rng(0)
     sides = [random.integers(1, 20, 100) for _ in range(2)]
-    part = Part(*(Ragged(np.zeros(n.sum(), np.int32), np.cumsum([0, *n])) for n in sides))
+    part = Split(*(Ragged(np.zeros(n.sum(), np.int32), np.cumsum([0, *n])) for n in sides))
     text = "workload: translate\ndata: {fixed_length: 9, vocabulary: 300, batch: 4}\ntrain: {steps: 10}\n"
     for overrides in WAYS.values():
         card = load_card(write(tmp_path, text), overrides)
         words = np.concatenate(
-            [sides[1][training_plan(card, part, 2, epoch).rows].sum(axis=(1, 2)) for epoch in (0, 1)]
+            [sides[1][plan_training(card, part, 2, epoch).rows].sum(axis=(1, 2)) for epoch in (0, 1)]
         )
         seen = np.cumsum(words)
         marks = [1.0, seen[3], seen[3] + 1, seen[14]]  # the last in the second epoch
-        assert list(buckets_side.steps_until(card, part, 2, marks)) == [
+        assert list(buckets_side.count_steps(card, part, 2, marks)) == [
             (1, seen[0]), (4, seen[3]), (5, seen[4]), (15, seen[14])
         ]  # fmt: skip
 

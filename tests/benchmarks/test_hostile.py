@@ -17,8 +17,8 @@ COSTS = {
 @pytest.fixture(autouse=True)
 def bombs(monkeypatch):
     monkeypatch.setattr(hostile, "BOMBS", {f"{name}: a": lambda _, name=name: [name] for name in ("slow", "large")})
-    monkeypatch.setattr(hostile, "prepare", lambda folder: folder.mkdir())
-    monkeypatch.setattr(hostile, "take", lambda _, arguments: dict(COSTS[" ".join(arguments)]))
+    monkeypatch.setattr(hostile, "write_inputs", lambda folder: folder.mkdir())
+    monkeypatch.setattr(hostile, "measure_command", lambda _, arguments: dict(COSTS[" ".join(arguments)]))
 
 
 def test_each_is_told_above_the_harmless_card_and_the_worst_last():

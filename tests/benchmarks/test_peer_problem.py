@@ -42,15 +42,15 @@ def test_a_problem_is_the_same_every_time_and_consistent(dis):
 
 def test_the_inverse_covariance_is_that_of_the_masked_points(dis):
     cov, mask = dis["exp/SLAC/cov"], dis["exp/SLAC/trmask"][3]
-    identity = problem.inverse_covariance(cov, mask) @ cov[np.ix_(mask, mask)]
+    identity = problem.invert_covariance(cov, mask) @ cov[np.ix_(mask, mask)]
     np.testing.assert_allclose(identity, np.eye(mask.sum()), atol=1e-9)
 
 
 def test_a_problem_is_generated_once_and_read_back(dis, tmp_path, monkeypatch):
     monkeypatch.setenv("TFPERF_CACHE", str(tmp_path / "new"))
-    first = cache.load("dis")
+    first = cache.load_problem("dis")
     monkeypatch.setattr(problem, "generate", lambda size: pytest.fail("generated again"))
-    second = cache.load("dis")
+    second = cache.load_problem("dis")
     for found in (first, second):
         assert found.keys() == dis.keys() and found["meta"] == dis["meta"]
         assert all(found[k].dtype == dis[k].dtype and np.array_equal(found[k], dis[k]) for k in dis if k != "meta")
@@ -62,9 +62,9 @@ def test_a_problem_that_cannot_be_written_leaves_nothing(tmp_path, monkeypatch):
         raise OSError(28, "No space left on device", str(path))
 
     monkeypatch.setenv("TFPERF_CACHE", str(tmp_path))
-    monkeypatch.setattr(problem, "save", full_disk)
+    monkeypatch.setattr(problem, "save_problem", full_disk)
     with pytest.raises(StorageError, match=r"no space left on the device.*nothing was left behind"):
-        cache.problem_file("dis")
+        cache.make_problem_file("dis")
     assert not list(tmp_path.iterdir())
 
 
@@ -77,7 +77,7 @@ def test_a_cut_table_predicts_what_the_whole_one_does(hadronic):
     table[:, :, [0, 3]] = 0.0
     if hadronic:
         table[:, :, :, [0, 1]] = 0.0  # node 1 has entries on the first leg only: it stays, for both
-    cut, nodes, basis = layers_side.trimmed(table, channels, x)
+    cut, nodes, basis = layers_side.trim_table(table, channels, x)
     assert basis == sorted(basis) and channels[2] not in basis and len(basis) == 3
     assert nodes.tolist() == x[[1, 2, 3, 4, 5] if hadronic else [1, 2, 4, 5]].tolist()
     pdf, kind = rng.normal(size=(6, 14)), "DY" if hadronic else "DIS"

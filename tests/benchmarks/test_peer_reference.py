@@ -29,7 +29,7 @@ def dump():
     nodes, weights = np.polynomial.legendre.leggauss(400)
     return found | {
         "alphas": rng.uniform(0.1, 0.9, (R, 8)), "betas": rng.uniform(1.5, 4.0, (R, 8)), "rotation": rotation,
-        "x_integration": (1 + nodes) / 2, "weights_integration": weights / 2, "x_fit": problem.xgrid(),
+        "x_integration": (1 + nodes) / 2, "weights_integration": weights / 2, "x_fit": problem.make_xgrid(),
         "meta": {"basis": "exp", "activations": ["tanh", "tanh", "linear"]},
     }  # fmt: skip
 
@@ -37,16 +37,16 @@ def dump():
 def small_problem():
     """Two sets of one experiment, a positivity and an integrability penalty."""
     rng = np.random.default_rng(1)
-    found = {"xgrid": problem.xgrid(), "meta": {"experiments": [], "penalties": []}}
-    problem._experiment(found, rng, "E", "DIS", [5, 7])
-    problem._experiment(found, rng, "H", "DY", [4])
-    problem._penalties(found, rng)
+    found = {"xgrid": problem.make_xgrid(), "meta": {"experiments": [], "penalties": []}}
+    problem._add_experiment(found, rng, "E", "DIS", [5, 7])
+    problem._add_experiment(found, rng, "H", "DY", [4])
+    problem._add_penalties(found, rng)
     return found
 
 
 def test_sum_rules_hold(dump):
     x, weights = dump["x_integration"], dump["weights_integration"]
-    p = reference.pdf(dump, x)
+    p = reference.evaluate_pdf(dump, x)
     np.testing.assert_allclose((p[..., 1] + p[..., 2]) @ weights, 1.0, rtol=1e-10)
     numbers = p / x[:, None]
     for flavour, value in ((3, 3.0), (4, 1.0), (5, 3.0), (6, 3.0), (7, 3.0), (8, 3.0)):
@@ -55,7 +55,7 @@ def test_sum_rules_hold(dump):
 
 def test_the_pdf_is_network_times_prefactor_up_to_its_normalisation(dump):
     x = np.array([1e-3, 0.3])
-    p = reference.pdf(dump, x)
+    p = reference.evaluate_pdf(dump, x)
     for r in range(R):
         for k, node in enumerate(x):
             h = np.array([node, np.log(node)])
@@ -72,9 +72,9 @@ def test_losses_are_the_written_formulas(dump):
     dump |= {
         f"lambda/{p['name']}": np.array([10.0 if p["integrability"] else 184.8]) for p in data["meta"]["penalties"]
     }
-    found, values = reference.losses(dump, data), reference.pdf(dump, problem.xgrid())
+    found, values = reference.evaluate_losses(dump, data), reference.evaluate_pdf(dump, problem.make_xgrid())
     for e in data["meta"]["experiments"]:
-        y = [reference._predictions(data, d, values) for d in e["datasets"]]
+        y = [reference._predict_dataset(data, d, values) for d in e["datasets"]]
         for r in range(R):
             mask = data[f"exp/{e['name']}/trmask"][r]
             residual = np.concatenate([part[r] for part in y]) - data[f"exp/{e['name']}/data"][r]
@@ -82,7 +82,7 @@ def test_losses_are_the_written_formulas(dump):
                 cov = data[f"exp/{e['name']}/cov"][np.ix_(m, m)]
                 want = residual[m] @ np.linalg.solve(cov, residual[m])
                 np.testing.assert_allclose(found[f"loss/{split}/{e['name']}"][r], want, rtol=1e-9)
-    positive = reference._predictions(data, data["meta"]["penalties"][0], values)
+    positive = reference._predict_dataset(data, data["meta"]["penalties"][0], values)
     want = [sum(-184.8 * v if v < 0 else 1e-7 * (np.exp(-184.8 * v) - 1) for v in row) for row in positive]
     np.testing.assert_allclose(found["loss/validation/POSF2U"], want, rtol=1e-9)
     np.testing.assert_allclose(found["loss/training/INTEGXT8"], (10 * values[:, 0, 10]) ** 2, rtol=1e-12)
@@ -96,16 +96,16 @@ def test_losses_are_the_written_formulas(dump):
 @pytest.mark.parametrize("precision, bound", [("float32", 1e-5), ("float64", 1e-11)])
 def test_the_peers_own_losses_are_reproduced(tmp_path, monkeypatch, precision, bound):
     monkeypatch.setenv("TFPERF_CACHE", str(tmp_path))
-    path, dump = cache.problem_file("dis"), tmp_path / "dump.npz"
+    path, dump = cache.make_problem_file("dis"), tmp_path / "dump.npz"
     double = ["--double"] if precision == "float64" else []
-    record = process.run_child(
-        process.peer_python(), "benchmarks.peer.n3fit_side", "--problem", str(path), "--replicas", str(R),
+    record = process.run_module(
+        process.prepare_peer_python(), "benchmarks.peer.n3fit_side", "--problem", str(path), "--replicas", str(R),
         "--steps", "8", "--dump", str(dump), *double,
     )  # fmt: skip
-    found = reference.read(dump)
+    found = reference.read_dump(dump)
     assert found["meta"]["precision"] == precision and record["n_steps"] == 8
     assert record["loss_first"] == pytest.approx(found["loss/training/total"].sum(), rel=1e-6)
-    worst = reference.deviations(found, problem.load(path))
+    worst = reference.compute_deviations(found, problem.load_problem(path))
     assert len(worst) == 15 and max(worst.values()) < bound, worst
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.peer import process, side_by_side
-from benchmarks.peer.side_by_side import POINTS, Point, chosen_points, row
+from benchmarks.peer.side_by_side import POINTS, PeerPoint, make_row, select_points
 from benchmarks.registry import REGISTRY
 from tfperf.errors import UserError
 
@@ -29,8 +29,8 @@ def script(path, body):
 
 
 def test_a_row_has_medians_over_rounds_and_ratios():
-    found = row(
-        Point("dis", 10, 1, 1, 3),
+    found = make_row(
+        PeerPoint("dis", 10, 1, 1, 3),
         [record(30, 40, 900, 9), record(20, 36, 1000, 7), record(90, 50, 950, 8)],
         [record(0.5, 0.8, 300, 2), record(0.4, 0.6, 310, 1), record(0.6, 0.9, 290, 3)],
     )
@@ -50,11 +50,11 @@ def test_a_row_has_medians_over_rounds_and_ratios():
 
 
 def test_points_can_be_chosen():
-    assert chosen_points(None) == POINTS
-    assert [p.name for p in chosen_points("dis")] == ["dis:1", "dis:10", "dis:100"]
-    assert [p.name for p in chosen_points("global:1, dis:10")] == ["dis:10", "global:1"]
+    assert select_points(None) == POINTS
+    assert [p.name for p in select_points("dis")] == ["dis:1", "dis:10", "dis:100"]
+    assert [p.name for p in select_points("global:1, dis:10")] == ["dis:10", "global:1"]
     with pytest.raises(UserError, match=r"got 'dis:7'; must be some of dis, global, dis:1,"):
-        chosen_points("global,dis:7")
+        select_points("global,dis:7")
 
 
 def test_the_sides_take_turns(tmp_path, monkeypatch):
@@ -64,7 +64,7 @@ def test_the_sides_take_turns(tmp_path, monkeypatch):
         script(tmp_path / name, f"echo {name} $* >> {tmp_path}/log; echo noise; echo '{answer}'")
     monkeypatch.setenv("TFPERF_CACHE", str(tmp_path))
     monkeypatch.setenv(process.PEER_PYTHON, str(tmp_path / "peer"))
-    monkeypatch.setattr(side_by_side, "POINTS", (Point("dis", 10, 7, 11, 2),))
+    monkeypatch.setattr(side_by_side, "POINTS", (PeerPoint("dis", 10, 7, 11, 2),))
     monkeypatch.setattr(side_by_side.sys, "executable", str(tmp_path / "ours"))
     (found,) = REGISTRY["peer"].measure("dis:10")
     assert found["ratio_ms"] == 1.0 == found["ratio_ms_high"] and found["rounds"] == 2
@@ -88,15 +88,15 @@ def test_the_sides_take_turns(tmp_path, monkeypatch):
     ],
 )
 def test_a_side_that_fails_says_so(tmp_path, body, message):
-    with pytest.raises(process.ChildError, match=message):
-        process.run_child(script(tmp_path / "python", body), "any.module")
+    with pytest.raises(process.SubprocessError, match=message):
+        process.run_module(script(tmp_path / "python", body), "any.module")
 
 
 def test_an_interpreter_without_the_peer_is_refused(tmp_path, monkeypatch):
     for given in (script(tmp_path / "python", "exit 1"), tmp_path / "none"):
         monkeypatch.setenv(process.PEER_PYTHON, str(given))
         with pytest.raises(UserError, match=f"{process.PEER_PYTHON}={given}: must be a Python interpreter"):
-            process.peer_python()
+            process.prepare_peer_python()
 
 
 def test_the_peers_environment_is_made_once(tmp_path, monkeypatch):
@@ -111,8 +111,8 @@ def test_the_peers_environment_is_made_once(tmp_path, monkeypatch):
     monkeypatch.delenv(process.PEER_PYTHON, raising=False)
     monkeypatch.setenv("TFPERF_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(process.sys, "executable", str(fake))
-    python = process.peer_python()
-    assert python == tmp_path / "cache" / "peer-nnpdf-4.1.5" / "bin" / "python" and process.peer_python() == python
+    python = process.prepare_peer_python()
+    assert process.prepare_peer_python() == python == tmp_path / "cache" / "peer-nnpdf-4.1.5" / "bin" / "python"
     venv, pip, *asked = (tmp_path / "log").read_text().splitlines()
     assert venv.startswith("-m venv --clear ") and pip == "-m pip install --quiet nnpdf==4.1.5 lhapdf-management==0.6"
     assert all(line.startswith("-c ") for line in asked)

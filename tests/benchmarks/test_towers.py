@@ -6,19 +6,19 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from benchmarks import kept, plain_keras, towers, towers_side
+from benchmarks import plain_keras, record_store, towers, towers_side
 from benchmarks.registry import REGISTRY
-from benchmarks.towers import PROGRAMS, over, row, verdict
+from benchmarks.towers import PROGRAMS, describe_goal, estimate_ratio, make_row
 from tests.runcard.cards import write
 from tfperf.errors import UserError
 from tfperf.measure.confidence import Interval
-from tfperf.place.step import forward_backward
-from tfperf.place.trainable import Given
+from tfperf.place.step import build_pass
+from tfperf.place.trainable import PassInputs
 from tfperf.workloads.cards import load_card
-from tfperf.workloads.translate.corpus import Part, Ragged
-from tfperf.workloads.translate.feeding import training_plan
+from tfperf.workloads.translate.corpus import Ragged, Split
+from tfperf.workloads.translate.feeding import plan_training
 from tfperf.workloads.translate.trainable import TrainableTranslator, make_method
-from tfperf.workloads.translate.translator import pieces
+from tfperf.workloads.translate.translator import select_input_ids
 from tfperf.workloads.translate.vocabulary import END, PAD, START
 
 MEASURE = REGISTRY["towers"].measure
@@ -38,18 +38,18 @@ def part():
     def side(lengths):
         return Ragged(random.integers(4, ROWS, lengths.sum()).astype(np.int32), np.cumsum([0, *lengths]))
 
-    return towers_side.whole_buckets(Part(*(side(random.integers(2, 12, 60)) for _ in range(2))), WIDTH, 8)
+    return towers_side.select_whole_buckets(Split(*(side(random.integers(2, 12, 60)) for _ in range(2))), WIDTH, 8)
 
 
 def formed(part, batch, kept_ones):
-    sides = ([towers_side.row(side, i) for i in range(len(part))] for side in (part.source, part.target))
-    return plain_keras.batches(*sides, batch, range(WIDTH, 13, WIDTH), 1, kept_ones)
+    sides = ([towers_side.get_sentence(side, i) for i in range(len(part))] for side in (part.source, part.target))
+    return plain_keras.make_batches(*sides, batch, range(WIDTH, 13, WIDTH), 1, kept_ones)
 
 
 def both(dtype, part, folder):
     """Loss and gradients by name of the two programs, at equal weights, on one batch."""
     card = load_card(write(folder, CARD), [f"engine.precision={dtype}"])
-    ours, theirs = TrainableTranslator(card, ROWS), plain_keras.build(ROWS, UNITS, LAYERS, dtype)
+    ours, theirs = TrainableTranslator(card, ROWS), plain_keras.build_model(ROWS, UNITS, LAYERS, dtype)
     names = [v.path.removeprefix("translator/") for v in (*ours.embeddings, *ours.weights)]
     random, values = np.random.default_rng(4), {}
     for name, variable in zip(names, (*ours.embeddings, *ours.weights), strict=True):
@@ -58,15 +58,15 @@ def both(dtype, part, folder):
         variable.assign(values[variable.path])
     (source, target), labels, weights = next(iter(formed(part, 8, False)))
     whole = tf.concat([target, labels[:, -1:]], 1)
-    rows = [tf.gather(values[n], ids) for n, ids in zip(names[:2], pieces(source, whole), strict=True)]
+    rows = [tf.gather(values[n], ids) for n, ids in zip(names[:2], select_input_ids(source, whole), strict=True)]
     tokens = tf.cast(tf.reduce_sum(weights), dtype)
-    given = Given([values[n] for n in names[2:]], rows, (), (source, whole), None, tokens)
-    got = forward_backward(ours, make_method(card))(given)
+    given = PassInputs([values[n] for n in names[2:]], rows, (), (source, whole), None, tokens)
+    got = build_pass(ours, make_method(card))(given)
     with tf.GradientTape() as tape:
-        loss = plain_keras.loss(dtype)(labels, theirs([source, target]), weights)
+        loss = plain_keras.make_loss(dtype)(labels, theirs([source, target]), weights)
     plain = tape.gradient(loss, theirs.trainable_variables)
     wanted = {v.path: tf.convert_to_tensor(g) for v, g in zip(theirs.trainable_variables, plain, strict=True)}
-    found = {name: tf.convert_to_tensor(got.of(i)) for i, name in enumerate(names)}
+    found = {name: tf.convert_to_tensor(got.get_gradient(i)) for i, name in enumerate(names)}
     return (got.loss, found), (loss, wanted)
 
 
@@ -91,9 +91,10 @@ def test_the_plain_program_trains_on_the_same_pairs_in_as_many_steps(kept_ones, 
         return [(tuple(s[s != PAD]), tuple(t[t > END])) for s, t in zip(source, labels, strict=True)]
 
     batches = [pairs(batch) for batch in formed(part, 8, kept_ones)]
-    own = [(tuple(towers_side.row(part.source, i)), tuple(towers_side.row(part.target, i))) for i in range(len(part))]
+    sides = ([tuple(towers_side.get_sentence(s, i)) for i in range(len(part))] for s in (part.source, part.target))
+    own = list(zip(*sides, strict=True))
     assert sorted(pair for batch in batches for pair in batch) == sorted(own)
-    plan = training_plan(load_card(write(tmp_path, CARD)), part, 2, 0)
+    plan = plan_training(load_card(write(tmp_path, CARD)), part, 2, 0)
     assert len(plan.rows) == len(batches) and plan.dropped == 0
 
     def longest(pairs):
@@ -111,7 +112,7 @@ def test_a_row_is_paired_by_rounds():
         {"plain": record(seconds=3.0), "tuned": record(seconds=2.0), "tfperf": record(seconds=2.0, cpu=2.0)},
         {"plain": record(seconds=6.0), "tuned": record(seconds=4.0), "tfperf": record(seconds=4.0, cpu=2.0)},
     ]
-    found = row(2, rounds)
+    found = make_row(2, rounds)
     assert found["plain words/s"] == pytest.approx(np.sqrt(200 * 100)) and found["rounds"] == 2
     assert found["ratio"] == "1.500 [1.500, 1.500]" and found["goal"] == "at least 1.3: reached"
     assert found["over tuned"] == "1.000 [1.000, 1.000]"
@@ -120,7 +121,7 @@ def test_a_row_is_paired_by_rounds():
 
 def test_unlike_work_is_no_comparison():
     with pytest.raises(UserError, match=r"plain: 600\.0 words, 9 steps; tuned: 600\.0 words, 10 steps"):
-        row(1, [{"plain": record(steps=9), "tuned": record(), "tfperf": record()}])
+        make_row(1, [{"plain": record(steps=9), "tuned": record(), "tfperf": record()}])
 
 
 @pytest.mark.parametrize(
@@ -134,11 +135,11 @@ def test_unlike_work_is_no_comparison():
     ],
 )
 def test_each_verdict(goal, interval, words):
-    assert verdict(goal, interval) == words
+    assert describe_goal(goal, interval) == words
 
 
 def test_ratios_are_on_the_log_scale():
-    found = over([1.0, 4.0], [1.0, 1.0])
+    found = estimate_ratio([1.0, 4.0], [1.0, 1.0])
     assert found.value == pytest.approx(2.0) and found.low > 0
 
 
@@ -151,7 +152,7 @@ def test_programs_take_turns_and_an_interrupted_benchmark_goes_on(tmp_path, monk
         asked.append((request["program"], request["card"]["placement"]["devices"]))
         return record()
 
-    monkeypatch.setattr(kept.child, "run", run)
+    monkeypatch.setattr(record_store.child, "run_subprocess", run)
     with pytest.raises(KeyboardInterrupt):
         list(MEASURE(only="2", rounds=3, folder=tmp_path))
     ends.clear()

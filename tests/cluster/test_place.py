@@ -3,8 +3,8 @@ import sys
 
 import pytest
 
-from tfperf.cluster.place import Place, parse
-from tfperf.cluster.team import here
+from tfperf.cluster.place import Place, parse_place
+from tfperf.cluster.team import open_threads
 from tfperf.cluster.teams import open_team
 from tfperf.errors import UserError
 
@@ -20,7 +20,7 @@ from tfperf.errors import UserError
     ],
 )  # fmt: skip
 def test_a_place_is_a_kind_a_number_and_options(text, place, name):
-    assert parse(text, 2) == place and place.name == name
+    assert parse_place(text, 2) == place and place.name == name
 
 
 @pytest.mark.parametrize(
@@ -36,7 +36,7 @@ def test_a_place_is_a_kind_a_number_and_options(text, place, name):
 )
 def test_a_faulty_place_is_told(text, words):
     with pytest.raises(UserError, match="--on: ") as error:
-        parse(text, 1)
+        parse_place(text, 1)
     assert words in str(error.value)
 
 
@@ -56,6 +56,6 @@ def test_leaving_a_team_ends_what_it_does():
     def work(task, stop):
         return stop.wait(30)
 
-    with here(2) as threads:
+    with open_threads(2) as threads:
         futures = [threads.submit(work, i) for i in range(3)]
     assert [f.cancelled() or f.result() for f in futures] == [True, True, True] and futures[2].cancelled()

@@ -12,10 +12,10 @@ import pytest
 
 from tests.study.sweeps import ROOT, alive, environment, notes, run, sweep_card, wait_for
 from tfperf.cluster import queues
-from tfperf.cluster.workers import PATIENCE_SECONDS, Workers
+from tfperf.cluster.workers import PATIENCE_SECONDS, WorkerTeam
 from tfperf.errors import UserError
 from tfperf.study.process import Stopped
-from tfperf.study.rows import rows
+from tfperf.study.rows import read_rows
 
 PROGRAM = (
     "import sys; from tests.study.sweeps import run; from pathlib import Path\n"
@@ -47,8 +47,8 @@ def test_workers_of_this_machine_share_the_trials(tmp_path, monkeypatch):
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     out = tmp_path / "out"
     report, shown = run(sweep_card(tmp_path, ["a 0.3", "b 0.3", "die"], repeats=2), out, on="local:2")
-    assert report["trials"] == 6 and report["failed"] == 2 and len(rows(out)) == 6
-    assert {row.record["threads"] for row in rows(out) if row.ok} == {None}, "Dask gives its workers 1"
+    assert report["trials"] == 6 and report["failed"] == 2 and len(read_rows(out)) == 6
+    assert {row.record["threads"] for row in read_rows(out) if row.ok} == {None}, "Dask gives its workers 1"
     first_end = next(i for i, (done, *_) in enumerate(shown) if done == 1)
     assert sum("trial" in words for *_, words in shown[:first_end]) == 2
 
@@ -71,16 +71,16 @@ class FewWorkers:
 
 def test_nothing_is_given_out_before_all_workers_have_come_or_long_enough_was_waited():
     few = FewWorkers()
-    team = Workers(few, few, None, 2, {})
+    team = WorkerTeam(few, few, None, 2, {})
     assert team.size == 0 and few.asked == [2] and not few.warmed
-    team.begun -= PATIENCE_SECONDS + 1
+    team.start_time -= PATIENCE_SECONDS + 1
     assert [team.size, team.size] == [1, 1] and few.warmed == 1
 
 
 def test_a_hung_trial_is_ended_on_its_worker(tmp_path):
     out = tmp_path / "out"
     run(sweep_card(tmp_path, ["hang", "fine"], repeats=1, timeout=1), out, on="local:1")
-    bad, good = rows(out)
+    bad, good = read_rows(out)
     assert bad.error == "timeout: not done after 1 s" and good.ok
     assert not any(alive(int(pid)) for line in notes(out, "pids") for pid in line)
 
@@ -89,7 +89,7 @@ def test_a_trial_whose_worker_dies_is_tried_once_more_and_then_a_row(tmp_path):
     out = tmp_path / "out"
     run(sweep_card(tmp_path, ["kill_worker", "fine"], repeats=1), out, on="local:1")
     assert [what for what, *_ in notes(out, "asked")] == ["kill_worker", "kill_worker", "fine"]
-    bad, good = rows(out)
+    bad, good = read_rows(out)
     assert "KilledWorker" in bad.error and good.ok
 
 
@@ -157,7 +157,7 @@ def test_a_queue_that_is_not_there_is_told(tmp_path, monkeypatch):
 
 def test_the_import_of_dask_jobqueue_leaves_ctrl_c_alone():
     code = (
-        "import signal; before = signal.getsignal(signal.SIGINT); from tfperf.cluster.queues import _class\n"
-        "_class('SLURMCluster'); assert signal.getsignal(signal.SIGINT) is before"
+        "import signal; before = signal.getsignal(signal.SIGINT); from tfperf.cluster.queues import _import_class\n"
+        "_import_class('SLURMCluster'); assert signal.getsignal(signal.SIGINT) is before"
     )
     assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, env=environment(), check=False).returncode == 0

@@ -7,7 +7,7 @@ import pytest
 from tests.console.fakes import Gone, drawn, on_terminal
 from tfperf.cli import main
 from tfperf.report.compare import TIMES, Change, Comparison
-from tfperf.report.counting import counted
+from tfperf.report.study_progress import show_progress
 from tfperf.study import compare
 
 CHANGES = [
@@ -27,7 +27,7 @@ WHOLE = (
 def compared(monkeypatch, columns, comparison):
     """The lines that `tfperf compare` draws."""
     terminal = on_terminal(monkeypatch, "stdout", columns)
-    monkeypatch.setattr(compare, "compare", lambda _: [comparison])
+    monkeypatch.setattr(compare, "compare_folders", lambda _: [comparison])
     with pytest.raises(SystemExit) as end:
         main(["compare", "runs/first", "runs/second"])
     assert end.value.code == 0
@@ -53,7 +53,7 @@ def test_names_in_a_table_command_no_terminal(monkeypatch, columns):
 @pytest.mark.parametrize("columns", [20, 40, 60, 80, 200])
 def test_a_study_shows_count_bar_and_time_first(monkeypatch, columns):
     terminal = on_terminal(monkeypatch, "stderr", columns)
-    with counted() as show:
+    with show_progress() as show:
         show(0, 12, "starting")
         show(3, 12, "title=\x1b[2Ja\nb, repeat 1: failed")
         show(3, 12, "trial 4 of 12, 14 min left, " + "engine.precision=float32 " * 9)
@@ -70,12 +70,12 @@ def test_progress_of_a_study_that_nobody_sees_is_no_error(monkeypatch, stream, l
     monkeypatch.setattr("sys.stderr", stream)
     if stream is not None:
         monkeypatch.setattr(stream, "isatty", lambda: live)
-    with counted() as show:
+    with show_progress() as show:
         show(0, 2, "begins")
         show(2, 2, "ends")
 
 
 def test_a_piped_line_of_a_study_is_one_line(capsys):
-    with counted() as show:
+    with show_progress() as show:
         show(1, 2, "title=a\nb\x1b[2J")
     assert capsys.readouterr().err == "[1/2] title=a\\nb\\x1b[2J\n"

@@ -11,36 +11,36 @@ import pytest
 
 from tests.console.fakes import drawn, on_terminal
 from tfperf.console import stages as module
-from tfperf.console.stages import stages
+from tfperf.console.stages import open_stages
 from tfperf.console.words import say
 
 ROOT = Path(__file__).parents[2]
 # native code's words are held back inside; Python's are not
 HELD = """
 import os, sys
-from tfperf.console.stages import stages
-from tfperf.measure.quiet import native_logs_dropped
-with stages() as progress:
-    with native_logs_dropped():
+from tfperf.console.stages import open_stages
+from tfperf.measure.quiet import drop_native_logs
+with open_stages() as progress:
+    with drop_native_logs():
         os.write(2, b"I0000 00:00:17.1 chatter\\nnative words\\n")
-        progress.tell("importing")
+        progress.show_stage("importing")
         progress.say("a warning")
         sys.stdout.write(sys.stdin.readline())
 print(os.readlink(f"/proc/self/fd/2") == os.readlink(f"/proc/self/fd/{sys.stderr.fileno()}"))
 """
 
 
-def tell_some(progress):
-    progress.tell("reading data")
-    progress.tell("compiling", 1, 3)
-    progress.tell("compiling", 2, 3)
+def show_some(progress):
+    progress.show_stage("reading data")
+    progress.show_stage("compiling", 1, 3)
+    progress.show_stage("compiling", 2, 3)
     progress.say("warning: something")
-    progress.tell("writing\nresults\x1b[2J")
+    progress.show_stage("writing\nresults\x1b[2J")
 
 
 def test_a_pipe_gets_a_line_for_each_stage_with_the_time(capsys):
-    with stages() as progress:
-        tell_some(progress)
+    with open_stages() as progress:
+        show_some(progress)
     clock = r"0:00:0\d "
     assert [re.sub(f"^{clock}", "", line) for line in capsys.readouterr().err.splitlines()] == [
         "reading data", "compiling 1 of 3", "warning: something", r"writing\nresults\x1b[2J"
@@ -49,33 +49,33 @@ def test_a_pipe_gets_a_line_for_each_stage_with_the_time(capsys):
 
 def test_a_pipe_hears_of_a_stage_again_after_a_while(monkeypatch, capsys):
     monkeypatch.setattr(module, "COUNT_SECONDS", 0)
-    with stages() as progress:
-        tell_some(progress)
+    with open_stages() as progress:
+        show_some(progress)
     assert "compiling 2 of 3" in capsys.readouterr().err
 
 
 def test_the_clock_counts_hours():
     progress = module.Stages()
     progress._start -= 3605
-    assert progress.clock() == "1:00:05"
+    assert progress.format_elapsed() == "1:00:05"
 
 
 def test_quiet_is_silent(capfd):
-    with stages(quiet=True) as progress:
-        tell_some(progress)
-        progress.step(1, 1, lambda: pytest.fail("asked for words"), None)
+    with open_stages(quiet=True) as progress:
+        show_some(progress)
+        progress.show_steps(1, 1, lambda: pytest.fail("asked for words"), None)
     assert capfd.readouterr() == ("", "")
 
 
 @pytest.mark.parametrize("columns", [20, 40, 200])
 def test_a_terminal_shows_the_stage_after_the_clock(monkeypatch, columns):
     terminal = on_terminal(monkeypatch, "stderr", columns)
-    with stages() as progress:
-        tell_some(progress)
-        progress.step(5, 10, lambda: "fast", 3.0)
+    with open_stages() as progress:
+        show_some(progress)
+        progress.show_steps(5, 10, lambda: "fast", 3.0)
         say("said beside it")
-        progress.step(10, 10, lambda: "slow", None)
-        progress.tell("writing " + "results " * 30)
+        progress.show_steps(10, 10, lambda: "slow", None)
+        progress.show_stage("writing " + "results " * 30)
     lines = drawn(terminal)
     assert max(map(len, lines)) <= columns and "said beside it" in lines
     if columns >= 40:
@@ -86,8 +86,8 @@ def test_a_terminal_shows_the_stage_after_the_clock(monkeypatch, columns):
 
 def test_the_line_of_a_terminal_ticks_by_itself(monkeypatch):
     terminal = on_terminal(monkeypatch, "stderr", 80)
-    with stages() as progress:
-        progress.tell("importing")
+    with open_stages() as progress:
+        progress.show_stage("importing")
         progress._start -= 100
         while "0:01:4" not in terminal.getvalue():
             pass

@@ -11,7 +11,7 @@ from tfperf.console.stages import Stages
 from tfperf.errors import UserError
 from tfperf.runcard import loader
 from tfperf.runs import flow
-from tfperf.workloads.job import Fitted
+from tfperf.workloads.job import FinishedFit
 from tfperf.workloads.options import Options
 from tfperf.workloads.pdf.workload import Pdf
 
@@ -87,8 +87,8 @@ def test_letters_that_cannot_be_encoded_are_no_reason_to_end(monkeypatch):
 @pytest.mark.parametrize("stream", [None, Gone(), io.TextIOWrapper(io.BytesIO(), "ascii")])
 def test_a_finished_run_is_returned_where_stderr_is_broken(monkeypatch, stream, tmp_path):
     monkeypatch.setattr("sys.stderr", stream)
-    finished = Fitted(None, {"of": "a run that is done"})
-    monkeypatch.setattr(flow, "open_parts", lambda job: [])
-    monkeypatch.setattr(Pdf, "job", lambda self, card, session: SimpleNamespace(read_finished=lambda: finished))
+    finished = FinishedFit(None, {"of": "a run that is done"})
+    monkeypatch.setattr(flow, "prepare_parts", lambda job: [])
+    monkeypatch.setattr(Pdf, "build_job", lambda self, card, session: SimpleNamespace(read_finished=lambda: finished))
     card = SimpleNamespace(workload="pdf")
-    assert flow.carry_out(card, tmp_path / "χ", Options(), Stages()) is finished
+    assert flow.fit_card(card, tmp_path / "χ", Options(), Stages()) is finished

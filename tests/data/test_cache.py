@@ -9,8 +9,8 @@ import pytest
 from tfperf.data import cache as module
 from tfperf.data.cache import Cache, digest
 from tfperf.data.records import flatten, restore
-from tfperf.workloads.pdf.operators.folding import Folded
-from tfperf.workloads.pdf.operators.woodbury import Block, Whitened
+from tfperf.workloads.pdf.operators.folding import FoldedPoints
+from tfperf.workloads.pdf.operators.woodbury import Block, Whitening
 
 
 @pytest.fixture
@@ -22,9 +22,9 @@ def folder(tmp_path, monkeypatch):
 def record(seed=0, size=4):
     rng = np.random.default_rng(seed)
     blocks = (Block(slice(0, size), rng.standard_normal((3, size)).T), Block(slice(size, size), np.zeros((0, 2))))
-    rest = Whitened(rng.standard_normal(size), blocks)
+    rest = Whitening(rng.standard_normal(size), blocks)
     arrays = (rng.standard_normal((2, 3, 3)), rng.standard_normal((2, 3)), np.full((2, 3), np.nan), np.ones(2))
-    return Folded(*arrays, rest, (1, 0))
+    return FoldedPoints(*arrays, rest, (1, 0))
 
 
 class Maker:
@@ -125,7 +125,7 @@ def test_entry_above_the_limit_is_not_kept(folder):
 def test_other_program_makes_its_own_entries(folder, monkeypatch):
     make = Maker(record())
     Cache(True).get("a", "key", make)
-    monkeypatch.setattr(module, "code_digest", lambda *_: "other")
+    monkeypatch.setattr(module, "digest_code", lambda *_: "other")
     Cache(True).get("a", "key", make)
     assert make.calls == 2
 
@@ -192,7 +192,7 @@ def deep(path):
     with open(path, "w+b") as file:
         file.write(b" " * module.DIGEST_LINE + f"{path.stem}\n".encode())
         np.savez(file, tree=np.frombuffer(b'{"tuple": [' * 100_000, np.uint8))
-        line = module._digest_line(file)
+        line = module._make_digest_line(file)
         file.seek(0)
         file.write(line)
 

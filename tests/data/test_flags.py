@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from tfperf.data.programs import VARIABLE, flags_for, own_flags
+from tfperf.data.programs import VARIABLE, get_user_flags, set_flags
 
 
 @pytest.mark.parametrize(("given", "want"), [
@@ -15,7 +15,7 @@ def test_users_flags_rule_out_ours_where_they_name_a_cache(monkeypatch, given, w
     monkeypatch.delenv(VARIABLE, raising=False)
     if given is not None:
         monkeypatch.setenv(VARIABLE, given)
-    assert own_flags() == want
+    assert get_user_flags() == want
 
 
 @pytest.mark.parametrize("given", [None, "", "--tf_xla_auto_jit=2"])
@@ -23,7 +23,7 @@ def test_users_flags_stay_as_they_are(monkeypatch, given):
     monkeypatch.delenv(VARIABLE, raising=False)
     if given is not None:
         monkeypatch.setenv(VARIABLE, given)
-    with flags_for("ram://here"):
+    with set_flags("ram://here"):
         inside = os.environ[VARIABLE].split()
     assert os.environ.get(VARIABLE) == given
     assert inside[: len(inside) - 2] == (given or "").split()

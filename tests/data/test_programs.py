@@ -26,7 +26,7 @@ def cache(tmp_path, monkeypatch):
 
 @pytest.fixture
 def folder(cache):
-    return ProgramFolder.of("2.0", "a machine")
+    return ProgramFolder.find("2.0", "a machine")
 
 
 def file_of(folder, name):
@@ -52,7 +52,7 @@ def test_programs_come_back_from_folders_of_this_user_alone(folder, cache):
 
 def test_each_place_has_a_folder_that_names_the_version(cache):
     places = [("2.0",), ("2.1",), ("2.0", 1), ("2.0", 2), ("2.0", "1"), ("2.0", ("avx",)), ("2.0", ("avx", "avx2"))]
-    folders = [ProgramFolder.of(*place) for place in places]
+    folders = [ProgramFolder.find(*place) for place in places]
     assert len({one.path for one in folders}) == len(places)
     assert all(f"tensorflow-{version}-" in one.path.name for one, (version, *_) in zip(folders, places, strict=True))
     folders[0].write(FIRST, PROGRAM)
@@ -149,14 +149,14 @@ def test_where_there_is_no_home_nothing_is_kept(monkeypatch):
     monkeypatch.delenv(VARIABLE)
     monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
     monkeypatch.setattr(Path, "home", homeless)
-    assert ProgramFolder.of("2.0") is None
+    assert ProgramFolder.find("2.0") is None
 
 
 @pytest.mark.parametrize("where", ["file", "file/below", "/proc/nowhere", "x" * 300])
 def test_cache_that_cannot_be_is_no_error(tmp_path, monkeypatch, where):
     (tmp_path / "file").write_text("")
-    monkeypatch.setattr(module, "cache_folder", lambda: tmp_path / where)
-    folder = ProgramFolder.of("2.0")
+    monkeypatch.setattr(module, "find_cache_folder", lambda: tmp_path / where)
+    folder = ProgramFolder.find("2.0")
     folder.write(FIRST, PROGRAM)
     folder.note_use([FIRST])
     folder.shrink()
@@ -231,7 +231,7 @@ def test_what_was_not_used_for_longest_goes_first(folder, monkeypatch):
 
 
 def test_folders_of_other_places_count_too_and_go_when_they_are_empty(folder, monkeypatch):
-    others = [ProgramFolder.of(version) for version in ("1.0", "1.1")]
+    others = [ProgramFolder.find(version) for version in ("1.0", "1.1")]
     for seconds, (one, name) in enumerate([(others[0], FIRST), (others[1], SECOND), (folder, THIRD), (folder, FIRST)]):
         one.write(name, PROGRAM)
         used(one, name, 100 - seconds)

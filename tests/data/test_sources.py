@@ -5,8 +5,8 @@ import sys
 
 import pytest
 
-from tfperf.data.cache import VARIABLE, Cache, code_digest
-from tfperf.data.sources import source_files
+from tfperf.data.cache import VARIABLE, Cache, digest_code
+from tfperf.data.sources import list_source_files
 
 FILES = {
     "__init__.py": "",
@@ -37,14 +37,14 @@ def maker(tmp_path, monkeypatch):
 
 def forget():
     """What a process has read, another reads again."""
-    from tfperf.data.sources import _imports
+    from tfperf.data.sources import _list_imports
 
-    code_digest.cache_clear()
-    _imports.cache_clear()
+    digest_code.cache_clear()
+    _list_imports.cache_clear()
 
 
 def test_all_that_a_module_imports_is_found(maker):
-    found = source_files(maker.__name__)
+    found = list_source_files(maker.__name__)
     ours = {name.removeprefix(NAME) for name in found if name.startswith(NAME)}
     assert ours == {"", ".maker", ".late", ".plain", ".inner", ".inner.deep", ".inner.beside", ".up"}
     assert {"tfperf", "tfperf.errors"} <= set(found) and "tfperf.data.cache" not in found
@@ -71,17 +71,17 @@ def test_an_edit_of_any_of_them_makes_the_entry_again(maker, tmp_path, name):
 
 
 def test_an_edit_of_what_it_does_not_import_leaves_the_entry(maker, tmp_path):
-    before = code_digest(maker.__name__)
+    before = digest_code(maker.__name__)
     (tmp_path / NAME / "apart.py").write_text("# changed\n")
     forget()
-    assert code_digest(maker.__name__) == before
+    assert digest_code(maker.__name__) == before
 
 
 def test_makers_of_operators_are_followed_to_what_they_compute_with():
-    found = source_files("tfperf.workloads.pdf.operators.problem")
+    found = list_source_files("tfperf.workloads.pdf.operators.problem")
     assert {"tfperf.workloads.pdf.operators.products", "tfperf.workloads.pdf.data.pack"} <= set(found)
     assert not {"tfperf.cli", "tfperf.workloads.pdf.job", "numpy"} & set(found)
 
 
 def test_a_module_that_is_no_file_has_none():
-    assert source_files("__main__") == {} or all(name.startswith("tfperf") for name in source_files("__main__"))
+    assert all(name.startswith("tfperf") for name in list_source_files("__main__"))

@@ -9,13 +9,13 @@ import numpy as np
 
 from tfperf.data import cache
 from tfperf.data.cache import Cache, digest
-from tfperf.workloads.pdf.operators.woodbury import Block, Whitened
+from tfperf.workloads.pdf.operators.woodbury import Block, Whitening
 
 
 def record():
     """A record as fits keep them."""
     rng = np.random.default_rng(2)
-    return Whitened(rng.standard_normal(9), (Block(slice(0, 4), rng.standard_normal((4, 2))),))
+    return Whitening(rng.standard_normal(9), (Block(slice(0, 4), rng.standard_normal((4, 2))),))
 
 
 def put(folder):

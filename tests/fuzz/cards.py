@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.fuzz.damage import HOSTILE, MARKS, find, flipped, paths
 from tests.runcard.cards import EVERY, FULL
 from tests.runcard.mutations import values
-from tfperf.runcard.dump import as_tree, dump_card
+from tfperf.runcard.dump import dump_card, to_tree
 from tfperf.workloads.cards import load_card
 
 TEXTS = (*EVERY.values(), FULL)
@@ -54,7 +54,7 @@ def compare(path, *overrides):
             assert re.match(re.escape(str(path)) + PLACE if line.startswith(str(path)) else PLACE, line), line
             assert not any(unicodedata.category(c) in ("Cc", "Cs") for c in line), repr(line)
         raise
-    tree, dumped = as_tree(card), dump_card(card)
+    tree, dumped = to_tree(card), dump_card(card)
     assert same(yaml.safe_load(dumped), tree) and same(yaml.load(dumped, Plain), tree), "YAML 1.1 and 1.2 differ"
     again = path.with_name("again.yaml")
     again.write_text(dumped, encoding="utf-8")

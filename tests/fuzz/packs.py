@@ -50,8 +50,8 @@ def hold(problem, file, card):
         equal(d.sys_is_mult, group["sys_is_mult"], f"{d.name}/sys_is_mult")
         assert d.operation == text(group.attrs["operation"])
     groups = [(d.name, file[d.name], keep[d.name]) for d in problem.datasets]
-    close(problem.covariance.dense(), covariance(groups, card.data.t0 == "pack"), 1e-12)
-    close(problem.covariance_no_t0.dense(), covariance(groups, False), 1e-12)
+    close(problem.covariance.to_dense(), covariance(groups, card.data.t0 == "pack"), 1e-12)
+    close(problem.covariance_no_t0.to_dense(), covariance(groups, False), 1e-12)
     equal(problem.central, np.concatenate([g["cv"][()].astype(float)[k] for _, g, k in groups]), "central")
     flavours = [text(f) for f in file.attrs["flavours"]]
     pdf = np.random.default_rng(1).uniform(0.5, 1.5, (8, len(problem.pack.x)))

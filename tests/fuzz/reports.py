@@ -9,8 +9,8 @@ import numpy as np
 from rich.console import Console
 
 from tests.fuzz.hdf5 import edit
-from tfperf.report.compare import compare_table
-from tfperf.study.compare import compare
+from tfperf.report.compare import make_comparison_table
+from tfperf.study.compare import compare_folders
 from tfperf.workloads.pdf.results import postfit, store
 from tfperf.workloads.translate.vocabulary import read_vocabulary
 
@@ -21,8 +21,8 @@ CURVES = 8  # flavours
 
 def compare_runs(before, now):
     """`tfperf compare` of two runs says the figures of their reports. Raises: UserError where one is refused."""
-    (found,) = compare([Path(before), Path(now)])
-    show(compare_table(found))
+    (found,) = compare_folders([Path(before), Path(now)])
+    show(make_comparison_table(found))
     reports = [json.loads((Path(run) / "report.json").read_bytes()) for run in (before, now)]
     for change in found.changes:
         for said, report in zip((change.before, change.now), reports, strict=True):
@@ -43,8 +43,8 @@ def veto(run, steps):
     """`tfperf postfit` of a run names those that the vetoes take out. Raises: UserError where it is refused."""
     run = Path(run)
     edit(run / "results.h5", steps)
-    report = postfit.postfit_run(run)
-    show(postfit.table(report))
+    report = postfit.apply_postfit(run)
+    show(postfit.make_veto_table(report))
     result = store.read(run / "results.h5")
     r = result.replicas
     figures = np.column_stack([r.chi2_experimental, r.arc_length]).astype(float)
@@ -64,7 +64,7 @@ def survive(run):
     """What `export-lhapdf` takes from postfit.json. Raises: UserError where that is refused."""
     run = Path(run)
     result = store.read(run / "results.h5")
-    found = postfit.survivors(run, result)
+    found = postfit.read_survivors(run, result)
     said = json.loads((run / "postfit.json").read_bytes())
     assert said["results_sha256"] == hashlib.sha256((run / "results.h5").read_bytes()).hexdigest()
     assert found is not None and result.replicas.id[found].tolist() == sorted(said["passed"])

@@ -9,12 +9,12 @@ from types import SimpleNamespace
 
 from tfperf.results.rundir import RunDirectory
 from tfperf.results.state import AnyOwn, read_state
-from tfperf.runs.flow import open_parts
+from tfperf.runs.flow import prepare_parts
 from tfperf.workloads.options import Options
 from tfperf.workloads.pdf.cards import load_card
 from tfperf.workloads.pdf.job import ReplicaFit
 from tfperf.workloads.pdf.kind import KIND
-from tfperf.workloads.pdf.replicas import Replicas, group
+from tfperf.workloads.pdf.replicas import ReplicaChunk, select_group
 
 SHA256, RUN = "[0-9a-f]{64}", "[0-9a-f]{32}"
 
@@ -23,7 +23,7 @@ def compare(card, folder, hashes):
     """What run.json in a folder says is what --resume trains. Raises: UserError where it is refused."""
     folder = Path(folder)
     path = folder / "run.json"
-    found = read_state(path, Replicas)
+    found = read_state(path, ReplicaChunk)
     content = json.loads(path.read_bytes().decode())
     rest = {key: value for key, value in content.items() if key not in ("format", "sha256")}
     assert content["format"] == 2
@@ -62,18 +62,18 @@ def whole(numbers, low, high):
 
 def resume(card, folder, hashes, content):
     """--resume goes on with the first part that is not done, if the run is of this card."""
-    with RunDirectory(folder, Replicas) as run:
-        run.hold()
+    with RunDirectory(folder, ReplicaChunk) as run:
+        run.acquire()
         job = object.__new__(ReplicaFit)  # as one that has read its data
         job.card, job.hashes, job.run, job.options = card, hashes, run, Options(resume=True)
         job.session = SimpleNamespace(run=run, options=job.options)
-        parts = open_parts(job)
+        parts = prepare_parts(job)
         part = parts[0] if parts else None
         pending = [one for one in content["parts"] if not one["done"]]
         assert (part is None) == (not pending)
         if part is not None:
             assert part.own.ids == pending[0]["own"]["ids"] and part.own.attempts == pending[0]["own"]["attempts"]
-            together = group(run, part)
+            together = select_group(run, part)
             assert part in together and len(together) <= len(content["parts"])
 
 
@@ -81,15 +81,15 @@ def begin(card, folder, hashes):
     """A run of a card of three replicas in two chunks, the first of which is done."""
     from tfperf.results.state import Part
     from tfperf.runcard.dump import dump_card
-    from tfperf.runs.unchanged import begin_state
+    from tfperf.runs.unchanged import make_state
 
     card = load_card(Path(card))
-    first = Replicas([1, 2], [0, 0], 1, 2, stacks=[(0, 2)])
+    first = ReplicaChunk([1, 2], [0, 0], 1, 2, stacks=[(0, 2)])
     done = Part(first, "1" * 32, {"steps_per_call": 5}, {"threads": 2}, [4], done=True)
-    parts = [done, Part(Replicas([3], [0], 2, 2), "2" * 32)]
-    with RunDirectory(Path(folder), Replicas) as run:
-        run.hold()
-        run.start(dump_card(card), {}, begin_state(card, KIND, hashes, parts))
+    parts = [done, Part(ReplicaChunk([3], [0], 2, 2), "2" * 32)]
+    with RunDirectory(Path(folder), ReplicaChunk) as run:
+        run.acquire()
+        run.begin(dump_card(card), {}, make_state(card, KIND, hashes, parts))
 
 
 def seal(content):

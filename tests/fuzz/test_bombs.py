@@ -31,7 +31,7 @@ def run(folder, arguments):
 @pytest.fixture(scope="module")
 def good(tmp_path_factory):
     folder = tmp_path_factory.mktemp("bombs") / "good"
-    hostile.prepare(folder)
+    hostile.write_inputs(folder)
     return folder
 
 

@@ -9,14 +9,14 @@ import pytest
 from tests.fuzz.attack import attack, each_of
 from tests.fuzz.damage import edited, flipped
 from tests.make_pack import make_card
-from tfperf.train import kept_choices
-from tfperf.train.choices import Choices, Trial
+from tfperf.train import choice_cache
+from tfperf.train.choices import CandidateTiming, Choices
 from tfperf.workloads.pdf.cards import load_card
 from tfperf.workloads.pdf.forms import LAYOUTS, NAMES
-from tfperf.workloads.pdf.stack import settings
+from tfperf.workloads.pdf.stack import make_settings
 
 MADE = Choices(
-    "shared", "grouped", True, False, 10, 2, 1, (Trial("shared", "grouped", True, 1.5, 0.1),),
+    "shared", "grouped", True, False, 10, 2, 1, (CandidateTiming("shared", "grouped", True, 1.5, 0.1),),
     ((1, 2, 0.5), (2, 1, 0.25)),
 )  # fmt: skip
 PLAIN = json.loads(json.dumps(asdict(MADE)))
@@ -37,14 +37,14 @@ def check(found, said):
 
 
 def read_kept(card, path):
-    return kept_choices.read(settings(card), path, NAMES, LAYOUTS)
+    return choice_cache.read(make_settings(card), path, NAMES, LAYOUTS)
 
 
 @pytest.fixture
 def kept(tmp_path):
     """A card, and the file of its choices."""
     card, path = load_card(make_card(tmp_path)), tmp_path / "choices" / "key.json"
-    assert kept_choices.keep(path, MADE) == () and read_kept(card, path) == replace(MADE, cached=True)
+    assert choice_cache.write(path, MADE) == () and read_kept(card, path) == replace(MADE, cached=True)
     return card, path
 
 

@@ -9,7 +9,7 @@ from tests.fuzz.attack import attack, each_of
 from tests.fuzz.damage import edited, flipped
 from tests.fuzz.hdf5 import edits
 from tests.make_run import make_run
-from tfperf.workloads.pdf.results.postfit import postfit_run
+from tfperf.workloads.pdf.results.postfit import apply_postfit
 from tfperf.workloads.translate.vocabulary import learn
 
 DEEP = b'{"a":' * 10**5
@@ -18,7 +18,7 @@ DEEP = b'{"a":' * 10**5
 @pytest.fixture
 def run(tmp_path):
     made = make_run(tmp_path / "run")
-    postfit_run(made)
+    apply_postfit(made)
     return made
 
 

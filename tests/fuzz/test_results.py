@@ -10,7 +10,7 @@ from tests.fuzz.results import IDENTITY
 from tests.make_result import make_result
 from tfperf.workloads.pdf.results import store
 from tfperf.workloads.translate import results as translation
-from tfperf.workloads.translate.results import Losses, TranslationResult
+from tfperf.workloads.translate.results import LossHistory, TranslationResult
 
 KINDS = ("compare", "compare_translation")
 
@@ -20,7 +20,7 @@ def write(kind, path):
     if kind == "compare":
         store.write(path, make_result(replicas=3, sets=2, points=4, rows=3), IDENTITY)
     else:
-        history = Losses(np.arange(5.0), np.array([2, 4]), np.array([3.0, 2.5]))
+        history = LossHistory(np.arange(5.0), np.array([2, 4]), np.array([3.0, 2.5]))
         weights = {"table/kernel": np.ones((3, 2), np.float32), "bias": np.zeros(2, np.float32)}
         translation.write(path, TranslationResult("small", 4, weights, history, {"steps": 5}), IDENTITY)
     return path

@@ -25,7 +25,7 @@ def state(check, *words):
 
 def test_everything_works_here():
     """The real TensorFlow of this machine."""
-    found = {c.name: c for c in doctor.doctor()}
+    found = {c.name: c for c in doctor.check_machine()}
     for name in ("Python", "TensorFlow", "Keras", "devices", "XLA", "HDF5"):
         assert found[name].state == "ok", found[name]
     assert list(found)[:6] == ["Python", "TensorFlow", "Keras", "devices", "XLA", "NVML"] and len(found) == 11
@@ -61,23 +61,23 @@ def test_a_tensorflow_that_hangs_is_told(tmp_path, monkeypatch):
     for name, value in shim(tmp_path, "__version__ = '2.21.0'", "import time; time.sleep(60)").items():
         monkeypatch.setenv(name, value)
     monkeypatch.setattr(doctor, "PROBE_SECONDS", 3)
-    answers, end = doctor.probe()
+    answers, end = doctor.probe_tensorflow()
     assert answers == {"tensorflow": {"found": "2.21.0"}} and end == "no answer within 3 s"
-    assert state(doctor.tensorflow_check(answers, end)) == "ok"
-    assert state(doctor.keras_check(answers), "not reached") == "missing"
-    assert state(doctor.xla_check(answers, end), "no answer within 3 s") == "missing"
+    assert state(doctor.check_tensorflow(answers, end)) == "ok"
+    assert state(doctor.check_keras(answers), "not reached") == "missing"
+    assert state(doctor.check_xla(answers, end), "no answer within 3 s") == "missing"
 
 
 @pytest.mark.parametrize(("version", "want"), [
     ("3.10.14", "warning"), ("3.11.0", "ok"), ("3.13.9", "ok"), ("3.14.0rc1", "warning"),
 ])  # fmt: skip
 def test_python(version, want):
-    assert state(doctor.python_check(version), version) == want
+    assert state(doctor.check_python(version), version) == want
 
 
 @pytest.mark.parametrize(("version", "want"), [("2.20.0", "warning"), ("2.21.0-rc1", "ok"), ("2.22.0", "warning")])
 def test_tensorflow_version(version, want):
-    assert state(doctor.tensorflow_check({"tensorflow": {"found": version}}, ""), version) == want
+    assert state(doctor.check_tensorflow({"tensorflow": {"found": version}}, ""), version) == want
 
 
 @pytest.mark.parametrize(("answer", "want", "word"), [
@@ -87,38 +87,38 @@ def test_tensorflow_version(version, want):
     ({"error": "ModuleNotFoundError: No module named 'jax'"}, "missing", "No module named 'jax'"),
 ])  # fmt: skip
 def test_keras(answer, want, word):
-    assert state(doctor.keras_check({"keras": answer}), word) == want
+    assert state(doctor.check_keras({"keras": answer}), word) == want
 
 
 @pytest.mark.parametrize(("answer", "want"), [
     ({"found": 285.0}, "ok"), ({"found": 284.0}, "warning"), ({"error": "UnimplementedError: no XLA"}, "missing"),
 ])  # fmt: skip
 def test_xla(answer, want):
-    check = doctor.xla_check({"xla": answer}, "")
+    check = doctor.check_xla({"xla": answer}, "")
     assert state(check) == want and (want == "ok" or check.advice.startswith("set engine.xla: false"))
     assert not (check.needed and check.state == "missing")  # a fit runs without XLA
 
 
 @pytest.mark.parametrize(("available", "want"), [(5e9, "ok"), (3e9, "warning"), (None, "warning")])
 def test_memory(available, want):
-    assert state(doctor.memory_check(available)) == want
+    assert state(doctor.check_memory(available)) == want
 
 
 def test_disk(monkeypatch, tmp_path):
     usage = namedtuple("usage", "free")
     here = lambda: str(tmp_path)  # noqa: E731
     monkeypatch.setattr(doctor.shutil, "disk_usage", lambda folder: usage(2e9))
-    assert state(doctor.disk_check("disk", here), "2.0 GB free") == "ok"
+    assert state(doctor.check_disk("disk", here), "2.0 GB free") == "ok"
     monkeypatch.setattr(doctor.shutil, "disk_usage", lambda folder: usage(2e8))
-    assert state(doctor.disk_check("disk", here), "0.2 GB free", "make room") == "warning"
+    assert state(doctor.check_disk("disk", here), "0.2 GB free", "make room") == "warning"
     monkeypatch.setattr(doctor.os, "access", lambda folder, mode: False)
-    assert state(doctor.disk_check("disk", here), "not writable") == "warning"
+    assert state(doctor.check_disk("disk", here), "not writable") == "warning"
 
 
 @pytest.mark.parametrize(("version", "want"), [("2.24.2", "ok"), (None, "missing")])
 def test_profile_tab(monkeypatch, version, want):
-    monkeypatch.setattr(doctor, "package_version", lambda name: version)
-    check = doctor.plugin_check()
+    monkeypatch.setattr(doctor, "get_package_version", lambda name: version)
+    check = doctor.check_plugin()
     assert state(check, version or "not installed", "" if version else "tfperf[profile]") == want and not check.needed
 
 
@@ -126,12 +126,12 @@ def test_no_temporary_folder_is_a_warning(monkeypatch):
     def none():
         raise FileNotFoundError("No usable temporary directory found")
 
-    assert state(doctor.disk_check("disk", none), "No usable temporary directory") == "warning"
+    assert state(doctor.check_disk("disk", none), "No usable temporary directory") == "warning"
 
 
 @pytest.mark.parametrize(("call", "module"), [
-    (doctor.hdf5_check, "h5py"), (doctor.nvml_check, "pynvml"),
-    (lambda: doctor.extra_check("some-thing", "more", "that"), "some_thing"),
+    (doctor.check_hdf5, "h5py"), (doctor.check_nvml, "pynvml"),
+    (lambda: doctor.check_extra("some-thing", "more", "that"), "some_thing"),
 ])  # fmt: skip
 def test_a_missing_module_is_named(monkeypatch, call, module):
     monkeypatch.setitem(sys.modules, module, None)
@@ -139,7 +139,7 @@ def test_a_missing_module_is_named(monkeypatch, call, module):
 
 
 def test_a_package_that_is_there_has_its_version():
-    assert state(doctor.extra_check("pytest", "test", "tests"), pytest.__version__) == "ok"
+    assert state(doctor.check_extra("pytest", "test", "tests"), pytest.__version__) == "ok"
 
 
 def test_main_fails_only_for_what_is_needed(monkeypatch, capsys):
@@ -148,15 +148,15 @@ def test_main_fails_only_for_what_is_needed(monkeypatch, capsys):
         Check("B", "warning", "2", "mend it"),
         Check("C", "missing", "3", "get it", needed=False),
     )
-    monkeypatch.setattr(doctor, "doctor", lambda: list(calm))
+    monkeypatch.setattr(doctor, "check_machine", lambda: list(calm))
     assert doctor.main() == 0
     assert capsys.readouterr().out.splitlines() == ["ok       A: 1", "warning  B: 2; mend it", "missing  C: 3; get it"]
     assert doctor.main(lambda: [Check("own", "ok", "5")]) == 0 and "ok       own: 5" in capsys.readouterr().out
-    monkeypatch.setattr(doctor, "doctor", lambda: [*calm, Check("D", "missing", "4", "get it")])
+    monkeypatch.setattr(doctor, "check_machine", lambda: [*calm, Check("D", "missing", "4", "get it")])
     assert doctor.main() == 1
 
 
 def test_brackets_and_long_lines_stay_as_they_are():
     console = Console(file=io.StringIO(), width=40)
-    console.print(doctor.line(Check("some", "missing", "x" * 60, "pip install 'tfperf[some]'")), soft_wrap=True)
+    console.print(doctor.format_check(Check("some", "missing", "x" * 60, "pip install 'tfperf[some]'")), soft_wrap=True)
     assert console.file.getvalue() == f"missing  some: {'x' * 60}; pip install 'tfperf[some]'\n"

@@ -50,7 +50,7 @@ def run(code, environment):
 
 
 def test_environment_is_json_and_complete():
-    found = json.loads(json.dumps(env.environment(), allow_nan=False))
+    found = json.loads(json.dumps(env.collect_environment(), allow_nan=False))
     assert set(found) == {"versions", "platform", "cpu", "memory_bytes", "gpus", "variables"}
     versions = found["versions"]
     assert versions["numpy"] == np.__version__ and versions["python"] == sys.version.split()[0]
@@ -67,7 +67,7 @@ def test_names_no_person_host_or_folder(monkeypatch):
     monkeypatch.setenv("TF_ENABLE_ONEDNN_OPTS", "0")
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1")
     monkeypatch.setenv("OMP_NUM_THREADS", "2")
-    found = env.environment()
+    found = env.collect_environment()
     assert found["variables"]["XLA_FLAGS"] == "--xla_dump_to=<path> --xla_cpu_fast=false,<path>:<path> 3/4"
     kept = {"TF_ENABLE_ONEDNN_OPTS": "0", "CUDA_VISIBLE_DEVICES": "0,1", "OMP_NUM_THREADS": "2"}
     assert {k: found["variables"].get(k) for k in kept} == kept
@@ -79,7 +79,7 @@ def test_names_no_person_host_or_folder(monkeypatch):
 
 
 def test_does_not_import_tensorflow():
-    code = "import sys, json; from tfperf.measure.environment import environment; environment()\n"
+    code = "import sys, json; from tfperf.measure.environment import collect_environment; collect_environment()\n"
     assert run(code + "print(json.dumps([m for m in sys.modules if m in ('tensorflow', 'keras')]))", os.environ) == []
 
 
@@ -99,7 +99,7 @@ def test_features_are_all_kinds_of_core_and_do_not_change(monkeypatch):
         "processor\t: 0\nBogoMIPS\t: 50.0\nFeatures\t: fp asimd\nCPU part\t: 0xd0c\n",
     ])  # fmt: skip
     monkeypatch.setattr(Path, "read_text", lambda _: next(texts))
-    one, other, more, arm = (env.cpu_features() for _ in range(4))
+    one, other, more, arm = (env.read_cpu_features() for _ in range(4))
     assert one == other == ("flags : fpu avx", "model name : A processor") != more
     assert arm == ("CPU part : 0xd0c", "Features : fp asimd")
 
@@ -107,17 +107,17 @@ def test_features_are_all_kinds_of_core_and_do_not_change(monkeypatch):
 def test_a_missing_package_has_no_version(monkeypatch):
     monkeypatch.setattr(env, "PACKAGES", ("numpy", "no-such-package-here"))
     monkeypatch.setitem(sys.modules, "h5py", None)
-    assert env.versions()["no-such-package-here"] is None and env.versions()["hdf5"] is None
+    assert env.list_versions()["no-such-package-here"] is None and env.list_versions()["hdf5"] is None
 
 
 def test_peak_is_that_of_the_process_and_stays_after_memory_is_freed():
     code = """
 import json, numpy
-from tfperf.measure.environment import peak_rss_bytes
-before = peak_rss_bytes()
+from tfperf.measure.environment import measure_peak_rss_bytes
+before = measure_peak_rss_bytes()
 block = numpy.ones(25_000_000)
 del block
-print(json.dumps([before, peak_rss_bytes()]))
+print(json.dumps([before, measure_peak_rss_bytes()]))
 """
     ballast = np.ones(60_000_000)  # 480 MB here must not count there
     before, after = run(code, os.environ)
@@ -126,18 +126,18 @@ print(json.dumps([before, peak_rss_bytes()]))
 
 
 def test_available_memory_is_at_most_all(monkeypatch, tmp_path):
-    assert 0 < env.available_memory_bytes() <= env.memory_bytes()
+    assert 0 < env.read_available_bytes() <= env.read_memory_bytes()
     limit = tmp_path / "memory.max"
     monkeypatch.setattr(env, "CGROUP_LIMITS", (limit,))
-    physical = env.memory_bytes()
+    physical = env.read_memory_bytes()
     limit.write_text("max\n")
-    assert env.memory_bytes() == physical
+    assert env.read_memory_bytes() == physical
     limit.write_text("100000000\n")
-    assert env.memory_bytes() == env.available_memory_bytes() == 100_000_000
+    assert env.read_memory_bytes() == env.read_available_bytes() == 100_000_000
 
 
 def test_gpus_are_named_through_nvml(nvml_stub):
-    code = "import json; from tfperf.measure.environment import gpus; print(json.dumps(gpus()))"
+    code = "import json; from tfperf.measure.environment import list_gpus; print(json.dumps(list_gpus()))"
     assert run(code, nvml_stub) == [
         {"name": "NVIDIA Stub A", "driver": "570.1", "memory_bytes": 8_000_000_000},
         {"name": "NVIDIA Stub B", "driver": "570.1", "memory_bytes": 16_000_000_000},
@@ -147,8 +147,8 @@ def test_gpus_are_named_through_nvml(nvml_stub):
 def test_the_doctor_sees_gpus_that_tensorflow_does_not(nvml_stub):
     code = """
 import json
-from tfperf.measure.doctor import devices_check, nvml_check
-checks = [devices_check({"devices": {"found": found}}) for found in (["CPU"], ["CPU", "A"])] + [nvml_check()]
+from tfperf.measure.doctor import check_devices, check_nvml
+checks = [check_devices({"devices": {"found": found}}) for found in (["CPU"], ["CPU", "A"])] + [check_nvml()]
 print(json.dumps([[c.state, c.found, c.advice] for c in checks]))
 """
     hidden, seen, nvml = run(code, nvml_stub)
@@ -158,4 +158,4 @@ print(json.dumps([[c.state, c.found, c.advice] for c in checks]))
 
 def test_no_module_for_nvml_is_no_gpu(monkeypatch):
     monkeypatch.setitem(sys.modules, "pynvml", None)
-    assert env.gpus() == []
+    assert env.list_gpus() == []

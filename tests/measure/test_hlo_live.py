@@ -5,13 +5,13 @@ import pytest
 import tensorflow as tf
 
 from tests.train.problems import make_loop, make_problem
-from tfperf.measure.hlo import count, loop_body
+from tfperf.measure.hlo import count_work, find_loop_body
 from tfperf.measure.lowering import Lowering
-from tfperf.workloads.pdf.operators.woodbury import whiten
+from tfperf.workloads.pdf.operators.woodbury import build_whitening
 
 
 def optimized_hlo(function, *args):
-    return Lowering(function, *args).optimized()
+    return Lowering(function, *args).compile_hlo()
 
 
 def compiled(function, *args):
@@ -20,7 +20,7 @@ def compiled(function, *args):
 
 def test_live_chain():
     a, b, c = tf.ones([200, 300]), tf.ones([300, 400]), tf.ones([400, 100])
-    work = count(compiled(lambda a, b, c: tf.nn.relu(tf.matmul(tf.matmul(a, b), c)), a, b, c))
+    work = count_work(compiled(lambda a, b, c: tf.nn.relu(tf.matmul(tf.matmul(a, b), c)), a, b, c))
     products = 2 * 200 * 300 * 400 + 2 * 200 * 400 * 100
     # read a, b, ab, c; write ab; the end and what relu makes of it pass once or, where not fused, three times
     least = 4 * (60_000 + 120_000 + 2 * 80_000 + 40_000 + 20_000)
@@ -31,7 +31,7 @@ def test_live_chain():
 def test_live_batched_product_and_a_captured_table():
     table = tf.ones([5, 30, 7])
     text = compiled(lambda a: tf.matmul(a, table, transpose_a=True), tf.ones([5, 30, 40]))
-    assert count(text).products == 2 * 5 * 30 * 40 * 7
+    assert count_work(text).products == 2 * 5 * 30 * 40 * 7
 
 
 def test_live_loop():
@@ -47,7 +47,7 @@ def test_live_loop():
     arguments = tf.ones([64, 48]), tf.constant(3)
     run = tf.function(lambda x, n: tf.while_loop(lambda i, _: i < n, outer, (0, x))[1], jit_compile=True)
     texts = [optimized_hlo(f, *arguments) for f in (run, run.get_concrete_function(*arguments))]
-    work, concrete = (count(text, loop_body(text)) for text in texts)
+    work, concrete = (count_work(text, find_loop_body(text)) for text in texts)
     assert concrete == work
     size = 64 * 48
     assert work.products == 5 * 2 * size * 48 and work.transcendental == 5 * size
@@ -66,13 +66,13 @@ def test_a_function_without_xla_has_no_hlo():
 
 def blocks_of(problem):
     """Points and directions (n, k) of each block of correlated systematics."""
-    return [b.u.shape for b in whiten(problem.covariance, problem.sets, np.float32, problem.blocks).blocks]
+    return [b.u.shape for b in build_whitening(problem.covariance, problem.sets, np.float32, problem.blocks).blocks]
 
 
 def products_of_a_step(card, problem, loop):
     """Hand count: FLOPs of all matrix products of one step, forward and backward."""
     replicas, blocks = loop.stack.model.replicas, blocks_of(problem)
-    nodes = len(loop.stack.terms.x) + len(loop.stack.model.rule.x)
+    nodes = len(loop.stack.replica_losses.x) + len(loop.stack.model.rule.x)
     inputs, network = 2, 0
     for i, units in enumerate(card.model.layers):
         # forward; gradient for the kernel and, but for the first layer, for what goes in
@@ -87,10 +87,10 @@ def products_of_a_step(card, problem, loop):
 def test_a_real_step_is_its_hand_count(tmp_path):
     card, problem = make_problem(tmp_path)
     loop = make_loop(card, problem)
-    text = optimized_hlo(loop.function("steps", True), tf.constant(1, tf.int64))
-    work = count(text, loop_body(text))
+    text = optimized_hlo(loop.get_program("steps", True), tf.constant(1, tf.int64))
+    work = count_work(text, find_loop_body(text))
     want = products_of_a_step(card, problem, loop)
-    replicas, nodes = 3, len(loop.stack.terms.x) + len(loop.stack.model.rule.x)
+    replicas, nodes = 3, len(loop.stack.replica_losses.x) + len(loop.stack.model.rule.x)
     # XLA writes products with a side of one as element-wise ones, at most 1e-3 of all here; the gradient of a bias, a
     # sum over nodes, may be a product with ones: 2 % of all
     biases = 2 * replicas * nodes * sum(card.model.layers)

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.measure.hlo_samples import CHAIN, LOOPS, entry
-from tfperf.measure.hlo import count, loop_body
+from tfperf.measure.hlo import count_work, find_loop_body
 from tfperf.measure.hlo_text import parse
 
 
@@ -38,7 +38,7 @@ def test_sizes(array, size):
 ])  # fmt: skip
 def test_faults_are_named(lines, said):
     with pytest.raises(ValueError, match=said):
-        work = count(entry(*lines))
+        work = count_work(entry(*lines))
         raise AssertionError(work)
 
 
@@ -54,11 +54,11 @@ def test_deep_calls_end():
     )
     last = "%f90 () -> () {\n  ROOT %a = () tuple()\n}\n\n"
     text = entry("ROOT %a = () call(), to_apply=%f0", before=before + last)
-    assert count(text).bytes == 0  # 2^90 calls, each counted once
+    assert count_work(text).bytes == 0  # 2^90 calls, each counted once
     with pytest.raises(ValueError, match="no while loop"):
-        loop_body(text)
+        find_loop_body(text)
     with pytest.raises(ValueError, match="too deeply"):
-        count(text.replace("%f90 ()", "%f90 () -> () {\n  ROOT %a = () call(), to_apply=%f91\n}\n\n" + "".join(
+        count_work(text.replace("%f90 ()", "%f90 () -> () {\n  ROOT %a = () call(), to_apply=%f91\n}\n\n" + "".join(
             f"%f{i} () -> () {{\n  ROOT %a = () call(), to_apply=%f{i + 1}\n}}\n\n" for i in range(91, 5000)
         ) + "%f5000 ()"))  # fmt: skip
 
@@ -67,7 +67,7 @@ def test_deep_calls_end():
 @given(st.sampled_from([CHAIN, LOOPS]), st.floats(0, 1, exclude_max=True))
 def test_text_that_is_cut_off_is_refused(text, share):
     with pytest.raises(ValueError, match="HLO: "):
-        count(text.rstrip()[: int(share * len(text.rstrip()))])
+        count_work(text.rstrip()[: int(share * len(text.rstrip()))])
 
 
 @settings(max_examples=400, deadline=10_000)
@@ -81,7 +81,7 @@ def test_damaged_text_gives_a_count_or_a_value_error(data):
         patch = st.one_of(st.text('%"(){}[],=<0123456789abcwx_-./* \n', max_size=12), st.just(text[other : other + 30]))
         text = text[:at] + data.draw(patch) + text[at + length :]
     try:
-        work = count(text)
+        work = count_work(text)
     except ValueError as error:
         assert str(error).startswith("HLO: ")
     else:

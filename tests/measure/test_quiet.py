@@ -12,8 +12,8 @@ from tfperf.measure.quiet import LOG_LEVEL, silence_tensorflow
 ROOT = Path(__file__).parents[2]
 CODE = """
 import os
-from tfperf.measure.quiet import native_logs_dropped
-with native_logs_dropped():
+from tfperf.measure.quiet import drop_native_logs
+with drop_native_logs():
     os.write({descriptor}, b"I0000 00:00:17.1 chatter\\nto be read\\n")
 print("done")
 """

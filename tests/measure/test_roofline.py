@@ -6,17 +6,18 @@ import numpy as np
 import pytest
 
 from tfperf.measure import roofline
-from tfperf.measure.roofline import Machine, Work, bound_seconds, measure, measure_tensorflow
+from tfperf.measure.roofline import Ceilings, Work, compute_bound_seconds, measure_ceilings, measure_tensorflow
 
-MACHINE = Machine(bandwidth_gb_s=50.0, cache_gb_s=100.0, gflops=200.0, precision="float32", threads=2)
+MACHINE = Ceilings(bandwidth_gb_s=50.0, cache_gb_s=100.0, gflops=200.0, precision="float32", threads=2)
 
 
 def test_the_bound_is_the_longer_of_arithmetic_and_traffic():
-    assert bound_seconds(Work(4e9, 1e9), MACHINE) == pytest.approx(0.02)  # 4 GFLOP at 200 against 1 GB at 50: equal
-    assert bound_seconds(Work(6e9, 1e9), MACHINE) == pytest.approx(0.03)
-    assert bound_seconds(Work(4e9, 3e9), MACHINE) == pytest.approx(0.06)
-    assert bound_seconds(Work(4e9, 3e9), MACHINE, cached=True) == pytest.approx(0.03)
-    assert bound_seconds(Work(4e9, 1e9), MACHINE, cached=True) == pytest.approx(0.02)
+    # 4 GFLOP at 200 against 1 GB at 50: equal
+    assert compute_bound_seconds(Work(4e9, 1e9), MACHINE) == pytest.approx(0.02)
+    assert compute_bound_seconds(Work(6e9, 1e9), MACHINE) == pytest.approx(0.03)
+    assert compute_bound_seconds(Work(4e9, 3e9), MACHINE) == pytest.approx(0.06)
+    assert compute_bound_seconds(Work(4e9, 3e9), MACHINE, cached=True) == pytest.approx(0.03)
+    assert compute_bound_seconds(Work(4e9, 1e9), MACHINE, cached=True) == pytest.approx(0.02)
 
 
 def test_work_adds_up():
@@ -26,7 +27,7 @@ def test_work_adds_up():
 
 @pytest.mark.parametrize("precision", ["float32", "float64"])
 def test_measures_this_machine(precision):
-    found = measure(1, precision)
+    found = measure_ceilings(1, precision)
     assert (found.precision, found.threads) == (precision, 1)
     # any processor of the last twenty years, and none yet to come
     assert 0.5 < found.bandwidth_gb_s < 1000 and 1 < found.cache_gb_s < 2000 and 1 < found.gflops < 2000
@@ -49,9 +50,9 @@ def test_figures_are_work_over_time(monkeypatch, precision):
         runs.append(run())
         return 0.5
 
-    monkeypatch.setattr(roofline, "_best", best)
-    monkeypatch.setattr(roofline, "_streamed", lambda: 8 * 2**20)
-    memory, cache, gflops = roofline._figures(2, precision)
+    monkeypatch.setattr(roofline, "_measure_shortest", best)
+    monkeypatch.setattr(roofline, "_compute_stream_bytes", lambda: 8 * 2**20)
+    memory, cache, gflops = roofline._measure_figures(2, precision)
     # changing in place reads and writes: twice the bytes of all arrays in 0.5 s
     assert memory == pytest.approx(2 * 8 * 2**20 / 0.5 / 1e9)
     assert cache == pytest.approx(2 * 2 * 2**20 * 100 / 0.5 / 1e9)
@@ -63,10 +64,10 @@ def test_figures_are_work_over_time(monkeypatch, precision):
 
 def test_passes_over_a_cached_array_all_happen(monkeypatch):
     arrays = []
-    monkeypatch.setattr(roofline, "_best", lambda run: arrays.append(run()) or 1.0)
+    monkeypatch.setattr(roofline, "_measure_shortest", lambda run: arrays.append(run()) or 1.0)
     with ThreadPoolExecutor(2) as pool:
         for passes in (4, 5):
-            roofline._bandwidth(pool, 2, 2**20, passes, "float32")
+            roofline._measure_bandwidth(pool, 2, 2**20, passes, "float32")
             read, changed = arrays[-2:]
             assert [r.tolist() for r in read] == [[1.0] * passes] * 2
             sign = -1 if passes % 2 else 1
@@ -77,7 +78,7 @@ def test_the_best_run_counts(monkeypatch):
     now = iter([0.0, 1.0, 4.0, 4.0, 6.0, 6.0, 11.0, 11.0])  # the end, then start and stop of each run and the checks
     monkeypatch.setattr(roofline.time, "perf_counter", lambda: next(now))
     runs = []
-    assert roofline._best(lambda: runs.append(1), seconds=0.0) == 2.0
+    assert roofline._measure_shortest(lambda: runs.append(1), seconds=0.0) == 2.0
     assert len(runs) == 4  # one to warm up, three that count
 
 
@@ -90,29 +91,29 @@ def cache(folder, cpu, index, level, cores, size):
 
 def test_streams_over_more_than_the_last_level_caches(monkeypatch, tmp_path):
     monkeypatch.setattr(roofline, "CACHES", tmp_path)
-    assert roofline._streamed() == 4 * roofline.UNKNOWN_CACHE
+    assert roofline._compute_stream_bytes() == 4 * roofline.UNKNOWN_CACHE
     for cpu in range(4):
         cache(tmp_path, cpu, 2, 2, str(cpu), "1024K")
         cache(tmp_path, cpu, 3, 3, "0-1" if cpu < 2 else "2-3", "32768K")
     cache(tmp_path, 9, 3, 3, "9", "unknown")
-    assert roofline._last_level_caches() == 2 * 32 * 2**20
-    assert roofline._streamed() == 8 * 32 * 2**20
+    assert roofline._read_cache_bytes() == 2 * 32 * 2**20
+    assert roofline._compute_stream_bytes() == 8 * 32 * 2**20
     cache(tmp_path, 8, 3, 3, "8", "4194304K")
-    assert roofline._streamed() == roofline.LARGEST
+    assert roofline._compute_stream_bytes() == roofline.LARGEST
 
 
 def test_a_failure_is_told(monkeypatch):
     with pytest.raises(RuntimeError, match="of the machine failed: ValueError: max_workers must be"):
-        measure(0, "float32")
+        measure_ceilings(0, "float32")
     monkeypatch.setattr(roofline, "LONGEST", 0.01)
     with pytest.raises(RuntimeError, match="took longer than"):
-        measure(1, "float32")
+        measure_ceilings(1, "float32")
 
 
 def test_tensorflow_measures_the_same(monkeypatch):
     monkeypatch.setattr(roofline, "SECONDS", 0.02)
-    monkeypatch.setattr(roofline, "_side", lambda threads: 512)
-    found, other = measure_tensorflow(2, "float32"), measure(1, "float32")
+    monkeypatch.setattr(roofline, "_compute_side", lambda threads: 512)
+    found, other = measure_tensorflow(2, "float32"), measure_ceilings(1, "float32")
     assert (found.precision, found.threads) == ("float32", 2)
     # wide, for the machine may be busy in one of them, and TensorFlow has all cores; wrong counts are off by more
     for got, want in ((found.gflops, other.gflops), (found.bandwidth_gb_s, other.bandwidth_gb_s)):

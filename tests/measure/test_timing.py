@@ -8,7 +8,7 @@ import pytest
 from tfperf.errors import TrainingError
 from tfperf.measure import timing
 from tfperf.measure.confidence import Interval
-from tfperf.measure.timing import Rule, Sample, time_steps
+from tfperf.measure.timing import Sample, TimingRule, time_steps
 
 
 class Clock:
@@ -28,13 +28,13 @@ class Clock:
 
 def timed(monkeypatch, clock, fewest=1, starting=1e9, most=1e9):
     monkeypatch.setattr(timing, "time", clock)
-    return time_steps(clock.take, Rule(fewest, starting, most), most)
+    return time_steps(clock.take, TimingRule(fewest, starting, most), most)
 
 
 def test_equal_samples_are_enough_as_soon_as_the_median_has_an_interval(monkeypatch):
     found = timed(monkeypatch, Clock(repeat(0.5)))
     assert (found.ended, found.steps, found.seconds, found.samples) == ("interval", 60, 3.0, [50.0] * 6)
-    assert found.record(2.0)["timing"] == {
+    assert found.make_record(2.0)["timing"] == {
         "seconds": 3.0, "starting_seconds": 2.0, "ended": "interval",
         "interval": {"of": "median of the samples of this trial", "low": 50.0, "high": 50.0},
     }  # fmt: skip
@@ -43,14 +43,14 @@ def test_equal_samples_are_enough_as_soon_as_the_median_has_an_interval(monkeypa
 def test_scattered_samples_go_on_until_starting_took_no_longer(monkeypatch):
     found = timed(monkeypatch, Clock(cycle([0.5, 1.5])), starting=8.2)
     assert found.ended == "starting" and found.seconds == 8.5 and len(found.samples) == 9
-    assert found.record(8.2)["ms_per_step"]["median"] == 50.0
+    assert found.make_record(8.2)["ms_per_step"]["median"] == 50.0
 
 
 def test_scattered_samples_end_where_many_make_the_median_sure(monkeypatch):
     # 1 to 1.2 s: the median's interval shrinks as 1 / sqrt(n), and is 3 % wide long before 1000 samples
     noise = np.random.default_rng(0).uniform(1, 1.2, 1000)
     found = timed(monkeypatch, Clock(noise))
-    middle = found.record(0)["timing"]["interval"]
+    middle = found.make_record(0)["timing"]["interval"]
     assert found.ended == "interval" and 6 < len(found.samples) < 200
     assert middle["high"] <= 1.03 * np.median(found.samples) and middle["low"] >= 0.97 * np.median(found.samples)
 
@@ -58,7 +58,7 @@ def test_scattered_samples_end_where_many_make_the_median_sure(monkeypatch):
 def test_the_budget_ends_it_before_all(monkeypatch):
     found = timed(monkeypatch, Clock(cycle([3.0, 9.0])), fewest=100, most=10.0)
     assert found.ended == "budget" and found.samples == [300.0, 900.0]
-    assert found.record(1.0)["timing"]["interval"] == {
+    assert found.make_record(1.0)["timing"]["interval"] == {
         "of": "median of the samples of this trial", "low": None, "high": None
     }  # fmt: skip
 
@@ -83,7 +83,7 @@ def test_samples_in_which_something_was_traced_are_left_out_and_counted(monkeypa
 
 
 def test_each_end_has_words():
-    rule = Rule(1, 1.0, 10.0)
+    rule = TimingRule(1, 1.0, 10.0)
     assert {rule([1.0], 1.0, 1.0), rule([1.0], 0.1, 11.0), rule([1.0] * 6, 0.1, 1.0)} <= timing.ENDS.keys()
     assert rule([], 0.0, 11.0) == ""
-    assert not Interval(1.0).within(0.5) and Interval(1.0, 0.98, 1.02).within(0.03)
+    assert not Interval(1.0).is_within(0.5) and Interval(1.0, 0.98, 1.02).is_within(0.03)

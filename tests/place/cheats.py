@@ -16,15 +16,15 @@ from tests.place.cheating import passes as passes
 from tests.place.cheating import repeats as repeats
 from tests.place.cheating import updates as updates
 from tests.place.cheating.cheat import CHEATS as CHEATS
-from tests.place.child import fed
+from tests.place.child import make_feed
 from tests.runcard.cards import write
 from tfperf.place import strategies
 from tfperf.place.devices import make_devices
-from tfperf.place.engine import take
-from tfperf.place.graphs import run_step
+from tfperf.place.engine import take_steps
+from tfperf.place.graphs import record_step
 from tfperf.place.proof import prove_engine
 from tfperf.workloads.cards import load_card
-from tfperf.workloads.translate.trainable import make_engine
+from tfperf.workloads.translate.trainable import build_engine
 
 CARD = """\
 workload: translate
@@ -41,17 +41,17 @@ def faults(card, cheats=()):
         for one in cheats:
             one.replace(patch)
         devices = make_devices(card.placement)
-        rows, every = fed(card, len(devices), alone=False)
-        engine = make_engine(card, rows, devices)
+        rows, every = make_feed(card, len(devices), alone=False)
+        engine = build_engine(card, rows, devices)
         iterator = iter(every())
-        take(engine, iterator, 1)
-        return prove_engine(engine, run_step(lambda: take(engine, iterator, 1))).faults
+        take_steps(engine, iterator, 1)
+        return prove_engine(engine, record_step(lambda: take_steps(engine, iterator, 1))).faults
 
 
 def main():
     """Find the faults of programs by name: the names of cheats, and overrides of the card."""
     folder, found = Path(sys.argv[1]), {}
-    strategies.make_strategy = cache(strategies.make_strategy)  # the same group of devices has one
+    strategies.build_strategy = cache(strategies.build_strategy)  # the same group of devices has one
     for name, overrides in json.load(sys.stdin).items():
         cheats = [CHEATS[one] for one in name.split("+") if one in CHEATS]
         card = load_card(write(folder, CARD, "card.yaml"), list(overrides))

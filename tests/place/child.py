@@ -16,13 +16,13 @@ import tensorflow as tf
 from tests.runcard.cards import write
 from tfperf.place import strategies
 from tfperf.place.devices import make_devices
-from tfperf.place.engine import take
-from tfperf.place.graphs import run_step
+from tfperf.place.engine import take_steps
+from tfperf.place.graphs import record_step
 from tfperf.place.proof import prove, prove_engine
 from tfperf.workloads.cards import load_card
-from tfperf.workloads.translate.feeding import epochs
+from tfperf.workloads.translate.feeding import build_training_dataset
 from tfperf.workloads.translate.texts import read_sentences
-from tfperf.workloads.translate.trainable import make_engine
+from tfperf.workloads.translate.trainable import build_engine
 from tfperf.workloads.translate.vocabulary import END
 
 CARD = """\
@@ -56,7 +56,7 @@ def batches(devices):
     return tf.data.Dataset.from_tensor_slices(sentences()).map(divided).repeat()
 
 
-def of_the_first(devices):
+def make_first_batches(devices):
     """Batches of the first device alone; the others have filling, which has no labels."""
 
     def beside_filling(s, t):
@@ -67,12 +67,12 @@ def of_the_first(devices):
     return tf.data.Dataset.from_tensor_slices(few).map(beside_filling).repeat()
 
 
-def fed(card, devices, alone):
+def make_feed(card, devices, alone):
     """Rows of the tables, and a function that makes batches: those of a card that names text, else made-up ones."""
     if card.data.training is None:
-        return ROWS, lambda: (of_the_first if alone else batches)(devices)
+        return ROWS, lambda: (make_first_batches if alone else batches)(devices)
     found = read_sentences(card)
-    return found.rows, lambda: epochs(card, found.encoded.training, devices)
+    return found.rows, lambda: build_training_dataset(card, found.encoded.training, devices)
 
 
 def weights(state):
@@ -85,29 +85,29 @@ def run(overrides, folder, name, others=()):
     card = load_card(write(folder, CARD, f"{name}.yaml"), overrides)
     devices = make_devices(card.placement)
     alone = name.startswith("update")
-    rows, every = fed(card, len(devices), alone)
-    engine = make_engine(card, rows, devices)
-    begin = engine.state()
+    rows, every = make_feed(card, len(devices), alone)
+    engine = build_engine(card, rows, devices)
+    begin = engine.snapshot()
     iterator = iter(every())
-    losses = take(engine, iterator, 1 if alone else STEPS)
-    state = engine.state()
+    losses = take_steps(engine, iterator, 1 if alone else STEPS)
+    state = engine.snapshot()
     moved = min(np.abs(state[key] - begin[key]).max() for key in weights(state))
     np.savez(folder / f"{name}.npz", **state, losses=losses, moved=moved)
-    ran = run_step(lambda: take(engine, iterator, 1))
+    ran = record_step(lambda: take_steps(engine, iterator, 1))
     proof = prove_engine(engine, ran)
     found = {
         "faults": proof.faults, "kernels": proof.kernels, "devices": proof.devices,
         "by_others": prove(ran.operations, others).faults, "traces": engine.call.experimental_get_tracing_count(),
     }  # fmt: skip
     (folder / f"{name}.json").write_text(json.dumps(found))
-    return engine.rules()
+    return engine.list_rules()
 
 
 def main():
     """Carry out what stdin asks for."""
     folder = Path(sys.argv[1])
     rules = ()
-    strategies.make_strategy = cache(strategies.make_strategy)  # a cluster is joined once
+    strategies.build_strategy = cache(strategies.build_strategy)  # a cluster is joined once
     for name, overrides in json.load(sys.stdin).items():
         rules = run(overrides, folder, name, rules)
 

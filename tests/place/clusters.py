@@ -38,7 +38,7 @@ def carry_out_on_workers(folder, cards, count, attempts=ATTEMPTS):
         workers[-1].stdin.write(json.dumps(cards))
         workers[-1].stdin.close()
     codes = [worker.wait(1200) for worker in workers]
-    if -signal.SIGABRT in codes and attempts > 1:
+    if {-signal.SIGABRT, -signal.SIGBUS, -signal.SIGSEGV} & set(codes) and attempts > 1:
         return carry_out_on_workers(folder, cards, count, attempts - 1)
     assert codes == [0] * count, codes
     return folders

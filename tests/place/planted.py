@@ -16,7 +16,7 @@ import tensorflow as tf
 from tfperf.place.breakdown import break_down
 from tfperf.place.devices import HOST, Devices
 from tfperf.place.function_graphs import remake_kernels
-from tfperf.place.run_graphs import graph_of
+from tfperf.place.run_graphs import record_largest_graph
 from tfperf.scopes import phase
 from tfperf.trace.capture import Capture
 
@@ -71,7 +71,7 @@ def main(folder: Path) -> None:
     for number in range(CALLS):
         with capture.step(number):
             run()
-    print(json.dumps(break_down(folder, graph_of(run), DEVICES)))
+    print(json.dumps(break_down(folder, record_largest_graph(run), DEVICES)))
 
 
 if __name__ == "__main__":

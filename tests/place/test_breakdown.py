@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tests.trace.graphs import events, join, node
+from tests.trace.graphs import events, join_nodes, node
 from tests.trace.profiles import us, write
 from tfperf.place.breakdown import COURSE, break_down, summarise
 from tfperf.place.devices import Devices
@@ -21,7 +21,7 @@ MS = 1_000_000
 A, B = "while/tower_0/tfperf.forward/a", "gradient_tape/while/tower_0/tfperf.forward/b"
 C, D = "while/tower_1/tfperf.forward/c", "gradient_tape/while/tower_1/tfperf.forward/d"
 M, U, V = "tfperf.merge/m", "tfperf.update/u", "tfperf.update/v"
-GRAPH = join([
+GRAPH = join_nodes([
     node(A, device=1), node(B, A, device=1), node(C, device=2), node(D, C, device=2), node(M, B, D),
     node(U, M, device=1), node(V, M, device=2),
 ])  # fmt: skip
@@ -67,7 +67,7 @@ def test_the_longest_chain_goes_over_devices():
 
 @pytest.mark.parametrize("kind", ["BlockLSTMV2", "CudnnRNNV3"])
 def test_an_operation_that_takes_all_steps_of_a_layer_is_the_chain(kind):
-    told = found(ROWS[:2], join([node(A, kind=kind, device=1), node(B, A, device=1)]), ((0, 60),), ONE)
+    told = found(ROWS[:2], join_nodes([node(A, kind=kind, device=1), node(B, A, device=1)]), ((0, 60),), ONE)
     assert (told["course"]["chain"], told["course"]["computation"]) == (18.0, 30.0)
     assert told["critical"]["loops_ms"] == 18.0
 
@@ -82,7 +82,7 @@ def test_the_way_to_the_end_of_a_step_adds_up_to_it():
 
 def test_phases_that_run_at_once_are_told_apart():
     early = "tfperf.update/early"
-    graph = join([*GRAPH.nodes, node(early, A, device=1)])
+    graph = join_nodes([*GRAPH.nodes, node(early, A, device=1)])
     one = found([*ROWS, (early, 25, 35, 2)], graph)["devices"]["device:0"]
     assert one["overlaps"] == {"backward + update": 10.0} and one["overlap"] == 10.0
     assert one["busy"]["update"] == 20.0 and whole(one) == 80.0
@@ -91,7 +91,7 @@ def test_phases_that_run_at_once_are_told_apart():
 def test_a_device_whose_operations_are_ready_waits_for_a_core():
     # the second device's pass is ready at once, but its thread runs the first one's
     read = "tfperf.transfer/read"
-    graph = join([node(read), node(A, read, device=1), node(C, read, device=2), node(D, C, device=2)])
+    graph = join_nodes([node(read), node(A, read, device=1), node(C, read, device=2), node(D, C, device=2)])
     told = found([(read, 0, 2, 0), (A, 2, 30, 0), (C, 30, 40, 0), (D, 40, 60, 0)], graph)
     assert told["devices"]["device:1"]["waits"] == {"queue": 28.0, "host": 20.0, "transfer": 2.0}
     assert told["course"]["queue"] == 28.0
@@ -103,7 +103,7 @@ def test_steps_of_lstm_layers_are_the_chain_of_a_course():
         node("in", "enter", kind="Enter", frame="lstm", device=1),
     ]
     cell = node("while/tower_0/tfperf.forward/while/cell", "in", device=1)
-    graph = join([*frames, cell, node(A, "enter", device=1)])
+    graph = join_nodes([*frames, cell, node(A, "enter", device=1)])
     rows = [(cell.name, begin, begin + 8, 0) for begin in (10, 20, 30)]
     told = found([("enter", 0, 1, 0), ("in", 1, 2, 0), *rows], graph, devices=ONE)
     assert told["critical"]["loops_ms"] == 8.0 and told["course"]["chain"] == 8.0
@@ -138,7 +138,7 @@ def test_a_device_of_which_nothing_was_traced_is_not_known():
 def test_a_program_of_which_no_instruction_was_traced_is_not_known():
     run = node("while/tower_0/tfperf.forward/run", kind="_XlaRun", device=1)
     read = node("tfperf.transfer/read")
-    graph = join([read, node(run.name, read.name, kind="_XlaRun", device=1)])
+    graph = join_nodes([read, node(run.name, read.name, kind="_XlaRun", device=1)])
     told = found([(read.name, 0, 10, 0), (run.name, 10, 60, 0)], graph, devices=ONE)
     assert told["course"]["computation"] == 50.0 and sum(told["course"].values()) == 80.0
     assert told["devices"]["device:0"]["waits"] == {"unknown": 50.0, "host": 20.0, "transfer": 10.0}
@@ -147,7 +147,7 @@ def test_a_program_of_which_no_instruction_was_traced_is_not_known():
 
 def test_programs_of_xla_are_told_by_their_instructions(tmp_path):
     run = "while/tower_0/run"
-    graph = join([node(run, kind="_XlaRun", device=1)])
+    graph = join_nodes([node(run, kind="_XlaRun", device=1)])
     mark = ("step", 0, 50, {"step_num": 1})
     inside = [(name, begin, 10, {"hlo_module": "m"}) for name, begin in (("dot.1", 10), ("dot.2", 25))]
     lines = {"python": us(mark), "tf_Compute": us((f"{run}:_XlaRun", 5, 40)), "tf_numa": us(*inside)}
@@ -164,9 +164,9 @@ def test_programs_of_xla_are_told_by_their_instructions(tmp_path):
 
 def test_programs_that_the_profile_shows_on_no_device_leave_all_unknown():
     program = node("tower_0/call", A, kind="PartitionedCall", device=1)
-    graph = join([*GRAPH.nodes, replace(program, compiled=True)])
+    graph = join_nodes([*GRAPH.nodes, replace(program, compiled=True)])
     assert found(graph=graph) == {}
     assert (
         found([*ROWS, (program.name, 20, 30, 2)], graph)["step_ms"]
-        == found(graph=join([*GRAPH.nodes, program]))["step_ms"]
+        == found(graph=join_nodes([*GRAPH.nodes, program]))["step_ms"]
     )

@@ -9,15 +9,15 @@ from tfperf.errors import UserError
 from tfperf.place.demand import record_pass
 from tfperf.place.method import Method
 from tfperf.place.optimizer import clip
-from tfperf.place.shapes import UNKNOWN, Value
+from tfperf.place.shapes import UNKNOWN, TensorType
 from tfperf.place.trainable import Metric
-from tfperf.runcard.descent import Descent
+from tfperf.runcard.model_optimizer import ModelOptimizer
 from tfperf.runcard.placement import Placement
 
-METHOD = Method(placement=Placement(), optimizer=Descent(), precision="float64")
+METHOD = Method(placement=Placement(), optimizer=ModelOptimizer(), precision="float64")
 PART = (
-    Value("int32", (4, 2)), Value("int32", (4, 0)), Value("double", (4, UNKNOWN)), Value("double", (4, 16)),
-    Value("double", (4,)),
+    TensorType("int32", (4, 2)), TensorType("int32", (4, 0)), TensorType("double", (4, UNKNOWN)),
+    TensorType("double", (4, 16)), TensorType("double", (4,)),
 )  # fmt: skip
 
 
@@ -27,28 +27,28 @@ def recorded():
 
 
 def test_what_nothing_depends_on_is_not_asked_for(recorded):
-    found = recorded.demand(statistics=True, metrics=True, xla=False)
+    found = recorded.find_demand(statistics=True, metrics=True, xla=False)
     assert found.gradients == [True, True, False, True, False, True]
     assert found.variables == [True, True, False, True, False, True]
     assert found.statistics == [False, False, True, True, True]  # of what sums the change is found
     assert found.sides == [True, True, False, True, True] and not any(found.look_ups)
-    assert all(found.statistics_vary) and all(found.told)
+    assert all(found.statistics_vary) and all(found.metrics_vary)
 
 
 def test_only_the_first_device_is_asked_for_what_all_find(recorded):
-    first, other = (recorded.demand(statistics=one, metrics=one, xla=False) for one in (True, False))
+    first, other = (recorded.find_demand(statistics=one, metrics=one, xla=False) for one in (True, False))
     assert other.statistics == [False, False, False, True, True]
     assert first.flops.whole - other.flops.whole == 2 * 16 * 16 * 64
 
 
 def test_constants_are_known_as_the_trainable_has_them_and_as_they_are_made(recorded):
-    found = recorded.demand(statistics=True, metrics=True, xla=False)
+    found = recorded.find_demand(statistics=True, metrics=True, xla=False)
     assert len(found.constants) >= 2  # of a table, and sines of so many positions
     assert [one.size for one in found.captured] == [8 * ROWS * 16] and 8 * LENGTH > 4096
 
 
 def test_what_is_compiled_is_given_everything(recorded):
-    found = recorded.demand(statistics=True, metrics=True, xla=True)
+    found = recorded.find_demand(statistics=True, metrics=True, xla=True)
     assert all([*found.variables, *found.statistics, *found.sides]) and not all(found.gradients)
 
 
@@ -75,7 +75,7 @@ def test_numbers_of_python_are_metrics():
 
 
 def test_gradients_of_several_types_are_clipped_together():
-    card = Descent(global_clipnorm=1.0)
+    card = ModelOptimizer(global_clipnorm=1.0)
     wide, narrow = clip(card, [tf.constant([3.0], tf.float64), None, tf.constant([4.0])], [None] * 3)[::2]
     np.testing.assert_allclose([wide[0], narrow[0]], [0.6, 0.8], rtol=1e-6)
     assert (wide.dtype, narrow.dtype) == (tf.float64, tf.float32)

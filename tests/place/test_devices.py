@@ -34,7 +34,7 @@ def test_logical_cpus_stand_beside_the_host(machine):
     made = machine(0)
     found = make_devices(Placement(devices=2))
     assert short(found) == ["CPU:0", "CPU:1", "CPU:2"] and found.logical and made == [3]
-    assert [found.short(name) for name in (found.host, *found.each)] == ["host", "device:0", "device:1"]
+    assert [found.get_label(name) for name in (found.host, *found.each)] == ["host", "device:0", "device:1"]
     assert short(make_devices(Placement(devices="all"))) == ["CPU:0", "CPU:1"]
 
 
@@ -100,12 +100,12 @@ def test_workers_divide_logical_cpus(machine, monkeypatch):
 )
 def test_workers_see_no_gpus_but_their_own(workers, devices, seen, machine, monkeypatch):
     machine(4)
-    taken = []
+    visible = []
     monkeypatch.setattr(tf.config, "list_physical_devices", lambda kind: [0, 1, 2, 3])
-    monkeypatch.setattr(tf.config, "set_visible_devices", lambda found, kind: taken.append((found, kind)))
+    monkeypatch.setattr(tf.config, "set_visible_devices", lambda found, kind: visible.append((found, kind)))
     monkeypatch.setenv(TF_CONFIG, cluster(*workers, index=1))
     found = make_devices(Placement(devices=devices, engine="multiworker", merge="ring"))
-    assert taken == [(seen, "GPU")] and not found.logical
+    assert visible == [(seen, "GPU")] and not found.logical
     assert short(found)[1:] == [f"GPU:{k}" for k in range(devices // 2)] * 2
 
 
@@ -119,7 +119,7 @@ def test_a_worker_without_its_gpus(machine, monkeypatch):
 def test_a_cluster_that_cannot_be_read(monkeypatch):
     monkeypatch.setenv(TF_CONFIG, '{"cluster": {}}')
     with pytest.raises(UserError, match="TF_CONFIG: cannot be read"):
-        devices.cluster()
+        devices.parse_tf_config()
 
 
 @pytest.mark.parametrize(
@@ -135,4 +135,4 @@ def test_a_cluster_that_cannot_be_read(monkeypatch):
 def test_a_cluster_without_this_worker_or_without_addresses(monkeypatch, workers, index, text):
     monkeypatch.setenv(TF_CONFIG, json.dumps({"cluster": {"worker": workers}, "task": {"index": index}}))
     with pytest.raises(UserError, match=re.escape(text)):
-        devices.cluster()
+        devices.parse_tf_config()

@@ -10,7 +10,7 @@ B, EACH = 12, (3, 5)  # fifteen draws, which fill four counts
 
 
 def drawn(first=0, rows=B, seed=3, step=5, stream=1):
-    return Draws(seed, tf.constant(step, tf.int64), first).uniform(rows, EACH, stream).numpy()
+    return Draws(seed, tf.constant(step, tf.int64), first).sample_uniform(rows, EACH, stream).numpy()
 
 
 @pytest.mark.parametrize("devices", [2, 3, 4, 6])

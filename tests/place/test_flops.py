@@ -8,19 +8,19 @@ from tests.place.trainables import CHANNELS, CLASSES, RATINGS, SEEN, SIDE, UNITS
 from tfperf.place.demand import record_pass
 from tfperf.place.look_ups import LookUp, trace_look_ups
 from tfperf.place.method import Method
-from tfperf.place.shapes import Value
+from tfperf.place.shapes import TensorType
 from tfperf.place.trainable import Outcome, Trainable
-from tfperf.runcard.descent import Descent
+from tfperf.runcard.model_optimizer import ModelOptimizer
 from tfperf.runcard.placement import Placement
 
 B = 4
-IMAGES = [Value("double", (B, SIDE, SIDE, CHANNELS)), Value("int32", (B,))]
-RATED = [Value("int32", (RATINGS,)), Value("int64", (RATINGS, SEEN)), Value("double", (RATINGS,))]
+IMAGES = [TensorType("double", (B, SIDE, SIDE, CHANNELS)), TensorType("int32", (B,))]
+RATED = [TensorType("int32", (RATINGS,)), TensorType("int64", (RATINGS, SEEN)), TensorType("double", (RATINGS,))]
 
 
 def count_flops(trainable, part):
-    method = Method(placement=Placement(), optimizer=Descent(), precision=trainable.weights[0].dtype)
-    return record_pass(trainable, method, part).demand(statistics=True, metrics=True, xla=False).flops
+    method = Method(placement=Placement(), optimizer=ModelOptimizer(), precision=trainable.weights[0].dtype)
+    return record_pass(trainable, method, part).find_demand(statistics=True, metrics=True, xla=False).flops
 
 
 class Plain(Trainable):
@@ -58,12 +58,12 @@ def test_groups_have_the_same_products():
     ],
 )
 def test_other_convolutions(layer, shape, each):
-    assert count_flops(Plain(layer, shape), [Value("float", shape)]).whole == 2 * 2 * B * each
+    assert count_flops(Plain(layer, shape), [TensorType("float", shape)]).whole == 2 * 2 * B * each
 
 
 def test_products_of_a_loop_are_not_known():
     layer = keras.layers.LSTM(3, use_cudnn=False)
-    assert count_flops(Plain(layer, (B, 5, 2)), [Value("float", (B, 5, 2))]) is None
+    assert count_flops(Plain(layer, (B, 5, 2)), [TensorType("float", (B, 5, 2))]) is None
 
 
 def test_look_ups_are_counted_and_it_is_known_who_finds_them():

@@ -11,7 +11,7 @@ import pytest
 
 from tests.place.clusters import carry_out, carry_out_on_workers
 from tests.place.test_engines import EXACT, RIGHT, deviation
-from tfperf.runcard.descent import Rule
+from tfperf.runcard.model_optimizer import Rule
 
 OPTIMIZERS = {
     "SGD": "{name: SGD, learning_rate: 2.0, momentum: 0.9, nesterov: true}",

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tfperf.place.passes import find_last, find_span
+from tfperf.place.passes import compare_ends, find_span
 from tfperf.trace.runs import Runs
 
 
@@ -50,7 +50,7 @@ def spans(*devices):
 
 
 def test_the_end_of_a_device_is_late_by_begin_length_and_pace():
-    told = find_last(spans(([0, 100, 200], [10, 110, 210]), ([4, 104, 204], [20, 121, 219])), [9.0, 11.0])
+    told = compare_ends(spans(([0, 100, 200], [10, 110, 210]), ([4, 104, 204], [20, 121, 219])), [9.0, 11.0])
     late = told["device:1"]
     assert late["ends"] == pytest.approx(5.0) and late["begins"] == pytest.approx(2.0)
     assert late["length"] == pytest.approx(0.1 * (10 + 16) / 2)
@@ -61,13 +61,13 @@ def test_the_end_of_a_device_is_late_by_begin_length_and_pace():
 
 
 def test_one_device_is_never_late():
-    assert find_last(spans(([0, 100], [10, 110])), [5.0]) == {}
+    assert compare_ends(spans(([0, 100], [10, 110])), [5.0]) == {}
 
 
 def test_equal_devices_are_rarely_called_late():
     rng, wrong = np.random.default_rng(1), 0
     for _ in range(400):
         ends = 100 * np.arange(30) + rng.normal(50, 5, (8, 30))
-        told = find_last(spans(*((100 * np.arange(30), end) for end in ends)), [1.0] * 8)
+        told = compare_ends(spans(*((100 * np.arange(30), end) for end in ends)), [1.0] * 8)
         wrong += max(one["low"] for one in told.values()) > 0
     assert wrong / 400 <= 0.05

@@ -6,10 +6,10 @@ import pytest
 import tensorflow as tf
 
 from tfperf.place.method import Method
-from tfperf.place.state import every_variable
-from tfperf.place.step import forward_backward
-from tfperf.place.trainable import Given, Outcome, Statistic, Trainable
-from tfperf.runcard.descent import Descent
+from tfperf.place.state import list_all_variables
+from tfperf.place.step import build_pass
+from tfperf.place.trainable import Outcome, PassInputs, Statistic, Trainable
+from tfperf.runcard.model_optimizer import ModelOptimizer
 from tfperf.runcard.placement import Placement
 
 
@@ -27,9 +27,9 @@ class LookedUp(Trainable):
 @pytest.mark.parametrize("xla", [False, True])
 def test_gradients_of_weights_are_dense(xla):
     trainable, part = LookedUp(), [tf.constant([4, 1, 4])]
-    method = Method(placement=Placement(), optimizer=Descent(), xla=xla)
+    method = Method(placement=Placement(), optimizer=ModelOptimizer(), xla=xla)
     weights = [tf.convert_to_tensor(weight.value) for weight in trainable.weights]
-    found = forward_backward(trainable, method)(Given(weights, (), (), part, None, tf.constant(2.0, tf.float64)))
+    found = build_pass(trainable, method)(PassInputs(weights, (), (), part, None, tf.constant(2.0, tf.float64)))
     assert float(found.loss) == 3.0
     np.testing.assert_array_equal(found.weights[0], [[0, 0], [1, 1], [0, 0], [0, 0], [2, 2]])
     assert found.weights[1] is None
@@ -39,4 +39,4 @@ def test_variables_have_paths_of_their_own():
     trainable = LookedUp()
     trainable.statistics = [Statistic(keras.Variable(0.0, name="rows"), "mean")]
     with pytest.raises(ValueError, match="need paths of their own; there are rows, idle"):
-        every_variable(trainable)
+        list_all_variables(trainable)

@@ -58,9 +58,9 @@ def test_a_trace_is_beside_passes_that_are_only_timed(monkeypatch, tmp_path):
     monkeypatch.setattr(tracing.time, "perf_counter", lambda: clock[0])
     monkeypatch.setattr(tracing.time, "process_time", lambda: 2 * clock[0])
     monkeypatch.setattr(tracing, "remake_kernels", lambda: said.append("new kernels"))
-    monkeypatch.setattr(tracing, "graph_of", lambda run: "graph")
+    monkeypatch.setattr(tracing, "record_largest_graph", lambda run: "graph")
     monkeypatch.setattr(tracing, "break_down", lambda folder, *one: dict(zip(NAMES, one, strict=True)))
-    found = tracing.look_into(told, tmp_path, 25.0)
+    found = tracing.trace_steps(told, tmp_path, 25.0)
     options = 9, 0, {"host_level": 2, "turns": 10, "optimizers": ("optimizer",)}
     traced = [0, "10 steps", 1, "10 steps"] * 4
     beside = ["10 steps"] * 4

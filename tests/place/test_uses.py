@@ -6,13 +6,13 @@ import keras
 import pytest
 import tensorflow as tf
 
-from tfperf.place.copies import Use
 from tfperf.place.devices import HOST
-from tfperf.place.graphs import Held, run_step
+from tfperf.place.graphs import ProgramTensor, record_step
 from tfperf.place.nodes import SMALL
-from tfperf.place.traffic import count_moves, list_ways
-from tfperf.place.uses import Updated, judge_uses, list_uses
-from tfperf.runcard.descent import Descent
+from tfperf.place.traffic import count_moves, list_move_transfers
+from tfperf.place.transfers import NeededUse
+from tfperf.place.uses import UpdatedCopy, check_uses, list_uses
+from tfperf.runcard.model_optimizer import ModelOptimizer
 
 DEVICE = "/job:localhost/replica:0/task:0/device:CPU:1"
 ENTRIES = (3, 4)
@@ -27,7 +27,7 @@ def uses(change):
 
     call = tf.function(done, autograph=False)
     call()
-    (found,) = [one for one in run_step(call).held if one.what == "variable"]
+    (found,) = [one for one in record_step(call).tensors if one.what == "variable"]
     return found.reads, found.writes
 
 
@@ -61,30 +61,30 @@ def test_uses_of_a_variable_are_counted_as_often_as_they_ran(change, want):
     assert uses(change) == want
 
 
-def held(*writes, reads=1):
-    return [Held("variable", f"v{k}", DEVICE, 2 * SMALL, reads, n) for k, n in enumerate(writes)]
+def tensors(*writes, reads=1):
+    return [ProgramTensor("variable", f"v{k}", DEVICE, 2 * SMALL, reads, n) for k, n in enumerate(writes)]
 
 
-NEEDED = [Use("variable a", DEVICE, 2 * SMALL, 1, 1), Use("slot a", DEVICE, 2 * SMALL, 1, 2)]
+NEEDED = [NeededUse("variable a", DEVICE, 2 * SMALL, 1, 1), NeededUse("slot a", DEVICE, 2 * SMALL, 1, 2)]
 
 
 def test_variables_are_written_as_often_as_they_have_to_be():
-    assert list(judge_uses(held(2, 1), NEEDED)) == []
+    assert list(check_uses(tensors(2, 1), NEEDED)) == []
     for writes, fault in {(2, 2): "1 of 2 written 2 times a step; must be 1", (0, 2): "1 of 2 written 0 times"}.items():
-        (told,) = judge_uses(held(*writes), NEEDED)
+        (told,) = check_uses(tensors(*writes), NEEDED)
         assert told.startswith(f"variables of 8.192 kB on CPU:1: {fault}") and told.endswith("variable a and 1 more")
 
 
 def test_variables_are_read_as_often_as_they_have_to_be_at_most():
-    assert list(judge_uses(held(1, 2, reads=0), NEEDED)) == []
-    assert list(judge_uses(held(1, 2, reads=2), NEEDED)) == [
+    assert list(check_uses(tensors(1, 2, reads=0), NEEDED)) == []
+    assert list(check_uses(tensors(1, 2, reads=2), NEEDED)) == [
         "variables of 8.192 kB on CPU:1: read 4 times a step; must be 2 at most: variable a and 1 more"
     ]
 
 
 def test_small_variables_may_be_used_as_one_likes():
-    small = [one._replace(size=SMALL) for one in held(9, reads=9)]
-    assert list(judge_uses(small, [Use("variable a", DEVICE, SMALL, 1, 1)])) == []
+    small = [one._replace(size=SMALL) for one in tensors(9, reads=9)]
+    assert list(check_uses(small, [NeededUse("variable a", DEVICE, SMALL, 1, 1)])) == []
 
 
 @pytest.mark.parametrize(
@@ -96,8 +96,8 @@ def test_an_update_writes_its_variable_and_each_slot(optimizer, variable, slots)
     weights = keras.Variable(tf.zeros(ENTRIES), name="weights")
     made = getattr(keras.optimizers, optimizer["name"])()
     made.build([weights])
-    moves = count_moves(Descent(**optimizer), [weights], HOST)
-    found = list(list_uses(moves, [Updated("weights", 48, DEVICE, HOST, 3)], made.variables))
+    moves = count_moves(ModelOptimizer(**optimizer), [weights], HOST)
+    found = list(list_uses(moves, [UpdatedCopy("weights", 48, DEVICE, HOST, 3)], made.variables))
     (own,) = [use for use in found if use.what == "weights"]
     assert (own.device, own.size, own.writes) == (DEVICE, 48, variable) and own.reads >= 3
     assert [use.writes for use in found if use.size == 48 and use is not own] == slots
@@ -118,9 +118,9 @@ MOMENTUM = {"name": "RMSprop", "momentum": 0.5}
 )
 def test_a_value_is_sent_from_where_it_was_read_to_where_it_is_assigned(optimizer, fetched, brought, handed):
     weights = keras.Variable(tf.zeros(ENTRIES), name="weights")
-    moves = [move for move in count_moves(Descent(**optimizer), [weights], HOST) if move.makes]
+    moves = [move for move in count_moves(ModelOptimizer(**optimizer), [weights], HOST) if move.large_outputs]
     sent = Counter()
-    for way in (way for move in moves for way in list_ways(move, 1, "copy", "slots", "update")):
-        sent[way.begin, way.end] += way.size
+    for one in (one for move in moves for one in list_move_transfers(move, 1, "copy", "slots", "update")):
+        sent[one.begin, one.end] += one.size
     want = {("slots", "update"): fetched, ("update", "slots"): brought[0], ("update", "copy"): brought[1]}
     assert +sent == +Counter(want | {("slots", "copy"): handed})

@@ -13,7 +13,7 @@ import tensorflow as tf
 
 from tests.place.uncommon import Uncommon, uncommon_batches
 from tfperf.place.draws import Draws
-from tfperf.place.trainable import Given, Metric, Outcome, Statistic, Trainable
+from tfperf.place.trainable import Metric, Outcome, PassInputs, Statistic, Trainable
 
 STEPS, SEED, RATE = 10, 7, 0.3
 IMAGES, SIDE, CHANNELS, CLASSES, UNITS = 8, 6, 2, 4, 1100  # statistics of the units are more than is small
@@ -68,12 +68,12 @@ class Network(Trainable):
             Metric("accuracy", "sum", dtype), Metric("spread", "mean", dtype), Metric("bias", "first", dtype)
         ]  # fmt: skip
 
-    def draw(self, place, part, rows, survey):
+    def sample_draws(self, position, part, rows, survey):
         """Of each dropout."""
-        draws = Draws(SEED, place.step, place.first)
-        return [draws.uniform(part[0].shape[0], layer.output.shape[1:], i) for i, layer in enumerate(self.dropouts)]
+        draws, count = Draws(SEED, position.step, position.first), part[0].shape[0]
+        return [draws.sample_uniform(count, layer.output.shape[1:], i) for i, layer in enumerate(self.dropouts)]
 
-    def compute(self, given: Given) -> Outcome:
+    def compute(self, given: PassInputs) -> Outcome:
         """Cross entropy."""
         loss, each, logits = 0.0, [], []
         split = [tf.split(one, self.groups) for one in (*given.part, *given.draws)]
@@ -123,12 +123,12 @@ class Recommender(Trainable):
         self.statistics = [Statistic(counts, "sum"), Statistic(offsets, "fixed")]
         self.metrics = [Metric("error", "sum", dtype)]
 
-    def look_up(self, part):
+    def select_ids(self, part):
         """Users as they are, items without what fills up."""
         users, items, _ = part
         return users, tf.maximum(items, 0)
 
-    def compute(self, given: Given) -> Outcome:
+    def compute(self, given: PassInputs) -> Outcome:
         """Squared error of the ratings."""
         users, items, ratings = given.part
         who, what = given.rows

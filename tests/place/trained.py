@@ -20,11 +20,11 @@ from tests.place.plain import PLAIN
 from tests.place.trainables import STEPS, TASKS
 from tfperf.place import strategies
 from tfperf.place.devices import make_devices
-from tfperf.place.engine import make_engine, take_all
-from tfperf.place.graphs import run_step
+from tfperf.place.engine import build_engine, take_with_metrics
+from tfperf.place.graphs import record_step
 from tfperf.place.method import Method
 from tfperf.place.proof import prove_engine
-from tfperf.runcard.descent import Descent
+from tfperf.runcard.model_optimizer import ModelOptimizer
 from tfperf.runcard.placement import Placement
 
 OPTIMIZERS = {
@@ -60,28 +60,28 @@ def carry_out(file, model, placement, groups=1, precision="float64", prove=False
     task, placement = TASKS[model], Placement(**placement)
     devices = make_devices(placement)
     method = Method(
-        placement=placement, optimizer=Descent(**OPTIMIZERS[model]), precision=precision, xla=xla,
+        placement=placement, optimizer=ModelOptimizer(**OPTIMIZERS[model]), precision=precision, xla=xla,
         embedding_gradients="dense" if dense else "sparse",
     )  # fmt: skip
     with pytest.MonkeyPatch.context() as patch:
         for one in cheats:
             (STATISTICS[one] if one in STATISTICS else CHEATS[one].replace)(patch)
-        engine = make_engine(lambda: task.build(precision, groups), method, devices)
+        engine = build_engine(lambda: task.build(precision, groups), method, devices)
         iterator = iter(dataset(task.batches(precision), len(devices)))
-        losses, metrics = take_all(engine, iterator, STEPS)
-        state = engine.state()
+        losses, metrics = take_with_metrics(engine, iterator, STEPS)
+        state = engine.snapshot()
         values = [value for name, value in state.items() if not name.startswith("optimizer/")]
         first, rate, *slots = (value for name, value in state.items() if name.startswith("optimizer/"))
         keep(file, losses, metrics, values, [first, rate, *one_of_each(slots, copies_of(engine))])
-        again(engine, state)
-        return prove_engine(engine, run_step(lambda: take_all(engine, iterator, 1))).faults if prove else ()
+        check_restore(engine, state)
+        return prove_engine(engine, record_step(lambda: take_with_metrics(engine, iterator, 1))).faults if prove else ()
 
 
-def again(engine, state):
+def check_restore(engine, state):
     """What was kept is taken up: all is as it was."""
     engine.restore({name: np.zeros_like(value) for name, value in state.items()})
     engine.restore(state)
-    assert all(np.array_equal(value, state[name]) for name, value in engine.state().items())
+    assert all(np.array_equal(value, state[name]) for name, value in engine.snapshot().items())
 
 
 def one_of_each(slots, copies):
@@ -106,7 +106,7 @@ def train_plainly(file, model, groups):
 def main():
     """Carry out what stdin asks for."""
     folder, found = Path(sys.argv[1]), {}
-    strategies.make_strategy = cache(strategies.make_strategy)
+    strategies.build_strategy = cache(strategies.build_strategy)
     for name, asked in json.load(sys.stdin).items():
         if asked.pop("plain", False):
             train_plainly(folder / name, **asked)

@@ -8,7 +8,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tfperf.place.trainable import Given, Metric, Outcome, Statistic, Trainable
+from tfperf.place.trainable import Metric, Outcome, PassInputs, Statistic, Trainable
 
 STEPS, EXAMPLES, ROWS, WIDTH, LENGTH = 10, 8, 600, 8, 700
 
@@ -45,11 +45,11 @@ class Uncommon(Trainable):
         self.metrics = [Metric(name, merge, dtype) for name, merge in told.items()]
         self.made_before = tf.constant(numbers(7, ROWS, 16), dtype)
 
-    def look_up(self, part):
+    def select_ids(self, part):
         """Ids, no ids, and ids again."""
         return part[0], part[1], part[0]
 
-    def compute(self, given: Given) -> Outcome:
+    def compute(self, given: PassInputs) -> Outcome:
         """Squared errors, and what is linear in the float32 weight."""
         ids, _, _, x, y = given.part
         kernel, _, narrow = given.weights
@@ -88,11 +88,11 @@ def train_uncommon(optimizer, groups):
     for arrays in zip(*uncommon_batches("float64"), strict=True):
         part, count = [tf.constant(array) for array in arrays], tf.constant(EXAMPLES, tf.float64)
         with tf.GradientTape() as tape:
-            pairs = zip(trainable.embeddings, trainable.look_up(part), strict=True)
+            pairs = zip(trainable.embeddings, trainable.select_ids(part), strict=True)
             rows = [tf.gather(table.value, ids) for table, ids in pairs]
             weights = [tf.convert_to_tensor(weight) for weight in trainable.weights]
             before = [tf.convert_to_tensor(one.variable) for one in trainable.statistics]
-            found = trainable.compute(Given(weights, rows, before, part, None, count))
+            found = trainable.compute(PassInputs(weights, rows, before, part, None, count))
             loss = found.loss / count
         gradients = tape.gradient(loss, [one.value for one in variables])
         optimizer.apply([one if one is None else tf.convert_to_tensor(one) for one in gradients], variables)

@@ -6,11 +6,11 @@ from tests.make_result import make_result
 from tests.study.sweep_records import phases
 from tests.trace.profiles import us, write
 from tests.workloads.translate.test_report import made_up
-from tfperf.report.placements_page import placements_page
-from tfperf.report.profile import profile_record
-from tfperf.report.profile_page import profile_page
+from tfperf.report.placements_page import render_placements_page
+from tfperf.report.profile import make_profile_record
+from tfperf.report.profile_page import render_profile_page
 from tfperf.results.placements import Estimate, PlacementRow
-from tfperf.trace.attribution import attribute_path
+from tfperf.trace.attribution import read_attribution
 from tfperf.workloads.pdf.report import html
 from tfperf.workloads.translate import report as translation
 
@@ -55,7 +55,7 @@ def fit(folder, text=""):
     result = make_result(replicas=4, sets=2, failed=1, title="A fit")
     closure = {"closure": {"level": 2, "law": "toy", "chi2_to_truth_per_point": 0.02}}
     statuses = tuple(s if s in ("stopped", "max_steps") else s + text for s in result.replicas.status)
-    return html.html(folder, replace(
+    return html.render_html(folder, replace(
         result, title=result.title + text, summary=plant(result.summary | closure, text),
         replicas=replace(result.replicas, status=statuses),
         datasets=tuple(replace(d, name=d.name + text, label=d.label + text, experiment=d.experiment + text)
@@ -65,15 +65,15 @@ def fit(folder, text=""):
 
 def translated(folder, text=""):
     _environment(folder, text)
-    return translation.html(folder, replace(made_up(**plant(TRANSLATION, text)), title="A translation" + text))
+    return translation.render_html(folder, replace(made_up(**plant(TRANSLATION, text)), title="A translation" + text))
 
 
 def profile_parts(folder, text=""):
     """Attribution and record of a profile."""
     python = [("train", 200 * i, 150, {"step_num": i}) for i in range(3)]
     main = [(name, 200 * i + 50 * j + 10, 30) for i in range(3) for j, name in enumerate(("dense/MatMul:MatMul", LONG))]
-    found = attribute_path(write(folder / "vm.xplane.pb", {"/host:CPU": {"python": us(*python), "main": us(*main)}}))
-    record = profile_record(found) | {"marks": "guessed from gaps", "problems": ["part of the profile is missing"]}
+    found = read_attribution(write(folder / "vm.xplane.pb", {"/host:CPU": {"python": us(*python), "main": us(*main)}}))
+    record = make_profile_record(found) | {"marks": "guessed from gaps", "problems": ["part of the profile is missing"]}
     record["ledger"] = [{"kind": "trace", "function": "train_step", "seconds": 1.25, "cause": "an argument is new"}]
     record["findings"] = [{"share": 0.3, "what": "waits for input", "change": "raise data.workers"}]
     record["transfers"] = [{"device": "GPU", "direction": "to", "mbyte": 1.5, "ms": 2.5, "gbyte_per_second": 0.6}]
@@ -88,7 +88,7 @@ def profile_parts(folder, text=""):
 
 
 def profile(folder, text=""):
-    return profile_page(*profile_parts(folder, text), "A profile" + text)
+    return render_profile_page(*profile_parts(folder, text), "A profile" + text)
 
 
 def placement_rows(text=""):
@@ -112,7 +112,7 @@ def placement_rows(text=""):
 
 
 def placements(folder, text=""):
-    return placements_page("Placements" + text, placement_rows(text), "drift: none seen" + text)
+    return render_placements_page("Placements" + text, placement_rows(text), "drift: none seen" + text)
 
 
 PAGES = {"fit": fit, "translation": translated, "profile": profile, "placements": placements}

@@ -5,10 +5,10 @@ import io
 import pytest
 from rich.console import Console
 
-from tfperf.report.ablation import ablation_table, agrees, digits, worth
-from tfperf.report.counting import counted
-from tfperf.report.plots_ablation import waterfall_figure
-from tfperf.report.style import house_style, to_png
+from tfperf.report.ablation import add_speedups, compare_losses, format_digits, make_ablation_table
+from tfperf.report.plots_ablation import draw_waterfall
+from tfperf.report.study_progress import show_progress
+from tfperf.report.style import apply_style, to_png
 
 
 def entry(form, ms, agreed=True, error=None):
@@ -23,12 +23,12 @@ def make_report(form=entry("without b", 2.0), without=entry("without a", 4.0)): 
     third = entry("full", 0.5) | {"name": "b", "says": "best", "without": form}
     left_out = {"c": "off"}
     report = {"title": "five $", "setting": "3 replicas, float32", "left_out": left_out}
-    return worth(report | {"series": [first, second, third]})
+    return add_speedups(report | {"series": [first, second, third]})
 
 
 def text(report):
     console = Console(width=80, force_terminal=False, record=True, file=io.StringIO())
-    console.print(ablation_table(report))
+    console.print(make_ablation_table(report))
     return console.export_text()
 
 
@@ -45,10 +45,10 @@ def test_the_table_has_every_figure_and_fits_the_screen():
 def test_a_form_that_differs_or_failed_is_told():
     report = make_report(without=entry("without a", 4.0, agreed=False))
     assert "DIFFER" in text(report) and "losses differ: without a: by 2.0e-03" in text(report)
-    assert not report["agree"] and agrees(report["series"][1]) is False
+    assert not report["agree"] and compare_losses(report["series"][1]) is False
     report = make_report(form=entry("without b", None, error="no memory"))
     assert "not measured: without b: no memory" in text(report) and "n/a" in text(report)
-    assert not report["agree"] and agrees(report["series"][1]) is None
+    assert not report["agree"] and compare_losses(report["series"][1]) is None
 
 
 @pytest.mark.parametrize(
@@ -56,7 +56,7 @@ def test_a_form_that_differs_or_failed_is_told():
     [(0.0312, "0.0312"), (1.0, "1.00"), (12.34, "12.3"), (160, "160"), (4567.8, "4568"), (None, "n/a")],
 )  # fmt: skip
 def test_three_digits(value, want):
-    assert digits(value) == want
+    assert format_digits(value) == want
 
 
 def bars(axis):
@@ -69,8 +69,8 @@ def bars(axis):
 
 
 def test_bars_lead_from_each_form_to_the_next():
-    with house_style():
-        figure = waterfall_figure(make_report())
+    with apply_style():
+        figure = draw_waterfall(make_report())
         steps, without = figure.axes
         found = bars(steps)
         assert found[1] == pytest.approx((2.0, 80.0)) and found[2] == pytest.approx((0.5, 2.0))
@@ -84,21 +84,21 @@ def test_bars_lead_from_each_form_to_the_next():
 
 
 def test_what_makes_it_slower_has_another_colour_and_what_is_unknown_no_bar():
-    with house_style():
-        steps, without = waterfall_figure(make_report(form=entry("without b", 0.4))).axes
+    with apply_style():
+        steps, without = draw_waterfall(make_report(form=entry("without b", 0.4))).axes
         colours = {round(p.get_y() + p.get_height() / 2): p.get_facecolor() for p in steps.patches}
         assert colours[1] != colours[2] and bars(steps)[2] == pytest.approx((0.4, 0.5))
         assert bars(without)[2] == pytest.approx((0.8, 1.0))
-        figure = waterfall_figure(make_report(form=entry("without b", None), without=entry("without a", None)))
+        figure = draw_waterfall(make_report(form=entry("without b", None), without=entry("without a", None)))
         assert set(bars(figure.axes[0])) == {0, 3} and not bars(figure.axes[1])
         assert [t.get_text() for t in figure.axes[0].texts].count("n/a") == 2
         assert to_png(figure).startswith(b"\x89PNG")
 
 
 def test_progress_is_plain_when_piped(capsys):
-    with counted() as show:
+    with show_progress() as show:
         show(1, 9, "full: [red]1.0 ms a step")
     assert capsys.readouterr().err == "[1/9] full: [red]1.0 ms a step\n"
-    with counted(quiet=True) as show:
+    with show_progress(quiet=True) as show:
         show(1, 9, "nothing")
     assert capsys.readouterr().err == ""

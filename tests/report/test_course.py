@@ -3,13 +3,13 @@
 import pytest
 
 from tests.study.sweep_records import COURSE, point
-from tfperf.report.course import PARTS, explain, largest, waited
-from tfperf.study.placements import placement_rows
+from tfperf.report.course import PARTS, describe_wait, explain, select_largest
+from tfperf.study.placements import make_placement_rows
 
 
 def row(ms=40.0, devices=2, **more):
     """A row with a trace."""
-    return placement_rows(point("Exp1", devices, [ms, ms], **more))[0]
+    return make_placement_rows(point("Exp1", devices, [ms, ms], **more))[0]
 
 
 def said(**more):
@@ -62,8 +62,8 @@ def test_parts_that_are_about_as_long_are_named_together():
         "The largest parts, about as long, are the steps of recurrent layers, one after the other: 15.0 ms (38%), and "
         "operations that could have begun, but had to wait for a core, which others had: 14.0 ms (35%)."
     ) in text
-    assert largest(spread(chain=15.0, queue=13.0)) == ["chain"]
-    assert largest(spread(chain=13.6, queue=15.0, merge=14.0)) == ["queue", "merge", "chain"]
+    assert select_largest(spread(chain=15.0, queue=13.0)) == ["chain"]
+    assert select_largest(spread(chain=13.6, queue=15.0, merge=14.0)) == ["queue", "merge", "chain"]
 
 
 def test_traced_steps_that_agree_with_the_timed_ones_are_not_excused():
@@ -150,9 +150,9 @@ def test_time_that_nobody_can_tell_is_said():
 
 
 def test_a_row_without_a_trace_explains_nothing():
-    (bad,) = placement_rows(point("Exp1", 2, [10.0] * 3)[1:])
+    (bad,) = make_placement_rows(point("Exp1", 2, [10.0] * 3)[1:])
     assert explain(bad) == []
 
 
 def test_names_that_are_not_known_are_shown_as_they_are():
-    assert waited("new", row()) == "new"
+    assert describe_wait("new", row()) == "new"

@@ -15,11 +15,11 @@ from tensorboard.compat.proto.event_pb2 import Event
 from tests.make_result import make_result
 from tests.report.pages import PAGES, placement_rows, profile_parts
 from tfperf.report.placements_page import write_placements
-from tfperf.report.plots_profile import timeline_figure
-from tfperf.report.profile_files import csv_text, write_profile
-from tfperf.report.style import house_style, to_png
+from tfperf.report.plots_profile import draw_timeline
+from tfperf.report.profile_files import format_csv, write_profile
+from tfperf.report.style import apply_style, to_png
 from tfperf.report.tensorboard import FILE
-from tfperf.workloads.pdf.report.plots_data import data_figure
+from tfperf.workloads.pdf.report.plots_data import draw_data
 
 SCRIPT = "<script>alert(1)</script>"
 MARKUP = f'"><img src=x onerror=alert(1)>{SCRIPT}</pre></td><a href="http://evil.example">&lt;'
@@ -80,7 +80,7 @@ FORMULAS = [
 
 def test_cells_are_no_formulas_and_figures_stay_figures():
     figures = [-1.5, 2, "-1.5", "+3e-5", "plain", "a,b", 'a"b', "a\rb", "while/x"]
-    text = csv_text(("name",), [[cell] for cell in (*FORMULAS, *figures)])
+    text = format_csv(("name",), [[cell] for cell in (*FORMULAS, *figures)])
     cells = [row[0] for row in csv.reader(StringIO(text, newline=""))][1:]
     assert cells[: len(FORMULAS)] == [f"'{cell}" for cell in FORMULAS]
     assert cells[len(FORMULAS) :] == [str(cell) for cell in figures]
@@ -146,11 +146,11 @@ def test_any_name_is_drawn(text):
     result = make_result(sets=1)
     (dataset,) = result.datasets
     odd = type(dataset)(**{**vars(dataset), "name": text, "label": f"{text} label"})
-    with house_style():
-        assert to_png(data_figure([odd], result.converged)).startswith(b"\x89PNG")
+    with apply_style():
+        assert to_png(draw_data([odd], result.converged)).startswith(b"\x89PNG")
 
 
 def test_any_thread_of_a_profile_is_drawn(tmp_path):
     found, _ = profile_parts(tmp_path, "$\\frac{$ \ud800")
-    with house_style():
-        assert to_png(timeline_figure(found)).startswith(b"\x89PNG")
+    with apply_style():
+        assert to_png(draw_timeline(found)).startswith(b"\x89PNG")

@@ -9,7 +9,7 @@ import pytest
 
 from tests.report.pages import PAGES
 from tests.report.test_browser import CHROMIUM
-from tfperf.report.page import CSS, table, tiles
+from tfperf.report.page import CSS, render_table, render_tiles
 
 WIDTHS = (1280, 400)
 # what a browser has laid out: pixels by which the page is too wide, cells that it broke, tables that scroll
@@ -71,7 +71,7 @@ def test_nothing_is_broken_and_the_page_does_not_scroll_sideways(measured, name,
 
 def cells(*texts):
     """Class of each cell of a row, and the row's HTML."""
-    row = table((), [texts])
+    row = render_table((), [texts])
     return [found or "" for found in re.findall(r'<td(?: class="(\w+)")?>', row)], row
 
 
@@ -92,9 +92,9 @@ def test_numbers_and_keys_stay_on_one_line_and_paths_break_at_separators():
 
 
 def test_each_table_scrolls_by_itself_and_no_rule_breaks_words():
-    assert table(("a",), [("b",)]).startswith('<div class="wide"><table>')
+    assert render_table(("a",), [("b",)]).startswith('<div class="wide"><table>')
     rules = dict(re.findall(r"([^{}]+?) \{([^{}]*)\}", CSS.partition("@media")[0].replace("\n", " ")))
     rules = {name.strip(): rule for name, rule in rules.items()}
     assert "overflow-x: auto" in rules[".wide"] and "nowrap" in rules["th, td"] and "nowrap" in rules[".tile b"]
     assert [name for name, rule in rules.items() if "anywhere" in rule or "break-all" in rule] == [".long"]
-    assert "<b>0.983</b>" in tiles([("chi2", "0.983")])
+    assert "<b>0.983</b>" in render_tiles([("chi2", "0.983")])

@@ -15,13 +15,13 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 
 from tests.report.test_browser import CHROMIUM, requests
 from tests.trace.profiles import us, write
-from tfperf.report.board import about_profiles, log_directory
-from tfperf.report.plots_profile import timeline_figure
-from tfperf.report.profile import profile_record, profile_tables
+from tfperf.report.board import describe_profiles, find_log_directory
+from tfperf.report.plots_profile import draw_timeline
+from tfperf.report.profile import make_profile_record, make_profile_tables
 from tfperf.report.profile_files import write_profile
 from tfperf.report.tensorboard import FILE
-from tfperf.trace.attribution import attribute_path
-from tfperf.trace.notes import checked
+from tfperf.trace.attribution import read_attribution
+from tfperf.trace.notes import parse_notes
 
 MARK = {"step_num": 0}
 
@@ -34,13 +34,13 @@ def found(tmp_path_factory):
     pool = [("gradient_tape/while/dense/MatMul:MatMul", 200 * i + 50 * j + 30, 20) for i in range(2) for j in range(2)]
     lines = {"python": us(*python), "tf_Compute/123456": us(*main), "tf_Compute/98765": us(*pool)}
     path = write(tmp_path_factory.mktemp("p") / "vm.xplane.pb", {"/host:CPU": lines})
-    return attribute_path(path, checked({"own": True, "optimizers": [], "calls": 2, "wanted": 2}))
+    return read_attribution(path, parse_notes({"own": True, "optimizers": [], "calls": 2, "wanted": 2}))
 
 
 @pytest.fixture(scope="module")
 def folder(found, tmp_path_factory):
     folder = tmp_path_factory.mktemp("report")
-    write_profile(folder, found, profile_record(found), "a <i>title</i>")
+    write_profile(folder, found, make_profile_record(found), "a <i>title</i>")
     return folder
 
 
@@ -65,7 +65,7 @@ def test_the_page_escapes_names_and_asks_for_nothing(folder):
 
 
 def test_the_picture_shows_each_operation_at_its_time(found):
-    figure = timeline_figure(found)
+    figure = draw_timeline(found)
     bars = [c for c in figure.axes[0].collections if c.get_paths()]
     spans = sorted(
         (round(float(p.vertices[:, 0].min()), 3), round(float(p.vertices[:, 0].max()), 3))
@@ -78,9 +78,9 @@ def test_the_picture_shows_each_operation_at_its_time(found):
 def test_names_that_look_like_markup_are_printed_as_they_are(tmp_path):
     name = "void f<int>() [clone .isra.0] [/b]"
     planes = {"/host:CPU": {"p": us(("train", 0, 50, MARK))}, "/device:GPU:0": {"Stream #1": us((name, 10, 20))}}
-    record = profile_record(attribute_path(write(tmp_path / "vm.xplane.pb", planes)))
+    record = make_profile_record(read_attribution(write(tmp_path / "vm.xplane.pb", planes)))
     console = Console(width=200, record=True, file=StringIO())
-    console.print(profile_tables(record))
+    console.print(make_profile_tables(record))
     assert name in console.export_text()
 
 
@@ -106,14 +106,14 @@ def test_tensorboard_reads_scalars_by_step_and_the_table(folder):
 
 
 def test_board_takes_a_run_or_a_log_directory_and_says_what_is_missing(folder, tmp_path, monkeypatch):
-    assert log_directory(folder) == folder
+    assert find_log_directory(folder) == folder
     run = tmp_path / "run"
     shutil.copytree(folder, run / "events")
-    assert log_directory(run) == run / "events" and about_profiles(run) == []
+    assert find_log_directory(run) == run / "events" and describe_profiles(run) == []
     (run / "events" / "vm.xplane.pb").write_bytes(b"")
     for there, words in ((None, "pip install tfperf[profile]"), (object(), "trace viewer works")):
         monkeypatch.setattr("importlib.util.find_spec", lambda name, there=there: there)
-        (line,) = about_profiles(run)
+        (line,) = describe_profiles(run)
         assert words in line
     monkeypatch.undo()
     (tmp_path / "empty").mkdir()

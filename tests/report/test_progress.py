@@ -7,18 +7,18 @@ import numpy as np
 import pytest
 
 from tests.console.fakes import Gone, drawn, on_terminal
-from tfperf.console.stages import stages
-from tfperf.report.progress import show_training
+from tfperf.console.stages import open_stages
+from tfperf.report.progress import make_status_display
 from tfperf.train.trainer import Progress
-from tfperf.workloads.pdf.progress import chunk_words, replica_words
-from tfperf.workloads.translate.progress import translation_words
+from tfperf.workloads.pdf.progress import describe_chunk, describe_replicas
+from tfperf.workloads.translate.progress import describe_progress
 from tfperf.workloads.translate.trainer import TranslationProgress
 
 REPLICAS = Progress(15000, 17000, 100, 123.4, np.full(100, 1.234))
 TRANSLATION = TranslationProgress(15000, 17000, 12.3, 4567.0, 2.345, None)
-LEFT = {replica_words: "16 s", translation_words: "3 min"}
+LEFT = {describe_replicas: "16 s", describe_progress: "3 min"}
 CASES = pytest.mark.parametrize(
-    ("words", "status"), [(replica_words, REPLICAS), (translation_words, TRANSLATION)], ids=["replicas", "translation"]
+    ("words", "status"), [*zip(LEFT, (REPLICAS, TRANSLATION), strict=True)], ids=["replicas", "translation"]
 )
 
 
@@ -26,8 +26,8 @@ CASES = pytest.mark.parametrize(
 @pytest.mark.parametrize("columns", [20, 40, 60, 80, 200])
 def test_steps_bar_and_time_left_are_whole_and_first(monkeypatch, columns, words, status):
     terminal = on_terminal(monkeypatch, "stderr", columns)
-    with stages() as progress:
-        show = show_training(progress, words, chunk_words(12, 34))
+    with open_stages() as progress:
+        show = make_status_display(progress, words, describe_chunk(12, 34))
         show(replace(status, step=0))
         show(status)
     lines = drawn(terminal)
@@ -41,8 +41,8 @@ def test_steps_bar_and_time_left_are_whole_and_first(monkeypatch, columns, words
 @CASES
 def test_a_piped_line_has_steps_and_time_left_before_the_words(monkeypatch, capsys, words, status):
     monkeypatch.setattr("tfperf.console.stages.PLAIN_SECONDS", 0)
-    with stages() as progress:
-        show = show_training(progress, words)
+    with open_stages() as progress:
+        show = make_status_display(progress, words)
         show(status)
         show(replace(status, step=17000))
     first, last = capsys.readouterr().err.splitlines()
@@ -52,8 +52,8 @@ def test_a_piped_line_has_steps_and_time_left_before_the_words(monkeypatch, caps
 
 @CASES
 def test_a_piped_training_says_little(capsys, words, status):
-    with stages() as progress:
-        show = show_training(progress, words)
+    with open_stages() as progress:
+        show = make_status_display(progress, words)
         for step in range(0, 17001, 1000):
             show(replace(status, step=step))
     assert len(capsys.readouterr().err.splitlines()) == 1, "the last alone: it took no ten seconds"
@@ -66,9 +66,9 @@ def test_progress_that_nobody_sees_ends_nothing(monkeypatch, stream, live, words
     monkeypatch.setattr("sys.stderr", stream)
     if stream is not None:
         monkeypatch.setattr(stream, "isatty", lambda: live)
-    with stages() as progress:
-        progress.tell("compiling", 1, 3)
-        show = show_training(progress, words)
+    with open_stages() as progress:
+        progress.show_stage("compiling", 1, 3)
+        show = make_status_display(progress, words)
         show(status)
         show(replace(status, step=17000))
-        progress.tell("writing")
+        progress.show_stage("writing")

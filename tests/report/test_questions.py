@@ -4,7 +4,16 @@ from dataclasses import replace
 
 import pytest
 
-from tfperf.report.questions import BUCKETING, FORWARD, NOT_BUCKETED, SLOWER, answer, grown, growth_cells, last_cells
+from tfperf.report.questions import (
+    BUCKETING,
+    FORWARD,
+    NOT_BUCKETED,
+    SLOWER,
+    answer_questions,
+    describe_growth,
+    format_growth_cells,
+    format_last_cells,
+)
 from tfperf.results.placements import Answers, Estimate, ForwardGrowth, PlacementRow
 
 GROWN = ForwardGrowth(
@@ -26,7 +35,7 @@ def row(*devices, proved=True):
 
 
 def test_growth_names_its_factors_and_the_largest():
-    first, second = grown(GROWN)
+    first, second = describe_growth(GROWN)
     assert first == (
         f"{AT} it took 2.20 [2.10, 2.30] times as long as alone, the product of three: the devices share cores: "
         "2.00 [1.90, 2.10]; cores slow each other, in caches and on the way to memory: 1.08 [1.05, 1.11]; the host has "
@@ -37,7 +46,7 @@ def test_growth_names_its_factors_and_the_largest():
 
 
 def test_factors_below_one_say_that_their_cause_does_not_hold():
-    text = grown(replace(GROWN, slowing=Estimate(0.9, 0.8, 0.97), host=Estimate(0.95, 0.9, 1.1)))[0]
+    text = describe_growth(replace(GROWN, slowing=Estimate(0.9, 0.8, 0.97), host=Estimate(0.95, 0.9, 1.1)))[0]
     assert (
         "memory: 0.900 [0.800, 0.970], so they do not; " in text
         and "device: 0.950 [0.900, 1.10], within chance " in text
@@ -53,7 +62,7 @@ def test_factors_below_one_say_that_their_cause_does_not_hold():
     ],
 )
 def test_no_factor_is_the_largest_by_chance(found):
-    assert grown(found)[1] == "Which of them is the largest is within chance."
+    assert describe_growth(found)[1] == "Which of them is the largest is within chance."
 
 
 @pytest.mark.parametrize(
@@ -64,25 +73,25 @@ def test_no_factor_is_the_largest_by_chance(found):
     ],
 )
 def test_no_growth_has_no_cause(growth, text):
-    assert grown(replace(GROWN, growth=growth)) == [text]
+    assert describe_growth(replace(GROWN, growth=growth)) == [text]
 
 
 def test_what_one_trial_measured_is_counted():
     once = replace(GROWN, growth=Estimate(1.1))
-    assert dict(answer([], Answers([once])))[FORWARD] == [
+    assert dict(answer_questions([], Answers([once])))[FORWARD] == [
         "1 number of devices and size of batches was measured in one trial, which tells nothing of chance."
     ]
-    assert dict(answer([], Answers([once, GROWN, once])))[FORWARD] == [
-        *grown(GROWN),
+    assert dict(answer_questions([], Answers([once, GROWN, once])))[FORWARD] == [
+        *describe_growth(GROWN),
         "2 numbers of devices and sizes of batches were measured in one trial, which tells nothing of chance.",
     ]
-    assert growth_cells([once])[1][0][5] == "1.10"
+    assert format_growth_cells([once])[1][0][5] == "1.10"
 
 
 def test_growth_of_devices_that_are_no_processors_has_no_factors():
     found = replace(GROWN, sharing=None, slowing=None, host=None, cores=None)
-    assert grown(found) == [f"{AT} it took 2.20 [2.10, 2.30] times as long as alone."]
-    assert growth_cells([found])[1][0][6:] == ("n/a",) * 4
+    assert describe_growth(found) == [f"{AT} it took 2.20 [2.10, 2.30] times as long as alone."]
+    assert format_growth_cells([found])[1][0][6:] == ("n/a",) * 4
 
 
 def test_devices_that_are_late_are_counted_by_their_largest_part():
@@ -92,18 +101,18 @@ def test_devices_that_are_late_are_counted_by_their_largest_part():
         row(late(0.5, -0.2), late(-0.5, -1.0)),
         row(late(50.0, 49.0), late(-50.0, -51.0), proved=False),
     ]
-    ((question, said), _) = answer(rows, Answers())
+    ((question, said), _) = answer_questions(rows, Answers())
     assert question == SLOWER and said == [
         "In 2 of 3 traced placements on several devices one device ends its passes later than the mean of all beyond "
         "the scatter of steps, by 4% to 10% of a step. Largest part of it: a later begin in 1, longer examples in "
         "none, a slower pace at the same work in 1."
     ]
-    assert [line[2] for line in last_cells(rows)[1]] == ["device:0", "device:1", "device:0"]
-    assert last_cells(rows)[1][0][3:] == ("50% of 30", "5.00 [4.00, 6.00]", "10.0%", "3.00", "0.00", "2.00")
+    assert [line[2] for line in format_last_cells(rows)[1]] == ["device:0", "device:1", "device:0"]
+    assert format_last_cells(rows)[1][0][3:] == ("50% of 30", "5.00 [4.00, 6.00]", "10.0%", "3.00", "0.00", "2.00")
 
 
 def test_no_device_is_late_within_the_scatter_of_steps():
-    ((_, said), _) = answer([row(late(0.5, -0.2), late(-0.5, -1.0))], Answers())
+    ((_, said), _) = answer_questions([row(late(0.5, -0.2), late(-0.5, -1.0))], Answers())
     assert said == [
         "In 0 of 1 traced placements on several devices one device ends its passes later than the mean of all beyond "
         "the scatter of steps."
@@ -111,7 +120,7 @@ def test_no_device_is_late_within_the_scatter_of_steps():
 
 
 def test_bucketing_is_answered_by_its_benchmark_alone():
-    asked = dict(answer([], Answers([GROWN])))
+    asked = dict(answer_questions([], Answers([GROWN])))
     assert list(asked) == [FORWARD, BUCKETING] and asked[BUCKETING] == [NOT_BUCKETED]
-    assert answer([], Answers(bucketing=["narrow, 10 seeds: a."])) == [(BUCKETING, ["narrow, 10 seeds: a."])]
-    assert answer([], Answers()) == []
+    assert answer_questions([], Answers(bucketing=["narrow, 10 seeds: a."])) == [(BUCKETING, ["narrow, 10 seeds: a."])]
+    assert answer_questions([], Answers()) == []

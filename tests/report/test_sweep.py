@@ -3,17 +3,16 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
-from tfperf.console.stages import left
-from tfperf.report.sweep import sweep_table
+from tfperf.console.stages import format_duration
+from tfperf.report.sweep import make_sweep_table
 
 POINT = {"repeats": 3, "failures": 0, "errors": [], "median": 2.0, "mean": 2.1, "low": 1.6, "high": 2.6}
 
 
 def text(report):
     console = Console(file=StringIO(), width=100)
-    console.print(
-        sweep_table({"title": "", "trials": 6, "failed": 0, "machines": [], "drift": None, "left_out": 0, **report})
-    )
+    whole = {"title": "", "trials": 6, "failed": 0, "machines": [], "drift": None, "left_out": 0, **report}
+    console.print(make_sweep_table(whole))
     return console.file.getvalue()
 
 
@@ -59,4 +58,4 @@ def test_machines_that_differ_are_named():
     ("seconds", "words"), [(0.4, "0 s"), (99, "99 s"), (240, "4 min"), (5900, "98 min"), (7200, "2.0 h")]
 )
 def test_times_left_are_rough(seconds, words):
-    assert left(seconds) == words
+    assert format_duration(seconds) == words

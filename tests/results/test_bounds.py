@@ -108,7 +108,7 @@ def test_results_that_cannot_be_are_refused(path, what):
 
 def test_a_translation_that_claims_too_much_is_refused(tmp_path):
     path = tmp_path / "results.h5"
-    losses = translation.Losses(np.ones(5), np.array([2, 4]), np.ones(2))
+    losses = translation.LossHistory(np.ones(5), np.array([2, 4]), np.ones(2))
     want = translation.TranslationResult("title", 2, {"a/b": np.ones((2, 3), np.float32)}, losses, {"a": 1})
     translation.write(path, want)
     assert_same_bits(translation.read(path), want)
@@ -134,18 +134,18 @@ def test_results_of_version_0_1_0_are_read():
     '{"results_sha256": "SHA", "passed": [1, 1]}', " " * 20_000_000,
 ])  # fmt: skip
 def test_a_damaged_report_of_postfit_is_refused(path, text):
-    postfit.postfit_run(path.parent)
+    postfit.apply_postfit(path.parent)
     report = path.parent / postfit.POSTFIT
     whole = json.loads(report.read_text())
     report.write_text(text.replace("SHA", whole["results_sha256"]))
     with pytest.raises(RunDirectoryError, match="run `tfperf postfit` again"):
-        postfit.survivors(path.parent, store.read(path))
+        postfit.read_survivors(path.parent, store.read(path))
 
 
 def test_a_report_of_postfit_that_is_no_file_is_refused(path):
     (path.parent / postfit.POSTFIT).symlink_to("/dev/zero")
     with pytest.raises(RunDirectoryError, match="run `tfperf postfit` again"):
-        postfit.survivors(path.parent, store.read(path))
+        postfit.read_survivors(path.parent, store.read(path))
 
 
 def test_arrays_take_no_more_together_than_their_file_may_hold(tmp_path, monkeypatch):
@@ -155,6 +155,6 @@ def test_arrays_take_no_more_together_than_their_file_may_hold(tmp_path, monkeyp
         monkeypatch.setattr(bounds, "SPARE", 100_000)
         monkeypatch.setattr(bounds, "FACTOR", 1)
         budget = bounds.Budget(file)
-        budget.take(file["a"], 10**6)
-        with pytest.raises(bounds.Claim, match="more than are left"):
-            budget.take(file["b"], 10**6)
+        budget.charge(file["a"], 10**6)
+        with pytest.raises(bounds.BoundsError, match="more than are left"):
+            budget.charge(file["b"], 10**6)

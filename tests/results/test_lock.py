@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tfperf.errors import LostError, RunDirectoryError
-from tfperf.results.files import append, atomic_write, make_folder
+from tfperf.results.files import append, make_folder, write_atomically
 from tfperf.results.lock import LOCK, DirectoryLock
 
 
@@ -41,7 +41,7 @@ def test_nothing_is_written_to_a_folder_that_is_no_more_ones_own(held, loss):
         path.mkdir()
         (path / LOCK).touch()
     writes = (
-        lambda: atomic_write(path / "results.h5").__enter__(), lambda: append(path / "lines", "one\n"),
+        lambda: write_atomically(path / "results.h5").__enter__(), lambda: append(path / "lines", "one\n"),
         lambda: make_folder(path / "events"),
     )  # fmt: skip
     for write in writes:
@@ -53,7 +53,7 @@ def test_nothing_is_written_to_a_folder_that_is_no_more_ones_own(held, loss):
 def test_a_folder_lost_in_the_middle_of_a_write_keeps_what_its_new_owner_has(held):
     target = held.path / "checkpoints" / "file"
     target.parent.mkdir()
-    with pytest.raises(LostError), atomic_write(target) as temporary:
+    with pytest.raises(LostError), write_atomically(target) as temporary:
         temporary.write_text("the first one's")
         shutil.rmtree(held.path)
         target.parent.mkdir(parents=True)
@@ -67,7 +67,7 @@ def test_after_the_end_writes_are_free_again(held):
     held.release()
     shutil.rmtree(held.path)
     held.path.mkdir()
-    with atomic_write(held.path / "report.html") as temporary:
+    with write_atomically(held.path / "report.html") as temporary:
         temporary.write_text("made by somebody else")
 
 
@@ -152,7 +152,7 @@ def test_who_changes_the_working_directory_keeps_the_folder(tmp_path, monkeypatc
     monkeypatch.chdir(project)
     with DirectoryLock(Path("run")) as lock:
         monkeypatch.chdir(tmp_path)
-        with atomic_write(lock.path / "file") as temporary:
+        with write_atomically(lock.path / "file") as temporary:
             temporary.write_text("written")
         assert (project / "run" / "file").exists()
         shutil.rmtree(project)

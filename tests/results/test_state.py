@@ -9,15 +9,15 @@ import pytest
 
 from tfperf.errors import RunDirectoryError
 from tfperf.results import state
-from tfperf.results.state import AnyOwn, Part, State, read_state, write_state
-from tfperf.workloads.pdf.replicas import Replicas
+from tfperf.results.state import AnyOwn, Part, RunState, read_state, write_state
+from tfperf.workloads.pdf.replicas import ReplicaChunk
 
 CHOICES = {"form": "shared", "steps_per_call": 100, "tried": [[1, 0.25]], "nan": float("inf")}
 
 
 def make_state(**part):
-    own = Replicas([1, 2, 5], [0, 0, 1], stacks=[(0, 3), (40, 1)])
-    return State(
+    own = ReplicaChunk([1, 2, 5], [0, 0, 1], stacks=[(0, 3), (40, 1)])
+    return RunState(
         "a" * 64,
         {"data.pack": "b" * 64},
         [Part(own, "d" * 32, CHOICES, {"threads": 2}, [20, 40], **part)],
@@ -33,19 +33,19 @@ def path(tmp_path):
 
 
 def test_what_was_written_is_read(path):
-    assert asdict(read_state(path, Replicas)) == asdict(make_state())
+    assert asdict(read_state(path, ReplicaChunk)) == asdict(make_state())
     assert read_state(path, AnyOwn).pending.own["ids"] == [1, 2, 5]
 
 
 def test_no_flipped_bit_is_accepted(path):
-    whole, want = path.read_bytes(), read_state(path, Replicas)
+    whole, want = path.read_bytes(), read_state(path, ReplicaChunk)
     draw = random.Random(1)
     for _ in range(300):
         data = bytearray(whole)
         data[draw.randrange(len(data))] ^= 1 << draw.randrange(8)
         path.write_bytes(data)
         try:
-            assert read_state(path, Replicas) == want  # of spaces, say
+            assert read_state(path, ReplicaChunk) == want  # of spaces, say
         except RunDirectoryError as error:
             assert "damaged" in str(error)
 
@@ -84,13 +84,13 @@ EDITS = {
 def test_what_does_not_fit_the_schema_is_refused_whatever_its_checksum(path, change):
     edit(path, change)
     with pytest.raises(RunDirectoryError, match=r"run\.json: damaged"):
-        read_state(path, Replicas)
+        read_state(path, ReplicaChunk)
 
 
 def test_an_edit_by_hand_is_refused(path):
     edit(path, lambda c: c["parts"][0]["choices"].update(steps_per_call=0), seal=False)
     with pytest.raises(RunDirectoryError, match="checksum does not fit"):
-        read_state(path, Replicas)
+        read_state(path, ReplicaChunk)
 
 
 @pytest.mark.parametrize(
@@ -99,7 +99,7 @@ def test_an_edit_by_hand_is_refused(path):
 def test_other_texts_are_refused_without_a_traceback(path, text):
     path.write_text(text)
     with pytest.raises(RunDirectoryError, match="damaged"):
-        read_state(path, Replicas)
+        read_state(path, ReplicaChunk)
 
 
 @pytest.mark.parametrize("kind", ["link", "pipe", "endless", "large"])
@@ -112,7 +112,7 @@ def test_special_files_are_not_read(path, kind):
         {"link": lambda: path.symlink_to(real), "pipe": lambda: os.mkfifo(path),
          "endless": lambda: path.symlink_to("/dev/zero")}[kind]()  # fmt: skip
     with pytest.raises(RunDirectoryError, match=r"must be a regular file|bytes; at most \d+ are allowed"):
-        read_state(path, Replicas)
+        read_state(path, ReplicaChunk)
 
 
 def old_part(**changes):
@@ -125,11 +125,11 @@ def old_part(**changes):
 
 def test_a_finished_run_of_the_first_version_is_read(path):
     path.write_text(json.dumps({"inputs": {"data.pack": "b" * 64}, "parts": [old_part()]}))
-    found = read_state(path, Replicas)
+    found = read_state(path, ReplicaChunk)
     assert found.version == "0.1.0" and found.pending is None and found.parts[0].own.ids == [1, 2]
 
 
 def test_an_unfinished_run_of_the_first_version_is_refused_by_its_version(path):
     path.write_text(json.dumps({"inputs": {}, "parts": [old_part(), old_part(done=False)]}))
     with pytest.raises(RunDirectoryError, match=r"begun by tfperf 0\.1\.0 and not finished"):
-        read_state(path, Replicas)
+        read_state(path, ReplicaChunk)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from tfperf.errors import CardError
 from tfperf.workloads.pdf.cards import load_card
-from tfperf.workloads.pdf.example import example_card
+from tfperf.workloads.pdf.example import format_example_card
 
 ROOT = Path(__file__).resolve().parents[2]
 PACK = "../data/dis_nlo/dis_nlo.h5"
@@ -75,7 +75,7 @@ SHORT = f"replicas: 3\ndata: {{pack: {PACK}}}\ntrain: {{steps: 10}}\n"
 EVERY = {path.name: path.read_text() for path in sorted((ROOT / "runcards").glob("*.yaml"))}
 TRANSLATIONS = {name: text for name, text in EVERY.items() if "\nworkload: translate\n" in text}
 SHIPPED = {name: text for name, text in EVERY.items() if name not in TRANSLATIONS}
-CARDS = {**SHIPPED, "example": example_card(PACK), "full": FULL}
+CARDS = {**SHIPPED, "example": format_example_card(PACK), "full": FULL}
 
 
 def write(folder: Path, text: str | bytes, name: str = "card.yaml") -> Path:

@@ -5,8 +5,8 @@ from typing import NamedTuple
 
 import yaml
 
-from tfperf.runcard.scalars import resolve
-from tfperf.runcard.schema import alternatives
+from tfperf.runcard.scalars import parse_scalar
+from tfperf.runcard.schema import list_alternatives
 from tfperf.workloads.pdf.kind import KIND
 
 Path = tuple[str | int, ...]
@@ -68,7 +68,7 @@ def _retyped(text: str, value: Value) -> Iterator[Mutation]:
     node = value.node
     others = {yaml.MappingNode: ("wrong", "[wrong]"), yaml.SequenceNode: ("7.25", "{wrong: 1}")}.get(type(node), ())
     if isinstance(node, yaml.ScalarNode):
-        given = type(node.value if node.style else resolve(node.value))
+        given = type(node.value if node.style else parse_scalar(node.value))
         others = ("[[wrong]]", {str: "7.25", bool: "yes", type(None): "true"}.get(given, "wrong"))
     for new in others:
         yield Mutation("retyped", _replaced(text, node, new), value.line, value.name)
@@ -76,10 +76,10 @@ def _retyped(text: str, value: Value) -> Iterator[Mutation]:
 
 def _beyond(text: str, value: Value) -> Iterator[Mutation]:
     """Values of the right type that are not allowed."""
-    node, schema = value.node, KIND.grammar.at(value.path)
+    node, schema = value.node, KIND.grammar.get_schema(value.path)
     if not isinstance(node, yaml.ScalarNode):
         return
-    branches = list(alternatives(schema))
+    branches = list(list_alternatives(schema))
     for branch in branches:
         for name, step in LIMITS:
             if name in branch:

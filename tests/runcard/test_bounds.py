@@ -6,8 +6,8 @@ import pytest
 
 from tests.runcard.cards import PACK, SHIPPED, SHORT, faults, write
 from tfperf.errors import CardError, UserError
-from tfperf.runcard.dump import as_tree, dump_card
-from tfperf.runcard.tree import read_plain
+from tfperf.runcard.dump import dump_card, to_tree
+from tfperf.runcard.tree import parse_plain
 from tfperf.workloads.cards import load_points
 from tfperf.workloads.pdf.cards import load_card
 
@@ -117,7 +117,7 @@ def test_all_ends_of_lines_count(end, tmp_path):
 @pytest.mark.parametrize("name", SHIPPED)
 def test_a_dumped_card_is_read_back(name, tmp_path):
     card = load_card(write(tmp_path, SHIPPED[name]))
-    assert read_plain(dump_card(card)) == as_tree(card)
+    assert parse_plain(dump_card(card)) == to_tree(card)
 
 
 @pytest.mark.parametrize(
@@ -138,7 +138,7 @@ def test_a_dumped_card_is_read_back(name, tmp_path):
 )
 def test_what_no_dump_holds_is_refused(text, words):
     with pytest.raises(CardError, match=words):
-        read_plain(text)
+        parse_plain(text)
 
 
 def test_a_thousand_points_load_fast(tmp_path):

@@ -6,7 +6,7 @@ import yaml
 
 from tests.runcard.cards import CARDS, faults, write
 from tests.runcard.mutations import Mutation, mutations, values
-from tfperf.runcard.tree import read_tree
+from tfperf.runcard.tree import parse_tree
 from tfperf.workloads.pdf.cards import load_card
 from tfperf.workloads.pdf.kind import KIND
 
@@ -22,9 +22,9 @@ def folder(tmp_path_factory):
 
 
 def plain(text):
-    root, found = read_tree(text, lambda line: (line, ""))
+    root, found = parse_tree(text, lambda line: (line, ""))
     assert not found
-    return root.plain()
+    return root.to_plain()
 
 
 @pytest.mark.parametrize("name", CARDS)

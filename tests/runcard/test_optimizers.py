@@ -47,7 +47,7 @@ def test_arguments_are_those_of_keras(name, optimizers):
 @pytest.mark.parametrize("name", get_args(ElementWise))
 def test_every_argument_reaches_keras(name, optimizers):
     given = {k: v for k, v in VALUES.items() if k in OWN[name] | SHARED}
-    config = getattr(optimizers, name)(**Optimizer(name=name, clipnorm=0.5, **given).arguments()).get_config()
+    config = getattr(optimizers, name)(**Optimizer(name=name, clipnorm=0.5, **given).make_arguments()).get_config()
     assert {k: pytest.approx(config[k]) for k in given} == given
     assert [config[c] for c in CLIPPINGS] == [None, None, None]
 
@@ -55,8 +55,8 @@ def test_every_argument_reaches_keras(name, optimizers):
 @pytest.mark.parametrize("name", get_args(ElementWise))
 def test_what_is_left_out_has_keras_default(name, optimizers):
     cls = getattr(optimizers, name)
-    assert Optimizer(name=name).arguments() == {"learning_rate": 2.621e-3, "use_ema": False}
-    ours, theirs = cls(**Optimizer(name=name, learning_rate=0.001).arguments()), cls(learning_rate=0.001)
+    assert Optimizer(name=name).make_arguments() == {"learning_rate": 2.621e-3, "use_ema": False}
+    ours, theirs = cls(**Optimizer(name=name, learning_rate=0.001).make_arguments()), cls(learning_rate=0.001)
     assert {**ours.get_config(), "name": ""} == {**theirs.get_config(), "name": ""}
 
 
@@ -100,7 +100,7 @@ def test_the_default_clipping_belongs_to_nadam_alone(block, clipnorm, tmp_path):
 def test_averaging_must_be_written_into_the_weights():
     assert "needs ema_overwrite_frequency: the best weights are chosen in training" in refused(use_ema=True)
     assert "ema_momentum: must be null unless use_ema is true" in refused(ema_momentum=0.5)
-    assert Optimizer(use_ema=True, ema_overwrite_frequency=5).arguments()["ema_overwrite_frequency"] == 5
+    assert Optimizer(use_ema=True, ema_overwrite_frequency=5).make_arguments()["ema_overwrite_frequency"] == 5
 
 
 def test_lion_needs_a_first_moment():

@@ -5,7 +5,7 @@ import pytest
 from tests.runcard.cards import TRANSLATIONS, write
 from tests.workloads.translate.cards import SHORT
 from tfperf.errors import CardError
-from tfperf.runcard.sweep import listed
+from tfperf.runcard.sweep import list_values
 from tfperf.workloads.cards import load_points
 
 
@@ -56,7 +56,7 @@ def test_the_shipped_sweep_has_two_batches_of_exp5(tmp_path):
     [((1, 4, 1), (1, 2, 3, 4)), ((1, 4, 2), (1, 3)), ((0.1, 0.3, 0.1), (0.1, 0.2, 0.3)), ((5, 5, 9), (5,))],
 )
 def test_ranges_include_their_end(limits, values):
-    assert listed(dict(zip(("from", "to", "step"), limits, strict=True))) == pytest.approx(values)
+    assert list_values(dict(zip(("from", "to", "step"), limits, strict=True))) == pytest.approx(values)
 
 
 @pytest.mark.parametrize(

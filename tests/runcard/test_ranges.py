@@ -48,9 +48,9 @@ def unlimited(schema):
     )
 
 
-@pytest.mark.parametrize("name", WORKLOADS.names())
+@pytest.mark.parametrize("name", WORKLOADS.list_names())
 def test_nothing_in_a_card_is_without_limits(name):
-    every = dict(parts(WORKLOADS.kind(name).grammar.json_schema))
+    every = dict(parts(WORKLOADS.get_kind(name).grammar.json_schema))
     assert len(every) > 100
     assert [path for path, schema in every.items() if unlimited(schema)] == []
 

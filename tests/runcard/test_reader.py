@@ -12,16 +12,16 @@ from hypothesis import strategies as st
 from tests.runcard.cards import SHIPPED, SHORT, faults, write
 from tfperf.errors import CardError
 from tfperf.runcard.loader import MAX_BYTES
-from tfperf.runcard.scalars import dump, inline, resolve
-from tfperf.runcard.tree import read_tree
+from tfperf.runcard.scalars import dump, dump_inline, parse_scalar
+from tfperf.runcard.tree import parse_tree
 from tfperf.workloads.pdf.cards import load_card
 
 PRINTABLE = st.text(st.characters(exclude_categories=("Cc", "Cs")))
 
 
 def read(text):
-    root, found = read_tree(text, lambda line: (line, str(line)))
-    return (None if root is None else root.plain()), [f"{f.place}: {f.text}" for f in found]
+    root, found = parse_tree(text, lambda line: (line, str(line)))
+    return (None if root is None else root.to_plain()), [f"{f.location}: {f.text}" for f in found]
 
 
 @pytest.mark.parametrize(
@@ -37,13 +37,13 @@ def read(text):
     ],
 )  # fmt: skip
 def test_plain_scalars_are_those_of_yaml_1_2(text, value):
-    assert (resolve(text), type(resolve(text))) == (value, type(value))
+    assert (parse_scalar(text), type(parse_scalar(text))) == (value, type(value))
     if text not in ("", "-"):
         assert read(f"a: {text}") == ({"a": value}, [])
 
 
 def test_nan_is_a_number():
-    assert math.isnan(resolve(".NaN"))
+    assert math.isnan(parse_scalar(".NaN"))
 
 
 def test_quoted_scalars_are_text():
@@ -54,7 +54,7 @@ def test_quoted_scalars_are_text():
 @given(PRINTABLE | st.sampled_from(["1e-4", "yes", "null", "", "~", "010", "<<", "- a", "a: b", "x\ny", " "]))
 def test_any_text_survives_dump_and_read(text):
     assert read(dump({"a": text, "b": [text]})) == ({"a": text, "b": [text]}, [])
-    assert read(inline([text])) == ([text], [])
+    assert read(dump_inline([text])) == ([text], [])
 
 
 @settings(deadline=None, max_examples=60)

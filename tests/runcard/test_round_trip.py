@@ -8,9 +8,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.runcard.cards import CARDS, PACK, ROOT, SHORT, write
-from tfperf.runcard.dump import as_tree, dump_card
+from tfperf.runcard.dump import dump_card, to_tree
 from tfperf.runcard.optimizers import OWN
-from tfperf.runcard.types import replica_ids
+from tfperf.runcard.types import parse_replica_ids
 from tfperf.workloads.pdf.card import (
     FITTED,
     Card,
@@ -30,7 +30,7 @@ from tfperf.workloads.pdf.card import (
     Train,
 )  # fmt: skip
 from tfperf.workloads.pdf.cards import load_card
-from tfperf.workloads.pdf.example import example_card
+from tfperf.workloads.pdf.example import format_example_card
 
 TEXT = st.text(st.characters(exclude_categories=("Cc", "Cs")), max_size=100)
 POSITIVE = st.floats(1e-9, 1e6)
@@ -85,7 +85,7 @@ TRUTH = st.tuples(st.none(), st.sampled_from(["pack", "none", "fit", str(ROOT)])
 )
 CARD = TRUTH.flatmap(lambda truth: st.builds(
     Card, title=TEXT, seed=SEED,
-    replicas=st.integers(1, 99).map(replica_ids) | st.integers(2, 99).map(lambda n: replica_ids(f"{n}-{n + 7}")),
+    replicas=(st.integers(1, 99) | st.integers(2, 99).map(lambda n: f"{n}-{n + 7}")).map(parse_replica_ids),
     data=CHOSEN.map(lambda chosen: Data(pack=REAL, t0=truth[1], **chosen)),
     covariance=st.builds(Covariance, extra=st.sampled_from([None, REAL])),
     closure=st.just(truth[0]),
@@ -114,7 +114,7 @@ def test_any_card_survives(card, tmp_path_factory):
     path.write_text(dump_card(card), encoding="utf-8")
     again = load_card(path)
     assert again == card
-    assert as_tree(again) == as_tree(card)
+    assert to_tree(again) == to_tree(card)
 
 
 @pytest.mark.parametrize("name", CARDS)
@@ -133,7 +133,7 @@ def test_replicas_are_ids_and_go_back_to_their_shortest_form(given, kept, tmp_pa
     card = load_card(write(tmp_path, SHORT), [f"replicas={given}"])
     first, _, last = given.rpartition("-")
     assert card.replicas == tuple(range(int(first or 1), int(last) + 1))
-    assert as_tree(card)["replicas"] == kept
+    assert to_tree(card)["replicas"] == kept
 
 
 def test_the_resolved_card_shows_every_default(tmp_path):
@@ -152,14 +152,14 @@ def test_a_flavour_left_out_keeps_its_default(tmp_path):
 
 
 def test_the_example_shows_every_block_with_a_comment_for_each_key(tmp_path):
-    text = example_card(PACK)
+    text = format_example_card(PACK)
     card = load_card(write(tmp_path, text))
     blocks = [
         line.removeprefix("# ").split(":")[0]
         for line in text.splitlines()
         if line[:1].isalpha() or line.startswith(("# closure:", "# profile:", "# sweep:"))
     ]
-    assert blocks == list(as_tree(card))
+    assert blocks == list(to_tree(card))
     lines = text.splitlines()
     for i, line in enumerate(lines[2:], 2):
         if line.strip() and not line.lstrip().startswith("#") and not line.startswith("    "):
@@ -175,7 +175,7 @@ def test_the_example_shows_every_block_with_a_comment_for_each_key(tmp_path):
 
 
 def test_the_example_holds_the_defaults(tmp_path):
-    card = load_card(write(tmp_path, example_card(PACK)))
+    card = load_card(write(tmp_path, format_example_card(PACK)))
     short = f"title: An example\nreplicas: 100\ndata: {{pack: {PACK}}}\ntrain: {{steps: {card.train.steps}}}\n"
     assert load_card(write(tmp_path, short, "short.yaml")) == card
 
@@ -183,5 +183,5 @@ def test_the_example_holds_the_defaults(tmp_path):
 def test_the_example_quotes_a_difficult_path(tmp_path):
     pack = tmp_path / "a: #b, 'c'.h5"
     pack.touch()
-    card = load_card(write(tmp_path, example_card(Path("..") / pack.name)))
+    card = load_card(write(tmp_path, format_example_card(Path("..") / pack.name)))
     assert card.data.pack == pack.resolve()

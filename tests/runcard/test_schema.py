@@ -4,11 +4,11 @@ import jsonschema
 import pytest
 
 from tests.runcard.cards import PACK
-from tfperf.runcard.schema import alternatives
+from tfperf.runcard.schema import list_alternatives
 from tfperf.workloads.registry import WORKLOADS
 
-CHECK = jsonschema.Draft202012Validator(WORKLOADS.kind("pdf").grammar.json_schema)
-SCHEMAS = {name: WORKLOADS.kind(name).grammar.json_schema for name in WORKLOADS.names()}
+CHECK = jsonschema.Draft202012Validator(WORKLOADS.get_kind("pdf").grammar.json_schema)
+SCHEMAS = {name: WORKLOADS.get_kind(name).grammar.json_schema for name in WORKLOADS.list_names()}
 
 
 def blocks(name):
@@ -32,11 +32,11 @@ def test_every_block_is_closed_and_every_key_described(name):
 
 @pytest.mark.parametrize("name", SCHEMAS)
 def test_every_alternative_has_a_type(name):
-    grammar = WORKLOADS.kind(name).grammar
+    grammar = WORKLOADS.get_kind(name).grammar
 
     def check(path):
-        assert all("type" in branch for branch in alternatives(grammar.at(path))), path
-        for key in grammar.keys_at(path):
+        assert all("type" in branch for branch in list_alternatives(grammar.get_schema(path))), path
+        for key in grammar.list_keys(path):
             check((*path, key))
 
     check(())

@@ -15,10 +15,10 @@ silence_tensorflow()
 
 import tensorflow as tf  # noqa: E402
 
-from tfperf.train import kept_programs as programs  # noqa: E402
+from tfperf.train import program_cache as programs  # noqa: E402
 from tfperf.train.cores import Cores  # noqa: E402
 from tfperf.workloads.pdf.cards import load_card  # noqa: E402
-from tfperf.workloads.pdf.training import start_machine  # noqa: E402
+from tfperf.workloads.pdf.training import start_tensorflow  # noqa: E402
 
 
 def compute(n):
@@ -27,8 +27,8 @@ def compute(n):
 
 
 def main():
-    start_machine(load_card(Path(sys.argv[1]), sys.argv[2:]), Cores(2))
-    now = programs.Offered.now
+    start_tensorflow(load_card(Path(sys.argv[1]), sys.argv[2:]), Cores(2))
+    now = programs.ProcessPrograms.current
     offered = sorted(now.earlier) if now else []
     function = tf.function(compute, jit_compile=True, autograph=False)
     result = function.get_concrete_function(tf.TensorSpec((), tf.int32))(tf.constant(20)).numpy()

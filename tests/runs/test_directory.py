@@ -15,10 +15,10 @@ from tfperf.cli import main
 from tfperf.errors import Interrupted, LostError, RunDirectoryError, UserError
 from tfperf.results.rundir import RunDirectory
 from tfperf.runs.fit import fit
-from tfperf.runs.flow import _made
+from tfperf.runs.flow import _list_own_files
 from tfperf.train.loop import Loop
 from tfperf.workloads.options import Options
-from tfperf.workloads.pdf.replicas import Replicas
+from tfperf.workloads.pdf.replicas import ReplicaChunk
 from tfperf.workloads.registry import WORKLOADS
 
 
@@ -85,7 +85,7 @@ def test_a_signal_while_the_report_is_written_ends_with_its_code(finished, tmp_p
         time.sleep(60)
 
     with monkeypatch.context() as patch:
-        patch.setattr("tfperf.workloads.pdf.report.html.html", draw)
+        patch.setattr("tfperf.workloads.pdf.report.html.render_html", draw)
         with pytest.raises(Interrupted) as stop:
             fit(card, run)
     assert stop.value.exit_code == 143 and not (run / "report.html").exists()
@@ -179,9 +179,9 @@ def test_a_run_of_another_workload_is_removed_with_what_only_that_has(tmp_path):
         (run / name).mkdir(parents=True)
     for name, text in (("run.json", "{}"), ("card.yaml", "workload: translate\n"), ("postfit.json", "{}")):
         (run / name).write_text(text)
-    made = _made(run, WORKLOADS.find("pdf"))
-    with RunDirectory(run, Replicas, made) as directory:
-        directory.hold()
+    made = _list_own_files(run, WORKLOADS.get("pdf"))
+    with RunDirectory(run, ReplicaChunk, made) as directory:
+        directory.acquire()
         directory.make_room(force=True)
     assert sorted(path.name for path in run.iterdir() if path.is_dir()) == ["mine"]
     assert not list(run.glob("*.json")) and not list(run.glob("*.yaml"))

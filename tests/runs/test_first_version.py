@@ -15,9 +15,9 @@ from click.testing import CliRunner
 from tests.make_pack import make_card
 from tests.runs.test_resume import copy_inputs
 from tfperf.cli import main
-from tfperf.report.board import log_directory
-from tfperf.results.hdf5 import encoded
-from tfperf.results.reading import file_hash
+from tfperf.report.board import find_log_directory
+from tfperf.results.hdf5 import encode_texts
+from tfperf.results.reading import hash_file
 from tfperf.runs.fit import fit
 from tfperf.runs.unchanged import digest_inputs
 from tfperf.workloads.options import Options
@@ -34,7 +34,7 @@ def old(tmp_path):
     card, run = make_card(tmp_path, replicas=2, steps=20), tmp_path / "run"
     shutil.copytree(OLD, run)
     state = json.loads((run / "run.json").read_text())
-    state["inputs"]["data.pack"] = file_hash(tmp_path / "pack.h5")
+    state["inputs"]["data.pack"] = hash_file(tmp_path / "pack.h5")
     (run / "run.json").write_text(json.dumps(state))
     (run / "events").mkdir()
     (run / "events" / "events.out.tfevents.0.tfperf").touch()
@@ -53,7 +53,7 @@ def test_verbs_that_read_results_read_those_of_the_first_version(old, tmp_path):
     assert carry_out("postfit", run)[0] == 0
     assert carry_out("export-lhapdf", run, "-o", tmp_path / "set", "--name", "old")[0] == 0
     assert carry_out("compare", run, run)[0] == 0
-    assert log_directory(run) == run / "events"
+    assert find_log_directory(run) == run / "events"
     for key in ("data.t0", "closure.law"):
         code, said = carry_out("check", card, "--set", f"{key}={run}")
         assert code == 0 and "\nok\n" in said, said
@@ -97,5 +97,5 @@ def test_a_run_that_began_before_its_workload_was_renamed_goes_on(finished, tmp_
     content["sha256"] = hashlib.sha256(json.dumps(rest, sort_keys=True).encode()).hexdigest()
     (run / "run.json").write_text(json.dumps(content))
     with h5py.File(run / "results.h5", "r+") as file:
-        file.attrs["digest"] = encoded(content["digest"])
+        file.attrs["digest"] = encode_texts(content["digest"])
     assert fit(card, run, options=Options(replicas=(7,))).summary["replicas"]["total"] == 4

@@ -17,7 +17,7 @@ from tfperf.workloads.options import Options
 from tfperf.workloads.pdf.cards import load_card
 from tfperf.workloads.pdf.data.selection import select
 from tfperf.workloads.pdf.operators.problem import build_problem
-from tfperf.workloads.pdf.replicas import Replicas
+from tfperf.workloads.pdf.replicas import ReplicaChunk
 from tfperf.workloads.pdf.results import store
 
 
@@ -114,8 +114,8 @@ def test_run_may_be_moved_with_its_data(finished, tmp_path):
 
 def test_two_runs_do_not_share_a_directory(finished, tmp_path):
     card, run = copy(finished, tmp_path)
-    with RunDirectory(run, Replicas) as other:
-        other.hold()
+    with RunDirectory(run, ReplicaChunk) as other:
+        other.acquire()
         with pytest.raises(RunDirectoryError, match="another process"):
             tfperf.fit(card, run, options=Options(resume=True))
 

@@ -15,9 +15,9 @@ from tests.runs.conftest import same_bits
 from tfperf.data import programs as disk
 from tfperf.data.cache import VARIABLE
 from tfperf.measure.quiet import LOG_LEVEL
-from tfperf.train import kept_programs as programs
+from tfperf.train import program_cache as programs
 
-RUNS = programs._runs
+RUNS = programs._is_started
 
 
 @pytest.fixture
@@ -62,9 +62,9 @@ def test_program_is_compiled_once_and_again_where_it_is_damaged(compile_in_child
 def flags_read(monkeypatch):
     """The flags of each time that TensorFlow would read them, in a process where it does not run yet."""
     found = []
-    monkeypatch.setattr(programs.Offered, "pointed", False)
-    monkeypatch.setattr(programs.Offered, "now", None)
-    monkeypatch.setattr(programs, "_runs", lambda: False)
+    monkeypatch.setattr(programs.ProcessPrograms, "pointed", False)
+    monkeypatch.setattr(programs.ProcessPrograms, "current", None)
+    monkeypatch.setattr(programs, "_is_started", lambda: False)
     monkeypatch.setattr(tf.config, "list_physical_devices", lambda: found.append(os.environ.get(disk.VARIABLE)))
     monkeypatch.setenv(LOG_LEVEL, "3")
     monkeypatch.delenv(disk.VARIABLE, raising=False)
@@ -86,10 +86,10 @@ def test_tensorflow_of_the_user_is_left_alone(flags_read, monkeypatch, what):
         monkeypatch.delenv(LOG_LEVEL)
     if what == "runs already":
         tf.constant(1)
-        monkeypatch.setattr(programs, "_runs", RUNS)
+        monkeypatch.setattr(programs, "_is_started", RUNS)
     programs.point_tensorflow(what != "off")
     programs.offer_programs(what != "off", 2)
-    assert flags_read == [] and programs.Offered.now is None
+    assert flags_read == [] and programs.ProcessPrograms.current is None
 
 
 @pytest.mark.slow

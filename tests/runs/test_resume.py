@@ -131,7 +131,7 @@ def killed_at(card, run, monkeypatch, place, **options):
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["new", "t0", "extension"])
 def test_run_killed_at_any_rename_resumes_to_the_same_bits(tmp_path, monkeypatch, kind):
-    monkeypatch.setattr("tfperf.workloads.pdf.report.html.html", lambda *_: "")  # seconds each; the file is written
+    monkeypatch.setattr("tfperf.workloads.pdf.report.html.render_html", lambda *_: "")  # seconds; the file is written
     card = make_card(tmp_path, replicas=2, steps=40)
     overrides = ["data.t0=fit"] if kind == "t0" else []
     more = Options(replicas=(7, 8)) if kind == "extension" else Options()
@@ -164,7 +164,7 @@ def test_run_killed_at_any_rename_resumes_to_the_same_bits(tmp_path, monkeypatch
 def test_every_part_of_a_checkpoint_is_needed(finished, tmp_path, monkeypatch, lost):
     """A checkpoint without it would not bring the same bits: the comparison above can fail."""
     # weights that were lost cannot be drawn
-    monkeypatch.setattr("tfperf.workloads.pdf.report.html.html", lambda *_: "")
+    monkeypatch.setattr("tfperf.workloads.pdf.report.html.render_html", lambda *_: "")
     card, run = copy_inputs(finished, tmp_path), tmp_path / "run"
     restore, load = Loop.restore, Checkpoints.load
     interrupted(card, run, monkeypatch, 60)
@@ -211,7 +211,7 @@ def test_full_disk_leaves_the_old_checkpoint_and_the_run_goes_on(finished, tmp_p
 
     def full(self, step, arrays):
         if step > 50:
-            with checkpoint.atomic_write(self.folder / f"step-{step:012d}.ckpt"):
+            with checkpoint.write_atomically(self.folder / f"step-{step:012d}.ckpt"):
                 raise OSError(28, "No space left on device")
         return real(self, step, arrays)
 
@@ -249,8 +249,8 @@ def test_first_signal_is_kept_and_the_second_is_not_caught():
 
 
 def _two_interrupts():
-    with Signals().listening() as signals:
-        with signals.patient():
+    with Signals().listen() as signals:
+        with signals.defer():
             os.kill(os.getpid(), signal.SIGINT)
         assert signals.received == signal.SIGINT
         with pytest.raises(KeyboardInterrupt):

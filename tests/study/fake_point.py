@@ -8,7 +8,7 @@ import sys
 import time
 from pathlib import Path
 
-from tfperf.measure import lifeline
+from tfperf.measure import parent_watch
 
 
 def record(milliseconds):
@@ -34,8 +34,8 @@ def hang(notes):
 
 
 def main():
-    request = lifeline.request()
-    lifeline.tie()
+    request = parent_watch.read_request()
+    parent_watch.watch_parent()
     what, _, number = request["card"]["title"].partition(" ")
     notes = Path(request["folder"]).parent
     note(

@@ -7,7 +7,7 @@ from contextlib import nullcontext
 from pathlib import Path
 
 from tests.make_pack import make_card
-from tfperf.study.sweep import sweep
+from tfperf.study.sweep import run_sweep
 
 ROOT = Path(__file__).parents[2]
 FAKE = (sys.executable, str(Path(__file__).parent / "fake_point.py"))
@@ -30,7 +30,7 @@ def run(card, folder, overrides=(), **options):
     """The report of a sweep with fake trials, and what it showed."""
     shown = []
     options = {"command": FAKE} | options
-    report = sweep(card, overrides, folder, lambda: nullcontext(lambda *event: shown.append(event)), **options)
+    report = run_sweep(card, overrides, folder, lambda: nullcontext(lambda *event: shown.append(event)), **options)
     return report, shown
 
 

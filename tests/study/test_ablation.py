@@ -108,7 +108,7 @@ def test_another_card_pack_or_version_is_refused(tmp_path, monkeypatch):
     run(make_auto_card(tmp_path), tmp_path / "out", Trials())
     with pytest.raises(RunDirectoryError, match="another card; choose another folder"):
         run(make_auto_card(tmp_path, steps=61), tmp_path / "out", Trials())
-    monkeypatch.setattr(ledger, "versions", lambda: {"tfperf": "9"})
+    monkeypatch.setattr(ledger, "list_versions", lambda: {"tfperf": "9"})
     with pytest.raises(RunDirectoryError, match="another versions"):
         run(make_auto_card(tmp_path), tmp_path / "out", Trials())
 

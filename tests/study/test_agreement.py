@@ -2,7 +2,7 @@ import math
 
 import pytest
 
-from tfperf.study.agreement import agreement
+from tfperf.study.agreement import compare_losses
 
 POINTS = {"training": [100, 100], "validation": [10, 0]}
 EXACT = {"training": [100.0, 5000.0], "validation": [50.0, 0.0], "positivity": [0.0, 2.0], "integrability": [1.0, 3.0]}
@@ -23,7 +23,7 @@ def record(**changed):
     ],
 )
 def test_exact_forms_are_compared_by_the_largest_relative_difference(changed, worst):
-    found = agreement(record(**changed), record())
+    found = compare_losses(record(**changed), record())
     assert found["worst"] == pytest.approx(worst, rel=1e-6) and found["allowed"] == 1e-5
     assert found["agrees"] is (worst <= 1e-5)
 
@@ -38,7 +38,7 @@ def test_exact_forms_are_compared_by_the_largest_relative_difference(changed, wo
     ],
 )
 def test_reduced_forms_may_differ_by_the_tolerance_in_each_point(changed, worst):
-    found = agreement(record(**changed), record(), tolerance=1e-3)
+    found = compare_losses(record(**changed), record(), tolerance=1e-3)
     assert found["worst"] == pytest.approx(worst, rel=1e-6, abs=1e-15) and found["allowed"] == 1e-3
     assert found["agrees"] is (worst <= 1e-3)
 
@@ -49,5 +49,5 @@ def test_what_is_no_number_never_agrees(bad, name):
     for row in (0, 1):
         values = list(EXACT[name])
         values[row] = bad
-        found = agreement(record(**{name: values}), record())
+        found = compare_losses(record(**{name: values}), record())
         assert found == {"worst": None, "allowed": 1e-5, "agrees": False}

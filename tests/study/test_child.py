@@ -10,24 +10,24 @@ from threading import Event
 import pytest
 
 from tests.study.sweeps import ROOT, alive, environment, wait_for
-from tfperf.measure import lifeline
+from tfperf.measure import parent_watch
 from tfperf.study import child
-from tfperf.study.child import run
+from tfperf.study.child import run_subprocess
 
 GRANDCHILD = (
     "import subprocess, sys; p = subprocess.Popen([sys.executable, '-S', '-c', 'import time; time.sleep(600)'])\n"
 )
 STARTER = """
 import sys
-from tfperf.study.child import run
-run([sys.executable, "-c", sys.argv[1]], {"path": sys.argv[2]}, lambda: False)
+from tfperf.study.child import run_subprocess
+run_subprocess([sys.executable, "-c", sys.argv[1]], {"path": sys.argv[2]}, lambda: False)
 """
 TIED = (
     """
 import json, os, time
-from tfperf.measure import lifeline
-request = lifeline.request()
-lifeline.tie()
+from tfperf.measure import parent_watch
+request = parent_watch.read_request()
+parent_watch.watch_parent()
 """
     + GRANDCHILD
     + """
@@ -38,7 +38,7 @@ time.sleep(600)
 
 
 def program(code, timeout=None, stopped=lambda: False):
-    return run([sys.executable, "-c", "import json, os, sys, time\n" + code], {"a": 1}, stopped, timeout)
+    return run_subprocess([sys.executable, "-c", "import json, os, sys, time\n" + code], {"a": 1}, stopped, timeout)
 
 
 def test_a_child_leads_a_session_of_its_own_and_gets_the_request():
@@ -78,7 +78,7 @@ if os.path.getsize({str(tmp_path / "begun")!r}) <= {destroyed}:
     ctypes.CDLL(None).free(ctypes.c_void_p(ctypes.addressof(memory) + 16))
 print(json.dumps({{"ms": 1}}))
 """
-    record, seconds = child.carry_out(([sys.executable, "-c", code], {}, 60.0), Event())
+    record, seconds = child.run_task(([sys.executable, "-c", code], {}, 60.0), Event())
     assert record.get("attempts") == attempts and seconds > 0
     if destroyed == child.ATTEMPTS:
         assert "SIGABRT" in record["error"] and "invalid" in record["error"]
@@ -87,15 +87,28 @@ print(json.dumps({{"ms": 1}}))
     assert (tmp_path / "begun").stat().st_size == min(destroyed + 1, child.ATTEMPTS)
 
 
-def test_no_other_failure_is_begun_again(tmp_path):
-    code = f"open({str(tmp_path / 'begun')!r}, 'a').write('.'); raise ValueError('free() lunch')"
-    record, _ = child.carry_out(([sys.executable, "-c", code], {}, 60.0), Event())
-    assert "free() lunch" in record["error"] and (tmp_path / "begun").read_text() == "."
+@pytest.mark.parametrize(
+    ("end", "begun"),
+    [
+        ("raise ValueError('free() lunch')", 1),
+        ("os.kill(os.getpid(), 9)", 1),
+        ("print('bad_alloc', file=sys.stderr); sys.stderr.flush(); os.abort()", 1),
+        ("os.kill(os.getpid(), 11)", child.ATTEMPTS),
+        ("os.kill(os.getpid(), 7)", child.ATTEMPTS),
+        ("print('worker 4: ended with -7 and has no record', file=sys.stderr); sys.exit(1)", child.ATTEMPTS),
+        ("print('worker 4: ended with -9 and has no record', file=sys.stderr); sys.exit(1)", 1),
+    ],
+)
+def test_only_a_program_that_native_code_ended_is_begun_again(tmp_path, end, begun):
+    code = f"import os, sys\nopen({str(tmp_path / 'begun')!r}, 'a').write('.')\n{end}"
+    record, _ = child.run_task(([sys.executable, "-c", code], {}, 60.0), Event())
+    assert "error" in record and (tmp_path / "begun").read_text() == "." * begun
+    assert record.get("attempts", 1) == begun
 
 
 @pytest.mark.parametrize(("kills", "words"), [([3, 4], "out of memory"), ([3, 3], "killed by SIGKILL, perhaps")])
 def test_the_system_tells_whether_it_killed_for_memory(monkeypatch, kills, words):
-    monkeypatch.setattr(child, "_out_of_memory_kills", lambda: kills.pop(0))
+    monkeypatch.setattr(child, "_count_memory_kills", lambda: kills.pop(0))
     assert words in program("os.kill(os.getpid(), 9)")["error"]
 
 
@@ -132,22 +145,22 @@ def test_a_killed_starter_takes_all_with_it(tmp_path, program):
 
 
 def test_a_child_whose_starter_is_gone_ends_at_once():
-    code = "from tfperf.measure import lifeline; lifeline.tie(); print('went on')"
-    settings = environment() | {lifeline.STARTER: str(os.getpid() + 10**6)}
+    code = "from tfperf.measure import parent_watch; parent_watch.watch_parent(); print('went on')"
+    settings = environment() | {parent_watch.STARTER: str(os.getpid() + 10**6)}
     found = subprocess.run([sys.executable, "-c", code], env=settings, cwd=ROOT, capture_output=True, check=False)
-    assert found.returncode == lifeline.ORPHANED and not found.stdout
+    assert found.returncode == parent_watch.ORPHANED and not found.stdout
 
 
 def test_a_program_started_by_hand_is_not_tied():
     code = """
 import time
-from tfperf.measure import lifeline
-lifeline.request()
-lifeline.tie()
+from tfperf.measure import parent_watch
+parent_watch.read_request()
+parent_watch.watch_parent()
 time.sleep(0.3)
 print("went on")
 """
-    settings = {key: value for key, value in environment().items() if key != lifeline.STARTER}
+    settings = {key: value for key, value in environment().items() if key != parent_watch.STARTER}
     found = subprocess.run(
         [sys.executable, "-c", code],
         input=json.dumps({}),
@@ -163,10 +176,10 @@ print("went on")
 def test_the_watcher_is_gone_when_the_child_has_ended_well():
     code = """
 import json, os
-from tfperf.measure import lifeline
-lifeline.request()
-lifeline.tie()
+from tfperf.measure import parent_watch
+parent_watch.read_request()
+parent_watch.watch_parent()
 print(json.dumps({"watcher": open(f"/proc/self/task/{os.getpid()}/children").read().split()}))
 """
-    (watcher,) = run([sys.executable, "-c", code], {}, lambda: False)["watcher"]
+    (watcher,) = run_subprocess([sys.executable, "-c", code], {}, lambda: False)["watcher"]
     assert not os.path.exists(f"/proc/{watcher}"), "not even as a zombie"

@@ -6,8 +6,8 @@ import time
 import pytest
 
 from tests.study.sweeps import ROOT
-from tfperf.study.child import run
-from tfperf.study.first_error import first_error
+from tfperf.study.child import run_subprocess
+from tfperf.study.first_error import find_first_error
 
 GRAPH = """\
 Traceback (most recent call last):
@@ -62,7 +62,7 @@ ValueError: later
     ],
 )  # fmt: skip
 def test_first_error(said, error):
-    assert first_error(said) == error
+    assert find_first_error(said) == error
 
 
 TRIAL = """
@@ -77,7 +77,7 @@ request = json.loads(sys.stdin.readline())
 local_workers.COMMAND = [sys.executable, "-c", WORKER + {worker!r}]
 local_workers.LAST_WORDS_SECONDS = {words}
 placement = Placement(engine="multiworker", merge="ring", devices=6, workers=3)
-with local_workers.workers(placement, {{"folder": "x"}}):
+with local_workers.start_workers(placement, {{"folder": "x"}}):
     count = len(json.loads(os.environ["TF_CONFIG"])["cluster"]["worker"])
     {body}
 print(json.dumps({{"workers": count}}))
@@ -88,7 +88,7 @@ def trial(worker, body="time.sleep(600)", words=0.5):
     """What the row of a trial has, of which workers and the first one run this code; words: seconds for the last."""
     start = time.monotonic()
     code = f"import sys; sys.path.insert(0, {str(ROOT)!r})\n" + TRIAL.format(worker=worker, body=body, words=words)
-    found = run([sys.executable, "-c", code], {}, lambda: False, 60)
+    found = run_subprocess([sys.executable, "-c", code], {}, lambda: False, 60)
     assert time.monotonic() - start < 30
     return found
 

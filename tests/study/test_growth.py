@@ -7,8 +7,8 @@ import pytest
 
 from tests.study.sweep_records import point
 from tfperf.results.placements import PlacementRow
-from tfperf.study.growth import BUCKETS, forward_growth, read_bucketing
-from tfperf.study.placements import placement_rows
+from tfperf.study.growth import BUCKETS, estimate_forward_growth, read_bucketing
+from tfperf.study.placements import make_placement_rows
 
 
 def trial(alone=10.0, in_turn=22.0, at_once=15.0, spent=(9.0, 21.0, 24.0), devices=2):
@@ -26,7 +26,7 @@ def rows(*trials, proved=True):
 
 
 def test_the_growth_is_the_product_of_its_factors():
-    (found,) = forward_growth(rows(trial(), trial(at_once=18.0)))
+    (found,) = estimate_forward_growth(rows(trial(), trial(at_once=18.0)))
     assert found.growth.value == pytest.approx(math.sqrt(1.5 * 1.8))
     assert found.sharing.value * found.slowing.value * found.host.value == pytest.approx(found.growth.value)
     assert found.slowing.value == pytest.approx(24 / 21) and found.host.value == pytest.approx(21 / 18)
@@ -35,27 +35,27 @@ def test_the_growth_is_the_product_of_its_factors():
 
 
 def test_other_sizes_and_other_numbers_of_devices_are_apart():
-    found = forward_growth(rows(trial(), trial(devices=4), trial() | {"columns": 40}))
+    found = estimate_forward_growth(rows(trial(), trial(devices=4), trial() | {"columns": 40}))
     assert [(one.devices, one.columns, one.growth.low) for one in found] == [
         (2, 38, None), (2, 40, None), (4, 38, None)
     ]  # fmt: skip
 
 
 def test_devices_that_are_no_processors_have_a_growth_alone():
-    (found,) = forward_growth(rows(trial(spent=None), trial(spent=None)))
+    (found,) = estimate_forward_growth(rows(trial(spent=None), trial(spent=None)))
     assert found.growth.value == pytest.approx(1.5) and found.sharing is found.slowing is found.host is None
 
 
 def test_rows_without_proof_and_rows_of_one_device_tell_nothing():
     alone = {"devices": 1, "batch": 16, "columns": 38, "ms": {"alone": [1.0]}, "processor_ms": {"alone": [1.0]}}
-    assert forward_growth([*rows(trial(), proved=False), *rows(alone)]) == []
+    assert estimate_forward_growth([*rows(trial(), proved=False), *rows(alone)]) == []
 
 
 def test_a_row_has_the_processor_time_of_its_trials():
     some = point("Exp1", 2, [50.0, 60.0])
     for row in some:
         row.record["processor_ms_per_step"] = 80.0
-    (found,) = placement_rows(some)
+    (found,) = make_placement_rows(some)
     assert found.processor_ms.value == pytest.approx(80.0)
 
 

@@ -9,8 +9,8 @@ import pytest
 
 from tests.make_pack import make_card
 from tfperf.errors import CardError
-from tfperf.measure import lifeline
-from tfperf.runcard.dump import as_tree
+from tfperf.measure import parent_watch
+from tfperf.runcard.dump import to_tree
 from tfperf.study import point
 from tfperf.workloads.pdf.cards import load_card
 from tfperf.workloads.pdf.workload import Pdf
@@ -19,7 +19,7 @@ from tfperf.workloads.pdf.workload import Pdf
 def request(folder):
     card = load_card(make_card(folder))
     return {
-        "card": json.loads(json.dumps(as_tree(card))),
+        "card": json.loads(json.dumps(to_tree(card))),
         "warmup": 1,
         "steps": 2,
         "first": True,
@@ -37,7 +37,7 @@ def measure(monkeypatch):
         return asked_to(wanted) if (asked_to := fake.does) else {"ms_per_step": 1}
 
     fake = SimpleNamespace(measure=measure, asked=asked, does=None)
-    monkeypatch.setattr(Pdf, "measure", lambda self, card, wanted: measure(card, wanted))
+    monkeypatch.setattr(Pdf, "measure_trial", lambda self, card, wanted: measure(card, wanted))
     return fake
 
 
@@ -45,12 +45,12 @@ def test_a_trial_has_a_folder_without_what_a_killed_one_left(tmp_path, measure):
     wanted = request(tmp_path)
     (tmp_path / "own").mkdir()
     (tmp_path / "own" / "half").write_text("")
-    record = point.carry_out(wanted)
+    record = point.measure_point(wanted)
     assert record["ms_per_step"] == 1 and record["machine"]["cores"] >= 1 and not (tmp_path / "own").exists()
     ((card, asked),) = measure.asked
     assert card == load_card(tmp_path / "card.yaml") and asked == {**wanted, "began": asked["began"]}
     measure.does = lambda wanted: {"ms_per_step": (tmp_path / "own" / "profile").write_text("x")}
-    point.carry_out(wanted)
+    point.measure_point(wanted)
     assert (tmp_path / "own" / "profile").read_text() == "x"
 
 
@@ -60,6 +60,6 @@ def test_what_cannot_be_measured_comes_back_as_a_refusal(tmp_path, measure, monk
 
     measure.does = refuse
     monkeypatch.setattr(sys, "stdin", io.StringIO(json.dumps(request(tmp_path)) + "\n"))
-    lifeline.answer(point.carry_out)
+    parent_watch.answer_request(point.measure_point)
     (line,) = capsys.readouterr().out.splitlines()
     assert json.loads(line) == {"refused": ["not that", "nor that"]}

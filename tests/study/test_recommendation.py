@@ -5,9 +5,9 @@ import re
 import pytest
 
 from tests.study.sweep_records import disproved, point
-from tfperf.report.placements import groups, remarks
+from tfperf.report.placements import describe_rows, group_rows
 from tfperf.report.recommendation import DIVERGED, NOT_MEASURED, NOT_PROVED, SHARED, recommend
-from tfperf.study.placements import placement_rows
+from tfperf.study.placements import make_placement_rows
 from tfperf.study.rows import Row
 
 STRONG = "Strong scaling: the same 8 examples a step, divided among the devices, 22.5 columns a batch."
@@ -20,7 +20,7 @@ def near(ms, order=(0, 1, 2, 3)):
 
 
 def said(*points):
-    return recommend(placement_rows([row for rows in points for row in rows]))
+    return recommend(make_placement_rows([row for rows in points for row in rows]))
 
 
 def one(*points):
@@ -152,7 +152,7 @@ def test_what_is_not_proved_cannot_win():
 
 def test_nothing_measured_recommends_nothing():
     failed = [Row({"placement.preset": "Exp2"}, 1, 1.0, error="its process was killed")]
-    assert recommend(placement_rows(failed)) == [NOT_MEASURED]
+    assert recommend(make_placement_rows(failed)) == [NOT_MEASURED]
     assert said([*failed, *ONE[1:]]) == [NOT_PROVED], "no trial with a proof"
     both = [*failed, *point("Exp1", 1, [40.0])]
     assert "was measured" in one(both)
@@ -168,8 +168,8 @@ def test_rows_on_logical_cpus_are_not_weighed_with_others():
     first, last = said(ONE, point("Exp4", 1, near(60.0)), shared)
     assert "Fastest: Exp1 on 1 device" in first and "2 devices" not in first
     assert last == f"Of the other rows: t{SHARED[1:]}"
-    (row,) = [row for row in placement_rows([*ONE, *shared]) if row.logical]
-    assert row.speedup is row.against_best is None and "on logical CPUs" in dict(groups([row])).popitem()[0]
+    (row,) = [row for row in make_placement_rows([*ONE, *shared]) if row.logical]
+    assert row.speedup is row.against_best is None and "on logical CPUs" in dict(group_rows([row])).popitem()[0]
 
 
 @pytest.mark.parametrize("loss", [None, float("nan"), float("inf")])
@@ -177,11 +177,11 @@ def test_what_computes_no_numbers_cannot_win(loss):
     fast = point("Exp4", 2, near(1.0))
     fast[2].record["losses"] = {"first": 8.3, "last": loss}
     assert one(ONE, TWO, fast) == one(ONE, TWO) and said(fast) == [DIVERGED]
-    found = placement_rows([*ONE, *fast, *point("Exp4", 1, near(2.0))])
-    assert [title.endswith("with losses that are no numbers") for title, _ in groups(found)] == [False, True]
+    found = make_placement_rows([*ONE, *fast, *point("Exp4", 1, near(2.0))])
+    assert [title.endswith("with losses that are no numbers") for title, _ in group_rows(found)] == [False, True]
     (bad,) = [row for row in found if row.diverged]
     assert bad.speedup is bad.against_best is None
-    told = remarks(found)
+    told = describe_rows(found)
     assert "warning: losses that are no numbers, so weighed against no other: Exp4, strong on 2" in told
     fast[2].record["losses"]["last"] = 4.0
     assert "Fastest: Exp4" in one(ONE, TWO, fast)

@@ -1,16 +1,16 @@
 """What a reader of the tables of placements has to know, from records made by hand that bear it out, or do not."""
 
 from tests.study.sweep_records import disproved, point
-from tfperf.report.placements import remarks
-from tfperf.report.placements_page import placements_page
+from tfperf.report.placements import describe_rows
+from tfperf.report.placements_page import render_placements_page
 from tfperf.report.recommendation import NOT_PROVED
 from tfperf.study import placements
-from tfperf.study.placements import placement_rows, written
+from tfperf.study.placements import make_placement_rows, write_report
 
 
 def told(rows, what):
     """The remarks with these words."""
-    return [line for line in remarks(placement_rows(rows)) if what in line]
+    return [line for line in describe_rows(make_placement_rows(rows)) if what in line]
 
 
 def pair(first, second, **keys):
@@ -38,15 +38,15 @@ def test_a_bound_that_is_longer_than_the_step_is_called_none():
 
 def test_trials_on_different_machines_are_said(tmp_path, monkeypatch):
     machines = [{"cpu": "new", "cores": 8}, {"cpu": "old", "cores": 2}]
-    monkeypatch.setattr(placements, "measured", lambda folder: pair([100.0, 110.0], [60.0, 55.0]))
+    monkeypatch.setattr(placements, "read_current_rows", lambda folder: pair([100.0, 110.0], [60.0, 55.0]))
     for some, said in ((machines, True), (machines[:1], False)):
-        _, page = written(tmp_path, {"title": "", "drift": None, "machines": some})
+        _, page = write_report(tmp_path, {"title": "", "drift": None, "machines": some})
         assert ("the trials ran on different machines: new (8 cores), old (2 cores)" in page.read_text()) is said
 
 
 def test_a_sweep_without_a_proof_has_a_page_all_the_same(recwarn):
     rows = [disproved("Exp1", 1), disproved("Exp2", 2)]
-    page = placements_page("t", placement_rows([*rows, *point("Exp1", 1, [9.0, 9.0])[1:]]), "drift")
+    page = render_placements_page("t", make_placement_rows([*rows, *point("Exp1", 1, [9.0, 9.0])[1:]]), "drift")
     assert NOT_PROVED in page and not list(recwarn)
 
 

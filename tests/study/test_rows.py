@@ -5,7 +5,7 @@ import pytest
 from scipy.stats import t as student
 
 from tfperf.errors import RunDirectoryError
-from tfperf.study.rows import RESULTS, Row, point_key, points, rows
+from tfperf.study.rows import RESULTS, Row, make_point_key, read_rows, summarise_points
 
 
 def row(values, repeat, ms):
@@ -14,13 +14,13 @@ def row(values, repeat, ms):
 
 def unchecked(one):
     """What a line holds beside its checksum."""
-    return {key: value for key, value in json.loads(one.line()).items() if key != "sha256"}
+    return {key: value for key, value in json.loads(one.format_line()).items() if key != "sha256"}
 
 
 def test_repeats_are_summed_up_by_their_medians():
     times = [1.0, 1.2, 2.0]
     found = [row({"a": 1}, i, ms) for i, ms in enumerate(times, 1)]
-    (point,) = points([*found, Row({"a": 1}, 4, 0.1, error="boom"), Row({"a": 1}, 5, 0.1, error="boom")])
+    (point,) = summarise_points([*found, Row({"a": 1}, 4, 0.1, error="boom"), Row({"a": 1}, 5, 0.1, error="boom")])
     middle, half = np.mean(np.log(times)), student.ppf(0.975, 2) * np.std(np.log(times), ddof=1) / np.sqrt(3)
     assert (point.median, point.mean, point.repeats, point.failures) == (1.2, pytest.approx(np.exp(middle)), 3, 2)
     assert (point.low, point.high) == (pytest.approx(np.exp(middle - half)), pytest.approx(np.exp(middle + half)))
@@ -28,54 +28,54 @@ def test_repeats_are_summed_up_by_their_medians():
 
 
 def test_one_repeat_has_no_interval_and_none_no_time():
-    one, none = points([row({"a": 1}, 1, 2.0), Row({"a": 2}, 1, 0.1, error="boom")])
+    one, none = summarise_points([row({"a": 1}, 1, 2.0), Row({"a": 2}, 1, 0.1, error="boom")])
     assert one.median == one.mean == 2.0 and one.low is None and one.high is None
     assert none.median is None and none.repeats == 0 and none.failures == 1
 
 
 def test_values_of_different_types_are_different_points():
-    assert len({point_key({"a": value}) for value in (1, 1.0, True, "1", None)}) == 5
-    assert point_key({"a": 1, "b": 2}) == point_key({"b": 2, "a": 1})
+    assert len({make_point_key({"a": value}) for value in (1, 1.0, True, "1", None)}) == 5
+    assert make_point_key({"a": 1, "b": 2}) == make_point_key({"b": 2, "a": 1})
 
 
 def test_rows_survive_the_file_and_the_last_line_of_a_trial_counts(tmp_path):
     first, second = row({"a": "é\u2028\n"}, 1, 2.0), Row({"a": None}, 1, 0.5, error="boom")
-    lines = [first.line(), second.line(), row({"a": None}, 1, 3.0).line()]
+    lines = [first.format_line(), second.format_line(), row({"a": None}, 1, 3.0).format_line()]
     (tmp_path / RESULTS).write_text("\n".join(lines) + "\n", encoding="utf-8")
-    assert rows(tmp_path) == [first, row({"a": None}, 1, 3.0)] and rows(tmp_path / "none") == []
+    assert read_rows(tmp_path) == [first, row({"a": None}, 1, 3.0)] and read_rows(tmp_path / "none") == []
     (tmp_path / RESULTS).write_text("\n".join(lines), encoding="utf-8")
-    assert rows(tmp_path) == [first, second], "the last line has no end"
+    assert read_rows(tmp_path) == [first, second], "the last line has no end"
 
 
 @pytest.mark.parametrize(
     "line", ["{}", "[1]", "nan", json.dumps({"values": {}, "repeat": 1, "seconds": 1, "record": {}, "error": ""})]
 )
 def test_damage_is_told_with_its_line(tmp_path, line):
-    (tmp_path / RESULTS).write_text(row({"a": 1}, 1, 2.0).line() + "\n" + line + "\n")
+    (tmp_path / RESULTS).write_text(row({"a": 1}, 1, 2.0).format_line() + "\n" + line + "\n")
     with pytest.raises(RunDirectoryError, match=r"results\.jsonl:2: damaged"):
-        rows(tmp_path)
+        read_rows(tmp_path)
 
 
 @pytest.mark.parametrize(("old", "new"), [(" 2.0", " 3.0"), ('"sha256": "', '"sha256": "0'), ('"a": 1', '"a": 2')])
 def test_a_line_that_was_changed_is_not_taken(tmp_path, old, new):
-    line = row({"a": 1}, 1, 2.0).line()
+    line = row({"a": 1}, 1, 2.0).format_line()
     (tmp_path / RESULTS).write_text(line.replace(old, new, 1) + "\n")
     with pytest.raises(RunDirectoryError, match=r"results\.jsonl:1: damaged \(its checksum does not fit"):
-        rows(tmp_path)
+        read_rows(tmp_path)
 
 
 def test_a_line_without_a_checksum_is_one_of_an_earlier_time(tmp_path):
     (tmp_path / RESULTS).write_text(json.dumps(unchecked(row({"a": 1}, 1, 2.0))) + "\n")
-    assert rows(tmp_path) == [row({"a": 1}, 1, 2.0)]
+    assert read_rows(tmp_path) == [row({"a": 1}, 1, 2.0)]
 
 
 def test_what_is_no_text_is_told_with_its_line(tmp_path):
-    lines = [row({"a": k}, 1, 2.0).line().encode() for k in range(3)]
+    lines = [row({"a": k}, 1, 2.0).format_line().encode() for k in range(3)]
     (tmp_path / RESULTS).write_bytes(
         lines[0] + b"\n" + lines[1][:20] + b"\xff" + lines[1][20:] + b"\n" + lines[2] + b"\n"
     )
     with pytest.raises(RunDirectoryError, match=r"results\.jsonl:2: damaged"):
-        rows(tmp_path)
+        read_rows(tmp_path)
 
 
 HOSTILE = [
@@ -97,7 +97,7 @@ def test_figures_that_cannot_be_are_damage(tmp_path, change):
     line = json.dumps(unchecked(row({"a": 1}, 1, 2.0)) | change)
     (tmp_path / RESULTS).write_text(line + "\n")
     with pytest.raises(RunDirectoryError, match=r"results\.jsonl:1: damaged"):
-        rows(tmp_path)
+        read_rows(tmp_path)
 
 
 def test_half_a_letter_is_damage(tmp_path):
@@ -105,4 +105,4 @@ def test_half_a_letter_is_damage(tmp_path):
         json.dumps(unchecked(Row({"a": 1}, 1, 1.0, error="boom"))).replace("boom", "\\ud800") + "\n"
     )
     with pytest.raises(RunDirectoryError, match="damaged"):
-        rows(tmp_path)
+        read_rows(tmp_path)

@@ -8,7 +8,7 @@ from click.testing import CliRunner
 from tests.study.sweeps import FAKE, sweep_card
 from tfperf.cli import main
 from tfperf.study import sweep as module
-from tfperf.study.rows import rows
+from tfperf.study.rows import read_rows
 
 
 def call(*arguments):
@@ -34,7 +34,7 @@ def test_a_real_sweep_measures_the_engine(tmp_path):
         "sweep.seconds=1",
     )
     assert result.exit_code == 0, result.output
-    (row,) = rows(tmp_path / "out")
+    (row,) = read_rows(tmp_path / "out")
     ms = row.record["ms_per_step"]
     assert 0 < ms["q1"] <= ms["median"] <= ms["q3"] and len(row.record["samples_ms"]) == row.record["samples"] >= 6
     assert row.record["steps"] == 10 * row.record["samples"] and row.record["steps_per_call"] == 10
@@ -46,7 +46,7 @@ def test_a_real_sweep_measures_the_engine(tmp_path):
 
 @pytest.fixture
 def fake(monkeypatch):
-    monkeypatch.setattr(module.sweep, "__defaults__", (*module.sweep.__defaults__[:-1], FAKE))
+    monkeypatch.setattr(module.run_sweep, "__defaults__", (*module.run_sweep.__defaults__[:-1], FAKE))
 
 
 def test_failed_trials_are_listed_and_end_with_3(tmp_path, fake):

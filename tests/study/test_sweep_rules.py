@@ -8,17 +8,17 @@ import pytest
 from tests.study.sweeps import notes, run, sweep_card
 from tfperf.errors import CardError, RunDirectoryError, StorageError
 from tfperf.study import sweep as module
-from tfperf.study.compare import compare
-from tfperf.study.placements import written
-from tfperf.study.rows import RESULTS, Row, rows
-from tfperf.study.sweep_folder import measured
-from tfperf.study.sweep_plan import plan
+from tfperf.study.compare import compare_folders
+from tfperf.study.placements import write_report
+from tfperf.study.rows import RESULTS, Row, read_rows
+from tfperf.study.sweep_folder import read_current_rows
+from tfperf.study.sweep_plan import plan_sweep
 
 
 def test_the_seed_draws_an_order_for_each_repeat(tmp_path):
     def orders(*overrides):
-        planned = plan(sweep_card(tmp_path, list("abcdefgh"), repeats=3), overrides)
-        numbers = [trial.number for trial in planned.trials()]
+        planned = plan_sweep(sweep_card(tmp_path, list("abcdefgh"), repeats=3), overrides)
+        numbers = [trial.number for trial in planned.list_trials()]
         return [tuple(numbers[i : i + 8]) for i in (0, 8, 16)]
 
     first = orders()
@@ -38,7 +38,7 @@ def test_a_point_without_a_good_trial_is_looked_into_again(tmp_path):
 def test_a_proof_that_failed_is_known_by_its_error(tmp_path):
     out = tmp_path / "out"
     run(sweep_card(tmp_path, ["unproved"], repeats=1), out)
-    (row,) = rows(out)
+    (row,) = read_rows(out)
     assert row.error == "its placement was not proved: update of a: ran on CPU:0; b: is on CPU:1" and row.disproved
     assert not row.ok and row.record == {}
 
@@ -54,7 +54,7 @@ def test_what_an_earlier_version_measured_is_refused(tmp_path):
     new = tmp_path / "new"
     run(card, new)
     with pytest.raises(RunDirectoryError, match="an earlier version of tfperf measured other steps here"):
-        compare([out, new])
+        compare_folders([out, new])
     for other in (2, 4):
         (out / "sweep.json").write_text(json.dumps(content | {"layout": other}))
         with pytest.raises(RunDirectoryError, match=f"layout: got {other}; .* measures and reads 3"):
@@ -65,18 +65,18 @@ def test_rows_that_the_sweep_does_not_have_are_in_no_table(tmp_path, monkeypatch
     card, out = sweep_card(tmp_path, repeats=3), tmp_path / "out"
     run(card, out)
     with open(out / RESULTS, "a") as file:
-        file.write(Row({"title": "z", "replicas": 9}, 1, 1.0, {"ms_per_step": {"median": 1.0}}).line() + "\n")
+        file.write(Row({"title": "z", "replicas": 9}, 1, 1.0, {"ms_per_step": {"median": 1.0}}).format_line() + "\n")
     report, _ = run(card, out, ["sweep.repeats=2"])
-    assert report["trials"] == 4 and len(rows(out)) == 7
-    assert sorted((row.values["title"], row.repeat) for row in measured(out)) == [(t, r) for t in "ab" for r in (1, 2)]
-    seen = []
-    monkeypatch.setattr("tfperf.study.placements.placement_rows", lambda found, how: seen.extend(found) or [])
-    written(out, report)
-    assert seen == measured(out)
+    assert report["trials"] == 4 and len(read_rows(out)) == 7
+    rows, seen = read_current_rows(out), []
+    assert sorted((row.values["title"], row.repeat) for row in rows) == [(t, r) for t in "ab" for r in (1, 2)]
+    monkeypatch.setattr("tfperf.study.placements.make_placement_rows", lambda found, how: seen.extend(found) or [])
+    write_report(out, report)
+    assert seen == rows
     with open(out / RESULTS, "w") as file:  # as many lines as trials, but not of these
-        file.writelines(row.line() + "\n" for row in [*measured(out)[:3], Row({"title": "z"}, 1, 1.0, {}, "x")])
-    with pytest.raises(RunDirectoryError, match="not finished, 0 of 4"):
-        compare([out, out])
+        file.writelines(row.format_line() + "\n" for row in [*rows[:3], Row({"title": "z"}, 1, 1.0, {}, "x")])
+    with pytest.raises(RunDirectoryError, match="not finished, 3 of 4"):
+        compare_folders([out, out])
 
 
 @pytest.mark.parametrize("name", ["results.h5", "sweep_report.json", "report.html", "trials"])
@@ -114,35 +114,35 @@ def test_columns_that_a_table_does_not_have_are_told_before_the_first_trial(tmp_
         "sweep: {keys: {model.units: [4, 8]}}\n"
     )
     with pytest.raises(CardError, match=r"card\.yaml:3: data\.training\.columns\.1: .*did you mean `german`") as caught:
-        plan(card, ())
+        plan_sweep(card, ())
     assert len(caught.value.faults) == 1
 
 
 def test_rows_of_another_program_are_refused(tmp_path, monkeypatch):
     card, out = sweep_card(tmp_path, repeats=2), tmp_path / "out"
     run(card, out)
-    monkeypatch.setattr(module, "program_digest", lambda: "another")
+    monkeypatch.setattr(module, "digest_program", lambda: "another")
     with pytest.raises(RunDirectoryError, match="measured with another program"):
         run(card, out)
 
 
 def test_a_program_that_is_changed_meanwhile_ends_the_sweep(tmp_path, monkeypatch):
     card, out, digests = sweep_card(tmp_path, repeats=2), tmp_path / "out", iter("aaab")
-    monkeypatch.setattr(module, "program_digest", lambda: next(digests))
+    monkeypatch.setattr(module, "digest_program", lambda: next(digests))
     with pytest.raises(RunDirectoryError, match="the program was changed since this command began"):
         run(card, out)
-    assert len(rows(out)) == 2
+    assert len(read_rows(out)) == 2
 
 
 def test_a_trial_of_another_program_has_no_row_of_times(tmp_path):
     done = Future()
     done.set_result(({"ms_per_step": {"median": 2.0}, "code": "another"}, 1.0))
-    trial = plan(sweep_card(tmp_path, repeats=1), ()).trials()[0]
-    assert not module._row(trial, done, "this").ok and module._row(trial, done, "another").ok
+    trial = plan_sweep(sweep_card(tmp_path, repeats=1), ()).list_trials()[0]
+    assert not module._make_row(trial, done, "this").ok and module._make_row(trial, done, "another").ok
 
 
 def test_an_error_without_words_is_told_by_its_kind(tmp_path):
     failed = Future()
     failed.set_exception(MemoryError())
-    trial = plan(sweep_card(tmp_path, repeats=1), ()).trials()[0]
-    assert module._row(trial, failed, "this").error == "MemoryError: it says no more"
+    trial = plan_sweep(sweep_card(tmp_path, repeats=1), ()).list_trials()[0]
+    assert module._make_row(trial, failed, "this").error == "MemoryError: it says no more"

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from tfperf.trace.graphs import Node, join
+from tfperf.trace.graphs import Node, join_nodes
 from tfperf.trace.planes import Events, Lane
 from tfperf.trace.runs import make_runs
 
@@ -75,4 +75,4 @@ def events(graph, *rows, stats=None):
     )  # fmt: skip
 
 
-__all__ = ["CPU", "events", "join", "loop", "names", "node", "runs", "send", "slow_longest"]
+__all__ = ["CPU", "events", "join_nodes", "loop", "names", "node", "runs", "send", "slow_longest"]

@@ -1,7 +1,7 @@
 """Profiles made by hand, built with TensorFlow's own message classes."""
 
-from tfperf.trace.hlo_names import METADATA_PLANE, MODULE_STAT, hlo_message
-from tfperf.trace.planes import xplane_proto
+from tfperf.trace.hlo_names import METADATA_PLANE, MODULE_STAT, build_message_class
+from tfperf.trace.planes import load_xplane_proto
 
 
 def write(path, planes, modules=(), warnings=()):
@@ -9,7 +9,7 @@ def write(path, planes, modules=(), warnings=()):
 
     modules: {name: [(instruction, opcode, op_name, operands)]}, operands by position in the list.
     """
-    space = xplane_proto().XSpace(warnings=warnings)
+    space = load_xplane_proto().XSpace(warnings=warnings)
     for name in modules:
         _add_module(space, name, modules[name])
     for name, lines in planes.items():
@@ -36,7 +36,7 @@ def write(path, planes, modules=(), warnings=()):
 
 
 def _add_module(space, name, instructions):
-    hlo = hlo_message()()
+    hlo = build_message_class()()
     hlo.hlo_module.name = name
     computation = hlo.hlo_module.computations.add(id=1, name="main")
     for number, (instruction, opcode, op_name, operands) in enumerate(instructions):

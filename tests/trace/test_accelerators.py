@@ -4,15 +4,15 @@ import numpy as np
 import pytest
 
 from tests.trace.profiles import us, write
-from tfperf.trace.attribution import attribute_path
-from tfperf.trace.notes import checked
+from tfperf.trace.attribution import read_attribution
+from tfperf.trace.notes import parse_notes
 from tfperf.trace.phases import PHASES
 
 MARK = {"step_num": 0}
-NOTES = checked({"own": True, "optimizers": ["adam"]})
+NOTES = parse_notes({"own": True, "optimizers": ["adam"]})
 
 
-def of(found, device, phase):
+def get_ms(found, device, phase):
     return found.busy[device][:, PHASES.index(phase)].round(9).tolist()
 
 
@@ -41,17 +41,17 @@ def found(tmp_path):
             "TensorFlow Ops": us(("dense/MatMul:MatMul", 10, 90)), "Steps": us(("0", 0, 100)),
         },
     }  # fmt: skip
-    return attribute_path(write(tmp_path / "vm.xplane.pb", planes), NOTES)
+    return read_attribution(write(tmp_path / "vm.xplane.pb", planes), NOTES)
 
 
 def test_kernels_belong_to_what_launched_them(found):
     assert set(found.busy) == {"GPU:0"}
     want = {"forward": 0.03, "backward": 0.02, "merge": 0.01, "update": 0.004, "transfer": 0.012, "other": 0.004}
     for phase in PHASES:
-        assert of(found, "GPU:0", phase) == [want.get(phase, 0)] * 2, phase
+        assert get_ms(found, "GPU:0", phase) == [want.get(phase, 0)] * 2, phase
     # 2 to 74 without a hole, 4 of what nobody knows, 4 of a copy
     np.testing.assert_allclose(found.any["GPU:0"], [0.08] * 2)
-    assert found.share(unknown=True) == pytest.approx(4 / 80)
+    assert found.compute_share(unknown=True) == pytest.approx(4 / 80)
 
 
 def test_copies_have_sizes_and_rates(found):
@@ -82,20 +82,20 @@ def test_instructions_of_a_gpu_are_known_by_module_and_name(tmp_path):
         ((10, "fusion_3", "cluster"), (20, "fusion_3", "other"), (30, "dot.1", "cluster"), (40, "copy.7", "cluster"))
     ]  # fmt: skip
     planes = {"/host:CPU": {"p": us(("train", 0, 50, MARK))}, "/device:GPU:0": {"Stream #1": us(*kernels)}}
-    found = attribute_path(write(tmp_path / "vm.xplane.pb", planes, MODULES), NOTES)
-    assert of(found, "GPU:0", "forward") == [0.01] and of(found, "GPU:0", "update") == [0.005]
+    found = read_attribution(write(tmp_path / "vm.xplane.pb", planes, MODULES), NOTES)
+    assert get_ms(found, "GPU:0", "forward") == [0.01] and get_ms(found, "GPU:0", "update") == [0.005]
     assert {(c.name, c.kind, c.phase, c.inferred) for c in found.costs} == {
         ("fusion_3", "fusion", "forward", True), ("fusion_3", "add", "update", False),
         ("dot.1", "dot", "forward", False), ("copy.7", "copy", "other", False),
     }  # fmt: skip
-    assert found.share(unknown=False) == pytest.approx(0.25) and found.compiled
+    assert found.compute_share(unknown=False) == pytest.approx(0.25) and found.compiled
 
 
 def test_an_instruction_of_a_module_that_is_not_there_is_of_no_phase(tmp_path):
     event = ("fusion_3", 10, 5, {"hlo_op": "fusion_3", "hlo_module": "cluster"})
     planes = {"/host:CPU": {"p": us(("train", 0, 50, MARK))}, "/device:GPU:0": {"Stream #1": us(event)}}
-    found = attribute_path(write(tmp_path / "vm.xplane.pb", planes), NOTES)
-    assert of(found, "GPU:0", "other") == [0.005] and found.costs[0].kind == "kernel"
+    found = read_attribution(write(tmp_path / "vm.xplane.pb", planes), NOTES)
+    assert get_ms(found, "GPU:0", "other") == [0.005] and found.costs[0].kind == "kernel"
 
 
 def late_kernels(path):
@@ -107,16 +107,16 @@ def late_kernels(path):
 
 
 def test_kernels_of_a_program_that_does_not_wait_belong_to_the_call_before(tmp_path):
-    found = attribute_path(late_kernels(tmp_path / "vm.xplane.pb"))  # of another program: it has no notes
-    assert of(found, "GPU:0", "forward") == [0.06] * 3 and found.gaps.tolist() == [0.04] * 2
+    found = read_attribution(late_kernels(tmp_path / "vm.xplane.pb"))  # of another program: it has no notes
+    assert get_ms(found, "GPU:0", "forward") == [0.06] * 3 and found.gaps.tolist() == [0.04] * 2
 
 
 def test_devices_of_several_hosts_are_told_apart(tmp_path):
     for host in "ab":
         late_kernels(tmp_path / f"{host}.xplane.pb")
-    found = attribute_path(tmp_path)
+    found = read_attribution(tmp_path)
     assert set(found.busy) == {"a GPU:0", "b GPU:0"} and len(found.steps) == 3
-    assert of(found, "b GPU:0", "forward") == [0.06] * 3
+    assert get_ms(found, "b GPU:0", "forward") == [0.06] * 3
 
 
 def test_launches_on_the_host_and_copies_of_an_instruction_on_two_gpus_are_no_steps(tmp_path):
@@ -133,9 +133,9 @@ def test_launches_on_the_host_and_copies_of_an_instruction_on_two_gpus_are_no_st
         "/host:CPU": {"python": us(*host), "tf_Compute/1": us(*launches)},
         "/device:GPU:0": {"Stream #1": us(*kernels)}, "/device:GPU:1": {"Stream #1": us(*kernels)},
     }  # fmt: skip
-    found = attribute_path(write(tmp_path / "vm.xplane.pb", planes), NOTES)
+    found = read_attribution(write(tmp_path / "vm.xplane.pb", planes), NOTES)
     assert len(found.steps) == 8
-    assert of(found, "GPU:0", "forward") == of(found, "GPU:1", "forward") == [0.06] * 8
+    assert get_ms(found, "GPU:0", "forward") == get_ms(found, "GPU:1", "forward") == [0.06] * 8
     assert found.launches["GPU:0"].per_step == 2
 
 
@@ -148,16 +148,16 @@ def test_marks_of_the_host_and_the_name_that_take_most_time_count(tmp_path):
         write(tmp_path / f"{host}.xplane.pb", {
             "/host:CPU": {"p": us(*python)}, "/device:GPU:0": {"Stream #1": us(*kernels)},
         })  # fmt: skip
-    found = attribute_path(tmp_path)
+    found = read_attribution(tmp_path)
     assert len(found.steps) == 3 and found.calls == 3
-    assert of(found, "a GPU:0", "forward") == [0.06] * 3
+    assert get_ms(found, "a GPU:0", "forward") == [0.06] * 3
 
 
 def test_steps_do_not_overlap_when_kernels_run_into_the_next_call(tmp_path):
     host = [("train", 100 * i, 20, MARK) for i in range(3)]
     kernels = [("sgemm", 100 * i + 10, 100, {"tf_op": "dense/MatMul:MatMul"}) for i in range(3)]
     planes = {"/host:CPU": {"p": us(*host)}, "/device:GPU:0": {"Stream #1": us(*kernels)}}
-    found = attribute_path(write(tmp_path / "vm.xplane.pb", planes))
+    found = read_attribution(write(tmp_path / "vm.xplane.pb", planes))
     assert found.steps.tolist() == [0.1] * 3
 
 
@@ -165,5 +165,5 @@ def test_calls_without_operations_are_told(tmp_path):
     host = [("train", 10 * i, 8, MARK) for i in range(4)]
     kernels = [("sgemm", 5, 10, {"tf_op": "dense/MatMul:MatMul"}), ("sgemm", 100, 10, {"tf_op": "dense/MatMul:MatMul"})]
     planes = {"/host:CPU": {"p": us(*host)}, "/device:GPU:0": {"Stream #1": us(*kernels)}}
-    found = attribute_path(write(tmp_path / "vm.xplane.pb", planes))
+    found = read_attribution(write(tmp_path / "vm.xplane.pb", planes))
     assert found.problems == ("2 of 4 calls have no operation: the program does not wait for its devices",)

@@ -8,16 +8,16 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.trace.profiles import us, write
-from tfperf.trace.attribution import attribute_path
-from tfperf.trace.notes import checked
+from tfperf.trace.attribution import read_attribution
+from tfperf.trace.notes import parse_notes
 from tfperf.trace.phases import PHASES
 from tfperf.trace.planes import TraceError
 
-RULES = checked({"own": True, "optimizers": ["adam"]})
+RULES = parse_notes({"own": True, "optimizers": ["adam"]})
 MARK = {"step_num": 0, "_r": 1}
 
 
-def of(attribution, device, phase):
+def get_ms(attribution, device, phase):
     """ms of each step."""
     return attribution.busy[device][:, PHASES.index(phase)].round(9).tolist()
 
@@ -51,24 +51,24 @@ def looped(tmp_path):
 
 
 def test_steps_are_turns_of_the_loop(looped):
-    found = attribute_path(looped, RULES)
+    found = read_attribution(looped, RULES)
     np.testing.assert_allclose(found.steps, [0.1] * 6)
     assert found.calls == 2 and found.gaps.tolist() == [0.26]  # 310 to 570
 
 
 def test_phases_are_unions_of_intervals(looped):
-    found = attribute_path(looped, RULES)
-    assert of(found, "CPU", "forward") == [0.03] * 6  # not 40: two threads at once
-    assert of(found, "CPU", "backward") == [0.035] * 6
-    assert of(found, "CPU", "update") == [0.01] * 6
-    assert of(found, "CPU", "other") == [0.01] * 6
+    found = read_attribution(looped, RULES)
+    assert get_ms(found, "CPU", "forward") == [0.03] * 6  # not 40: two threads at once
+    assert get_ms(found, "CPU", "backward") == [0.035] * 6
+    assert get_ms(found, "CPU", "update") == [0.01] * 6
+    assert get_ms(found, "CPU", "other") == [0.01] * 6
     # 30 + 35 less the 5 in which forward and backward overlap, and 20
     np.testing.assert_allclose(found.any["CPU"], [0.08] * 6)
 
 
 def test_shares_are_of_the_operations_time(looped):
-    found = attribute_path(looped, RULES)
-    assert found.share(unknown=True) == pytest.approx(10 / 100) and found.share(unknown=False) == 0
+    found = read_attribution(looped, RULES)
+    assert found.compute_share(unknown=True) == pytest.approx(10 / 100) and found.compute_share(unknown=False) == 0
     first = found.costs[0]
     assert (first.name, first.phase, first.count) == ("gradient_tape/while/dense/MatMul:MatMul", "backward", 1)
     assert first.ms == pytest.approx(0.03)
@@ -83,9 +83,9 @@ def test_streams_of_a_device_count_together_and_apart_from_the_host(tmp_path):
         },
         "/device:GPU:1": {"Stream #1": us(("dense/MatMul:MatMul", 20, 10))},
     }
-    found = attribute_path(write(tmp_path / "vm.xplane.pb", planes), RULES)
+    found = read_attribution(write(tmp_path / "vm.xplane.pb", planes), RULES)
     assert set(found.busy) == {"CPU", "GPU:0", "GPU:1"}
-    assert of(found, "GPU:0", "merge") == [0.04] and of(found, "GPU:0", "forward") == [0.04]
+    assert get_ms(found, "GPU:0", "merge") == [0.04] and get_ms(found, "GPU:0", "forward") == [0.04]
     assert found.any["GPU:0"].tolist() == [0.07] and found.any["GPU:1"].tolist() == [0.01]
     assert found.steps.tolist() == [0.08]  # from the first operation to the end of the last
 
@@ -93,7 +93,7 @@ def test_streams_of_a_device_count_together_and_apart_from_the_host(tmp_path):
 def test_calls_without_loop_are_steps(tmp_path):
     python = [("step", 100 * i, 60, MARK) for i in range(4)]
     main = [(name, 100 * i + 10 + k, 5) for i in range(4) for k, name in enumerate(("a/Mul:Mul", "b/Add:Add"))]
-    found = attribute_path(write(tmp_path / "vm.xplane.pb", {"/host:CPU": {"p": us(*python), "m": us(*main)}}), RULES)
+    found = read_attribution(write(tmp_path / "vm.xplane.pb", {"/host:CPU": {"p": us(*python), "m": us(*main)}}), RULES)
     np.testing.assert_allclose(found.steps, [0.006] * 4)
     np.testing.assert_allclose(found.gaps, [0.094] * 3)
 
@@ -105,7 +105,7 @@ def test_times_stay_exact_where_a_call_has_no_operations(tmp_path):
         "p": (start, [("s", 0, 100_000, MARK), ("s", 200_000, 100_000, MARK), ("s", 400_000, 100_000, MARK)]),
         "m": (start, [("d/A:A", 1_000, 7_000, {}), ("d/A:A", 401_000, 9_000, {})]),
     }
-    found = attribute_path(write(tmp_path / "vm.xplane.pb", {"/host:CPU": lines}), RULES)
+    found = read_attribution(write(tmp_path / "vm.xplane.pb", {"/host:CPU": lines}), RULES)
     np.testing.assert_array_equal(found.steps, [7e-6, 9e-6])
     np.testing.assert_allclose(found.gaps, [393e-6], rtol=1e-12)
 
@@ -119,7 +119,7 @@ def test_damaged_profiles_are_attributed_or_refused(looped, data):
     path = looped.parent / "damaged.xplane.pb"
     path.write_bytes(content[: data.draw(st.integers(len(content) // 2, len(content)))])
     try:
-        found = attribute_path(path, RULES)
+        found = read_attribution(path, RULES)
     except TraceError as error:
         assert str(error)
     else:
@@ -136,7 +136,7 @@ def test_damaged_profiles_are_attributed_or_refused(looped, data):
 )
 def test_a_profile_without_steps_or_operations_says_why(tmp_path, lines, message):
     with pytest.raises(TraceError, match=message):
-        attribute_path(write(tmp_path / "vm.xplane.pb", {"/host:CPU": lines}), RULES)
+        read_attribution(write(tmp_path / "vm.xplane.pb", {"/host:CPU": lines}), RULES)
 
 
 def test_loops_side_by_side_take_their_steps_together(tmp_path):
@@ -145,8 +145,8 @@ def test_loops_side_by_side_take_their_steps_together(tmp_path):
     other = [("while/a/Mul:Mul", 13 + 20 * i, 10) for i in range(4)]
     lines = {"p": us(("s", 0, 100, MARK)), "m": us(*one), "n": us(*other)}
     path = write(tmp_path / "vm.xplane.pb", {"/host:CPU": lines})
-    np.testing.assert_allclose(attribute_path(path, replace(RULES, loops=2)).steps, [0.02] * 3 + [0.013])
-    assert len(attribute_path(path, RULES).steps) == 8
+    np.testing.assert_allclose(read_attribution(path, replace(RULES, loops=2)).steps, [0.02] * 3 + [0.013])
+    assert len(read_attribution(path, RULES).steps) == 8
 
 
 def test_what_a_datasets_threads_do_is_input_beside_the_steps(tmp_path):
@@ -154,16 +154,16 @@ def test_what_a_datasets_threads_do_is_input_beside_the_steps(tmp_path):
     main = [("dense/MatMul:MatMul", 100 * i + 20, 40) for i in range(2)]
     feeds = [("dense/Parse:MatMul", 100 * i + 5, 50) for i in range(2)]
     lines = {"p": us(*(("train", 100 * i, 80, MARK) for i in range(2))), "m": us(*main), "tf_data_x/1": us(*feeds)}
-    found = attribute_path(write(tmp_path / "vm.xplane.pb", {"/host:CPU": lines}), RULES)
+    found = read_attribution(write(tmp_path / "vm.xplane.pb", {"/host:CPU": lines}), RULES)
     assert found.steps.tolist() == [0.04] * 2
-    assert of(found, "CPU", "input") == [0.035] * 2 and of(found, "CPU", "forward") == [0.04] * 2
+    assert get_ms(found, "CPU", "input") == [0.035] * 2 and get_ms(found, "CPU", "forward") == [0.04] * 2
     assert found.waits_ms == 0 and found.idle_between["input"] == 0
 
 
 def test_a_step_waits_while_nothing_but_input_goes_on(tmp_path):
     main = [("IteratorGetNext:IteratorGetNext", 10, 40), ("dense/MatMul:MatMul", 60, 10)]
     lines = {"p": us(("train", 0, 80, MARK)), "m": us(*main), "n": us(("adam/Mul:Mul", 40, 5))}
-    found = attribute_path(write(tmp_path / "vm.xplane.pb", {"/host:CPU": lines}), RULES)
+    found = read_attribution(write(tmp_path / "vm.xplane.pb", {"/host:CPU": lines}), RULES)
     assert found.waits_ms == pytest.approx(0.035)
 
 
@@ -171,11 +171,11 @@ def test_shares_are_those_of_steps_and_not_of_what_lies_between(tmp_path):
     python = [("train", 100 * i, 40, MARK) for i in range(2)]
     main = [("dense/MatMul:MatMul", 10, 20), ("Strange:Mul", 60, 20), ("dense/MatMul:MatMul", 110, 20)]
     lines = {"p": us(*python), "m": us(*main)}
-    found = attribute_path(write(tmp_path / "vm.xplane.pb", {"/host:CPU": lines}), RULES)
-    assert found.share(unknown=True) == 0 and found.gap_phases["other"] == pytest.approx(0.02)
+    found = read_attribution(write(tmp_path / "vm.xplane.pb", {"/host:CPU": lines}), RULES)
+    assert found.compute_share(unknown=True) == 0 and found.gap_phases["other"] == pytest.approx(0.02)
 
 
 def test_what_the_profiler_says_it_lost_is_a_problem(tmp_path):
     lines = {"p": us(("train", 0, 80, MARK)), "m": us(("dense/MatMul:MatMul", 10, 20))}
     path = write(tmp_path / "vm.xplane.pb", {"/host:CPU": lines}, warnings=["7 events were dropped"])
-    assert attribute_path(path, RULES).problems == ("7 events were dropped",)
+    assert read_attribution(path, RULES).problems == ("7 events were dropped",)

@@ -13,12 +13,12 @@ from click.testing import CliRunner
 from tests.trace.profiles import us, write
 from tfperf.cli import main
 from tfperf.scopes import phase
-from tfperf.trace.attribution import attribute_path
+from tfperf.trace.attribution import read_attribution
 from tfperf.trace.callback import ProfileCallback
 from tfperf.trace.capture import Capture, capture
 from tfperf.trace.notes import FILE
 from tfperf.trace.phases import PHASES
-from tfperf.trace.planes import TraceError, profile_files
+from tfperf.trace.planes import TraceError, find_profile_files
 
 
 def make_step(xla, turns):
@@ -47,7 +47,7 @@ def test_steps_and_phases_of_a_compiled_loop(tmp_path, xla):
             with taken.step(i):
                 step().numpy()
     assert len(taken.seconds) == 8 and taken.recorded_ms > 0 and taken.unrecorded_ms > 0
-    found = attribute_path(tmp_path)
+    found = read_attribution(tmp_path)
     assert found.calls == 4 and len(found.steps) == 20
     forward, backward, update = (
         np.median(found.busy["CPU"][:, PHASES.index(p)]) for p in ("forward", "backward", "update")
@@ -55,7 +55,7 @@ def test_steps_and_phases_of_a_compiled_loop(tmp_path, xla):
     assert forward > backward > 0 and update > 0
     products = [c for c in found.costs if c.kind in ("MatMul", "_MklMatMul", "dot", "custom-call")]
     assert sum(c.count for c in products) == pytest.approx(3)
-    assert found.share(unknown=True) < 0.1
+    assert found.compute_share(unknown=True) < 0.1
 
 
 @pytest.mark.parametrize("xla", [False, True])
@@ -69,14 +69,14 @@ def test_keras_fit_tells_its_names(tmp_path, xla, per_execution):
     model.compile(optimizer, "mse", jit_compile=xla, steps_per_execution=per_execution)
     callback = ProfileCallback(tmp_path, steps=3, skip=2)
     model.fit(x, y, batch_size=256, epochs=2, verbose=0, callbacks=[callback])
-    notes = json.loads((profile_files(tmp_path)[0].parent / FILE).read_text())
+    notes = json.loads((find_profile_files(tmp_path)[0].parent / FILE).read_text())
     assert notes["optimizers"] == ["mine"] and "dense" in " ".join(notes["forward"])
-    found = attribute_path(tmp_path)
+    found = read_attribution(tmp_path)
     assert found.calls == 3 and len(found.steps) == 3 * per_execution
     busy = {p: np.median(found.busy["CPU"][:, PHASES.index(p)]) for p in PHASES}
     assert min(busy["forward"], busy["backward"], busy["update"]) > 0
     assert {c.phase for c in found.costs if "/mine/" in c.name} == (set() if xla else {"update"})
-    assert found.share(unknown=True) < 0.1
+    assert found.compute_share(unknown=True) < 0.1
 
 
 def test_too_few_steps_are_an_error_that_says_so(tmp_path):
@@ -156,9 +156,9 @@ def test_files_beside_the_sessions_are_not_the_newest(tmp_path):
     lines = {"p": us(("s", 0, 50, {"step_num": 0})), "m": us(("d/A:A", 10, 10))}
     kept = write(tmp_path / "kept.xplane.pb", {"/host:CPU": lines})
     session = write(tmp_path / "plugins" / "profile" / "2026" / "vm.xplane.pb", {"/host:CPU": lines})
-    assert profile_files(tmp_path) == [session]
+    assert find_profile_files(tmp_path) == [session]
     session.unlink()
-    assert profile_files(tmp_path) == [kept]
+    assert find_profile_files(tmp_path) == [kept]
 
 
 def multiply():

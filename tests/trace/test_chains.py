@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from tests.trace.graphs import events, join, loop, names, node, runs, send, slow_longest
-from tfperf.trace.chains import Part, Ways, longest
+from tests.trace.graphs import events, join_nodes, loop, names, node, runs, send, slow_longest
+from tfperf.trace.chains import PathSegment, WaitPaths, find_longest_chains
 from tfperf.trace.operations import find_operations
 from tfperf.trace.runs import DONE, find_runs, link
 
@@ -18,33 +18,33 @@ def before(graph, found, links):
 
 
 def test_the_longest_chain_is_that_of_the_durations_not_of_the_most_operations():
-    graph = join([node("a"), node("b", "a"), node("c", "b"), node("long", "a"), node("end", "c", "long")])
+    graph = join_nodes([node("a"), node("b", "a"), node("c", "b"), node("long", "a"), node("end", "c", "long")])
     found = runs(graph, ("a", 0, 1, 0), ("b", 1, 2, 0), ("c", 2, 3, 0), ("long", 1, 9, 1), ("end", 9, 10, 0))
-    (chain,) = longest(found, link(found, graph))
+    (chain,) = find_longest_chains(found, link(found, graph))
     assert names(graph, found, chain.runs) == ["a", "long", "end"] and chain.length == 10
 
 
 def test_sends_and_receives_join_the_graphs_of_devices():
-    graph = join([node("a"), *send("r", "a", 0, 1), node("b", "r", device=1), node("alone", device=1)])
+    graph = join_nodes([node("a"), *send("r", "a", 0, 1), node("b", "r", device=1), node("alone", device=1)])
     found = runs(graph, ("a", 0, 50, 0), ("r/send", 50, 52, 0), ("alone", 0, 70, 1), ("b", 70, 90, 1))
-    (chain,) = longest(found, link(found, graph))
+    (chain,) = find_longest_chains(found, link(found, graph))
     assert names(graph, found, chain.runs) == ["a", "r/send", "b"] and chain.length == 72
 
 
 def test_what_is_sent_can_be_used_before_the_send_has_ended():
-    graph = join([node("a"), *send("r", "a", 0, 1), node("b", "r", device=1)])
+    graph = join_nodes([node("a"), *send("r", "a", 0, 1), node("b", "r", device=1)])
     first = ("a", 0, 5, 0), ("r/send", 5, 6, 0), ("b", 7, 9, 1)
     found = runs(graph, *first, ("a", 10, 50, 0), ("r/send", 50, 60, 0), ("b", 52, 90, 1))
     links = link(found, graph)
-    (chain,) = longest(found, links)
+    (chain,) = find_longest_chains(found, links)
     assert names(graph, found, chain.runs) == ["a", "r/send", "b"] and chain.times.tolist() == [40, 2, 38]
     assert chain.length == 80
-    last = list(Ways(found, links, np.array([0])).back(5, 10))
-    assert last == [Part(50, 52, 4), Part(10, 50, 3)]
+    last = list(WaitPaths(found, links, np.array([0])).walk_back(5, 10))
+    assert last == [PathSegment(50, 52, 4), PathSegment(10, 50, 3)]
 
 
 def test_operations_without_runs_pass_on_what_they_wait_for():
-    graph = join(
+    graph = join_nodes(
         [node("a"), node("group", "a", kind="NoOp"), node("further", "group", kind="NoOp"), node("b", "further")]
     )
     found = runs(graph, ("a", 0, 5, 0), ("b", 6, 7, 0))
@@ -55,8 +55,8 @@ def test_depths_of_nested_loops():
     inner = [one for one in loop("inner", "outer/body_0", 2) if one.name != "inner"]
     nodes = [node("begin"), *loop("outer", "begin", 1), *inner, node("inner", "inner/switch", kind="Exit")]
     nodes.append(node("behind", "inner"))
-    graph = join(nodes)
-    depth = {one.name: graph.depth(i) for i, one in enumerate(graph.nodes)}
+    graph = join_nodes(nodes)
+    depth = {one.name: graph.count_loops(i) for i, one in enumerate(graph.nodes)}
     assert (depth["begin"], depth["outer/body_0"], depth["inner/body_1"]) == (0, 1, 2)
     assert (depth["behind"], depth["outer"]) == (1, 1), "an Exit runs in the loop that it ends"
     assert graph.conditions["inner"] == [graph.index["inner/cond"]]
@@ -77,11 +77,11 @@ def turns(count, length, each=10, start=0, lane=0):
 
 
 def test_a_loop_is_a_chain_of_its_turns():
-    graph = join([node("begin"), *loop("loop", "begin", 3), node("other", "begin", device=1)])
+    graph = join_nodes([node("begin"), *loop("loop", "begin", 3), node("other", "begin", device=1)])
     rows, end = turns(4, 3, start=5)
     found = runs(graph, ("begin", 0, 5, 0), *rows, ("other", 5, 100, 1))
     links = link(found, graph)
-    (chain,) = longest(found, links)
+    (chain,) = find_longest_chains(found, links)
     # all but what nothing later waits for: the operations before the last decision to turn are in a row
     assert chain.length == slow_longest(found, links) == end
     assert names(graph, found, chain.runs).count("loop/body_2") == 4
@@ -89,8 +89,8 @@ def test_a_loop_is_a_chain_of_its_turns():
 
 def test_runs_of_an_operation_that_ran_ahead_are_those_of_the_same_turn():
     """The input of all turns is cut up at once; a step waits for its own cut, and for the step before."""
-    graph = join([node("begin"), *loop("loop", "begin", 1), node("loop/cut", "loop/value")])
-    graph = join([
+    graph = join_nodes([node("begin"), *loop("loop", "begin", 1), node("loop/cut", "loop/value")])
+    graph = join_nodes([
         *(one for one in graph.nodes if one.name != "loop/body_0"), node("loop/body_0", "loop/cut"),
     ])  # fmt: skip
     cuts = [("loop/cut", 10 * k, 10 * k + 9, 1) for k in range(3)]
@@ -112,7 +112,7 @@ def test_the_next_turn_waits_for_the_one_before():
         for one in loop("loop", "begin", 1)
         if one.name in ("loop/merge", "loop/value", "loop/next", "loop/body_0", "loop/switch", "loop/enter")
     ]
-    graph = join([node("begin"), *nodes])
+    graph = join_nodes([node("begin"), *nodes])
     found = runs(graph, ("begin", 0, 1, 0), *(("loop/body_0", 1 + 10 * k, 8 + 10 * k, 0) for k in range(3)))
     assert before(graph, found, link(found, graph)) == [
         ("begin", []), ("loop/body_0", ["begin"]), ("loop/body_0", ["begin", "loop/body_0"]),
@@ -122,7 +122,7 @@ def test_the_next_turn_waits_for_the_one_before():
 
 def test_what_is_the_same_in_all_turns_waits_for_the_turn():
     constant = node("loop/constant", "begin", kind="Enter", frame="loop")
-    graph = join([node("begin"), *loop("loop", "begin", 1), constant, node("loop/read", "loop/constant")])
+    graph = join_nodes([node("begin"), *loop("loop", "begin", 1), constant, node("loop/read", "loop/constant")])
     rows = [("begin", 0, 1, 0), ("loop/constant", 1, 2, 0)]
     rows += [
         (name, 10 * k + at, 10 * k + at + 1, 0) for k in range(3) for at, name in ((3, "loop/cond"), (5, "loop/read"))
@@ -133,9 +133,9 @@ def test_what_is_the_same_in_all_turns_waits_for_the_turn():
 
 
 def test_chains_do_not_go_from_call_to_call():
-    graph = join([node("a"), node("b", "a")])
+    graph = join_nodes([node("a"), node("b", "a")])
     found = runs(graph, ("a", 0, 5, 0), ("b", 105, 110, 0), calls=((0, 50), (100, 150)))
-    assert [chain.length for chain in longest(found, link(found, graph))] == [5, 5]
+    assert [chain.length for chain in find_longest_chains(found, link(found, graph))] == [5, 5]
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -148,31 +148,29 @@ def test_random_graphs_have_the_chain_that_a_slow_search_finds(seed):
         ends.append(begin + int(rng.integers(1, 20)))
         nodes.append(node(f"n{i}", *(f"n{j}" for j in others)))
         rows.append((f"n{i}", begin, ends[-1], int(rng.integers(3))))
-    graph = join(nodes)
+    graph = join_nodes(nodes)
     found = runs(graph, *rows)
     links = link(found, graph)
-    (chain,) = longest(found, links)
+    (chain,) = find_longest_chains(found, links)
     assert chain.length == slow_longest(found, links) == (found.end - found.begin)[chain.runs].sum()
     assert chain.length <= found.end.max() - found.begin.min()
 
 
 def test_the_way_back_leaves_nothing_out_and_says_what_delayed():
-    graph = join([node("a"), node("other"), node("b", "a"), node("c", "b")])
+    graph = join_nodes([node("a"), node("other"), node("b", "a"), node("c", "b")])
     found = runs(graph, ("a", 2, 10, 0), ("other", 9, 20, 1), ("b", 23, 30, 1), ("c", 31, 40, 0))
-    ways = Ways(found, link(found, graph), np.array([0]))
-    number = {names(graph, found, [i])[0]: i for i in range(4)}
-    assert list(ways.back(number["c"], 0)) == [
-        Part(30, 31, number["c"], "runtime"), Part(23, 30, number["b"]), Part(20, 23, number["b"], "runtime"),
-        Part(10, 20, number["b"], "queue"), Part(2, 10, number["a"]), Part(0, 2, number["a"], "start"),
+    paths = WaitPaths(found, link(found, graph), np.array([0]))
+    a, b, c = ([names(graph, found, [i])[0] for i in range(4)].index(name) for name in "abc")
+    assert list(paths.walk_back(c, 0)) == [
+        PathSegment(30, 31, c, "runtime"), PathSegment(23, 30, b), PathSegment(20, 23, b, "runtime"),
+        PathSegment(10, 20, b, "queue"), PathSegment(2, 10, a), PathSegment(0, 2, a, "start"),
     ]  # fmt: skip
-    assert list(ways.back(number["c"], 25)) == [Part(30, 31, number["c"], "runtime"), Part(25, 30, number["b"])]
-    assert list(ways.back(number["b"], 15)) == [
-        Part(20, 23, number["b"], "runtime"), Part(15, 20, number["b"], "queue")
-    ]  # fmt: skip
+    assert list(paths.walk_back(c, 25)) == [PathSegment(30, 31, c, "runtime"), PathSegment(25, 30, b)]
+    assert list(paths.walk_back(b, 15)) == [PathSegment(20, 23, b, "runtime"), PathSegment(15, 20, b, "queue")]
 
 
 def test_runs_are_found_by_name_and_end_where_they_are_done():
-    graph = join([node("a"), node("next", kind="IteratorGetNext"), *send("r", "a", 0, 1), node("b", "next", "r")])
+    graph = join_nodes([node("a"), node("next", kind="IteratorGetNext"), *send("r", "a", 0, 1), node("b", "next", "r")])
     rows = [
         ("next", 0, 2, 0),
         ("a", 2, 8, 0),
@@ -187,13 +185,13 @@ def test_runs_are_found_by_name_and_end_where_they_are_done():
     assert names(graph, found, range(len(found))) == ["next", "a", "b"], "a receive waits for its send"
     assert found.end.tolist() == [20, 8, 25] and found.left.tolist() == [2, 8, 25]
     # what went on by itself did not keep its thread busy
-    ways = Ways(found, link(found, graph), np.array([0]))
-    assert [part.delay for part in ways.back(2, 0)] == ["runtime", ""]
+    paths = WaitPaths(found, link(found, graph), np.array([0]))
+    assert [segment.delay for segment in paths.walk_back(2, 0)] == ["runtime", ""]
 
 
 def test_a_send_that_has_nothing_to_send_is_no_run():
     """It runs once more where a loop ends, and would wait for the value of the turn before."""
-    graph = join([node("a"), *send("r", "a", 0, 1), node("b", "r", device=1)])
+    graph = join_nodes([node("a"), *send("r", "a", 0, 1), node("b", "r", device=1)])
     rows = [("a", 0, 2, 0), ("r/send", 2, 3, 0), ("a", 4, 6, 0), ("r/send", 6, 7, 0), ("r/send", 50, 51, 0)]
     one = events(graph, *rows)
     found = find_runs(one, find_operations(one, {}), graph, np.array([0]), np.array([60]))
@@ -204,7 +202,7 @@ def test_what_a_turn_hands_on_is_used_in_the_next_one_though_more_is_there():
     kept = "loop/enter", "loop/merge", "loop/switch", "loop/value"
     plumbing = [one for one in loop("loop", "begin", 1) if one.name in kept]
     ahead, slow = node("loop/ahead", "loop/enter"), node("loop/slow", "loop/value")
-    graph = join([node("begin"), *plumbing, ahead, node("loop/next", "loop/ahead", kind="NextIteration"), slow])
+    graph = join_nodes([node("begin"), *plumbing, ahead, node("loop/next", "loop/ahead", kind="NextIteration"), slow])
     rows = [("begin", 0, 1, 0), *(("loop/ahead", 1 + k, 2 + k, 1) for k in range(3))]
     found = runs(graph, *rows, *(("loop/slow", 10 + 10 * k, 20 + 10 * k, 0) for k in range(3)))
     links = link(found, graph)

@@ -5,10 +5,10 @@ import numpy as np
 import tensorflow as tf
 
 from tests.trace.profiles import us, write
-from tfperf.trace.attribution import attribute_path
+from tfperf.trace.attribution import read_attribution
 from tfperf.trace.capture import capture
-from tfperf.trace.functions import constant_operations, seen
-from tfperf.trace.operations import doubtful, instructions
+from tfperf.trace.functions import count_signatures, find_constant_operations
+from tfperf.trace.operations import find_ambiguous, list_instructions
 from tfperf.trace.planes import read_spaces
 
 
@@ -22,7 +22,7 @@ def test_the_ledger_names_the_cause_of_each_trace(tmp_path):
         for i, (n, k) in enumerate(arguments):
             with taken.step(i):
                 compiled_one(tf.ones([n, n]), k).numpy()
-    ledger = attribute_path(tmp_path).ledger
+    ledger = read_attribution(tmp_path).ledger
     traces = [entry for entry in ledger if entry.kind == "trace"]
     assert [entry.function for entry in traces] == ["compiled_one"] * 2
     assert traces[0].cause == "new shape of x: (150, 150), was (100, 100)"
@@ -34,7 +34,7 @@ def test_the_ledger_names_the_cause_of_each_trace(tmp_path):
 
 
 def test_a_first_call_and_a_new_dtype_are_told():
-    from tfperf.trace.functions import causes
+    from tfperf.trace.functions import list_traces
 
     @tf.function
     def doubled(x):
@@ -44,12 +44,12 @@ def test_a_first_call_and_a_new_dtype_are_told():
     def never_called(x):
         return x
 
-    before = seen()
+    before = count_signatures()
     doubled(tf.ones([2]))
     doubled(tf.ones([2], tf.float64))
-    mine = [one["cause"] for one in causes(before) if one["function"] == "doubled"]
+    mine = [one["cause"] for one in list_traces(before) if one["function"] == "doubled"]
     assert mine == ["first call", "new dtype of x: float64, was float32"]
-    assert before[id(never_called)] == 0 and not causes(seen()), "to look traces nothing"
+    assert before[id(never_called)] == 0 and not list_traces(count_signatures()), "to look traces nothing"
 
 
 def test_a_ledger_of_another_program_has_no_causes(tmp_path):
@@ -61,7 +61,7 @@ def test_a_ledger_of_another_program_has_no_causes(tmp_path):
         ("CpuCompiler::CompileCpuExecutable", 7, 4, {"name": "a_inference_f_79__XlaMustCompile_true_x_.2"}),
     ]  # fmt: skip
     lines = {"p": us(*python), "m": us(("d/A:A", 40, 10))}
-    ledger = attribute_path(write(tmp_path / "vm.xplane.pb", {"/host:CPU": lines})).ledger
+    ledger = read_attribution(write(tmp_path / "vm.xplane.pb", {"/host:CPU": lines})).ledger
     assert [(e.kind, e.function, e.seconds, e.cause) for e in ledger] == [
         ("trace", "f", 4e-6, "not recorded"), ("compilation", "f", 8e-6, "not recorded"),
     ]  # fmt: skip
@@ -79,7 +79,7 @@ def test_operations_on_captured_tensors_are_constant_those_on_variables_are_not(
         return tf.square(x, name="argument")
 
     step(tf.ones([]))
-    names = {name.rpartition("/")[2] for name in constant_operations()}
+    names = {name.rpartition("/")[2] for name in find_constant_operations()}
     assert "turned" in names
     assert not {"learned", "drawn", "argument"} & names
 
@@ -100,7 +100,7 @@ def test_constant_work_of_a_keras_fit_is_found(tmp_path):
     model.compile("adam", "mse", jit_compile=False)
     callback = ProfileCallback(tmp_path, steps=4, skip=2)
     model.fit(np.ones((80, 8)), np.ones((80, 1)), batch_size=10, verbose=0, callbacks=[callback])
-    constant = attribute_path(tmp_path).constant
+    constant = read_attribution(tmp_path).constant
     assert [c.layer for c in constant if c.kind.endswith("Transpose")] == ["folded_1"]
     assert all("dense" not in c.name for c in constant)
 
@@ -122,7 +122,7 @@ def test_instructions_of_the_same_name_are_told_apart_by_their_module(tmp_path):
             with taken.step(i):
                 for one in (first, second):
                     one().numpy()
-    shared = doubtful(instructions(read_spaces(tmp_path).values()))
+    shared = find_ambiguous(list_instructions(read_spaces(tmp_path).values()))
     assert shared, "no name in common: the test shows nothing"
-    counts = {(c.name in shared, c.phase): c.count for c in attribute_path(tmp_path).costs if c.name in shared}
+    counts = {(c.name in shared, c.phase): c.count for c in read_attribution(tmp_path).costs if c.name in shared}
     assert counts == {(True, "forward"): 1, (True, "update"): 1}

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from tests.trace.profiles import us, write
-from tfperf.trace.attribution import attribute_path
-from tfperf.trace.notes import checked
+from tfperf.trace.attribution import read_attribution
+from tfperf.trace.notes import parse_notes
 from tfperf.trace.phases import PHASES
 
-NOTES = checked({"own": True, "optimizers": ["adam"], "calls": 2, "wanted": 2})
+NOTES = parse_notes({"own": True, "optimizers": ["adam"], "calls": 2, "wanted": 2})
 MARK = {"step_num": 0}
 
 
@@ -26,7 +26,7 @@ def test_gaps_are_split_by_cause(tmp_path):
         ("dense/MatMul:MatMul", 350, 20),
     ]  # fmt: skip
     path = write(tmp_path / "vm.xplane.pb", {"/host:CPU": {"python": us(*python), "main": us(*main)}})
-    found = attribute_path(path, NOTES)
+    found = read_attribution(path, NOTES)
     assert found.gaps.tolist() == [0.25] and found.period_ms == pytest.approx(0.3)
     assert found.gap_phases["validation"] == pytest.approx(0.02)  # the product between 150 and 170
     assert found.gap_phases["callback"] == pytest.approx(0.01)
@@ -52,7 +52,7 @@ def test_a_range_of_the_program_names_the_phase_of_what_has_no_scope(tmp_path):
         ("gradient_tape/MatMul:MatMul", 46, 4), ("tfperf.update/MatMul:MatMul", 45, 1),
     ]  # fmt: skip
     path = write(tmp_path / "vm.xplane.pb", {"/host:CPU": {"python": us(*python), "main": us(*main)}})
-    found = attribute_path(path, NOTES)
+    found = read_attribution(path, NOTES)
     busy = dict(zip(PHASES, (1e3 * found.busy["CPU"][0]).round(6).tolist(), strict=True))
     want = {"forward": 20, "validation": 10, "backward": 4, "update": 1, "other": 10}
     assert busy == {phase: want.get(phase, 0) for phase in PHASES}
@@ -60,7 +60,7 @@ def test_a_range_of_the_program_names_the_phase_of_what_has_no_scope(tmp_path):
 
 def test_marks_that_are_missing_are_told(tmp_path):
     lines = {"p": us(("train", 0, 50, MARK)), "m": us(("d/A:A", 10, 10))}
-    found = attribute_path(write(tmp_path / "vm.xplane.pb", {"/host:CPU": lines}), NOTES)
+    found = read_attribution(write(tmp_path / "vm.xplane.pb", {"/host:CPU": lines}), NOTES)
     assert found.problems == ("events were dropped: 1 of 2 marks of calls are missing",)
 
 
@@ -69,7 +69,7 @@ def test_without_marks_the_calls_of_the_function_that_takes_most_time_are_steps(
     python = [("train", 100 * i, 60, call) for i in range(3)] + [("inner", 110, 50, call), ("other", 70, 20, call)]
     main = [("dense/MatMul:MatMul", 100 * i + 10, 40) for i in range(3)]
     lines = {"p": us(*python), "m": us(*main)}
-    found = attribute_path(write(tmp_path / "vm.xplane.pb", {"/host:CPU": lines}))
+    found = read_attribution(write(tmp_path / "vm.xplane.pb", {"/host:CPU": lines}))
     assert found.steps.tolist() == [0.04] * 3 and found.marks == "calls of train, for no step is marked"
 
 
@@ -79,7 +79,7 @@ def test_towers_of_a_processor_are_devices(tmp_path):
         ("dense/MatMul:MatMul", 10, 40),
     ]  # fmt: skip
     lines = {"p": us(("train", 0, 80, MARK)), "m": us(*main[:2]), "n": us(main[2])}
-    found = attribute_path(write(tmp_path / "vm.xplane.pb", {"/host:CPU": lines}), NOTES)
+    found = read_attribution(write(tmp_path / "vm.xplane.pb", {"/host:CPU": lines}), NOTES)
     assert set(found.busy) == {"CPU", "CPU replica_1"}
     np.testing.assert_allclose(found.any["CPU replica_1"], [0.03])
     np.testing.assert_allclose(found.any["CPU"], [0.04])
@@ -93,7 +93,7 @@ def test_costs_know_their_layer_and_whether_they_are_constant(tmp_path):
         ("while/body/dense/transpose:Transpose", 30, 5), ("adam/Mul:Mul", 40, 1),
     ]  # fmt: skip
     lines = {"p": us(("train", 0, 80, MARK)), "m": us(*main)}
-    found = attribute_path(write(tmp_path / "vm.xplane.pb", {"/host:CPU": lines}), notes)
+    found = read_attribution(write(tmp_path / "vm.xplane.pb", {"/host:CPU": lines}), notes)
     assert [(c.layer, c.phase) for c in found.costs] == [
         ("dense_1", "forward"), ("dense_1", "backward"), ("dense", "forward"), ("", "update"),
     ]  # fmt: skip
@@ -105,7 +105,7 @@ def test_noise_is_what_differs_between_calls(tmp_path):
     python = [("train", 100 * i, 80, MARK) for i in range(5)]
     main = [("dense/MatMul:MatMul", 100 * i + 10, n) for i, n in enumerate(lengths)]
     lines = {"p": us(*python), "m": us(*main)}
-    found = attribute_path(write(tmp_path / "vm.xplane.pb", {"/host:CPU": lines}))
+    found = read_attribution(write(tmp_path / "vm.xplane.pb", {"/host:CPU": lines}))
     assert found.costs[0].noise == pytest.approx(1.2533 * np.std(lengths, ddof=1) / 1e3 / np.sqrt(5))
     assert found.costs[0].ms == pytest.approx(0.016)
 
@@ -117,7 +117,7 @@ def test_who_fetches_a_batch_waits_who_prepares_one_does_not(tmp_path, thread, c
     python = [("train", 0, 20, MARK), ("train", 100, 20, MARK)]
     main = [("dense/MatMul:MatMul", 0, 20), ("dense/MatMul:MatMul", 100, 20)]
     lines = {"p": us(*python), "m": us(*main), thread: us(("Iterator::Root", 20, 80))}
-    found = attribute_path(write(tmp_path / "vm.xplane.pb", {"/host:CPU": lines}), NOTES)
+    found = read_attribution(write(tmp_path / "vm.xplane.pb", {"/host:CPU": lines}), NOTES)
     assert found.idle_between[cause] == pytest.approx(0.08)
 
 
@@ -129,4 +129,4 @@ def test_a_loop_that_changes_no_weights_is_no_training_loop(tmp_path, update, st
     if update is not None:
         main += [(update, 10 * i + 9, 1) for i in range(steps)]
     lines = {"p": us(("train", 0, 80, MARK)), "m": us(*main)}
-    assert len(attribute_path(write(tmp_path / "vm.xplane.pb", {"/host:CPU": lines})).steps) == steps
+    assert len(read_attribution(write(tmp_path / "vm.xplane.pb", {"/host:CPU": lines})).steps) == steps

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tfperf.trace.intervals import NOTHING, Intervals, union
+from tfperf.trace.intervals import NOTHING, Intervals, merge_intervals
 
 SPAN = 40
 times = st.integers(0, SPAN)
@@ -21,10 +21,10 @@ def grid(pairs):
 
 def make(pairs):
     begin, end = np.array(pairs, np.int64).reshape(-1, 2).T
-    return union(begin, end)
+    return merge_intervals(begin, end)
 
 
-def shown(intervals):
+def to_grid(intervals):
     return grid(zip(intervals.begin, intervals.end, strict=True))
 
 
@@ -36,30 +36,30 @@ def is_canonical(intervals):
 def test_union_covers_what_its_parts_cover(pairs):
     found = make(pairs)
     assert is_canonical(found) and found.length == grid(pairs).sum()
-    np.testing.assert_array_equal(shown(found), grid(pairs))
+    np.testing.assert_array_equal(to_grid(found), grid(pairs))
 
 
 @given(some, some)
 def test_common_is_covered_by_both(one, other):
-    found = make(one).common(make(other))
+    found = make(one).intersect(make(other))
     assert is_canonical(found)
-    np.testing.assert_array_equal(shown(found), grid(one) & grid(other))
+    np.testing.assert_array_equal(to_grid(found), grid(one) & grid(other))
 
 
 @given(some, times, times)
 def test_gaps_and_the_clipped_rest_make_up_the_range(pairs, begin, end):
     begin, end = min(begin, end), max(begin, end)
-    free, inside = make(pairs).gaps(begin, end), make(pairs).clipped(begin, end)
+    free, inside = make(pairs).find_gaps(begin, end), make(pairs).clip(begin, end)
     assert is_canonical(free) and is_canonical(inside)
-    np.testing.assert_array_equal(shown(free), grid([(begin, end)]) & ~grid(pairs))
-    np.testing.assert_array_equal(shown(inside), grid([(begin, end)]) & grid(pairs))
+    np.testing.assert_array_equal(to_grid(free), grid([(begin, end)]) & ~grid(pairs))
+    np.testing.assert_array_equal(to_grid(inside), grid([(begin, end)]) & grid(pairs))
 
 
 @given(some, st.lists(times, min_size=2, max_size=6))
 def test_covered_length_between_cuts(pairs, cuts):
     cuts = np.sort(np.array(cuts, np.int64))
     want = [grid(pairs)[a:b].sum() for a, b in pairwise(cuts)]
-    np.testing.assert_array_equal(make(pairs).covered(cuts), want)
+    np.testing.assert_array_equal(make(pairs).sum_lengths(cuts), want)
 
 
 def test_intervals_that_touch_are_one():

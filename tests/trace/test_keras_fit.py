@@ -9,10 +9,10 @@ import pytest
 import tensorflow as tf
 
 from tfperf.errors import UserError
-from tfperf.trace.attribution import attribute_path
+from tfperf.trace.attribution import read_attribution
 from tfperf.trace.callback import ORIGINAL, ProfileCallback
 from tfperf.trace.capture import capture
-from tfperf.trace.findings import findings
+from tfperf.trace.findings import list_findings
 from tfperf.trace.notes import read_notes
 from tfperf.trace.phases import PHASES
 from tfperf.trace.planes import TraceError
@@ -36,7 +36,7 @@ def test_a_layers_loop_over_time_is_no_training_loop(tmp_path, per_execution):
     model.compile("adam", "mse", jit_compile=False, steps_per_execution=per_execution)
     callback = ProfileCallback(tmp_path, steps=3, skip=2)
     model.fit(np.ones((80, 12, 8)), np.ones((80, 1)), batch_size=4, verbose=0, callbacks=[callback])
-    found = attribute_path(tmp_path)
+    found = read_attribution(tmp_path)
     assert found.calls == 3 and len(found.steps) == 3 * per_execution
     assert np.median(found.busy["CPU"][:, PHASES.index("forward")]) > 0
 
@@ -55,7 +55,7 @@ def test_what_a_loop_of_the_user_repeats_in_a_step_is_one_step_unless_told_other
                 with taken.step(i):
                     for _ in range(4):
                         train()
-        assert len(attribute_path(logs).steps) == want
+        assert len(read_attribution(logs).steps) == want
 
 
 class Sleeper(keras.callbacks.Callback):
@@ -67,9 +67,9 @@ class Sleeper(keras.callbacks.Callback):
 def test_other_callbacks_are_named_wherever_they_stand(tmp_path, first):
     mine, other = ProfileCallback(tmp_path, steps=6, skip=4), Sleeper()
     fit(make_model(), *((other, mine) if first else (mine, other)))
-    found = attribute_path(tmp_path)
+    found = read_attribution(tmp_path)
     assert found.idle_between["callback"] > 18 and found.idle_between["launch"] < 10
-    (said,) = [f for f in findings(found) if f.share > 0.5]
+    (said,) = [f for f in list_findings(found) if f.share > 0.5]
     assert "callbacks run" in said.what
     assert vars(other).keys() == vars(Sleeper()).keys() | vars(keras.callbacks.Callback()).keys(), "as it was before"
 
@@ -87,7 +87,7 @@ def test_a_callbacks_own_attributes_come_back(tmp_path):
 
 def test_the_end_of_an_epoch_is_a_cause_of_its_own(tmp_path):
     fit(make_model(), ProfileCallback(tmp_path, steps=6, skip=3), batch_size=64, epochs=10)
-    idle = attribute_path(tmp_path).idle_between
+    idle = read_attribution(tmp_path).idle_between
     assert idle["epoch"] > idle["host"]
 
 
@@ -101,7 +101,7 @@ def test_a_slow_dataset_is_told(tmp_path):
     data = tf.data.Dataset.from_generator(slow, output_signature=shapes)
     callback = ProfileCallback(tmp_path, steps=20, skip=4)  # the first batches come while the profiler starts
     make_model().fit(data, steps_per_epoch=25, verbose=0, shuffle=False, callbacks=[callback])
-    first, *_ = findings(attribute_path(tmp_path))
+    first, *_ = list_findings(read_attribution(tmp_path))
     assert first.share > 0.5 and "prefetch" in first.change
 
 
@@ -110,12 +110,12 @@ def test_a_dataset_that_works_ahead_while_a_callback_sleeps_is_not_blamed(tmp_pa
     data = data.map(lambda x, y: (tf.linalg.matmul(x, tf.ones([8, 8])), y)).prefetch(50)
     callback = ProfileCallback(tmp_path, steps=5, skip=4)
     make_model().fit(data, steps_per_epoch=12, verbose=0, shuffle=False, callbacks=[callback, Sleeper()])
-    assert not any("prefetch" in finding.change for finding in findings(attribute_path(tmp_path)))
+    assert not any("prefetch" in finding.change for finding in list_findings(read_attribution(tmp_path)))
 
 
 def test_a_window_that_ends_early_is_told_and_is_no_loss_of_events(tmp_path):
     fit(make_model(), ProfileCallback(tmp_path, steps=30, skip=6))
-    (problem,) = attribute_path(tmp_path).problems
+    (problem,) = read_attribution(tmp_path).problems
     assert problem == "the training ended after 10 of 30 calls that were to be recorded"
 
 
@@ -126,7 +126,7 @@ def test_a_fit_too_short_is_an_error_and_the_next_is_recorded(tmp_path):
     assert not hasattr(model.train_function, ORIGINAL)
     fit(model, callback)
     fit(model, callback)  # recorded once is enough
-    assert attribute_path(tmp_path).calls == 3 and len(list(tmp_path.rglob("*.xplane.pb"))) == 1
+    assert read_attribution(tmp_path).calls == 3 and len(list(tmp_path.rglob("*.xplane.pb"))) == 1
 
 
 class Breaks(keras.callbacks.Callback):
@@ -141,7 +141,7 @@ def test_an_exception_in_fit_does_not_block_the_next_profile(tmp_path):
     with pytest.raises(KeyboardInterrupt):
         fit(model, ProfileCallback(tmp_path / "a", steps=10, skip=3), breaks)
     fit(model, ProfileCallback(tmp_path / "b", steps=5, skip=3))
-    found = attribute_path(tmp_path / "b")
+    found = read_attribution(tmp_path / "b")
     assert found.calls == 5 and found.problems == () and "on_train_batch_end" not in vars(breaks)
 
 
@@ -178,9 +178,9 @@ def test_what_cannot_be_looked_into_is_said_and_ends_nothing(tmp_path, monkeypat
     def fails():
         raise RuntimeError("another TensorFlow")
 
-    monkeypatch.setattr("tfperf.trace.capture.constant_operations", fails)
+    monkeypatch.setattr("tfperf.trace.capture.find_constant_operations", fails)
     fit(make_model(), ProfileCallback(tmp_path, steps=3, skip=3))
-    (problem,) = attribute_path(tmp_path).problems
+    (problem,) = read_attribution(tmp_path).problems
     assert "constant operations are not known" in problem and "another TensorFlow" in problem
 
 

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.trace.profiles import write
-from tfperf.trace.planes import Lane, TraceError, profile_files, read_events, read_spaces
+from tfperf.trace.planes import Lane, TraceError, decode_events, find_profile_files, read_spaces
 
 SMALL = {
     "/host:CPU": {
@@ -21,7 +21,7 @@ SMALL = {
 
 
 def test_events_are_those_of_the_file(tmp_path):
-    events = read_events(read_spaces(write(tmp_path / "vm.xplane.pb", SMALL)), lambda name: name != "call")
+    events = decode_events(read_spaces(write(tmp_path / "vm.xplane.pb", SMALL)), lambda name: name != "call")
     assert events.lanes == (
         Lane("vm", "/host:CPU", "python"), Lane("vm", "/host:CPU", "pool"), Lane("vm", "/device:GPU:0", "Stream #1")
     )  # fmt: skip
@@ -35,27 +35,27 @@ def test_events_are_those_of_the_file(tmp_path):
     assert events.stats["hlo_module"][0].tolist() == [2] and events.stats["hlo_module"][1] == ("mine",)
     assert events.stats["tf_op"][0].tolist() == [3] and events.stats["tf_op"][1] == ("x:MatMul",)
     # a host's events are so many that stats are read of those alone that need it
-    assert set(read_events(read_spaces(tmp_path), lambda name: name == "train").stats) == {"step_num", "tf_op"}
+    assert set(decode_events(read_spaces(tmp_path), lambda name: name == "train").stats) == {"step_num", "tf_op"}
 
 
 def test_files_of_several_hosts_are_one_profile_and_the_last_session_counts(tmp_path):
     session = tmp_path / "plugins" / "profile"
     write(session / "2026_01_01" / "old.xplane.pb", SMALL)
     both = [write(session / "2026_01_02" / f"{host}.xplane.pb", SMALL) for host in "ab"]
-    assert profile_files(tmp_path) == both
-    events = read_events(read_spaces(tmp_path))
+    assert find_profile_files(tmp_path) == both
+    events = decode_events(read_spaces(tmp_path))
     assert len(events) == 8 and {lane.host for lane in events.lanes} == {"a", "b"}
-    assert profile_files(both[0]) == [both[0]]
+    assert find_profile_files(both[0]) == [both[0]]
 
 
 def test_an_empty_profile_has_no_events(tmp_path):
-    assert len(read_events(read_spaces(write(tmp_path / "a.xplane.pb", {})))) == 0
+    assert len(decode_events(read_spaces(write(tmp_path / "a.xplane.pb", {})))) == 0
 
 
 @pytest.mark.parametrize("name, message", [("none", "no such file"), (".", "holds no profile")])
 def test_a_path_without_profile_is_refused(tmp_path, name, message):
     with pytest.raises(TraceError, match=message):
-        profile_files(tmp_path / name)
+        find_profile_files(tmp_path / name)
 
 
 @settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -67,7 +67,7 @@ def test_damaged_files_give_a_clear_error_or_fewer_events(tmp_path, data):
         content[data.draw(st.integers(0, len(content) - 1))] = data.draw(st.integers(0, 255))
     path.write_bytes(content[: data.draw(st.integers(0, len(content)))])
     try:
-        events = read_events(read_spaces(path), lambda name: True)
+        events = decode_events(read_spaces(path), lambda name: True)
     except TraceError as error:
         assert str(path) in str(error)
     else:
@@ -77,7 +77,7 @@ def test_damaged_files_give_a_clear_error_or_fewer_events(tmp_path, data):
 def test_a_profile_is_read_without_tensorflow(tmp_path):
     path = write(tmp_path / "vm.xplane.pb", SMALL)
     code = (
-        f"import sys; from pathlib import Path; from tfperf.trace.planes import read_events, read_spaces; "
-        f"assert len(read_events(read_spaces(Path({str(path)!r})))) == 4; assert 'tensorflow' not in sys.modules"
+        f"import sys; from pathlib import Path; from tfperf.trace.planes import decode_events, read_spaces; "
+        f"assert len(decode_events(read_spaces(Path({str(path)!r})))) == 4; assert 'tensorflow' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -22,7 +22,7 @@ from tfperf.train.forms import PlainForm
 from tfperf.train.retirement import Retirement
 from tfperf.train.settings import Settings
 from tfperf.train.stack import Losses, Stack
-from tfperf.train.stopping import State
+from tfperf.train.stopping import ReplicaState
 from tfperf.train.tolerance import ToleranceCheck
 from tfperf.train.trainer import Trainer
 
@@ -91,20 +91,20 @@ class LeastSquares(Stack):
         self.training = tf.constant(used / np.maximum(data.trains.sum(axis=1, keepdims=True), 1))
         self.others = tf.constant(~used / np.maximum((~data.trains).sum(axis=1, keepdims=True), 1))
 
-    def weights(self):
+    def list_weights(self):
         return {"w": self.w, "offset": self.offset}
 
     def squares(self):
         return (tf.linalg.matvec(self.a, tf.convert_to_tensor(self.w)) + self.offset - self.y) ** 2
 
-    def losses(self, step, prepared):
+    def evaluate_losses(self, step, prepared):
         squares = self.squares()
         training = tf.reduce_sum(squares * self.training, axis=1)
         monitor = tf.reduce_sum(squares * self.others, axis=1)
         return Losses(training, monitor, tf.ones_like(training, tf.bool), training)
 
-    def report(self, step):
-        losses = self.losses(step, None)
+    def evaluate_metrics(self, step):
+        losses = self.evaluate_losses(step, None)
         return losses, {"training": losses.objective, "monitor": losses.monitor}
 
 
@@ -117,13 +117,13 @@ class HeavyBall(LeastSquares):
         self.taken = tf.Variable(np.zeros(self.replicas, np.int64))
         self.calls = tf.Variable(0, dtype=tf.int64)
 
-    def state(self):
+    def list_state(self):
         return {"velocity": self.velocity, "taken": self.taken, "calls": self.calls}
 
     def take_step(self, step, prepared):
         with tf.GradientTape() as tape:
             tape.watch(self.w.value)
-            losses = self.losses(step, prepared)
+            losses = self.evaluate_losses(step, prepared)
         slope = tape.gradient(losses.objective, self.w.value)
         self.velocity.assign(FRICTION * self.velocity - RATE * slope)
         self.w.assign(self.w + self.velocity)
@@ -139,14 +139,14 @@ class FirstRows(PlainForm):
     name: str = "first"
     numbers: tuple[int, ...] = (ROWS,)
 
-    def at(self, numbers):
+    def replace_numbers(self, numbers):
         return replace(self, numbers=numbers)
 
 
 class Factory:
     """Makes stacks of the problems."""
 
-    rows, shown = ("training", "monitor"), "monitor"
+    metrics, progress_metric = ("training", "monitor"), "monitor"
 
     def __init__(self, data: Data, kind: type[LeastSquares] = LeastSquares) -> None:
         self.data, self.kind, self.replicas = data, kind, len(data.y)
@@ -171,14 +171,14 @@ class RowsCheck(ToleranceCheck):
     def may_deviate(self, form):
         return form.name == "first"
 
-    def deviation(self, weights, losses, rows):
+    def compute_deviation(self, weights, losses, rows):
         one = LeastSquares(self.data.take(rows), ROWS)
         one.w.assign(weights["w"])
-        exact = one.losses(None, None).monitor
+        exact = one.evaluate_losses(None, None).monitor
         return float(np.max(np.abs(exact.numpy().astype(np.float32) - losses["monitor"][rows])))
 
     def mend(self, form, step, worst):
-        return form.at((min(ROWS, form.numbers[0] + 8),))
+        return form.replace_numbers((min(ROWS, form.numbers[0] + 8),))
 
 
 SETTINGS = Settings(
@@ -206,10 +206,10 @@ class Training:
 
     def result(self):
         """Best weights, best and stop steps, states."""
-        end = self.ensemble.look()
+        end = self.ensemble.gather_state()
         state, step = end["stopping/state"], self.ensemble.step
-        stop = np.where(state == State.RUNNING, step, end["stopping/stop_step"])
-        return self.ensemble.best_weights()["w"], end["stopping/best_step"], stop, state
+        stop = np.where(state == ReplicaState.RUNNING, step, end["stopping/stop_step"])
+        return self.ensemble.get_best_weights()["w"], end["stopping/best_step"], stop, state
 
 
 if __name__ == "__main__":

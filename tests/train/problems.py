@@ -12,10 +12,10 @@ from tfperf.train.loop import Loop
 from tfperf.workloads.pdf.card import Card
 from tfperf.workloads.pdf.cards import load_card
 from tfperf.workloads.pdf.data.selection import select
-from tfperf.workloads.pdf.forms import Form, make_form
+from tfperf.workloads.pdf.forms import Form, build_form
 from tfperf.workloads.pdf.losses import ReplicaLosses
 from tfperf.workloads.pdf.operators.problem import Problem, build_problem
-from tfperf.workloads.pdf.stack import PDFStack, PDFStacks, settings
+from tfperf.workloads.pdf.stack import PDFStack, PDFStackFactory, make_settings
 
 
 def make_problem(folder: Path, overrides=(), **card) -> tuple[Card, Problem]:
@@ -29,23 +29,23 @@ def checkpoints_in(folder: Path) -> Checkpoints:
 
 
 def make_losses(card: Card, problem: Problem, form: Form | None = None) -> ReplicaLosses:
-    return ReplicaLosses(card, problem, form and form.compiled(problem, card.engine.precision))
+    return ReplicaLosses(card, problem, form and form.build_constants(problem, card.engine.precision))
 
 
 def make_loop(card: Card, problem: Problem, form: Form | None = None) -> Loop:
-    stack = PDFStack(card, problem, form and form.compiled(problem, card.engine.precision))
+    stack = PDFStack(card, problem, form and form.build_constants(problem, card.engine.precision))
     stack.model.initialize(card.seed, problem.ids, [0] * len(problem.ids))
-    return Loop(settings(card), stack)
+    return Loop(make_settings(card), stack)
 
 
 def make_ensemble(card: Card, problem: Problem, form: Form | None = None, stacks=1, threads=None) -> Ensemble:
-    factory = PDFStacks(card, problem)
+    factory = PDFStackFactory(card, problem)
     return Ensemble(factory.settings, factory, form or Form(), stacks, threads)
 
 
 def reduced_to(card: Card, problem: Problem, rank: int) -> Form:
     """The folded form with that many directions, whatever the tolerance."""
-    return replace(make_form(card, problem, "folded"), rank=rank)
+    return replace(build_form(card, problem, "folded"), rank=rank)
 
 
 def signal_at(ensemble: Ensemble, step: int) -> Signals:

@@ -18,8 +18,8 @@ from tfperf.errors import CardError, Interrupted
 from tfperf.signals import Signals
 from tfperf.train.retirement import Retirement
 from tfperf.train.trainer import Trainer
-from tfperf.workloads.pdf.forms import make_form
-from tfperf.workloads.pdf.operators.problem import take_replicas
+from tfperf.workloads.pdf.forms import build_form
+from tfperf.workloads.pdf.operators.problem import select_replicas
 from tfperf.workloads.pdf.tolerance import Chi2Check
 
 CPUS, STEPS, AT, STOP = 4, 60, (30,), 25
@@ -35,7 +35,7 @@ class Case:
         self.folder, self.xla = folder, xla
         overrides = [*FAST, f"engine.devices={devices}", *extra]
         card, problem = make_problem(folder, overrides, precision=precision, replicas=replicas, steps=STEPS)
-        self.card, self.problem = card, problem if rows is None else take_replicas(problem, np.array(rows))
+        self.card, self.problem = card, problem if rows is None else select_replicas(problem, np.array(rows))
         self.at, self.seen = at, {}
         self.ensemble = make_ensemble(self.card, self.problem)
 
@@ -47,19 +47,19 @@ class Case:
     def train(self, name, signals=None):
         """To the end, or to the signal; everything is kept in NAME.npz."""
         trainer = self.trainer(f"checkpoints-{name}")
-        step, warnings = trainer.resume() if trainer.checkpoints.exist() else (0, [])
+        step, warnings = trainer.resume() if trainer.checkpoints.has_any() else (0, [])
         try:
-            trainer.train(signals or Signals(), lambda _: self.look())
+            trainer.train(signals or Signals(), lambda _: self.keep_state())
         except Interrupted:
             name += "-interrupted"
-        history = trainer.history()
-        arrays = {f"end/{k}": v for k, v in self.ensemble.look().items()}
-        arrays |= {f"best/{k}": v for k, v in self.ensemble.best_weights().items()}
+        history = trainer.make_history()
+        arrays = {f"end/{k}": v for k, v in self.ensemble.gather_state().items()}
+        arrays |= {f"best/{k}": v for k, v in self.ensemble.get_best_weights().items()}
         arrays |= {f"at/{step}/{k}": v for step, state in self.seen.items() for k, v in state.items()}
-        arrays |= {f"history/{k}": v for k, v in {"step": history.step, **history.rows}.items()}
+        arrays |= {f"history/{k}": v for k, v in {"step": history.step, **history.metrics}.items()}
         facts = {
             "sizes": self.ensemble.sizes, "slots": [s.size for s in self.ensemble.shards], "warnings": warnings,
-            "resumed": step, "quarantined": self.ensemble.quarantined(), "found": self.check.found,
+            "resumed": step, "quarantined": self.ensemble.count_quarantined(), "found": self.check.found,
             "rank": self.ensemble.form.rank, "steps": [int(s.loop.step) for s in self.ensemble.shards if s.loop],
         }  # fmt: skip
         np.savez(self.folder / f"{name}.npz", facts=json.dumps(facts), **arrays)
@@ -68,10 +68,10 @@ class Case:
     def start(self, name):
         """The first steps alone."""
         self.ensemble.run(20, self.xla)
-        np.savez(self.folder / f"{name}.npz", **{f"at/20/{k}": v for k, v in self.ensemble.look().items()})
+        np.savez(self.folder / f"{name}.npz", **{f"at/20/{k}": v for k, v in self.ensemble.gather_state().items()})
 
-    def look(self):
-        self.seen[self.ensemble.step] = {n: np.copy(v) for n, v in self.ensemble.look().items()}
+    def keep_state(self):
+        self.seen[self.ensemble.step] = {n: np.copy(v) for n, v in self.ensemble.gather_state().items()}
 
 
 def bits(folder):
@@ -82,7 +82,7 @@ def bits(folder):
     for name, devices in (("one-exact", 1), ("three-exact", 3)):
         Case(folder, 8, devices, at=(), precision="float64").train(name)
     poisoned = Case(folder, 8, 2, at=())
-    kernel = poisoned.ensemble._loop(poisoned.ensemble.shards[1]).stack.model.hidden[1].kernel
+    kernel = poisoned.ensemble._get_loop(poisoned.ensemble.shards[1]).stack.model.hidden[1].kernel
     value = kernel.numpy()
     value[BROKEN - 4] = np.nan
     kernel.assign(value)
@@ -110,7 +110,7 @@ def tolerance(folder):
     """A folded form with too few directions, whose rank is raised."""
     for name, devices in (("one", 1), ("two", 2)):
         case = Case(folder, 6, devices, at=(), precision="float64", extra=FOLDED)
-        case.ensemble.form = replace(make_form(case.card, case.problem, "folded"), rank=8)
+        case.ensemble.form = replace(build_form(case.card, case.problem, "folded"), rank=8)
         case.train(name)
 
 
@@ -127,9 +127,9 @@ def places(folder):
     placed = []
     for shard in case.ensemble.shards:
         loop = shard.loop
-        stack, terms = loop.stack, loop.stack.terms
-        tensors = [*loop.variables().values(), loop.kept, loop.row.value, stack.points, *terms.precisions]
-        tensors += [matrix for _, matrix, _ in terms.every.contraction.linear]
+        stack, terms = loop.stack, loop.stack.replica_losses
+        tensors = [*loop.list_variables().values(), loop.kept, loop.row.value, stack.points, *terms.inverse_kernels]
+        tensors += [matrix for _, matrix, _ in terms.all_residuals.contraction.linear]
         placed.append(sorted({tf.DeviceSpec.from_string(t.device).device_index for t in tensors}))
     spans = []
     for shard in case.ensemble.shards:
@@ -155,7 +155,7 @@ def fits(folder):
     from tests.make_pack import make_card
     from tfperf.workloads.pdf.report import html
 
-    html.html = lambda *_: ""  # seconds each
+    html.render_html = lambda *_: ""  # seconds each
     card = make_card(folder, replicas=8, steps=20)
     for name, how in (("devices", ["engine.devices=2"]), ("chunks", ["engine.devices=1", "engine.chunk=4"])):
         tfperf.fit(card, folder / name, overrides=["train.stopping.patience=50", "engine.form=shared", *how])

@@ -24,13 +24,13 @@ from tests.train.least_squares import (
 )
 from tests.train.problems import signal_at
 from tfperf.errors import Interrupted
+from tfperf.train.choice_cache import find_path, read, write
 from tfperf.train.choices import Choices
 from tfperf.train.choosing import choose
 from tfperf.train.cores import Cores
 from tfperf.train.ensemble import Ensemble
 from tfperf.train.forms import PlainForm, PlainForms
-from tfperf.train.kept_choices import keep, place, read
-from tfperf.train.stopping import State
+from tfperf.train.stopping import ReplicaState
 
 KINDS = {LeastSquares: 0.0, HeavyBall: FRICTION}
 
@@ -65,7 +65,7 @@ def test_each_replica_is_descent_on_its_problem_alone(kind, xla, tmp_path):
     same(training.result(), training.data, friction=KINDS[kind])
     assert training.ensemble.sizes[0][1] == REPLICAS > training.ensemble.size
     assert training.seen[-1].over and np.isfinite(training.seen[-1].latest).all()
-    rows = training.trainer.history().rows
+    rows = training.trainer.make_history().metrics
     assert rows.keys() == {"training", "monitor"} and np.isnan(rows["monitor"][-1]).any()
 
 
@@ -80,13 +80,13 @@ def test_broken_replica_is_left_alone_with_its_weights(kind, tmp_path):
     for one, other in zip(healthy.result(), broken.result(), strict=True):
         np.testing.assert_array_equal(one[others], other[others])
     weights, _, stop, state = broken.result()
-    assert (State(state[2]), stop[2], weights[2].tolist()) == (State.QUARANTINED, 0, [0.0] * 3)
-    assert broken.ensemble.quarantined() == 1
+    assert (ReplicaState(state[2]), stop[2], weights[2].tolist()) == (ReplicaState.QUARANTINED, 0, [0.0] * 3)
+    assert broken.ensemble.count_quarantined() == 1
 
 
 def test_what_a_step_of_the_stacks_own_changed_in_stopped_replicas_is_undone(tmp_path):
     training = Training(tmp_path, kind=HeavyBall).train()
-    end, (*_, stop, _) = training.ensemble.look(), training.result()
+    end, (*_, stop, _) = training.ensemble.gather_state(), training.result()
     np.testing.assert_array_equal(end["state/taken"], stop)
     assert end["state/calls"] == training.ensemble.step == STEPS
     for r in np.flatnonzero(stop < STEPS):
@@ -95,10 +95,10 @@ def test_what_a_step_of_the_stacks_own_changed_in_stopped_replicas_is_undone(tmp
 
 def test_broken_state_of_a_stack_breaks_its_replica_alone(tmp_path):
     training = Training(tmp_path, kind=HeavyBall)
-    velocity = training.ensemble.stack.stack.velocity
+    velocity = training.ensemble.largest_loop.stack.velocity
     velocity.assign(np.where(np.arange(REPLICAS)[:, None] == 4, np.inf, velocity))
     weights, _, stop, state = training.train().result()
-    assert (State(state[4]), stop[4], weights[4].tolist()) == (State.QUARANTINED, 0, [0.0] * 3)
+    assert (ReplicaState(state[4]), stop[4], weights[4].tolist()) == (ReplicaState.QUARANTINED, 0, [0.0] * 3)
     others = [r for r in range(REPLICAS) if r != 4]
     same((weights, *training.result()[1:]), training.data, others, FRICTION)
 
@@ -112,9 +112,9 @@ def test_resumed_training_has_the_same_bits(kind, tmp_path):
     again = Training(tmp_path / "cut", kind=kind, stacks=2, at=(30, 60))
     assert again.trainer.resume() == (50, [])
     again.train()
-    for name, value in whole.ensemble.look().items():
-        np.testing.assert_array_equal(value, again.ensemble.look()[name], err_msg=name)
-    np.testing.assert_array_equal(whole.trainer.history().rows["training"], again.trainer.history().rows["training"])
+    for name, value in whole.ensemble.gather_state().items():
+        np.testing.assert_array_equal(value, again.ensemble.gather_state()[name], err_msg=name)
+    np.testing.assert_array_equal(*(t.trainer.make_history().metrics["training"] for t in (whole, again)))
     other = HeavyBall if kind is LeastSquares else LeastSquares
     with pytest.raises(Exception, match="another loop"):
         Training(tmp_path / "cut", kind=other, stacks=2).trainer.resume()
@@ -146,9 +146,9 @@ def test_choices_are_measured_and_kept(tmp_path, monkeypatch):
     choices = choose(ensemble, PlainForms(), Cores(1))
     assert (choices.form, choices.products, choices.xla) == ("plain", "plain", False)
     assert 1 <= choices.steps_per_call <= STEPS and ensemble.step == 0
-    path = place(True, ensemble.factory.digest(PlainForm()), choices.cores)
-    assert keep(path, choices) == ()
+    path = find_path(True, ensemble.factory.digest(PlainForm()), choices.cores)
+    assert write(path, choices) == ()
     assert read(settings, path, ["plain"], ["plain"]) == replace(choices, cached=True)
     assert read(settings, path, ["other"], ["plain"]) is None
     with pytest.raises(ValueError, match="no form: plain"):
-        Choices.from_dict(choices.as_dict(), ["plain"], ["other"])
+        Choices.from_dict(choices.to_dict(), ["plain"], ["other"])

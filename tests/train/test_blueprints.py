@@ -8,7 +8,7 @@ from tests import make_hadronic
 from tests.train.problems import make_ensemble, make_problem
 from tfperf.train.blueprints import Blueprint, Blueprints
 from tfperf.train.programs import trace
-from tfperf.workloads.pdf.forms import make_form
+from tfperf.workloads.pdf.forms import build_form
 
 CARDS = {
     "shared": [],
@@ -21,13 +21,13 @@ CARDS = {
 }
 
 
-def look_alike(ensemble):
+def list_programs(ensemble):
     """Every program of the second stack as it takes it over, and as it traces it."""
-    first, second = ensemble.loops()
+    first, second = ensemble.build_loops()
     for name in ("steps", "losses"):
         first._trace(name, False)  # a process numbers the functions in its first one otherwise
-        first.function(name, False)
-        yield name, second.function(name, False), second._trace(name, False)
+        first.get_program(name, False)
+        yield name, second.get_program(name, False), second._trace(name, False)
 
 
 QUICK = {("shared", True), ("weighted", False), ("reduced", True)}
@@ -46,8 +46,8 @@ def test_a_program_taken_over_is_the_one_traced(tmp_path, kind, hadronic):
     if hadronic:
         make_hadronic.make_pack(tmp_path / "pack.h5")
     card, problem = make_problem(tmp_path, CARDS[kind], replicas=4)
-    ensemble = make_ensemble(card, problem, make_form(card, problem, card.engine.form), stacks=2)
-    for name, taken, traced in look_alike(ensemble):
+    ensemble = make_ensemble(card, problem, build_form(card, problem, card.engine.form), stacks=2)
+    for name, taken, traced in list_programs(ensemble):
         assert taken.function is traced.function, name
         assert len(taken.captures) == len(traced.captures) > 10
         assert all(one is other for one, other in zip(taken.captures, traced.captures, strict=True)), name
@@ -82,20 +82,20 @@ def test_what_does_not_fit_is_traced_anew():
     signature, ten = [tf.TensorSpec([], tf.int64)], tf.constant(10, tf.int64)
     known = Blueprints()
 
-    def program(holder):
-        return known.program(vars(holder), ("times",), lambda: trace(holder.times, signature, False, "times"))
+    def get(holder):
+        return known.get_program(vars(holder), ("times",), lambda: trace(holder.times, signature, False, "times"))
 
     first, same, longer = Holder(2, 1), Holder(2, 1), Holder(3, 1)
-    assert program(first).function is program(same).function
-    assert Blueprint.of(program(first), vars(first)).carried_out(vars(longer)) is None, "of another shape"
+    assert get(first).function is get(same).function
+    assert Blueprint.make(get(first), vars(first)).bind(vars(longer)) is None, "of another shape"
     same.table["rows"][0].assign([5.0, 7.0])
-    assert program(same)(ten).numpy().tolist() == [150, 210] and program(first)(ten).numpy().tolist() == [60, 60]
-    assert program(longer)(ten).numpy().tolist() == [60, 60, 60]
+    assert get(same)(ten).numpy().tolist() == [150, 210] and get(first)(ten).numpy().tolist() == [60, 60]
+    assert get(longer)(ten).numpy().tolist() == [60, 60, 60]
     del same.table["rows"]
-    assert Blueprint.of(program(first), vars(first)).carried_out(vars(same)) is None, "a tensor is missing"
+    assert Blueprint.make(get(first), vars(first)).bind(vars(same)) is None, "a tensor is missing"
     elsewhere = tf.Variable(1.0)
     outside = trace(lambda count: tf.cast(count, tf.float32) * elsewhere, signature, False, "outside")
-    assert Blueprint.of(outside, vars(first)) is None, "what it works on is not the holder's"
+    assert Blueprint.make(outside, vars(first)) is None, "what it works on is not the holder's"
 
 
 def test_replicas_in_four_stacks_train_as_in_one(tmp_path):
@@ -104,5 +104,5 @@ def test_replicas_in_four_stacks_train_as_in_one(tmp_path):
     for ensemble in (one, four):
         ensemble.run(20, False)
     assert [shard.size for shard in four.shards] == [2] * 4
-    for name, value in one.look().items():
-        np.testing.assert_allclose(value, four.look()[name], rtol=1e-10, atol=1e-13, err_msg=name)
+    for name, value in one.gather_state().items():
+        np.testing.assert_allclose(value, four.gather_state()[name], rtol=1e-10, atol=1e-13, err_msg=name)

@@ -27,32 +27,32 @@ class More(LeastSquares):
     more: ClassVar = {}
     kept: ClassVar = {}
 
-    def weights(self):
-        return super().weights() | self.more
+    def list_weights(self):
+        return super().list_weights() | self.more
 
-    def state(self):
+    def list_state(self):
         return self.kept
 
 
 @pytest.mark.parametrize(
     ("added", "said"),
     [
-        ({"more": {"v": ones(REPLICAS, dtype="float32")}}, r"More.weights: v: got float32 \[8\], must be of float64"),
-        ({"more": {"v": ones(3, 2)}}, r"More.weights: v: got float64 \[3, 2\], must have 8 replicas first"),
-        ({"more": {"v": ones(trainable=False)}}, r"More.weights: v: got float64 \[\], must have 8 replicas first"),
-        ({"more": {"a|b": ones(REPLICAS)}}, r"More.weights: got the name 'a\|b'; must be parts between"),
+        ({"more": {"v": ones(8, dtype="float32")}}, r"More.list_weights: v: got float32 \[8\], must be of float64"),
+        ({"more": {"v": ones(3, 2)}}, r"More.list_weights: v: got float64 \[3, 2\], must have 8 replicas first"),
+        ({"more": {"v": ones(trainable=False)}}, r"More.list_weights: v: got float64 \[\], must have 8 replicas first"),
+        ({"more": {"a|b": ones(REPLICAS)}}, r"More.list_weights: got the name 'a\|b'; must be parts between"),
         (
             {"more": {"v": tf.Variable(np.ones(REPLICAS))}},
-            "More.weights: v: got a ResourceVariable, must be a keras.Variable",
+            "More.list_weights: v: got a ResourceVariable, must be a keras.Variable",
         ),
-        ({"kept": {"v": ones(REPLICAS)}}, "More.state: v: got a Variable, must be a tensorflow.Variable"),
-        ({"kept": {"v": tf.Variable([1.0, 2.0])}}, r"More.state: v: got float32 \[2\], must have 8 replicas first"),
-        ({"more": {"w": ones(REPLICAS, trainable=False)}}, "More.weights: none is trainable"),
+        ({"kept": {"v": ones(REPLICAS)}}, "More.list_state: v: got a Variable, must be a tensorflow.Variable"),
+        ({"kept": {"v": tf.Variable([0.5] * 2)}}, r"More.list_state: v: got float32 \[2\], must have 8 replicas first"),
+        ({"more": {"w": ones(REPLICAS, trainable=False)}}, "More.list_weights: none is trainable"),
         (
             {"more": {"v": ones(REPLICAS, dtype="bfloat16", trainable=False)}},
             "v: got .*bfloat16.*; must be of NumPy's own",
         ),
-        ({"more": {"v": ones(REPLICAS)}}, "More.losses: v: the objective does not depend on it"),
+        ({"more": {"v": ones(REPLICAS)}}, "More.evaluate_losses: v: the objective does not depend on it"),
     ],
 )
 def test_variables_are_refused(added, said, monkeypatch, tmp_path):
@@ -68,12 +68,12 @@ class Told(LeastSquares):
     change = staticmethod(lambda losses: losses)
     extra: ClassVar = {}
 
-    def losses(self, step, prepared):
-        return self.change(super().losses(step, prepared))
+    def evaluate_losses(self, step, prepared):
+        return self.change(super().evaluate_losses(step, prepared))
 
-    def report(self, step):
-        losses, rows = super().report(step)
-        return losses, rows | {name: tf.zeros(shape, tf.float64) for name, shape in self.extra.items()}
+    def evaluate_metrics(self, step):
+        losses, metrics = super().evaluate_metrics(step)
+        return losses, metrics | {name: tf.zeros(shape, tf.float64) for name, shape in self.extra.items()}
 
 
 @pytest.mark.parametrize(
@@ -92,18 +92,18 @@ def test_losses_are_refused(name, value, said, monkeypatch, tmp_path):
         return losses._replace(**{name: value(getattr(losses, name))})
 
     monkeypatch.setattr(Told, "change", staticmethod(change))
-    with pytest.raises(ValueError, match=f"Told.losses: {name}: {said}"):
+    with pytest.raises(ValueError, match=f"Told.evaluate_losses: {name}: {said}"):
         Training(tmp_path, kind=Told).train()
 
 
 @pytest.mark.parametrize(
-    ("extra", "rows", "said"),
+    ("extra", "metrics", "said"),
     [
-        ({"spread": ()}, ("spread",), r"Told.report: spread: got float64 \[\], must be float64 \[8\]"),
+        ({"spread": ()}, ("spread",), r"Told.evaluate_metrics: spread: got float64 \[\], must be float64 \[8\]"),
         (
             {},
             ("spread",),
-            "Factory.rows: names monitor, spread, training; its stacks report monitor, training;",
+            "Factory.metrics: names monitor, spread, training; its stacks report monitor, training;",
         ),
         (
             {"spread": (8,)},
@@ -112,16 +112,16 @@ def test_losses_are_refused(name, value, said, monkeypatch, tmp_path):
         ),
     ],
 )
-def test_rows_are_refused(extra, rows, said, monkeypatch, tmp_path):
+def test_metrics_are_refused(extra, metrics, said, monkeypatch, tmp_path):
     monkeypatch.setattr(Told, "extra", extra)
-    monkeypatch.setattr(Factory, "rows", ("training", "monitor", *rows))
+    monkeypatch.setattr(Factory, "metrics", ("training", "monitor", *metrics))
     with pytest.raises(ValueError, match=said):
         Training(tmp_path, kind=Told).ensemble.warm_up(False, False)
 
 
-def test_what_is_shown_is_one_of_the_rows(monkeypatch, tmp_path):
-    monkeypatch.setattr(Factory, "rows", ("training",))
-    with pytest.raises(ValueError, match=r"Factory.shown: got 'monitor', must be one of \['training'\]"):
+def test_what_is_shown_is_one_of_the_metrics(monkeypatch, tmp_path):
+    monkeypatch.setattr(Factory, "metrics", ("training",))
+    with pytest.raises(ValueError, match=r"Factory.progress_metric: got 'monitor', must be one of \['training'\]"):
         Training(tmp_path)
 
 
@@ -133,8 +133,8 @@ class Averaged(HeavyBall):
         self.mean = keras.Variable(np.zeros(self.w.shape), dtype="float64", trainable=False)
         self.count = keras.Variable(np.zeros(self.replicas), dtype="int64", trainable=False)
 
-    def weights(self):
-        return super().weights() | {"mean": self.mean, "count": self.count}
+    def list_weights(self):
+        return super().list_weights() | {"mean": self.mean, "count": self.count}
 
     def take_step(self, step, prepared):
         losses = super().take_step(step, prepared)
@@ -146,13 +146,13 @@ class Averaged(HeavyBall):
 def test_best_weights_are_of_one_step(tmp_path):
     """Those that are not trained, too; and through a checkpoint."""
     training = Training(tmp_path, kind=Averaged, stacks=2).train()
-    weights, best = training.ensemble.best_weights(), training.result()[1]
+    weights, best = training.ensemble.get_best_weights(), training.result()[1]
     assert len(set(best)) > 3
     np.testing.assert_array_equal(weights["count"], best)
     np.testing.assert_array_equal(weights["mean"], 2 * weights["w"])
     again = Training(tmp_path, kind=Averaged, stacks=2)
     again.trainer.resume()
-    for name, value in again.ensemble.best_weights().items():
+    for name, value in again.ensemble.get_best_weights().items():
         np.testing.assert_array_equal(value, weights[name])
 
 
@@ -184,7 +184,7 @@ class Frame:
     y = property(lambda self: self.kept[id(self)])
 
 
-def closed_over(y):
+def close_over(y):
     return lambda: y
 
 
@@ -193,7 +193,7 @@ HOLDERS = {
     "slots": (Slots, lambda held: held.y),
     "opaque": (Frame, lambda held: held.y),
     "partial": (lambda y: partial(np.asarray, y), lambda held: held()),
-    "closure": (closed_over, lambda held: held()),
+    "closure": (close_over, lambda held: held()),
     "mapping": (lambda y: MappingProxyType({"y": y}), lambda held: held["y"]),
     "layer": (lambda y: keras.layers.Rescaling(1.0, offset=y), lambda held: held.offset),
     "method": (lambda y: Slots(y).__class__(y).__getattribute__, lambda held: held("y")),
@@ -224,12 +224,12 @@ def test_arrays_of_one_stack_are_not_anothers(tmp_path, holder, monkeypatch):
 
 def test_functions_of_one_stack_are_not_anothers(monkeypatch):
     """Of the same name."""
-    from tfperf.train.blueprints import plain
+    from tfperf.train.blueprints import list_constants
 
     def hold(kind):
         stack = LeastSquares(Data.draw(), 8)
         stack.f = kind
-        return plain(stack)
+        return list_constants(stack)
 
     assert (
         hold(lambda x: x + 1) != hold(lambda x: x + 2)
@@ -254,8 +254,8 @@ def test_arrays_that_are_alike_cost_no_tracing(monkeypatch):
 class Forgetful(HeavyBall):
     """Leaves a variable that it assigns out of its state."""
 
-    def state(self):
-        return {name: v for name, v in super().state().items() if name != "velocity"}
+    def list_state(self):
+        return {name: v for name, v in super().list_state().items() if name != "velocity"}
 
 
 @pytest.mark.parametrize("xla", [False, True])

@@ -1,13 +1,13 @@
 import numpy as np
 
-from tfperf.train.flat import Flat
+from tfperf.train.flat import Flattener
 
 
 def test_rows_hold_each_replicas_numbers_and_come_apart_again():
     shapes = [(3, 2, 4), (3, 4, 1), (3, 5)]
     rng = np.random.default_rng(0)
     parts = [rng.normal(size=s) for s in shapes]
-    flat = Flat(shapes)
+    flat = Flattener(shapes)
     row = flat.join(parts).numpy()
     assert row.shape == (3, 17)
     for r in range(3):

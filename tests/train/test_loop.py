@@ -7,7 +7,7 @@ import tensorflow as tf
 
 from tests import reference
 from tests.train.problems import make_loop, make_problem
-from tfperf.train.stopping import State
+from tfperf.train.stopping import ReplicaState
 from tfperf.workloads.pdf.data.selection import select
 from tfperf.workloads.pdf.operators.problem import build_problem
 
@@ -17,13 +17,13 @@ NAMES = ("SGD", "RMSprop", "Adam", "AdamW", "Adamax", "Nadam", "Adagrad", "Adade
 
 def run(loop, count, xla=False):
     loop.run(count, xla)
-    return {k: v.numpy() for k, v in loop.stack.model.named_weights().items()}
+    return {k: v.numpy() for k, v in loop.stack.model.list_weights().items()}
 
 
 def single_step(loop, problem, card, r, clips):
     """Weights of replica r after one step of Keras' own optimizer on that replica alone, loss by dense covariance."""
-    names = [n for n, v in loop.stack.model.named_weights().items() if v.trainable]
-    start = {n: tf.Variable(v.value[r : r + 1]) for n, v in loop.stack.model.named_weights().items()}
+    names = [n for n, v in loop.stack.model.list_weights().items() if v.trainable]
+    start = {n: tf.Variable(v.value[r : r + 1]) for n, v in loop.stack.model.list_weights().items()}
     model = type(loop.stack.model)(card.model, 1, "float64")
     cov = reference.covariance(problem.datasets, [d.t0 for d in problem.datasets])
     mask = problem.training[r]
@@ -31,9 +31,9 @@ def single_step(loop, problem, card, r, clips):
     inside = problem.pack.x < 1
     tables = [[tf.constant(reference.dense(t)[:, :, inside]) for t in d.tables] for d in problem.datasets]
     positive = [tf.constant(reference.dense(p.table)[:, :, inside]) for p in problem.pack.positivity]
-    for name, variable in model.named_weights().items():
+    for name, variable in model.list_weights().items():
         variable.assign(start[name])
-    optimizer = getattr(keras.optimizers, card.train.optimizer.name)(**card.train.optimizer.arguments(), **clips)
+    optimizer = getattr(keras.optimizers, card.train.optimizer.name)(**card.train.optimizer.make_arguments(), **clips)
     from tfperf.workloads.pdf.operators.observables import combine
 
     with tf.GradientTape() as tape:
@@ -51,7 +51,7 @@ def single_step(loop, problem, card, r, clips):
         loss += card.positivity.initial * hinge + card.integrability.initial * small
     variables = [v for v in model.trainable_variables]
     optimizer.apply(tape.gradient(loss, [v.value for v in variables]), variables)
-    return {n: model.named_weights()[n].numpy()[0] for n in names}
+    return {n: model.list_weights()[n].numpy()[0] for n in names}
 
 
 @pytest.mark.parametrize(
@@ -124,10 +124,10 @@ def test_stopping_and_best_weights_follow_the_rule_step_by_step(tmp_path):
     values, gates, weights = [], [], []
     frozen = make_loop(card, problem)
     for _ in range(80):  # the same training with nobody ever stopped
-        terms = traced.stack.terms_now()
+        terms = traced.stack.evaluate_terms()
         values.append((terms.validation * (1 / (~problem.training).sum(axis=1))).numpy())
         gates.append(terms.positivity.numpy() < card.positivity.threshold)
-        weights.append({n: v.numpy() for n, v in traced.stack.model.named_weights().items()})
+        weights.append({n: v.numpy() for n, v in traced.stack.model.list_weights().items()})
         traced.stopping.state.assign(tf.zeros_like(traced.stopping.state))
         traced.run(1, False)
     frozen.run(80, False)
@@ -137,9 +137,9 @@ def test_stopping_and_best_weights_follow_the_rule_step_by_step(tmp_path):
         assert frozen.stopping.best_step[r] == best_step
         if stop < 80:
             stops.append(stop)
-            assert frozen.stopping.state[r] == State.STOPPED and frozen.stopping.stop_step[r] == stop
+            assert frozen.stopping.state[r] == ReplicaState.STOPPED and frozen.stopping.stop_step[r] == stop
         if best_step >= 0:
-            for name, value in frozen.best_weights().items():
+            for name, value in frozen.get_best_weights().items():
                 np.testing.assert_array_equal(value[r], weights[best_step][name][r])
     assert stops, "no replica stopped: the test shows nothing"
 
@@ -150,7 +150,7 @@ def test_no_replica_passes_a_gate_that_cannot_be_passed(tmp_path):
     loop.stack.threshold = -1.0
     weights = run(loop, 40)
     assert loop.stopping.best_step.numpy().tolist() == [-1, -1, -1]
-    for name, value in loop.best_weights().items():
+    for name, value in loop.get_best_weights().items():
         np.testing.assert_array_equal(value, weights[name])
 
 
@@ -173,6 +173,6 @@ def test_a_look_at_the_losses_changes_nothing_and_judging_does(tmp_path, xla):
     losses = loop.evaluate(xla)
     for name, value in loop.snapshot().items():
         np.testing.assert_array_equal(value, before[name], err_msg=name)
-    loop.judge(xla)
+    loop.keep_best(xla)
     np.testing.assert_array_equal(loop.snapshot()["stopping/best_step"], 0)
     np.testing.assert_allclose(loop.snapshot()["stopping/best"], losses["validation"], rtol=1e-6)

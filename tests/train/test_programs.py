@@ -10,7 +10,7 @@ import tensorflow as tf
 from tests.train.problems import make_ensemble, make_problem
 from tfperf.train import programs
 from tfperf.train.programs import trace
-from tfperf.workloads.pdf.forms import make_form
+from tfperf.workloads.pdf.forms import build_form
 
 
 @pytest.mark.parametrize("xla", [False, pytest.param(True, marks=pytest.mark.slow)])
@@ -19,11 +19,11 @@ def test_nothing_holds_a_stack_that_was_closed(tmp_path, xla):
     ensemble = make_ensemble(card, problem)
     ensemble.run(2, xla)
     ensemble.evaluate(xla)
-    stack = ensemble.stack
-    held = [stack, stack.stack, stack.stack.model, stack.stack.terms, stack.optimizer, *stack.variables().values()]
-    held = [weakref.ref(one) for one in held]
-    del stack
-    ensemble.look()
+    loop = ensemble.largest_loop
+    held = [loop, loop.stack, loop.stack.model, loop.stack.replica_losses, loop.optimizer]
+    held = [weakref.ref(one) for one in (*held, *loop.list_variables().values())]
+    del loop
+    ensemble.gather_state()
     ensemble.close()
     gc.collect()
     assert not [one() for one in held if one() is not None]
@@ -38,21 +38,21 @@ STEPS = [tf.TensorSpec([], tf.int64)]
 def test_equal_stacks_share_their_programs(tmp_path, form):
     """They are other replicas, with other data, masks and weights, and find what they would find alone."""
     card, problem = make_problem(tmp_path, replicas=4)
-    shape = make_form(card, problem, form)
+    shape = build_form(card, problem, form)
     alone = make_ensemble(card, problem, shape, stacks=2)
     for shard in alone.shards:
-        alone._loop(shard).name = f"alone_{shard.rows[0]}"
+        alone._get_loop(shard).name = f"alone_{shard.rows[0]}"
     both = make_ensemble(card, problem, shape, stacks=2)
     for ensemble in (alone, both):
         ensemble.run(5, False)
         ensemble.evaluate(False)
     for name in ("steps", "losses"):
-        first, second = (loop.function(name, False) for loop in both.loops())
+        first, second = (loop.get_program(name, False) for loop in both.build_loops())
         assert first.function is second.function and first.captures[-1] is not second.captures[-1]
-        one, two = (loop.function(name, False) for loop in alone.loops())
+        one, two = (loop.get_program(name, False) for loop in alone.build_loops())
         assert one.function is not two.function, "or the test shows nothing"
-    for name, value in alone.look().items():
-        np.testing.assert_array_equal(value, both.look()[name], err_msg=name)
+    for name, value in alone.gather_state().items():
+        np.testing.assert_array_equal(value, both.gather_state()[name], err_msg=name)
 
 
 def test_names_do_not_depend_on_what_was_traced_before(tmp_path):
@@ -60,7 +60,7 @@ def test_names_do_not_depend_on_what_was_traced_before(tmp_path):
     names = []
     for _ in range(2):
         ensemble = make_ensemble(card, problem)
-        found = ensemble.stack.function("steps", False).function
+        found = ensemble.largest_loop.get_program("steps", False).function
         names.append([found.name, *(child.name for child in found.children)])
         ensemble.close()
         tf.function(lambda x: x + 1)(tf.constant(1.0))

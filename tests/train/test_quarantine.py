@@ -10,7 +10,7 @@ from tests.train.problems import make_loop, make_problem
 from tfperf.train import loop as loop_module
 from tfperf.train.loop import Loop
 from tfperf.train.optimizers import clip
-from tfperf.train.stopping import BLOWN_UP, State, Stopping
+from tfperf.train.stopping import BLOWN_UP, ReplicaState, Stopping
 
 CLIPPINGS = ("clipnorm", "global_clipnorm", "clipvalue", "none")
 POISONS = {"nan": np.nan, "inf": np.inf, "3e38": 3e38, "1e4": 1e4}
@@ -50,10 +50,10 @@ class Case:
         )
         self.poison = tf.Variable(np.zeros(REPLICAS, np.float32))
 
-        def poisoned(card, gradients):
+        def poisoned(options, gradients):
             first, *rest = gradients
             wrong = tf.reshape(self.poison, [-1, 1, 1])
-            return clip(card, [tf.where(wrong != 0, wrong, first), *rest])
+            return clip(options, [tf.where(wrong != 0, wrong, first), *rest])
 
         monkeypatch.setattr(loop_module, "clip", poisoned)
         self.loop = make_loop(self.card, self.problem)
@@ -96,7 +96,7 @@ def same_for_others(one, other, others=OTHERS):
 def test_others_do_not_notice_a_broken_replica(case, place, poison):
     end = case.broken(place, POISONS[poison])
     same_for_others(case.healthy, end)
-    broken = end["stopping/state"][BROKEN] == State.QUARANTINED
+    broken = end["stopping/state"][BROKEN] == ReplicaState.QUARANTINED
     assert broken == ((place, poison, case.clipping) not in HARMLESS)
     if broken and place == "gradient":  # frozen with the weights that it had before
         for name, value in case.start.items():
@@ -114,7 +114,7 @@ def test_others_do_not_notice_broken_data(case):
         loop = make_loop(case.card, replace(case.problem, data=data))
     end = case.run(loop)
     same_for_others(case.healthy, end, [3])
-    assert [State(s) for s in end["stopping/state"]] == [State.QUARANTINED] * 3 + [State.RUNNING] * 2
+    assert end["stopping/state"].tolist() == [ReplicaState.QUARANTINED] * 3 + [ReplicaState.RUNNING] * 2
 
 
 def states(chi2, patience=3):
@@ -129,6 +129,6 @@ def states(chi2, patience=3):
 
 def test_replica_that_recovers_from_a_pole_is_not_quarantined():
     high = 10 * BLOWN_UP
-    assert states([high, high, 1.0, high, high, 1.0]) == [State.RUNNING] * 6
-    assert states([1.0, high, high, high, 1.0]) == [State.RUNNING] * 3 + [State.QUARANTINED] * 2
-    assert states([np.nan])[0] == states([np.inf])[0] == State.QUARANTINED
+    assert states([high, high, 1.0, high, high, 1.0]) == [ReplicaState.RUNNING] * 6
+    assert states([1.0, high, high, high, 1.0]) == [ReplicaState.RUNNING] * 3 + [ReplicaState.QUARANTINED] * 2
+    assert states([np.nan])[0] == states([np.inf])[0] == ReplicaState.QUARANTINED

@@ -9,10 +9,10 @@ import tensorflow as tf
 from tests.train.problems import checkpoints_in, make_ensemble, make_problem, signal_at
 from tfperf.errors import CardError, Interrupted
 from tfperf.signals import Signals
-from tfperf.train.choices import Choices, Trial
-from tfperf.train.retirement import Retirement, plan
-from tfperf.train.shards import Layout
-from tfperf.train.stopping import State
+from tfperf.train.choices import CandidateTiming, Choices
+from tfperf.train.retirement import Retirement, make_retirement
+from tfperf.train.shards import StackLayout
+from tfperf.train.stopping import ReplicaState
 from tfperf.train.trainer import Trainer
 from tfperf.workloads.pdf.tolerance import Chi2Check
 
@@ -21,7 +21,7 @@ REPLICAS, STEPS = 8, 60
 AT = (15, 30, 45)
 
 
-def trained(folder, at=AT, change=lambda ensemble: None, per_call=10, xla=False, precision="float64", stacks=1):
+def train(folder, at=AT, change=lambda ensemble: None, per_call=10, xla=False, precision="float64", stacks=1):
     """The ensemble after a training, its trainer, and its state at each retirement step (before it shrinks)."""
     card, problem = make_problem(folder, FAST, precision=precision, replicas=REPLICAS, steps=STEPS)
     ensemble, seen = make_ensemble(card, problem, stacks=stacks), {}
@@ -35,17 +35,17 @@ def trained(folder, at=AT, change=lambda ensemble: None, per_call=10, xla=False,
         Chi2Check(card, problem),
     )
 
-    def look(_):
-        seen[ensemble.step] = {name: np.copy(value) for name, value in ensemble.look().items()}
+    def keep_state(_):
+        seen[ensemble.step] = {name: np.copy(value) for name, value in ensemble.gather_state().items()}
 
-    look(None)
-    trainer.train(Signals(), look)
+    keep_state(None)
+    trainer.train(Signals(), keep_state)
     return ensemble, trainer, seen
 
 
 @pytest.fixture(scope="module")
 def pair(tmp_path_factory):
-    return trained(tmp_path_factory.mktemp("on")), trained(tmp_path_factory.mktemp("off"), at=())
+    return train(tmp_path_factory.mktemp("on")), train(tmp_path_factory.mktemp("off"), at=())
 
 
 def test_stack_takes_the_smallest_size_that_holds_those_who_run(pair):
@@ -55,7 +55,7 @@ def test_stack_takes_the_smallest_size_that_holds_those_who_run(pair):
     now = 8
     for step in AT:
         if step in seen:
-            running = np.sum(seen[step]["stopping/state"] == State.RUNNING)
+            running = np.sum(seen[step]["stopping/state"] == ReplicaState.RUNNING)
             new = min(s for s in sizes if s >= max(running, 1))
             assert (step, new) in ensemble.sizes or (new == now)
             now = new
@@ -74,30 +74,30 @@ def test_no_bit_changes_before_the_stack_shrinks(pair):
 
 def test_best_weights_with_and_without_retirement_agree(pair):
     (on, _, _), (off, _, _) = pair
-    one, other = on.look(), off.look()
+    one, other = on.gather_state(), off.gather_state()
     for name in ("state", "best_step", "stop_step"):
         np.testing.assert_array_equal(one[f"stopping/{name}"], other[f"stopping/{name}"])
-    for name, value in on.best_weights().items():
-        np.testing.assert_allclose(value, off.best_weights()[name], rtol=0, atol=1e-9, err_msg=name)
+    for name, value in on.get_best_weights().items():
+        np.testing.assert_allclose(value, off.get_best_weights()[name], rtol=0, atol=1e-9, err_msg=name)
 
 
 def test_history_of_the_retired_is_nan_and_theirs_alone(pair):
     (_, one, _), (_, other, _) = pair
-    on, off = one.history(), other.history()
+    on, off = one.make_history(), other.make_history()
     rows = [(i, list(off.step).index(s)) for i, s in enumerate(on.step) if s in off.step]
     assert len(rows) > 2
     for name in ("training", "validation", "experimental", "positivity"):
         for i, j in rows:
-            np.testing.assert_allclose(on.rows[name][i], off.rows[name][j], rtol=1e-5, atol=1e-12)
+            np.testing.assert_allclose(on.metrics[name][i], off.metrics[name][j], rtol=1e-5, atol=1e-12)
 
 
 @pytest.mark.slow
 def test_steps_per_call_change_no_bit(pair, tmp_path):
     (want, _, _), _ = pair
-    got, _, _ = trained(tmp_path, per_call=7)
+    got, _, _ = train(tmp_path, per_call=7)
     assert got.sizes == want.sizes
-    for name, value in want.look().items():
-        np.testing.assert_array_equal(value, got.look()[name], err_msg=name)
+    for name, value in want.gather_state().items():
+        np.testing.assert_array_equal(value, got.gather_state()[name], err_msg=name)
 
 
 @pytest.mark.parametrize("step", [15, *(pytest.param(step, marks=pytest.mark.slow) for step in (7, 30, 44))])
@@ -105,7 +105,7 @@ def test_training_resumes_to_the_same_bits_from_any_step(pair, tmp_path, step):
     (want, _, _), _ = pair
 
     card, problem = make_problem(tmp_path, FAST, precision="float64", replicas=REPLICAS, steps=STEPS)
-    retirement = Retirement(Layout(REPLICAS), STEPS, AT, 0.0)
+    retirement = Retirement(StackLayout(REPLICAS), STEPS, AT, 0.0)
     ensemble = make_ensemble(card, problem)
     folder = checkpoints_in(tmp_path / "checkpoints")
     first = Trainer(ensemble, False, step % 15 or 15, retirement, folder, Chi2Check(card, problem))
@@ -118,27 +118,27 @@ def test_training_resumes_to_the_same_bits_from_any_step(pair, tmp_path, step):
     assert again.size == [size for since, size in want.sizes if since < step][-1]
     second.train(Signals(), lambda _: None)
     assert again.sizes == want.sizes
-    for name, value in want.look().items():
-        np.testing.assert_array_equal(value, again.look()[name], err_msg=name)
+    for name, value in want.gather_state().items():
+        np.testing.assert_array_equal(value, again.gather_state()[name], err_msg=name)
 
 
 @pytest.mark.slow
 def test_quarantined_replica_keeps_a_slot_while_there_is_room(tmp_path):
     """The others sit where they would sit, and get the same bits, as long as the sizes are the same."""
 
-    def poisoned(ensemble):
-        kernel = ensemble.stack.stack.model.hidden[1].kernel
+    def poison(ensemble):
+        kernel = ensemble.largest_loop.stack.model.hidden[1].kernel
         value = kernel.numpy()
         value[longest] = np.nan
         kernel.assign(value)
 
     (tmp_path / "a").mkdir(), (tmp_path / "b").mkdir()
-    healthy, _, seen = trained(tmp_path / "a", precision="float32")
-    stop = healthy.look()["stopping/stop_step"]
-    state = healthy.look()["stopping/state"]
-    longest = int(np.argmax(np.where(state == State.RUNNING, STEPS, stop)))
-    broken, _, other = trained(tmp_path / "b", change=poisoned, precision="float32")
-    assert broken.look()["stopping/state"][longest] == State.QUARANTINED
+    healthy, _, seen = train(tmp_path / "a", precision="float32")
+    stop = healthy.gather_state()["stopping/stop_step"]
+    state = healthy.gather_state()["stopping/state"]
+    longest = int(np.argmax(np.where(state == ReplicaState.RUNNING, STEPS, stop)))
+    broken, _, other = train(tmp_path / "b", change=poison, precision="float32")
+    assert broken.gather_state()["stopping/state"][longest] == ReplicaState.QUARANTINED
     shrunk = [size for size in healthy.sizes if size in broken.sizes]
     assert len(shrunk) > 1, "no stack in common: the test shows nothing"
     last = max(step for step in seen if step in other and [s for s in healthy.sizes if s[0] < step] == [
@@ -156,33 +156,33 @@ def test_stacks_are_left_out_and_resumed(pair, tmp_path, monkeypatch, step):
     (one, _, _), _ = pair
     monkeypatch.setattr(tf.config.threading, "get_intra_op_parallelism_threads", lambda: 2)
     (tmp_path / "a").mkdir(), (tmp_path / "b").mkdir()
-    whole, _, _ = trained(tmp_path / "a", stacks=4)
+    whole, _, _ = train(tmp_path / "a", stacks=4)
     assert len(whole.sizes) > 1 and len(whole.shards) < 4, "no stack was left out: the test shows nothing"
     for name in ("state", "best_step", "stop_step"):
-        np.testing.assert_array_equal(one.look()[f"stopping/{name}"], whole.look()[f"stopping/{name}"])
-    for name, value in one.best_weights().items():
-        np.testing.assert_allclose(value, whole.best_weights()[name], rtol=0, atol=1e-9, err_msg=name)
+        np.testing.assert_array_equal(one.gather_state()[f"stopping/{name}"], whole.gather_state()[f"stopping/{name}"])
+    for name, value in one.get_best_weights().items():
+        np.testing.assert_allclose(value, whole.get_best_weights()[name], rtol=0, atol=1e-9, err_msg=name)
     card, problem = make_problem(tmp_path / "b", FAST, precision="float64", replicas=REPLICAS, steps=STEPS)
     folder, lives = checkpoints_in(tmp_path / "b" / "checkpoints"), []
     for signals in (step, None):
         again = make_ensemble(card, problem, stacks=4)
         trainer = Trainer(again, False, 10, Retirement(again.layout, STEPS, AT, 0.0), folder, Chi2Check(card, problem))
-        lives.append(trainer.resume() if folder.exist() else (0, []))
+        lives.append(trainer.resume() if folder.has_any() else (0, []))
         with pytest.raises(Interrupted) if signals else nullcontext():
             trainer.train(signal_at(again, signals) if signals else Signals(), lambda _: None)
     assert lives == [(0, []), (step, [])]
     assert again.sizes == whole.sizes
-    for name, value in whole.look().items():
-        np.testing.assert_array_equal(value, again.look()[name], err_msg=name)
+    for name, value in whole.gather_state().items():
+        np.testing.assert_array_equal(value, again.gather_state()[name], err_msg=name)
 
 
 def test_times_are_of_the_stacks_that_took_steps(tmp_path):
     """A stack whose replicas have all stopped takes none: a step of the others is no step of all."""
 
     def stop_the_last(ensemble):
-        ensemble.loops()[1].stopping.state.assign(np.full(REPLICAS // 2, State.STOPPED))
+        ensemble.build_loops()[1].stopping.state.assign(np.full(REPLICAS // 2, ReplicaState.STOPPED))
 
-    _, trainer, _ = trained(tmp_path, at=(), change=stop_the_last, stacks=2)
+    _, trainer, _ = train(tmp_path, at=(), change=stop_the_last, stacks=2)
     assert list(trainer.seconds_per_step) == [REPLICAS // 2]
 
 
@@ -213,36 +213,35 @@ def test_stacks_that_cannot_be_are_refused(tmp_path, array, value):
         ensemble.restore(snapshot)
 
 
-def choices(compile_seconds, ms_per_step):
-    return Choices(
-        "shared", "grouped", True, False, 10, 2, 1,
-        (Trial("shared", "grouped", True, compile_seconds, ms_per_step), Trial("shared", "grouped", False, 0.1, 1e9)),
-    )  # fmt: skip
+def make_auto(layout, compile_seconds, ms_per_step):
+    form = ("shared", "grouped")
+    tried = CandidateTiming(*form, True, compile_seconds, ms_per_step), CandidateTiming(*form, False, 0.1, 1e9)
+    return make_retirement(20_000, "auto", layout, Choices(*form, True, False, 10, 2, 1, tried))
 
 
 def test_auto_looks_where_a_smaller_stack_pays():
-    slow = plan(20_000, "auto", Layout(100), choices(3.0, 10.0))  # a new stack costs 390 steps
-    assert slow.layout.smaller() == [7, 13, 25, 50, 75] and slow.layout.fewer() == []
-    assert slow.at == tuple(range(1000, 20_000, 1000))
-    assert slow.size(1000, 100, 80) == 100 and slow.size(1000, 100, 75) == 75
-    assert slow.size(1500, 100, 10) == 100, "no step of the plan"
-    assert slow.size(15_000, 100, 80) == 100 and slow.size(15_000, 100, 76) == 100
-    assert slow.size(15_000, 25, 8) == 25, "12 slots for half of 5000 steps save 300 steps"
-    assert [slow.until(step) for step in (0, 1000, 18_000, 19_000)] == [1000, 2000, 19_000, 20_000]
-    assert plan(20_000, "auto", Layout(100), choices(3.0, 0.1)).at == (), "compiling takes longer than training"
+    slow = make_auto(StackLayout(100), 3.0, 10.0)  # a new stack costs 390 steps
+    assert slow.layout.list_new_sizes() == [7, 13, 25, 50, 75] and slow.layout.list_known_sizes() == []
+    assert slow.retire_at == tuple(range(1000, 20_000, 1000))
+    assert slow.choose_size(1000, 100, 80) == 100 and slow.choose_size(1000, 100, 75) == 75
+    assert slow.choose_size(1500, 100, 10) == 100, "no step of the plan"
+    assert slow.choose_size(15_000, 100, 80) == 100 and slow.choose_size(15_000, 100, 76) == 100
+    assert slow.choose_size(15_000, 25, 8) == 25, "12 slots for half of 5000 steps save 300 steps"
+    assert [slow.find_next_step(step) for step in (0, 1000, 18_000, 19_000)] == [1000, 2000, 19_000, 20_000]
+    assert make_auto(StackLayout(100), 3.0, 0.1).retire_at == (), "compiling takes longer than training"
 
 
 def test_stacks_are_left_out_before_smaller_ones_are_compiled():
-    ten = Layout(100, 10, 2)
-    assert ten.fewer() == [20, 40, 60, 80] and ten.smaller() == [2, 4, 6, 10, 16]
-    assert [ten.count(slots) for slots in (80, 20, 16, 10, 2)] == [8, 2, 2, 2, 2]
-    uneven = Layout(97, 10, 2)
-    assert uneven.fewer() == [20, 40, 60, 80] and uneven.whole == 10
-    slow = plan(20_000, "auto", ten, choices(3.0, 0.5))  # a stack takes 0.5 ms, all five rounds 2.5
+    ten = StackLayout(100, 10, 2)
+    assert ten.list_known_sizes() == [20, 40, 60, 80] and ten.list_new_sizes() == [2, 4, 6, 10, 16]
+    assert [ten.count_stacks(slots) for slots in (80, 20, 16, 10, 2)] == [8, 2, 2, 2, 2]
+    uneven = StackLayout(97, 10, 2)
+    assert uneven.list_known_sizes() == [20, 40, 60, 80] and uneven.whole == 10
+    slow = make_auto(ten, 3.0, 0.5)  # a stack takes 0.5 ms, all five rounds 2.5
     assert slow.cost == pytest.approx(1200)
-    assert slow.size(1000, 100, 81) == 100 and slow.size(1000, 100, 80) == 80 and slow.size(1000, 80, 35) == 40
-    assert slow.size(10_000, 40, 10) == 20, "smaller ones cost 1560 steps, and save 500 more"
-    assert plan(20_000, "auto", ten, choices(30.0, 0.5)).at[-1] < slow.at[-1], "what costs more must pay for longer"
+    assert [slow.choose_size(1000, *now) for now in ((100, 81), (100, 80), (80, 35))] == [100, 80, 40]
+    assert slow.choose_size(10_000, 40, 10) == 20, "smaller ones cost 1560 steps, and save 500 more"
+    assert make_auto(ten, 30.0, 0.5).retire_at[-1] < slow.retire_at[-1], "what costs more must pay for longer"
 
 
 def test_no_replica_that_runs_loses_its_slot(tmp_path):

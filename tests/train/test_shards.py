@@ -15,13 +15,13 @@ import pytest
 
 from tests.runs.conftest import same_bits
 from tests.train.shard_runs import AT, BROKEN, CPUS, STEPS, STOP
-from tfperf.train.shards import at_once, parts
+from tfperf.train.shards import run_parallel, split_rows
 from tfperf.workloads.pdf.results import store
 
 ROOT = Path(__file__).parents[2]
 
 
-def made(trainings, folder):
+def run_trainings(trainings, folder):
     """The folder with what a process with logical CPUs made there."""
     environment = os.environ | {
         "PYTHONPATH": str(ROOT),
@@ -61,13 +61,13 @@ def assert_same(one, other, **close):
 
 @pytest.fixture(scope="module")
 def bits(tmp_path_factory):
-    folder = made("bits", tmp_path_factory.mktemp("bits"))
+    folder = run_trainings("bits", tmp_path_factory.mktemp("bits"))
     return {path.stem: Found(path) for path in folder.glob("*.npz")}
 
 
 @pytest.fixture(scope="module")
 def resumed(tmp_path_factory):
-    folder = made("resume", tmp_path_factory.mktemp("resume"))
+    folder = run_trainings("resume", tmp_path_factory.mktemp("resume"))
     return {path.stem: Found(path) for path in folder.glob("*.npz")}
 
 
@@ -89,7 +89,7 @@ def test_number_of_devices_changes_no_bit_where_stacks_are_as_large(bits):
 
 @pytest.mark.slow
 def test_with_xla_too(tmp_path):
-    folder = made("xla", tmp_path)
+    folder = run_trainings("xla", tmp_path)
     two, alone = Found(folder / "two.npz"), Found(folder / "alone.npz")
     assert_same(two.state("at/20/", [2, 3]), alone.state("at/20/"))
 
@@ -142,7 +142,7 @@ def test_training_resumes_on_another_number_of_devices_with_a_warning(resumed, d
 
 @pytest.mark.slow
 def test_tolerance_is_checked_and_raised_over_all_devices(tmp_path):
-    folder = made("tolerance", tmp_path)
+    folder = run_trainings("tolerance", tmp_path)
     one, two = Found(folder / "one.npz"), Found(folder / "two.npz")
     assert two.facts["slots"] == [3, 3] and two.facts["rank"] > 8
     assert [f[:2] for f in two.facts["found"]] == [f[:2] for f in one.facts["found"]]
@@ -151,7 +151,7 @@ def test_tolerance_is_checked_and_raised_over_all_devices(tmp_path):
 
 
 def test_stacks_live_on_their_devices_and_step_at_the_same_time(tmp_path):
-    facts = json.loads((made("places", tmp_path) / "places.json").read_text())
+    facts = json.loads((run_trainings("places", tmp_path) / "places.json").read_text())
     assert facts["placed"] == [[0], [1], [2]] and facts["rows"] == [[0], [1, 2], [3, 4]]
     assert facts["shards"] == 2, "two replicas need no more than two of the four devices"
     begins, ends, taken = zip(*facts["spans"], strict=True)
@@ -162,7 +162,7 @@ def test_stacks_live_on_their_devices_and_step_at_the_same_time(tmp_path):
 
 
 def test_fit_on_two_devices_is_the_fit_in_two_chunks(tmp_path):
-    folder = made("fits", tmp_path)
+    folder = run_trainings("fits", tmp_path)
     same_bits(folder / "devices", folder / "chunks")
     result = store.read(folder / "devices" / "results.h5")
     assert list(result.summary["engine"]["stacks"]) == ["1-8"]
@@ -171,17 +171,17 @@ def test_fit_on_two_devices_is_the_fit_in_two_chunks(tmp_path):
 
 def test_calls_run_at_the_same_time_and_their_errors_arrive():
     start = time.perf_counter()
-    assert at_once([lambda: time.sleep(0.5) or 1, lambda: time.sleep(0.5) or 2]) == [1, 2]
+    assert run_parallel([lambda: time.sleep(0.5) or 1, lambda: time.sleep(0.5) or 2]) == [1, 2]
     assert time.perf_counter() - start < 0.9
     with pytest.raises(ZeroDivisionError):
-        at_once([lambda: 1, lambda: 1 // 0])
-    assert at_once([]) == []
+        run_parallel([lambda: 1, lambda: 1 // 0])
+    assert run_parallel([]) == []
 
 
 @pytest.mark.parametrize(("rows", "count", "sizes"), [(8, 3, [2, 3, 3]), (5, 2, [2, 3]), (4, 4, [1] * 4), (7, 1, [7])])
 def test_parts_are_cut_as_chunks_are(rows, count, sizes):
     from tfperf.workloads.pdf.chunks import split
 
-    found = parts(np.arange(rows), count)
+    found = split_rows(np.arange(rows), count)
     assert [len(p) for p in found] == sizes and np.concatenate(found).tolist() == list(range(rows))
     assert [[p[0], p[-1] + 1] for p in found] == [[s.start, s.stop] for s in split(rows, max(sizes))]

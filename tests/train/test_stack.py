@@ -21,7 +21,7 @@ def distance(one, other):
     return max(np.abs(one[name] - other[name]).max() for name in one)
 
 
-def nudged(loop):
+def nudge(loop):
     """The same loop with one weight of each replica moved by one ulp."""
     kernel = loop.stack.model.hidden[0].kernel
     value = kernel.numpy()
@@ -35,16 +35,16 @@ def test_replica_alone_is_the_replica_in_a_stack_of_a_hundred():
     card = load_card(CARD, ["engine.precision=float64", PLAIN])
     selection = select(card)
 
-    def trained(ids, steps, change=lambda loop: loop):
+    def train(ids, steps, change=lambda loop: loop):
         loop = change(make_loop(card, build_problem(card, selection, ids)))
         for count in np.diff([0, *steps]):
             loop.run(int(count), True)
-            yield {n: v.numpy() for n, v in loop.stack.model.named_weights().items()}
+            yield {n: v.numpy() for n, v in loop.stack.model.list_weights().items()}
 
     every = tuple(range(1, 101))
-    stack, moved = list(trained(every, (10, 200))), list(trained(every, (10, 200), nudged))
+    stack, moved = list(train(every, (10, 200))), list(train(every, (10, 200), nudge))
     for i in IDS:
-        alone = list(trained((i,), (10, 200)))
+        alone = list(train((i,), (10, 200)))
         rows = [{n: v[i - 1] for n, v in state.items()} for state in (*stack, *moved)]
         single = [{n: v[0] for n, v in state.items()} for state in alone]
         assert distance(rows[0], single[0]) < 1e-13

@@ -8,7 +8,7 @@ import pytest
 from tests.workloads.packages import ROOT, install, run
 from tfperf.errors import CardError, Interrupted
 from tfperf.signals import Signals
-from tfperf.workloads.registry import as_card_error
+from tfperf.workloads.registry import convert_errors
 
 ODD = "to y.\N{GREEK SMALL LETTER MU}"
 LATER = "from tfperf_toy import Toy\n\nclass Later(Toy):\n    protocol, name = 2, 'later'\n\nWORKLOAD = Later()\n"
@@ -22,7 +22,7 @@ from tfperf_toy import Toy
 class Unready(Toy):
     name = "unready"
 
-    def checks(self):
+    def list_checks(self):
         raise OSError("no such file")
 
 WORKLOAD = Unready()
@@ -44,7 +44,7 @@ from tfperf_toy import Toy
 class Verbless(Toy):
     name = "NAME"
 
-    def commands(self):
+    def list_commands(self):
         DO
 
 WORKLOAD = Verbless()
@@ -136,12 +136,12 @@ def test_the_doctor_lists_them(tfperf):
 
 @pytest.mark.parametrize("raised", [OSError, SystemExit, GeneratorExit])
 def test_what_a_package_raises_is_an_error_of_its_card(raised):
-    with pytest.raises(CardError, match="of it: cannot be loaded"), as_card_error("of it: cannot be loaded"):
+    with pytest.raises(CardError, match="of it: cannot be loaded"), convert_errors("of it: cannot be loaded"):
         raise raised
 
 
 def test_a_signal_while_a_package_loads_ends_the_command_as_a_signal():
-    with Signals().listening(), pytest.raises(Interrupted), as_card_error("of it: cannot be loaded"):
+    with Signals().listen(), pytest.raises(Interrupted), convert_errors("of it: cannot be loaded"):
         signal.raise_signal(signal.SIGTERM)
-    with pytest.raises(KeyboardInterrupt), as_card_error("of it: cannot be loaded"):
+    with pytest.raises(KeyboardInterrupt), convert_errors("of it: cannot be loaded"):
         raise KeyboardInterrupt

@@ -15,7 +15,7 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from tfperf.measure.doctor import Check
-from tfperf.runcard.example import write_example
+from tfperf.runcard.example import format_example
 from tfperf.runcard.kinds import CardKind
 from tfperf.runcard.schema import Grammar
 from tfperf.runcard.types import STRICT, Step
@@ -24,7 +24,7 @@ from tfperf_toy import Toy, ToyCard
 
 SWITCHES = (
     Switch("together", "many steps in one call", {"together": 1}),
-    Switch("rate", "longer steps", {"rate": 0.5}, changes=True),
+    Switch("rate", "longer steps", {"rate": 0.5}, changes_results=True),
 )
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
@@ -40,9 +40,9 @@ def tell(run):
 
 class More(Toy):
     name = "more"
-    kind = CardKind(Grammar(MoreCard), must={("steps",): 1})
+    kind = CardKind(Grammar(MoreCard), required={("steps",): 1})
 
-    def switches(self, card):
+    def make_switches(self, card):
         return Switches(SWITCHES, setting="1000 numbers")
 
     def measure_form(self, card, request):
@@ -50,13 +50,13 @@ class More(Toy):
         found = {"ms_per_step": {"median": ms, "q1": ms, "q3": ms}, "steps_per_call": card.together}
         return found | {"peak_rss_bytes": 1e8, "losses": {"loss": [card.rate]}}
 
-    def example(self, data):
-        return write_example(self.kind.grammar, {"workload": "more", "steps": 30, "title": str(data)}, ())
+    def make_example(self, data):
+        return format_example(self.kind.grammar, {"workload": "more", "steps": 30, "title": str(data)}, ())
 
-    def checks(self):
+    def list_checks(self):
         return [Check("abacus", "missing", "none here", "buy one", needed=True)]
 
-    def commands(self):
+    def list_commands(self):
         return [tell]
 
 WORKLOAD = More()

@@ -17,7 +17,7 @@ from tests.workloads.translate.cards import SHORT as TRANSLATION
 from tests.workloads.translate.cards import TABLE
 from tfperf.cli import main
 from tfperf.errors import CardError
-from tfperf.study.sweep_plan import plan
+from tfperf.study.sweep_plan import plan_sweep
 from tfperf.workloads.cards import load_card as load_any
 from tfperf.workloads.pdf.card import Card, Data, Train
 from tfperf.workloads.pdf.cards import load_card
@@ -185,7 +185,7 @@ def test_a_swept_name_is_told_at_the_key_of_the_sweep(folder):
     keys = "sweep:\n  keys:\n    positivity.sets.0: [POS, POSS]\n    seed: [1, 2, 3]\n"
     path.write_text(f"replicas: 3\ndata: {{pack: pack.h5}}\ntrain: {{steps: 20}}\npositivity: {{sets: [POS]}}\n{keys}")
     with pytest.raises(CardError) as caught:
-        plan(path, [])
+        plan_sweep(path, [])
     assert str(caught.value) == f"{path}:7: positivity.sets.0: got 'POSS'; {HAVE}; did you mean `POS`?"
 
 

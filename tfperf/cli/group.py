@@ -6,7 +6,7 @@ from typing import Any
 import click
 
 import tfperf
-from tfperf.console.streams import forgiving_streams
+from tfperf.console.streams import use_forgiving_streams
 from tfperf.console.words import complain, cut, say
 from tfperf.errors import Interrupted, UserError
 from tfperf.measure.quiet import silence_tensorflow
@@ -21,16 +21,16 @@ class _Group(click.Group):
 
     def main(self, *args: Any, **kwargs: Any) -> Any:
         """Run the command line, as the console script and `python -m tfperf` do."""
-        with forgiving_streams():
+        with use_forgiving_streams():
             return super().main(*args, **kwargs)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """All verbs, those of tfperf's own workloads among them."""
-        return sorted([*super().list_commands(ctx), *WORKLOADS.own_commands()])
+        return sorted([*super().list_commands(ctx), *WORKLOADS.list_own_commands()])
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """A verb; what is none of the command line's own may be a workload's."""
-        return super().get_command(ctx, cmd_name) or WORKLOADS.command(cmd_name)
+        return super().get_command(ctx, cmd_name) or WORKLOADS.find_command(cmd_name)
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the verb; exit with the error's code."""

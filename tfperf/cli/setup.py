@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from tfperf.cli.group import main
-from tfperf.console.words import deliver, tell
+from tfperf.console.words import deliver, show_text
 from tfperf.workloads.registry import WORKLOADS
 
 
@@ -19,21 +19,21 @@ def init(card: Path, workload: str, data: Path | None) -> None:
     """Write a commented example card."""
     from tfperf.results.files import create
 
-    create(card, WORKLOADS.offering("init", workload).example(data))
-    tell(f"{card}: written; edit it, then `tfperf check {card}`")
+    create(card, WORKLOADS.get_offering("init", workload).make_example(data))
+    show_text(f"{card}: written; edit it, then `tfperf check {card}`")
 
 
 @main.command()
 @click.argument("workload", default=WORKLOADS.default)
 def schema(workload: str) -> None:
     """Print the JSON schema of runcards of a WORKLOAD, by default that of cards that name none, for editors."""
-    deliver(json.dumps(WORKLOADS.kind(workload).grammar.json_schema, indent=2))
+    deliver(json.dumps(WORKLOADS.get_kind(workload).grammar.json_schema, indent=2))
 
 
 @main.command()
 def doctor() -> None:
     """Tell what works on this machine, for all and for each workload, and what to do about the rest."""
-    from tfperf.measure.doctor import main as carry_out
-    from tfperf.workloads.checks import workload_checks
+    from tfperf.measure.doctor import main as run_doctor
+    from tfperf.workloads.checks import list_workload_checks
 
-    sys.exit(carry_out(workload_checks))
+    sys.exit(run_doctor(list_workload_checks))

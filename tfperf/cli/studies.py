@@ -6,8 +6,8 @@ from pathlib import Path
 import click
 
 from tfperf.cli.group import FAILED, main
-from tfperf.console.options import CARD, SET, Finite
-from tfperf.console.words import tell
+from tfperf.console.options import CARD, SET, FiniteRange
+from tfperf.console.words import show_text
 
 MOST_STEPS = 100_000_000
 
@@ -19,7 +19,7 @@ MOST_STEPS = 100_000_000
 @click.option("--replicas", metavar="N|A-B", help="Replicas instead of the card's.")
 @click.option(
     "--seconds",
-    type=Finite(0.01, 86_400),
+    type=FiniteRange(0.01, 86_400),
     default=20.0,
     show_default=True,
     help="For the steps of each form, at least five samples.",
@@ -32,18 +32,18 @@ def ablate(
     from functools import partial
 
     from tfperf.console.screen import show
-    from tfperf.report.ablation import ablation_table
-    from tfperf.report.counting import counted
+    from tfperf.report.ablation import make_ablation_table
+    from tfperf.report.study_progress import show_progress
     from tfperf.study.ablation import PLOT
-    from tfperf.study.ablation import ablate as carry_out
-    from tfperf.workloads.cards import open_card
-    from tfperf.workloads.options import parse_replicas, take_replicas
+    from tfperf.study.ablation import ablate as run_ablation
+    from tfperf.workloads.cards import load_checked_card
+    from tfperf.workloads.options import parse_replicas, replace_replicas
 
-    loaded = take_replicas(open_card(card, overrides), parse_replicas(replicas))
+    loaded = replace_replicas(load_checked_card(card, overrides), parse_replicas(replicas))
     folder = output or Path(f"{card.stem}_ablation")
-    report = carry_out(loaded, folder, partial(counted, quiet), seconds)
-    show(ablation_table(report))
-    tell(f"{folder / PLOT}")
+    report = run_ablation(loaded, folder, partial(show_progress, quiet), seconds)
+    show(make_ablation_table(report))
+    show_text(f"{folder / PLOT}")
     sys.exit(0 if report["agree"] else 1)
 
 
@@ -66,14 +66,14 @@ def sweep(card: Path, output: Path, overrides: tuple[str, ...], on: str | None, 
     from functools import partial
 
     from tfperf.console.screen import show
-    from tfperf.report.counting import counted
-    from tfperf.study.placements import written
-    from tfperf.study.sweep import sweep as carry_out
+    from tfperf.report.study_progress import show_progress
+    from tfperf.study.placements import write_report
+    from tfperf.study.sweep import run_sweep
 
-    report = carry_out(card, overrides, output, partial(counted, quiet), on, retry)
-    table, path = written(output, report)
+    report = run_sweep(card, overrides, output, partial(show_progress, quiet), on, retry)
+    table, path = write_report(output, report)
     show(table)
-    tell(f"{path}")
+    show_text(f"{path}")
     sys.exit(FAILED if report["failed"] else 0)
 
 
@@ -82,20 +82,20 @@ def sweep(card: Path, output: Path, overrides: tuple[str, ...], on: str | None, 
 def compare(runs: tuple[Path, ...]) -> None:
     """Tell what differs between finished runs, or sweeps: each RUN against the first, with 95 % intervals."""
     from tfperf.console.screen import show
-    from tfperf.report.compare import compare_table
-    from tfperf.study.compare import compare as carry_out
+    from tfperf.report.compare import make_comparison_table
+    from tfperf.study.compare import compare_folders
 
     if len(runs) < 2:
         raise click.UsageError("takes two runs at least")
-    for comparison in carry_out(runs):
-        show(compare_table(comparison))
+    for comparison in compare_folders(runs):
+        show(make_comparison_table(comparison))
 
 
 @main.command()
 @click.argument("path", type=click.Path(path_type=Path))
 @SET
 @click.option("--against", type=click.Path(path_type=Path), metavar="PATH", help="Compare with this one, the earlier.")
-@click.option("--limit", type=Finite(0, 1e6), default=5.0, show_default=True, help="How many % slower is worse.")
+@click.option("--limit", type=FiniteRange(0, 1e6), default=5.0, show_default=True, help="How many % slower is worse.")
 @click.option("-o", "--output", type=click.Path(path_type=Path), metavar="DIR", help="Write the report to DIR.")
 @click.option("--logdir", type=click.Path(path_type=Path), metavar="DIR", help="For a card's profile: CARD_profile.")
 @click.option(
@@ -117,25 +117,25 @@ def profile(
     it. With --against exit code 1 says that a step takes longer, by more than the limit and than chance may do.
     """
     from tfperf.console.screen import show
-    from tfperf.report.profile import difference_table, profile_tables, read_profile
-    from tfperf.report.profile_files import prepare, write_profile
-    from tfperf.runs.recording import recorded
+    from tfperf.report.profile import make_difference_table, make_profile_tables, read_profile
+    from tfperf.report.profile_files import prepare_folder, write_profile
+    from tfperf.runs.recording import record_profile
     from tfperf.trace.diff import compare
 
     if output is not None:
-        prepare(output)
+        prepare_folder(output)
 
     given = [*overrides, *(f"profile.{key}={value}" for key, value in window.items() if value is not None)]
     before = None
     if against is not None:
-        before = read_profile(recorded(against, Path(f"{against.stem}_profile"), given, repeat, naive))
-    place = recorded(path, logdir or Path(f"{path.stem}_profile"), given, repeat, naive)
-    found, report = read_profile(place)
-    show(profile_tables(report))
-    if output is not None or place != path:
-        tell(str(write_profile(output or place, found, report, path.name)[0]))
+        before = read_profile(record_profile(against, Path(f"{against.stem}_profile"), given, repeat, naive))
+    source = record_profile(path, logdir or Path(f"{path.stem}_profile"), given, repeat, naive)
+    found, report = read_profile(source)
+    show(make_profile_tables(report))
+    if output is not None or source != path:
+        show_text(str(write_profile(output or source, found, report, path.name)[0]))
     if before is not None:
-        show(difference_table(difference := compare(report, before[1], limit / 100)))
+        show(make_difference_table(difference := compare(report, before[1], limit / 100)))
         sys.exit(difference.worse)
 
 
@@ -144,8 +144,8 @@ def profile(
 @click.option("--port", type=click.IntRange(0, 65535), default=0, help="By default any that is free.")
 def board(run: Path, port: int) -> None:
     """Start TensorBoard on RUN, a run or a log directory, for this machine alone; Ctrl-C ends it."""
-    from tfperf.report.board import about_profiles, log_directory, start, wait
+    from tfperf.report.board import describe_profiles, find_log_directory, start_server, wait_for_signal
 
-    folder = log_directory(run)
-    tell("\n".join([start(folder, port), *about_profiles(folder)]))
-    wait()
+    folder = find_log_directory(run)
+    show_text("\n".join([start_server(folder, port), *describe_profiles(folder)]))
+    wait_for_signal()

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tfperf.cli.group import FAILED, main
-from tfperf.console.options import CARD, SET, training_options
-from tfperf.console.stages import stages
-from tfperf.console.words import tell
-from tfperf.measure.loading import without_collector
+from tfperf.console.options import CARD, SET, add_training_options
+from tfperf.console.stages import open_stages
+from tfperf.console.words import show_text
+from tfperf.measure.loading import pause_collector
 
 if TYPE_CHECKING:
     from tfperf.runcard.kinds import AnyCard
@@ -18,7 +18,7 @@ OpenCard = Callable[[Path, Sequence[str]], "AnyCard"]
 
 
 @main.command()
-@training_options
+@add_training_options
 def fit(open_card: OpenCard | None = None, **options: Any) -> None:
     """Train what CARD asks for and write results, report and history to RUN."""
     sys.exit(_fit(open_card, **options))
@@ -29,21 +29,21 @@ def _fit(
     replicas: str | None, retry_failed: bool, quiet: bool,
 ) -> int:  # fmt: skip
     """The exit code. open_other: opens the card for a workload's verb that trains."""
-    with stages(quiet) as progress:
-        progress.tell(f"reading {card}")
-        with without_collector():
-            from tfperf.runs.flow import carry_out
-            from tfperf.workloads.cards import open_card
+    with open_stages(quiet) as progress:
+        progress.show_stage(f"reading {card}")
+        with pause_collector():
+            from tfperf.runs.flow import fit_card
+            from tfperf.workloads.cards import load_checked_card
             from tfperf.workloads.options import Options, parse_replicas
             from tfperf.workloads.registry import WORKLOADS
 
         options = Options(resume, force, retry_failed, parse_replicas(replicas))
-        loaded = (open_other or open_card)(card, overrides)
-        fitted = carry_out(loaded, output, options, progress)
+        loaded = (open_other or load_checked_card)(card, overrides)
+        fitted = fit_card(loaded, output, options, progress)
     from tfperf.console.screen import show
 
-    show(WORKLOADS.of(loaded).table(fitted.summary))
-    tell(f"{output / 'report.html'}")
+    show(WORKLOADS.get_for_card(loaded).make_table(fitted.summary))
+    show_text(f"{output / 'report.html'}")
     return 0 if fitted.complete else FAILED
 
 
@@ -52,12 +52,12 @@ def _fit(
 @SET
 def check(card: Path, overrides: tuple[str, ...]) -> None:
     """Print every fault of CARD and its data, or ok with what it amounts to."""
-    with stages() as progress:
-        progress.tell(f"reading {card}")
-        with without_collector():
-            from tfperf.workloads.cards import open_card
+    with open_stages() as progress:
+        progress.show_stage(f"reading {card}")
+        with pause_collector():
+            from tfperf.workloads.cards import load_checked_card
             from tfperf.workloads.registry import WORKLOADS
 
-        loaded = open_card(card, overrides)
-        lines = WORKLOADS.of(loaded).plan(loaded, progress.tell)
-    tell("\n".join(["ok", *lines]))
+        loaded = load_checked_card(card, overrides)
+        lines = WORKLOADS.get_for_card(loaded).describe_card(loaded, progress.show_stage)
+    show_text("\n".join(["ok", *lines]))

@@ -5,14 +5,14 @@ from collections.abc import Mapping
 from threading import Event
 from typing import Any
 
-from tfperf.cluster.team import Work
+from tfperf.cluster.team import RunTask
 
 # Dask limits these in its workers, and in the process that starts them; a trial must not inherit that
 THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MALLOC_TRIM_THRESHOLD_")
 STOP = Event()  # of this worker process
 
 
-def threads_setting() -> dict[str, str | None]:
+def get_thread_settings() -> dict[str, str | None]:
     """This process' settings of threads; None: not set."""
     return {name: os.environ.get(name) for name in THREADS}
 
@@ -26,10 +26,10 @@ def adopt(settings: Mapping[str, str | None]) -> None:
             os.environ[name] = value
 
 
-def call(work: Work, task: Any, settings: Mapping[str, str | None]) -> Any:
+def call(run_task: RunTask, task: Any, settings: Mapping[str, str | None]) -> Any:
     """Carry out a task with the settings of the process that gave it."""
     adopt(settings)
-    return work(task, STOP)
+    return run_task(task, STOP)
 
 
 def halt() -> None:
@@ -37,6 +37,6 @@ def halt() -> None:
     STOP.set()
 
 
-def ready() -> bool:
+def is_ready() -> bool:
     """Whether the worker can import this package."""
     return True

@@ -27,26 +27,26 @@ class Place:
         return f"{self.kind}:{self.workers}" if self.kind == LOCAL else self.kind
 
 
-def parse(text: str, at_once: int) -> Place:
+def parse_place(text: str, at_once: int) -> Place:
     """The place that an option `--on` names; `at_once`: workers where it gives no number. Raises: UserError."""
     kind, _, rest = text.partition(":")
     if kind == LOCAL:
-        return Place(kind, _number("local", rest) if rest else at_once)
+        return Place(kind, _parse_number("local", rest) if rest else at_once)
     if kind not in QUEUES:
         raise UserError(f"--on: got '{text}'; allowed: {LOCAL}:N, {', '.join(QUEUES)}")
-    options = dict(_option(kind, part) for part in rest.split(",") if part)
+    options = dict(_parse_option(kind, part) for part in rest.split(",") if part)
     return Place(kind, int(options.pop("jobs", at_once)), options)
 
 
-def _option(kind: str, text: str) -> tuple[str, str | int]:
+def _parse_option(kind: str, text: str) -> tuple[str, str | int]:
     key, equals, value = text.partition("=")
     if key not in OPTIONS or not equals:
         more = "others come from Dask's configuration (~/.config/dask/jobqueue.yaml)"
         raise UserError(f"--on: got '{text}'; must be KEY=VALUE, for {kind} with keys {', '.join(OPTIONS)}; {more}")
-    return key, _number(key, value) if key in NUMBERS else value
+    return key, _parse_number(key, value) if key in NUMBERS else value
 
 
-def _number(key: str, text: str) -> int:
+def _parse_number(key: str, text: str) -> int:
     if not text.isascii() or not text.isdigit() or int(text) < 1:
         raise UserError(f"--on: {key}: got '{text}'; must be a whole number above 0")
     return int(text)

@@ -21,28 +21,28 @@ SILENT = logging.CRITICAL
 ROOT = str(Path(__file__).parents[2])  # the program may run from a folder that is not installed
 
 
-def queue(place: Place) -> Any:
+def make_queue_cluster(place: Place) -> Any:
     """A cluster without jobs; what the place leaves open comes from Dask's configuration.
 
     Its list `refusals` gets what the queue says to jobs that it does not take: Dask would only log it. Raises:
     UserError where the queue's program is missing, or an option is missing or unknown.
     """
-    cluster = _class(CLUSTERS[place.kind])
-    _refuse_without(place, cluster.job_cls.submit_command)
-    options = _options(place)
+    cluster = _import_class(CLUSTERS[place.kind])
+    _refuse_missing(place, cluster.job_cls.submit_command)
+    options = _make_options(place)
     try:
         cluster.job_cls("tcp://address:0", name="checked", **options)
     except (ValueError, TypeError) as error:
-        raise UserError(f"--on {place.kind}: {_words(error)}") from error
+        raise UserError(f"--on {place.kind}: {_describe_error(error)}") from error
     refusals: list[str] = []
     scheduler = {"dashboard_address": NO_DASHBOARD, **dask.config.get(f"jobqueue.{place.kind}.scheduler-options")}
-    job = _telling(cluster.job_cls, place.kind, refusals)
+    job = _make_job_class(cluster.job_cls, place.kind, refusals)
     made = cluster(job_cls=job, scheduler_options=scheduler, silence_logs=SILENT, **options)
     made.refusals = refusals
     return made
 
 
-def _class(name: str) -> Any:
+def _import_class(name: str) -> Any:
     """A class of dask-jobqueue, whose import makes Ctrl-C end the program with code 0; that is undone."""
     before = signal.getsignal(signal.SIGINT)
     try:
@@ -53,12 +53,12 @@ def _class(name: str) -> Any:
         signal.signal(signal.SIGINT, before)
 
 
-def _refuse_without(place: Place, command: str) -> None:
+def _refuse_missing(place: Place, command: str) -> None:
     if shutil.which(command) is None:
         raise UserError(f"--on {place.kind}: there is no `{command}` on PATH; jobs are submitted from where it is")
 
 
-def _options(place: Place) -> dict[str, Any]:
+def _make_options(place: Place) -> dict[str, Any]:
     """Of each job: one worker, with one thread for its trials; the cores are the trials' own."""
     configured = dask.config.get(f"jobqueue.{place.kind}")
     path = os.pathsep.join([ROOT, *filter(None, [os.environ.get("PYTHONPATH")])])
@@ -70,12 +70,12 @@ def _options(place: Place) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _words(error: Exception) -> str:
+def _describe_error(error: Exception) -> str:
     """Without the class that Python names first in a TypeError."""
     return str(error).splitlines()[0].rpartition("__init__() ")[2]
 
 
-def _telling(job: Any, kind: str, refusals: list[str]) -> Any:
+def _make_job_class(job: Any, kind: str, refusals: list[str]) -> Any:
     """The class of jobs, with what goes wrong when one is submitted added to a list."""
 
     async def start(self: Any) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from threading import Event
 from typing import Any, Protocol
 
-Work = Callable[[Any, Event], Any]  # of a task; it ends early once the event is set
+RunTask = Callable[[Any, Event], Any]  # of a task; it ends early once the event is set
 
 
 class Team(Protocol):
@@ -17,28 +17,28 @@ class Team(Protocol):
     def size(self) -> int:
         """How many members there are now; 0 while none has come yet."""
 
-    def submit(self, work: Work, task: Any) -> "Future[Any]":
+    def submit(self, run_task: RunTask, task: Any) -> "Future[Any]":
         """Have a member carry out a task; no more than `size` at a time."""
 
 
 @dataclass(frozen=True)
-class Threads:
+class ThreadTeam:
     """Threads of this process, each of which waits for a child process."""
 
     size: int
     pool: ThreadPoolExecutor
     stop: Event = field(default_factory=Event)
 
-    def submit(self, work: Work, task: Any) -> "Future[Any]":
+    def submit(self, run_task: RunTask, task: Any) -> "Future[Any]":
         """Have a thread carry out a task."""
-        return self.pool.submit(work, task, self.stop)
+        return self.pool.submit(run_task, task, self.stop)
 
 
 @contextmanager
-def here(size: int) -> Iterator[Threads]:
+def open_threads(size: int) -> Iterator[ThreadTeam]:
     """A team of threads of this process."""
     with ThreadPoolExecutor(size) as pool:
-        team = Threads(size, pool)
+        team = ThreadTeam(size, pool)
         try:
             yield team
         finally:

@@ -10,10 +10,10 @@ from typing import Any
 import dask
 from distributed import Client, LocalCluster, WorkerPlugin
 
-from tfperf.cluster.member import adopt, call, halt, ready, threads_setting
+from tfperf.cluster.member import adopt, call, get_thread_settings, halt, is_ready
 from tfperf.cluster.place import LOCAL, Place
-from tfperf.cluster.queues import NO_DASHBOARD, SILENT, queue
-from tfperf.cluster.team import Work
+from tfperf.cluster.queues import NO_DASHBOARD, SILENT, make_queue_cluster
+from tfperf.cluster.team import RunTask
 from tfperf.errors import UserError
 
 # as long all workers are waited for, then trials start on those that have come
@@ -22,7 +22,7 @@ PATIENCE_SECONDS = 60.0
 SETTINGS = {"distributed.scheduler.allowed-failures": 1}
 
 
-class Ending(WorkerPlugin):  # type: ignore[misc]
+class TrialEnder(WorkerPlugin):  # type: ignore[misc]
     """A worker that closes, as it does when it loses its scheduler, ends its trial; else it would wait for it."""
 
     def teardown(self, worker: Any) -> None:
@@ -31,7 +31,7 @@ class Ending(WorkerPlugin):  # type: ignore[misc]
 
 
 @dataclass
-class Workers:
+class WorkerTeam:
     """Dask workers with one thread each, so that each carries out one task at a time."""
 
     cluster: Any
@@ -39,7 +39,7 @@ class Workers:
     pool: Executor
     wanted: int
     settings: Mapping[str, str | None]  # of threads, as this process had them before Dask
-    begun: float = field(default_factory=time.monotonic)
+    start_time: float = field(default_factory=time.monotonic)
     warm: bool = False
 
     @property
@@ -53,41 +53,41 @@ class Workers:
             raise UserError(refusal)
         if found < self.wanted:
             self.cluster.scale(self.wanted)
-            if not self.warm and time.monotonic() - self.begun < PATIENCE_SECONDS:
+            if not self.warm and time.monotonic() - self.start_time < PATIENCE_SECONDS:
                 return 0
         if found and not self.warm:
-            self.client.run(ready)
+            self.client.run(is_ready)
             self.warm = True
         return found
 
-    def submit(self, work: Work, task: Any) -> "Future[Any]":
+    def submit(self, run_task: RunTask, task: Any) -> "Future[Any]":
         """Have a worker carry out a task; the future raises Dask's KilledWorker when two workers died of it."""
-        return self.pool.submit(call, work, task, self.settings)
+        return self.pool.submit(call, run_task, task, self.settings)
 
 
 @contextmanager
-def workers(place: Place) -> Iterator[Workers]:
+def open_workers(place: Place) -> Iterator[WorkerTeam]:
     """The workers of a place; they and all that they started are gone afterwards. Raises: UserError."""
     wanted = place.workers or 1
-    settings = threads_setting()
-    with dask.config.set(SETTINGS), _cluster(place, wanted) as cluster, Client(cluster) as client:
+    settings = get_thread_settings()
+    with dask.config.set(SETTINGS), _open_cluster(place, wanted) as cluster, Client(cluster) as client:
         adopt(settings)
-        client.register_plugin(Ending())
+        client.register_plugin(TrialEnder())
         try:
-            yield Workers(cluster, client, client.get_executor(pure=False), wanted, settings)
+            yield WorkerTeam(cluster, client, client.get_executor(pure=False), wanted, settings)
         finally:
             with suppress(Exception):  # a worker that is gone has nothing to end
                 client.run(halt, on_error="ignore")
 
 
 @contextmanager
-def _cluster(place: Place, wanted: int) -> Iterator[Any]:
-    with _local(wanted) if place.kind == LOCAL else queue(place) as cluster:
+def _open_cluster(place: Place, wanted: int) -> Iterator[Any]:
+    with _make_local(wanted) if place.kind == LOCAL else make_queue_cluster(place) as cluster:
         cluster.scale(wanted)
         yield cluster
 
 
-def _local(wanted: int) -> Any:
+def _make_local(wanted: int) -> Any:
     return LocalCluster(
         n_workers=wanted, threads_per_worker=1, processes=True, memory_limit=0, dashboard_address=NO_DASHBOARD,
         silence_logs=SILENT,

@@ -8,11 +8,11 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColum
 from rich.table import Column
 from rich.text import Text
 
-from tfperf.console.stages import Stages, count, left
-from tfperf.console.words import one_line, say
+from tfperf.console.stages import Stages, format_duration, format_stage
+from tfperf.console.words import say, to_one_line
 
 
-def whole() -> Column:
+def make_fixed_column() -> Column:
     """The column of a bar that is never made narrower: when a terminal is, the bar itself is."""
     return Column(no_wrap=True)
 
@@ -22,13 +22,13 @@ class LiveBar(Progress):
 
     def __init__(self, unit: str, *columns: ProgressColumn, console: Console, **options: Any) -> None:
         self.words = ""
-        done = MofNCompleteColumn(table_column=whole())
+        done = MofNCompleteColumn(table_column=make_fixed_column())
         super().__init__(done, TextColumn(unit), BarColumn(), *columns, console=console, **options)
         self.number = self.add_task("", total=None, time="")
 
-    def tell(self, done: int, total: int | None, words: str, time: str = "") -> None:
+    def show_progress(self, done: int, total: int | None, words: str, time: str = "") -> None:
         """Draw how it is now; `time` is the field of that name."""
-        self.words = one_line(words)
+        self.words = to_one_line(words)
         self.update(self.number, completed=done, total=total, time=time)
 
     def get_renderables(self) -> Iterable[RenderableType]:
@@ -40,8 +40,8 @@ class LiveBar(Progress):
 class StageBar(LiveBar):
     """A clock and the words of a stage in one line; of a training the bar instead."""
 
-    def __init__(self, clock: Callable[[], str], console: Console) -> None:
-        self.clock, self.stage = clock, "starting"
+    def __init__(self, format_elapsed: Callable[[], str], console: Console) -> None:
+        self.format_elapsed, self.stage = format_elapsed, "starting"
         super().__init__(
             "steps", TextColumn("{task.fields[time]}"), console=console, refresh_per_second=4, transient=True
         )  # fmt: skip
@@ -51,7 +51,7 @@ class StageBar(LiveBar):
         if not self.stage:
             yield from super().get_renderables()
         else:
-            yield Text(f"{self.clock()} {self.stage}", no_wrap=True, overflow="ellipsis")
+            yield Text(f"{self.format_elapsed()} {self.stage}", no_wrap=True, overflow="ellipsis")
 
 
 class LiveStages(Stages):
@@ -59,7 +59,7 @@ class LiveStages(Stages):
 
     def __init__(self, console: Console) -> None:
         super().__init__()
-        self._bar = StageBar(self.clock, console)
+        self._bar = StageBar(self.format_elapsed, console)
         self._last = ""  # words of the training that is drawn; they stay when it is over
 
     def __enter__(self) -> "LiveStages":
@@ -70,21 +70,21 @@ class LiveStages(Stages):
         self._end_training()
         self._bar.stop()
 
-    def tell(self, stage: str, number: int | None = None, total: int | None = None, /) -> None:
+    def show_stage(self, stage: str, number: int | None = None, total: int | None = None, /) -> None:
         """Drawn at once: what comes next may not let the thread draw for a while."""
         self._end_training()
-        self._bar.stage = count(stage, number, total)
+        self._bar.stage = format_stage(stage, number, total)
         self._bar.refresh()
 
     def say(self, text: str) -> None:
         """Above the line."""
         say(text)
 
-    def step(self, done: int, total: int, words: Callable[[], str], seconds: float | None) -> None:
+    def show_steps(self, done: int, total: int, words: Callable[[], str], seconds: float | None) -> None:
         """The bar takes the place of the line."""
         self._bar.stage, found = "", words()
-        self._last = f"{self.clock()} step {done}/{total}, {one_line(found)}"
-        self._bar.tell(done, total, found, "" if seconds is None else f"{left(seconds)} left")
+        self._last = f"{self.format_elapsed()} step {done}/{total}, {to_one_line(found)}"
+        self._bar.show_progress(done, total, found, "" if seconds is None else f"{format_duration(seconds)} left")
 
     def _end_training(self) -> None:
         if self._last:

@@ -9,7 +9,7 @@ import click
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-class Finite(click.FloatRange):
+class FiniteRange(click.FloatRange):
     """A number in a range; click's own lets nan pass."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
@@ -28,7 +28,7 @@ OUTPUT = click.option(
 )
 
 
-def training_options(command: F) -> F:
+def add_training_options(command: F) -> F:
     """Options of the verbs that train."""
     options = (
         CARD, OUTPUT, SET,

@@ -10,34 +10,34 @@ from contextlib import contextmanager
 from datetime import timedelta
 from typing import Protocol
 
-from tfperf.console.streams import forgiving, own_stderr
-from tfperf.console.words import one_line, say
+from tfperf.console.streams import duplicate_stderr, make_forgiving
+from tfperf.console.words import say, to_one_line
 
 PLAIN_SECONDS = 10.0  # between two lines of a training that are not on a terminal
 COUNT_SECONDS = 1.0  # between two lines of one stage there
 
 
-class Tell(Protocol):
+class ShowStage(Protocol):
     """A function to call when a stage begins, and as it goes on: its words, and how much of how much it works on."""
 
     def __call__(self, stage: str, number: int | None = None, total: int | None = None, /) -> None:
         """Show `compiling 2 of 3` for compiling, 2, 3."""
 
 
-def silent(stage: str, number: int | None = None, total: int | None = None, /) -> None:
+def show_nothing(stage: str, number: int | None = None, total: int | None = None, /) -> None:
     """Tell nobody."""
 
 
-def left(seconds: float) -> str:
+def format_duration(seconds: float) -> str:
     """A time that is only about right, in words: 40 s, 4 min, 2.5 h."""
     if seconds < 100:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 100 * 60 else f"{seconds / 3600:.1f} h"
 
 
-def count(stage: str, number: int | None, total: int | None) -> str:
+def format_stage(stage: str, number: int | None, total: int | None) -> str:
     """The words of a stage, with which of how many."""
-    return one_line(stage if number is None or total is None else f"{stage} {number} of {total}")
+    return to_one_line(stage if number is None or total is None else f"{stage} {number} of {total}")
 
 
 class Stages:
@@ -46,60 +46,60 @@ class Stages:
     def __init__(self) -> None:
         self._start = time.monotonic()
 
-    def clock(self) -> str:
+    def format_elapsed(self) -> str:
         """Time since the command began, 0:00:07."""
         return str(timedelta(seconds=int(time.monotonic() - self._start)))
 
-    def tell(self, stage: str, number: int | None = None, total: int | None = None, /) -> None:
-        """A stage begins, or goes on (see Tell)."""
+    def show_stage(self, stage: str, number: int | None = None, total: int | None = None, /) -> None:
+        """A stage begins, or goes on (see ShowStage)."""
 
     def say(self, text: str) -> None:
         """A line that stays."""
 
-    def step(self, done: int, total: int, words: Callable[[], str], seconds: float | None) -> None:
+    def show_steps(self, done: int, total: int, words: Callable[[], str], seconds: float | None) -> None:
         """A training took steps; seconds: that are left at most, None where none will be taken any more."""
 
 
-class Plain(Stages):
+class PlainStages(Stages):
     """A line when a stage begins, and one of a training now and then."""
 
     def __init__(self) -> None:
         super().__init__()
         self._stage, self._last = "", self._start
 
-    def tell(self, stage: str, number: int | None = None, total: int | None = None, /) -> None:
+    def show_stage(self, stage: str, number: int | None = None, total: int | None = None, /) -> None:
         """The same stage again is a line where the one before was said a second ago."""
         now = time.monotonic()
         if stage != self._stage or now - self._last >= COUNT_SECONDS:
             self._stage, self._last = stage, now
-            self.say(f"{self.clock()} {count(stage, number, total)}")
+            self.say(f"{self.format_elapsed()} {format_stage(stage, number, total)}")
 
     def say(self, text: str) -> None:
         """On stderr."""
         say(text)
 
-    def step(self, done: int, total: int, words: Callable[[], str], seconds: float | None) -> None:
+    def show_steps(self, done: int, total: int, words: Callable[[], str], seconds: float | None) -> None:
         """The first line after PLAIN_SECONDS, the last at the end."""
         if time.monotonic() - self._last >= PLAIN_SECONDS or seconds is None:
             self._last = time.monotonic()
-            rest = "" if seconds is None else f"at most {left(seconds)} left, "
-            self.say(f"{self.clock()} step {done}/{total}, {rest}{one_line(words())}")
+            rest = "" if seconds is None else f"at most {format_duration(seconds)} left, "
+            self.say(f"{self.format_elapsed()} step {done}/{total}, {rest}{to_one_line(words())}")
 
 
 @contextmanager
-def stages(quiet: bool = False) -> Iterator[Stages]:
+def open_stages(quiet: bool = False) -> Iterator[Stages]:
     """Tell the stages of a command on stderr; Python's own words are seen at once while native code's are held back."""
     if quiet:
         yield Stages()
         return
-    with own_stderr():
-        if not forgiving(sys.stderr).isatty():
-            yield Plain()
+    with duplicate_stderr():
+        if not make_forgiving(sys.stderr).isatty():
+            yield PlainStages()
             return
         from tfperf.console.live import LiveStages
-        from tfperf.console.screen import screen
+        from tfperf.console.screen import find_terminal
 
-        console = screen()
+        console = find_terminal()
         assert console is not None
         with LiveStages(console) as live:
             yield live

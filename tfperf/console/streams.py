@@ -15,11 +15,11 @@ from typing import TextIO, cast
 STANDARD = STDIN, STDOUT, STDERR = 0, 1, 2  # descriptors
 
 
-class Forgiving(io.TextIOBase):
+class ForgivingStream(io.TextIOBase):
     """A stream that drops what the one behind it does not take, and writes `\\u03c7` where χ cannot be encoded."""
 
     def __init__(self, stream: TextIO | None) -> None:
-        self.stream = stream.stream if isinstance(stream, Forgiving) else stream
+        self.stream = stream.stream if isinstance(stream, ForgivingStream) else stream
 
     def write(self, text: str) -> int:
         """Takes the whole text, always."""
@@ -59,55 +59,55 @@ class Forgiving(io.TextIOBase):
         return self.stream
 
 
-def forgiving(stream: TextIO | None) -> TextIO:
+def make_forgiving(stream: TextIO | None) -> TextIO:
     """A stream for whoever asks for one of Python's own kind."""
-    return cast(TextIO, Forgiving(stream))
+    return cast(TextIO, ForgivingStream(stream))
 
 
 @contextmanager
-def forgiving_streams() -> Iterator[None]:
+def use_forgiving_streams() -> Iterator[None]:
     """Inside, what tfperf and its libraries say may fail to arrive; afterwards Python's end does not mind either."""
     open_descriptors()
     before = sys.stdout, sys.stderr
-    sys.stdout, sys.stderr = forgiving(sys.stdout), forgiving(sys.stderr)
+    sys.stdout, sys.stderr = make_forgiving(sys.stdout), make_forgiving(sys.stderr)
     try:
         yield
     finally:
         sys.stdout, sys.stderr = before
         for stream in before:
-            _empty(stream)
+            _drain_stream(stream)
 
 
 @contextmanager
-def own_stderr() -> Iterator[None]:
+def duplicate_stderr() -> Iterator[None]:
     """Inside, Python's stderr has a descriptor of its own, where it was the standard one.
 
     What native code logs is held back at times by turning descriptor 2 elsewhere (measure/quiet.py).
     """
-    before, own = sys.stderr, _own(Forgiving(sys.stderr).stream)
+    before, own = sys.stderr, _duplicate_stream(ForgivingStream(sys.stderr).stream)
     if own is None:
         yield
         return
-    forgiving(before).flush()
-    sys.stderr = forgiving(own)
+    make_forgiving(before).flush()
+    sys.stderr = make_forgiving(own)
     try:
         yield
     finally:
         sys.stderr = before
 
 
-def _own(stream: TextIO | None) -> TextIO | None:
+def _duplicate_stream(stream: TextIO | None) -> TextIO | None:
     """A stream with a copy of the descriptor of standard error; None where `stream` does not write there."""
     with suppress(OSError, ValueError, AttributeError):
         if stream is not None and stream.fileno() == STDERR:
-            own = _copy(stream.encoding)
+            own = _open_copy(stream.encoding)
             os.dup2(STDERR, own.fileno(), inheritable=False)
             return own
     return None
 
 
 @lru_cache
-def _copy(encoding: str) -> TextIO:
+def _open_copy(encoding: str) -> TextIO:
     """One for the whole process, never closed: loggers that are made meanwhile keep it."""
     return open(os.dup(STDERR), "w", buffering=1, encoding=encoding, errors="backslashreplace")
 
@@ -125,7 +125,7 @@ def open_descriptors() -> None:
                 os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)
 
 
-def _empty(stream: TextIO | None) -> None:
+def _drain_stream(stream: TextIO | None) -> None:
     """Write what waits in a stream, else drop it: Python would try at its end, and make the exit code 120."""
     if stream is None:
         return

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from typing import TextIO
 
-from tfperf.console.streams import Forgiving
+from tfperf.console.streams import ForgivingStream
 from tfperf.errors import UserError
 
 MOST_BYTES = 64_000  # of a message
@@ -17,22 +17,22 @@ CUT = " ... cut"
 COMMANDS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
-def printable(text: str) -> str:
+def escape_controls(text: str) -> str:
     """The text with all that would command a terminal written out."""
     return COMMANDS.sub(lambda found: found.group().encode("unicode_escape").decode(), text)
 
 
-def one_line(text: str) -> str:
+def to_one_line(text: str) -> str:
     """The text, printable, without ends of lines."""
-    return printable(text).replace("\n", "\\n")
+    return escape_controls(text).replace("\n", "\\n")
 
 
 def cut(text: str) -> str:
     """The text, printable, in at most MOST_BYTES of UTF-8; where something is missing it says so."""
-    shown = printable(text[:MOST_BYTES]).encode()
-    if len(text) <= MOST_BYTES and len(shown) <= MOST_BYTES:
-        return shown.decode()
-    return shown[: MOST_BYTES - len(CUT)].decode(errors="ignore") + CUT
+    data = escape_controls(text[:MOST_BYTES]).encode()
+    if len(text) <= MOST_BYTES and len(data) <= MOST_BYTES:
+        return data.decode()
+    return data[: MOST_BYTES - len(CUT)].decode(errors="ignore") + CUT
 
 
 def say(text: str, quiet: bool = False) -> None:
@@ -41,13 +41,13 @@ def say(text: str, quiet: bool = False) -> None:
         _print(sys.stderr, text)
 
 
-def tell(text: str) -> None:
+def show_text(text: str) -> None:
     """Tell a result on stdout."""
     _print(sys.stdout, text)
 
 
 def _print(stream: TextIO | None, text: str) -> None:
-    words = Forgiving(stream)
+    words = ForgivingStream(stream)
     words.write(cut(text) + "\n")
     words.flush()
 
@@ -59,7 +59,7 @@ def complain(faults: Sequence[str]) -> None:
 
 def deliver(text: str) -> None:
     """Print on stdout what a program will read. Raises: UserError where not all of it arrives."""
-    stream = Forgiving(sys.stdout).stream
+    stream = ForgivingStream(sys.stdout).stream
     try:
         if stream is None:
             raise OSError("it is closed")

@@ -22,8 +22,8 @@ import numpy as np
 import scipy
 
 from tfperf.data.records import Arrays, flatten, restore
-from tfperf.data.sources import source_files
-from tfperf.results.reading import file_hash, open_regular, parse_json
+from tfperf.data.sources import list_source_files
+from tfperf.results.reading import hash_file, open_regular, parse_json
 
 T = TypeVar("T")
 VARIABLE = "TFPERF_CACHE"
@@ -34,7 +34,7 @@ SPARE_BYTES = 10**8
 DIGEST_LINE = len(hashlib.sha256().hexdigest()) + 1  # bytes
 
 
-def cache_folder() -> Path | None:
+def find_cache_folder() -> Path | None:
     """$TFPERF_CACHE, else tfperf in the user's folder for caches; None where there is no home."""
     given = os.environ.get(VARIABLE)
     if given:
@@ -76,21 +76,21 @@ def _add(total: "hashlib._Hash", part: Any) -> None:
 
 
 @lru_cache
-def code_digest(module: str) -> str:
+def digest_code(module: str) -> str:
     """Digest of a module that makes entries, and of all that it imports: none outlives a change of its maker."""
-    sources = [(name, path.read_bytes()) for name, path in source_files(module).items()]
+    sources = [(name, path.read_bytes()) for name, path in list_source_files(module).items()]
     return digest(np.__version__, scipy.__version__, sources)
 
 
-def file_digest(path: Path) -> str:
+def digest_file(path: Path) -> str:
     """sha256 of a file's content, read once for as long as the file stays as it is."""
     stat = path.stat()
-    return _file_digest(path, stat.st_mtime_ns, stat.st_size, stat.st_ino)
+    return _digest_file(path, stat.st_mtime_ns, stat.st_size, stat.st_ino)
 
 
 @lru_cache
-def _file_digest(path: Path, *_: int) -> str:
-    return file_hash(path)
+def _digest_file(path: Path, *_: int) -> str:
+    return hash_file(path)
 
 
 @dataclass(frozen=True)
@@ -106,10 +106,10 @@ class Cache:
         An entry is made again where the module that `make` is of has changed, or any that it imports. Arrays are the
         same bit for bit, and in C order, however they came.
         """
-        folder = cache_folder()
+        folder = find_cache_folder()
         path = None
         if self.mode and key is not None and folder is not None:
-            path = folder / "operators" / f"{kind}-{digest(code_digest(make.__module__), key)}.npz"
+            path = folder / "operators" / f"{kind}-{digest(digest_code(make.__module__), key)}.npz"
         if path is not None and self.mode is True:
             # damage comes out of the archive as errors of any kind, and what is not read is made again
             with suppress(Exception):
@@ -133,7 +133,7 @@ class Cache:
                 file.write(b" " * DIGEST_LINE + f"{path.stem}\n".encode())
                 named = {f"a{i}": a for i, a in enumerate(arrays)}
                 np.savez(file, tree=np.frombuffer(json.dumps(tree).encode(), np.uint8), **named)  # type: ignore[arg-type]
-                line = _digest_line(file)
+                line = _make_digest_line(file)
                 file.seek(0)
                 file.write(line)
             os.replace(temporary, path)
@@ -144,7 +144,7 @@ class Cache:
     def _shrink(self, newest: Path) -> None:
         """Remove what was not used for longest until the folder is within its limit."""
         total = 0
-        for path, used, size in sorted(_entries(newest.parent), key=lambda entry: -entry[1]):
+        for path, used, size in sorted(_list_entries(newest.parent), key=lambda entry: -entry[1]):
             total += size
             forgotten = path.suffix == ".tmp" and newest.stat().st_mtime - used > ABANDONED_SECONDS
             if (total > self.limit and path.suffix == ".npz" and path != newest) or forgotten:
@@ -163,14 +163,14 @@ def make_private(folder: Path) -> None:
         one.mkdir(mode=0o700, exist_ok=True)
 
 
-def _entries(folder: Path) -> Iterable[tuple[Path, float, int]]:
+def _list_entries(folder: Path) -> Iterable[tuple[Path, float, int]]:
     for path in folder.iterdir():
         with suppress(FileNotFoundError):  # another run may remove it at any time
             stat = path.lstat()
             yield path, stat.st_mtime, stat.st_size
 
 
-def _digest_line(file: IO[bytes]) -> bytes:
+def _make_digest_line(file: IO[bytes]) -> bytes:
     """The first line of an entry, from what follows it."""
     file.seek(DIGEST_LINE)
     return f"{hashlib.file_digest(file, 'sha256').hexdigest()}\n".encode()  # type: ignore[arg-type]
@@ -181,7 +181,7 @@ def _read(path: Path, limit: int) -> Any:
     with open_regular(path, limit + SPARE_BYTES, links=False, own=True) as stream:
         written, name = stream.read(DIGEST_LINE), stream.readline(NAME_BYTES)
         start = stream.tell()
-        if name.decode() != f"{path.stem}\n" or written != _digest_line(stream):
+        if name.decode() != f"{path.stem}\n" or written != _make_digest_line(stream):
             raise ValueError("damaged, or another entry")
         stream.seek(start)
         with np.load(stream, allow_pickle=False) as file:

@@ -21,7 +21,7 @@ class Purpose(IntEnum):
     TRUTH = 5
 
 
-def generator(seed: int, replica: int, purpose: Purpose, attempt: int = 0) -> np.random.Generator:
+def make_generator(seed: int, replica: int, purpose: Purpose, attempt: int = 0) -> np.random.Generator:
     """The stream of one replica (0: common to all) for one purpose; `attempt` counts retries with a new start."""
     word = (replica << (_ATTEMPT_BITS + _PURPOSE_BITS)) | (attempt << _PURPOSE_BITS) | int(purpose)
     return np.random.Generator(np.random.Philox(key=np.array([seed, word], dtype=np.uint64)))

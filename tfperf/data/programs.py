@@ -18,7 +18,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from uuid import uuid4
 
-from tfperf.data.cache import ABANDONED_SECONDS, cache_folder, digest, make_private
+from tfperf.data.cache import ABANDONED_SECONDS, digest, find_cache_folder, make_private
 from tfperf.results.reading import read_bytes
 
 VARIABLE = "TF_XLA_FLAGS"
@@ -31,14 +31,14 @@ NAME = re.compile(r"\w{1,200}\.pb")
 OTHERS_MAY_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
 
-def own_flags() -> str | None:
+def get_user_flags() -> str | None:
     """TF_XLA_FLAGS as the user set them; None where they rule out ours: a cache of his own, or a file of flags."""
     given = os.environ.get(VARIABLE, "").strip()
     return None if "tf_xla_persistent_cache_directory" in given or given[:1] not in ("", "-") else given
 
 
 @contextmanager
-def flags_for(directory: str) -> Iterator[None]:
+def set_flags(directory: str) -> Iterator[None]:
     """Point a TensorFlow that starts in this block at a directory for programs; child processes see nothing of it.
 
     It reads its flags when it starts: neither when it is imported nor when it compiles. Only programs for the CPU: on
@@ -63,17 +63,17 @@ class ProgramFolder:
         self.path = path
 
     @staticmethod
-    def of(tensorflow: str, *place: object) -> "ProgramFolder | None":
+    def find(tensorflow: str, *settings: object) -> "ProgramFolder | None":
         """The folder for a version of TensorFlow and all else that a program depends on; None: there is no cache."""
-        cache = cache_folder()
-        name = f"tensorflow-{tensorflow}-{digest(*place)[:32]}"
+        cache = find_cache_folder()
+        name = f"tensorflow-{tensorflow}-{digest(*settings)[:32]}"
         return None if cache is None else ProgramFolder(cache / FOLDER / name)
 
     def read(self) -> dict[str, bytes]:
         """All sound programs by name, as many as the limit allows, those used last first; the others are removed."""
         found: dict[str, bytes] = {}
         total = 0
-        for path, _, size in self._entries() if self._safe() else ():
+        for path, _, size in self._list_entries() if self._is_safe() else ():
             total += size
             name = path.name.removesuffix(SUFFIX)
             program = _read(path, name) if total <= LIMIT_BYTES else None
@@ -89,7 +89,7 @@ class ProgramFolder:
             make_private(self.path.parent)
             make_private(self.path)
             free = shutil.disk_usage(self.path).free
-            if self._safe() and NAME.fullmatch(name) and len(program) <= min(PROGRAM_BYTES, free / 2):
+            if self._is_safe() and NAME.fullmatch(name) and len(program) <= min(PROGRAM_BYTES, free / 2):
                 self._write(self.path / f"{name}{SUFFIX}", name, program)
 
     def _write(self, path: Path, name: str, program: bytes) -> None:
@@ -113,7 +113,7 @@ class ProgramFolder:
         """Remove what was not used for longest, here and in the folders of other places, until the limit is kept."""
         with suppress(OSError):
             folders = [ProgramFolder(path) for path in self.path.parent.iterdir()]
-            entries = [entry for folder in folders if folder._safe() for entry in folder._entries()]
+            entries = [entry for folder in folders if folder._is_safe() for entry in folder._list_entries()]
             total = 0
             for path, _, size in sorted(entries, key=lambda entry: -entry[1]):
                 total += size
@@ -124,11 +124,11 @@ class ProgramFolder:
                     with suppress(OSError):
                         folder.path.rmdir()  # an empty one
 
-    def _safe(self) -> bool:
+    def _is_safe(self) -> bool:
         """Whether nobody else can have put anything here: a folder and no link, of this user, and only he may write."""
         return all(_is_private(path) for path in (self.path.parent, self.path))
 
-    def _entries(self) -> list[tuple[Path, float, int]]:
+    def _list_entries(self) -> list[tuple[Path, float, int]]:
         """Files with the time of their last use and their size, the last first; what was left half written goes."""
         found = []
         with suppress(OSError):

@@ -43,7 +43,7 @@ def restore(tree: Any, arrays: Arrays) -> Any:
     if not isinstance(tree, dict):
         return tree
     if "record" in tree:
-        return _record(tree["record"], {k: restore(v, arrays) for k, v in tree["fields"].items()})
+        return _restore_record(tree["record"], {k: restore(v, arrays) for k, v in tree["fields"].items()})
     ((kind, content),) = tree.items()
     match kind:
         case "array":
@@ -59,7 +59,7 @@ def restore(tree: Any, arrays: Arrays) -> Any:
     raise ValueError(f"unknown kind {kind!r}")
 
 
-def _record(name: str, values: dict[str, Any]) -> Any:
+def _restore_record(name: str, values: dict[str, Any]) -> Any:
     """A dataclass of this package, and nothing else, from the values of its fields."""
     module, _, kind = name.partition(":")
     if not module.startswith(PACKAGE):

@@ -18,12 +18,12 @@ FOR_TYPES = re.compile(r"^if TYPE_CHECKING:\n(?:[ \t]+[^\n]*\n|\n)*", re.MULTILI
 NAME = re.compile(r"[\w.]+")
 
 
-def source_files(module: str) -> dict[str, Path]:
+def list_source_files(module: str) -> dict[str, Path]:
     """The files of a module and of all that it imports, by the modules' names, in the order of these.
 
     A module that is no file, as of an interactive session, has none.
     """
-    roots = {name: root for name in (PACKAGE, module.partition(".")[0]) if (root := _root(name)) is not None}
+    roots = {name: root for name in (PACKAGE, module.partition(".")[0]) if (root := _find_root(name)) is not None}
     found: dict[str, Path] = {}
     waiting = [module]
     while waiting:
@@ -31,47 +31,47 @@ def source_files(module: str) -> dict[str, Path]:
         root = roots.get(name.partition(".")[0])
         if root is None:
             continue
-        for part in _with_parents(name):
-            path = _file(root, part)
+        for part in _list_packages(name):
+            path = _find_file(root, part)
             if part not in found and path is not None:
                 found[part] = path
-                waiting += _imports(path, part)
+                waiting += _list_imports(path, part)
     return dict(sorted(found.items()))
 
 
-def _root(package: str) -> Path | None:
+def _find_root(package: str) -> Path | None:
     """The folder of a package that was imported; None for a single file."""
     file = getattr(sys.modules.get(package), "__file__", None)
     return Path(file).parent if file is not None and Path(file).name == "__init__.py" else None
 
 
-def _with_parents(name: str) -> list[str]:
+def _list_packages(name: str) -> list[str]:
     parts = name.split(".")
     return [".".join(parts[:n]) for n in range(1, len(parts) + 1)]
 
 
-def _file(root: Path, name: str) -> Path | None:
+def _find_file(root: Path, name: str) -> Path | None:
     base = root.joinpath(*name.split(".")[1:])
     return next((path for path in (base / "__init__.py", base.with_suffix(".py")) if path.is_file()), None)
 
 
 @lru_cache
-def _imports(path: Path, name: str) -> tuple[str, ...]:
+def _list_imports(path: Path, name: str) -> tuple[str, ...]:
     """What a file imports; of `from a import b` both a and a.b, of which one may be no module."""
-    return tuple(_named(path.read_text(encoding="utf-8", errors="replace"), name, path.name == "__init__.py"))
+    return tuple(_parse_imports(path.read_text(encoding="utf-8", errors="replace"), name, path.name == "__init__.py"))
 
 
-def _named(text: str, name: str, is_package: bool) -> Iterator[str]:
+def _parse_imports(text: str, name: str, is_package: bool) -> Iterator[str]:
     for whole, names, plain in IMPORT.findall(FOR_TYPES.sub("", text)):
         if plain:
             yield from (part.split()[0] for part in plain.split(",") if part.split())
             continue
-        base = _absolute(whole, name, is_package)
+        base = _resolve_name(whole, name, is_package)
         yield base
         yield from (f"{base}.{part}" for part in NAME.findall(re.sub(r"#[^\n]*|\bas\b\s+\w+", "", names)))
 
 
-def _absolute(written: str, name: str, is_package: bool) -> str:
+def _resolve_name(written: str, name: str, is_package: bool) -> str:
     """The full name of a module that may be written relative to the one that imports it."""
     dots = len(written) - len(written.lstrip("."))
     if not dots:

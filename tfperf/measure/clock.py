@@ -17,7 +17,7 @@ class Stopwatch:
         self._spent = dict.fromkeys(stages, 0.0)
 
     @contextmanager
-    def stage(self, name: str) -> Iterator[None]:
+    def measure_stage(self, name: str) -> Iterator[None]:
         """Count the block's wall time to a stage."""
         start = time.perf_counter()
         try:
@@ -25,12 +25,12 @@ class Stopwatch:
         finally:
             self._spent[name] += time.perf_counter() - start
 
-    def seconds(self) -> dict[str, float]:
+    def sum_seconds(self) -> dict[str, float]:
         """Seconds by stage, and in all."""
         return {**self._spent, "total": time.perf_counter() - self._start}
 
 
-def quartiles(seconds_per_step: Sequence[float]) -> dict[str, float | None]:
+def compute_quartiles(seconds_per_step: Sequence[float]) -> dict[str, float | None]:
     """Median and quartiles in milliseconds; None where nothing was timed."""
     if not len(seconds_per_step):
         return dict.fromkeys(("median", "q1", "q3"))

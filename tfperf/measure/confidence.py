@@ -27,7 +27,7 @@ class Interval:
         """Half the width."""
         return None if self.low is None or self.high is None else (self.high - self.low) / 2
 
-    def exponential(self) -> "Interval":
+    def exponentiate(self) -> "Interval":
         """Of the ratio, where this one is of its logarithm; without limits where no number is as large."""
         try:
             low, high = (None if limit is None else math.exp(limit) for limit in (self.low, self.high))
@@ -35,18 +35,18 @@ class Interval:
             low = high = None
         return Interval(math.exp(self.value), low, high)
 
-    def within(self, share: float) -> bool:
+    def is_within(self, share: float) -> bool:
         """Whether the limits of a positive figure are known and not further from it than this share of it."""
         if self.low is None or self.high is None:
             return False
         return max(self.high - self.value, self.value - self.low) <= share * self.value
 
-    def holds(self, value: float) -> bool:
+    def has_inside(self, value: float) -> bool:
         """Whether the limits are known and this value is between them."""
         return self.low is not None and self.high is not None and self.low <= value <= self.high
 
 
-def mean(values: Sequence[float], comparisons: int = 1) -> Interval:
+def estimate_mean(values: Sequence[float], comparisons: int = 1) -> Interval:
     """The mean of independent values, by Student's t; without limits for one value. Raises: ValueError for none.
 
     comparisons: of so many such intervals all hold their values with 95 % probability (Bonferroni).
@@ -56,15 +56,15 @@ def mean(values: Sequence[float], comparisons: int = 1) -> Interval:
     middle = float(np.mean(values))
     if len(values) < 2:
         return Interval(middle)
-    return _around(middle, float(np.std(values, ddof=1)) / math.sqrt(len(values)), len(values) - 1, comparisons)
+    return _make_interval(middle, float(np.std(values, ddof=1)) / math.sqrt(len(values)), len(values) - 1, comparisons)
 
 
-def geometric(values: Sequence[float]) -> Interval:
+def estimate_geometric_mean(values: Sequence[float]) -> Interval:
     """The geometric mean of positive values, by Student's t on their logarithms: no limit is below zero."""
-    return mean(np.log(values).tolist()).exponential()
+    return estimate_mean(np.log(values).tolist()).exponentiate()
 
 
-def median(values: Sequence[float]) -> Interval:
+def estimate_median(values: Sequence[float]) -> Interval:
     """The median, whatever the distribution; without limits for fewer than six values.
 
     Source: order statistics, David & Nagaraja 2003, section 7.1: the k-th value from either end, where fewer than k of
@@ -76,7 +76,7 @@ def median(values: Sequence[float]) -> Interval:
     return Interval(middle) if k < 1 else Interval(middle, float(ordered[k - 1]), float(ordered[count - k]))
 
 
-def repeats_for(logarithms: Sequence[float], width: float) -> int | None:
+def estimate_repeats(logarithms: Sequence[float], width: float) -> int | None:
     """How many values would make the interval of their ratio so wide, as a share of it, if they scatter as these do.
 
     With even odds: of few values the scatter is mostly found too small, so it is taken as large as its median would be.
@@ -86,30 +86,30 @@ def repeats_for(logarithms: Sequence[float], width: float) -> int | None:
         return None
     freedom, half = len(logarithms) - 1, math.asinh(width / 2)
     error = float(np.std(logarithms, ddof=1)) * math.sqrt(freedom / chi2.median(freedom))
-    narrow = _halves() * error <= half
+    narrow = _compute_half_widths() * error <= half
     return int(np.argmax(narrow)) + 2 if narrow.any() else None
 
 
 @cache
-def _halves() -> NDArray[np.float64]:
+def _compute_half_widths() -> NDArray[np.float64]:
     """Half the interval of a mean of 2, 3, ... MOST_VALUES values that scatter by 1."""
     counts = np.arange(2, MOST_VALUES + 1)
     halves: NDArray[np.float64] = student.ppf((1 + LEVEL) / 2, counts - 1) / np.sqrt(counts)
     return halves
 
 
-def paired(before: Sequence[float], now: Sequence[float]) -> Interval:
+def estimate_paired_difference(before: Sequence[float], now: Sequence[float]) -> Interval:
     """The mean of now - before, values belonging together two by two."""
-    return mean(np.subtract(now, before).tolist())
+    return estimate_mean(np.subtract(now, before).tolist())
 
 
-def welch(before: Sequence[float], now: Sequence[float]) -> Interval:
+def estimate_welch_difference(before: Sequence[float], now: Sequence[float]) -> Interval:
     """Mean of now - mean of before, of independent values with different spreads.
 
     Source: Welch 1947, Biometrika 34, 28; degrees of freedom by Satterthwaite 1946. Without limits where one side has
     one value. Raises: ValueError where one has none.
     """
-    difference = mean(now).value - mean(before).value
+    difference = estimate_mean(now).value - estimate_mean(before).value
     if min(len(before), len(now)) < 2:
         return Interval(difference)
     parts = [float(np.var(values, ddof=1)) / len(values) for values in (before, now)]
@@ -117,25 +117,25 @@ def welch(before: Sequence[float], now: Sequence[float]) -> Interval:
     if variance == 0:
         return Interval(difference, difference, difference)
     freedom = variance**2 / sum(p**2 / (len(v) - 1) for p, v in zip(parts, (before, now), strict=True))
-    return _around(difference, math.sqrt(variance), freedom)
+    return _make_interval(difference, math.sqrt(variance), freedom)
 
 
-def share(before: tuple[int, int], now: tuple[int, int]) -> Interval:
+def estimate_share_difference(before: tuple[int, int], now: tuple[int, int]) -> Interval:
     """Difference of two shares, each (how many, of how many).
 
     Source: Newcombe 1998, Statistics in Medicine 17, 873, method 10: from Wilson's intervals of both.
     """
-    (a, a_low, a_high), (b, b_low, b_high) = (_wilson(*counts) for counts in (before, now))
+    (a, a_low, a_high), (b, b_low, b_high) = (_compute_wilson_limits(*counts) for counts in (before, now))
     low = b - a - math.hypot(b - b_low, a_high - a)
     high = b - a + math.hypot(b_high - b, a - a_low)
     return Interval(b - a, low, high)
 
 
-def _wilson(count: int, total: int) -> tuple[float, float, float]:
+def _compute_wilson_limits(count: int, total: int) -> tuple[float, float, float]:
     limits = binomtest(count, total).proportion_ci(LEVEL, method="wilson")
     return count / total, float(limits.low), float(limits.high)
 
 
-def _around(middle: float, error: float, freedom: float, comparisons: int = 1) -> Interval:
+def _make_interval(middle: float, error: float, freedom: float, comparisons: int = 1) -> Interval:
     half = float(student.ppf(1 - (1 - LEVEL) / 2 / comparisons, freedom)) * error
     return Interval(middle, middle - half, middle + half)

@@ -17,17 +17,17 @@ from rich.text import Text
 
 from tfperf.console.screen import show
 from tfperf.measure.environment import (
-    available_cores,
-    available_memory_bytes,
-    cpu_model,
-    gpus,
-    memory_bytes,
-    nvml,
-    package_version,
+    count_cores,
+    get_package_version,
+    list_gpus,
+    open_nvml,
+    read_available_bytes,
+    read_cpu_model,
+    read_memory_bytes,
 )
 
-State = Literal["ok", "warning", "missing"]
-Answers = Mapping[str, Mapping[str, Any]]
+CheckState = Literal["ok", "warning", "missing"]
+ProbeAnswers = Mapping[str, Mapping[str, Any]]
 GB = 1e9
 PYTHON = ((3, 11), (3, 14))  # from the first on, below the second, as setup.cfg says; so for the next two
 TENSORFLOW = ((2, 21), (2, 22))
@@ -37,7 +37,7 @@ DISK = 1 * GB
 PLUGIN = "tensorboard-plugin-profile"
 PROBE_SECONDS = 300
 PROBE = Path(__file__).with_name("probe.py")
-COLOURS: Mapping[State, str] = {"ok": "green", "warning": "yellow", "missing": "red"}
+COLOURS: Mapping[CheckState, str] = {"ok": "green", "warning": "yellow", "missing": "red"}
 
 
 @dataclass(frozen=True)
@@ -45,45 +45,45 @@ class Check:
     """One line: what was looked at, how it is, what was found, what to do. Without what is `needed` nothing runs."""
 
     name: str
-    state: State
+    state: CheckState
     found: str
     advice: str = ""
     needed: bool = True
 
 
-def doctor() -> list[Check]:
+def check_machine() -> list[Check]:
     """All checks; takes as long as TensorFlow takes to start and compile, some ten seconds."""
-    answers, end = probe()
+    answers, end = probe_tensorflow()
     return [
-        python_check(platform.python_version()),
-        tensorflow_check(answers, end),
-        keras_check(answers),
-        devices_check(answers),
-        xla_check(answers, end),
-        nvml_check(),
-        memory_check(available_memory_bytes()),
-        disk_check("disk space here", os.getcwd),
-        disk_check("disk space for temporary files", tempfile.gettempdir),
-        hdf5_check(),
-        plugin_check(),
+        check_python(platform.python_version()),
+        check_tensorflow(answers, end),
+        check_keras(answers),
+        check_devices(answers),
+        check_xla(answers, end),
+        check_nvml(),
+        check_memory(read_available_bytes()),
+        check_disk("disk space here", os.getcwd),
+        check_disk("disk space for temporary files", tempfile.gettempdir),
+        check_hdf5(),
+        check_plugin(),
     ]
 
 
 def main(more: Callable[[], Sequence[Check]] = tuple) -> int:
     """Print the checks, and `more`; 1 where something is missing without which nothing runs, else 0."""
-    checks = [*doctor(), *more()]
+    checks = [*check_machine(), *more()]
     for check in checks:
-        show(line(check))
+        show(format_check(check))
     return int(any(c.needed and c.state == "missing" for c in checks))
 
 
-def line(check: Check) -> Text:
+def format_check(check: Check) -> Text:
     """One check for the screen, as one line of plain text where it is piped."""
     text = Text.assemble((f"{check.state:8}", COLOURS[check.state]), f" {check.name}: {check.found}")
     return text.append(f"; {check.advice}" if check.advice else "")
 
 
-def probe() -> tuple[Answers, str]:
+def probe_tensorflow() -> tuple[ProbeAnswers, str]:
     """What probe.py told before it ended, and how it ended ("" if well)."""
     # -P: the folder of the script is no place to import from
     command = [sys.executable, "-P", "-W", "ignore", str(PROBE)]
@@ -92,7 +92,7 @@ def probe() -> tuple[Answers, str]:
         done = subprocess.run(command, capture_output=True, text=True, env=settings, timeout=PROBE_SECONDS, check=False)
         output, end = done.stdout, f"its process ended with {done.returncode}" if done.returncode else ""
     except subprocess.TimeoutExpired as late:
-        output, end = _text(late.stdout), f"no answer within {PROBE_SECONDS} s"
+        output, end = _decode_output(late.stdout), f"no answer within {PROBE_SECONDS} s"
     answers: dict[str, Any] = {}
     for line in output.splitlines():
         if line.startswith("{"):
@@ -100,63 +100,63 @@ def probe() -> tuple[Answers, str]:
     return answers, end
 
 
-def python_check(version: str) -> Check:
+def check_python(version: str) -> Check:
     """Python's version."""
-    return _in_range("Python", version, PYTHON, "install a Python in this range")
+    return _check_version("Python", version, PYTHON, "install a Python in this range")
 
 
-def tensorflow_check(answers: Answers, end: str) -> Check:
+def check_tensorflow(answers: ProbeAnswers, end: str) -> Check:
     """TensorFlow can be imported, and is one that was tested."""
     answer = answers.get("tensorflow", {"error": f"cannot be imported: {end}"})
     if "error" in answer:
-        return Check("TensorFlow", "missing", _first_line(answer["error"]), "pip install 'tensorflow>=2.21,<2.22'")
-    return _in_range("TensorFlow", answer["found"], TENSORFLOW, "pip install 'tensorflow>=2.21,<2.22'")
+        return Check("TensorFlow", "missing", _get_first_line(answer["error"]), "pip install 'tensorflow>=2.21,<2.22'")
+    return _check_version("TensorFlow", answer["found"], TENSORFLOW, "pip install 'tensorflow>=2.21,<2.22'")
 
 
-def keras_check(answers: Answers) -> Check:
+def check_keras(answers: ProbeAnswers) -> Check:
     """Keras can be imported and computes with TensorFlow."""
     answer = answers.get("keras", {"error": "not reached"})
     if "error" in answer:
         advice = "unset KERAS_BACKEND, remove ~/.keras/keras.json, or pip install 'keras>=3'"
-        return Check("Keras", "missing", _first_line(answer["error"]), advice)
+        return Check("Keras", "missing", _get_first_line(answer["error"]), advice)
     version, backend = answer["found"]
     if backend != "tensorflow":
         found = f"{version} with backend {backend}"
         return Check("Keras", "missing", found, "set KERAS_BACKEND=tensorflow, or the same in ~/.keras/keras.json")
-    checked = _in_range("Keras", version, KERAS, "pip install 'keras>=3,<4'")
+    checked = _check_version("Keras", version, KERAS, "pip install 'keras>=3,<4'")
     return Check("Keras", checked.state, f"{version}, backend tensorflow", checked.advice)
 
 
-def devices_check(answers: Answers) -> Check:
+def check_devices(answers: ProbeAnswers) -> Check:
     """What TensorFlow computes on; a GPU that only the driver sees is a warning."""
     answer = answers.get("devices", {"error": "not reached"})
     if "error" in answer:
-        return Check("devices", "missing", _first_line(answer["error"]), "mend TensorFlow first")
-    found = f"{', '.join(answer['found'])}; {available_cores()} cores of {cpu_model()}"
-    unused = [g["name"] for g in gpus()] if set(answer["found"]) == {"CPU"} else []
+        return Check("devices", "missing", _get_first_line(answer["error"]), "mend TensorFlow first")
+    found = f"{', '.join(answer['found'])}; {count_cores()} cores of {read_cpu_model()}"
+    unused = [g["name"] for g in list_gpus()] if set(answer["found"]) == {"CPU"} else []
     if unused:
         advice = "pip install 'tfperf[gpu]', or CUDA_VISIBLE_DEVICES hides it"
         return Check("devices", "warning", f"{found}; TensorFlow does not see the {unused[0]}", advice)
     return Check("devices", "ok", found)
 
 
-def xla_check(answers: Answers, end: str) -> Check:
+def check_xla(answers: ProbeAnswers, end: str) -> Check:
     """XLA compiles a product and gets it right; without it a run falls back to plain graphs."""
     answer = answers.get("xla", {"error": end or "not reached"})
     advice = "set engine.xla: false in the card; runs take longer"
     if "error" in answer:
-        return Check("XLA", "missing", _first_line(answer["error"]), advice, needed=False)
+        return Check("XLA", "missing", _get_first_line(answer["error"]), advice, needed=False)
     if answer["found"] != 285.0:
         return Check("XLA", "warning", f"compiles, but takes 285 for {answer['found']}", advice)
     return Check("XLA", "ok", "compiles, result right")
 
 
-def nvml_check() -> Check:
+def check_nvml() -> Check:
     """The library that measures NVIDIA GPUs."""
     advice = "needed only for NVIDIA GPUs: install their driver"
     try:
-        with nvml() as library:
-            names = [g["name"] for g in gpus()]
+        with open_nvml() as library:
+            names = [g["name"] for g in list_gpus()]
             driver = library.nvmlSystemGetDriverVersion()
     except ImportError:
         return Check("NVML", "missing", "no module pynvml", "pip install nvidia-ml-py", needed=False)
@@ -165,13 +165,13 @@ def nvml_check() -> Check:
     return Check("NVML", "ok", f"driver {driver}: {', '.join(names) or 'no GPU'}", needed=False)
 
 
-def memory_check(available: int | None) -> Check:
+def check_memory(available: int | None) -> Check:
     """Memory to be had without swapping."""
     if available is None:
         return Check(
-            "memory", "warning", f"{memory_bytes() / GB:.1f} GB, n/a how much is free", "see the system's monitor"
+            "memory", "warning", f"{read_memory_bytes() / GB:.1f} GB, n/a how much is free", "see the system's monitor"
         )
-    found = f"{available / GB:.1f} of {memory_bytes() / GB:.1f} GB available"
+    found = f"{available / GB:.1f} of {read_memory_bytes() / GB:.1f} GB available"
     if available < MEMORY:
         return Check(
             "memory", "warning", found, f"below {MEMORY / GB:.0f} GB: end other programs, or fit fewer replicas"
@@ -179,7 +179,7 @@ def memory_check(available: int | None) -> Check:
     return Check("memory", "ok", found)
 
 
-def disk_check(name: str, find: Callable[[], str]) -> Check:
+def check_disk(name: str, find: Callable[[], str]) -> Check:
     """Space in the folder that `find` gives, and the right to write there."""
     try:
         folder = find()
@@ -194,7 +194,7 @@ def disk_check(name: str, find: Callable[[], str]) -> Check:
     return Check(name, "ok", f"{free / GB:.1f} GB free")
 
 
-def hdf5_check() -> Check:
+def check_hdf5() -> Check:
     """h5py reads back what it writes."""
     try:
         h5py = importlib.import_module("h5py")
@@ -203,30 +203,30 @@ def hdf5_check() -> Check:
             right = list(file["x"]) == [1.0, 2.0]
     except Exception as error:  # a binary that does not fit shows itself in many ways
         return Check(
-            "HDF5", "missing", _first_line(f"{type(error).__name__}: {error}"), "pip install --force-reinstall h5py"
+            "HDF5", "missing", _get_first_line(f"{type(error).__name__}: {error}"), "pip install --force-reinstall h5py"
         )
     found = f"h5py {h5py.__version__}, HDF5 {h5py.version.hdf5_version}"
     return Check("HDF5", "ok" if right else "missing", found, "" if right else "pip install --force-reinstall h5py")
 
 
-def extra_check(package: str, extra: str, purpose: str) -> Check:
+def check_extra(package: str, extra: str, purpose: str) -> Check:
     """A package that tfperf brings by an extra, without which only one purpose is missed."""
     advice = f"needed only for {purpose}: pip install 'tfperf[{extra}]'"
     try:
         importlib.import_module(package.replace("-", "_"))
     except Exception as error:  # a broken package is as good as none
-        return Check(package, "missing", _first_line(f"{type(error).__name__}: {error}"), advice, needed=False)
-    return Check(package, "ok", package_version(package) or "version n/a", needed=False)
+        return Check(package, "missing", _get_first_line(f"{type(error).__name__}: {error}"), advice, needed=False)
+    return Check(package, "ok", get_package_version(package) or "version n/a", needed=False)
 
 
-def plugin_check() -> Check:
+def check_plugin() -> Check:
     """TensorBoard's profile tab; not imported, since it loads TensorFlow, which may end the process."""
-    version = package_version(PLUGIN)
+    version = get_package_version(PLUGIN)
     advice = "" if version else "needed only for the profile tab of `tfperf board`: pip install 'tfperf[profile]'"
     return Check(PLUGIN, "ok" if version else "missing", version or "not installed", advice, needed=False)
 
 
-def _in_range(name: str, version: str, allowed: tuple[tuple[int, int], tuple[int, int]], advice: str) -> Check:
+def _check_version(name: str, version: str, allowed: tuple[tuple[int, int], tuple[int, int]], advice: str) -> Check:
     (lowest, above), number = allowed, tuple(int(part) for part in version.split(".")[:2])
     if lowest <= number < above:
         return Check(name, "ok", version)
@@ -234,9 +234,9 @@ def _in_range(name: str, version: str, allowed: tuple[tuple[int, int], tuple[int
     return Check(name, "warning", f"{version}; tested from {limits[0]} on, below {limits[1]}", advice)
 
 
-def _first_line(text: str) -> str:
+def _get_first_line(text: str) -> str:
     return text.strip().splitlines()[0] if text.strip() else "no message"
 
 
-def _text(output: str | bytes | None) -> str:
+def _decode_output(output: str | bytes | None) -> str:
     return output.decode(errors="replace") if isinstance(output, bytes) else output or ""

@@ -25,31 +25,31 @@ CPU_KIND = re.compile(r"(vendor_id|cpu family|model|model name|stepping|flags|Fe
 CGROUP_LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
 
 
-def environment() -> dict[str, Any]:
+def collect_environment() -> dict[str, Any]:
     """The machine and the software as JSON-able values, for environment.json; None where it could not be found out."""
     return {
-        "versions": versions(),
+        "versions": list_versions(),
         "platform": platform.platform(),
-        "cpu": {"model": cpu_model(), "cores": available_cores()},
-        "memory_bytes": memory_bytes(),
-        "gpus": gpus(),
+        "cpu": {"model": read_cpu_model(), "cores": count_cores()},
+        "memory_bytes": read_memory_bytes(),
+        "gpus": list_gpus(),
         "variables": {k: ANY_PATH.sub("<path>", v) for k, v in sorted(os.environ.items()) if VARIABLES.fullmatch(k)},
     }
 
 
-def program_version() -> str:
+def get_program_version() -> str:
     """Of tfperf, whose package imports, for its users, what measure may not."""
     return str(sys.modules["tfperf"].__dict__["__version__"])
 
 
-def versions() -> dict[str, str | None]:
+def list_versions() -> dict[str, str | None]:
     """Version of each package that can change a result, without importing TensorFlow; None: not installed."""
     # looked up, not imported: the package's front offers `fit`, which lies above this module
-    found = {"tfperf": program_version(), "python": platform.python_version()}
-    return found | {p: package_version(p) for p in PACKAGES} | {"hdf5": hdf5_version()}
+    found = {"tfperf": get_program_version(), "python": platform.python_version()}
+    return found | {p: get_package_version(p) for p in PACKAGES} | {"hdf5": get_hdf5_version()}
 
 
-def program_digest() -> str:
+def digest_program() -> str:
     """A digest of the program's own files, as they are now: what is changed between versions changes it."""
     package, found = Path(__file__).parents[1], hashlib.sha256()
     for path in sorted(package.rglob("*.py")):
@@ -57,7 +57,7 @@ def program_digest() -> str:
     return found.hexdigest()
 
 
-def package_version(name: str) -> str | None:
+def get_package_version(name: str) -> str | None:
     """Installed version of a distribution, or None."""
     try:
         return metadata.version(name)
@@ -65,7 +65,7 @@ def package_version(name: str) -> str | None:
         return None
 
 
-def hdf5_version() -> str | None:
+def get_hdf5_version() -> str | None:
     """Version of the HDF5 library inside h5py, or None."""
     try:
         import h5py
@@ -74,7 +74,7 @@ def hdf5_version() -> str | None:
     return str(h5py.version.hdf5_version)
 
 
-def cpu_model() -> str:
+def read_cpu_model() -> str:
     """The processor's name as its maker gives it; the architecture where the system does not tell."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
@@ -84,7 +84,7 @@ def cpu_model() -> str:
     return names[0] if names else platform.processor() or platform.machine()
 
 
-def cpu_features() -> tuple[str, ...]:
+def read_cpu_features() -> tuple[str, ...]:
     """All that the system tells of what the processor can do, as lines that do not change; empty where it does not."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
@@ -93,48 +93,48 @@ def cpu_features() -> tuple[str, ...]:
     return tuple(sorted({" ".join(line.split()) for line in lines if CPU_KIND.match(line)}))
 
 
-def available_cores() -> int:
+def count_cores() -> int:
     """Cores that this process may run on."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
 
-def memory_bytes() -> int:
+def read_memory_bytes() -> int:
     """Physical memory, or the container's limit where that is lower."""
     physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    return min([physical, *_cgroup_limits()])
+    return min([physical, *_read_cgroup_limits()])
 
 
-def available_memory_bytes() -> int | None:
+def read_available_bytes() -> int | None:
     """Memory that can be had without swapping (Linux's MemAvailable, at most the container's limit); None elsewhere."""
-    kilobytes = _proc_kilobytes("/proc/meminfo", "MemAvailable")
-    return None if kilobytes is None else min([kilobytes * 1024, *_cgroup_limits()])
+    kilobytes = _read_proc_kilobytes("/proc/meminfo", "MemAvailable")
+    return None if kilobytes is None else min([kilobytes * 1024, *_read_cgroup_limits()])
 
 
-def peak_rss_bytes() -> int:
+def measure_peak_rss_bytes() -> int:
     """Most memory that this process has held at once.
 
     VmHWM rather than ru_maxrss where there is one: across fork and exec the latter keeps the parent's peak.
     """
-    kilobytes = _proc_kilobytes("/proc/self/status", "VmHWM")
+    kilobytes = _read_proc_kilobytes("/proc/self/status", "VmHWM")
     if kilobytes is not None:
         return kilobytes * 1024
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak if sys.platform == "darwin" else peak * 1024
 
 
-def gpus() -> list[dict[str, Any]]:
+def list_gpus() -> list[dict[str, Any]]:
     """Name, driver and memory of each NVIDIA GPU; empty without NVML, which also means without a driver."""
     try:
-        with nvml() as library:
-            return _nvml_gpus(library)
+        with open_nvml() as library:
+            return _list_nvml_gpus(library)
     except Exception:  # NVMLError is only importable where pynvml is
         return []
 
 
 @contextmanager
-def nvml() -> Iterator[Any]:
+def open_nvml() -> Iterator[Any]:
     """NVML started, stopped on leaving; raises ImportError or pynvml.NVMLError where there is none."""
     import pynvml
 
@@ -145,7 +145,7 @@ def nvml() -> Iterator[Any]:
         pynvml.nvmlShutdown()
 
 
-def _nvml_gpus(library: Any) -> list[dict[str, Any]]:
+def _list_nvml_gpus(library: Any) -> list[dict[str, Any]]:
     driver = library.nvmlSystemGetDriverVersion()
     handles = [library.nvmlDeviceGetHandleByIndex(i) for i in range(library.nvmlDeviceGetCount())]
     return [
@@ -158,7 +158,7 @@ def _nvml_gpus(library: Any) -> list[dict[str, Any]]:
     ]
 
 
-def _cgroup_limits() -> list[int]:
+def _read_cgroup_limits() -> list[int]:
     found = []
     for path in CGROUP_LIMITS:
         try:
@@ -168,7 +168,7 @@ def _cgroup_limits() -> list[int]:
     return found
 
 
-def _proc_kilobytes(path: str, key: str) -> int | None:
+def _read_proc_kilobytes(path: str, key: str) -> int | None:
     try:
         text = Path(path).read_text()
     except OSError:

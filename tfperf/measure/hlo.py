@@ -38,7 +38,7 @@ DEEPEST = 100
 MATRIX_PRODUCT = re.compile(r'custom_call_target="[^"]*(?:matmul|gemm)', re.IGNORECASE)
 
 
-def count(text: str | Module, computation: str | None = None) -> Work:
+def count_work(text: str | Module, computation: str | None = None) -> Work:
     """Work of one run of a computation, with all that it calls; None: the entry.
 
     Loops count as often as they are known to run, else once; of a conditional, the branch with most FLOPs.
@@ -46,10 +46,10 @@ def count(text: str | Module, computation: str | None = None) -> Work:
     with no rule here.
     """
     module = parse(text) if isinstance(text, str) else text
-    return _Counter(module).run(computation.lstrip("%") if computation else module.entry)
+    return _WorkCounter(module).count_computation(computation.lstrip("%") if computation else module.entry)
 
 
-def loop_body(text: str | Module) -> str:
+def find_loop_body(text: str | Module) -> str:
     """The body of the outermost while loop with most work in one turn; ValueError where there is no loop."""
     module = parse(text) if isinstance(text, str) else text
     bodies, seen, todo = list[str](), set[str](), [module.entry]
@@ -57,28 +57,28 @@ def loop_body(text: str | Module) -> str:
         name = todo.pop()
         for instruction in () if name in seen else module[name].instructions.values():
             if instruction.opcode == "while":
-                bodies += instruction.called("body")
+                bodies += instruction.list_called("body")
             elif instruction.opcode in CALLS:
-                todo += _called(instruction)
+                todo += _list_called(instruction)
         seen.add(name)
     if not bodies:
         raise ValueError("HLO: there is no while loop")
-    counter = _Counter(module)
-    return max(bodies, key=lambda name: _most(counter.run(name)))
+    counter = _WorkCounter(module)
+    return max(bodies, key=lambda name: _get_cost(counter.count_computation(name)))
 
 
-def _most(work: Work) -> tuple[float, float]:
+def _get_cost(work: Work) -> tuple[float, float]:
     return work.flops, work.bytes
 
 
-def _called(instruction: Instruction) -> list[str]:
-    called = instruction.called(*CALLS[instruction.opcode])
+def _list_called(instruction: Instruction) -> list[str]:
+    called = instruction.list_called(*CALLS[instruction.opcode])
     if not called:
         raise ValueError(f"HLO: {instruction.name}: calls nothing")
     return called
 
 
-class _Counter:
+class _WorkCounter:
     """Adds up computations, each once."""
 
     def __init__(self, module: Module) -> None:
@@ -86,36 +86,36 @@ class _Counter:
         self.done: dict[tuple[str, bool], Work] = {}
         self.depth = 0
 
-    def run(self, name: str, fused: bool = False) -> Work:
+    def count_computation(self, name: str, fused: bool = False) -> Work:
         """One run; of what is fused, arithmetic alone."""
         if (name, fused) not in self.done:
             if self.depth > DEEPEST:
                 raise ValueError(f"HLO: {name}: calls itself, or calls nest too deeply")
             self.depth += 1
             computation = self.module[name]
-            works = [self._one(computation, i, fused) for i in computation.instructions.values()]
+            works = [self._count_instruction(computation, i, fused) for i in computation.instructions.values()]
             self.done[name, fused] = sum(works, Work(0, 0))
             self.depth -= 1
         return self.done[name, fused]
 
-    def _one(self, computation: Computation, instruction: Instruction, fused: bool) -> Work:
+    def _count_instruction(self, computation: Computation, instruction: Instruction, fused: bool) -> Work:
         opcode = instruction.opcode
         if opcode in CALLS:
-            called = _called(instruction)
-            works = [self.run(name, fused or opcode == "fusion") for name in called]
-            work = max(works, key=_most) if opcode == "conditional" else sum(works, Work(0, 0)) * instruction.trips
+            called = _list_called(instruction)
+            works = [self.count_computation(name, fused or opcode == "fusion") for name in called]
+            work = max(works, key=_get_cost) if opcode == "conditional" else sum(works, Work(0, 0)) * instruction.trips
             if opcode != "fusion" or fused:
                 return work
-            moved = _fusion_bytes(computation, instruction, self.module[called[0]])
+            moved = _count_fusion_bytes(computation, instruction, self.module[called[0]])
         else:
-            work = _arithmetic(computation, instruction)
+            work = _count_arithmetic(computation, instruction)
             if fused or KIND.get(opcode) == "free":
                 return work
-            moved = _bytes(computation, instruction)
+            moved = _count_bytes(computation, instruction)
         return work + Work(0, moved, instructions={opcode: 1})
 
 
-def _arithmetic(computation: Computation, instruction: Instruction) -> Work:
+def _count_arithmetic(computation: Computation, instruction: Instruction) -> Work:
     opcode = instruction.opcode
     match KIND.get(opcode):
         case "elementwise":
@@ -125,26 +125,26 @@ def _arithmetic(computation: Computation, instruction: Instruction) -> Work:
         case "moves" | "free":
             return Work(0, 0)
     if opcode == "dot" or (opcode == "custom-call" and MATRIX_PRODUCT.search(instruction.raw)):
-        flops = (_dot if opcode == "dot" else _custom_product)(computation, instruction)
+        flops = (_count_dot if opcode == "dot" else _count_custom_product)(computation, instruction)
         return Work(flops, 0, products=flops)
     match opcode:
         case "reduce":
             inputs = range(len(instruction.operands) // 2)
-            return Work(sum(computation.operand(instruction, i).size for i in inputs), 0)
+            return Work(sum(computation.get_operand(instruction, i).size for i in inputs), 0)
         case "reduce-window":
-            return Work(_windows(computation, instruction), 0)
+            return Work(_count_window_elements(computation, instruction), 0)
         case "scatter":
-            return Work(sum(i.size for i in _updates(computation, instruction)), 0)
+            return Work(sum(i.size for i in _list_updates(computation, instruction)), 0)
     raise ValueError(f"HLO: {instruction.name}: there is no rule to count {opcode}")
 
 
-def _dot(computation: Computation, instruction: Instruction) -> int:
+def _count_dot(computation: Computation, instruction: Instruction) -> int:
     """2 M N K for each batch; the sizes have to agree."""
     sizes: dict[str, list[int]] = {}
-    sides = [computation.operand(instruction, i) for i in (0, 1)]
+    sides = [computation.get_operand(instruction, i) for i in (0, 1)]
     for side, operand in zip(("lhs", "rhs"), sides, strict=True):
         for kind in ("batch", "contracting"):
-            wanted = instruction.numbers(f"{side}_{kind}_dims")
+            wanted = instruction.get_numbers(f"{side}_{kind}_dims")
             if any(i >= len(operand.dims) for i in wanted):
                 raise ValueError(f"HLO: {instruction.name}: {side} has no dimensions {wanted}")
             sizes[side + kind] = [operand.dims[i] for i in wanted]
@@ -155,9 +155,9 @@ def _dot(computation: Computation, instruction: Instruction) -> int:
     return 2 * instruction.size * inner
 
 
-def _custom_product(computation: Computation, instruction: Instruction) -> int:
+def _count_custom_product(computation: Computation, instruction: Instruction) -> int:
     """2 M N K of a library call that gets both factors first, whichever of them it transposes."""
-    sides = [computation.operand(instruction, i) for i in (0, 1)]
+    sides = [computation.get_operand(instruction, i) for i in (0, 1)]
     batch = min(math.prod(s.dims[:-2]) for s in sides)
     size = sides[0].size * sides[1].size
     inner = math.isqrt(size // max(1, instruction.size * batch))
@@ -166,9 +166,9 @@ def _custom_product(computation: Computation, instruction: Instruction) -> int:
     return 2 * instruction.size * inner
 
 
-def _windows(computation: Computation, instruction: Instruction) -> int:
+def _count_window_elements(computation: Computation, instruction: Instruction) -> int:
     """Elements that go into all windows; padding between overlapping windows counts as elements."""
-    operand = computation.operand(instruction, 0)
+    operand = computation.get_operand(instruction, 0)
     found = {key: re.search(rf"\b{key}=([\dx]+)", instruction.attributes) for key in ("size", "stride")}
     ones = "x".join("1" * len(operand.dims))
     sizes, strides = (re.findall(r"\d+", f[1] if f else ones) for f in found.values())
@@ -181,36 +181,36 @@ def _windows(computation: Computation, instruction: Instruction) -> int:
     return math.prod(per_axis) * (len(instruction.operands) // 2)
 
 
-def _updates(computation: Computation, scatter: Instruction) -> list[Instruction]:
+def _list_updates(computation: Computation, scatter: Instruction) -> list[Instruction]:
     """What a scatter of n arrays adds: its operands are n arrays, the indices, n updates."""
     arrays = len(scatter.operands) // 2
-    return [computation.operand(scatter, i) for i in range(arrays + 1, 2 * arrays + 1)]
+    return [computation.get_operand(scatter, i) for i in range(arrays + 1, 2 * arrays + 1)]
 
 
-def _bytes(computation: Computation, instruction: Instruction) -> int:
+def _count_bytes(computation: Computation, instruction: Instruction) -> int:
     """Read and written by an instruction that is a kernel of its own."""
     operands = [computation.instructions[name] for name in dict.fromkeys(instruction.operands)]
     if instruction.opcode in PARTS:
         return 2 * instruction.bytes + sum(o.bytes for o in operands[1:])
     if instruction.opcode == "dynamic-update-slice":
-        return computation.operand(instruction, 1).bytes + sum(o.bytes for o in operands[1:])
+        return computation.get_operand(instruction, 1).bytes + sum(o.bytes for o in operands[1:])
     if instruction.opcode == "scatter":  # reads and writes the places, reads the updates and their indices
-        updates = sum(i.bytes for i in _updates(computation, instruction))
-        return 3 * updates + computation.operand(instruction, len(instruction.operands) // 2).bytes
+        updates = sum(i.bytes for i in _list_updates(computation, instruction))
+        return 3 * updates + computation.get_operand(instruction, len(instruction.operands) // 2).bytes
     moved = instruction.bytes + sum(o.bytes for o in operands)
     # the result of a copy-start names what is copied, too
     return moved - sum(o.bytes for o in operands) if instruction.opcode == "copy-start" else moved
 
 
-def _fusion_bytes(computation: Computation, fusion: Instruction, inner: Computation) -> int:
+def _count_fusion_bytes(computation: Computation, fusion: Instruction, inner: Computation) -> int:
     read = 0
     for number, name in enumerate(fusion.operands):
-        parameter = inner.parameter(number)
-        read += min(computation.instructions[name].bytes, _read(inner, parameter))
-    return read + _written(inner)
+        parameter = inner.get_parameter(number)
+        read += min(computation.instructions[name].bytes, _count_read_bytes(inner, parameter))
+    return read + _count_written_bytes(inner)
 
 
-def _read(inner: Computation, parameter: Instruction) -> int:
+def _count_read_bytes(inner: Computation, parameter: Instruction) -> int:
     """How much of a parameter a fusion needs: parts where only parts are taken, else all of it."""
     read, todo = 0, [parameter.name]
     while todo:
@@ -226,13 +226,13 @@ def _read(inner: Computation, parameter: Instruction) -> int:
             elif user.opcode in PARTS:
                 read += user.bytes
             elif user.opcode == "scatter":
-                read += sum(i.bytes for i in _updates(inner, user))
+                read += sum(i.bytes for i in _list_updates(inner, user))
             elif user.opcode != "dynamic-update-slice":
                 return parameter.bytes
     return read
 
 
-def _written(inner: Computation) -> int:
+def _count_written_bytes(inner: Computation) -> int:
     """What a fusion writes: of an update in place, the update."""
     written, todo = 0, [inner.root]
     while todo:
@@ -240,11 +240,11 @@ def _written(inner: Computation) -> int:
         if instruction.opcode == "tuple":
             todo += instruction.operands
         elif instruction.opcode in VIEWS:
-            todo.append(inner.operand(instruction, 0).name)
+            todo.append(inner.get_operand(instruction, 0).name)
         elif instruction.opcode == "dynamic-update-slice":
-            written += inner.operand(instruction, 1).bytes
+            written += inner.get_operand(instruction, 1).bytes
         elif instruction.opcode == "scatter":
-            written += sum(i.bytes for i in _updates(inner, instruction))
+            written += sum(i.bytes for i in _list_updates(inner, instruction))
         else:
             written += instruction.bytes
     return written

@@ -77,12 +77,12 @@ class Instruction:
         """Elements of the first array of the result."""
         return math.prod(self.dims)
 
-    def numbers(self, key: str) -> list[int]:
+    def get_numbers(self, key: str) -> list[int]:
         """An attribute like lhs_batch_dims={0,1}; empty where there is none."""
         found = re.search(rf"\b{key}=\{{([\d,\s]*)\}}", self.attributes)
         return [int(n) for n in re.findall(r"\d{1,18}", found[1])] if found else []
 
-    def called(self, *keys: str) -> list[str]:
+    def list_called(self, *keys: str) -> list[str]:
         """Computations in attributes like calls=%f or branch_computations={%f, %g}."""
         names = []
         for key in keys:
@@ -103,7 +103,7 @@ class Computation:
     def __init__(self, name: str, instructions: dict[str, Instruction], root: str) -> None:
         self.name, self.instructions, self.root = name, instructions, root
 
-    def operand(self, instruction: Instruction, index: int) -> Instruction:
+    def get_operand(self, instruction: Instruction, index: int) -> Instruction:
         """The instruction behind an operand."""
         if index >= len(instruction.operands):
             raise ValueError(f"HLO: {self.name}: {instruction.name} has no operand {index}")
@@ -118,7 +118,7 @@ class Computation:
                 users.setdefault(name, []).append(instruction)
         return users
 
-    def parameter(self, number: int) -> Instruction:
+    def get_parameter(self, number: int) -> Instruction:
         """The parameter of a number."""
         for instruction in self.instructions.values():
             if instruction.opcode == "parameter" and instruction.inside.strip() == str(number):
@@ -143,11 +143,11 @@ def parse(text: str) -> Module:
     """Read a whole module."""
     computations: dict[str, Computation] = {}
     entry = ""
-    for header, lines in _blocks(text):
+    for header, lines in _split_blocks(text):
         is_entry, name = _match(HEADER, header).groups()
         if name in computations or (is_entry and entry):
             raise ValueError(f"HLO: {name} is defined twice, or is a second ENTRY")
-        computations[name] = _computation(name, lines)
+        computations[name] = _parse_computation(name, lines)
         entry = name if is_entry else entry
     if not entry:
         raise ValueError("HLO: no ENTRY computation; is this optimized HLO text, and all of it?")
@@ -160,7 +160,7 @@ def _blank(found: re.Match[str]) -> str:
     return '"' + "_" * (len(text) - 2) + '"' if text[0] == '"' else " " * len(text)
 
 
-def _blocks(text: str) -> Iterator[tuple[str, list[tuple[str, str]]]]:
+def _split_blocks(text: str) -> Iterator[tuple[str, list[tuple[str, str]]]]:
     """Each computation: its header and its statements, blanked and raw; a statement ends where its brackets close."""
     header, statements = "", list[tuple[str, str]]()
     start = depth = position = 0
@@ -182,11 +182,11 @@ def _blocks(text: str) -> Iterator[tuple[str, list[tuple[str, str]]]]:
         raise ValueError(f"HLO: the text ends within {header.strip()[:80]}")
 
 
-def _computation(name: str, statements: list[tuple[str, str]]) -> Computation:
+def _parse_computation(name: str, statements: list[tuple[str, str]]) -> Computation:
     instructions: dict[str, Instruction] = {}
     root = ""
     for masked, raw in statements:
-        is_root, instruction = _instruction(masked, raw)
+        is_root, instruction = _parse_instruction(masked, raw)
         if instruction.name in instructions or (is_root and root):
             raise ValueError(f"HLO: {name}: {instruction.name} is defined twice, or is a second ROOT")
         # operands come first, in every text that XLA writes: nothing can go in circles
@@ -199,20 +199,20 @@ def _computation(name: str, statements: list[tuple[str, str]]) -> Computation:
     return Computation(name, instructions, root)
 
 
-def _instruction(masked: str, raw: str) -> tuple[bool, Instruction]:
-    definition = _match(DEFINITION, masked, whole=False)
-    start = definition.end()
+def _parse_instruction(masked: str, raw: str) -> tuple[bool, Instruction]:
+    head = _match(DEFINITION, masked, whole=False)
+    start = head.end()
     one = ARRAY.match(masked, start)
-    end = one.end() if one else _closing(masked, start)
+    end = one.end() if one else _find_closing(masked, start)
     opcode = _match(OPCODE, masked, end, whole=False)
-    close = _closing(masked, opcode.end() - 1)
-    made = Instruction(
-        definition[2], _arrays(masked[start:end]), opcode[1], masked[opcode.end() : close - 1], masked[close:], raw
+    close = _find_closing(masked, opcode.end() - 1)
+    instruction = Instruction(
+        head[2], _parse_arrays(masked[start:end]), opcode[1], masked[opcode.end() : close - 1], masked[close:], raw
     )
-    return definition[1] is not None, made
+    return head[1] is not None, instruction
 
 
-def _arrays(text: str) -> tuple[Array, ...]:
+def _parse_arrays(text: str) -> tuple[Array, ...]:
     _match(BETWEEN_ARRAYS, ARRAY.sub("", text))
     found = []
     for element, dims in ARRAY.findall(text):
@@ -222,7 +222,7 @@ def _arrays(text: str) -> tuple[Array, ...]:
     return tuple(found)
 
 
-def _closing(text: str, start: int) -> int:
+def _find_closing(text: str, start: int) -> int:
     """Position after the bracket that closes the one at `start`."""
     depth = 0
     for found in PARENTHESIS.finditer(text, start) if text[start : start + 1] == "(" else ():

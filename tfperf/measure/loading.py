@@ -5,7 +5,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from tfperf.measure.quiet import native_logs_dropped
+from tfperf.measure.quiet import drop_native_logs
 
 
 def is_loaded() -> bool:
@@ -14,7 +14,7 @@ def is_loaded() -> bool:
 
 
 @contextmanager
-def without_collector() -> Iterator[None]:
+def pause_collector() -> Iterator[None]:
     """Python's collector of garbage rests while libraries are loaded, whose objects stay.
 
     Else it looks through all of them, again and again as they grow in number: a quarter of TensorFlow's import.
@@ -29,17 +29,17 @@ def without_collector() -> Iterator[None]:
 
 
 @contextmanager
-def tensorflow_loading() -> Iterator[None]:
-    """Import TensorFlow inside, without its chatter; what is there afterwards is frozen (see thawed)."""
+def speed_up_import() -> Iterator[None]:
+    """Import TensorFlow inside, without its chatter; what is there afterwards is frozen (see unfreeze_at_end)."""
     first = not is_loaded()
-    with native_logs_dropped(), without_collector():
+    with drop_native_logs(), pause_collector():
         yield
     if first:
         gc.freeze()
 
 
 @contextmanager
-def thawed() -> Iterator[None]:
+def unfreeze_at_end() -> Iterator[None]:
     """At the end the collector looks again at all that was frozen inside: what a caller drops later is freed."""
     before = gc.get_freeze_count()
     try:

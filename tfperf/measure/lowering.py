@@ -33,14 +33,14 @@ class Lowering:
 
         Large constants do not enter: they change no count of operations.
         """
-        return hashlib.sha256(canonical(str(self._compiler(stage="hlo"))).encode()).hexdigest()
+        return hashlib.sha256(canonicalise(str(self._compiler(stage="hlo"))).encode()).hexdigest()
 
-    def optimized(self) -> str:
+    def compile_hlo(self) -> str:
         """What XLA makes of it. Compiles anew, which takes as long as a first call."""
         return str(self._compiler(stage="optimized_hlo"))
 
 
-def canonical(text: str) -> str:
+def canonicalise(text: str) -> str:
     """HLO text with names numbered as they appear: those that TensorFlow gives carry counters."""
     numbers: dict[str, str] = {}
     bare = MODULE.sub("HloModule", PLACE.sub("", text))

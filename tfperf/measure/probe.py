@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 
-def tell(name: str, find: Callable[[], Any]) -> None:
+def print_result(name: str, find: Callable[[], Any]) -> None:
     """Print {name: what was found}, or the error."""
     try:
         found: Any = {"found": find()}
@@ -17,21 +17,21 @@ def tell(name: str, find: Callable[[], Any]) -> None:
     print(json.dumps({name: found}), flush=True)
 
 
-def tensorflow() -> str:
+def get_tensorflow_version() -> str:
     """Its version."""
     import tensorflow as tf
 
     return str(tf.__version__)
 
 
-def keras() -> list[str]:
+def get_keras_backend() -> list[str]:
     """Its version, and the backend that it is set to."""
     import keras
 
     return [keras.__version__, keras.backend.backend()]
 
 
-def devices() -> list[str]:
+def list_devices() -> list[str]:
     """Type of each device, and the maker's name of a GPU."""
     import tensorflow as tf
 
@@ -39,7 +39,7 @@ def devices() -> list[str]:
     return ["CPU" for _ in tf.config.list_physical_devices("CPU")] + [str(g.get("device_name", "GPU")) for g in gpus]
 
 
-def xla() -> float:
+def compute_with_xla() -> float:
     """0 + 1 + 4 + ... + 81 as a compiled product: 285."""
     import tensorflow as tf
 
@@ -48,5 +48,7 @@ def xla() -> float:
 
 
 if __name__ == "__main__":
-    for step in (tensorflow, keras, devices, xla):
-        tell(step.__name__, step)
+    print_result("tensorflow", get_tensorflow_version)
+    print_result("keras", get_keras_backend)
+    print_result("devices", list_devices)
+    print_result("xla", compute_with_xla)

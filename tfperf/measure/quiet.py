@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from typing import IO, TextIO
 
-from tfperf.console.streams import Forgiving
+from tfperf.console.streams import ForgivingStream
 
 # log lines of native code ("I0000 00:00:17...", and absl's notice about them), which no Python setting silences
 CHATTER = re.compile(rb"^([IWE]\d{4} [\d:.]+ |WARNING: All log messages before|To enable the following instr)")
@@ -25,12 +25,12 @@ def silence_tensorflow() -> None:
 
 
 @contextmanager
-def native_logs_dropped() -> Iterator[None]:
+def drop_native_logs() -> Iterator[None]:
     """Hold back what native code writes to stderr; at the end everything but its log lines is passed on.
 
     Where there is no stderr, or no room to hold anything, nothing is held back.
     """
-    Forgiving(sys.stderr).flush()
+    ForgivingStream(sys.stderr).flush()
     with ExitStack() as stack:
         with suppress(OSError):
             stderr = os.dup(2)
@@ -42,13 +42,13 @@ def native_logs_dropped() -> Iterator[None]:
 
 
 def _pass_on(held: IO[bytes], stderr: int) -> None:
-    Forgiving(sys.stderr).flush()
+    ForgivingStream(sys.stderr).flush()
     os.dup2(stderr, 2)
     with suppress(OSError):
         held.seek(0)
         rest = b"".join(line for line in held if not CHATTER.match(line))
         if _is_stderr(sys.stderr):  # there may be a line on it that is drawn again and again
-            Forgiving(sys.stderr).write(rest.decode(errors="backslashreplace"))
+            ForgivingStream(sys.stderr).write(rest.decode(errors="backslashreplace"))
             return
         while rest:
             rest = rest[os.write(2, rest) :]

@@ -30,7 +30,7 @@ THREAD_VARIABLES = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"
 
 
 @dataclass(frozen=True)
-class Machine:
+class Ceilings:
     """Ceilings: GB/s from memory and within caches, matrix products in GFLOP/s at a precision, all threads working."""
 
     bandwidth_gb_s: float
@@ -66,16 +66,16 @@ class Work:
         )  # fmt: skip
 
 
-def bound_seconds(work: Work, machine: Machine, cached: bool = False) -> float:
+def compute_bound_seconds(work: Work, ceilings: Ceilings, cached: bool = False) -> float:
     """The least time the work can take: the longer of arithmetic and traffic.
 
     `cached`: at the bandwidth of caches, for work whose arrays fit there; else as if each byte came from memory.
     """
-    bandwidth = machine.cache_gb_s if cached else machine.bandwidth_gb_s
-    return max(work.flops / machine.gflops, work.bytes / bandwidth) / GIGA
+    bandwidth = ceilings.cache_gb_s if cached else ceilings.bandwidth_gb_s
+    return max(work.flops / ceilings.gflops, work.bytes / bandwidth) / GIGA
 
 
-def measure(threads: int, precision: Precision) -> Machine:
+def measure_ceilings(threads: int, precision: Precision) -> Ceilings:
     """Measure the processor with NumPy in a process of its own: about a second, no TensorFlow, no memory kept here.
 
     Best of several runs, so that other programs disturb little. Bandwidth is the higher one of reading and of changing
@@ -97,10 +97,10 @@ def measure(threads: int, precision: Precision) -> Machine:
         raise RuntimeError(f"the measurement of the machine failed: {reason}") from None
     except subprocess.TimeoutExpired:
         raise RuntimeError(f"the measurement of the machine took longer than {LONGEST:.0f} s") from None
-    return Machine(memory, cache, gflops, precision, threads)
+    return Ceilings(memory, cache, gflops, precision, threads)
 
 
-def measure_tensorflow(threads: int, precision: Precision) -> Machine:
+def measure_tensorflow(threads: int, precision: Precision) -> Ceilings:
     """Measure TensorFlow's first device through XLA, in this process: the same figures, for a GPU as for a processor.
 
     `threads` says how many TensorFlow has; it is not set here.
@@ -110,30 +110,30 @@ def measure_tensorflow(threads: int, precision: Precision) -> Machine:
     gpu = bool(tf.config.list_logical_devices("GPU"))
     zero = tf.constant(0)
 
-    def repeated(step: Callable[[Any, Any], Any]) -> Any:
+    def repeat(step: Callable[[Any, Any], Any]) -> Any:
         def loop(x: Any, turns: Any) -> Any:
             return tf.while_loop(lambda i, _: i < turns, lambda i, y: (i + 1, step(x, y)), (zero, x))[1][:1, :1]
 
         return tf.function(loop, jit_compile=True, autograph=False)
 
-    def rate(step: Callable[[Any, Any], Any], rows: int, columns: int, work: float) -> float:
-        x, function, turns = tf.fill([rows, columns], tf.constant(1 / columns, precision)), repeated(step), 1
+    def measure_rate(step: Callable[[Any, Any], Any], rows: int, columns: int, work: float) -> float:
+        x, function, turns = tf.fill([rows, columns], tf.constant(1 / columns, precision)), repeat(step), 1
 
-        def seconds(turns: int) -> float:
-            return _best(lambda: function(x, tf.constant(turns)).numpy())
+        def measure_seconds(turns: int) -> float:
+            return _measure_shortest(lambda: function(x, tf.constant(turns)).numpy())
 
-        nothing = seconds(0)
-        while (spent := seconds(turns) - nothing) < SECONDS / 4 and turns < 2**20:
+        nothing = measure_seconds(0)
+        while (spent := measure_seconds(turns) - nothing) < SECONDS / 4 and turns < 2**20:
             turns *= 4
         return turns * work / spent / GIGA
 
-    itemsize, side = tf.as_dtype(precision).size, 4096 if gpu else _side(threads)
-    sizes = [LARGEST // 4 if gpu else _streamed(), 16 * CACHED_BYTES if gpu else threads * CACHED_BYTES]
-    memory, cache = (rate(lambda _, y: -y, 256, n // itemsize // 256, 2 * n) for n in sizes)
-    return Machine(memory, cache, rate(tf.matmul, side, side, 2 * side**3), precision, threads)
+    itemsize, side = tf.as_dtype(precision).size, 4096 if gpu else _compute_side(threads)
+    sizes = [LARGEST // 4 if gpu else _compute_stream_bytes(), 16 * CACHED_BYTES if gpu else threads * CACHED_BYTES]
+    memory, cache = (measure_rate(lambda _, y: -y, 256, n // itemsize // 256, 2 * n) for n in sizes)
+    return Ceilings(memory, cache, measure_rate(tf.matmul, side, side, 2 * side**3), precision, threads)
 
 
-def _best(run: Callable[[], object], seconds: float = SECONDS) -> float:
+def _measure_shortest(run: Callable[[], object], seconds: float = SECONDS) -> float:
     """The shortest of several runs; the first one warms up."""
     run()
     times: list[float] = []
@@ -145,12 +145,12 @@ def _best(run: Callable[[], object], seconds: float = SECONDS) -> float:
     return min(times)
 
 
-def _side(threads: int) -> int:
+def _compute_side(threads: int) -> int:
     """Rows of a square matrix that gives each thread enough to do: 1024 for one, 2048 for four."""
     return 64 * round(16 * math.sqrt(threads))
 
 
-def _last_level_caches() -> int:
+def _read_cache_bytes() -> int:
     """Bytes in the last-level caches of all available cores; 0 where the system does not tell."""
     found: dict[tuple[int, str], int] = {}
     for size in CACHES.glob("cpu[0-9]*/cache/index[0-9]*/size"):
@@ -164,18 +164,18 @@ def _last_level_caches() -> int:
     return sum(size for (level, _), size in found.items() if level == last)
 
 
-def _streamed() -> int:
+def _compute_stream_bytes() -> int:
     """Bytes to stream over, so that caches hold little of it."""
-    return min(LARGEST, 4 * (_last_level_caches() or UNKNOWN_CACHE))
+    return min(LARGEST, 4 * (_read_cache_bytes() or UNKNOWN_CACHE))
 
 
-def _bandwidth(pool: ThreadPoolExecutor, threads: int, size: int, passes: int, precision: Precision) -> float:
+def _measure_bandwidth(pool: ThreadPoolExecutor, threads: int, size: int, passes: int, precision: Precision) -> float:
     """GB/s of all threads, each over an array of its own of `size` bytes, several times in one run."""
     import numpy as np
 
     barrier = Barrier(threads)
 
-    def made(_: int) -> Any:
+    def make_array(_: int) -> Any:
         barrier.wait()  # so that each thread touches its own array first
         return np.ones(size // np.dtype(precision).itemsize, precision)
 
@@ -188,23 +188,23 @@ def _bandwidth(pool: ThreadPoolExecutor, threads: int, size: int, passes: int, p
             np.negative(array, out=array)
         return array
 
-    arrays = list(pool.map(made, range(threads)))
-    reading = _best(lambda: list(pool.map(read, arrays)))
-    changing = _best(lambda: list(pool.map(change, arrays)))
+    arrays = list(pool.map(make_array, range(threads)))
+    reading = _measure_shortest(lambda: list(pool.map(read, arrays)))
+    changing = _measure_shortest(lambda: list(pool.map(change, arrays)))
     return max(1 / reading, 2 / changing) * threads * size * passes / GIGA
 
 
-def _figures(threads: int, precision: Precision) -> tuple[float, float, float]:
+def _measure_figures(threads: int, precision: Precision) -> tuple[float, float, float]:
     """GB/s from memory, GB/s in caches, GFLOP/s."""
     import numpy as np
 
     with ThreadPoolExecutor(threads) as pool:
-        memory = _bandwidth(pool, threads, _streamed() // threads, 1, precision)
-        cache = _bandwidth(pool, threads, CACHED_BYTES, 100, precision)
-    side = _side(threads)
-    factor, product = np.ones((side, side), precision), np.empty((side, side), precision)
-    return memory, cache, 2 * side**3 / _best(lambda: np.matmul(factor, factor, out=product), 3 * SECONDS) / GIGA
+        memory = _measure_bandwidth(pool, threads, _compute_stream_bytes() // threads, 1, precision)
+        cache = _measure_bandwidth(pool, threads, CACHED_BYTES, 100, precision)
+    side = _compute_side(threads)
+    x, product = np.ones((side, side), precision), np.empty((side, side), precision)
+    return memory, cache, 2 * side**3 / _measure_shortest(lambda: np.matmul(x, x, out=product), 3 * SECONDS) / GIGA
 
 
 if __name__ == "__main__":
-    print(json.dumps(_figures(int(sys.argv[1]), "float64" if sys.argv[2] == "float64" else "float32")))
+    print(json.dumps(_measure_figures(int(sys.argv[1]), "float64" if sys.argv[2] == "float64" else "float32")))

@@ -13,7 +13,7 @@ RUNS = 10
 GATES = 4
 
 
-def turn_seconds(batch: int, units: int, precision: Precision, device: str, xla: bool) -> float:
+def measure_turn_seconds(batch: int, units: int, precision: Precision, device: str, xla: bool) -> float:
     """Seconds of a turn with the least that an LSTM's step has to do one after the other, forward and backward.
 
     These are the products of the state (batch, units) with the recurrent kernel (units, 4 units), and of the gates'
@@ -31,15 +31,15 @@ def turn_seconds(batch: int, units: int, precision: Precision, device: str, xla:
             return tf.while_loop(lambda i, _: i < turns, body, (0, begin))[1]
 
         run = tf.function(loop, jit_compile=xla, autograph=False)
-        return max(_best(lambda: run(tf.constant(TURNS))) - _best(lambda: run(tf.constant(0))), 0.0) / TURNS
+        return max(_measure_shortest(run, TURNS) - _measure_shortest(run, 0), 0.0) / TURNS
 
 
-def _best(run: Callable[[], tf.Tensor]) -> float:
+def _measure_shortest(run: Callable[[tf.Tensor], tf.Tensor], turns: int) -> float:
     """Seconds of the shortest of several runs; the first one, which compiles, is none."""
-    run().numpy()
+    run(tf.constant(turns)).numpy()
     best = math.inf
     for _ in range(RUNS):
         start = time.perf_counter()
-        run().numpy()
+        run(tf.constant(turns)).numpy()
         best = min(best, time.perf_counter() - start)
     return best

@@ -15,20 +15,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tfperf.place.devices import Devices
-from tfperf.place.passes import find_last, find_span
-from tfperf.trace.attribution import Attribution, attribute
-from tfperf.trace.chains import NOBODY, Part, longest
+from tfperf.place.passes import compare_ends, find_span
+from tfperf.trace.attribution import Attribution, compute_attribution
+from tfperf.trace.chains import NOBODY, PathSegment, find_longest_chains
 from tfperf.trace.graphs import Graph
-from tfperf.trace.intervals import Intervals, Times, union
+from tfperf.trace.intervals import Intervals, Times, merge_intervals
 from tfperf.trace.notes import Notes, read_notes
-from tfperf.trace.occupancy import Waits, added_up, shared_out
-from tfperf.trace.operations import GRAPH, Operations, find_operations, instructions, stats_matter
+from tfperf.trace.occupancy import Waits, split_by_phases, sum_by_name
+from tfperf.trace.operations import GRAPH, Operations, find_operations, list_instructions, make_stats_filter
 from tfperf.trace.phases import PHASES, Phase
-from tfperf.trace.planes import Events, read_events, read_spaces
+from tfperf.trace.planes import Events, decode_events, read_spaces
 from tfperf.trace.runs import Links, Rows, Runs, find_runs, link
 
 PASSES = ("forward", "backward")
-SHOWN: tuple[Phase, ...] = ("forward", "backward", "merge", "update", "transfer", "input", "other")
+BUSY_PHASES: tuple[Phase, ...] = ("forward", "backward", "merge", "update", "transfer", "input", "other")
 PROGRAMS = frozenset(["XlaLaunch", "_XlaRun", "XlaRun", "_XlaCompile"])  # whose instructions are in the trace
 DELAYS = {"queue": "queue", "runtime": "runtime", "inside": "runtime", "start": "host", "end": "host"}
 # what a step's end waited for; operations in the loops of layers over time, or in their place, are the chain
@@ -42,7 +42,7 @@ NS_PER_MS = 1e6
 class Trace:
     """A profile beside the graphs that ran. phase, device (n): numbers of each operation's in PHASES and `names`."""
 
-    found: Attribution
+    attribution: Attribution
     graph: Graph
     runs: Runs
     links: Links
@@ -55,7 +55,7 @@ class Trace:
     looped: NDArray[np.bool_]  # (n) in a loop inside of a step, or one by itself
     shares: Mapping[tuple[Phase, bool], float]  # of XLA's instructions, by phase and whether they are in a loop
 
-    def ms(self, time: float) -> float:
+    def to_step_ms(self, time: float) -> float:
         """Milliseconds a step of ns in all."""
         return time / NS_PER_MS / self.steps
 
@@ -76,8 +76,8 @@ def break_down(
     Raises: TraceError.
     """
     notes, spaces = read_notes(logdir), read_spaces(logdir)
-    known = instructions(spaces.values())
-    events = read_events(spaces, stats_matter(known))
+    known = list_instructions(spaces.values())
+    events = decode_events(spaces, make_stats_filter(known))
     return summarise(events, find_operations(events, known), notes, graph, devices, skip, lengths)
 
 
@@ -90,56 +90,56 @@ def summarise(
     ran = set(trace.runs.node.tolist())
     if any(node.compiled and i not in ran for i, node in enumerate(graph.nodes)):
         return {}
-    step = trace.ms(trace.calls.length)
-    waits = Waits(trace.runs, trace.links, trace.calls)
-    each = {name: _device(trace, waits, k, step) for k, name in enumerate(trace.names)}
+    step, waits = trace.to_step_ms(trace.calls.length), Waits(trace.runs, trace.links, trace.calls)
+    each = {name: _summarise_device(trace, waits, k, step) for k, name in enumerate(trace.names)}
     passes = [sum(one["busy"][p] for p in PASSES) for name, one in each.items() if name != "host"]
     mean = {p: float(np.mean([one["busy"][p] for name, one in each.items() if name != "host"])) for p in PASSES}
     return {
         "step_ms": step, "steps": trace.steps, "calls": len(trace.calls), "devices": each, "mean": mean,
         "imbalance": max(passes) / float(np.mean(passes)) if any(passes) else None,
         "unattributed": max(one["unattributed"] for one in each.values()) / step,
-        "critical": _critical(trace, step), "course": _course(trace, waits), "last": _last(trace, lengths),
+        "critical": _summarise_critical_path(trace, step), "course": _compute_course(trace, waits),
+        "last": _compare_device_ends(trace, lengths),
     }  # fmt: skip
 
 
-def _last(trace: Trace, lengths: Sequence[float]) -> dict[str, dict[str, Any]]:
-    """As `find_last` tells it; empty where the passes of a device cannot be told apart by step."""
+def _compare_device_ends(trace: Trace, lengths: Sequence[float]) -> dict[str, dict[str, Any]]:
+    """As `compare_ends` tells it; empty where the passes of a device cannot be told apart by step."""
     passes = np.isin(trace.phase, [PHASES.index(phase) for phase in PASSES])
     spans = {
         name: find_span(trace.runs, passes & (trace.device == k), trace.steps)
         for k, name in enumerate(trace.names) if name != "host"
     }  # fmt: skip
     known = {name: span for name, span in spans.items() if span is not None}
-    return find_last(known, lengths or [1.0] * len(known)) if len(known) == len(spans) else {}
+    return compare_ends(known, lengths or [1.0] * len(known)) if len(known) == len(spans) else {}
 
 
 def make_trace(
     events: Events, operations: Operations, notes: Notes, graph: Graph, devices: Devices, skip: int
 ) -> Trace:  # fmt: skip
     """Events beside the graph that ran, without the first `skip` calls."""
-    found = attribute(events, operations, notes)
+    found = compute_attribution(events, operations, notes)
     every = found.timeline.steps
     calls = Intervals(every.call_begin[skip:], every.call_end[skip:])
     runs = find_runs(events, operations, graph, calls.begin, calls.end)
-    local = [devices.short(name) for _, name in devices.mine]
-    host = devices.short(devices.host)  # a worker's own CPU is both
+    local = [devices.get_label(name) for _, name in devices.mine]
+    host = devices.get_label(devices.host)  # a worker's own CPU is both
     names = tuple(dict.fromkeys([*local, host]))
     rules = notes.rules
-    phase = np.array([PHASES.index(rules.phase(n.name, n.kind)) for n in graph.nodes] or [0], np.intp)
-    device = np.array([_place(devices.short(n.device), names, host) for n in graph.nodes] or [0], np.intp)
+    phase = np.array([PHASES.index(rules.find_phase(n.name, n.kind)) for n in graph.nodes] or [0], np.intp)
+    device = np.array([_find_index(devices.get_label(n.device), names, host) for n in graph.nodes] or [0], np.intp)
     looped = np.array(
-        [graph.depth(i) > 1 or bool(SEQUENCES.match(n.kind)) for i, n in enumerate(graph.nodes)] or [False]
+        [graph.count_loops(i) > 1 or bool(SEQUENCES.match(n.kind)) for i, n in enumerate(graph.nodes)] or [False]
     )
-    shares, steps = _shares(found, len(local)), int((every.call >= skip).sum())
+    shares, steps = _compute_shares(found, len(local)), int((every.call >= skip).sum())
     return Trace(found, graph, runs, link(runs, graph), calls, steps, names, host, phase, device, looped, shares)
 
 
-def _place(name: str, names: tuple[str, ...], host: str) -> int:
+def _find_index(name: str, names: tuple[str, ...], host: str) -> int:
     return names.index(name if name in names else host)
 
 
-def _shares(found: Attribution, devices: int) -> dict[tuple[Phase, bool], float]:
+def _compute_shares(found: Attribution, devices: int) -> dict[tuple[Phase, bool], float]:
     """How the time of XLA's instructions divides. What runs more than once a step on a device is in a loop."""
     out: dict[tuple[Phase, bool], float] = {}
     for cost in (cost for cost in found.costs if cost.instruction):
@@ -149,19 +149,19 @@ def _shares(found: Attribution, devices: int) -> dict[tuple[Phase, bool], float]
     return {key: ms / total for key, ms in out.items()} if total else {}
 
 
-def _device(trace: Trace, waits: Waits, device: int, step: float) -> dict[str, Any]:
+def _summarise_device(trace: Trace, waits: Waits, device: int, step: float) -> dict[str, Any]:
     """What goes on on a device, and what it waits for."""
     mine = np.flatnonzero(trace.device[trace.runs.node] == device)
-    begin, end, phase = _busy(trace, mine, device)
-    parts = shared_out(begin, end, phase, trace.calls, len(PHASES))
-    alone = {p: trace.ms(sum(t for set_, t in parts.items() if PHASES.index(p) in set_)) for p in SHOWN}
-    overlaps = {" + ".join(PHASES[i] for i in set_): trace.ms(t) for set_, t in parts.items() if len(set_) > 1}
+    begin, end, phase = _select_operations(trace, mine, device)
+    parts = split_by_phases(begin, end, phase, trace.calls, len(PHASES))
+    alone = {p: trace.to_step_ms(sum(t for set_, t in parts.items() if PHASES.index(p) in set_)) for p in BUSY_PHASES}
+    overlaps = {" + ".join(PHASES[i] for i in set_): trace.to_step_ms(t) for set_, t in parts.items() if len(set_) > 1}
     named = {"unknown": sum(parts.values())}
     if len(mine):
-        named = added_up(waits.of(mine, union(begin, end)), lambda part: _waited(trace, part))
-    waited = {name: trace.ms(time) for name, time in sorted(named.items(), key=lambda item: -item[1]) if time}
-    overlap = trace.ms(sum((len(set_) - 1) * t for set_, t in parts.items() if set_))
-    unknown = trace.ms(parts.get((PHASES.index("other"),), 0)) + waited.get("unknown", 0.0)
+        named = sum_by_name(waits.list_waits(mine, merge_intervals(begin, end)), lambda part: _find_reason(trace, part))
+    waited = {name: trace.to_step_ms(time) for name, time in sorted(named.items(), key=lambda item: -item[1]) if time}
+    overlap = trace.to_step_ms(sum((len(set_) - 1) * t for set_, t in parts.items() if set_))
+    unknown = trace.to_step_ms(parts.get((PHASES.index("other"),), 0)) + waited.get("unknown", 0.0)
     unknown += max(0.0, step - sum(alone.values()) + overlap - sum(waited.values()))
     return {
         "busy": alone, "overlap": overlap, "overlaps": dict(sorted(overlaps.items(), key=lambda item: -item[1])),
@@ -169,12 +169,12 @@ def _device(trace: Trace, waits: Waits, device: int, step: float) -> dict[str, A
     }  # fmt: skip
 
 
-def _busy(trace: Trace, mine: Rows, device: int) -> tuple[Times, Times, Rows]:
+def _select_operations(trace: Trace, mine: Rows, device: int) -> tuple[Times, Times, Rows]:
     """Operations on a device: those of its graph, and what else the profile shows of it; begin, end and phase."""
-    runs, line = trace.runs, trace.found.timeline
+    runs, line = trace.runs, trace.attribution.timeline
     own = mine[~np.isin(runs.node[mine], [i for i, n in enumerate(trace.graph.nodes) if n.kind in PROGRAMS])]
-    lanes = np.array([_owner(owner, trace) for owner, _ in line.lanes] or [0])
-    known = np.array([_in_graph(name, trace.graph) for name in line.names] or [False])
+    lanes = np.array([_find_lane_device(owner, trace) for owner, _ in line.lanes] or [0])
+    known = np.array([_is_in_graph(name, trace.graph) for name in line.names] or [False])
     more = np.flatnonzero((lanes[line.lane] == device) & ~known[line.name])
     return (
         np.concatenate([runs.begin[own], line.begin[more]]), np.concatenate([runs.left[own], line.end[more]]),
@@ -182,66 +182,66 @@ def _busy(trace: Trace, mine: Rows, device: int) -> tuple[Times, Times, Rows]:
     )  # fmt: skip
 
 
-def _in_graph(name: str, graph: Graph) -> bool:
+def _is_in_graph(name: str, graph: Graph) -> bool:
     found = GRAPH.fullmatch(name)
     return found is not None and found["name"] in graph.index
 
 
-def _owner(owner: str, trace: Trace) -> int:
+def _find_lane_device(owner: str, trace: Trace) -> int:
     """The device of a lane of the profile's, which knows logical CPUs by their scopes."""
     found = re.search(r"(?:tower_|replica_|GPU:)(\d+)$", owner)
-    return _place(f"device:{found[1]}" if found else trace.host, trace.names, trace.host)
+    return _find_index(f"device:{found[1]}" if found else trace.host, trace.names, trace.host)
 
 
-def _waited(trace: Trace, part: Part) -> str:
+def _find_reason(trace: Trace, part: PathSegment) -> str:
     """What a device waits for that has nothing running."""
-    if part.delay and (part.delay != "inside" or _program(trace, part.run)):
+    if part.delay and (part.delay != "inside" or _is_program(trace, part.run)):
         blank = part.delay == "inside" and not trace.shares  # a program of which the profile shows no instruction
         return "unknown" if blank else DELAYS[part.delay]
     phase = PHASES[trace.phase[trace.runs.node[part.run]]]
     return "passes" if phase in PASSES else phase if phase in COURSE else "host"
 
 
-def _stage(trace: Trace, part: Part) -> str:
+def _find_stage(trace: Trace, part: PathSegment) -> str:
     """What a call's end waits for; `program`: one of XLA's, which is divided later."""
     if part.delay:
         return DELAYS[part.delay]
-    if _program(trace, part.run) and trace.shares:
+    if _is_program(trace, part.run) and trace.shares:
         return "program"
     node = trace.runs.node[part.run]
-    return _stage_of(PHASES[trace.phase[node]], bool(trace.looped[node]))
+    return _get_stage(PHASES[trace.phase[node]], bool(trace.looped[node]))
 
 
-def _stage_of(phase: Phase, looped: bool) -> str:
+def _get_stage(phase: Phase, looped: bool) -> str:
     if phase in PASSES:
         return "chain" if looped else "computation"
     return phase if phase in COURSE else "host"
 
 
-def _course(trace: Trace, waits: Waits) -> dict[str, float]:
+def _compute_course(trace: Trace, waits: Waits) -> dict[str, float]:
     """ms a step by part of COURSE, the longest first: what the ends of the calls waited for."""
-    found = waits.course(lambda part: _stage(trace, part))
+    found = waits.sum_waits(lambda part: _find_stage(trace, part))
     whole = found.pop("program", 0)
     out = {name: float(found.get(name, 0)) for name in COURSE}
     for (phase, looped), share in trace.shares.items():
-        out[_stage_of(phase, looped)] += whole * share
-    return {name: trace.ms(time) for name, time in sorted(out.items(), key=lambda item: -item[1])}
+        out[_get_stage(phase, looped)] += whole * share
+    return {name: trace.to_step_ms(time) for name, time in sorted(out.items(), key=lambda item: -item[1])}
 
 
-def _critical(trace: Trace, step: float) -> dict[str, Any]:
+def _summarise_critical_path(trace: Trace, step: float) -> dict[str, Any]:
     """The longest chain of each call: ms a step of all, its share, and what it consists of."""
-    chains = longest(trace.runs, trace.links)
+    chains = find_longest_chains(trace.runs, trace.links)
     rows = [pair for chain in chains for pair in zip(chain.runs.tolist(), chain.times.tolist(), strict=True)]
-    length = trace.ms(sum(chain.length for chain in chains))
+    length = trace.to_step_ms(sum(chain.length for chain in chains))
     phases: dict[str, float] = {}
     devices: dict[str, float] = {}
     kinds: dict[str, float] = {}
     loops = 0.0
     for run, time in rows:
-        node, ms = trace.runs.node[run], trace.ms(time)
+        node, ms = trace.runs.node[run], trace.to_step_ms(time)
         _add(devices, trace.names[trace.device[node]], ms)
         _add(kinds, trace.graph.nodes[node].kind, ms)
-        for phase, looped, share in _divided(trace, run):
+        for phase, looped, share in _list_phases(trace, run):
             _add(phases, phase, share * ms)
             loops += share * ms * (looped and phase in PASSES)
     first = sorted(kinds, key=lambda kind: -kinds[kind])[:KINDS]
@@ -253,15 +253,15 @@ def _critical(trace: Trace, step: float) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _divided(trace: Trace, run: int) -> Iterable[tuple[Phase, bool, float]]:
+def _list_phases(trace: Trace, run: int) -> Iterable[tuple[Phase, bool, float]]:
     """Phases of a run, whether in a loop, and the share of each."""
     node = trace.runs.node[run]
-    if _program(trace, run) and trace.shares:
+    if _is_program(trace, run) and trace.shares:
         return [(phase, looped, share) for (phase, looped), share in trace.shares.items()]
     return [(PHASES[trace.phase[node]], bool(trace.looped[node]), 1.0)]
 
 
-def _program(trace: Trace, run: int) -> bool:
+def _is_program(trace: Trace, run: int) -> bool:
     return run != NOBODY and trace.graph.nodes[trace.runs.node[run]].kind in PROGRAMS
 
 

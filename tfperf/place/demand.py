@@ -10,19 +10,19 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from tfperf.place.copies import Flops
 from tfperf.place.function_graphs import optimize_graph
-from tfperf.place.look_ups import specs
+from tfperf.place.look_ups import make_part_specs
 from tfperf.place.method import Method
-from tfperf.place.nodes import PRODUCTS, SMALL, constant_bytes, hidden_work, print_content, product_flops
-from tfperf.place.shapes import Value
-from tfperf.place.step import Gradients, forward_backward
-from tfperf.place.trainable import Given, Place, Trainable
+from tfperf.place.nodes import PRODUCTS, SMALL, count_constant_bytes, count_flops, digest_constant, find_hidden_work
+from tfperf.place.shapes import TensorType
+from tfperf.place.step import Gradients, build_pass
+from tfperf.place.trainable import BatchPosition, PassInputs, Trainable
+from tfperf.place.transfers import Flops
 
 SHAPED = frozenset(["Shape", "ShapeN", "Size", "Rank", "ZerosLike", "OnesLike"])  # of a fixed shape they read nothing
 
 
-class Captured(NamedTuple):
+class CapturedTensor(NamedTuple):
     """A tensor of so many bytes that was made outside of the pass, on a device."""
 
     device: str
@@ -33,9 +33,9 @@ class Demand(NamedTuple):
     """Of one pass. Variables are in the trainable's order, tables first.
 
     gradients: of each variable, whether the loss depends on it; variables, statistics, sides: whether anything depends
-    on each, the last by tensors of the part; look_ups: on which of these ids alone do; statistics_vary, told: whether
-    each new value of a statistic, and what is told of a step, loss first, depends on anything given; flops: of
-    products, None where it has loops or functions; constants: prints of those that are more than is small; captured:
+    on each, the last by tensors of the part; look_ups: on which of these ids alone do; statistics_vary, metrics_vary:
+    whether each new value of a statistic, and what is told of a step, loss first, depends on anything given; flops: of
+    products, None where it has loops or functions; constants: digests of those that are more than is small; captured:
     tensors made outside.
     """
 
@@ -45,14 +45,14 @@ class Demand(NamedTuple):
     sides: Sequence[bool]
     look_ups: Sequence[bool]
     statistics_vary: Sequence[bool] = ()
-    told: Sequence[bool] = ()
+    metrics_vary: Sequence[bool] = ()
     flops: Flops | None = None
     constants: frozenset[str] = frozenset()
-    captured: Sequence[Captured] = ()
+    captured: Sequence[CapturedTensor] = ()
 
 
 @dataclass
-class Recorded:
+class RecordedPass:
     """A pass as a graph: what it is given, by kind, and what it finds."""
 
     trainable: Trainable
@@ -60,80 +60,80 @@ class Recorded:
     given: dict[str, list[tf.Tensor]]
     found: Gradients
 
-    def demand(self, statistics: bool, metrics: bool, xla: bool) -> Demand:
+    def find_demand(self, statistics: bool, metrics: bool, xla: bool) -> Demand:
         """Whether statistics, and metrics, that merge as `first` are taken from this pass; xla: it is compiled."""
         changing = [one for one in self.trainable.statistics if one.merge != "fixed"]
         new = list(zip(changing, self.found.statistics, strict=True))
-        told = list(zip(self.trainable.metrics, self.found.metrics, strict=True))
+        measured = list(zip(self.trainable.metrics, self.found.metrics, strict=True))
         variables = [*self.found.tables, *self.found.weights]
         wanted = [
-            self.found.loss, *(one for gradient in variables for one in _parts(gradient)),
+            self.found.loss, *(one for gradient in variables for one in _list_tensors(gradient)),
             *(value for one, value in new if statistics or one.merge != "first"),
-            *(value for one, value in told if metrics or one.merge != "first"),
+            *(value for one, value in measured if metrics or one.merge != "first"),
         ]  # fmt: skip
-        needed = _reach([one.op for one in wanted] + list(self.graph.control_outputs))
+        needed = _find_ancestors([one.op for one in wanted] + list(self.graph.control_outputs))
         # what XLA compiled is given everything
         read = {kind: [xla or one.op.name in needed for one in some] for kind, some in self.given.items()}
         ids = [asked and not side for asked, side in zip(read["looked_up"], read["sides"], strict=True)]
         return Demand(
             [gradient is not None for gradient in variables], read["tables"] + read["weights"], read["statistics"],
             read["sides"], ids, [self._varies(value) for _, value in new],
-            [self._varies(value) for value in (self.found.loss, *self.found.metrics)], _count_flops(needed.values()),
-            frozenset(self._constants(wanted)), tuple(self._captured(needed)),
+            [self._varies(value) for value in (self.found.loss, *self.found.metrics)], _sum_flops(needed.values()),
+            frozenset(self._list_constants(wanted)), tuple(self._list_captured(needed)),
         )  # fmt: skip
 
     def _varies(self, value: tf.Tensor) -> bool:
-        return any(operation.type == "Placeholder" for operation in _reach([value.op]).values())
+        return any(operation.type == "Placeholder" for operation in _find_ancestors([value.op]).values())
 
-    def _captured(self, needed: dict[str, tf.Operation]) -> Iterator[Captured]:
+    def _list_captured(self, needed: dict[str, tf.Operation]) -> Iterator[CapturedTensor]:
         for outer, inner in self.graph.captures:
             if inner.op.name in needed and outer.dtype != tf.resource:
-                yield Captured(outer.device, int(outer.shape.num_elements() * outer.dtype.size))
+                yield CapturedTensor(outer.device, int(outer.shape.num_elements() * outer.dtype.size))
 
-    def _constants(self, wanted: Iterable[tf.Tensor]) -> Iterator[str]:
-        """Prints of those that are more than is small, also of what TensorFlow makes of constants before it runs."""
+    def _list_constants(self, wanted: Iterable[tf.Tensor]) -> Iterator[str]:
+        """Digests of those that are more than is small, also of what TensorFlow makes of constants before it runs."""
         for graph in (self.graph.as_graph_def(), optimize_graph(self.graph, wanted)):
             for nodes in (graph.node, *(function.node_def for function in graph.library.function)):
                 for node in nodes:
-                    if node.op == "Const" and constant_bytes(node) > SMALL:
-                        yield print_content(node)
+                    if node.op == "Const" and count_constant_bytes(node) > SMALL:
+                        yield digest_constant(node)
 
 
-def record_pass(trainable: Trainable, method: Method, part: Sequence[Value]) -> Recorded:
+def record_pass(trainable: Trainable, method: Method, part: Sequence[TensorType]) -> RecordedPass:
     """The pass over a part of these shapes, as engines compute it."""
-    compute, found = forward_backward(trainable, replace(method, xla=False)), []
+    compute, found = build_pass(trainable, replace(method, xla=False)), []
 
     def trace(**given: list[tf.Tensor]) -> None:
-        ids = trainable.look_up(given["looked_up"])
+        ids = trainable.select_ids(given["looked_up"])
         rows = [tf.gather(table, some) for table, some in zip(given["tables"], ids, strict=True)]
         known = trainable.survey([given["surveyed"]])
-        draws = trainable.draw(Place(tf.zeros([], tf.int64), 0), given["sides"], rows, known)
+        draws = trainable.sample_draws(BatchPosition(tf.zeros([], tf.int64), 0), given["sides"], rows, known)
         count = tf.ones([], method.precision)
-        found.append(compute(Given(given["weights"], rows, given["statistics"], given["sides"], draws, count)))
+        found.append(compute(PassInputs(given["weights"], rows, given["statistics"], given["sides"], draws, count)))
 
-    sides, statistics = specs(part), [one.variable for one in trainable.statistics]
+    sides, statistics = make_part_specs(part), [one.variable for one in trainable.statistics]
     asked = {
-        "sides": sides, "looked_up": sides, "surveyed": sides, "tables": _specs(trainable.embeddings),
-        "weights": _specs(trainable.weights), "statistics": _specs(statistics),
+        "sides": sides, "looked_up": sides, "surveyed": sides, "tables": _make_variable_specs(trainable.embeddings),
+        "weights": _make_variable_specs(trainable.weights), "statistics": _make_variable_specs(statistics),
     }  # fmt: skip
     graph = tf.function(trace, autograph=False).get_concrete_function(**asked).graph
     inputs = iter(graph.inputs)
     given = {kind: [next(inputs) for _ in asked[kind]] for kind in sorted(asked)}
-    return Recorded(trainable, graph, given, found[-1])
+    return RecordedPass(trainable, graph, given, found[-1])
 
 
-def _specs(variables: Iterable[Any]) -> list[tf.TensorSpec]:
+def _make_variable_specs(variables: Iterable[Any]) -> list[tf.TensorSpec]:
     return [tf.TensorSpec(tuple(variable.shape), variable.dtype) for variable in variables]
 
 
-def _parts(gradient: tf.Tensor | tf.IndexedSlices | None) -> list[tf.Tensor]:
+def _list_tensors(gradient: tf.Tensor | tf.IndexedSlices | None) -> list[tf.Tensor]:
     """Tensors that a gradient consists of."""
     if gradient is None:
         return []
     return [gradient.values, gradient.indices] if isinstance(gradient, tf.IndexedSlices) else [gradient]
 
 
-def _reach(operations: Iterable[tf.Operation]) -> dict[str, tf.Operation]:
+def _find_ancestors(operations: Iterable[tf.Operation]) -> dict[str, tf.Operation]:
     """By name the operations that some come from, themselves too."""
     left, seen = list(operations), {}
     while left:
@@ -147,18 +147,18 @@ def _reach(operations: Iterable[tf.Operation]) -> dict[str, tf.Operation]:
     return seen
 
 
-def _count_flops(operations: Iterable[tf.Operation]) -> Flops | None:
+def _sum_flops(operations: Iterable[tf.Operation]) -> Flops | None:
     """Of products; None where there are loops or functions."""
     total = 0.0
-    for operation in operations:
-        node = operation.node_def
-        if hidden_work(node):
+    for one in operations:
+        node = one.node_def
+        if find_hidden_work(node):
             return None
         if PRODUCTS.fullmatch(node.op):
-            total += product_flops(node, list(map(_value, operation.inputs)), _value(operation.outputs[0]))
+            total += count_flops(node, [*map(_make_tensor_type, one.inputs)], _make_tensor_type(one.outputs[0]))
     return Flops(total)
 
 
-def _value(tensor: tf.Tensor) -> Value | None:
+def _make_tensor_type(tensor: tf.Tensor) -> TensorType | None:
     known = tensor.shape.is_fully_defined()
-    return Value(tensor.dtype.name, tuple(tensor.shape)) if known else None
+    return TensorType(tensor.dtype.name, tuple(tensor.shape)) if known else None

@@ -31,7 +31,7 @@ class Devices:
         """Those of this process, with their numbers."""
         return [(k, name) for k, name in enumerate(self.each) if self.local is None or k in self.local]
 
-    def short(self, name: str) -> str:
+    def get_label(self, name: str) -> str:
         """`host`, or `device:K`."""
         return f"device:{self.each.index(name)}" if name in self.each else "host"
 
@@ -47,11 +47,11 @@ def make_devices(placement: Placement) -> Devices:
     tf.config.set_soft_device_placement(False)
     gpus = len(tf.config.list_physical_devices("GPU"))
     if placement.engine == "multiworker":
-        return _workers(placement, gpus)
+        return _make_worker_devices(placement, gpus)
     wanted = max(gpus, 1) if placement.devices == "all" else placement.devices
     if gpus and wanted > gpus:
         raise UserError(f"placement.devices: got {wanted}; this machine has {gpus} GPUs")
-    faults = [f"placement.{fault.key}: got {fault.value!r}; {fault.text}" for fault in placement.faults_on(wanted)]
+    faults = [f"placement.{fault.key}: got {fault.value!r}; {fault.text}" for fault in placement.check_devices(wanted)]
     if faults:
         raise UserError(*faults)
     if not gpus:
@@ -66,13 +66,13 @@ def count_devices(placement: Placement) -> int:
 
     Raises: UserError as `make_devices`.
     """
-    if placement.engine == "multiworker" and not cluster():
+    if placement.engine == "multiworker" and not parse_tf_config():
         gpus = len(tf.config.list_physical_devices("GPU"))
         return max(gpus, 1) * placement.local_workers if placement.devices == "all" else placement.devices
     return len(make_devices(placement))
 
 
-def cluster() -> dict[str, Any]:
+def parse_tf_config() -> dict[str, Any]:
     """What TF_CONFIG says: workers' addresses and this one's number; empty where it is not set. Raises: UserError."""
     text = os.environ.get(TF_CONFIG, "")
     try:
@@ -89,9 +89,9 @@ def cluster() -> dict[str, Any]:
     return {"workers": workers, "index": index}
 
 
-def _workers(placement: Placement, gpus: int) -> Devices:
+def _make_worker_devices(placement: Placement, gpus: int) -> Devices:
     """As many devices of each worker; of workers on one machine, GPUs one after the other."""
-    found = cluster()
+    found = parse_tf_config()
     if not found:
         raise UserError(
             f"placement.engine: got 'multiworker'; {TF_CONFIG} is not set: it must list cluster.worker and task.index"
@@ -107,7 +107,7 @@ def _workers(placement: Placement, gpus: int) -> Devices:
             f"placement.devices: got {placement.devices}; {TF_CONFIG} lists {count} workers, which need as many each"
         )
     each = wanted // count
-    before = sum(_machine(one) == _machine(workers[index]) for one in workers[:index])
+    before = sum(_parse_machine(one) == _parse_machine(workers[index]) for one in workers[:index])
     if gpus:
         _take_gpus(range(each * before, each * (before + 1)), gpus)
     elif each > 1:
@@ -118,16 +118,15 @@ def _workers(placement: Placement, gpus: int) -> Devices:
     return Devices(name.format(index, "CPU", 0), tuple(names), not gpus, local=own, workers=count)
 
 
-def _machine(address: str) -> str:
+def _parse_machine(address: str) -> str:
     return address.rpartition(":")[0]
 
 
-def _take_gpus(numbers: range, there: int) -> None:
+def _take_gpus(numbers: range, available: int) -> None:
     """Hide all GPUs but these: TensorFlow's strategy takes all that it sees."""
-    if numbers.stop > there:
-        raise UserError(
-            f"placement.devices: this worker needs GPUs {numbers.start} to {numbers.stop - 1}; this machine has {there}"
-        )
+    if numbers.stop > available:
+        needed = f"this worker needs GPUs {numbers.start} to {numbers.stop - 1}"
+        raise UserError(f"placement.devices: {needed}; this machine has {available}")
     physical = tf.config.list_physical_devices("GPU")
     tf.config.set_visible_devices([physical[k] for k in numbers], "GPU")
 

@@ -20,15 +20,15 @@ class Draws:
         """`step`: its number, an integer scalar."""
         self.key, self.step, self.first = tf.constant([seed], tf.uint64), tf.cast(step, tf.int64), first
 
-    def uniform(self, examples: int, each: Sequence[int], stream: int) -> tf.Tensor:
+    def sample_uniform(self, examples: int, each: Sequence[int], stream: int) -> tf.Tensor:
         """Draws (examples, *each) from [0, 1), float32; stream: 0 to 63, as the number of a layer."""
         entries = 1
         for size in each:
             entries *= size
         whole = -(-entries // DRAWS) * DRAWS  # so that no count is shared by two examples
-        return tf.reshape(self.block([examples, whole], stream)[:, :entries], [examples, *each])
+        return tf.reshape(self.sample_block([examples, whole], stream)[:, :entries], [examples, *each])
 
-    def block(self, shape: Sequence[int | tf.Tensor], stream: int) -> tf.Tensor:
+    def sample_block(self, shape: Sequence[int | tf.Tensor], stream: int) -> tf.Tensor:
         """The same of a shape (examples, ...), with a multiple of 4 draws an example; sizes may be int64 tensors."""
         shape = tf.stack([tf.cast(size, tf.int64) for size in shape])
         counter = tf.stack([self.first * tf.reduce_prod(shape[1:]) // DRAWS, self.step * STREAMS + stream])

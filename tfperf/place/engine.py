@@ -1,17 +1,16 @@
 """The engine that a placement asks for."""
 
-from collections.abc import Mapping
 from typing import Any, Protocol
 
 import tensorflow as tf
 from numpy.typing import NDArray
 
-from tfperf.place.copies import Needs, Part
 from tfperf.place.devices import Devices
-from tfperf.place.held import Kept
 from tfperf.place.method import Method
-from tfperf.place.rules import Rule
-from tfperf.place.trainable import Build, Model
+from tfperf.place.rules import PlacementRule
+from tfperf.place.trainable import Builder, Model
+from tfperf.place.transfers import BatchShapes, Needs
+from tfperf.place.variable_copies import VariableCopy
 
 
 class Engine(Protocol[Model]):
@@ -24,40 +23,40 @@ class Engine(Protocol[Model]):
     def call(self) -> Any:
         """A compiled function of (iterator over global batches, count of steps): loss, and metrics, of each step."""
 
-    def kept(self) -> list[Kept]:
+    def list_copies(self) -> list[VariableCopy]:
         """Copies of variables, and slots."""
 
-    def rules(self) -> list[Rule]:
+    def list_rules(self) -> list[PlacementRule]:
         """Where everything of a step has to run."""
 
-    def needs(self, parts: Mapping[int, Part]) -> Needs:
+    def compute_needs(self, parts: BatchShapes) -> Needs:
         """What a step has to send and to multiply for the parts of a batch, by the number of their device."""
 
-    def state(self) -> dict[str, NDArray[Any]]:
+    def snapshot(self) -> dict[str, NDArray[Any]]:
         """Everything that training changes, by name."""
 
-    def restore(self, state: dict[str, NDArray[Any]]) -> None:
-        """Set what `state` gave. Raises: ValueError, KeyError where names or shapes are others."""
+    def restore(self, snapshot: dict[str, NDArray[Any]]) -> None:
+        """Set what `snapshot` gave. Raises: ValueError, KeyError where names or shapes are others."""
 
 
-def make_engine(build: Build[Model], method: Method, devices: Devices) -> Engine[Model]:
+def build_engine(build: Builder[Model], method: Method, devices: Devices) -> Engine[Model]:
     """The engine for a trainable, which `build` makes wherever its variables have to be: it may be called twice."""
     if method.placement.engine == "tower":
-        from tfperf.place.towers import Towers
+        from tfperf.place.towers import TowerEngine
 
-        return Towers(build, method, devices)
-    from tfperf.place.strategies import Replicas
+        return TowerEngine(build, method, devices)
+    from tfperf.place.strategies import StrategyEngine
 
-    return Replicas(build, method, devices)
+    return StrategyEngine(build, method, devices)
 
 
-def take(engine: Engine[Any], iterator: Any, count: int) -> NDArray[Any]:
+def take_steps(engine: Engine[Any], iterator: Any, count: int) -> NDArray[Any]:
     """Take steps; the loss of each (count): its sum over the global batch, divided by the batch's count."""
     losses: NDArray[Any] = engine.call(iterator, tf.constant(count))[0].numpy()
     return losses
 
 
-def take_all(engine: Engine[Any], iterator: Any, count: int) -> tuple[NDArray[Any], dict[str, NDArray[Any]]]:
+def take_with_metrics(engine: Engine[Any], iterator: Any, count: int) -> tuple[NDArray[Any], dict[str, NDArray[Any]]]:
     """The same, and by name the metrics of each (count, ...)."""
     loss, *metrics = engine.call(iterator, tf.constant(count))
     names = (metric.name for metric in engine.model.metrics)

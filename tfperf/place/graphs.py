@@ -1,4 +1,4 @@
-"""What ran in a step: operations with their bytes, copies between devices, matrix products.
+"""What ran in a step: operations with their bytes, transfers between devices, matrix products.
 
 TensorFlow tells it by the graphs into which it cut the call, one for each device, and by a profile of another call.
 """
@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from tfperf.place.function_graphs import record_graphs
-from tfperf.place.merged import Merged, Merges
+from tfperf.place.merge_finder import FoundMerge, MergeFinder
 from tfperf.place.nodes import (
     ARGUMENTS,
     ASKS,
@@ -24,16 +24,16 @@ from tfperf.place.nodes import (
     SENDS,
     SMALL,
     UNSIZED,
-    channel,
-    constant_bytes,
-    fixed_value,
-    hidden_work,
-    print_content,
-    product_flops,
-    sources,
-    tensor_bytes,
+    count_constant_bytes,
+    count_flops,
+    count_tensor_bytes,
+    digest_constant,
+    find_hidden_work,
+    get_channel,
+    list_sources,
+    make_tensor_type,
 )
-from tfperf.place.shapes import Given, Value, trace_inputs
+from tfperf.place.shapes import OperationInputs, TensorType, trace_inputs
 
 MOST_CARRIERS = 20  # one after the other
 
@@ -41,21 +41,21 @@ MOST_CARRIERS = 20  # one after the other
 class Operation(NamedTuple):
     """One node of the graphs that ran.
 
-    touched: bytes that it was given or gave, or of its variable, whichever is most; None: not known.
-    gives: bytes of its results; of what it was given where it has none. hides: what it runs that no graph shows.
+    touched_bytes: that it was given or gave, or of its variable, whichever is most; None: not known.
+    output_bytes: of its results; of what it was given where it has none. hidden_work: what it runs that no graph shows.
     runs: how often in a step.
     """
 
     name: str
     kind: str
     device: str
-    touched: int | None = None
-    gives: int = 0
-    hides: str = ""
+    touched_bytes: int | None = None
+    output_bytes: int = 0
+    hidden_work: str = ""
     runs: int = 1
 
 
-class Copy(NamedTuple):
+class DeviceTransfer(NamedTuple):
     """Bytes that an operation's result takes from a device to another in a step; None: not known."""
 
     name: str
@@ -72,10 +72,10 @@ class Product(NamedTuple):
     flops: float
 
 
-class Held(NamedTuple):
+class ProgramTensor(NamedTuple):
     """A tensor that is part of the program: a variable it was given, a constant, a captured tensor; with its bytes.
 
-    reads, writes: how often a step does so with a variable; content: print of a constant.
+    reads, writes: how often a step does so with a variable; digest: of a constant.
     """
 
     what: str
@@ -84,45 +84,45 @@ class Held(NamedTuple):
     size: int | None
     reads: int = 0
     writes: int = 0
-    content: str = ""
+    digest: str = ""
 
 
 @dataclass(frozen=True)
-class Run:
-    """What ran in a step; gathers: what collectives sent to all; batch: what the iterator gave; merged: values."""
+class StepRecord:
+    """What ran in a step; collectives: what they sent to all; batch: what the iterator gave; merged: values."""
 
     operations: Sequence[Operation]
-    copies: Sequence[Copy] = ()
-    collectives: Sequence[Copy] = ()
+    transfers: Sequence[DeviceTransfer] = ()
+    collectives: Sequence[DeviceTransfer] = ()
     products: Sequence[Product] = ()
-    held: Sequence[Held] = ()
-    batch: Sequence[Value | None] = ()
-    merged: Sequence[Merged] = ()
+    tensors: Sequence[ProgramTensor] = ()
+    batch: Sequence[TensorType | None] = ()
+    merged: Sequence[FoundMerge] = ()
 
 
-def run_step(call: Callable[[], Any]) -> Run:
+def record_step(call: Callable[[], Any]) -> StepRecord:
     """What ran in a call of one step, which has run before; it is made twice. Raises: UserError while profiled."""
-    return read_run(record_graphs(call), trace_inputs(call))
+    return make_step_record(record_graphs(call), trace_inputs(call))
 
 
-def read_run(functions: Iterable[Iterable[Any]], given: Given) -> Run:
+def make_step_record(functions: Iterable[Iterable[Any]], given: OperationInputs) -> StepRecord:
     """The same of the graphs of functions, and what operations were given."""
     graphs = [_Graph([node for part in parts for node in part.node], given) for parts in functions]
-    return Run(
-        [operation for graph in graphs for operation in graph.operations()],
-        [copy for graph in graphs for copy in graph.copies()],
-        [copy for graph in graphs for copy in graph.collectives()],
-        [product for graph in graphs for product in graph.products()],
-        [held for graph in graphs for held in graph.held()],
-        [value for graph in graphs for value in graph.batch()],
-        [merged for graph in graphs for merged in Merges(graph.nodes, graph.inputs).read()],
+    return StepRecord(
+        [operation for graph in graphs for operation in graph.list_operations()],
+        [transfer for graph in graphs for transfer in graph.list_transfers()],
+        [transfer for graph in graphs for transfer in graph.list_collectives()],
+        [product for graph in graphs for product in graph.list_products()],
+        [tensor for graph in graphs for tensor in graph.list_tensors()],
+        [value for graph in graphs for value in graph.list_batch()],
+        [merged for graph in graphs for merged in MergeFinder(graph.nodes, graph.inputs).find_merges()],
     )
 
 
 class _Flow(NamedTuple):
     """Of an output: its largest value, and the bytes of all of them in a step."""
 
-    value: Value | None = None
+    value: TensorType | None = None
     largest: int | None = None
     total: int | None = None
 
@@ -130,71 +130,72 @@ class _Flow(NamedTuple):
 class _Graph:
     """One function, cut into graphs whose nodes have names of their own."""
 
-    def __init__(self, nodes: Sequence[Any], given: Given) -> None:
+    def __init__(self, nodes: Sequence[Any], given: OperationInputs) -> None:
         self.nodes, self.given = {node.name: node for node in nodes}, given
-        self.inputs = {node.name: list(sources(node)) for node in nodes}
+        self.inputs = {node.name: list(list_sources(node)) for node in nodes}
         self.consumers: dict[tuple[str, int], list[tuple[str, int]]] = defaultdict(list)
         for name, given_by in self.inputs.items():
             for index, source in enumerate(given_by):
                 self.consumers[source].append((name, index))
-        self.receivers = {channel(node): node.name for node in nodes if node.op in RECEIVES}
+        self.receivers = {get_channel(node): node.name for node in nodes if node.op in RECEIVES}
 
-    def operations(self) -> Iterator[Operation]:
+    def list_operations(self) -> Iterator[Operation]:
         for node in self.nodes.values():
             runs = sum(self.given.get(node.name, {}).values())
-            yield Operation(node.name, node.op, node.device, *self._touched(node), hidden_work(node), runs)
+            yield Operation(node.name, node.op, node.device, *self._count_bytes(node), find_hidden_work(node), runs)
 
-    def copies(self) -> Iterator[Copy]:
+    def list_transfers(self) -> Iterator[DeviceTransfer]:
         for node in self.nodes.values():
             if node.op in SENDS:
                 begin, end = (node.attr[f"{side}_device"].s.decode() for side in ("send", "recv"))
-                yield Copy(node.name, begin, end, self._sent(node))
+                yield DeviceTransfer(node.name, begin, end, self._count_sent_bytes(node))
 
-    def collectives(self) -> Iterator[Copy]:
+    def list_collectives(self) -> Iterator[DeviceTransfer]:
         for node in self.nodes.values():
             if node.op.startswith(COLLECTIVE):
                 runs = self.given.get(node.name, {})
-                sizes = [_size(inputs[:1]) for inputs, count in runs.items() for _ in range(count)]
+                sizes = [_sum_bytes(inputs[:1]) for inputs, count in runs.items() for _ in range(count)]
                 known = [size for size in sizes if size is not None]
                 # none where it is in a branch that was not taken
-                yield Copy(node.name, node.device, "all", sum(known) if len(known) == len(sizes) else None)
+                yield DeviceTransfer(node.name, node.device, "all", sum(known) if len(known) == len(sizes) else None)
 
-    def products(self) -> Iterator[Product]:
+    def list_products(self) -> Iterator[Product]:
         for node in self.nodes.values():
             if PRODUCTS.fullmatch(node.op):
-                runs, gives = self.given.get(node.name, {}), self._flow(node.name, 0).value
-                flops = sum(count * product_flops(node, run, gives) for run, count in runs.items())
+                runs, gives = self.given.get(node.name, {}), self._find_flow(node.name, 0).value
+                flops = sum(count * count_flops(node, run, gives) for run, count in runs.items())
                 yield Product(node.name, node.device, flops)
 
-    def held(self) -> Iterator[Held]:
-        for node in self.nodes.values():
+    def list_tensors(self) -> Iterator[ProgramTensor]:
+        for name, node in self.nodes.items():
             if node.op == "VarHandleOp" or (node.op in ARGUMENTS and node.attr["T"].type == RESOURCE):
-                if (uses := self._uses.get(node.name)) is not None:  # else it is but handed on to nobody
-                    yield Held("variable", node.name, node.device, self._variable(node.name), uses["r"], uses["w"])
+                if (uses := self._uses.get(name)) is not None:  # else it is but handed on to nobody
+                    variable = self._count_variable_bytes(name)
+                    yield ProgramTensor("variable", name, node.device, variable, uses["r"], uses["w"])
             elif node.op in ARGUMENTS:
-                yield Held("captured tensor", node.name, node.device, self._flow(node.name, 0).largest)
-            elif node.op == "Const" and (size := constant_bytes(node)):
-                content = print_content(node) if size > SMALL else ""
-                yield Held("constant", node.name, node.device, size, content=content)
+                yield ProgramTensor("captured tensor", name, node.device, self._find_flow(name, 0).largest)
+            elif node.op == "Const" and (size := count_constant_bytes(node)):
+                digest = digest_constant(node) if size > SMALL else ""
+                yield ProgramTensor("constant", name, node.device, size, digest=digest)
 
-    def batch(self) -> Iterator[Value | None]:
+    def list_batch(self) -> Iterator[TensorType | None]:
         for node in self.nodes.values():
             if node.op == ITERATOR:
                 fixed = zip(node.attr["output_types"].list.type, node.attr["output_shapes"].list.shape, strict=True)
                 for port, (kind, shape) in enumerate(fixed):
-                    yield self._flow(node.name, port).value or fixed_value(kind, shape)
+                    yield self._find_flow(node.name, port).value or make_tensor_type(kind, shape)
 
-    def _touched(self, node: Any) -> tuple[int | None, int]:
+    def _count_bytes(self, node: Any) -> tuple[int | None, int]:
         """Bytes of the inputs of its largest run, or of its outputs, whichever are more; and what it gives."""
         inputs_of, runs = self.inputs[node.name], self.given.get(node.name, {})
-        variable = self._variable(inputs_of[0][0]) if inputs_of else 0
-        taken = max((_size(inputs) or 0 for inputs in runs), default=0)
-        given = [self._flow(node.name, port).largest for port in self._ports[node.name]]
+        variable = self._count_variable_bytes(inputs_of[0][0]) if inputs_of else 0
+        read = max((_sum_bytes(inputs) or 0 for inputs in runs), default=0)
+        given = [self._find_flow(node.name, port).largest for port in self._ports[node.name]]
         known = [size for size in given if size is not None]  # which may be empty, as rows of no look-ups
         made = sum(known)
         if inputs_of and not runs and not made:
             return None, 0
-        return max(taken, made, variable or 0), made if known else taken
+        return max(read, made, variable or 0), made if known else read
 
     @cached_property
     def _ports(self) -> Mapping[str, Sequence[int]]:
@@ -203,29 +204,29 @@ class _Graph:
             found[name].append(port)
         return found
 
-    def _flow(self, name: str, port: int) -> _Flow:
+    def _find_flow(self, name: str, port: int) -> _Flow:
         """What those were given who take an output, here and, by way of sends, on other devices."""
         found = _Flow()
         for consumer, index in list(self.consumers.get((name, port), ())):
             node = self.nodes[consumer]
             if node.op in SENDS:
-                receiver = self.receivers.get(channel(node))
-                other = self._flow(receiver, 0) if receiver else _Flow()
+                receiver = self.receivers.get(get_channel(node))
+                other = self._find_flow(receiver, 0) if receiver else _Flow()
             else:
                 runs = self.given.get(consumer, {})
-                other = _taken([(run[index], count) for run, count in runs.items() if index < len(run)])
+                other = _make_flow([(run[index], count) for run, count in runs.items() if index < len(run)])
             found = max(found, other, key=lambda flow: -1 if flow.total is None else flow.total)
         return found
 
-    def _sent(self, node: Any) -> int | None:
+    def _count_sent_bytes(self, node: Any) -> int | None:
         """Bytes of a send: what those took who receive it; none of a branch not taken, where it is small."""
-        receiver = self.receivers.get(channel(node))
+        receiver = self.receivers.get(get_channel(node))
         if receiver is None or node.attr["T"].type in UNSIZED:
             return None
-        total = self._flow(receiver, 0).total
-        return 0 if total is None and self._small(node.name) else total
+        total = self._find_flow(receiver, 0).total
+        return 0 if total is None and self._is_small(node.name) else total
 
-    def _small(self, name: str) -> bool:
+    def _is_small(self, name: str) -> bool:
         """Whether what a node carries is small, by what those were given that carry it to a branch."""
         for _ in range(MOST_CARRIERS):
             if not self.inputs[name]:
@@ -233,7 +234,7 @@ class _Graph:
             name = self.inputs[name][0][0]
             node = self.nodes.get(name)
             if node is not None and node.op == "Const":
-                size = tensor_bytes(node.attr["dtype"].type, node.attr["value"].tensor.tensor_shape)
+                size = count_tensor_bytes(node.attr["dtype"].type, node.attr["value"].tensor.tensor_shape)
                 return size is not None and size <= SMALL
             sizes = [inputs[0].size for inputs in self.given.get(name, {}) if inputs[0] is not None]
             if node is None or node.op not in CARRIERS or sizes:
@@ -248,11 +249,11 @@ class _Graph:
             kind = self.nodes[name].op
             if kind in CARRIERS or kind in ASKS:
                 continue
-            for handle in filter(None, (self._handle(source) for source, _ in given_by)):
+            for handle in filter(None, (self._find_handle(source) for source, _ in given_by)):
                 found[handle.name]["r" if kind in READS else "w"] += sum(self.given.get(name, {}).values())
         return found
 
-    def _handle(self, name: str) -> Any:
+    def _find_handle(self, name: str) -> Any:
         """The node that a resource comes from, through what carries it."""
         seen = set()
         while name in self.nodes and name not in seen:
@@ -265,24 +266,24 @@ class _Graph:
             name = self.inputs[name][0][0]
         return None
 
-    def _variable(self, name: str) -> int | None:
+    def _count_variable_bytes(self, name: str) -> int | None:
         """Bytes of the variable whose handle a node gives; 0: it is none."""
-        node = self._handle(name)
+        node = self._find_handle(name)
         if node is None:
             return 0
         if node.op == "VarHandleOp":
-            return tensor_bytes(node.attr["dtype"].type, node.attr["shape"].shape)
+            return count_tensor_bytes(node.attr["dtype"].type, node.attr["shape"].shape)
         shapes, kinds = node.attr["_handle_shapes"].list.shape, node.attr["_handle_dtypes"].list.type
-        return tensor_bytes(kinds[0], shapes[0]) if shapes and kinds else None
+        return count_tensor_bytes(kinds[0], shapes[0]) if shapes and kinds else None
 
 
-def _size(inputs: Sequence[Value | None]) -> int | None:
+def _sum_bytes(inputs: Sequence[TensorType | None]) -> int | None:
     """Bytes of those values whose bytes are known; None: of none."""
     sizes = [value.size for value in inputs if value is not None and value.size is not None]
     return sum(sizes) if sizes else None
 
 
-def _taken(runs: Sequence[tuple[Value | None, int]]) -> _Flow:
+def _make_flow(runs: Sequence[tuple[TensorType | None, int]]) -> _Flow:
     known = [(value, value.size, count) for value, count in runs if value is not None]
     sized = [(size, count) for _, size, count in known if size is not None]
     if not known:

@@ -14,7 +14,7 @@ from tempfile import TemporaryFile
 from threading import Event, Thread
 from typing import IO, Any
 
-from tfperf.measure.timing import Enough
+from tfperf.measure.timing import StoppingRule
 from tfperf.runcard.placement import TF_CONFIG, Placement
 
 COMMAND = (sys.executable, "-m", "tfperf.study.point")
@@ -43,19 +43,19 @@ class _Worker:
     process: "subprocess.Popen[str]"
     output: IO[bytes]
 
-    def fault(self) -> str | None:
+    def find_fault(self) -> str | None:
         """Why it did not measure, after its end; None: it did."""
-        record = self._record()
+        record = self._read_record()
         if record is None:
             code = self.process.poll()
             return "did not end in time" if code is None else f"ended with {code} and has no record"
         return record.get("error") or "; ".join(record.get("refused", ())) or None
 
-    def unproved(self) -> list[str]:
+    def list_proof_faults(self) -> list[str]:
         """What it found against the placement."""
-        return [f"worker {self.number}: {fault}" for fault in (self._record() or {}).get("unproved", ())]
+        return [f"worker {self.number}: {fault}" for fault in (self._read_record() or {}).get("unproved", ())]
 
-    def _record(self) -> dict[str, Any] | None:
+    def _read_record(self) -> dict[str, Any] | None:
         said = os.pread(self.output.fileno(), MOST_BYTES, 0).decode(errors="replace")
         try:
             record: dict[str, Any] = json.loads(said.strip().rpartition("\n")[2])
@@ -64,24 +64,24 @@ class _Worker:
         return record
 
 
-class Others:
+class Peers:
     """The other workers of a trial, all of which take the same number of samples. Here there are none."""
 
-    def agree(self, enough: Enough) -> Enough:
+    def agree(self, enough: StoppingRule) -> StoppingRule:
         """The rule by which this process ends its timing."""
         return enough
 
 
-class Followers(Others):
+class Followers(Peers):
     """Processes that the first worker started, and tells after each sample whether there are enough."""
 
     def __init__(self, inputs: Sequence[IO[str]]) -> None:
         self.inputs = inputs
 
-    def agree(self, enough: Enough) -> Enough:
+    def agree(self, enough: StoppingRule) -> StoppingRule:
         """The rule, whose answers go to the others."""
 
-        def told(samples: list[float], timed: float, passed: float) -> str:
+        def decide(samples: list[float], timed: float, passed: float) -> str:
             why = enough(samples, timed, passed)
             for one in self.inputs:
                 with suppress(BrokenPipeError):  # one that died is told of elsewhere
@@ -89,28 +89,28 @@ class Followers(Others):
                     one.flush()
             return why
 
-        return told
+        return decide
 
 
-class Leader(Others):
+class Leader(Peers):
     """The first worker, which started this process and tells it after each sample whether there are enough."""
 
-    def agree(self, enough: Enough) -> Enough:
+    def agree(self, enough: StoppingRule) -> StoppingRule:
         """The answer on standard input, whose end is one, too."""
         return lambda samples, timed, passed: "" if sys.stdin.readline() == "\n" else "told"
 
 
-class Strangers(Others):
+class ForeignPeers(Peers):
     """Workers of a cluster of the user's: so many samples are taken, since nothing can be agreed on."""
 
-    def agree(self, enough: Enough) -> Enough:
+    def agree(self, enough: StoppingRule) -> StoppingRule:
         """After ALONE samples."""
-        taken = count(1)
-        return lambda samples, timed, passed: "told" if next(taken) >= ALONE else ""
+        numbers = count(1)
+        return lambda samples, timed, passed: "told" if next(numbers) >= ALONE else ""
 
 
 @contextmanager
-def workers(placement: Placement, request: Mapping[str, Any]) -> Iterator[Others]:
+def start_workers(placement: Placement, request: Mapping[str, Any]) -> Iterator[Peers]:
     """The other workers of a trial with engine multiworker run inside; this process is the first.
 
     They share its standard error. Where one dies, this process ends too: it would wait for that one for ever. Nothing
@@ -118,12 +118,12 @@ def workers(placement: Placement, request: Mapping[str, Any]) -> Iterator[Others
     where another has not measured, UnprovedError where another found fault with the placement.
     """
     if placement.engine != "multiworker":
-        yield Others()
+        yield Peers()
         return
     if os.environ.get(TF_CONFIG):
-        yield Leader() if WORKER in request else Strangers()
+        yield Leader() if WORKER in request else ForeignPeers()
         return
-    settings = [json.dumps(config) for config in _configs(placement.local_workers)]
+    settings = [json.dumps(config) for config in _make_configs(placement.local_workers)]
     done = Event()
     with ExitStack() as stack:
         others = [_start(stack, k, config, request) for k, config in enumerate(settings) if k]
@@ -139,17 +139,17 @@ def workers(placement: Placement, request: Mapping[str, Any]) -> Iterator[Others
             raise
         done.set()
         _wait(others, WAIT_SECONDS)
-        faults = [f"worker {other.number}: {fault}" for other in others if (fault := other.fault()) is not None]
+        faults = [f"worker {other.number}: {fault}" for other in others if (fault := other.find_fault()) is not None]
         if faults:
             raise WorkerError("; ".join(faults))
-        if unproved := [fault for other in others for fault in other.unproved()]:
+        if unproved := [fault for other in others for fault in other.list_proof_faults()]:
             raise UnprovedError(unproved)
 
 
 def _watch(other: _Worker, done: Event) -> None:
     """End this process when another one dies before the trial is done."""
     other.process.wait()
-    fault = None if done.is_set() else other.fault()
+    fault = None if done.is_set() else other.find_fault()
     if fault is not None:
         print(f"worker {other.number}: {fault}", file=sys.stderr, flush=True)
         time.sleep(LAST_WORDS_SECONDS)  # in which this one may fail by itself, and tell more
@@ -165,7 +165,7 @@ def _wait(others: Sequence[_Worker], seconds: float) -> None:
             other.process.wait(max(0.0, end - time.monotonic()))
 
 
-def _configs(count: int) -> list[dict[str, Any]]:
+def _make_configs(count: int) -> list[dict[str, Any]]:
     """TF_CONFIG of each worker, at ports that are free now."""
     with ExitStack() as stack:
         sockets = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(count)]

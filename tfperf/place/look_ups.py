@@ -7,20 +7,20 @@ from typing import NamedTuple
 import keras
 import tensorflow as tf
 
-from tfperf.place.shapes import UNKNOWN, Value
+from tfperf.place.shapes import UNKNOWN, TensorType
 from tfperf.place.trainable import Trainable
 
 
 class LookUp(NamedTuple):
     """In one table: how many, a row each, as often as it is named; bytes of a row and of an id.
 
-    found: whether the device finds the ids itself; else they are as the batch has them.
+    own_ids: whether the device finds the ids itself; else they are as the batch has them.
     """
 
     positions: int
     row: int
     width: int
-    found: bool
+    own_ids: bool
 
     @property
     def rows(self) -> int:
@@ -33,22 +33,22 @@ class LookUp(NamedTuple):
         return self.positions * self.width
 
 
-def trace_look_ups(trainable: Trainable, part: Sequence[Value]) -> list[LookUp]:
+def trace_look_ups(trainable: Trainable, part: Sequence[TensorType]) -> list[LookUp]:
     """Of each table, for a part of tensors of these shapes."""
     found: list[LookUp] = []
 
     def trace(*sides: tf.Tensor) -> None:
-        for ids, table in zip(trainable.look_up(sides), trainable.embeddings, strict=True):
+        for ids, table in zip(trainable.select_ids(sides), trainable.embeddings, strict=True):
             own = all(ids is not side for side in sides)
             # of tensors that nothing asked for, whose rows it does not ask for either, shapes may be unknown
             positions = math.prod(ids.shape) if ids.shape.is_fully_defined() else 0
-            found.append(LookUp(positions, row_bytes(table), ids.dtype.size, own))
+            found.append(LookUp(positions, count_row_bytes(table), ids.dtype.size, own))
 
-    tf.function(trace, autograph=False).get_concrete_function(*specs(part))
+    tf.function(trace, autograph=False).get_concrete_function(*make_part_specs(part))
     return found
 
 
-def specs(part: Sequence[Value]) -> list[tf.TensorSpec]:
+def make_part_specs(part: Sequence[TensorType]) -> list[tf.TensorSpec]:
     """Of a part's tensors."""
     return [
         tf.TensorSpec([None if size == UNKNOWN else size for size in value.dimensions], tf.as_dtype(value.kind))
@@ -56,6 +56,6 @@ def specs(part: Sequence[Value]) -> list[tf.TensorSpec]:
     ]
 
 
-def row_bytes(table: keras.Variable) -> int:
+def count_row_bytes(table: keras.Variable) -> int:
     """Bytes of a row of a table (V, U)."""
     return int(tf.as_dtype(table.dtype).size) * int(table.shape[-1])

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from tfperf.runcard.descent import Descent
+from tfperf.runcard.model_optimizer import ModelOptimizer
 from tfperf.runcard.placement import Placement
 
 
@@ -12,7 +12,7 @@ class Method:
     """xla: each device's pass is compiled by it; embedding_gradients: what of them is sent, rows or whole tables."""
 
     placement: Placement
-    optimizer: Descent
+    optimizer: ModelOptimizer
     precision: Literal["float32", "float64"] = "float32"
     xla: bool = False
     embedding_gradients: Literal["sparse", "dense"] = "sparse"

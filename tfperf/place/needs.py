@@ -1,25 +1,25 @@
 """What a placement has to send from device to device in a step, and to multiply on each."""
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from tfperf.place.copies import Flops, Part, Products, Way, examples_of
 from tfperf.place.demand import Demand, record_pass
 from tfperf.place.look_ups import LookUp, trace_look_ups
 from tfperf.place.method import Method
-from tfperf.place.policy import Home
+from tfperf.place.policy import VariableDevices
 from tfperf.place.trainable import Trainable
+from tfperf.place.transfers import BatchShapes, Flops, NeededTransfer, PartShapes, Products, count_examples
 
 
 @dataclass(frozen=True)
-class Sized:
-    """A variable by its home and bytes; number: among those that have gradients, tables first; None: it has none.
+class SizedVariable:
+    """A variable by its devices and bytes; number: among those that have gradients, tables first; None: it has none.
 
     table: its number among the embedding tables, None for all others.
     """
 
-    home: Home
+    devices: VariableDevices
     size: int
     number: int | None = None
     table: int | None = None
@@ -36,7 +36,7 @@ class Pass:
     number: int
     device: str
     host: str
-    part: Part
+    part: PartShapes
     look_ups: Sequence[LookUp]
     flops: Flops | None
     demand: Demand
@@ -44,26 +44,26 @@ class Pass:
     @property
     def examples(self) -> int:
         """Of its part."""
-        return examples_of(self.part)
+        return count_examples(self.part)
 
-    def differentiates(self, variable: Sized) -> bool:
+    def has_gradient(self, variable: SizedVariable) -> bool:
         """Whether it has a gradient of it; what has no number is merged as if it had."""
         return variable.number is None or self.demand.gradients[variable.number]
 
-    def reads(self, variable: Sized) -> bool:
+    def needs_variable(self, variable: SizedVariable) -> bool:
         """Whether it reads it, or rows of it."""
         return variable.number is None or self.demand.variables[variable.number]
 
-    def gradient(self, variable: Sized) -> int:
+    def count_gradient_bytes(self, variable: SizedVariable) -> int:
         """Bytes of the gradient that it gives."""
-        if not self.differentiates(variable):
+        if not self.has_gradient(variable):
             return 0
         if variable.table is None or self.method.embedding_gradients == "dense":
             return variable.size
         one = self.look_ups[variable.table]
         return one.rows + one.ids
 
-    def batch(self) -> list[Way]:
+    def list_batch_transfers(self) -> list[NeededTransfer]:
         """What it reads of its part, from the host; what only finds ids may stay there.
 
         A GPU may get integers in its memory and in the host's.
@@ -74,32 +74,51 @@ class Pass:
             sum(size for size, wanted in zip(sizes, some, strict=True) if wanted)
             for some in (self.demand.sides, self.demand.look_ups)
         )
-        ids = Way("ids", self.host, self.device, asked, may_go=True)
-        return [Way("batch", self.host, self.device, read), ids]
+        ids = NeededTransfer("ids", self.host, self.device, asked, optional=True)
+        return [NeededTransfer("batch", self.host, self.device, read), ids]
 
-    def inputs(self) -> list[Way]:
+    def list_input_transfers(self) -> list[NeededTransfer]:
         """All that it is sent beside what is placed: its part, and tensors made outside, once a call."""
-        return [*self.batch(), *(Way("captured", one.device, self.device, one.size) for one in self.demand.captured)]
+        outside = (NeededTransfer("captured", one.device, self.device, one.size) for one in self.demand.captured)
+        return [*self.list_batch_transfers(), *outside]
 
-    def most_transferred(self) -> float:
+    def sum_batch_bytes(self) -> float:
         """Bytes of its part that it is sent at most."""
-        return sum(way.size for way in self.batch())
+        return sum(one.size for one in self.list_batch_transfers())
 
-    def looked_up(self, variable: Sized) -> int:
+    def count_look_up_bytes(self, variable: SizedVariable) -> int:
         """Bytes of the rows that it reads of a table."""
-        return self.look_ups[variable.table].rows if variable.table is not None and self.reads(variable) else 0
+        return self.look_ups[variable.table].rows if variable.table is not None and self.needs_variable(variable) else 0
+
+    def list_read_transfers(self, variable: SizedVariable, sends_ids: bool = False) -> Iterator[NeededTransfer]:
+        """What it gets of a variable: all of it, or rows of a table, for which it sends the ids.
+
+        sends_ids: whether it sends all ids, also those that it does not find itself; else the host sends these.
+        """
+        if not self.needs_variable(variable):
+            return
+        copies = variable.devices.copies
+        near = copies[self.number if len(copies) > 1 else 0]
+        if variable.table is None:
+            yield NeededTransfer("weights", near, self.device, variable.size)
+            return
+        rows = self.look_ups[variable.table]
+        finder = self.device if sends_ids or rows.own_ids else self.host
+        if near != self.device:
+            yield NeededTransfer("ids to look up", finder, near, rows.ids)
+        yield NeededTransfer("rows of tables", near, self.device, rows.rows)
 
 
-class Firsts(NamedTuple):
+class FirstDevices(NamedTuple):
     """Numbers of the devices of which statistics, and metrics, are taken that merge as `first`."""
 
     statistics: Collection[int]
     metrics: Collection[int]
 
 
-def passes(
-    trainable: Trainable, method: Method, devices: Sequence[tuple[int, str]], host: str, parts: Mapping[int, Part],
-    firsts: Firsts,
+def record_passes(
+    trainable: Trainable, method: Method, devices: Sequence[tuple[int, str]], host: str, parts: BatchShapes,
+    firsts: FirstDevices,
 ) -> list[Pass]:  # fmt: skip
     """Of devices with their numbers; parts: of them all, by number."""
     recorded = {part: record_pass(trainable, method, part) for part in set(parts.values())}
@@ -110,64 +129,41 @@ def passes(
         part = parts[k]
         kind = part, k in firsts.statistics, k in firsts.metrics
         if kind not in demands:
-            demands[kind] = recorded[part].demand(*kind[1:], method.xla)
+            demands[kind] = recorded[part].find_demand(*kind[1:], method.xla)
         demand = demands[kind]
         flops = None if method.xla else trainable.count_flops(part) or demand.flops
         found.append(Pass(method, k, device, host, part, look_ups[part], flops, demand))
     return found
 
 
-def read_ways(one: Pass, variable: Sized, found: bool = False) -> Iterator[Way]:
-    """What a device gets of a variable: all of it, or rows of a table, for which it sends the ids.
-
-    found: whether the device sends all ids, also those that it does not find itself; else the host sends these.
-    """
-    if not one.reads(variable):
-        return
-    copies = variable.home.copies
-    near = copies[one.number if len(copies) > 1 else 0]
-    if variable.table is None:
-        yield Way("weights", near, one.device, variable.size)
-        return
-    rows = one.look_ups[variable.table]
-    if near != one.device:
-        yield Way("ids to look up", one.device if found or rows.found else one.host, near, rows.ids)
-    yield Way("rows of tables", near, one.device, rows.rows)
-
-
-def merge_ways(every: Iterable[Pass], variable: Sized) -> Iterator[Way]:
+def list_merge_transfers(every: Iterable[Pass], variable: SizedVariable) -> Iterator[NeededTransfer]:
     """Gradients on their way to where they are summed, and their sum on its way to updates."""
     some = list(every)
     for one in some:
-        yield Way("gradients", one.device, variable.home.merge, one.gradient(variable))
-    if any(one.differentiates(variable) for one in some):
-        zero = not any(one.gradient(variable) for one in some)  # which each device can make itself
-        for device in variable.home.updates:
-            yield Way("summed gradients", variable.home.merge, device, variable.size, zero)
+        yield NeededTransfer("gradients", one.device, variable.devices.merge, one.count_gradient_bytes(variable))
+    if any(one.has_gradient(variable) for one in some):
+        zero = not any(one.count_gradient_bytes(variable) for one in some)  # which each device can make itself
+        for device in variable.devices.updates:
+            yield NeededTransfer("summed gradients", variable.devices.merge, device, variable.size, zero)
 
 
-def sum_bytes(every: Sequence[Pass], variable: Sized) -> int:
+def count_sum_bytes(every: Sequence[Pass], variable: SizedVariable) -> int:
     """Bytes of the sum of a variable's gradients, and of slices that are put together for it."""
-    parts = [one.gradient(variable) for one in every if one.differentiates(variable)]
+    parts = [one.count_gradient_bytes(variable) for one in every if one.has_gradient(variable)]
     return (variable.size if parts else 0) + (0 if variable.size in parts else sum(parts))
 
 
-def name_spared(every: Sequence[Pass], variable: Sized, merging: Sequence[str], updating: Sequence[str]) -> list[str]:
+def list_spared(every: Sequence[Pass], variable: SizedVariable, merging: list[str], updating: list[str]) -> list[str]:
     """Of a variable's rules those of which nothing need be found: without a gradient there is neither.
 
     The sum of no look-ups at all is zero, which TensorFlow knows before.
     """
-    if not any(one.differentiates(variable) for one in every):
+    if not any(one.has_gradient(variable) for one in every):
         return [*merging, *updating]
-    return [] if any(one.gradient(variable) for one in every) else [*merging]
+    return [] if any(one.count_gradient_bytes(variable) for one in every) else [*merging]
 
 
-def compiled(every: Iterable[Pass]) -> list[str]:
-    """Devices on which XLA does the pass."""
-    return [one.device for one in every if one.method.xla]
-
-
-def products(every: Iterable[Pass]) -> Products | None:
+def make_products(every: Iterable[Pass]) -> Products | None:
     """Products of each device. None: XLA's code does them, or they are not known."""
     found = Products()
     for one in every:
@@ -179,7 +175,9 @@ def products(every: Iterable[Pass]) -> Products | None:
     return found
 
 
-def own_constants(every: Sequence[Pass]) -> dict[str, Any]:
-    """Of passes, as `Needs` has them: constants, and tensors made outside."""
+def make_pass_needs(every: Sequence[Pass]) -> dict[str, Any]:
+    """Of passes, as `Needs` has them: products, devices on which XLA does the pass, constants, tensors made outside."""
     constants = {one for each in every for one in each.demand.constants}
-    return {"constants": constants, "captured": [one.size for one in every[0].demand.captured]}
+    compiled = [one.device for one in every if one.method.xla]
+    captured = [one.size for one in every[0].demand.captured]
+    return {"products": make_products(every), "compiled": compiled, "constants": constants, "captured": captured}

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tfperf.place.shapes import PROFILED, Value
+from tfperf.place.shapes import PROFILED, TensorType
 
 SENDS, RECEIVES = frozenset(["_Send", "_HostSend"]), frozenset(["_Recv", "_HostRecv"])
 COLLECTIVE = ("Collective", "Nccl", "_Nccl")
@@ -30,7 +30,7 @@ RESOURCE = 20  # TensorFlow's number of the type
 UNSIZED = frozenset([7, RESOURCE, 21])  # and text, variants
 
 
-def sources(node: Any) -> Iterator[tuple[str, int]]:
+def list_sources(node: Any) -> Iterator[tuple[str, int]]:
     """Whose outputs a node is given: names, and numbers of the outputs."""
     for text in node.input:
         if not text.startswith("^"):
@@ -38,12 +38,12 @@ def sources(node: Any) -> Iterator[tuple[str, int]]:
             yield name, int(port or 0)
 
 
-def channel(node: Any) -> tuple[bytes, bytes, bytes]:
+def get_channel(node: Any) -> tuple[bytes, bytes, bytes]:
     """What a send and its receiver have in common."""
     return node.attr["tensor_name"].s, node.attr["send_device"].s, node.attr["recv_device"].s
 
 
-def tensor_bytes(kind: int, shape: Any) -> int | None:
+def count_tensor_bytes(kind: int, shape: Any) -> int | None:
     """Bytes of a tensor by type and shape; None: they are not fixed."""
     import tensorflow as tf
 
@@ -55,29 +55,29 @@ def tensor_bytes(kind: int, shape: Any) -> int | None:
     return size
 
 
-def fixed_value(kind: int, shape: Any) -> Value | None:
+def make_tensor_type(kind: int, shape: Any) -> TensorType | None:
     """What a graph tells of a tensor, UNKNOWN where an axis is not fixed; None: not even how many it has."""
     import tensorflow as tf
 
     if shape.unknown_rank:
         return None
     name = tf.dtypes.as_dtype(kind).name
-    return Value(PROFILED.get(name, name), tuple(dimension.size for dimension in shape.dim))
+    return TensorType(PROFILED.get(name, name), tuple(dimension.size for dimension in shape.dim))
 
 
-def constant_bytes(node: Any) -> int:
+def count_constant_bytes(node: Any) -> int:
     """Bytes of a constant whose entries are not all the same."""
     import tensorflow as tf
 
     proto = node.attr["value"].tensor
-    size = 0 if proto.dtype in UNSIZED else tensor_bytes(proto.dtype, proto.tensor_shape) or 0
+    size = 0 if proto.dtype in UNSIZED else count_tensor_bytes(proto.dtype, proto.tensor_shape) or 0
     if not size or proto.ByteSize() < size / 8:  # what repeats is left out
         return 0
     array = tf.make_ndarray(proto)
     return 0 if np.all(array == array.flat[0]) else size
 
 
-def print_content(node: Any) -> str:
+def digest_constant(node: Any) -> str:
     """Of a constant: equal ones, of whatever shape, have the same."""
     import tensorflow as tf
 
@@ -85,7 +85,7 @@ def print_content(node: Any) -> str:
     return hashlib.sha256(f"{array.dtype} ".encode() + array.tobytes()).hexdigest()
 
 
-def hidden_work(node: Any) -> str:
+def find_hidden_work(node: Any) -> str:
     """What a node runs that no graph shows."""
     if node.op in PYTHON:
         return "Python"
@@ -95,12 +95,12 @@ def hidden_work(node: Any) -> str:
     return "a function" if next(functions, None) is not None else ""
 
 
-def product_flops(node: Any, inputs: Sequence[Value | None], gives: Value | None = None) -> float:
+def count_flops(node: Any, inputs: Sequence[TensorType | None], gives: TensorType | None = None) -> float:
     """FLOPs of the products of one run, which gives a tensor; 0: what it takes is not known."""
     if node.op in (BLOCK, BLOCK_GRADIENT):
-        return _block_flops(node.op, inputs)
+        return _count_block_flops(node.op, inputs)
     if CONVOLUTIONS.fullmatch(node.op):
-        return _convolution_flops(node.op, inputs, gives)
+        return _count_convolution_flops(node.op, inputs, gives)
     if len(inputs) < 2 or inputs[0] is None or inputs[1] is None:
         return 0.0
     first, second = inputs[0].dimensions, inputs[1].dimensions
@@ -115,7 +115,7 @@ def product_flops(node: Any, inputs: Sequence[Value | None], gives: Value | None
     return 2.0 * batch * rows * inner * columns
 
 
-def _convolution_flops(kind: str, inputs: Sequence[Value | None], gives: Value | None) -> float:
+def _count_convolution_flops(kind: str, inputs: Sequence[TensorType | None], gives: TensorType | None) -> float:
     """Each number of a convolution's output (N, ..., O) is a product with its filter (..., I, O) but for the last axis.
 
     Gradients are given that of the output as their third, and give a filter's or are given a filter as their second.
@@ -129,7 +129,7 @@ def _convolution_flops(kind: str, inputs: Sequence[Value | None], gives: Value |
     return 2.0 * math.prod(output.dimensions) * math.prod(inner)
 
 
-def _block_flops(kind: str, inputs: Sequence[Value | None]) -> float:
+def _count_block_flops(kind: str, inputs: Sequence[TensorType | None]) -> float:
     """Those of a recurrent layer of four gates over steps (T, B, I), kernel (I + U, 4 U); its gradients take two."""
     steps, kernel = (inputs[i] if i < len(inputs) else None for i in (1, 4))
     if steps is None or kernel is None:

@@ -8,13 +8,14 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from tfperf.runcard.descent import Descent
+from tfperf.runcard.model_optimizer import ModelOptimizer
 
 CLIPPING = 2  # operations of a gradient's clipping that give as much as it: squares and a product, or two bounds
+Dense = Sequence[tf.Tensor | None]  # gradients, of which some may be none
 
 
 @contextmanager
-def made_on(device: str) -> Iterator[None]:
+def place_variables(device: str) -> Iterator[None]:
     """Variables made inside lie on a device, whatever else says where."""
 
     def create(next_creator: Any, **kwargs: Any) -> tf.Variable:
@@ -25,7 +26,7 @@ def made_on(device: str) -> Iterator[None]:
         yield
 
 
-class Decayed:
+class DecayMixin:
     """Mixed into a Keras optimizer: weights decay with the update of each variable, where that runs.
 
     Keras lets them decay on whatever device, and Muon's not at all on several.
@@ -36,7 +37,7 @@ class Decayed:
 
     def decay_and_update(self, gradient: tf.Tensor, variable: tf.Variable, learning_rate: tf.Tensor) -> None:
         """One variable's decay and update."""
-        rate = self._decay_rate(variable)
+        rate = self._get_decay_rate(variable)
         if rate is not None:
             decay = variable * tf.cast(rate, variable.dtype) * tf.cast(learning_rate, variable.dtype)
             self.assign_sub(variable, decay)  # type: ignore[attr-defined]
@@ -48,7 +49,7 @@ class Decayed:
             return update
         return update * tf.cast(math.sqrt(max(update.shape)), update.dtype) * self.rms_rate  # type: ignore[attr-defined]
 
-    def _decay_rate(self, variable: tf.Variable) -> float | None:
+    def _get_decay_rate(self, variable: tf.Variable) -> float | None:
         """Share of a variable that decays in a step, over the learning rate."""
         known = self._trainable_variables[self._get_variable_index(variable)]  # type: ignore[attr-defined]
         if isinstance(self, keras.optimizers.Muon) and self._should_use_adamw(known):
@@ -57,20 +58,20 @@ class Decayed:
         return self.weight_decay  # type: ignore[attr-defined, no-any-return]
 
 
-class Placed(Decayed):
+class PlacementMixin(DecayMixin):
     """Mixed into a Keras optimizer: slots and updates on the devices of their variables' `places`.
 
     What Keras does once for all variables, as Nadam's schedule, stays on the host.
     """
 
-    variables_built: "_Followed"
+    variables_built: "_TrackedVariables"
     places: Sequence[tuple[str, str]]  # by number of the variable: devices of slots and of the update
     slots: list[tuple[keras.Variable, str]]  # with the device that each was to be on
 
     def add_variable(self, *args: Any, **kwargs: Any) -> Any:
         """A slot of the variable that is at hand; some name it, some do not."""
         device = self.places[self.variables_built.number][0]
-        with made_on(device):
+        with place_variables(device):
             slot = super().add_variable(*args, **kwargs)  # type: ignore[misc]
         self.slots.append((slot, device))
         return slot
@@ -89,21 +90,21 @@ class Placed(Decayed):
 
     def assign(self, variable: Any, value: Any) -> None:
         """Assignments run where the variable is."""
-        with _at(variable):
+        with _use_device_of(variable):
             super().assign(variable, value)  # type: ignore[misc]
 
     def assign_add(self, variable: Any, value: Any) -> None:
         """The same, added."""
-        with _at(variable):
+        with _use_device_of(variable):
             super().assign_add(variable, value)  # type: ignore[misc]
 
     def assign_sub(self, variable: Any, value: Any) -> None:
         """The same, subtracted."""
-        with _at(variable):
+        with _use_device_of(variable):
             super().assign_sub(variable, value)  # type: ignore[misc]
 
 
-class _Followed(list[keras.Variable]):
+class _TrackedVariables(list[keras.Variable]):
     """Variables that tell the number of the one that was taken last."""
 
     number = 0
@@ -113,87 +114,85 @@ class _Followed(list[keras.Variable]):
             yield variable
 
 
-def _at(variable: keras.Variable | tf.Variable) -> Any:
+def _use_device_of(variable: keras.Variable | tf.Variable) -> Any:
     return tf.device((variable.value if isinstance(variable, keras.Variable) else variable).device)
 
 
-def make_optimizer(descent: Descent, mixin: type, **attributes: Any) -> keras.optimizers.Optimizer:
+def make_optimizer(options: ModelOptimizer, mixin: type, **attributes: Any) -> keras.optimizers.Optimizer:
     """The card's optimizer with a mixin, whose attributes these are; clipping is left to `clip`."""
-    base: type[keras.optimizers.Optimizer] = getattr(keras.optimizers, descent.name)
+    base: type[keras.optimizers.Optimizer] = getattr(keras.optimizers, options.name)
     kind = type(base.__name__, (mixin, base), attributes)  # of an instance Keras would wrap attributes
-    optimizer: keras.optimizers.Optimizer = kind(**descent.arguments(), name="optimizer")
+    optimizer: keras.optimizers.Optimizer = kind(**options.make_arguments(), name="optimizer")
     return optimizer
 
 
-def placed_optimizer(
-    card: Descent, variables: Sequence[keras.Variable], slots: Sequence[str], updates: Sequence[str], host: str
+def build_placed_optimizer(
+    options: ModelOptimizer, variables: list[keras.Variable], slots: Sequence[str], updates: Sequence[str], host: str
 ) -> keras.optimizers.Optimizer:
     """The card's optimizer for variables, with the device of the slots and of the update of each."""
-    places, followed = tuple(zip(slots, updates, strict=True)), _Followed(variables)
+    places, tracked = tuple(zip(slots, updates, strict=True)), _TrackedVariables(variables)
     with tf.device(host):
-        optimizer = make_optimizer(card, Placed, places=places, variables_built=followed, slots=[])
-        optimizer.build(followed)
+        optimizer = make_optimizer(options, PlacementMixin, places=places, variables_built=tracked, slots=[])
+        optimizer.build(tracked)
     return optimizer
 
 
-def clips(card: Descent) -> bool:
+def has_clipping(options: ModelOptimizer) -> bool:
     """Whether gradients are clipped."""
-    return (card.clipnorm, card.clipvalue, card.global_clipnorm) != (None, None, None)
+    return (options.clipnorm, options.clipvalue, options.global_clipnorm) != (None, None, None)
 
 
 def clip(
-    card: Descent, gradients: Sequence[tf.Tensor | None], devices: Sequence[str | None], host: str | None = None
+    options: ModelOptimizer, gradients: Dense, devices: Sequence[str | None], host: str | None = None
 ) -> list[tf.Tensor | None]:
     """Dense gradients clipped as the card says: each entry, each one's norm, or the norm of all together.
 
     None: there is no gradient, which stays so. devices: of each, where it stays; host: where the norm of all is found;
     None: wherever this is called.
     """
-    if not clips(card):
+    if not has_clipping(options):
         return list(gradients)
     with tf.name_scope("clip"):
-        limit = None if card.global_clipnorm is None else _factor_of_all(card, gradients, devices, host)
+        limit = None if options.global_clipnorm is None else _compute_global_factor(options, gradients, devices, host)
         clipped = list(gradients)
-        for i, gradient, device in _numbered(gradients, devices):
-            with tf.name_scope(f"gradient_{i}"), _on(device):
-                clipped[i] = _clip_one(card, gradient) if limit is None else gradient * tf.cast(limit, gradient.dtype)
+        for i, g, device in _list_gradients(gradients, devices):
+            with tf.name_scope(f"gradient_{i}"), _use_device(device):
+                clipped[i] = _clip_one(options, g) if limit is None else g * tf.cast(limit, g.dtype)
     return clipped
 
 
-def _numbered(
-    gradients: Sequence[tf.Tensor | None], devices: Sequence[str | None]
-) -> Iterator[tuple[int, tf.Tensor, str | None]]:
+def _list_gradients(gradients: Dense, devices: Sequence[str | None]) -> Iterator[tuple[int, tf.Tensor, str | None]]:
     """Gradients that there are, each with its number and device."""
     for i, (gradient, device) in enumerate(zip(gradients, devices, strict=True)):
         if gradient is not None:
             yield i, gradient, device
 
 
-def _factor_of_all(
-    card: Descent, gradients: Sequence[tf.Tensor | None], devices: Sequence[str | None], host: str | None
+def _compute_global_factor(
+    options: ModelOptimizer, gradients: Dense, devices: Sequence[str | None], host: str | None
 ) -> tf.Tensor:
     """What the norm of all gradients together makes of each, in the widest type of any."""
     squares = []
-    for i, gradient, device in _numbered(gradients, devices):
-        with tf.name_scope(f"gradient_{i}"), _on(device):
+    for i, gradient, device in _list_gradients(gradients, devices):
+        with tf.name_scope(f"gradient_{i}"), _use_device(device):
             squares.append(tf.reduce_sum(gradient * gradient))
     widest = max((square.dtype for square in squares), key=lambda kind: kind.size)
-    with _on(host):
-        return _factor(tf.add_n([tf.cast(square, widest) for square in squares]), card.global_clipnorm)
+    with _use_device(host):
+        return _compute_factor(tf.add_n([tf.cast(square, widest) for square in squares]), options.global_clipnorm)
 
 
-def _on(device: str | None) -> AbstractContextManager[Any]:
+def _use_device(device: str | None) -> AbstractContextManager[Any]:
     """On a device; None: where this is called, which `tf.device(None)` would forget."""
     return nullcontext() if device is None else tf.device(device)
 
 
-def _clip_one(card: Descent, gradient: tf.Tensor) -> tf.Tensor:
-    if card.clipvalue is not None:
-        return tf.clip_by_value(gradient, -card.clipvalue, card.clipvalue)
-    return gradient * _factor(tf.reduce_sum(gradient * gradient), card.clipnorm)
+def _clip_one(options: ModelOptimizer, gradient: tf.Tensor) -> tf.Tensor:
+    if options.clipvalue is not None:
+        return tf.clip_by_value(gradient, -options.clipvalue, options.clipvalue)
+    return gradient * _compute_factor(tf.reduce_sum(gradient * gradient), options.clipnorm)
 
 
-def _factor(square: tf.Tensor, norm: float | None) -> tf.Tensor:
+def _compute_factor(square: tf.Tensor, norm: float | None) -> tf.Tensor:
     """By which a gradient of that squared norm is multiplied, 1 at most."""
     limit = tf.constant(norm, square.dtype)
     return limit / tf.maximum(tf.sqrt(square), limit)

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tfperf.measure.confidence import mean
+from tfperf.measure.confidence import estimate_mean
 from tfperf.trace.intervals import Times
 from tfperf.trace.runs import Runs
 
@@ -41,7 +41,7 @@ def find_span(runs: Runs, which: NDArray[np.bool_], steps: int) -> Span | None:
     return None if (begin[1:] < end[:-1]).any() else (begin, end)
 
 
-def find_last(spans: Mapping[str, Span], lengths: Sequence[float]) -> dict[str, dict[str, Any]]:
+def compare_ends(spans: Mapping[str, Span], lengths: Sequence[float]) -> dict[str, dict[str, Any]]:
     """By device how far, in ms, the end of its passes lies behind the mean of the devices' ends, and for what.
 
     lengths: of each device, mean over steps. ends: what `begins`, `length` and `pace` add up to: it begins later; its
@@ -58,7 +58,7 @@ def find_last(spans: Mapping[str, Span], lengths: Sequence[float]) -> dict[str, 
     last = np.bincount(end.argmax(axis=0), minlength=len(spans)) / end.shape[1]
     out = {}
     for k, name in enumerate(spans):
-        known = mean(late["ends"][k].tolist(), comparisons=len(spans))
+        known = estimate_mean(late["ends"][k].tolist(), comparisons=len(spans))
         begins, more = float(late["begins"][k].mean()), float(longer[k])
         out[name] = {
             "ends": known.value, "low": known.low, "high": known.high, "begins": begins, "length": more,

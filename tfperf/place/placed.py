@@ -9,26 +9,26 @@ import keras
 import tensorflow as tf
 
 from tfperf.place.devices import Devices
-from tfperf.place.optimizer import made_on
-from tfperf.place.policy import Home, find_homes
-from tfperf.place.state import every_variable, named, size
-from tfperf.place.trainable import Build, Model
+from tfperf.place.optimizer import place_variables
+from tfperf.place.policy import VariableDevices, resolve_devices
+from tfperf.place.state import count_bytes, list_all_variables, list_trained_variables
+from tfperf.place.trainable import Builder, Model
 from tfperf.runcard.placement import Placement
 
 
 @dataclass(frozen=True)
-class Placed:
+class PlacedVariable:
     """A variable's copies, each on its device."""
 
     name: str
-    home: Home
+    devices: VariableDevices
     copies: tuple[keras.Variable, ...]
 
-    def nearest(self, tower: int) -> keras.Variable:
+    def get_copy(self, tower: int) -> keras.Variable:
         """The copy that a tower reads."""
         return self.copies[tower if len(self.copies) > 1 else 0]
 
-    def called(self, copy: int) -> str:
+    def format_name(self, copy: int) -> str:
         """Name of a copy."""
         return f"{self.name}, copy {copy}" if len(self.copies) > 1 else self.name
 
@@ -38,26 +38,27 @@ class Placed:
             copy.assign(value)
 
 
-def build_placed(
-    build: Build[Model], placement: Placement, devices: Devices
-) -> tuple[Model, list[Placed], list[Placed]]:
-    """The trainable; its tables and weights; its statistics, which have the homes of weights."""
-    homes, order = _find_homes(build, placement, devices)
-    with _made_at(order):
+def build_trainable(
+    build: Builder[Model], placement: Placement, devices: Devices
+) -> tuple[Model, list[PlacedVariable], list[PlacedVariable]]:
+    """The trainable; its tables and weights; its statistics, which lie as weights do."""
+    found, order = _resolve_devices(build, placement, devices)
+    with _place_in_order(order):
         trainable = build()
     variables = [
-        Placed(name, home, tuple(_copies(variable, home)))
-        for (name, home), variable in zip(homes.items(), every_variable(trainable).values(), strict=True)
+        PlacedVariable(name, where, tuple(_make_copies(variable, where)))
+        for (name, where), variable in zip(found.items(), list_all_variables(trainable).values(), strict=True)
     ]
-    changed = len(named(trainable))
+    changed = len(list_trained_variables(trainable))
     return trainable, variables[:changed], variables[changed:]
 
 
-def _find_homes(build: Build[Any], placement: Placement, devices: Devices) -> tuple[dict[str, Home], list[str | None]]:
-    """Homes by name, and the device of each variable in the order in which they are made; None: any.
+def _resolve_devices(
+    build: Builder[Any], placement: Placement, devices: Devices
+) -> tuple[dict[str, VariableDevices], list[str | None]]:
+    """Devices by name, and that of each variable in the order in which they are made; None: any.
 
-    The trainable is built for its shapes alone: Keras would make variables without values later, inside of the
-    compiled call.
+    The trainable is built for its shapes alone: Keras would make variables without values inside of the compiled call.
     """
     made: list[tf.Variable] = []
 
@@ -65,19 +66,18 @@ def _find_homes(build: Build[Any], placement: Placement, devices: Devices) -> tu
         made.append(next_creator(**kwargs))
         return made[-1]
 
-    with tf.variable_creator_scope(create), made_on(devices.host):
+    with tf.variable_creator_scope(create), place_variables(devices.host):
         shapes = build()
-    variables = every_variable(shapes)
-    tables = {table.path: size(table) for table in shapes.embeddings}
-    weights = {name: size(variable) for name, variable in variables.items() if name not in tables}
-    found = find_homes(placement, devices.host, devices.each, weights, tables)
-    homes = {name: found[name] for name in variables}
-    first = {id(variable.value): homes[name].copies[0] for name, variable in variables.items()}
-    return homes, [first.get(id(variable)) for variable in made]
+    variables = list_all_variables(shapes)
+    tables = {table.path: count_bytes(table) for table in shapes.embeddings}
+    weights = {name: count_bytes(variable) for name, variable in variables.items() if name not in tables}
+    found = resolve_devices(placement, devices.host, devices.each, weights, tables)
+    first = {id(variable.value): found[name].copies[0] for name, variable in variables.items()}
+    return {name: found[name] for name in variables}, [first.get(id(variable)) for variable in made]
 
 
 @contextmanager
-def _made_at(devices: Sequence[str | None]) -> Iterator[None]:
+def _place_in_order(devices: Sequence[str | None]) -> Iterator[None]:
     """Variables made inside lie on the devices, in the order in which they are made."""
     left = iter(devices)
 
@@ -89,14 +89,14 @@ def _made_at(devices: Sequence[str | None]) -> Iterator[None]:
         yield
 
 
-def _copies(variable: keras.Variable, home: Home) -> Iterator[keras.Variable]:
-    """The variable itself, and more with the same value and path on the other devices of its home."""
+def _make_copies(variable: keras.Variable, devices: VariableDevices) -> Iterator[keras.Variable]:
+    """The variable itself, and more with the same value and path on the other devices."""
     yield variable
-    for device in home.copies[1:]:
+    for device in devices.copies[1:]:
         with ExitStack() as scopes:
             for part in variable.path.split("/")[:-1]:  # optimizers go by it
                 scopes.enter_context(keras.name_scope(part))
-            scopes.enter_context(made_on(device))
+            scopes.enter_context(place_variables(device))
             yield keras.Variable(
                 variable.numpy(), dtype=variable.dtype, name=variable.name, trainable=variable.trainable
             )

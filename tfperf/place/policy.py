@@ -3,12 +3,12 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from tfperf.runcard.placement import Beside, Placement, Where
+from tfperf.runcard.placement import Placement, SlotPlacement, VariablePlacement
 
 
 @dataclass(frozen=True)
-class Home:
-    """Where one variable lives: full names of devices, one of each for every copy.
+class VariableDevices:
+    """Where one variable lies: full names of devices, one of each for every copy.
 
     merge: where its gradients are summed.
     """
@@ -19,10 +19,10 @@ class Home:
     merge: str
 
 
-def find_homes(
+def resolve_devices(
     placement: Placement, host: str, devices: tuple[str, ...], weights: Mapping[str, int], tables: Mapping[str, int]
-) -> dict[str, Home]:
-    """Homes by name of the weights and embedding tables, which are given with their bytes."""
+) -> dict[str, VariableDevices]:
+    """Devices by name of the weights and embedding tables, which are given with their bytes."""
     variables, embeddings, slots, updates = placement.places
     bytes_of = {**weights, **tables}
     # only what is spread counts as a load
@@ -30,18 +30,18 @@ def find_homes(
     loads = {n: size for n, size in bytes_of.items() if {kinds[n], slots, updates} & {"device", "mirrored"}}
     spread = dict.fromkeys(bytes_of, host) | spread_by_size(loads, devices)
 
-    def home(name: str, where: Where) -> Home:
+    def resolve(name: str, where: VariablePlacement) -> VariableDevices:
         if where == "mirrored":
             copies, merge = devices, spread[name]
         else:
-            copies = (_one(where, host, devices, spread[name]),)
-            merge = _beside(updates, copies, host, devices, spread[name])[0]
-        return Home(
-            copies, _beside(slots, copies, host, devices, spread[name]),
-            _beside(updates, copies, host, devices, spread[name]), host if placement.merge == "host" else merge,
+            copies = (_resolve_device(where, host, devices, spread[name]),)
+            merge = _resolve_beside(updates, copies, host, devices, spread[name])[0]
+        return VariableDevices(
+            copies, _resolve_beside(slots, copies, host, devices, spread[name]),
+            _resolve_beside(updates, copies, host, devices, spread[name]), host if placement.merge == "host" else merge,
         )  # fmt: skip
 
-    return {name: home(name, where) for name, where in kinds.items()}
+    return {name: resolve(name, where) for name, where in kinds.items()}
 
 
 def spread_by_size(sizes: Mapping[str, int], devices: tuple[str, ...]) -> dict[str, str]:
@@ -54,19 +54,19 @@ def spread_by_size(sizes: Mapping[str, int], devices: tuple[str, ...]) -> dict[s
     return out
 
 
-def _one(where: Where, host: str, devices: tuple[str, ...], spread: str) -> str:
+def _resolve_device(where: VariablePlacement, host: str, devices: tuple[str, ...], spread: str) -> str:
     if where == "host":
         return host
     return spread if where == "device" else devices[int(where.removeprefix("device:"))]
 
 
-def _beside(
-    where: Beside, copies: tuple[str, ...], host: str, devices: tuple[str, ...], spread: str
+def _resolve_beside(
+    where: SlotPlacement, copies: tuple[str, ...], host: str, devices: tuple[str, ...], spread: str
 ) -> tuple[str, ...]:  # fmt: skip
-    return copies if where == "with_variable" else (_one(where, host, devices, spread),)
+    return copies if where == "with_variable" else (_resolve_device(where, host, devices, spread),)
 
 
-def merge_done(placement: Placement) -> str:
+def describe_merge(placement: Placement) -> str:
     """How the tower engine sums gradients, in words; where the card asks for another way, why."""
     if placement.merge == "host":
         return "summed on the host"

@@ -7,11 +7,11 @@ under another's name, beside a decoy, or done twice, shows; what is small may be
 programs keep on the host. Of passes only the products are counted. What nothing asks for, as a weight without a
 gradient, need not be there; the trainable's own graph tells which (`demand.py`).
 
-The loss, metrics and statistics are followed back from where they are told or assigned (`merged.py`): each device's own
-value has to be in them, once, and divided where they are means. That is not told of a hierarchy's sums and of NCCL's,
-which put values together and cut them elsewhere; of the values that other devices hand to a collective, which their own
-graphs tell; and of gradients, of which where they are summed and how much is sent for it is held against what is
-needed, but not how often each is in the sum. There tests compare numbers with one device's.
+The loss, metrics and statistics are followed back from where they are told or assigned (`merge_finder.py`): each
+device's own value has to be in them, once, and divided where they are means. That is not told of a hierarchy's sums and
+of NCCL's, which put values together and cut them elsewhere; of the values that other devices hand to a collective,
+which their own graphs tell; and of gradients, of which where they are summed and how much is sent for it is held
+against what is needed, but not how often each is in the sum. There tests compare numbers with one device's.
 """
 
 import re
@@ -20,22 +20,22 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from tfperf.errors import UserError
-from tfperf.place.copies import (
-    Needs,
-    Part,
-    judge_collectives,
-    judge_copies,
-    judge_parts,
-    judge_products,
-    parts_of,
-)
 from tfperf.place.devices import Devices
-from tfperf.place.graphs import Operation, Run
-from tfperf.place.held import Kept, judge_held, judge_kept
-from tfperf.place.merges import judge_merges
+from tfperf.place.graphs import Operation, StepRecord
+from tfperf.place.merge_checks import check_merges
 from tfperf.place.nodes import XLA, XLA_TEXT
-from tfperf.place.rules import Rule, judge_compiled, judge_operations
-from tfperf.place.uses import judge_uses
+from tfperf.place.rules import PlacementRule, check_compiled, check_operations
+from tfperf.place.transfers import (
+    BatchShapes,
+    Needs,
+    check_collectives,
+    check_parts,
+    check_products,
+    check_transfers,
+    split_batch,
+)
+from tfperf.place.uses import check_uses
+from tfperf.place.variable_copies import VariableCopy, check_program_tensors, check_variable_copies
 
 MOST_FAULTS = 5  # that are told
 RECURRENT = {"CudnnRNN": "cudnn", "BlockLSTM": "block"}  # by how their kinds begin
@@ -49,16 +49,16 @@ class PlacementError(UserError):
 class Proof:
     """What ran where: by rule, and by device how many operations; `kernels`: how layers were computed.
 
-    copies: bytes of a step between two devices, and those that are needed.
+    transfers: bytes of a step between two devices, and those that are needed.
     """
 
     devices: Mapping[str, Mapping[str, int]]
     kernels: Mapping[str, Any]
     faults: tuple[str, ...] = ()
     elsewhere: tuple[str, ...] = field(default=())  # small operations of no rule, by kind and device
-    copies: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    transfers: Mapping[str, tuple[float, float]] = field(default_factory=dict)
 
-    def hold(self) -> "Proof":
+    def refuse_faults(self) -> "Proof":
         """The proof itself. Raises: PlacementError where something is not where it should be."""
         if self.faults:
             more = len(self.faults) - MOST_FAULTS
@@ -66,50 +66,50 @@ class Proof:
         return self
 
 
-class Engine(Protocol):
+class ProvableEngine(Protocol):
     """What can be proved of."""
 
     devices: Devices
 
-    def kept(self) -> list[Kept]:
+    def list_copies(self) -> list[VariableCopy]:
         """Copies of variables, and slots."""
 
-    def rules(self) -> list[Rule]:
+    def list_rules(self) -> list[PlacementRule]:
         """Where everything of a step has to run."""
 
-    def needs(self, parts: Mapping[int, Part]) -> Needs:
+    def compute_needs(self, parts: BatchShapes) -> Needs:
         """What a step has to send and to multiply for the parts of a batch, by the number of their device."""
 
 
-def prove_engine(engine: Engine, run: Run) -> Proof:
+def prove_engine(engine: ProvableEngine, run: StepRecord) -> Proof:
     """Proof for an engine, of which this ran."""
-    parts = parts_of(run.batch, len(engine.devices), [k for k, _ in engine.devices.mine])
-    kept, computed = engine.kept(), kernels(run.operations)
-    needs = engine.needs(parts) if parts else Needs()
-    places = judge_operations(run.operations, engine.rules(), needs)
-    copies, sent = judge_copies(run.copies, needs.ways)
+    parts = split_batch(run.batch, len(engine.devices), [k for k, _ in engine.devices.mine])
+    copies, kernels = engine.list_copies(), find_kernels(run.operations)
+    needs = engine.compute_needs(parts) if parts else Needs()
+    report = check_operations(run.operations, engine.list_rules(), needs)
+    faults, transfers = check_transfers(run.transfers, needs.transfers)
     faults = [
-        *judge_kept(kept), *places.faults, *judge_compiled(run.operations, needs.compiled), *judge_parts(parts),
-        *copies, *judge_collectives(run.collectives, needs.collectives),
-        *judge_products(run.products, needs.products, computed["recurrent"] == "cudnn"),
-        *judge_held(run.held, kept, needs), *judge_uses(run.held, needs.uses),
-        *judge_merges(run.merged, needs.merges),
+        *check_variable_copies(copies), *report.faults, *check_compiled(run.operations, needs.compiled),
+        *check_parts(parts), *faults, *check_collectives(run.collectives, needs.collectives),
+        *check_products(run.products, needs.products, kernels["recurrent"] == "cudnn"),
+        *check_program_tensors(run.tensors, copies, needs), *check_uses(run.tensors, needs.uses),
+        *check_merges(run.merged, needs.merges),
     ]  # fmt: skip
-    return Proof(places.devices, computed, tuple(faults), places.elsewhere, sent)
+    return Proof(report.devices, kernels, tuple(faults), report.elsewhere, transfers)
 
 
-def prove(operations: Sequence[Operation], rules: Sequence[Rule]) -> Proof:
+def prove(operations: Sequence[Operation], rules: Sequence[PlacementRule]) -> Proof:
     """Proof of operations alone."""
-    places = judge_operations(operations, rules)
-    return Proof(places.devices, kernels(operations), tuple(places.faults), places.elsewhere)
+    report = check_operations(operations, rules)
+    return Proof(report.devices, find_kernels(operations), tuple(report.faults), report.elsewhere)
 
 
-def kernels(operations: Iterable[Operation]) -> dict[str, Any]:
+def find_kernels(operations: Iterable[Operation]) -> dict[str, Any]:
     """How recurrent layers and embedding gradients were computed, and whether XLA was used."""
     every = list(operations)
     towers = [operation for operation in every if re.search(r"tower_\d+/", operation.name)]
     dense = any(o.kind == "UnsortedSegmentSum" and "backward" in o.name for o in towers)
-    xla = any(o.kind in XLA or o.hides == XLA_TEXT for o in towers)
+    xla = any(o.kind in XLA or o.hidden_work == XLA_TEXT for o in towers)
     kernel = [name for kind, name in RECURRENT.items() if any(o.kind.startswith(kind) for o in every)]
     return {
         "recurrent": kernel[0] if kernel else "xla" if xla else "plain",

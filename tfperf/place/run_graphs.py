@@ -4,20 +4,20 @@ from collections.abc import Callable
 from typing import Any
 
 from tfperf.place.function_graphs import record_graphs
-from tfperf.trace.graphs import Graph, Node, join
+from tfperf.trace.graphs import Graph, Node, join_nodes
 
 
-def graph_of(call: Callable[[], Any]) -> Graph:
+def record_largest_graph(call: Callable[[], Any]) -> Graph:
     """The largest of the functions that a call runs, which has run before, with the parts of all devices.
 
     Kernels are made anew for it, and with them what TensorFlow has learned of their costs: time steps before.
     """
     functions = [[node for part in parts for node in part.node] for parts in record_graphs(call)]
     largest: list[Any] = max(functions, key=len, default=[])
-    return join(map(read_node, largest))
+    return join_nodes(map(convert_node, largest))
 
 
-def read_node(node: Any) -> Node:
+def convert_node(node: Any) -> Node:
     """Of a NodeDef, whose inputs are written `name`, `name:1` for another of its values, or `^name` for its end."""
     inputs = tuple(dict.fromkeys(name.removeprefix("^").partition(":")[0] for name in node.input))
     pair = ""

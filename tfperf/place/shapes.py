@@ -28,7 +28,7 @@ PROFILED = {"float16": "half", "float32": "float", "float64": "double"}
 UNKNOWN = -1  # a dimension of a tensor that nothing asked for
 
 
-class Value(NamedTuple):
+class TensorType(NamedTuple):
     """A tensor: its type by TensorFlow's name, and its dimensions."""
 
     kind: str
@@ -42,8 +42,8 @@ class Value(NamedTuple):
 
 
 # what an operation was given, by name: each list of inputs with how often; None: no tensor, or one without a shape
-Inputs = tuple[Value | None, ...]
-Given = Mapping[str, Mapping[Inputs, int]]
+Inputs = tuple[TensorType | None, ...]
+OperationInputs = Mapping[str, Mapping[Inputs, int]]
 
 
 class Level:
@@ -56,7 +56,7 @@ class Level:
         return self.number
 
 
-def trace_inputs(call: Callable[[], Any]) -> Given:
+def trace_inputs(call: Callable[[], Any]) -> OperationInputs:
     """What every operation was given that ran in a call. Raises: UserError where another profile is being recorded."""
     import tensorflow as tf
 
@@ -71,10 +71,10 @@ def trace_inputs(call: Callable[[], Any]) -> Given:
             time.sleep(SETTLE_SECONDS)
         finally:
             tf.profiler.experimental.stop()
-        return read_inputs(b"".join(file.read_bytes() for file in Path(folder).rglob("*.xplane.pb")))
+        return parse_profile(b"".join(file.read_bytes() for file in Path(folder).rglob("*.xplane.pb")))
 
 
-def read_inputs(recorded: bytes) -> dict[str, Counter[Inputs]]:
+def parse_profile(recorded: bytes) -> dict[str, Counter[Inputs]]:
     """The same of a profile."""
     from tensorflow.tsl.profiler.protobuf.xplane_pb2 import XSpace
 
@@ -97,9 +97,9 @@ def read_inputs(recorded: bytes) -> dict[str, Counter[Inputs]]:
 @cache
 def parse_inputs(text: str) -> Inputs:
     """Inputs as `(float[30,12];;int32[])` tells them."""
-    return tuple(_value(one) for one in text.strip("()").split(";"))
+    return tuple(_parse_tensor_type(one) for one in text.strip("()").split(";"))
 
 
-def _value(text: str) -> Value | None:
+def _parse_tensor_type(text: str) -> TensorType | None:
     match = re.fullmatch(r"(\w+)\[([\d,]*)\]", text)
-    return match and Value(match[1], tuple(int(d) for d in match[2].split(",") if d))
+    return match and TensorType(match[1], tuple(int(d) for d in match[2].split(",") if d))

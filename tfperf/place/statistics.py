@@ -4,14 +4,14 @@ from collections.abc import Iterator, Sequence
 
 import tensorflow as tf
 
-from tfperf.place.copies import Merge, Use, Way
-from tfperf.place.held import Kept
-from tfperf.place.merges import shares_of
-from tfperf.place.needs import Pass, Sized, read_ways
-from tfperf.place.placed import Placed
-from tfperf.place.rules import Rule, one
-from tfperf.place.state import size
+from tfperf.place.merge_checks import compute_shares
+from tfperf.place.needs import Pass, SizedVariable
+from tfperf.place.placed import PlacedVariable
+from tfperf.place.rules import PlacementRule, make_rule
+from tfperf.place.state import count_bytes
 from tfperf.place.trainable import Statistic
+from tfperf.place.transfers import NeededMerge, NeededTransfer, NeededUse
+from tfperf.place.variable_copies import VariableCopy
 
 
 def merge_values(merge: str, values: Sequence[tf.Tensor]) -> tf.Tensor:
@@ -27,7 +27,7 @@ def varies(every: Sequence[Pass], index: int) -> bool:
     return any(one.demand.statistics_vary[index] for one in every)
 
 
-def change(variable: tf.Variable, merge: str, value: tf.Tensor) -> None:
+def assign_statistic(variable: tf.Variable, merge: str, value: tf.Tensor) -> None:
     """A statistic by what merged, in place."""
     (variable.assign_add if merge == "sum" else variable.assign)(value)
 
@@ -35,7 +35,7 @@ def change(variable: tf.Variable, merge: str, value: tf.Tensor) -> None:
 class TowerStatistics:
     """Those of the tower engine: merged where gradients would be, and assigned to each copy."""
 
-    def __init__(self, variables: Sequence[Placed], statistics: Sequence[Statistic]) -> None:
+    def __init__(self, variables: Sequence[PlacedVariable], statistics: Sequence[Statistic]) -> None:
         self.variables = variables
         every = zip(variables, statistics, strict=True)
         self.changing = [(v, statistic.merge) for v, statistic in every if statistic.merge != "fixed"]
@@ -44,7 +44,7 @@ class TowerStatistics:
         """Of the values that each device found."""
         out = []
         for i, (v, merge) in enumerate(self.changing):
-            with tf.name_scope(f"statistic_{i}"), tf.device(v.home.merge):
+            with tf.name_scope(f"statistic_{i}"), tf.device(v.devices.merge):
                 out.append(merge_values(merge, [values[i] for values in found]))
         return out
 
@@ -53,70 +53,70 @@ class TowerStatistics:
         for i, ((v, merge), value) in enumerate(zip(self.changing, values, strict=True)):
             for copy in v.copies:
                 with tf.name_scope(f"statistic_{i}"), tf.device(copy.value.device):
-                    change(copy.value, merge, value)
+                    assign_statistic(copy.value, merge, value)
 
-    def kept(self) -> Iterator[Kept]:
+    def list_copies(self) -> Iterator[VariableCopy]:
         """Copies."""
         for v in self.variables:
-            for copy, device in zip(v.copies, v.home.copies, strict=True):
-                yield Kept(f"statistic {v.name}", copy.value.device, device, size(copy))
+            for copy, device in zip(v.copies, v.devices.copies, strict=True):
+                yield VariableCopy(f"statistic {v.name}", copy.value.device, device, count_bytes(copy))
 
-    def rules(self, several: bool) -> Iterator[Rule]:
+    def list_rules(self, several: bool) -> Iterator[PlacementRule]:
         """Where they merge, of several devices, and are assigned."""
         for i, (v, merge) in enumerate(self.changing):
             merges = several and merge != "first"
-            yield one(f"merge of {v.name}", rf"tfperf\.merge/statistic_{i}/", v.home.merge, needed=merges)
+            yield make_rule(f"merge of {v.name}", rf"tfperf\.merge/statistic_{i}/", v.devices.merge, needed=merges)
             scope = rf"tfperf\.update/statistic_{i}(_\d+)?/"
-            yield Rule(f"assignment of {v.name}", scope, frozenset(v.home.copies), "Assign")
+            yield PlacementRule(f"assignment of {v.name}", scope, frozenset(v.devices.copies), "Assign")
 
-    def ways(self, every: Sequence[Pass]) -> Iterator[Way]:
+    def list_transfers(self, every: Sequence[Pass]) -> Iterator[NeededTransfer]:
         """To each device, back to where they merge, and from there to each copy."""
         for i, v in enumerate(self.variables):
             for each in every:
                 if each.demand.statistics[i]:
-                    yield from read_ways(each, Sized(v.home, size(v.copies[0])))
+                    yield from each.list_read_transfers(SizedVariable(v.devices, count_bytes(v.copies[0])))
         for i, (v, merge) in enumerate(self.changing):
             senders = every[:1] if merge == "first" else every
             # what is one device's alone need not come by where others are summed
-            whole, may_go = size(v.copies[0]), len(senders) == 1 or not varies(every, i)
+            whole, optional = count_bytes(v.copies[0]), len(senders) == 1 or not varies(every, i)
             for sender in senders:
-                yield Way("statistics", sender.device, v.home.merge, whole, may_go)
-            for copy in v.home.copies:
-                yield Way("merged statistics", v.home.merge, copy, whole, may_go)
+                yield NeededTransfer("statistics", sender.device, v.devices.merge, whole, optional)
+            for copy in v.devices.copies:
+                yield NeededTransfer("merged statistics", v.devices.merge, copy, whole, optional)
 
-    def merges(self, every: Sequence[Pass]) -> Iterator[Merge]:
+    def list_merges(self, every: Sequence[Pass]) -> Iterator[NeededMerge]:
         """What each copy is changed by."""
         devices = [one.number for one in every]
         for i, (v, merge) in enumerate(self.changing):
-            for copy in v.home.copies if varies(every, i) else ():
-                yield Merge(v.name, "statistic", i, copy, shares_of(merge, devices, 0))
+            for copy in v.devices.copies if varies(every, i) else ():
+                yield NeededMerge(v.name, "statistic", i, copy, compute_shares(merge, devices, 0))
 
-    def spared(self, every: Sequence[Pass]) -> list[str]:
+    def list_spared(self, every: Sequence[Pass]) -> list[str]:
         """Merges of what is the same in every step, which TensorFlow knows before."""
         return [f"merge of {v.name}" for i, (v, _) in enumerate(self.changing) if not varies(every, i)]
 
-    def most(self) -> dict[str, int]:
+    def count_most_bytes(self) -> dict[str, int]:
         """Bytes that merges and assignments give: a sum and, of a mean, its share of each device; each copy once."""
         found: dict[str, int] = {}
         for v, merge in self.changing:
-            found[f"merge of {v.name}"] = size(v.copies[0]) * (2 if merge == "mean" else 1)
-            found[f"assignment of {v.name}"] = size(v.copies[0]) * len(v.copies)
+            found[f"merge of {v.name}"] = count_bytes(v.copies[0]) * (2 if merge == "mean" else 1)
+            found[f"assignment of {v.name}"] = count_bytes(v.copies[0]) * len(v.copies)
         return found
 
-    def least(self, several: bool) -> dict[str, int]:
+    def count_least_bytes(self, several: bool) -> dict[str, int]:
         """Bytes that the largest operation of each gives."""
         found: dict[str, int] = {}
         for v, merge in self.changing:
-            found[f"assignment of {v.name}"] = size(v.copies[0])
+            found[f"assignment of {v.name}"] = count_bytes(v.copies[0])
             if several and merge != "first":
-                found[f"merge of {v.name}"] = size(v.copies[0])
+                found[f"merge of {v.name}"] = count_bytes(v.copies[0])
         return found
 
-    def uses(self, every: Sequence[Pass]) -> Iterator[Use]:
+    def list_uses(self, every: Sequence[Pass]) -> Iterator[NeededUse]:
         """Each device that needs it reads the nearest copy once; each copy of one that changes is written once."""
         written = {v.name for v, _ in self.changing}
         for i, v in enumerate(self.variables):
             reading = [one.demand.statistics[i] for one in every]
-            for k, device in enumerate(v.home.copies):
+            for k, device in enumerate(v.devices.copies):
                 reads = int(reading[k]) if len(v.copies) > 1 else sum(reading)
-                yield Use(v.called(k), device, size(v.copies[k]), reads, int(v.name in written))
+                yield NeededUse(v.format_name(k), device, count_bytes(v.copies[k]), reads, int(v.name in written))

@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from tfperf.errors import UserError
 from tfperf.place.method import Method
-from tfperf.place.trainable import Given, Outcome, Parts, Place, Trainable
+from tfperf.place.trainable import BatchParts, BatchPosition, Outcome, PassInputs, Trainable
 from tfperf.scopes import phase
 
 
@@ -26,27 +26,27 @@ class Gradients:
     statistics: Sequence[tf.Tensor] = ()
     metrics: Sequence[tf.Tensor] = ()
 
-    def of(self, index: int) -> tf.Tensor | tf.IndexedSlices | None:
+    def get_gradient(self, index: int) -> tf.Tensor | tf.IndexedSlices | None:
         """Of a variable, tables first."""
         return [*self.tables, *self.weights][index]
 
 
-def survey(trainable: Trainable, parts: Parts) -> Sequence[tf.Tensor]:
+def survey(trainable: Trainable, parts: BatchParts) -> Sequence[tf.Tensor]:
     """What each device has to know of the whole batch."""
     with tf.name_scope("survey"):
         return trainable.survey(parts)
 
 
-def draw(
+def sample_draws(
     trainable: Trainable, step: tf.Tensor, number: int, part: Sequence[tf.Tensor], rows: Sequence[tf.Tensor],
     known: Sequence[tf.Tensor],
 ) -> Any:  # fmt: skip
     """Random numbers of the part of a device of this number, outside of what XLA compiles."""
     with phase("forward"), tf.name_scope("draws"):
-        return trainable.draw(Place(step, number * part[0].shape[0]), part, rows, known)
+        return trainable.sample_draws(BatchPosition(step, number * part[0].shape[0]), part, rows, known)
 
 
-def forward_backward(trainable: Trainable, method: Method) -> Callable[[Given], Gradients]:
+def build_pass(trainable: Trainable, method: Method) -> Callable[[PassInputs], Gradients]:
     """A function that gives a device's gradients.
 
     It raises: UserError where `compute` does not give what the trainable has.
@@ -54,12 +54,12 @@ def forward_backward(trainable: Trainable, method: Method) -> Callable[[Given], 
     shapes = [tuple(table.shape) for table in trainable.embeddings]
     dense = method.embedding_gradients == "dense"
 
-    def compute(given: Given) -> tuple[Any, ...]:
+    def compute(given: PassInputs) -> tuple[Any, ...]:
         watched = list(given.weights), list(given.rows)
         with tf.GradientTape(watch_accessed_variables=False) as tape:
             tape.watch(watched)
             with phase("forward"):
-                outcome = _as_tensors(trainable, trainable.compute(given))
+                outcome = _convert_outcome(trainable, trainable.compute(given))
                 loss = outcome.loss / given.count
                 found = zip(trainable.statistics, outcome.statistics, given.statistics, strict=True)
                 statistics = [
@@ -69,20 +69,20 @@ def forward_backward(trainable: Trainable, method: Method) -> Callable[[Given], 
             weights, inner = tape.gradient(loss, watched)
             # also of a weight that is looked up
             weights = [None if gradient is None else tf.convert_to_tensor(gradient) for gradient in weights]
-            every = zip(inner, trainable.look_up(given.part), shapes, strict=True)
-            tables = [None if g is None else _of_table(g, ids, shape[0] if dense else None) for g, ids, shape in every]
+            every = zip(inner, trainable.select_ids(given.part), shapes, strict=True)
+            tables = [None if g is None else _flatten(g, ids, shape[0] if dense else None) for g, ids, shape in every]
         return loss, tables, weights, statistics, outcome.metrics
 
     run = tf.function(compute, jit_compile=True, autograph=False) if method.xla else compute
 
-    def gradients(given: Given) -> Gradients:
+    def compute_gradients(given: PassInputs) -> Gradients:
         loss, tables, weights, statistics, metrics = run(given)
         loss, *metrics = mark_found("told", [loss, *metrics])
         pairs = zip(tables, shapes, strict=True)
-        found = [one and _slices(one[0], one[1], None if dense else shape) for one, shape in pairs]
+        found = [one and _make_slices(one[0], one[1], None if dense else shape) for one, shape in pairs]
         return Gradients(loss, found, weights, mark_found("statistic", statistics), metrics)
 
-    return gradients
+    return compute_gradients
 
 
 def mark_found(what: str, values: Sequence[tf.Tensor]) -> list[tf.Tensor]:
@@ -100,7 +100,7 @@ def _mark(value: tf.Tensor, name: str) -> tf.Tensor:
         return tf.ensure_shape(value, value.shape, name=name)
 
 
-def take_steps(
+def build_step_loop(
     step: Callable[[], Sequence[tf.Tensor]], trainable: Trainable, method: Method, count: tf.Tensor
 ) -> tuple[tf.Tensor, ...]:
     """Loss of each step (count), and each metric (count, ...); `step` gives those of the next."""
@@ -118,35 +118,35 @@ def take_steps(
     return tuple(array.stack() for array in arrays)
 
 
-def _of_table(gradient: tf.Tensor, ids: tf.Tensor, rows: int | None) -> tuple[tf.Tensor, tf.Tensor]:
+def _flatten(gradient: tf.Tensor, ids: tf.Tensor, rows: int | None) -> tuple[tf.Tensor, tf.Tensor]:
     """Gradients of rows looked up (..., U) and their ids (...) as (N, U) and (N); of all so many rows: (V, U)."""
     values, ids = tf.reshape(gradient, [-1, gradient.shape[-1]]), tf.reshape(ids, [-1])
     return (values if rows is None else tf.math.unsorted_segment_sum(values, ids, rows)), ids
 
 
-def _slices(values: tf.Tensor, ids: tf.Tensor, shape: tuple[int, ...] | None) -> tf.Tensor | tf.IndexedSlices:
+def _make_slices(values: tf.Tensor, ids: tf.Tensor, shape: tuple[int, ...] | None) -> tf.Tensor | tf.IndexedSlices:
     """Slices of a table of a shape; None: the values are dense."""
     return values if shape is None else tf.IndexedSlices(values, ids, tf.constant(shape))
 
 
-def _as_tensors(trainable: Trainable, outcome: Outcome) -> Outcome:
+def _convert_outcome(trainable: Trainable, outcome: Outcome) -> Outcome:
     """Raises: UserError where statistics or metrics are not as many as the trainable's, or of other types."""
     for name in ("statistics", "metrics"):
         got, must = len(getattr(outcome, name)), len(getattr(trainable, name))
         if got != must:
             raise UserError(f"compute: {name}: got {got}; must be as many as the trainable has, {must}")
     metrics = [
-        _as_tensor(f"metric {one.name}", value, one.dtype)
+        _convert_tensor(f"metric {one.name}", value, one.dtype)
         for one, value in zip(trainable.metrics, outcome.metrics, strict=True)
     ]
     statistics = [
-        _as_tensor(f"statistic {one.variable.name}", value, one.variable.dtype)
+        _convert_tensor(f"statistic {one.variable.name}", value, one.variable.dtype)
         for one, value in zip(trainable.statistics, outcome.statistics, strict=True)
     ]
     return outcome._replace(statistics=statistics, metrics=metrics)
 
 
-def _as_tensor(what: str, value: Any, dtype: str) -> tf.Tensor:
+def _convert_tensor(what: str, value: Any, dtype: str) -> tf.Tensor:
     """Numbers of Python's take the type that is wanted."""
     number = isinstance(value, bool | int | float)
     tensor = tf.convert_to_tensor(value, dtype if number else None)

@@ -5,14 +5,14 @@ from typing import Any
 
 import tensorflow as tf
 
-from tfperf.place.copies import Merge, Use
 from tfperf.place.devices import Devices
-from tfperf.place.merges import shares_of
+from tfperf.place.merge_checks import compute_shares
 from tfperf.place.needs import Pass
-from tfperf.place.rules import Rule, one
-from tfperf.place.state import size
-from tfperf.place.statistics import change, varies
+from tfperf.place.rules import PlacementRule, make_rule
+from tfperf.place.state import count_bytes
+from tfperf.place.statistics import assign_statistic, varies
 from tfperf.place.trainable import Metric, Statistic
+from tfperf.place.transfers import NeededMerge, NeededUse
 from tfperf.scopes import phase
 
 REDUCED = {"sum": tf.distribute.ReduceOp.SUM, "mean": tf.distribute.ReduceOp.MEAN}
@@ -25,7 +25,7 @@ class StrategyStatistics:
         self.statistics, self.devices, self.central = statistics, devices, central
         self.changing = [statistic for statistic in statistics if statistic.merge != "fixed"]
 
-    def change(self, found: Sequence[tf.Tensor]) -> None:
+    def merge_and_assign(self, found: Sequence[tf.Tensor]) -> None:
         """By the values that a replica found; called by all of them."""
         if not self.changing:
             return
@@ -45,46 +45,46 @@ class StrategyStatistics:
             for i, (statistic, value) in enumerate(zip(self.changing, values, strict=True)):
                 with tf.name_scope(f"statistic_{i}"):
                     strategy.extended.update(
-                        statistic.variable.value, change, args=(statistic.merge, value), group=False
+                        statistic.variable.value, assign_statistic, args=(statistic.merge, value), group=False
                     )
 
     @property
-    def _homes(self) -> list[tuple[int, str]]:
+    def _owners(self) -> list[tuple[int, str]]:
         return [(0, self.devices.host)] if self.central else self.devices.mine
 
-    def rules(self) -> Iterator[Rule]:
+    def list_rules(self) -> Iterator[PlacementRule]:
         """Where they are changed."""
         for i, statistic in enumerate(self.changing):
-            for local, (k, device) in enumerate(self._homes):
+            for local, (k, device) in enumerate(self._owners):
                 scope = rf"tfperf\.update(_\d+)?/statistic_{i}/" + ("" if self.central else f"update_{local}/")
-                yield one(f"assignment of {statistic.variable.path}, device {k}", scope, device, "Assign")
+                yield make_rule(f"assignment of {statistic.variable.path}, device {k}", scope, device, "Assign")
 
-    def least(self) -> dict[str, int]:
+    def count_least_bytes(self) -> dict[str, int]:
         """Bytes that the largest operation of each assignment gives."""
         return {
-            f"assignment of {statistic.variable.path}, device {k}": size(statistic.variable)
-            for statistic in self.changing for k, _ in self._homes
+            f"assignment of {statistic.variable.path}, device {k}": count_bytes(statistic.variable)
+            for statistic in self.changing for k, _ in self._owners
         }  # fmt: skip
 
-    def most(self) -> dict[str, int]:
+    def count_most_bytes(self) -> dict[str, int]:
         """Bytes that all of them give: they assign, and no more."""
-        return self.least()
+        return self.count_least_bytes()
 
-    def merges(self, every: Sequence[Pass]) -> Iterator[Merge]:
+    def list_merges(self, every: Sequence[Pass]) -> Iterator[NeededMerge]:
         """What each copy is changed by: where the first device's is taken, by its own device's."""
         devices = range(len(self.devices))
         for i, statistic in enumerate(self.changing):
-            for k, device in self._homes if varies(every, i) else ():
+            for k, device in self._owners if varies(every, i) else ():
                 path = statistic.variable.path
-                yield Merge(path, "statistic", i, device, shares_of(statistic.merge, devices, k), k)
+                yield NeededMerge(path, "statistic", i, device, compute_shares(statistic.merge, devices, k), k)
 
-    def uses(self, every: Sequence[Pass]) -> Iterator[Use]:
+    def list_uses(self, every: Sequence[Pass]) -> Iterator[NeededUse]:
         """Each device that asks reads its own copy once, or the host's; each copy of one that changes is written."""
         for i, statistic in enumerate(self.statistics):
-            for k, device in self._homes:
+            for k, device in self._owners:
                 reads = sum(one.demand.statistics[i] for one in every if self.central or one.number == k)
                 writes = int(statistic.merge != "fixed")
-                yield Use(statistic.variable.path, device, size(statistic.variable), reads, writes)
+                yield NeededUse(statistic.variable.path, device, count_bytes(statistic.variable), reads, writes)
 
 
 def group_by_type(values: Sequence[tf.Tensor | tf.IndexedSlices]) -> list[list[int]]:

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 from tfperf.place.breakdown import break_down
 from tfperf.place.engine import Engine
 from tfperf.place.function_graphs import remake_kernels
-from tfperf.place.run_graphs import graph_of
+from tfperf.place.run_graphs import record_largest_graph
 from tfperf.place.shapes import SETTLE_SECONDS
 from tfperf.trace.capture import Capture
 
@@ -18,7 +18,7 @@ EVENTS = 1_500_000  # in a trace, about; its size is all that limits the passes
 MOST, BESIDE = 3, 2  # passes that are traced; that are only timed, before and after
 
 
-class Steps(Protocol):
+class StepWindow(Protocol):
     """Steps of an engine that are taken over and over again, in passes of so many calls of so many steps."""
 
     engine: Engine[Any]
@@ -39,7 +39,7 @@ class Steps(Protocol):
         """Take one pass."""
 
 
-def look_into(window: Steps, folder: Path, timed_ms: float) -> dict[str, Any]:
+def trace_steps(window: StepWindow, folder: Path, timed_ms: float) -> dict[str, Any]:
     """Where a step's time goes, from a trace; timed_ms: of a step, the trial's median.
 
     traced_ms, beside_ms: of a step, medians of the traced passes and of those around them; agrees: traced over timed;
@@ -48,7 +48,7 @@ def look_into(window: Steps, folder: Path, timed_ms: float) -> dict[str, Any]:
     """
     passes, calls, count = plan_passes(window)
 
-    def timed(capture: Capture | None = None) -> tuple[float, float]:
+    def measure_pass(capture: Capture | None = None) -> tuple[float, float]:
         """Milliseconds a step of a pass, by the clock and of the processor."""
         clock, processor = time.perf_counter(), time.process_time()
         for number in range(calls):
@@ -57,18 +57,18 @@ def look_into(window: Steps, folder: Path, timed_ms: float) -> dict[str, Any]:
         spent = time.perf_counter() - clock, time.process_time() - processor
         return 1e3 * spent[0] / calls / count, 1e3 * spent[1] / calls / count
 
-    beside = [timed() for _ in range(BESIDE)]
+    beside = [measure_pass() for _ in range(BESIDE)]
     remake_kernels()
     window.call(1)  # makes the kernels
     # what ends the recording is no part of a pass
     capture = Capture(folder, (1 + passes) * calls + 1, 0, host_level=2, turns=count, optimizers=("optimizer",))
-    traced = [timed(capture) for _ in range(1 + passes)][1:]
+    traced = [measure_pass(capture) for _ in range(1 + passes)][1:]
     time.sleep(SETTLE_SECONDS)
     capture.stop()
-    beside += [timed() for _ in range(BESIDE)]
+    beside += [measure_pass() for _ in range(BESIDE)]
     devices = window.engine.devices
     lengths = [window.lengths[k] for k, _ in devices.mine]
-    found = break_down(folder, graph_of(window.run), devices, calls, lengths)
+    found = break_down(folder, record_largest_graph(window.run), devices, calls, lengths)
     if not found:
         return {}
     (traced_ms, cost), (beside_ms, cost_beside) = (
@@ -80,7 +80,7 @@ def look_into(window: Steps, folder: Path, timed_ms: float) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def plan_passes(window: Steps) -> tuple[int, int, int]:
+def plan_passes(window: StepWindow) -> tuple[int, int, int]:
     """How many passes are traced behind a first, calls of a pass, steps of a call; a trace has EVENTS at most, about.
 
     A pass is whole, so that traced steps are the timed ones; where all steps are alike, and a pass is too long, it has

@@ -1,6 +1,6 @@
 """What can be placed: a model given by its variables, the look-ups of a batch, its loss, and how all else merges.
 
-A workload hands `make_engine` a function that builds one. Engines make every step from it: each device takes its part
+A workload hands `build_engine` a function that builds one. Engines make every step from it: each device takes its part
 of the global batch, reads weights and statistics, looks rows up in the tables, and calls `compute`; what the parts give
 is merged, and the variables change where a placement says. Gradients of the sum of all losses over the count of the
 whole batch do not depend on how many devices there are. Statistics do, where `compute` takes them of its part:
@@ -15,11 +15,11 @@ from typing import Any, Literal, NamedTuple, TypeVar
 import keras
 import tensorflow as tf
 
-from tfperf.place.copies import Flops
-from tfperf.place.mergeable import Merge, refuse_unmergeable
-from tfperf.place.shapes import Value
+from tfperf.place.merge_kinds import MergeKind, refuse_unmergeable
+from tfperf.place.shapes import TensorType
+from tfperf.place.transfers import Flops
 
-Parts = Sequence[Sequence[tf.Tensor]]  # of a global batch, one of each device
+BatchParts = Sequence[Sequence[tf.Tensor]]  # of a global batch, one of each device
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Statistic:
     """
 
     variable: keras.Variable
-    merge: Merge | Literal["fixed"]
+    merge: MergeKind | Literal["fixed"]
 
     def __post_init__(self) -> None:
         refuse_unmergeable(f"statistic {self.variable.path}", self.merge, self.variable.dtype, "fixed")
@@ -45,18 +45,18 @@ class Metric:
     """
 
     name: str
-    merge: Merge
+    merge: MergeKind
     dtype: str = "float32"
 
     def __post_init__(self) -> None:
         refuse_unmergeable(f"metric {self.name}", self.merge, self.dtype)
 
 
-class Given(NamedTuple):
+class PassInputs(NamedTuple):
     """What one device computes from.
 
     weights, statistics: values, in the trainable's order; rows: of each table those looked up, ids' shape + (U);
-    part: the device's own; draws: what `draw` gave; count (): of the whole batch, by which the losses' sum is divided.
+    part: the device's own; draws: of `sample_draws`; count (): of the whole batch, by which the losses' sum is divided.
     """
 
     weights: Sequence[tf.Tensor]
@@ -75,7 +75,7 @@ class Outcome(NamedTuple):
     metrics: Sequence[tf.Tensor] = ()
 
 
-class Place(NamedTuple):
+class BatchPosition(NamedTuple):
     """Where a part stands: the number of the step, an integer scalar, and that of its first example in the batch."""
 
     step: tf.Tensor
@@ -96,19 +96,19 @@ class Trainable(ABC):
     metrics: Sequence[Metric] = ()
 
     @abstractmethod
-    def compute(self, given: Given) -> Outcome:
+    def compute(self, given: PassInputs) -> Outcome:
         """Loss of a part, as a function of what it is given alone: devices, and XLA, know nothing else."""
 
-    def look_up(self, part: Sequence[tf.Tensor]) -> Sequence[tf.Tensor]:
+    def select_ids(self, part: Sequence[tf.Tensor]) -> Sequence[tf.Tensor]:
         """Ids, of any shape, of the rows that a part needs of each table."""
         return ()
 
-    def survey(self, parts: Parts) -> Sequence[tf.Tensor]:
+    def survey(self, parts: BatchParts) -> Sequence[tf.Tensor]:
         """What each device has to know of the whole batch, found on the host, as the longest example: small tensors."""
         return ()
 
-    def draw(
-        self, place: Place, part: Sequence[tf.Tensor], rows: Sequence[tf.Tensor], survey: Sequence[tf.Tensor]
+    def sample_draws(
+        self, position: BatchPosition, part: Sequence[tf.Tensor], rows: Sequence[tf.Tensor], survey: Sequence[tf.Tensor]
     ) -> Any:
         """Random numbers of a part, or None; by example of the whole batch (`Draws`), whoever computes it.
 
@@ -116,7 +116,7 @@ class Trainable(ABC):
         """
         return None
 
-    def count_flops(self, part: Sequence[Value]) -> Flops | None:
+    def count_flops(self, part: Sequence[TensorType]) -> Flops | None:
         """FLOPs of the products of `compute` and its gradients, for a part of these shapes.
 
         None: they are read off the graph; a trainable with loops or functions in it has to state its own.
@@ -125,4 +125,4 @@ class Trainable(ABC):
 
 
 Model = TypeVar("Model", bound=Trainable)
-Build = Callable[[], Model]
+Builder = Callable[[], Model]

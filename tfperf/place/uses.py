@@ -6,14 +6,14 @@ from typing import NamedTuple
 
 import keras
 
-from tfperf.place.copies import Use, listed, short, text
-from tfperf.place.graphs import Held
+from tfperf.place.graphs import ProgramTensor
 from tfperf.place.nodes import SMALL
-from tfperf.place.state import size
+from tfperf.place.state import count_bytes
 from tfperf.place.traffic import Moves
+from tfperf.place.transfers import NeededUse, format_bytes, format_device, format_names
 
 
-class Updated(NamedTuple):
+class UpdatedCopy(NamedTuple):
     """A copy of a variable, as an optimizer numbers them: its devices and those of its slots, and who reads it.
 
     passes: how many devices read it, once each; changes: whether it has a gradient, without which none updates it.
@@ -27,35 +27,35 @@ class Updated(NamedTuple):
     changes: bool = True
 
 
-def list_uses(moves: Iterable[Moves], every: Sequence[Updated], slots: Sequence[keras.Variable]) -> Iterator[Use]:
+def list_uses(moves: Iterable[Moves], every: list[UpdatedCopy], slots: Sequence[keras.Variable]) -> Iterator[NeededUse]:
     """Uses of copies and of the optimizer's variables; moves: of the update of each copy."""
     for move in moves:
         one = every[move.update]
         reads, writes = (move.reads, move.writes) if one.changes else (0, 0)
         if move.slot is None:
-            yield Use(one.what, one.device, one.size, reads + one.passes, writes)
+            yield NeededUse(one.what, one.device, one.size, reads + one.passes, writes)
         else:
             slot = slots[move.slot]
-            yield Use(f"slot {slot.path}", one.slots, size(slot), reads, writes)
+            yield NeededUse(f"slot {slot.path}", one.slots, count_bytes(slot), reads, writes)
 
 
-def make_bytes(moves: Iterable[Moves], every: Sequence[Updated], assigned: bool) -> dict[str, int]:
-    """Bytes that the operations of each copy's update give at most; assigned: assignments, which give what they got."""
+def count_most_bytes(moves: Iterable[Moves], every: Sequence[UpdatedCopy], include_assignments: bool) -> dict[str, int]:
+    """Bytes that the operations of each copy's update give at most, also of assignments, which give what they got."""
     found: Counter[str] = Counter()
     for move in moves:
-        one = every[move.update]
-        found[one.what] += one.changes * (move.makes * (move.slot is None) + move.writes * assigned) * one.size
+        one, outputs = every[move.update], move.large_outputs * (move.slot is None)
+        found[one.what] += one.changes * (outputs + move.writes * include_assignments) * one.size
     return dict(found)
 
 
-def judge_uses(held: Iterable[Held], needed: Iterable[Use]) -> Iterator[str]:
+def check_uses(tensors: Iterable[ProgramTensor], needed: Iterable[NeededUse]) -> Iterator[str]:
     """Faults of variables that are read more often, or written more or less often, than they need to be.
 
-    Those of one size on one device are compared together; that there are as many is left to `judge_held`.
+    Those of one size on one device are compared together; that there are as many is left to `check_program_tensors`.
     """
-    seen: dict[tuple[str, int], list[Held]] = defaultdict(list)
-    wanted: dict[tuple[str, int], list[Use]] = defaultdict(list)
-    for one in held:
+    seen: dict[tuple[str, int], list[ProgramTensor]] = defaultdict(list)
+    wanted: dict[tuple[str, int], list[NeededUse]] = defaultdict(list)
+    for one in tensors:
         if one.what == "variable" and one.size is not None and one.size > SMALL:
             seen[one.device, one.size].append(one)
     for use in needed:
@@ -63,8 +63,8 @@ def judge_uses(held: Iterable[Held], needed: Iterable[Use]) -> Iterator[str]:
             wanted[use.device, use.size].append(use)
     for place in sorted({*seen} & {*wanted}):
         here, there = seen[place], wanted[place]
-        what = f"variables of {text(place[1])} on {short(place[0])}"
-        names = listed([use.what for use in there])
+        what = f"variables of {format_bytes(place[1])} on {format_device(place[0])}"
+        names = format_names([use.what for use in there])
         writes = zip(sorted(one.writes for one in here), sorted(use.writes for use in there), strict=False)
         wrong = Counter(pair for pair in writes if pair[0] != pair[1])
         if wrong and len(here) == len(there):

@@ -14,42 +14,42 @@ HEADERS = ("ms/step", "quartiles", "faster", "in all", "without", "memory", "los
 LOSSES = {True: "agree", False: "DIFFER", None: numbers.MISSING}
 
 
-def median(entry: Report | None) -> float | None:
+def get_median_ms(entry: Report | None) -> float | None:
     """Milliseconds per step of an entry; None where it was not measured."""
     found = ((entry or {}).get("ms_per_step") or {}).get("median")
     return None if found is None else float(found)
 
 
-def ratio(a: float | None, b: float | None) -> float | None:
+def compute_ratio(a: float | None, b: float | None) -> float | None:
     """a / b, None where one is not known."""
     return None if a is None or b is None else a / b
 
 
-def worth(report: Report) -> dict[str, Any]:
+def add_speedups(report: Report) -> dict[str, Any]:
     """The report with speed-ups: each form beside the one before it and beside the first, the last beside each without.
 
     `agree`: True when every form's losses are known and agree.
     """
-    series, times = report["series"], [median(entry) for entry in report["series"]]
+    series, times = report["series"], [get_median_ms(entry) for entry in report["series"]]
     out = []
     for i, entry in enumerate(series):
         out.append(dict(entry) | {
-            "speedup": ratio(times[i - 1], times[i]) if i else None,
-            "speedup_cumulative": ratio(times[0], times[i]) if i else None,
-            "slowdown_without": ratio(median(entry["without"]), times[-1]),
+            "speedup": compute_ratio(times[i - 1], times[i]) if i else None,
+            "speedup_cumulative": compute_ratio(times[0], times[i]) if i else None,
+            "slowdown_without": compute_ratio(get_median_ms(entry["without"]), times[-1]),
         })  # fmt: skip
-    return {**report, "series": out, "agree": all(_agrees(entry) for entry in _entries(out))}
+    return {**report, "series": out, "agree": all(_has_agreement(entry) for entry in _list_entries(out))}
 
 
-def _entries(series: list[dict[str, Any]]) -> list[Report]:
+def _list_entries(series: list[dict[str, Any]]) -> list[Report]:
     return [*series, *(entry["without"] for entry in series if entry["without"])]
 
 
-def _agrees(entry: Report) -> bool:
+def _has_agreement(entry: Report) -> bool:
     return bool((entry.get("agreement") or {}).get("agrees"))
 
 
-def ablation_table(report: Report) -> RenderableType:
+def make_ablation_table(report: Report) -> RenderableType:
     """The report for the terminal; plain characters when piped."""
     title = ", ".join(filter(None, [report["title"] or "ablation", report["setting"]]))
     table = Table(title=Text(title), box=None, padding=(0, 2, 0, 0), pad_edge=False, title_justify="left")
@@ -57,52 +57,52 @@ def ablation_table(report: Report) -> RenderableType:
     for header in HEADERS:
         table.add_column(header, justify="right", no_wrap=True)
     for i, entry in enumerate(report["series"]):
-        table.add_row(*_cells(entry, first=i == 0))
-    return Group(table, Text(), *(Text(line) for line in _lines(report)))
+        table.add_row(*_format_cells(entry, first=i == 0))
+    return Group(table, Text(), *(Text(line) for line in _describe_report(report)))
 
 
-def _cells(entry: Report, first: bool) -> list[str | Text]:
-    ms = entry["ms_per_step"] or {}
-    times = [digits(entry[name]) for name in ("speedup", "speedup_cumulative")]
+def _format_cells(entry: Report, first: bool) -> list[str | Text]:
+    q1, q3 = (format_digits((entry["ms_per_step"] or {}).get(key)) for key in ("q1", "q3"))
+    times = [format_digits(entry[name]) for name in ("speedup", "speedup_cumulative")]
     return [
-        Text(entry["name"]), digits(median(entry)), f"{digits(ms.get('q1'))}-{digits(ms.get('q3'))}",
-        *(["", ""] if first else times), digits(entry["slowdown_without"]) if entry["without"] else "",
-        _memory(entry["peak_rss_bytes"]), "" if first else LOSSES[agrees(entry)],
+        Text(entry["name"]), format_digits(get_median_ms(entry)), f"{q1}-{q3}", *(["", ""] if first else times),
+        format_digits(entry["slowdown_without"]) if entry["without"] else "",
+        _format_memory(entry["peak_rss_bytes"]), "" if first else LOSSES[compare_losses(entry)],
     ]  # fmt: skip
 
 
-def _memory(size: float | None) -> str:
+def _format_memory(size: float | None) -> str:
     return numbers.MISSING if size is None else f"{size / 1e6:.0f} MB"
 
 
-def agrees(entry: Report) -> bool | None:
+def compare_losses(entry: Report) -> bool | None:
     """Whether the losses of an entry, and of the full form without it, are those of the naive form; None: not known."""
     known = [e.get("agreement") for e in (entry, entry.get("without")) if e is not None]
     return all(a["agrees"] for a in known if a) if all(known) else None
 
 
-def digits(value: float | None) -> str:
+def format_digits(value: float | None) -> str:
     """Three significant digits, no exponent; n/a for what was not measured."""
     return numbers.MISSING if value is None else f"{value:#.3g}".rstrip(".") if value < 999.5 else f"{value:.0f}"
 
 
-def _lines(report: Report) -> list[str]:
+def _describe_report(report: Report) -> list[str]:
     said = [f"{entry['name']}: {entry['says']}" for entry in report["series"]]
-    left_out = [f"left out: {name}: {reason}" for name, reason in report["left_out"].items()]
-    entries = {e["form"]: e for e in _entries(report["series"])}
+    unused = [f"left out: {name}: {reason}" for name, reason in report["left_out"].items()]
+    entries = {e["form"]: e for e in _list_entries(report["series"])}
     failed = [f"not measured: {form}: {e['error']}" for form, e in entries.items() if e.get("error")]
     found = {form: e["agreement"] for form, e in entries.items() if e.get("agreement")}
-    differ = [f"losses differ: {form}: {_deviation(a)}" for form, a in found.items() if not a["agrees"]]
-    return [*said, *left_out, *failed, *(differ or _worst([a for a in found.values() if a["worst"] is not None]))]
+    apart = [f"losses differ: {form}: {_describe_deviation(a)}" for form, a in found.items() if not a["agrees"]]
+    return [*said, *unused, *failed, *(apart or _describe_worst([a for a in found.values() if a["worst"] is not None]))]
 
 
-def _deviation(agreement: Report) -> str:
+def _describe_deviation(agreement: Report) -> str:
     worst = "nan" if agreement["worst"] is None else f"{agreement['worst']:.1e}"
     return f"by {worst}, allowed are {agreement['allowed']:.0e}"
 
 
-def _worst(found: list[Report]) -> list[str]:
+def _describe_worst(found: list[Report]) -> list[str]:
     """One line for each kind of agreement: to rounding, or within a tolerance."""
     kinds = sorted({a["allowed"] for a in found})
     most = [max((a for a in found if a["allowed"] == kind), key=lambda a: float(a["worst"])) for kind in kinds]
-    return [f"losses after one step differ at most {_deviation(a)}" for a in most]
+    return [f"losses after one step differ at most {_describe_deviation(a)}" for a in most]

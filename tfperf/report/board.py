@@ -10,7 +10,7 @@ from threading import Event
 from typing import Any
 
 from tfperf.errors import UserError
-from tfperf.measure.quiet import native_logs_dropped
+from tfperf.measure.quiet import drop_native_logs
 from tfperf.results.contents import EVENTS
 from tfperf.signals import NUMBERS
 
@@ -27,7 +27,7 @@ REFUSED = (
 Application = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
 
 
-def log_directory(path: Path) -> Path:
+def find_log_directory(path: Path) -> Path:
     """Where the events of a run, or of a log directory, are. Raises: UserError where there are none."""
     try:
         folder = path / EVENTS if (path / EVENTS).is_dir() else path
@@ -40,7 +40,7 @@ def log_directory(path: Path) -> Path:
     return folder
 
 
-def about_profiles(folder: Path) -> list[str]:
+def describe_profiles(folder: Path) -> list[str]:
     """What a user should know of the profiles in a log directory; nothing where it holds none."""
     if not any(folder.rglob("*.xplane.pb")):
         return []
@@ -49,24 +49,24 @@ def about_profiles(folder: Path) -> list[str]:
     return [f"profile tab: {OFFLINE}"]
 
 
-def start(folder: Path, port: int) -> str:
+def start_server(folder: Path, port: int) -> str:
     """Start TensorBoard's server in this process; returns its address. Raises: UserError where the port is taken."""
     from tensorboard import program  # type: ignore[import-untyped]
 
-    def serve(application: Application, flags: object) -> object:
-        return program.create_port_scanning_werkzeug_server(answer_loopback(application), flags)
+    def make_server(application: Application, flags: object) -> object:
+        return program.create_port_scanning_werkzeug_server(restrict_to_loopback(application), flags)
 
-    board = program.TensorBoard(server_class=serve)
+    board = program.TensorBoard(server_class=make_server)
     where = ["--logdir", str(folder), "--host", "127.0.0.1", "--port", str(port)]
     board.configure(argv=["tensorboard", *where, "--load_fast=false"])
     try:
-        with native_logs_dropped():  # the profile plugin loads TensorFlow
+        with drop_native_logs():  # the profile plugin loads TensorFlow
             return str(board.launch())
     except program.TensorBoardServerException as error:
         raise UserError(f"--port {port}: {error}") from None
 
 
-def answer_loopback(application: Application) -> Application:
+def restrict_to_loopback(application: Application) -> Application:
     """The WSGI application, with 403 for requests to any name but this machine's own, or from another site's page.
 
     A page of the net can have its name lead to 127.0.0.1 (DNS rebinding) and would read the events as its own; its
@@ -97,7 +97,7 @@ def is_loopback(found: re.Match[str] | None) -> bool:
         return False
 
 
-def wait() -> None:
+def wait_for_signal() -> None:
     """Until a signal ends the process."""
     ended = Event()
     for number in NUMBERS:

@@ -9,12 +9,12 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from tfperf.report.ablation import digits
+from tfperf.report.ablation import format_digits
 from tfperf.report.numbers import MISSING
 
-Words = tuple[str, str]  # for less, for more
-TIMES: Words = ("faster", "slower")
-NUMBERS: Words = ("lower", "higher")
+ChangeWords = tuple[str, str]  # for less, for more
+TIMES: ChangeWords = ("faster", "slower")
+NUMBERS: ChangeWords = ("lower", "higher")
 SAME, UNKNOWN = "same within noise", "no interval known"
 
 
@@ -28,10 +28,10 @@ class Change:
     name: str
     before: float
     now: float
-    by: float
+    amount: float
     low: float | None
     high: float | None
-    words: Words = NUMBERS
+    words: ChangeWords = NUMBERS
     form: Literal["difference", "ratio"] = "difference"
 
     @property
@@ -55,7 +55,7 @@ class Comparison:
     notes: Sequence[str] = ()
 
 
-def compare_table(comparison: Comparison) -> RenderableType:
+def make_comparison_table(comparison: Comparison) -> RenderableType:
     """A comparison for the terminal; plain characters when piped."""
     title = Text(f"{comparison.now} against {comparison.before}")
     table = Table(title=title, box=box.ASCII_DOUBLE_HEAD, title_justify="left")
@@ -64,26 +64,26 @@ def compare_table(comparison: Comparison) -> RenderableType:
         table.add_column(header, justify="right", no_wrap=True)
     table.add_column("", no_wrap=True)
     for change in comparison.changes:
-        table.add_row(*_cells(change))
+        table.add_row(*_format_cells(change))
     return Group(table, *(Text(note) for note in comparison.notes))
 
 
-def _cells(change: Change) -> list[str | Text]:
+def _format_cells(change: Change) -> list[str | Text]:
     sign = "x " if change.form == "ratio" else ""
     limits = MISSING
     if change.low is not None and change.high is not None:
-        limits = f"{_signed(change, change.low)} to {_signed(change, change.high)}"
-    by = f"{sign}{_signed(change, change.by)}"
-    return [Text(change.name), digits(change.before), digits(change.now), by, limits, change.verdict]
+        limits = f"{_format_signed(change, change.low)} to {_format_signed(change, change.high)}"
+    by = f"{sign}{_format_signed(change, change.amount)}"
+    return [Text(change.name), format_digits(change.before), format_digits(change.now), by, limits, change.verdict]
 
 
-def _signed(change: Change, value: float) -> str:
+def _format_signed(change: Change, value: float) -> str:
     """Three significant digits; differences with their sign."""
     if change.form == "ratio":
-        return digits(value)
-    return f"{'-' if value < 0 else '+'}{_plain(abs(value))}"
+        return format_digits(value)
+    return f"{'-' if value < 0 else '+'}{_format_unsigned(abs(value))}"
 
 
-def _plain(value: float) -> str:
+def _format_unsigned(value: float) -> str:
     """Differences may be far below 1."""
-    return digits(value) if value == 0 or value >= 1e-4 else f"{value:.1e}"
+    return format_digits(value) if value == 0 or value >= 1e-4 else f"{value:.1e}"

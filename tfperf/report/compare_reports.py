@@ -7,21 +7,21 @@ from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
 
 from tfperf.errors import RunDirectoryError
-from tfperf.report.compare import TIMES, Change, Words
+from tfperf.report.compare import TIMES, Change, ChangeWords
 from tfperf.results.contents import REPORT
 from tfperf.results.reading import read_json
 from tfperf.results.rundir import load_state
 from tfperf.results.state import AnyOwn
 
-ONE_RUN_EACH: Words = (f"{TIMES[0]}, one run each", f"{TIMES[1]}, one run each")
+ONE_RUN_EACH: ChangeWords = (f"{TIMES[0]}, one run each", f"{TIMES[1]}, one run each")
 Milliseconds = Annotated[float, Field(gt=0, allow_inf_nan=False)] | None
-Figure = Annotated[float, Field(allow_inf_nan=False)]
+FiniteNumber = Annotated[float, Field(allow_inf_nan=False)]
 T = TypeVar("T")
-PART = ConfigDict(extra="ignore")  # a report has more than is compared
+IGNORE_EXTRA = ConfigDict(extra="ignore")  # a report has more than is compared
 
 
-@dataclass(config=PART, frozen=True)
-class Times:
+@dataclass(config=IGNORE_EXTRA, frozen=True)
+class StepQuartiles:
     """Milliseconds a step over the calls of a run; None where nothing was timed."""
 
     median: Milliseconds
@@ -45,10 +45,9 @@ def read_report(folder: Path, kind: type[T]) -> T:
         raise RunDirectoryError(f"{folder / REPORT}: damaged or of another kind: {place}: {first['msg']}") from None
 
 
-def compare_times(x: Times, y: Times) -> list[Change]:
+def compare_times(old: StepQuartiles, new: StepQuartiles) -> list[Change]:
     """From the quartiles of the calls, of which each run has its own: what the next run would have they do not tell."""
-    if x.median is None or x.q1 is None or x.q3 is None or y.median is None or y.q1 is None or y.q3 is None:
+    if old.median is None or old.q1 is None or old.q3 is None or new.median is None or new.q1 is None or new.q3 is None:
         return []
-    return [
-        Change("ms per step", x.median, y.median, y.median - x.median, y.q1 - x.q3, y.q3 - x.q1, ONE_RUN_EACH)
-    ]  # fmt: skip
+    limits = new.q1 - old.q3, new.q3 - old.q1
+    return [Change("ms per step", old.median, new.median, new.median - old.median, *limits, ONE_RUN_EACH)]

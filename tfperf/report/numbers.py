@@ -9,19 +9,19 @@ MISSING = "n/a"
 STAGES = ("import", "data", "build", "compile", "train", "write")
 
 
-def number(value: float | None, digits: int = 3) -> str:
+def format_number(value: float | None, digits: int = 3) -> str:
     """With that many decimals; n/a for what was not measured."""
     if value is None or not math.isfinite(value):
         return MISSING
     return f"{round(value, digits) + 0.0:.{digits}f}"  # + 0.0: no "-0.0"
 
 
-def count(value: int | None) -> str:
+def format_count(value: int | None) -> str:
     """A whole number; n/a for what was not measured."""
     return MISSING if value is None else str(value)
 
 
-def seconds(value: float | None) -> str:
+def format_seconds(value: float | None) -> str:
     """Seconds with two significant decimals at most, minutes beside them where they help."""
     if value is None or not math.isfinite(value):
         return MISSING
@@ -30,14 +30,14 @@ def seconds(value: float | None) -> str:
     )
 
 
-def size(value: float | None) -> str:
+def format_bytes(value: float | None) -> str:
     """Bytes in units of 1000."""
     if value is None or not math.isfinite(value):
         return MISSING
     return f"{value / 1e9:.2f} GB" if value >= 1e9 else f"{value / 1e6:.1f} MB"
 
 
-def percent(share: float | None) -> str:
+def format_percent(share: float | None) -> str:
     """A share (0 to 1) in per cent; n/a for what was not measured."""
     return MISSING if share is None else f"{100 * share:.1f} %"
 
@@ -51,7 +51,7 @@ class TimeRow:
     share: float | None
 
 
-def time_rows(summary: Mapping[str, Any]) -> list[TimeRow]:
+def make_time_rows(summary: Mapping[str, Any]) -> list[TimeRow]:
     """Stages, what none of them accounts for, and the total."""
     clock: Mapping[str, float | None] = summary.get("seconds") or {}
     total = clock.get("total")
@@ -61,34 +61,34 @@ def time_rows(summary: Mapping[str, Any]) -> list[TimeRow]:
     return [TimeRow(s, v, v / total if v is not None and total else None) for s, v in [*rows, ("total", total)]]
 
 
-def speed(summary: Mapping[str, Any]) -> str:
+def format_speed(summary: Mapping[str, Any]) -> str:
     """Milliseconds per step: median and quartiles."""
     ms = summary.get("ms_per_step") or {}
-    median, q1, q3 = (number(ms.get(k), 2) for k in ("median", "q1", "q3"))
+    median, q1, q3 = (format_number(ms.get(k), 2) for k in ("median", "q1", "q3"))
     return f"{median} ms (quartiles {q1} to {q3})" if median != MISSING else MISSING
 
 
-def flat(tree: Any, name: str = "") -> Iterator[tuple[str, str]]:
+def list_leaves(tree: Any, name: str = "") -> Iterator[tuple[str, str]]:
     """Leaves of nested mappings and lists as (dotted name, text)."""
     if isinstance(tree, Mapping) and tree:
         for key, value in tree.items():
-            yield from flat(value, f"{name}.{key}" if name else str(key))
+            yield from list_leaves(value, f"{name}.{key}" if name else str(key))
     elif isinstance(tree, list | tuple) and any(isinstance(v, Mapping) for v in tree):
         for i, value in enumerate(tree, start=1):
-            yield from flat(value, f"{name} {i}")
+            yield from list_leaves(value, f"{name} {i}")
     elif isinstance(tree, list | tuple):
         yield name, ", ".join(map(str, tree)) or "none"
     else:
-        yield name, _leaf(tree)
+        yield name, _format_leaf(tree)
 
 
-def _leaf(value: Any) -> str:
+def _format_leaf(value: Any) -> str:
     if value is None or value == {}:
         return MISSING if value is None else "none"
     return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
-def time_line(summary: Mapping[str, Any]) -> str:
+def format_time_line(summary: Mapping[str, Any]) -> str:
     """Seconds of all and of each stage."""
-    stages = ", ".join(f"{r.stage} {seconds(r.seconds)}" for r in time_rows(summary)[:-1])
-    return f"time: {seconds((summary.get('seconds') or {}).get('total'))} ({stages})"
+    stages = ", ".join(f"{r.stage} {format_seconds(r.seconds)}" for r in make_time_rows(summary)[:-1])
+    return f"time: {format_seconds((summary.get('seconds') or {}).get('total'))} ({stages})"

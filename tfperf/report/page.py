@@ -5,7 +5,7 @@ from base64 import b64encode
 from collections.abc import Iterable, Sequence
 from html import escape
 
-from tfperf.console.words import printable
+from tfperf.console.words import escape_controls
 
 CSS = """
 :root { --ink: #1c2430; --soft: #5d6876; --line: #d9dee5; --accent: #0b3d75; color-scheme: light; }
@@ -45,20 +45,20 @@ SEPARATOR = re.compile(r"[/,;:|=]+")  # behind which a path or a signature may b
 POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"
 
 
-def page(title: str, head: str, sections: Sequence[tuple[str, str, str]]) -> str:
+def render_page(title: str, head: str, sections: Sequence[tuple[str, str, str]]) -> str:
     """The whole document: `head` and the sections' bodies are HTML, `sections` are (anchor, heading, body)."""
-    links = "\n".join(f'<a href="#{anchor}">{text_of(heading)}</a>' for anchor, heading, _ in sections)
-    bodies = "\n".join(f'<section id="{a}">\n<h2>{text_of(h)}</h2>\n{body}\n</section>' for a, h, body in sections)
+    links = "\n".join(f'<a href="#{anchor}">{escape_text(heading)}</a>' for anchor, heading, _ in sections)
+    bodies = "\n".join(f'<section id="{a}">\n<h2>{escape_text(h)}</h2>\n{body}\n</section>' for a, h, body in sections)
     return (
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">\n'
-        f"<title>{text_of(title)}</title>\n<style>{CSS}</style>\n</head>\n<body>\n"
-        f"<h1>{text_of(title)}</h1>\n{head}\n<nav>\n{links}\n</nav>\n{bodies}\n</body>\n</html>\n"
+        f"<title>{escape_text(title)}</title>\n<style>{CSS}</style>\n</head>\n<body>\n"
+        f"<h1>{escape_text(title)}</h1>\n{head}\n<nav>\n{links}\n</nav>\n{bodies}\n</body>\n</html>\n"
     )
 
 
-def table(
+def render_table(
     header: Sequence[str], rows: Iterable[Sequence[str]], foot: Iterable[Sequence[str]] = (), kind: str = ""
 ) -> str:
     """A table; all cells are text. First column left, others right; `kind` "text": all left.
@@ -67,49 +67,49 @@ def table(
     that is wider than the page scrolls by itself.
     """
     tag = f'<div class="wide"><table class="{kind}">' if kind else '<div class="wide"><table>'
-    head = f"<thead>{_row(header, 'th')}</thead>\n" if header else ""
-    end = "\n".join(_row(r, "td") for r in foot)
-    return f"{tag}\n{head}<tbody>\n" + "\n".join(_row(r, "td") for r in rows) + (
+    head = f"<thead>{_render_row(header, 'th')}</thead>\n" if header else ""
+    end = "\n".join(_render_row(r, "td") for r in foot)
+    return f"{tag}\n{head}<tbody>\n" + "\n".join(_render_row(r, "td") for r in rows) + (
         f"\n</tbody>\n<tfoot>\n{end}\n</tfoot>\n</table></div>" if end else "\n</tbody>\n</table></div>"
     )  # fmt: skip
 
 
-def _row(cells: Sequence[str], tag: str) -> str:
-    return "<tr>" + "".join(_cell(c, tag) for c in cells) + "</tr>"
+def _render_row(cells: Sequence[str], tag: str) -> str:
+    return "<tr>" + "".join(_render_cell(c, tag) for c in cells) + "</tr>"
 
 
-def _cell(text: str, tag: str) -> str:
+def _render_cell(text: str, tag: str) -> str:
     longest = max(map(len, text.split()), default=0)
     if longest > WORD:
         pieces = SEPARATOR.sub(r"\g<0>\n", text).split("\n")
-        return f'<{tag} class="long">{"<wbr>".join(map(text_of, pieces))}</{tag}>'
+        return f'<{tag} class="long">{"<wbr>".join(map(escape_text, pieces))}</{tag}>'
     whole = longest == len(text) or len(text) <= (HEADER if tag == "th" else FIGURE)
-    return f"<{tag}>{text_of(text)}</{tag}>" if whole else f'<{tag} class="prose">{text_of(text)}</{tag}>'
+    return f"<{tag}>{escape_text(text)}</{tag}>" if whole else f'<{tag} class="prose">{escape_text(text)}</{tag}>'
 
 
-def image(png: bytes, caption: str) -> str:
+def render_image(png: bytes, caption: str) -> str:
     """A picture inside the page, with its text for those who do not see it."""
-    data, text = b64encode(png).decode(), text_of(caption)
+    data, text = b64encode(png).decode(), escape_text(caption)
     source = f'<img src="data:image/png;base64,{data}" alt="{text}">'
     return f"<figure>{source}<figcaption>{text}</figcaption></figure>"
 
 
-def tiles(pairs: Iterable[tuple[str, str]]) -> str:
+def render_tiles(pairs: Iterable[tuple[str, str]]) -> str:
     """Figures with their names, side by side."""
-    inside = "".join(f'<div class="tile"><b>{text_of(value)}</b>{text_of(name)}</div>' for name, value in pairs)
+    inside = "".join(f'<div class="tile"><b>{escape_text(value)}</b>{escape_text(name)}</div>' for name, value in pairs)
     return f'<div class="tiles">{inside}</div>'
 
 
-def paragraph(text: str, kind: str = "") -> str:
+def render_paragraph(text: str, kind: str = "") -> str:
     """Text as a paragraph, with a class."""
-    return f'<p class="{kind}">{text_of(text)}</p>' if kind else f"<p>{text_of(text)}</p>"
+    return f'<p class="{kind}">{escape_text(text)}</p>' if kind else f"<p>{escape_text(text)}</p>"
 
 
-def folded(title: str, text: str) -> str:
+def render_details(title: str, text: str) -> str:
     """Preformatted text that opens on a click."""
-    return f"<details><summary>{text_of(title)}</summary><pre>{text_of(text)}</pre></details>"
+    return f"<details><summary>{escape_text(title)}</summary><pre>{escape_text(text)}</pre></details>"
 
 
-def text_of(text: str) -> str:
+def escape_text(text: str) -> str:
     """Any text as HTML that shows it and does nothing else."""
-    return escape(printable(text))
+    return escape(escape_controls(text))

@@ -11,17 +11,18 @@ from tensorboard.plugins.hparams import summary_v2 as hparams  # type: ignore[im
 from tensorboard.plugins.scalar.summary_v2 import scalar_pb  # type: ignore[import-untyped]
 from tensorboard.summary.writer.record_writer import RecordWriter  # type: ignore[import-untyped]
 
-from tfperf.report import placements, questions, time_tables, wording
-from tfperf.report.ablation import digits
+from tfperf.report import placements, questions, wording
+from tfperf.report.ablation import format_digits
 from tfperf.report.course import explain
 from tfperf.report.numbers import MISSING
-from tfperf.report.page import image, page, paragraph, table
-from tfperf.report.plots_placements import placements_figure
+from tfperf.report.page import render_image, render_page, render_paragraph, render_table
+from tfperf.report.plots_placements import draw_placements
 from tfperf.report.recommendation import recommend
-from tfperf.report.style import house_style, to_png
+from tfperf.report.style import apply_style, to_png
 from tfperf.report.tensorboard import FILE
+from tfperf.report.time_tables import format_chain_cells, format_course_cells, format_device_cells, format_pass_cells
 from tfperf.results.contents import EVENTS, PAGE
-from tfperf.results.files import atomic_write, make_folder
+from tfperf.results.files import make_folder, write_atomically
 from tfperf.results.placements import ROWS, Answers, PlacementRow
 
 PICTURE = (
@@ -51,70 +52,70 @@ def write_placements(
     folder: Path, title: str, rows: Sequence[PlacementRow], drift: str, answers: Answers = placements.NO_ANSWERS
 ) -> Path:  # fmt: skip
     """Write the report of a sweep into its folder; returns the page's path. drift: in words. Raises: StorageError."""
-    with atomic_write(folder / ROWS) as temporary:
+    with write_atomically(folder / ROWS) as temporary:
         temporary.write_text(json.dumps([asdict(row) for row in rows], indent=1) + "\n", encoding="utf-8")
     _write_hparams(folder / EVENTS, rows)
-    with atomic_write(folder / PAGE) as temporary:
-        temporary.write_text(placements_page(title, rows, drift, answers), encoding="utf-8")
+    with write_atomically(folder / PAGE) as temporary:
+        temporary.write_text(render_placements_page(title, rows, drift, answers), encoding="utf-8")
     return folder / PAGE
 
 
-def placements_page(
+def render_placements_page(
     title: str, rows: Sequence[PlacementRow], drift: str, answers: Answers = placements.NO_ANSWERS
 ) -> str:  # fmt: skip
     """The page as text; everything is inside it."""
-    with house_style():
-        picture = to_png(placements_figure(rows))
+    with apply_style():
+        picture = to_png(draw_placements(rows))
     speeds = "".join(
-        paragraph(f"{name}.") + table(placements.SPEED, placements.speed_cells(some))
-        for name, some in placements.groups(rows)
+        render_paragraph(f"{name}.") + render_table(placements.SPEED, placements.format_speed_cells(some))
+        for name, some in placements.group_rows(rows)
     )
-    notes = "".join(map(paragraph, [*placements.remarks(rows), drift]))
-    about = paragraph(placements.MEANING, "soft")
+    notes = "".join(map(render_paragraph, [*placements.describe_rows(rows), drift]))
+    about = render_paragraph(placements.MEANING, "soft")
     sections = [
         ("speed", "Speed", speeds + about + notes),
-        ("picture", "Speed and parts of a step", image(picture, PICTURE)),
-        ("questions", "Three questions", _questions(rows, answers)),
-        ("time", "Where the time goes", _time(rows) + table(*time_tables.course_cells(rows))),
-        ("devices", "On each device", paragraph(DEVICES, "soft") + table(*time_tables.device_cells(rows))),
-        ("passes", "Passes", table(*time_tables.pass_cells(rows))),
-        ("chain", "The longest chain", paragraph(CHAIN, "soft") + table(*time_tables.chain_cells(rows))),
-        ("memory", "Memory", table(*placements.memory_cells(rows), kind="text")),
-        ("places", "Where everything ran", table(*_places(rows), kind="text")),
+        ("picture", "Speed and parts of a step", render_image(picture, PICTURE)),
+        ("questions", "Three questions", _render_questions(rows, answers)),
+        ("time", "Where the time goes", _render_time(rows) + render_table(*format_course_cells(rows))),
+        ("devices", "On each device", render_paragraph(DEVICES, "soft") + render_table(*format_device_cells(rows))),
+        ("passes", "Passes", render_table(*format_pass_cells(rows))),
+        ("chain", "The longest chain", render_paragraph(CHAIN, "soft") + render_table(*format_chain_cells(rows))),
+        ("memory", "Memory", render_table(*placements.format_memory_cells(rows), kind="text")),
+        ("places", "Where everything ran", render_table(*_format_places(rows), kind="text")),
     ]  # fmt: skip
-    return page(title or "Placements", "".join(map(paragraph, recommend(rows))), sections)
+    return render_page(title or "Placements", "".join(map(render_paragraph, recommend(rows))), sections)
 
 
-def _questions(rows: Sequence[PlacementRow], answers: Answers) -> str:
+def _render_questions(rows: Sequence[PlacementRow], answers: Answers) -> str:
     """Each question with its answer, and the figures behind them."""
-    said = "".join(paragraph(f"{question} {' '.join(found)}") for question, found in questions.answer(rows, answers))
-    growth = table(*questions.growth_cells(answers.growth)) + paragraph(questions.GROWTH, "soft")
-    return said + growth + table(*questions.last_cells(rows)) + paragraph(questions.LAST, "soft")
+    said = "".join(render_paragraph(f"{q} {' '.join(a)}") for q, a in questions.answer_questions(rows, answers))
+    growth = render_table(*questions.format_growth_cells(answers.growth)) + render_paragraph(questions.GROWTH, "soft")
+    return said + growth + render_table(*questions.format_last_cells(rows)) + render_paragraph(questions.LAST, "soft")
 
 
-def _time(rows: Sequence[PlacementRow]) -> str:
+def _render_time(rows: Sequence[PlacementRow]) -> str:
     """What the traces say, row by row."""
-    said = [f"{wording.called(row)} on {row.devices}: {' '.join(lines)}"
+    said = [f"{wording.format_placement(row)} on {row.devices}: {' '.join(lines)}"
             for row in rows if (lines := explain(row))]  # fmt: skip
-    return "".join(map(paragraph, said)) + paragraph(TIME, "soft")
+    return "".join(map(render_paragraph, said)) + render_paragraph(TIME, "soft")
 
 
-def _places(rows: Sequence[PlacementRow]) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+def _format_places(rows: Sequence[PlacementRow]) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
     kinds = list(dict.fromkeys(kind for row in rows for kind in row.places))
     lines = []
     for row in (row for row in rows if row.places):
-        cells = [placements.listed(row.places.get(kind, {}), ":") for kind in kinds]
-        lines.append((wording.called(row), wording.whole(row.devices), *cells, *_copies(row)))
+        cells = [placements.format_figures(row.places.get(kind, {}), ":") for kind in kinds]
+        lines.append((*wording.format_row_head(row), *cells, *_format_copies(row)))
     return ("placement", "devices", *kinds, *COPIES), lines
 
 
-def _copies(row: PlacementRow) -> tuple[str, str]:
+def _format_copies(row: PlacementRow) -> tuple[str, str]:
     """Megabytes that devices send each other in the step that was proved: all, and where they are most."""
     if not row.copies:
         return MISSING, MISSING
     sent, needed = (sum(pair) for pair in zip(*row.copies.values(), strict=True))
     busiest, (most, _) = max(row.copies.items(), key=lambda item: item[1][0])
-    return f"{digits(sent / 1e6)} of {digits(needed / 1e6)}", f"{busiest}: {digits(most / 1e6)}"
+    return f"{format_digits(sent / 1e6)} of {format_digits(needed / 1e6)}", f"{busiest}: {format_digits(most / 1e6)}"
 
 
 def _write_hparams(folder: Path, rows: Sequence[PlacementRow]) -> None:
@@ -127,7 +128,7 @@ def _write_hparams(folder: Path, rows: Sequence[PlacementRow]) -> None:
         summaries = [hparams.hparams_pb(values, trial_id=run.name)]
         figures = {"words_per_second": row.words_per_second, "ms_per_step": row.ms_per_step, "speedup": row.speedup}
         summaries += [scalar_pb(name, figure.value) for name, figure in figures.items() if figure is not None]
-        with atomic_write(run / FILE) as temporary, temporary.open("wb") as stream:
+        with write_atomically(run / FILE) as temporary, temporary.open("wb") as stream:
             writer = RecordWriter(stream)
             writer.write(Event(wall_time=now, file_version="brain.Event:2").SerializeToString())
             for summary in summaries:

@@ -6,9 +6,9 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from tfperf.report.style import BAND, FAILED, MEAN, REPLICA, SECOND, THIRD, grid, safe_text
+from tfperf.report.style import BAND, FAILED, MEAN, REPLICA, SECOND, THIRD, escape_math, make_axes_grid
 from tfperf.report.time_tables import COURSE
-from tfperf.report.wording import called
+from tfperf.report.wording import format_placement
 from tfperf.results.placements import PlacementRow
 
 COLOURS = (MEAN, FAILED, THIRD, SECOND, BAND, REPLICA)
@@ -19,12 +19,12 @@ PARTS = {
 }  # fmt: skip
 
 
-def placements_figure(rows: Sequence[PlacementRow]) -> Figure:
+def draw_placements(rows: Sequence[PlacementRow]) -> Figure:
     """Left: words per second over devices, with intervals. Right: what the end of a step waits for."""
     traced = [row for row in rows if row.phases]
-    entries = max(len({_line(row) for row in rows}), len(PARTS) + 1 if traced else 0)
+    entries = max(len({_make_line_key(row) for row in rows}), len(PARTS) + 1 if traced else 0)
     top = 0.3 + LINE * -(-entries // COLUMNS)
-    figure, (speed, parts) = grid(
+    figure, (speed, parts) = make_axes_grid(
         1,
         2,
         width=11.0,
@@ -33,24 +33,24 @@ def placements_figure(rows: Sequence[PlacementRow]) -> Figure:
         left=0.75,
         top=top,
     )
-    _speeds(speed, rows)
-    _parts(parts, traced)
+    _draw_speeds(speed, rows)
+    _draw_parts(parts, traced)
     return figure
 
 
-def _speeds(axes: Axes, rows: Sequence[PlacementRow]) -> None:
+def _draw_speeds(axes: Axes, rows: Sequence[PlacementRow]) -> None:
     timed = [row for row in rows if row.words_per_second is not None]
-    names = list(dict.fromkeys(map(_line, timed)))
+    names = list(dict.fromkeys(map(_make_line_key, timed)))
     for name, colour in zip(names, np.resize(COLOURS, len(names)), strict=True):
-        mine = sorted((row for row in timed if _line(row) == name), key=lambda row: row.devices or 0)
+        mine = sorted((row for row in timed if _make_line_key(row) == name), key=lambda row: row.devices or 0)
         speeds = [row.words_per_second for row in mine if row.words_per_second is not None]
         values = [speed.value for speed in speeds]
         down = [speed.value - (speed.value if speed.low is None else speed.low) for speed in speeds]
         up = [(speed.value if speed.high is None else speed.high) - speed.value for speed in speeds]
         where = [row.devices or 0 for row in mine]
         axes.errorbar(
-            where, values, yerr=[down, up], color=colour, fmt=_style(mine[0]), ms=4, capsize=3,
-            label=safe_text(called(mine[0])),
+            where, values, yerr=[down, up], color=colour, fmt=_get_style(mine[0]), ms=4, capsize=3,
+            label=escape_math(format_placement(mine[0])),
         )  # fmt: skip
     axes.set_xlabel("devices")
     axes.set_ylabel("words per second")
@@ -59,16 +59,16 @@ def _speeds(axes: Axes, rows: Sequence[PlacementRow]) -> None:
     _add_legend(axes, COLUMNS)
 
 
-def _line(row: PlacementRow) -> tuple[str, str]:
+def _make_line_key(row: PlacementRow) -> tuple[str, str]:
     """Rows of one line did like work; of those that did not each is alone."""
     return row.placement, row.group
 
 
-def _style(row: PlacementRow) -> str:
+def _get_style(row: PlacementRow) -> str:
     return {"strong": "o-", "weak": "s--"}.get(row.scaling or "", "^")
 
 
-def _parts(axes: Axes, rows: Sequence[PlacementRow]) -> None:
+def _draw_parts(axes: Axes, rows: Sequence[PlacementRow]) -> None:
     left = np.zeros(len(rows))
     places = np.arange(len(rows))[::-1]
     for name, colour in PARTS.items():
@@ -77,7 +77,7 @@ def _parts(axes: Axes, rows: Sequence[PlacementRow]) -> None:
         left = left + widths
     steps = [row.phases["timed_ms"] for row in rows]
     axes.plot(steps, places, "|", color="black", ms=9, label="timed step")
-    axes.set_yticks(places, [safe_text(f"{called(row)}, {row.devices}") for row in rows], fontsize=7)
+    axes.set_yticks(places, [escape_math(f"{format_placement(row)}, {row.devices}") for row in rows], fontsize=7)
     axes.set_xlabel("ms of a traced step")
     _add_legend(axes, COLUMNS)
 

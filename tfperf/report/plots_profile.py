@@ -5,9 +5,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
-from tfperf.report.style import REPLICA, grid, safe_text
+from tfperf.report.style import REPLICA, escape_math, make_axes_grid
 from tfperf.trace.attribution import Attribution
-from tfperf.trace.intervals import union
+from tfperf.trace.intervals import merge_intervals
 from tfperf.trace.phases import PHASES
 from tfperf.trace.timeline import Timeline
 
@@ -15,32 +15,32 @@ COLOURS = dict(zip(
     PHASES,
     ("#6f9fd8", "#0b3d75", "#8a5fb0", "#d1a10c", "#4f8a3d", "#d1670c", "#3aa6a0", "#c0504d", "#b9bec6"), strict=True,
 ))  # fmt: skip
-SHOWN, PIXELS, ROW = 3, 3000, 0.22  # steps; what can be told apart in their time; inches of a thread
+MOST_STEPS, PIXELS, ROW = 3, 3000, 0.22  # steps; what can be told apart in their time; inches of a thread
 MOST_LANES = 24
 
 
-def timeline_figure(found: Attribution) -> Figure:
+def draw_timeline(attribution: Attribution) -> Figure:
     """Above: the operations of a few steps in the middle of a call, by thread or stream. Below: all steps' lengths."""
-    first, last = shown_steps(found.timeline)
-    lanes = _busiest(found.timeline, first, last)
-    figure, (above, below) = grid(2, 1, width=11.0, height=max(1.3, ROW * len(lanes)), left=2.2, hspace=0.7, top=0.55)
-    _operations(above, found.timeline, lanes, first, last)
-    _lengths(below, found)
+    first, last = select_steps(attribution.timeline)
+    lanes = _select_busiest(attribution.timeline, first, last)
+    figure, axes = make_axes_grid(2, 1, width=11.0, height=max(1.3, ROW * len(lanes)), left=2.2, hspace=0.7, top=0.55)
+    _draw_operations(axes[0], attribution.timeline, lanes, first, last)
+    _draw_lengths(axes[1], attribution)
     return figure
 
 
-def shown_steps(timeline: Timeline) -> tuple[int, int]:
+def select_steps(timeline: Timeline) -> tuple[int, int]:
     """The first and last of the steps to be drawn: of the middle call, and not more than can be told apart."""
     steps = timeline.steps
     mine = np.flatnonzero(steps.call == steps.call[len(steps) // 2])
-    some = mine[len(mine) // 2 :][:SHOWN] if len(mine) > SHOWN else mine[:SHOWN]
+    some = mine[len(mine) // 2 :][:MOST_STEPS] if len(mine) > MOST_STEPS else mine[:MOST_STEPS]
     if len(mine) == 1:  # a call for each step: its neighbours show what lies between
         middle = len(steps) // 2
-        some = np.arange(max(0, middle - 1), min(len(steps), middle + SHOWN - 1))
+        some = np.arange(max(0, middle - 1), min(len(steps), middle + MOST_STEPS - 1))
     return int(some[0]), int(some[-1])
 
 
-def _busiest(timeline: Timeline, first: int, last: int) -> list[int]:
+def _select_busiest(timeline: Timeline, first: int, last: int) -> list[int]:
     """Lanes in which most time is spent, in order."""
     begin, end = timeline.steps.begin[first], timeline.steps.end[last]
     inside = (timeline.end > begin) & (timeline.begin < end)
@@ -49,14 +49,14 @@ def _busiest(timeline: Timeline, first: int, last: int) -> list[int]:
     return sorted(int(lane) for lane in best if time[lane] > 0)
 
 
-def _operations(axis: Axes, timeline: Timeline, lanes: list[int], first: int, last: int) -> None:
+def _draw_operations(axis: Axes, timeline: Timeline, lanes: list[int], first: int, last: int) -> None:
     begin, end = int(timeline.steps.begin[first]), int(timeline.steps.end[last])
     inside = np.flatnonzero((timeline.end > begin) & (timeline.begin < end))
     finest = (end - begin) // PIXELS  # what lies closer is drawn as one
     for row, lane in enumerate(lanes):
         for number, phase in enumerate(PHASES):
             mine = inside[(timeline.lane[inside] == lane) & (timeline.phase[inside] == number)]
-            bars = union(timeline.begin[mine], timeline.end[mine] + finest)
+            bars = merge_intervals(timeline.begin[mine], timeline.end[mine] + finest)
             if len(bars):
                 left, width = (bars.begin - begin) / 1e6, (bars.end - bars.begin - finest / 2) / 1e6
                 axis.broken_barh(
@@ -66,7 +66,7 @@ def _operations(axis: Axes, timeline: Timeline, lanes: list[int], first: int, la
         axis.axvline((timeline.steps.begin[step] - begin) / 1e6, color="#1c2430", linewidth=0.7)
     axis.set_xlim(0, (end - begin) / 1e6)
     axis.set_ylim(len(lanes) - 0.4, -0.6)
-    axis.set_yticks(range(len(lanes)), [safe_text(_lane(*timeline.lanes[lane])) for lane in lanes])
+    axis.set_yticks(range(len(lanes)), [escape_math(_format_lane(*timeline.lanes[lane])) for lane in lanes])
     axis.grid(axis="y", visible=False)
     axis.set_xlabel("ms")
     axis.set_title(f"steps {first + 1} to {last + 1}; a line where each begins", loc="left", pad=18)
@@ -77,24 +77,23 @@ def _operations(axis: Axes, timeline: Timeline, lanes: list[int], first: int, la
     )  # fmt: skip
 
 
-def _lane(device: str, line: str) -> str:
+def _format_lane(device: str, line: str) -> str:
     """A short name of a thread or stream."""
     name, _, number = line.partition("/")
     short = f"{name}/{number[-4:]}" if number else name
     return f"{device} {short[:24]}"
 
 
-def _lengths(axis: Axes, found: Attribution) -> None:
+def _draw_lengths(axis: Axes, attribution: Attribution) -> None:
     """Each step's length, stacked by phase of the busiest device, and the gap behind each call."""
-    device = max(found.any, key=lambda d: float(found.any[d].sum()))
-    middles = (found.timeline.steps.begin - found.timeline.steps.begin[0]) / 1e6
-    axis.plot(middles, found.steps, ".", markersize=2.5, color="#1c2430", label="step")
-    axis.plot(
-        middles, found.any[device], ".", markersize=2.5, color=COLOURS["forward"], label=safe_text(f"{device} busy")
-    )
-    if len(found.gaps):
-        ends = (found.timeline.steps.spans[1][:-1] - found.timeline.steps.begin[0]) / 1e6
-        axis.plot(ends, found.gaps, "x", markersize=4, color=REPLICA, label="gap behind a call")
+    device = max(attribution.any, key=lambda d: float(attribution.any[d].sum()))
+    middles = (attribution.timeline.steps.begin - attribution.timeline.steps.begin[0]) / 1e6
+    axis.plot(middles, attribution.steps, ".", markersize=2.5, color="#1c2430", label="step")
+    busy, label = attribution.any[device], escape_math(f"{device} busy")
+    axis.plot(middles, busy, ".", markersize=2.5, color=COLOURS["forward"], label=label)
+    if len(attribution.gaps):
+        ends = (attribution.timeline.steps.spans[1][:-1] - attribution.timeline.steps.begin[0]) / 1e6
+        axis.plot(ends, attribution.gaps, "x", markersize=4, color=REPLICA, label="gap behind a call")
     axis.set_ylim(bottom=0)
     axis.set_xlabel("ms since the first step")
     axis.set_ylabel("ms")

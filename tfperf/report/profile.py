@@ -10,12 +10,12 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from tfperf.report.ablation import digits
-from tfperf.trace.attribution import Attribution, attribute_path
-from tfperf.trace.costs import Cost, by_call, standard_error
+from tfperf.report.ablation import format_digits
+from tfperf.trace.attribution import Attribution, read_attribution
+from tfperf.trace.costs import Cost, average_by_call, estimate_standard_error
 from tfperf.trace.diff import Difference
-from tfperf.trace.findings import findings
-from tfperf.trace.notes import repeats
+from tfperf.trace.findings import list_findings
+from tfperf.trace.notes import list_repeats
 from tfperf.trace.phases import PHASES
 
 Record = dict[str, Any]
@@ -32,11 +32,11 @@ def read_profile(path: Path) -> tuple[Attribution, Record]:
 
     Raises: TraceError.
     """
-    every = [attribute_path(one) for one in repeats(path)]
-    return every[-1], repeated([profile_record(found) for found in every])
+    every = [read_attribution(one) for one in list_repeats(path)]
+    return every[-1], merge_records([make_profile_record(found) for found in every])
 
 
-def profile_record(found: Attribution) -> Record:
+def make_profile_record(attribution: Attribution) -> Record:
     """JSON of a profile, with what its capture noted.
 
     Times are medians over steps in ms, shares are of the operations' time (0 to 1). `period_ms`: from step to step,
@@ -45,52 +45,52 @@ def profile_record(found: Attribution) -> Record:
     for a single one; `mean_ms`: as period_ms, but all time shared out; `phases`: of the device on which each takes
     longest. `noise`: standard errors.
     """
-    notes = found.notes
+    notes, steps, constant = attribution.notes, attribution.steps, attribution.constant
     devices: dict[str, Any] = {}
     phases = []
-    for device, busy in found.busy.items():
-        every = found.any[device]
+    for device, busy in attribution.busy.items():
+        every = attribution.any[device]
         devices[device] = {
             "phases": {phase: float(ms) for phase, ms in zip(PHASES, np.median(busy, axis=0), strict=True)},
-            "busy_ms": float(np.median(every)), "idle_ms": float(np.median(found.steps - every)),
-            "overlap_ms": float(np.median(busy.sum(axis=1) - every)), **vars(found.launches[device]),
+            "busy_ms": float(np.median(every)), "idle_ms": float(np.median(steps - every)),
+            "overlap_ms": float(np.median(busy.sum(axis=1) - every)), **vars(attribution.launches[device]),
         }  # fmt: skip
-        errors = standard_error(by_call(busy, found.call).T)
+        errors = estimate_standard_error(average_by_call(busy, attribution.call).T)
         phases += [
             {"device": device, "phase": phase, "ms_per_step": float(ms), "noise_ms": float(error)}
             for phase, ms, error in zip(PHASES, np.median(busy, axis=0), errors, strict=True)
         ]
     longest = {phase: max(d["phases"][phase] for d in devices.values()) for phase in PHASES}
     return {
-        "period_ms": found.period_ms, "mean_ms": found.mean_ms, "step_ms": float(np.median(found.steps)),
-        "quartiles_ms": np.percentile(found.steps, [25, 75]).tolist(), "steps": len(found.steps),
-        "calls": found.calls, "marks": found.marks,
-        "gap_ms": float(np.median(found.gaps)) if len(found.gaps) else None,
-        "gaps_ms_per_step": _gap_per_step(found),
+        "period_ms": attribution.period_ms, "mean_ms": attribution.mean_ms, "step_ms": float(np.median(steps)),
+        "quartiles_ms": np.percentile(steps, [25, 75]).tolist(), "steps": len(steps), "calls": attribution.calls,
+        "marks": attribution.marks, "gap_ms": float(np.median(attribution.gaps)) if len(attribution.gaps) else None,
+        "gaps_ms_per_step": _compute_gap_per_step(attribution),
         "noise": {
-            "step_ms": float(standard_error(by_call(found.steps, found.call))),
-            "period_ms": float(standard_error(found.periods)), "samples": len(found.periods),
+            "step_ms": float(estimate_standard_error(average_by_call(steps, attribution.call))),
+            "period_ms": float(estimate_standard_error(attribution.periods)), "samples": len(attribution.periods),
         },
         "call_ms": {"recorded": notes.recorded_ms, "unrecorded": notes.unrecorded_ms}, "program": notes.program,
         "phases": longest, "devices": devices, "phases_by_device": phases,
-        "between_calls": {"phases": found.gap_phases, "idle": found.idle_between}, "idle_inside": found.idle_inside,
-        "unattributed_share": found.share(unknown=True), "inferred_share": found.share(unknown=False),
-        "operations": [_operation(cost) for cost in found.costs], "layers": _layers(found.costs),
-        "constant": [cost.name for cost in found.constant],
-        "constant_share": sum(cost.ms for cost in found.constant) / found.mean_ms if found.mean_ms else 0.0,
-        "transfers": [{**vars(one), "gbyte_per_second": one.gbyte_per_second} for one in found.transfers],
-        "ledger": [vars(entry) for entry in found.ledger], "problems": list(found.problems),
-        "findings": [vars(finding) for finding in findings(found)],
+        "between_calls": {"phases": attribution.gap_phases, "idle": attribution.idle_between},
+        "idle_inside": attribution.idle_inside, "unattributed_share": attribution.compute_share(unknown=True),
+        "inferred_share": attribution.compute_share(unknown=False),
+        "operations": [_make_operation_record(cost) for cost in attribution.costs],
+        "layers": _sum_layers(attribution.costs), "constant": [cost.name for cost in constant],
+        "constant_share": sum(cost.ms for cost in constant) / attribution.mean_ms if attribution.mean_ms else 0.0,
+        "transfers": [{**vars(one), "gbyte_per_second": one.gbyte_per_second} for one in attribution.transfers],
+        "ledger": [vars(entry) for entry in attribution.ledger], "problems": list(attribution.problems),
+        "findings": [vars(finding) for finding in list_findings(attribution)],
     }  # fmt: skip
 
 
-def _gap_per_step(found: Attribution) -> float:
+def _compute_gap_per_step(attribution: Attribution) -> float:
     """Time between calls, shared out over the steps of the call before."""
-    counts = np.unique(found.call, return_counts=True)[1]
-    return float(np.median(found.gaps / counts[:-1])) if len(found.gaps) else 0.0
+    counts = np.unique(attribution.call, return_counts=True)[1]
+    return float(np.median(attribution.gaps / counts[:-1])) if len(attribution.gaps) else 0.0
 
 
-def _operation(cost: Cost) -> Record:
+def _make_operation_record(cost: Cost) -> Record:
     return {
         "name": cost.name, "kind": cost.kind, "device": cost.device, "phase": cost.phase, "layer": cost.layer,
         "inferred": cost.inferred, "constant": cost.constant, "ms_per_step": cost.ms, "noise_ms": cost.noise,
@@ -98,7 +98,7 @@ def _operation(cost: Cost) -> Record:
     }  # fmt: skip
 
 
-def _layers(costs: Sequence[Cost]) -> list[Record]:
+def _sum_layers(costs: Sequence[Cost]) -> list[Record]:
     """Operations' time by layer, phase and device, the costliest first."""
     sums: dict[tuple[str, str, str], list[float]] = {}
     for cost in costs:
@@ -111,7 +111,7 @@ def _layers(costs: Sequence[Cost]) -> list[Record]:
     return sorted(rows, key=lambda row: -float(str(row["ms_per_step"])))
 
 
-def repeated(records: Sequence[Record]) -> Record:
+def merge_records(records: Sequence[Record]) -> Record:
     """One record of captures of the same program: the last, with medians and noise of them all."""
     last = dict(records[-1])
     if len(records) > 1:
@@ -119,108 +119,107 @@ def repeated(records: Sequence[Record]) -> Record:
         keys = ("period_ms", "step_ms")
         values = {key: np.array([record[key] for record in records]) for key in keys}
         last |= {key: float(np.median(values[key])) for key in keys}
-        last["noise"] = {key: float(standard_error(values[key])) for key in keys} | {"samples": len(records)}
+        last["noise"] = {key: float(estimate_standard_error(values[key])) for key in keys} | {"samples": len(records)}
     return last | {"captures": len(records)}
 
 
-def profile_tables(record: Mapping[str, Any]) -> RenderableType:
+def make_profile_tables(record: Mapping[str, Any]) -> RenderableType:
     """All tables of a profile that fit a screen."""
-    parts: list[RenderableType] = [_phase_table(record)]
-    parts += [table for table in (_gap_table(record), _cost_table(record), _layer_table(record)) if table is not None]
-    return Group(*parts, *(Text(line) for line in lines(record)))
+    more = _make_gap_table(record), _make_cost_table(record), _make_layer_table(record)
+    tables = [_make_phase_table(record), *(table for table in more if table is not None)]
+    return Group(*tables, *(Text(line) for line in describe_profile(record)))
 
 
-def lines(record: Mapping[str, Any]) -> list[str]:
+def describe_profile(record: Mapping[str, Any]) -> list[str]:
     """What a profile says in words."""
-    gap = "" if record["gap_ms"] is None else f", {digits(record['gap_ms'])} ms between calls"
+    gap = "" if record["gap_ms"] is None else f", {format_digits(record['gap_ms'])} ms between calls"
     out = [
-        f"step: {digits(record['step_ms'])} ms, median of {record['steps']} in {record['calls']} calls{gap}; "
-        f"{digits(record['period_ms'])} ms from step to step, {digits(record['mean_ms'])} on average",
+        f"step: {format_digits(record['step_ms'])} ms, median of {record['steps']} in {record['calls']} calls{gap}; "
+        f"{format_digits(record['period_ms'])} ms from step to step, {format_digits(record['mean_ms'])} on average",
         f"no phase is known for {record['unattributed_share']:.1%} of the operations' time, "
         f"inferred for {record['inferred_share']:.1%}",
     ]
     call = record["call_ms"] or {}
     if call.get("recorded") and call.get("unrecorded"):
         out.append(
-            f"a call takes {digits(call['recorded'])} ms while it is recorded, {digits(call['unrecorded'])} while not "
-            f"({call['recorded'] / call['unrecorded'] - 1:+.1%})"
+            f"a call takes {format_digits(call['recorded'])} ms while it is recorded, "
+            f"{format_digits(call['unrecorded'])} while not ({call['recorded'] / call['unrecorded'] - 1:+.1%})"
         )
     out += [] if record["marks"].startswith("marks") else [f"steps are {record['marks']}"]
     for device, one in record["devices"].items():
         out.append(
-            f"{device}: {digits(one['per_step'])} operations a step, {one['short']:.0%} of them below 10 us, "
-            f"median {digits(one['median_us'])} us"
+            f"{device}: {format_digits(one['per_step'])} operations a step, {one['short']:.0%} of them below 10 us, "
+            f"median {format_digits(one['median_us'])} us"
         )
-    out += [
-        f"{t['device']} {t['direction']}: {digits(t['mbyte'])} MB a step, {digits(t['gbyte_per_second'])} GB/s"
-        for t in record["transfers"]
-    ]
-    out += [f"{e['kind']} of {e['function']}: {digits(e['seconds'])} s; {e['cause']}" for e in record["ledger"][:10]]
+    for one in record["transfers"]:
+        speed = f"{format_digits(one['mbyte'])} MB a step, {format_digits(one['gbyte_per_second'])} GB/s"
+        out.append(f"{one['device']} {one['direction']}: {speed}")
+    for one in record["ledger"][:10]:
+        out.append(f"{one['kind']} of {one['function']}: {format_digits(one['seconds'])} s; {one['cause']}")
     out += [f"warning: {problem}" for problem in record["problems"]]
     return out + [f"{f['share']:.0%}: {f['what']}: {f['change']}" for f in record["findings"]]
 
 
-def _phase_table(record: Mapping[str, Any]) -> Table:
-    table = _table("ms a step", ("phase", *map(escape, record["devices"])))
+def _make_phase_table(record: Mapping[str, Any]) -> Table:
+    table = _make_table("ms a step", ("phase", *map(escape, record["devices"])))
     for name in PHASES:
         cells = [d["phases"][name] for d in record["devices"].values()]
         if any(cells):
-            table.add_row(name, *(digits(ms) for ms in cells))
+            table.add_row(name, *(format_digits(ms) for ms in cells))
     table.add_section()
     for label, key in (("any of them", "busy_ms"), ("several at once", "overlap_ms"), ("none", "idle_ms")):
-        table.add_row(label, *(digits(d[key]) for d in record["devices"].values()))
+        table.add_row(label, *(format_digits(d[key]) for d in record["devices"].values()))
     return table
 
 
-def _gap_table(record: Mapping[str, Any]) -> Table | None:
+def _make_gap_table(record: Mapping[str, Any]) -> Table | None:
     if not record["gap_ms"]:
         return None
-    table = _table("between calls", ("", "ms a gap"))
+    table = _make_table("between calls", ("", "ms a gap"))
     for name, ms in record["between_calls"]["phases"].items():
         if ms:
-            table.add_row(f"{name} runs", digits(ms))
+            table.add_row(f"{name} runs", format_digits(ms))
     for cause, ms in record["between_calls"]["idle"].items():
         if ms:
-            table.add_row(f"nothing runs: {CAUSES[cause]}", digits(ms))
+            table.add_row(f"nothing runs: {CAUSES[cause]}", format_digits(ms))
     return table
 
 
-def _cost_table(record: Mapping[str, Any]) -> Table:
-    table = _table("costliest operations", ("ms a step", "times"), ("phase", "kind", "operation"))
+def _make_cost_table(record: Mapping[str, Any]) -> Table:
+    table = _make_table("costliest operations", ("ms a step", "times"), ("phase", "kind", "operation"))
     for cost in record["operations"][:COSTLIEST]:
         notes = [word for word in ("inferred", "constant") if cost[word]]
         phase = f"{cost['phase']} ({', '.join(notes)})" if notes else cost["phase"]
-        table.add_row(
-            digits(cost["ms_per_step"]), digits(cost["per_step"]), phase, Text(cost["kind"]), Text(cost["name"])
-        )
+        numbers = format_digits(cost["ms_per_step"]), format_digits(cost["per_step"])
+        table.add_row(*numbers, phase, Text(cost["kind"]), Text(cost["name"]))
     return table
 
 
-def _layer_table(record: Mapping[str, Any]) -> Table | None:
+def _make_layer_table(record: Mapping[str, Any]) -> Table | None:
     rows = [row for row in record["layers"] if row["layer"]][:MOST_LAYERS]
     if not rows:
         return None
-    table = _table("costliest layers", ("ms a step",), ("phase", "layer"))
+    table = _make_table("costliest layers", ("ms a step",), ("phase", "layer"))
     for row in rows:
-        table.add_row(digits(row["ms_per_step"]), row["phase"], Text(row["layer"]))
+        table.add_row(format_digits(row["ms_per_step"]), row["phase"], Text(row["layer"]))
     return table
 
 
-def difference_table(found: Difference) -> RenderableType:
+def make_difference_table(difference: Difference) -> RenderableType:
     """What changed most, and the verdict."""
-    table = _table("ms a step", ("before", "now", "change", "chance"), ("", "what", "of"))
-    for change in (found.step, *found.parts[:MOST_CHANGES]):
-        numbers = (digits(change.before), digits(change.now), f"{change.by:+.3g}", f"± {digits(change.noise)}")
-        told = change.verdict if change.verdict in ("slower", "faster") else ""
-        table.add_row(*numbers, told, change.kind, Text(change.name))
-    step = found.step
-    share = f"{step.by / step.before:+.1%}" if step.before else "from nothing"
+    table = _make_table("ms a step", ("before", "now", "change", "chance"), ("", "what", "of"))
+    for one in (difference.step, *difference.parts[:MOST_CHANGES]):
+        before, now, chance = map(format_digits, (one.before, one.now, one.noise))
+        verdict = one.verdict if one.verdict in ("slower", "faster") else ""
+        table.add_row(before, now, f"{one.difference_ms:+.3g}", f"± {chance}", verdict, one.kind, Text(one.name))
+    step = difference.step
+    share = f"{step.difference_ms / step.before:+.1%}" if step.before else "from nothing"
     said = {"slower": "slower", "faster": "faster", "same": "no change", "unknown": UNKNOWN}[step.verdict]
-    line = f"{said}: {share} from step to step; beyond chance and more than {found.limit:.0%} counts"
+    line = f"{said}: {share} from step to step; beyond chance and more than {difference.limit:.0%} counts"
     return Group(table, Text(line))
 
 
-def _table(title: str, numbers: Sequence[str], texts: Sequence[str] = ()) -> Table:
+def _make_table(title: str, numbers: Sequence[str], texts: Sequence[str] = ()) -> Table:
     """A table whose columns `numbers` are right-justified, but for the first where it has no texts."""
     table = Table(title=title, title_justify="left")
     for i, name in enumerate(numbers):

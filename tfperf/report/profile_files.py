@@ -19,14 +19,14 @@ from tensorboard.plugins.text.summary_v2 import text_pb  # type: ignore[import-u
 from tensorboard.summary.writer.record_writer import RecordWriter  # type: ignore[import-untyped]
 
 from tfperf.errors import UserError
-from tfperf.report.ablation import digits
-from tfperf.report.page import text_of
-from tfperf.report.profile import lines
-from tfperf.report.profile_page import profile_page
+from tfperf.report.ablation import format_digits
+from tfperf.report.page import escape_text
+from tfperf.report.profile import describe_profile
+from tfperf.report.profile_page import render_profile_page
 from tfperf.report.tensorboard import FILE
-from tfperf.results.files import atomic_write
-from tfperf.results.json_text import as_json
-from tfperf.results.rundir import holds_run
+from tfperf.results.files import write_atomically
+from tfperf.results.json_text import to_json
+from tfperf.results.rundir import has_run
 from tfperf.trace.attribution import Attribution
 from tfperf.trace.phases import PHASES
 from tfperf.trace.timeline import Timeline
@@ -36,29 +36,29 @@ IN_JSON = 200  # operations in report.json; operations.csv has them all
 Record = Mapping[str, Any]
 
 
-def write_profile(folder: Path, found: Attribution, record: Record, title: str) -> list[Path]:
+def write_profile(folder: Path, attribution: Attribution, record: Record, title: str) -> list[Path]:
     """Write report.html, report.json, phases.csv, operations.csv, trace.json.gz and TensorBoard events to a folder.
 
     Raises: StorageError.
     """
-    prepare(folder)
+    prepare_folder(folder)
     files: dict[str, bytes] = {
-        "report.html": profile_page(found, record, title).encode(errors="replace"),
-        "report.json": (as_json({**record, "operations": record["operations"][:IN_JSON]}, indent=1) + "\n").encode(),
-        "phases.csv": csv_text(("step", "call", "device", "phase", "ms"), _phase_rows(found)).encode(),
-        "operations.csv": csv_text(tuple(record["operations"][0]), (o.values() for o in record["operations"])).encode(),
-        "trace.json.gz": gzip.compress(json.dumps(chrome_trace(found.timeline)).encode(), mtime=0),
-        FILE: b"".join(_events(found, record)),
+        "report.html": render_profile_page(attribution, record, title).encode(errors="replace"),
+        "report.json": (to_json({**record, "operations": record["operations"][:IN_JSON]}, indent=1) + "\n").encode(),
+        "phases.csv": format_csv(("step", "call", "device", "phase", "ms"), _list_phase_rows(attribution)).encode(),
+        "operations.csv": format_csv(tuple(record["operations"][0]), map(dict.values, record["operations"])).encode(),
+        "trace.json.gz": gzip.compress(json.dumps(to_chrome_trace(attribution.timeline)).encode(), mtime=0),
+        FILE: b"".join(_encode_events(attribution, record)),
     }
     for name, content in files.items():
-        with atomic_write(folder / name, len(content)) as temporary:
+        with write_atomically(folder / name, len(content)) as temporary:
             temporary.write_bytes(content)
     return [folder / name for name in files]
 
 
-def prepare(folder: Path) -> None:
+def prepare_folder(folder: Path) -> None:
     """Make a folder to write to, with those above it. Raises: UserError, also where a run or a sweep is in it."""
-    if holds_run(folder) or os.path.lexists(folder / "sweep.json"):
+    if has_run(folder) or os.path.lexists(folder / "sweep.json"):
         raise UserError(f"{folder}: holds a run or a sweep, whose report would be replaced; choose another folder")
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -68,7 +68,7 @@ def prepare(folder: Path) -> None:
         raise UserError(f"{folder}: nothing can be written there")
 
 
-def csv_text(header: Sequence[str], rows: Iterable[Iterable[Any]]) -> str:
+def format_csv(header: Sequence[str], rows: Iterable[Iterable[Any]]) -> str:
     """A table as CSV that spreadsheets do not carry out: text that they would take for a formula has a `'` before it.
 
     All text is in quotes, figures are not; text that is a figure, such as -1.5, stays as it is.
@@ -76,11 +76,11 @@ def csv_text(header: Sequence[str], rows: Iterable[Iterable[Any]]) -> str:
     text = StringIO()
     writer = csv.writer(text, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC)
     writer.writerow(header)
-    writer.writerows(map(_inert, rows))
+    writer.writerows(map(_escape_formulas, rows))
     return text.getvalue()
 
 
-def _inert(row: Iterable[Any]) -> list[Any]:
+def _escape_formulas(row: Iterable[Any]) -> list[Any]:
     return [f"'{cell}" if isinstance(cell, str) and _is_formula(cell) else cell for cell in row]
 
 
@@ -94,13 +94,13 @@ def _is_formula(text: str) -> bool:
         return True
 
 
-def _phase_rows(found: Attribution) -> Iterator[tuple[Any, ...]]:
-    for device, busy in found.busy.items():
-        for step, (call, row) in enumerate(zip(found.call.tolist(), busy.tolist(), strict=True)):
+def _list_phase_rows(attribution: Attribution) -> Iterator[tuple[Any, ...]]:
+    for device, busy in attribution.busy.items():
+        for step, (call, row) in enumerate(zip(attribution.call.tolist(), busy.tolist(), strict=True)):
             yield from ((step, call, device, phase, ms) for phase, ms in zip(PHASES, row, strict=True) if ms)
 
 
-def chrome_trace(timeline: Timeline) -> dict[str, Any]:
+def to_chrome_trace(timeline: Timeline) -> dict[str, Any]:
     """The operations and steps in the Trace Event Format, times in us, for Perfetto and chrome://tracing.
 
     The first MOST_EVENTS of them.
@@ -130,7 +130,7 @@ def chrome_trace(timeline: Timeline) -> dict[str, Any]:
     return {"traceEvents": [*names, *marks, *events], "displayTimeUnit": "ms"}
 
 
-def _events(found: Attribution, record: Record) -> Iterator[bytes]:
+def _encode_events(attribution: Attribution, record: Record) -> Iterator[bytes]:
     """TensorBoard's records: step_ms, gap_ms and phase_ms/* by step, and the tables as text."""
     stream, now = BytesIO(), time.time()
     writer = RecordWriter(stream)
@@ -139,30 +139,30 @@ def _events(found: Attribution, record: Record) -> Iterator[bytes]:
     def add(step: int, summary: Summary) -> None:
         writer.write(Event(wall_time=now, step=step, summary=summary).SerializeToString())
 
-    several = len(found.busy) > 1
-    for step, ms in enumerate(found.steps.tolist()):
+    several = len(attribution.busy) > 1
+    for step, ms in enumerate(attribution.steps.tolist()):
         add(step, scalar_pb("step_ms", ms))
-        for device, busy in found.busy.items():
+        for device, busy in attribution.busy.items():
             for phase, column in zip(PHASES, busy.T, strict=True):
                 if column.any():
                     name = f"phase_ms/{phase}/{device}" if several else f"phase_ms/{phase}"
                     add(step, scalar_pb(name, float(column[step])))
-    for call, gap in enumerate(found.gaps.tolist()):
+    for call, gap in enumerate(attribution.gaps.tolist()):
         add(call, scalar_pb("gap_ms", gap))
-    add(0, text_pb("profile", _markdown(record)))
+    add(0, text_pb("profile", _render_markdown(record)))
     yield stream.getvalue()
 
 
-def _markdown(record: Record) -> str:
+def _render_markdown(record: Record) -> str:
     devices = record["devices"]
-    rows = [f"| phase | {' | '.join(map(_literal, devices))} |", f"|---|{'---|' * len(devices)}"]
+    rows = [f"| phase | {' | '.join(map(_escape_markdown, devices))} |", f"|---|{'---|' * len(devices)}"]
     for phase in PHASES:
         cells = [d["phases"][phase] for d in devices.values()]
         if any(cells):
-            rows.append(f"| {phase} | {' | '.join(f'{digits(ms)} ms' for ms in cells)} |")
-    return "\n".join([*(f"{_literal(line)}  " for line in lines(record)), "", *rows])
+            rows.append(f"| {phase} | {' | '.join(f'{format_digits(ms)} ms' for ms in cells)} |")
+    return "\n".join([*(f"{_escape_markdown(line)}  " for line in describe_profile(record)), "", *rows])
 
 
-def _literal(text: str) -> str:
+def _escape_markdown(text: str) -> str:
     """A text that Markdown shows as it is: TensorBoard would fetch an image that a name embeds."""
-    return re.sub(r"([\\`*_\[\]!|#])", r"\\\1", text_of(" ".join(text.splitlines())))
+    return re.sub(r"([\\`*_\[\]!|#])", r"\\\1", escape_text(" ".join(text.splitlines())))

@@ -27,16 +27,16 @@ class Status(Protocol):
 
 
 S = TypeVar("S", bound=Status)
-Show = Callable[[S], None]
-Words = Callable[[S], str]
+ShowStatus = Callable[[S], None]
+DescribeStatus = Callable[[S], str]
 
 
-def show_training(stages: Stages, words: Words[S], which: str = "") -> Show[S]:
-    """A function to call with each status, of which `words` tells; `which` stands before."""
+def make_status_display(stages: Stages, describe: DescribeStatus[S], prefix: str = "") -> ShowStatus[S]:
+    """A function to call with each status, of which `describe` tells; `prefix` stands before."""
 
     def show(status: S) -> None:
         # at most: it may stop before
         seconds = None if status.over else (status.steps - status.step) / status.steps_per_second
-        stages.step(status.step, status.steps, lambda: f"{which}{words(status)}", seconds)
+        stages.show_steps(status.step, status.steps, lambda: f"{prefix}{describe(status)}", seconds)
 
     return show

@@ -13,7 +13,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.mathtext import MathTextParser
 
-from tfperf.console.words import printable
+from tfperf.console.words import escape_controls
 
 DPI = 120
 MEAN, BAND, REPLICA, FAILED, SECOND, THIRD = "#0b3d75", "#6f9fd8", "#7a7a7a", "#d1670c", "#c0504d", "#4f8a3d"
@@ -26,7 +26,7 @@ STYLE = {
 
 
 @contextmanager
-def house_style() -> Iterator[None]:
+def apply_style() -> Iterator[None]:
     """Matplotlib's defaults with STYLE on top, whatever the user's own settings; they are back afterwards."""
     with matplotlib.style.context(["default", STYLE]), warnings.catch_warnings():
         # titles come from users; a glyph that the font lacks is drawn as a box, which is no reason to talk
@@ -35,7 +35,7 @@ def house_style() -> Iterator[None]:
 
 
 @contextmanager
-def no_collection() -> Iterator[None]:
+def pause_collector() -> Iterator[None]:
     """Leave the search for unreachable objects till later: a picture makes 10^5 of them, and the search is a fifth."""
     before = gc.isenabled()
     gc.disable()
@@ -46,7 +46,7 @@ def no_collection() -> Iterator[None]:
             gc.enable()
 
 
-def grid(rows: int, columns: int, width: float, height: float, **inches: float) -> tuple[Figure, list[Axes]]:
+def make_axes_grid(rows: int, columns: int, width: float, height: float, **inches: float) -> tuple[Figure, list[Axes]]:
     """A figure of rows x columns axes, each `height` inches high, `width` inches wide in all; axes row by row.
 
     `inches` are the room left, right, above (top), below (bottom) and between (wspace, hspace), with defaults. Fixed
@@ -77,9 +77,9 @@ def to_png(figure: Figure) -> bytes:
     return buffer.getvalue()
 
 
-def safe_text(text: str) -> str:
+def escape_math(text: str) -> str:
     """A user's text for one line of matplotlib: mathematics between dollars where that parses, else all as it is."""
-    text = printable(" ".join(text.splitlines()))
+    text = escape_controls(" ".join(text.splitlines()))
     if "$" not in text:
         return text
     try:

@@ -12,7 +12,7 @@ from tensorboard.compat.proto.event_pb2 import Event  # type: ignore[import-unty
 from tensorboard.plugins.scalar.summary_v2 import scalar_pb  # type: ignore[import-untyped]
 from tensorboard.summary.writer.record_writer import RecordWriter  # type: ignore[import-untyped]
 
-from tfperf.results.files import atomic_write, make_folder
+from tfperf.results.files import make_folder, write_atomically
 
 Array = NDArray[np.float64]
 # a fixed name: writing again replaces the events instead of adding a second file to the same run
@@ -22,15 +22,15 @@ FILE = "events.out.tfevents.0.tfperf"
 def write_run(folder: Path, steps: NDArray[np.int64], series: Mapping[str, Array], now: float) -> None:
     """Write folder/FILE with series (H) by tag at steps (H); nan leaves a gap. Raises: StorageError."""
     make_folder(folder)
-    with atomic_write(folder / FILE) as temporary, temporary.open("wb") as stream:
+    with write_atomically(folder / FILE) as temporary, temporary.open("wb") as stream:
         writer = RecordWriter(stream)
         writer.write(Event(wall_time=now, file_version="brain.Event:2").SerializeToString())
-        for event in _events(steps, series, now):
+        for event in _make_events(steps, series, now):
             writer.write(event.SerializeToString())
         writer.flush()
 
 
-def _events(steps: NDArray[np.int64], series: Mapping[str, Array], now: float) -> Iterator[Event]:
+def _make_events(steps: NDArray[np.int64], series: Mapping[str, Array], now: float) -> Iterator[Event]:
     for row, step in enumerate(steps):
         for tag, values in series.items():
             if np.isfinite(values[row]):

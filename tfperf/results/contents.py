@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from tfperf.errors import RunDirectoryError
-from tfperf.results.files import atomic_write
+from tfperf.results.files import write_atomically
 from tfperf.results.lock import LOCK
 from tfperf.results.reading import name_kind, read_text
 
@@ -45,7 +45,7 @@ def refuse_strangers(folder: Path, started: bool) -> None:
         raise RunDirectoryError(f"{folder}: is not empty and holds no run; choose another folder")
 
 
-def linked_folders(folder: Path) -> list[Path]:
+def list_linked_folders(folder: Path) -> list[Path]:
     """The folders that `checkpoints` and `events` of a run directory lead to, where they are links to folders."""
     links = [folder / name for name in LINKABLE]
     return [Path(os.path.realpath(link)) for link in links if link.is_symlink() and link.is_dir()]
@@ -56,7 +56,7 @@ def claim_links(folder: Path, run: str) -> None:
 
     Raises: RunDirectoryError where one is another run's, or holds files and is nobody's.
     """
-    for target in linked_folders(folder):
+    for target in list_linked_folders(folder):
         owner = _read_owner(target)
         if owner is None and not _is_empty(target):
             raise RunDirectoryError(
@@ -66,7 +66,7 @@ def claim_links(folder: Path, run: str) -> None:
         if owner not in (None, run):
             raise RunDirectoryError(f"{target}: to which a link in {folder} leads, is another run's; link another one")
         if owner is None:
-            with atomic_write(target / OWNER) as temporary:
+            with write_atomically(target / OWNER) as temporary:
                 temporary.write_text(run + "\n", encoding="utf-8")
 
 
@@ -88,19 +88,19 @@ def clear(folder: Path, run: str | None, own: Iterable[str] = ()) -> None:
     """
     made = [name for name in (*FIRST, *own, *LAST) if os.path.lexists(folder / name.rstrip("/"))]
     there = [folder / name for name in made]
-    faults = [fault for name in made for fault in _faults(folder / name, run, name.endswith("/"))]
+    faults = [fault for name in made for fault in _check_removable(folder / name, run, name.endswith("/"))]
     if faults:
         raise RunDirectoryError(*faults)
     for path in there:
         if path.is_symlink():
-            _empty(path)
+            _empty_folder(path)
         elif path.is_dir():
             shutil.rmtree(path)
         else:
             path.unlink()
 
 
-def _faults(path: Path, run: str | None, is_folder: bool) -> Iterator[str]:
+def _check_removable(path: Path, run: str | None, is_folder: bool) -> Iterator[str]:
     mode = path.lstat().st_mode
     linked = path.name in LINKABLE and stat.S_ISLNK(mode)
     if linked and not path.is_dir():
@@ -115,7 +115,7 @@ def _faults(path: Path, run: str | None, is_folder: bool) -> Iterator[str]:
         allowed = "a folder" if is_folder else "a regular file"
         yield f"{path}: is {name_kind(mode)}; must be {allowed}{' or a link to one' if path.name in LINKABLE else ''}"
         return
-    yield from _locked(path)
+    yield from _check_permissions(path)
 
 
 def _walk(folder: Path) -> Iterator[Path]:
@@ -132,14 +132,14 @@ def _is_made(folder: Path, path: Path) -> bool:
     return path.name.startswith(PREFIXES[folder.name]) or (folder.name == EVENTS and PROFILES in inside)
 
 
-def _locked(path: Path) -> Iterator[str]:
+def _check_permissions(path: Path) -> Iterator[str]:
     """A fault for each folder whose entries this process may not remove."""
-    within = [p for p in _walk(path) if p.is_dir() and not p.is_symlink()] if path.is_dir() else []
-    holders = [path.parent, *([path] if path.is_dir() else []), *within]
+    folders = [p for p in _walk(path) if p.is_dir() and not p.is_symlink()] if path.is_dir() else []
+    holders = [path.parent, *([path] if path.is_dir() else []), *folders]
     yield from (f"{p}: may not be emptied: permission denied" for p in holders if not os.access(p, os.W_OK | os.X_OK))
 
 
-def _empty(folder: Path) -> None:
+def _empty_folder(folder: Path) -> None:
     """Remove what is in a folder, which itself stays, as does the lock that this process holds there."""
     for path in (p for p in list(_walk(folder)) if p != folder / LOCK):
         if path.is_dir() and not path.is_symlink():

@@ -52,13 +52,13 @@ def verify_holder(path: Path) -> None:
 
 
 @contextmanager
-def atomic_write(path: Path, size: int | None = None) -> Iterator[Path]:
+def write_atomically(path: Path, size: int | None = None) -> Iterator[Path]:
     """Yield a temporary path beside `path`, renamed to `path` once the block has ended well and the bytes are on disk.
 
     When the block fails, the temporary file is removed and what `path` held before is untouched. The temporary name is
     always the same, so that what a killed process left behind is overwritten by the next one and not added to: one
     writer per path at a time, which the lock of the run directory sees to. `size` is the number of bytes to come, where
-    known; a full disk's message quotes it. For HDF5 take `atomic_hdf5`.
+    known; a full disk's message quotes it. For HDF5 take `write_hdf5`.
 
     Raises: StorageError where the disk is full, read-only, forbidden or failing; LostError where this process holds
     the folder no more; any other error unchanged.
@@ -80,31 +80,31 @@ def atomic_write(path: Path, size: int | None = None) -> Iterator[Path]:
         if isinstance(error, OSError) and error.errno in REASONS and _is_about(error, temporary, path, path.parent):
             if error.errno == errno.EISDIR and temporary.is_dir():
                 raise StorageError(f"{temporary}: is a folder, where a file is written first; remove it") from error
-            raise StorageError(_explain(path, error.errno, written if size is None else size)) from error
+            raise StorageError(_describe_failure(path, error.errno, written if size is None else size)) from error
         raise
     sync(path.parent)
 
 
 @contextmanager
-def atomic_hdf5(path: Path) -> Iterator[h5py.File]:
+def write_hdf5(path: Path) -> Iterator[h5py.File]:
     """Yield an HDF5 file that is made in memory and then written to `path` as one block of bytes, atomically.
 
     HDF5 must not meet a full disk: its cache cannot be flushed then, and h5py 3.14 (HDF5 1.14.6) ends the process with
     a segmentation fault while it lets the file go. Memory: twice the size of the file for a moment.
 
-    Raises: StorageError as `atomic_write`.
+    Raises: StorageError as `write_atomically`.
     """
     # the format of HDF5 1.10 has checksums on names, attributes and structure, where the older default has none
     image = BytesIO()
     with h5py.File(image, "w", libver=("v110", "v110")) as file:
         yield file
     content = image.getvalue()
-    with atomic_write(path, len(content)) as temporary:
+    with write_atomically(path, len(content)) as temporary:
         temporary.write_bytes(content)
 
 
 def make_folder(path: Path) -> None:
-    """Make a folder and those above it, where they are missing. Raises: StorageError; LostError as `atomic_write`."""
+    """Make a folder and those above it, where missing. Raises: StorageError; LostError as `write_atomically`."""
     verify_holder(path)
     try:
         path.mkdir(parents=True, exist_ok=True)
@@ -113,7 +113,7 @@ def make_folder(path: Path) -> None:
 
 
 def remove(path: Path) -> None:
-    """Remove a file, where there is one. Raises: StorageError; LostError as `atomic_write`."""
+    """Remove a file, where there is one. Raises: StorageError; LostError as `write_atomically`."""
     verify_holder(path)
     try:
         path.unlink(missing_ok=True)
@@ -124,7 +124,7 @@ def remove(path: Path) -> None:
 def append(path: Path, text: str) -> None:
     """Add text to the end of a file, on disk when this returns; when it fails, the file is as it was before.
 
-    A process that is killed in between may leave a part of the text. Raises: as `atomic_write`.
+    A process that is killed in between may leave a part of the text. Raises: as `write_atomically`.
     """
     verify_holder(path)
     try:
@@ -142,7 +142,7 @@ def append(path: Path, text: str) -> None:
                 os.truncate(path, before)
             if error.errno not in REASONS:
                 raise
-            raise StorageError(_explain(path, error.errno, len(text))) from error
+            raise StorageError(_describe_failure(path, error.errno, len(text))) from error
 
 
 def sync(path: Path) -> None:
@@ -159,22 +159,22 @@ def _is_about(error: OSError, *paths: Path) -> bool:
     return error.filename is None or str(error.filename) in map(str, paths)
 
 
-def _explain(path: Path, number: int, needed: int) -> str:
+def _describe_failure(path: Path, number: int, needed: int) -> str:
     kept = f"the {path.name} of before is intact" if path.exists() else "nothing was left behind"
     room = ""
     if number in FULL:
         free = shutil.disk_usage(path.parent).free
-        room = f"needs at least {_amount(needed)} in {path.parent}, where {_amount(free)} are free; "
+        room = f"needs at least {_format_bytes(needed)} in {path.parent}, where {_format_bytes(free)} are free; "
     return f"{path}: could not be written: {REASONS[number]}; {room}{kept}"
 
 
-def _amount(size: int) -> str:
+def _format_bytes(size: int) -> str:
     return f"{size / 1e6:.1f} MB" if size >= 10**5 else f"{size} bytes"
 
 
 def create(path: Path, text: str) -> None:
-    """Write a new text file atomically. Raises: StorageError when there is one already, or as `atomic_write`."""
+    """Write a new text file atomically. Raises: StorageError when there is one already, or as `write_atomically`."""
     if path.exists():
         raise StorageError(f"{path}: exists already; choose another name or remove it first")
-    with atomic_write(path) as temporary:
+    with write_atomically(path) as temporary:
         temporary.write_text(text, encoding="utf-8")

@@ -30,7 +30,7 @@ def refuse_broken_heaps(file: h5py.File, path: Path) -> None:
     end = 0
     with open_regular(path) as raw:
         length = os.fstat(raw.fileno()).st_size
-        for start in _signatures(raw):
+        for start in _find_signatures(raw):
             raw.seek(start)
             head = raw.read(HEAD.size)
             size = HEAD.unpack(head)[0] if len(head) == HEAD.size else 0
@@ -38,10 +38,10 @@ def refuse_broken_heaps(file: h5py.File, path: Path) -> None:
                 if start < end:
                     raise ValueError(f"two heaps of texts share byte {start}")
                 end = start + size
-                _walk(raw, start, end)
+                _check_heap(raw, start, end)
 
 
-def _signatures(raw: IO[bytes]) -> Iterator[int]:
+def _find_signatures(raw: IO[bytes]) -> Iterator[int]:
     """Where in a file heaps begin, or what looks like one."""
     start = 0
     while True:
@@ -56,13 +56,13 @@ def _signatures(raw: IO[bytes]) -> Iterator[int]:
         start += BLOCK - len(SIGNATURE) + 1
 
 
-def _walk(raw: IO[bytes], start: int, end: int) -> None:
+def _check_heap(raw: IO[bytes], start: int, end: int) -> None:
     """ValueError where the entries of the heap from `start` to `end` do not follow each other."""
     at = start + HEAD.size
     while end - at >= ENTRY.size:
         raw.seek(at)
         number, size = ENTRY.unpack(raw.read(ENTRY.size))
-        taken = size if number == 0 else ENTRY.size + -(-size // 8) * 8
-        if not ENTRY.size <= taken <= end - at:
+        length = size if number == 0 else ENTRY.size + -(-size // 8) * 8
+        if not ENTRY.size <= length <= end - at:
             raise ValueError(f"the heap of texts at byte {start} is damaged")
-        at += taken
+        at += length

@@ -61,7 +61,7 @@ class DirectoryLock:
             ) from None
         except (OSError, ValueError) as error:
             self.release()
-            raise RunDirectoryError(f"{self.path}: {_explain(error)}") from None
+            raise RunDirectoryError(f"{self.path}: {_describe_error(error)}") from None
         raise RunDirectoryError(f"{self.path}: its file `{LOCK}` is removed again and again; choose another folder")
 
     def _make(self) -> None:
@@ -128,7 +128,7 @@ def make_absolute(path: Path) -> Path:
         raise RunDirectoryError(f"{path}: the working directory is gone; change to another one") from None
 
 
-def _explain(error: OSError | ValueError) -> str:
+def _describe_error(error: OSError | ValueError) -> str:
     number = error.errno if isinstance(error, OSError) else None
     if number in UNSUPPORTED:
         return "its file system has no locks, so two runs could write to it at once; choose a folder on a local disk"

@@ -79,7 +79,7 @@ def read_text(path: Path, most: int = TEXT_BYTES, errors: str = "strict") -> str
     except UnicodeDecodeError as error:
         raise RunDirectoryError(f"{path}: damaged: it is no text in UTF-8 (byte {error.start})") from None
     except (OSError, ValueError) as error:
-        raise RunDirectoryError(f"{path}: cannot be read: {explain(error)}") from None
+        raise RunDirectoryError(f"{path}: cannot be read: {describe_error(error)}") from None
 
 
 def read_json(path: Path, most: int = TEXT_BYTES) -> Any:
@@ -98,20 +98,20 @@ def parse_json(text: str | bytes) -> Any:
         raise ValueError("it is nested too deeply") from None
 
 
-def explain(error: Exception) -> str:
+def describe_error(error: Exception) -> str:
     """The first line of an error, for a message."""
     if isinstance(error, OSError) and error.strerror:
         return error.strerror
     return (str(error).splitlines() or [type(error).__name__])[0]
 
 
-def file_hash(path: Path) -> str:
+def hash_file(path: Path) -> str:
     """The sha256 of a file's bytes."""
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def cut(text: str, length: int = QUOTED_LENGTH) -> str:
+def quote_text(text: str, length: int = QUOTED_LENGTH) -> str:
     """A text from a file as a message may quote it: no longer than that, control characters written out."""
     short = text if len(text) <= length else text[:length] + "..."
     return short if short.isprintable() else ascii(short)

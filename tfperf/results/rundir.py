@@ -18,25 +18,25 @@ from tfperf.results.contents import (
     STATE,
     claim_links,
     clear,
-    linked_folders,
+    list_linked_folders,
     refuse_strangers,
 )
-from tfperf.results.files import atomic_write
+from tfperf.results.files import write_atomically
 from tfperf.results.lock import LOCK, DirectoryLock
 from tfperf.results.reading import read_json
-from tfperf.results.state import OLD, Own, Part, State, read_state, write_state
+from tfperf.results.state import OLD, Own, Part, RunState, read_state, write_state
 
 
 class RunDirectory(Generic[Own]):
     """A run directory that this process holds alone until `close`.
 
-    own: the workload's state of a part; made: what its runs have of their own, as contents.py tells.
+    own: the workload's state of a part; own_files: what its runs have of their own, as contents.py tells.
     """
 
-    def __init__(self, path: Path, own: type[Own], made: Collection[str] = ()) -> None:
-        self.lock, self.own, self.made = DirectoryLock(path), own, made
+    def __init__(self, path: Path, own: type[Own], own_files: Collection[str] = ()) -> None:
+        self.lock, self.own, self.own_files = DirectoryLock(path), own, own_files
         self.path = self.lock.path
-        self.state: State[Own] | None = None
+        self.state: RunState[Own] | None = None
         self._links: list[DirectoryLock] = []  # on the folders that links in it lead to
 
     def __enter__(self) -> "RunDirectory[Own]":
@@ -48,7 +48,7 @@ class RunDirectory(Generic[Own]):
     @property
     def exists(self) -> bool:
         """Whether a run was started here."""
-        return holds_run(self.path)
+        return has_run(self.path)
 
     @property
     def is_reserved(self) -> bool:
@@ -58,13 +58,13 @@ class RunDirectory(Generic[Own]):
         except OSError:
             return False
 
-    def hold(self) -> None:
+    def acquire(self) -> None:
         """Make the directory if need be and lock it, and the folders that links in it lead to.
 
         Raises: RunDirectoryError, as `DirectoryLock.acquire`.
         """
         self.lock.acquire()
-        for target in linked_folders(self.path):
+        for target in list_linked_folders(self.path):
             self._links.append(DirectoryLock(target))
             self._links[-1].acquire()
 
@@ -83,50 +83,50 @@ class RunDirectory(Generic[Own]):
             raise RunDirectoryError(f"{self.path}: holds a run; --resume goes on with it, {more}--force begins again")
         refuse_strangers(self.path, self.exists)
         self.lock.verify()
-        clear(self.path, number_of_run(self.path), self.made)
+        clear(self.path, read_run_number(self.path), self.own_files)
 
-    def load(self) -> State[Own]:
+    def load(self) -> RunState[Own]:
         """Read the state; RunDirectoryError when there is none or it is damaged."""
         self.state = load_state(self.path, self.own)
         if self.state.version != OLD:
             claim_links(self.path, self.state.run)
         return self.state
 
-    def start(self, card: str, environment: Mapping[str, Any], state: State[Own]) -> None:
+    def begin(self, card: str, environment: Mapping[str, Any], state: RunState[Own]) -> None:
         """Write what a new run needs; the state last, since it marks the directory as a run."""
         claim_links(self.path, state.run)
         self._write(ENVIRONMENT, json.dumps(environment, indent=1) + "\n")
         self._write(CARD, card)
         self.save(state)
 
-    def save(self, state: State[Own]) -> None:
+    def save(self, state: RunState[Own]) -> None:
         """Write the state."""
         self.state = state
         write_state(self.path / STATE, state)
 
     def save_state(self) -> None:
         """Write the state as it is now."""
-        self.save(self.begun)
+        self.save(self.loaded_state)
 
     @property
-    def begun(self) -> State[Own]:
+    def loaded_state(self) -> RunState[Own]:
         """The state of a run that was loaded or started."""
         assert self.state is not None
         return self.state
 
-    def pending(self) -> Part[Own] | None:
+    def find_pending(self) -> Part[Own] | None:
         """The first part that is not done."""
         return self.state.pending if self.state is not None else None
 
-    def number(self, part: Part[Own]) -> int:
+    def find_index(self, part: Part[Own]) -> int:
         """The place of a part among all, from 0."""
-        return next(i for i, p in enumerate(self.begun.parts) if p is part)
+        return next(i for i, p in enumerate(self.loaded_state.parts) if p is part)
 
     def has_finished_parts(self) -> bool:
         """Whether results.h5 holds what parts that are done found."""
         return self.state is not None and any(part.done for part in self.state.parts)
 
-    def lacks_report(self) -> bool:
+    def needs_report(self) -> bool:
         """Whether the report is missing, in part, or older than the results that it tells of."""
         try:
             results = (self.path / RESULTS).lstat().st_mtime_ns
@@ -136,16 +136,16 @@ class RunDirectory(Generic[Own]):
             return True
 
     def _write(self, name: str, text: str) -> None:
-        with atomic_write(self.path / name) as temporary:
+        with write_atomically(self.path / name) as temporary:
             temporary.write_text(text, encoding="utf-8")
 
 
-def holds_run(folder: Path) -> bool:
+def has_run(folder: Path) -> bool:
     """Whether a run was started in a folder."""
     return os.path.lexists(folder / STATE)
 
 
-def number_of_run(folder: Path) -> str | None:
+def read_run_number(folder: Path) -> str | None:
     """The number in run.json of a folder; None where there is none or it cannot be read."""
     try:
         content = read_json(folder / STATE)
@@ -155,8 +155,8 @@ def number_of_run(folder: Path) -> str | None:
     return number if isinstance(number, str) else None
 
 
-def load_state(folder: Path, own: type[Own]) -> State[Own]:
+def load_state(folder: Path, own: type[Own]) -> RunState[Own]:
     """The state of the run in a folder. Raises: RunDirectoryError where there is none or it is damaged."""
-    if not holds_run(folder):
+    if not has_run(folder):
         raise RunDirectoryError(f"{folder}: holds no run to go on with")
     return read_state(folder / STATE, own)

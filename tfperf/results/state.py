@@ -22,7 +22,7 @@ from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
 
 from tfperf.errors import RunDirectoryError
-from tfperf.results.files import atomic_write
+from tfperf.results.files import write_atomically
 from tfperf.results.reading import read_json
 
 FORMAT = 2
@@ -47,7 +47,7 @@ class Part(Generic[Own]):
 
 
 @dataclass(config=STRICT)
-class State(Generic[Own]):
+class RunState(Generic[Own]):
     """run.json."""
 
     digest: Sha256
@@ -97,20 +97,20 @@ OLD_KEYS = {"inputs", "parts"}
 NO_RUN = "0" * 32  # stands for the number that runs of tfperf 0.1.0 lack
 
 
-def draw_key() -> str:
+def make_key() -> str:
     """A number that no other run or part has."""
     return uuid4().hex
 
 
-def write_state(path: Path, state: State[Own]) -> None:
+def write_state(path: Path, state: RunState[Own]) -> None:
     """Write run.json. Raises: StorageError."""
     content = asdict(state)
     text = json.dumps({"format": FORMAT, "sha256": _digest(content), **content}, indent=1)
-    with atomic_write(path) as temporary:
+    with write_atomically(path) as temporary:
         temporary.write_text(text + "\n", encoding="utf-8")
 
 
-def read_state(path: Path, own: type[Own]) -> State[Own]:
+def read_state(path: Path, own: type[Own]) -> RunState[Own]:
     """run.json, whose parts have a workload's state of type `own`; of tfperf 0.1.0 only that of a finished run.
 
     Raises: RunDirectoryError where there is none, where it is damaged, or where this program cannot go on with it.
@@ -118,8 +118,8 @@ def read_state(path: Path, own: type[Own]) -> State[Own]:
     content = read_json(path)
     try:
         if isinstance(content, dict) and content.keys() == OLD_KEYS:
-            return _take_old(path, content, own)
-        return _take(content, own)
+            return _convert_old(path, content, own)
+        return _parse_state(content, own)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         place = ".".join(map(str, first["loc"]))
@@ -128,14 +128,14 @@ def read_state(path: Path, own: type[Own]) -> State[Own]:
         raise RunDirectoryError(f"{path}: damaged: {error}") from None
 
 
-def _take(content: Any, own: type[Own]) -> State[Own]:
+def _parse_state(content: Any, own: type[Own]) -> RunState[Own]:
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         number = content.get("format") if isinstance(content, dict) else None
         raise ValueError(f"format: got {number!r}; this program reads {FORMAT}")
     rest = {key: value for key, value in content.items() if key not in ("format", "sha256")}
     if content.get("sha256") != _digest(rest):
         raise ValueError("its checksum does not fit what it says; it is not meant to be edited")
-    found: State[Own] = _validate(State[own], rest)  # type: ignore[valid-type]
+    found: RunState[Own] = _validate(RunState[own], rest)  # type: ignore[valid-type]
     return found
 
 
@@ -144,7 +144,7 @@ def _validate(kind: Any, content: Any) -> Any:
     return TypeAdapter(kind).validate_json(json.dumps(content))
 
 
-def _take_old(path: Path, content: Mapping[str, Any], own: type[Own]) -> State[Own]:
+def _convert_old(path: Path, content: Mapping[str, Any], own: type[Own]) -> RunState[Own]:
     parts = content["parts"]
     if isinstance(parts, list) and any(isinstance(part, dict) and part.get("done") is False for part in parts):
         raise RunDirectoryError(
@@ -160,7 +160,7 @@ def _take_old(path: Path, content: Mapping[str, Any], own: type[Own]) -> State[O
         for part in old
     ]  # fmt: skip
     state = {"digest": NO_RUN * 2, "inputs": content["inputs"], "parts": made, "version": OLD, "run": NO_RUN}
-    found: State[Own] = _validate(State[own], state)  # type: ignore[valid-type]
+    found: RunState[Own] = _validate(RunState[own], state)  # type: ignore[valid-type]
     return found
 
 

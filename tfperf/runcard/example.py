@@ -4,35 +4,35 @@ import textwrap
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
-from tfperf.runcard.scalars import inline
+from tfperf.runcard.scalars import dump_inline
 from tfperf.runcard.schema import Grammar
 
 WIDTH = 118
 
 
-def write_example(grammar: Grammar[Any], tree: Mapping[str, Any], off: Collection[str]) -> str:
+def format_example(grammar: Grammar[Any], tree: Mapping[str, Any], off: Collection[str]) -> str:
     """The text of a card with a comment for each key; blocks whose names are in `off` are comments as a whole."""
     lines: list[str] = []
     for key, value in tree.items():
-        block = list(_lines(grammar, {key: value}, (), ""))
+        block = list(_format_lines(grammar, {key: value}, (), ""))
         lines += ["", *(f"# {line}" for line in block if line)] if key in off else block
     return "\n".join(lines) + "\n"
 
 
-def _lines(grammar: Grammar[Any], tree: Mapping[str, Any], path: tuple[str, ...], indent: str) -> Iterator[str]:
+def _format_lines(grammar: Grammar[Any], tree: Mapping[str, Any], path: tuple[str, ...], indent: str) -> Iterator[str]:
     """The lines of a mapping, each key with its description."""
-    free = grammar.keys_are_free(path)
+    free = grammar.has_free_keys(path)
     for key, value in tree.items():
-        about = grammar.at((*path, key)).get("description", "")
+        about = grammar.get_schema((*path, key)).get("description", "")
         block = isinstance(value, dict) and not free
         if block and not path:
             yield ""
-        yield from _commented(f"{indent}{key}:{'' if block else ' ' + inline(value)}", about)
+        yield from _comment_line(f"{indent}{key}:{'' if block else ' ' + dump_inline(value)}", about)
         if block:
-            yield from _lines(grammar, value, (*path, key), indent + "  ")
+            yield from _format_lines(grammar, value, (*path, key), indent + "  ")
 
 
-def _commented(line: str, about: str) -> Iterator[str]:
+def _comment_line(line: str, about: str) -> Iterator[str]:
     whole = f"{line}  # {about}" if about else line
     if len(whole) <= WIDTH:
         yield whole

@@ -28,7 +28,7 @@ def refuse(faults: Iterable[Fault]) -> None:
         raise PydanticCustomError(KIND, "{summary}", {"summary": summary, "faults": found})
 
 
-def repeated(key: str, names: Sequence[str]) -> Iterator[Fault]:
+def check_repeats(key: str, names: Sequence[str]) -> Iterator[Fault]:
     """Names that stand in a list before; `key` has a place for the index."""
     seen: set[str] = set()
     for i, name in enumerate(names):
@@ -37,7 +37,7 @@ def repeated(key: str, names: Sequence[str]) -> Iterator[Fault]:
         seen.add(name)
 
 
-def in_words(names: Sequence[str]) -> str:
+def format_names(names: Sequence[str]) -> str:
     """Names as a message lists them."""
     more = f" and {len(names) - TOLD} more" if len(names) > TOLD else ""
     return f"{', '.join(names[:TOLD])}{more}"

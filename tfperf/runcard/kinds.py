@@ -10,7 +10,7 @@ from tfperf.runcard.profile import Profile
 from tfperf.runcard.schema import Grammar
 from tfperf.runcard.sweep import Sweep
 
-Key = tuple[str, ...]
+KeyPath = tuple[str, ...]
 
 
 class AnyCard(Protocol):
@@ -44,21 +44,21 @@ class AnyCard(Protocol):
 class CardKind:
     """Cards of one workload.
 
-    files: what the file is that a key names; must: a value for each number that a card must give; folders: keys that
-    name a run folder, with the words that may stand there instead; apart: keys of which the workload says itself
-    whether a run that goes on may have others; data: blocks that decide what its files can tell against a card; how:
-    full keys that change how steps are computed, but not what.
+    files: what the file is that a key names; required: a value for each number that a card must give; folders: keys
+    that name a run folder, with the words that may stand there instead; uncompared_keys: of which the workload says
+    itself whether a run that goes on may have others; data: blocks that decide what its files can tell against a card;
+    performance_keys: full keys that change how steps are computed, but not what.
     """
 
     grammar: Grammar[Any]
-    files: Mapping[Key, str] = field(default_factory=dict)
-    must: Mapping[Key, int] = field(default_factory=dict)
-    folders: Mapping[Key, tuple[str, ...]] = field(default_factory=dict)
-    apart: tuple[str, ...] = ()
+    files: Mapping[KeyPath, str] = field(default_factory=dict)
+    required: Mapping[KeyPath, int] = field(default_factory=dict)
+    folders: Mapping[KeyPath, tuple[str, ...]] = field(default_factory=dict)
+    uncompared_keys: tuple[str, ...] = ()
     data: tuple[str, ...] = ("data",)
-    how: tuple[str, ...] = ()
+    performance_keys: tuple[str, ...] = ()
 
-    def card(self, tree: Mapping[str, Any]) -> Any:
+    def make_card(self, tree: Mapping[str, Any]) -> Any:
         """The card of a tree that runcard/dump.py made, perhaps with other values. Raises: pydantic's error."""
         return self.grammar.adapter.validate_json(json.dumps(tree))
 
@@ -74,8 +74,8 @@ class Kinds(Protocol):
     def renamed(self) -> Mapping[str, str]:
         """Words of earlier versions, with what stands for them now."""
 
-    def names(self) -> Sequence[str]:
+    def list_names(self) -> Sequence[str]:
         """All words that are allowed."""
 
-    def kind(self, name: str) -> CardKind:
+    def get_kind(self, name: str) -> CardKind:
         """The kind of a name. Raises: CardError where what offers it cannot be loaded."""

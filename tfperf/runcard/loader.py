@@ -9,11 +9,11 @@ from pydantic import ValidationError
 
 from tfperf.errors import CardError
 from tfperf.runcard import overrides as setting
-from tfperf.runcard.explain import explain, nearest
+from tfperf.runcard.explain import explain, suggest_nearest
 from tfperf.runcard.kinds import AnyCard, CardKind, Kinds
-from tfperf.runcard.nodes import Found, Node, full
-from tfperf.runcard.places import FaultyCard, refused, with_source
-from tfperf.runcard.tree import read_tree
+from tfperf.runcard.nodes import LocatedFault, Node, format_key
+from tfperf.runcard.places import FaultyCardError, attach_source, make_card_error
+from tfperf.runcard.tree import parse_tree
 
 MAX_BYTES = 256 * 1024
 
@@ -25,52 +25,52 @@ def load_card(path: Path, kinds: Kinds, overrides: Sequence[str] = ()) -> AnyCar
     all faults, a line each: `file:line: full.key: what was given; what is allowed`.
     """
     root, found = read_root(path, overrides)
-    return validated(root, found, Path(path).parent, kinds)
+    return validate_card(root, found, Path(path).parent, kinds)
 
 
-def read_root(path: Path, overrides: Sequence[str]) -> tuple[Node, list[Found]]:
+def read_root(path: Path, overrides: Sequence[str]) -> tuple[Node, list[LocatedFault]]:
     """The card's tree with the overrides put in, and what is wrong with it so far. Raises: CardError."""
     setting.refuse_too_many(overrides)
-    root, found = read_tree(_read(path), lambda line: (line, f"{path}:{line}"))
+    root, found = parse_tree(_read(path), lambda line: (line, f"{path}:{line}"))
     if root is None:
-        raise refused(found or [Found(1, f"{path}:1", "the card is empty; `tfperf init` writes an example")])
-    if isinstance(root.value, dict):
-        for number, override in enumerate(overrides):
-            found += setting.apply(root, override, number)
+        empty = LocatedFault(1, f"{path}:1", "the card is empty; `tfperf init` writes an example")
+        raise make_card_error(found or [empty])
+    for number, override in enumerate(overrides if isinstance(root.value, dict) else ()):
+        found += setting.apply(root, override, number)
     return root, found
 
 
-def validated(root: Node, found: list[Found], folder: Path, kinds: Kinds) -> AnyCard:
+def validate_card(root: Node, found: list[LocatedFault], folder: Path, kinds: Kinds) -> AnyCard:
     """The card of a tree, whose paths are relative to a folder. Raises: CardError with these and all further faults."""
-    kind, unknown = _kind(root, kinds)
+    kind, unknown = _find_kind(root, kinds)
     if kind is None:
-        raise refused([*found, *unknown])
+        raise make_card_error([*found, *unknown])
     found = [*found, *unknown]
     if isinstance(root.value, dict):
-        found += _absolute(kind, root, folder)
+        found += _resolve_paths(kind, root, folder)
     try:
-        card: AnyCard = kind.grammar.adapter.validate_json(json.dumps(root.plain()))
+        card: AnyCard = kind.grammar.adapter.validate_json(json.dumps(root.to_plain()))
     except ValidationError as error:
         found += explain(kind.grammar, root, error.errors(include_url=False))
-        raise FaultyCard(found, kind, root) from None
+        raise FaultyCardError(found, kind, root) from None
     if found:
-        raise FaultyCard(found, kind, root)
-    return with_source(card, root)
+        raise FaultyCardError(found, kind, root)
+    return attach_source(card, root)
 
 
-def _kind(root: Node, kinds: Kinds) -> tuple[CardKind | None, list[Found]]:
+def _find_kind(root: Node, kinds: Kinds) -> tuple[CardKind | None, list[LocatedFault]]:
     """The kind of the card, or what is wrong with its word for it. Raises: CardError where it cannot be loaded."""
-    node = root.child("workload")
+    node = root.get_child("workload")
     if node is None or node.broken:
-        return kinds.kind(kinds.default), []
-    names = kinds.names()
+        return kinds.get_kind(kinds.default), []
+    names = kinds.list_names()
     if isinstance(node.value, str) and node.value in names:
-        return kinds.kind(node.value), []
+        return kinds.get_kind(node.value), []
     why = f"allowed: {', '.join(names)}"
     if isinstance(node.value, str):
         new = kinds.renamed.get(node.value)
-        why = f"is called {new} now" if new in names else why + nearest(node.value, names)
-    return None, [Found(node.rank, node.place, f"workload: got {node.given()}; {why}", ("workload",))]
+        why = f"is called {new} now" if new in names else why + suggest_nearest(node.value, names)
+    return None, [LocatedFault(node.rank, node.location, f"workload: got {node.quote()}; {why}", ("workload",))]
 
 
 def _read(path: Path) -> str:
@@ -92,24 +92,24 @@ def _read(path: Path) -> str:
         raise CardError(f"{path}:{line}: got the byte 0x{raw[error.start]:02x}; a card is UTF-8 text") from None
 
 
-def _absolute(kind: CardKind, root: Node, folder: Path) -> Iterator[Found]:
+def _resolve_paths(kind: CardKind, root: Node, folder: Path) -> Iterator[LocatedFault]:
     """Make the card's paths absolute; yields those that lead nowhere."""
     for key in (*kind.files, *kind.folders):
         node: Node | None = root
         for part in key:
-            node = None if node is None else node.child(part)
+            node = None if node is None else node.get_child(part)
         if node is None or not isinstance(node.value, str) or node.value in kind.folders.get(key, ()):
             continue
         target = os.path.realpath(os.path.join(folder, node.value))
         if not (os.path.isfile(target) if key in kind.files else os.path.isdir(target)):
-            why = _nowhere(kind, key, node.value, target)
-            yield Found(node.rank, node.place, f"{full(key)}: got {node.given()}; {why}", key)
+            why = _describe_missing(kind, key, node.value, target)
+            yield LocatedFault(node.rank, node.location, f"{format_key(key)}: got {node.quote()}; {why}", key)
         node.value = target
 
 
-def _nowhere(kind: CardKind, key: tuple[str, ...], given: str, target: str) -> str:
+def _describe_missing(kind: CardKind, key: tuple[str, ...], given: str, target: str) -> str:
     if key in kind.files:
         what = "a folder" if os.path.isdir(target) else "no such file"
         return f"{what}: {target}; must be {kind.files[key]}"
     words = kind.folders[key]
-    return f"allowed: {', '.join(words)}, or a run folder (there is no {target}){nearest(given, words)}"
+    return f"allowed: {', '.join(words)}, or a run folder (there is no {target}){suggest_nearest(given, words)}"

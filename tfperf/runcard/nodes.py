@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from tfperf.runcard.scalars import Scalar, inline
+from tfperf.runcard.scalars import Scalar, dump_inline
 
 MAX_DEPTH = 10
 SHOWN = 60
@@ -15,7 +15,7 @@ SHOWN_ENTRIES = SHOWN // 3  # an entry of a list takes that many characters at l
 INDEX = re.compile("0|[1-9][0-9]{0,8}")
 
 
-class Found(NamedTuple):
+class LocatedFault(NamedTuple):
     """A fault and where it is.
 
     rank: orders the report (line number; overrides come after all lines). path: the key, where there is one. hint: what
@@ -23,14 +23,14 @@ class Found(NamedTuple):
     """
 
     rank: int
-    place: str
+    location: str
     text: str
     path: tuple[str, ...] = ()
     hint: Callable[[], str] = str
 
-    def line(self) -> str:
+    def format_line(self) -> str:
         """The fault as it is reported."""
-        place = f"{self.place}: " if self.place else ""
+        place = f"{self.location}: " if self.location else ""
         return f"{place}{self.text}{self.hint()}"
 
 
@@ -39,19 +39,19 @@ class Node:
     """One value of the card, and its key. `broken`: already refused, so nothing more is said about it."""
 
     rank: int
-    place: str
+    location: str
     value: Scalar | dict[str, Node] | list[Node]
     text: str = ""
     broken: bool = False
     path: tuple[str, ...] = ()
 
-    def plain(self) -> Any:
+    def to_plain(self) -> Any:
         """The value without places."""
         if isinstance(self.value, dict):
-            return {k: v.plain() for k, v in self.value.items()}
-        return [v.plain() for v in self.value] if isinstance(self.value, list) else self.value
+            return {k: v.to_plain() for k, v in self.value.items()}
+        return [v.to_plain() for v in self.value] if isinstance(self.value, list) else self.value
 
-    def child(self, key: object) -> Node | None:
+    def get_child(self, key: object) -> Node | None:
         """The value under a key of a mapping or an index of a list; None when there is none."""
         if isinstance(self.value, dict):
             return self.value.get(str(key))
@@ -59,33 +59,33 @@ class Node:
             return self.value[int(str(key))]
         return None
 
-    def given(self) -> str:
+    def quote(self) -> str:
         """The value as a message quotes it."""
         if isinstance(self.value, dict):
             return "a mapping"
         if isinstance(self.value, list):
-            return quoted([n.value for n in self.value]) if _flat(self.value) else "a list"
+            return quote_value([n.value for n in self.value]) if _is_flat(self.value) else "a list"
         if isinstance(self.value, str):
-            return shortened(repr(self.value[: 2 * SHOWN]))
-        return shortened(self.text) or "nothing"
+            return shorten(repr(self.value[: 2 * SHOWN]))
+        return shorten(self.text) or "nothing"
 
 
-def _flat(nodes: list[Node]) -> bool:
+def _is_flat(nodes: list[Node]) -> bool:
     return not any(isinstance(n.value, dict | list) for n in nodes)
 
 
-def shortened(text: str) -> str:
+def shorten(text: str) -> str:
     """The text, cut where a message would become unreadable."""
     return text if len(text) <= SHOWN else text[: SHOWN - 3] + "..."
 
 
-def quoted(value: Any) -> str:
+def quote_value(value: Any) -> str:
     """A value that no node has, as a message quotes it; of a long list no more is looked at than is shown."""
     if isinstance(value, list):
         value = [v[:SHOWN] if isinstance(v, str) else v for v in value[: SHOWN_ENTRIES + 1]]
-    return shortened(inline(value))
+    return shorten(dump_inline(value))
 
 
-def full(path: tuple[object, ...]) -> str:
+def format_key(path: tuple[object, ...]) -> str:
     """The full key: train.optimizer.name."""
-    return shortened(".".join(map(str, path)))
+    return shorten(".".join(map(str, path)))

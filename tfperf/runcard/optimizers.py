@@ -70,7 +70,7 @@ class Arguments:
     beta: Strength | None = Field(default=None, description="Ftrl")
     weight_decay: Strength | None = Field(default=None, description="decoupled decay of the weights")
 
-    def foreign_faults(self, takes: Mapping[str, frozenset[str]]) -> Iterator[Fault]:
+    def check_foreign(self, takes: Mapping[str, frozenset[str]]) -> Iterator[Fault]:
         """Arguments given that only other optimizers take; `takes`: those of each beside the common ones."""
         own = takes[self.name]
         for key in sorted(frozenset().union(*takes.values()) - own):
@@ -100,13 +100,13 @@ class Optimizer(Arguments):
     )
 
     @model_validator(mode="after")
-    def _fits_together(self) -> Self:
-        refuse(self._faults())
+    def _refuse_faults(self) -> Self:
+        refuse(self._check_keys())
         return self
 
-    def _faults(self) -> Iterator[Fault]:
-        yield from self.foreign_faults(OWN)
-        yield from clipping_faults(self)
+    def _check_keys(self) -> Iterator[Fault]:
+        yield from self.check_foreign(OWN)
+        yield from check_clipping(self)
         if self.name == "Lion" and self.beta_1 == 0:
             yield Fault("beta_1", 0, "must be above 0 for Lion")
         if self.use_ema and self.ema_overwrite_frequency is None:
@@ -117,17 +117,17 @@ class Optimizer(Arguments):
                 yield Fault(key, getattr(self, key), "must be null unless use_ema is true")
 
     @model_serializer(mode="wrap")
-    def _without_unset(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+    def _drop_unset(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
         tree: dict[str, Any] = handler(self)
         return {k: v for k, v in tree.items() if v is not None or k == "clipnorm"}
 
-    def arguments(self) -> dict[str, Any]:
+    def make_arguments(self) -> dict[str, Any]:
         """Keyword arguments of the Keras class `name`, without clipping, which the engine does per replica."""
         keys = (k for k in self.__dataclass_fields__ if k != "name" and k not in CLIPPINGS)
         return {k: getattr(self, k) for k in keys if getattr(self, k) is not None}
 
 
-def clipping_faults(block: Any) -> Iterator[Fault]:
+def check_clipping(block: Any) -> Iterator[Fault]:
     """Clippings of an optimizer beside another one."""
     clippings = [c for c in CLIPPINGS if getattr(block, c) is not None]
     for key in clippings[1:]:

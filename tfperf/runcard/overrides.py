@@ -4,8 +4,8 @@ import unicodedata
 from collections.abc import Sequence
 
 from tfperf.errors import CardError
-from tfperf.runcard.nodes import MAX_DEPTH, Found, Node, full, shortened
-from tfperf.runcard.tree import read_tree
+from tfperf.runcard.nodes import MAX_DEPTH, LocatedFault, Node, format_key, shorten
+from tfperf.runcard.tree import parse_tree
 
 AFTER_ALL_LINES = 10**9
 MAX_SIZE = 64 * 1024  # characters of all overrides of a command together
@@ -22,60 +22,60 @@ def refuse_too_many(overrides: Sequence[str]) -> None:
         if not isinstance(one, str):
             raise CardError(f"overrides: got {type(one).__name__} in the list; must be texts, each key.sub=value")
     if (size := sum(map(len, overrides))) > MAX_SIZE:
-        key = _printable(max(overrides, key=len)[: 4 * MAX_DEPTH**2].partition("=")[0])
+        key = _replace_controls(max(overrides, key=len)[: 4 * MAX_DEPTH**2].partition("=")[0])
         what = f"the longest of {len(overrides)}, together" if len(overrides) > 1 else "got"
-        raise CardError(f"--set {shortened(key)}: {what} {size} characters; all overrides have {MAX_SIZE} at most")
+        raise CardError(f"--set {shorten(key)}: {what} {size} characters; all overrides have {MAX_SIZE} at most")
 
 
-def apply(root: Node, override: str, number: int) -> list[Found]:
+def apply(root: Node, override: str, number: int) -> list[LocatedFault]:
     """Put the override into the tree; returns its faults, at the place `--set key.sub=value`, both shortened.
 
     `number` counts the overrides of a command. Parts of the key are keys, or indices of lists counted from 0.
     """
     key, equals, text = override.partition("=")
-    place = f"--set {shortened(_printable(key))}{equals}{shortened(_printable(text[:1000]))}"
+    place = f"--set {shorten(_replace_controls(key))}{equals}{shorten(_replace_controls(text[:1000]))}"
     rank, parts = AFTER_ALL_LINES + number, tuple(key.strip().split("."))
     if not equals or not all(parts):
-        return [Found(rank, place, "must be key.sub=value")]
+        return [LocatedFault(rank, place, "must be key.sub=value")]
     if len(parts) > MAX_DEPTH:
-        return [Found(rank, place, f"{full(parts)}: nested deeper than {MAX_DEPTH} levels")]
-    if _printable(key) != key:
-        return [Found(rank, place, "must be key.sub=value, the key in printable characters")]
-    node, found = read_tree(text, lambda _: (rank, place), parts)
+        return [LocatedFault(rank, place, f"{format_key(parts)}: nested deeper than {MAX_DEPTH} levels")]
+    if _replace_controls(key) != key:
+        return [LocatedFault(rank, place, "must be key.sub=value, the key in printable characters")]
+    node, found = parse_tree(text, lambda _: (rank, place), parts)
     if found:
         return found
     if node is None:
         node = Node(rank, place, None, path=parts)
     elif isinstance(node.value, dict | list) and text.lstrip()[0] not in "[{":
         what = "got a block of YAML; a value is one word or number, [a, b] or {key: value}"
-        return [Found(rank, place, f"{key}: {what}", parts)]
-    return put(root, parts, node)
+        return [LocatedFault(rank, place, f"{key}: {what}", parts)]
+    return put_node(root, parts, node)
 
 
-def _printable(text: str) -> str:
+def _replace_controls(text: str) -> str:
     return "".join("?" if unicodedata.category(c) in ("Cc", "Cs") else c for c in text)
 
 
-def put(root: Node, parts: Sequence[str], value: Node) -> list[Found]:
+def put_node(root: Node, parts: Sequence[str], value: Node) -> list[LocatedFault]:
     """Replace the value at the path, and return what is wrong; mappings on the way that are absent or null are made."""
     parent = root
     for depth, part in enumerate(parts[:-1], 1):
-        child = parent.child(part)
+        child = parent.get_child(part)
         if child is None or child.value is None:
-            child = Node(value.rank, value.place, {}, path=tuple(parts[:depth]))
+            child = Node(value.rank, value.location, {}, path=tuple(parts[:depth]))
             if fault := _insert(parent, parts[:depth], child):
                 return fault
         parent = child
     return _insert(parent, parts, value)
 
 
-def _insert(parent: Node, path: Sequence[str], value: Node) -> list[Found]:
+def _insert(parent: Node, path: Sequence[str], value: Node) -> list[LocatedFault]:
     if isinstance(parent.value, dict):
         parent.value[path[-1]] = value
-    elif isinstance(parent.value, list) and parent.child(path[-1]) is not None:
+    elif isinstance(parent.value, list) and parent.get_child(path[-1]) is not None:
         parent.value[int(path[-1])] = value
     else:
-        what = f"a list of {len(parent.value)}, counted from 0" if isinstance(parent.value, list) else parent.given()
-        text = f"{full(tuple(path))}: no such entry; {full(tuple(path[:-1]))} is {what}"
-        return [Found(value.rank, value.place, text, tuple(path))]
+        what = f"a list of {len(parent.value)}, counted from 0" if isinstance(parent.value, list) else parent.quote()
+        text = f"{format_key(tuple(path))}: no such entry; {format_key(tuple(path[:-1]))} is {what}"
+        return [LocatedFault(value.rank, value.location, text, tuple(path))]
     return []

@@ -12,15 +12,15 @@ from tfperf.runcard.faults import Fault, refuse
 from tfperf.runcard.types import STRICT
 
 ONE = r"^device:(0|[1-9][0-9]?)$"
-One = Annotated[str, Field(pattern=ONE, description="one device by its number, as device:0")]
-Where = Literal["host", "device", "mirrored"] | One
-Beside = Literal["with_variable", "host", "device"] | One
+SingleDevice = Annotated[str, Field(pattern=ONE, description="one device by its number, as device:0")]
+VariablePlacement = Literal["host", "device", "mirrored"] | SingleDevice
+SlotPlacement = Literal["with_variable", "host", "device"] | SingleDevice
 EngineName = Literal["tower", "mirrored", "central", "multiworker"]
 Merge = Literal["ring", "hierarchical", "reduce_to_one", "host"]
 MOST = 8
 TF_CONFIG = "TF_CONFIG"  # of the environment: lists the workers of engine multiworker
 # after lcy-seso/dl_framework, test_parallel_tensorflow, on 1-8 GPUs; variables, embeddings, updates
-PRESETS: dict[str, tuple[Where, Where, Beside]] = {
+PRESETS: dict[str, tuple[VariablePlacement, VariablePlacement, SlotPlacement]] = {
     "Exp1": ("host", "host", "device"),
     "Exp2": ("host", "host", "host"),
     "Exp3": ("device", "host", "with_variable"),
@@ -40,16 +40,16 @@ class Placement:
         description="variables, embeddings and updates at once: Exp1 host, host, device; Exp2 all on the host; Exp3 "
         "device, host, with_variable; Exp4 all on the device; Exp5 as Exp4, with data of fixed length",
     )
-    variables: Where | None = Field(
+    variables: VariablePlacement | None = Field(
         default=None,
         description="all but the embeddings: host; device: whole variables spread over the devices by size; device:K; "
         "mirrored: a copy on each; null: the preset's, else device, or what the engine asks for",
     )
-    embeddings: Where | None = Field(
+    embeddings: VariablePlacement | None = Field(
         default=None, description="the same for the embedding tables; null: the preset's, else as variables"
     )
-    slots: Beside = Field(default="with_variable", description="the optimizer's slots")
-    updates: Beside | None = Field(
+    slots: SlotPlacement = Field(default="with_variable", description="the optimizer's slots")
+    updates: SlotPlacement | None = Field(
         default=None,
         description="where the update's arithmetic runs; reads and the final assignment run where the variable is; "
         "null: the preset's, else with_variable",
@@ -72,11 +72,11 @@ class Placement:
     )
 
     @model_validator(mode="after")
-    def _fits_together(self) -> Self:
-        refuse(self._faults())
+    def _refuse_faults(self) -> Self:
+        refuse(self._check_keys())
         return self
 
-    def resolved(self) -> "Placement":
+    def resolve(self) -> "Placement":
         """The same with nothing left open: preset and nulls replaced by what they stand for."""
         variables, embeddings, _, updates = self.places
         return replace(self, preset=None, variables=variables, embeddings=embeddings, updates=updates)
@@ -89,7 +89,7 @@ class Placement:
         return 1 if self.devices == "all" else self.devices
 
     @property
-    def places(self) -> tuple[Where, Where, Beside, Beside]:
+    def places(self) -> tuple[VariablePlacement, VariablePlacement, SlotPlacement, SlotPlacement]:
         """Variables, embeddings, slots and updates, whatever they are left to."""
         if self.preset is not None:
             variables, embeddings, updates = PRESETS[self.preset]
@@ -98,7 +98,7 @@ class Placement:
             embeddings, updates = self.embeddings or variables, self.updates or "with_variable"
         return variables, embeddings, self.slots, updates
 
-    def _faults(self) -> Iterator[Fault]:
+    def _check_keys(self) -> Iterator[Fault]:
         if self.preset is not None:
             for key, value in zip(PRESET_KEYS, PRESETS[self.preset], strict=True):
                 given = getattr(self, key)
@@ -107,15 +107,15 @@ class Placement:
             if self.engine != "tower":
                 yield Fault("engine", self.engine, f"must be tower for preset {self.preset}")
         elif self.engine != "tower":
-            yield from self._strategy_faults()
+            yield from self._check_strategy()
         if self.workers is not None and self.engine != "multiworker":
             yield Fault("workers", self.workers, f"must be null with engine {self.engine}, which is one process")
         if self.devices != "all":
-            yield from self.faults_on(self.devices)
+            yield from self.check_devices(self.devices)
         if self.preset is None and self.engine == "tower":
-            yield from self._mirrored_faults()
+            yield from self._check_mirrored()
 
-    def _strategy_faults(self) -> Iterator[Fault]:
+    def _check_strategy(self) -> Iterator[Fault]:
         """What TensorFlow's own strategies leave no choice in."""
         own = _OWN[self.engine]
         for key in ("variables", "embeddings"):
@@ -129,7 +129,7 @@ class Placement:
         if self.engine == "multiworker" and self.merge != "ring":
             yield Fault("merge", self.merge, "must be ring with engine multiworker, whose workers share no memory")
 
-    def faults_on(self, devices: int) -> Iterator[Fault]:
+    def check_devices(self, devices: int) -> Iterator[Fault]:
         """What cannot be done with so many devices; with `all` they are known only where the card runs."""
         if self.workers is not None and devices % self.workers:
             yield Fault("workers", self.workers, f"must divide the devices evenly, which are {devices}")
@@ -141,7 +141,7 @@ class Placement:
             why = "with an odd number of devices TensorFlow's hierarchical copy loses a gradient"
             yield Fault("merge", self.merge, f"{why}; devices are {devices}")
 
-    def _mirrored_faults(self) -> Iterator[Fault]:
+    def _check_mirrored(self) -> Iterator[Fault]:
         variables, embeddings, slots, updates = self.places
         if "mirrored" in (variables, embeddings):
             for key, value in (("slots", slots), ("updates", updates)):
@@ -150,6 +150,6 @@ class Placement:
                     yield Fault(key, value, f"must be with_variable: {why}")
 
 
-_OWN: dict[EngineName, Where] = {
+_OWN: dict[EngineName, VariablePlacement] = {
     "tower": "device", "mirrored": "mirrored", "central": "host", "multiworker": "mirrored"
 }  # fmt: skip

@@ -19,7 +19,7 @@ FLOAT = re.compile(
 MAX_DIGITS = 100
 
 
-def resolve(text: str) -> Scalar:
+def parse_scalar(text: str) -> Scalar:
     """The value of an unquoted scalar."""
     if NULL.fullmatch(text):
         return None
@@ -39,14 +39,14 @@ class _Dumper(yaml.SafeDumper):
         return True
 
 
-def _list(dumper: yaml.SafeDumper, value: list[Any]) -> yaml.SequenceNode:
+def _represent_list(dumper: yaml.SafeDumper, value: list[Any]) -> yaml.SequenceNode:
     flow = not any(isinstance(v, dict | list) for v in value)
     return dumper.represent_sequence("tag:yaml.org,2002:seq", value, flow_style=flow)
 
 
 for _kind, _pattern in (("null", NULL), ("bool", BOOL), ("int", INT), ("float", FLOAT)):
     _Dumper.add_implicit_resolver(f"tag:yaml.org,2002:{_kind}", re.compile(f"({_pattern.pattern})\\Z"), None)
-_Dumper.add_representer(list, _list)
+_Dumper.add_representer(list, _represent_list)
 
 
 def dump(tree: Any, width: int = 110) -> str:
@@ -54,7 +54,7 @@ def dump(tree: Any, width: int = 110) -> str:
     return yaml.dump(tree, Dumper=_Dumper, sort_keys=False, allow_unicode=True, default_flow_style=False, width=width)
 
 
-def inline(value: Any) -> str:
+def dump_inline(value: Any) -> str:
     """The same on one line."""
     text: str = yaml.dump(
         value, Dumper=_Dumper, sort_keys=False, allow_unicode=True, default_flow_style=True, width=10**6

@@ -23,12 +23,12 @@ MOST_REPEATS = 100
 
 
 Range = dict[Limit, Whole | Number]
-Listed = Annotated[tuple[Value, ...], Field(min_length=1, max_length=MOST_POINTS)]
-Values = Listed | Range
-Some = Annotated[dict[Key, Listed], Field(min_length=1, max_length=MOST_KEYS)]
+ValueList = Annotated[tuple[Value, ...], Field(min_length=1, max_length=MOST_POINTS)]
+ValuesOrRange = ValueList | Range
+Exclusion = Annotated[dict[Key, ValueList], Field(min_length=1, max_length=MOST_KEYS)]
 
 
-def _wrong(limits: Range) -> str:
+def _check_range(limits: Range) -> str:
     """What is wrong with a range; empty where nothing is."""
     missing = [name for name in get_args(Limit) if name not in limits]
     if missing:
@@ -40,7 +40,7 @@ def _wrong(limits: Range) -> str:
     return ""
 
 
-def listed(values: tuple[Value, ...] | Range) -> tuple[Value, ...]:
+def list_values(values: tuple[Value, ...] | Range) -> tuple[Value, ...]:
     """The values of a list, or those from `from` to `to`, the last one included where a step leads to it."""
     if not isinstance(values, dict):
         return values
@@ -53,13 +53,13 @@ def listed(values: tuple[Value, ...] | Range) -> tuple[Value, ...]:
 class Sweep:
     """The same run over values of its keys, each point a process of its own."""
 
-    keys: Annotated[dict[Key, Values], Field(min_length=1, max_length=MOST_KEYS)] = Field(
+    keys: Annotated[dict[Key, ValuesOrRange], Field(min_length=1, max_length=MOST_KEYS)] = Field(
         description="full keys of the card, each with a list of values or {from: ..., to: ..., step: ...}"
     )
     mode: Literal["product", "zip"] = Field(
         default="product", description="product: every combination; zip: first values, second values, ..."
     )
-    without: Annotated[tuple[Some, ...], Field(max_length=100)] = Field(
+    without: Annotated[tuple[Exclusion, ...], Field(max_length=100)] = Field(
         default=(),
         description="points that are left out: mappings of some keys to some of their values; a point is left out "
         "where it has one of the values of each key of a mapping",
@@ -88,19 +88,19 @@ class Sweep:
     )
 
     @model_validator(mode="after")
-    def _fits_together(self) -> Self:
-        refuse(self._faults())
+    def _refuse_faults(self) -> Self:
+        refuse(self._check_keys())
         return self
 
-    def _faults(self) -> Iterator[Fault]:
-        wrong = {key: _wrong(values) for key, values in self.keys.items() if isinstance(values, dict)}
+    def _check_keys(self) -> Iterator[Fault]:
+        wrong = {key: _check_range(values) for key, values in self.keys.items() if isinstance(values, dict)}
         if any(wrong.values()):
             for key, text in wrong.items():
                 if text:
                     yield Fault("keys", self.keys[key], f"{key} {text}")
             return
-        yield from self._inside_others()
-        lengths = {key: len(listed(values)) for key, values in self.keys.items()}
+        yield from self._check_nesting()
+        lengths = {key: len(list_values(values)) for key, values in self.keys.items()}
         if self.mode == "zip" and len(set(lengths.values())) > 1:
             text = ", ".join(f"{key} {count}" for key, count in lengths.items())
             yield Fault("mode", self.mode, f"zip needs as many values for each key; there are: {text}")
@@ -110,42 +110,42 @@ class Sweep:
         if self.mode == "product" and points > MOST_POINTS:
             yield Fault("keys", len(self.keys), f"must give at most {MOST_POINTS} points; these are {points}")
             return
-        foreign = list(self._foreign())
+        foreign = list(self._check_exclusions())
         yield from foreign
-        if not foreign and self.without and not self.points():
+        if not foreign and self.without and not self.list_points():
             yield Fault("without", len(self.without), "must leave a point")
 
-    def _inside_others(self) -> Iterator[Fault]:
+    def _check_nesting(self) -> Iterator[Fault]:
         """Keys inside the block that another one replaces as a whole: a point would not have both values."""
         for key in self.keys:
             for block in self.keys:
                 if key.startswith(f"{block}."):
                     yield Fault("keys", key, f"{key} cannot be swept beside {block}, which it is inside of")
 
-    def _foreign(self) -> Iterator[Fault]:
+    def _check_exclusions(self) -> Iterator[Fault]:
         """What `without` names, and no point has."""
         for i, some in enumerate(self.without):
             for key, values in some.items():
-                where, there = f"without.{i}", listed(self.keys.get(key, ()))
+                where, there = f"without.{i}", list_values(self.keys.get(key, ()))
                 if key not in self.keys:
                     yield Fault(where, key, f"{key} is not swept; must name keys of sweep.keys: {', '.join(self.keys)}")
-                elif missing := [str(value) for value in values if not _among(value, there)]:
+                elif missing := [str(value) for value in values if not _is_among(value, there)]:
                     text = f"no point has {key} {', '.join(missing)}; sweep.keys has {', '.join(map(str, there))}"
                     yield Fault(where, key, text)
 
-    def points(self) -> list[dict[str, Value]]:
+    def list_points(self) -> list[dict[str, Value]]:
         """The points: values by key."""
-        columns = [listed(values) for values in self.keys.values()]
+        columns = [list_values(values) for values in self.keys.values()]
         rows = product(*columns) if self.mode == "product" else zip(*columns, strict=True)
         every = [dict(zip(self.keys, row, strict=True)) for row in rows]
-        return [point for point in every if not any(_has(point, some) for some in self.without)]
+        return [point for point in every if not any(_has_values(point, some) for some in self.without)]
 
 
-def _has(point: dict[str, Value], some: dict[str, tuple[Value, ...]]) -> bool:
+def _has_values(point: dict[str, Value], some: dict[str, tuple[Value, ...]]) -> bool:
     """Whether a point has one of the values of each key."""
-    return all(_among(point[key], values) for key, values in some.items())
+    return all(_is_among(point[key], values) for key, values in some.items())
 
 
-def _among(value: Value, values: tuple[Value, ...]) -> bool:
+def _is_among(value: Value, values: tuple[Value, ...]) -> bool:
     """Whether a value is one of some; true is not 1."""
     return any(value == other and isinstance(value, bool) == isinstance(other, bool) for other in values)

@@ -14,8 +14,8 @@ from yaml import events
 from yaml.reader import Reader
 
 from tfperf.errors import CardError
-from tfperf.runcard.nodes import MAX_DEPTH, Found, Node, full, shortened
-from tfperf.runcard.scalars import resolve
+from tfperf.runcard.nodes import MAX_DEPTH, LocatedFault, Node, format_key, shorten
+from tfperf.runcard.scalars import parse_scalar
 
 MAX_FAULTS = 100
 MAX_DUMP = 1 << 20  # characters of a card that was dumped
@@ -32,13 +32,13 @@ class _Lines:
     def __init__(self, text: str) -> None:
         self.ends = [match.end() for match in BREAK.finditer(text)]
 
-    def at(self, mark: Any) -> int:
+    def find_line(self, mark: Any) -> int:
         """The line of a position or a mark of YAML, counted from 1."""
         position = mark if isinstance(mark, int) else 0 if mark is None else mark.index
         return bisect_right(self.ends, position) + 1
 
 
-def _unprintable(text: str) -> str | None:
+def _find_unprintable(text: str) -> str | None:
     """The first control or surrogate character, which an escape in double quotes can smuggle in."""
     return next((c for c in text if c not in "\n\t" and unicodedata.category(c) in ("Cc", "Cs")), None)
 
@@ -49,124 +49,124 @@ class _Builder:
 
     events: Iterator[yaml.Event]
     lines: _Lines
-    place: Callable[[int], tuple[int, str]]
-    found: list[Found] = field(default_factory=list)
+    locate: Callable[[int], tuple[int, str]]
+    found: list[LocatedFault] = field(default_factory=list)
 
-    def refuse(self, line: int, path: tuple[str, ...], text: str) -> None:
-        key = f"{full(path)}: " if path else ""
-        self.found.append(Found(*self.place(line), f"{key}{text}", path))
+    def add_fault(self, line: int, path: tuple[str, ...], text: str) -> None:
+        key = f"{format_key(path)}: " if path else ""
+        self.found.append(LocatedFault(*self.locate(line), f"{key}{text}", path))
 
-    def node(self, event: yaml.Event, path: tuple[str, ...], line: int) -> Node:
+    def build_node(self, event: yaml.Event, path: tuple[str, ...], line: int) -> Node:
         """The node that starts with `event`; `line` is where it is reported."""
-        node = Node(*self.place(line), None, broken=self._special(event, path, line), path=path)
+        node = Node(*self.locate(line), None, broken=self._check_special(event, path, line), path=path)
         if len(path) > MAX_DEPTH:
-            self.refuse(line, path, f"nested deeper than {MAX_DEPTH} levels")
+            self.add_fault(line, path, f"nested deeper than {MAX_DEPTH} levels")
             raise _TooDeepError
         if isinstance(event, events.ScalarEvent):
             node.text = event.value
-            node.value = resolve(event.value) if event.implicit[0] else event.value
-            if bad := _unprintable(event.value):
-                self.refuse(line, path, f"got the control character {bad!r}; text is printable")
+            node.value = parse_scalar(event.value) if event.implicit[0] else event.value
+            if bad := _find_unprintable(event.value):
+                self.add_fault(line, path, f"got the control character {bad!r}; text is printable")
                 node.broken, node.value = True, None
         elif isinstance(event, events.SequenceStartEvent):
-            node.value = list(self._entries(path))
+            node.value = list(self._build_entries(path))
         elif isinstance(event, events.MappingStartEvent):
-            node.value = self._pairs(path)
+            node.value = self._build_pairs(path)
         return node
 
-    def _special(self, event: yaml.Event, path: tuple[str, ...], line: int) -> bool:
+    def _check_special(self, event: yaml.Event, path: tuple[str, ...], line: int) -> bool:
         """Refuses anchors, aliases and tags; True when the value itself is lost."""
         anchor, tag = getattr(event, "anchor", None), getattr(event, "tag", None)
         if isinstance(event, events.AliasEvent):
-            self.refuse(line, path, f"got the alias *{shortened(str(anchor))}; write the value out")
+            self.add_fault(line, path, f"got the alias *{shorten(str(anchor))}; write the value out")
             return True
         if anchor is not None:
-            self.refuse(line, path, f"got the anchor &{shortened(anchor)}; write values out where they are used")
+            self.add_fault(line, path, f"got the anchor &{shorten(anchor)}; write values out where they are used")
         if tag is not None:
-            self.refuse(line, path, f"got the tag {shortened(tag)}; values have no tags")
+            self.add_fault(line, path, f"got the tag {shorten(tag)}; values have no tags")
         return tag is not None
 
-    def _entries(self, path: tuple[str, ...]) -> Iterator[Node]:
+    def _build_entries(self, path: tuple[str, ...]) -> Iterator[Node]:
         index = 0
         while not isinstance(event := next(self.events), events.SequenceEndEvent):
-            yield self.node(event, (*path, str(index)), self.lines.at(event.start_mark))
+            yield self.build_node(event, (*path, str(index)), self.lines.find_line(event.start_mark))
             index += 1
 
-    def _pairs(self, path: tuple[str, ...]) -> dict[str, Node]:
+    def _build_pairs(self, path: tuple[str, ...]) -> dict[str, Node]:
         pairs: dict[str, Node] = {}
         lines: dict[str, int] = {}
         while not isinstance(event := next(self.events), events.MappingEndEvent):
-            line = self.lines.at(event.start_mark)
-            key = self._key(event, path, line)
+            line = self.lines.find_line(event.start_mark)
+            key = self._build_key(event, path, line)
             name = "?" if key is None else key
-            value = self.node(next(self.events), (*path, name), line)
+            value = self.build_node(next(self.events), (*path, name), line)
             if key is not None and key in pairs:
-                self.refuse(line, (*path, key), f"given twice, first in line {lines[key]}; a key may be given once")
+                self.add_fault(line, (*path, key), f"given twice, first in line {lines[key]}; a key may be given once")
             elif key is not None:
                 pairs[key], lines[key] = value, line
         return pairs
 
-    def _key(self, event: yaml.Event, path: tuple[str, ...], line: int) -> str | None:
+    def _build_key(self, event: yaml.Event, path: tuple[str, ...], line: int) -> str | None:
         """The key, or None when it was refused."""
-        node = self.node(event, (*path, "?"), line)
+        node = self.build_node(event, (*path, "?"), line)
         if node.broken:
             return None
         if isinstance(event, events.ScalarEvent) and event.value == "<<" and event.implicit[0]:
-            self.refuse(line, (*path, "<<"), "merge keys are not read; write the keys out")
+            self.add_fault(line, (*path, "<<"), "merge keys are not read; write the keys out")
             return None
         if not isinstance(node.value, str):
-            self.refuse(line, path, f"got {node.given()} as a key; a key is text")
+            self.add_fault(line, path, f"got {node.quote()} as a key; a key is text")
             return None
         return node.value
 
 
-def _problem(error: yaml.MarkedYAMLError, lines: _Lines) -> str:
+def _describe_problem(error: yaml.MarkedYAMLError, lines: _Lines) -> str:
     context = "" if error.context is None else f" {error.context}"
     if error.context_mark is not None:
-        context += f" (line {lines.at(error.context_mark)})"
+        context += f" (line {lines.find_line(error.context_mark)})"
     return f"not readable as YAML: {error.problem}{context}"
 
 
-def read_tree(
-    text: str, place: Callable[[int], tuple[int, str]], path: tuple[str, ...] = ()
-) -> tuple[Node | None, list[Found]]:
+def parse_tree(
+    text: str, locate: Callable[[int], tuple[int, str]], path: tuple[str, ...] = ()
+) -> tuple[Node | None, list[LocatedFault]]:
     """The tree of one YAML document and its faults; no tree when the text cannot be read to its end or is empty.
 
-    `place` gives rank and name of a line (counted from 1); `path` is the key that the document is the value of.
+    `locate` gives rank and name of a line (counted from 1); `path` is the key that the document is the value of.
     """
     lines = _Lines(text)
     if bad := Reader.NON_PRINTABLE.search(text):
         what = f"got the control character {bad.group()!r}; a card is printable text"
-        return None, [Found(*place(lines.at(bad.start())), what)]
+        return None, [LocatedFault(*locate(lines.find_line(bad.start())), what)]
     stream = yaml.parse(text, Loader=yaml.SafeLoader)
-    builder, root = _Builder(stream, lines, place), None
+    builder, root = _Builder(stream, lines, locate), None
     try:
         next(stream)
         if isinstance(next(stream), events.DocumentStartEvent):
             event = next(stream)
-            root = builder.node(event, path, lines.at(event.start_mark))
+            root = builder.build_node(event, path, lines.find_line(event.start_mark))
             next(stream)
-            following = next(stream)
-            if isinstance(following, events.DocumentStartEvent):
-                builder.refuse(lines.at(following.start_mark), (), "a second document starts here; a card is one")
+            after = next(stream)
+            if isinstance(after, events.DocumentStartEvent):
+                builder.add_fault(lines.find_line(after.start_mark), (), "a second document starts here; a card is one")
     except _TooDeepError:
         root = None
     except yaml.MarkedYAMLError as error:
-        builder.refuse(lines.at(error.problem_mark), (), _problem(error, lines))
+        builder.add_fault(lines.find_line(error.problem_mark), (), _describe_problem(error, lines))
         root = None
     return root, builder.found
 
 
-def read_plain(text: str) -> dict[str, Any]:
-    """The plain values of a card that was dumped: what `dump.as_tree` gave.
+def parse_plain(text: str) -> dict[str, Any]:
+    """The plain values of a card that was dumped: what `dump.to_tree` gave.
 
     Raises: CardError, a line for each fault, for more than MAX_DUMP characters, and for what no dump holds: no mapping,
     more than MAX_DEPTH levels, aliases, tags, repeated keys, control characters.
     """
     if len(text) > MAX_DUMP:
         raise CardError(f"longer than {MAX_DUMP} characters; a dumped card is a short text")
-    root, found = read_tree(text, lambda line: (line, f"line {line}"))
+    root, found = parse_tree(text, lambda line: (line, f"line {line}"))
     if found or root is None or not isinstance(root.value, dict):
-        raise CardError(*(one.line() for one in found[:MAX_FAULTS] or [Found(1, "line 1", "no mapping of keys")]))
-    tree: dict[str, Any] = root.plain()
-    return tree
+        faults = found[:MAX_FAULTS] or [LocatedFault(1, "line 1", "no mapping of keys")]
+        raise CardError(*(one.format_line() for one in faults))
+    return dict(root.to_plain())

@@ -25,14 +25,14 @@ MAX_REPLICA = 100_000
 REPLICA_RANGE = r"^[1-9][0-9]*-[1-9][0-9]*$"
 
 
-def whole(value: object) -> object:
+def check_whole(value: object) -> object:
     """The value itself; ValueError when it only compares equal to a whole number, as False and 0.0 do to 0."""
     if type(value) is not int:
         raise ValueError("must be a whole number")
     return value
 
 
-def _neighbours(value: tuple[object, ...]) -> bool:
+def _is_consecutive(value: tuple[object, ...]) -> bool:
     first = value[0]
     return (
         all(type(one) is int for one in value)
@@ -41,7 +41,7 @@ def _neighbours(value: tuple[object, ...]) -> bool:
     )
 
 
-def replica_ids(value: object) -> tuple[int, ...]:
+def parse_replica_ids(value: object) -> tuple[int, ...]:
     """The ids that 100 (1 to 100), "101-200" or a tuple of neighbouring ids stand for, ascending.
 
     Raises a validation error for anything else, and for ids outside 1 to MAX_REPLICA.
@@ -51,7 +51,7 @@ def replica_ids(value: object) -> tuple[int, ...]:
         last = value
     elif isinstance(value, str) and len(value) < 32 and re.fullmatch(REPLICA_RANGE, value):
         first, last = map(int, value.split("-"))
-    elif isinstance(value, tuple) and value and _neighbours(value):
+    elif isinstance(value, tuple) and value and _is_consecutive(value):
         first, last = value[0], value[-1]
     if not 1 <= first <= last <= MAX_REPLICA:
         text = f"must be a number of replicas (100) or a range of their ids (101-200), no id above {MAX_REPLICA}"
@@ -59,14 +59,14 @@ def replica_ids(value: object) -> tuple[int, ...]:
     return tuple(range(first, last + 1))
 
 
-def _shortest(ids: tuple[int, ...]) -> int | str:
+def _shorten_ids(ids: tuple[int, ...]) -> int | str:
     return ids[-1] if ids[0] == 1 else f"{ids[0]}-{ids[-1]}"
 
 
 ReplicaIds = Annotated[
     tuple[int, ...],
-    BeforeValidator(replica_ids),
-    PlainSerializer(_shortest),
+    BeforeValidator(parse_replica_ids),
+    PlainSerializer(_shorten_ids),
     WithJsonSchema(
         {
             "anyOf": [

@@ -6,12 +6,12 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from tfperf.console.stages import stages
+from tfperf.console.stages import open_stages
 from tfperf.console.streams import open_descriptors
 from tfperf.measure.memory import release_memory
 from tfperf.runcard.kinds import AnyCard
-from tfperf.runs.flow import carry_out
-from tfperf.workloads.cards import as_card
+from tfperf.runs.flow import fit_card
+from tfperf.workloads.cards import resolve_card
 from tfperf.workloads.options import Options
 
 
@@ -29,9 +29,9 @@ def fit(
     for a faulty card, its data or directory, Interrupted when a signal stopped the training after a checkpoint.
     """
     open_descriptors()
-    with stages(quiet) as progress, ExitStack() as after:
-        card = as_card(card, overrides)
+    with open_stages(quiet) as progress, ExitStack() as after:
+        card = resolve_card(card, overrides)
         if output is None:
             output = after.enter_context(tempfile.TemporaryDirectory(prefix="tfperf-")) + "/run"
         after.callback(release_memory)
-        return carry_out(card, Path(output), options or Options(), progress).result
+        return fit_card(card, Path(output), options or Options(), progress).result

@@ -10,108 +10,108 @@ from typing import Any
 from tfperf.console.stages import Stages
 from tfperf.errors import CardError, RunDirectoryError
 from tfperf.measure.clock import Stopwatch
-from tfperf.measure.environment import environment
-from tfperf.measure.loading import thawed
+from tfperf.measure.environment import collect_environment
+from tfperf.measure.loading import unfreeze_at_end
 from tfperf.results.rundir import RunDirectory
 from tfperf.results.state import Part
 from tfperf.runcard.dump import dump_card
 from tfperf.runcard.kinds import AnyCard
-from tfperf.runs.unchanged import begin_state, refuse_changed, refuse_old
+from tfperf.runs.unchanged import make_state, refuse_changed, refuse_old
 from tfperf.signals import Signals
-from tfperf.workloads.cards import name_workload
-from tfperf.workloads.job import Fitted, Job, Session
+from tfperf.workloads.cards import read_workload_name
+from tfperf.workloads.job import FinishedFit, Job, Session
 from tfperf.workloads.options import Options, refuse_replicas
 from tfperf.workloads.registry import WORKLOADS
 from tfperf.workloads.workload import Workload
 
 
-def carry_out(card: AnyCard, output: Path, options: Options, progress: Stages) -> Fitted:
+def fit_card(card: AnyCard, output: Path, options: Options, progress: Stages) -> FinishedFit:
     """What a fit of the card in the run directory `output` finds.
 
     Raises: UserError for a faulty card, its data or the directory, Interrupted when a signal stopped the training after
     a checkpoint.
     """
-    with Signals().listening() as signals, thawed():
-        return _carry_out(signals, progress, card, output, options)
+    with Signals().listen() as signals, unfreeze_at_end():
+        return _fit_card(signals, progress, card, output, options)
 
 
-def _carry_out(signals: Signals, progress: Stages, card: AnyCard, output: Path, options: Options) -> Fitted:
-    workload = WORKLOADS.offering("fit", card.workload)
+def _fit_card(signals: Signals, progress: Stages, card: AnyCard, output: Path, options: Options) -> FinishedFit:
+    workload = WORKLOADS.get_offering("fit", card.workload)
     options.refuse_contradictions()
     if options.adds:
         refuse_replicas(workload, "--retry-failed" if options.retry_failed else "--replicas")
     workload.refuse_fit(card)
     watch = Stopwatch(workload.stages)
-    with RunDirectory(output, workload.own, _made(output, workload)) as run, ExitStack() as stack:
-        take_directory(run, options, signals)
-        within = partial(_carry_out, signals, progress)
-        session = Session(run, options, watch, signals, progress, within)
-        progress.tell("reading data")
-        with watch.stage("data"):
-            job = workload.job(card, session)
-        parts = open_parts(job)
+    with RunDirectory(output, workload.own_type, _list_own_files(output, workload)) as run, ExitStack() as stack:
+        lock_directory(run, options, signals)
+        fit_within = partial(_fit_card, signals, progress)
+        session = Session(run, options, watch, signals, progress, fit_within)
+        progress.show_stage("reading data")
+        with watch.measure_stage("data"):
+            job = workload.build_job(card, session)
+        parts = prepare_parts(job)
         if not parts:
             progress.say(f"{output}: nothing left to do")
             return job.read_finished()
-        stack.enter_context(job.resources())
+        stack.enter_context(job.open_resources())
         for part in (one for one in parts if not one.done):
-            job.carry_out(part, parts)
+            job.fit_part(part, parts)
             part.done = True
             run.save_state()
-        return job.fitted()
+        return job.make_finished()
 
 
-def _made(output: Path, workload: Workload[Any]) -> Sequence[str]:
+def _list_own_files(output: Path, workload: Workload[Any]) -> Sequence[str]:
     """What the workload's runs have of their own, and those of the workload whose run may be in its way."""
-    before = name_workload(output)
+    before = read_workload_name(output)
     with suppress(CardError):  # what offers it may be gone
-        return list(dict.fromkeys([*workload.made, *WORKLOADS.find(before).made]))
-    return workload.made
+        return list(dict.fromkeys([*workload.own_files, *WORKLOADS.get(before).own_files]))
+    return workload.own_files
 
 
-def take_directory(run: RunDirectory[Any], options: Options, signals: Signals) -> None:
+def lock_directory(run: RunDirectory[Any], options: Options, signals: Signals) -> None:
     """Lock the directory of a run before anything else is done, so that whatever ends the command, --resume goes on.
 
     Raises: RunDirectoryError where another process has it, and where there is nothing to go on with.
     """
     if options.resume and not (run.exists or run.is_reserved):
         raise RunDirectoryError(f"{run.path}: holds no run; leave --resume out to begin one")
-    run.hold()
+    run.acquire()
     signals.advice = "go on with --resume"
 
 
-def open_parts(job: Job[Any, Any]) -> Sequence[Part[Any]]:
+def prepare_parts(job: Job[Any, Any]) -> Sequence[Part[Any]]:
     """The parts that were asked for together and are not all done; none when nothing is left to do.
 
     What a forced new run replaces is removed here. Raises: RunDirectoryError when the options do not fit the run.
     """
     run, options = job.session.run, job.session.options
-    kind = WORKLOADS.of(job.card).kind
+    kind = WORKLOADS.get_for_card(job.card).kind
     if options.force or not run.exists:
         if options.retry_failed:
             raise RunDirectoryError(f"{run.path}: holds no run; leave --retry-failed out to begin one")
-        parts, card = job.begin_parts(), job.begun_card()
+        parts, card = job.make_first_parts(), job.make_run_card()
         run.make_room(options.force)
-        run.start(dump_card(card), environment(), begin_state(card, kind, job.hashes, parts))
-        return _pending(run)
+        run.begin(dump_card(card), collect_environment(), make_state(card, kind, job.hashes, parts))
+        return _list_pending(run)
     if not (options.resume or options.adds):
-        run.make_room(force=False, more=job.adds)  # says what may be done
+        run.make_room(force=False, more=job.extension_hint)  # says what may be done
     state = run.load()
     job.refuse_damaged(state)
     refuse_changed(run.path, job.card, kind, job.hashes, state)
-    pending = run.pending()
+    pending = run.find_pending()
     if options.resume:
         job.refuse_others(state)
-        return _pending(run)
+        return _list_pending(run)
     if pending is not None:
         raise RunDirectoryError(f"{run.path}: the run is not finished; go on with it by --resume first")
     refuse_old(run.path, state)
-    if parts := job.more_parts(state):
+    if parts := job.make_more_parts(state):
         run.save(replace(state, parts=[*state.parts, *parts]))
-    return _pending(run)
+    return _list_pending(run)
 
 
-def _pending(run: RunDirectory[Any]) -> Sequence[Part[Any]]:
+def _list_pending(run: RunDirectory[Any]) -> Sequence[Part[Any]]:
     """The parts from the first on that is not done: one command's, since none is added before all are done."""
-    pending = run.pending()
-    return [] if pending is None else run.begun.parts[run.number(pending) :]
+    pending = run.find_pending()
+    return [] if pending is None else run.loaded_state.parts[run.find_index(pending) :]

@@ -9,35 +9,35 @@ from typing import Any
 import tfperf
 from tfperf.errors import CardError, RunDirectoryError
 from tfperf.results.contents import CARD
-from tfperf.results.reading import explain, read_text
-from tfperf.results.state import OLD, Own, Part, State, draw_key
+from tfperf.results.reading import describe_error, read_text
+from tfperf.results.state import OLD, Own, Part, RunState, make_key
 from tfperf.runcard.dump import dump_card
 from tfperf.runcard.kinds import AnyCard, CardKind
-from tfperf.runcard.tree import read_plain
+from tfperf.runcard.tree import parse_plain
 from tfperf.workloads.registry import WORKLOADS
 
 MOST_BYTES = 2**20  # of a card that was written
 LEFT_OUT = ("profile", "sweep")  # of no weight for the result
 
 
-def begin_state(card: AnyCard, kind: CardKind, hashes: Mapping[str, str], parts: Sequence[Part[Own]]) -> State[Own]:
+def make_state(card: AnyCard, kind: CardKind, hashes: Mapping[str, str], parts: Sequence[Part[Own]]) -> RunState[Own]:
     """The state of a run that begins with a card and files, whose sha256 are `hashes`."""
-    return State(digest_inputs(card, kind, hashes), dict(hashes), list(parts), tfperf.__version__, draw_key())
+    return RunState(digest_inputs(card, kind, hashes), dict(hashes), list(parts), tfperf.__version__, make_key())
 
 
 def digest_inputs(card: AnyCard, kind: CardKind, hashes: Mapping[str, str], workload: str | None = None) -> str:
     """sha256 of all that a resumed run must share with the one before; workload: its name then, by default its own."""
-    tree = {**_comparable(read_plain(dump_card(card)), kind), "workload": workload or card.workload}
+    tree = {**_select_comparable(parse_plain(dump_card(card)), kind), "workload": workload or card.workload}
     return hashlib.sha256(json.dumps({"card": tree, "files": dict(hashes)}, sort_keys=True).encode()).hexdigest()
 
 
-def _digests(card: AnyCard, kind: CardKind, hashes: Mapping[str, str]) -> list[str]:
+def _list_digests(card: AnyCard, kind: CardKind, hashes: Mapping[str, str]) -> list[str]:
     """The digests that a run of the card may have, which may be of before its workload was renamed."""
     names = [card.workload, *(old for old, new in WORKLOADS.renamed.items() if new == card.workload)]
     return [digest_inputs(card, kind, hashes, name) for name in names]
 
 
-def refuse_old(path: Path, state: State[Own]) -> None:
+def refuse_old(path: Path, state: RunState[Own]) -> None:
     """RunDirectoryError for a finished run of tfperf 0.1.0, to which nothing can be added."""
     if state.version == OLD:
         raise RunDirectoryError(
@@ -45,29 +45,29 @@ def refuse_old(path: Path, state: State[Own]) -> None:
         )
 
 
-def refuse_changed(path: Path, card: AnyCard, kind: CardKind, hashes: Mapping[str, str], state: State[Own]) -> None:
+def refuse_changed(path: Path, card: AnyCard, kind: CardKind, hashes: Mapping[str, str], state: RunState[Own]) -> None:
     """RunDirectoryError where the card of the run in `path`, or a file by its sha256, is another one.
 
     Files are compared by their hashes alone, so that a run may be moved with its data.
     """
-    old, new = _stored(path / CARD, kind), _comparable(read_plain(dump_card(card)), kind)
-    faults = _differences(old, new) if old != new else []
+    old, new = _read_card(path / CARD, kind), _select_comparable(parse_plain(dump_card(card)), kind)
+    faults = _list_differences(old, new) if old != new else []
     changed = [key for key in sorted({*hashes, *state.inputs}) if hashes.get(key) != state.inputs.get(key)]
     faults += [f"{key}: not the file that the run began with" for key in changed]
     if faults:
         raise RunDirectoryError(f"{path / CARD}: the card is not the one that the run began with", *faults)
-    if state.version != OLD and state.digest not in _digests(card, kind, hashes):
+    if state.version != OLD and state.digest not in _list_digests(card, kind, hashes):
         raise RunDirectoryError(f"{path / CARD}: is not the card that the run began with; it was changed afterwards")
 
 
-def _stored(path: Path, kind: CardKind) -> dict[str, Any]:
+def _read_card(path: Path, kind: CardKind) -> dict[str, Any]:
     try:
-        return _comparable(read_plain(read_text(path, MOST_BYTES)), kind)
+        return _select_comparable(parse_plain(read_text(path, MOST_BYTES)), kind)
     except (OSError, ValueError, AttributeError, KeyError, TypeError, CardError) as error:
-        raise RunDirectoryError(f"{path}: damaged: {explain(error)}") from None
+        raise RunDirectoryError(f"{path}: damaged: {describe_error(error)}") from None
 
 
-def _comparable(tree: dict[str, Any], kind: CardKind) -> dict[str, Any]:
+def _select_comparable(tree: dict[str, Any], kind: CardKind) -> dict[str, Any]:
     """The card's tree without what is compared in another way."""
     name = tree.get("workload", WORKLOADS.default)
     tree = {**tree, "workload": WORKLOADS.renamed.get(name, name)}
@@ -77,11 +77,11 @@ def _comparable(tree: dict[str, Any], kind: CardKind) -> dict[str, Any]:
             block = (block or {}).get(one)
         if block is not None:
             block.pop(key, None)
-    return {key: value for key, value in tree.items() if key not in (*LEFT_OUT, *kind.apart)}
+    return {key: value for key, value in tree.items() if key not in (*LEFT_OUT, *kind.uncompared_keys)}
 
 
-def _differences(old: Any, new: Any, key: str = "") -> list[str]:
+def _list_differences(old: Any, new: Any, key: str = "") -> list[str]:
     if isinstance(old, dict) and isinstance(new, dict):
         keys = [k for k in {**old, **new} if old.get(k) != new.get(k)]
-        return [line for k in keys for line in _differences(old.get(k), new.get(k), f"{key}.{k}" if key else k)]
+        return [line for k in keys for line in _list_differences(old.get(k), new.get(k), f"{key}.{k}" if key else k)]
     return [f"{key}: got {new}, the run has {old}"]

@@ -9,7 +9,7 @@ ROUNDING = 1e-5  # relative, in float64 after one step: forms differ in the orde
 Losses = Mapping[str, Sequence[float]]
 
 
-def agreement(record: Mapping[str, Any], reference: Mapping[str, Any], tolerance: float = 0.0) -> dict[str, Any]:
+def compare_losses(record: Mapping[str, Any], reference: Mapping[str, Any], tolerance: float = 0.0) -> dict[str, Any]:
     """How far the losses of a form are from those of its reference, and how far they may be.
 
     Exact forms: the largest relative difference of any loss. With a tolerance on losses per point, the largest
@@ -18,22 +18,22 @@ def agreement(record: Mapping[str, Any], reference: Mapping[str, Any], tolerance
     """
     got, want = record["losses"], reference["losses"]
     if tolerance > 0:
-        found = [_per_point(got[n], want[n], reference["points"][n]) for n in reference["points"]]
+        found = [_compute_per_point(got[n], want[n], reference["points"][n]) for n in reference["points"]]
     else:
-        found = [_relative(got[name], want[name]) for name in want]
+        found = [_compute_relative(got[name], want[name]) for name in want]
     # a comparison with nan is false: max would lose it
     worst = max(found) if all(map(math.isfinite, found)) else None
     allowed = tolerance or ROUNDING
     return {"worst": worst, "allowed": allowed, "agrees": worst is not None and worst <= allowed}
 
 
-def _relative(got: Sequence[float], want: Sequence[float]) -> float:
-    return _largest([abs(a - b) / abs(b) if b else abs(a) for a, b in zip(got, want, strict=True)])
+def _compute_relative(got: Sequence[float], want: Sequence[float]) -> float:
+    return _find_largest([abs(a - b) / abs(b) if b else abs(a) for a, b in zip(got, want, strict=True)])
 
 
-def _per_point(got: Sequence[float], want: Sequence[float], points: Sequence[int]) -> float:
-    return _largest([abs(a - b) / max(n, b, 1) for a, b, n in zip(got, want, points, strict=True)])
+def _compute_per_point(got: Sequence[float], want: Sequence[float], points: Sequence[int]) -> float:
+    return _find_largest([abs(a - b) / max(n, b, 1) for a, b, n in zip(got, want, points, strict=True)])
 
 
-def _largest(values: Sequence[float]) -> float:
+def _find_largest(values: Sequence[float]) -> float:
     return max(values) if all(map(math.isfinite, values)) else math.nan

@@ -12,30 +12,31 @@ from tempfile import TemporaryFile
 from threading import Event
 from typing import IO, Any
 
-from tfperf.measure.lifeline import STARTER
-from tfperf.study.first_error import HEAP_DESTROYED, first_error
+from tfperf.measure.parent_watch import STARTER
+from tfperf.study.first_error import CRASHED, find_first_error
 
 Record = dict[str, Any]
 Task = tuple[Sequence[str], Mapping[str, Any], float]  # command, request, time limit in seconds
 POLL_SECONDS = 0.2
 DYING_SECONDS = 5.0
 PROC = Path("/proc")
-ATTEMPTS = 3  # of a task whose program's heap native code destroyed
+ATTEMPTS = 3  # of a task whose program native code ended
+OUT_OF_MEMORY = "out of memory: "
 # what allocators and TensorFlow say last
 MEMORY_WORDS = ("MemoryError", "bad_alloc", "OOM when allocating", "ResourceExhausted", "out of memory")
 
 
-def run(
+def run_subprocess(
     command: Sequence[str], request: Mapping[str, Any], stopped: Callable[[], bool], timeout: float | None = None
 ) -> Record | None:
     """The record that a program prints for a request; of one that failed {"error": why}; None: stopped before that.
 
     It is killed with its process group, that is with all that it started, when `stopped` says so, `timeout` seconds
-    after its start, when this function is left in any way, and when this process dies (lifeline.py). Its output goes to
-    files, so that a grandchild that keeps it open does not hold up the end.
+    after its start, when this function is left in any way, and when this process dies (parent_watch.py). Its output
+    goes to files, so that a grandchild that keeps it open does not hold up the end.
     """
     settings = {"TF_CPP_MIN_LOG_LEVEL": "3"} | os.environ | {STARTER: str(os.getpid())}
-    killed_before = _out_of_memory_kills()
+    killed_before = _count_memory_kills()
     with TemporaryFile() as output, TemporaryFile() as errors:
         child = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=output, stderr=errors, env=settings, start_new_session=True
@@ -45,31 +46,32 @@ def run(
             late = _wait(child, stopped, timeout)
         finally:
             _end(child)
-        record, said = _record(_text(output)), _text(errors)
+        record, said = _parse_record(_read_text(output)), _read_text(errors)
     if record is not None:
         return record
     if late:
         return {"error": f"timeout: not done after {timeout:g} s"}
     if stopped():
         return None
-    return {"error": _reason(child.returncode, said, _out_of_memory_kills() > killed_before)}
+    return {"error": _describe_failure(child.returncode, said, _count_memory_kills() > killed_before)}
 
 
-def carry_out(task: Task, stop: Event, attempt: int = 1) -> tuple[Record | None, float]:
+def run_task(task: Task, stop: Event, attempt: int = 1) -> tuple[Record | None, float]:
     """The same for a member of a team, with the seconds that it took.
 
-    A program whose heap native code destroyed is begun again, and its record has the number of `attempts`. TensorFlow's
-    profiler does so in about every tenth trial of several workers: where it stops, TensorFlow 2.21 keeps pointers into
-    a vector that grows (TraceMeRecorder::Consume, which later versions mend).
+    A program that native code ended is begun again, and its record has the number of `attempts`. TensorFlow's profiler
+    does so in about every tenth trial of several workers: where it stops, TensorFlow 2.21 keeps pointers into a vector
+    that grows (TraceMeRecorder::Consume, which later versions mend). What is short of memory is not tried again.
     """
     command, request, timeout = task
     start = time.monotonic()
-    record = run(command, request, stop.is_set, timeout)
+    record = run_subprocess(command, request, stop.is_set, timeout)
     seconds = time.monotonic() - start
     if record is None:
         return None, seconds
-    if attempt < ATTEMPTS and HEAP_DESTROYED.search(str(record.get("error", ""))):
-        return carry_out(task, stop, attempt + 1)
+    error = str(record.get("error", ""))
+    if attempt < ATTEMPTS and CRASHED.search(error) and not error.startswith(OUT_OF_MEMORY):
+        return run_task(task, stop, attempt + 1)
     return record | ({"attempts": attempt} if attempt > 1 else {}), seconds
 
 
@@ -100,14 +102,14 @@ def _end(child: "subprocess.Popen[bytes]") -> None:
         os.killpg(child.pid, signal.SIGKILL)
     child.wait()
     end = time.monotonic() + DYING_SECONDS
-    while _lives(child.pid) and time.monotonic() < end:
+    while _is_alive(child.pid) and time.monotonic() < end:
         time.sleep(0.01)  # its children take a moment to die; until then they hold memory and devices
     assert child.stdin is not None
     with suppress(BrokenPipeError):
         child.stdin.close()
 
 
-def _lives(group: int) -> bool:
+def _is_alive(group: int) -> bool:
     """Whether a process of a group is there that is no zombie; False where there is no /proc."""
     for stat in PROC.glob("[0-9]*/stat"):
         with suppress(OSError):
@@ -117,12 +119,12 @@ def _lives(group: int) -> bool:
     return False
 
 
-def _text(file: IO[bytes]) -> str:
+def _read_text(file: IO[bytes]) -> str:
     file.seek(0)
     return file.read().decode(errors="replace")
 
 
-def _record(output: str) -> Record | None:
+def _parse_record(output: str) -> Record | None:
     """The last line, if the program came that far."""
     last = output.strip().rpartition("\n")[2]
     try:
@@ -132,25 +134,25 @@ def _record(output: str) -> Record | None:
     return found if isinstance(found, dict) else None
 
 
-def _reason(code: int, errors: str, memory_short: bool) -> str:
+def _describe_failure(code: int, errors: str, memory_short: bool) -> str:
     """Why it has no record: its signal or exit code, and the first error that it or a worker of it has told."""
-    said = first_error(errors)
+    said = find_first_error(errors)
     if code == -signal.SIGKILL:
         what = "killed by the system: out of memory" if memory_short else "killed by SIGKILL, perhaps for its memory"
         return f"its process was {what}"
-    end = f"was ended by {_signal_name(-code)}" if code < 0 else f"ended with {code}"
-    memory = "out of memory: " if any(word in said for word in MEMORY_WORDS) else ""
+    end = f"was ended by {_name_signal(-code)}" if code < 0 else f"ended with {code}"
+    memory = OUT_OF_MEMORY if any(word in said for word in MEMORY_WORDS) else ""
     return f"{memory}its process {end}" + (f": {said}" if said else "")
 
 
-def _signal_name(number: int) -> str:
+def _name_signal(number: int) -> str:
     try:
         return signal.Signals(number).name
     except ValueError:
         return f"signal {number}"
 
 
-def _out_of_memory_kills() -> int:
+def _count_memory_kills() -> int:
     """How many processes Linux has killed for memory since it started; 0 where it does not tell."""
     try:
         lines = (PROC / "vmstat").read_text().splitlines()

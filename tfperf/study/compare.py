@@ -6,10 +6,10 @@ from pathlib import Path
 
 from tfperf.errors import RunDirectoryError
 from tfperf.report.compare import Change, Comparison
-from tfperf.results.rundir import holds_run
-from tfperf.study.compare_sweeps import sweeps
+from tfperf.results.rundir import has_run
+from tfperf.study.compare_sweeps import compare_sweeps
 from tfperf.study.sweep_folder import FILE
-from tfperf.workloads.cards import name_workload
+from tfperf.workloads.cards import read_workload_name
 from tfperf.workloads.registry import WORKLOADS
 
 
@@ -18,29 +18,29 @@ class _Kind:
     """Folders of one kind, and how two of them are compared."""
 
     title: str
-    changes: Callable[[Path, Path], tuple[list[Change], list[str]]]
+    compare: Callable[[Path, Path], tuple[list[Change], list[str]]]
 
 
-def compare(folders: Sequence[Path]) -> list[Comparison]:
+def compare_folders(folders: Sequence[Path]) -> list[Comparison]:
     """Each of the folders against the first one.
 
     Raises: RunDirectoryError for folders that are no run and no sweep, of different kinds, not finished or damaged.
     """
-    kinds = [_kind(folder) for folder in folders]
+    kinds = [_find_kind(folder) for folder in folders]
     for folder, kind in zip(folders, kinds, strict=True):
         if kind.title != kinds[0].title:
             what = f"{folder}: is a {kind.title}, {folders[0]} is a {kinds[0].title}"
             raise RunDirectoryError(f"{what}; two of the same kind can be compared")
-    return [Comparison(str(folders[0]), str(other), *kinds[0].changes(folders[0], other)) for other in folders[1:]]
+    return [Comparison(str(folders[0]), str(other), *kinds[0].compare(folders[0], other)) for other in folders[1:]]
 
 
-def _kind(folder: Path) -> _Kind:
-    if holds_run(folder):
-        workload = WORKLOADS.find(name_workload(folder))
-        if not workload.offers("compare"):
+def _find_kind(folder: Path) -> _Kind:
+    if has_run(folder):
+        workload = WORKLOADS.get(read_workload_name(folder))
+        if not workload.has_verb("compare"):
             raise RunDirectoryError(f"{folder}: runs of workload {workload.name} cannot be compared")
         return _Kind(workload.title, workload.compare)
     if (folder / FILE).is_file():
-        return _Kind("sweep", sweeps)
+        return _Kind("sweep", compare_sweeps)
     what = "no such folder" if not folder.exists() else "is neither a run nor a sweep"
     raise RunDirectoryError(f"{folder}: {what}; allowed: what `tfperf fit` or `tfperf sweep` has finished")

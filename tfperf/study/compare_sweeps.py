@@ -6,60 +6,60 @@ from pathlib import Path
 import numpy as np
 
 from tfperf.errors import RunDirectoryError
-from tfperf.measure.confidence import welch
+from tfperf.measure.confidence import estimate_welch_difference
 from tfperf.report.compare import TIMES, Change
-from tfperf.study.rows import Row, point_key
-from tfperf.study.sweep_folder import REPORT, measured, stored
-from tfperf.study.sweep_plan import in_words
+from tfperf.study.rows import Row, make_point_key
+from tfperf.study.sweep_folder import REPORT, read_current_rows, read_sweep
+from tfperf.study.sweep_plan import format_values
 
 
-def sweeps(before: Path, now: Path) -> tuple[list[Change], list[str]]:
+def compare_sweeps(before: Path, now: Path) -> tuple[list[Change], list[str]]:
     """Ratios of times, and what to know about them. Raises: RunDirectoryError, also where no point is in both."""
-    a, b = _finished(before), _finished(now)
+    a, b = _read_points(before), _read_points(now)
     common = [key for key in a if key in b]
     if not common:
         raise RunDirectoryError(f"{now}: has no point of {before}; sweeps are compared point by point")
-    unlike = [key for key in common if _work(a[key]) != _work(b[key])]
-    measured = [key for key in common if _times(a[key]) and _times(b[key]) and key not in unlike]
+    unlike = [key for key in common if _list_batches(a[key]) != _list_batches(b[key])]
+    measured = [key for key in common if _list_times(a[key]) and _list_times(b[key]) and key not in unlike]
     notes = [
         "ms per step: geometric means over the repeats; interval of the ratio by Welch's t on logarithms",
         f"of {len(measured)} intervals about one in 20 misses the truth by chance",
-        *(f"not the same batches in both: {in_words(a[key][0].values)}" for key in unlike),
+        *(f"not the same batches in both: {format_values(a[key][0].values)}" for key in unlike),
         *(
-            f"not measured in both, or not proved: {in_words(a[key][0].values)}"
+            f"not measured in both, or not proved: {format_values(a[key][0].values)}"
             for key in common
             if key not in measured and key not in unlike
         ),
-        *(f"only in {before}: {in_words(a[key][0].values)}" for key in a if key not in b),
-        *(f"only in {now}: {in_words(b[key][0].values)}" for key in b if key not in a),
+        *(f"only in {before}: {format_values(a[key][0].values)}" for key in a if key not in b),
+        *(f"only in {now}: {format_values(b[key][0].values)}" for key in b if key not in a),
     ]
-    return [_change(a[key], b[key]) for key in measured], notes
+    return [_make_change(a[key], b[key]) for key in measured], notes
 
 
-def _finished(folder: Path) -> dict[str, list[Row]]:
+def _read_points(folder: Path) -> dict[str, list[Row]]:
     """The rows of each point."""
-    expected, found = stored(folder)["trials"], measured(folder)
+    expected, found = read_sweep(folder)["trials"], read_current_rows(folder)
     if len(found) < expected or not (folder / REPORT).is_file():
         done = f"{len(found)} of {expected} trials are done"
         raise RunDirectoryError(f"{folder}: the sweep is not finished, {done}; its command goes on with it")
     points: dict[str, list[Row]] = {}
     for row in sorted(found, key=lambda row: row.repeat):
-        points.setdefault(point_key(row.values), []).append(row)
+        points.setdefault(make_point_key(row.values), []).append(row)
     return points
 
 
-def _times(found: Sequence[Row]) -> list[float]:
+def _list_times(found: Sequence[Row]) -> list[float]:
     """Of the good trials; none where a proof of the placement failed."""
     return [] if any(row.disproved for row in found) else [row.ms for row in found if row.ms is not None]
 
 
-def _work(found: Sequence[Row]) -> set[str]:
+def _list_batches(found: Sequence[Row]) -> set[str]:
     """What the steps of a point computed, where its trials tell."""
     return {row.record["work"]["batches"] for row in found if isinstance(row.record.get("work"), dict)}
 
 
-def _change(before: Sequence[Row], now: Sequence[Row]) -> Change:
-    x, y = (np.log(_times(found)).tolist() for found in (before, now))
-    ratio = welch(x, y).exponential()
-    name, first, second = in_words(before[0].values), float(np.exp(np.mean(x))), float(np.exp(np.mean(y)))
+def _make_change(before: Sequence[Row], now: Sequence[Row]) -> Change:
+    x, y = (np.log(_list_times(found)).tolist() for found in (before, now))
+    ratio = estimate_welch_difference(x, y).exponentiate()
+    name, first, second = format_values(before[0].values), float(np.exp(np.mean(x))), float(np.exp(np.mean(y)))
     return Change(name, first, second, ratio.value, ratio.low, ratio.high, TIMES, "ratio")

@@ -20,7 +20,7 @@ class Standing:
     repeats: int
 
 
-def weigh(rates: Sequence[Mapping[int, float]]) -> list[Standing | None]:
+def compare_with_best(rates: Sequence[Mapping[int, float]]) -> list[Standing | None]:
     """Each row beside the fastest, or beside one that chance alone cannot make faster; None: they share no repeat.
 
     rates (K): positive, by repeat. Fastest is the highest mean of those that no other is faster than. Each limit is
@@ -28,39 +28,39 @@ def weigh(rates: Sequence[Mapping[int, float]]) -> list[Standing | None]:
     is found slower than some other in 5 % of all cases at most, however many rows there are.
     Source: Bonferroni's inequality; Hsu 1981, Annals of Statistics 9, 1026, on comparisons with the best.
     """
-    logs = _table(rates)
+    logs = _stack_logarithms(rates)
     means, several = np.nanmean(logs, axis=1), (~np.isnan(logs)).sum(axis=1) > 1
     level = 1 - (1 - LEVEL) / max(1, int(several.sum()) - 1)
-    beaten = np.array([_limits(row - logs, level)[1] < 0 for row in logs])  # (K, K): by whom
+    beaten = np.array([_compute_limits(row - logs, level)[1] < 0 for row in logs])  # (K, K): by whom
     unbeaten = several & ~beaten.any(axis=1)
-    fastest = _highest(means, unbeaten if unbeaten.any() else np.ones(len(logs), bool))
+    fastest = _find_highest(means, unbeaten if unbeaten.any() else np.ones(len(logs), bool))
     out = []
     for row, by in zip(logs, beaten, strict=True):
-        beside = _highest(means, by) if by.any() and not by[fastest] else fastest
-        out.append(_standing(row - logs[beside], beside, level))
+        beside = _find_highest(means, by) if by.any() and not by[fastest] else fastest
+        out.append(_make_standing(row - logs[beside], beside, level))
     return out
 
 
-def _highest(means: NDArray[np.float64], some: NDArray[np.bool_]) -> int:
+def _find_highest(means: NDArray[np.float64], some: NDArray[np.bool_]) -> int:
     return int(np.argmax(np.where(some, means, -np.inf)))
 
 
-def _table(rates: Sequence[Mapping[int, float]]) -> NDArray[np.float64]:
+def _stack_logarithms(rates: Sequence[Mapping[int, float]]) -> NDArray[np.float64]:
     """Logarithms (K, R), nan where a row lacks a repeat."""
     repeats = sorted({repeat for one in rates for repeat in one})
     return np.array([[math.log(one[r]) if r in one else math.nan for r in repeats] for one in rates])
 
 
-def _standing(differences: NDArray[np.float64], beside: int, level: float) -> Standing | None:
-    low, high, counts = _limits(differences[None], level)
+def _make_standing(differences: NDArray[np.float64], beside: int, level: float) -> Standing | None:
+    low, high, counts = _compute_limits(differences[None], level)
     if counts[0] == 0:
         return None
     middle = float(np.nanmean(differences))
     known = Interval(middle, float(low[0]), float(high[0])) if counts[0] > 1 else Interval(middle)
-    return Standing(beside, known.exponential(), int(counts[0]))
+    return Standing(beside, known.exponentiate(), int(counts[0]))
 
 
-def _limits(
+def _compute_limits(
     differences: NDArray[np.float64], level: float
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.intp]]:
     """Student's limits of the means of rows (K, R), nan where there are less than two values; their counts (K)."""

@@ -9,18 +9,18 @@ profits from another.
 
 from typing import Any
 
-from tfperf.measure import lifeline
+from tfperf.measure import parent_watch
 
 
-def carry_out(request: dict[str, Any]) -> dict[str, Any]:
+def measure_form(request: dict[str, Any]) -> dict[str, Any]:
     """The record of a request; UserError where the card asks for what this form cannot do."""
     from tfperf.workloads.registry import WORKLOADS
     from tfperf.workloads.switches import Request
 
     wanted = Request(**request | {"checked": tuple(request["checked"])})
-    workload = WORKLOADS.find(wanted.card["workload"])
-    return workload.measure_form(workload.kind.card(wanted.card), wanted)
+    workload = WORKLOADS.get(wanted.card["workload"])
+    return workload.measure_form(workload.kind.make_card(wanted.card), wanted)
 
 
 if __name__ == "__main__":
-    lifeline.answer(carry_out)
+    parent_watch.answer_request(measure_form)

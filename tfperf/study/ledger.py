@@ -9,30 +9,30 @@ from pathlib import Path
 from typing import Any
 
 from tfperf.errors import RunDirectoryError
-from tfperf.measure.environment import available_cores, cpu_model, gpus, versions
-from tfperf.results.files import atomic_write
+from tfperf.measure.environment import count_cores, list_gpus, list_versions, read_cpu_model
+from tfperf.results.files import write_atomically
 from tfperf.results.reading import read_json
-from tfperf.runcard.dump import as_json_tree
+from tfperf.runcard.dump import to_json_tree
 from tfperf.runcard.keys import Tree, put
 from tfperf.runcard.kinds import AnyCard
 
 FILE, ENVIRONMENT = "ablation.json", "environment.json"
 
 
-def identity(card: AnyCard, hashes: Mapping[str, str]) -> dict[str, Any]:
+def make_card_identity(card: AnyCard, hashes: Mapping[str, str]) -> dict[str, Any]:
     """What two trials must share to be set side by side; files count by their content, `hashes` by key."""
-    tree = as_json_tree(card)
+    tree = to_json_tree(card)
     for key, digest in hashes.items():
         put(tree, key, digest)
-    return identity_of(tree)
+    return make_identity(tree)
 
 
-def identity_of(card: Any) -> dict[str, Any]:
+def make_identity(card: Any) -> dict[str, Any]:
     """The same for what a study makes of its card, as JSON-able values."""
     text = json.dumps(card, sort_keys=True)
     return {
-        "card": hashlib.sha256(text.encode()).hexdigest(), "versions": versions(),
-        "machine": {"cpu": cpu_model(), "cores": available_cores(), "gpus": [g["name"] for g in gpus()]},
+        "card": hashlib.sha256(text.encode()).hexdigest(), "versions": list_versions(),
+        "machine": {"cpu": read_cpu_model(), "cores": count_cores(), "gpus": [g["name"] for g in list_gpus()]},
     }  # fmt: skip
 
 
@@ -79,5 +79,5 @@ def _digest(content: Mapping[str, Any]) -> str:
 
 def write(path: Path, content: Any) -> None:
     """JSON, atomically; StorageError where that fails."""
-    with atomic_write(path) as temporary:
+    with write_atomically(path) as temporary:
         temporary.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")

@@ -8,16 +8,16 @@ from typing import Any
 
 from rich.console import RenderableType
 
-from tfperf.place.work import least
-from tfperf.report.placements import placements_table
+from tfperf.place.work import compute_bound_ms
+from tfperf.report.placements import make_placements_table
 from tfperf.report.placements_page import write_placements
-from tfperf.report.sweep import drift_words, machine_words, sweep_table
+from tfperf.report.sweep import describe_drift, describe_machines, make_sweep_table
 from tfperf.results.placements import Answers, Estimate, PlacementRow
-from tfperf.study.growth import forward_growth, read_bucketing
-from tfperf.study.like_work import Records, average, compare
-from tfperf.study.rows import Row, point_key
-from tfperf.study.sweep_folder import measured
-from tfperf.workloads.cards import name_workload
+from tfperf.study.growth import estimate_forward_growth, read_bucketing
+from tfperf.study.like_work import Records, average, compare_rows
+from tfperf.study.rows import Row, make_point_key
+from tfperf.study.sweep_folder import read_current_rows
+from tfperf.workloads.cards import read_workload_name
 from tfperf.workloads.registry import WORKLOADS
 
 DEVICES, BATCH = "placement.devices", "data.batch"
@@ -25,26 +25,26 @@ SIZES = (DEVICES, BATCH, "data.scaling", "data.scaling_devices")
 GFLOPS, BANDWIDTH = "gflops", "bandwidth_gb_s"
 
 
-def placement_rows(found: Sequence[Row], how: Collection[str] = ()) -> list[PlacementRow]:
+def make_placement_rows(found: Sequence[Row], performance_keys: Collection[str] = ()) -> list[PlacementRow]:
     """A row for each point of a sweep over placements, by placement, devices and batch; empty for other sweeps.
 
-    how: swept keys that leave what is computed as it is, beside those of the block `placement`.
+    performance_keys: swept keys that leave what is computed as it is, beside those of the block `placement`.
     """
     if not any("work" in row.record for row in found):
         return []
     points: dict[str, list[Row]] = {}
     for row in found:
-        points.setdefault(point_key(row.values), []).append(row)
+        points.setdefault(make_point_key(row.values), []).append(row)
     records: dict[str, Records] = {}
     for key, some in points.items():
         good = {row.repeat: row.record for row in some if row.ok}
-        records[key] = good if _proved(some) else {}
-    ceilings = _ceilings(records.values())
-    every = _told_apart({key: _row(some, records[key], ceilings, how) for key, some in points.items()})
-    return sorted(compare(every, records), key=_order)
+        records[key] = good if _is_proved(some) else {}
+    ceilings = _find_ceilings(records.values())
+    every = {key: _make_row(some, records[key], ceilings, performance_keys) for key, some in points.items()}
+    return sorted(compare_rows(_distinguish_batches(every), records), key=_make_sort_key)
 
 
-def _told_apart(every: Mapping[str, PlacementRow]) -> dict[str, PlacementRow]:
+def _distinguish_batches(every: Mapping[str, PlacementRow]) -> dict[str, PlacementRow]:
     """The rows; placements that were measured with several batches are called by them, too."""
     batches: dict[str, set[Any]] = {}
     for row in every.values():
@@ -57,31 +57,31 @@ def _told_apart(every: Mapping[str, PlacementRow]) -> dict[str, PlacementRow]:
     }
 
 
-def written(folder: Path, report: Mapping[str, Any]) -> tuple[RenderableType, Path]:
+def write_report(folder: Path, report: Mapping[str, Any]) -> tuple[RenderableType, Path]:
     """The table of a finished sweep and where its results are; one of placements gets a page. Raises: StorageError.
 
-    report: as `sweep` returns it.
+    report: as `run_sweep` returns it.
     """
-    found = placement_rows(measured(folder), WORKLOADS.kind(name_workload(folder)).how)
-    if not found:
-        return sweep_table(report), folder
-    told = "; ".join([drift_words(report["drift"]), *machine_words(report["machines"])])
-    answers = Answers(forward_growth(found), read_bucketing(folder))
-    return placements_table(found, told, answers), write_placements(folder, report["title"], found, told, answers)
+    kind = WORKLOADS.get_kind(read_workload_name(folder))
+    if not (rows := make_placement_rows(read_current_rows(folder), kind.performance_keys)):
+        return make_sweep_table(report), folder
+    told = "; ".join([describe_drift(report["drift"]), *describe_machines(report["machines"])])
+    answers = Answers(estimate_forward_growth(rows), read_bucketing(folder))
+    return make_placements_table(rows, told, answers), write_placements(folder, report["title"], rows, told, answers)
 
 
-def _order(row: PlacementRow) -> tuple[str, str, str, int, int]:
+def _make_sort_key(row: PlacementRow) -> tuple[str, str, str, int, int]:
     return row.scaling or "", row.setting, row.placement, row.devices or 0, row.batch or 0
 
 
-def _proved(some: Sequence[Row]) -> bool | None:
+def _is_proved(some: Sequence[Row]) -> bool | None:
     """Whether the placement of a point is proved: by one trial, and disproved by none; None: no proof was made."""
     if any(row.disproved for row in some):
         return False
     return True if any("proof" in row.record for row in some if row.ok) else None
 
 
-def _ceilings(every: Iterable[Records]) -> dict[Any, float]:
+def _find_ceilings(every: Iterable[Records]) -> dict[Any, float]:
     """The machine's best ceilings among those that the trials measured: what disturbs a measurement lowers it.
 
     Turns of a chain are as short as the shortest of such turns.
@@ -95,7 +95,7 @@ def _ceilings(every: Iterable[Records]) -> dict[Any, float]:
     return best
 
 
-def _against(bound: Mapping[str, Any], ceilings: Mapping[Any, float]) -> dict[str, Any]:
+def _rescale_bound(bound: Mapping[str, Any], ceilings: Mapping[Any, float]) -> dict[str, Any]:
     """A trial's bound with the best ceilings in place of its own."""
     if not bound:
         return {}
@@ -109,26 +109,27 @@ def _against(bound: Mapping[str, Any], ceilings: Mapping[Any, float]) -> dict[st
     if turn:  # 0 where it was too short for the clock
         turn = best["turn_ms"] = ceilings[tuple(bound["turn"])]
         terms["chain_ms"] *= turn / bound["turn_ms"]
-    return {**bound, **best, **terms, "bound_ms": least(terms)}
+    return {**bound, **best, **terms, "bound_ms": compute_bound_ms(terms)}
 
 
-def _row(some: Sequence[Row], records: Records, ceilings: Mapping[str, float], how: Collection[str]) -> PlacementRow:
+def _make_row(
+    some: Sequence[Row], records: Records, ceilings: Mapping[str, float], performance_keys: Collection[str]
+) -> PlacementRow:
     values = some[0].values
-    name = ", ".join(_said(k, v) for k, v in values.items() if k not in SIZES)
+    name = ", ".join(_format_value(k, v) for k, v in values.items() if k not in SIZES)
     row = PlacementRow(
         values, name or "as the card says", sum(row.ok for row in some),
-        tuple(dict.fromkeys(r.error for r in some if r.error)), _proved(some),
-        ", ".join(_said(k, v) for k, v in values.items() if k not in how and _changes(k)),
+        tuple(dict.fromkeys(r.error for r in some if r.error)), _is_proved(some),
+        ", ".join(_format_value(k, v) for k, v in values.items() if k not in performance_keys and _is_setting(k)),
     )  # fmt: skip
     if not records:
         return row
-    any_, first = next(iter(records.values())), _looked_into(records)
-    work, bound = any_["work"], _against(first.get("bound", {}), ceilings)
-    proof = first.get("proof", {})
+    any_, first = next(iter(records.values())), _find_traced(records)
+    work, bound, proof = any_["work"], _rescale_bound(first.get("bound", {}), ceilings), first.get("proof", {})
     kinds = sorted({"logical" if record["logical"] else "physical" for record in records.values()})
-    diverged = _diverged(records)
+    diverged = _has_diverged(records)
     unlike = [row.setting, *kinds, *(["diverged"] if diverged else [])]
-    group, contest = _groups(" ".join(unlike), work, any_["devices"])
+    group, contest = _name_groups(" ".join(unlike), work, any_["devices"])
     return replace(
         row, devices=any_["devices"], logical="logical" in kinds, batch=work["batch"], pairs=work["pairs"],
         scaling=work["scaling"], group=group, contest=contest, columns=work["columns"],
@@ -138,19 +139,18 @@ def _row(some: Sequence[Row], records: Records, ceilings: Mapping[str, float], h
         words_per_second=average(records, "words per second", lambda r: r["words_per_second"]),
         pairs_per_second=average(records, "examples per second", lambda r: r["pairs_per_second"]),
         ms_per_step=average(records, "median ms per step", lambda r: r["ms_per_step"]["median"]),
-        processor_ms=_processor(records), forward=first.get("forward", {}),
-        kernels=first.get("kernels", {}), phases=first.get("phases", {}), bound=bound,
-        places=proof.get("places", {}), copies=proof.get("copies", {}),
+        processor_ms=_average_processor(records), forward=first.get("forward", {}), kernels=first.get("kernels", {}),
+        phases=first.get("phases", {}), bound=bound, places=proof.get("places", {}), copies=proof.get("copies", {}),
     )  # fmt: skip
 
 
-def _processor(records: Records) -> Estimate | None:
+def _average_processor(records: Records) -> Estimate | None:
     """Of trials that are one process, whose processor time is above zero."""
     times = {r: record for r, record in records.items() if record.get("processor_ms_per_step", 0.0) > 0}
     return average(times, "processor ms per step", lambda r: r["processor_ms_per_step"]) if times else None
 
 
-def _groups(setting: str, work: Mapping[str, Any], devices: int) -> tuple[str, str]:
+def _name_groups(setting: str, work: Mapping[str, Any], devices: int) -> tuple[str, str]:
     """Names of a row's group and contest: what the timed steps computed decides, not what the card calls it."""
     if work["scaling"] == "strong":
         name = f"strong {work['batches']} {setting}"
@@ -162,22 +162,22 @@ def _groups(setting: str, work: Mapping[str, Any], devices: int) -> tuple[str, s
     return name, name
 
 
-def _changes(key: str) -> bool:
+def _is_setting(key: str) -> bool:
     """Whether another value of a swept key means that something else is computed."""
     return key not in SIZES and not key.startswith("placement.")
 
 
-def _said(key: str, value: Any) -> str:
+def _format_value(key: str, value: Any) -> str:
     """A swept value in words; that of a preset says what it is."""
     return str(value) if key == "placement.preset" else f"{key.rpartition('.')[2]} {value}"
 
 
-def _diverged(records: Records) -> bool:
+def _has_diverged(records: Records) -> bool:
     """Whether the first or the last loss of a trial is no number; null where a file keeps it."""
     losses = [loss for record in records.values() for loss in record.get("losses", {}).values()]
     return not all(loss is not None and math.isfinite(loss) for loss in losses)
 
 
-def _looked_into(records: Records) -> Mapping[str, Any]:
+def _find_traced(records: Records) -> Mapping[str, Any]:
     """The record of the repeat with proof and trace."""
     return next((record for record in records.values() if "phases" in record), {})

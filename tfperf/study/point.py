@@ -13,29 +13,29 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from tfperf.measure import lifeline
+from tfperf.measure import parent_watch
 
-Request = Mapping[str, Any]
+PointRequest = Mapping[str, Any]
 
 
-def carry_out(request: Request) -> dict[str, Any]:
+def measure_point(request: PointRequest) -> dict[str, Any]:
     """The record of a request; UserError for faults of the card or its files."""
     began = time.perf_counter()
-    from tfperf.measure.environment import available_cores, cpu_model, program_digest
+    from tfperf.measure.environment import count_cores, digest_program, read_cpu_model
     from tfperf.runcard.kinds import AnyCard
     from tfperf.workloads.registry import WORKLOADS
 
-    code, tree = program_digest(), request["card"]
-    workload = WORKLOADS.find(tree["workload"])
-    card: AnyCard = workload.kind.card(tree)
+    code, tree = digest_program(), request["card"]
+    workload = WORKLOADS.get(tree["workload"])
+    card: AnyCard = workload.kind.make_card(tree)
     folder = Path(request["folder"])
     shutil.rmtree(folder, ignore_errors=True)  # what a trial left that was killed
     folder.mkdir(parents=True)
-    record = workload.measure(card, {**request, "began": began})
+    record = workload.measure_trial(card, {**request, "began": began})
     with suppress(OSError):
         folder.rmdir()  # nothing was put there
-    return {"machine": {"cpu": cpu_model(), "cores": available_cores()}, "code": code} | record
+    return {"machine": {"cpu": read_cpu_model(), "cores": count_cores()}, "code": code} | record
 
 
 if __name__ == "__main__":
-    lifeline.answer(carry_out)
+    parent_watch.answer_request(measure_point)

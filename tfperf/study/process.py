@@ -6,7 +6,7 @@ from dataclasses import asdict
 
 from tfperf.errors import CardError, Interrupted
 from tfperf.signals import Signals
-from tfperf.study.child import Record, run
+from tfperf.study.child import Record, run_subprocess
 from tfperf.workloads.switches import Request
 
 COMMAND = (sys.executable, "-m", "tfperf.study.form")
@@ -19,12 +19,12 @@ class Stopped(Interrupted):
         super().__init__(signum, None, "the same command goes on with what is not measured yet")
 
 
-def measure(request: Request, signals: Signals) -> Record:
+def run_form(request: Request, signals: Signals) -> Record:
     """The record of a trial; of one that failed {"error": why}.
 
     CardError where the card asks for what the form cannot do, Stopped when a signal came first.
     """
-    record = run(COMMAND, asdict(request), lambda: signals.received is not None)
+    record = run_subprocess(COMMAND, asdict(request), lambda: signals.received is not None)
     if record is None:
         assert signals.received is not None
         raise Stopped(signals.received)
@@ -33,4 +33,4 @@ def measure(request: Request, signals: Signals) -> Record:
     return record
 
 
-Measure = Callable[[Request, Signals], Record]
+RunForm = Callable[[Request, Signals], Record]

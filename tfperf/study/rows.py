@@ -14,23 +14,23 @@ from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass as checked
 
 from tfperf.errors import RunDirectoryError
-from tfperf.measure.confidence import geometric
-from tfperf.results.json_text import as_json
-from tfperf.results.reading import explain, read_text
+from tfperf.measure.confidence import estimate_geometric_mean
+from tfperf.results.json_text import to_json
+from tfperf.results.reading import describe_error, read_text
 from tfperf.runcard.sweep import MOST_REPEATS, Value
 
 RESULTS = "results.jsonl"
 PROOF_FAILED = "its placement was not proved: "  # how the error of such a trial begins
 MOST_BYTES = 2**30
-Values = Mapping[str, Value]
-Key = tuple[str, int]
+PointValues = Mapping[str, Value]
+TrialKey = tuple[str, int]
 
 
 @dataclass(frozen=True)
 class Row:
     """One finished trial: the swept values, the repeat (from 1), and its record or its error."""
 
-    values: Values
+    values: PointValues
     repeat: int
     seconds: float  # from its start to its end
     record: Mapping[str, Any] = field(default_factory=dict)  # as study/point.py prints it; empty of a failed one
@@ -52,13 +52,13 @@ class Row:
         return float(self.record["ms_per_step"]["median"]) if self.ok else None
 
     @property
-    def key(self) -> Key:
+    def key(self) -> TrialKey:
         """What no other trial of the sweep has."""
-        return point_key(self.values), self.repeat
+        return make_point_key(self.values), self.repeat
 
-    def line(self) -> str:
+    def format_line(self) -> str:
         """As a line of results.jsonl, without its end: with a digest of the rest."""
-        text = as_json(asdict(self))
+        text = to_json(asdict(self))
         return f'{text[:-1]}, "{CHECK}": "{_digest(text)}"}}'
 
 
@@ -75,7 +75,7 @@ Rate = Annotated[float, Field(gt=0, allow_inf_nan=False)]  # a second
 
 
 @checked(config=ConfigDict(strict=True, extra="forbid"))
-class _Stored:
+class _Line:
     """What a line must be."""
 
     values: dict[str, Value]
@@ -104,12 +104,12 @@ class _Record:
     pairs_per_second: Rate | None = None
 
 
-def point_key(values: Values) -> str:
+def make_point_key(values: PointValues) -> str:
     """Values as text; 1, 1.0 and true are different ones."""
     return json.dumps(dict(values), sort_keys=True)
 
 
-def rows(folder: Path) -> list[Row]:
+def read_rows(folder: Path) -> list[Row]:
     """The finished trials of a sweep in the order in which they ended; of one that was redone the last line counts.
 
     A line without an end, which a killed process left, is no row. Raises: RunDirectoryError for a damaged file.
@@ -119,26 +119,26 @@ def rows(folder: Path) -> list[Row]:
         return []
     # what is no UTF-8 is told with its line
     whole = read_text(path, MOST_BYTES, "surrogateescape").rpartition("\n")[0]
-    found: dict[Key, Row] = {}
+    found: dict[TrialKey, Row] = {}
     for number, line in enumerate(whole.split("\n") if whole else (), 1):
-        row = _row(path, number, line)
+        row = _parse_row(path, number, line)
         found.pop(row.key, None)
         found[row.key] = row
     return list(found.values())
 
 
-def _row(path: Path, number: int, line: str) -> Row:
+def _parse_row(path: Path, number: int, line: str) -> Row:
     try:
-        stored = TypeAdapter(_Stored).validate_json(_checked_text(line))
+        stored = TypeAdapter(_Line).validate_json(_strip_digest(line))
         if not stored.error:
             TypeAdapter(_Record).validate_python(stored.record)
     except (ValueError, TypeError) as error:
-        why = _first(error) if isinstance(error, ValidationError) else explain(error)
+        why = _describe_error(error) if isinstance(error, ValidationError) else describe_error(error)
         raise RunDirectoryError(f"{path}:{number}: damaged ({why}); remove the line, its trial is done again") from None
     return Row(stored.values, stored.repeat, stored.seconds, stored.record, stored.error)
 
 
-def _checked_text(line: str) -> str:
+def _strip_digest(line: str) -> str:
     """A line without its digest; one of an earlier time has none. Raises: ValueError where it does not fit."""
     line.encode()  # UnicodeEncodeError for what is no UTF-8
     match = CHECKED.fullmatch(line)
@@ -150,16 +150,16 @@ def _checked_text(line: str) -> str:
     return text
 
 
-def _first(error: ValidationError) -> str:
+def _describe_error(error: ValidationError) -> str:
     first = error.errors(include_url=False)[0]
     return ": ".join(filter(None, (".".join(map(str, first["loc"])), first["msg"])))
 
 
 @dataclass(frozen=True)
-class Point:
+class PointSummary:
     """What the repeats of one point say. Times in milliseconds per step; None: not measured."""
 
-    values: Values
+    values: PointValues
     repeats: int  # good ones
     median: float | None  # of the repeats' medians
     mean: float | None  # the geometric one of the repeats' medians
@@ -169,20 +169,20 @@ class Point:
     errors: tuple[str, ...]  # each once
 
 
-def points(found: Sequence[Row]) -> list[Point]:
+def summarise_points(found: Sequence[Row]) -> list[PointSummary]:
     """A summary of each point, in the order of the rows."""
     together: dict[str, list[Row]] = {}
     for row in found:
-        together.setdefault(point_key(row.values), []).append(row)
-    return [_point(some) for some in together.values()]
+        together.setdefault(make_point_key(row.values), []).append(row)
+    return [_summarise_point(some) for some in together.values()]
 
 
-def _point(some: Sequence[Row]) -> Point:
+def _summarise_point(some: Sequence[Row]) -> PointSummary:
     times = [row.ms for row in some if row.ms is not None]
     errors = tuple(dict.fromkeys(row.error for row in some if row.error))
     failures = len(some) - len(times)
     if not times:
-        return Point(some[0].values, 0, None, None, None, None, failures, errors)
-    interval = geometric(times)
+        return PointSummary(some[0].values, 0, None, None, None, None, failures, errors)
+    mean = estimate_geometric_mean(times)
     median = float(np.median(times))
-    return Point(some[0].values, len(times), median, interval.value, interval.low, interval.high, failures, errors)
+    return PointSummary(some[0].values, len(times), median, mean.value, mean.low, mean.high, failures, errors)

@@ -10,111 +10,111 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tfperf.cluster.place import Place, parse
+from tfperf.cluster.place import Place, parse_place
 from tfperf.cluster.team import Team
 from tfperf.cluster.teams import open_team
-from tfperf.console.stages import left
+from tfperf.console.stages import format_duration
 from tfperf.errors import RunDirectoryError
-from tfperf.measure.environment import program_digest
+from tfperf.measure.environment import digest_program
 from tfperf.results.lock import DirectoryLock
 from tfperf.signals import Signals
 from tfperf.study import child
 from tfperf.study.process import Stopped
-from tfperf.study.rows import PROOF_FAILED, Row, point_key
+from tfperf.study.rows import PROOF_FAILED, Row, make_point_key
 from tfperf.study.sweep_folder import TRIALS, SweepFolder
-from tfperf.study.sweep_plan import Plan, Trial, plan
+from tfperf.study.sweep_plan import SweepPlan, Trial, plan_sweep
 
 COMMAND = (sys.executable, "-m", "tfperf.study.point")
 POLL_SECONDS = 0.2
-Show = Callable[[int, int, str], None]  # trials done, in all, what is going on
-Shown = Callable[[], AbstractContextManager[Show]]
+ShowProgress = Callable[[int, int, str], None]  # trials done, in all, what is going on
+OpenProgress = Callable[[], AbstractContextManager[ShowProgress]]
 
 
 @dataclass
 class _Sweep:
-    plan: Plan
+    plan: SweepPlan
     folder: SweepFolder
     waiting: deque[Trial]
     done: int  # also those of earlier commands
     measured: set[str]  # points of which a trial has succeeded
     team: Team
     signals: Signals
-    show: Show
+    show_progress: ShowProgress
     command: Sequence[str]
     code: str  # digest of the program that all rows are made by
     running: dict["Future[Any]", Trial] = field(default_factory=dict)
-    spent: list[float] = field(default_factory=list)  # seconds of each trial of this command
+    trial_seconds: list[float] = field(default_factory=list)  # seconds of each trial of this command
 
-    def carry_out(self) -> None:
+    def run(self) -> None:
         """Until every trial has a row. Raises: Stopped, StorageError; the rows until then are kept."""
-        self._say("starting")
+        self._show_progress("starting")
         while self.waiting or self.running:
             if self.signals.received is not None:
                 raise Stopped(self.signals.received)
-            self._give_out()
+            self._submit_trials()
             finished, _ = wait(self.running, POLL_SECONDS, FIRST_COMPLETED)
             for future in finished:
-                self._keep(self.running.pop(future), future)
+                self._write_row(self.running.pop(future), future)
             if not self.running and self.waiting:
                 time.sleep(0 if finished else POLL_SECONDS)  # no worker yet
 
-    def _give_out(self) -> None:
+    def _submit_trials(self) -> None:
         size = self.team.size if self.waiting else 0
         while self.waiting and len(self.running) < size:
-            if program_digest() != self.code:
+            if digest_program() != self.code:
                 what = f"{self.folder.path}: the program was changed since this command began"
                 raise RunDirectoryError(f"{what}; measure with the new one in another folder")
             trial = self.waiting.popleft()
-            first = point_key(trial.values) not in self.measured
-            request = trial.request(self.plan.sweep, self.folder.path.resolve() / TRIALS, first)
+            first = make_point_key(trial.values) not in self.measured
+            request = trial.make_request(self.plan.sweep, self.folder.path.resolve() / TRIALS, first)
             task = self.command, request, self.plan.sweep.timeout
-            self.running[self.team.submit(child.carry_out, task)] = trial
+            self.running[self.team.submit(child.run_task, task)] = trial
             number = self.done + len(self.running)
-            self._say(f"trial {number} of {self._total()}{self._left(size)}, {trial.words()}")
+            self._show_progress(f"trial {number} of {self._count_all()}{self._describe_left(size)}, {trial.describe()}")
 
-    def _keep(self, trial: Trial, future: "Future[Any]") -> None:
+    def _write_row(self, trial: Trial, future: "Future[Any]") -> None:
         """Write the row of a trial that has ended."""
-        row = _row(trial, future, self.code)
+        row = _make_row(trial, future, self.code)
         self.folder.add(row)
         self.done += 1
         if row.ok:
-            self.measured.add(point_key(trial.values))
-        self.spent.append(row.seconds)
+            self.measured.add(make_point_key(trial.values))
+        self.trial_seconds.append(row.seconds)
         what = f"{row.ms:.4g} ms a step" if row.ms is not None else f"failed: {row.error}"
-        self._say(f"{trial.words()}: {what}")
+        self._show_progress(f"{trial.describe()}: {what}")
 
-    def _total(self) -> int:
+    def _count_all(self) -> int:
         return self.done + len(self.running) + len(self.waiting)
 
-    def _left(self, size: int) -> str:
+    def _describe_left(self, size: int) -> str:
         """How long it will take, from the trials of this command; empty before the first has ended."""
-        if not self.spent:
+        if not self.trial_seconds:
             return ""
-        each = sum(self.spent) / len(self.spent)
-        return f", {left(each * (len(self.waiting) + len(self.running)) / size)} left"
+        each = sum(self.trial_seconds) / len(self.trial_seconds)
+        return f", {format_duration(each * (len(self.waiting) + len(self.running)) / size)} left"
 
-    def _say(self, words: str) -> None:
-        self.show(self.done, self._total(), words)
+    def _show_progress(self, words: str) -> None:
+        self.show_progress(self.done, self._count_all(), words)
 
 
-def _row(trial: Trial, future: "Future[Any]", code: str) -> Row:
+def _make_row(trial: Trial, future: "Future[Any]", code: str) -> Row:
     """What came of a trial; whatever ended it is the row's error."""
     error = future.exception()
     if error is not None:
-        return Row(trial.values, trial.repeat, 0.0, error=f"{type(error).__name__}: {_first_line(error)}")
+        return Row(trial.values, trial.repeat, 0.0, error=f"{type(error).__name__}: {_get_first_line(error)}")
     record, seconds = future.result()
-    why = _fault(record)
+    why = _check_record(record)
     if not why and record.get("code", code) != code:
         why = "another program measured it: the worker's files of tfperf are not those of this command"
     return Row(trial.values, trial.repeat, seconds, {} if why else record, why)
 
 
-def _first_line(error: BaseException) -> str:
+def _get_first_line(error: BaseException) -> str:
     """Of what it says; some say nothing."""
     return (str(error).splitlines() or ["it says no more"])[0]
 
 
-def _fault(record: child.Record | None) -> str:
+def _check_record(record: child.Record | None) -> str:
     """Why a record counts as none; empty for a good one."""
     if record is None:
         return "stopped from outside"
@@ -130,32 +130,32 @@ def _fault(record: child.Record | None) -> str:
         return "its record has no ms_per_step with a median"
 
 
-def sweep(
-    card: Path, overrides: Sequence[str], output: Path, shown: Shown, on: str | None = None, retry: bool = False,
-    command: Sequence[str] = COMMAND,
+def run_sweep(
+    card: Path, overrides: Sequence[str], output: Path, open_progress: OpenProgress, on: str | None = None,
+    retry: bool = False, command: Sequence[str] = COMMAND,
 ) -> dict[str, Any]:  # fmt: skip
     """Measure what has no row in the folder yet, with `retry` also what failed; returns the report.
 
     on: a place as cluster/place.py reads it; None: this machine, without Dask. Raises: UserError for a faulty card,
     folder or place, Stopped when a signal came: what was measured until then is kept, and the same call goes on.
     """
-    planned = plan(card, overrides)
+    planned = plan_sweep(card, overrides)
     at_once = planned.sweep.at_once
-    place = None if on is None else parse(on, at_once)
-    with Signals().listening() as signals, DirectoryLock(output) as held, signals.patient():
+    place = None if on is None else parse_place(on, at_once)
+    with Signals().listen() as signals, DirectoryLock(output) as held, signals.defer():
         folder = SweepFolder(held.path)
-        code = program_digest()
-        found = folder.take(planned, _name(place), code)
+        code = digest_program()
+        found = folder.begin_or_resume(planned, _name_place(place), code)
         known = {row.key for row in found if row.ok or not retry}
-        measured = {point_key(row.values) for row in found if row.ok}
-        waiting = deque(trial for trial in planned.trials() if trial.key not in known)
-        done = len(planned.trials()) - len(waiting)
+        measured = {make_point_key(row.values) for row in found if row.ok}
+        waiting = deque(trial for trial in planned.list_trials() if trial.key not in known)
+        done = len(planned.list_trials()) - len(waiting)
         if waiting:
-            folder.begin()
-            with open_team(place, at_once) as hands, shown() as show:
-                _Sweep(planned, folder, waiting, done, measured, hands, signals, show, command, code).carry_out()
+            folder.prepare_trials()
+            with open_team(place, at_once) as team, open_progress() as show_progress:
+                _Sweep(planned, folder, waiting, done, measured, team, signals, show_progress, command, code).run()
         return folder.finish(planned)
 
 
-def _name(place: Place | None) -> str:
+def _name_place(place: Place | None) -> str:
     return "here" if place is None else place.name

@@ -15,19 +15,19 @@ from pathlib import Path
 from typing import Any
 
 from tfperf.errors import RunDirectoryError
-from tfperf.measure.environment import environment
+from tfperf.measure.environment import collect_environment
 from tfperf.results.contents import CARD, ENVIRONMENT, PAGE
 from tfperf.results.contents import RESULTS as TABLE
-from tfperf.results.files import append, atomic_write, make_folder, remove
-from tfperf.results.json_text import as_json
+from tfperf.results.files import append, make_folder, remove, write_atomically
+from tfperf.results.json_text import to_json
 from tfperf.results.lock import LOCK
 from tfperf.results.placements import ROWS as PLACEMENTS
-from tfperf.results.reading import explain, open_descriptor, read_json
+from tfperf.results.reading import describe_error, open_descriptor, read_json
 from tfperf.runcard.dump import dump_card
-from tfperf.study.drift import Drift, drift
-from tfperf.study.ledger import identity_of
-from tfperf.study.rows import MOST_BYTES, RESULTS, Row, point_key, points, rows
-from tfperf.study.sweep_plan import Plan
+from tfperf.study.drift import Drift, estimate_drift
+from tfperf.study.ledger import make_identity
+from tfperf.study.rows import MOST_BYTES, RESULTS, Row, make_point_key, read_rows, summarise_points
+from tfperf.study.sweep_plan import SweepPlan
 from tfperf.study.sweep_table import write_table
 
 MOST_TRIALS = 100_000
@@ -41,13 +41,13 @@ class SweepFolder:
 
     path: Path
 
-    def take(self, plan: Plan, place: str, code: str) -> list[Row]:
+    def begin_or_resume(self, plan: SweepPlan, place: str, code: str) -> list[Row]:
         """Begin, or go on with what is there; returns the rows that there are.
 
         code: digest of the program. Raises: RunDirectoryError for a folder with anything else in it, for a sweep of
         other points, versions, machine or place or by another program, and for damage.
         """
-        identity = identity_of(plan.content()) | {"place": place, "program": code}
+        identity = make_identity(plan.make_content()) | {"place": place, "program": code}
         file = self.path / FILE
         if os.path.lexists(file):
             self._refuse_another(identity)
@@ -58,14 +58,14 @@ class SweepFolder:
         count = len(plan.points) * plan.sweep.repeats
         content = {"layout": LAYOUT, "keys": list(plan.sweep.keys), "trials": count, "identity": identity}
         points = {"repeats": plan.sweep.repeats, "points": list(plan.points)}
-        self._write(FILE, _pretty({**content, **points}))
+        self._write(FILE, _format_json({**content, **points}))
         self._write(CARD, dump_card(plan.card))
-        self._write(ENVIRONMENT, _pretty(environment()))
+        self._write(ENVIRONMENT, _format_json(collect_environment()))
         self._drop_half_line()
-        return rows(self.path)
+        return read_rows(self.path)
 
     def _refuse_another(self, identity: Mapping[str, Any]) -> None:
-        before = stored(self.path)["identity"]
+        before = read_sweep(self.path)["identity"]
         other = [name for name, value in identity.items() if before.get(name) != value]
         if other:
             what = f"{self.path / FILE}: measured with another {', another '.join(other)}"
@@ -81,7 +81,7 @@ class SweepFolder:
                     raise RunDirectoryError(f"{path}: damaged: it has {size} bytes; at most {MOST_BYTES} are allowed")
                 file.truncate(file.read(size).rfind(b"\n") + 1)
 
-    def begin(self) -> None:
+    def prepare_trials(self) -> None:
         """Trials follow: results of fewer of them are removed. Raises: StorageError where that cannot be."""
         make_folder(self.path / TRIALS)
         for name in (REPORT, TABLE, PAGE, PLACEMENTS):
@@ -89,21 +89,21 @@ class SweepFolder:
 
     def add(self, row: Row) -> None:
         """Keep a row. Raises: StorageError where the disk does not take it; the rows before are safe."""
-        append(self.path / RESULTS, row.line() + "\n")
+        append(self.path / RESULTS, row.format_line() + "\n")
 
-    def finish(self, plan: Plan) -> dict[str, Any]:
+    def finish(self, plan: SweepPlan) -> dict[str, Any]:
         """Write the table and the report; returns the report."""
-        order = {trial.key: (trial.repeat, trial.number) for trial in plan.trials()}
-        ended = [row for row in rows(self.path) if row.key in order]
+        order = {trial.key: (trial.repeat, trial.number) for trial in plan.list_trials()}
+        ended = [row for row in read_rows(self.path) if row.key in order]
         found = sorted(ended, key=lambda row: order[row.key])
-        text = as_json(summarise(plan.card.title, list(plan.sweep.keys), found, drift(ended)), indent=1) + "\n"
+        text = to_json(summarise(plan.card.title, list(plan.sweep.keys), found, estimate_drift(ended)), indent=1) + "\n"
         write_table(self.path / TABLE, plan.card.title, found, [ended.index(row) + 1 for row in found])
         self._write(REPORT, text)
         report: dict[str, Any] = json.loads(text)
         return report
 
     def _write(self, name: str, text: str) -> None:
-        with atomic_write(self.path / name) as temporary:
+        with write_atomically(self.path / name) as temporary:
             temporary.write_text(text, encoding="utf-8")
 
 
@@ -111,10 +111,10 @@ def _open(path: Path) -> int:
     try:
         return open_descriptor(path, os.O_RDWR)
     except (OSError, ValueError) as error:
-        raise RunDirectoryError(f"{path}: cannot be read: {explain(error)}") from None
+        raise RunDirectoryError(f"{path}: cannot be read: {describe_error(error)}") from None
 
 
-def stored(folder: Path) -> dict[str, Any]:
+def read_sweep(folder: Path) -> dict[str, Any]:
     """sweep.json of a folder. Raises: RunDirectoryError where it is damaged or missing."""
     path = folder / FILE
     try:
@@ -132,37 +132,37 @@ def stored(folder: Path) -> dict[str, Any]:
     except (OSError, ValueError, TypeError) as error:
         raise RunDirectoryError(f"{path}: damaged ({error}); choose another folder") from None
     if (layout := found.get("layout", 1)) != LAYOUT:
-        raise RunDirectoryError(f"{path}: {_of_another(layout)}; measure it again in another folder")
+        raise RunDirectoryError(f"{path}: {_describe_layout(layout)}; measure it again in another folder")
     return found
 
 
-def measured(folder: Path) -> list[Row]:
+def read_current_rows(folder: Path) -> list[Row]:
     """The rows of a folder's sweep, without those of repeats and points that its last command does not have.
 
-    Raises: RunDirectoryError as `stored` and `rows`.
+    Raises: RunDirectoryError as `read_sweep` and `read_rows`.
     """
-    content = stored(folder)
+    content = read_sweep(folder)
     most, keys = content.get("repeats", MOST_TRIALS), content.get("points")
-    found = [row for row in rows(folder) if row.repeat <= most]
-    return found if keys is None else [row for row in found if point_key(row.values) in keys]
+    found = [row for row in read_rows(folder) if row.repeat <= most]
+    return found if keys is None else [row for row in found if make_point_key(row.values) in keys]
 
 
-def _of_another(layout: object) -> str:
+def _describe_layout(layout: object) -> str:
     if layout == 1:
         return "an earlier version of tfperf measured other steps here, which do not stand beside those of today"
     return f"layout: got {layout!r}; this version of tfperf measures and reads {LAYOUT}"
 
 
-def summarise(title: str, keys: Sequence[str], found: Sequence[Row], drifted: Drift | None) -> dict[str, Any]:
+def summarise(title: str, keys: Sequence[str], found: Sequence[Row], drift: Drift | None) -> dict[str, Any]:
     """sweep_report.json: each point's times, ms per step with the mean's 95 % interval, what failed, and drift."""
     machines = {json.dumps(row.record["machine"], sort_keys=True) for row in found if "machine" in row.record}
     return {
         "title": title, "keys": list(keys), "trials": len(found), "failed": sum(not row.ok for row in found),
-        "points": [asdict(point) for point in points(found)], "machines": [json.loads(m) for m in sorted(machines)],
-        "left_out": sum(row.record.get("left_out", 0) for row in found),
-        "drift": None if drifted is None else asdict(drifted),
+        "points": [asdict(point) for point in summarise_points(found)],
+        "machines": [json.loads(one) for one in sorted(machines)],
+        "left_out": sum(row.record.get("left_out", 0) for row in found), "drift": asdict(drift) if drift else None,
     }  # fmt: skip
 
 
-def _pretty(content: Any) -> str:
+def _format_json(content: Any) -> str:
     return json.dumps(content, indent=1) + "\n"

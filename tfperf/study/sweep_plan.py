@@ -7,16 +7,16 @@ from pathlib import Path
 
 import numpy as np
 
-from tfperf.data.cache import file_digest
+from tfperf.data.cache import digest_file
 from tfperf.errors import CardError
 from tfperf.results.contents import RESULTS
-from tfperf.runcard.dump import as_tree
+from tfperf.runcard.dump import to_tree
 from tfperf.runcard.keys import Tree, get, put
 from tfperf.runcard.kinds import AnyCard
-from tfperf.runcard.places import UnfitCard
+from tfperf.runcard.places import UnfitCardError
 from tfperf.runcard.points import Point
 from tfperf.runcard.sweep import Sweep
-from tfperf.study.rows import Key, Values, point_key
+from tfperf.study.rows import PointValues, TrialKey, make_point_key
 from tfperf.workloads.cards import load_points
 from tfperf.workloads.registry import WORKLOADS
 
@@ -26,16 +26,16 @@ class Trial:
     """One point in one repeat."""
 
     number: int  # of the point, from 1
-    values: Values
+    values: PointValues
     repeat: int  # from 1
     tree: Tree  # the point's card
 
     @property
-    def key(self) -> Key:
+    def key(self) -> TrialKey:
         """As that of its row."""
-        return point_key(self.values), self.repeat
+        return make_point_key(self.values), self.repeat
 
-    def request(self, sweep: Sweep, folder: Path, first: bool) -> Tree:
+    def make_request(self, sweep: Sweep, folder: Path, first: bool) -> Tree:
         """What study/point.py is asked; first: no other trial of the point has succeeded."""
         own = folder / f"{self.number:04}-{self.repeat}"
         return {
@@ -43,25 +43,25 @@ class Trial:
             "folder": str(own),
         }  # fmt: skip
 
-    def words(self) -> str:
+    def describe(self) -> str:
         """For the terminal."""
-        return f"{in_words(self.values)}, repeat {self.repeat}"
+        return f"{format_values(self.values)}, repeat {self.repeat}"
 
 
 @dataclass(frozen=True)
-class Plan:
+class SweepPlan:
     """A card with a sweep, and its points, each once."""
 
     card: AnyCard
     sweep: Sweep
     points: Mapping[str, Point]
 
-    def trials(self) -> list[Trial]:
+    def list_trials(self) -> list[Trial]:
         """All points once, then all again, each time in an order of its own: what drifts reaches all points alike.
 
         The card's seed and the number of the repeat decide the order, so more repeats leave those before as they were.
         """
-        trees = [(i, p.values, as_tree(p.card)) for i, p in enumerate(self.points.values(), 1)]
+        trees = [(i, p.values, to_tree(p.card)) for i, p in enumerate(self.points.values(), 1)]
         out = []
         for repeat in range(1, self.sweep.repeats + 1):
             for i in np.random.default_rng((self.card.seed, repeat)).permutation(len(trees)).tolist():
@@ -69,21 +69,21 @@ class Plan:
                 out.append(Trial(number, values, repeat, tree))
         return out
 
-    def content(self) -> Tree:
+    def make_content(self) -> Tree:
         """All that decides what a trial measures; files count by their content. Repeats and times are left out."""
-        trees = [_by_content(as_tree(point.card)) for point in self.points.values()]
+        trees = [_digest_files(to_tree(point.card)) for point in self.points.values()]
         return {"points": trees, "warmup": self.sweep.warmup, "steps": self.sweep.steps}
 
 
-def plan(path: Path, overrides: Sequence[str]) -> Plan:
+def plan_sweep(path: Path, overrides: Sequence[str]) -> SweepPlan:
     """The sweep of a card. Raises: CardError for its faults, and for points that no trial can measure."""
     card, points = load_points(path, overrides)
     assert card.sweep is not None
     _refuse_unfit([point.card for point in points])
-    missing = [str(file) for point in points for file in _files(as_tree(point.card)).values() if not file.is_file()]
+    missing = [str(file) for one in points for file in _list_files(to_tree(one.card)).values() if not file.is_file()]
     if missing:
         raise CardError(*(f"{file}: no such file" for file in dict.fromkeys(missing)))
-    return Plan(card, card.sweep, {point_key(point.values): point for point in points})
+    return SweepPlan(card, card.sweep, {make_point_key(point.values): point for point in points})
 
 
 def _refuse_unfit(cards: Sequence[AnyCard]) -> None:
@@ -91,34 +91,34 @@ def _refuse_unfit(cards: Sequence[AnyCard]) -> None:
     faults: dict[str, None] = {}
     told: set[str] = set()
     for card in cards:
-        workload, tree = WORKLOADS.offering("sweep", card.workload), as_tree(card)
+        workload, tree = WORKLOADS.get_offering("sweep", card.workload), to_tree(card)
         workload.refuse_trial(card)
         blocks = json.dumps([tree.get(name) for name in workload.kind.data])
         if blocks not in told:  # points with the same data have the same faults
             told.add(blocks)
-            faults |= dict.fromkeys(UnfitCard(card, workload.faults(card)).faults)
+            faults |= dict.fromkeys(UnfitCardError(card, workload.check_files(card)).faults)
     if faults:
         raise CardError(*faults)
 
 
-def in_words(values: Values) -> str:
+def format_values(values: PointValues) -> str:
     """Key=value of each."""
     return " ".join(f"{key}={value}" for key, value in values.items())
 
 
-def _files(tree: Tree) -> dict[str, Path]:
+def _list_files(tree: Tree) -> dict[str, Path]:
     """Every file that a trial reads, by the card's key; of a run folder its results."""
-    kind = WORKLOADS.kind(tree["workload"])
+    kind = WORKLOADS.get_kind(tree["workload"])
     found: dict[str, Path] = {}
     for parts in (*kind.files, *kind.folders):
         name = ".".join(parts)
-        value = _value(tree, name)
+        value = _get_value(tree, name)
         if value is not None and value not in kind.folders.get(parts, ()):
             found[name] = Path(value) if parts in kind.files else Path(value) / RESULTS
     return found
 
 
-def _value(tree: Tree, name: str) -> str | None:
+def _get_value(tree: Tree, name: str) -> str | None:
     """Of a dotted key; None where a block on the way is null."""
     try:
         value: str | None = get(tree, name)
@@ -127,7 +127,7 @@ def _value(tree: Tree, name: str) -> str | None:
     return value
 
 
-def _by_content(tree: Tree) -> Tree:
-    for key, file in _files(tree).items():
-        put(tree, key, file_digest(file))
+def _digest_files(tree: Tree) -> Tree:
+    for key, file in _list_files(tree).items():
+        put(tree, key, digest_file(file))
     return tree

@@ -22,8 +22,8 @@ import h5py
 import numpy as np
 from numpy.typing import NDArray
 
-from tfperf.results.files import atomic_hdf5
-from tfperf.results.json_text import as_json
+from tfperf.results.files import write_hdf5
+from tfperf.results.json_text import to_json
 from tfperf.study.rows import Row
 
 KIND, LAYOUT = "tfperf sweep", 2
@@ -32,33 +32,33 @@ COLUMNS = ("median", "q1", "q3")
 
 def write_table(path: Path, title: str, found: Sequence[Row], positions: Sequence[int]) -> None:
     """Write the rows. Raises: StorageError where the disk does not take it."""
-    with atomic_hdf5(path) as file:
+    with write_hdf5(path) as file:
         file.attrs.update({"kind": KIND, "layout": LAYOUT, "title": title})
-        _put(file, "repeat", np.array([row.repeat for row in found], np.int64))
-        _put(file, "position", np.array(positions, np.int64))
-        _put(file, "ok", np.array([row.ok for row in found], bool))
-        _put(file, "error", _texts([row.error for row in found]))
-        _put(file, "seconds", np.array([row.seconds for row in found]), "s")
-        _put(file, "ms_per_step", np.array([_times(row) for row in found]).reshape(-1, 3), "ms")
-        file["ms_per_step"].attrs["columns"] = _texts(COLUMNS)
-        _put(file, "samples", _samples(found), "ms")
-        _put(file, "record", _texts([as_json(row.record) for row in found]))
+        _write_array(file, "repeat", np.array([row.repeat for row in found], np.int64))
+        _write_array(file, "position", np.array(positions, np.int64))
+        _write_array(file, "ok", np.array([row.ok for row in found], bool))
+        _write_array(file, "error", _encode_texts([row.error for row in found]))
+        _write_array(file, "seconds", np.array([row.seconds for row in found]), "s")
+        _write_array(file, "ms_per_step", np.array([_get_quartiles(row) for row in found]).reshape(-1, 3), "ms")
+        file["ms_per_step"].attrs["columns"] = _encode_texts(COLUMNS)
+        _write_array(file, "samples", _stack_samples(found), "ms")
+        _write_array(file, "record", _encode_texts([to_json(row.record) for row in found]))
         for key in found[0].values if found else ():
-            _put(file, f"values/{key}", _column([row.values[key] for row in found]))
+            _write_array(file, f"values/{key}", _make_column([row.values[key] for row in found]))
 
 
-def _put(file: h5py.File, name: str, array: NDArray[Any], unit: str = "") -> None:
+def _write_array(file: h5py.File, name: str, array: NDArray[Any], unit: str = "") -> None:
     dataset = file.create_dataset(name, data=array, **({"fletcher32": True} if array.size else {}))
     if unit:
         dataset.attrs["unit"] = unit
 
 
-def _times(row: Row) -> list[float]:
+def _get_quartiles(row: Row) -> list[float]:
     times = row.record.get("ms_per_step", {})
     return [np.nan if times.get(name) is None else float(times[name]) for name in COLUMNS]
 
 
-def _samples(found: Sequence[Row]) -> NDArray[np.float64]:
+def _stack_samples(found: Sequence[Row]) -> NDArray[np.float64]:
     samples = [row.record.get("samples_ms") or [] for row in found]
     table = np.full((len(found), max(map(len, samples), default=0)), np.nan)
     for line, values in zip(table, samples, strict=True):
@@ -66,16 +66,16 @@ def _samples(found: Sequence[Row]) -> NDArray[np.float64]:
     return table
 
 
-def _column(values: Sequence[Any]) -> NDArray[Any]:
+def _make_column(values: Sequence[Any]) -> NDArray[Any]:
     kinds = {type(value) for value in values}
     if kinds in ({bool}, {int}):
         return np.array(values)
     if kinds <= {int, float}:
         return np.array(values, np.float64)
-    return _texts([value if kinds == {str} else json.dumps(value) for value in values])
+    return _encode_texts([value if kinds == {str} else json.dumps(value) for value in values])
 
 
-def _texts(texts: Sequence[str]) -> NDArray[np.bytes_]:
+def _encode_texts(texts: Sequence[str]) -> NDArray[np.bytes_]:
     """Of fixed length: HDF5 keeps those of variable length in a heap without checksums."""
     encoded = [text.encode() for text in texts]
     length = max(map(len, encoded), default=1) or 1

@@ -8,16 +8,16 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from tfperf.trace.costs import NS_PER_MS, Cost, by_call, find_costs
-from tfperf.trace.idle import around, causes, feeds, per
-from tfperf.trace.intervals import Intervals, union
-from tfperf.trace.launches import Launches, Transfer, launches, transfers
-from tfperf.trace.ledger import Entry, read_ledger
+from tfperf.trace.costs import NS_PER_MS, Cost, average_by_call, find_costs
+from tfperf.trace.idle import average_causes, find_outer_phases, is_dataset_thread, merge_events, split_idle_time
+from tfperf.trace.intervals import Intervals, merge_intervals
+from tfperf.trace.launches import Launches, Transfer, compute_launches, sum_transfers
+from tfperf.trace.ledger import Entry, make_ledger
 from tfperf.trace.notes import Notes, read_notes
-from tfperf.trace.operations import Operation, Operations, find_operations, instructions, stats_matter
+from tfperf.trace.operations import Operation, Operations, find_operations, list_instructions, make_stats_filter
 from tfperf.trace.phases import PHASES, Phase, Rules
-from tfperf.trace.planes import DEVICE, Events, Lane, read_events, read_spaces
-from tfperf.trace.steps import Steps, Work, find_steps
+from tfperf.trace.planes import DEVICE, Events, Lane, decode_events, read_spaces
+from tfperf.trace.steps import EventKinds, Steps, find_steps
 from tfperf.trace.timeline import Timeline, make_timeline
 
 TOWER = re.compile(r"(?:^|/)((?:tower|replica)_\d+)(?:/|$)")  # how programs for several devices name their parts
@@ -62,7 +62,7 @@ class Attribution:
         if not len(self.gaps):
             return self.steps
         counts = np.unique(self.call, return_counts=True)[1]
-        out: NDArray[np.float64] = by_call(self.steps, self.call)[:-1] + self.gaps / counts[:-1]
+        out: NDArray[np.float64] = average_by_call(self.steps, self.call)[:-1] + self.gaps / counts[:-1]
         return out
 
     @property
@@ -75,7 +75,7 @@ class Attribution:
         """Time from step to step, all of it shared out: what parts of it are shares of."""
         return float((self.steps.sum() + self.gaps.sum()) / len(self.steps))
 
-    def share(self, unknown: bool) -> float:
+    def compute_share(self, unknown: bool) -> float:
         """Share of the operations' time in steps that no rule covers (`unknown`), or whose phase is inferred."""
         total = sum(cost.inside for cost in self.costs)
         mine = sum(cost.inside for cost in self.costs if (cost.phase == "other" if unknown else cost.inferred))
@@ -92,103 +92,103 @@ class Attribution:
         return [cost for cost in self.costs if cost.constant and cost.count >= EVERY_STEP]
 
 
-def device_of(lane: Lane) -> str:
+def get_device(lane: Lane) -> str:
     """The device of a lane: an accelerator by its plane, else the host's processor."""
     return lane.plane.removeprefix(DEVICE) if lane.accelerator else "CPU"
 
 
-def attribute_path(path: Path, notes: Notes | None = None) -> Attribution:
+def read_attribution(path: Path, notes: Notes | None = None) -> Attribution:
     """Attribution of the profile at a path; `notes`: by default what its capture left beside it. Raises: TraceError."""
     notes = read_notes(path) if notes is None else notes
     spaces = read_spaces(path)
-    known = instructions(spaces.values())
-    events = read_events(spaces, stats_matter(known))
+    known = list_instructions(spaces.values())
+    events = decode_events(spaces, make_stats_filter(known))
     lost = [message for space in spaces.values() for message in (*space.errors, *space.warnings)]
-    return attribute(events, find_operations(events, known), notes, lost)
+    return compute_attribution(events, find_operations(events, known), notes, lost)
 
 
-def attribute(
+def compute_attribution(
     events: Events, operations: Operations, notes: Notes, lost: Sequence[str] = ()
 ) -> Attribution:  # fmt: skip
     """Attribution of events; `lost`: what the profiler says of events that it dropped. Raises: TraceError."""
     rules = notes.rules
-    mine, number = operations.some, _phases(events, operations, rules)
+    mine, phases = operations.some, _find_phases(events, operations, rules)
     # what a dataset's own threads do is input, whatever it is called, and lies beside the steps
-    ahead = np.array([feeds(lane.line) for lane in events.lanes], bool)[events.lane]
-    number[ahead] = PHASES.index("input")
-    work = Work(
-        _kinds(events, operations, ahead), _looped(events, operations), mine & (number == PHASES.index("update"))
-    )
-    steps = find_steps(events, work, rules.loops, rules.turns, late=not notes.own)
-    devices = _devices(events, operations)
+    ahead = np.array([is_dataset_thread(lane.line) for lane in events.lanes], bool)[events.lane]
+    phases[ahead] = PHASES.index("input")
+    updates = mine & (phases == PHASES.index("update"))
+    kinds = EventKinds(_encode_kinds(events, operations, ahead), _find_looped(events, operations), updates)
+    steps = find_steps(events, kinds, rules.loops, rules.turns, late=not notes.own)
+    devices = _find_devices(events, operations)
     mine = mine & (events.end > steps.begin[0]) & (events.begin < max(steps.end.max(), steps.begin.max() + 1))
     busy, every = {}, {}
     costs: list[Cost] = []
     for device in np.unique(devices[mine]).tolist():
         here = mine & (devices == device)
-        busy[device] = np.stack([_covered(events, here & (number == p), steps) for p in range(len(PHASES))], axis=1)
-        every[device] = _covered(events, here, steps)
-        costs += find_costs(events, operations, number, here, device, steps, rules)
+        parts = [_compute_busy(events, here & (phases == p), steps) for p in range(len(PHASES))]
+        busy[device] = np.stack(parts, axis=1)
+        every[device] = _compute_busy(events, here, steps)
+        costs += find_costs(events, operations, phases, here, device, steps, rules)
     firsts, lasts = steps.spans
     gaps = np.maximum(firsts[1:] - lasts[:-1], 0) / NS_PER_MS
-    between = union(lasts[:-1], np.maximum(firsts[1:], lasts[:-1]))
-    working = union(events.begin[mine & ~ahead], events.end[mine & ~ahead])  # a dataset works beside the steps
-    inside = union(steps.begin, steps.end).without(between)
+    between = merge_intervals(lasts[:-1], np.maximum(firsts[1:], lasts[:-1]))
+    working = merge_events(events, mine & ~ahead)  # a dataset works beside the steps
+    inside = merge_intervals(steps.begin, steps.end).subtract(between)
     return Attribution(
         (steps.end - steps.begin) / NS_PER_MS, steps.call, busy, every, gaps,
-        _between(events, mine, number, between, len(gaps)),
-        per(causes(events, steps, between.without(working)), len(gaps)),
-        per(causes(events, steps, inside.without(working)), len(steps)),
-        _waits(events, mine & ~ahead, number, steps), len(steps.call_begin), steps.marks,
+        _compute_gap_phases(events, mine, phases, between, len(gaps)),
+        average_causes(split_idle_time(events, steps, between.subtract(working)), len(gaps)),
+        average_causes(split_idle_time(events, steps, inside.subtract(working)), len(steps)),
+        _compute_waits(events, mine & ~ahead, phases, steps), len(steps.call_begin), steps.marks,
         tuple(sorted(costs, key=lambda c: -c.ms)),
-        launches(events, devices, mine, len(steps)), transfers(events, devices, mine, len(steps)),
-        read_ledger(events, notes.traces), tuple(_problems(steps, notes, lost)),
-        notes, make_timeline(events, operations, devices, mine, number, steps),
+        compute_launches(events, devices, mine, len(steps)), sum_transfers(events, devices, mine, len(steps)),
+        make_ledger(events, notes.traces), tuple(_list_problems(steps, notes, lost)),
+        notes, make_timeline(events, operations, devices, mine, phases, steps),
     )  # fmt: skip
 
 
-def _kinds(events: Events, operations: Operations, ahead: NDArray[np.bool_]) -> NDArray[np.intp]:
+def _encode_kinds(events: Events, operations: Operations, ahead: NDArray[np.bool_]) -> NDArray[np.intp]:
     """A number for each operation on each device (n): what runs on several runs as often on each; -1 for none."""
     planes = np.unique([f"{lane.host} {lane.plane}" for lane in events.lanes], return_inverse=True)[1]
     kinds = operations.index * len(events.lanes) + planes[events.lane]
     return np.where(operations.some & ~ahead, kinds, -1)
 
 
-def _looped(events: Events, operations: Operations) -> NDArray[np.bool_]:
+def _find_looped(events: Events, operations: Operations) -> NDArray[np.bool_]:
     """Which events belong to a loop, where they repeat (n): by their scope, or since they run inside what is one."""
     scoped = [o.instruction or any(map(LOOP.search, o.scopes)) for o in operations.every]
     outer = np.array([LOOP_EVENT.search(name) is not None for name in events.names] or [False])[events.name]
-    spans = union(events.begin[outer & ~operations.some], events.end[outer & ~operations.some])
-    inside: NDArray[np.bool_] = np.array([*scoped, False])[operations.index] | spans.covers(events.begin)
+    spans = merge_events(events, outer & ~operations.some)
+    inside: NDArray[np.bool_] = np.array([*scoped, False])[operations.index] | spans.contains(events.begin)
     return inside
 
 
-def _phases(events: Events, operations: Operations, rules: Rules) -> NDArray[np.intp]:
+def _find_phases(events: Events, operations: Operations, rules: Rules) -> NDArray[np.intp]:
     """Index of the phase of each event (n); of what is no operation, that of `other`."""
-    said = around(events)
+    said = find_outer_phases(events)
     other = PHASES.index("other")
     out = np.full(len(events), other, np.intp)
     for outer in np.unique(said[operations.some]).tolist():
         name = PHASES[outer] if outer >= 0 else ""
-        table = np.array([PHASES.index(_phase(o, rules, name)) for o in operations.every] or [other])
+        table = np.array([PHASES.index(_find_phase(o, rules, name)) for o in operations.every] or [other])
         which = operations.some & (said == outer)
         out[which] = table[operations.index[which]]
     return out
 
 
-def _phase(operation: Operation, rules: Rules, outer: str) -> Phase:
+def _find_phase(operation: Operation, rules: Rules, outer: str) -> Phase:
     """The phase that most of an operation belongs to."""
     sums: dict[Phase, float] = {}
     for scope, share in (operation.scopes or {"": 1.0}).items():
-        phase = rules.phase(scope, operation.kind, outer)
+        phase = rules.find_phase(scope, operation.kind, outer)
         sums[phase] = sums.get(phase, 0.0) + share
     return max(sums, key=lambda phase: sums[phase])
 
 
-def _devices(events: Events, operations: Operations) -> NDArray[np.str_]:
+def _find_devices(events: Events, operations: Operations) -> NDArray[np.str_]:
     """The device of each event (n); a processor's logical devices by the scopes of their operations."""
     several = len({lane.host for lane in events.lanes}) > 1
-    own = [f"{lane.host} {device_of(lane)}" if several else device_of(lane) for lane in events.lanes]
+    own = [f"{lane.host} {get_device(lane)}" if several else get_device(lane) for lane in events.lanes]
     lanes = np.array(own or [""])[events.lane]
     # the innermost scope: strategies have scopes of their own around a program's
     towers = [next((f" {m[-1]}" for s in o.scopes if (m := TOWER.findall(s))), "") for o in operations.every]
@@ -198,33 +198,33 @@ def _devices(events: Events, operations: Operations) -> NDArray[np.str_]:
     return out
 
 
-def _covered(events: Events, which: NDArray[np.bool_], steps: Steps) -> NDArray[np.float64]:
+def _compute_busy(events: Events, which: NDArray[np.bool_], steps: Steps) -> NDArray[np.float64]:
     """Time (S) of each step during which one of the events runs."""
-    covered = union(events.begin[which], events.end[which])
+    covered = merge_events(events, which)
     cuts = np.stack([steps.begin, steps.end], axis=1).reshape(-1)  # steps do not overlap
-    return covered.covered(cuts)[::2] / NS_PER_MS
+    return covered.sum_lengths(cuts)[::2] / NS_PER_MS
 
 
-def _waits(events: Events, mine: NDArray[np.bool_], number: NDArray[np.intp], steps: Steps) -> float:
+def _compute_waits(events: Events, mine: NDArray[np.bool_], phase_index: NDArray[np.intp], steps: Steps) -> float:
     """ms a step in which of the operations `mine` some run that fetch the input, and no other."""
-    fetches = mine & (number == PHASES.index("input"))
-    others = mine & (number != PHASES.index("input"))
-    alone = union(events.begin[fetches], events.end[fetches]).without(union(events.begin[others], events.end[others]))
+    fetches = mine & (phase_index == PHASES.index("input"))
+    others = mine & (phase_index != PHASES.index("input"))
+    alone = merge_events(events, fetches).subtract(merge_events(events, others))
     return alone.length / NS_PER_MS / len(steps)
 
 
-def _between(
-    events: Events, mine: NDArray[np.bool_], number: NDArray[np.intp], between: Intervals, gaps: int
+def _compute_gap_phases(
+    events: Events, mine: NDArray[np.bool_], phase_index: NDArray[np.intp], between: Intervals, gaps: int
 ) -> dict[str, float]:
     """ms of each phase per gap."""
     out: dict[str, float] = {}
     for p, phase in enumerate(PHASES):
-        which = mine & (number == p)
-        out[phase] = union(events.begin[which], events.end[which]).common(between).length / NS_PER_MS / max(gaps, 1)
+        which = mine & (phase_index == p)
+        out[phase] = merge_events(events, which).intersect(between).length / NS_PER_MS / max(gaps, 1)
     return out
 
 
-def _problems(steps: Steps, notes: Notes, lost: Sequence[str]) -> Iterator[str]:
+def _list_problems(steps: Steps, notes: Notes, lost: Sequence[str]) -> Iterator[str]:
     yield from lost
     yield from notes.missing
     if notes.calls is not None and notes.wanted is not None and notes.calls < notes.wanted:

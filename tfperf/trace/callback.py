@@ -10,7 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from tfperf.scopes import PREFIX
-from tfperf.trace.capture import Capture, as_folder
+from tfperf.trace.capture import Capture, parse_folder
 from tfperf.trace.hooks import Hooks
 from tfperf.trace.planes import TraceError
 
@@ -31,36 +31,36 @@ class ProfileCallback(keras.callbacks.Callback):  # type: ignore[misc]
 
     def __init__(self, logdir: Path | str, steps: int = 10, skip: int = 3, host_level: int = 2) -> None:
         super().__init__()
-        self.logdir, self.window = as_folder(logdir), (steps, skip, host_level)
-        self.taken = self._fresh()
+        self.logdir, self.window = parse_folder(logdir), (steps, skip, host_level)
+        self.capture = self._make_capture()
         self.ranges: dict[str, Any] = {}
 
-    def _fresh(self) -> Capture:
+    def _make_capture(self) -> Capture:
         return Capture(self.logdir, *self.window, program="keras")
 
     def on_train_begin(self, logs: Any = None) -> None:
         """Note the names by which operations are told apart, and mark executions from now on."""
         self._end()  # of a training that ended by an exception
-        if self.taken.done:
+        if self.capture.done:
             return
-        group = self.taken.group
-        self.taken = self._fresh()
-        self.taken.group = group
-        self.taken.optimizers = [optimizer.name for optimizer in _optimizers(self.model)]
+        group = self.capture.group
+        self.capture = self._make_capture()
+        self.capture.group = group
+        self.capture.optimizers = [optimizer.name for optimizer in _list_optimizers(self.model)]
         layers = {layer.name for layer in self.model._flatten_layers()}
-        self.taken.forward = layers | {self.model.name, *LOSSES} | {m.name for m in self.model.metrics}
-        self.taken.turns = int(self.model.steps_per_execution)
+        self.capture.forward = layers | {self.model.name, *LOSSES} | {m.name for m in self.model.metrics}
+        self.capture.turns = int(self.model.steps_per_execution)
         self._mark()
         ProfileCallback.hooks = Hooks(self)
 
     @staticmethod
     def _end() -> None:
         """End what is recorded, and leave the other callbacks alone."""
-        if (taken := ProfileCallback.recording) is not None:
+        if (recording := ProfileCallback.recording) is not None:
             try:
-                taken.stop()
+                recording.stop()
             except TraceError as error:
-                taken.failed = str(error)
+                recording.failed = str(error)
         if ProfileCallback.hooks is not None:
             ProfileCallback.hooks.restore()
         ProfileCallback.recording = ProfileCallback.hooks = None
@@ -69,19 +69,19 @@ class ProfileCallback(keras.callbacks.Callback):  # type: ignore[misc]
         """Put a mark around Keras' compiled function, so that it holds that and no other callback."""
         function: Callable[[Any], Any] = getattr(self.model.train_function, ORIGINAL, self.model.train_function)
 
-        def marked(iterator: Any) -> Any:
+        def run_marked(iterator: Any) -> Any:
             self._close("epoch")
-            with self.taken.harmless_step(len(self.taken.seconds)):
-                ProfileCallback.recording = self.taken if self.taken.recording else None
+            with self.capture.step_safely(len(self.capture.seconds)):
+                ProfileCallback.recording = self.capture if self.capture.recording else None
                 logs = function(iterator)
-                if not self.taken.done:  # what runs on a device has to end inside
+                if not self.capture.done:  # what runs on a device has to end inside
                     for value in tf.nest.flatten(logs):
                         np.asarray(value)
-            ProfileCallback.recording = self.taken if self.taken.recording else None
+            ProfileCallback.recording = self.capture if self.capture.recording else None
             return logs
 
-        setattr(marked, ORIGINAL, function)
-        self.model.train_function = marked
+        setattr(run_marked, ORIGINAL, function)
+        self.model.train_function = run_marked
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
         """What follows up to the first execution lies between epochs."""
@@ -101,23 +101,23 @@ class ProfileCallback(keras.callbacks.Callback):  # type: ignore[misc]
         self.ranges[name].__enter__()
 
     def _close(self, name: str) -> None:
-        if (opened := self.ranges.pop(name, None)) is not None:
-            opened.__exit__(None, None, None)
+        if (trace := self.ranges.pop(name, None)) is not None:
+            trace.__exit__(None, None, None)
 
     def on_train_end(self, logs: Any = None) -> None:
         """The recording ends where the training does."""
         self._close("epoch")
         self.model.train_function = getattr(self.model.train_function, ORIGINAL, self.model.train_function)
         self._end()
-        if self.taken.failed:
-            warnings.warn(self.taken.failed, stacklevel=2)
-            self.taken.failed = ""
-        if not self.taken.done:
-            done, skip = len(self.taken.seconds), self.taken.skip
+        if self.capture.failed:
+            warnings.warn(self.capture.failed, stacklevel=2)
+            self.capture.failed = ""
+        if not self.capture.done:
+            done, skip = len(self.capture.seconds), self.capture.skip
             raise TraceError(f"{self.logdir}: nothing was recorded: {done} executions ran, {skip} are skipped")
 
 
-def _optimizers(model: keras.Model) -> Iterator[keras.optimizers.Optimizer]:
+def _list_optimizers(model: keras.Model) -> Iterator[keras.optimizers.Optimizer]:
     """All optimizers of a model, also its own ones, and those inside of others."""
     for one in vars(model).values():
         while isinstance(one, keras.optimizers.Optimizer):

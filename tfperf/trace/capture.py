@@ -17,8 +17,8 @@ from statistics import median
 from typing import TypeVar
 
 from tfperf.errors import StorageError, UserError
-from tfperf.trace.functions import Seen, causes, constant_operations, seen
-from tfperf.trace.notes import Notes, Program, Traced, write_notes
+from tfperf.trace.functions import SignatureCounts, count_signatures, find_constant_operations, list_traces
+from tfperf.trace.notes import FunctionTrace, Notes, ProgramKind, write_notes
 from tfperf.trace.operations import has_operations
 from tfperf.trace.planes import TraceError, read_space
 
@@ -41,14 +41,14 @@ class Capture:
     forward: Collection[str] | None = None  # scopes of layers, losses and metrics
     loops: int = 1  # and the rest as in Notes
     turns: int | None = None
-    program: Program = "loop"
+    program: ProgramKind = "loop"
     group: str = ""
     seconds: list[float] = field(default_factory=list)  # of each call, recorded ones included
     recording: bool = False
     done: bool = False
     failed: str = ""  # why a harmless recording has none
     _before: set[Path] = field(default_factory=set)  # sessions that were there
-    _seen: Seen = field(default_factory=dict)
+    _seen: SignatureCounts = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Raises: UserError with all that is out of its range."""
@@ -83,7 +83,7 @@ class Capture:
     def _start(self) -> None:
         import tensorflow as tf
 
-        self._seen, self._before = seen(), set(self.logdir.glob(SESSIONS))
+        self._seen, self._before = count_signatures(), set(self.logdir.glob(SESSIONS))
         options = tf.profiler.experimental.ProfilerOptions(host_tracer_level=self.host_level)
         try:
             self.logdir.mkdir(parents=True, exist_ok=True)
@@ -95,7 +95,7 @@ class Capture:
         self.recording = True
 
     @contextmanager
-    def harmless_step(self, number: int) -> Iterator[None]:
+    def step_safely(self, number: int) -> Iterator[None]:
         """The same, but what goes wrong with the recording ends nothing; `failed` says it."""
         step = self.step(number)
         try:
@@ -129,16 +129,16 @@ class Capture:
         self.recording, self.done = False, True
         try:
             tf.profiler.experimental.stop()
-            for folder in self._new():
-                write_notes(folder, self.notes())
+            for folder in self._list_new_sessions():
+                write_notes(folder, self.make_notes())
         except (tf.errors.OpError, StorageError) as error:
-            for folder in self._new():
+            for folder in self._list_new_sessions():
                 shutil.rmtree(folder, ignore_errors=True)
             raise TraceError(f"{self.logdir}: the profile cannot be written: {error}") from None
-        if not any(has_operations(read_space(file)) for folder in self._new() for file in folder.glob("*.xplane.pb")):
+        if not any(has_operations(read_space(f)) for one in self._list_new_sessions() for f in one.glob("*.xplane.pb")):
             raise TraceError(f"{self.logdir}: the profile holds no operation: nothing ran in the window")
 
-    def _new(self) -> list[Path]:
+    def _list_new_sessions(self) -> list[Path]:
         """Sessions that this recording made."""
         return sorted(set(self.logdir.glob(SESSIONS)) - self._before)
 
@@ -154,21 +154,21 @@ class Capture:
         others = self.seconds[1 : self.skip] + self.seconds[self.skip + self.steps :]
         return 1e3 * median(others) if others else None
 
-    def notes(self) -> Notes:
+    def make_notes(self) -> Notes:
         """What lies beside the profile."""
         missing: list[str] = []
+        traces = _try_collect("causes of traces", lambda: list_traces(self._seen), missing)
         return Notes(
             own=True, program=self.program, optimizers=tuple(sorted(self.optimizers)), loops=self.loops,
             forward=None if self.forward is None else tuple(sorted(self.forward)), turns=self.turns, group=self.group,
             calls=len(self.seconds[self.skip :]), wanted=self.steps, recorded_ms=self.recorded_ms,
-            unrecorded_ms=self.unrecorded_ms,
-            traces=tuple(Traced(**one) for one in _tried("causes of traces", lambda: causes(self._seen), missing)),
-            constant=tuple(sorted(_tried("constant operations", constant_operations, missing))),
+            unrecorded_ms=self.unrecorded_ms, traces=tuple(FunctionTrace(**one) for one in traces),
+            constant=tuple(sorted(_try_collect("constant operations", find_constant_operations, missing))),
             missing=tuple(missing),
         )  # fmt: skip
 
 
-def _tried(what: str, collect: Callable[[], Collection[T]], missing: list[str]) -> Collection[T]:
+def _try_collect(what: str, collect: Callable[[], Collection[T]], missing: list[str]) -> Collection[T]:
     """What a look into TensorFlow's own objects gives; a training must not end since they look different."""
     try:
         return collect()
@@ -177,7 +177,7 @@ def _tried(what: str, collect: Callable[[], Collection[T]], missing: list[str]) 
         return ()
 
 
-def as_folder(logdir: object) -> Path:
+def parse_folder(logdir: object) -> Path:
     """The path of a log directory. Raises: UserError for what is none."""
     if isinstance(logdir, str | os.PathLike) and isinstance(found := os.fspath(logdir), str) and "\0" not in found:
         return Path(found)
@@ -194,15 +194,15 @@ def capture(
     loop takes. host_level: 1 marks alone, 2 operations, 3 all that the runtime does.
     Raises: UserError for numbers out of RANGES, TraceError at the end when too few steps ran for any to be recorded.
     """
-    taken = Capture(as_folder(logdir), steps, skip, host_level, turns=steps_per_call)
+    window = Capture(parse_folder(logdir), steps, skip, host_level, turns=steps_per_call)
     try:
-        yield taken
+        yield window
     except BaseException:
         with suppress(TraceError):
-            taken.stop()
+            window.stop()
         raise
-    taken.stop()
-    if not taken.done:
+    window.stop()
+    if not window.done:
         raise TraceError(
-            f"{logdir}: nothing was recorded: {len(taken.seconds)} steps ran, the first {skip} are skipped"
+            f"{logdir}: nothing was recorded: {len(window.seconds)} steps ran, the first {skip} are skipped"
         )

@@ -22,7 +22,7 @@ class Chain:
     length: int
 
 
-class Part(NamedTuple):
+class PathSegment(NamedTuple):
     """[begin, end) in ns on the way to a moment.
 
     run: what ran, where `delay` is empty; else what was to run, and `queue`: its thread or stream ran others first,
@@ -36,7 +36,7 @@ class Part(NamedTuple):
     delay: str = ""
 
 
-def longest(runs: Runs, links: Links) -> list[Chain]:
+def find_longest_chains(runs: Runs, links: Links) -> list[Chain]:
     """The longest chain of each call, by the durations of its runs alone; what two do at the same time counts once."""
     start, before = links.start.tolist(), links.before.tolist()
     begins, ends = runs.begin.tolist(), runs.end.tolist()
@@ -57,52 +57,52 @@ def longest(runs: Runs, links: Links) -> list[Chain]:
         while at != NOBODY:
             chain.append(at)
             at = back[at]
-        out.append(_chain(runs, np.array(chain[::-1], np.intp), total))
+        out.append(_make_chain(runs, np.array(chain[::-1], np.intp), total))
     return out
 
 
-def _chain(runs: Runs, rows: Rows, length: int) -> Chain:
+def _make_chain(runs: Runs, rows: Rows, length: int) -> Chain:
     ends = runs.end[rows]
     ends[:-1] = np.minimum(ends[:-1], runs.begin[rows[1:]])
     return Chain(rows, ends - runs.begin[rows], length)
 
 
-class Ways:
+class WaitPaths:
     """How runs were reached: from each back to the one that ended last of those that it waited for."""
 
     def __init__(self, runs: Runs, links: Links, begins: Times) -> None:
         """begins: of calls, in ns."""
         self.begin, self.end, self.call = runs.begin.tolist(), runs.end.tolist(), runs.call.tolist()
-        self.last = last_before(runs, links).tolist()
-        self.free, self.begins = _free(runs).tolist(), begins.tolist()
+        self.last = find_last_before(runs, links).tolist()
+        self.free, self.begins = _compute_free_times(runs).tolist(), begins.tolist()
 
-    def back(self, run: int, since: int) -> Iterator[Part]:
-        """Parts of the time from `since` to the begin of a run, the latest first; they leave nothing out."""
+    def walk_back(self, run: int, since: int) -> Iterator[PathSegment]:
+        """Segments of the time from `since` to the begin of a run, the latest first; they leave nothing out."""
         while self.begin[run] > since:
             other = self.last[run]
             if other == NOBODY:
                 first = max(since, self.begins[self.call[run]])
                 if first < self.begin[run]:
-                    yield Part(first, self.begin[run], run, "start")
+                    yield PathSegment(first, self.begin[run], run, "start")
                 return
             ended = min(self.end[other], self.begin[run])
-            yield from self._delays(run, max(since, ended))
+            yield from self._list_delays(run, max(since, ended))
             if ended <= since:
                 return
             if self.begin[other] < ended:
-                yield Part(max(since, self.begin[other]), ended, other)
+                yield PathSegment(max(since, self.begin[other]), ended, other)
             run = other
 
-    def _delays(self, run: int, ready: int) -> Iterator[Part]:
+    def _list_delays(self, run: int, ready: int) -> Iterator[PathSegment]:
         """From when a run could have begun to its begin."""
         begin, free = self.begin[run], min(max(self.free[run], ready), self.begin[run])
         if free < begin:
-            yield Part(free, begin, run, "runtime")
+            yield PathSegment(free, begin, run, "runtime")
         if ready < free:
-            yield Part(ready, free, run, "queue")
+            yield PathSegment(ready, free, run, "queue")
 
 
-def last_before(runs: Runs, links: Links) -> NDArray[np.intp]:
+def find_last_before(runs: Runs, links: Links) -> NDArray[np.intp]:
     """Of each run the last to end of those that it waited for (r), -1: there is none."""
     out = np.full(len(runs), NOBODY, np.intp)
     counts = np.diff(links.start)
@@ -117,7 +117,7 @@ def last_before(runs: Runs, links: Links) -> NDArray[np.intp]:
     return out
 
 
-def _free(runs: Runs) -> Times:
+def _compute_free_times(runs: Runs) -> Times:
     """When all that began before on the thread or stream of each run had left it (r), 0 for the first."""
     out = np.zeros(len(runs), np.int64)
     for lane in np.unique(runs.lane):

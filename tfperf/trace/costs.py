@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tfperf.trace.intervals import union
+from tfperf.trace.intervals import merge_intervals
 from tfperf.trace.operations import Operations
 from tfperf.trace.phases import PHASES, Phase, Rules
 from tfperf.trace.planes import Events
@@ -36,34 +36,34 @@ class Cost:
 
 
 def find_costs(
-    events: Events, operations: Operations, number: NDArray[np.intp], here: NDArray[np.bool_], device: str,
+    events: Events, operations: Operations, phase_index: NDArray[np.intp], mask: NDArray[np.bool_], device: str,
     steps: Steps, rules: Rules,
 ) -> list[Cost]:  # fmt: skip
-    """Costs of the events `here`, whose phases have the numbers `number`."""
+    """Costs of the events in the mask, whose phases have the numbers `phase_index`."""
     keys, where, counts = np.unique(
-        operations.index[here] * len(PHASES) + number[here], return_inverse=True, return_counts=True
+        operations.index[mask] * len(PHASES) + phase_index[mask], return_inverse=True, return_counts=True
     )
-    lengths, calls = (events.end - events.begin)[here] / NS_PER_MS, len(steps.spans[0])
-    call = np.searchsorted(steps.spans[0], events.begin[here], "right") - 1
+    lengths, calls = (events.end - events.begin)[mask] / NS_PER_MS, len(steps.spans[0])
+    call = np.searchsorted(steps.spans[0], events.begin[mask], "right") - 1
     by_call = np.bincount(where * calls + np.maximum(call, 0), lengths, len(keys) * calls).reshape(len(keys), calls)
-    covered = union(steps.begin, steps.end).covers(events.begin[here])
+    covered = merge_intervals(steps.begin, steps.end).contains(events.begin[mask])
     inside = np.bincount(where, lengths * covered, len(keys))
-    noise = standard_error(by_call / np.bincount(np.unique(steps.call, return_inverse=True)[1]))
+    noise = estimate_standard_error(by_call / np.bincount(np.unique(steps.call, return_inverse=True)[1]))
     out = []
     columns = (keys, counts, by_call.sum(axis=1), inside, noise)
-    for key, count, ms, within, error in zip(*(c.tolist() for c in columns), strict=True):
+    for key, count, ms, inside_ms, error in zip(*(c.tolist() for c in columns), strict=True):
         operation, phase = operations.every[key // len(PHASES)], PHASES[key % len(PHASES)]
         scope = max(operation.scopes, key=lambda s: operation.scopes[s], default="")
         out.append(Cost(
             operation.name, operation.kind, device, phase, operation.inferred and phase != "other", ms / len(steps),
-            count / len(steps), rules.layer(scope), within / len(steps),
+            count / len(steps), rules.find_layer(scope), inside_ms / len(steps),
             bool(operation.scopes) and not operation.inferred and all(map(rules.is_constant, operation.scopes)),
             operation.instruction, error,
         ))  # fmt: skip
     return out
 
 
-def by_call(values: NDArray[np.float64], call: NDArray[np.intp]) -> NDArray[np.float64]:
+def average_by_call(values: NDArray[np.float64], call: NDArray[np.intp]) -> NDArray[np.float64]:
     """Means over the steps of each call, of values (steps, ...); of a single call the steps themselves."""
     if call[0] == call[-1]:
         return values
@@ -73,7 +73,7 @@ def by_call(values: NDArray[np.float64], call: NDArray[np.intp]) -> NDArray[np.f
     return out
 
 
-def standard_error(samples: NDArray[np.float64]) -> NDArray[np.float64]:
+def estimate_standard_error(samples: NDArray[np.float64]) -> NDArray[np.float64]:
     """Standard error of the medians of samples (..., n); of their means it is a fifth less. Infinite for one sample."""
     count = samples.shape[-1]
     if count < 2:

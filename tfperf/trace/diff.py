@@ -13,7 +13,7 @@ Record = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
-class Change:
+class TimeChange:
     """ms a step of something (`kind`: step, gap, phase, ...) before and now; `noise`: ms that chance may do."""
 
     kind: str
@@ -24,7 +24,7 @@ class Change:
     verdict: Verdict
 
     @property
-    def by(self) -> float:
+    def difference_ms(self) -> float:
         """The change in ms."""
         return self.now - self.before
 
@@ -33,8 +33,8 @@ class Change:
 class Difference:
     """The time from step to step, and what it is made of, the largest changes first."""
 
-    step: Change
-    parts: tuple[Change, ...]
+    step: TimeChange
+    parts: tuple[TimeChange, ...]
     limit: float
 
     @property
@@ -48,32 +48,32 @@ def compare(now: Record, before: Record, limit: float) -> Difference:
 
     Parts count as slower when their change alone is more than the limit, of the time from step to step.
     """
-    allowed = _Allowed(limit * before["period_ms"], before["noise"]["samples"], now["noise"]["samples"])
-    step = _change("step", "from step to step", before, now, "period_ms", allowed)
-    parts = [_change("step", "from first to last operation", before, now, "step_ms", allowed)]
+    allowed = _Thresholds(limit * before["period_ms"], before["noise"]["samples"], now["noise"]["samples"])
+    step = _compare_key("step", "from step to step", before, now, "period_ms", allowed)
+    parts = [_compare_key("step", "from first to last operation", before, now, "step_ms", allowed)]
     for kind, key in (("phase", "phase"), ("layer", "layer"), ("operation", "name")):
-        parts += _changes(kind, _table(before, kind, key), _table(now, kind, key), allowed)
+        parts += _compare_tables(kind, _sum_rows(before, kind, key), _sum_rows(now, kind, key), allowed)
     noise = hypot(before["noise"]["period_ms"], now["noise"]["period_ms"])
     key = "gaps_ms_per_step"
-    parts.append(_judged("gap", "between calls", before[key], now[key], noise, allowed))
-    return Difference(step, tuple(sorted(parts, key=lambda change: -abs(change.by))), limit)
+    parts.append(_compare_times("gap", "between calls", before[key], now[key], noise, allowed))
+    return Difference(step, tuple(sorted(parts, key=lambda change: -abs(change.difference_ms))), limit)
 
 
-def _change(kind: str, name: str, before: Record, now: Record, key: str, allowed: "_Allowed") -> Change:
+def _compare_key(kind: str, name: str, before: Record, now: Record, key: str, allowed: "_Thresholds") -> TimeChange:
     noise = hypot(before["noise"][key], now["noise"][key])
-    return _judged(kind, name, before[key], now[key], noise, allowed)
+    return _compare_times(kind, name, before[key], now[key], noise, allowed)
 
 
-def _judged(kind: str, name: str, before: float, now: float, error: float, allowed: "_Allowed") -> Change:
+def _compare_times(kind: str, name: str, before: float, now: float, error: float, allowed: "_Thresholds") -> TimeChange:
     noise = allowed.sigmas * error if error else 0.0
     if not isfinite(noise):
-        return Change(kind, name, before, now, noise, "unknown")
+        return TimeChange(kind, name, before, now, noise, "unknown")
     beyond = abs(now - before) - noise
     verdict: Verdict = "same" if beyond <= allowed.ms else "slower" if now > before else "faster"
-    return Change(kind, name, before, now, noise, verdict)
+    return TimeChange(kind, name, before, now, noise, verdict)
 
 
-class _Allowed:
+class _Thresholds:
     """How much may change, and how many standard errors chance may do with so few samples (Student's t)."""
 
     def __init__(self, ms: float, *samples: int) -> None:
@@ -81,7 +81,7 @@ class _Allowed:
         self.sigmas = float(student.ppf(CHANCE, min(samples) - 1)) if min(samples) > 1 else float("inf")
 
 
-def _table(record: Record, kind: str, key: str) -> dict[str, tuple[float, float]]:
+def _sum_rows(record: Record, kind: str, key: str) -> dict[str, tuple[float, float]]:
     """By device and name: ms a step, and its standard error."""
     out: dict[str, tuple[float, float]] = {}
     for row in record[f"{kind}s_by_device"] if kind == "phase" else record[f"{kind}s"]:
@@ -91,10 +91,10 @@ def _table(record: Record, kind: str, key: str) -> dict[str, tuple[float, float]
     return out
 
 
-def _changes(
-    kind: str, before: Mapping[str, tuple[float, float]], now: Mapping[str, tuple[float, float]], allowed: "_Allowed"
-) -> Iterator[Change]:
+def _compare_tables(
+    kind: str, before: Mapping[str, tuple[float, float]], now: Mapping[str, tuple[float, float]], allowed: "_Thresholds"
+) -> Iterator[TimeChange]:
     nothing = 0.0, 0.0
     for name in dict.fromkeys([*before, *now]):
         (a, first), (b, second) = before.get(name, nothing), now.get(name, nothing)
-        yield _judged(kind, name, a, b, hypot(first, second), allowed)
+        yield _compare_times(kind, name, a, b, hypot(first, second), allowed)

@@ -7,7 +7,7 @@ import numpy as np
 
 from tfperf.trace.attribution import Attribution
 from tfperf.trace.launches import SHORT_US
-from tfperf.trace.notes import Program
+from tfperf.trace.notes import ProgramKind
 from tfperf.trace.phases import PHASES
 
 # shares of a step from which something is told
@@ -42,33 +42,33 @@ class Finding:
     change: str
 
 
-def findings(found: Attribution) -> list[Finding]:
+def list_findings(found: Attribution) -> list[Finding]:
     """All that is worth a change, by share."""
-    return sorted(_every(found, found.notes.program), key=lambda finding: -finding.share)
+    return sorted(_check_all(found, found.notes.program), key=lambda finding: -finding.share)
 
 
-def _every(found: Attribution, program: Program) -> Iterator[Finding]:
+def _check_all(found: Attribution, program: ProgramKind) -> Iterator[Finding]:
     period = found.mean_ms
     if not period:
         return
-    yield from _gaps(found, program, len(found.gaps) / len(found.steps) / period)
-    yield from _launches(found, program)
+    yield from _check_gaps(found, program, len(found.gaps) / len(found.steps) / period)
+    yield from _check_launches(found, program)
     waits = (found.waits_ms + found.idle_inside["input"]) / period
     if waits > INPUT:
         yield Finding(f"steps wait for input for {waits:.0%} of their time", waits, FEED)
-    constant = _most((cost.device, cost.ms) for cost in found.constant) / period
+    constant = _find_largest_sum((cost.device, cost.ms) for cost in found.constant) / period
     if constant > CONSTANT:
         names = ", ".join(dict.fromkeys(cost.layer or cost.name for cost in found.constant[:3]))
         yield Finding(
             f"operations that depend on constants alone take {constant:.0%} ({names})", constant,
             "compute them once, before training",
         )  # fmt: skip
-    copies = _most((one.device, one.ms) for one in found.transfers) / period
+    copies = _find_largest_sum((one.device, one.ms) for one in found.transfers) / period
     if copies > COPIES:
         yield Finding(f"copies from and to a device take {copies:.0%}", copies, "keep data and losses on the device")
 
 
-def _most(times: Iterable[tuple[str, float]]) -> float:
+def _find_largest_sum(times: Iterable[tuple[str, float]]) -> float:
     """The largest sum over devices: they work at the same time."""
     sums: dict[str, float] = {}
     for device, ms in times:
@@ -76,7 +76,7 @@ def _most(times: Iterable[tuple[str, float]]) -> float:
     return max(sums.values(), default=0.0)
 
 
-def _launches(found: Attribution, program: Program) -> Iterator[Finding]:
+def _check_launches(found: Attribution, program: ProgramKind) -> Iterator[Finding]:
     """Kernels too short for their launches, on the device that works most; a host beside accelerators only launches."""
     accelerators = {d: a for d, a in found.any.items() if "CPU" not in d} or found.any
     busiest = max(accelerators, key=lambda device: float(accelerators[device].sum()))
@@ -90,7 +90,7 @@ def _launches(found: Attribution, program: Program) -> Iterator[Finding]:
         )  # fmt: skip
 
 
-def _gaps(found: Attribution, program: Program, per_step: float) -> Iterator[Finding]:
+def _check_gaps(found: Attribution, program: ProgramKind, per_step: float) -> Iterator[Finding]:
     """What is lost between calls, in shares of the time from step to step; `per_step` turns ms a gap into those."""
     advice: Mapping[str, tuple[str, str]] = {
         "launch": ("calls are started and ended", LONGER_CALLS[program]),

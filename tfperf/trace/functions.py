@@ -7,70 +7,70 @@ import gc
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-Seen = Mapping[int, int]  # signatures of a function, by its id
+SignatureCounts = Mapping[int, int]  # signatures of a function, by its id
 PASSED_ON = frozenset(["Identity", "IdentityN", "NoOp", "Const"])  # no work
 
 
-def functions() -> list[Any]:
+def list_functions() -> list[Any]:
     """All tf.functions that are alive."""
     from tensorflow.python.eager.polymorphic_function.polymorphic_function import Function
 
     return [one for one in gc.get_objects() if issubclass(type(one), Function)]
 
 
-def seen() -> Seen:
+def count_signatures() -> SignatureCounts:
     """How many signatures each function has been traced for."""
-    return {id(one): len(_signatures(one)) for one in functions()}
+    return {id(one): len(_list_signatures(one)) for one in list_functions()}
 
 
-def causes(before: Seen) -> list[dict[str, str]]:
+def list_traces(before: SignatureCounts) -> list[dict[str, str]]:
     """The functions that were traced since then: name, and why."""
     out = []
-    for one in functions():
-        signatures = _signatures(one)
-        for i in range(before.get(id(one), 0), len(signatures)):
-            out.append({"function": _name(one.python_function), "cause": cause(signatures[:i], signatures[i])})
+    for one in list_functions():
+        found = _list_signatures(one)
+        for i in range(before.get(id(one), 0), len(found)):
+            out.append({"function": _get_name(one.python_function), "cause": describe_cause(found[:i], found[i])})
     return out
 
 
-def _name(function: Any) -> str:
+def _get_name(function: Any) -> str:
     """As its calls are named in a profile; of an object that can be called its class."""
     return str(getattr(function, "__name__", type(function).__name__))
 
 
-def _signatures(function: Any) -> list[Mapping[str, Any]]:
+def _list_signatures(function: Any) -> list[Mapping[str, Any]]:
     """Types of the arguments, by name, of each trace in order."""
     # not by its own method, which traces functions with an input signature
     found = function._function_cache.values()
     return [{name: p.type_constraint for name, p in c.function_type.parameters.items()} for c in found]
 
 
-def cause(earlier: Sequence[Mapping[str, Any]], new: Mapping[str, Any]) -> str:
+def describe_cause(earlier: Sequence[Mapping[str, Any]], new: Mapping[str, Any]) -> str:
     """What sets a signature apart from the nearest of the earlier ones."""
     if not earlier:
         return "first call"
     differences = [[name for name in new if old.get(name) != new[name]] for old in earlier]
     fewest = min(range(len(earlier)), key=lambda i: len(differences[i]))
-    said = [_difference(name, earlier[fewest].get(name), new[name]) for name in differences[fewest]]
+    said = [_describe_difference(name, earlier[fewest].get(name), new[name]) for name in differences[fewest]]
     return "; ".join(said) or "a new variable, or another device or context"
 
 
-def _difference(name: str, old: Any, new: Any) -> str:
+def _describe_difference(name: str, old: Any, new: Any) -> str:
     for what in ("shape", "dtype"):
         was, now = getattr(old, what, None), getattr(new, what, None)
         if was is not None and now is not None and was != now:
-            return f"new {what} of {name}: {_short(now)}, was {_short(was)}"
+            return f"new {what} of {name}: {_shorten(now)}, was {_shorten(was)}"
     if type(old).__name__ == type(new).__name__ == "Literal":
         return f"new Python value of {name}: {new.value!r}, was {old.value!r}"
-    return f"new type of {name}: {_short(new)}, was {_short(old)}"
+    return f"new type of {name}: {_shorten(new)}, was {_shorten(old)}"
 
 
-def _short(value: Any) -> str:
+def _shorten(value: Any) -> str:
     text = str(getattr(value, "name", None) or value)
     return text if len(text) < 80 else f"{text[:77]}..."
 
 
-def constant_operations(graphs: Iterable[Any] | None = None) -> set[str]:
+def find_constant_operations(graphs: Iterable[Any] | None = None) -> set[str]:
     """Names of the operations in graphs of functions, by default all, that depend on constants alone.
 
     A captured tensor is a constant, a captured variable is not. What has side effects or draws numbers is none, nor is
@@ -81,11 +81,11 @@ def constant_operations(graphs: Iterable[Any] | None = None) -> set[str]:
     known: dict[int, set[int]] = {}
     if graphs is None:
         graphs = [one for one in gc.get_objects() if issubclass(type(one), FuncGraph)]
-    found = [_constant(graph, known) for graph in graphs]
+    found = [_split_operations(graph, known) for graph in graphs]
     return {name for names, _ in found for name in names} - {name for _, names in found for name in names}
 
 
-def _constant(graph: Any, known: dict[int, set[int]]) -> tuple[list[str], list[str]]:
+def _split_operations(graph: Any, known: dict[int, set[int]]) -> tuple[list[str], list[str]]:
     """Names of a graph's operations that are constant, and of the others; `known`: constant tensors (ids) by graph."""
     tensors = known.setdefault(id(graph), set())
     names: tuple[list[str], list[str]] = ([], [])
@@ -110,5 +110,5 @@ def _is_constant(tensor: Any, known: dict[int, set[int]]) -> bool:
     if graph is None:
         return True  # a tensor with a value
     if id(graph) not in known:
-        _constant(graph, known)
+        _split_operations(graph, known)
     return id(tensor) in known[id(graph)]

@@ -53,16 +53,16 @@ class Graph:
                 out.setdefault(self.frames[i], []).append(i)
         return out
 
-    def turns(self, number: int) -> list[int]:
+    def list_turn_starts(self, number: int) -> list[int]:
         """What begins the turns of the loop that an operation is in; of an Enter none, which runs before them."""
         return [] if self.nodes[number].kind in ENTERS else self.conditions.get(self.frames[number], [])
 
-    def depth(self, number: int) -> int:
+    def count_loops(self, number: int) -> int:
         """How many loops an operation is in."""
         return self.depths.get(self.frames[number], 0)
 
 
-def join(nodes: Iterable[Node]) -> Graph:
+def join_nodes(nodes: Iterable[Node]) -> Graph:
     """One graph of those of all devices: a receive waits for its send."""
     every = tuple({node.name: node for node in nodes}.values())
     index = {node.name: i for i, node in enumerate(every)}
@@ -73,11 +73,11 @@ def join(nodes: Iterable[Node]) -> Graph:
         if node.kind in RECEIVES and node.pair in sends:
             waits.append(sends[node.pair])
         before.append(tuple(dict.fromkeys(waits)))
-    frames, depths = _frames(every, before)
+    frames, depths = _find_frames(every, before)
     return Graph(every, tuple(before), frames, depths)
 
 
-def _frames(nodes: Sequence[Node], before: Sequence[Sequence[int]]) -> tuple[tuple[str, ...], dict[str, int]]:
+def _find_frames(nodes: Sequence[Node], before: Sequence[Sequence[int]]) -> tuple[tuple[str, ...], dict[str, int]]:
     """The loop of each operation: that of what it waits for, which Enter and Exit change; depth of each loop."""
     after: list[list[int]] = [[] for _ in nodes]
     for i, waits in enumerate(before):
@@ -100,10 +100,10 @@ def _frames(nodes: Sequence[Node], before: Sequence[Sequence[int]]) -> tuple[tup
                 found[other] = nodes[other].frame
                 parents.setdefault(nodes[other].frame, outside)
             front.append(other)
-    return tuple(found.get(i, "") for i in range(len(nodes))), {name: _depth(name, parents) for name in parents}
+    return tuple(found.get(i, "") for i in range(len(nodes))), {name: _count_depth(name, parents) for name in parents}
 
 
-def _depth(frame: str, parents: Mapping[str, str]) -> int:
+def _count_depth(frame: str, parents: Mapping[str, str]) -> int:
     """Of a loop, 1 for one that is in no other."""
     count, seen = 0, set[str]()
     while frame and frame not in seen:

@@ -40,7 +40,7 @@ class Computation:
 
 
 @cache
-def hlo_message() -> Any:
+def build_message_class() -> Any:
     """The message class of a module, with the fields that are read."""
     from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
@@ -56,7 +56,7 @@ def hlo_message() -> Any:
     return message_factory.GetMessageClass(pool.FindMessageTypeByName("tfperf_hlo.Hlo"))
 
 
-def modules(space: Any) -> Iterator[tuple[str, dict[int, Computation]]]:
+def decode_modules(space: Any) -> Iterator[tuple[str, dict[int, Computation]]]:
     """Name and computations, by number, of each module in a profile; those that cannot be read are left out."""
     from google.protobuf.message import DecodeError
 
@@ -65,15 +65,15 @@ def modules(space: Any) -> Iterator[tuple[str, dict[int, Computation]]]:
             continue
         for event in plane.event_metadata.values():
             for stat in event.stats:
-                message = hlo_message()()
+                message = build_message_class()()
                 try:
                     message.ParseFromString(stat.bytes_value)
                 except DecodeError:
                     continue
-                yield message.hlo_module.name, _computations(message.hlo_module)
+                yield message.hlo_module.name, _decode_computations(message.hlo_module)
 
 
-def _computations(module: Any) -> dict[int, Computation]:
+def _decode_computations(module: Any) -> dict[int, Computation]:
     return {
         c.id: Computation(
             {

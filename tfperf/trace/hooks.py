@@ -18,10 +18,10 @@ class Hooks:
 
     def __init__(self, mine: keras.callbacks.Callback) -> None:
         self.replaced: list[tuple[Any, str, Any]] = []
-        for other in _beside(mine):
-            for name in filter(lambda hook: _does_something(other, hook), HOOKS):
+        for other in _list_other_callbacks(mine):
+            for name in filter(lambda hook: _is_overridden(other, hook), HOOKS):
                 self.replaced.append((other, name, vars(other).get(name)))
-                setattr(other, name, _ranged(getattr(other, name)))
+                setattr(other, name, _wrap_hook(getattr(other, name)))
 
     def restore(self) -> None:
         """Give the callbacks their own hooks back."""
@@ -33,7 +33,7 @@ class Hooks:
         self.replaced.clear()
 
 
-def _beside(mine: keras.callbacks.Callback) -> Iterator[keras.callbacks.Callback]:
+def _list_other_callbacks(mine: keras.callbacks.Callback) -> Iterator[keras.callbacks.Callback]:
     """The callbacks in the same list of a `fit`; Keras gives no way to it but by looking for the list."""
     seen = {id(mine)}
     for one in gc.get_objects():
@@ -44,13 +44,13 @@ def _beside(mine: keras.callbacks.Callback) -> Iterator[keras.callbacks.Callback
                     yield other
 
 
-def _does_something(callback: keras.callbacks.Callback, hook: str) -> bool:
+def _is_overridden(callback: keras.callbacks.Callback, hook: str) -> bool:
     return hook in vars(callback) or getattr(type(callback), hook) is not getattr(keras.callbacks.Callback, hook)
 
 
-def _ranged(hook: Callable[..., Any]) -> Callable[..., Any]:
-    def ranged(*arguments: Any, **named: Any) -> Any:
+def _wrap_hook(hook: Callable[..., Any]) -> Callable[..., Any]:
+    def run_ranged(*arguments: Any, **named: Any) -> Any:
         with tf.profiler.experimental.Trace(RANGE):
             return hook(*arguments, **named)
 
-    return ranged
+    return run_ranged

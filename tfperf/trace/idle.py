@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tfperf.scopes import PREFIX
-from tfperf.trace.intervals import NOTHING, Intervals, union
+from tfperf.trace.intervals import NOTHING, Intervals, merge_intervals
 from tfperf.trace.phases import CALLBACK, INPUT, PHASES
 from tfperf.trace.planes import CALL, Events
 from tfperf.trace.steps import Steps
@@ -22,59 +22,58 @@ DATASETS, ASKED = "tf_data_", "tf_data_iterator_get_next"  # threads of datasets
 NAMED = {"validation", "input", "callback", "epoch"}  # trace ranges of the program
 
 
-def feeds(line: str) -> bool:
+def is_dataset_thread(line: str) -> bool:
     """Whether a thread is a dataset's own, which prepares what is asked for later."""
     return line.startswith(DATASETS) and not line.startswith(ASKED)
 
 
-def traced(events: Events) -> NDArray[np.int64]:
+def find_traces(events: Events) -> NDArray[np.int64]:
     """Rows of the calls in which a function was traced."""
     rows, values = events.stats.get(CALL, (np.zeros(0, np.int64), ()))
     found: NDArray[np.int64] = rows[np.array([str(value).startswith("traced") for value in values], bool)]
     return found
 
 
-def compiled(events: Events) -> NDArray[np.int64]:
+def find_compilations(events: Events) -> NDArray[np.int64]:
     """Rows of a compiler's work."""
-    return _rows(events, COMPILER)
+    return _find_rows(events, COMPILER)
 
 
-def ranges(events: Events) -> Iterator[tuple[str, NDArray[np.int64]]]:
+def list_ranges(events: Events) -> Iterator[tuple[str, NDArray[np.int64]]]:
     """Trace ranges by which the program names what it does: name, rows."""
     for number, name in enumerate(events.names):
         if name.startswith(PREFIX):
             yield name.removeprefix(PREFIX), np.flatnonzero(events.name == number)
 
 
-def causes(events: Events, steps: Steps, free: Intervals) -> dict[Cause, int]:
+def split_idle_time(events: Events, steps: Steps, free: Intervals) -> dict[Cause, int]:
     """Why time in `free`, during which no operation runs, is lost: ns by cause; what none explains is the host's.
 
     `launch`: inside a call, in which the runtime gets its operations going.
     """
+    inputs = _find_rows(events, INPUT_WAIT, INPUT)
     known: dict[Cause, Intervals] = {
-        "compilation": _union(events, compiled(events)), "launch": union(steps.call_begin, steps.call_end),
-        "input": _union(events, _rows(events, INPUT_WAIT, INPUT)), "callback": _union(events, _rows(events, CALLBACK)),
+        "compilation": merge_events(events, find_compilations(events)),
+        "launch": merge_intervals(steps.call_begin, steps.call_end),
+        "input": merge_events(events, inputs), "callback": merge_events(events, _find_rows(events, CALLBACK)),
     }  # fmt: skip
-    for name, rows in ranges(events):
+    for name, rows in list_ranges(events):
         cause = next((c for c in CAUSES if c == name and c in NAMED), None)
         if cause is not None:
-            both = np.concatenate([rows, _rows(events, INPUT_WAIT, INPUT)]) if cause == "input" else rows
-            known[cause] = _union(events, both)
+            known[cause] = merge_events(events, np.concatenate([rows, inputs]) if cause == "input" else rows)
     found: dict[Cause, int] = dict.fromkeys(CAUSES, 0)
     for cause in CAUSES[:-1]:
-        hit = free.common(known.get(cause, NOTHING))
-        found[cause] = hit.length
-        free = free.without(hit)
-    found["host"] = free.length
-    return found
+        hit = free.intersect(known.get(cause, NOTHING))
+        found[cause], free = hit.length, free.subtract(hit)
+    return found | {"host": free.length}
 
 
-def around(events: Events) -> NDArray[np.intp]:
+def find_outer_phases(events: Events) -> NDArray[np.intp]:
     """The phase that the program says it is in when an event begins (n): an index into PHASES, -1 where it says none.
 
     The shortest of the ranges that an event lies in counts.
     """
-    found = [(name, row) for name, rows in ranges(events) for row in rows.tolist() if name in PHASES]
+    found = [(name, row) for name, rows in list_ranges(events) for row in rows.tolist() if name in PHASES]
     inside = np.full(len(events), -1, np.intp)
     if not found:
         return inside
@@ -86,16 +85,17 @@ def around(events: Events) -> NDArray[np.intp]:
     return inside
 
 
-def _rows(events: Events, *patterns: re.Pattern[str]) -> NDArray[np.int64]:
+def _find_rows(events: Events, *patterns: re.Pattern[str]) -> NDArray[np.int64]:
     which = np.array([any(p.match(name) for p in patterns) for name in events.names], bool)
-    lanes = np.array([not (lane.accelerator or feeds(lane.line)) for lane in events.lanes], bool)
+    lanes = np.array([not (lane.accelerator or is_dataset_thread(lane.line)) for lane in events.lanes], bool)
     return np.flatnonzero(which[events.name] & lanes[events.lane])
 
 
-def _union(events: Events, rows: NDArray[np.int64]) -> Intervals:
-    return union(events.begin[rows], events.end[rows])
+def merge_events(events: Events, which: NDArray[np.int64] | NDArray[np.bool_]) -> Intervals:
+    """When at least one of these events runs; which: their rows, or whether it is one of them (n)."""
+    return merge_intervals(events.begin[which], events.end[which])
 
 
-def per(found: Mapping[Cause, int], count: int) -> dict[str, float]:
+def average_causes(found: Mapping[Cause, int], count: int) -> dict[str, float]:
     """ms of each cause per gap, or per step."""
     return {cause: ns / 1e6 / max(count, 1) for cause, ns in found.items()}

@@ -10,7 +10,7 @@ Times = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Intervals:
-    """Disjoint intervals in order; make them with `union`."""
+    """Disjoint intervals in order; make them with `merge_intervals`."""
 
     begin: Times
     end: Times
@@ -23,34 +23,34 @@ class Intervals:
     def __len__(self) -> int:
         return len(self.begin)
 
-    def clipped(self, begin: int, end: int) -> "Intervals":
+    def clip(self, begin: int, end: int) -> "Intervals":
         """What of them lies in [begin, end)."""
         first, last = np.searchsorted(self.end, begin, "right"), np.searchsorted(self.begin, end, "left")
         low, high = np.maximum(self.begin[first:last], begin), np.minimum(self.end[first:last], end)
         some = high > low
         return Intervals(low[some], high[some])
 
-    def gaps(self, begin: int, end: int) -> "Intervals":
+    def find_gaps(self, begin: int, end: int) -> "Intervals":
         """What of [begin, end) they leave free."""
-        inside = self.clipped(begin, end)
+        inside = self.clip(begin, end)
         low, high = np.concatenate([[begin], inside.end]), np.concatenate([inside.begin, [end]])
         free = high > low
         return Intervals(low[free], high[free])
 
-    def without(self, other: "Intervals") -> "Intervals":
+    def subtract(self, other: "Intervals") -> "Intervals":
         """What lies here and not in the other."""
-        return self.common(other.gaps(int(self.begin[0]), int(self.end[-1]))) if len(self) else self
+        return self.intersect(other.find_gaps(int(self.begin[0]), int(self.end[-1]))) if len(self) else self
 
-    def common(self, other: "Intervals") -> "Intervals":
+    def intersect(self, other: "Intervals") -> "Intervals":
         """What lies in both."""
         cuts = np.unique(np.concatenate([self.begin, self.end, other.begin, other.end]))
         if len(cuts) < 2:
             return NOTHING
         low = cuts[:-1]
-        both = self.covers(low) & other.covers(low)
-        return union(low[both], cuts[1:][both])
+        both = self.contains(low) & other.contains(low)
+        return merge_intervals(low[both], cuts[1:][both])
 
-    def covered(self, cuts: Times) -> Times:
+    def sum_lengths(self, cuts: Times) -> Times:
         """Length that lies in each of the ranges between neighbouring `cuts` (m + 1, ascending): (m)."""
         upto: Times = np.array([0, *np.cumsum(self.end - self.begin)], np.int64)
         ends = np.array([0, *self.end], np.int64)
@@ -58,7 +58,7 @@ class Intervals:
         lengths: Times = np.diff(upto[index] - np.where(index > 0, np.maximum(ends[index] - cuts, 0), 0))
         return lengths
 
-    def covers(self, times: Times) -> NDArray[np.bool_]:
+    def contains(self, times: Times) -> NDArray[np.bool_]:
         """Which times lie in one of them."""
         index = np.searchsorted(self.begin, times, "right") - 1
         return (index >= 0) & (times < self.end[np.maximum(index, 0)]) if len(self) else np.zeros(len(times), bool)
@@ -67,7 +67,7 @@ class Intervals:
 NOTHING = Intervals(np.zeros(0, np.int64), np.zeros(0, np.int64))
 
 
-def union(begin: Times, end: Times) -> Intervals:
+def merge_intervals(begin: Times, end: Times) -> Intervals:
     """The union of intervals [begin, end) (n) in any order, which may overlap; empty ones count for nothing."""
     some = end > begin
     if not some.any():

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tfperf.trace.intervals import union
+from tfperf.trace.intervals import merge_intervals
 from tfperf.trace.planes import Events
 
 SHORT_US = 10.0  # a kernel below takes no longer than its launch
@@ -41,30 +41,30 @@ class Transfer:
         return self.mbyte / self.ms if self.ms else 0.0
 
 
-def launches(
-    events: Events, devices: NDArray[np.str_], mine: NDArray[np.bool_], steps: int
+def compute_launches(
+    events: Events, devices: NDArray[np.str_], mask: NDArray[np.bool_], steps: int
 ) -> dict[str, Launches]:  # fmt: skip
-    """By device, of the operations `mine`."""
+    """By device, of the operations in the mask."""
     out = {}
-    for device in np.unique(devices[mine]).tolist():
-        us = (events.end - events.begin)[mine & (devices == device)] / 1e3
+    for device in np.unique(devices[mask]).tolist():
+        us = (events.end - events.begin)[mask & (devices == device)] / 1e3
         out[device] = Launches(len(us) / steps, float(np.median(us)), float((us < SHORT_US).mean()))
     return out
 
 
-def transfers(events: Events, devices: NDArray[np.str_], mine: NDArray[np.bool_], steps: int) -> tuple[Transfer, ...]:
+def sum_transfers(
+    events: Events, devices: NDArray[np.str_], mask: NDArray[np.bool_], steps: int
+) -> tuple[Transfer, ...]:  # fmt: skip
     """Copies by device and direction; their sizes are in what an accelerator's events say of themselves."""
     rows, details = events.stats.get("memcpy_details", (np.zeros(0, np.int64), ()))
     sizes = np.zeros(len(events))
     for row, text in zip(rows.tolist(), details, strict=True):
-        found = SIZE.search(str(text))
-        sizes[row] = float(found[1]) if found else 0.0
-    found_at = [COPY.match(name) for name in events.names]
-    kind = np.array([m["direction"] if m else "" for m in found_at] or [""])[events.name]
+        sizes[row] = float(found[1]) if (found := SIZE.search(str(text))) else 0.0
+    kind = np.array([m["direction"] if (m := COPY.match(n)) else "" for n in events.names] or [""])[events.name]
     out = []
-    for device, direction in sorted({*zip(devices[mine].tolist(), kind[mine].tolist(), strict=True)}):
-        which = mine & (devices == device) & (kind == direction)
+    for device, direction in sorted({*zip(devices[mask].tolist(), kind[mask].tolist(), strict=True)}):
+        which = mask & (devices == device) & (kind == direction)
         if direction:
-            ms = union(events.begin[which], events.end[which]).length / 1e6
+            ms = merge_intervals(events.begin[which], events.end[which]).length / 1e6
             out.append(Transfer(device, direction, float(sizes[which].sum()) / 1e6 / steps, ms / steps))
     return tuple(out)

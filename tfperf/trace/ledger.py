@@ -7,9 +7,9 @@ from typing import Any, Literal
 
 import numpy as np
 
-from tfperf.trace.idle import compiled, traced
-from tfperf.trace.intervals import union
-from tfperf.trace.notes import Traced
+from tfperf.trace.idle import find_compilations, find_traces
+from tfperf.trace.intervals import merge_intervals
+from tfperf.trace.notes import FunctionTrace
 from tfperf.trace.planes import Events
 
 CLUSTER = re.compile(r"(?:a_|cluster_)?_*inference_(?P<name>.+?)_\d+(?:__Xla.*)?")
@@ -27,32 +27,32 @@ class Entry:
     cause: str
 
 
-def read_ledger(events: Events, causes: Sequence[Traced]) -> tuple[Entry, ...]:
+def make_ledger(events: Events, causes: Sequence[FunctionTrace]) -> tuple[Entry, ...]:
     """The ledger of a profile; `causes`: what the capture saw of functions, in order."""
     left = list(causes)
     out = []
-    rows = traced(events)
+    rows = find_traces(events)
     for row in rows[np.argsort(events.begin[rows], kind="stable")].tolist():
         name = events.names[events.name[row]]
         mine = next((one for one in left if one.function == name), None)
         if mine is not None:
             left.remove(mine)
-        out.append(Entry("trace", name, _building(events, row), mine.cause if mine else NOT_SAID))
-    return (*out, *_compilations(events, out))
+        out.append(Entry("trace", name, _sum_build_seconds(events, row), mine.cause if mine else NOT_SAID))
+    return (*out, *_list_compilations(events, out))
 
 
-def _building(events: Events, row: int) -> float:
+def _sum_build_seconds(events: Events, row: int) -> float:
     """Seconds in which graphs were built inside a call, which runs the function, too."""
     building = np.array([name == BUILDING for name in events.names] or [False])[events.name]
     inside = building & (events.begin >= events.begin[row]) & (events.end <= events.end[row])
-    return union(events.begin[inside], events.end[inside]).length / 1e9
+    return merge_intervals(events.begin[inside], events.end[inside]).length / 1e9
 
 
-def _compilations(events: Events, traces: Sequence[Entry]) -> list[Entry]:
+def _list_compilations(events: Events, traces: Sequence[Entry]) -> list[Entry]:
     """Programs in the order in which they were compiled; the cause is that of the trace that each comes from."""
-    said = dict(zip(*_names(events), strict=True))
+    said = dict(zip(*_get_module_names(events), strict=True))
     by_module: dict[str, list[int]] = {}
-    for row in compiled(events).tolist():
+    for row in find_compilations(events).tolist():
         if row in said:
             by_module.setdefault(said[row], []).append(row)
     causes = {entry.function: [e.cause for e in traces if e.function == entry.function] for entry in traces}
@@ -60,12 +60,12 @@ def _compilations(events: Events, traces: Sequence[Entry]) -> list[Entry]:
     for module, rows in sorted(by_module.items(), key=lambda item: int(events.begin[item[1]].min())):
         found = CLUSTER.match(module)
         function = found["name"] if found else module
-        length = union(events.begin[rows], events.end[rows]).length
+        length = merge_intervals(events.begin[rows], events.end[rows]).length
         left = causes.get(function)
         out.append(Entry("compilation", function, length / 1e9, left.pop(0) if left else NOT_SAID))
     return out
 
 
-def _names(events: Events) -> tuple[list[int], tuple[Any, ...]]:
+def _get_module_names(events: Events) -> tuple[list[int], tuple[Any, ...]]:
     rows, values = events.stats.get("name", (np.zeros(0, np.int64), ()))
     return rows.tolist(), values

@@ -8,22 +8,22 @@ from typing import Annotated, Any, Literal
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
 
-from tfperf.results.files import atomic_write
+from tfperf.results.files import write_atomically
 from tfperf.trace.phases import Rules
-from tfperf.trace.planes import TraceError, profile_files
+from tfperf.trace.planes import TraceError, find_profile_files
 
 FILE = "tfperf.json"  # beside the *.xplane.pb
 KERAS_OPTIMIZERS = (  # as Keras names them where nobody else does
     "adadelta", "adafactor", "adagrad", "adam", "adamax", "adamw", "ftrl", "lamb", "lion", "loss_scale_optimizer",
     "muon", "nadam", "rmsprop", "SGD", "sgd",
 )  # fmt: skip
-Program = Literal["engine", "keras", "loop"]  # tfperf's own training, a Keras `fit`, any other
+ProgramKind = Literal["engine", "keras", "loop"]  # tfperf's own training, a Keras `fit`, any other
 Number = Annotated[int, Field(ge=1)]
 KNOWN = ConfigDict(extra="forbid", allow_inf_nan=False)
 
 
 @dataclass(frozen=True, config=KNOWN)
-class Traced:
+class FunctionTrace:
     """A function that was traced while steps were recorded, and why."""
 
     function: str
@@ -35,7 +35,7 @@ class Notes:
     """What a program tells of a profile; the defaults are those of one of another program."""
 
     own: bool = False  # of a capture of tfperf's
-    program: Program = "loop"
+    program: ProgramKind = "loop"
     optimizers: tuple[str, ...] = KERAS_OPTIMIZERS
     forward: tuple[str, ...] | None = None  # scopes of layers, losses and metrics
     loops: Number = 1  # compiled loops that a call runs side by side
@@ -45,7 +45,7 @@ class Notes:
     wanted: int | None = None  # calls that were to be recorded
     recorded_ms: float | None = None  # of a call, median
     unrecorded_ms: float | None = None
-    traces: tuple[Traced, ...] = ()
+    traces: tuple[FunctionTrace, ...] = ()
     constant: tuple[str, ...] = ()  # operations that depend on constants alone
     missing: tuple[str, ...] = ()  # why some of this is not known
 
@@ -56,14 +56,14 @@ class Notes:
         return Rules(frozenset(self.optimizers), names, self.loops, self.turns, frozenset(self.constant))
 
 
-def checked(values: Mapping[str, Any]) -> Notes:
+def parse_notes(values: Mapping[str, Any]) -> Notes:
     """Notes from plain values. Raises: pydantic's ValidationError."""
     return TypeAdapter(Notes).validate_python(dict(values))
 
 
 def read_notes(path: Path) -> Notes:
     """The notes beside the profile that a path names; the defaults for one of another program. Raises: TraceError."""
-    file = profile_files(path)[0].parent / FILE
+    file = find_profile_files(path)[0].parent / FILE
     try:
         return TypeAdapter(Notes).validate_json(file.read_bytes())
     except FileNotFoundError:
@@ -78,13 +78,13 @@ def read_notes(path: Path) -> Notes:
 
 def write_notes(folder: Path, notes: Notes) -> None:
     """Write notes into the folder of a profile. Raises: StorageError."""
-    with atomic_write(folder / FILE) as temporary:
+    with write_atomically(folder / FILE) as temporary:
         temporary.write_bytes(TypeAdapter(dict[str, Any]).dump_json(asdict(notes)))
 
 
-def repeats(path: Path) -> list[Path]:
+def list_repeats(path: Path) -> list[Path]:
     """The folders, or the file, of the last profile that a path names and of those recorded in one go with it."""
-    files = profile_files(path)
+    files = find_profile_files(path)
     if files == [path]:
         return [path]
     last = files[0].parent

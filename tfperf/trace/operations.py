@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tfperf.trace.hlo_names import METADATA_PLANE, Computation, modules
+from tfperf.trace.hlo_names import METADATA_PLANE, Computation, decode_modules
 from tfperf.trace.planes import DEVICE, MODULE, Events
 
 GRAPH = re.compile(r"(?P<name>[^:\s#]+):(?P<kind>_?[A-Z]\w*)")
@@ -58,7 +58,7 @@ class Operations:
         return self.index >= 0
 
 
-def graph_operation(event: str) -> Operation | None:
+def parse_operation(event: str) -> Operation | None:
     """The operation of a graph, or of an eager program, that an event's name tells of; None for other events."""
     if eager := EAGER.fullmatch(event):
         return Operation(event, eager["kind"], {"": 1.0})
@@ -68,7 +68,7 @@ def graph_operation(event: str) -> Operation | None:
     return Operation(event, found["kind"], {found["name"]: 1.0})
 
 
-def instructions(spaces: Iterable[Any]) -> Instructions:
+def list_instructions(spaces: Iterable[Any]) -> Instructions:
     """Operations by instruction and module, of the modules that ran.
 
     A profile carries all modules of the process. Of those that ran its events' stats hold the names.
@@ -76,17 +76,17 @@ def instructions(spaces: Iterable[Any]) -> Instructions:
     out: Instructions = {}
     for space in spaces:
         ran = {m.name for plane in space.planes for m in plane.stat_metadata.values()}
-        for module, computations in modules(space):
+        for module, computations in decode_modules(space):
             if module not in ran:
                 continue
             for computation in computations.values():
                 for number, name in computation.names.items():
                     if computation.instructions[number].opcode not in HLO_CONTAINERS | NOTHING:
-                        out.setdefault(name, {}).setdefault(module, _origin(computation, number, computations))
+                        out.setdefault(name, {}).setdefault(module, _find_origin(computation, number, computations))
     return out
 
 
-def doubtful(known: Instructions) -> frozenset[str]:
+def find_ambiguous(known: Instructions) -> frozenset[str]:
     """Names that different instructions of several modules share."""
     return frozenset(
         name for name, mine in known.items() if len({(o.kind, *sorted(o.scopes.items())) for o in mine.values()}) > 1
@@ -95,38 +95,38 @@ def doubtful(known: Instructions) -> frozenset[str]:
 
 def has_operations(space: Any) -> bool:
     """Whether a profile holds any operation, by the names of its events."""
-    known = instructions([space])
+    known = list_instructions([space])
     return any(
         (plane.name.startswith(DEVICE) and any(line.events for line in plane.lines))
-        or any(m.name in known or graph_operation(m.name) for m in plane.event_metadata.values())
+        or any(m.name in known or parse_operation(m.name) for m in plane.event_metadata.values())
         for plane in space.planes
         if plane.name != METADATA_PLANE
     )
 
 
-def stats_matter(known: Instructions) -> Callable[[str], bool]:
+def make_stats_filter(known: Instructions) -> Callable[[str], bool]:
     """Of which host events the stats have to be read, by name; those of operations say nothing that is needed."""
-    unclear = doubtful(known)
+    unclear = find_ambiguous(known)
     return lambda name: name in unclear or not (name in known or GRAPH.fullmatch(name))
 
 
 def find_operations(events: Events, known: Instructions) -> Operations:
     """The operation of each event: by its name, and where that does not say enough by its stats."""
-    found = _Found()
-    index = np.array([*(found.by_name(name, known) for name in events.names), -1], np.intp)[events.name]
+    found = _OperationTable()
+    index = np.array([*(found.add_by_name(name, known) for name in events.names), -1], np.intp)[events.name]
     device = np.array([lane.accelerator for lane in events.lanes], bool)[events.lane]
-    module, graph, instruction = (_stat(events, name) for name in (MODULE, "tf_op", "hlo_op"))
+    module, graph, instruction = (_get_stat(events, name) for name in (MODULE, "tf_op", "hlo_op"))
     for at in (row for row in module if not device[row]):
-        index[at] = found.by_module(module[at], events.names[events.name[at]], known, index[at])
+        index[at] = found.add_by_module(module[at], events.names[events.name[at]], known, index[at])
     for at in np.flatnonzero(device).tolist():
         name = events.names[events.name[at]]
-        plain = found.graph(graph.get(at, "")) if at in graph else found.graph(name)
-        plain = found.add(name, _kernel(name)) if plain < 0 else plain
-        index[at] = found.by_module(module.get(at, ""), instruction.get(at, ""), known, plain)
+        plain = found.add_graph(graph.get(at, "")) if at in graph else found.add_graph(name)
+        plain = found.add(name, _make_kernel(name)) if plain < 0 else plain
+        index[at] = found.add_by_module(module.get(at, ""), instruction.get(at, ""), known, plain)
     return Operations(tuple(found.every), index)
 
 
-class _Found:
+class _OperationTable:
     """Operations with their numbers, each once."""
 
     def __init__(self) -> None:
@@ -139,42 +139,42 @@ class _Found:
             self.every.append(operation)
         return number
 
-    def graph(self, name: str) -> int:
-        operation = graph_operation(name)
+    def add_graph(self, name: str) -> int:
+        operation = parse_operation(name)
         return -1 if operation is None else self.add(name, operation)
 
-    def by_name(self, name: str, known: Instructions) -> int:
-        return self.add(name, next(iter(known[name].values()))) if name in known else self.graph(name)
+    def add_by_name(self, name: str, known: Instructions) -> int:
+        return self.add(name, next(iter(known[name].values()))) if name in known else self.add_graph(name)
 
-    def by_module(self, module: str, name: str, known: Instructions, otherwise: int) -> int:
+    def add_by_module(self, module: str, name: str, known: Instructions, otherwise: int) -> int:
         """The instruction of a module, or where that is not known another number."""
         mine = known.get(name, {}).get(module)
         return otherwise if mine is None else self.add(name, mine, module)
 
 
-def _kernel(name: str) -> Operation:
+def _make_kernel(name: str) -> Operation:
     """What an accelerator runs without saying for whom; copies and collectives are known by their names."""
     return Operation(name, name if KNOWN_KERNEL.match(name) else KERNEL, {})
 
 
-def _stat(events: Events, name: str) -> dict[int, Any]:
+def _get_stat(events: Events, name: str) -> dict[int, Any]:
     rows, values = events.stats.get(name, (np.zeros(0, np.int64), ()))
     return dict(zip(rows.tolist(), values, strict=True))
 
 
-def _origin(computation: Computation, number: int, computations: Mapping[int, Computation]) -> Operation:
+def _find_origin(computation: Computation, number: int, computations: Mapping[int, Computation]) -> Operation:
     instruction, name = computation.instructions[number], computation.names[number]
-    scopes = _own(computation, number, computations)
+    scopes = _list_scopes(computation, number, computations)
     if scopes:
-        return Operation(name, instruction.opcode, _shares(scopes), instruction=True)
-    for neighbours in (_users(computation, number), _operands(computation, number)):
+        return Operation(name, instruction.opcode, _compute_shares(scopes), instruction=True)
+    for neighbours in (_list_users(computation, number), _list_operands(computation, number)):
         for other in neighbours:
-            if scopes := _own(computation, other, computations):
-                return Operation(name, instruction.opcode, _shares(scopes), inferred=True, instruction=True)
+            if scopes := _list_scopes(computation, other, computations):
+                return Operation(name, instruction.opcode, _compute_shares(scopes), inferred=True, instruction=True)
     return Operation(name, instruction.opcode, {}, instruction=True)
 
 
-def _own(computation: Computation, number: int, computations: Mapping[int, Computation]) -> list[str]:
+def _list_scopes(computation: Computation, number: int, computations: Mapping[int, Computation]) -> list[str]:
     """Origins of an instruction, of a fusion those of all that it fuses."""
     instruction = computation.instructions[number]
     if instruction.opcode == "fusion":
@@ -183,26 +183,26 @@ def _own(computation: Computation, number: int, computations: Mapping[int, Compu
     return [instruction.op_name] if instruction.op_name and instruction.opcode not in HLO_CONTAINERS else []
 
 
-def _shares(scopes: Iterable[str]) -> dict[str, float]:
+def _compute_shares(scopes: Iterable[str]) -> dict[str, float]:
     counts = Counter(scopes)
     return {scope: count / counts.total() for scope, count in counts.items()}
 
 
-def _operands(computation: Computation, number: int) -> Iterable[int]:
+def _list_operands(computation: Computation, number: int) -> Iterable[int]:
     """What feeds an instruction, nearest first."""
-    return _reached(number, {n: i.operands for n, i in computation.instructions.items()})
+    return _walk_edges(number, {n: i.operands for n, i in computation.instructions.items()})
 
 
-def _users(computation: Computation, number: int) -> Iterable[int]:
+def _list_users(computation: Computation, number: int) -> Iterable[int]:
     """What an instruction feeds, nearest first."""
     users: dict[int, list[int]] = {}
     for user, instruction in computation.instructions.items():
         for operand in instruction.operands:
             users.setdefault(operand, []).append(user)
-    return _reached(number, users)
+    return _walk_edges(number, users)
 
 
-def _reached(start: int, edges: Mapping[int, Iterable[int]]) -> Iterable[int]:
+def _walk_edges(start: int, edges: Mapping[int, Iterable[int]]) -> Iterable[int]:
     seen, front = {start}, [start]
     for _ in range(DEEPEST):
         front = [n for number in front for n in edges.get(number, ()) if n not in seen]

@@ -31,21 +31,21 @@ class Rules:
     turns: int | None = None  # steps in a call; None: as many as its loop takes
     constant: frozenset[str] = field(default_factory=frozenset)  # operations that depend on constants alone
 
-    def phase(self, scope: str, kind: str, around: str = "") -> Phase:
+    def find_phase(self, scope: str, kind: str, outer: str = "") -> Phase:
         """The phase of an operation `kind` with a name `scope`, of which the last part is its own.
 
-        around: the phase that the program says it is in, which counts where the name says none.
+        outer: the phase that the program says it is in, which counts where the name says none.
         """
         parts = scope.split("/")
         explicit = [part.removeprefix(PREFIX) for part in parts if part.startswith(PREFIX)]
         if COLLECTIVE.match(kind):
             return "merge"
-        plain = {name for part in parts for name in _spellings(part)}
+        plain = {name for part in parts for name in _list_spellings(part)}
         if plain & GRADIENTS:  # of a forward operation, whose marks its name repeats
             return "backward"
-        if explicit or around:
-            said = explicit[-1] if explicit else around
-            return next((phase for phase in PHASES if phase in _spellings(said)), "other")
+        if explicit or outer:
+            said = explicit[-1] if explicit else outer
+            return next((phase for phase in PHASES if phase in _list_spellings(said)), "other")
         for phase, pattern in _KINDS:
             if pattern.match(kind):
                 return phase
@@ -53,15 +53,15 @@ class Rules:
             return "update"
         return "forward" if self._is_forward(parts[:-1]) else "other"
 
-    def layer(self, scope: str) -> str:
+    def find_layer(self, scope: str) -> str:
         """The layer, loss, metric or scope of the program's that a name belongs to; empty: none is known."""
         parts = [part for part in scope.split("/") if not (SCAFFOLD.fullmatch(part) or part.startswith(PREFIX))]
         gradient = GRADIENTS & set(parts)
         # behind a gradient's scopes stands the operation that it is the gradient of
         parts = [p for p in parts if p not in GRADIENTS][: -2 if gradient else -1]
-        parts = [p for p in parts if not self.optimizers & {*_spellings(p)}]
+        parts = [p for p in parts if not self.optimizers & {*_list_spellings(p)}]
         if self.forward is not None:
-            parts = [p for p in parts if any(name in self.forward for name in _spellings(p))]
+            parts = [p for p in parts if any(name in self.forward for name in _list_spellings(p))]
         return parts[-1] if parts else ""
 
     def is_constant(self, scope: str) -> bool:
@@ -73,13 +73,13 @@ class Rules:
     def _is_forward(self, scopes: Iterable[str]) -> bool:
         if self.forward is None:
             return any(not SCAFFOLD.fullmatch(part) for part in scopes)
-        return any(name in self.forward for part in scopes for name in _spellings(part))
+        return any(name in self.forward for part in scopes for name in _list_spellings(part))
 
 
 _KINDS: tuple[tuple[Phase, re.Pattern[str]], ...] = (("input", INPUT), ("transfer", TRANSFER), ("callback", CALLBACK))
 
 
-def _spellings(name: str) -> Iterator[str]:
+def _list_spellings(name: str) -> Iterator[str]:
     """The name, and what it may have been before it was made unique: dense_1_2, dense_1, dense."""
     while name:
         yield name

@@ -71,7 +71,7 @@ class Events:
 
 
 @cache
-def xplane_proto() -> ModuleType:
+def load_xplane_proto() -> ModuleType:
     """TensorFlow's own message classes; loading them does not load TensorFlow. TraceError where they are missing."""
     found = importlib.util.find_spec("tensorflow")
     folders = [] if found is None else found.submodule_search_locations or []
@@ -85,7 +85,7 @@ def xplane_proto() -> ModuleType:
     return module
 
 
-def profile_files(path: Path) -> list[Path]:
+def find_profile_files(path: Path) -> list[Path]:
     """The profile that a path names: a file, the files of one session of several hosts, a log or a run directory.
 
     A directory with several sessions gives the last. Raises: TraceError where there is none.
@@ -104,27 +104,27 @@ def profile_files(path: Path) -> list[Path]:
     return [file for file in sessions if file.parent == last]
 
 
-def read_events(spaces: Mapping[str, Any], matters: Callable[[str], bool] = lambda name: True) -> Events:
+def decode_events(spaces: Mapping[str, Any], needs_stats: Callable[[str], bool] = lambda name: True) -> Events:
     """Events of the profiles of hosts, one after the other, with the stats that tell what they are.
 
-    matters: names of host events whose stats are wanted; to read those of all would take long.
+    needs_stats: whether those of host events of a name are wanted; to read those of all would take long.
     """
-    table = _Table(matters)
+    table = _Table(needs_stats)
     for host, space in spaces.items():
         table.add(host, space)
-    return table.events()
+    return table.make_events()
 
 
 def read_spaces(path: Path) -> dict[str, Any]:
     """The messages of a profile by host. Raises: TraceError where there is none, or a file is damaged."""
-    return {file.name.split(".xplane")[0]: read_space(file) for file in profile_files(path)}
+    return {file.name.split(".xplane")[0]: read_space(file) for file in find_profile_files(path)}
 
 
 def read_space(file: Path) -> Any:
     """The message in a file. Raises: TraceError."""
     from google.protobuf.message import DecodeError
 
-    space = xplane_proto().XSpace()
+    space = load_xplane_proto().XSpace()
     try:
         space.ParseFromString(file.read_bytes())
     except OSError as error:
@@ -137,8 +137,8 @@ def read_space(file: Path) -> Any:
 class _Table:
     """Columns while they grow."""
 
-    def __init__(self, matters: Callable[[str], bool]) -> None:
-        self.matters = matters
+    def __init__(self, needs_stats: Callable[[str], bool]) -> None:
+        self.needs_stats = needs_stats
         self.lanes: list[Lane] = []
         self.names: dict[str, int] = {}
         self.parts: list[tuple[NDArray[np.int64], ...]] = []
@@ -150,15 +150,15 @@ class _Table:
             names = {key: self.names.setdefault(m.name, len(self.names)) for key, m in plane.event_metadata.items()}
             wanted = DEVICE_STATS if plane.name.startswith(DEVICE) else HOST_STATS
             keys = {key: m.name for key, m in plane.stat_metadata.items() if m.name in wanted}
-            of = {key for key, m in plane.event_metadata.items() if wanted is DEVICE_STATS or self.matters(m.name)}
+            ids = {key for key, m in plane.event_metadata.items() if wanted is DEVICE_STATS or self.needs_stats(m.name)}
             for line in plane.lines:
                 lane = Lane(host, plane.name, line.name or line.display_name)
                 if line.events and not (lane.accelerator and lane.line in DERIVED):
-                    self._line(lane, line, names)
-                    self._stats(line, keys, plane, of)
+                    self._add_line(lane, line, names)
+                    self._add_stats(line, keys, plane, ids)
                     self.count += len(line.events)
 
-    def _line(self, lane: Lane, line: Any, names: Mapping[int, int]) -> None:
+    def _add_line(self, lane: Lane, line: Any, names: Mapping[int, int]) -> None:
         rows = np.array([(e.metadata_id, e.offset_ps, e.duration_ps) for e in line.events], np.int64)
         ids, where = np.unique(rows[:, 0], return_inverse=True)
         unknown = self.names.setdefault("", len(self.names)) if any(int(i) not in names for i in ids) else 0
@@ -169,20 +169,20 @@ class _Table:
         self.parts.append((np.full(len(rows), len(self.lanes)), name, begin, end))
         self.lanes.append(lane)
 
-    def _stats(self, line: Any, keys: Mapping[int, str], plane: Any, of: set[int]) -> None:
-        """Keep the stats `keys` of events with metadata `of`."""
+    def _add_stats(self, line: Any, keys: Mapping[int, str], plane: Any, metadata_ids: set[int]) -> None:
+        """Keep the stats `keys` of events with metadata `metadata_ids`."""
         if not keys:
             return
         for row, event in enumerate(line.events, self.count):
-            if event.metadata_id not in of:
+            if event.metadata_id not in metadata_ids:
                 continue
             for stat in event.stats:
                 if stat.metadata_id in keys:
                     rows, values = self.stats.setdefault(keys[stat.metadata_id], ([], []))
                     rows.append(row)
-                    values.append(_value(stat, plane))
+                    values.append(_get_value(stat, plane))
 
-    def events(self) -> Events:
+    def make_events(self) -> Events:
         lane, name, begin, end = (
             (np.concatenate(c) for c in zip(*self.parts, strict=True)) if self.parts else [np.zeros(0, np.int64)] * 4
         )
@@ -192,7 +192,7 @@ class _Table:
         )
 
 
-def _value(stat: Any, plane: Any) -> Any:
+def _get_value(stat: Any, plane: Any) -> Any:
     kind = stat.WhichOneof("value")
     if kind == "ref_value":
         return plane.stat_metadata[stat.ref_value].name if stat.ref_value in plane.stat_metadata else ""

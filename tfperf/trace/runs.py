@@ -39,7 +39,7 @@ class Runs:
     def __len__(self) -> int:
         return len(self.node)
 
-    def without(self, which: NDArray[np.bool_]) -> "Runs":
+    def drop(self, which: NDArray[np.bool_]) -> "Runs":
         """All but these (r)."""
         left = {field.name: getattr(self, field.name)[~which] for field in fields(self)}
         return Runs(**left)
@@ -59,8 +59,8 @@ def find_runs(events: Events, operations: Operations, graph: Graph, begins: Time
     A receive has none: it waits for its send.
     """
     device = np.array([lane.accelerator for lane in events.lanes], bool)[events.lane]
-    host = np.array([_number(name, graph) for name in events.names] or [-1], np.intp)[events.name]
-    kernel = np.array([*(_number(o.name, graph) for o in operations.every), -1], np.intp)[operations.index]
+    host = np.array([_find_node(name, graph) for name in events.names] or [-1], np.intp)[events.name]
+    kernel = np.array([*(_find_node(o.name, graph) for o in operations.every), -1], np.intp)[operations.index]
     node = np.where(device, kernel, host)
     launched = np.isin(node, np.unique(node[device & (node >= 0)])) & ~device
     call = np.searchsorted(begins, events.begin, "right") - 1
@@ -68,12 +68,12 @@ def find_runs(events: Events, operations: Operations, graph: Graph, begins: Time
     rows = np.flatnonzero((node >= 0) & ~launched & inside)
     rows = rows[np.lexsort((events.end[rows], events.begin[rows]))]
     begin, left = events.begin[rows], events.end[rows]
-    done = _ended(events, graph, node[rows], begin, left)
+    done = _find_ends(events, graph, node[rows], begin, left)
     found = make_runs(graph, node[rows], begin, left, done, events.lane[rows].astype(np.intp), call[rows])
-    return found.without(idle_sends(found, graph))
+    return found.drop(find_idle_sends(found, graph))
 
 
-def idle_sends(runs: Runs, graph: Graph) -> NDArray[np.bool_]:
+def find_idle_sends(runs: Runs, graph: Graph) -> NDArray[np.bool_]:
     """Which runs (r) are of sends that have nothing to send: a loop that ends runs them once more.
 
     What they send has not run again since the send before.
@@ -95,13 +95,13 @@ def make_runs(graph: Graph, node: Rows, begin: Times, left: Times, end: Times, l
     return Runs(node, begin, left, end, np.where(sends, begin, end), lane, call)
 
 
-def _number(event: str, graph: Graph) -> int:
+def _find_node(event: str, graph: Graph) -> int:
     found = GRAPH.fullmatch(event)
     number = graph.index.get(found["name"], -1) if found else -1
     return -1 if number >= 0 and graph.nodes[number].kind in RECEIVES else number
 
 
-def _ended(events: Events, graph: Graph, node: Rows, begin: Times, end: Times) -> Times:
+def _find_ends(events: Events, graph: Graph, node: Rows, begin: Times, end: Times) -> Times:
     """Ends of runs; of those that went on after their kernels returned, where they were done."""
     rows, names = events.stats.get("name", (np.zeros(0, np.int64), ()))
     done = {number for number, name in enumerate(events.names) if name == DONE}
@@ -126,7 +126,7 @@ def link(runs: Runs, graph: Graph) -> Links:
     ended = {number: mine[np.argsort(runs.given[mine], kind="stable")] for number, mine in of.items()}
     later, earlier = [np.zeros(0, np.intp)], [np.zeros(0, np.intp)]
     for number, mine in of.items():
-        for other, turn in _waits(graph, number, of):
+        for other, turn in _find_waits(graph, number, of):
             theirs = _match(runs, mine, of[other], ended[other], turn)
             later.append(mine[theirs >= 0])
             earlier.append(theirs[theirs >= 0])
@@ -149,7 +149,7 @@ def _match(runs: Runs, mine: Rows, theirs: Rows, ended: Rows, turn: bool) -> Row
     return out
 
 
-def _waits(graph: Graph, number: int, ran: Container[int]) -> list[tuple[int, bool]]:
+def _find_waits(graph: Graph, number: int, ran: Container[int]) -> list[tuple[int, bool]]:
     """Operations with runs that one waits for, through those without; and whether a loop's next turn lies between."""
     found: set[tuple[int, bool]] = set()
     seen: set[tuple[int, bool]] = set()
@@ -167,5 +167,5 @@ def _waits(graph: Graph, number: int, ran: Container[int]) -> list[tuple[int, bo
             front += [(further, turn) for further in graph.before[other]]
     if all(graph.nodes[other].kind in ENTERS for other, _ in found):
         # it needs what is the same in all turns: each turn's begin is what it waits for
-        found |= {(other, False) for other in graph.turns(number) if other in ran and other != number}
+        found |= {(other, False) for other in graph.list_turn_starts(number) if other in ran and other != number}
     return sorted(found)

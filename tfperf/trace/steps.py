@@ -39,7 +39,7 @@ class Steps:
 
 
 @dataclass(frozen=True)
-class Work:
+class EventKinds:
     """What the n events are: `kind`, a number for each operation on each device, -1: none.
 
     looped: of a loop, if they repeat; updates: they change weights.
@@ -50,7 +50,7 @@ class Work:
     updates: NDArray[np.bool_]
 
 
-def find_steps(events: Events, work: Work, loops: int = 1, turns: int | None = None, late: bool = False) -> Steps:
+def find_steps(events: Events, kinds: EventKinds, loops: int, turns: int | None, late: bool) -> Steps:
     """The calls and steps of a profile.
 
     loops: how many of them run side by side in a call; their turns with the same number are one step. turns: steps in a
@@ -58,10 +58,10 @@ def find_steps(events: Events, work: Work, loops: int = 1, turns: int | None = N
     its accelerators are done; what they begin before the next call then belongs to the call.
     Raises: TraceError where nothing tells calls apart, or no operation lies in one.
     """
-    calls, marks = _calls(events)
+    calls, marks = _find_calls(events)
     begins, ends = events.begin[calls], events.end[calls]
     until = np.maximum(ends, np.append(begins[1:], np.iinfo(np.int64).max)) if late else ends
-    mine = np.flatnonzero(work.kind >= 0)
+    mine = np.flatnonzero(kinds.kind >= 0)
     mine = mine[np.argsort(events.begin[mine], kind="stable")]
     device = np.array([lane.accelerator for lane in events.lanes], bool)[events.lane]
     starts, stops, owners = [], [], []
@@ -70,7 +70,7 @@ def find_steps(events: Events, work: Work, loops: int = 1, turns: int | None = N
         inside = inside[device[inside] | (events.begin[inside] < end)]
         if not len(inside):
             continue
-        found, stop = _turns(events, work, inside, loops, turns)
+        found, stop = _find_turns(events, kinds, inside, loops, turns)
         starts.append(found)
         stops.append(np.append(found[1:], stop))
         owners.append(np.full(len(found), call))
@@ -81,7 +81,7 @@ def find_steps(events: Events, work: Work, loops: int = 1, turns: int | None = N
     return Steps(begins, ends, first, past, np.concatenate(owners), marks)
 
 
-def _calls(events: Events) -> tuple[NDArray[np.int64], str]:
+def _find_calls(events: Events) -> tuple[NDArray[np.int64], str]:
     """Rows of the calls in order, those of one name on one host that take most of the time.
 
     Marked ones, else those of compiled functions.
@@ -100,8 +100,8 @@ def _calls(events: Events) -> tuple[NDArray[np.int64], str]:
     raise TraceError(f"nothing tells where a step begins: no event has {MARK}, and no compiled function runs")
 
 
-def _turns(
-    events: Events, work: Work, inside: NDArray[np.int64], loops: int, turns: int | None
+def _find_turns(
+    events: Events, kinds: EventKinds, inside: NDArray[np.int64], loops: int, turns: int | None
 ) -> tuple[Times, int]:  # fmt: skip
     """When the steps of a call begin and the last ends, by its operations `inside` in order.
 
@@ -109,22 +109,22 @@ def _turns(
     that of the turns. A turn begins with the kind that comes first. Other loops, of a layer over time for one, change
     no weights.
     """
-    begins, ends, looped = events.begin[inside], events.end[inside], work.looped[inside]
+    begins, ends, looped = events.begin[inside], events.end[inside], kinds.looped[inside]
     whole = begins[:1], int(ends.max())
     if turns == 1 or not looped.any():
         return whole
-    kinds, first, where, counts = np.unique(
-        work.kind[inside][looped], return_index=True, return_inverse=True, return_counts=True
+    numbers, first, where, counts = np.unique(
+        kinds.kind[inside][looped], return_index=True, return_inverse=True, return_counts=True
     )
     time = np.bincount(where, (ends - begins)[looped])
     found = turns * loops if turns is not None else int(np.bincount(counts, time).argmax())
     regular = counts == found
-    updates = work.updates[inside]
+    updates = kinds.updates[inside]
     enough = SHARE if updates.any() else MOST
-    trains = not updates.any() or bool(np.isin(work.kind[inside][updates], kinds[regular]).any())
+    trains = not updates.any() or bool(np.isin(kinds.kind[inside][updates], numbers[regular]).any())
     sure = trains and time[regular].sum() >= enough * (ends - begins).sum()
     if found < 2 or not regular.any() or not (sure or turns is not None):
         return whole
-    anchor = kinds[regular][first[regular].argmin()]
-    last = int(ends[looped & np.isin(work.kind[inside], kinds[regular])].max())
-    return begins[work.kind[inside] == anchor][::loops], last
+    anchor = numbers[regular][first[regular].argmin()]
+    last = int(ends[looped & np.isin(kinds.kind[inside], numbers[regular])].max())
+    return begins[kinds.kind[inside] == anchor][::loops], last

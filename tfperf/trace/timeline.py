@@ -28,11 +28,11 @@ class Timeline:
 
 
 def make_timeline(
-    events: Events, operations: Operations, devices: NDArray[np.str_], mine: NDArray[np.bool_],
-    number: NDArray[np.intp], steps: Steps,
+    events: Events, operations: Operations, devices: NDArray[np.str_], mask: NDArray[np.bool_],
+    phase_index: NDArray[np.intp], steps: Steps,
 ) -> Timeline:  # fmt: skip
-    """The timeline of the events `mine`, whose phases have the numbers `number`."""
-    rows = np.flatnonzero(mine)
+    """The timeline of the events in the mask, whose phases have the numbers `phase_index`."""
+    rows = np.flatnonzero(mask)
     rows = rows[np.argsort(events.begin[rows], kind="stable")]
     every, device = np.unique(devices[rows], return_inverse=True)
     pairs, lane = np.unique(device * len(events.lanes) + events.lane[rows], return_inverse=True)
@@ -41,5 +41,5 @@ def make_timeline(
     )
     names = tuple(operation.name for operation in operations.every)
     return Timeline(
-        lanes, lane, events.begin[rows], events.end[rows], number[rows], operations.index[rows], names, steps
+        lanes, lane, events.begin[rows], events.end[rows], phase_index[rows], operations.index[rows], names, steps
     )

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from tfperf.train.programs import Program
 
-Path = tuple[str | int, ...]  # attributes, keys and places in lists, from a holder to one of its tensors
+AttributePath = tuple[str | int, ...]  # attributes, keys and places in lists, from a holder to one of its tensors
 Kind = tuple[tf.DType, tuple[int | None, ...]]
 PLAIN = (
     bool, int, float, complex, str, bytes, range, slice, set, frozenset, type(None), CodeType, BuiltinFunctionType,
@@ -34,7 +34,7 @@ LEAVES = (*PLAIN, *ARRAYS, type, ModuleType, tf.DType, np.dtype, tf.TensorShape)
 FOREIGN = ("pandas", "scipy", "builtins")  # hold what no attribute shows
 
 
-def _children(holder: Any) -> Iterator[tuple[str | int, Any]]:
+def _list_children(holder: Any) -> Iterator[tuple[str | int, Any]]:
     if isinstance(holder, Mapping):
         yield from ((str(key), value) for key, value in holder.items())
     elif isinstance(holder, (list, tuple)):
@@ -48,7 +48,7 @@ def _children(holder: Any) -> Iterator[tuple[str | int, Any]]:
         yield from getclosurevars(holder).nonlocals.items()
     elif not isinstance(holder, (*LEAVES, FunctionType)):
         yield from vars(holder).items() if hasattr(holder, "__dict__") else ()
-        for name in (name for kind in type(holder).__mro__ for name in _slots(kind)):
+        for name in (name for kind in type(holder).__mro__ for name in _list_slots(kind)):
             if hasattr(holder, name):
                 yield name, getattr(holder, name)
 
@@ -58,45 +58,45 @@ def _is_named(one: Any) -> bool:
     return isinstance(one, FunctionType) and "<" not in one.__qualname__
 
 
-def _slots(kind: type) -> Sequence[str]:
+def _list_slots(kind: type) -> Sequence[str]:
     names = vars(kind).get("__slots__", ())
     return (names,) if isinstance(names, str) else [name for name in names if not name.startswith("__")]
 
 
-def _held(holder: Any, whole: tuple[type, ...] = (tf.Variable, tf.Tensor)) -> Iterator[tuple[Path, Any]]:
+def _walk(holder: Any, whole: tuple[type, ...] = (tf.Variable, tf.Tensor)) -> Iterator[tuple[AttributePath, Any]]:
     """All that an object holds, each once and on one of its shortest paths; what is plain wherever it is.
 
     Nothing is told of what objects of the types `whole` hold.
     """
-    todo: list[tuple[Path, Any]] = [((), holder)]
+    todo: list[tuple[AttributePath, Any]] = [((), holder)]
     seen: set[int] = set()
     for path, one in todo:
         if isinstance(one, PLAIN) or id(one) not in seen:
             yield path, one
             seen.add(id(one))
             if not isinstance(one, whole):
-                todo += [((*path, name), child) for name, child in _children(one)]
+                todo += [((*path, name), child) for name, child in _list_children(one)]
 
 
-def _tensors(holder: Any) -> Iterator[tuple[Path, tf.Tensor, Kind]]:
+def _list_tensors(holder: Any) -> Iterator[tuple[AttributePath, tf.Tensor, Kind]]:
     """All tensors, and handles of variables."""
-    for path, one in _held(holder):
+    for path, one in _walk(holder):
         if isinstance(one, (tf.Variable, tf.Tensor)):
             tensor = one.handle if isinstance(one, tf.Variable) else one
             yield path, tensor, (one.dtype, tuple(one.shape))
 
 
-def plain(holder: Any, alike: Sequence[str] = ()) -> tuple[tuple[Path, Any], ...]:
+def list_constants(holder: Any, alike: Sequence[str] = ()) -> tuple[tuple[AttributePath, Any], ...]:
     """All that an object holds and Python may write into a program, and where: numbers, texts, code, NumPy's arrays.
 
     Of arrays kind and sha256, but for those in the attributes `alike`. None of Keras' layers but their arrays: their
     names carry counters. Of what cannot be looked into something that equals nothing else.
     """
-    out: list[tuple[Path, Any]] = []
-    for path, one in _held(holder, KERAS):
+    out: list[tuple[AttributePath, Any]] = []
+    for path, one in _walk(holder, KERAS):
         mine = path[:1] not in [(name,) for name in alike]
         if isinstance(one, keras.layers.Layer):
-            inner = _held(vars(one), KERAS) if mine else ()
+            inner = _walk(vars(one), KERAS) if mine else ()
             out += [((*path, *more), _digest(array)) for more, array in inner if isinstance(array, ARRAYS)]
         elif isinstance(one, ARRAYS):
             out += [(path, _digest(one))] if mine else []
@@ -117,7 +117,7 @@ def _digest(array: NDArray[Any] | np.generic) -> tuple[Any, ...]:
 def _is_opaque(one: Any) -> bool:
     if isinstance(one, (*KERAS, *LEAVES, Mapping, list, tuple, partial, MethodType, FunctionType)):
         return False
-    return type(one).__module__.split(".")[0] in FOREIGN or not (hasattr(one, "__dict__") or _slots(type(one)))
+    return type(one).__module__.split(".")[0] in FOREIGN or not (hasattr(one, "__dict__") or _list_slots(type(one)))
 
 
 @dataclass(frozen=True)
@@ -125,21 +125,21 @@ class Blueprint:
     """A program without its tensors: where a holder has them, and what they must be."""
 
     program: Program
-    captures: tuple[tuple[Path, Kind], ...]
+    captures: tuple[tuple[AttributePath, Kind], ...]
 
     @classmethod
-    def of(cls, program: Program, holder: Any) -> Self | None:
+    def make(cls, program: Program, holder: Any) -> Self | None:
         """The blueprint of a holder's program; None where the program works on what the holder does not hold."""
-        places = {id(tensor): (path, kind) for path, tensor, kind in _tensors(holder)}
+        places = {id(tensor): (path, kind) for path, tensor, kind in _list_tensors(holder)}
         found = [places.get(id(tensor)) for tensor in program.captures]
         if None in found:
             return None
         bare = Program(program.function, [])  # the first holder may be gone before the blueprint is
         return cls(bare, tuple(place for place in found if place is not None))
 
-    def carried_out(self, holder: Any) -> Program | None:
+    def bind(self, holder: Any) -> Program | None:
         """The program with the tensors of another holder; None where those are missing, or of other shapes."""
-        there = {path: (tensor, kind) for path, tensor, kind in _tensors(holder)}
+        there = {path: (tensor, kind) for path, tensor, kind in _list_tensors(holder)}
         found = [there.get(path, (None, None)) for path, _ in self.captures]
         if [kind for _, kind in found] != [kind for _, kind in self.captures]:
             return None
@@ -156,14 +156,14 @@ class Blueprints:
         self._lock = RLock()  # the first holder traces; the others wait, then need not
         self._known: dict[tuple[Any, ...], Blueprint] = {}
 
-    def program(self, holder: Any, key: tuple[Any, ...], trace: Callable[[], Program]) -> Program:
+    def get_program(self, holder: Any, key: tuple[Any, ...], trace: Callable[[], Program]) -> Program:
         """The program of a holder: traced where no holder before left one that fits."""
         with self._lock:
             known = self._known.get(key)
-            found = None if known is None else known.carried_out(holder)
+            found = None if known is None else known.bind(holder)
             if found is None:
                 found = trace()
-                made = Blueprint.of(found, holder)
-                if made is not None:
-                    self._known[key] = made
+                blueprint = Blueprint.make(found, holder)
+                if blueprint is not None:
+                    self._known[key] = blueprint
         return found

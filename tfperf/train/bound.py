@@ -11,9 +11,9 @@ import tensorflow as tf
 
 from tfperf.data.cache import Cache, digest
 from tfperf.measure import hlo, hlo_text, roofline
-from tfperf.measure.environment import available_cores, cpu_model
+from tfperf.measure.environment import count_cores, read_cpu_model
 from tfperf.measure.lowering import Lowering
-from tfperf.measure.roofline import Machine, Work, bound_seconds
+from tfperf.measure.roofline import Ceilings, Work, compute_bound_seconds
 from tfperf.train.ensemble import Ensemble
 from tfperf.train.trainer import Trainer
 
@@ -22,7 +22,7 @@ FLAGS = ("XLA_FLAGS", "TF_XLA_FLAGS")
 COUNTING = (hlo, hlo_text, roofline)  # the modules whose figures are kept
 
 
-def bound(ensemble: Ensemble, trainer: Trainer, threads: int) -> dict[str, Any]:
+def estimate_bound(ensemble: Ensemble, trainer: Trainer, threads: int) -> dict[str, Any]:
     """Work of a step of the last stacks, the machine's limits measured here, and the share of the bound reached.
 
     The bound is the longer of arithmetic at the matrix peak and traffic at the bandwidth of the caches; traffic at the
@@ -38,16 +38,16 @@ def bound(ensemble: Ensemble, trainer: Trainer, threads: int) -> dict[str, Any]:
         return {"n/a": "counted where all of the last stacks took steps at the same time"}
     cache, stacks, seconds = Cache(ensemble.settings.cache), len(ensemble.shards), median(times)
     try:
-        program = Lowering(ensemble.stack.function("steps", xla=True), tf.constant(1, tf.int64))
-        work = _work(cache, program, threads)
-        machine = _machine(cache, threads, ensemble.settings.precision, work * stacks, seconds)
+        program = Lowering(ensemble.largest_loop.get_program("steps", xla=True), tf.constant(1, tf.int64))
+        work = _count_work(cache, program, threads)
+        machine = _measure_ceilings(cache, threads, ensemble.settings.precision, work * stacks, seconds)
     except (ValueError, RuntimeError, tf.errors.OpError) as error:  # a finished training must not fail for it
         return {"n/a": str(error)}
-    return _figures(work * stacks, machine, ensemble.size, stacks, 1e3 * seconds)
+    return _make_record(work * stacks, machine, ensemble.size, stacks, 1e3 * seconds)
 
 
-def _figures(work: Work, machine: Machine, replicas: int, stacks: int, ms: float) -> dict[str, Any]:
-    cached, memory = (1e3 * bound_seconds(work, machine, cached=c) for c in (True, False))
+def _make_record(work: Work, machine: Ceilings, replicas: int, stacks: int, ms: float) -> dict[str, Any]:
+    cached, memory = (1e3 * compute_bound_seconds(work, machine, cached=c) for c in (True, False))
     return {
         "replicas": replicas, "stacks": stacks, "mflop": work.flops / 1e6, "mflop_in_products": work.products / 1e6,
         "mbyte": work.bytes / 1e6, "transcendentals": work.transcendental, "kernels": sum(work.instructions.values()),
@@ -57,19 +57,19 @@ def _figures(work: Work, machine: Machine, replicas: int, stacks: int, ms: float
     }  # fmt: skip
 
 
-def _work(cache: Cache, program: Lowering, threads: int) -> Work:
+def _count_work(cache: Cache, program: Lowering, threads: int) -> Work:
     """What a step does, counted once for each program, compiler and number of threads."""
 
     def count() -> Work:
-        module = hlo_text.parse(program.optimized())
-        return hlo.count(module, hlo.loop_body(module))
+        module = hlo_text.parse(program.compile_hlo())
+        return hlo.count_work(module, hlo.find_loop_body(module))
 
     flags = [os.environ.get(name) for name in FLAGS]
-    key = digest(program.digest, tf.__version__, flags, threads, _place(), _sources())
+    key = digest(program.digest, tf.__version__, flags, threads, _list_hardware(), _read_sources())
     return cache.get("work", key, count)
 
 
-def _machine(cache: Cache, threads: int, precision: Any, work: Work, seconds: float) -> Machine:
+def _measure_ceilings(cache: Cache, threads: int, precision: Any, work: Work, seconds: float) -> Ceilings:
     """The machine's limits, measured once for a number of threads and a precision.
 
     They are the best seen: a machine that was busy then looks slower than it is, so that the share of the bound comes
@@ -77,26 +77,26 @@ def _machine(cache: Cache, threads: int, precision: Any, work: Work, seconds: fl
     renews the cache, too.
     """
     gpu = bool(tf.config.list_logical_devices("GPU"))
-    key = digest(threads, precision, _place(), _sources(), np.__version__, tf.__version__)
+    key = digest(threads, precision, _list_hardware(), _read_sources(), np.__version__, tf.__version__)
 
-    def measure() -> Machine:
-        return (roofline.measure_tensorflow if gpu else roofline.measure)(threads, precision)
+    def measure() -> Ceilings:
+        return (roofline.measure_tensorflow if gpu else roofline.measure_ceilings)(threads, precision)
 
     found = cache.get("machine", key, measure)
-    if seconds >= bound_seconds(work, found, cached=True):
+    if seconds >= compute_bound_seconds(work, found, cached=True):
         return found
-    return Cache(cache.mode and "renew").get("machine", key, lambda: _best(found, measure()))
+    return Cache(cache.mode and "renew").get("machine", key, lambda: _merge_ceilings(found, measure()))
 
 
-def _best(one: Machine, other: Machine) -> Machine:
+def _merge_ceilings(one: Ceilings, other: Ceilings) -> Ceilings:
     names = ("bandwidth_gb_s", "cache_gb_s", "gflops")
     return replace(one, **{name: max(getattr(one, name), getattr(other, name)) for name in names})
 
 
-def _place() -> tuple[Any, ...]:
+def _list_hardware() -> tuple[Any, ...]:
     devices = tf.config.list_physical_devices("GPU")
-    return cpu_model(), available_cores(), [tf.config.experimental.get_device_details(d) for d in devices]
+    return read_cpu_model(), count_cores(), [tf.config.experimental.get_device_details(d) for d in devices]
 
 
-def _sources() -> list[bytes]:
+def _read_sources() -> list[bytes]:
     return [Path(str(module.__file__)).read_bytes() for module in COUNTING]

@@ -18,8 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tfperf.errors import RunDirectoryError
-from tfperf.results.files import atomic_write, make_folder, sync, verify_holder
-from tfperf.results.reading import explain, read_bytes
+from tfperf.results.files import make_folder, sync, verify_holder, write_atomically
+from tfperf.results.reading import describe_error, read_bytes
 from tfperf.results.state import Identity
 from tfperf.train.snapshots import APART
 
@@ -49,11 +49,11 @@ class Checkpoints:
         make_folder(self.folder)
         buffer = io.BytesIO()
         named = {name.replace("/", APART): value for name, value in arrays.items()}
-        named[OWNER] = np.frombuffer(json.dumps(self._owner()).encode(), np.uint8)
+        named[OWNER] = np.frombuffer(json.dumps(self._make_owner()).encode(), np.uint8)
         np.savez(buffer, allow_pickle=False, **named)
         payload = buffer.getvalue()
         path = self.folder / f"step-{step:012d}.ckpt"
-        with atomic_write(path, len(payload)) as temporary, open(temporary, "wb") as file:
+        with write_atomically(path, len(payload)) as temporary, open(temporary, "wb") as file:
             file.write(hashlib.sha256(payload).hexdigest().encode() + b"\n")
             file.write(payload)
         for old in sorted(self.folder.glob(PATTERN))[:-GENERATIONS]:
@@ -91,17 +91,17 @@ class Checkpoints:
         except MemoryError:
             raise
         except Exception as error:  # a hash is no proof against what was made by hand
-            return None, f"damaged ({explain(error)})"
-        if owner == self._owner():
+            return None, f"damaged ({describe_error(error)})"
+        if owner == self._make_owner():
             return arrays, ""
         # those of a part of this run that is done are nothing to speak of
         return None, "" if run == self.run.run else "of another run"
 
-    def _owner(self) -> dict[str, Any]:
+    def _make_owner(self) -> dict[str, Any]:
         """Whose these are, as it is kept in each."""
         return {**asdict(self.run), "part": self.part}
 
-    def exist(self) -> bool:
+    def has_any(self) -> bool:
         """Whether there is any, whole or not."""
         return any(self.folder.glob(PATTERN))
 

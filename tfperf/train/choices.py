@@ -12,15 +12,15 @@ from tfperf.train.cores import Cores
 
 MOST_STEPS = 1000
 MOST_THREADS = 10_000
-MOST_TRIALS = 1000
+MOST_TIMINGS = 1000
 Word = Annotated[str, Field(min_length=1, max_length=100)]
 Time = Annotated[float, Field(ge=0)]
 Threads = Annotated[int, Field(ge=1, le=MOST_THREADS)]
-CoresTried = Annotated[tuple[tuple[Threads, Threads, Time], ...], Field(max_length=MOST_TRIALS)]
+CoresTried = Annotated[tuple[tuple[Threads, Threads, Time], ...], Field(max_length=MOST_TIMINGS)]
 
 
 @dataclass(frozen=True)
-class Trial:
+class CandidateTiming:
     """One candidate as measured, on the largest stack alone."""
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
@@ -43,13 +43,13 @@ class Choices:
     steps_per_call: Step
     threads: Threads  # of TensorFlow, for the operations of all stacks
     cpu_stacks: Threads
-    tried: Annotated[tuple[Trial, ...], Field(max_length=MOST_TRIALS)]
+    tried: Annotated[tuple[CandidateTiming, ...], Field(max_length=MOST_TIMINGS)]
     cores_tried: CoresTried = ()  # threads, stacks, and ms per step of all replicas
     cached: bool = False  # found by an earlier run
 
     @property
-    def taken(self) -> list[Trial]:
-        """The trial of what was chosen; empty where it was not measured."""
+    def chosen_timings(self) -> list[CandidateTiming]:
+        """Those of what was chosen; empty where it was not measured."""
         mine = (self.form, self.products, self.xla)
         return [t for t in self.tried if (t.form, t.products, t.xla) == mine]
 
@@ -58,7 +58,7 @@ class Choices:
         """How the CPU is used."""
         return Cores(self.threads, self.cpu_stacks)
 
-    def as_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """Plain values for run.json."""
         return asdict(self)
 

@@ -11,15 +11,15 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
-from tfperf.console.stages import Tell, silent
+from tfperf.console.stages import ShowStage, show_nothing
 from tfperf.train.blueprints import Blueprints
-from tfperf.train.contract import check_names
+from tfperf.train.contract import check_metric_names
 from tfperf.train.forms import Form
-from tfperf.train.loop import Loop, Snapshot, best_weights
+from tfperf.train.loop import Loop, Snapshot, select_best_weights
 from tfperf.train.settings import Settings
-from tfperf.train.shards import Group, Layout, Shard, at_once, spread, stack_places
+from tfperf.train.shards import Group, Shard, StackLayout, list_stack_devices, run_parallel, spread
 from tfperf.train.stack import StackFactory
-from tfperf.train.stopping import State
+from tfperf.train.stopping import ReplicaState
 
 # of a checkpoint: the replica in each slot, slots of each stack, their sum since which step; the form's numbers
 ROWS, SLOTS, SIZES, NUMBERS = "stack/rows", "stack/slots", "stack/sizes", "stack/numbers"
@@ -40,15 +40,15 @@ class Ensemble:
 
         threads: how many stacks of a device take their steps at the same time; None: what TensorFlow was told.
         """
-        if factory.shown not in factory.rows:
-            raise ValueError(f"{type(factory).__name__}.shown: got {factory.shown!r}, must be one of {[*factory.rows]}")
+        if (one := factory.progress_metric) not in (known := [*factory.metrics]):
+            raise ValueError(f"{type(factory).__name__}.progress_metric: got {one!r}, must be one of {known}")
         self.settings, self.factory, self.form = settings, factory, form
         self.replicas = factory.replicas
-        self.devices = stack_places(settings.devices, stacks)
+        self.devices = list_stack_devices(settings.devices, stacks)
         self.threads = threads or tf.config.threading.get_intra_op_parallelism_threads()  # 0: nobody said how many
         self.groups = self._spread(np.arange(self.replicas))
         self.sizes: list[tuple[int, int]] = [(0, self.replicas)]  # a step, and the slots of all stacks from it on
-        self._host: Snapshot = {}  # state of all as of the last look; empty: no step was ever taken
+        self._host: Snapshot = {}  # state of all as last gathered; empty: no step was ever taken
         self._blueprints = {device: Blueprints() for device in (None, *self.devices)}
 
     def _spread(self, rows: NDArray[np.int64], slots: Sequence[int] | None = None) -> list[Group]:
@@ -60,61 +60,61 @@ class Ensemble:
         return [shard for group in self.groups for shard in group.shards]
 
     @property
-    def layout(self) -> Layout:
+    def layout(self) -> StackLayout:
         """How the replicas were cut into stacks at the start, on the device that has most."""
         return max((group.layout for group in self.groups), key=lambda layout: layout.replicas)
 
-    def _at_once(self, calls: Sequence[Callable[[], T]]) -> list[T]:
+    def _run_parallel(self, calls: Sequence[Callable[[], T]]) -> list[T]:
         """Calls for several stacks."""
-        return at_once(calls, None if len(self.groups) > 1 else self.groups[0].layout.side)
+        return run_parallel(calls, None if len(self.groups) > 1 else self.groups[0].layout.side)
 
     @property
-    def stack(self) -> Loop:
+    def largest_loop(self) -> Loop:
         """The loop of the largest stack."""
-        return self._loop(max(self.shards, key=lambda shard: shard.size))
+        return self._get_loop(max(self.shards, key=lambda shard: shard.size))
 
-    def _loop(self, shard: Shard) -> Loop:
+    def _get_loop(self, shard: Shard) -> Loop:
         """A shard's loop; built when first needed, since a resumed training starts with a smaller one."""
         if shard.loop is None:
-            with shard.place():
+            with shard.use_device():
                 shard.loop = self._build(shard)
         return shard.loop
 
-    def _program(self, replicas: int) -> str:
+    def _format_program_name(self, replicas: int) -> str:
         """The name of the programs of a stack: the same for all that compute the same, here and in other processes."""
         form = self.form
         return f"{form.name}_{form.products}_{replicas}_{self.factory.digest(form)[:12]}"
 
     def _build(self, shard: Shard) -> Loop:
         stack = self.factory.build(shard.rows, self.form)
-        loop = Loop(self.settings, stack, self._program(shard.size), self._blueprints[shard.device])
+        loop = Loop(self.settings, stack, self._format_program_name(shard.size), self._blueprints[shard.device])
         if self._host:
             loop.restore({n: v[shard.rows] if v.ndim else v for n, v in self._host.items()})
         else:
             self.factory.initialize(stack, shard.rows)
         return loop
 
-    def loops(self) -> list[Loop]:
+    def build_loops(self) -> list[Loop]:
         """The loop of each shard, built side by side."""
-        return self._at_once([partial(self._loop, shard) for shard in self.shards])
+        return self._run_parallel([partial(self._get_loop, shard) for shard in self.shards])
 
-    def _built(self) -> list[tuple[Shard, Loop]]:
+    def _list_loops(self) -> list[tuple[Shard, Loop]]:
         return [(shard, shard.loop) for shard in self.shards if shard.loop is not None]
 
-    def _busy(self) -> list[Shard]:
+    def _list_busy(self) -> list[Shard]:
         """Stacks that have running replicas."""
-        return [shard for shard, running in zip(self.shards, self.running_of(self.shards), strict=True) if running]
+        return [shard for shard, n in zip(self.shards, self.count_running_each(self.shards), strict=True) if n]
 
-    def _each(self, call: Callable[[Loop], T]) -> list[tuple[Shard, T]]:
+    def _call_loops(self, call: Callable[[Loop], T]) -> list[tuple[Shard, T]]:
         """A call to the loop of each shard that has running replicas, as many at the same time as there can be."""
-        busy = self._busy()
+        busy = self._list_busy()
 
-        def on_its_device(shard: Shard) -> T:
-            loop = self._loop(shard)
-            with shard.place():
+        def call_on_device(shard: Shard) -> T:
+            loop = self._get_loop(shard)
+            with shard.use_device():
                 return call(loop)
 
-        return list(zip(busy, self._at_once([partial(on_its_device, shard) for shard in busy]), strict=True))
+        return list(zip(busy, self._run_parallel([partial(call_on_device, shard) for shard in busy]), strict=True))
 
     @property
     def size(self) -> int:
@@ -124,70 +124,70 @@ class Ensemble:
     @property
     def busy(self) -> int:
         """Slots of the stacks that take steps."""
-        return sum(shard.size for shard in self._busy())
+        return sum(shard.size for shard in self._list_busy())
 
     @property
     def step(self) -> int:
         """Steps taken: those of the stacks that still go on."""
-        return max([int(loop.step) for _, loop in self._built()] or [int(self._host.get("step", 0))])
+        return max([int(loop.step) for _, loop in self._list_loops()] or [int(self._host.get("step", 0))])
 
-    def _states(self) -> NDArray[np.int32]:
+    def _gather_states(self) -> NDArray[np.int32]:
         """Where each replica stands now (R)."""
         state = self._host["stopping/state"].copy() if self._host else np.zeros(self.replicas, np.int32)
-        for shard, loop in self._built():
+        for shard, loop in self._list_loops():
             state[shard.rows] = loop.stopping.state.numpy()
         return state
 
-    def running_of(self, held: Sequence[Group] | Sequence[Shard]) -> list[int]:
+    def count_running_each(self, held: Sequence[Group] | Sequence[Shard]) -> list[int]:
         """Replicas that train, in each of those."""
-        running = self._states() == State.RUNNING
+        running = self._gather_states() == ReplicaState.RUNNING
         return [int(np.sum(running[one.rows])) for one in held]
 
-    def running(self) -> int:
+    def count_running(self) -> int:
         """Replicas that train."""
-        return sum(self.running_of(self.shards))
+        return sum(self.count_running_each(self.shards))
 
-    def quarantined(self) -> int:
+    def count_quarantined(self) -> int:
         """Replicas that broke."""
-        return int(np.sum(self._states() == State.QUARANTINED))
+        return int(np.sum(self._gather_states() == ReplicaState.QUARANTINED))
 
-    def done(self) -> bool:
+    def is_done(self) -> bool:
         """True when no step is left to take."""
-        return self.step >= self.settings.steps or not self.running()
+        return self.step >= self.settings.steps or not self.count_running()
 
     def run(self, count: int, xla: bool) -> None:
         """Take `count` steps, or fewer when every replica has stopped."""
-        self._each(lambda loop: loop.run(count, xla))
+        self._call_loops(lambda loop: loop.run(count, xla))
 
-    def judge(self, xla: bool) -> None:
+    def keep_best(self, xla: bool) -> None:
         """Let the weights after the last step be the best ones, too."""
-        self._each(lambda loop: loop.judge(xla))
+        self._call_loops(lambda loop: loop.keep_best(xla))
 
-    def warm_up(self, xla: bool, losses_xla: bool, tell: Tell = silent) -> None:
+    def warm_up(self, xla: bool, losses_xla: bool, show_stage: ShowStage = show_nothing) -> None:
         """Compile what a call needs, the first stack for all that are equal; takes no step."""
         programs: list[Callable[[Loop], Any]] = [lambda loop: loop.run(0, xla), partial(self._evaluate, xla=losses_xla)]
         for number, program in enumerate(programs, 1):
-            tell("compiling", number, len(programs))
-            self._each(program)
+            show_stage("compiling", number, len(programs))
+            self._call_loops(program)
 
     def _evaluate(self, loop: Loop, xla: bool) -> dict[str, NDArray[np.float32]]:
-        rows = loop.evaluate(xla)
-        check_names(self.factory, self.factory.rows, rows)
-        return rows
+        metrics = loop.evaluate(xla)
+        check_metric_names(self.factory, self.factory.metrics, metrics)
+        return metrics
 
     def evaluate(self, xla: bool) -> dict[str, NDArray[np.float32]]:
         """What the history keeps (R), as of the loops; nan for replicas that stopped."""
-        out = {name: np.full(self.replicas, np.nan, np.float32) for name in self.factory.rows}
-        for shard, losses in self._each(partial(self._evaluate, xla=xla)):
-            for name, values in losses.items():
+        out = {name: np.full(self.replicas, np.nan, np.float32) for name in self.factory.metrics}
+        for shard, metrics in self._call_loops(partial(self._evaluate, xla=xla)):
+            for name, values in metrics.items():
                 out[name][shard.rows] = values
         return out
 
-    def look(self) -> Snapshot:
+    def gather_state(self) -> Snapshot:
         """State of all replicas now; the scalars are common to all."""
         if not self._host:
-            self.loops()
-        found = [(shard.rows, loop.snapshot()) for shard, loop in self._built()]
+            self.build_loops()
+        found = [(shard.rows, loop.snapshot()) for shard, loop in self._list_loops()]
         if [len(rows) for rows, _ in found] == [self.replicas]:
             self._host = found[0][1]
             return self._host
@@ -202,9 +202,9 @@ class Ensemble:
         self._host = host
         return self._host
 
-    def best_weights(self) -> dict[str, NDArray[np.floating]]:
+    def get_best_weights(self) -> dict[str, NDArray[np.floating]]:
         """Weights by name (R, ...) to be kept."""
-        return best_weights(self.look())
+        return select_best_weights(self.gather_state())
 
     def snapshot(self) -> Snapshot:
         """All that decides the future: the state, and who is in which stack."""
@@ -214,7 +214,7 @@ class Ensemble:
             SIZES: np.array(self.sizes, np.int64),
             NUMBERS: np.array(self.form.numbers, np.int64),
         }  # fmt: skip
-        return {**self.look(), **stacks}
+        return {**self.gather_state(), **stacks}
 
     def restore(self, snapshot: Mapping[str, NDArray[Any]]) -> str | None:
         """Go on from a snapshot; ValueError when it is not of such an ensemble.
@@ -227,7 +227,7 @@ class Ensemble:
         state = {name: value for name, value in snapshot.items() if name not in (ROWS, SLOTS, SIZES, NUMBERS)}
         if any(len(value) != self.replicas for value in state.values() if value.ndim):
             raise ValueError("state of other replicas")
-        held, running = snapshot[ROWS], np.flatnonzero(state["stopping/state"] == State.RUNNING)
+        held, running = snapshot[ROWS], np.flatnonzero(state["stopping/state"] == ReplicaState.RUNNING)
         if len(np.unique(held)) < len(held) or not {*running} <= {*held} <= {*range(self.replicas)}:
             raise ValueError("stacks of other replicas")
         if sum(snapshot[SLOTS]) != len(held) or min(snapshot[SLOTS], default=0) < 1:
@@ -236,9 +236,9 @@ class Ensemble:
         self._host, rows, slots = state, snapshot[ROWS], snapshot[SLOTS]
         same = len(slots) == len(self.shards) or (len(self.groups) == 1 and len(slots) < len(self.devices))
         self.groups = self._spread(rows, [*map(int, slots)] if same else None)
-        self.form = self.form.at(tuple(map(int, snapshot[NUMBERS])))
+        self.form = self.form.replace_numbers(tuple(map(int, snapshot[NUMBERS])))
         self.sizes = [(int(step), int(size)) for step, size in snapshot[SIZES]]
-        self.loops()  # built now: it says whether names and shapes are its own
+        self.build_loops()  # built now: it says whether names and shapes are its own
         if same:
             return None
         return (
@@ -248,8 +248,8 @@ class Ensemble:
 
     def shrink(self, *sizes: int) -> None:
         """Go on with fewer or smaller stacks: slots for each device, which must hold all that run."""
-        state = self.look()["stopping/state"]
-        kept = [g.survivors(state[g.rows], size) for g, size in zip(self.groups, sizes, strict=True)]
+        state = self.gather_state()["stopping/state"]
+        kept = [g.select_slots(state[g.rows], size) for g, size in zip(self.groups, sizes, strict=True)]
         step = self.step
         for group, slots in zip(self.groups, kept, strict=True):
             if len(slots) < group.size:
@@ -259,8 +259,8 @@ class Ensemble:
     def use(self, form: Form) -> None:
         """Go on with another form of the losses."""
         # before the first step a trial may have built one stack alone: then there is nothing to keep
-        if self._host or len(self._built()) == len(self.shards):
-            self.look()
+        if self._host or len(self._list_loops()) == len(self.shards):
+            self.gather_state()
         self.close()
         self.form = form
 
@@ -277,6 +277,6 @@ class Ensemble:
         return None if left is None else (before, left)
 
     def close(self) -> None:
-        """Free the stacks' memory; the next use builds them again from the last look."""
+        """Free the stacks' memory; the next use builds them again from the state last gathered."""
         for shard in self.shards:
             shard.close()

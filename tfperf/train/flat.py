@@ -6,7 +6,7 @@ from math import prod
 import tensorflow as tf
 
 
-class Flat:
+class Flattener:
     """Variables (R, ...) side by side as (R, P)."""
 
     def __init__(self, shapes: Sequence[tuple[int, ...]]) -> None:

@@ -20,7 +20,7 @@ class Form(Protocol):
     def numbers(self) -> tuple[int, ...]:
         """What of it may change in a training, first what grows as it comes closer to the exact losses."""
 
-    def at(self, numbers: tuple[int, ...]) -> Self:
+    def replace_numbers(self, numbers: tuple[int, ...]) -> Self:
         """The same with other numbers. Raises: ValueError for another count of them."""
 
 
@@ -32,7 +32,7 @@ class PlainForm:
     products: str = "plain"
     numbers: tuple[int, ...] = ()
 
-    def at(self, numbers: tuple[int, ...]) -> Self:
+    def replace_numbers(self, numbers: tuple[int, ...]) -> Self:
         """Itself."""
         if numbers:
             raise ValueError(f"numbers of another form: {numbers}")

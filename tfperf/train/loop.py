@@ -10,9 +10,9 @@ import tensorflow as tf
 from numpy.typing import NDArray
 
 from tfperf.scopes import phase
-from tfperf.train.blueprints import Blueprints, plain
-from tfperf.train.contract import check_assigned, check_losses, check_rows, check_slopes, check_variables
-from tfperf.train.flat import Flat
+from tfperf.train.blueprints import Blueprints, list_constants
+from tfperf.train.contract import check_assigned, check_gradients, check_losses, check_metrics, check_variables
+from tfperf.train.flat import Flattener
 from tfperf.train.optimizers import build_optimizer, clip
 from tfperf.train.programs import Program, trace
 from tfperf.train.settings import Settings
@@ -22,7 +22,7 @@ from tfperf.train.stopping import LARGEST_WEIGHT, Stopping
 Snapshot = dict[str, NDArray[Any]]
 
 
-def best_weights(state: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[np.floating]]:
+def select_best_weights(state: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[np.floating]]:
     """Weights by name (R, ...) in a snapshot: the best ones, of a replica that has none its last."""
     found = state["stopping/best_step"] >= 0
     out = {}
@@ -33,7 +33,7 @@ def best_weights(state: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[np.floa
     return out
 
 
-def _along(which: tf.Tensor, values: tf.Tensor) -> tf.Tensor:
+def _expand_axes(which: tf.Tensor, values: tf.Tensor) -> tf.Tensor:
     """(R) with as many axes as (R, ...)."""
     return tf.reshape(which, [-1] + [1] * (len(values.shape) - 1))
 
@@ -54,41 +54,41 @@ class Loop:
         check_variables(stack)
         self.settings, self.stack, self.name = settings, stack, name
         self._blueprints = blueprints or Blueprints()
-        weights = stack.weights()
+        weights = stack.list_weights()
         self.names = [name for name, v in weights.items() if v.trainable]
         self.trained: list[keras.Variable] = [weights[name] for name in self.names]
-        self.flat = Flat([tuple(v.shape) for v in self.trained])
+        self.flat = Flattener([tuple(v.shape) for v in self.trained])
         # what a call of the engine's steps works on; between calls the weights are the stack's
         self.row = keras.Variable(self.flat.join([v.value for v in self.trained]), name="row")
-        self.optimizer = None if stack.steps_itself else build_optimizer(settings.optimizer, [self.row])
+        self.optimizer = None if stack.has_own_step else build_optimizer(settings.optimizer, [self.row])
         self.stopping = Stopping(stack.replicas, settings.patience, stack.precision)
         self.step = tf.Variable(0, dtype=tf.int64, name="step")
         self.kept = tf.Variable(self.row.value, trainable=False)
         # of weights that no gradient changes, but a step of the stack's own may
-        others = {name: v for name, v in weights.items() if not v.trainable and stack.steps_itself}
+        others = {name: v for name, v in weights.items() if not v.trainable and stack.has_own_step}
         self.others = {name: v.value for name, v in others.items()}
         self.kept_others = {name: tf.Variable(v, trainable=False) for name, v in self.others.items()}
         self._compiled: dict[tuple[str, bool], Program] = {}
 
-    def variables(self) -> dict[str, tf.Variable]:
+    def list_variables(self) -> dict[str, tf.Variable]:
         """Every variable but the kept weights by a name that does not change between processes."""
         out: dict[str, tf.Variable] = {"step": self.step}
-        out |= {f"model/{k}": v.value for k, v in self.stack.weights().items()}
+        out |= {f"model/{k}": v.value for k, v in self.stack.list_weights().items()}
         if self.optimizer is not None:
             out |= {f"optimizer/{i:02d}": v.value for i, v in enumerate(self.optimizer.variables)}
-        out |= {f"state/{k}": v for k, v in self.stack.state().items()}
-        return out | {f"stopping/{k}": v for k, v in self.stopping.variables().items()}
+        out |= {f"state/{k}": v for k, v in self.stack.list_state().items()}
+        return out | {f"stopping/{k}": v for k, v in self.stopping.list_variables().items()}
 
     def snapshot(self) -> Snapshot:
         """The values of all variables."""
         kept = zip(self.names, self.flat.split(self.kept), strict=True)
-        values = {name: variable.numpy() for name, variable in self.variables().items()}
+        values = {name: variable.numpy() for name, variable in self.list_variables().items()}
         values |= {f"kept/{name}": part.numpy() for name, part in self.kept_others.items()}
         return values | {f"kept/{name}": part.numpy() for name, part in kept}
 
     def restore(self, snapshot: Mapping[str, NDArray[Any]]) -> None:
         """Set all variables; ValueError when names or shapes are not those of this loop."""
-        variables = self.variables() | {f"kept/{name}": v for name, v in self.kept_others.items()}
+        variables = self.list_variables() | {f"kept/{name}": v for name, v in self.kept_others.items()}
         wanted = {name: tuple(v.shape) for name, v in variables.items()}
         wanted |= {f"kept/{name}": shape for name, shape in zip(self.names, self.flat.shapes, strict=True)}
         if wanted.keys() != snapshot.keys():
@@ -102,106 +102,106 @@ class Loop:
 
     def run(self, count: int, xla: bool) -> None:
         """Take `count` steps, or fewer when every replica has stopped."""
-        self.function("steps", xla)(tf.constant(count, tf.int64))
+        self.get_program("steps", xla)(tf.constant(count, tf.int64))
 
-    def judge(self, xla: bool) -> None:
+    def keep_best(self, xla: bool) -> None:
         """Let the weights after the last step be the best ones, too; a second call changes nothing."""
-        self.function("losses", xla)(tf.constant(True))
+        self.get_program("losses", xla)(tf.constant(True))
 
     def evaluate(self, xla: bool) -> dict[str, NDArray[np.float32]]:
         """What the history keeps of the current weights (R); nan for replicas that stopped."""
-        rows = self.function("losses", xla)(tf.constant(False))
-        return {name: value.numpy().astype(np.float32) for name, value in rows.items()}
+        metrics = self.get_program("losses", xla)(tf.constant(False))
+        return {name: value.numpy().astype(np.float32) for name, value in metrics.items()}
 
-    def function(self, name: str, xla: bool) -> Program:
-        """The compiled `steps(count)`, or `losses(judged)`, which lets the weights be the best ones where judged."""
+    def get_program(self, name: str, xla: bool) -> Program:
+        """The compiled `steps(count)`, or `losses(eligible)`: its weights can be the best ones where eligible."""
         if (name, xla) not in self._compiled:
             # all that programs can work on
-            beside = ("settings", "_compiled", "_blueprints")
-            parts = {key: part for key, part in vars(self).items() if key not in beside}
-            key = (self.name, name, xla, plain(self.stack, self.stack.alike))
-            self._compiled[name, xla] = self._blueprints.program(parts, key, lambda: self._trace(name, xla))
+            excluded = ("settings", "_compiled", "_blueprints")
+            parts = {key: part for key, part in vars(self).items() if key not in excluded}
+            key = (self.name, name, xla, list_constants(self.stack, self.stack.alike))
+            self._compiled[name, xla] = self._blueprints.get_program(parts, key, lambda: self._trace(name, xla))
         return self._compiled[name, xla]
 
     def _trace(self, name: str, xla: bool) -> Program:
         functions: dict[str, tuple[Callable[..., Any], tf.DType]] = {
-            "steps": (self._steps, tf.int64), "losses": (self._losses, tf.bool),
+            "steps": (self._take_steps, tf.int64), "losses": (self._evaluate_losses, tf.bool),
         }  # fmt: skip
         function, dtype = functions[name]
-        own = [self.row.value, self.kept, *self.kept_others.values(), *self.variables().values()]
+        own = [self.row.value, self.kept, *self.kept_others.values(), *self.list_variables().values()]
         return trace(function, [tf.TensorSpec([], dtype)], xla, self.name, partial(check_assigned, self.stack, own))
 
-    def _losses(self, judged: tf.Tensor) -> dict[str, tf.Tensor]:
+    def _evaluate_losses(self, eligible: tf.Tensor) -> dict[str, tf.Tensor]:
         step = self.step.read_value()
-        losses, rows = self.stack.report(step)
-        check_losses(self.stack, losses, "report")
-        check_rows(self.stack, rows)
-        self._keep_best(losses, step, self._weights(), [*self.others.values()], judged)
-        nan, running = tf.constant(float("nan"), self.stack.precision), self.stopping.running()
-        return {name: tf.where(running, value, nan) for name, value in rows.items()}
+        losses, metrics = self.stack.evaluate_metrics(step)
+        check_losses(self.stack, losses, "evaluate_metrics")
+        check_metrics(self.stack, metrics)
+        self._keep_best(losses, step, self._join_weights(), [*self.others.values()], eligible)
+        nan, running = tf.constant(float("nan"), self.stack.precision), self.stopping.is_running()
+        return {name: tf.where(running, value, nan) for name, value in metrics.items()}
 
-    def done(self) -> bool:
+    def is_done(self) -> bool:
         """True when no step is left to take."""
-        return int(self.step) >= self.settings.steps or not bool(tf.reduce_any(self.stopping.running()))
+        return int(self.step) >= self.settings.steps or not bool(tf.reduce_any(self.stopping.is_running()))
 
-    def _steps(self, count: tf.Tensor) -> tf.Tensor:
+    def _take_steps(self, count: tf.Tensor) -> tf.Tensor:
         prepared = self.stack.prepare()
-        take = self._step_of_stack if self.stack.steps_itself else self._step_of_engine
+        take = self._take_stack_step if self.stack.has_own_step else self._take_engine_step
 
         def more(i: tf.Tensor) -> tf.Tensor:
-            return (i < count) & tf.reduce_any(self.stopping.running())
+            return (i < count) & tf.reduce_any(self.stopping.is_running())
 
         def body(i: tf.Tensor) -> tuple[tf.Tensor]:
             take(self.step.read_value(), prepared)
             self.step.assign_add(1)
             return (i + 1,)
 
-        self.row.assign(self._weights())
-        taken = tf.while_loop(more, body, (tf.constant(0, tf.int64),))[0]
-        if not self.stack.steps_itself:
+        self.row.assign(self._join_weights())
+        steps = tf.while_loop(more, body, (tf.constant(0, tf.int64),))[0]
+        if not self.stack.has_own_step:
             for variable, part in zip(self.trained, self.flat.split(self.row.value), strict=True):
                 variable.assign(part)
-        return taken
+        return steps
 
-    def _step_of_engine(self, step: tf.Tensor, prepared: Any) -> None:
+    def _take_engine_step(self, step: tf.Tensor, prepared: Any) -> None:
         """Losses at the current weights decide on best weights and stopping; those who go on are updated."""
         row = tf.identity(self.row.value)
         parts = self.flat.split(row)
         with tf.GradientTape() as tape:
             tape.watch(parts)
             with phase("forward"), keras.StatelessScope(state_mapping=list(zip(self.trained, parts, strict=True))):
-                losses = self.stack.losses(step, prepared)
-        check_losses(self.stack, losses, "losses")
+                losses = self.stack.evaluate_losses(step, prepared)
+        check_losses(self.stack, losses, "evaluate_losses")
         with phase("backward"):
-            slopes = tape.gradient(losses.objective, parts)
-        check_slopes(self.stack, self.names, slopes)
+            gradients = tape.gradient(losses.objective, parts)
+        check_gradients(self.stack, self.names, gradients)
         with phase("validation"):
-            self._judge(losses, step, row, [])
+            self._update_stopping(losses, step, row, [])
         with phase("update"):
-            gradients = clip(self.settings.optimizer, slopes)
-            self._update(self.flat.join(gradients), row, step)
+            clipped = clip(self.settings.optimizer, gradients)
+            self._update(self.flat.join(clipped), row, step)
 
-    def _step_of_stack(self, step: tf.Tensor, prepared: Any) -> None:
+    def _take_stack_step(self, step: tf.Tensor, prepared: Any) -> None:
         """The stack's own step; what it did to replicas that do not go on is undone."""
-        changed = [*(v.value for v in self.stack.weights().values()), *self.stack.state().values()]
+        changed = [*(v.value for v in self.stack.list_weights().values()), *self.stack.list_state().values()]
         changed = [v for v in changed if len(v.shape)]
-        before, row = [tf.identity(v) for v in changed], self._weights()
+        before, row = [tf.identity(v) for v in changed], self._join_weights()
         others = [tf.identity(v) for v in self.others.values()]
         losses = self.stack.take_step(step, prepared)
         check_losses(self.stack, losses, "take_step")
         with phase("validation"):
-            self._judge(losses, step, row, others)
+            self._update_stopping(losses, step, row, others)
         with phase("update"):
-            sound = tf.reduce_all(tf.abs(self._weights()) <= LARGEST_WEIGHT, axis=1)
+            sound = tf.reduce_all(tf.abs(self._join_weights()) <= LARGEST_WEIGHT, axis=1)
             for v in (v for v in changed if v.dtype.is_floating):
                 sound &= tf.reduce_all(tf.math.is_finite(tf.reshape(v, [v.shape[0], -1])), axis=1)
             self._settle(sound, changed, before, step)
 
-    def _weights(self) -> tf.Tensor:
+    def _join_weights(self) -> tf.Tensor:
         """Trained weights as the stack has them now (R, P)."""
         return self.flat.join([v.value for v in self.trained])
 
-    def _judge(self, losses: Losses, step: tf.Tensor, row: tf.Tensor, others: Sequence[tf.Tensor]) -> None:
+    def _update_stopping(self, losses: Losses, step: tf.Tensor, row: tf.Tensor, others: Sequence[tf.Tensor]) -> None:
         """Who has its best weights now, who has to stop; row, others: the weights that the losses are of."""
         self._keep_best(losses, step, row, others)
         self.stopping.stop_impatient(step, losses.gate)
@@ -209,13 +209,13 @@ class Loop:
 
     def _keep_best(
         self, losses: Losses, step: tf.Tensor, row: tf.Tensor, others: Sequence[tf.Tensor],
-        judged: tf.Tensor | bool = True,
+        eligible: tf.Tensor | bool = True,
     ) -> None:  # fmt: skip
-        """These weights are the best ones where they are better than those before, if they are judged at all."""
-        better = self.stopping.improved(step, losses.monitor, losses.gate, judged)
+        """These weights are the best ones where they are better than those before, and eligible."""
+        better = self.stopping.record_best(step, losses.monitor, losses.gate, eligible)
         self.kept.assign(tf.where(better[:, None], row, self.kept))
         for kept, now in zip(self.kept_others.values(), others, strict=False):
-            kept.assign(tf.where(_along(better, now), now, kept))
+            kept.assign(tf.where(_expand_axes(better, now), now, kept))
 
     def _update(self, gradient: tf.Tensor, row: tf.Tensor, step: tf.Tensor) -> None:
         """One optimizer step."""
@@ -234,9 +234,9 @@ class Loop:
     ) -> None:
         """Quarantine replicas that are not sound (R); variables of those that do not run are as they were before."""
         self.stopping.quarantine(~sound, step)
-        running = self.stopping.running()
+        running = self.stopping.is_running()
         for variable, old in zip(changed, before, strict=True):
-            variable.assign(tf.where(_along(running, old), variable, old))
+            variable.assign(tf.where(_expand_axes(running, old), variable, old))
 
     def _constrain(self) -> None:
         """Bring weights back to where their constraints allow them."""
@@ -244,9 +244,9 @@ class Loop:
             pairs = zip(self.flat.split(self.row.value), self.trained, strict=True)
             self.row.assign(self.flat.join([p if v.constraint is None else v.constraint(p) for p, v in pairs]))
 
-    def best_weights(self) -> dict[str, NDArray[np.floating]]:
+    def get_best_weights(self) -> dict[str, NDArray[np.floating]]:
         """Weights by name (R, ...): the best ones, of a replica that has none its last."""
-        return best_weights(self.snapshot())
+        return select_best_weights(self.snapshot())
 
     def close(self) -> None:
         """Let go of the compiled functions, which hold the loop in a cycle: no step can be taken any more."""

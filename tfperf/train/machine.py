@@ -5,7 +5,7 @@ from typing import Any
 import tensorflow as tf
 
 from tfperf.errors import RunDirectoryError
-from tfperf.measure.environment import available_cores, cpu_model, program_version
+from tfperf.measure.environment import count_cores, get_program_version, read_cpu_model
 
 
 def use_threads(wanted: int, fixed: bool = False) -> int:
@@ -18,7 +18,7 @@ def use_threads(wanted: int, fixed: bool = False) -> int:
         return wanted
     except RuntimeError:
         # 0, the default, stands for one per core
-        now = tf.config.threading.get_intra_op_parallelism_threads() or available_cores()
+        now = tf.config.threading.get_intra_op_parallelism_threads() or count_cores()
         if fixed and now != wanted:
             raise RunDirectoryError(
                 f"engine.threads: {wanted} are wanted, but TensorFlow already runs with {now} in this process; "
@@ -27,11 +27,11 @@ def use_threads(wanted: int, fixed: bool = False) -> int:
         return now
 
 
-def machine(threads: int) -> dict[str, Any]:
+def make_machine_record(threads: int) -> dict[str, Any]:
     """What bits can depend on beside the choices; starts TensorFlow."""
-    return host() | {"threads": threads, "devices": [d.name for d in tf.config.list_logical_devices()]}
+    return make_host_record() | {"threads": threads, "devices": [d.name for d in tf.config.list_logical_devices()]}
 
 
-def host() -> dict[str, Any]:
+def make_host_record() -> dict[str, Any]:
     """What of it is known before TensorFlow starts."""
-    return {"cpu": cpu_model(), "tensorflow": tf.__version__, "tfperf": program_version()}
+    return {"cpu": read_cpu_model(), "tensorflow": tf.__version__, "tfperf": get_program_version()}

@@ -11,15 +11,15 @@ from tfperf.train.checkpoint import Checkpoints
 Say = Callable[[str], None]
 
 
-def warn_of_change(part: Part[Any], here: dict[str, Any], say: Say) -> None:
+def warn_of_change(part: Part[Any], machine: dict[str, Any], say: Say) -> None:
     """Say what of the machine is not as when the part began."""
-    for key in (k for k in here if part.machine.get(k) != here[k]):
-        say(f"warning: {key} was {part.machine.get(key)}, is {here[key]}: bits may differ from an uninterrupted run")
+    for key in (k for k in machine if part.machine.get(k) != machine[k]):
+        say(f"warning: {key} was {part.machine.get(key)}, is {machine[key]}: bits may differ from an uninterrupted run")
 
 
-def keep_checkpoints(run: RunDirectory[Any], part: Part[Any]) -> Checkpoints:
+def make_checkpoints(run: RunDirectory[Any], part: Part[Any]) -> Checkpoints:
     """The checkpoints of a part."""
-    return Checkpoints(run.path / CHECKPOINTS, run.begun.identity, part.key)
+    return Checkpoints(run.path / CHECKPOINTS, run.loaded_state.identity, part.key)
 
 
 class Resumable(Protocol):

@@ -23,13 +23,13 @@ CONTENTS: dict[str, str] = {}  # what every name stood for that was ever used in
 ALIVE: WeakValueDictionary[str, AtomicFunction] = WeakValueDictionary()
 
 
-class _Named(int):
+class _NamedNumber(int):
     """A number that is written as a name."""
 
     def __new__(cls, number: int, name: str) -> Self:
-        made = super().__new__(cls, number)
-        made.name = name
-        return made
+        named = super().__new__(cls, number)
+        named.name = name
+        return named
 
     name: str
 
@@ -55,7 +55,7 @@ class Program:
 
 def trace(
     python: Callable[..., Any], signature: Sequence[tf.TensorSpec], xla: bool, name: str,
-    check: Callable[[Any], None] = lambda made: None,
+    check: Callable[[Any], None] = lambda function: None,
 ) -> Program:  # fmt: skip
     """Trace a function of tensors; what else it uses is captured.
 
@@ -72,7 +72,7 @@ def trace(
                 if full not in CONTENTS:
                     raise
                 continue  # one of this name and other content is still there
-            content = _content(function)
+            content = _digest_content(function)
             if CONTENTS.setdefault(full, content) == content:
                 return Program(ALIVE.setdefault(full, function), captures)
     raise AssertionError
@@ -82,17 +82,17 @@ def _trace(
     python: Callable[..., Any], signature: Sequence[tf.TensorSpec], xla: bool, name: str, check: Callable[[Any], None]
 ) -> tuple[AtomicFunction, Sequence[tf.Tensor]]:
     """The function without what it captured, and that."""
-    with _names(name), _gradients_forgotten():
-        made = tf.function(python, jit_compile=xla, autograph=False).get_concrete_function(*signature)
-        check(made)
-        found = made.inference_fn
+    with _name_functions(name), _forget_gradients():
+        concrete = tf.function(python, jit_compile=xla, autograph=False).get_concrete_function(*signature)
+        check(concrete)
+        found = concrete.inference_fn
         options = found.call_options
         return AtomicFunction(
             found.name, found._bound_context, found.function_type, found.children, options
-        ), made.captured_inputs
+        ), concrete.captured_inputs
 
 
-def _content(function: AtomicFunction) -> str:
+def _digest_content(function: AtomicFunction) -> str:
     """Digest of all that the function does."""
     total = hashlib.sha256()
     todo, seen = [function], set[bytes]()
@@ -106,13 +106,13 @@ def _content(function: AtomicFunction) -> str:
 
 
 @contextmanager
-def _names(name: str) -> Iterator[None]:
+def _name_functions(name: str) -> Iterator[None]:
     """Have TensorFlow number the functions that this thread traces from 1 on, with the name before the number."""
     thread, numbers, unique = get_ident(), count(1), pywrap_tfe.TFE_Py_UID
 
     def uid() -> int:
         number: int = unique()
-        return number if get_ident() != thread else _Named(number, f"{name}_{next(numbers)}")
+        return number if get_ident() != thread else _NamedNumber(number, f"{name}_{next(numbers)}")
 
     pywrap_tfe.TFE_Py_UID = uid
     try:
@@ -122,7 +122,7 @@ def _names(name: str) -> Iterator[None]:
 
 
 @contextmanager
-def _gradients_forgotten() -> Iterator[None]:
+def _forget_gradients() -> Iterator[None]:
     """Remove the gradients from TensorFlow's registry that were registered in between.
 
     It keeps each tf.custom_gradient that was ever traced, with all that it refers to: tables and matrices of every

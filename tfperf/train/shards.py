@@ -17,19 +17,19 @@ from numpy.typing import NDArray
 
 from tfperf.errors import CardError
 from tfperf.train.loop import Loop
-from tfperf.train.stopping import State
+from tfperf.train.stopping import ReplicaState
 
 T = TypeVar("T")
 SHARES = (0.75, 0.5, 0.25, 0.125, 0.0625)  # of a stack's slots that are left
 
 
-def stack_places(devices: Literal["all"] | int, stacks: int) -> list[str | None]:
+def list_stack_devices(devices: Literal["all"] | int, stacks: int) -> list[str | None]:
     """The device of each stack: the card's devices, or without a GPU `stacks` times the one CPU."""
-    names = device_names(devices)
+    names = list_devices(devices)
     return [*names] if len(names) > 1 or "CPU" not in names[0] else [names[0]] * stacks
 
 
-def device_names(wanted: Literal["all"] | int) -> list[str]:
+def list_devices(wanted: Literal["all"] | int) -> list[str]:
     """The visible GPUs, without one the logical CPUs, or the first `wanted` of them; CardError when there are fewer."""
     names = [d.name for d in tf.config.list_logical_devices("GPU") or tf.config.list_logical_devices("CPU")]
     if wanted == "all":
@@ -40,7 +40,7 @@ def device_names(wanted: Literal["all"] | int) -> list[str]:
     return names[:wanted]
 
 
-def at_once(calls: Sequence[Callable[[], T]], most: int | None = None) -> list[T]:
+def run_parallel(calls: Sequence[Callable[[], T]], most: int | None = None) -> list[T]:
     """The results of calls that run at the same time, `most` of them, by default all; a single one runs in this thread.
 
     TensorFlow lets go of Python's lock while it computes. The error of the first call that failed is raised when all
@@ -65,7 +65,7 @@ class Shard:
         """Slots of the stack."""
         return len(self.rows)
 
-    def place(self) -> AbstractContextManager[None]:
+    def use_device(self) -> AbstractContextManager[None]:
         """Where variables, constants and operations of the shard belong; of this thread only."""
         placed: AbstractContextManager[None] = tf.device(self.device)
         return placed
@@ -79,7 +79,7 @@ class Shard:
 
 
 @dataclass(frozen=True)
-class Layout:
+class StackLayout:
     """How a device's replicas are cut into stacks: at the start, and when fewer are left.
 
     `side` stacks take their steps at the same time, the others after them.
@@ -99,7 +99,7 @@ class Layout:
         """How many stacks take their steps one after the other."""
         return ceil(self.stacks / self.side)
 
-    def fewer(self) -> list[int]:
+    def list_known_sizes(self) -> list[int]:
         """Slots of all stacks where some are left out and the others keep their size; as many as keep all sides busy.
 
         Stacks of that size have a program already.
@@ -107,12 +107,12 @@ class Layout:
         step = self.side * self.whole
         return [slots for slots in range(step, self.replicas, step)]
 
-    def smaller(self) -> list[int]:
+    def list_new_sizes(self) -> list[int]:
         """Slots of all stacks where one for each side is left, of a size that has no program yet."""
         sizes = {ceil(share * self.whole) for share in SHARES} - {self.whole}
         return sorted(slots for slots in {size * self.side for size in sizes} if slots < self.replicas)
 
-    def count(self, slots: int) -> int:
+    def count_stacks(self, slots: int) -> int:
         """Stacks for so many slots."""
         return slots // self.whole if slots % (self.side * self.whole) == 0 else min(self.side, slots)
 
@@ -120,7 +120,7 @@ class Layout:
 class Group:
     """The stacks of one device. Replicas change places among them when some stacks are left out."""
 
-    def __init__(self, device: str | None, layout: Layout, stacks: Sequence[NDArray[np.int64]]) -> None:
+    def __init__(self, device: str | None, layout: StackLayout, stacks: Sequence[NDArray[np.int64]]) -> None:
         """`stacks`: the replica in each slot of each stack."""
         self.device, self.layout = device, layout
         self.shards = [Shard(device, rows) for rows in stacks]
@@ -135,14 +135,14 @@ class Group:
         """Slots of all stacks."""
         return sum(shard.size for shard in self.shards)
 
-    def survivors(self, state: NDArray[np.int32], size: int) -> NDArray[np.intp]:
+    def select_slots(self, state: NDArray[np.int32], size: int) -> NDArray[np.intp]:
         """The slots that stay where `size` are left, by the state of each; ValueError when more replicas run.
 
         Where room is left, quarantined replicas keep a slot before stopped ones do: as long as they would have run,
         the others sit where they would sit without the failure, and a product's bits may depend on that.
         """
-        order = {State.RUNNING: 0, State.QUARANTINED: 1, State.STOPPED: 2}
-        ranks = np.array([order[State(s)] for s in state])
+        order = {ReplicaState.RUNNING: 0, ReplicaState.QUARANTINED: 1, ReplicaState.STOPPED: 2}
+        ranks = np.array([order[ReplicaState(s)] for s in state])
         if np.sum(ranks == 0) > size:
             raise ValueError(f"{np.sum(ranks == 0)} replicas run; got {size} slots")
         return np.sort(np.argsort(ranks, kind="stable")[:size])
@@ -152,10 +152,10 @@ class Group:
         for shard in self.shards:
             shard.close()
         rows = self.rows[slots]
-        self.shards = [Shard(self.device, part) for part in parts(rows, self.layout.count(len(rows)))]
+        self.shards = [Shard(self.device, part) for part in split_rows(rows, self.layout.count_stacks(len(rows)))]
 
 
-def parts(rows: NDArray[np.int64], count: int) -> list[NDArray[np.int64]]:
+def split_rows(rows: NDArray[np.int64], count: int) -> list[NDArray[np.int64]]:
     """Neighbouring rows in `count` parts of nearly the same size, cut as chunks of a run are."""
     return np.split(rows, [len(rows) * i // count for i in range(1, count)])
 
@@ -172,11 +172,11 @@ def spread(
     """
     if len(set(devices)) == 1:
         count = min(replicas, len(devices))
-        layout = Layout(replicas, count, min(count, threads or count))
-        cut = parts(rows, min(count, len(rows))) if slots is None else np.split(rows, np.cumsum(slots)[:-1])
+        layout = StackLayout(replicas, count, min(count, threads or count))
+        cut = split_rows(rows, min(count, len(rows))) if slots is None else np.split(rows, np.cumsum(slots)[:-1])
         return [Group(None if count == 1 else devices[0], layout, cut)]
-    starts = parts(np.arange(replicas), min(replicas, len(devices)))
+    starts = split_rows(np.arange(replicas), min(replicas, len(devices)))
     count = min(len(rows), len(devices))
-    cut = parts(rows, count) if slots is None else np.split(rows, np.cumsum(slots)[:-1])
+    cut = split_rows(rows, count) if slots is None else np.split(rows, np.cumsum(slots)[:-1])
     places = devices if count > 1 else [None]
-    return [Group(device, Layout(len(start)), [part]) for device, part, start in zip(places, cut, starts, strict=False)]
+    return [Group(d, StackLayout(len(start)), [part]) for d, part, start in zip(places, cut, starts, strict=False)]

@@ -9,14 +9,14 @@ from numpy.typing import NDArray
 APART = "|"  # what checkpoints write for a slash in a name
 
 
-def snapshot_faults(snapshot: Mapping[str, NDArray[Any]]) -> Iterator[str]:
+def check_snapshot(snapshot: Mapping[str, NDArray[Any]]) -> Iterator[str]:
     """Names and types of arrays that files do not give back."""
     for name, value in snapshot.items():
-        yield from name_faults(name, snapshot)
-        yield from type_faults(name, value.dtype)
+        yield from check_name(name, snapshot)
+        yield from check_type(name, value.dtype)
 
 
-def name_faults(name: str, others: Collection[str] = ()) -> Iterator[str]:
+def check_name(name: str, others: Collection[str] = ()) -> Iterator[str]:
     """Of a name, beside others."""
     parts = all(part.strip(".") for part in name.split("/"))
     if not parts or APART in name or "\0" in name or any(other.startswith(f"{name}/") for other in others):
@@ -24,7 +24,7 @@ def name_faults(name: str, others: Collection[str] = ()) -> Iterator[str]:
         yield f"got the name {name!r}; {said}"
 
 
-def type_faults(name: str, dtype: Any) -> Iterator[str]:
+def check_type(name: str, dtype: Any) -> Iterator[str]:
     """Of a NumPy type."""
     if np.dtype(dtype).kind not in "biufc":
         yield f"{name}: got {dtype}; must be of NumPy's own numbers or booleans"

@@ -36,25 +36,25 @@ class Stack(ABC):
     precision: str  # of the weights and losses, as float32
 
     @abstractmethod
-    def weights(self) -> dict[str, keras.Variable]:
+    def list_weights(self) -> dict[str, keras.Variable]:
         """Variables of the model (R, ...), by names that do not change between processes; the trainable are trained."""
 
     @abstractmethod
-    def losses(self, step: tf.Tensor, prepared: Any) -> Losses:
+    def evaluate_losses(self, step: tf.Tensor, prepared: Any) -> Losses:
         """Of the weights as they are, before they have taken a step; prepared: what `prepare` gave.
 
         Nothing is assigned here: tensors stand in for the weights while gradients are taken, and assignments are lost.
         """
 
     @abstractmethod
-    def report(self, step: tf.Tensor) -> tuple[Losses, Mapping[str, tf.Tensor]]:
+    def evaluate_metrics(self, step: tf.Tensor) -> tuple[Losses, Mapping[str, tf.Tensor]]:
         """The losses, and what the history keeps of each replica (R), by the names that the factory gives."""
 
     def prepare(self) -> Any:
         """Tensors that do not depend on what is trained: made once for all steps of a call."""
         return None
 
-    def state(self) -> dict[str, tf.Variable]:
+    def list_state(self) -> dict[str, tf.Variable]:
         """What `take_step` changes beside the weights: (R, ...), or scalars that all replicas share.
 
         Of the weights, trainable or not, the best are kept; of the state the last.
@@ -70,7 +70,7 @@ class Stack(ABC):
         raise NotImplementedError
 
     @property
-    def steps_itself(self) -> bool:
+    def has_own_step(self) -> bool:
         """Whether the stack has a step of its own."""
         return type(self).take_step is not Stack.take_step
 
@@ -83,11 +83,11 @@ class StackFactory(Protocol):
         """How many there are."""
 
     @property
-    def rows(self) -> Sequence[str]:
+    def metrics(self) -> Sequence[str]:
         """Names of what the history keeps of each replica."""
 
     @property
-    def shown(self) -> str:
+    def progress_metric(self) -> str:
         """The one of them that is shown while they train."""
 
     def build(self, rows: NDArray[np.int64], form: Any) -> Stack:

@@ -9,7 +9,7 @@ BLOWN_UP = 1e10  # times a good fit's misfit; a network near a pole may show thi
 LARGEST_WEIGHT = 1e8
 
 
-class State(IntEnum):
+class ReplicaState(IntEnum):
     """Where a replica stands."""
 
     RUNNING = 0
@@ -36,15 +36,15 @@ class Stopping:
         self.state = tf.Variable(tf.zeros([replicas], tf.int32), name="state")
         self.blown_up = tf.Variable(tf.zeros([replicas], tf.int32), name="blown_up")  # steps in a row
 
-    def running(self) -> tf.Tensor:
+    def is_running(self) -> tf.Tensor:
         """True for replicas that train (R)."""
-        return tf.equal(self.state, int(State.RUNNING))
+        return tf.equal(self.state, int(ReplicaState.RUNNING))
 
-    def improved(
-        self, step: tf.Tensor, monitor: tf.Tensor, gate: tf.Tensor, judged: tf.Tensor | bool = True
+    def record_best(
+        self, step: tf.Tensor, monitor: tf.Tensor, gate: tf.Tensor, eligible: tf.Tensor | bool = True
     ) -> tf.Tensor:
-        """Record better weights; true where there were some (R). A NaN is never better, nor what is not judged."""
-        better = self.running() & (monitor < self.best) & gate & judged
+        """Record better weights; true where there were some (R). A NaN is never better, nor what is not eligible."""
+        better = self.is_running() & (monitor < self.best) & gate & eligible
         self.best.assign(tf.where(better, monitor, self.best))
         self.best_step.assign(tf.where(better, step, self.best_step))
         return better
@@ -52,24 +52,24 @@ class Stopping:
     def stop_impatient(self, step: tf.Tensor, gate: tf.Tensor) -> None:
         """Stop the replicas that pass the gate while their best weights are `patience` steps old."""
         waited = (self.best_step >= 0) & (step - self.best_step >= self.patience)
-        self._leave(waited & gate, step, State.STOPPED)
+        self._set_state(waited & gate, step, ReplicaState.STOPPED)
 
     def quarantine_losses(self, step: tf.Tensor, objective: tf.Tensor, misfit: tf.Tensor) -> None:
         """Freeze replicas by what they minimise (R) and their misfit (R)."""
-        high = self.running() & (misfit > BLOWN_UP)
+        high = self.is_running() & (misfit > BLOWN_UP)
         self.blown_up.assign(tf.where(high, self.blown_up + 1, 0))
         self.quarantine(~tf.math.is_finite(objective) | (self.blown_up >= self.patience), step)
 
     def quarantine(self, broken: tf.Tensor, step: tf.Tensor) -> None:
         """Freeze the broken replicas (R)."""
-        self._leave(broken, step, State.QUARANTINED)
+        self._set_state(broken, step, ReplicaState.QUARANTINED)
 
-    def _leave(self, which: tf.Tensor, step: tf.Tensor, state: State) -> None:
-        which = which & self.running()
+    def _set_state(self, which: tf.Tensor, step: tf.Tensor, state: ReplicaState) -> None:
+        which = which & self.is_running()
         self.stop_step.assign(tf.where(which, step, self.stop_step))
         self.state.assign(tf.where(which, int(state), self.state))
 
-    def variables(self) -> dict[str, tf.Variable]:
+    def list_variables(self) -> dict[str, tf.Variable]:
         """All state by name."""
         every = (self.best, self.best_step, self.stop_step, self.state, self.blown_up)
         return {v.name.split(":")[0]: v for v in every}

@@ -32,7 +32,7 @@ class ToleranceCheck:
         """Whether the losses of a form can differ from the exact ones."""
         return False
 
-    def deviation(
+    def compute_deviation(
         self, weights: Mapping[str, NDArray[Any]], losses: Mapping[str, NDArray[np.float32]], rows: NDArray[np.intp]
     ) -> float:
         """The worst of the replicas `rows` (n): their weights (n, ...), and all that the history keeps (R)."""
@@ -45,24 +45,24 @@ class ToleranceCheck:
         """
         raise NotImplementedError
 
-    def due(self, form: Any, step: int) -> bool:
+    def is_due(self, form: Any, step: int) -> bool:
         """True at every `every` steps of a form that may deviate."""
         return self.may_deviate(form) and step % self.every == 0
 
-    def until(self, form: Any, step: int) -> int:
+    def find_next_step(self, form: Any, step: int) -> int:
         """The next step at which a check is due."""
         return step - step % self.every + self.every if self.may_deviate(form) else sys.maxsize
 
-    def look(self, ensemble: Ensemble, losses: Mapping[str, NDArray[np.float32]]) -> None:
+    def check_ensemble(self, ensemble: Ensemble, losses: Mapping[str, NDArray[np.float32]]) -> None:
         """Compare the losses (R) of a few running replicas; go on with another form if need be."""
-        rows = np.flatnonzero(np.isfinite(losses[ensemble.factory.rows[0]]))
+        rows = np.flatnonzero(np.isfinite(losses[ensemble.factory.metrics[0]]))
         if not len(rows):  # all that run are about to be quarantined
             return
         count = min(max(SAMPLED, len(rows) // SHARE), len(rows))
         rows = rows[np.unique(np.linspace(0, len(rows) - 1, count).astype(int))]
-        state, form = ensemble.look(), ensemble.form
+        state, form = ensemble.gather_state(), ensemble.form
         weights = {n.removeprefix("model/"): v[rows] for n, v in state.items() if n.startswith("model/")}
-        worst = self.deviation(weights, losses, rows)
+        worst = self.compute_deviation(weights, losses, rows)
         self.found.append((ensemble.step, next(iter(form.numbers), 0), worst))
         if worst > self.tolerance and (other := self.mend(form, ensemble.step, worst)) != form:
             ensemble.use(other)

@@ -41,7 +41,7 @@ class History:
     """What was kept at the end of each compiled call."""
 
     step: NDArray[np.int64]  # (H) steps taken when the row was made
-    rows: Mapping[str, NDArray[np.float64]]  # (H, R) each; nan once a replica has stopped
+    metrics: Mapping[str, NDArray[np.float64]]  # (H, R) each; nan once a replica has stopped
 
 
 class Trainer:
@@ -55,7 +55,7 @@ class Trainer:
         self.ensemble, self.xla, self.steps_per_call, self.checkpoints = ensemble, xla, steps_per_call, checkpoints
         self.losses_xla = losses_xla
         self.retirement, self.check, self.recorder = retirement, check or ToleranceCheck(), recorder
-        self.rows: dict[str, list[NDArray[np.float32]]] = {name: [] for name in ensemble.factory.rows}
+        self.metrics: dict[str, list[NDArray[np.float32]]] = {name: [] for name in ensemble.factory.metrics}
         self.steps: list[int] = []
         self.seconds_of_steps = 0.0  # of this process
         self.seconds_per_step: dict[int, list[float]] = {}  # of each call, by the slots of the stacks that took steps
@@ -72,7 +72,7 @@ class Trainer:
         try:
             moved = self.ensemble.restore({k: v for k, v in arrays.items() if not k.startswith((HISTORY, CHECKS))})
             self.steps = arrays[HISTORY + "step"].tolist()
-            self.rows = {name: list(arrays[HISTORY + name].astype(np.float32)) for name in self.rows}
+            self.metrics = {name: list(arrays[HISTORY + name].astype(np.float32)) for name in self.metrics}
             self.check.found = [(int(step), int(rank), float(worst)) for step, rank, worst in arrays[CHECKS]]
         except (ValueError, LookupError, TypeError, OverflowError) as error:
             folder = self.checkpoints.folder
@@ -83,28 +83,28 @@ class Trainer:
         """Call after call to the end, with a last checkpoint; Interrupted after a checkpoint when a signal came."""
         every = self.ensemble.settings.checkpoint_every
         saved = self.ensemble.step
-        while not self.ensemble.done():
+        while not self.ensemble.is_done():
             self._retire()
-            with signals.patient():
+            with signals.defer():
                 before = self.ensemble.step
                 seconds = self._call(before)
                 step = self.ensemble.step
-                self._compare(step)
-                report(self._progress(step, (step - before) / seconds))
+                self._check_tolerance(step)
+                report(self._make_progress(step, (step - before) / seconds))
                 if step // every > saved // every or signals.received is not None:
                     self.save()
                     saved = step
             signals.stop_if_asked(step)
-        self.ensemble.judge(self.losses_xla)
+        self.ensemble.keep_best(self.losses_xla)
         self.save()
 
     def _call(self, before: int) -> float:
         """Take the steps of one call, from step `before` on, and record their losses; seconds of the steps."""
         busy = self.ensemble.busy
-        due = self.check.until(self.ensemble.form, before)
+        due = self.check.find_next_step(self.ensemble.form, before)
         with record_call(self.recorder, self.steps_per_call) as most:
             start = time.perf_counter()
-            until = min(before + most, self.retirement.until(before), due)
+            until = min(before + most, self.retirement.find_next_step(before), due)
             self.ensemble.run(until - before, self.xla)
             step = self.ensemble.step
             seconds = time.perf_counter() - start
@@ -119,13 +119,13 @@ class Trainer:
         arrays[HISTORY + "step"] = np.array(self.steps, np.int64)
         arrays[CHECKS] = np.array(self.check.found, np.float64).reshape(-1, 3)
         count = self.ensemble.replicas
-        for name, rows in self.rows.items():
+        for name, rows in self.metrics.items():
             arrays[HISTORY + name] = np.array(rows, np.float32).reshape(len(rows), count)
         return self.checkpoints.save(self.ensemble.step, arrays)
 
-    def history(self) -> History:
+    def make_history(self) -> History:
         """All rows so far."""
-        stacked = {n: np.array(r, np.float64).reshape(len(r), self.ensemble.replicas) for n, r in self.rows.items()}
+        stacked = {n: np.array(r, np.float64).reshape(len(r), self.ensemble.replicas) for n, r in self.metrics.items()}
         return History(np.array(self.steps, np.int64), stacked)
 
     def _retire(self) -> None:
@@ -134,30 +134,30 @@ class Trainer:
         Each device's stacks shrink by themselves, as they would alone: a replica that moved would get other bits.
         """
         ensemble, sizes = self.ensemble, []
-        for group, running in zip(ensemble.groups, ensemble.running_of(ensemble.groups), strict=True):
-            plan = replace(self.retirement, layout=group.layout)
+        for group, running in zip(ensemble.groups, ensemble.count_running_each(ensemble.groups), strict=True):
+            retirement = replace(self.retirement, layout=group.layout)
             # a device whose replicas have all stopped takes no steps that could be saved
-            sizes.append(plan.size(ensemble.step, group.size, running) if running else group.size)
+            sizes.append(retirement.choose_size(ensemble.step, group.size, running) if running else group.size)
         if sum(sizes) < ensemble.size:
             ensemble.shrink(*sizes)
             ensemble.warm_up(self.xla, self.losses_xla)
 
-    def _compare(self, step: int) -> None:
+    def _check_tolerance(self, step: int) -> None:
         """Check the tolerance where that is due; a form with more directions is compiled here."""
         before = self.ensemble.form
-        if self.check.due(before, step) and self.ensemble.running():
-            self.check.look(self.ensemble, {name: rows[-1] for name, rows in self.rows.items()})
+        if self.check.is_due(before, step) and self.ensemble.count_running():
+            self.check.check_ensemble(self.ensemble, {name: rows[-1] for name, rows in self.metrics.items()})
             if self.ensemble.form != before:
                 self.ensemble.warm_up(self.xla, self.losses_xla)
 
     def _record(self, step: int) -> None:
         row = self.ensemble.evaluate(self.losses_xla)
         self.steps.append(step)
-        for name, rows in self.rows.items():
+        for name, rows in self.metrics.items():
             rows.append(row[name])
 
-    def _progress(self, step: int, rate: float) -> Progress:
-        ensemble = self.ensemble
-        row = self.rows[ensemble.factory.shown][-1].astype(np.float64)
+    def _make_progress(self, step: int, rate: float) -> Progress:
+        ensemble, steps = self.ensemble, self.ensemble.settings.steps
+        row = self.metrics[ensemble.factory.progress_metric][-1].astype(np.float64)
         self._latest = latest = row if self._latest is None else np.where(np.isfinite(row), row, self._latest)
-        return Progress(step, ensemble.settings.steps, ensemble.running(), rate, latest, ensemble.quarantined())
+        return Progress(step, steps, ensemble.count_running(), rate, latest, ensemble.count_quarantined())

@@ -15,32 +15,32 @@ CALLS = 6  # at least, so that chance is known
 SKIPPED = 3  # calls before the window at least; all but the first are timed, too
 
 
-def calls_of(window: Profile, steps_per_call: int) -> tuple[int, int, int]:
+def count_calls(window: Profile, steps_per_call: int) -> tuple[int, int, int]:
     """Steps in a call, calls to record, and calls before them."""
     per_call = max(1, min(steps_per_call, window.steps // CALLS))
     return per_call, -(-window.steps // per_call), max(-(-window.skip // per_call), SKIPPED)
 
 
-def describe(taken: Capture, optimizers: Sequence[str], loops: int) -> None:
+def configure_capture(capture: Capture, optimizers: Sequence[str], loops: int) -> None:
     """Tell a capture what it records: the engine's steps, in so many loops side by side.
 
     optimizers: how the names of the optimizer's operations begin.
     """
-    taken.loops, taken.program, taken.optimizers = loops, "engine", list(optimizers)
-    taken.turns = None  # a fit's calls differ in length
+    capture.loops, capture.program, capture.optimizers = loops, "engine", list(optimizers)
+    capture.turns = None  # a fit's calls differ in length
 
 
 @dataclass(frozen=True)
-class Recorded:
+class Recording:
     """A profile of a card: the last capture, and the steps in each of its calls."""
 
-    taken: Capture
+    capture: Capture
     steps_per_call: int
 
     @property
     def overhead(self) -> float:
         """How much longer a call takes while it is recorded, 0.05 for 5 %."""
-        recorded, plain = self.taken.recorded_ms, self.taken.unrecorded_ms
+        recorded, plain = self.capture.recorded_ms, self.capture.unrecorded_ms
         return recorded / plain - 1 if recorded and plain else 0.0
 
 
@@ -50,39 +50,38 @@ class Recorder:
     def __init__(
         self, window: Profile, logdir: Path, steps_per_call: int, loops: int, optimizers: Sequence[str]
     ) -> None:  # fmt: skip
-        self.steps, calls, skipped = calls_of(window, steps_per_call)
-        self.taken = Capture(logdir, calls, skipped, window.host_level)
-        describe(self.taken, optimizers, loops)
+        self.steps, calls, skipped = count_calls(window, steps_per_call)
+        self.capture = Capture(logdir, calls, skipped, window.host_level)
+        configure_capture(self.capture, optimizers, loops)
         self.number = 0
 
     @property
     def over(self) -> bool:
         """Whether the window is recorded."""
-        return self.taken.done
+        return self.capture.done
 
     @contextmanager
-    def call(self) -> Iterator[None]:
+    def record(self) -> Iterator[None]:
         """One call of the training. Raises: LostError where the profile's folder is another process's now."""
-        verify_holder(self.taken.logdir)
-        with self.taken.harmless_step(self.number):
+        verify_holder(self.capture.logdir)
+        with self.capture.step_safely(self.number):
             yield
         self.number += 1
 
     def end(self) -> str:
         """End the recording; what is to be said about it."""
-        whole = self.taken.done
+        whole = self.capture.done
         try:
-            verify_holder(self.taken.logdir)
-            self.taken.stop()
+            verify_holder(self.capture.logdir)
+            self.capture.stop()
         except (TraceError, LostError) as error:
-            self.taken.failed = str(error)
-        if self.taken.failed:
-            return f"warning: profile: {self.taken.failed}"
+            self.capture.failed = str(error)
+        if self.capture.failed:
+            return f"warning: profile: {self.capture.failed}"
         if whole:
-            return f"profile: {self.taken.steps} calls of {self.steps} steps are recorded in {self.taken.logdir}"
-        return (
-            f"warning: profile: the training ended before {self.taken.steps} calls of {self.steps} steps were recorded"
-        )
+            return f"profile: {self.capture.steps} calls of {self.steps} steps are recorded in {self.capture.logdir}"
+        said = f"before {self.capture.steps} calls of {self.steps} steps were recorded"
+        return f"warning: profile: the training ended {said}"
 
 
 @contextmanager
@@ -91,7 +90,7 @@ def record_call(recorder: Recorder | None, steps_per_call: int) -> Iterator[int]
     if recorder is None or recorder.over:
         yield steps_per_call
         return
-    with recorder.call():
+    with recorder.record():
         yield recorder.steps
 
 

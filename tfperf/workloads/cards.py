@@ -12,9 +12,9 @@ from tfperf.results.reading import read_text
 from tfperf.runcard import loader, points
 from tfperf.runcard.faults import Fault
 from tfperf.runcard.kinds import AnyCard
-from tfperf.runcard.places import FaultyCard
+from tfperf.runcard.places import FaultyCardError
 from tfperf.runcard.points import Point
-from tfperf.runcard.tree import read_plain
+from tfperf.runcard.tree import parse_plain
 from tfperf.workloads.registry import WORKLOADS
 
 
@@ -28,7 +28,7 @@ def load_points(path: Path, overrides: Sequence[str] = ()) -> tuple[AnyCard, lis
     return points.load_points(path, WORKLOADS, overrides)
 
 
-def open_card(path: Path, overrides: Sequence[str] = ()) -> AnyCard:
+def load_checked_card(path: Path, overrides: Sequence[str] = ()) -> AnyCard:
     """The card of a YAML file.
 
     Raises: CardError with its faults, and with those in what is right so far that only its data can tell, as names of
@@ -36,47 +36,47 @@ def open_card(path: Path, overrides: Sequence[str] = ()) -> AnyCard:
     """
     try:
         return load_card(path, overrides)
-    except FaultyCard as error:
-        raise _with_data(error) from None
+    except FaultyCardError as error:
+        raise _merge_data_faults(error) from None
 
 
-def as_card(card: object, overrides: Sequence[str] = ()) -> AnyCard:
+def resolve_card(card: object, overrides: Sequence[str] = ()) -> AnyCard:
     """A card of any workload, or the one that a path leads to. Raises: CardError, also for what is neither."""
     if _is_card(card):
         if overrides:
             raise CardError("overrides: given with a card; only a file takes them: use dataclasses.replace")
         return card
     if isinstance(card, str | os.PathLike) and isinstance(path := os.fspath(card), str) and "\0" not in path:
-        return open_card(Path(path), overrides)
+        return load_checked_card(Path(path), overrides)
     raise CardError(f"card: got {reprlib.repr(card)}; must be a card of a workload, or the path of a YAML file")
 
 
 def _is_card(card: object) -> TypeGuard[AnyCard]:
     name = getattr(card, "workload", None)
-    return isinstance(name, str) and isinstance(card, WORKLOADS.kind(name).grammar.card)
+    return isinstance(name, str) and isinstance(card, WORKLOADS.get_kind(name).grammar.card_type)
 
 
-def name_workload(folder: Path) -> str:
+def read_workload_name(folder: Path) -> str:
     """The workload of what stands in a folder with a card; the default where that is damaged."""
     try:
-        name = read_plain(read_text(folder / CARD)).get("workload", WORKLOADS.default)
+        name = parse_plain(read_text(folder / CARD)).get("workload", WORKLOADS.default)
     except (OSError, ValueError, AttributeError, CardError, RunDirectoryError):
         name = WORKLOADS.default
     return WORKLOADS.renamed.get(str(name), str(name))
 
 
-def _with_data(error: FaultyCard) -> CardError:
-    rest = error.rest()
+def _merge_data_faults(error: FaultyCardError) -> CardError:
+    rest = error.remove_faults()
     if rest is None:
         return error
-    workload = WORKLOADS.of(rest)
+    workload = WORKLOADS.get_for_card(rest)
 
     def is_certain(fault: Fault, path: Sequence[str], known: Set[tuple[str, ...]]) -> bool:
         """Whether a fault that files tell holds whatever the values should have been that are refused.
 
         A name that is not known does.
         """
-        blocks = workload.rests_on(path)
+        blocks = workload.list_dependencies(path)
         return bool(fault.names) or not any(one[: len(block)] == block for one in known for block in blocks)
 
-    return error.joined(rest, workload.faults(rest), is_certain)
+    return error.merge_faults(rest, workload.check_files(rest), is_certain)

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 from tfperf.errors import CardError
 from tfperf.runcard.kinds import AnyCard
-from tfperf.runcard.nodes import shortened
-from tfperf.runcard.places import changed
-from tfperf.runcard.types import MAX_REPLICA, replica_ids
+from tfperf.runcard.nodes import shorten
+from tfperf.runcard.places import replace_values
+from tfperf.runcard.types import MAX_REPLICA, parse_replica_ids
 from tfperf.workloads.registry import WORKLOADS
 
 if TYPE_CHECKING:
@@ -39,12 +39,12 @@ class Options:
             raise CardError("--retry-failed takes the replicas that failed; leave --replicas out")
 
 
-def take_replicas(card: AnyCard, ids: tuple[int, ...]) -> AnyCard:
+def replace_replicas(card: AnyCard, ids: tuple[int, ...]) -> AnyCard:
     """The card with these replicas, where any are named. Raises: CardError for a card that has none."""
     if not ids:
         return card
-    refuse_replicas(WORKLOADS.of(card), "--replicas")
-    return changed(card, replicas=ids)
+    refuse_replicas(WORKLOADS.get_for_card(card), "--replicas")
+    return replace_values(card, replicas=ids)
 
 
 def refuse_replicas(workload: "Workload[Any]", flag: str) -> None:
@@ -58,8 +58,8 @@ def parse_replicas(text: str | None) -> tuple[int, ...]:
     if text is None:
         return ()
     try:
-        return replica_ids(int(text) if NUMBER.fullmatch(text) else text)
+        return parse_replica_ids(int(text) if NUMBER.fullmatch(text) else text)
     except ValueError:
-        given = shortened(repr(text[:100]))
+        given = shorten(repr(text[:100]))
         what = f"must be a number (20) or a range of ids (101-200), no id above {MAX_REPLICA}"
         raise CardError(f"--replicas: got {given}; {what}") from None

@@ -34,63 +34,63 @@ class Workloads:
     default = "pdf"
     renamed: Mapping[str, str] = {"replicas": "pdf"}
 
-    def names(self) -> Sequence[str]:
+    def list_names(self) -> Sequence[str]:
         """tfperf's own, then those of other packages by the alphabet."""
-        return [*OWN, *sorted(set(_registered()) - set(OWN))]
+        return [*OWN, *sorted(set(_list_entry_points()) - set(OWN))]
 
-    def kind(self, name: str) -> "CardKind":
+    def get_kind(self, name: str) -> "CardKind":
         """What its cards may say. Raises: CardError where it cannot be loaded."""
-        return self.find(name).kind
+        return self.get(name).kind
 
-    def find(self, name: str) -> "Workload[Any]":
+    def get(self, name: str) -> "Workload[Any]":
         """The workload of a name. Raises: CardError where there is none, and where it cannot be loaded."""
-        return _find(name)
+        return _get(name)
 
-    def of(self, card: "AnyCard") -> "Workload[Any]":
+    def get_for_card(self, card: "AnyCard") -> "Workload[Any]":
         """The workload of a card."""
-        return self.find(card.workload)
+        return self.get(card.workload)
 
-    def offering(self, verb: str, name: str) -> "Workload[Any]":
+    def get_offering(self, verb: str, name: str) -> "Workload[Any]":
         """The workload of a name, which offers a verb. Raises: CardError that names those that do."""
-        found = self.find(name)
-        if found.offers(verb):
+        found = self.get(name)
+        if found.has_verb(verb):
             return found
-        others = [other for other in OWN if self.find(other).offers(verb)]
+        others = [other for other in OWN if self.get(other).has_verb(verb)]
         does = f"{', '.join(others)} {'does' if len(others) == 1 else 'do'}"
         raise CardError(f"workload: got '{name}', which does not offer {verb}; {does}")
 
-    def origin(self, name: str) -> str:
+    def describe_origin(self, name: str) -> str:
         """Who offers the workload of a name."""
-        return "tfperf" if name in OWN else _describe(_registered()[name])
+        return "tfperf" if name in OWN else _describe(_list_entry_points()[name])
 
-    def shadowed(self) -> Sequence[str]:
+    def list_shadowed(self) -> Sequence[str]:
         """Who offers a workload under the name of one of tfperf's own: nothing loads it."""
-        return [f"{name}, of {_describe(points)}" for name, points in _registered().items() if name in OWN]
+        return [f"{name}, of {_describe(points)}" for name, points in _list_entry_points().items() if name in OWN]
 
-    def own_commands(self) -> "dict[str, click.Command]":
+    def list_own_commands(self) -> "dict[str, click.Command]":
         """The verbs that tfperf's own workloads bring, by name."""
         commands = [command for module in VERBS for command in import_module(module).COMMANDS]
         return {command.name: command for command in commands}
 
-    def command(self, name: str) -> "click.Command | None":
+    def find_command(self, name: str) -> "click.Command | None":
         """A verb of one of tfperf's own workloads, or all that the workload of another package brings, under its name.
 
         None: there is none. Raises: CardError where the workload cannot be loaded.
         """
-        if found := self.own_commands().get(name):
+        if found := self.list_own_commands().get(name):
             return found
-        if name in OWN or name not in _registered():
+        if name in OWN or name not in _list_entry_points():
             return None
-        where = f"workload: '{name}', of {self.origin(name)}"
-        with as_card_error(f"{where}: its verbs cannot be made"):
-            return self.find(name).group()
+        where = f"workload: '{name}', of {self.describe_origin(name)}"
+        with convert_errors(f"{where}: its verbs cannot be made"):
+            return self.get(name).make_group()
 
 
 WORKLOADS = Workloads()
 
 
 @lru_cache
-def _registered() -> "dict[str, list[EntryPoint]]":
+def _list_entry_points() -> "dict[str, list[EntryPoint]]":
     from importlib.metadata import entry_points
 
     found: dict[str, list[EntryPoint]] = {}
@@ -100,14 +100,14 @@ def _registered() -> "dict[str, list[EntryPoint]]":
 
 
 @lru_cache
-def _find(name: str) -> "Workload[Any]":
+def _get(name: str) -> "Workload[Any]":
     if name in OWN:
         found: Workload[Any] = import_module(OWN[name]).WORKLOAD
         return found
-    points = _registered().get(name)
+    points = _list_entry_points().get(name)
     if points is None:
         new = WORKLOADS.renamed.get(name)
-        why = f"is called {new} now" if new else f"allowed: {', '.join(WORKLOADS.names())}"
+        why = f"is called {new} now" if new else f"allowed: {', '.join(WORKLOADS.list_names())}"
         raise CardError(f"workload: got '{name}'; {why}")
     return _load(name, points)
 
@@ -117,20 +117,20 @@ def _describe(points: "Sequence[EntryPoint]") -> str:
     return " and ".join(f"{p.dist.name if p.dist is not None else 'a package'} ({p.value})" for p in points)
 
 
-def in_a_line(error: BaseException) -> str:
+def format_error(error: BaseException) -> str:
     """What another package's code raised."""
     return " ".join([f"{type(error).__name__}:", *str(error).split()])
 
 
 @contextmanager
-def as_card_error(what: str) -> Iterator[None]:
+def convert_errors(what: str) -> Iterator[None]:
     """Around another package's code: CardError for whatever it raises, even where that would end Python."""
     try:
         yield
     except (KeyboardInterrupt, Interrupted, UserError):
         raise
     except BaseException as error:
-        raise CardError(f"{what}: {in_a_line(error)}") from error
+        raise CardError(f"{what}: {format_error(error)}") from error
 
 
 def _load(name: str, points: "Sequence[EntryPoint]") -> "Workload[Any]":
@@ -143,7 +143,7 @@ def _load(name: str, points: "Sequence[EntryPoint]") -> "Workload[Any]":
         raise CardError(f"{where}: offered {len(points)} times; remove all but one of them")
     if not NAME.fullmatch(name):
         raise CardError(f"{where}: is no name; must be a letter, then letters, digits, - and _, at most 64 in all")
-    with as_card_error(f"{where}: cannot be loaded"):
+    with convert_errors(f"{where}: cannot be loaded"):
         found = points[0].load()
     if not isinstance(found, Workload):
         raise CardError(f"{where}: is a {type(found).__name__}; must be a tfperf.workloads.workload.Workload")
@@ -152,7 +152,7 @@ def _load(name: str, points: "Sequence[EntryPoint]") -> "Workload[Any]":
         raise CardError(f"{where}: is written for protocol {protocol}; this tfperf has {PROTOCOL}")
     if own != name:
         raise CardError(f"{where}: calls itself '{own}'; both names must be the same")
-    with as_card_error(f"{where}: its kind cannot be made"):
+    with convert_errors(f"{where}: its kind cannot be made"):
         kind = found.kind
     if not isinstance(kind, CardKind):
         raise CardError(f"{where}: its kind is a {type(kind).__name__}; must be a tfperf.runcard.kinds.CardKind")

@@ -18,7 +18,7 @@ class Switch:
     name: str
     says: str
     off: Mapping[str, Any]
-    changes: bool = False  # what is computed, beyond rounding: forms are compared with one that has it off, too
+    changes_results: bool = False  # what is computed, beyond rounding: forms are compared with one that has it off, too
     only_with: Mapping[str, Any] = field(default_factory=dict)  # without these keys of the card it does nothing
 
 
@@ -52,7 +52,7 @@ class Request:
 
 
 @dataclass(frozen=True)
-class Plan:
+class AblationPlan:
     """The switches that a card has on, in order, and why others are left out."""
 
     switches: tuple[Switch, ...]
@@ -63,7 +63,7 @@ class Plan:
     def cumulative(self) -> list[Form]:
         """The naive form, everything off, then one switch more each time, to the full card."""
         names = tuple(s.name for s in self.switches)
-        first = [self.reference(Form(names))] if self.naive else []
+        first = [self.make_reference(Form(names))] if self.naive else []
         return [*first, *(Form(names[i:]) for i in range(len(names) + 1))]
 
     @property
@@ -79,16 +79,16 @@ class Plan:
     @property
     def references(self) -> list[Form]:
         """Forms that the others are compared with."""
-        return list(dict.fromkeys(self.reference(form) for form in self.forms))
+        return list(dict.fromkeys(self.make_reference(form) for form in self.forms))
 
-    def reference(self, form: Form) -> Form:
+    def make_reference(self, form: Form) -> Form:
         """The form that computes the same to rounding: the naive one, or the one with all else off."""
-        changing = [s.name for s in self.switches if s.changes]
+        changing = [s.name for s in self.switches if s.changes_results]
         if self.naive:
             return Form(tuple(name for name in form.off if name in changing), naive=True)
         return Form(tuple(s.name for s in self.switches if s.name in form.off or s.name not in changing))
 
-    def tree(self, card: Tree, form: Form) -> Tree:
+    def make_tree(self, card: Tree, form: Form) -> Tree:
         """The card of a form."""
         out = copy.deepcopy(card)
         for switch in self.switches:
@@ -118,31 +118,31 @@ class Switches:
     figures: Mapping[str, Any] = field(default_factory=dict)
     setting: str = ""
 
-    def plan(self, card: Tree) -> Plan:
+    def make_plan(self, card: Tree) -> AblationPlan:
         """The switches that make a difference to a card."""
-        idle = {s.name: why for s in self.switches if (why := _idle(s, card))}
+        idle = {s.name: why for s in self.switches if (why := _describe_idle(s, card))}
         on = tuple(s for s in self.switches if s.name not in idle)
-        return Plan(on, idle | dict(self.not_steps), bool(self.naive))
+        return AblationPlan(on, idle | dict(self.not_steps), bool(self.naive))
 
-    def steps(self, plan: Plan) -> list[tuple[str, str]]:
+    def describe_series(self, plan: AblationPlan) -> list[tuple[str, str]]:
         """Name and words of each form of the cumulative series."""
         first = [(NAIVE, self.naive)] if self.naive else []
         return [*first, self.bare, *((s.name, s.says) for s in plan.switches)]
 
-    def tolerance(self, card: Tree) -> float:
+    def get_tolerance(self, card: Tree) -> float:
         """By how much losses per point may be off in a form of the card; 0: to rounding."""
         return 0.0
 
 
-def _idle(switch: Switch, card: Tree) -> str:
+def _describe_idle(switch: Switch, card: Tree) -> str:
     """Why a switch makes no difference; empty: it does."""
     if all(get(card, key) == value for key, value in switch.off.items()):
-        return f"the card has, or measured, {_words(switch.off)}"
+        return f"the card has, or measured, {_format_keys(switch.off)}"
     # `auto` may become what it takes
     if any(get(card, key) not in (value, "auto") for key, value in switch.only_with.items()):
-        return f"only with {_words(switch.only_with)}"
+        return f"only with {_format_keys(switch.only_with)}"
     return ""
 
 
-def _words(keys: Mapping[str, Any]) -> str:
+def _format_keys(keys: Mapping[str, Any]) -> str:
     return ", ".join(f"{key} = {json.dumps(value)}" for key, value in keys.items())

@@ -1,7 +1,7 @@
 """What a workload offers, so that the command line, runs and studies need to know none of them.
 
 A workload is an object of a class derived from `Workload`. What every workload has to offer is abstract here; what it
-may leave out is declared by leaving it out: `offers` tells, and a verb says which workloads offer it.
+may leave out is declared by leaving it out: `has_verb` tells, and a verb says which workloads offer it.
 """
 
 from abc import ABC, abstractmethod
@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
-from tfperf.console.stages import Tell
+from tfperf.console.stages import ShowStage
 from tfperf.errors import CardError
 from tfperf.measure.clock import STAGES
 from tfperf.runcard.faults import Fault
@@ -21,17 +21,17 @@ if TYPE_CHECKING:
 
     from tfperf.measure.doctor import Check
     from tfperf.report.compare import Change
-    from tfperf.report.counting import Show
-    from tfperf.train.window import Recorded
+    from tfperf.report.study_progress import ShowCount
+    from tfperf.train.window import Recording
     from tfperf.workloads.job import Job, Session
-    from tfperf.workloads.stepping import Stepper
+    from tfperf.workloads.stepper import Stepper
     from tfperf.workloads.switches import Request, Switches
 
 PROTOCOL = 1  # version of what is offered here: another one is another agreement
 # what a verb needs one of; where it is the second, the first is made of it
 METHODS = {
-    "fit": ("job",), "profile": ("record", "stepper"), "sweep": ("measure", "stepper"), "compare": ("compare",),
-    "ablate": ("switches",), "init": ("example",),
+    "fit": ("build_job",), "profile": ("record", "build_stepper"), "sweep": ("measure_trial", "build_stepper"),
+    "compare": ("compare",), "ablate": ("make_switches",), "init": ("make_example",),
 }  # fmt: skip
 C = TypeVar("C", bound=AnyCard)
 
@@ -42,8 +42,8 @@ class Workload(ABC, Generic[C]):
     protocol: ClassVar[int]  # PROTOCOL as the class was written for
     name: ClassVar[str]  # the word under `workload` of a card
     title: ClassVar[str]  # what a run of it is, after "a"
-    own: ClassVar[type[Any]] = dict  # what run.json keeps of a part beside what it keeps of every part
-    made: ClassVar[Sequence[str]] = ()  # what its run directories have beside all others: files, folders ending in "/"
+    own_type: ClassVar[type[Any]] = dict  # what run.json keeps of a part beside what it keeps of every part
+    own_files: ClassVar[Sequence[str]] = ()  # what only its run directories have: files, folders ending in "/"
     stages: ClassVar[Sequence[str]] = STAGES  # of a fit, whose seconds are counted
     has_replicas: ClassVar[bool] = False  # whether a fit takes --replicas and --retry-failed
 
@@ -52,56 +52,56 @@ class Workload(ABC, Generic[C]):
     def kind(self) -> CardKind:
         """What a card may say."""
 
-    def faults(self, card: C) -> list[Fault]:
+    def check_files(self, card: C) -> list[Fault]:
         """What only the files that a card names tell against it, by full keys."""
         return []
 
-    def rests_on(self, path: Sequence[str]) -> list[tuple[str, ...]]:
+    def list_dependencies(self, path: Sequence[str]) -> list[tuple[str, ...]]:
         """The keys of a card that a fault at `path`, which files tell, rests on: all of its block."""
         return [tuple(path[:1])]
 
     @abstractmethod
-    def plan(self, card: C, tell: Tell) -> Sequence[str]:
+    def describe_card(self, card: C, show_stage: ShowStage) -> Sequence[str]:
         """What a card amounts to, a line each. Raises: UserError where its data or this machine do not fit it."""
 
     def refuse_fit(self, card: C) -> None:
         """CardError for a card that can be checked, profiled or swept, but not fitted."""
 
-    def job(self, card: C, session: "Session[Any]") -> "Job[C, Any]":
+    def build_job(self, card: C, session: "Session[Any]") -> "Job[C, Any]":
         """A fit of the card, with its data read. Raises: UserError for faults of the card or its files."""
         raise NotImplementedError
 
-    def table(self, summary: Mapping[str, Any]) -> "RenderableType":
+    def make_table(self, summary: Mapping[str, Any]) -> "RenderableType":
         """What a fit prints at its end, from its report.json; by default its plain values, a line each."""
         return "\n".join(f"{key}: {value}" for key, value in summary.items() if isinstance(value, str | int | float))
 
-    def stepper(self, card: C) -> "Stepper":
+    def build_stepper(self, card: C) -> "Stepper":
         """The card's training, built and ready to take steps. Raises: UserError for faults of the card or its files."""
         raise NotImplementedError
 
-    def record(self, card: C, logdir: Path, repeat: int, naive: bool, show: "Show") -> "Recorded":
+    def record(self, card: C, logdir: Path, repeat: int, naive: bool, show: "ShowCount") -> "Recording":
         """Record steps of the card's training with TensorFlow's profiler, `repeat` times, each in a folder of its own.
 
         naive: the same training as plain Keras would do it. Raises: CardError where the training is too short, or has
         no such form.
         """
-        from tfperf.workloads.stepping import record_steps
+        from tfperf.workloads.stepper import record_steps
 
         if naive:
             raise CardError(f"--naive: workload {self.name} has no other form of its training; leave it out")
         show(0, repeat, "builds the training")
-        return record_steps(card, self.stepper(card), logdir, repeat, show)
+        return record_steps(card, self.build_stepper(card), logdir, repeat, show)
 
     def refuse_trial(self, card: C) -> None:
         """CardError for a card whose steps no trial of a sweep can measure."""
 
-    def measure(self, card: C, request: Mapping[str, Any]) -> dict[str, Any]:
+    def measure_trial(self, card: C, request: Mapping[str, Any]) -> dict[str, Any]:
         """The record of a trial of a sweep: study/point.py tells what is asked and what a record holds."""
-        from tfperf.workloads.stepping import measure_steps
+        from tfperf.workloads.stepper import measure_steps
 
-        return measure_steps(self.stepper(card), request)
+        return measure_steps(self.build_stepper(card), request)
 
-    def switches(self, card: C) -> "Switches":
+    def make_switches(self, card: C) -> "Switches":
         """What an ablation of the card switches off. Raises: UserError for its files, and for what none can do."""
         raise NotImplementedError
 
@@ -113,28 +113,28 @@ class Workload(ABC, Generic[C]):
         """What differs between two finished runs, and what to know about it. Raises: RunDirectoryError."""
         raise NotImplementedError
 
-    def example(self, data: Path | None) -> str:
+    def make_example(self, data: Path | None) -> str:
         """A commented card for `tfperf init`; data: what it names as its data, None where the user named nothing."""
         raise NotImplementedError
 
-    def checks(self) -> "Sequence[Check]":
+    def list_checks(self) -> "Sequence[Check]":
         """What `tfperf doctor` looks at for this workload: optional packages, files."""
         return ()
 
-    def commands(self) -> "Sequence[click.Command]":
+    def list_commands(self) -> "Sequence[click.Command]":
         """Verbs of its own, as `tfperf NAME VERB`; tfperf's own workloads have theirs in registry.py's VERBS."""
         return ()
 
-    def group(self) -> "click.Group | None":
+    def make_group(self) -> "click.Group | None":
         """Its own verbs under its name; None where it has none."""
         import click
 
         commands: dict[str, click.Command] = {}
-        for command in self.commands():
+        for command in self.list_commands():
             if commands.setdefault(str(command.name), command) is not command:
                 raise CardError(f"workload: '{self.name}': has the verb {command.name} twice")
         return click.Group(self.name, commands, help=f"Verbs of workload {self.name}.") if commands else None
 
-    def offers(self, verb: str) -> bool:
+    def has_verb(self, verb: str) -> bool:
         """Whether the workload has a method of its own for a verb of the command line."""
         return any(getattr(type(self), name) is not getattr(Workload, name) for name in METHODS[verb])

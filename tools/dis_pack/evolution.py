@@ -30,12 +30,12 @@ ORDER = (2, 0)  # EKO's name for next-to-leading order in QCD, none in QED
 ALPHA_EM = 0.007496252
 
 
-def _basis(n: Complex, logx: Real, areas: Real, out: Complex) -> None:
+def _compute_basis(n: Complex, logx: Real, areas: Real, out: Complex) -> None:
     for k, u in np.ndindex(n.shape):
         out[k, u] = log_evaluate_Nx(n[k, u], logx[k], areas)
 
 
-def _anomalous(n: Complex, nf: int) -> tuple[Complex, Complex]:
+def _compute_anomalous(n: Complex, nf: int) -> tuple[Complex, Complex]:
     """Both orders at the Mellin moments n (X, U): singlet (X, U, 2, 2, 2); ns+ and ns- (2, X, U, 2)."""
     gs = np.zeros(n.shape + (2, 2, 2), np.complex128)  # noqa: RUF005 (numba does not unpack tuples)
     gns = np.zeros((2,) + n.shape + (2,), np.complex128)  # noqa: RUF005
@@ -47,7 +47,7 @@ def _anomalous(n: Complex, nf: int) -> tuple[Complex, Complex]:
     return gs, gns
 
 
-def _kernels(gs: Complex, gns: Complex, a1: float, a0: float, nf: int) -> tuple[Complex, Complex]:
+def _compute_kernels(gs: Complex, gns: Complex, a1: float, a0: float, nf: int) -> tuple[Complex, Complex]:
     """Truncated solutions from coupling a0 to a1: singlet (X, U, 2, 2); ns+ and ns- (2, X, U)."""
     betas, order = [beta.beta_qcd((2, 0), nf), beta.beta_qcd((3, 0), nf)], (2, 0)
     ks = np.zeros(gs.shape[:2] + (2, 2), np.complex128)  # noqa: RUF005
@@ -60,7 +60,9 @@ def _kernels(gs: Complex, gns: Complex, a1: float, a0: float, nf: int) -> tuple[
 
 
 # called, not written as decorators, which would hide the types
-_fast_basis, _fast_anomalous, _fast_kernels = (numba.njit(cache=True)(f) for f in (_basis, _anomalous, _kernels))
+_compute_basis_fast, _compute_anomalous_fast, _compute_kernels_fast = (
+    numba.njit(cache=True)(f) for f in (_compute_basis, _compute_anomalous, _compute_kernels)
+)
 
 
 class Evolution:
@@ -75,26 +77,26 @@ class Evolution:
         self.basis = np.zeros((*n.shape, len(X)), complex)  # (X - 1, nodes, X)
         for j, function in enumerate(InterpolatorDispatcher(XGrid(X), DEGREE)):
             moments = np.zeros_like(n)
-            _fast_basis(n, logx, function.areas_representation, moments)
+            _compute_basis_fast(n, logx, function.areas_representation, moments)
             self.basis[:, :, j] = moments * jac * w * (-1j / np.pi)
-        self.gamma = {nf: _fast_anomalous(n, nf) for nf in (4, 5)}
+        self.gamma = {nf: _compute_anomalous_fast(n, nf) for nf in (4, 5)}
         self.coupling = Couplings(
             CouplingsInfo(alphas=ALPHAS, alphaem=ALPHA_EM, ref=(MZ, 5)), ORDER, CouplingEvolutionMethod.EXPANDED,
             [MCHARM**2, MBOTTOM**2, MTOP**2], QuarkMassScheme.POLE, [1, 1, np.inf],
         )  # fmt: skip
         self.cache: dict[float, Operator] = {}
 
-    def a_s(self, q2: float, nf: int | None = None) -> float:
+    def compute_a_s(self, q2: float, nf: int | None = None) -> float:
         """alpha_s / (4 pi) at Q2, with `nf` flavours: four up to the bottom mass, five above unless given."""
         return float(self.coupling.a_s(q2, nf_to=nf or (4 if q2 < MBOTTOM**2 else 5)))
 
-    def operator(self, q2: float) -> Operator:
+    def get_operator(self, q2: float) -> Operator:
         """From Q0 to Q2; entries that are zero, and those of distributions that nothing reads, are left out."""
         if q2 not in self.cache:
-            self.cache[q2] = self._operator(q2)
+            self.cache[q2] = self._compute_operator(q2)
         return self.cache[q2]
 
-    def _operator(self, q2: float) -> Operator:
+    def _compute_operator(self, q2: float) -> Operator:
         s, (plus, minus) = self._solve(Q0**2, min(q2, MBOTTOM**2), 4)
         t24 = s[..., 0, :]  # t24 = sigma and v24 = v below the bottom mass
         if q2 > MBOTTOM**2:
@@ -110,7 +112,8 @@ class Evolution:
         return found
 
     def _solve(self, q2_from: float, q2_to: float, nf: int) -> tuple[Complex, Complex]:
-        solved: tuple[Complex, Complex] = _fast_kernels(*self.gamma[nf], self.a_s(q2_to, nf), self.a_s(q2_from, nf), nf)
+        a1, a0 = self.compute_a_s(q2_to, nf), self.compute_a_s(q2_from, nf)
+        solved: tuple[Complex, Complex] = _compute_kernels_fast(*self.gamma[nf], a1, a0, nf)
         return solved
 
     def _invert(self, kernel: Any) -> Real:

@@ -23,6 +23,8 @@ warnings.filterwarnings("ignore", module="yadism")  # scipy's quad: round-off in
 yadism.log.silent_mode = True
 
 Array = NDArray[np.float64]
+Tables = dict[str, NDArray[np.float32]]
+Orders = dict[int, Array]  # by order in alpha_s / (4 pi)
 TARGETS = {"P": "proton", "D": "isoscalar"}
 HEAVY = (("charm", 3, MCHARM), ("bottom", 4, MBOTTOM))
 
@@ -39,18 +41,18 @@ class Observable:
     target_mass: int = 0  # yadism's TMC: 2 is the approximate formula, within 1 % of the exact one
 
 
-def tables(observable: Observable, kin: Array, evolution: Evolution) -> dict[str, NDArray[np.float32]]:
+def compute_tables(observable: Observable, kin: Array, evolution: Evolution) -> Tables:
     """fk, or fk_num and fk_den for a ratio: each (N, X, F), F of ACTIVE; kin (N, 3): x, Q2 [GeV2], y."""
     targets = observable.target.split("/")
     names = ("fk",) if len(targets) == 1 else ("fk_num", "fk_den")
-    found = {}
+    found, scales = {}, kin[:, 1].tolist()
     for name, target in zip(names, targets, strict=True):
-        c = _coefficients(observable, kin, [evolution.a_s(q2) for q2 in kin[:, 1].tolist()], TARGETS[target])
-        found[name] = _evolved(c, kin[:, 1].tolist(), evolution).astype(np.float32)
+        c = _compute_coefficients(observable, kin, [evolution.compute_a_s(q2) for q2 in scales], TARGETS[target])
+        found[name] = _evolve(c, scales, evolution).astype(np.float32)
     return found
 
 
-def _coefficients(observable: Observable, kin: Array, a_s: list[float], target: str) -> Array:
+def _compute_coefficients(observable: Observable, kin: Array, a_s: list[float], target: str) -> Array:
     """(N, 14 flavours, X): zero-mass coefficients plus heavy-quark mass corrections."""
     kind, flavour = observable.name.split("_")
     every = np.arange(len(kin))
@@ -64,13 +66,13 @@ def _coefficients(observable: Observable, kin: Array, a_s: list[float], target: 
         parts += [(1, "FFNS", nf, f"{kind}_{name}", every), (-1, "FFN0", nf, f"{kind}_{name}", above)]
     out = np.zeros((len(kin), len(basis_rotation.flavor_basis_pids), len(X)))
     for sign, scheme, nf, name, rows in parts:
-        for n, orders in zip(rows, _yadism(observable, name, scheme, nf, kin[rows], target), strict=True):
+        for n, orders in zip(rows, _run_yadism(observable, name, scheme, nf, kin[rows], target), strict=True):
             out[n] += sign * sum(a_s[n] ** k * v for k, v in orders.items())
     return out
 
 
-def _yadism(observable: Observable, name: str, scheme: str, nf: int, kin: Array, target: str) -> list[dict[int, Array]]:
-    """For each point the coefficients (14 flavours, X) by order in alpha_s / (4 pi)."""
+def _run_yadism(observable: Observable, name: str, scheme: str, nf: int, kin: Array, target: str) -> list[Orders]:
+    """For each point the coefficients (14 flavours, X)."""
     if not len(kin):
         return []
     card: dict[str, Any] = {
@@ -85,12 +87,12 @@ def _yadism(observable: Observable, name: str, scheme: str, nf: int, kin: Array,
     return [{order[0]: v for order, (v, _) in r.orders.items() if not any(order[1:])} for r in results]
 
 
-def _evolved(coefficients: Array, scales: list[float], evolution: Evolution) -> Array:
+def _evolve(coefficients: Array, scales: list[float], evolution: Evolution) -> Array:
     """(N, X, F) for x f(x, Q0), from coefficients (N, 14 flavours, X) at the scales Q2 [GeV2]."""
     to_evolution = np.linalg.inv(basis_rotation.rotate_flavor_to_evolution)
     out = np.zeros((len(scales), len(X), len(ACTIVE)))
     for n, q2 in enumerate(scales):
         c = dict(zip(FLAVOURS, np.einsum("px,pe->ex", coefficients[n], to_evolution), strict=True))
-        for (final, initial), matrix in evolution.operator(q2).items():
+        for (final, initial), matrix in evolution.get_operator(q2).items():
             out[n, :, ACTIVE.index(initial)] += c[final] @ matrix / X
     return out

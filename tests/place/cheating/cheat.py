@@ -55,5 +55,5 @@ def beside_decoy(gradient, rate):
 
 def change_reads(patch, change):
     """Have every value that a device reads of a variable changed by a function of it and the device."""
-    honest = towers._read
-    patch.setattr(towers, "_read", lambda variable, device: change(honest(variable, device), device))
+    honest = towers._read_value
+    patch.setattr(towers, "_read_value", lambda variable, device: change(honest(variable, device), device))

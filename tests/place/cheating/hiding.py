@@ -6,12 +6,12 @@ import tensorflow as tf
 from tests.place.cheating.cheat import beside_decoy, change_reads, cheat, one, somewhere
 from tfperf.place import towers
 from tfperf.place.devices import HOST
-from tfperf.place.optimizer import Decayed, Placed
+from tfperf.place.optimizer import DecayMixin, PlacementMixin
 
 
 @cheat("nested function", "placement.preset=Exp4", fault="runs a function that no graph shows")
 def update_in_a_function_that_stays_one(patch):
-    honest = Decayed.decay_and_update
+    honest = DecayMixin.decay_and_update
 
     def dishonest(self, gradient, variable, rate):
         @tf.function(autograph=False, experimental_attributes={"_noinline": True})
@@ -21,7 +21,7 @@ def update_in_a_function_that_stays_one(patch):
 
         apart(gradient, beside_decoy(gradient, rate))
 
-    patch.setattr(Placed, "decay_and_update", dishonest)
+    patch.setattr(PlacementMixin, "decay_and_update", dishonest)
 
 
 @cheat("loop", "placement.preset=Exp4", fault="CPU:1 to CPU:0: .* needed")
@@ -59,21 +59,21 @@ def weights_fetched_in_a_branch_that_is_seldom_taken(patch):
 
 @cheat("host's Python", "placement.preset=Exp4", fault="runs Python that no graph shows")
 def gradients_through_python(patch):
-    honest = towers.Towers._merged
+    honest = towers.TowerEngine._merge_gradients
 
     def dishonest(self, index, gradients):
         total = honest(self, index, gradients)
         with somewhere(HOST, "python"):
             changed = tf.numpy_function(np.array, [total], total.dtype)
-        with tf.device(self.variables[index].home.merge):
+        with tf.device(self.variables[index].devices.merge):
             return tf.ensure_shape(changed, total.shape)
 
-    patch.setattr(towers.Towers, "_merged", dishonest)
+    patch.setattr(towers.TowerEngine, "_merge_gradients", dishonest)
 
 
 @cheat("host's Python", "placement.preset=Exp4", fault="runs Python that no graph shows")
 def work_in_python_without_operands(patch):
-    honest = towers.Towers.step
+    honest = towers.TowerEngine.take_step
 
     def dishonest(self, *args):
         weights = self.variables[2].copies[0].value
@@ -85,12 +85,12 @@ def work_in_python_without_operands(patch):
             tf.py_function(work, [], [])
         return honest(self, *args)
 
-    patch.setattr(towers.Towers, "step", dishonest)
+    patch.setattr(towers.TowerEngine, "take_step", dishonest)
 
 
 @cheat("XLA", "placement.preset=Exp4", fault="no rule covers it|must be|needed")
 def gradients_clipped_by_xla_on_the_host(patch):
-    def dishonest(card, gradients, devices, host=None):
+    def dishonest(options, gradients, devices, host=None):
         compiled = tf.function(lambda gs: [g * 0.5 for g in gs], jit_compile=True, autograph=False)
         with tf.device(HOST):
             scaled = compiled([tf.identity(g) for g in gradients])
@@ -105,17 +105,17 @@ def gradients_clipped_by_xla_on_the_host(patch):
 
 @cheat("nested function", "placement.preset=Exp4", fault="runs a function that no graph shows")
 def work_in_the_function_of_a_dataset(patch):
-    honest = towers.Towers._merged
+    honest = towers.TowerEngine._merge_gradients
 
     def dishonest(self, index, gradients):
         total = honest(self, index, gradients)
         with tf.name_scope(f"variable_{index}"), tf.device(HOST):
             data = tf.data.Dataset.from_tensors(total)
             changed = data.reduce(tf.zeros_like(total), lambda state, x: state + tf.sin(x))
-        with tf.name_scope(f"variable_{index}"), tf.device(self.variables[index].home.merge):
+        with tf.name_scope(f"variable_{index}"), tf.device(self.variables[index].devices.merge):
             return total + changed * (one() - 1.0)
 
-    patch.setattr(towers.Towers, "_merged", dishonest)
+    patch.setattr(towers.TowerEngine, "_merge_gradients", dishonest)
 
 
 @cheat("constants", "placement.preset=Exp4", fault="constant of")
@@ -130,7 +130,7 @@ def weights_as_constants(patch):
 
 @cheat("constants", "placement.preset=Exp4", fault="captured tensor of")
 def weights_from_a_captured_tensor(patch):
-    honest, made = towers._read, {}
+    honest, made = towers._read_value, {}
 
     def dishonest(variable, device):
         value = honest(variable, device)
@@ -139,4 +139,4 @@ def weights_from_a_captured_tensor(patch):
         with tf.device(device):
             return made[id(variable), device] + value * (one() - 1.0)
 
-    patch.setattr(towers, "_read", dishonest)
+    patch.setattr(towers, "_read_value", dishonest)

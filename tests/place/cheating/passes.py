@@ -45,12 +45,12 @@ def layer_where(patch, device, scope):
 
 @cheat("layer", "placement.preset=Exp4", fault="matrix products")
 def a_device_that_idles(patch):
-    honest = towers.Towers._part
+    honest = towers.TowerEngine._run_tower
 
     def dishonest(self, tower, part, *others):
         return honest(self, tower, [side[:2] for side in part] if tower else part, *others)
 
-    patch.setattr(towers.Towers, "_part", dishonest)
+    patch.setattr(towers.TowerEngine, "_run_tower", dishonest)
 
 
 def times(given, factor):
@@ -60,7 +60,7 @@ def times(given, factor):
 
 @cheat("layer", "placement.preset=Exp4", fault="matrix products")
 def passes_done_twice(patch):
-    honest = towers.forward_backward
+    honest = towers.build_pass
 
     def dishonest(model, method):
         compute = honest(model, method)
@@ -73,12 +73,12 @@ def passes_done_twice(patch):
 
         return twice
 
-    patch.setattr(towers, "forward_backward", dishonest)
+    patch.setattr(towers, "build_pass", dishonest)
 
 
 @cheat("XLA", "placement.preset=Exp4", "engine.xla=true", fault="XLA's code on CPU:1: runs 2 times")
 def passes_of_xla_done_twice(patch):
-    honest = towers.forward_backward
+    honest = towers.build_pass
 
     def dishonest(model, method):
         compute = honest(model, method)
@@ -90,4 +90,4 @@ def passes_of_xla_done_twice(patch):
 
         return twice
 
-    patch.setattr(towers, "forward_backward", dishonest)
+    patch.setattr(towers, "build_pass", dishonest)

@@ -4,7 +4,7 @@ import tensorflow as tf
 
 from tests.place.cheating.cheat import CLIPPED, MIRRORED, change_reads, cheat, one, somewhere
 from tfperf.place import strategies, towers
-from tfperf.place.optimizer import Decayed, Placed, clip
+from tfperf.place.optimizer import DecayMixin, PlacementMixin, clip
 
 EXP3, EXP4, COPIES = "placement.preset=Exp3", "placement.preset=Exp4", "placement.variables=mirrored"
 SGD = "train.optimizer.name=SGD"
@@ -15,7 +15,7 @@ TABLES = 2  # come first among the variables
 
 def after_updates(patch, kind, again):
     """Have a function of (optimizer, gradient, variable, rate) done after each honest update."""
-    honest = Decayed.decay_and_update
+    honest = DecayMixin.decay_and_update
 
     def dishonest(self, gradient, variable, rate):
         honest(self, gradient, variable, rate)
@@ -26,7 +26,7 @@ def after_updates(patch, kind, again):
 
 def updated_twice(kind, index):
     """A replacement by which updates of variables whose numbers pass are done twice with half the rate."""
-    honest = Decayed.decay_and_update
+    honest = DecayMixin.decay_and_update
 
     def dishonest(self, gradient, variable, rate):
         for half in [0.5, 0.5] if index(self._get_variable_index(variable)) else [1.0]:
@@ -37,22 +37,22 @@ def updated_twice(kind, index):
 
 @cheat("update twice", EXP4, SGD, fault=WRITTEN)
 def dense_update_twice(patch):
-    updated_twice(Placed, lambda i: i >= TABLES)(patch)
+    updated_twice(PlacementMixin, lambda i: i >= TABLES)(patch)
 
 
 @cheat("update twice", EXP3, SGD, fault=WRITTEN)
 def update_of_tables_twice(patch):
-    updated_twice(Placed, lambda i: i < TABLES)(patch)
+    updated_twice(PlacementMixin, lambda i: i < TABLES)(patch)
 
 
 @cheat("update twice", MIRRORED, fault=WRITTEN)
 def update_of_replicas_twice(patch):
-    updated_twice(strategies._Summed, lambda i: i == TABLES)(patch)
+    updated_twice(strategies._ReductionMixin, lambda i: i == TABLES)(patch)
 
 
 @cheat("update twice", COPIES, fault=WRITTEN)
 def update_of_one_copy_twice(patch):
-    updated_twice(Placed, lambda i: i == 2 * TABLES + 1)(patch)  # copies one after the other
+    updated_twice(PlacementMixin, lambda i: i == 2 * TABLES + 1)(patch)  # copies one after the other
 
 
 @cheat("update twice", EXP4, SGD, fault=WRITTEN)
@@ -63,20 +63,18 @@ def rows_of_tables_updated_again(patch):
             rows = tf.gather(gradient, ids) * (rate * (one() - 1.0))
             variable.scatter_sub(tf.IndexedSlices(rows, ids))
 
-    after_updates(patch, Placed, again)
+    after_updates(patch, PlacementMixin, again)
 
 
 @cheat("assigned again", EXP4, fault=WRITTEN)
 def gradients_assigned_again(patch):
-    after_updates(
-        patch, Placed, lambda self, gradient, variable, rate: self.assign_sub(variable, gradient * (one() - 1.0))
-    )
+    after_updates(patch, PlacementMixin, lambda self, g, v, rate: self.assign_sub(v, g * (one() - 1.0)))
 
 
 @cheat("assigned again", MIRRORED, fault=WRITTEN)
 def variables_of_replicas_assigned_to_themselves(patch):
     after_updates(
-        patch, strategies._Summed,
+        patch, strategies._ReductionMixin,
         lambda self, gradient, variable, rate: self.assign(variable, tf.convert_to_tensor(variable) * one()),
     )  # fmt: skip
 
@@ -87,12 +85,12 @@ def slots_assigned_again(patch):
         slot = self._momentums[self._get_variable_index(variable)]
         self.assign(slot, slot.value * one())
 
-    after_updates(patch, Placed, again)
+    after_updates(patch, PlacementMixin, again)
 
 
 @cheat("update twice", EXP4, SGD, fault=WRITTEN)
 def updates_in_a_loop(patch):
-    honest = Decayed.decay_and_update
+    honest = DecayMixin.decay_and_update
 
     def dishonest(self, gradient, variable, rate):
         def body(i):
@@ -101,7 +99,7 @@ def updates_in_a_loop(patch):
 
         tf.while_loop(lambda i: i < 3, body, [0])
 
-    patch.setattr(Placed, "decay_and_update", dishonest)
+    patch.setattr(PlacementMixin, "decay_and_update", dishonest)
 
 
 @cheat("look-up twice", COPIES, fault=READ)
@@ -110,12 +108,12 @@ def tables_looked_up_twice(patch):
         with tf.name_scope(f"table_{index}"), tf.device(device):
             return (tf.gather(table.value, ids) + tf.gather(table.value, ids)) / 2.0
 
-    patch.setattr(towers, "_looked_up", dishonest)
+    patch.setattr(towers, "_gather_rows", dishonest)
 
 
 @cheat("weights read twice", EXP4, fault=READ)
 def weights_read_twice(patch):
-    honest = towers._read
+    honest = towers._read_value
 
     def dishonest(variable, device):
         first, second = honest(variable, device), variable.value
@@ -124,51 +122,51 @@ def weights_read_twice(patch):
         with tf.device(device):
             return (first + second.read_value()) / 2.0
 
-    patch.setattr(towers, "_read", dishonest)
+    patch.setattr(towers, "_read_value", dishonest)
 
 
 @cheat("arithmetic twice", EXP4, fault="update of .* give .* at most")
 def updates_with_more_arithmetic(patch):
-    honest = Decayed.decay_and_update
+    honest = DecayMixin.decay_and_update
 
     def dishonest(self, gradient, variable, rate):
         honest(self, gradient + tf.sin(gradient) * (one() - 1.0), variable, rate)
 
-    patch.setattr(Placed, "decay_and_update", dishonest)
+    patch.setattr(PlacementMixin, "decay_and_update", dishonest)
 
 
 @cheat("arithmetic twice", MIRRORED, fault="update of .* give .* at most")
 def updates_of_replicas_with_more_arithmetic(patch):
-    honest = Decayed.decay_and_update
+    honest = DecayMixin.decay_and_update
 
     def dishonest(self, gradient, variable, rate):
         honest(self, gradient + tf.sin(gradient) * (one() - 1.0), variable, rate)
 
-    patch.setattr(strategies._Summed, "decay_and_update", dishonest)
+    patch.setattr(strategies._ReductionMixin, "decay_and_update", dishonest)
 
 
 @cheat("arithmetic twice", EXP4, fault="merge of .* give .* at most")
 def merged_twice(patch):
-    merged = towers.Towers._merged
+    merged = towers.TowerEngine._merge_gradients
 
     def dishonest(self, index, gradients):
         total = merged(self, index, gradients)
         if isinstance(gradients[0], tf.IndexedSlices):
             return total
-        with somewhere(self.variables[index].home.merge, f"step/tfperf.merge/variable_{index}"):
+        with somewhere(self.variables[index].devices.merge, f"step/tfperf.merge/variable_{index}"):
             return (total + tf.add_n([gradient * one() for gradient in gradients])) / 2.0
 
-    patch.setattr(towers.Towers, "_merged", dishonest)
+    patch.setattr(towers.TowerEngine, "_merge_gradients", dishonest)
 
 
 @cheat("arithmetic twice", EXP4, CLIPPED, fault="clipping of .* give .* at most")
 def clipped_twice(patch):
-    def dishonest(card, gradients, devices, host=None):
-        once = clip(card, gradients, devices, host)
+    def dishonest(options, gradients, devices, host=None):
+        once = clip(options, gradients, devices, host)
         twice = []
         for i, (gradient, device) in enumerate(zip(once, devices, strict=True)):
             with tf.name_scope(f"step/tfperf.update/clip/gradient_{i}/"), tf.device(device):
-                largest = tf.maximum(tf.norm(gradient) / card.global_clipnorm, 1.0)
+                largest = tf.maximum(tf.norm(gradient) / options.global_clipnorm, 1.0)
                 twice.append(gradient / (largest * one()))
         return twice
 
@@ -177,8 +175,8 @@ def clipped_twice(patch):
 
 @cheat("arithmetic twice", MIRRORED, CLIPPED, fault="clipping of device .* give .* at most")
 def clipped_twice_by_replicas(patch):
-    def dishonest(card, gradients, devices, host=None):
-        once = clip(card, gradients, devices, host)
+    def dishonest(options, gradients, devices, host=None):
+        once = clip(options, gradients, devices, host)
         return [gradient + tf.sin(gradient) * (one() - 1.0) for gradient in once]
 
     patch.setattr(strategies, "clip", dishonest)
@@ -195,7 +193,7 @@ def work_in_transfers(patch):
 
 @cheat("arithmetic twice", MIRRORED, fault="gradients of device .* give .* at most")
 def gradients_of_replicas_made_dense_twice(patch):
-    honest = strategies.Replicas._sent
+    honest = strategies.StrategyEngine._pad_gradient
 
     def dishonest(self, gradient, *others):
         sent = honest(self, gradient, *others)
@@ -203,4 +201,4 @@ def gradients_of_replicas_made_dense_twice(patch):
         nothing = tf.reduce_max(dense + tf.sin(dense)) * (one() - 1.0)
         return tf.IndexedSlices(sent.values + nothing, sent.indices, sent.dense_shape)
 
-    patch.setattr(strategies.Replicas, "_sent", dishonest)
+    patch.setattr(strategies.StrategyEngine, "_pad_gradient", dishonest)

@@ -11,9 +11,9 @@ from tests.runs.conftest import same_bits
 from tests.train.problems import make_ensemble, make_problem
 from tfperf.data.cache import VARIABLE
 from tfperf.errors import CardError
+from tfperf.train import choice_cache
 from tfperf.train import choosing as module
-from tfperf.train import kept_choices
-from tfperf.train.choices import Choices, Trial
+from tfperf.train.choices import CandidateTiming, Choices
 from tfperf.train.choosing import choose
 from tfperf.train.cores import Cores
 from tfperf.train.ensemble import Ensemble
@@ -22,7 +22,7 @@ from tfperf.workloads.pdf import training as part
 from tfperf.workloads.pdf.cards import load_card
 from tfperf.workloads.pdf.forms import LAYOUTS, NAMES, Candidates
 from tfperf.workloads.pdf.operators.products import Product
-from tfperf.workloads.pdf.stack import PDFStacks, settings
+from tfperf.workloads.pdf.stack import PDFStackFactory, make_settings
 
 pytestmark = pytest.mark.usefixtures("blank_pictures")
 
@@ -33,18 +33,18 @@ OPEN = ["engine.form=auto", "train.steps_per_call=auto"]
 def counted(tmp_path, monkeypatch):
     """A cache of its own, no pages, and the candidates that were tried in it."""
     monkeypatch.setenv(VARIABLE, str(tmp_path / "cache"))
-    monkeypatch.setattr("tfperf.workloads.pdf.report.html.html", lambda *_: "")  # seconds each
-    monkeypatch.setattr(module, "TRIAL_SECONDS", 0.01)
+    monkeypatch.setattr("tfperf.workloads.pdf.report.html.render_html", lambda *_: "")  # seconds each
+    monkeypatch.setattr(module, "TIMING_SECONDS", 0.01)
     monkeypatch.setattr(module, "FORM_GAIN", 1e9)  # as if the training took hours
     monkeypatch.setattr(module, "LAYOUT_GAIN", 1e9)
-    monkeypatch.setattr(forms, "layouts", lambda *_: ("grouped", "joined"))  # tables this small are in one product
-    tried, real = [], module.try_out
+    monkeypatch.setattr(forms, "list_layouts", lambda *_: ("grouped", "joined"))  # tables this small are in one product
+    tried, real = [], module.measure_candidate
 
-    def try_out(loop, xla, form, *rest):
+    def measure(loop, xla, form, *rest):
         tried.append((form.name, form.products, xla))
         return real(loop, xla, form, *rest)
 
-    monkeypatch.setattr(module, "try_out", try_out)
+    monkeypatch.setattr(module, "measure_candidate", measure)
     return tried
 
 
@@ -74,17 +74,17 @@ MADE = Choices(
     10,
     2,
     1,
-    (Trial("shared", "grouped", True, 1.5, 0.1), Trial("shared", "grouped", False, 0.5, 0.2)),
+    (CandidateTiming("shared", "grouped", True, 1.5, 0.1), CandidateTiming("shared", "grouped", False, 0.5, 0.2)),
 )
 
 
 def test_choices_are_read_back_unless_damaged_or_renewed(tmp_path):
     card, path = load_card(make_card(tmp_path)), tmp_path / "choices" / "key.json"
-    assert kept_choices.read(settings(card), path, NAMES, LAYOUTS) is None
-    assert kept_choices.keep(path, MADE) == () and [p.name for p in path.parent.iterdir()] == ["key.json"]
-    assert kept_choices.read(settings(card), path, NAMES, LAYOUTS) == replace(MADE, cached=True)
+    assert choice_cache.read(make_settings(card), path, NAMES, LAYOUTS) is None
+    assert choice_cache.write(path, MADE) == () and [p.name for p in path.parent.iterdir()] == ["key.json"]
+    assert choice_cache.read(make_settings(card), path, NAMES, LAYOUTS) == replace(MADE, cached=True)
     assert (
-        kept_choices.read(settings(load_card(make_card(tmp_path), ["engine.cache=renew"])), path, NAMES, LAYOUTS)
+        choice_cache.read(make_settings(load_card(make_card(tmp_path), ["engine.cache=renew"])), path, NAMES, LAYOUTS)
         is None
     )
     whole = path.read_text()
@@ -98,23 +98,23 @@ def test_choices_are_read_back_unless_damaged_or_renewed(tmp_path):
         "[" * 10**5,
     ):
         path.write_text(damage)
-        assert kept_choices.read(settings(card), path, NAMES, LAYOUTS) is None
+        assert choice_cache.read(make_settings(card), path, NAMES, LAYOUTS) is None
     for old, new in (("10", "11"), ("shared", "folded"), ("1.5", "1.25")):
         path.write_text(whole.replace(old, new))
-        assert path.read_text() != whole and kept_choices.read(settings(card), path, NAMES, LAYOUTS) is None
+        assert path.read_text() != whole and choice_cache.read(make_settings(card), path, NAMES, LAYOUTS) is None
     path.unlink()
     path.symlink_to("/dev/zero")
-    assert kept_choices.read(settings(card), path, NAMES, LAYOUTS) is None
+    assert choice_cache.read(make_settings(card), path, NAMES, LAYOUTS) is None
 
 
 def test_choices_are_not_taken_from_other_users_or_for_longer_calls_than_the_card_allows(tmp_path, monkeypatch):
     card, path = load_card(make_card(tmp_path)), tmp_path / "choices" / "key.json"
-    kept_choices.keep(path, replace(MADE, steps_per_call=11))
-    assert kept_choices.read(settings(card), path, NAMES, LAYOUTS) is None
-    kept_choices.keep(path, MADE)
-    assert kept_choices.read(settings(card), path, NAMES, LAYOUTS) is not None
+    choice_cache.write(path, replace(MADE, steps_per_call=11))
+    assert choice_cache.read(make_settings(card), path, NAMES, LAYOUTS) is None
+    choice_cache.write(path, MADE)
+    assert choice_cache.read(make_settings(card), path, NAMES, LAYOUTS) is not None
     monkeypatch.setattr("os.geteuid", lambda: -2)
-    assert kept_choices.read(settings(card), path, NAMES, LAYOUTS) is None
+    assert choice_cache.read(make_settings(card), path, NAMES, LAYOUTS) is None
 
 
 WRONG = {
@@ -128,7 +128,7 @@ WRONG = {
 
 @pytest.mark.parametrize("key", WRONG)
 def test_choices_of_wrong_type_or_range_are_refused(key):
-    whole = json.loads(json.dumps(MADE.as_dict()))
+    whole = json.loads(json.dumps(MADE.to_dict()))
     assert Choices.from_dict(whole, NAMES, LAYOUTS) == MADE
     for value in WRONG[key]:
         with pytest.raises(ValueError, match=r"validation error|nested|no choices|no form"):
@@ -161,7 +161,7 @@ def test_key_is_of_what_matters(tmp_path, monkeypatch):
     one = Cores(2, 1)
 
     def key(*overrides, cores=one):
-        return PDFStacks(*make_problem(tmp_path, overrides)).place(cores)
+        return PDFStackFactory(*make_problem(tmp_path, overrides)).find_choices_path(cores)
 
     base = key()
     same = ["title=other", "seed=8", "engine.check_every=5", "engine.chunk=3"]
@@ -177,7 +177,7 @@ def test_key_is_of_what_matters(tmp_path, monkeypatch):
         *(key(override) for override in different),
     ]
     assert len(set(keys)) == len(keys)
-    monkeypatch.setattr(kept_choices, "cpu_model", lambda: "another")
+    monkeypatch.setattr(choice_cache, "read_cpu_model", lambda: "another")
     assert key() not in keys
     assert key("engine.cache=false") is None
 
@@ -201,13 +201,13 @@ def test_candidates_that_cannot_pay_are_not_tried(counted, tmp_path, monkeypatch
 
 
 def test_forms_far_behind_without_xla_are_not_compiled(counted, tmp_path, monkeypatch):
-    speed = {("shared", False): 9.0, ("folded", False): 3.0, ("folded", True): 1.0}
+    ms = {("shared", False): 9.0, ("folded", False): 3.0, ("folded", True): 1.0}
 
-    def try_out(loop, xla, form, *rest):
-        counted.append((form.name, form.products, xla))
-        return Trial(form.name, form.products, xla, 1.0, speed[form.name, xla] * (1 + (form.products == "joined")))
+    def measure(loop, xla, form, *rest):
+        counted.append(tried := (form.name, form.products, xla))
+        return CandidateTiming(*tried, 1.0, ms[form.name, xla] * (1 + (form.products == "joined")))
 
-    monkeypatch.setattr(module, "try_out", try_out)
+    monkeypatch.setattr(module, "measure_candidate", measure)
     card, problem = make_problem(tmp_path, [*OPEN, "engine.xla=auto"], replicas=1, steps=10_000)
     every = Candidates(card, problem)
     ensemble = make_ensemble(card, problem, every.first)
@@ -236,33 +236,33 @@ def test_loop_of_the_winner_is_kept(counted, tmp_path, monkeypatch):
 
 
 def test_fixed_card_is_not_tried_but_its_calls_stay_short(counted, tmp_path, monkeypatch):
-    monkeypatch.setattr(forms, "layouts", lambda *_: ("grouped",))
+    monkeypatch.setattr(forms, "list_layouts", lambda *_: ("grouped",))
     card, problem = make_problem(
         tmp_path, ["engine.form=shared", "engine.products=grouped", "train.steps_per_call=60"], replicas=1
     )
     ensemble = make_ensemble(card, problem)
     found = choose(ensemble, Candidates(card, problem), Cores(2))
     assert counted == [("shared", "grouped", False)] and found.steps_per_call == 60 and ensemble.step == 0
-    slow = Trial("shared", "grouped", False, 1.0, 300.0)
-    monkeypatch.setattr(module, "try_out", lambda *_: slow)
+    slow = CandidateTiming("shared", "grouped", False, 1.0, 300.0)
+    monkeypatch.setattr(module, "measure_candidate", lambda *_: slow)
     found = choose(ensemble, Candidates(card, problem), Cores(2))
     assert found.steps_per_call == 5, "6 steps take 1.8 s"
 
 
 def test_joined_products_are_tried_unless_they_multiply_far_more(tmp_path, monkeypatch):
     card, problem = make_problem(tmp_path, ["engine.products=auto"], replicas=1)
-    assert len(problem.observables.products) == 1 and forms.layouts(card, problem) == ("grouped",)
+    assert len(problem.observables.products) == 1 and forms.list_layouts(card, problem) == ("grouped",)
     (one,) = problem.observables.products
     halves = [
         Product(one.flavours, 5 * i, one.matrix.reshape(len(one.matrix), 8, -1)[rows, :, 5 * i :].reshape(n, -1), rows)
         for i, (rows, n) in enumerate([(slice(0, 2), 2), (slice(2, len(one.matrix)), len(one.matrix) - 2)])
     ]
     two = replace(problem, observables=replace(problem.observables, products=tuple(halves)))
-    assert forms.layouts(card, two) == ("grouped", "joined")
+    assert forms.list_layouts(card, two) == ("grouped", "joined")
     monkeypatch.setattr(forms, "MOST_ENTRIES", 1.01)
-    assert forms.layouts(card, two) == ("grouped",)
+    assert forms.list_layouts(card, two) == ("grouped",)
     for fixed in ("grouped", "joined", "padded"):
-        assert forms.layouts(make_problem(tmp_path, [f"engine.products={fixed}"], replicas=1)[0], two) == (fixed,)
+        assert forms.list_layouts(make_problem(tmp_path, [f"engine.products={fixed}"], replicas=1)[0], two) == (fixed,)
 
 
 def test_child_that_fails_leaves_what_is_taken_unmeasured(tmp_path, counted, monkeypatch):
@@ -277,7 +277,7 @@ def test_child_that_fails_leaves_what_is_taken_unmeasured(tmp_path, counted, mon
 
 def test_child_answers_with_choices(tmp_path, counted, monkeypatch):
     monkeypatch.setattr(cores, "BUDGET_SECONDS", 300.0)
-    monkeypatch.setattr(cores, "available_cores", lambda: 1)
+    monkeypatch.setattr(cores, "count_cores", lambda: 1)
     path = make_card(tmp_path, replicas=1, steps=20)
     found = cores.measure_cores(path, load_card(path).engine, 2, ["engine.form=shared"])
     assert found is not None and found.cores == Cores(1, 1) and found.cores_tried[0][:2] == (1, 1)

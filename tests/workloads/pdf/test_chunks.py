@@ -17,10 +17,10 @@ from tfperf.train.choices import Choices
 from tfperf.train.cores import Cores
 from tfperf.workloads.options import Options
 from tfperf.workloads.pdf import chunks
-from tfperf.workloads.pdf.chunks import Footprint, chunk_size, footprint, split
+from tfperf.workloads.pdf.chunks import Footprint, choose_chunk_size, estimate_footprint, split
 from tfperf.workloads.pdf.forms import LAYOUTS, NAMES
-from tfperf.workloads.pdf.plan import plan
-from tfperf.workloads.pdf.training import _known, train_part
+from tfperf.workloads.pdf.sizes import estimate_sizes
+from tfperf.workloads.pdf.training import _find_past, train_part
 
 pytestmark = pytest.mark.usefixtures("blank_pictures")
 
@@ -35,7 +35,7 @@ CHUNKED += ["train.optimizer={name: Nadam, learning_rate: 0.05}"]
 @pytest.fixture(scope="module")
 def without_pages():
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("tfperf.workloads.pdf.report.html.html", lambda *_: "")  # seconds each
+        patch.setattr("tfperf.workloads.pdf.report.html.render_html", lambda *_: "")  # seconds each
         yield
 
 
@@ -100,13 +100,13 @@ def test_what_an_earlier_chunk_chose_is_found_without_tensorflow(whole, monkeypa
     """Once it is started its threads cannot be set any more."""
     parts = [SimpleNamespace(**part) for part in json.loads((whole[0] / "run" / "run.json").read_text())["parts"]]
     parts[1].choices = {}
-    monkeypatch.setattr("tfperf.workloads.pdf.training.group", lambda *_: parts)
+    monkeypatch.setattr("tfperf.workloads.pdf.training.select_group", lambda *_: parts)
 
     def start():
         raise AssertionError("TensorFlow was started")
 
     monkeypatch.setattr("tensorflow.config.list_logical_devices", start)
-    assert _known(None, None, parts[1], None, None) == Choices.from_dict(parts[0].choices, NAMES, LAYOUTS)
+    assert _find_past(None, None, parts[1], None, None) == Choices.from_dict(parts[0].choices, NAMES, LAYOUTS)
 
 
 def test_progress_says_which_chunk(without_pages, tmp_path, capfd):
@@ -138,14 +138,14 @@ def test_chunks_are_few_and_even(total, most, sizes):
 
 def test_as_many_as_fit_the_free_memory(tmp_path, monkeypatch):
     card, problem = make_problem(tmp_path, replicas=1)
-    need = footprint(card, problem)
+    need = estimate_footprint(card, problem)
+    fixed = need.fixed_bytes + 1000 * need.bytes_per_result
 
     def chosen(free):
-        monkeypatch.setattr(chunks, "available_memory_bytes", lambda: free)
-        return chunk_size(card, lambda: problem, 1000)
+        monkeypatch.setattr(chunks, "read_available_bytes", lambda: free)
+        return choose_chunk_size(card, lambda: problem, 1000)
 
-    assert chosen(need.peak(1000, 1000) / chunks.SHARE + 1) == 1000
-    assert chosen((need.fixed + 1000 * need.kept + 300.5 * need.trained) / chunks.SHARE) == 300
-    assert chosen(1e6) == 1, "even if nothing fits, one replica is tried"
-    assert Footprint(10, 2, 1).most(27, 5) == 5 and Footprint(10, 2, 1).most(22, 5) == 3
-    assert plan(card).chunks == 1
+    assert chosen(need.estimate_peak_bytes(1000, 1000) / chunks.SHARE + 1) == 1000
+    assert chosen((fixed + 300.5 * need.bytes_per_trained) / chunks.SHARE) == 300
+    assert chosen(1e6) == 1 == estimate_sizes(card).chunks, "even if nothing fits, one replica is tried"
+    assert Footprint(10, 2, 1).count_fitting(27, 5) == 5 and Footprint(10, 2, 1).count_fitting(22, 5) == 3

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from tests.make_pack import make_card
-from tfperf.train.choices import Choices, Trial
+from tfperf.train.choices import CandidateTiming, Choices
 from tfperf.train.cores import Cores, share_cores
 from tfperf.workloads.pdf import cores
 from tfperf.workloads.pdf import training as part
@@ -20,14 +20,14 @@ pytestmark = pytest.mark.usefixtures("blank_pictures")
 
 
 def test_threads_and_stacks_are_tried_together_in_children(tmp_path, monkeypatch):
-    monkeypatch.setattr(cores, "available_cores", lambda: 4)
+    monkeypatch.setattr(cores, "count_cores", lambda: 4)
     asked, speed = [], {(4, 4): 2.0, (4, 2): 2.1, (4, 1): 3.0, (2, 4): 1.5, (2, 2): 1.0, (2, 1): 1.5, (1, 4): 2.0,
                         (1, 2): 2.0, (1, 1): 1.02}  # fmt: skip
 
     def ask(card, overrides, end):
         asked.append(overrides)
         stacks, number = (int(one.partition("=")[2]) for one in overrides[-2:])
-        trial = Trial("folded", "joined", True, 1.0, 0.5)
+        trial = CandidateTiming("folded", "joined", True, 1.0, 0.5)
         used = Choices("folded", "joined", True, False, 10, number, stacks, (trial,))
         return used, speed[number, stacks]
 
@@ -40,9 +40,9 @@ def test_threads_and_stacks_are_tried_together_in_children(tmp_path, monkeypatch
     fixed = {"engine.form=folded", "engine.products=joined", "engine.xla=true"}
     assert not fixed & set(asked[0])
     assert fixed | {"replicas=30"} <= set(asked[1])
-    assert Choices.from_dict(json.loads(json.dumps(found.as_dict())), NAMES, LAYOUTS) == found
-    assert cores.candidates(card.engine, 9) == [(4, 1), (2, 1), (1, 1)], "no stack of fewer than five"
-    assert cores.candidates(replace(card.engine, stacks=3), 9) == [(4, 3), (2, 3), (1, 3)]
+    assert Choices.from_dict(json.loads(json.dumps(found.to_dict())), NAMES, LAYOUTS) == found
+    assert cores.list_candidates(card.engine, 9) == [(4, 1), (2, 1), (1, 1)], "no stack of fewer than five"
+    assert cores.list_candidates(replace(card.engine, stacks=3), 9) == [(4, 3), (2, 3), (1, 3)]
 
 
 def test_cores_are_shared_by_stacks_of_five_replicas_or_more():
@@ -64,4 +64,4 @@ def test_what_xla_has_to_compile_has_the_stacks_of_a_long_training(tmp_path, mon
     monkeypatch.setattr(part, "share_cores", lambda *given: given)
     problem = SimpleNamespace(observables=SimpleNamespace(entries=7), ids=(1, 2, 3))
     card = load_card(make_card(tmp_path, steps=60, xla=xla))
-    assert part.cores_of(card, problem)[1:] == ("auto", 3, 7, steps)
+    assert part.choose_cores(card, problem)[1:] == ("auto", 3, 7, steps)

@@ -10,7 +10,7 @@ from tests import make_hadronic as hadronic
 from tests import reference
 from tests.train.problems import make_ensemble, make_losses, make_problem, reduced_to
 from tfperf.errors import CardError
-from tfperf.workloads.pdf.forms import RAISE, Form, make_form, names
+from tfperf.workloads.pdf.forms import RAISE, Form, build_form, list_forms
 from tfperf.workloads.pdf.prior import sample_pdfs
 
 REPLICAS = 3
@@ -51,7 +51,7 @@ def case(tmp_path_factory):
     x = problem.pack.x[: problem.observables.nodes]
     pdf = np.zeros((REPLICAS, 8, len(problem.pack.x)))
     pdf[..., : len(x)] = sample_pdfs(card.model, x, 10, seed=99)[-REPLICAS:]
-    every = make_form(card, problem, "folded")
+    every = build_form(card, problem, "folded")
     losses = {"shared": make_losses(card, problem), "folded": make_losses(card, problem, every)}
     return card, problem, Truth(problem), losses, pdf
 
@@ -64,7 +64,7 @@ def test_sets_of_the_case_are_of_every_kind(case):
     _, problem, _, losses, _ = case
     kinds = {(d.operation, d.tables[0].hadronic) for d in problem.datasets}
     assert kinds >= {("NULL", False), ("NULL", True), ("RATIO", False), ("RATIO", True), ("ASY", True)}
-    every = losses["folded"].compiled
+    every = losses["folded"].loss_constants
     assert every.folded.linked, "no systematic crosses from linear to other sets: the tests below show little"
     assert len(every.points.central) == sum(len(d.cv) for d in problem.datasets) - 17 - 8
 
@@ -98,13 +98,13 @@ def test_gradients_are_those_of_dense_covariances(case, form, xla):
         return tape.gradient(training, x)
 
     # near the law that the data scatter around: far from poles of ratios, where differences would be of no use
-    laws = hadronic.toy_pdf(hadronic.X) * np.array([0.97, 1.0, 1.03])[:, None, None]
+    laws = hadronic.compute_toy_pdf(hadronic.X) * np.array([0.97, 1.0, 1.03])[:, None, None]
     got = gradient(on_nodes(problem, losses, laws)).numpy()
     rng, h = np.random.default_rng(2), 1e-4
     for r in range(REPLICAS):
         for _ in range(3):
             shape = rng.normal(size=(8, 1)) * np.cos(rng.normal() * np.log(hadronic.X))
-            direction = hadronic.toy_pdf(hadronic.X) * shape
+            direction = hadronic.compute_toy_pdf(hadronic.X) * shape
             ends = [truth.chi2(laws[r] + s * h * direction, r, 0) for s in (1, -1)]
             inside = on_nodes(problem, losses, direction[None]).numpy()[0]
             assert (got[r] * inside).sum() == pytest.approx((ends[0] - ends[1]) / (2 * h), rel=1e-5)
@@ -123,10 +123,10 @@ def test_all_directions_lose_nothing_in_float32(case, tmp_path):
     """As exact as every point on its own, or to 3e-6 of chi2 per point: where fits are, and far away."""
     _, _, truth, _, pdf = case
     card, problem = build(tmp_path, "float32", "engine.tolerance=0")
-    form = make_form(card, problem, "folded")
+    form = build_form(card, problem, "folded")
     assert form.rank == form.basis.rank
     both = make_losses(card, problem), make_losses(card, problem, form)
-    laws = np.stack([hadronic.toy_pdf(hadronic.X) * f for f in (0.99, 1.0, 1.01)])
+    laws = np.stack([hadronic.compute_toy_pdf(hadronic.X) * f for f in (0.99, 1.0, 1.01)])
     for given in (laws, pdf):
         exact = given.astype(np.float32).astype(np.float64)
         shared, folded = (one(on_nodes(problem, one, exact))[:2] for one in both)
@@ -152,28 +152,28 @@ def test_experimental_chi2_is_exact_with_any_basis(case):
     """It is what people see, and it is not folded."""
     card, problem, _, losses, pdf = case
     reduced = make_losses(card, problem, reduced_to(card, problem, 5))
-    a, b = (one.experimental(on_nodes(problem, one, pdf)).numpy() for one in (losses["shared"], reduced))
+    a, b = (one.compute_experimental_chi2(on_nodes(problem, one, pdf)).numpy() for one in (losses["shared"], reduced))
     np.testing.assert_allclose(a, b, rtol=1e-12)
 
 
 def test_weights_of_sets_are_not_folded(tmp_path):
     weight = "data.sets=[{name: DIS, weight: 2.0}, {name: DY}]"
     card, problem = build(tmp_path, "float64", weight, "engine.form=auto")
-    assert names(card, problem) == ("shared",)
+    assert list_forms(card, problem) == ("shared",)
     card, problem = build(tmp_path, "float64", weight, "engine.form=folded")
     with pytest.raises(CardError, match=r"engine\.form: got 'folded'; the fit has weights of sets.*allowed: auto"):
-        names(card, problem)
+        list_forms(card, problem)
     card, problem = build(tmp_path, "float64", "data.sets=[{name: DY}, {name: DIS_RATIO}]", "engine.form=folded")
     with pytest.raises(CardError, match=r"engine\.form: got 'folded'; the fit has no deep-inelastic set"):
-        names(card, problem)
+        list_forms(card, problem)
     card, problem = build(tmp_path, "float64", "engine.form=auto")
-    assert names(card, problem) == ("shared", "folded")
+    assert list_forms(card, problem) == ("shared", "folded")
 
 
 def test_shared_form_needs_no_constants_of_its_own(case):
     card, problem, _, _, _ = case
-    assert Form().compiled(problem, "float64") is None
-    assert make_form(card, problem, "shared") == Form()
+    assert Form().build_constants(problem, "float64") is None
+    assert build_form(card, problem, "shared") == Form()
 
 
 def deviations(truth, problem, losses, pdfs):
@@ -192,12 +192,12 @@ def deviations(truth, problem, losses, pdfs):
 def test_hadronic_cores_keep_the_tolerance(case, tmp_path):
     truth = case[2]
     card, problem = build(tmp_path, "float64", "engine.tolerance=1e-3")
-    form = make_form(card, problem, "folded")
+    form = build_form(card, problem, "folded")
     x = problem.pack.x[: problem.observables.nodes]
     pdfs = np.zeros((15, 8, len(problem.pack.x)))
     pdfs[..., : len(x)] = sample_pdfs(card.model, x, 40, seed=98)[::2][:15]
     losses = make_losses(card, problem, form)
-    core = losses.compiled.points.core
+    core = losses.loss_constants.points.core
     assert core is not None and sum(t.stop - t.start for t in core.targets) == 9 + 7
     assert np.quantile(deviations(truth, problem, losses, pdfs), 0.95) < 1e-3
     few = make_losses(card, problem, replace(form, hadronic_rank=10))
@@ -206,7 +206,7 @@ def test_hadronic_cores_keep_the_tolerance(case, tmp_path):
     full = make_losses(card, problem, most)
     every = deviations(truth, problem, full, pdfs)
     assert np.median(every) < 1e-6 and every.max() < 1e-4
-    at = on_nodes(problem, losses, np.stack([hadronic.toy_pdf(hadronic.X)] * REPLICAS))
+    at = on_nodes(problem, losses, np.stack([hadronic.compute_toy_pdf(hadronic.X)] * REPLICAS))
     with tf.GradientTape() as tape:
         tape.watch(at)
         training = losses(at).training
@@ -219,19 +219,19 @@ def test_hadronic_cores_keep_the_tolerance(case, tmp_path):
 
 def test_a_raised_form_survives_a_checkpoint(tmp_path):
     card, problem = build(tmp_path, "float64", "engine.tolerance=1e-2")
-    form = make_form(card, problem, "folded").at((3, 12, 0))
-    raised = form.raised()
+    form = build_form(card, problem, "folded").replace_numbers((3, 12, 0))
+    raised = form.raise_rank()
     assert (raised.rank, raised.hadronic_rank, raised.raises) == (3 + RAISE, 12 + RAISE, 1)
     state = make_ensemble(card, problem, raised).snapshot()
     resumed = make_ensemble(card, problem, form)
     resumed.restore(state)
     assert resumed.form == raised
-    full = form.at((form.basis.rank, form.hadronic.rank, 3))
-    assert full.raised() is full
+    full = form.replace_numbers((form.basis.rank, form.hadronic.rank, 3))
+    assert full.raise_rank() is full
 
 
 def test_a_raise_neglects_less_of_the_cores(tmp_path):
     card, problem = build(tmp_path, "float64", "engine.tolerance=100")
-    form = make_form(card, problem, "folded").at((10, 12, 0))
-    rows = [f.compiled(problem, "float64").points.core.expand.shape[1] for f in (form, form.at((10, 12, 12)))]
-    assert rows[0] < rows[1]
+    form = build_form(card, problem, "folded")
+    found = [form.replace_numbers((10, 12, raises)).build_constants(problem, "float64") for raises in (0, 12)]
+    assert found[0].points.core.expand.shape[1] < found[1].points.core.expand.shape[1]

@@ -8,12 +8,12 @@ import pytest
 
 from tests.make_pack import make_card
 from tests.train.problems import make_ensemble, make_loop, make_problem
-from tfperf.measure import lifeline
-from tfperf.measure.timing import Traces
-from tfperf.runcard.dump import as_json_tree
+from tfperf.measure import parent_watch
+from tfperf.measure.timing import TraceCounter
+from tfperf.runcard.dump import to_json_tree
 from tfperf.runcard.keys import get, put
 from tfperf.study import form as program
-from tfperf.study.agreement import agreement
+from tfperf.study.agreement import compare_losses
 from tfperf.train.cores import Cores
 from tfperf.workloads.pdf import form_trial as trial
 from tfperf.workloads.pdf import runners
@@ -21,15 +21,15 @@ from tfperf.workloads.pdf.cards import load_card
 from tfperf.workloads.pdf.form_trial import measure_form
 from tfperf.workloads.pdf.forms import Candidates
 from tfperf.workloads.pdf.kind import KIND
-from tfperf.workloads.pdf.switches import SWITCHES, fit_switches
+from tfperf.workloads.pdf.switches import SWITCHES, make_switches
 from tfperf.workloads.switches import Form, Request
 
-to_tree, to_card = as_json_tree, KIND.card
+to_tree, to_card = to_json_tree, KIND.make_card
 FIXED = ["train.steps_per_call=5", "engine.form=folded", "engine.tolerance=1e-3", "engine.xla=true"]
 
 
 def plan(tree):
-    return fit_switches(to_card(tree)).plan(tree)
+    return make_switches(to_card(tree)).make_plan(tree)
 
 
 def carry_out(request):
@@ -41,7 +41,7 @@ def make_tree(folder, *overrides):
 
 
 def off(tree, *names):
-    return plan(tree).tree(tree, Form(names))
+    return plan(tree).make_tree(tree, Form(names))
 
 
 def checked(tree, naive=False):
@@ -65,7 +65,7 @@ def test_a_naive_trial_is_timed(tmp_path):
 @pytest.mark.parametrize("names", [("tolerance",), ("form", "products")])
 def test_forms_that_are_exact_agree_with_the_naive_one(tmp_path, naive, names):
     record = checked(off(make_tree(tmp_path), *names, "xla"))
-    found = agreement(record, naive)
+    found = compare_losses(record, naive)
     assert found["agrees"] and found["worst"] < 1e-7
     assert record["points"] == naive["points"] and len(record["losses"]["training"]) == 2
 
@@ -74,20 +74,20 @@ def test_forms_that_are_exact_agree_with_the_naive_one(tmp_path, naive, names):
 def test_another_quadrature_has_a_reference_of_its_own(tmp_path, naive):
     tree = off(make_tree(tmp_path), "quadrature", "form", "xla")
     record = checked(tree)
-    assert agreement(record, naive)["worst"] > 1e-6, "the integrals are others"
-    assert agreement(record, checked(tree, naive=True))["worst"] < 1e-7
+    assert compare_losses(record, naive)["worst"] > 1e-6, "the integrals are others"
+    assert compare_losses(record, checked(tree, naive=True))["worst"] < 1e-7
 
 
 def test_the_reduced_form_agrees_within_its_tolerance_only(tmp_path, naive):
     record = checked(off(make_tree(tmp_path, "engine.tolerance=0.5"), "xla"))
-    assert agreement(record, naive, 0.5)["agrees"]
-    assert not agreement(record, naive)["agrees"], "nothing was reduced: the test shows nothing"
+    assert compare_losses(record, naive, 0.5)["agrees"]
+    assert not compare_losses(record, naive)["agrees"], "nothing was reduced: the test shows nothing"
 
 
 def test_a_slightly_different_step_does_not_agree(tmp_path, naive):
     tree = off(make_tree(tmp_path), "form", "xla")
     put(tree, "train.optimizer.learning_rate", 1.01 * get(tree, "train.optimizer.learning_rate"))
-    assert not agreement(checked(tree), naive)["agrees"]
+    assert not compare_losses(checked(tree), naive)["agrees"]
 
 
 def test_padded_products_reach_every_form(tmp_path):
@@ -96,8 +96,8 @@ def test_padded_products_reach_every_form(tmp_path):
     forms = Candidates(card, problem)
     assert set(forms.names) == {"shared", "folded"} and forms.layouts == ("padded",)
     for name in forms.names:
-        losses = make_ensemble(card, problem, forms.make(name, "padded")).stack.stack.terms
-        (one,) = losses.compiled.points.observables.products
+        losses = make_ensemble(card, problem, forms.make(name, "padded")).largest_loop.stack.replica_losses
+        (one,) = losses.loss_constants.points.observables.products
         assert one.start == 0 and len(one.flavours) == 8
 
 
@@ -113,11 +113,11 @@ def test_auto_is_decided_as_in_a_fit(tmp_path):
 
 def test_samples_are_of_the_same_steps_and_calls_of_the_cards_length(tmp_path):
     card, problem = make_problem(tmp_path, [*FIXED, "engine.xla=false", "engine.form=shared"])
-    form = runners.Engine(card, problem, Cores(2))
+    form = runners.EnsembleRunner(card, problem, Cores(2))
     form.warm_up()
     assert form.per_call == 5
-    assert form.take(3)[0] == 15 and form.take(3)[0] == 15
-    assert form.take(100)[0] == card.train.steps
+    assert form.measure_calls(3)[0] == 15 and form.measure_calls(3)[0] == 15
+    assert form.measure_calls(100)[0] == card.train.steps
     want = make_loop(card, problem)
     want.run(card.train.steps, False)
     assert int(want.step) == form.ensemble.step
@@ -129,7 +129,7 @@ class Ticks:
     def __init__(self, left):
         self.left, self.asked = left, []
 
-    def take(self, calls):
+    def measure_calls(self, calls):
         self.asked.append(calls)
         taken = min(calls, self.left)
         self.left -= taken
@@ -138,12 +138,12 @@ class Ticks:
 
 def test_sampling_ends_with_the_steps(monkeypatch):
     form = Ticks(30)
-    samples, steps = runners.sample(form, 0.4)
+    samples, steps = runners.measure_samples(form, 0.4)
     assert samples == pytest.approx([2.0] * 3) and steps == 29 and form.asked[:2] == [1, 10]
 
 
 def test_at_least_five_samples_are_taken():
-    samples, _ = runners.sample(Ticks(10**6), 1e-6)
+    samples, _ = runners.measure_samples(Ticks(10**6), 1e-6)
     assert len(samples) == 5
 
 
@@ -151,7 +151,7 @@ def test_what_a_form_cannot_do_comes_back_as_a_refusal(tmp_path, monkeypatch, ca
     tree = make_tree(tmp_path, "train.optimizer={name: Adam, global_clipnorm: 1.0, clipnorm: null}")
     request = {"card": tree, "naive": True, "decide": False, "seconds": None, "checked": [1, 3]}
     monkeypatch.setattr(sys, "stdin", io.StringIO(json.dumps(request)))
-    lifeline.answer(program.carry_out)
+    parent_watch.answer_request(program.measure_form)
     (line,) = capsys.readouterr().out.splitlines()
     assert "global_clipnorm: got 1" in json.loads(line)["refused"][0]
 
@@ -167,17 +167,17 @@ def test_nothing_is_traced_in_samples_once_a_form_is_warm(tmp_path, monkeypatch,
     clean = []
 
     def watch(kind):
-        take = kind.take
+        measure_calls = kind.measure_calls
 
         def watched(self, calls):
-            traces = Traces()
-            found = take(self, calls)
-            clean.append(traces.none_new())
+            traces = TraceCounter()
+            found = measure_calls(self, calls)
+            clean.append(traces.is_unchanged())
             return found
 
-        monkeypatch.setattr(kind, "take", watched)
+        monkeypatch.setattr(kind, "measure_calls", watched)
 
-    watch(runners.Keras if naive else runners.Engine)
+    watch(runners.NaiveRunner if naive else runners.EnsembleRunner)
     carry_out(Request(make_tree(tmp_path), naive=naive, seconds=0.2))
     assert not clean[0], "the first one compiles"
     assert len(clean) > 5 and all(clean[2:])

@@ -6,7 +6,7 @@ from tests import make_hadronic as hadronic
 from tfperf.measure.lowering import Lowering
 from tfperf.workloads.pdf import luminosities
 from tfperf.workloads.pdf.contraction import Contraction
-from tfperf.workloads.pdf.luminosities import block_rows
+from tfperf.workloads.pdf.luminosities import count_block_rows
 from tfperf.workloads.pdf.operators.observables import compile_observables
 
 NODES, REPLICAS = int((hadronic.X < 1).sum()), 3
@@ -18,7 +18,7 @@ def made(request):
     observables = compile_observables(*hadronic.sets(), NODES, ((0, 1, 2), (3, 4, 5, 6)))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(luminosities, "PADDING", request.param)
-        made = Contraction(observables, np.ones(observables.rows), 0, "float32").luminosities
+        made = Contraction(observables, np.ones(observables.row_count), 0, "float32").luminosities
     rows, width = made.box.shape
     assert (rows == width) == (request.param == 16)
     return made
@@ -42,9 +42,9 @@ def gradient(made, xla):
 def test_a_gradient_in_blocks_holds_no_slope_of_every_pair_of_numbers_for_every_replica(made, monkeypatch):
     rows, width = made.box.shape
     whole = f"f32[{rows},{width},{REPLICAS}]"
-    assert whole in Lowering(*gradient(made, xla=True)).optimized()  # it is small, and held
+    assert whole in Lowering(*gradient(made, xla=True)).compile_hlo()  # it is small, and held
     monkeypatch.setattr(luminosities, "BLOCK_BYTES", 4 * rows * width * REPLICAS // 2)
-    assert whole not in Lowering(*gradient(made, xla=True)).optimized()
+    assert whole not in Lowering(*gradient(made, xla=True)).compile_hlo()
 
 
 @pytest.mark.parametrize("xla", [False, True])
@@ -65,4 +65,4 @@ def test_blocks_change_no_more_than_the_order_of_sums(made, xla, count, monkeypa
     (304, 10 * luminosities.BLOCK_BYTES, 1), (16, luminosities.BLOCK_BYTES // 16, 16),
 ])  # fmt: skip
 def test_blocks_divide_the_rows_and_fit_a_cache(rows, row_bytes, want):
-    assert block_rows(rows, row_bytes) == want
+    assert count_block_rows(rows, row_bytes) == want

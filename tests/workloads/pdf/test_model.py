@@ -17,7 +17,7 @@ def make(card=None, ids=(1, 2, 3), dtype="float64", seed=4, attempts=None):
 
 
 def arrays(model):
-    return {k: v.numpy() for k, v in model.named_weights().items()}
+    return {k: v.numpy() for k, v in model.list_weights().items()}
 
 
 def _integral(f):
@@ -94,10 +94,10 @@ def test_weights_move_to_a_model_rebuilt_from_the_card(tmp_path):
     other.load_weights(path)
     np.testing.assert_array_equal(model(X).numpy(), other(X).numpy())
     third = PDF(Model(), 3, "float64")
-    third.load(arrays(model))
+    third.assign_weights(arrays(model))
     np.testing.assert_array_equal(model(X).numpy(), third(X).numpy())
     with pytest.raises(ValueError, match="dense_0/kernel"):
-        PDF(Model(), 2, "float64").load(arrays(model))
+        PDF(Model(), 2, "float64").assign_weights(arrays(model))
 
 
 def test_trained_exponents_stay_in_their_ranges_and_have_gradients():
@@ -108,4 +108,4 @@ def test_trained_exponents_stay_in_their_ranges_and_have_gradients():
     assert all(np.abs(g).min() > 0 for g in gradients)
     alpha = model.preprocessing.alpha
     moved = alpha.constraint(alpha.value + 10.0)
-    np.testing.assert_allclose(moved[0, 0, 0], model.card.exponents["sigma"].alpha[1])
+    np.testing.assert_allclose(moved[0, 0, 0], model.options.exponents["sigma"].alpha[1])

@@ -12,12 +12,12 @@ from tests.make_pack import X, make_pack
 from tests.train.problems import make_loop, make_problem
 from tfperf.errors import CardError
 from tfperf.train.stopping import Stopping
-from tfperf.workloads.pdf.data.closure import toy_pdf
+from tfperf.workloads.pdf.data.closure import compute_toy_pdf
 from tfperf.workloads.pdf.data.pack import OPERATIONS, Table
-from tfperf.workloads.pdf.naive import Naive
-from tfperf.workloads.pdf.naive.observables import contract, padded
+from tfperf.workloads.pdf.naive import NaiveTraining
+from tfperf.workloads.pdf.naive.observables import contract, pad_table
 from tfperf.workloads.pdf.naive.replica import FLAVOURS
-from tfperf.workloads.pdf.operators.basis import fitted
+from tfperf.workloads.pdf.operators.basis import find_fitted_index
 from tfperf.workloads.pdf.operators.observables import combine
 
 NADAM = ["seed=1", "train.optimizer={name: Nadam, learning_rate: 2.6e-3, clipnorm: 6e-6}"]
@@ -39,7 +39,7 @@ def add_hadronic(path):
     """Two sets and a positivity set with two PDFs for the small pack."""
     rng = np.random.default_rng(8)
     legs = np.array([[PACK_FLAVOURS.index(f) for f in pair] for pair in CHANNELS])
-    left, right = (toy_pdf(X)[[fitted(f) for f in names]] for names in zip(*CHANNELS, strict=True))
+    left, right = (compute_toy_pdf(X)[[find_fitted_index(f) for f in names]] for names in zip(*CHANNELS, strict=True))
     with h5py.File(path, "a") as file:
         for name, operation, points in (("HHH_PT", "NULL", 9), ("HHH_NORM", "RATIO", 7), ("positivity/HHH", "NULL", 4)):
             shapes = {t: (1 if t == "fk_den" else points, len(legs), len(X), len(X)) for t in OPERATIONS[operation]}
@@ -58,11 +58,11 @@ def make_both(folder, overrides=(), **card):
     """The engine and the naive form at the same start."""
     card, problem = make_problem(folder, overrides, **{"replicas": 3, "steps": 50, **card})
     loop = make_loop(card, problem)
-    return loop, Naive(card, problem, {n: v.numpy() for n, v in loop.stack.model.named_weights().items()})
+    return loop, NaiveTraining(card, problem, {n: v.numpy() for n, v in loop.stack.model.list_weights().items()})
 
 
 def assert_same_losses(loop, naive, tolerance):
-    want, got = loop.stack.terms(loop.stack.model(loop.stack.terms.x)), naive.losses()
+    want, got = loop.stack.replica_losses(loop.stack.model(loop.stack.replica_losses.x)), naive.evaluate_losses()
     assert list(got) == list(want._fields)
     for name, value in got.items():
         np.testing.assert_allclose(value, getattr(want, name), rtol=tolerance, atol=1e-30, err_msg=name)
@@ -79,15 +79,15 @@ def test_steps_are_those_of_the_engine(tmp_path, overrides):
     exact, later, weights = (1e-7, 1e-6, 1e-6) if overrides is HADRONIC else (1e-10, 1e-8, 1e-8)
     losses = assert_same_losses(loop, naive, exact)
     assert overrides is NO_PENALTIES or losses["positivity"].max() > 1, "no penalty: the test shows too little"
-    start = naive.weights()
+    start = naive.get_weights()
     for count, tolerance in ((1, exact), (4, later)):
         loop.run(count, False)
         naive.run(count)
         assert_same_losses(loop, naive, tolerance)
-    moved = [np.abs(end - start[name]).max() > 1e-4 for name, end in naive.weights().items() if "dense" in name]
+    moved = [np.abs(end - start[name]).max() > 1e-4 for name, end in naive.get_weights().items() if "dense" in name]
     assert all(moved), "the weights hardly moved"
-    for name, variable in loop.stack.model.named_weights().items():
-        np.testing.assert_allclose(naive.weights()[name], variable.numpy(), rtol=0, atol=weights, err_msg=name)
+    for name, variable in loop.stack.model.list_weights().items():
+        np.testing.assert_allclose(naive.get_weights()[name], variable.numpy(), rtol=0, atol=weights, err_msg=name)
 
 
 def test_losses_agree_in_single_precision(tmp_path):
@@ -104,16 +104,16 @@ def test_stopping_and_best_weights_are_those_of_the_engine(tmp_path):
     for count in (13, 47):
         loop.run(count, False)
         naive.run(count)
-    loop.judge(False)
-    naive.judge()
+    loop.keep_best(False)
+    naive.keep_best()
     assert naive.step == int(loop.step)
     np.testing.assert_array_equal(naive.best_step, loop.stopping.best_step)
-    np.testing.assert_array_equal(naive.running, loop.stopping.running())
+    np.testing.assert_array_equal(naive.running, loop.stopping.is_running())
     np.testing.assert_array_equal(naive.stop_step, loop.stopping.stop_step)
     np.testing.assert_allclose(naive.best, loop.stopping.best, rtol=1e-6)
     assert len(set(naive.best_step)) > 1 and not naive.running.all(), "the test shows nothing"
-    for name, value in naive.best_weights().items():
-        np.testing.assert_allclose(value, loop.best_weights()[name], rtol=0, atol=1e-6, err_msg=name)
+    for name, value in naive.get_best_weights().items():
+        np.testing.assert_allclose(value, loop.get_best_weights()[name], rtol=0, atol=1e-6, err_msg=name)
 
 
 def test_rule_of_stopping_is_the_engines(tmp_path):
@@ -126,21 +126,21 @@ def test_rule_of_stopping_is_the_engines(tmp_path):
     rule = Stopping(replicas, 12, "float64")
     for step, (value, penalty) in enumerate(zip(values, positivity, strict=True)):
         gate = tf.constant(penalty < naive.card.positivity.threshold)
-        rule.improved(tf.constant(step, tf.int64), tf.constant(value), gate)
+        rule.record_best(tf.constant(step, tf.int64), tf.constant(value), gate)
         rule.stop_impatient(tf.constant(step, tf.int64), gate)
         naive.watched = SimpleNamespace(predict_on_batch=lambda _, now=(value * naive.points_watched, penalty): now)
         naive._watch(step)
     np.testing.assert_array_equal(naive.best_step, rule.best_step)
     np.testing.assert_array_equal(naive.stop_step, rule.stop_step)
-    np.testing.assert_array_equal(naive.running, rule.running())
+    np.testing.assert_array_equal(naive.running, rule.is_running())
     assert naive.running.any() and not naive.running.all(), "the test shows nothing"
 
 
 def test_training_points_are_watched_where_none_validates(tmp_path):
     _, naive = make_both(tmp_path, NO_PENALTIES, precision="float64")
-    naive.judge()
+    naive.keep_best()
     points = len(naive.problem.central)
-    np.testing.assert_allclose(naive.best, naive.losses()["training"] / points, rtol=1e-12)
+    np.testing.assert_allclose(naive.best, naive.evaluate_losses()["training"] / points, rtol=1e-12)
 
 
 def test_training_ends_when_all_have_stopped(tmp_path):
@@ -160,7 +160,7 @@ def test_padded_table_predicts_what_its_entries_say(pdfs):
     channels = ((("g",), ("v3",), ("t35",)), (("g", "g"), ("sigma", "v3"), ("v3", "t8")))[pdfs - 1]
     values = rng.normal(size=(2, 4, 3) if pdfs == 1 else (2, 3, 4, 4))
     pdf = rng.normal(size=(5, 3, 14))
-    got = contract(padded(Table(lambda: values, 2, channels), inside, "float64"), pdf)
+    got = contract(pad_table(Table(lambda: values, 2, channels), inside, "float64"), pdf)
 
     def xf(r, flavour, x):
         return pdf[r, x, FLAVOURS.index(flavour)]

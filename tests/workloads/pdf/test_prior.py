@@ -3,7 +3,7 @@
 import numpy as np
 
 from tfperf.workloads.pdf.card import FITTED, Model
-from tfperf.workloads.pdf.layers.quadrature import quadrature
+from tfperf.workloads.pdf.layers.quadrature import make_quadrature
 from tfperf.workloads.pdf.prior import OUTLIERS, sample_pdfs
 
 X = np.geomspace(1e-4, 0.9, 10)
@@ -19,7 +19,7 @@ def test_samples_are_the_smallest_of_the_draws_and_always_the_same():
 
 
 def test_samples_obey_the_sum_rules():
-    rule = quadrature(Model().sum_rules)
+    rule = make_quadrature(Model().sum_rules)
     pdf = sample_pdfs(Model(), rule.x, 20, seed=3)
     momentum = (pdf[:, FITTED.index("sigma")] + pdf[:, FITTED.index("g")]) @ rule.weights
     numbers = pdf[:, FITTED.index("v")] / rule.x @ rule.weights

@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 from tfperf.errors import CardError, RunDirectoryError
-from tfperf.results.state import Part, State, read_state, write_state
+from tfperf.results.state import Part, RunState, read_state, write_state
 from tfperf.workloads.options import parse_replicas
 from tfperf.workloads.pdf.parts import MOST_CHUNKS, make_parts
-from tfperf.workloads.pdf.replicas import Replicas, refuse_broken_groups
+from tfperf.workloads.pdf.replicas import ReplicaChunk, refuse_broken_groups
 
 
 @pytest.mark.parametrize(
@@ -30,8 +30,8 @@ def test_numbers_and_ranges(text, ids):
 
 
 def state(*chunks):
-    parts = [Part(Replicas([i], [0], *one), f"{i:032x}") for i, one in enumerate(chunks, 1)]
-    return State("a" * 64, {}, parts, "0.2.0", "c" * 32)
+    parts = [Part(ReplicaChunk([i], [0], *one), f"{i:032x}") for i, one in enumerate(chunks, 1)]
+    return RunState("a" * 64, {}, parts, "0.2.0", "c" * 32)
 
 
 @pytest.mark.parametrize("chunks", [[(1, 1)], [(1, 2), (2, 2)], [(1, 2), (2, 2), (1, 1), (1, 3), (2, 3), (3, 3)]])
@@ -54,7 +54,7 @@ def test_as_many_chunks_as_are_allowed_can_be_read_again(tmp_path):
     for part in parts:
         part.choices = {"form": "shared", "steps_per_call": 1000, "threads": 2, "tried": [trial] * 4}
         part.machine = {"cpu": "x" * 40, "tensorflow": "2.21.0", "devices": ["/device:CPU:0"] * 8}
-    write_state(tmp_path / "run.json", State("a" * 64, {}, parts, "0.2.0", "c" * 32))
-    assert len(read_state(tmp_path / "run.json", Replicas).parts) == MOST_CHUNKS
+    write_state(tmp_path / "run.json", RunState("a" * 64, {}, parts, "0.2.0", "c" * 32))
+    assert len(read_state(tmp_path / "run.json", ReplicaChunk).parts) == MOST_CHUNKS
     with pytest.raises(CardError, match=r"engine\.chunk: 5001 replicas would be 5001 chunks; at most 5000"):
         make_parts(range(1, MOST_CHUNKS + 2), [0] * (MOST_CHUNKS + 1), lambda _: 1)

@@ -4,8 +4,8 @@ import time
 
 import pytest
 
-from tfperf.measure.timing import Traces
-from tfperf.workloads.pdf.runners import calls, stepped
+from tfperf.measure.timing import TraceCounter
+from tfperf.workloads.pdf.runners import make_sampler, measure_by_rule
 
 
 class Ticks:
@@ -14,7 +14,7 @@ class Ticks:
     def __init__(self, per_call):
         self.per_call, self.taken = per_call, 0
 
-    def take(self, number):
+    def measure_calls(self, number):
         steps = number * self.per_call
         slow = max(0, min(5 - self.taken, steps))
         self.taken += steps
@@ -31,13 +31,13 @@ class Ticks:
 def test_steps_are_timed_in_whole_calls_after_those_of_the_warm_up(per_call, warmup, steps, samples, taken):
     form = Ticks(per_call)
     # no time was spent on starting: so many steps as are asked for, and no more
-    found = stepped(lambda: form, warmup, steps, 60.0, time.perf_counter() + 60)
+    found = measure_by_rule(lambda: form, warmup, steps, 60.0, time.perf_counter() + 60)
     assert found["samples_ms"] == pytest.approx([2.0] * samples) and found["steps"] == samples * per_call
     assert form.taken == taken and form.warm and found["timing"]["ended"] == "starting" and not found["left_out"]
 
 
 def test_without_a_warm_up_the_first_steps_count():
-    found = stepped(lambda: Ticks(1), 0, 10, 60.0, time.perf_counter() + 60)
+    found = measure_by_rule(lambda: Ticks(1), 0, 10, 60.0, time.perf_counter() + 60)
     assert found["samples_ms"] == pytest.approx([20.0] * 5 + [2.0] * 5)
 
 
@@ -49,9 +49,9 @@ def test_a_call_in_which_something_is_traced_is_known():
     class Traced:
         shapes = iter((3, 3, 4, 4))
 
-        def take(self, number):
+        def measure_calls(self, number):
             double(tf.ones([next(self.shapes)]))
             return 1, 1e-3
 
-    take = calls(Traced(), Traces())
-    assert [take().clean for _ in range(4)] == [False, True, False, True]
+    take_sample = make_sampler(Traced(), TraceCounter())
+    assert [take_sample().clean for _ in range(4)] == [False, True, False, True]

@@ -1,17 +1,17 @@
 import pytest
 
 from tests.study.fakes import make_auto_card
-from tfperf.runcard.dump import as_json_tree
+from tfperf.runcard.dump import to_json_tree
 from tfperf.runcard.keys import get, put
 from tfperf.workloads.pdf.kind import KIND
-from tfperf.workloads.pdf.switches import SWITCHES, fit_switches
+from tfperf.workloads.pdf.switches import SWITCHES, make_switches
 from tfperf.workloads.switches import Form, Switch, Switches
 
-to_tree, to_card = as_json_tree, KIND.card
+to_tree, to_card = to_json_tree, KIND.make_card
 
 
 def plan(tree):
-    return fit_switches(to_card(tree)).plan(tree)
+    return make_switches(to_card(tree)).make_plan(tree)
 
 
 def test_a_card_survives_the_way_through_json(tmp_path):
@@ -22,7 +22,7 @@ def test_a_card_survives_the_way_through_json(tmp_path):
 @pytest.mark.parametrize("switch", SWITCHES, ids=lambda s: s.name)
 def test_every_switch_gives_another_valid_card(tmp_path, switch):
     tree = to_tree(make_auto_card(tmp_path))
-    form = plan(tree).tree(tree, Form((switch.name,)))
+    form = plan(tree).make_tree(tree, Form((switch.name,)))
     assert to_card(form) != to_card(tree)
     assert {k: get(form, k) for k in switch.off} == dict(switch.off)
     assert tree == to_tree(make_auto_card(tmp_path)), "the card itself was changed"
@@ -39,9 +39,9 @@ def test_series_goes_from_the_naive_form_to_the_full_engine_one_switch_at_a_time
 
 def test_a_form_is_compared_with_the_naive_form_of_its_quadrature(tmp_path):
     found = plan(to_tree(make_auto_card(tmp_path)))
-    assert found.reference(Form(("products", "xla"))) == Form((), naive=True)
-    assert found.reference(Form(("quadrature", "xla"))) == Form(("quadrature",), naive=True)
-    assert found.reference(found.cumulative[0]) == found.cumulative[0]
+    assert found.make_reference(Form(("products", "xla"))) == Form((), naive=True)
+    assert found.make_reference(Form(("quadrature", "xla"))) == Form(("quadrature",), naive=True)
+    assert found.make_reference(found.cumulative[0]) == found.cumulative[0]
     assert {f.key for f in found.references} == {"naive", "naive, without quadrature"}
 
 
@@ -55,8 +55,8 @@ def test_what_the_card_has_off_is_left_out_and_said(tmp_path):
 
 def test_another_switch_is_another_line(tmp_path):
     tree = to_tree(make_auto_card(tmp_path))
-    more = Switch("positivity", "penalties", {"positivity.sets": "none", "integrability.nodes": 0}, changes=True)
-    found = Switches((*SWITCHES, more), naive="plain").plan(tree)
-    off = found.tree(tree, found.cumulative[1])
+    new = Switch("positivity", "penalties", {"positivity.sets": "none", "integrability.nodes": 0}, changes_results=True)
+    found = Switches((*SWITCHES, new), naive="plain").make_plan(tree)
+    off = found.make_tree(tree, found.cumulative[1])
     assert off["positivity"]["sets"] == "none" and off["integrability"]["nodes"] == 0
-    assert found.cumulative[-2].off == ("positivity",) and found.reference(Form(("positivity",))).off == ("positivity",)
+    assert found.cumulative[-2].off == found.make_reference(Form(("positivity",))).off == ("positivity",)

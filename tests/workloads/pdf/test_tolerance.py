@@ -11,11 +11,11 @@ from tests.train.problems import checkpoints_in, make_ensemble, make_losses, mak
 from tfperf.errors import Interrupted
 from tfperf.signals import Signals
 from tfperf.train.retirement import Retirement
-from tfperf.train.shards import Layout
+from tfperf.train.shards import StackLayout
 from tfperf.train.trainer import Trainer
-from tfperf.workloads.pdf.evaluate import pdf_on_grid
+from tfperf.workloads.pdf.evaluate import evaluate_pdf
 from tfperf.workloads.pdf.forms import Form
-from tfperf.workloads.pdf.operators.compiled import linear_basis
+from tfperf.workloads.pdf.operators.loss_constants import build_linear_basis
 from tfperf.workloads.pdf.prior import sample_pdfs
 from tfperf.workloads.pdf.tolerance import Chi2Check, ToleranceError
 
@@ -28,7 +28,7 @@ LINEAR = ["data.sets=[{name: AAA_F2}, {name: AAA_FL}, {name: CCC_ADD}]"]
 def exact(card, problem, state):
     """chi2 per point (2, R) of the training and validation halves at a state's weights, with dense covariances."""
     weights = {n.removeprefix("model/"): v for n, v in state.items() if n.startswith("model/")}
-    y = problem.observables.predict(pdf_on_grid(card, weights, problem.pack.x))
+    y = problem.observables.predict(evaluate_pdf(card, weights, problem.pack.x))
     cov = reference.covariance(problem.datasets, [d.t0 for d in problem.datasets])
     out = np.empty((2, REPLICAS))
     for half, masks in enumerate((problem.training, ~problem.training)):
@@ -44,14 +44,14 @@ class Watched(Chi2Check):
         super().__init__(card, problem)
         self.states, self.wanted = [], []
 
-    def look(self, ensemble, losses):
-        before = {n: np.copy(v) for n, v in ensemble.look().items()}
+    def check_ensemble(self, ensemble, losses):
+        before = {n: np.copy(v) for n, v in ensemble.gather_state().items()}
         want = exact(self.card, self.problem, before)
         got = np.stack([losses["training"], losses["validation"]]).astype(np.float64)
         self.wanted.append(np.max(np.abs(got - want) / np.maximum(1, want)))
-        super().look(ensemble, losses)
+        super().check_ensemble(ensemble, losses)
         ensemble.run(0, False)  # builds the stack again where it was given up
-        self.states.append((before, {n: np.copy(v) for n, v in ensemble.look().items()}))
+        self.states.append((before, {n: np.copy(v) for n, v in ensemble.gather_state().items()}))
 
 
 class At(Signals):
@@ -77,7 +77,7 @@ class Training:
         self.card, self.problem = make_problem(folder, [*KEYS, *LINEAR, *overrides], replicas=REPLICAS, steps=STEPS)
         self.ensemble = make_ensemble(self.card, self.problem, form or reduced_to(self.card, self.problem, rank))
         self.check = Watched(self.card, self.problem)
-        never = Retirement(Layout(REPLICAS), STEPS, (), 0.0)
+        never = Retirement(StackLayout(REPLICAS), STEPS, (), 0.0)
         self.trainer = Trainer(self.ensemble, False, 10, never, checkpoints_in(folder / "checkpoints"), self.check)
 
     def train(self, until=None):
@@ -127,10 +127,10 @@ def test_training_stopped_after_a_raise_resumes_to_the_same_bits(raised, tmp_pat
     assert second.ensemble.form.rank == first.ensemble.form.rank and second.check.found == first.check.found
     second.train()
     assert second.check.found == raised.check.found
-    for name, value in raised.ensemble.look().items():
-        np.testing.assert_array_equal(value, second.ensemble.look()[name], err_msg=name)
-    for name, row in raised.trainer.history().rows.items():
-        np.testing.assert_array_equal(row, second.trainer.history().rows[name], err_msg=name)
+    for name, value in raised.ensemble.gather_state().items():
+        np.testing.assert_array_equal(value, second.ensemble.gather_state()[name], err_msg=name)
+    for name, row in raised.trainer.make_history().metrics.items():
+        np.testing.assert_array_equal(row, second.trainer.make_history().metrics[name], err_msg=name)
 
 
 def test_a_card_that_wants_it_stops_and_is_told_why(tmp_path):
@@ -150,15 +150,15 @@ def test_basis_of_other_sets_is_found_out_and_there_is_nothing_to_raise(tmp_path
     """A basis that knows of one set only, all of its directions."""
     card, small = make_problem(tmp_path, ["data.sets=[{name: AAA_FL}]"], replicas=REPLICAS)
     x = small.pack.x[: small.observables.nodes]
-    basis, _ = linear_basis(small, sample_pdfs(card.model, x, 300, 1), 0.0)
+    basis, _ = build_linear_basis(small, sample_pdfs(card.model, x, 300, 1), 0.0)
     training = Training(tmp_path, form=Form("folded", basis.rank, basis=basis))
-    stack = training.ensemble.stack
+    ensemble, loop = training.ensemble, training.ensemble.largest_loop
     training.train()
     assert min(worst for *_, worst in training.check.found) > TOLERANCE
     assert {rank for _, rank, _ in training.check.found} == {basis.rank}
-    assert training.ensemble.stack is stack, "compiled again for nothing"
-    assert training.check.best(training.ensemble.form, training.ensemble.best_weights()) > TOLERANCE
-    fails = Training(tmp_path, form=training.ensemble.form, overrides=["engine.on_violation=fail"])
+    assert ensemble.largest_loop is loop, "compiled again for nothing"
+    assert training.check.compute_best_deviation(ensemble.form, ensemble.get_best_weights()) > TOLERANCE
+    fails = Training(tmp_path, form=ensemble.form, overrides=["engine.on_violation=fail"])
     with pytest.raises(ToleranceError):
         fails.train()
 
@@ -167,8 +167,8 @@ def test_figure_at_best_weights_is_that_of_the_folded_losses(raised):
     """What the host works out from the basis is what the device would have made of these weights in float64."""
     card, problem = raised.card, raised.problem
     card = replace(card, engine=replace(card.engine, precision="float64"))
-    weights = raised.ensemble.best_weights()
-    pdf, state = pdf_on_grid(card, weights, problem.pack.x), {f"model/{n}": v for n, v in weights.items()}
+    weights = raised.ensemble.get_best_weights()
+    pdf, state = evaluate_pdf(card, weights, problem.pack.x), {f"model/{n}": v for n, v in weights.items()}
     want = exact(card, problem, state)
     for rank in (10, 20):
         form = reduced_to(card, problem, rank)
@@ -178,31 +178,31 @@ def test_figure_at_best_weights_is_that_of_the_folded_losses(raised):
         got = np.stack([halves.training, halves.validation]) / points
         worst = np.max(np.abs(got - want) / np.maximum(1, want))
         assert worst > 1e-6, "exact: the comparison shows nothing"
-        assert raised.check.best(form, weights) == pytest.approx(worst, rel=1e-6)
+        assert raised.check.compute_best_deviation(form, weights) == pytest.approx(worst, rel=1e-6)
 
 
 def test_exact_forms_are_not_checked(raised):
-    card, problem = raised.card, raised.problem
+    card, problem, steps = raised.card, raised.problem, range(1, 50)
     check = Chi2Check(card, problem)
-    folded, weights = raised.ensemble.form, raised.ensemble.best_weights()
-    assert [step for step in range(1, 50) if check.due(folded, step)] == [20, 40]
-    assert not any(check.due(Form(), step) for step in range(1, 50)) and check.best(Form(), weights) is None
-    assert [check.until(folded, step) for step in (0, 19, 20)] == [20, 20, 40]
-    assert check.until(Form(), 3) > STEPS  # nothing cuts the calls of an exact form short
+    folded, weights = raised.ensemble.form, raised.ensemble.get_best_weights()
+    assert [step for step in steps if check.is_due(folded, step)] == [20, 40]
+    assert not any(check.is_due(Form(), s) for s in steps) and check.compute_best_deviation(Form(), weights) is None
+    assert [check.find_next_step(folded, step) for step in (0, 19, 20)] == [20, 20, 40]
+    assert check.find_next_step(Form(), 3) > STEPS  # nothing cuts the calls of an exact form short
     none = Chi2Check(replace(card, engine=replace(card.engine, tolerance=0.0)), problem)
-    assert not any(none.due(folded, step) for step in range(1, 50)) and none.best(folded, weights) is None
+    assert not any(none.is_due(folded, s) for s in steps) and none.compute_best_deviation(folded, weights) is None
 
 
 def test_stopped_replicas_are_left_out(raised):
     """Their losses are nan, and those of the others still count."""
     check = Chi2Check(raised.card, raised.problem)
-    want = exact(raised.card, raised.problem, raised.ensemble.look())
+    want = exact(raised.card, raised.problem, raised.ensemble.gather_state())
     losses = {"training": want[0].astype(np.float32), "validation": want[1].astype(np.float32)}
     losses["training"][1] = losses["validation"][1] = np.nan
-    check.look(raised.ensemble, losses)
+    check.check_ensemble(raised.ensemble, losses)
     assert check.found[0][2] < 1e-5
     losses["validation"][2] *= 1.01
     form = raised.ensemble.form
-    check.look(raised.ensemble, losses)
+    check.check_ensemble(raised.ensemble, losses)
     raised.ensemble.use(form)
     assert check.found[1][2] == pytest.approx(0.01 * want[1, 2] / max(1, want[1, 2]), rel=1e-3)

@@ -15,8 +15,8 @@ from tfperf.cli import main
 from tfperf.results.rundir import load_state
 from tfperf.train.checkpoint import Checkpoints
 from tfperf.workloads.options import Options
-from tfperf.workloads.pdf.forms import make_form
-from tfperf.workloads.pdf.replicas import Replicas
+from tfperf.workloads.pdf.forms import build_form
+from tfperf.workloads.pdf.replicas import ReplicaChunk
 
 pytestmark = pytest.mark.usefixtures("blank_pictures")
 
@@ -27,8 +27,8 @@ CARD += ["data.sets=[{name: AAA_F2}, {name: AAA_FL}, {name: CCC_ADD}]"]
 @pytest.fixture(scope="module", autouse=True)
 def few_directions():
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("tfperf.workloads.pdf.forms.make_form", lambda *given: replace(make_form(*given), rank=10))
-        patch.setattr("tfperf.workloads.pdf.report.html.html", lambda *_: "")  # seconds each
+        patch.setattr("tfperf.workloads.pdf.forms.build_form", lambda *given: replace(build_form(*given), rank=10))
+        patch.setattr("tfperf.workloads.pdf.report.html.render_html", lambda *_: "")  # seconds each
         yield
 
 
@@ -47,7 +47,7 @@ def test_checks_are_in_report_and_checkpoint(raised):
     assert checks[:, 0].tolist() == [20, 40, 60] and checks[0, 1] == 10 and checks[0, 2] > 1e-3
     assert exactness["worst_sampled"] == checks[:, 2].max()
     assert exactness["rank"] > 10 and exactness["worst_best"] < 1e-3 and exactness["violated"] is False
-    state = load_state(folder / "run", Replicas)
+    state = load_state(folder / "run", ReplicaChunk)
     arrays, _ = Checkpoints(folder / "run" / "checkpoints", state.identity, state.parts[0].key).load()
     np.testing.assert_array_equal(arrays["tolerance/checks"], checks)
     assert result.summary["engine"]["exactness"]["1-3"]["rank"] == exactness["rank"]

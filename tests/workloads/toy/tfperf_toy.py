@@ -7,12 +7,12 @@ import numpy as np
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from tfperf.measure.quiet import native_logs_dropped
+from tfperf.measure.quiet import drop_native_logs
 from tfperf.runcard.base_card import BaseCard
 from tfperf.runcard.kinds import CardKind
 from tfperf.runcard.schema import Grammar
 from tfperf.runcard.types import STRICT, Fraction, Step
-from tfperf.workloads.stepped import SteppedFit, compare_stepped
+from tfperf.workloads.stepper_fit import SteppedFit, compare_stepped
 from tfperf.workloads.workload import Workload
 
 
@@ -25,13 +25,13 @@ class ToyCard(BaseCard):
     steps: Step = Field(description="to take")
 
 
-class Descent:
+class DescentStepper:
     """The training: a loop of its own."""
 
     steps_per_call, loops, optimizers = 10, 1, ("descent",)
 
     def __init__(self, card):
-        with native_logs_dropped():
+        with drop_native_logs():
             import tensorflow as tf
 
         self.tf, self.steps, self.rate = tf, card.steps, card.rate
@@ -49,7 +49,7 @@ class Descent:
         self._take(self.tf.constant(steps))
         return steps
 
-    def losses(self):
+    def list_losses(self):
         return [float(np.mean((self.numbers.numpy() - 1.0) ** 2))]
 
     def snapshot(self):
@@ -66,17 +66,17 @@ class Toy(Workload[ToyCard]):
     """Descent as a workload."""
 
     protocol, name, title = 1, "toy", "descent"
-    kind = CardKind(Grammar(ToyCard), must={("steps",): 1})
+    kind = CardKind(Grammar(ToyCard), required={("steps",): 1})
     compare = staticmethod(compare_stepped)
 
-    def plan(self, card, tell):
+    def describe_card(self, card, show_stage):
         return [f"steps       {card.steps}"]
 
-    def job(self, card, session):
-        return SteppedFit(card, session, partial(Descent, card), checkpoint_every=10)
+    def build_job(self, card, session):
+        return SteppedFit(card, session, partial(DescentStepper, card), checkpoint_every=10)
 
-    def stepper(self, card):
-        return Descent(card)
+    def build_stepper(self, card):
+        return DescentStepper(card)
 
 
 WORKLOAD = Toy()

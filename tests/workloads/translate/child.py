@@ -16,7 +16,7 @@ from click.testing import CliRunner
 from tfperf.cli import main
 
 
-def stopped(step):
+def stop_at(step):
     """From now on a signal comes with the call that takes a step."""
     from tfperf.workloads.translate.trainer import TranslationTrainer
 
@@ -32,28 +32,28 @@ def stopped(step):
     return lambda: setattr(TranslationTrainer, "_call", call)
 
 
-def hurried(rate):
+def set_rate(rate):
     """From now on cards have this learning rate."""
     from tfperf.workloads import cards
 
-    opened = cards.open_card
+    load = cards.load_checked_card
 
-    def open_hurried(*arguments):
-        card = opened(*arguments)
+    def load_hurried(*arguments):
+        card = load(*arguments)
         object.__setattr__(card.train.optimizer, "learning_rate", rate)
         return card
 
-    cards.open_card = open_hurried
-    return lambda: setattr(cards, "open_card", opened)
+    cards.load_checked_card = load_hurried
+    return lambda: setattr(cards, "load_checked_card", load)
 
 
-def carry_out(arguments):
+def run_command(arguments):
     """The command's exit code and what it said."""
     undo = None
     if arguments[0] == "--stop-at":
-        undo, arguments = stopped(int(arguments[1])), arguments[2:]
+        undo, arguments = stop_at(int(arguments[1])), arguments[2:]
     elif arguments[0] == "--rate":
-        undo, arguments = hurried(float(arguments[1])), arguments[2:]
+        undo, arguments = set_rate(float(arguments[1])), arguments[2:]
     result = CliRunner().invoke(main, arguments)
     if undo is not None:
         undo()
@@ -63,4 +63,4 @@ def carry_out(arguments):
 
 
 if __name__ == "__main__":
-    print("\n" + json.dumps([carry_out(arguments) for arguments in json.load(sys.stdin)]))
+    print("\n" + json.dumps([run_command(arguments) for arguments in json.load(sys.stdin)]))

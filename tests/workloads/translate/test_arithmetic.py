@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from tfperf.workloads.translate.arithmetic import pass_flops
+from tfperf.workloads.translate.arithmetic import count_pass_flops
 from tfperf.workloads.translate.card import Network
 
 
@@ -12,4 +12,4 @@ def test_flops_are_those_of_the_matrix_products():
     products = [(batch, 6, 24)] * (2 * network.layers * (source + target))  # kernel and recurrent kernel
     products += [(target, 6, source), (target, source, 6)] * batch + [(batch * target, 6, rows)]
     want = 3 * sum(2 * np.prod(product) for product in products)
-    assert pass_flops(network, rows, batch, source, target) == want
+    assert count_pass_flops(network, rows, batch, source, target) == want

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tfperf.errors import PackError
-from tfperf.workloads.translate.batches import FILLING, plan, steps_per_epoch
+from tfperf.workloads.translate.batches import FILLING, count_steps, plan_batches
 
 BUCKETS = "shared", "per_device", "none"
 LENGTHS = st.lists(st.tuples(st.integers(1, 30), st.integers(1, 30)), min_size=1, max_size=120)
@@ -15,8 +15,8 @@ SEEDS = st.one_of(st.none(), st.integers(0, 2**63 - 1))
 
 
 def planned(pairs, devices=2, batch=2, buckets="shared", width=4, seed=None, drop=True):
-    source, target = np.array(pairs, np.int64).reshape(-1, 2).T
-    return plan(source, target, devices=devices, batch=batch, buckets=buckets, width=width, order_seed=seed, drop=drop)
+    sides = np.array(pairs, np.int64).reshape(-1, 2).T
+    return plan_batches(*sides, devices=devices, batch=batch, buckets=buckets, width=width, order_seed=seed, drop=drop)
 
 
 def used(one):
@@ -27,7 +27,7 @@ def used(one):
 def test_each_pair_occurs_once_where_nothing_is_dropped(pairs, shape, seed):
     one = planned(pairs, *shape, seed, drop=False)
     assert sorted(used(one)) == list(range(len(pairs)))
-    assert one.dropped == 0 and len(one.rows) == steps_per_epoch(len(pairs), *shape[:2], drop=False)
+    assert one.dropped == 0 and len(one.rows) == count_steps(len(pairs), *shape[:2], drop=False)
     assert one.rows.size - len(pairs) < shape[0] * shape[1]
 
 
@@ -53,7 +53,7 @@ def test_lengths_hold_every_pair(pairs, shape, seed, drop):
     filled = np.array([*pairs, (0, 0)])[one.rows]  # FILLING, -1, is the last
     need = filled.max(axis=2) + np.array([0, 2])
     assert np.all(one.lengths >= np.maximum(need, 1))
-    assert np.array_equal(one.words, filled.sum(axis=(1, 2, 3)))
+    assert np.array_equal(one.pieces, filled.sum(axis=(1, 2, 3)))
     limits = -(-filled.max(axis=(2, 3)) // width) * width
     if buckets == "none":
         assert np.array_equal(one.lengths, np.maximum(need, [1, 2]))
@@ -104,7 +104,7 @@ def test_statistics_of_devices_that_wait():
     one = planned([(2, 2), (1, 2), (10, 9), (10, 10)], buckets="per_device", width=2)
     assert one.lengths.tolist() == [[[2, 4], [10, 12]]]
     assert one.straggler_waste == pytest.approx(1 - (6 + 22) / (2 * 22))
-    assert one.words.tolist() == [46] and one.unequal_steps == 1
+    assert one.pieces.tolist() == [46] and one.unequal_steps == 1
     # 2 (6 + 22) columns hold 46 pieces, 4 START and 4 END
     assert one.padding_share == pytest.approx(1 - 54 / 56)
     assert planned([(2, 2), (1, 2), (10, 9)], width=2, drop=False).padding_share == pytest.approx(

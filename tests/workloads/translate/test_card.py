@@ -58,13 +58,13 @@ def test_an_unknown_workload_is_named_once_with_the_nearest(tmp_path):
 )
 def test_presets(preset, places, tmp_path):
     card = load_any(write(tmp_path, SHORT), [f"placement.preset={preset}"])
-    assert card.placement.resolved().places == places
+    assert card.placement.resolve().places == places
     assert card.fixed_length == (100 if preset == "Exp5" else None)
 
 
 def test_nulls_follow_the_engine_and_the_variables(tmp_path):
     def places(*overrides):
-        return load_any(write(tmp_path, SHORT), overrides).placement.resolved().places
+        return load_any(write(tmp_path, SHORT), overrides).placement.resolve().places
 
     assert places() == ("device", "device", "with_variable", "with_variable")
     assert places("placement.engine=mirrored") == ("mirrored", "mirrored", "with_variable", "with_variable")

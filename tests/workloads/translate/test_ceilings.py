@@ -7,13 +7,13 @@ import pytest
 import tensorflow as tf
 
 from tests.runcard.cards import write
-from tfperf.measure.roofline import Machine
+from tfperf.measure.roofline import Ceilings
 from tfperf.place.devices import Devices
-from tfperf.place.work import least
+from tfperf.place.work import compute_bound_ms
 from tfperf.workloads.cards import load_card
 from tfperf.workloads.translate import ceilings
-from tfperf.workloads.translate.arithmetic import chain_steps, pass_flops
-from tfperf.workloads.translate.batches import Plan
+from tfperf.workloads.translate.arithmetic import count_chain_steps, count_pass_flops
+from tfperf.workloads.translate.batches import BatchPlan
 
 ROWS, BATCH, SOURCE, LABELS = 50, 3, 5, 4
 CARD = f"""\
@@ -36,27 +36,27 @@ def variable(name, entries):
 @pytest.fixture
 def bound(tmp_path, monkeypatch):
     """A function of devices and overrides; 2 GFLOP/s, 4 GB/s in memory and 1 GB/s between devices."""
-    for name in ("measure", "measure_tensorflow"):
-        monkeypatch.setattr(ceilings, name, lambda threads, precision: Machine(4.0, 9.0, 2.0, precision, threads))
-    monkeypatch.setattr(ceilings, "link_gb_s", lambda devices: 1.0)
-    monkeypatch.setattr(ceilings, "available_cores", lambda: 2)
-    monkeypatch.setattr(ceilings, "turn_seconds", lambda *asked: TURN if asked[4] else 2 * TURN)
+    for name in ("measure_ceilings", "measure_tensorflow"):
+        monkeypatch.setattr(ceilings, name, lambda threads, precision: Ceilings(4.0, 9.0, 2.0, precision, threads))
+    monkeypatch.setattr(ceilings, "measure_link", lambda devices: 1.0)
+    monkeypatch.setattr(ceilings, "count_cores", lambda: 2)
+    monkeypatch.setattr(ceilings, "measure_turn_seconds", lambda *asked: TURN if asked[4] else 2 * TURN)
     model = SimpleNamespace(
         rows=ROWS, weights=[variable("w", WEIGHT)], embeddings=[variable("s", TABLE), variable("t", TABLE)]
     )
     lengths = np.array([[[SOURCE - 1, LABELS], [SOURCE + 1, LABELS + 2]]])  # of one step; START is no label
-    plan = Plan(np.zeros((1, 2, BATCH), int), lengths, np.array([20]), 0)
+    plan = BatchPlan(np.zeros((1, 2, BATCH), int), lengths, np.array([20]), 0)
 
     def of(devices, *overrides, kernel="xla"):
         card = load_card(write(tmp_path, CARD), overrides)
-        return card, ceilings.bound(card, SimpleNamespace(model=model, devices=devices), plan, kernel)
+        return card, ceilings.estimate_bound(card, SimpleNamespace(model=model, devices=devices), plan, kernel)
 
     return of
 
 
 def test_logical_cpus_share_the_arithmetic_and_send_nothing(bound):
     card, found = bound(CPUS)
-    flops = pass_flops(card.model, ROWS, BATCH, SOURCE, LABELS)
+    flops = count_pass_flops(card.model, ROWS, BATCH, SOURCE, LABELS)
     assert found["flops_per_device"] == flops
     assert found["computation_ms"] == pytest.approx(1e3 * 2 * flops / 2e9)
     # SGD reads gradient and variable and writes the variable; each variable has one copy
@@ -95,12 +95,12 @@ def test_an_lstms_steps_are_one_after_the_other(bound, devices, at_once):
 
 
 def test_the_bound_is_the_longest_of_what_can_hide_behind_each_other_and_the_update(bound, monkeypatch):
-    monkeypatch.setattr(ceilings, "turn_seconds", lambda *asked: 1.0)
+    monkeypatch.setattr(ceilings, "measure_turn_seconds", lambda *asked: 1.0)
     _, found = bound(CPUS)
     assert found["chain_ms"] > found["computation_ms"]
     assert found["bound_ms"] == pytest.approx(found["chain_ms"] + found["update_ms"])
-    assert least({"computation_ms": 3.0, "chain_ms": 2.0, "sent_ms": None, "update_ms": 1.0}) == 4.0
-    assert least({"computation_ms": 3.0, "chain_ms": None, "sent_ms": 5.0, "update_ms": 1.0}) == 6.0
+    assert compute_bound_ms({"computation_ms": 3.0, "chain_ms": 2.0, "sent_ms": None, "update_ms": 1.0}) == 4.0
+    assert compute_bound_ms({"computation_ms": 3.0, "chain_ms": None, "sent_ms": 5.0, "update_ms": 1.0}) == 6.0
 
 
 @pytest.mark.parametrize(
@@ -113,7 +113,7 @@ def test_steps_that_no_device_can_take_at_the_same_time(layers, source, target, 
     for layer in range(layers):
         ready["encoder", layer] = ready.get(("encoder", layer - 1), 0) + source
         ready["decoder", layer] = max(ready["encoder", layer], ready.get(("decoder", layer - 1), 0)) + target
-    assert chain_steps(layers, source, target) == ready["decoder", layers - 1] == steps
+    assert count_chain_steps(layers, source, target) == ready["decoder", layers - 1] == steps
 
 
 def test_dense_gradients_of_tables_are_sent_whole_and_rows_alone_are_read(bound):
@@ -124,4 +124,4 @@ def test_dense_gradients_of_tables_are_sent_whole_and_rows_alone_are_read(bound)
 
 def test_copies_between_devices_are_timed():
     cpu = tf.config.list_logical_devices("CPU")[0].name
-    assert 0 < ceilings.link_gb_s(Devices(cpu, (cpu,), logical=False)) < 1e9
+    assert 0 < ceilings.measure_link(Devices(cpu, (cpu,), logical=False)) < 1e9

@@ -9,7 +9,7 @@ from tests.runcard.cards import write
 from tests.workloads.translate.cards import SHORT, TABLE
 from tfperf.errors import PackError
 from tfperf.workloads.cards import load_card
-from tfperf.workloads.translate.corpus import ROLES, encode, file_hashes, read_corpus, synthetic, table_rows
+from tfperf.workloads.translate.corpus import ROLES, count_table_rows, encode, hash_files, read_corpus, synthesise
 from tfperf.workloads.translate.pairs import read_table
 from tfperf.workloads.translate.vocabulary import learn
 
@@ -117,7 +117,7 @@ def test_pairs_of_endless_words_are_left_out_before_pieces_are_learned(tmp_path)
 
 def test_a_synthetic_corpus_is_translated_word_by_word(tmp_path):
     card = card_of(tmp_path, "data.pairs=500", "data.vocabulary=300", text=SYNTHETIC)
-    encoded = synthetic(card)
+    encoded = synthesise(card)
     assert [len(getattr(encoded, role)) for role in ROLES] == [450, 25, 25] and set(encoded.left_out.values()) == {0}
     every = [getattr(encoded, role) for role in ROLES]
     source, target = (np.concatenate([getattr(part, side).flat for part in every]) for side in ("source", "target"))
@@ -126,32 +126,32 @@ def test_a_synthetic_corpus_is_translated_word_by_word(tmp_path):
     assert source.min() == 4 and 280 < source.max() < 300
     # the commonest of 296 ids is drawn in log 2 / log 297 of all cases: 12 %, with 0.6 % of standard deviation
     assert np.mean(source == 4) == pytest.approx(np.log(2) / np.log(297), abs=0.03)
-    assert np.array_equal(synthetic(card).training.source.flat, encoded.training.source.flat)
-    other = synthetic(card_of(tmp_path, "seed=1", "data.pairs=500", "data.vocabulary=300", text=SYNTHETIC))
+    assert np.array_equal(synthesise(card).training.source.flat, encoded.training.source.flat)
+    other = synthesise(card_of(tmp_path, "seed=1", "data.pairs=500", "data.vocabulary=300", text=SYNTHETIC))
     assert not np.array_equal(other.training.source.flat, encoded.training.source.flat)
 
 
 def test_synthetic_ids_fill_the_table(tmp_path):
     card = card_of(tmp_path, "model.table=50000", "data.pairs=2000", text=SYNTHETIC)
-    assert table_rows(card) == 50_000
-    assert 45_000 < synthetic(card).training.source.flat.max() < 50_000
-    assert table_rows(card_of(tmp_path, text=SYNTHETIC)) == 8000
-    few = synthetic(card_of(tmp_path, "data.pairs=10", "data.validation_share=0.2", text=SYNTHETIC))
+    assert count_table_rows(card) == 50_000
+    assert 45_000 < synthesise(card).training.source.flat.max() < 50_000
+    assert count_table_rows(card_of(tmp_path, text=SYNTHETIC)) == 8000
+    few = synthesise(card_of(tmp_path, "data.pairs=10", "data.validation_share=0.2", text=SYNTHETIC))
     assert [len(getattr(few, role)) for role in ROLES] == [7, 2, 1]
     with pytest.raises(PackError, match=r"data\.pairs: got 2; must leave pairs to train on"):
-        synthetic(card_of(tmp_path, "data.pairs=2", text=SYNTHETIC))
+        synthesise(card_of(tmp_path, "data.pairs=2", text=SYNTHETIC))
 
 
 def test_hashes_tell_changed_files(tmp_path):
     card = own(tmp_path, [("a", "b")], "\n  test: {source: ../a, target: ../b}")
-    hashes = file_hashes(card)
+    hashes = hash_files(card)
     want = hashlib.sha256(b"a\n").hexdigest()
     assert list(hashes) == [f"data.{role}.{side}" for role in ("training", "test") for side in ("source", "target")]
     assert hashes["data.training.source"] == hashes["data.test.source"] == want
     lines(tmp_path / "a", ["changed"])
-    assert file_hashes(card)["data.training.source"] != want
+    assert hash_files(card)["data.training.source"] != want
     (tmp_path / "a").unlink()
     with pytest.raises(PackError, match="a: No such file"):
-        file_hashes(card)
-    assert list(file_hashes(card_of(tmp_path / "x"))) == ["data.training.table"]
-    assert file_hashes(card_of(tmp_path / "y", text=SYNTHETIC)) == {}
+        hash_files(card)
+    assert list(hash_files(card_of(tmp_path / "x"))) == ["data.training.table"]
+    assert hash_files(card_of(tmp_path / "y", text=SYNTHETIC)) == {}

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tfperf.workloads.translate.decoding import beam_search, greedy, repeated
+from tfperf.workloads.translate.decoding import repeat_state, search_beam, search_greedy
 from tfperf.workloads.translate.vocabulary import END, PAD, START
 
 V, T, B = 5, 4, 3  # ids, ids of a translation at most, sentences
@@ -29,8 +29,8 @@ def searcher(model, beam, alpha=0.6, length=T, compiled=True):
 
     def search(sentences):
         batch = tf.shape(sentences)[0]
-        state = repeated({"sentence": sentences, "before": tf.zeros_like(sentences)}, beam)
-        return beam_search(step, state, batch, beam, length, alpha, tf.float64)
+        state = repeat_state({"sentence": sentences, "before": tf.zeros_like(sentences)}, beam)
+        return search_beam(step, state, batch, beam, length, alpha, tf.float64)
 
     if compiled:
         search = tf.function(search, input_signature=[tf.TensorSpec([None], tf.int32)])
@@ -108,7 +108,7 @@ def test_greedy_is_one_hypothesis_with_log_probabilities():
     def step(ids, before):
         return tf.gather_nd(table, tf.stack([before, ids], axis=1)), ids
 
-    ids, scores = greedy(step, tf.zeros([1], tf.int32), 1, 9)
+    ids, scores = search_greedy(step, tf.zeros([1], tf.int32), 1, 9)
     assert ids.numpy()[0].tolist() == one_by_one(chain, 9) and ids.dtype == tf.int32
     assert scores.dtype == tf.float32
     assert scores.numpy()[0] == pytest.approx(log_probability(chain, one_by_one(chain, 9)), rel=1e-5)
@@ -152,7 +152,7 @@ def test_the_search_is_over_when_nothing_better_can_come():
         calls.append(ids)
         return log_probs, state
 
-    ids, _ = beam_search(step, tf.zeros([3]), 1, 3, 50)
+    ids, _ = search_beam(step, tf.zeros([3]), 1, 3, 50)
     assert ids.numpy()[0, :2].tolist() == [END, PAD] and len(calls) == 1
 
 

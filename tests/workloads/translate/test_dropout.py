@@ -5,14 +5,14 @@ import pytest
 import tensorflow as tf
 
 from tfperf.place.draws import Draws
-from tfperf.workloads.translate.dropout import drop, keep
+from tfperf.workloads.translate.dropout import drop, sample_mask
 
 B, T, U, COLUMNS, RATE = 12, 7, 10, 11, 0.3
 
 
 def kept(first=0, rows=B, length=T, columns=COLUMNS, seed=3, step=5, layer=1, rate=RATE):
     x = tf.zeros([rows, length, U], tf.float64)
-    return keep(Draws(seed, tf.constant(step, tf.int64), first), x, tf.constant(columns), rate, layer).numpy()
+    return sample_mask(Draws(seed, tf.constant(step, tf.int64), first), x, tf.constant(columns), rate, layer).numpy()
 
 
 @pytest.mark.parametrize("devices", [2, 3, 4, 6])

@@ -8,9 +8,9 @@ import tensorflow as tf
 
 from tests.workloads.translate.test_corpus import SYNTHETIC, card_of
 from tfperf.errors import PackError, UserError
-from tfperf.workloads.translate.batches import plan
-from tfperf.workloads.translate.corpus import Part, Ragged
-from tfperf.workloads.translate.feeding import dataset, epochs, held_out_plan, training_plan
+from tfperf.workloads.translate.batches import plan_batches
+from tfperf.workloads.translate.corpus import Ragged, Split
+from tfperf.workloads.translate.feeding import build_dataset, build_training_dataset, plan_held_out, plan_training
 from tfperf.workloads.translate.vocabulary import END, PAD, START
 
 N = 2
@@ -25,7 +25,7 @@ def part_of(pairs, seed=0):
     rng = np.random.default_rng(seed)
     source = [[10 + i, *rng.integers(10, 99, rng.integers(0, 9))] for i in range(pairs)]
     target = [rng.integers(10, 99, rng.integers(1, 10)) for _ in range(pairs)]
-    return Part(ragged(source), ragged(target))
+    return Split(ragged(source), ragged(target))
 
 
 def arrays(elements):
@@ -53,8 +53,8 @@ def piece_by_piece(part, rows, lengths):
 def test_batches_hold_what_the_plan_says(buckets):
     part = part_of(49)
     lengths = part.source.lengths, part.target.lengths
-    one = plan(*lengths, devices=N, batch=3, buckets=buckets, width=4, order_seed=5, drop=False)
-    got = arrays(dataset(part, one))
+    one = plan_batches(*lengths, devices=N, batch=3, buckets=buckets, width=4, order_seed=5, drop=False)
+    got = arrays(build_dataset(part, one))
     assert len(got) == len(one.rows) == 9
     for (pairs, tokens), rows, columns in zip(got, one.rows, one.lengths, strict=True):
         want = [piece_by_piece(part, rows[d], columns[d]) for d in range(N)]
@@ -68,16 +68,16 @@ def test_batches_hold_what_the_plan_says(buckets):
 def test_shapes_are_known_but_for_the_lengths():
     part = part_of(12)
     lengths = part.source.lengths, part.target.lengths
-    one = plan(*lengths, devices=N, batch=3, buckets="none", width=4, order_seed=None, drop=True)
-    pairs, tokens = dataset(part, one).element_spec
+    one = plan_batches(*lengths, devices=N, batch=3, buckets="none", width=4, order_seed=None, drop=True)
+    pairs, tokens = build_dataset(part, one).element_spec
     assert [spec.shape.as_list() for spec in tf.nest.flatten(pairs)] == [[3, None]] * 4 and tokens.shape == ()
 
 
 def test_a_batch_without_labels_counts_one():
-    part = Part(ragged([[10]]), ragged([[11]]))
-    one = plan(*[np.ones(1, int)] * 2, devices=1, batch=1, buckets="none", width=1, order_seed=None, drop=False)
+    part = Split(ragged([[10]]), ragged([[11]]))
+    one = plan_batches(*[np.ones(1, int)] * 2, devices=1, batch=1, buckets="none", width=1, order_seed=None, drop=False)
     one.rows[:] = -1
-    ((_, tokens),) = arrays(dataset(part, one))
+    ((_, tokens),) = arrays(build_dataset(part, one))
     assert tokens == 1
 
 
@@ -94,21 +94,20 @@ def numbers(elements):
 @pytest.mark.parametrize("overrides", [[], ["data.shuffle=false"], ["data.buckets=per_device", "seed=3"]])
 def test_any_step_is_found_again(tmp_path, overrides):
     card, part = training(tmp_path, *overrides)
-    straight = arrays(islice(epochs(card, part, N), 13))
+    straight = arrays(islice(build_training_dataset(card, part, N), 13))
     for first in (1, 3, 7):
-        again = arrays(islice(epochs(card, part, N, first), 13 - first))
+        again = arrays(islice(build_training_dataset(card, part, N, first), 13 - first))
         assert len(again) == 13 - first
         assert all(same(a, b) for a, b in zip(straight[first:], again, strict=True)), first
 
 
 def test_each_epoch_is_the_plan_of_its_number(tmp_path):
     card, part = training(tmp_path)
-    straight = arrays(islice(epochs(card, part, N), 9))
-    want = [one for e in range(3) for one in arrays(dataset(part, training_plan(card, part, N, e)))]
+    straight = arrays(islice(build_training_dataset(card, part, N), 9))
+    want = [one for e in range(3) for one in arrays(build_dataset(part, plan_training(card, part, N, e)))]
     assert all(same(a, b) for a, b in zip(straight, want, strict=True))
-    assert all(
-        same(a, b) for a, b in zip(want[1:3], arrays(dataset(part, training_plan(card, part, N, 0), 1)), strict=True)
-    )
+    later = arrays(build_dataset(part, plan_training(card, part, N, 0), 1))
+    assert all(same(a, b) for a, b in zip(want[1:3], later, strict=True))
     orders = [numbers(straight[k : k + 3]) for k in (0, 3, 6)]
     assert orders[0] != orders[1] != orders[2] != orders[0]
     assert all(len({number for step in order for number in step}) == 18 for order in orders)
@@ -116,7 +115,7 @@ def test_each_epoch_is_the_plan_of_its_number(tmp_path):
 
 def test_the_plan_is_the_cards(tmp_path):
     overrides = "data.batch=4", "data.bucket_width=7", "data.buckets=per_device"
-    one = training_plan(card_of(tmp_path, *overrides), part_of(44), N, 0)
+    one = plan_training(card_of(tmp_path, *overrides), part_of(44), N, 0)
     assert one.rows.shape == (5, N, 4) and one.dropped == 4 and one.unequal_steps
     assert set(one.lengths[..., 0].ravel()) == {7, 14}
 
@@ -127,29 +126,29 @@ SCALED = "data.batch=3", "data.scaling_devices=4"
 @pytest.mark.parametrize("buckets", ["shared", "none"])
 def test_strong_scaling_divides_the_same_global_batches(tmp_path, buckets):
     card = card_of(tmp_path, *SCALED, "data.scaling=strong", f"data.buckets={buckets}")
-    alone, *others = (training_plan(card, part_of(100), n, 1) for n in (1, 2, 3, 4))
+    alone, *others = (plan_training(card, part_of(100), n, 1) for n in (1, 2, 3, 4))
     assert alone.rows.shape == (8, 1, 12) and alone.unequal_steps == 0
     for n, one in enumerate(others, 2):
         assert one.rows.shape == (8, n, 12 // n) and np.array_equal(one.rows.reshape(8, 12), alone.rows[:, 0])
         assert np.array_equal(one.lengths, alone.lengths.repeat(n, axis=1))
-        assert np.array_equal(one.words, alone.words) and one.dropped == alone.dropped == 4
+        assert np.array_equal(one.pieces, alone.pieces) and one.dropped == alone.dropped == 4
 
 
 @pytest.mark.parametrize("buckets", ["shared", "none"])
 def test_weak_scaling_gives_each_device_the_same_batches(tmp_path, buckets):
     card = card_of(tmp_path, *SCALED, "data.scaling=weak", f"data.buckets={buckets}")
-    every = training_plan(card, part_of(100), 4, 1)
+    every = plan_training(card, part_of(100), 4, 1)
     assert every.rows.shape == (8, 4, 3) and every.unequal_steps == 0
     for n in (1, 2, 3):
-        one = training_plan(card, part_of(100), n, 1)
+        one = plan_training(card, part_of(100), n, 1)
         assert np.array_equal(one.rows, every.rows[:, :n]) and np.array_equal(one.lengths, every.lengths[:, :n])
-        assert one.dropped == 100 - 8 * n * 3 and one.words.sum() < every.words.sum()
+        assert one.dropped == 100 - 8 * n * 3 and one.pieces.sum() < every.pieces.sum()
 
 
 def test_scaled_batches_go_on_over_epochs(tmp_path):
     card, part = card_of(tmp_path, *SCALED, "data.scaling=strong"), part_of(30)  # two steps an epoch
-    straight = arrays(islice(epochs(card, part, N), 4))
-    want = [one for e in range(2) for one in arrays(dataset(part, training_plan(card, part, N, e)))]
+    straight = arrays(islice(build_training_dataset(card, part, N), 4))
+    want = [one for e in range(2) for one in arrays(build_dataset(part, plan_training(card, part, N, e)))]
     assert all(same(a, b) for a, b in zip(straight, want, strict=True))
     assert [source.shape[0] for source, _ in straight[0][0]] == [6, 6]
 
@@ -157,12 +156,12 @@ def test_scaled_batches_go_on_over_epochs(tmp_path):
 def test_devices_that_cannot_share_a_batch_are_refused_where_the_card_runs(tmp_path):
     card = card_of(tmp_path, *SCALED, "data.scaling=strong", "placement.devices=all")
     with pytest.raises(UserError, match=r"data\.scaling_devices: got 4; must be at least placement.devices = 5"):
-        training_plan(card, part_of(100), 5, 0)
+        plan_training(card, part_of(100), 5, 0)
 
 
 def test_the_seed_and_the_switch_decide_the_order(tmp_path):
     def first_epochs(*overrides):
-        return numbers(arrays(islice(epochs(*training(tmp_path, *overrides), N), 6)))
+        return numbers(arrays(islice(build_training_dataset(*training(tmp_path, *overrides), N), 6)))
 
     assert first_epochs() == first_epochs() != first_epochs("seed=1")
     plain = first_epochs("data.shuffle=false", "data.buckets=none")
@@ -172,11 +171,11 @@ def test_the_seed_and_the_switch_decide_the_order(tmp_path):
 def test_too_few_pairs_are_refused_at_once(tmp_path):
     card = card_of(tmp_path, "data.batch=11", text=SYNTHETIC)
     with pytest.raises(PackError, match=r"data\.batch: got 11; 2 devices need 22 pairs"):
-        epochs(card, part_of(20), N)
+        build_training_dataset(card, part_of(20), N)
 
 
 def test_held_out_pairs_come_once_each(tmp_path):
     card, part = training(tmp_path, "data.buckets=none")
-    one = held_out_plan(card, part, N)
+    one = plan_held_out(card, part, N)
     assert sorted(one.rows[one.rows >= 0]) == list(range(20)) and one.unequal_steps == 0
-    assert sum(tokens for _, tokens in arrays(dataset(part, one))) == part.target.lengths.sum() + 20
+    assert sum(tokens for _, tokens in arrays(build_dataset(part, one))) == part.target.lengths.sum() + 20

@@ -19,9 +19,9 @@ from tfperf.cli import main
 from tfperf.errors import PackError
 from tfperf.workloads.cards import load_card
 from tfperf.workloads.translate import results as translation
-from tfperf.workloads.translate.corpus import Part, Ragged
+from tfperf.workloads.translate.corpus import Ragged, Split
+from tfperf.workloads.translate.evaluation import compute_correct_pieces
 from tfperf.workloads.translate.texts import read_sentences
-from tfperf.workloads.translate.translated import correct_pieces
 from tfperf.workloads.translate.translator import Translator
 from tfperf.workloads.translate.validation import Validation
 
@@ -109,7 +109,7 @@ def test_weights_of_the_lowest_validation_loss_are_kept(folder):
     card = load_card(folder / "card.yaml")
     sentences = read_sentences(card, folder / "whole", resumed=True)
     validation = Validation(card, Translator(card, sentences.rows), sentences.encoded.validation)
-    assert validation.loss(list(result.weights.values())) == pytest.approx(min(history.validation_loss), rel=1e-6)
+    assert validation.evaluate_loss([*result.weights.values()]) == pytest.approx(min(history.validation_loss), rel=1e-6)
     # pieces are at first about equally probable
     assert history.loss[0] == pytest.approx(math.log(320), rel=0.02)
     assert history.validation_loss[0] < history.loss[0] - 0.5
@@ -163,8 +163,8 @@ def test_a_loss_that_is_not_finite_ends_the_training_with_a_message(folder):
 def test_a_share_of_correct_pieces_is_of_those_that_could_be_translated():
     target = Ragged(np.array([5, 6, 7, 8, 9], np.int32), np.array([0, 3, 5]))
     found = [np.array([5, 9, 7], np.int32), np.array([8, 2, 0], np.int32)]
-    assert correct_pieces(found, Part(target, target), 3) == 3 / 5
-    assert correct_pieces(found, Part(target, target), 2) == 2 / 4
+    assert compute_correct_pieces(found, Split(target, target), 3) == 3 / 5
+    assert compute_correct_pieces(found, Split(target, target), 2) == 2 / 4
 
 
 def call(*arguments):

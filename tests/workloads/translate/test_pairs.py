@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tfperf.errors import PackError
-from tfperf.workloads.translate.pairs import LONGEST, Pairs, divide, read_hdf5, read_lines, read_table
+from tfperf.workloads.translate.pairs import LONGEST, Pairs, read_hdf5, read_lines, read_table, split_pairs
 
 SHIPPED = Path(__file__).parents[3] / "data" / "gettext_en_de" / "pairs.tsv"
 ENGLISH, GERMAN = ["A  dog runs .", "", "Two men\u2028talk."], ["Ein Hund läuft.", "leer", "Zwei Männer reden."]
@@ -111,7 +111,7 @@ def test_other_columns_may_be_long_and_lines_end_with_line_feeds_alone(tmp_path)
 def test_sentences_that_no_network_takes_are_left_out_with_their_lines(tmp_path):
     table = lines(tmp_path / "t.tsv", ["a\tb", "x\ty", f"{'z' * (LONGEST + 1)}\ty", "\t", f"x\t{'z ' * LONGEST}"])
     assert read_table(table, "a", "b") == Pairs(("x",), ("y",), too_long=(3, 5))
-    assert divide(read_table(table, "a", "b"), 0.0, 0.0).training.too_long == (3, 5)
+    assert split_pairs(read_table(table, "a", "b"), 0.0, 0.0).training.too_long == (3, 5)
     alone = lines(tmp_path / "alone", ["z" * 10**6])
     with pytest.raises(PackError, match="no sentence with a translation of at most 10000 characters"):
         read_lines(alone, alone)
@@ -195,7 +195,7 @@ def test_texts_of_an_hdf5_file_that_are_one_text_often_are_refused(tmp_path, mon
 def test_a_sentence_keeps_its_part_whatever_else_there_is(texts, kept):
     every = Pairs(tuple(texts), tuple(texts))
     some = Pairs(tuple(texts[:kept]), tuple(texts[:kept]))
-    parts, fewer = divide(every, 0.3, 0.2), divide(some, 0.3, 0.2)
+    parts, fewer = split_pairs(every, 0.3, 0.2), split_pairs(some, 0.3, 0.2)
     assert sorted((*parts.training.source, *parts.validation.source, *parts.test.source)) == sorted(texts)
     for name in ("training", "validation", "test"):
         assert set(getattr(fewer, name).source) <= set(getattr(parts, name).source)
@@ -205,8 +205,8 @@ def test_a_sentence_keeps_its_part_whatever_else_there_is(texts, kept):
 
 def test_shares_are_those_asked_for():
     pairs = read_table(SHIPPED, "english", "german")
-    parts = divide(pairs, 0.1, 0.05)
+    parts = split_pairs(pairs, 0.1, 0.05)
     for part, share in ((parts.validation, 0.1), (parts.test, 0.05), (parts.training, 0.85)):
         # 8491 draws: three standard deviations are below 0.01
         assert len(part) / len(pairs) == pytest.approx(share, abs=0.012)
-    assert len(divide(pairs, 0.0, 0.0).training) == len(pairs)
+    assert len(split_pairs(pairs, 0.0, 0.0).training) == len(pairs)

@@ -8,15 +8,15 @@ import pytest
 
 from tests.workloads.pdf.report.test_html import Page
 from tfperf.workloads.translate import results as translation
-from tfperf.workloads.translate.plots import losses_figure, stretches
-from tfperf.workloads.translate.report import html
-from tfperf.workloads.translate.results import Losses, TranslationResult
+from tfperf.workloads.translate.plots import average_stretches, draw_losses
+from tfperf.workloads.translate.report import render_html
+from tfperf.workloads.translate.results import LossHistory, TranslationResult
 
 
 def made_up(steps=950, **summary):
     loss = 5 / np.sqrt(np.arange(1, steps + 1))
     where = np.arange(100, steps + 1, 100)
-    history = Losses(loss, where, loss[where - 1] + 0.1)
+    history = LossHistory(loss, where, loss[where - 1] + 0.1)
     weights = {"source_embedding/embeddings": np.ones((3, 2), np.float32)}
     return TranslationResult("A <b>title</b>", 900, weights, history, summary)
 
@@ -24,7 +24,7 @@ def made_up(steps=950, **summary):
 @pytest.mark.parametrize("steps", [1, 199, 200, 950, 12_345])
 def test_stretches_keep_the_mean_and_their_places(steps):
     losses = np.random.default_rng(1).random(steps)
-    middle, mean = stretches(losses)
+    middle, mean = average_stretches(losses)
     assert len(mean) <= 200 and np.all(np.diff(middle) > 0)
     length = -(-steps // 200)
     assert mean[0] == pytest.approx(losses[:length].mean()) and middle[0] == (length + 1) / 2
@@ -33,19 +33,19 @@ def test_stretches_keep_the_mean_and_their_places(steps):
 
 
 def test_the_lowest_validation_loss_is_marked_with_its_step():
-    (axis,) = losses_figure(made_up().history).axes
+    (axis,) = draw_losses(made_up().history).axes
     assert "lowest, 0.267 after step 900" in [text.get_text() for text in axis.get_legend().get_texts()]
 
 
 def test_the_page_stands_without_figures(tmp_path):
-    text = html(tmp_path, made_up())
+    text = render_html(tmp_path, made_up())
     assert "n/a" in text and "A synthetic corpus has no text" in text
     assert all(source.startswith("data:") for source in Page(text).sources)
 
 
 def test_text_of_users_is_text(tmp_path):
     samples = [{"source": "<i>x", "reference": "y & z", "translation": "<script>"}]
-    text = html(tmp_path, made_up(samples=samples, scores={"beam": {"bleu": 12.346, "chrf": None}}))
+    text = render_html(tmp_path, made_up(samples=samples, scores={"beam": {"bleu": 12.346, "chrf": None}}))
     assert "<td>&lt;i&gt;x</td><td>y &amp; z</td><td>&lt;script&gt;</td>" in text and "A &lt;b&gt;title" in text
     assert "<td>beam search</td><td>12.35</td><td>n/a</td>" in text
 

@@ -8,33 +8,33 @@ import sacrebleu
 
 from tests.workloads.translate.test_pairs import SHIPPED
 from tfperf.errors import UserError
-from tfperf.workloads.translate.pairs import Pairs, divide, read_table
-from tfperf.workloads.translate.scores import bleu, chrf, signatures, word_by_word
+from tfperf.workloads.translate.pairs import Pairs, read_table, split_pairs
+from tfperf.workloads.translate.scores import compute_bleu, compute_chrf, list_signatures, translate_words
 
 REFERENCES = ["The cat sat on the mat.", "There is a dog in the garden today ."]
 HYPOTHESES = ["The cat sat on a mat.", "There is a dog in the garden ."]
 
 
 def test_scores_are_those_of_sacrebleu():
-    assert bleu(REFERENCES, REFERENCES) == pytest.approx(100) == chrf(REFERENCES, REFERENCES)
-    assert bleu(HYPOTHESES, REFERENCES) == sacrebleu.corpus_bleu(HYPOTHESES, [REFERENCES]).score
-    assert chrf(HYPOTHESES, REFERENCES) == sacrebleu.corpus_chrf(HYPOTHESES, [REFERENCES]).score
-    assert 40 < bleu(HYPOTHESES, REFERENCES) < 90 > chrf(HYPOTHESES, REFERENCES)
-    assert bleu(["nothing of it"], ["The cat sat on the mat."]) == 0
+    assert compute_bleu(REFERENCES, REFERENCES) == pytest.approx(100) == compute_chrf(REFERENCES, REFERENCES)
+    assert compute_bleu(HYPOTHESES, REFERENCES) == sacrebleu.corpus_bleu(HYPOTHESES, [REFERENCES]).score
+    assert compute_chrf(HYPOTHESES, REFERENCES) == sacrebleu.corpus_chrf(HYPOTHESES, [REFERENCES]).score
+    assert 40 < compute_bleu(HYPOTHESES, REFERENCES) < 90 > compute_chrf(HYPOTHESES, REFERENCES)
+    assert compute_bleu(["nothing of it"], ["The cat sat on the mat."]) == 0
 
 
 def test_bleu_by_hand():
     # 4 of 5 words, 3 of 4 pairs, 2 of 3 triples, 1 of 2 fours; as long as the reference
-    assert bleu(["a b c d x"], ["a b c d e"]) == pytest.approx(100 * (4 / 5 * 3 / 4 * 2 / 3 * 1 / 2) ** 0.25)
+    assert compute_bleu(["a b c d x"], ["a b c d e"]) == pytest.approx(100 * (4 / 5 * 3 / 4 * 2 / 3 * 1 / 2) ** 0.25)
 
 
 def test_signatures_say_how():
     want = f"nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:{sacrebleu.__version__}"
-    assert signatures()["bleu"] == want
-    assert signatures()["chrf"].startswith("nrefs:1|case:mixed|eff:yes|nc:6|nw:0|space:no")
+    assert list_signatures()["bleu"] == want
+    assert list_signatures()["chrf"].startswith("nrefs:1|case:mixed|eff:yes|nc:6|nw:0|space:no")
 
 
-@pytest.mark.parametrize("score", [bleu, chrf])
+@pytest.mark.parametrize("score", [compute_bleu, compute_chrf])
 def test_translations_and_references_are_as_many(score):
     with pytest.raises(ValueError, match="got 1 hypotheses for 2 references; must be as many"):
         score(["a"], ["a", "b"])
@@ -45,13 +45,13 @@ def test_translations_and_references_are_as_many(score):
 def test_a_missing_library_is_named_with_its_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "sacrebleu", None)
     with pytest.raises(UserError, match=r"sacrebleu cannot be imported .*: pip install tfperf\[translate\]"):
-        bleu(["a"], ["a"])
+        compute_bleu(["a"], ["a"])
 
 
 def test_words_are_told_apart_by_the_company_they_keep():
     # "the" is in every sentence, "house" and "book" with it: what both have in common is the article's
     training = Pairs(("the house", "the book", "a book"), ("das Haus", "das Buch", "ein Buch"))
-    assert word_by_word(training, ["the book", "a house, the cat", ""]) == ["das Buch", "ein Haus , das cat", ""]
+    assert translate_words(training, ["the book", "a house, the cat", ""]) == ["das Buch", "ein Haus , das cat", ""]
 
 
 def by_loops(pairs, rounds):
@@ -80,10 +80,10 @@ def test_model_1_by_loops():
     pairs = list(zip(source.tolist(), target.tolist(), strict=True))
     want = by_loops(pairs, 10)
     assert want != by_loops(pairs, 1)
-    assert word_by_word(training, list(want)) == list(want.values())
+    assert translate_words(training, list(want)) == list(want.values())
 
 
 def test_unseen_sentences_share_words_with_their_translation():
-    parts = divide(read_table(SHIPPED, "english", "german"), 0.05, 0.05)
-    got = bleu(word_by_word(parts.training, parts.validation.source), parts.validation.target)
-    assert got > bleu(parts.validation.source, parts.validation.target) + 2
+    parts = split_pairs(read_table(SHIPPED, "english", "german"), 0.05, 0.05)
+    got = compute_bleu(translate_words(parts.training, parts.validation.source), parts.validation.target)
+    assert got > compute_bleu(parts.validation.source, parts.validation.target) + 2

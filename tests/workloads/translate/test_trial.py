@@ -8,13 +8,13 @@ from click.testing import CliRunner
 
 from tfperf.cli import main
 from tfperf.place.devices import HOST, Devices
-from tfperf.place.held import Kept
 from tfperf.place.local_workers import UnprovedError
-from tfperf.place.towers import Towers
+from tfperf.place.towers import TowerEngine
+from tfperf.place.variable_copies import VariableCopy
 from tfperf.report.questions import BUCKETING, FORWARD, SLOWER
-from tfperf.study.rows import rows
+from tfperf.study.rows import read_rows
 from tfperf.workloads.cards import load_card
-from tfperf.workloads.translate import trial as translating
+from tfperf.workloads.translate import trial
 from tfperf.workloads.translate.forward import ROUNDS
 
 CARD = """\
@@ -42,7 +42,7 @@ def sweep(tmp_path_factory):
 
 
 def test_the_trial_proves_the_placement_and_splits_the_step(sweep):
-    (row,) = rows(sweep[0])
+    (row,) = read_rows(sweep[0])
     record = row.record
     assert record["proof"]["places"]["update"] == {"CPU:0": 2, "CPU:1": 1, "CPU:2": 6}
     assert record["memory"]["kept_bytes"].keys() == {"host", "device:0", "device:1"}
@@ -69,7 +69,7 @@ def test_the_trial_proves_the_placement_and_splits_the_step(sweep):
 
 
 def test_the_trial_times_forward_passes_and_tells_when_each_device_ends_its_own(sweep):
-    (row,) = rows(sweep[0])
+    (row,) = read_rows(sweep[0])
     forward, last = row.record["forward"], row.record["phases"]["last"]
     assert (forward["devices"], forward["batch"], forward["columns"]) == (2, 8, 18)
     for times in (forward["ms"], forward["processor_ms"]):
@@ -105,13 +105,13 @@ def test_the_report_has_the_studys_table(sweep):
 def test_a_placement_that_did_not_take_place_is_the_error_of_its_row(tmp_path, monkeypatch):
     (tmp_path / "card.yaml").write_text(CARD)
     card = load_card(tmp_path / "card.yaml")
-    astray = Kept("variable a", HOST, HOST.replace("CPU:0", "CPU:7"), 8)
-    monkeypatch.setattr(translating, "make_devices", lambda _: Devices(HOST, (HOST,), logical=True))
-    monkeypatch.setattr(Towers, "kept", lambda self: [astray])
+    astray = VariableCopy("variable a", HOST, HOST.replace("CPU:0", "CPU:7"), 8)
+    monkeypatch.setattr(trial, "make_devices", lambda _: Devices(HOST, (HOST,), logical=True))
+    monkeypatch.setattr(TowerEngine, "list_copies", lambda self: [astray])
     asked = {"warmup": 5, "steps": 5, "seconds": 0.01, "folder": str(tmp_path)}
-    faults = translating.measure(card, {**asked, "first": True})["unproved"]
+    faults = trial.measure_trial(card, {**asked, "first": True})["unproved"]
     assert faults[0] == "variable a: is on CPU:0; must be CPU:7"
-    assert "unproved" not in translating.measure(card, {**asked, "first": False})
+    assert "unproved" not in trial.measure_trial(card, {**asked, "first": False})
 
 
 @pytest.mark.parametrize("own", [[], ["mine"]])
@@ -121,9 +121,9 @@ def test_what_any_worker_finds_against_a_placement_disproves_it(own, tmp_path, m
         yield None
         raise UnprovedError(["worker 1: theirs"])
 
-    monkeypatch.setattr(translating, "workers", workers)
+    monkeypatch.setattr(trial, "start_workers", workers)
     record = {"a": 1} | ({"unproved": own} if own else {})
-    monkeypatch.setattr(translating, "_measure", lambda *_: record)
+    monkeypatch.setattr(trial, "_measure_worker", lambda *_: record)
     (tmp_path / "card.yaml").write_text(CARD)
-    found = translating.measure(load_card(tmp_path / "card.yaml"), {"began": 0.0})
+    found = trial.measure_trial(load_card(tmp_path / "card.yaml"), {"began": 0.0})
     assert found == {"a": 1, "unproved": [*own, "worker 1: theirs"]}

@@ -9,9 +9,9 @@ import tensorflow as tf
 
 from tests.workloads.translate.test_corpus import card_of
 from tests.workloads.translate.test_feeding import part_of
-from tfperf.place.local_workers import ALONE, Followers, Leader, Others, Strangers
-from tfperf.workloads.translate.feeding import training_plan
-from tfperf.workloads.translate.window import EVENTS_A_COLUMN, Window, describe, first_steps, whole_calls
+from tfperf.place.local_workers import ALONE, Followers, ForeignPeers, Leader, Peers
+from tfperf.workloads.translate.feeding import plan_training
+from tfperf.workloads.translate.window import EVENTS_A_COLUMN, Window, count_whole_steps, plan_window, summarise_work
 
 LAYERS = 3
 SCALED = "data.batch=3", "data.scaling_devices=4"
@@ -37,10 +37,10 @@ class Recorder:
 
 def test_every_pass_takes_the_same_batches_which_the_first_has_warmed(tmp_path):
     card, part = card_of(tmp_path, *SCALED, "data.scaling=weak"), part_of(60)
-    plan = first_steps(card, part, 2, 6)
+    plan = plan_window(card, part, 2, 6)
     window = Window(engine := Recorder(), part, plan, 2)
     assert len(window.run()) == 6 and window.calls == 3
-    found = [window.sample() for _ in range(2)]
+    found = [window.measure_pass() for _ in range(2)]
     assert [(one.steps, one.clean) for one in found] == [(6, True)] * 2 and len(engine.seen) == 18
     for first, second, third in zip(engine.seen[:6], engine.seen[6:12], engine.seen[12:], strict=True):
         assert all(np.array_equal(a, b) and np.array_equal(a, c) for a, b, c in zip(first, second, third, strict=True))
@@ -49,13 +49,13 @@ def test_every_pass_takes_the_same_batches_which_the_first_has_warmed(tmp_path):
 
 def test_a_pass_in_which_something_is_traced_is_not_clean(tmp_path):
     card, part = card_of(tmp_path, "data.batch=3"), part_of(60)
-    window = Window(Recorder(traced_at=(4,)), part, first_steps(card, part, 2, 4), 2)
-    assert [window.sample().clean for _ in range(3)] == [True, False, True]
+    window = Window(Recorder(traced_at=(4,)), part, plan_window(card, part, 2, 4), 2)
+    assert [window.measure_pass().clean for _ in range(3)] == [True, False, True]
 
 
 def test_a_window_knows_how_long_its_steps_are_and_whether_its_steps_are_alike(tmp_path):
     card, part = card_of(tmp_path, "data.batch=3"), part_of(60)
-    plan = first_steps(card, part, 2, 4)
+    plan = plan_window(card, part, 2, 4)
     window = Window(Recorder(), part, plan, 2)
     assert window.events == pytest.approx(LAYERS * EVENTS_A_COLUMN * plan.lengths.sum() / 2) and not window.alike
     assert window.lengths == pytest.approx(plan.lengths.sum(axis=2).mean(axis=0))
@@ -65,15 +65,15 @@ def test_a_window_knows_how_long_its_steps_are_and_whether_its_steps_are_alike(t
 
 def test_the_first_steps_go_on_over_epochs(tmp_path):
     card, part = card_of(tmp_path, "data.batch=3"), part_of(20)  # three steps an epoch
-    found, plans = first_steps(card, part, 2, 7), [training_plan(card, part, 2, epoch) for epoch in range(3)]
-    for name in ("rows", "lengths", "words"):
+    found, plans = plan_window(card, part, 2, 7), [plan_training(card, part, 2, epoch) for epoch in range(3)]
+    for name in ("rows", "lengths", "pieces"):
         assert np.array_equal(getattr(found, name), np.concatenate([getattr(p, name) for p in plans])[:7])
-    assert [whole_calls(steps, 10) for steps in (1, 10, 11)] == [10, 10, 20]
+    assert [count_whole_steps(steps, 10) for steps in (1, 10, 11)] == [10, 10, 20]
 
 
 def described(folder, devices, *overrides, pairs=100, seed=0):
     card, part = card_of(folder, *overrides), part_of(pairs, seed)
-    return describe(card, part, first_steps(card, part, devices, 5))
+    return summarise_work(card, part, plan_window(card, part, devices, 5))
 
 
 def test_strong_scaling_is_the_same_work_on_any_number_of_devices(tmp_path):
@@ -108,7 +108,7 @@ def test_other_texts_are_other_work(tmp_path):
 
 def test_padding_and_words_are_of_the_steps_themselves(tmp_path):
     card, part = card_of(tmp_path, *SCALED, "data.scaling=strong"), part_of(100)
-    found = describe(card, part, plan := first_steps(card, part, 2, 5))
+    found = summarise_work(card, part, plan := plan_window(card, part, 2, 5))
     source, target = (side.lengths[plan.rows] for side in (part.source, part.target))
     assert found["words"] == source.sum() + target.sum()
     positions = plan.rows.shape[2] * plan.lengths.sum()
@@ -133,9 +133,9 @@ def test_workers_take_as_many_samples_as_the_first_one(monkeypatch):
     monkeypatch.setattr("sys.stdin", SimpleNamespace(readline=lambda: next(reader)))
     led = Leader().agree(lambda *_: "budget")
     assert answers(led, 4) == ["", "", "told", "told"], "the end of the input ends it, too"
-    assert Others().agree(rule) is rule
+    assert Peers().agree(rule) is rule
 
 
 def test_workers_of_a_foreign_cluster_take_a_fixed_number():
     rule = cycle([""])
-    assert answers(Strangers().agree(lambda *_: next(rule)), ALONE) == [""] * (ALONE - 1) + ["told"]
+    assert answers(ForeignPeers().agree(lambda *_: next(rule)), ALONE) == [""] * (ALONE - 1) + ["told"]

@@ -9,7 +9,7 @@ from typing import Annotated, ClassVar, Literal, Self
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 from pydantic.dataclasses import dataclass
 
-from tfperf.runcard.faults import Fault, refuse, repeated
+from tfperf.runcard.faults import Fault, check_repeats, refuse
 from tfperf.runcard.nodes import Node
 from tfperf.runcard.profile import Profile
 from tfperf.runcard.sweep import Sweep
@@ -22,7 +22,7 @@ from tfperf.runcard.types import (
     Seed,
     Step,
     Title,
-    whole,
+    check_whole,
 )  # fmt: skip
 from tfperf.workloads.pdf.card_data import Covariance as Covariance
 from tfperf.workloads.pdf.card_data import Cuts as Cuts
@@ -32,8 +32,8 @@ from tfperf.workloads.pdf.card_engine import Engine as Engine
 from tfperf.workloads.pdf.card_exponents import FITTED as FITTED
 from tfperf.workloads.pdf.card_exponents import Exponents as Exponents
 from tfperf.workloads.pdf.card_exponents import Flavour as Flavour
-from tfperf.workloads.pdf.card_exponents import completed, exponent_faults
-from tfperf.workloads.pdf.card_exponents import default_exponents as default_exponents
+from tfperf.workloads.pdf.card_exponents import check_exponents, complete_exponents
+from tfperf.workloads.pdf.card_exponents import make_default_exponents as make_default_exponents
 from tfperf.workloads.pdf.card_optimizer import Optimizer as Optimizer
 
 Multiplier = Annotated[float, Field(ge=1e-12, le=1e15)]  # of a penalty
@@ -43,7 +43,7 @@ Activations = Annotated[tuple[Activation, ...], Field(max_length=32)]
 Initializer = Literal["glorot_normal", "glorot_uniform", "he_normal", "he_uniform", "lecun_normal", "lecun_uniform"]
 
 
-def _growing(initial: float, final: float) -> Iterator[Fault]:
+def _check_growth(initial: float, final: float) -> Iterator[Fault]:
     if final < initial:
         yield Fault("final", final, f"must be at least initial = {initial:g}")
 
@@ -52,7 +52,7 @@ def _growing(initial: float, final: float) -> Iterator[Fault]:
 class Closure:
     """Pseudo-data from a known law instead of measurements."""
 
-    level: Annotated[Literal[0, 2], BeforeValidator(whole)] = Field(
+    level: Annotated[Literal[0, 2], BeforeValidator(check_whole)] = Field(
         default=0, description="0: no noise; 2: noise of the truth and of each replica"
     )
     law: Folder = Field(default="toy", description="the Les Houches toy PDF, or a run folder whose PDF is the truth")
@@ -62,11 +62,11 @@ class Closure:
     noise: Seed = Field(default=0, description="number of the truth's noise draw (level 2)")
 
     @model_validator(mode="after")
-    def _fits_together(self) -> Self:
-        refuse(self._faults())
+    def _refuse_faults(self) -> Self:
+        refuse(self._check_keys())
         return self
 
-    def _faults(self) -> Iterator[Fault]:
+    def _check_keys(self) -> Iterator[Fault]:
         if self.replica is not None and self.law == "toy":
             yield Fault("replica", self.replica, "must be null where law = toy: only a run has replicas")
         if self.noise and self.level == 0:
@@ -96,8 +96,8 @@ class Model:
     initializer: Initializer = Field(
         default="glorot_normal", description="Keras initializer of the kernels, biases are zero"
     )
-    exponents: Annotated[dict[Flavour, Exponents], AfterValidator(completed)] = Field(
-        default_factory=default_exponents,
+    exponents: Annotated[dict[Flavour, Exponents], AfterValidator(complete_exponents)] = Field(
+        default_factory=make_default_exponents,
         description="ranges that each replica's preprocessing x^(1-alpha) (1-x)^beta is drawn from; "
         "a flavour left out has the NNPDF4.0 ranges",
     )
@@ -105,17 +105,17 @@ class Model:
     sum_rules: SumRules = Field(default_factory=SumRules, description="quadrature of the sum rules")
 
     @model_validator(mode="after")
-    def _fits_together(self) -> Self:
-        refuse(self._faults())
+    def _refuse_faults(self) -> Self:
+        refuse(self._check_keys())
         return self
 
-    def _faults(self) -> Iterator[Fault]:
+    def _check_keys(self) -> Iterator[Fault]:
         if self.layers[-1] != len(FITTED):
             yield Fault("layers", list(self.layers), f"must end with {len(FITTED)}, one unit per flavour")
         if len(self.activations) != len(self.layers):
             text = f"must be as long as model.layers = {list(self.layers)}"
             yield Fault("activations", list(self.activations), text)
-        yield from exponent_faults(self.exponents)
+        yield from check_exponents(self.exponents)
 
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
@@ -132,14 +132,14 @@ class Positivity:
     )
 
     @model_validator(mode="after")
-    def _fits_together(self) -> Self:
-        refuse(self._faults())
+    def _refuse_faults(self) -> Self:
+        refuse(self._check_keys())
         return self
 
-    def _faults(self) -> Iterator[Fault]:
-        yield from _growing(self.initial, self.final)
+    def _check_keys(self) -> Iterator[Fault]:
+        yield from _check_growth(self.initial, self.final)
         if not isinstance(self.sets, str):
-            yield from repeated("sets.{}", self.sets)
+            yield from check_repeats("sets.{}", self.sets)
 
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
@@ -153,8 +153,8 @@ class Integrability:
     final: Multiplier = Field(default=100.0, description="multiplier at the last step; geometric in between")
 
     @model_validator(mode="after")
-    def _fits_together(self) -> Self:
-        refuse(_growing(self.initial, self.final))
+    def _refuse_faults(self) -> Self:
+        refuse(_check_growth(self.initial, self.final))
         return self
 
 
@@ -178,11 +178,11 @@ class Train:
     stopping: Stopping = Field(default_factory=Stopping, description="when a replica stops")
 
     @model_validator(mode="after")
-    def _fits_together(self) -> Self:
-        refuse(self._faults())
+    def _refuse_faults(self) -> Self:
+        refuse(self._check_keys())
         return self
 
-    def _faults(self) -> Iterator[Fault]:
+    def _check_keys(self) -> Iterator[Fault]:
         if self.steps_per_call != "auto" and self.steps_per_call > self.steps:
             yield Fault("steps_per_call", self.steps_per_call, f"must be at most train.steps = {self.steps}")
 
@@ -215,9 +215,9 @@ class Card:
     sweep: Sweep | None = Field(default=None, description="values that tfperf sweep goes through")
 
     @model_validator(mode="after")
-    def _fits_together(self) -> Self:
+    def _refuse_faults(self) -> Self:
         if self.closure is not None and self.data.t0 not in ("pack", "none"):
             text = "must be pack or none in a closure test, whose law gives the t0 predictions (pack)"
             refuse([Fault("data.t0", self.data.t0, text)])
-        refuse(self.engine.retirement_faults(self.train.steps))
+        refuse(self.engine.check_retirement(self.train.steps))
         return self

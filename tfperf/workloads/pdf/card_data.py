@@ -7,7 +7,7 @@ from typing import Annotated, Self
 from pydantic import Field, model_validator
 from pydantic.dataclasses import dataclass
 
-from tfperf.runcard.faults import Fault, refuse, repeated
+from tfperf.runcard.faults import Fault, check_repeats, refuse
 from tfperf.runcard.types import MAX_NAMES, STRICT, Folder, Fraction, Name, Names
 
 Scale = Annotated[float, Field(ge=0, le=1e12)]  # of a collision, in GeV2; the largest so far are below 1e9
@@ -25,11 +25,11 @@ class Cuts:
     w2_min: Scale | None = Field(default=None, description="smallest W2 = Q2 (1 - x) / x")
 
     @model_validator(mode="after")
-    def _fits_together(self) -> Self:
-        refuse(self._faults())
+    def _refuse_faults(self) -> Self:
+        refuse(self._check_keys())
         return self
 
-    def _faults(self) -> Iterator[Fault]:
+    def _check_keys(self) -> Iterator[Fault]:
         for low, high in (("x_min", "x_max"), ("q2_min", "q2_max")):
             smallest, largest = getattr(self, low), getattr(self, high)
             if smallest is not None and largest is not None and largest < smallest:
@@ -65,13 +65,13 @@ class Data:
     )
 
     @model_validator(mode="after")
-    def _fits_together(self) -> Self:
-        refuse(self._faults())
+    def _refuse_faults(self) -> Self:
+        refuse(self._check_keys())
         return self
 
-    def _faults(self) -> Iterator[Fault]:
-        yield from repeated("sets.{}.name", [s.name for s in self.sets])
-        yield from repeated("exclude.{}", self.exclude)
+    def _check_keys(self) -> Iterator[Fault]:
+        yield from check_repeats("sets.{}.name", [s.name for s in self.sets])
+        yield from check_repeats("exclude.{}", self.exclude)
         if self.sets and self.exclude:
             yield Fault("exclude", list(self.exclude), "must be left out where data.sets names the sets")
 

@@ -73,11 +73,11 @@ class Engine:
     )
 
     @model_validator(mode="after")
-    def _fits_together(self) -> Self:
-        refuse(self._faults())
+    def _refuse_faults(self) -> Self:
+        refuse(self._check_keys())
         return self
 
-    def _faults(self) -> Iterator[Fault]:
+    def _check_keys(self) -> Iterator[Fault]:
         if self.tf32 and self.tolerance == 0:
             yield Fault("tf32", True, "needs a tolerance above 0: products err by 1e-3 then, which has to be watched")
         if self.retire_at != "auto":
@@ -85,7 +85,7 @@ class Engine:
                 if step <= before:
                     yield Fault(f"retire_at.{i}", step, f"must be above {before}, the step before it in the list")
 
-    def retirement_faults(self, steps: int) -> Iterator[Fault]:
+    def check_retirement(self, steps: int) -> Iterator[Fault]:
         """Steps of `retire_at` that do not lie before the last of `steps`."""
         for i, step in enumerate(() if self.retire_at == "auto" else self.retire_at):
             if step >= steps:

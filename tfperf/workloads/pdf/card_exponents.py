@@ -15,13 +15,13 @@ VALENCE: tuple[Flavour, ...] = ("v", "v3", "v8")
 Exponent = Annotated[float, Field(ge=-20, le=20)]
 
 
-def _ordered(pair: tuple[float, float]) -> tuple[float, float]:
+def _refuse_descending(pair: tuple[float, float]) -> tuple[float, float]:
     if pair[0] > pair[1]:
         refuse([Fault("", list(pair), "must be [low, high] with low <= high")])
     return pair
 
 
-Range = Annotated[tuple[Exponent, Exponent], AfterValidator(_ordered)]
+Range = Annotated[tuple[Exponent, Exponent], AfterValidator(_refuse_descending)]
 
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
@@ -32,7 +32,7 @@ class Exponents:
     beta: Range = Field(description="[low, high] of the exponent at large x")
 
 
-def default_exponents() -> dict[Flavour, Exponents]:
+def make_default_exponents() -> dict[Flavour, Exponents]:
     """Ranges of the NNPDF4.0 fits (arXiv:2109.02653, evolution basis)."""
     ranges: dict[Flavour, tuple[tuple[float, float], tuple[float, float]]] = {
         "sigma": ((1.089, 1.119), (1.475, 3.119)),
@@ -47,13 +47,13 @@ def default_exponents() -> dict[Flavour, Exponents]:
     return {f: Exponents(alpha=ranges[f][0], beta=ranges[f][1]) for f in FITTED}
 
 
-def completed(given: Mapping[Flavour, Exponents]) -> dict[Flavour, Exponents]:
+def complete_exponents(given: Mapping[Flavour, Exponents]) -> dict[Flavour, Exponents]:
     """All fitted flavours in their order: the given ranges, the default ones for the rest."""
-    defaults = default_exponents()
+    defaults = make_default_exponents()
     return {f: given.get(f, defaults[f]) for f in FITTED}
 
 
-def exponent_faults(exponents: Mapping[Flavour, Exponents]) -> Iterator[Fault]:
+def check_exponents(exponents: Mapping[Flavour, Exponents]) -> Iterator[Fault]:
     """Ranges for which an integral diverges.
 
     x f(x) goes as x^(1-alpha) at small x: the number of valence quarks, the integral of f, needs alpha < 1; every

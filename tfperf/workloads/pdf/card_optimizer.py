@@ -27,7 +27,7 @@ class Optimizer(optimizers.Optimizer):
 
     @model_validator(mode="before")
     @classmethod
-    def _default_clipping(cls, given: object) -> object:
+    def _set_default_clipping(cls, given: object) -> object:
         """The default clipping belongs to Nadam: it would stall an optimizer whose step scales with the gradient."""
         keys = given.kwargs if isinstance(given, ArgsKwargs) else given
         if not isinstance(keys, dict) or "clipnorm" in keys:

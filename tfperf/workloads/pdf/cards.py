@@ -5,7 +5,7 @@ from pathlib import Path
 
 from tfperf.errors import CardError
 from tfperf.runcard.kinds import AnyCard
-from tfperf.runcard.places import changed
+from tfperf.runcard.places import replace_values
 from tfperf.workloads import cards
 from tfperf.workloads.pdf.card import Card, Closure
 from tfperf.workloads.pdf.kind import NAME
@@ -13,20 +13,20 @@ from tfperf.workloads.pdf.kind import NAME
 
 def load_card(path: Path, overrides: Sequence[str] = ()) -> Card:
     """The validated card of a YAML file. Raises: CardError, also for cards of other workloads."""
-    return _of_pdf(path, cards.load_card(path, overrides))
+    return _refuse_other_workloads(path, cards.load_card(path, overrides))
 
 
-def open_card(path: Path, overrides: Sequence[str] = ()) -> Card:
+def load_checked_card(path: Path, overrides: Sequence[str] = ()) -> Card:
     """The same with the faults that only its data can tell among the others."""
-    return _of_pdf(path, cards.open_card(path, overrides))
+    return _refuse_other_workloads(path, cards.load_checked_card(path, overrides))
 
 
-def _of_pdf(path: Path, card: AnyCard) -> Card:
+def _refuse_other_workloads(path: Path, card: AnyCard) -> Card:
     if not isinstance(card, Card):
         raise CardError(f"{path}: workload: got '{card.workload}'; this takes cards of workload {NAME}")
     return card
 
 
-def as_closure(card: Card) -> Card:
+def to_closure(card: Card) -> Card:
     """The card as a closure test: with the default law and level 0 where it says nothing of one."""
-    return card if card.closure is not None else changed(card, closure=Closure())
+    return card if card.closure is not None else replace_values(card, closure=Closure())

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from tfperf.data.cache import digest
-from tfperf.measure.environment import available_memory_bytes, memory_bytes
+from tfperf.measure.environment import read_available_bytes, read_memory_bytes
 from tfperf.workloads.pdf.card import FITTED, Card
-from tfperf.workloads.pdf.layers.quadrature import quadrature
+from tfperf.workloads.pdf.layers.quadrature import make_quadrature
 from tfperf.workloads.pdf.operators.problem import Problem
-from tfperf.workloads.pdf.operators.woodbury import whiten
+from tfperf.workloads.pdf.operators.woodbury import build_whitening
 
 # resident memory of a process with TensorFlow imported and a step compiled, as measured
 BASE_BYTES = 950e6
@@ -21,7 +21,7 @@ BASE_BYTES = 950e6
 SHARE = 0.7
 
 
-def parameters(card: Card) -> int:
+def count_parameters(card: Card) -> int:
     """Trained numbers of one replica."""
     widths = (2, *card.model.layers)
     dense = sum((i + 1) * o for i, o in pairwise(widths))
@@ -32,59 +32,59 @@ def parameters(card: Card) -> int:
 class Footprint:
     """Predicted peak memory in bytes: fixed, per replica that is trained at once, per replica of the whole result."""
 
-    fixed: float
-    trained: float
-    kept: float
+    fixed_bytes: float
+    bytes_per_trained: float
+    bytes_per_result: float
 
-    def peak(self, together: int, total: int) -> float:
+    def estimate_peak_bytes(self, together: int, total: int) -> float:
         """Of a run of `total` replicas, `together` of them at once."""
-        return self.fixed + together * self.trained + total * self.kept
+        return self.fixed_bytes + together * self.bytes_per_trained + total * self.bytes_per_result
 
-    def most(self, budget: float, total: int) -> int:
+    def count_fitting(self, budget: float, total: int) -> int:
         """How many of `total` replicas at once stay within the budget; one, where even that does not."""
-        left = budget - self.fixed - total * self.kept
-        return min(total, max(1, int(left / self.trained)))
+        left = budget - self.fixed_bytes - total * self.bytes_per_result
+        return min(total, max(1, int(left / self.bytes_per_trained)))
 
 
-def footprint(card: Card, problem: Problem, quick: bool = False) -> Footprint:
+def estimate_footprint(card: Card, problem: Problem, quick: bool = False) -> Footprint:
     """The memory of a fit, from the problem of any of its replicas; `quick`: an upper limit instead, at once."""
     dtype = np.dtype(card.engine.precision)
-    columns = [problem.covariance.columns.shape[1] + len(problem.central) // 2] if quick else _columns(problem, dtype)
-    inverses, width = 2 * sum(k**2 for k in columns), dtype.itemsize
-    points = len(problem.central)
-    nodes = len(problem.pack.x) + len(quadrature(card.model.sum_rules).x)
+    points, width = len(problem.central), dtype.itemsize
+    columns = [problem.covariance.columns.shape[1] + points // 2] if quick else _count_directions(problem, dtype)
+    inverses = 2 * sum(k**2 for k in columns)
+    nodes = len(problem.pack.x) + len(make_quadrature(card.model.sum_rules).x)
     activations = 3 * (
-        sum(card.model.layers) * nodes + problem.observables.features
+        sum(card.model.layers) * nodes + problem.observables.feature_count
     )  # forward, backward and one to spare
     # the K^-1 are made in float64, then narrowed and handed over: both copies are there for a moment
-    trained = inverses * (8 + 2 * width) + (12 * points + activations + 8 * parameters(card)) * width + 9 * points
-    kept = 8 * (3 * points + 3 * parameters(card) + 3 * len(FITTED) * len(problem.pack.x))
+    trained = inverses * (8 + 2 * width) + (12 * points + activations + 8 * count_parameters(card)) * width + 9 * points
+    kept = 8 * (3 * points + 3 * count_parameters(card) + 3 * len(FITTED) * len(problem.pack.x))
     tables = problem.observables.entries * (2 * 8 + 2 * width)
     dense = 3 * 8 * points**2  # covariance and its factors in the final evaluation
     return Footprint(BASE_BYTES + tables + dense, float(trained), float(kept))
 
 
-def _columns(problem: Problem, dtype: np.dtype[Any]) -> list[int]:
+def _count_directions(problem: Problem, dtype: np.dtype[Any]) -> list[int]:
     """Systematic directions of each block of the covariance."""
     covariance, sets = problem.covariance, problem.sets
 
     def count() -> list[int]:
-        return [block.u.shape[1] for block in whiten(covariance, sets, dtype.type).blocks]
+        return [block.u.shape[1] for block in build_whitening(covariance, sets, dtype.type).blocks]
 
     rows = [(name, rows.start, rows.stop) for name, rows in sets.items()]
     return problem.cache.get("directions", digest(covariance, rows, dtype.name), count)
 
 
-def chunk_size(card: Card, problem: Callable[[], Problem], total: int) -> int:
-    """How many of `total` replicas are trained together; problem: that of any one of them, where it is needed."""
+def choose_chunk_size(card: Card, build_problem: Callable[[], Problem], total: int) -> int:
+    """How many of `total` replicas are trained together; `build_problem`: that of any one of them, where needed."""
     if card.engine.chunk != "auto":
         return card.engine.chunk
     if total == 1:
         return 1
-    one, budget = problem(), SHARE * (available_memory_bytes() or memory_bytes() / 2)
-    if footprint(card, one, quick=True).peak(total, total) <= budget:
+    one, budget = build_problem(), SHARE * (read_available_bytes() or read_memory_bytes() / 2)
+    if estimate_footprint(card, one, quick=True).estimate_peak_bytes(total, total) <= budget:
         return total
-    return footprint(card, one).most(budget, total)
+    return estimate_footprint(card, one).count_fitting(budget, total)
 
 
 def split(total: int, most: int) -> list[slice]:

@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tfperf.console.options import RUN, Finite, training_options
-from tfperf.console.words import tell
+from tfperf.console.options import RUN, FiniteRange, add_training_options
+from tfperf.console.words import show_text
 
 if TYPE_CHECKING:
     from tfperf.workloads.pdf.card import Card
 
 
 @click.command()
-@training_options
+@add_training_options
 @click.option("--level", type=click.Choice(["0", "2"]), help="0: no noise; 2: noise of the truth and of each replica.")
 @click.option("--law", help="`toy`, or a run directory whose mean PDF is the truth.")
 @click.option("--replica", type=int, help="The run's replica that is the truth; the mean by default.")
@@ -25,24 +25,24 @@ def closure(
     overrides: tuple[str, ...], **options: Any,
 ) -> None:  # fmt: skip
     """Fit pseudo-data made from a known law with the operators of CARD, so that the truth is known."""
-    given = {"level": level, "law": law and str(_law(law)), "replica": replica, "noise": noise}
+    given = {"level": level, "law": law and str(_resolve_law(law)), "replica": replica, "noise": noise}
     sets = tuple(f"closure.{key}={value}" for key, value in given.items() if value is not None)
     root = context.find_root().command
     assert isinstance(root, click.Group)
     fit = root.get_command(context, "fit")
     assert fit is not None
-    context.invoke(fit, overrides=(*sets, *overrides), open_card=open_closure, **options)
+    context.invoke(fit, overrides=(*sets, *overrides), open_card=load_closure_card, **options)
 
 
-def _law(text: str) -> Path | str:
+def _resolve_law(text: str) -> Path | str:
     return Path(text).resolve() if Path(text).exists() else text
 
 
-def open_closure(path: Path, overrides: Sequence[str]) -> "Card":
+def load_closure_card(path: Path, overrides: Sequence[str]) -> "Card":
     """The card of a closure test."""
-    from tfperf.workloads.pdf.cards import as_closure, open_card
+    from tfperf.workloads.pdf.cards import load_checked_card, to_closure
 
-    return as_closure(open_card(path, overrides))
+    return to_closure(load_checked_card(path, overrides))
 
 
 @click.command()
@@ -50,9 +50,9 @@ def open_closure(path: Path, overrides: Sequence[str]) -> "Card":
 def postfit(run: Path) -> None:
     """Apply the usual vetoes to the replicas of RUN and name who failed."""
     from tfperf.console.screen import show
-    from tfperf.workloads.pdf.results.postfit import postfit_run, table
+    from tfperf.workloads.pdf.results.postfit import apply_postfit, make_veto_table
 
-    show(table(postfit_run(run)))
+    show(make_veto_table(apply_postfit(run)))
 
 
 @click.command("export-lhapdf")
@@ -63,7 +63,7 @@ def export_lhapdf(run: Path, output: Path, name: str | None) -> None:
     """Write the PDFs of RUN as an LHAPDF grid set."""
     from tfperf.workloads.pdf.results.lhapdf import export
 
-    tell(f"{export(run, output, name)}")
+    show_text(f"{export(run, output, name)}")
 
 
 @click.command("import-nnpdf")
@@ -72,18 +72,18 @@ def export_lhapdf(run: Path, output: Path, name: str | None) -> None:
 @click.option("-o", "--output", type=click.Path(path_type=Path), required=True, metavar="PACK", help="Pack to write.")
 @click.option(
     "--q2-min",
-    type=Finite(0, 1e12),
+    type=FiniteRange(0, 1e12),
     default=3.49,
     show_default=True,
     help="Deep-inelastic points above it [GeV2].",
 )
-@click.option("--w2-min", type=Finite(0, 1e12), default=12.5, show_default=True, help="The same for W2 [GeV2].")
+@click.option("--w2-min", type=FiniteRange(0, 1e12), default=12.5, show_default=True, help="The same for W2 [GeV2].")
 def import_nnpdf(tables: Path, sets: tuple[str, ...], output: Path, q2_min: float, w2_min: float) -> None:
     """Make a data pack from the PineAPPL FK tables in folder TABLES and commondata SETS (NAME or NAME:VARIANT)."""
-    from tfperf.workloads.pdf.data.commondata import Limits
-    from tfperf.workloads.pdf.data.nnpdf import import_nnpdf as carry_out
+    from tfperf.workloads.pdf.data.commondata import KinematicCuts
+    from tfperf.workloads.pdf.data.nnpdf import import_nnpdf as import_tables
 
-    tell(f"{carry_out(tables, sets, output, Limits(q2_min=q2_min, w2_min=w2_min))}")
+    show_text(f"{import_tables(tables, sets, output, KinematicCuts(q2_min=q2_min, w2_min=w2_min))}")
 
 
 COMMANDS = (closure, postfit, export_lhapdf, import_nnpdf)

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from tfperf.measure.environment import available_cores
+from tfperf.measure.environment import count_cores
 from tfperf.train.choices import Choices
 from tfperf.train.choosing import BUDGET_SECONDS
 from tfperf.train.cores import FEWEST, share_cores
@@ -21,14 +21,14 @@ GAIN = 0.03  # a smaller difference is noise: the smaller number of threads is t
 Answer = tuple[Choices, float]  # and the milliseconds of a step
 
 
-def total_threads(engine: Engine) -> int:
+def count_threads(engine: Engine) -> int:
     """How many threads TensorFlow gets: the card's number, by default one per core."""
-    return engine.threads if isinstance(engine.threads, int) else available_cores()
+    return engine.threads if isinstance(engine.threads, int) else count_cores()
 
 
-def candidates(engine: Engine, replicas: int) -> list[tuple[int, int]]:
+def list_candidates(engine: Engine, replicas: int) -> list[tuple[int, int]]:
     """Threads and stacks: all cores, half of them, one; for one stack, for two, and for one or more on each core."""
-    cores = total_threads(engine)
+    cores = count_threads(engine)
     # first what is taken unmeasured where the tables are small
     likely = share_cores(cores, engine.stacks, replicas, 0, sys.maxsize).stacks
     numbers = {1, 2, cores, likely} if engine.stacks == "auto" else {likely}
@@ -41,7 +41,7 @@ def candidates(engine: Engine, replicas: int) -> list[tuple[int, int]]:
     return sorted(pairs, key=lambda pair: (pair != (cores, likely), -pair[0], -pair[1]))
 
 
-def measure_cores(card: Path, engine: Engine, replicas: int, overrides: Sequence[str] = ()) -> Choices | None:
+def measure_cores(card_path: Path, engine: Engine, replicas: int, overrides: Sequence[str] = ()) -> Choices | None:
     """The choices with the fastest threads and stacks for that many replicas of a card; None where no child answered.
 
     The first child tries all that the card leaves open, the others what was the fastest there.
@@ -49,8 +49,8 @@ def measure_cores(card: Path, engine: Engine, replicas: int, overrides: Sequence
     end = time.perf_counter() + BUDGET_SECONDS
     common = [f"replicas={replicas}", "engine.chunk=auto", *overrides]
     found: dict[tuple[int, int], Answer] = {}
-    for threads, stacks in candidates(engine, replicas):
-        answer = _ask(card, [*common, f"engine.stacks={stacks}", f"engine.threads={threads}"], end)
+    for threads, stacks in list_candidates(engine, replicas):
+        answer = _ask(card_path, [*common, f"engine.stacks={stacks}", f"engine.threads={threads}"], end)
         if answer is not None:
             if not found:
                 choices = answer[0]
@@ -68,9 +68,9 @@ def measure_cores(card: Path, engine: Engine, replicas: int, overrides: Sequence
     return replace(found[best][0], tried=tried, cores_tried=rows)
 
 
-def _ask(card: Path, overrides: Sequence[str], end: float) -> Answer | None:
+def _ask(card_path: Path, overrides: Sequence[str], end: float) -> Answer | None:
     """What a child found; None where it failed or took too long."""
-    command = [sys.executable, "-m", CHILD, str(card), *overrides]
+    command = [sys.executable, "-m", CHILD, str(card_path), *overrides]
     # the program may run from a folder that is not installed
     path = os.pathsep.join([str(Path(__file__).parents[3]), *filter(None, [os.environ.get("PYTHONPATH")])])
     left = end - time.perf_counter()

@@ -3,11 +3,11 @@
 from dataclasses import asdict
 from pathlib import Path
 
-from tfperf.runcard.dump import as_tree
-from tfperf.runcard.example import write_example
+from tfperf.runcard.dump import to_tree
+from tfperf.runcard.example import format_example
 from tfperf.runcard.profile import Profile
 from tfperf.runcard.sweep import Sweep
-from tfperf.runcard.types import replica_ids
+from tfperf.runcard.types import parse_replica_ids
 from tfperf.workloads.pdf.card import Card, Closure, Data, Train
 from tfperf.workloads.pdf.kind import KIND
 
@@ -18,10 +18,10 @@ HEAD = """\
 """
 
 
-def example_card(pack: Path | str) -> str:
+def format_example_card(pack: Path | str) -> str:
     """A card that fits all of a pack, with a comment for each key; `pack` is written as given."""
-    card = Card(title="An example", replicas=replica_ids(100), data=Data(pack=Path(pack)), train=Train(steps=17_000))
-    tree = as_tree(card)
+    ids, data, train = parse_replica_ids(100), Data(pack=Path(pack)), Train(steps=17_000)
+    tree = to_tree(Card(title="An example", replicas=ids, data=data, train=train))
     tree["closure"], tree["profile"] = asdict(Closure()), asdict(Profile())
     tree["sweep"] = asdict(Sweep(keys={"train.optimizer.learning_rate": (1e-3, 2e-3)}))
-    return HEAD + write_example(KIND.grammar, tree, OFF)
+    return HEAD + format_example(KIND.grammar, tree, OFF)

@@ -7,15 +7,15 @@ import numpy as np
 
 from tfperf.data.cache import digest
 from tfperf.runcard.faults import Fault
-from tfperf.runcard.places import UnfitCard
+from tfperf.runcard.places import UnfitCardError
 from tfperf.workloads.pdf.card import Card
-from tfperf.workloads.pdf.operators.compiled import (
-    Compiled,
-    folded,
-    hadronic_basis,
+from tfperf.workloads.pdf.operators.loss_constants import (
+    LossConstants,
+    build_folded,
+    build_hadronic_basis,
+    build_linear_basis,
     is_hadronic,
     is_linear,
-    linear_basis,
 )
 from tfperf.workloads.pdf.operators.observables import Layout, Observables
 from tfperf.workloads.pdf.operators.problem import Problem
@@ -45,26 +45,26 @@ class Form:
     basis: Basis | None = field(default=None, compare=False)
     hadronic: Basis | None = field(default=None, compare=False)
 
-    def arranged(self, observables: Observables) -> Observables:
+    def arrange(self, observables: Observables) -> Observables:
         """Grouped observables with the products of this form."""
-        return observables.arranged(self.products)
+        return observables.to_layout(self.products)
 
-    def compiled(self, problem: Problem, precision: str) -> Compiled | None:
+    def build_constants(self, problem: Problem, precision: str) -> LossConstants | None:
         """The losses' constants for these replicas; None for the form that needs nothing but the problem."""
         if self.basis is None:
             return None
-        hadronic = None if self.hadronic is None else self.hadronic.first(self.hadronic_rank)
+        hadronic = None if self.hadronic is None else self.hadronic.truncate(self.hadronic_rank)
         width = np.dtype(precision).type
-        basis = self.basis.first(self.rank)
+        basis = self.basis.truncate(self.rank)
         tolerance = self.tolerance / 2**self.raises
         key = digest(
-            problem.tables, problem.covariance, problem.data, problem.training, problem.root_weight, width, basis,
-            hadronic, tolerance,
+            problem.tables_digest, problem.covariance, problem.data, problem.training, problem.root_weight,
+            width, basis, hadronic, tolerance,
         )  # fmt: skip
-        made = problem.cache.get(
-            "folded", problem.tables and key, lambda: folded(problem, width, basis, hadronic, tolerance)
+        folded = problem.cache.get(
+            "folded", problem.tables_digest and key, lambda: build_folded(problem, width, basis, hadronic, tolerance)
         )
-        return replace(made, points=replace(made.points, observables=self.arranged(made.points.observables)))
+        return replace(folded, points=replace(folded.points, observables=self.arrange(folded.points.observables)))
 
     @property
     def directions(self) -> dict[str, int]:
@@ -76,7 +76,7 @@ class Form:
             else out | {"hadronic_rank": self.hadronic_rank, "hadronic_rank_of": self.hadronic.rank}
         )
 
-    def raised(self) -> "Form":
+    def raise_rank(self) -> "Form":
         """The same with more directions, of which less is neglected; itself where there are no more."""
         rank, hadronic_rank = (
             0 if basis is None else min(basis.rank, used + RAISE)
@@ -84,20 +84,20 @@ class Form:
         )
         if (rank, hadronic_rank) == (self.rank, self.hadronic_rank):
             return self
-        return self.at((rank, hadronic_rank, self.raises + 1))
+        return self.replace_numbers((rank, hadronic_rank, self.raises + 1))
 
     @property
     def numbers(self) -> tuple[int, int, int]:
         """Directions for linear and for hadronic sets, and how often some were added."""
         return self.rank, self.hadronic_rank, self.raises
 
-    def at(self, numbers: tuple[int, ...]) -> "Form":
+    def replace_numbers(self, numbers: tuple[int, ...]) -> "Form":
         """The same with other numbers. Raises: ValueError for another count of them."""
         rank, hadronic_rank, raises = numbers
         return replace(self, rank=rank, hadronic_rank=hadronic_rank, raises=raises)
 
 
-def obstacle(problem: Problem) -> str | None:
+def find_obstacle(problem: Problem) -> str | None:
     """Why the points of a problem cannot be folded; None: they can."""
     if not any(is_linear(d) for d in problem.datasets):
         return "no deep-inelastic set without operation"
@@ -106,23 +106,23 @@ def obstacle(problem: Problem) -> str | None:
     return None
 
 
-def names(card: Card, problem: Problem) -> tuple[Name, ...]:
-    """The forms to choose from; UnfitCard when the card asks for one that cannot be."""
-    why = obstacle(problem)
+def list_forms(card: Card, problem: Problem) -> tuple[Name, ...]:
+    """The forms to choose from; UnfitCardError when the card asks for one that cannot be."""
+    why = find_obstacle(problem)
     if card.engine.form == "folded" and why is not None:
-        raise UnfitCard(card, [Fault("engine.form", "folded", f"the fit has {why}; allowed: auto, shared")])
+        raise UnfitCardError(card, [Fault("engine.form", "folded", f"the fit has {why}; allowed: auto, shared")])
     if card.engine.form != "auto":
         return (card.engine.form,)
     return ("shared",) if why is not None else ("shared", "folded")
 
 
-def layouts(card: Card, problem: Problem) -> tuple[Layout, ...]:
+def list_layouts(card: Card, problem: Problem) -> tuple[Layout, ...]:
     """How the products may be laid out; a single one is no choice where it has far more to multiply."""
     if card.engine.products != "auto":
         return (card.engine.products,)
     grouped = problem.observables
-    joined = grouped.joined_entries if len(grouped.products) + len(grouped.bilinear) > 1 else np.inf
-    return ("grouped", "joined") if joined <= MOST_ENTRIES * grouped.entries else ("grouped",)
+    joined_entries = grouped.joined_entries if len(grouped.products) + len(grouped.bilinear) > 1 else np.inf
+    return ("grouped", "joined") if joined_entries <= MOST_ENTRIES * grouped.entries else ("grouped",)
 
 
 class Candidates:
@@ -131,8 +131,8 @@ class Candidates:
     def __init__(self, card: Card, problem: Problem) -> None:
         """Raises: CardError when the card asks for a form that cannot be."""
         self.card, self.problem = card, problem
-        self.names, self.layouts = names(card, problem), layouts(card, problem)
-        self._made: dict[str, Form] = {}
+        self.names, self.layouts = list_forms(card, problem), list_layouts(card, problem)
+        self._forms: dict[str, Form] = {}
 
     @property
     def first(self) -> Form:
@@ -141,24 +141,24 @@ class Candidates:
 
     def make(self, name: str, layout: str) -> Form:
         """A form, one of NAMES with one of LAYOUTS, with the rank that the card's tolerance asks for."""
-        if name not in self._made:
-            self._made[name] = make_form(self.card, self.problem, cast(Name, name))
-        return replace(self._made[name], products=cast(Layout, layout))
+        if name not in self._forms:
+            self._forms[name] = build_form(self.card, self.problem, cast(Name, name))
+        return replace(self._forms[name], products=cast(Layout, layout))
 
 
-def make_form(card: Card, problem: Problem, name: Name) -> Form:
+def build_form(card: Card, problem: Problem, name: Name) -> Form:
     """A form for this problem, with the rank that the card's tolerance asks for."""
     if name == "shared":
         return Form()
-    key = digest(problem.tables, problem.covariance, problem.training, card.model, card.engine.tolerance)
-    return problem.cache.get("bases", problem.tables and key, lambda: _folded_form(card, problem))
+    key = digest(problem.tables_digest, problem.covariance, problem.training, card.model, card.engine.tolerance)
+    return problem.cache.get("bases", problem.tables_digest and key, lambda: _build_folded_form(card, problem))
 
 
-def _folded_form(card: Card, problem: Problem) -> Form:
+def _build_folded_form(card: Card, problem: Problem) -> Form:
     x = problem.pack.x[: problem.observables.nodes]
     samples, tolerance = sample_pdfs(card.model, x, SAMPLES, SAMPLES_SEED), card.engine.tolerance
-    basis, rank = linear_basis(problem, samples, tolerance)
+    basis, rank = build_linear_basis(problem, samples, tolerance)
     if tolerance == 0 or not any(is_hadronic(d) for d in problem.datasets):
         return Form("folded", rank, tolerance=tolerance, basis=basis)
-    hadronic, hadronic_rank = hadronic_basis(problem, samples, tolerance)
+    hadronic, hadronic_rank = build_hadronic_basis(problem, samples, tolerance)
     return Form("folded", rank, hadronic_rank, tolerance, basis=basis, hadronic=hadronic)

@@ -7,14 +7,14 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from tfperf.data.cache import Cache, file_digest
+from tfperf.data.cache import Cache, digest_file
 from tfperf.errors import CardError, PackError, UserError
 from tfperf.results.contents import RESULTS
-from tfperf.runcard.faults import Fault, in_words
-from tfperf.runcard.places import UnfitCard, refuse_inside
+from tfperf.runcard.faults import Fault, format_names
+from tfperf.runcard.places import UnfitCardError, refuse_inside
 from tfperf.workloads.pdf.card import Card
-from tfperf.workloads.pdf.data.closure import toy_pdf
-from tfperf.workloads.pdf.data.covariance import fitted_extra
+from tfperf.workloads.pdf.data.closure import compute_toy_pdf
+from tfperf.workloads.pdf.data.covariance import read_fitted_extra
 from tfperf.workloads.pdf.data.pack import Pack
 from tfperf.workloads.pdf.data.selection import Selection, try_select
 from tfperf.workloads.pdf.data.validate import validate
@@ -23,7 +23,7 @@ from tfperf.workloads.pdf.results.record import FitResult
 
 Array = NDArray[np.float64]
 T0_WORDS = ("pack", "none", "fit")
-LAWS: dict[str, Callable[[Array], Array]] = {"toy": toy_pdf}
+LAWS: dict[str, Callable[[Array], Array]] = {"toy": compute_toy_pdf}
 
 
 @dataclass(frozen=True)
@@ -39,25 +39,25 @@ class Inputs:
 def read_inputs(card: Card, output: Path | None = None) -> Inputs:
     """Read and check all files of a card.
 
-    Raises: UnfitCard with all faults of the card that its files tell, CardError for files inside the run directory,
-    PackError for a faulty pack.
+    Raises: UnfitCardError with all faults of the card that its files tell, CardError for files inside the run
+    directory, PackError for a faulty pack.
     """
-    files = _files(card)
+    files = _list_files(card)
     if output is not None:
         refuse_inside(files, output)
     reading = _Reading(card)
     reading.read(files)
     if reading.faults:
-        raise UnfitCard(card, reading.faults)
-    hashes = {key: file_digest(path) for key, path in files.items()}
+        raise UnfitCardError(card, reading.faults)
+    hashes = {key: digest_file(path) for key, path in files.items()}
     return Inputs(hashes, reading.selection, reading.t0_pdf, reading.law)
 
 
-def input_faults(card: Card) -> list[Fault]:
+def check_inputs(card: Card) -> list[Fault]:
     """What the files of a card tell against it; none of the pack itself, whose faults leave nothing to be told."""
     reading = _Reading(card)
     try:
-        reading.read(_files(card))
+        reading.read(_list_files(card))
     except UserError:
         return []
     return reading.faults
@@ -81,45 +81,45 @@ class _Reading:
             return
         # a pack without faults has none the next time
         pack = self.card.data.pack
-        Cache(self.card.engine.cache).get("valid", file_digest(pack), lambda: validate(pack))
+        Cache(self.card.engine.cache).get("valid", digest_file(pack), lambda: validate(pack))
         self.selection, found = try_select(self.card)
         self.faults += found
-        readers = {"data.pack": self._pack_t0, "covariance.extra": self._extra, "data.t0": self._t0}
-        for key, read in {**readers, "closure.law": self._law}.items():
+        readers = {"data.pack": self._check_pack_t0, "covariance.extra": self._check_extra, "data.t0": self._read_t0}
+        for key, read in {**readers, "closure.law": self._read_law}.items():
             if key in files and key not in gone:
                 read()
         if self.card.closure is not None and self.card.closure.law in LAWS:
             self.law = LAWS[self.card.closure.law]
 
-    def _pack_t0(self) -> None:
+    def _check_pack_t0(self) -> None:
         names = [d.name for d in self.selection.pack.datasets if d.t0 is None]
         if names and self.card.data.t0 == "pack" and self.card.closure is None:
-            text = f"the pack has no t0 for {in_words(names)}; allowed: none, fit, a run folder"
+            text = f"the pack has no t0 for {format_names(names)}; allowed: none, fit, a run folder"
             self.faults.append(Fault("data.t0", "pack", text))
 
-    def _extra(self) -> None:
+    def _check_extra(self) -> None:
         path = self.card.covariance.extra
         assert path is not None
         try:
-            fitted_extra(path, self.selection.pack.datasets)
+            read_fitted_extra(path, self.selection.pack.datasets)
         except PackError as error:
             self.faults += [Fault("covariance.extra", str(path), fault) for fault in error.faults]
 
-    def _t0(self) -> None:
-        self.t0_pdf = self._pdf(Path(self.card.data.t0), "data.t0")
+    def _read_t0(self) -> None:
+        self.t0_pdf = self._read_pdf(Path(self.card.data.t0), "data.t0")
 
-    def _law(self) -> None:
+    def _read_law(self) -> None:
         assert self.card.closure is not None
-        truth = self._pdf(Path(self.card.closure.law), "closure.law", self.card.closure.replica)
+        truth = self._read_pdf(Path(self.card.closure.law), "closure.law", self.card.closure.replica)
         self.law = None if truth is None else lambda _: truth
 
-    def _pdf(self, run: Path, key: str, replica: int | None = None) -> Array | None:
+    def _read_pdf(self, run: Path, key: str, replica: int | None = None) -> Array | None:
         """PDF (8, X) of a finished run's converged replica, by default of their mean, on the pack's grid."""
         try:
             result = store.read(run / RESULTS)
             _refuse_other_grid(result, run, self.selection.pack)
             if replica is None:
-                return mean_pdf(result)
+                return average_pdf(result)
         except UserError as error:
             self.faults += [Fault(key, str(run), fault) for fault in error.faults]
             return None
@@ -132,7 +132,7 @@ class _Reading:
         return truth
 
 
-def _files(card: Card) -> dict[str, Path]:
+def _list_files(card: Card) -> dict[str, Path]:
     """Every file that the result depends on, by the key of the card that names it."""
     files = {"data.pack": card.data.pack}
     if card.covariance.extra is not None:
@@ -144,7 +144,7 @@ def _files(card: Card) -> dict[str, Path]:
     return files
 
 
-def mean_pdf(result: FitResult) -> Array:
+def average_pdf(result: FitResult) -> Array:
     """x f (8, X) of the mean over converged replicas; CardError when none converged."""
     if not result.converged.any():
         raise CardError(f"{result.title or 'the run'}: no replica converged; it has no mean PDF")

@@ -13,6 +13,6 @@ KIND = CardKind(
     {("data", "pack"): "an HDF5 data pack", ("covariance", "extra"): "an HDF5 file"},
     {("replicas",): 1, ("train", "steps"): MAX_STEP},
     {("data", "t0"): ("pack", "none", "fit"), ("closure", "law"): ("toy",)},
-    apart=("replicas",),
+    uncompared_keys=("replicas",),
     data=("data", "covariance", "closure", "positivity"),
 )

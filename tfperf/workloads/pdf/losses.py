@@ -13,12 +13,13 @@ import tensorflow as tf
 from numpy.typing import NDArray
 
 from tfperf.workloads.pdf.card import FITTED, Card
-from tfperf.workloads.pdf.contraction import Contraction, joined
-from tfperf.workloads.pdf.operators.compiled import Compiled, Points, shared
-from tfperf.workloads.pdf.operators.folding import Folded
+from tfperf.workloads.pdf.contraction import Contraction, join_columns
+from tfperf.workloads.pdf.operators.folding import FoldedPoints
+from tfperf.workloads.pdf.operators.loss_constants import LossConstants, PointConstants, build_shared
 from tfperf.workloads.pdf.operators.observables import combine
 from tfperf.workloads.pdf.operators.problem import Problem
 
+Pair = tuple[tf.Tensor, tf.Tensor]
 INTEGRABLE = tuple(FITTED.index(f) for f in ("t3", "t8"))
 
 
@@ -31,19 +32,19 @@ class Terms(NamedTuple):
     integrability: tf.Tensor
 
 
-def _scales(points: Points) -> NDArray[np.float64]:
+def _compute_scales(points: PointConstants) -> NDArray[np.float64]:
     """What the raw predictions (T) are multiplied with: the points' factors where no operation follows, else 1."""
-    scale, begin = np.ones(points.observables.rows), 0
-    for term in points.observables.terms:
-        size = term.rows[0].stop - term.rows[0].start
-        if term.operation == "NULL":
-            scale[term.rows[0]] = points.factor[begin : begin + size]
+    scale, begin = np.ones(points.observables.row_count), 0
+    for segment in points.observables.segments:
+        size = segment.rows[0].stop - segment.rows[0].start
+        if segment.operation == "NULL":
+            scale[segment.rows[0]] = points.factor[begin : begin + size]
         begin += size
     return scale
 
 
 @dataclass(frozen=True)
-class _Piece:
+class _Segment:
     """Neighbouring points (n) of one block, in the order of training; all constants in units of the whitened errors."""
 
     operation: str
@@ -56,9 +57,9 @@ class _Piece:
     block: int | None
     u: tf.Tensor | None  # (n, k) systematics of the block
 
-    def residual(self, raw: Mapping[int, tf.Tensor], data: tf.Tensor) -> tf.Tensor:
+    def compute_residual(self, raw: Mapping[int, tf.Tensor], data: tf.Tensor) -> tf.Tensor:
         """Prediction - data (R, n), whitened but for correlations."""
-        tables = [joined([raw[begin] for begin in table]) for table in self.tables]
+        tables = [join_columns([raw[begin] for begin in table]) for table in self.tables]
         if self.operation == "NULL":
             return tables[0] - data
         return combine(self.operation, tables) * self.factor - data
@@ -67,133 +68,132 @@ class _Piece:
 class _Residuals:
     """Residuals of some points as functions of x f, and their systematics."""
 
-    def __init__(self, points: Points, first: int, dtype: str) -> None:
+    def __init__(self, points: PointConstants, first: int, dtype: str) -> None:
         """`first`: the grid node that is the PDF's first."""
         self.points, self.dtype = points, dtype
-        self.contraction = Contraction(points.observables, _scales(points), first, dtype, points.core)
-        self.pieces = self._pieces()
-        self.positive = [start for rows in points.observables.positive for start, _ in self.contraction.covering(rows)]
-        self.blocks = len(points.whitened.blocks)
+        self.contraction = Contraction(points.observables, _compute_scales(points), first, dtype, points.core)
+        self.segments = self._build_segments()
+        self.positive = [start for r in points.observables.positive for start, _ in self.contraction.select_pieces(r)]
+        self.blocks = len(points.whitening.blocks)
 
-    def _pieces(self) -> list[_Piece]:
-        pieces: list[_Piece] = []
+    def _build_segments(self) -> list[_Segment]:
+        segments: list[_Segment] = []
         begin = 0
-        for term in self.points.observables.terms:
-            parts = [self.contraction.covering(rows) for rows in term.rows]
-            together = [parts] if term.operation != "NULL" else [[[piece]] for piece in parts[0]]
+        for segment in self.points.observables.segments:
+            parts = [self.contraction.select_pieces(rows) for rows in segment.rows]
+            together = [parts] if segment.operation != "NULL" else [[[piece]] for piece in parts[0]]
             for tables in together:
                 starts = tuple(tuple(start for start, _ in table) for table in tables)
                 rows = slice(begin, begin := begin + sum(stop - start for start, stop in tables[0]))
-                pieces.append(self._piece(term.operation, starts, rows))
-        return pieces
+                segments.append(self._build_segment(segment.operation, starts, rows))
+        return segments
 
-    def _piece(self, operation: str, starts: tuple[tuple[int, ...], ...], rows: slice) -> _Piece:
+    def _build_segment(self, operation: str, starts: tuple[tuple[int, ...], ...], rows: slice) -> _Segment:
         p, constant = self.points, partial(tf.constant, dtype=self.dtype)
-        found = [(i, b) for i, b in enumerate(p.whitened.blocks) if b.rows.start <= rows.start < b.rows.stop]
+        found = [(i, b) for i, b in enumerate(p.whitening.blocks) if b.rows.start <= rows.start < b.rows.stop]
         number, block = found[0] if found else (None, None)
-        return _Piece(
+        return _Segment(
             operation, starts, constant(p.factor[rows]), constant(p.data[:, rows]), constant(p.central[rows]),
             tf.constant(p.training[:, rows]), constant(1 / p.root_weight[rows]), number,
             None if block is None else constant(block.u[rows.start - block.rows.start : rows.stop - block.rows.start]),
         )  # fmt: skip
 
-    def systematics(self, residuals: Sequence[tf.Tensor]) -> list[tf.Tensor]:
+    def compute_systematics(self, residuals: Sequence[tf.Tensor]) -> list[tf.Tensor]:
         """U^T e of each block, (R, k)."""
         sums: list[list[tf.Tensor]] = [[] for _ in range(self.blocks)]
-        for e, piece in zip(residuals, self.pieces, strict=True):
-            if piece.block is not None:
-                sums[piece.block].append(tf.matmul(e, piece.u))
+        for e, segment in zip(residuals, self.segments, strict=True):
+            if segment.block is not None:
+                sums[segment.block].append(tf.matmul(e, segment.u))
         return [tf.add_n(s) for s in sums]
 
 
 class ReplicaLosses:
     """Constants of the losses on the device, and the losses as functions of x f (R, 8, X)."""
 
-    def __init__(self, card: Card, problem: Problem, compiled: Compiled | None = None) -> None:
-        """`compiled`: the form of the losses, by default every point on its own."""
+    def __init__(self, card: Card, problem: Problem, loss_constants: LossConstants | None = None) -> None:
+        """`loss_constants`: the form of the losses, by default every point on its own."""
         self.dtype = card.engine.precision
         width = np.dtype(self.dtype).type
-        every = shared(problem, width)
-        self.compiled = compiled or every
+        every = build_shared(problem, width)
+        self.loss_constants = loss_constants or every
         # the nodes that some prediction or penalty uses; x f(1) = 0: a node there adds nothing
-        nodes, first = problem.observables.nodes, problem.observables.first
+        nodes, first = problem.observables.nodes, problem.observables.first_node
         small = np.arange(min(card.integrability.nodes, first))
         self.x = problem.pack.x[np.concatenate([small, np.arange(first, nodes)])]
         self.integrable_nodes = card.integrability.nodes
         self.positive = bool(problem.observables.positive)
         self.weighted = bool((problem.root_weight != 1).any())
-        self.every = _Residuals(every.points, first - len(small), self.dtype)
-        self.stepwise = self.every
-        if self.compiled.folded is not None:
-            self.stepwise = _Residuals(self.compiled.points, first - len(small), self.dtype)
-            self._fold(self.compiled, nodes, first, len(small))
-        training = self.compiled.points.training
+        self.all_residuals = _Residuals(every.points, first - len(small), self.dtype)
+        self.step_residuals = self.all_residuals
+        if self.loss_constants.folded is not None:
+            self.step_residuals = _Residuals(self.loss_constants.points, first - len(small), self.dtype)
+            self._prepare_folded(self.loss_constants, nodes, first, len(small))
+        points = self.loss_constants.points
         # (2 R, k, k) for each block: the training halves of all replicas, then the validation halves
-        halves = np.concatenate([training, ~training]).astype(np.float64)
-        self.precisions = [tf.constant(p, self.dtype) for p in self.compiled.points.whitened.precisions(halves)]
-        ones = np.ones((1, len(problem.central)))
-        self.precisions_all = [tf.constant(p[0], self.dtype) for p in every.points.whitened.precisions(ones)]
+        halves = np.concatenate([points.training, ~points.training]).astype(np.float64)
+        self.inverse_kernels = [tf.constant(k, self.dtype) for k in points.whitening.compute_inverse_kernels(halves)]
+        kernels_all = every.points.whitening.compute_inverse_kernels(np.ones((1, len(problem.central))))
+        self.inverse_kernels_all = [tf.constant(k[0], self.dtype) for k in kernels_all]
         self.points = len(problem.central)
         self.points_training = problem.training.sum(axis=1)
         self.points_validation = (~problem.training).sum(axis=1)
 
-    def _fold(self, compiled: Compiled, nodes: int, first: int, small: int) -> None:
-        folded = compiled.folded
+    def _prepare_folded(self, loss_constants: LossConstants, nodes: int, first: int, small: int) -> None:
+        folded = loss_constants.folded
         assert folded is not None
-        assert compiled.restrict is not None
-        restrict = compiled.restrict.reshape(len(compiled.restrict), len(FITTED), nodes)[..., first:]
+        assert loss_constants.restrict is not None
+        restrict = loss_constants.restrict.reshape(len(loss_constants.restrict), len(FITTED), nodes)[..., first:]
         restrict = np.pad(restrict, [(0, 0), (0, 0), (small, 0)])
         self.restrict = tf.constant(restrict.reshape(len(restrict), -1), self.dtype)
         # two products that run at the same time
-        self.forms = [tf.constant(f, self.dtype) for f in np.split(folded.forms, 2)]
+        self.quadratic_forms = [tf.constant(f, self.dtype) for f in np.split(folded.forms, 2)]
         self.centres = tf.constant(folded.centres, self.dtype)
         self.slopes = tf.constant(folded.slopes, self.dtype)
         self.constants = tf.constant(folded.constants, self.dtype)
 
     def __call__(self, pdf: tf.Tensor, weights: bool = True) -> Terms:
         """The losses that training and stopping need, with the sets' weights or, for people, without."""
-        raw = self.stepwise.contraction(pdf)
-        residuals = [p.residual(raw, p.data) for p in self.stepwise.pieces]
+        raw = self.step_residuals.contraction(pdf)
+        residuals = [p.compute_residual(raw, p.data) for p in self.step_residuals.segments]
         if self.weighted and not weights:
-            residuals = [e * p.inverse_weight for e, p in zip(residuals, self.stepwise.pieces, strict=True)]
+            residuals = [e * p.inverse_weight for e, p in zip(residuals, self.step_residuals.segments, strict=True)]
         training, validation = self._split_chi2(pdf, residuals)
-        hinge = [tf.reduce_sum(tf.nn.relu(-raw[start]), axis=1) for start in self.stepwise.positive]
+        hinge = [tf.reduce_sum(tf.nn.relu(-raw[start]), axis=1) for start in self.step_residuals.positive]
         small = tf.gather(pdf, INTEGRABLE, axis=1)[..., : self.integrable_nodes]
         penalty = tf.reduce_sum(tf.abs(small), axis=[1, 2])
         return Terms(training, validation, tf.add_n(hinge or [tf.zeros_like(training)]), penalty)
 
-    def experimental(self, pdf: tf.Tensor) -> tf.Tensor:
+    def compute_experimental_chi2(self, pdf: tf.Tensor) -> tf.Tensor:
         """chi2 (R) against the central values, over all points, without the sets' weights."""
-        raw = self.every.contraction(pdf)
-        residuals = [p.residual(raw, p.central) * p.inverse_weight for p in self.every.pieces]
+        every, raw = self.all_residuals, self.all_residuals.contraction(pdf)
+        residuals = [p.compute_residual(raw, p.central) * p.inverse_weight for p in every.segments]
         total = tf.add_n([tf.reduce_sum(e * e, axis=1) for e in residuals])
-        for z, precision in zip(self.every.systematics(residuals), self.precisions_all, strict=True):
-            total -= tf.reduce_sum(z * tf.matmul(z, precision), axis=1)
+        for z, inverse in zip(every.compute_systematics(residuals), self.inverse_kernels_all, strict=True):
+            total -= tf.reduce_sum(z * tf.matmul(z, inverse), axis=1)
         return total
 
-    def _split_chi2(self, pdf: tf.Tensor, residuals: Sequence[tf.Tensor]) -> tuple[tf.Tensor, tf.Tensor]:
+    def _split_chi2(self, pdf: tf.Tensor, residuals: Sequence[tf.Tensor]) -> Pair:
         """chi2 of the training and of the validation points (R each); only the first has a gradient.
 
         The gradient 2 m (e - U K^-1 z) takes K^-1 z from the forward pass, so that the K^-1 are read once a step.
         """
-        folded, pieces = self.compiled.folded, self.stepwise.pieces
-        zero = tf.zeros([], self.dtype)
+        folded, segments, zero = self.loss_constants.folded, self.step_residuals.segments, tf.zeros([], self.dtype)
 
         @tf.custom_gradient
-        def function(pdf: tf.Tensor, *residuals: tf.Tensor) -> tuple[tuple[tf.Tensor, tf.Tensor], object]:
+        def function(pdf: tf.Tensor, *residuals: tf.Tensor) -> tuple[Pair, object]:
             replicas = pdf.shape[0]
-            pairs = zip(residuals, pieces, strict=True)
+            pairs = zip(residuals, segments, strict=True)
             halves = [tf.concat([tf.where(p.mask, e, zero), tf.where(p.mask, zero, e)], axis=0) for e, p in pairs]
             total = tf.zeros([2 * replicas], self.dtype)
             for half in halves:
                 total += tf.reduce_sum(half * half, axis=1)
-            directions = self.stepwise.systematics(halves)
-            shifts = [tf.linalg.matvec(p, z) for p, z in zip(self.precisions, directions, strict=True)]
+            directions = self.step_residuals.compute_systematics(halves)
+            shifts = [tf.linalg.matvec(p, z) for p, z in zip(self.inverse_kernels, directions, strict=True)]
             for z, shift in zip(directions, shifts, strict=True):
                 total -= tf.reduce_sum(z * shift, axis=1)
             pull = tf.zeros([0], self.dtype)
             if folded is not None:
-                pull, more = self._folded(folded, pdf, directions)
+                pull, more = self._compute_folded_chi2(folded, pdf, directions)
                 total += more
             training, validation = tf.split(total, 2)
 
@@ -208,10 +208,10 @@ class ReplicaLosses:
                         corrections[b] -= link
                     slope = up[:, :, None] * tf.reshape(tf.matmul(back, self.restrict), pdf.shape)
                 out = [slope]
-                for e, piece in zip(residuals, pieces, strict=True):
-                    if piece.block is not None:
-                        e -= tf.matmul(corrections[piece.block], piece.u, transpose_b=True)
-                    out.append(up * tf.where(piece.mask, e, zero))
+                for e, segment in zip(residuals, segments, strict=True):
+                    if segment.block is not None:
+                        e -= tf.matmul(corrections[segment.block], segment.u, transpose_b=True)
+                    out.append(up * tf.where(segment.mask, e, zero))
                 return out
 
             return (training, validation), gradient
@@ -219,18 +219,18 @@ class ReplicaLosses:
         training, validation = function(pdf, *residuals)
         return training, validation
 
-    def _folded(self, folded: Folded, pdf: tf.Tensor, directions: Sequence[tf.Tensor]) -> tuple[tf.Tensor, tf.Tensor]:
+    def _compute_folded_chi2(self, folded: FoldedPoints, pdf: tf.Tensor, directions: Sequence[tf.Tensor]) -> Pair:
         """The halves' chi2 (2 R) of the folded points: half its slope in their directions, and itself."""
         small = tf.matmul(tf.reshape(pdf, [pdf.shape[0], -1]), self.restrict, transpose_b=True)
         links = zip(*(tf.split(directions[b], 2) for b in folded.linked), strict=True)
-        both = [joined([small, *link]) for link in links] if folded.linked else [small, small]
+        both = [join_columns([small, *link]) for link in links] if folded.linked else [small, small]
         away = tf.split(tf.concat(both, axis=0) - self.centres, 2)
-        bent = [tf.linalg.matvec(form, d) for form, d in zip(self.forms, away, strict=True)]
+        bent = [tf.linalg.matvec(form, d) for form, d in zip(self.quadratic_forms, away, strict=True)]
         pull = tf.concat(bent, axis=0) + self.slopes
         return pull, tf.reduce_sum(tf.concat(away, axis=0) * (pull + self.slopes), axis=1) + self.constants
 
 
-def multiplier(initial: float, final: float, steps: int, step: tf.Tensor, dtype: str) -> tf.Tensor:
+def compute_multiplier(initial: float, final: float, steps: int, step: tf.Tensor, dtype: str) -> tf.Tensor:
     """Geometric growth from `initial` at step 0 to `final` at the last of `steps`."""
     done = tf.cast(step, dtype) / max(steps - 1, 1)
     return tf.constant(initial, dtype) * tf.pow(tf.constant(final / initial, dtype), done)

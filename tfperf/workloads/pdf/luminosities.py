@@ -9,13 +9,13 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
-from tfperf.workloads.pdf.operators.bilinear import Bilinear
+from tfperf.workloads.pdf.operators.bilinear import BilinearProduct
 
 BLOCK_BYTES = 2**22  # of what is picked before it is added up: a CPU's caches hold it
 PADDING = 16  # the rows of a box come in multiples, which blocks of many sizes divide
 
 
-def gathered(lists: Sequence[NDArray[np.intp]], count: int) -> NDArray[np.int32]:
+def make_gather_index(lists: Sequence[NDArray[np.intp]], count: int) -> NDArray[np.int32]:
     """Where each of `count` targets finds its parts: (count, most), filled up with the index after the last part.
 
     lists[k]: the targets to which the parts of product k belong; the products' parts lie one after the other.
@@ -23,13 +23,13 @@ def gathered(lists: Sequence[NDArray[np.intp]], count: int) -> NDArray[np.int32]
     target = np.concatenate([np.zeros(0, np.intp), *lists])
     order = np.argsort(target, kind="stable")
     sizes = np.bincount(target, minlength=count)
-    place = np.arange(len(target)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    position = np.arange(len(target)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
     out = np.full((count, max(1, int(sizes.max(initial=0)))), len(target), np.int32)
-    out[target[order], place] = order
+    out[target[order], position] = order
     return out
 
 
-def block_rows(rows: int, row_bytes: int) -> int:
+def count_block_rows(rows: int, row_bytes: int) -> int:
     """How many of so many rows are picked at a time: on a CPU what caches hold; a GPU holds none of what it picks."""
     if tf.config.list_logical_devices("GPU"):
         return rows
@@ -40,8 +40,8 @@ class Luminosities:
     """Hadronic predictions (R, H) from flat PDFs (R, D), by products of their luminosities."""
 
     def __init__(
-        self, products: Sequence[Bilinear], rows: NDArray[np.intp], pairs: Sequence[NDArray[np.intp]], width: int,
-        scale: NDArray[np.floating], dtype: str,
+        self, products: Sequence[BilinearProduct], rows: NDArray[np.intp], pairs: Sequence[NDArray[np.intp]],
+        width: int, scale: NDArray[np.floating], dtype: str,
     ) -> None:  # fmt: skip
         """rows (H): the raw rows; pairs: those of the products, of D = `width` numbers; `scale` (T) multiplies rows."""
         self.matrices = [tf.constant((p.matrix * scale[p.rows][:, None]).astype(dtype)) for p in products]
@@ -51,7 +51,7 @@ class Luminosities:
         places = [np.searchsorted(rows, p.rows) for p in products]
         self.places = [tf.constant(p, tf.int32) for p in places]
         self.rows = len(rows)
-        self.parts = tf.constant(gathered(places, len(rows)))
+        self.parts = tf.constant(make_gather_index(places, len(rows)))
         # the luminosity of two numbers, at both; the one after the last is zero
         box = np.full((-(-width // PADDING) * PADDING, width), sum(p.shape[1] for p in pairs), np.int32)
         begin = 0
@@ -65,11 +65,11 @@ class Luminosities:
 
         @tf.custom_gradient  # type: ignore[untyped-decorator]
         def function(flat: tf.Tensor) -> tuple[tf.Tensor, object]:
-            return self._predictions(flat), lambda upstream: self._gradient(flat, upstream)
+            return self._predict(flat), lambda upstream: self._compute_gradient(flat, upstream)
 
         return function(flat)
 
-    def _predictions(self, flat: tf.Tensor) -> tf.Tensor:
+    def _predict(self, flat: tf.Tensor) -> tf.Tensor:
         # replicas side by side in memory: what is gathered are whole rows
         numbers = tf.transpose(flat)
         parts = [
@@ -79,16 +79,16 @@ class Luminosities:
         every = tf.concat([*parts, tf.zeros([1, flat.shape[0]], flat.dtype)], axis=0)
         return tf.transpose(tf.reduce_sum(tf.gather(every, self.parts), axis=1))
 
-    def _gradient(self, flat: tf.Tensor, upstream: tf.Tensor) -> tf.Tensor:
+    def _compute_gradient(self, flat: tf.Tensor, upstream: tf.Tensor) -> tf.Tensor:
         numbers = tf.transpose(flat)
         slopes = [
             tf.matmul(matrix, tf.gather(upstream, place, axis=1), transpose_b=True)
             for matrix, place in zip(self.transposed, self.places, strict=True)
         ]
         every = tf.concat([*slopes, tf.zeros([1, flat.shape[0]], flat.dtype)], axis=0)
-        return tf.transpose(self._pull(every, numbers) + tf.gather(every, self.diagonal) * numbers)
+        return tf.transpose(self._sum_partners(every, numbers) + tf.gather(every, self.diagonal) * numbers)
 
-    def _pull(self, every: tf.Tensor, numbers: tf.Tensor) -> tf.Tensor:
+    def _sum_partners(self, every: tf.Tensor, numbers: tf.Tensor) -> tf.Tensor:
         """Sums over the partners of each number, (D, R), of the slopes `every` of their luminosities.
 
         In blocks of rows: (D, D, R) as a whole would go through memory.
@@ -98,7 +98,7 @@ class Luminosities:
         def pull(box: tf.Tensor) -> tf.Tensor:
             return tf.reduce_sum(tf.gather(every, box) * numbers, axis=1)
 
-        rows = block_rows(len(self.box), width * replicas * numbers.dtype.size)
+        rows = count_block_rows(len(self.box), width * replicas * numbers.dtype.size)
         if rows == len(self.box):
             return pull(self.box)[:width]
         blocks = tf.reshape(self.box, [-1, rows, width])

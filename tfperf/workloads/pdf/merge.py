@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 from tfperf.workloads.pdf.results.record import LOSSES, FitResult, History, Replicas
 
 Array = NDArray[np.float64]
-Both = Callable[[NDArray[Any], NDArray[Any]], NDArray[Any]]
+MergeRows = Callable[[NDArray[Any], NDArray[Any]], NDArray[Any]]
 
 
 @dataclass(frozen=True)
-class Figures:
+class ReplicaArrays:
     """What a result says of each replica: one row of each array."""
 
     pdf: Array  # (R, F, X)
@@ -24,37 +24,37 @@ class Figures:
     history: History
 
 
-def figures_of(result: FitResult) -> Figures:
-    """The figures of a recorded run."""
+def select_arrays(result: FitResult) -> ReplicaArrays:
+    """The arrays of a recorded run."""
     predictions = np.hstack([d.predictions for d in result.datasets])
-    return Figures(result.pdf, predictions, result.weights, result.replicas, result.history)
+    return ReplicaArrays(result.pdf, predictions, result.weights, result.replicas, result.history)
 
 
-def merge(old: Figures, new: Figures) -> Figures:
+def merge(old: ReplicaArrays, new: ReplicaArrays) -> ReplicaArrays:
     """Both by ascending id; a replica that is in both is taken from the new ones."""
     keep = ~np.isin(old.replicas.id, new.replicas.id)
     order = np.argsort(np.concatenate([old.replicas.id[keep], new.replicas.id]))
 
-    def both(a: NDArray[Any], b: NDArray[Any]) -> NDArray[Any]:
-        joined: NDArray[Any] = np.concatenate([a[keep], b])[order]
-        return joined
+    def merge_rows(a: NDArray[Any], b: NDArray[Any]) -> NDArray[Any]:
+        merged: NDArray[Any] = np.concatenate([a[keep], b])[order]
+        return merged
 
-    return Figures(
-        both(old.pdf, new.pdf), both(old.predictions, new.predictions),
-        {name: both(old.weights[name], new.weights[name]) for name in new.weights},
-        _merge_replicas(old.replicas, new.replicas, both), _merge_history(old.history, new.history, both),
+    return ReplicaArrays(
+        merge_rows(old.pdf, new.pdf), merge_rows(old.predictions, new.predictions),
+        {name: merge_rows(old.weights[name], new.weights[name]) for name in new.weights},
+        _merge_replicas(old.replicas, new.replicas, merge_rows), _merge_history(old.history, new.history, merge_rows),
     )  # fmt: skip
 
 
-def _merge_replicas(old: Replicas, new: Replicas, both: Both) -> Replicas:
+def _merge_replicas(old: Replicas, new: Replicas, merge_rows: MergeRows) -> Replicas:
     columns: dict[str, Any] = {}
     for field in fields(Replicas):
-        joined = both(np.asarray(getattr(old, field.name)), np.asarray(getattr(new, field.name)))
-        columns[field.name] = tuple(joined.tolist()) if field.name == "status" else joined
+        merged = merge_rows(np.asarray(getattr(old, field.name)), np.asarray(getattr(new, field.name)))
+        columns[field.name] = tuple(merged.tolist()) if field.name == "status" else merged
     return Replicas(**columns)
 
 
-def _merge_history(old: History, new: History, both: Both) -> History:
+def _merge_history(old: History, new: History, merge_rows: MergeRows) -> History:
     """Rows at the steps of either; nan where a replica has none."""
     steps = np.union1d(old.step, new.step)
 
@@ -65,5 +65,5 @@ def _merge_history(old: History, new: History, both: Both) -> History:
         return out
 
     # in rows of steps, as the record has it
-    merged = {name: np.ascontiguousarray(both(spread(old, name), spread(new, name)).T) for name in LOSSES}
+    merged = {name: np.ascontiguousarray(merge_rows(spread(old, name), spread(new, name)).T) for name in LOSSES}
     return History(steps, **merged)

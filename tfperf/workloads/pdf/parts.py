@@ -5,36 +5,36 @@ from pathlib import Path
 
 from tfperf.errors import CardError, RunDirectoryError
 from tfperf.results.contents import CARD, RESULTS
-from tfperf.results.state import State, draw_key
+from tfperf.results.state import RunState, make_key
 from tfperf.workloads.pdf.chunks import split
-from tfperf.workloads.pdf.replicas import ReplicaPart, Replicas
+from tfperf.workloads.pdf.replicas import ReplicaChunk, ReplicaPart
 from tfperf.workloads.pdf.results import store
 from tfperf.workloads.pdf.results.record import CONVERGED
 
 MOST_CHUNKS = 5000  # of which run.json still is a text that is read
 
 
-def make_parts(ids: Sequence[int], attempts: Sequence[int], chunk: Callable[[int], int]) -> list[ReplicaPart]:
-    """Parts for replicas, in chunks; chunk: how many of so many are trained together. Raises: CardError."""
-    pieces = split(len(ids), chunk(len(ids)))
+def make_parts(ids: Sequence[int], attempts: Sequence[int], choose_size: Callable[[int], int]) -> list[ReplicaPart]:
+    """Parts for replicas, in chunks; choose_size: how many of so many are trained together. Raises: CardError."""
+    pieces = split(len(ids), choose_size(len(ids)))
     if len(pieces) > MOST_CHUNKS:
         raise CardError(
             f"engine.chunk: {len(ids)} replicas would be {len(pieces)} chunks; at most {MOST_CHUNKS} are kept in a run"
         )
     return [
-        ReplicaPart(Replicas(list(ids[rows]), list(attempts[rows]), chunk=i, chunks=len(pieces)), draw_key())
+        ReplicaPart(ReplicaChunk(list(ids[rows]), list(attempts[rows]), chunk=i, chunks=len(pieces)), make_key())
         for i, rows in enumerate(pieces, 1)
     ]
 
 
-def failed_replicas(path: Path) -> tuple[list[int], list[int]]:
+def list_failed_replicas(path: Path) -> tuple[list[int], list[int]]:
     """Ids of the replicas that failed, and the attempts that are due."""
     replicas = store.read(path / RESULTS).replicas
     rows = [i for i, status in enumerate(replicas.status) if status not in CONVERGED]
     return [int(replicas.id[i]) for i in rows], [int(replicas.attempt[i]) + 1 for i in rows]
 
 
-def new_replicas(path: Path, ids: tuple[int, ...], state: State[Replicas]) -> tuple[list[int], list[int]]:
+def list_new_replicas(path: Path, ids: tuple[int, ...], state: RunState[ReplicaChunk]) -> tuple[list[int], list[int]]:
     """Ids that are to be added to a run, and their attempts. Raises: RunDirectoryError for one that is there."""
     known = sorted(set(ids) & {i for part in state.parts for i in part.own.ids})
     if known:
@@ -42,7 +42,7 @@ def new_replicas(path: Path, ids: tuple[int, ...], state: State[Replicas]) -> tu
     return list(ids), [0] * len(ids)
 
 
-def refuse_other_replicas(path: Path, ids: tuple[int, ...], state: State[Replicas]) -> None:
+def refuse_other_replicas(path: Path, ids: tuple[int, ...], state: RunState[ReplicaChunk]) -> None:
     """RunDirectoryError for replicas that no command has asked for together."""
     asked = [[i for p in state.parts[n : n + part.own.chunks] for i in p.own.ids]
              for n, part in enumerate(state.parts) if part.own.chunk == 1]  # fmt: skip

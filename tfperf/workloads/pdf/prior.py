@@ -11,10 +11,10 @@ GROWTH, BIASES = (0.7, 2.5), 0.5
 OUTLIERS = 0.1  # share of the samples left out: those with a sum-rule integral next to zero
 
 
-def sample_pdfs(card: Model, x: NDArray[np.float64], count: int, seed: int) -> NDArray[np.float64]:
+def sample_pdfs(options: Model, x: NDArray[np.float64], count: int, seed: int) -> NDArray[np.float64]:
     """x f (n, 8, X) of networks with weights from narrow to wide and exponents from their ranges, at x (X) below 1."""
     rng = np.random.default_rng(seed)
-    model = PDF(card, count, "float32")
+    model = PDF(options, count, "float32")
     growth = rng.uniform(*GROWTH, (count, 1, 1))
     for layer in model.hidden:
         _, inputs, units = layer.kernel.shape
@@ -22,9 +22,9 @@ def sample_pdfs(card: Model, x: NDArray[np.float64], count: int, seed: int) -> N
         layer.kernel.assign(width * rng.standard_normal(layer.kernel.shape))
         layer.bias.assign(BIASES * (growth - GROWTH[0]) / np.ptp(GROWTH) * rng.standard_normal(layer.bias.shape))
     for name, weight in zip(("alpha", "beta"), model.exponents, strict=True):
-        low, high = np.array([getattr(card.exponents[f], name) for f in FITTED]).T
+        low, high = np.array([getattr(options.exponents[f], name) for f in FITTED]).T
         weight.assign((low + (high - low) * rng.uniform(size=(count, len(FITTED))))[:, :, None])
     pdf = model(x).numpy().astype(np.float64)
     size = np.where(np.isfinite(pdf).all(axis=(1, 2)), (pdf**2).mean(axis=(1, 2)), np.inf)
-    kept: NDArray[np.float64] = pdf[np.argsort(size)[: round(count * (1 - OUTLIERS))]]
-    return kept
+    selected: NDArray[np.float64] = pdf[np.argsort(size)[: round(count * (1 - OUTLIERS))]]
+    return selected

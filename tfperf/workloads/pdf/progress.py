@@ -8,7 +8,7 @@ if TYPE_CHECKING:  # which loads TensorFlow
     from tfperf.train.trainer import Progress
 
 
-def replica_words(status: "Progress") -> str:
+def describe_replicas(status: "Progress") -> str:
     """What a line says of replicas."""
     chi2 = status.latest[np.isfinite(status.latest)]
     low, middle, high = np.percentile(chi2, [16, 50, 84]) if len(chi2) else [np.nan] * 3
@@ -18,6 +18,6 @@ def replica_words(status: "Progress") -> str:
     )
 
 
-def chunk_words(chunk: int, chunks: int) -> str:
+def describe_chunk(chunk: int, chunks: int) -> str:
     """Which of several chunks a line is about, to stand before it."""
     return f"chunk {chunk} of {chunks}, " if chunks > 1 else ""

@@ -11,7 +11,7 @@ from pydantic.dataclasses import dataclass
 from tfperf.errors import RunDirectoryError
 from tfperf.results.contents import STATE
 from tfperf.results.rundir import RunDirectory
-from tfperf.results.state import STRICT, Part, State, StepCount
+from tfperf.results.state import STRICT, Part, RunState, StepCount
 from tfperf.runcard.types import MAX_REPLICA
 
 Id = Annotated[int, Field(ge=1, le=MAX_REPLICA)]
@@ -19,7 +19,7 @@ Count = Annotated[int, Field(ge=1, le=MAX_REPLICA)]
 
 
 @dataclass(config=STRICT)
-class Replicas:
+class ReplicaChunk:
     """Replicas trained together: the first are the card's, extensions and retries add more.
 
     What does not fit the memory at once is trained in chunks, one part each, one after the other.
@@ -34,17 +34,17 @@ class Replicas:
     tolerance: dict[str, Any] = field(default_factory=dict)  # how exact the losses were; once done, if they may not be
 
     @model_validator(mode="after")
-    def _fits_together(self) -> Self:
+    def _refuse_misfits(self) -> Self:
         if len(set(self.ids)) != len(self.ids) or len(self.attempts) != len(self.ids) or self.chunk > self.chunks:
             raise ValueError("ids, attempts and chunks do not fit together")
         return self
 
 
-ReplicaPart = Part[Replicas]
-ReplicaRun = RunDirectory[Replicas]
+ReplicaPart = Part[ReplicaChunk]
+ReplicaRun = RunDirectory[ReplicaChunk]
 
 
-def refuse_broken_groups(path: Path, state: State[Replicas]) -> None:
+def refuse_broken_groups(path: Path, state: RunState[ReplicaChunk]) -> None:
     """RunDirectoryError where the chunks of what one command asked for do not follow each other to the last."""
     due, chunks = 1, 0
     for own in (part.own for part in state.parts):
@@ -55,7 +55,7 @@ def refuse_broken_groups(path: Path, state: State[Replicas]) -> None:
         raise RunDirectoryError(f"{path / STATE}: damaged: chunk {due} of {chunks} is missing")
 
 
-def group(run: ReplicaRun, part: ReplicaPart) -> Sequence[ReplicaPart]:
+def select_group(run: ReplicaRun, part: ReplicaPart) -> Sequence[ReplicaPart]:
     """The parts that one command asked for together with this one, in their order."""
-    first = run.number(part) - part.own.chunk + 1
-    return run.begun.parts[first : first + part.own.chunks]
+    first = run.find_index(part) - part.own.chunk + 1
+    return run.loaded_state.parts[first : first + part.own.chunks]

@@ -10,8 +10,8 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
-from tfperf.data.cache import code_digest, digest
-from tfperf.train import kept_choices
+from tfperf.data.cache import digest, digest_code
+from tfperf.train import choice_cache
 from tfperf.train.choices import Choices
 from tfperf.train.cores import Cores
 from tfperf.train.ensemble import Ensemble
@@ -19,10 +19,10 @@ from tfperf.train.settings import Settings
 from tfperf.train.stack import Losses, Stack
 from tfperf.workloads.pdf.card import Card, Integrability, Positivity
 from tfperf.workloads.pdf.forms import LAYOUTS, NAMES, Form
-from tfperf.workloads.pdf.losses import ReplicaLosses, Terms, multiplier
-from tfperf.workloads.pdf.model import PDF, Nodes
-from tfperf.workloads.pdf.operators.compiled import Compiled
-from tfperf.workloads.pdf.operators.problem import Problem, take_replicas
+from tfperf.workloads.pdf.losses import ReplicaLosses, Terms, compute_multiplier
+from tfperf.workloads.pdf.model import PDF, GridConstants
+from tfperf.workloads.pdf.operators.loss_constants import LossConstants
+from tfperf.workloads.pdf.operators.problem import Problem, select_replicas
 from tfperf.workloads.pdf.results.record import LOSSES
 
 # keys of `engine` that no measurement depends on
@@ -32,77 +32,77 @@ BESIDE = ("cache", "chunk", "check_every", "on_violation", "retire_at")
 class PDFStack(Stack):
     """R replicas: chi2 of the training points with growing penalties is minimised, that of the others monitored."""
 
-    alike = ("terms",)  # grid nodes are shared; what the replicas' constants were made of no program reads
+    alike = ("replica_losses",)  # grid nodes are shared; what the replicas' constants were made of no program reads
 
-    def __init__(self, card: Card, problem: Problem, compiled: Compiled | None = None) -> None:
-        """`compiled`: the form of the losses, by default every point on its own."""
+    def __init__(self, card: Card, problem: Problem, loss_constants: LossConstants | None = None) -> None:
+        """`loss_constants`: the form of the losses, by default every point on its own."""
         self.replicas, self.precision = len(problem.ids), card.engine.precision
         self.model = PDF(card.model, self.replicas, self.precision)
-        self.terms = terms = ReplicaLosses(card, problem, compiled)
-        self.growing: dict[str, Positivity | Integrability] = {
+        self.replica_losses = losses = ReplicaLosses(card, problem, loss_constants)
+        self.penalties: dict[str, Positivity | Integrability] = {
             "positivity": card.positivity, "integrability": card.integrability,
         }  # fmt: skip
         self.threshold, self.steps = card.positivity.threshold, card.train.steps
-        self.validates = tf.constant(terms.points_validation > 0)
-        self.per_training = tf.constant(1 / np.maximum(terms.points_training, 1), self.precision)
-        self.per_validation = tf.constant(1 / np.maximum(terms.points_validation, 1), self.precision)
-        self.points = tf.constant(terms.points, self.precision)
+        self.has_validation = tf.constant(losses.points_validation > 0)
+        self.per_training = tf.constant(1 / np.maximum(losses.points_training, 1), self.precision)
+        self.per_validation = tf.constant(1 / np.maximum(losses.points_validation, 1), self.precision)
+        self.points = tf.constant(losses.points, self.precision)
 
-    def weights(self) -> dict[str, keras.Variable]:
+    def list_weights(self) -> dict[str, keras.Variable]:
         """Of the model."""
-        return self.model.named_weights()
+        return self.model.list_weights()
 
-    def prepare(self) -> Nodes | None:
+    def prepare(self) -> GridConstants | None:
         """The constant part of the grid; None where exponents are trained."""
-        return None if self.model.card.trainable_exponents else self._nodes()
+        return None if self.model.options.trainable_exponents else self._prepare_grid()
 
-    def _nodes(self) -> Nodes:
-        return self.model.prepare(self.terms.x)
+    def _prepare_grid(self) -> GridConstants:
+        return self.model.prepare(self.replica_losses.x)
 
-    def terms_now(self) -> Terms:
+    def evaluate_terms(self) -> Terms:
         """All terms of the objective at the weights as they are."""
-        return self.terms(self.model.at(self._nodes()))
+        return self.replica_losses(self.model.evaluate_at(self._prepare_grid()))
 
-    def losses(self, step: tf.Tensor, prepared: Nodes | None) -> Losses:
+    def evaluate_losses(self, step: tf.Tensor, prepared: GridConstants | None) -> Losses:
         """Of the weights as they are, before step `step`."""
-        return self._losses(self.terms(self.model.at(prepared or self._nodes())), step)
+        return self._compute_losses(self.replica_losses(self.model.evaluate_at(prepared or self._prepare_grid())), step)
 
-    def report(self, step: tf.Tensor) -> tuple[Losses, Mapping[str, tf.Tensor]]:
+    def evaluate_metrics(self, step: tf.Tensor) -> tuple[Losses, Mapping[str, tf.Tensor]]:
         """The losses, and those per point without the sets' weights."""
-        pdf = self.model.at(self._nodes())
-        terms = self.terms(pdf)
-        losses = self._losses(terms, step)
-        if self.terms.weighted:
-            terms = self.terms(pdf, weights=False)
+        pdf = self.model.evaluate_at(self._prepare_grid())
+        terms = self.replica_losses(pdf)
+        losses = self._compute_losses(terms, step)
+        if self.replica_losses.weighted:
+            terms = self.replica_losses(pdf, weights=False)
         nan = tf.constant(float("nan"), self.precision)
         return losses, {
             "training": terms.training * self.per_training,
-            "validation": tf.where(self.validates, terms.validation * self.per_validation, nan),
-            "experimental": self.terms.experimental(pdf) / self.points,
+            "validation": tf.where(self.has_validation, terms.validation * self.per_validation, nan),
+            "experimental": self.replica_losses.compute_experimental_chi2(pdf) / self.points,
             "positivity": terms.positivity,
         }
 
-    def _losses(self, terms: Terms, step: tf.Tensor) -> Losses:
+    def _compute_losses(self, terms: Terms, step: tf.Tensor) -> Losses:
         """The monitor of a replica without validation points is its training terms."""
         training, validation = terms.training * self.per_training, terms.validation * self.per_validation
-        monitor = tf.where(self.validates, validation, training)
-        return Losses(self._objective(terms, step), monitor, terms.positivity < self.threshold, training)
+        monitor = tf.where(self.has_validation, validation, training)
+        return Losses(self._compute_objective(terms, step), monitor, terms.positivity < self.threshold, training)
 
-    def _objective(self, terms: Terms, step: tf.Tensor) -> tf.Tensor:
+    def _compute_objective(self, terms: Terms, step: tf.Tensor) -> tf.Tensor:
         total = terms.training
-        present = {"positivity": self.terms.positive, "integrability": self.terms.integrable_nodes}
-        for name, penalty in self.growing.items():
+        present = {"positivity": self.replica_losses.positive, "integrability": self.replica_losses.integrable_nodes}
+        for name, penalty in self.penalties.items():
             if present[name]:
-                factor = multiplier(penalty.initial, penalty.final, self.steps, step, self.precision)
+                factor = compute_multiplier(penalty.initial, penalty.final, self.steps, step, self.precision)
                 total += factor * getattr(terms, name)
         return total
 
 
-class PDFStacks:
+class PDFStackFactory:
     """Makes the stacks of a fit's replicas."""
 
-    rows: Sequence[str] = LOSSES
-    shown = "experimental"
+    metrics: Sequence[str] = LOSSES
+    progress_metric = "experimental"
 
     def __init__(self, card: Card, problem: Problem, attempts: Sequence[int] | None = None) -> None:
         """attempts: of each replica, how often its training was begun before; by default never."""
@@ -115,10 +115,10 @@ class PDFStacks:
 
     def build(self, rows: NDArray[np.int64], form: Form) -> PDFStack:
         """The stack of those replicas."""
-        problem = self.problem if len(rows) == self.replicas else take_replicas(self.problem, rows)
-        compiled = form.compiled(problem, self.card.engine.precision)
-        problem = replace(problem, observables=form.arranged(problem.observables))
-        return PDFStack(self.card, problem, compiled)
+        problem = self.problem if len(rows) == self.replicas else select_replicas(self.problem, rows)
+        constants = form.build_constants(problem, self.card.engine.precision)
+        problem = replace(problem, observables=form.arrange(problem.observables))
+        return PDFStack(self.card, problem, constants)
 
     def initialize(self, stack: PDFStack, rows: NDArray[np.int64]) -> None:
         """From each replica's own streams."""
@@ -129,37 +129,37 @@ class PDFStacks:
         """The same for all trainings that compute the same with a form."""
         card, problem = self.card, self.problem
         return digest(
-            card.model, card.train, card.positivity, card.integrability, card.engine.precision, problem.tables,
+            card.model, card.train, card.positivity, card.integrability, card.engine.precision, problem.tables_digest,
             problem.covariance, problem.root_weight, form.directions,
         )  # fmt: skip
 
     @cached_property
     def settings(self) -> Settings:
         """What the card says of the training."""
-        return settings(self.card)
+        return make_settings(self.card)
 
-    def place(self, cores: Cores | None) -> Path | None:
+    def find_choices_path(self, cores: Cores | None) -> Path | None:
         """The file for the choices of this training; None: nothing is kept. cores: None where they are chosen, too."""
         card, problem = self.card, self.problem
         engine = {key: value for key, value in asdict(card.engine).items() if key not in BESIDE}
-        key = problem.tables and digest(
-            code_digest(__name__), problem.tables, problem.covariance, problem.root_weight, len(problem.ids),
+        key = problem.tables_digest and digest(
+            digest_code(__name__), problem.tables_digest, problem.covariance, problem.root_weight, len(problem.ids),
             problem.training.shape, engine, card.model, card.positivity, card.integrability, card.train,
         )  # fmt: skip
-        return kept_choices.place(card.engine.cache, key, cores)
+        return choice_cache.find_path(card.engine.cache, key, cores)
 
-    def kept_choices(self, cores: Cores | None) -> Choices | None:
+    def read_choices(self, cores: Cores | None) -> Choices | None:
         """The choices of an earlier run; None where there are none, or the card wants them made anew."""
-        return kept_choices.read(self.settings, self.place(cores), NAMES, LAYOUTS)
+        return choice_cache.read(self.settings, self.find_choices_path(cores), NAMES, LAYOUTS)
 
 
 def build_ensemble(card: Card, problem: Problem, form: Form, cores: Cores) -> Ensemble:
     """All replicas of a problem, at their first attempt."""
-    stacks = PDFStacks(card, problem)
+    stacks = PDFStackFactory(card, problem)
     return Ensemble(stacks.settings, stacks, form, cores.stacks, cores.threads)
 
 
-def settings(card: Card) -> Settings:
+def make_settings(card: Card) -> Settings:
     """What a card says of the training, in the engine's words."""
     train, engine = card.train, card.engine
     return Settings(

@@ -5,8 +5,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tfperf.measure.clock import quartiles
-from tfperf.measure.environment import peak_rss_bytes, versions
+from tfperf.measure.clock import compute_quartiles
+from tfperf.measure.environment import list_versions, measure_peak_rss_bytes
 from tfperf.workloads.pdf.card import Card
 from tfperf.workloads.pdf.replicas import ReplicaPart
 from tfperf.workloads.pdf.results.record import CONVERGED, FitResult
@@ -35,22 +35,22 @@ def summarise(
         "steps": int(result.replicas.stop_step.max()),
         "resumed_from_steps": [step for part in parts for step in part.resumed_from_steps],
         "seconds": dict(seconds),
-        "ms_per_step": quartiles(seconds_per_step[max(seconds_per_step)] if seconds_per_step else ()),
-        "peak_rss_bytes": peak_rss_bytes(),
+        "ms_per_step": compute_quartiles(seconds_per_step[max(seconds_per_step)] if seconds_per_step else ()),
+        "peak_rss_bytes": measure_peak_rss_bytes(),
         "engine": {
             **parts[-1].choices, "precision": card.engine.precision,
-            "exactness": {_range(part): part.own.tolerance for part in parts if part.own.tolerance},
+            "exactness": {_format_range(part): part.own.tolerance for part in parts if part.own.tolerance},
             "devices": parts[-1].machine.get("devices", []), "bound": parts[-1].own.bound,
             # of each chunk: steps, and the stack's size from there on
-            "stacks": {_range(part): [list(stack) for stack in part.own.stacks] for part in parts},
+            "stacks": {_format_range(part): [list(stack) for stack in part.own.stacks] for part in parts},
             "ms_per_step_of_stacks": {
-                str(size): quartiles(seconds)["median"] for size, seconds in sorted(seconds_per_step.items())
+                str(size): compute_quartiles(seconds)["median"] for size, seconds in sorted(seconds_per_step.items())
             },
         },
-        "versions": versions() | {"platform": platform.platform()},
+        "versions": list_versions() | {"platform": platform.platform()},
         "pack": dict(pack),
     }  # fmt: skip
 
 
-def _range(part: ReplicaPart) -> str:
+def _format_range(part: ReplicaPart) -> str:
     return f"{part.own.ids[0]}-{part.own.ids[-1]}"

@@ -3,7 +3,7 @@
 from tfperf.runcard.keys import Tree, get
 from tfperf.workloads.pdf.card import Card
 from tfperf.workloads.pdf.inputs import read_inputs
-from tfperf.workloads.pdf.runners import refuse
+from tfperf.workloads.pdf.runners import refuse_untimable
 from tfperf.workloads.switches import Switch, Switches
 
 NAIVE_SAYS = "one Keras model per replica, `fit` with one step an epoch, boolean masks, padded tables"
@@ -17,7 +17,7 @@ DECIDED = {
 SWITCHES = (
     Switch(
         "quadrature", "Gauss nodes instead of 2000 trapezoids in the sum rules",
-        {"model.sum_rules.quadrature": "trapezoid"}, changes=True,
+        {"model.sum_rules.quadrature": "trapezoid"}, changes_results=True,
     ),
     Switch("products", "only the flavours and grid nodes that predictions use", {"engine.products": "padded"}),
     Switch("steps_per_call", "many steps in one compiled call, the host looks on now and then",
@@ -36,14 +36,14 @@ NOT_A_STEP = {"retirement": "replicas that have stopped leave the stack: it shor
 class FitSwitches(Switches):
     """Those of a replica fit."""
 
-    def tolerance(self, card: Tree) -> float:
+    def get_tolerance(self, card: Tree) -> float:
         """By how much chi2 per point may be off in a form of the card; other forms than `folded` are exact."""
         return float(get(card, "engine.tolerance")) if get(card, "engine.form") == "folded" else 0.0
 
 
-def fit_switches(card: Card) -> Switches:
+def make_switches(card: Card) -> Switches:
     """What an ablation of the card needs. Raises: UserError for faults of its files, and for what trains first."""
-    refuse(card, "an ablation")
+    refuse_untimable(card, "an ablation")
     replicas, precision = len(card.replicas), card.engine.precision
     return FitSwitches(
         SWITCHES, read_inputs(card).hashes, NAIVE_SAYS, ("stacked", STACKED_SAYS), NOT_A_STEP, tuple(DECIDED),

@@ -12,13 +12,13 @@ from numpy.typing import NDArray
 
 from tfperf.train.tolerance import ToleranceCheck, ToleranceError
 from tfperf.workloads.pdf.card import Card
-from tfperf.workloads.pdf.evaluate import pdf_on_grid
+from tfperf.workloads.pdf.evaluate import evaluate_pdf
 from tfperf.workloads.pdf.forms import Form
-from tfperf.workloads.pdf.operators.compiled import is_hadronic, is_linear, whitened
+from tfperf.workloads.pdf.operators.loss_constants import is_hadronic, is_linear, truncate_whitening
 from tfperf.workloads.pdf.operators.problem import Problem
 from tfperf.workloads.pdf.operators.reduction import Basis
 from tfperf.workloads.pdf.operators.threads import one_thread
-from tfperf.workloads.pdf.operators.woodbury import Whitened
+from tfperf.workloads.pdf.operators.woodbury import Whitening
 
 Array = NDArray[np.float64]
 
@@ -31,21 +31,21 @@ class Chi2Check(ToleranceCheck):
         self.card, self.problem = card, problem
 
     @cached_property
-    def _white(self) -> Whitened:
-        return whitened(self.problem)
+    def _white(self) -> Whitening:
+        return truncate_whitening(self.problem)
 
     def may_deviate(self, form: Form) -> bool:
         """True of a form that deviates by its basis, or by products in TF32."""
         return self.tolerance > 0 and (form.basis is not None or self.card.engine.tf32)
 
     @one_thread
-    def deviation(
+    def compute_deviation(
         self, weights: Mapping[str, NDArray[Any]], losses: Mapping[str, NDArray[np.float32]], rows: NDArray[np.intp]
     ) -> float:
         """Of chi2 per point in both halves."""
-        pdf = pdf_on_grid(self.card, weights, self.problem.pack.x)
-        exact = self._chi2(self.problem.observables.predict(pdf), rows)
-        return _deviation(np.stack([losses["training"][rows], losses["validation"][rows]]).astype(np.float64), exact)
+        pdf = evaluate_pdf(self.card, weights, self.problem.pack.x)
+        got = np.stack([losses["training"][rows], losses["validation"][rows]]).astype(np.float64)
+        return _compute_deviation(got, self._compute_chi2(self.problem.observables.predict(pdf), rows))
 
     def mend(self, form: Form, step: int, worst: float) -> Form:
         """With more directions."""
@@ -55,7 +55,7 @@ class Chi2Check(ToleranceCheck):
                 f"{off} with {form.rank} directions; "
                 "allowed: a larger tolerance, on_violation: raise_rank, or form: shared"
             )
-        more = form.raised()
+        more = form.raise_rank()
         if more == form and self.card.engine.tf32:
             raise ToleranceError(
                 f"{off}; more directions do not mend it: leave engine.tf32 out, or allow a larger tolerance"
@@ -63,24 +63,24 @@ class Chi2Check(ToleranceCheck):
         return more
 
     @one_thread
-    def best(self, form: Form, weights: Mapping[str, NDArray[np.floating]]) -> float | None:
+    def compute_best_deviation(self, form: Form, weights: Mapping[str, NDArray[np.floating]]) -> float | None:
         """The worst deviation of reduced from exact chi2 at weights (R) of all replicas; None for an exact form."""
         if form.basis is None or self.card.engine.tolerance == 0:
             return None
-        pdf = pdf_on_grid(self.card, weights, self.problem.pack.x)
+        pdf = evaluate_pdf(self.card, weights, self.problem.pack.x)
         predict, datasets = self.problem.observables.predict, self.problem.datasets
         exact = predict(pdf)
         reduced = exact.copy()
         for kind, basis, rank in ((is_linear, form.basis, form.rank), (is_hadronic, form.hadronic, form.hadronic_rank)):
             if basis is not None:
                 mine = np.concatenate([np.full(len(d.cv), kind(d)) for d in datasets])
-                reduced[:, mine] = predict(self._kept(pdf, basis.first(rank)))[:, mine]
+                reduced[:, mine] = predict(self._project(pdf, basis.truncate(rank)))[:, mine]
         rows = np.arange(len(pdf))
-        return _deviation(self._chi2(reduced, rows), self._chi2(exact, rows))
+        return _compute_deviation(self._compute_chi2(reduced, rows), self._compute_chi2(exact, rows))
 
-    def summary(self, form: Form, weights: Mapping[str, NDArray[np.floating]]) -> dict[str, Any]:
+    def summarise(self, form: Form, weights: Mapping[str, NDArray[np.floating]]) -> dict[str, Any]:
         """What the checks found, the last of them at the best weights (R); empty for an exact form."""
-        best = self.best(form, weights)
+        best = self.compute_best_deviation(form, weights)
         sampled = max((worst for *_, worst in self.found), default=None)
         if best is None and sampled is None:
             return {}
@@ -89,26 +89,26 @@ class Chi2Check(ToleranceCheck):
             "checks": self.found, "violated": best is not None and best > self.tolerance,
         }  # fmt: skip
 
-    def _kept(self, pdf: Array, basis: Basis) -> Array:
+    def _project(self, pdf: Array, basis: Basis) -> Array:
         """What a basis keeps of PDFs (R, 8, X)."""
         nodes, out = self.problem.observables.nodes, pdf.copy()
         inside = pdf[..., :nodes].reshape(len(pdf), -1)
-        out[..., :nodes] = (inside - basis.lost(inside)).reshape(pdf[..., :nodes].shape)
+        out[..., :nodes] = (inside - basis.compute_remainder(inside)).reshape(pdf[..., :nodes].shape)
         return out
 
-    def _chi2(self, predictions: Array, rows: NDArray[np.intp]) -> Array:
+    def _compute_chi2(self, predictions: Array, rows: NDArray[np.intp]) -> Array:
         """chi2 per point (2, n) of the training and validation halves of the replicas `rows`."""
         residual, training = predictions - self.problem.data[rows], self.problem.training[rows]
         halves = []
         for mask in (training, ~training):
             points = mask.sum(axis=1)
             # weights of the sets are left out, as in the history
-            chi2 = self._white.chi2(residual, mask.astype(np.float64))
+            chi2 = self._white.compute_chi2(residual, mask.astype(np.float64))
             halves.append(np.where(points > 0, chi2 / np.maximum(points, 1), np.nan))
         return np.stack(halves)
 
 
-def _deviation(got: Array, exact: Array) -> float:
+def _compute_deviation(got: Array, exact: Array) -> float:
     """The worst over all halves and replicas; replicas without points in a half, or broken ones, do not count."""
     found = np.abs(got - exact) / np.maximum(1, exact)
     return float(np.nanmax(found, initial=0.0)) if np.isfinite(found).any() else 0.0

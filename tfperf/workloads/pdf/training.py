@@ -13,77 +13,77 @@ from tfperf.errors import RunDirectoryError
 from tfperf.measure.clock import Stopwatch
 from tfperf.results.contents import CARD, EVENTS, STATE
 from tfperf.signals import Signals
-from tfperf.train import kept_choices
-from tfperf.train.bound import bound
+from tfperf.train import choice_cache
+from tfperf.train.bound import estimate_bound
 from tfperf.train.choices import Choices
 from tfperf.train.choosing import choose
 from tfperf.train.cores import Cores, share_cores
 from tfperf.train.ensemble import Ensemble
-from tfperf.train.kept_programs import keep_programs, offer_programs, point_tensorflow
-from tfperf.train.machine import host, machine, use_threads
-from tfperf.train.parts import keep_checkpoints, resume, warn_of_change
-from tfperf.train.retirement import plan
+from tfperf.train.machine import make_host_record, make_machine_record, use_threads
+from tfperf.train.parts import make_checkpoints, resume, warn_of_change
+from tfperf.train.program_cache import keep_programs, offer_programs, point_tensorflow
+from tfperf.train.retirement import make_retirement
 from tfperf.train.trainer import Progress, Trainer
 from tfperf.train.window import Recorder, end_recording
 from tfperf.workloads.pdf.card import Card
-from tfperf.workloads.pdf.cores import measure_cores, total_threads
-from tfperf.workloads.pdf.evaluate import Outcome, statuses
+from tfperf.workloads.pdf.cores import count_threads, measure_cores
+from tfperf.workloads.pdf.evaluate import TrainingOutcome, decode_statuses
 from tfperf.workloads.pdf.forms import LAYOUTS, NAMES, Candidates, Form
 from tfperf.workloads.pdf.operators.problem import Problem
-from tfperf.workloads.pdf.replicas import ReplicaPart, ReplicaRun, group
+from tfperf.workloads.pdf.replicas import ReplicaPart, ReplicaRun, select_group
 from tfperf.workloads.pdf.results.record import History
-from tfperf.workloads.pdf.stack import PDFStacks
+from tfperf.workloads.pdf.stack import PDFStackFactory
 from tfperf.workloads.pdf.tolerance import Chi2Check
 
 
 @dataclass(frozen=True)
-class Trained:
+class TrainedPart:
     """One part at its end."""
 
-    outcome: Outcome
+    outcome: TrainingOutcome
     seconds_per_step: dict[int, list[float]]  # of each call of this process, by the slots of the stacks that took steps
 
 
-def cores_of(card: Card, problem: Problem) -> Cores:
+def choose_cores(card: Card, problem: Problem) -> Cores:
     """How a training of the problem uses the CPU; beside GPUs, for what little is left to it."""
     point_tensorflow(card.engine.cache)  # before it is asked for its devices
     if tf.config.list_physical_devices("GPU"):
-        return Cores(total_threads(card.engine))
+        return Cores(count_threads(card.engine))
     # a program that XLA has to compile is started like that of a long training
     steps = sys.maxsize if card.engine.xla is True else card.train.steps
     entries = problem.observables.entries
-    return share_cores(total_threads(card.engine), card.engine.stacks, len(problem.ids), entries, steps)
+    return share_cores(count_threads(card.engine), card.engine.stacks, len(problem.ids), entries, steps)
 
 
 @dataclass(frozen=True)
-class Begun:
-    """TensorFlow as it was started; `found`: the choices where they had to be made before."""
+class Startup:
+    """TensorFlow as it was started; `choices`: where they had to be made before."""
 
     cores: Cores
-    found: Choices | None = None
+    choices: Choices | None = None
 
 
-def start(run: ReplicaRun, card: Card, part: ReplicaPart, problem: Problem, progress: Stages) -> Begun:
+def start_for_part(run: ReplicaRun, card: Card, part: ReplicaPart, problem: Problem, progress: Stages) -> Startup:
     """Start TensorFlow with the threads that the part began with, else with those of the card."""
     if part.choices:
-        known = _known(run, card, part, problem, None)
+        known = _find_past(run, card, part, problem, None)
         assert known is not None
-        return Begun(start_machine(card, known.cores, fixed=True), known)
+        return Startup(start_tensorflow(card, known.cores, fixed=True), known)
     if card.engine.threads != "measure":
         fixed = card.engine.threads != "auto"
-        return Begun(start_machine(card, cores_of(card, problem), fixed))
-    found = _known(run, card, part, problem, None)
+        return Startup(start_tensorflow(card, choose_cores(card, problem), fixed))
+    found = _find_past(run, card, part, problem, None)
     if found is None:
-        progress.tell("measuring threads and stacks")
+        progress.show_stage("measuring threads and stacks")
         found = measure_cores(run.path / CARD, card.engine, len(part.own.ids))
-        warnings = () if found is None else kept_choices.keep(PDFStacks(card, problem).place(None), found)
-        for warning in warnings:
+        path = PDFStackFactory(card, problem).find_choices_path(None)
+        for warning in () if found is None else choice_cache.write(path, found):
             progress.say(f"warning: {warning}")
-    cores = start_machine(card, cores_of(card, problem) if found is None else found.cores)
-    return Begun(cores, found if found is not None and found.cores == cores else None)
+    cores = start_tensorflow(card, choose_cores(card, problem) if found is None else found.cores)
+    return Startup(cores, found if found is not None and found.cores == cores else None)
 
 
-def start_machine(card: Card, cores: Cores, fixed: bool = False) -> Cores:
+def start_tensorflow(card: Card, cores: Cores, fixed: bool = False) -> Cores:
     """Start TensorFlow as the card wants it; how the CPU is used then. Raises: RunDirectoryError, see `use_threads`."""
     point_tensorflow(card.engine.cache)
     threads = use_threads(cores.threads, fixed)
@@ -97,85 +97,85 @@ def start_machine(card: Card, cores: Cores, fixed: bool = False) -> Cores:
 
 
 def train_part(
-    run: ReplicaRun, card: Card, part: ReplicaPart, problem: Problem, begun: Begun, watch: Stopwatch, signals: Signals,
-    show: Callable[[Progress], None], progress: Stages,
-) -> Trained:  # fmt: skip
+    run: ReplicaRun, card: Card, part: ReplicaPart, problem: Problem, startup: Startup, watch: Stopwatch,
+    signals: Signals, show: Callable[[Progress], None], progress: Stages,
+) -> TrainedPart:  # fmt: skip
     """Train the part's replicas to the end, from its newest checkpoint where there is one.
 
     Raises Interrupted after a checkpoint when a signal came, StorageError when the disk is full.
     """
     say = progress.say
-    progress.tell("building the replicas")
-    with watch.stage("build"):
-        known = begun.found or _known(run, card, part, problem, begun.cores)
+    progress.show_stage("building the replicas")
+    with watch.measure_stage("build"):
+        known = startup.choices or _find_past(run, card, part, problem, startup.cores)
         forms = Candidates(card, problem)
         form = forms.first if known is None else forms.make(known.form, known.products)
-        stacks = PDFStacks(card, problem, part.own.attempts)
-        ensemble = Ensemble(stacks.settings, stacks, form, begun.cores.stacks, begun.cores.threads)
-        checkpoints = keep_checkpoints(run, part)
-        if not checkpoints.exist():
+        stacks = PDFStackFactory(card, problem, part.own.attempts)
+        ensemble = Ensemble(stacks.settings, stacks, form, startup.cores.stacks, startup.cores.threads)
+        checkpoints = make_checkpoints(run, part)
+        if not checkpoints.has_any():
             # a resumed one may begin with smaller stacks; one stack is enough to try candidates
-            _ = ensemble.loops() if known else ensemble.stack
-    with watch.stage("compile"):
-        choices = _decide(run, card, part, ensemble, stacks, forms, begun, known, progress)
+            _ = ensemble.build_loops() if known else ensemble.largest_loop
+    with watch.measure_stage("compile"):
+        choices = _decide(run, card, part, ensemble, stacks, forms, startup, known, progress)
         check = Chi2Check(card, problem)
-        retirement = plan(card.train.steps, card.engine.retire_at, ensemble.layout, choices)
-        recorder = _recorder(run, card, part, choices.steps_per_call, len(ensemble.shards))
+        retirement = make_retirement(card.train.steps, card.engine.retire_at, ensemble.layout, choices)
+        recorder = _make_recorder(run, card, part, choices.steps_per_call, len(ensemble.shards))
         trainer = Trainer(
             ensemble, choices.xla, choices.steps_per_call, retirement, checkpoints, check, recorder, choices.losses_xla
         )
         resume(run, part, trainer, say)
-        ensemble.warm_up(choices.xla, choices.losses_xla, progress.tell)
+        ensemble.warm_up(choices.xla, choices.losses_xla, progress.show_stage)
         keep_programs()
-    progress.tell("training")
-    with watch.stage("train"), end_recording(recorder, say):
+    progress.show_stage("training")
+    with watch.measure_stage("train"), end_recording(recorder, say):
         trainer.train(signals, show)
-    outcome = _finish(card, part, ensemble, trainer, begun.cores.threads, watch, progress)
-    part.own.tolerance = check.summary(cast(Form, ensemble.form), outcome.weights)
+    outcome = _finish(card, part, ensemble, trainer, startup.cores.threads, watch, progress)
+    part.own.tolerance = check.summarise(cast(Form, ensemble.form), outcome.weights)
     if part.own.tolerance.get("violated"):
         worst = part.own.tolerance["worst_best"]
         say(f"warning: engine.tolerance: chi2 per point was off by {worst:.2g} at best weights")
     keep_programs()  # of smaller stacks, and while it is known which were used
     ensemble.close()
-    return Trained(outcome, trainer.seconds_per_step)
+    return TrainedPart(outcome, trainer.seconds_per_step)
 
 
 def _finish(
     card: Card, part: ReplicaPart, ensemble: Ensemble, trainer: Trainer, threads: int, watch: Stopwatch,
     progress: Stages,
-) -> Outcome:  # fmt: skip
+) -> TrainingOutcome:  # fmt: skip
     """What a training that has ended leaves, and how close its steps came to the machine's bound."""
     part.own.stacks = list(ensemble.sizes)
-    progress.tell("evaluating")
-    with watch.stage("write"):
-        part.own.bound = bound(ensemble, trainer, threads)
-    outcome = _outcome(part, ensemble, trainer)
-    progress.tell("checking the tolerance" if card.engine.tolerance else "evaluating")
+    progress.show_stage("evaluating")
+    with watch.measure_stage("write"):
+        part.own.bound = estimate_bound(ensemble, trainer, threads)
+    outcome = _make_outcome(part, ensemble, trainer)
+    progress.show_stage("checking the tolerance" if card.engine.tolerance else "evaluating")
     return outcome
 
 
-def _recorder(run: ReplicaRun, card: Card, part: ReplicaPart, steps_per_call: int, loops: int) -> Recorder | None:
+def _make_recorder(run: ReplicaRun, card: Card, part: ReplicaPart, steps_per_call: int, loops: int) -> Recorder | None:
     """What records the profile that the card wants, of the first chunk alone."""
     if card.profile is None or part.own.chunk > 1:
         return None
     return Recorder(card.profile, run.path / EVENTS, steps_per_call, loops, [card.train.optimizer.name.lower()])
 
 
-def _known(run: ReplicaRun, card: Card, part: ReplicaPart, problem: Problem, cores: Cores | None) -> Choices | None:
+def _find_past(run: ReplicaRun, card: Card, part: ReplicaPart, problem: Problem, cores: Cores | None) -> Choices | None:
     """Choices that need not be made: of the part itself, of a chunk before this one, or of an earlier run.
 
     cores: as TensorFlow was started; None: it may not be yet, and its threads are to be those of the choices.
     """
     if part.choices:
         return _read_choices(run, part)
-    for earlier in (one for one in group(run, part) if one.choices):
+    for earlier in (one for one in select_group(run, part) if one.choices):
         found = _read_choices(run, earlier)
-        if cores is None and earlier.machine.items() >= host().items():
+        if cores is None and earlier.machine.items() >= make_host_record().items():
             return found
-        if cores is not None and earlier.machine == machine(found.threads):
+        if cores is not None and earlier.machine == make_machine_record(found.threads):
             # a chunk of another size may have other stacks
             return replace(found, threads=cores.threads, cpu_stacks=cores.stacks)
-    return PDFStacks(card, problem).kept_choices(cores)
+    return PDFStackFactory(card, problem).read_choices(cores)
 
 
 def _read_choices(run: ReplicaRun, part: ReplicaPart) -> Choices:
@@ -186,34 +186,34 @@ def _read_choices(run: ReplicaRun, part: ReplicaPart) -> Choices:
 
 
 def _decide(
-    run: ReplicaRun, card: Card, part: ReplicaPart, ensemble: Ensemble, stacks: PDFStacks, forms: Candidates,
-    begun: Begun, known: Choices | None, progress: Stages,
+    run: ReplicaRun, card: Card, part: ReplicaPart, ensemble: Ensemble, stacks: PDFStackFactory, forms: Candidates,
+    startup: Startup, known: Choices | None, progress: Stages,
 ) -> Choices:  # fmt: skip
     """Choices of the part: those known, or made now; written before the first step."""
     say = progress.say
-    here = machine(begun.cores.threads)
+    here = make_machine_record(startup.cores.threads)
     if part.choices:
         assert known is not None
         warn_of_change(part, here, say)
         return known
-    choices = known or choose(ensemble, forms, begun.cores, progress.tell)
+    choices = known or choose(ensemble, forms, startup.cores, progress.show_stage)
     if known is None:
-        for warning in kept_choices.keep(stacks.place(begun.cores), choices):
+        for warning in choice_cache.write(stacks.find_choices_path(startup.cores), choices):
             say(f"warning: {warning}")
     fixed = card.train.steps_per_call
     if fixed != "auto" and choices.steps_per_call < fixed:
         say(f"train.steps_per_call: {fixed} steps would take over 2 s a call; {choices.steps_per_call} are taken")
-    part.choices, part.machine = choices.as_dict(), here
-    keep_checkpoints(run, part).clear()  # of a part that is done
+    part.choices, part.machine = choices.to_dict(), here
+    make_checkpoints(run, part).clear()  # of a part that is done
     run.save_state()
     return choices
 
 
-def _outcome(part: ReplicaPart, ensemble: Ensemble, trainer: Trainer) -> Outcome:
-    end, history = ensemble.look(), trainer.history()
+def _make_outcome(part: ReplicaPart, ensemble: Ensemble, trainer: Trainer) -> TrainingOutcome:
+    end, history = ensemble.gather_state(), trainer.make_history()
     state, best = end["stopping/state"], end["stopping/best_step"]
     stop = np.where(state == 0, ensemble.step, end["stopping/stop_step"])
-    return Outcome(
-        np.array(part.own.ids), np.array(part.own.attempts), statuses(state, best), best, stop, ensemble.best_weights(),
-        History(history.step, **history.rows),
+    return TrainingOutcome(
+        np.array(part.own.ids), np.array(part.own.attempts), decode_statuses(state, best), best, stop,
+        ensemble.get_best_weights(), History(history.step, **history.metrics),
     )  # fmt: skip

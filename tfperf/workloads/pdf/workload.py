@@ -4,13 +4,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tfperf.console.stages import Tell
+from tfperf.console.stages import ShowStage
 from tfperf.runcard.faults import Fault
 from tfperf.runcard.kinds import CardKind
 from tfperf.workloads.job import Session
 from tfperf.workloads.pdf.card import Card
 from tfperf.workloads.pdf.kind import KIND, NAME, POSTFIT, T0
-from tfperf.workloads.pdf.replicas import Replicas
+from tfperf.workloads.pdf.replicas import ReplicaChunk
 from tfperf.workloads.workload import Workload
 
 if TYPE_CHECKING:
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
     from tfperf.measure.doctor import Check
     from tfperf.report.compare import Change
-    from tfperf.report.counting import Show
-    from tfperf.train.window import Recorded
+    from tfperf.report.study_progress import ShowCount
+    from tfperf.train.window import Recording
     from tfperf.workloads.pdf.job import ReplicaFit
     from tfperf.workloads.switches import Request, Switches
 
@@ -29,8 +29,8 @@ class Pdf(Workload[Card]):
 
     protocol = 1
     name = NAME
-    own = Replicas
-    made = (f"{T0}/", POSTFIT)
+    own_type = ReplicaChunk
+    own_files = (f"{T0}/", POSTFIT)
     has_replicas = True
     title = "fit of replicas"
 
@@ -39,60 +39,60 @@ class Pdf(Workload[Card]):
         """What a card may say."""
         return KIND
 
-    def faults(self, card: Card) -> list[Fault]:
+    def check_files(self, card: Card) -> list[Fault]:
         """What its files tell against a card."""
-        from tfperf.workloads.pdf.inputs import input_faults
+        from tfperf.workloads.pdf.inputs import check_inputs
 
-        return input_faults(card)
+        return check_inputs(card)
 
-    def rests_on(self, path: Sequence[str]) -> list[tuple[str, ...]]:
+    def list_dependencies(self, path: Sequence[str]) -> list[tuple[str, ...]]:
         """Cuts of a set rest on the entry of that set alone, an extra covariance on all points that are fitted, too."""
         own = tuple(path[:3] if tuple(path[:2]) == ("data", "sets") else path[:1])
         return [own, ("data",)] if path[0] == "covariance" else [own]
 
-    def plan(self, card: Card, tell: Tell) -> Sequence[str]:
+    def describe_card(self, card: Card, show_stage: ShowStage) -> Sequence[str]:
         """What a card amounts to."""
-        from tfperf.workloads.pdf.plan import plan
+        from tfperf.workloads.pdf.sizes import estimate_sizes
 
-        return plan(card, tell).lines()
+        return estimate_sizes(card, show_stage).describe()
 
-    def job(self, card: Card, session: Session[Replicas]) -> "ReplicaFit":
+    def build_job(self, card: Card, session: Session[ReplicaChunk]) -> "ReplicaFit":
         """A fit of the card's replicas."""
         from tfperf.workloads.pdf.job import ReplicaFit
 
         return ReplicaFit(card, session)
 
-    def table(self, summary: Mapping[str, Any]) -> "RenderableType":
+    def make_table(self, summary: Mapping[str, Any]) -> "RenderableType":
         """chi2 of the datasets, replicas, times."""
-        from tfperf.workloads.pdf.report.tables import summary_table
+        from tfperf.workloads.pdf.report.tables import make_summary_table
 
-        return summary_table(summary)
+        return make_summary_table(summary)
 
-    def record(self, card: Card, logdir: Path, repeat: int, naive: bool, show: "Show") -> "Recorded":
+    def record(self, card: Card, logdir: Path, repeat: int, naive: bool, show: "ShowCount") -> "Recording":
         """Steps as a fit takes them, or of a Keras model for each replica."""
-        from tfperf.measure.quiet import native_logs_dropped
+        from tfperf.measure.quiet import drop_native_logs
 
-        with native_logs_dropped():
+        with drop_native_logs():
             from tfperf.workloads.pdf.profiling import record_card
         return record_card(card, logdir, repeat, naive, show)
 
     def refuse_trial(self, card: Card) -> None:
         """CardError for what trains first, or measures threads."""
-        from tfperf.workloads.pdf.runners import refuse
+        from tfperf.workloads.pdf.runners import refuse_untimable
 
-        refuse(card, "a sweep")
+        refuse_untimable(card, "a sweep")
 
-    def measure(self, card: Card, request: Mapping[str, Any]) -> dict[str, Any]:
+    def measure_trial(self, card: Card, request: Mapping[str, Any]) -> dict[str, Any]:
         """The record of a trial of a sweep."""
-        from tfperf.workloads.pdf.trial import measure
+        from tfperf.workloads.pdf.trial import measure_trial
 
-        return measure(card, request)
+        return measure_trial(card, request)
 
-    def switches(self, card: Card) -> "Switches":
+    def make_switches(self, card: Card) -> "Switches":
         """What an ablation switches off."""
-        from tfperf.workloads.pdf.switches import fit_switches
+        from tfperf.workloads.pdf.switches import make_switches
 
-        return fit_switches(card)
+        return make_switches(card)
 
     def measure_form(self, card: Card, request: "Request") -> dict[str, Any]:
         """The record of a form of an ablation."""
@@ -102,21 +102,21 @@ class Pdf(Workload[Card]):
 
     def compare(self, before: Path, now: Path) -> "tuple[list[Change], list[str]]":
         """What differs between two finished runs."""
-        from tfperf.workloads.pdf.compare import fits
+        from tfperf.workloads.pdf.compare import compare_fits
 
-        return fits(before, now)
+        return compare_fits(before, now)
 
-    def example(self, data: Path | None) -> str:
+    def make_example(self, data: Path | None) -> str:
         """A commented card."""
-        from tfperf.workloads.pdf.example import example_card
+        from tfperf.workloads.pdf.example import format_example_card
 
-        return example_card(data or Path("pack.h5"))
+        return format_example_card(data or Path("pack.h5"))
 
-    def checks(self) -> "Sequence[Check]":
+    def list_checks(self) -> "Sequence[Check]":
         """What `import-nnpdf` needs."""
-        from tfperf.measure.doctor import extra_check
+        from tfperf.measure.doctor import check_extra
 
-        return [extra_check(name, "nnpdf", "`tfperf import-nnpdf`") for name in ("pineappl", "nnpdf-data")]
+        return [check_extra(name, "nnpdf", "`tfperf import-nnpdf`") for name in ("pineappl", "nnpdf-data")]
 
 
 WORKLOAD = Pdf()

@@ -5,7 +5,7 @@ from tfperf.workloads.translate.card import Network
 GATES = 4
 
 
-def pass_flops(network: Network, rows: int, batch: int, source: float, target: float) -> float:
+def count_pass_flops(network: Network, rows: int, batch: int, source: float, target: float) -> float:
     """FLOPs of the matrix products of one device's forward and backward pass, which has twice those of the forward.
 
     batch: sentence pairs on the device; source, target: mean padded lengths; rows: of the tables. An LSTM layer of U
@@ -14,16 +14,16 @@ def pass_flops(network: Network, rows: int, batch: int, source: float, target: f
     u = network.units
     attention = 2 * 2 * source * target * u
     projection = 2 * u * rows * target
-    return lstm_flops(network, batch, source, target) + 3 * batch * (attention + projection)
+    return count_lstm_flops(network, batch, source, target) + 3 * batch * (attention + projection)
 
 
-def lstm_flops(network: Network, batch: int, source: float, target: float) -> float:
+def count_lstm_flops(network: Network, batch: int, source: float, target: float) -> float:
     """Those of the LSTM layers alone."""
     u = network.units
     return 3 * batch * 2 * (2 * u) * (GATES * u) * network.layers * (source + target)
 
 
-def chain_steps(layers: int, source: float, target: float) -> float:
+def count_chain_steps(layers: int, source: float, target: float) -> float:
     """Steps of LSTM layers that no device can take at the same time, in a forward pass; the backward has as many.
 
     An encoder's layer waits for the whole one below it; a decoder's for that, and for the last state of the encoder's

@@ -19,18 +19,18 @@ Buckets = Literal["shared", "per_device", "none"]
 
 
 @dataclass(frozen=True)
-class Plan:
+class BatchPlan:
     """One epoch: `steps` global batches for N devices of b pairs each."""
 
     rows: Rows  # (steps, N, b): numbers of pairs; FILLING where there is none
     lengths: Rows  # (steps, N, 2): columns of source and target; the target's hold START and END
-    words: Rows  # (steps): source and target pieces, without START and END
+    pieces: Rows  # (steps): source and target pieces, without START and END
     dropped: int  # pairs that are left for no whole step
 
     @property
     def padding_share(self) -> float:
         """Share (0 to 1) of positions, source and target, that hold no piece, START or END of a pair."""
-        real = self.words.sum() + ADDED * np.count_nonzero(self.rows != FILLING)
+        real = self.pieces.sum() + ADDED * np.count_nonzero(self.rows != FILLING)
         return float(1 - real / (self.rows.shape[2] * self.lengths.sum()))
 
     @property
@@ -45,7 +45,7 @@ class Plan:
         return int(np.any(self.lengths != self.lengths[:, :1], axis=(1, 2)).sum())
 
 
-def steps_per_epoch(pairs: int, devices: int, batch: int, drop: bool = True) -> int:
+def count_steps(pairs: int, devices: int, batch: int, drop: bool = True) -> int:
     """Steps of a plan: only the number of pairs decides. Raises: PackError where they are too few for one."""
     whole, left = divmod(pairs, devices * batch)
     steps = whole if drop else whole + (left > 0)
@@ -55,7 +55,7 @@ def steps_per_epoch(pairs: int, devices: int, batch: int, drop: bool = True) -> 
     return steps
 
 
-def plan(
+def plan_batches(
     source: Rows,
     target: Rows,
     *,
@@ -65,7 +65,7 @@ def plan(
     width: int,
     order_seed: int | None,
     drop: bool,
-) -> Plan:
+) -> BatchPlan:
     """The batches of one epoch over pairs of so many pieces, `source` (n) and `target` (n).
 
     A bucket holds the pairs whose longer side has the same length, rounded up to `width`, to which they are padded;
@@ -75,24 +75,24 @@ def plan(
     `drop` leaves out the last pairs of that order, which would not fill a step; else FILLING completes it.
     Raises: PackError where there are too few pairs for a step.
     """
-    steps = steps_per_epoch(len(source), devices, batch, drop)
+    steps = count_steps(len(source), devices, batch, drop)
     rng = None if order_seed is None else np.random.default_rng(order_seed)
-    order = np.arange(len(source)) if rng is None else rng.permutation(len(source))
-    order = order[: steps * devices * batch]
+    order = (np.arange(len(source)) if rng is None else rng.permutation(len(source)))[: steps * devices * batch]
     if buckets == "none":
-        rows = _fitted(order, steps * devices * batch).reshape(steps, devices, batch)
-        lengths = _longest(rows, source, target)
+        rows = _pad_rows(order, steps * devices * batch).reshape(steps, devices, batch)
+        lengths = _compute_longest_columns(rows, source, target)
     else:
         together = devices if buckets == "shared" else 1  # devices whose pairs are of one bucket
         limits = -(-np.maximum(source, target)[order] // width) * width
-        groups, upper = _bucketed(order, limits, batch * together, rng)
-        rows = _fitted(groups, steps * devices // together).reshape(steps, devices, batch)
-        lengths = _to_limits(upper, steps * devices // together).repeat(together, axis=0).reshape(steps, devices, 2)
-    words = _pieces(rows, source + target).sum(axis=(1, 2))
-    return Plan(rows, lengths, words, dropped=len(source) - int(np.count_nonzero(rows != FILLING)))
+        groups, upper = _group_pairs(order, limits, batch * together, rng)
+        count = steps * devices // together
+        rows = _pad_rows(groups, count).reshape(steps, devices, batch)
+        lengths = _compute_limit_columns(upper, count).repeat(together, axis=0).reshape(steps, devices, 2)
+    pieces = _count_pieces(rows, source + target).sum(axis=(1, 2))
+    return BatchPlan(rows, lengths, pieces, dropped=len(source) - int(np.count_nonzero(rows != FILLING)))
 
 
-def divide(whole: Plan, source: Rows, target: Rows, devices: int, batch: int) -> Plan:
+def split_plan(whole: BatchPlan, source: Rows, target: Rows, devices: int, batch: int) -> BatchPlan:
     """The same global batches for so many devices of so many pairs, which take them in order; the rest is left out.
 
     All devices have the columns of the longest one of `whole`, whatever their number. source, target (n): pieces.
@@ -100,17 +100,17 @@ def divide(whole: Plan, source: Rows, target: Rows, devices: int, batch: int) ->
     steps = len(whole.rows)
     rows = whole.rows.reshape(steps, -1)[:, : devices * batch].reshape(steps, devices, batch)
     lengths = whole.lengths.max(axis=1, keepdims=True).repeat(devices, axis=1)
-    words = _pieces(rows, source + target).sum(axis=(1, 2))
-    return Plan(rows, lengths, words, dropped=len(source) - int(np.count_nonzero(rows != FILLING)))
+    pieces = _count_pieces(rows, source + target).sum(axis=(1, 2))
+    return BatchPlan(rows, lengths, pieces, dropped=len(source) - int(np.count_nonzero(rows != FILLING)))
 
 
-def _fitted(rows: Rows, count: int) -> Rows:
+def _pad_rows(rows: Rows, count: int) -> Rows:
     """The first `count` rows, with more of FILLING where there are fewer."""
     missing = np.full((max(0, count - len(rows)), *rows.shape[1:]), FILLING)
     return np.concatenate([rows[:count], missing])
 
 
-def _bucketed(order: Rows, limits: Rows, size: int, rng: np.random.Generator | None) -> tuple[Rows, Rows]:
+def _group_pairs(order: Rows, limits: Rows, size: int, rng: np.random.Generator | None) -> tuple[Rows, Rows]:
     """Groups (G, size) of pairs of one bucket and their limits (G); an incomplete one is the last.
 
     `order` (n) holds the pairs as they come, `limits` (n) their buckets. The groups stand where their last pair came,
@@ -128,21 +128,21 @@ def _bucketed(order: Rows, limits: Rows, size: int, rng: np.random.Generator | N
     rows, upper = order[full], limits[full].max(axis=1)
     if not len(rest):
         return rows, upper
-    return np.concatenate([rows, _fitted(order[rest], size)[None]]), np.append(upper, limits[rest].max())
+    return np.concatenate([rows, _pad_rows(order[rest], size)[None]]), np.append(upper, limits[rest].max())
 
 
-def _to_limits(upper: Rows, count: int) -> Rows:
+def _compute_limit_columns(upper: Rows, count: int) -> Rows:
     """Columns (count, 2) of the first groups of these limits; groups beyond them are like the last."""
     limits = np.pad(upper[:count], (0, max(0, count - len(upper))), "edge")
     return np.stack([limits, limits + ADDED], axis=1)
 
 
-def _longest(rows: Rows, source: Rows, target: Rows) -> Rows:
+def _compute_longest_columns(rows: Rows, source: Rows, target: Rows) -> Rows:
     """Columns (steps, N, 2) that hold the longest pair of each device; a source has one at least."""
-    longest = [_pieces(rows, side).max(axis=2) for side in (source, target)]
+    longest = [_count_pieces(rows, side).max(axis=2) for side in (source, target)]
     return np.stack([np.maximum(longest[0], 1), longest[1] + ADDED], axis=2)
 
 
-def _pieces(rows: Rows, lengths: Rows) -> Rows:
+def _count_pieces(rows: Rows, lengths: Rows) -> Rows:
     """The length of each row's pair; 0 for FILLING."""
     return np.where(rows == FILLING, 0, lengths[rows])

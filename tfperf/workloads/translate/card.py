@@ -7,8 +7,8 @@ from typing import Annotated, ClassVar, Literal, Self
 from pydantic import Field, model_validator
 from pydantic.dataclasses import dataclass
 
-from tfperf.runcard.descent import Descent
 from tfperf.runcard.faults import Fault, refuse
+from tfperf.runcard.model_optimizer import ModelOptimizer
 from tfperf.runcard.nodes import Node
 from tfperf.runcard.placement import FIXED_LENGTH, MOST, Placement
 from tfperf.runcard.profile import Profile
@@ -33,11 +33,11 @@ class Corpus:
     hdf5: Path | None = Field(default=None, description="HDF5 file with datasets of texts, source and target")
 
     @model_validator(mode="after")
-    def _fits_together(self) -> Self:
-        refuse(self._faults())
+    def _refuse_faults(self) -> Self:
+        refuse(self._check_keys())
         return self
 
-    def _faults(self) -> Iterator[Fault]:
+    def _check_keys(self) -> Iterator[Fault]:
         given = [key for key in ("source", "table", "hdf5") if getattr(self, key) is not None]
         if len(given) > 1:
             yield Fault(given[1], str(getattr(self, given[1])), f"must be left out beside {given[0]}")
@@ -87,11 +87,11 @@ class Text:
     )
 
     @model_validator(mode="after")
-    def _fits_together(self) -> Self:
-        refuse(self._faults())
+    def _refuse_faults(self) -> Self:
+        refuse(self._check_keys())
         return self
 
-    def _faults(self) -> Iterator[Fault]:
+    def _check_keys(self) -> Iterator[Fault]:
         if self.scaling is None and self.scaling_devices is not None:
             yield Fault("scaling_devices", self.scaling_devices, "must be left out without data.scaling")
         if self.scaling is not None and self.scaling_devices is None:
@@ -100,7 +100,7 @@ class Text:
             text = f"with data.scaling = {self.scaling} must be shared or none: all devices have the same lengths"
             yield Fault("buckets", self.buckets, text)
 
-    def faults_on(self, devices: int) -> Iterator[Fault]:
+    def check_devices(self, devices: int) -> Iterator[Fault]:
         """What cannot be done with so many devices; with `all` they are known only where the card runs."""
         if self.scaling is None or self.scaling_devices is None:
             return
@@ -110,13 +110,13 @@ class Text:
             pairs = self.batch * self.scaling_devices
             yield Fault("batch", self.batch, f"{devices} devices cannot share {pairs} pairs of a step equally")
 
-    def batch_on(self, devices: int) -> int:
+    def compute_batch(self, devices: int) -> int:
         """Sentence pairs of each of so many devices in a step."""
         if self.scaling == "strong" and self.scaling_devices is not None:
             return self.batch * self.scaling_devices // devices
         return self.batch
 
-    def drawn_for(self, devices: int) -> int:
+    def count_batch_devices(self, devices: int) -> int:
         """For how many devices of `batch` pairs global batches are drawn."""
         return devices if self.scaling_devices is None else self.scaling_devices
 
@@ -146,10 +146,10 @@ class Schedule:
     steps_per_call: Step = Field(default=10, description="steps inside one compiled call")
     validate_every: Step = Field(default=200, description="steps between validation losses, at the next call's end")
     checkpoint_every: Step = Field(default=200, description="steps between checkpoints, at the next call's end")
-    optimizer: Descent = Field(default_factory=Descent, description="a Keras optimizer and its arguments")
+    optimizer: ModelOptimizer = Field(default_factory=ModelOptimizer, description="a Keras optimizer and its arguments")
 
     @model_validator(mode="after")
-    def _fits_together(self) -> Self:
+    def _refuse_faults(self) -> Self:
         if self.steps_per_call > self.steps:
             refuse([Fault("steps_per_call", self.steps_per_call, f"must be at most train.steps = {self.steps}")])
         return self
@@ -172,7 +172,7 @@ class Execution:
     )
 
     @model_validator(mode="after")
-    def _fits_together(self) -> Self:
+    def _refuse_faults(self) -> Self:
         if self.lstm == "block" and (self.xla or self.precision != "float32"):
             refuse([Fault("lstm", self.lstm, "must be auto or plain with engine.xla, and in float64")])
         return self
@@ -188,7 +188,7 @@ class Decoding:
 
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
-class Translation:
+class TranslationCard:
     """A whole runcard of workload translate."""
 
     source: ClassVar[Node | None] = None  # of a loaded card the tree that it came from
@@ -206,8 +206,8 @@ class Translation:
     sweep: Sweep | None = Field(default=None, description="values that tfperf sweep goes through")
 
     @model_validator(mode="after")
-    def _fits_together(self) -> Self:
-        refuse(self._faults())
+    def _refuse_faults(self) -> Self:
+        refuse(self._check_keys())
         return self
 
     @property
@@ -217,7 +217,7 @@ class Translation:
             return STUDY_LENGTH
         return self.data.fixed_length
 
-    def _faults(self) -> Iterator[Fault]:
+    def _check_keys(self) -> Iterator[Fault]:
         if self.data.training is None and self.fixed_length is None:
             yield Fault("data.training", None, "must name sentence pairs, unless data.fixed_length is given")
         if self.model.table is not None and self.model.table < self.data.vocabulary:
@@ -225,5 +225,5 @@ class Translation:
         if self.data.validation_share + self.data.test_share >= 1:
             yield Fault("data.test_share", self.data.test_share, "must leave pairs to train on, beside validation")
         if self.placement.devices != "all":
-            faults = self.data.faults_on(self.placement.devices)
+            faults = self.data.check_devices(self.placement.devices)
             yield from (Fault(f"data.{fault.key}", fault.value, fault.text) for fault in faults)

@@ -6,47 +6,47 @@ from pathlib import Path
 from pydantic.dataclasses import dataclass
 
 from tfperf.report.compare import Change
-from tfperf.report.compare_reports import PART, Figure, Times, compare_times, read_report
+from tfperf.report.compare_reports import IGNORE_EXTRA, FiniteNumber, StepQuartiles, compare_times, read_report
 
 LOSSES = {"validation_best": "lowest validation loss per label", "training_last": "training loss per label, last steps"}
 SCORES = {"greedy": "greedy", "beam": "beam search"}
 
 
-@dataclass(config=PART, frozen=True)
+@dataclass(config=IGNORE_EXTRA, frozen=True)
 class Losses:
     """Per label."""
 
-    validation_best: Figure
-    training_last: Figure
+    validation_best: FiniteNumber
+    training_last: FiniteNumber
 
 
-@dataclass(config=PART, frozen=True)
+@dataclass(config=IGNORE_EXTRA, frozen=True)
 class Report:
     """What is compared of report.json."""
 
-    ms_per_step: Times
+    ms_per_step: StepQuartiles
     loss: Losses
-    scores: dict[str, dict[str, Figure] | None] | None = None
+    scores: dict[str, dict[str, FiniteNumber] | None] | None = None
 
 
-def translations(before: Path, now: Path) -> tuple[list[Change], list[str]]:
+def compare_translations(before: Path, now: Path) -> tuple[list[Change], list[str]]:
     """What differs between two runs, and what to know about it. Raises: RunDirectoryError."""
     a, b = read_report(before, Report), read_report(now, Report)
-    return [*compare_times(a.ms_per_step, b.ms_per_step), *_figures(a, b)], [
+    return [*compare_times(a.ms_per_step, b.ms_per_step), *_compare_figures(a, b)], [
         "ms per step: from quartile to quartile of the calls of one run each; runs differ more: sweep with repeats",
         "losses and scores: one figure a run, so no interval; seeds of their own would give one",
     ]
 
 
-def _figures(a: Report, b: Report) -> Iterator[Change]:
+def _compare_figures(a: Report, b: Report) -> Iterator[Change]:
     """Losses, and scores where both have them."""
     for key, words in LOSSES.items():
-        yield _change(words, getattr(a.loss, key), getattr(b.loss, key))
+        yield _make_change(words, getattr(a.loss, key), getattr(b.loss, key))
     for key, words in SCORES.items():
         x, y = ((report.scores or {}).get(key) or {} for report in (a, b))
         for name in (name for name in x if name in y):
-            yield _change(f"{name.upper() if name == 'bleu' else 'chrF'}, {words}", x[name], y[name])
+            yield _make_change(f"{name.upper() if name == 'bleu' else 'chrF'}, {words}", x[name], y[name])
 
 
-def _change(name: str, before: float, now: float) -> Change:
+def _make_change(name: str, before: float, now: float) -> Change:
     return Change(name, before, now, now - before, None, None)

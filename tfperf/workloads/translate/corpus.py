@@ -7,11 +7,11 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from tfperf.data.keys import Purpose, generator
+from tfperf.data.keys import Purpose, make_generator
 from tfperf.errors import PackError
-from tfperf.results.reading import file_hash
-from tfperf.workloads.translate.card import Corpus, Translation
-from tfperf.workloads.translate.pairs import Pairs, divide, read_hdf5, read_lines, read_table, take
+from tfperf.results.reading import hash_file
+from tfperf.workloads.translate.card import Corpus, TranslationCard
+from tfperf.workloads.translate.pairs import Pairs, read_hdf5, read_lines, read_table, select_pairs, split_pairs
 from tfperf.workloads.translate.vocabulary import SPECIAL, Vocabulary
 
 ROLES = "training", "validation", "test"
@@ -46,7 +46,7 @@ class Ragged:
 
 
 @dataclass(frozen=True)
-class Part:
+class Split:
     """n sentences and their translations, as pieces."""
 
     source: Ragged
@@ -57,17 +57,17 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Encoded:
-    """The pieces of a card's pairs, and how many of each part were left out for their length."""
+class EncodedCorpus:
+    """The pieces of a card's pairs, and how many of each split were left out for their length."""
 
-    training: Part
-    validation: Part
-    test: Part
+    training: Split
+    validation: Split
+    test: Split
     left_out: Mapping[str, int]  # by ROLES
-    texts: Texts | None = None  # of the parts' pairs, but for the training's, which are all; None: there are none
+    texts: Texts | None = None  # of the splits' pairs, but for the training's, which are all; None: there are none
 
 
-def read_corpus(card: Translation) -> Texts:
+def read_corpus(card: TranslationCard) -> Texts:
     """The pairs of a card that names some; shares of the training's where it names none to validate or test with.
 
     Raises: PackError for files that cannot be read, and where a share has no pairs.
@@ -76,11 +76,11 @@ def read_corpus(card: Translation) -> Texts:
     assert data.training is not None
     shares = [0.0 if data.validation else data.validation_share, 0.0 if data.test else data.test_share]
     every = _read(data.training)
-    parts = divide(every, *shares)
+    splits = split_pairs(every, *shares)
     texts = Texts(
-        training=parts.training,
-        validation=_read(data.validation) if data.validation else parts.validation,
-        test=_read(data.test) if data.test else parts.test,
+        training=splits.training,
+        validation=_read(data.validation) if data.validation else splits.validation,
+        test=_read(data.test) if data.test else splits.test,
     )
     for role in ROLES:
         if not len(getattr(texts, role)):
@@ -88,33 +88,33 @@ def read_corpus(card: Translation) -> Texts:
     return texts
 
 
-def encode(card: Translation, texts: Texts, source: Vocabulary, target: Vocabulary) -> Encoded:
+def encode(card: TranslationCard, texts: Texts, source: Vocabulary, target: Vocabulary) -> EncodedCorpus:
     """The pieces of all pairs of data.max_length pieces or fewer on either side.
 
-    Memory of a pass grows with the longest pair of a batch. Raises: PackError where all pairs of a part are longer.
+    Memory of a pass grows with the longest pair of a batch. Raises: PackError where all pairs of a split are longer.
     """
-    parts: dict[str, Part] = {}
+    splits: dict[str, Split] = {}
     kept: dict[str, Pairs] = {}
     left_out: dict[str, int] = {}
     for role in ROLES:
         pairs: Pairs = getattr(texts, role)
-        every = _pieces(pairs, source, target)
+        every = _encode_pairs(pairs, source, target)
         short = (every.source.lengths <= card.data.max_length) & (every.target.lengths <= card.data.max_length)
         if not short.any():
             longest = f"data.max_length: got {card.data.max_length}"
             raise PackError(f"{longest}; all {len(every)} {role} pairs have more pieces")
-        parts[role] = Part(_kept(every.source, short), _kept(every.target, short))
-        kept[role] = take(pairs, np.flatnonzero(short).tolist())
-        left_out[role] = len(pairs.too_long) + len(every) - len(parts[role])
-    return Encoded(**parts, left_out=left_out, texts=Texts(**{**kept, "training": texts.training}))
+        splits[role] = Split(_filter_ragged(every.source, short), _filter_ragged(every.target, short))
+        kept[role] = select_pairs(pairs, np.flatnonzero(short).tolist())
+        left_out[role] = len(pairs.too_long) + len(every) - len(splits[role])
+    return EncodedCorpus(**splits, left_out=left_out, texts=Texts(**{**kept, "training": texts.training}))
 
 
-def table_rows(card: Translation) -> int:
+def count_table_rows(card: TranslationCard) -> int:
     """Rows of the tables for a synthetic corpus, whose ids lie below."""
     return card.model.table or card.data.vocabulary
 
 
-def synthetic(card: Translation) -> Encoded:
+def synthesise(card: TranslationCard) -> EncodedCorpus:
     """data.pairs pairs of card.fixed_length pieces, of which the shares of the card validate and test.
 
     An id of rank r = 0, 1, ... in the table (from 4 on) is drawn about as often as 1 / (r + 1), as words are (Zipf's
@@ -122,8 +122,8 @@ def synthetic(card: Translation) -> Encoded:
     """
     assert card.fixed_length is not None
     n, length, first = card.data.pairs, card.fixed_length, len(SPECIAL)
-    words = table_rows(card) - first
-    draws = generator(card.seed, 0, Purpose.TRUTH).random((n, length))
+    words = count_table_rows(card) - first
+    draws = make_generator(card.seed, 0, Purpose.TRUTH).random((n, length))
     ranks = np.minimum((words + 1.0) ** draws - 1, words - 1).astype(np.int32)
     both = ranks + first, (ranks + 1) % words + first
     validation = max(1, round(n * card.data.validation_share))
@@ -131,20 +131,20 @@ def synthetic(card: Translation) -> Encoded:
     if test >= n:
         raise PackError(f"data.pairs: got {n}; must leave pairs to train on, beside validation and test")
 
-    def part(start: int, stop: int) -> Part:
-        return Part(*(_even(side[start:stop]) for side in both))
+    def select(start: int, stop: int) -> Split:
+        return Split(*(_make_even(side[start:stop]) for side in both))
 
-    return Encoded(part(test, n), part(0, validation), part(validation, test), dict.fromkeys(ROLES, 0))
+    return EncodedCorpus(select(test, n), select(0, validation), select(validation, test), dict.fromkeys(ROLES, 0))
 
 
-def file_hashes(card: Translation) -> dict[str, str]:
+def hash_files(card: TranslationCard) -> dict[str, str]:
     """The sha256 of each file of the card's corpora, by its key; empty for a synthetic one. Raises: PackError."""
     if card.fixed_length is not None:
         return {}
-    return {key: _hash(path) for key, path in _files(card)}
+    return {key: _hash(path) for key, path in _list_files(card)}
 
 
-def _files(card: Translation) -> Iterator[tuple[str, Path]]:
+def _list_files(card: TranslationCard) -> Iterator[tuple[str, Path]]:
     for role in ROLES:
         corpus = getattr(card.data, role)
         for name in FILES:
@@ -155,7 +155,7 @@ def _files(card: Translation) -> Iterator[tuple[str, Path]]:
 
 def _hash(path: Path) -> str:
     try:
-        return file_hash(path)
+        return hash_file(path)
     except OSError as error:
         raise PackError(f"{path}: {error.strerror or error}") from None
 
@@ -169,20 +169,20 @@ def _read(corpus: Corpus) -> Pairs:
     return read_lines(corpus.source, corpus.target)
 
 
-def _pieces(pairs: Pairs, source: Vocabulary, target: Vocabulary) -> Part:
-    return Part(_ragged(source.encode(pairs.source)), _ragged(target.encode(pairs.target)))
+def _encode_pairs(pairs: Pairs, source: Vocabulary, target: Vocabulary) -> Split:
+    return Split(_make_ragged(source.encode(pairs.source)), _make_ragged(target.encode(pairs.target)))
 
 
-def _ragged(rows: Sequence[NDArray[np.int32]]) -> Ragged:
+def _make_ragged(rows: Sequence[NDArray[np.int32]]) -> Ragged:
     offsets = np.cumsum([0, *map(len, rows)], dtype=np.int64)
     return Ragged(np.concatenate([np.empty(0, np.int32), *rows]), offsets)
 
 
-def _even(ids: NDArray[np.int32]) -> Ragged:
+def _make_even(ids: NDArray[np.int32]) -> Ragged:
     """Sentences of one length, from ids (n, length)."""
     return Ragged(ids.reshape(-1), np.arange(len(ids) + 1, dtype=np.int64) * ids.shape[1])
 
 
-def _kept(side: Ragged, keep: NDArray[np.bool_]) -> Ragged:
+def _filter_ragged(side: Ragged, keep: NDArray[np.bool_]) -> Ragged:
     offsets = np.cumsum(np.concatenate([[0], side.lengths[keep]]))
     return Ragged(side.flat[np.repeat(keep, side.lengths)], offsets)

@@ -15,7 +15,7 @@ Step = Callable[[tf.Tensor, State], tuple[tf.Tensor, State]]
 ALPHA = 0.6
 
 
-class _Search(NamedTuple):
+class _BeamState(NamedTuple):
     """B sentences with K hypotheses each, after some steps; T ids at most."""
 
     ids: tf.Tensor  # (B, K, T) of what has not ended, the most probable first
@@ -35,12 +35,12 @@ class _Candidates(NamedTuple):
     parent: tf.Tensor  # (B, 2 K) which of the K hypotheses it continues
 
 
-def repeated(state: State, beam: int) -> State:
+def repeat_state(state: State, beam: int) -> State:
     """A state of B sentences, leading axis B, for `beam` hypotheses of each: leading axis B beam."""
     return tf.nest.map_structure(lambda x: tf.repeat(x, beam, axis=0), state)
 
 
-def length_penalty(length: int | tf.Tensor, alpha: float, dtype: tf.DType) -> tf.Tensor:
+def compute_length_penalty(length: int | tf.Tensor, alpha: float, dtype: tf.DType) -> tf.Tensor:
     """What the log probability of so many ids, END included, is divided by.
 
     Source: Wu et al. 2016, "Google's neural machine translation system", eq. 14, without its coverage penalty.
@@ -48,7 +48,7 @@ def length_penalty(length: int | tf.Tensor, alpha: float, dtype: tf.DType) -> tf
     return ((5 + tf.cast(length, dtype)) / 6) ** alpha
 
 
-def beam_search(
+def search_beam(
     step: Step,
     start_state: State,
     batch: int | tf.Tensor,
@@ -61,32 +61,32 @@ def beam_search(
 
     `step` takes the last ids (B K), int32, START at first, of K = `beam` hypotheses a sentence, and their state; it
     returns log probabilities (B K, V), V > 1 known, of the next ids, and the new state. Each tensor of the state has
-    leading axis B K (see `repeated`); what is the same for all hypotheses of a sentence needs no place in it.
+    leading axis B K (see `repeat_state`); what is the same for all hypotheses of a sentence needs no place in it.
     A hypothesis ends when END is among the K best continuations of its sentence. The search of a sentence is over when
-    K have ended, or none can still be better. The score is the log probability, in `dtype`, over `length_penalty`,
+    K have ended, or none can be better. The score is the log probability, in `dtype`, over `compute_length_penalty`,
     `alpha` from 0 on. PAD follows END; where nothing ended within T ids, the most probable that did not is returned.
     """
-    rules = _Rules(step, beam, max_length, alpha, dtype)
+    rules = _BeamSearch(step, beam, max_length, alpha, dtype)
     _, search = tf.while_loop(
-        lambda t, search: ~tf.reduce_all(rules.over(search)),
-        lambda t, search: (t + 1, rules.extended(t, search)),
-        (tf.constant(0), rules.begin(batch, start_state)),
+        lambda t, search: ~tf.reduce_all(rules.is_over(search)),
+        lambda t, search: (t + 1, rules.extend_hypotheses(t, search)),
+        (tf.constant(0), rules.make_start(batch, start_state)),
         maximum_iterations=max_length,
     )
-    open_score = search.total[:, 0] / length_penalty(max_length, alpha, dtype)
+    open_score = search.total[:, 0] / compute_length_penalty(max_length, alpha, dtype)
     none = search.score == -float("inf")
     return tf.where(none[:, None], search.ids[:, 0], search.best), tf.where(none, open_score, search.score)
 
 
-def greedy(
+def search_greedy(
     step: Step, start_state: State, batch: int | tf.Tensor, max_length: int, dtype: tf.DType = tf.float32
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """The most probable id each time: as `beam_search` with one hypothesis; scores are log probabilities."""
-    return beam_search(step, start_state, batch, 1, max_length, 0.0, dtype)
+    """The most probable id each time: as `search_beam` with one hypothesis; scores are log probabilities."""
+    return search_beam(step, start_state, batch, 1, max_length, 0.0, dtype)
 
 
-class _Rules(NamedTuple):
-    """How a search begins, goes on and ends; arguments as of `beam_search`."""
+class _BeamSearch(NamedTuple):
+    """How a search begins, goes on and ends; arguments as of `search_beam`."""
 
     step: Step
     beam: int
@@ -94,26 +94,26 @@ class _Rules(NamedTuple):
     alpha: float
     dtype: tf.DType
 
-    def begin(self, batch: int | tf.Tensor, state: State) -> _Search:
+    def make_start(self, batch: int | tf.Tensor, state: State) -> _BeamState:
         """One empty hypothesis: the others, which would be the same, are impossible."""
         ids = tf.fill([batch, self.beam, self.max_length], PAD)
         total = tf.tile(tf.constant([[0.0] + [-float("inf")] * (self.beam - 1)], self.dtype), [batch, 1])
         score = tf.fill([batch], tf.constant(-float("inf"), self.dtype))
-        return _Search(ids, total, ids[:, 0], score, tf.zeros([batch], tf.int32), state)
+        return _BeamState(ids, total, ids[:, 0], score, tf.zeros([batch], tf.int32), state)
 
-    def over(self, search: _Search) -> tf.Tensor:
+    def is_over(self, search: _BeamState) -> tf.Tensor:
         """Whether each sentence (B) has its translation: what has not ended only loses probability."""
-        bound = search.total[:, 0] / length_penalty(self.max_length, self.alpha, self.dtype)
+        bound = search.total[:, 0] / compute_length_penalty(self.max_length, self.alpha, self.dtype)
         return (search.ended >= self.beam) | (bound <= search.score)
 
-    def extended(self, t: tf.Tensor, search: _Search) -> _Search:
+    def extend_hypotheses(self, t: tf.Tensor, search: _BeamState) -> _BeamState:
         """All hypotheses with an id more, their id number t (from 0)."""
         last = tf.where(t == 0, START, tf.gather(search.ids, tf.maximum(t - 1, 0), axis=2))
         log_probs, state = self.step(tf.reshape(last, [-1]), search.state)
-        candidates = self._candidates(t, search, log_probs)
-        return self._chosen(self._with_ended(t, search, candidates), candidates, state)
+        candidates = self._find_candidates(t, search, log_probs)
+        return self._select_open(self._merge_ended(t, search, candidates), candidates, state)
 
-    def _candidates(self, t: tf.Tensor, search: _Search, log_probs: tf.Tensor) -> _Candidates:
+    def _find_candidates(self, t: tf.Tensor, search: _BeamState, log_probs: tf.Tensor) -> _Candidates:
         """The 2 K best continuations: each hypothesis ends in one way, so that K of them do not end."""
         size = log_probs.shape[-1]
         total = search.total[:, :, None] + tf.reshape(tf.cast(log_probs, self.dtype), [-1, self.beam, size])
@@ -123,17 +123,17 @@ class _Rules(NamedTuple):
         ids = tf.where(tf.range(self.max_length) == t, last[:, :, None], ids)
         return _Candidates(ids, total, last == END, parent)
 
-    def _with_ended(self, t: tf.Tensor, search: _Search, candidates: _Candidates) -> _Search:
+    def _merge_ended(self, t: tf.Tensor, search: _BeamState, candidates: _Candidates) -> _BeamState:
         """The search after those of the K best candidates that end, in sentences where it is not over."""
-        counted = candidates.ends & (tf.range(2 * self.beam) < self.beam) & ~self.over(search)[:, None]
-        score = tf.where(counted, candidates.total / length_penalty(t + 1, self.alpha, self.dtype), -float("inf"))
+        ends = candidates.ends & (tf.range(2 * self.beam) < self.beam) & ~self.is_over(search)[:, None]
+        score = tf.where(ends, candidates.total / compute_length_penalty(t + 1, self.alpha, self.dtype), -float("inf"))
         place, highest = tf.argmax(score, axis=1), tf.reduce_max(score, axis=1)
         better = highest > search.score
         best = tf.where(better[:, None], tf.gather(candidates.ids, place, batch_dims=1), search.best)
         ended = search.ended + tf.math.count_nonzero(score > -float("inf"), axis=1, dtype=tf.int32)
         return search._replace(best=best, score=tf.where(better, highest, search.score), ended=ended)
 
-    def _chosen(self, search: _Search, candidates: _Candidates, state: State) -> _Search:
+    def _select_open(self, search: _BeamState, candidates: _Candidates, state: State) -> _BeamState:
         """The search with the K most probable candidates that have not ended, and their state."""
         total, kept = tf.math.top_k(tf.where(~candidates.ends, candidates.total, -float("inf")), k=self.beam)
         sentence = tf.range(tf.shape(total)[0])[:, None] * self.beam

@@ -3,16 +3,16 @@
 from tfperf.runcard.kinds import CardKind
 from tfperf.runcard.schema import Grammar
 from tfperf.runcard.types import MAX_STEP
-from tfperf.workloads.translate.card import Translation
+from tfperf.workloads.translate.card import TranslationCard
 
 NAME = "translate"
 KIND = CardKind(
-    Grammar(Translation),
+    Grammar(TranslationCard),
     {
         ("data", part, key): "an HDF5 file" if key == "hdf5" else "a text file"
         for part in ("training", "validation", "test")
         for key in ("source", "target", "table", "hdf5")
     },
     {("train", "steps"): MAX_STEP},
-    how=("engine.xla", "engine.lstm", "train.steps_per_call"),
+    performance_keys=("engine.xla", "engine.lstm", "train.steps_per_call"),
 )

@@ -21,11 +21,11 @@ class BlockLSTM(keras.layers.LSTM):
         kernel = tf.concat([cell.kernel.value, cell.recurrent_kernel.value], 0)
         h, c = _run(tf.transpose(sequences, [1, 0, 2]), *initial_state, kernel, cell.bias.value)
         mask = mask[0] if isinstance(mask, (list, tuple)) else mask
-        last = [_last(state, before, mask) for state, before in zip((h, c), initial_state, strict=True)]
+        last = [_select_last(state, before, mask) for state, before in zip((h, c), initial_state, strict=True)]
         return last[0], tf.transpose(h, [1, 0, 2]), last
 
 
-def _last(states: tf.Tensor, before: tf.Tensor, mask: tf.Tensor | None) -> tf.Tensor:
+def _select_last(states: tf.Tensor, before: tf.Tensor, mask: tf.Tensor | None) -> tf.Tensor:
     """The state (B, U) after each sequence's last step, out of states (T, B, U); `before` (B, U) where it has none."""
     if mask is None:
         return states[-1]

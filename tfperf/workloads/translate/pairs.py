@@ -16,7 +16,7 @@ import h5py
 from tfperf.errors import PackError
 from tfperf.results.bounds import Budget
 from tfperf.results.heaps import refuse_broken_heaps
-from tfperf.results.reading import cut, open_regular, refuse_special
+from tfperf.results.reading import open_regular, quote_text, refuse_special
 
 SOURCE, TARGET = "source", "target"  # datasets of an HDF5 file
 LARGEST = 2**64  # hashes lie below
@@ -41,7 +41,7 @@ class Pairs:
 
 
 @dataclass(frozen=True)
-class Parts:
+class PairSplits:
     """A corpus divided: pairs with the same source are in the same part, whatever else the corpus holds."""
 
     training: Pairs
@@ -51,7 +51,7 @@ class Parts:
 
 def read_lines(source: Path, target: Path) -> Pairs:
     """Pairs from two text files in UTF-8, plain or .gz; a line feed ends each sentence. Raises: PackError."""
-    first, second = list(_lines(source)), list(_lines(target))
+    first, second = list(_read_text_file(source)), list(_read_text_file(target))
     if len(first) != len(second):
         raise PackError(f"{target}: {len(second)} lines; {source} has {len(first)}, one for each sentence")
     return _clean(zip(first, second, strict=True), f"{source}, {target}")
@@ -59,11 +59,11 @@ def read_lines(source: Path, target: Path) -> Pairs:
 
 def read_table(path: Path, source: str, target: str) -> Pairs:
     """Pairs from two columns of a tab-separated file in UTF-8; its first line names the columns. Raises: PackError."""
-    rows = (line.split("\t") for line in _lines(path))
+    rows = (line.split("\t") for line in _read_text_file(path))
     header = next(rows, [])
     for name in (source, target):
         if name not in header:
-            raise PackError(f"{path}:1: no column {name!r}; there are {cut(', '.join(header)) or 'none'}")
+            raise PackError(f"{path}:1: no column {name!r}; there are {quote_text(', '.join(header)) or 'none'}")
     where = header.index(source), header.index(target)
     texts: list[tuple[str, str]] = []
     for number, row in enumerate(rows, 2):
@@ -80,7 +80,7 @@ def read_hdf5(path: Path) -> Pairs:
         with h5py.File(path) as file:
             refuse_broken_heaps(file, path)
             budget = Budget(file)
-            first, second = (list(_texts(file, name, budget)) for name in (SOURCE, TARGET))
+            first, second = (list(_read_dataset(file, name, budget)) for name in (SOURCE, TARGET))
     except PackError as error:
         raise PackError(f"{path}: {error}") from None
     except Exception as error:  # HDF5 has no error class of its own: damage comes out as any
@@ -90,12 +90,12 @@ def read_hdf5(path: Path) -> Pairs:
     return _clean(zip(first, second, strict=True), str(path))
 
 
-def _texts(file: h5py.File, name: str, budget: Budget) -> Iterator[str]:
+def _read_dataset(file: h5py.File, name: str, budget: Budget) -> Iterator[str]:
     """The texts of a dataset, in blocks: many entries of variable length may be one and the same long text."""
     found = file[name] if isinstance(file.get(name, getlink=True), h5py.HardLink) else None
     if not isinstance(found, h5py.Dataset) or h5py.check_string_dtype(found.dtype) is None or found.ndim != 1:
         raise PackError(f"{name}: missing, or no texts; must be a dataset of strings, not a link to one")
-    budget.take(found, HDF5_BYTES)
+    budget.charge(found, HDF5_BYTES)
     rows = min(BLOCK_ROWS, max(1, BLOCK_BYTES // file.id.get_filesize()))
     left = SPARE_BYTES + INFLATED * file.id.get_filesize()
     for start in range(0, len(found), rows):
@@ -109,20 +109,20 @@ def _texts(file: h5py.File, name: str, budget: Budget) -> Iterator[str]:
                 raise PackError(f"{name}[{number}]: cannot be read: {error}; must be text in UTF-8") from None
 
 
-def divide(pairs: Pairs, validation: float, test: float) -> Parts:
+def split_pairs(pairs: Pairs, validation: float, test: float) -> PairSplits:
     """Shares (0 to 1) for validation and test, chosen by a hash of the source sentence, the rest for training."""
     ends = validation, validation + test, float("inf")
-    rows = [next(k for k, end in enumerate(ends) if _place(one) < end) for one in pairs.source]
-    parts = [take(pairs, [i for i, row in enumerate(rows) if row == k]) for k in range(3)]
-    return Parts(replace(parts[2], too_long=pairs.too_long), validation=parts[0], test=parts[1])
+    rows = [next(k for k, end in enumerate(ends) if _hash_sentence(one) < end) for one in pairs.source]
+    parts = [select_pairs(pairs, [i for i, row in enumerate(rows) if row == k]) for k in range(3)]
+    return PairSplits(replace(parts[2], too_long=pairs.too_long), validation=parts[0], test=parts[1])
 
 
-def _place(sentence: str) -> float:
+def _hash_sentence(sentence: str) -> float:
     """A number from 0 to 1 that only the sentence decides, but for its case."""
     return int.from_bytes(hashlib.sha256(sentence.casefold().encode()).digest()[:8], "big") / LARGEST
 
 
-def take(pairs: Pairs, rows: Sequence[int]) -> Pairs:
+def select_pairs(pairs: Pairs, rows: Sequence[int]) -> Pairs:
     """The pairs of these numbers."""
     return Pairs(tuple(pairs.source[i] for i in rows), tuple(pairs.target[i] for i in rows))
 
@@ -142,11 +142,11 @@ def _clean(texts: Iterable[tuple[str, str]], where: str, first: int = 1) -> Pair
     return Pairs(tuple(a for a, _ in kept), tuple(b for _, b in kept), too_long)
 
 
-def _lines(path: Path) -> Iterator[str]:
+def _read_text_file(path: Path) -> Iterator[str]:
     """The lines of a file, which line feeds end; PackError with the number of the first that cannot be read."""
     number = 1
     try:
-        with _opened(path) as (file, most):
+        with _open_text(path) as (file, most):
             while line := file.readline(LINE_BYTES + 1):
                 most -= len(line)
                 if len(line) > LINE_BYTES:
@@ -154,7 +154,7 @@ def _lines(path: Path) -> Iterator[str]:
                 if most < 0:
                     raise ValueError("it unpacks to far more than text does")
                 if number == 1:
-                    line = _without_mark(line)
+                    line = _remove_mark(line)
                 yield _decode(line).rstrip("\r\n")
                 number += 1
     except OSError as error:
@@ -165,7 +165,7 @@ def _lines(path: Path) -> Iterator[str]:
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[tuple[IO[bytes] | gzip.GzipFile, int]]:
+def _open_text(path: Path) -> Iterator[tuple[IO[bytes] | gzip.GzipFile, int]]:
     """A text file, unpacked where its name ends in .gz, and how many bytes it may have."""
     with open_regular(path) as raw:
         size = raw.seek(0, io.SEEK_END)
@@ -177,7 +177,7 @@ def _opened(path: Path) -> Iterator[tuple[IO[bytes] | gzip.GzipFile, int]]:
             yield file, SPARE_BYTES + INFLATED * size
 
 
-def _without_mark(line: bytes) -> bytes:
+def _remove_mark(line: bytes) -> bytes:
     """The first line without the mark that some programs put before UTF-8; ValueError for what is no such text."""
     for mark, kind in NOT_UTF8.items():
         if line.startswith(mark):

@@ -4,20 +4,20 @@ import numpy as np
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from tfperf.report.style import BAND, MEAN, SECOND, THIRD, grid
-from tfperf.workloads.translate.results import Losses
+from tfperf.report.style import BAND, MEAN, SECOND, THIRD, make_axes_grid
+from tfperf.workloads.translate.results import LossHistory
 
 POINTS = 200  # that the smoothed line has at most
 FULL = 5000  # steps that are drawn one by one at most
 
 
-def losses_figure(history: Losses) -> Figure:
+def draw_losses(history: LossHistory) -> Figure:
     """Loss per label of each batch, its mean over stretches of steps, and the validation's, the lowest marked."""
-    figure, (axis,) = grid(1, 1, width=11.0, height=3.2)
+    figure, (axis,) = make_axes_grid(1, 1, width=11.0, height=3.2)
     steps = np.arange(1, len(history.loss) + 1)
     every = -(-len(steps) // FULL)
     axis.plot(steps[::every], history.loss[::every], color=BAND, linewidth=0.6, alpha=0.8, label="training, a batch")
-    axis.plot(*stretches(history.loss), color=MEAN, linewidth=1.4, label="training, mean of neighbouring steps")
+    axis.plot(*average_stretches(history.loss), color=MEAN, linewidth=1.4, label="training, mean of neighbouring steps")
     axis.plot(
         history.validation_step, history.validation_loss, color=SECOND, marker="o", markersize=2.5, label="validation"
     )
@@ -31,7 +31,7 @@ def losses_figure(history: Losses) -> Figure:
     return figure
 
 
-def stretches(losses: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def average_stretches(losses: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Middle steps and means of at most POINTS stretches of equal length; the last may be shorter."""
     length = max(1, -(-len(losses) // POINTS))
     starts = np.arange(0, len(losses), length)

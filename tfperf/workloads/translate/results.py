@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tfperf.results.files import atomic_hdf5
-from tfperf.results.hdf5 import encoded, opened, put_array, put_identity, put_texts, refuse_others
-from tfperf.results.json_text import as_json
+from tfperf.results.files import write_hdf5
+from tfperf.results.hdf5 import encode_texts, open_checked, refuse_others, write_array, write_identity, write_texts
+from tfperf.results.json_text import to_json
 from tfperf.results.state import Identity
 
 KIND = "tfperf translation"
@@ -29,7 +29,7 @@ Weights = Mapping[str, NDArray[Any]]
 
 
 @dataclass(frozen=True)
-class Losses:
+class LossHistory:
     """Losses per label (cross entropy in nats) of a training."""
 
     loss: NDArray[np.float64]  # (N) of each step's batch, from step 1 on
@@ -49,35 +49,34 @@ class TranslationResult:
     title: str
     best_step: int  # steps after which the validation loss was lowest
     weights: Weights  # of that step
-    history: Losses
+    history: LossHistory
     summary: Mapping[str, Any] = field(default_factory=dict)
 
 
 def write(path: Path, result: TranslationResult, identity: Identity | None = None) -> None:
     """Write `result` to `path`; what was there before stays until all bytes are on the disk. Raises: StorageError."""
-    with atomic_hdf5(path) as file:
-        file.attrs.update({"kind": encoded(KIND), "layout": LAYOUT, "title": encoded(result.title)})
-        put_identity(file, identity)
+    with write_hdf5(path) as file:
+        file.attrs.update({"kind": encode_texts(KIND), "layout": LAYOUT, "title": encode_texts(result.title)})
+        write_identity(file, identity)
         file.attrs["best_step"] = result.best_step
-        file.create_group("weights").attrs["names"] = encoded(*result.weights)
+        file.create_group("weights").attrs["names"] = encode_texts(*result.weights)
         for name, weights in result.weights.items():
-            put_array(file["weights"], name, weights)
+            write_array(file["weights"], name, weights)
         history = file.create_group("history")
-        for f in fields(Losses):
-            put_array(history, f.name, getattr(result.history, f.name), UNITS[f.name])
-        put_texts(file, "summary", (as_json(result.summary),))
+        for f in fields(LossHistory):
+            write_array(history, f.name, getattr(result.history, f.name), UNITS[f.name])
+        write_texts(file, "summary", (to_json(result.summary),))
 
 
 def read(path: Path, identity: Identity | None = None) -> TranslationResult:
     """The record that `write` stored. Raises: RunDirectoryError where there is none, or it is damaged."""
-    with opened(path, KIND, LAYOUT) as file:
+    with open_checked(path, KIND, LAYOUT) as file:
         refuse_others(path, file, identity)
-        loss = file.array("history/loss", "float", "H")
-        steps, losses = (
-            file.array(f"history/validation_{n}", kind, "V") for n, kind in (("step", "integer"), ("loss", "float"))
-        )
+        loss = file.read_array("history/loss", "float", "H")
+        steps = file.read_array("history/validation_step", "integer", "V")
+        losses, names = file.read_array("history/validation_loss", "float", "V"), file.read_names("weights")
         return TranslationResult(
-            title=file.text("", "title"), best_step=int(file.number("", "best_step")),
-            weights={name: file.array(f"weights/{name}", "number", more=True) for name in file.names("weights")},
-            history=Losses(loss, steps, losses), summary=file.summary(),
+            title=file.read_text("", "title"), best_step=int(file.read_number("", "best_step")),
+            weights={name: file.read_array(f"weights/{name}", "number", more=True) for name in names},
+            history=LossHistory(loss, steps, losses), summary=file.read_summary(),
         )  # fmt: skip

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tfperf.workloads.translate.pairs import Pairs
-from tfperf.workloads.translate.vocabulary import needed
+from tfperf.workloads.translate.vocabulary import import_extra
 
 WORD = re.compile(r"\w+|[^\w\s]")
 ROUNDS = 10  # of expectation and maximisation
@@ -17,33 +17,33 @@ MOST_PAIRS = 50_000  # that are counted: some hundred words each take 100 MB
 Ids = NDArray[np.int64]
 
 
-def bleu(hypotheses: Sequence[str], references: Sequence[str]) -> float:
+def compute_bleu(hypotheses: Sequence[str], references: Sequence[str]) -> float:
     """BLEU of a corpus (0 to 100), one reference a sentence.
 
     Sources: Papineni et al. 2002; Post 2018, "A call for clarity in reporting BLEU scores", as sacrebleu has it.
     """
-    return _score(_metrics()["bleu"], hypotheses, references)
+    return _compute_score(_make_metrics()["bleu"], hypotheses, references)
 
 
-def chrf(hypotheses: Sequence[str], references: Sequence[str]) -> float:
+def compute_chrf(hypotheses: Sequence[str], references: Sequence[str]) -> float:
     """F score of a corpus (0 to 100) on n-grams of characters, one reference a sentence. Source: Popović 2015."""
-    return _score(_metrics()["chrf"], hypotheses, references)
+    return _compute_score(_make_metrics()["chrf"], hypotheses, references)
 
 
-def signatures() -> dict[str, str]:
+def list_signatures() -> dict[str, str]:
     """How sacrebleu computes each score, with its version, by name: bleu, chrf."""
-    metrics = _metrics()
+    metrics = _make_metrics()
     for metric in metrics.values():
-        _score(metric, ["a"], ["a"])  # the number of references is part of it
+        _compute_score(metric, ["a"], ["a"])  # the number of references is part of it
     return {name: str(metric.get_signature()) for name, metric in metrics.items()}
 
 
-def _metrics() -> dict[str, Any]:
-    library = needed("sacrebleu")
+def _make_metrics() -> dict[str, Any]:
+    library = import_extra("sacrebleu")
     return {"bleu": library.BLEU(force=True), "chrf": library.CHRF()}  # force: no warning on blanks before full stops
 
 
-def _score(metric: Any, hypotheses: Sequence[str], references: Sequence[str]) -> float:
+def _compute_score(metric: Any, hypotheses: Sequence[str], references: Sequence[str]) -> float:
     if len(hypotheses) != len(references) or not references:
         raise ValueError(
             f"got {len(hypotheses)} hypotheses for {len(references)} references; must be as many, not none"
@@ -51,30 +51,30 @@ def _score(metric: Any, hypotheses: Sequence[str], references: Sequence[str]) ->
     return float(metric.corpus_score(list(hypotheses), [list(references)]).score)
 
 
-def word_by_word(training: Pairs, sentences: Sequence[str]) -> list[str]:
+def translate_words(training: Pairs, sentences: Sequence[str]) -> list[str]:
     """Each word of the sentences replaced by its likeliest translation in the training pairs, unknown ones as they are.
 
     Source: Brown et al. 1993, "The mathematics of statistical machine translation", model 1 without the empty word.
     """
-    source, target = (_numbered(side[:MOST_PAIRS]) for side in (training.source, training.target))
-    likeliest = _model_1(_together(source.rows, target.rows, len(target.words)))
+    source, target = (_number_words(side[:MOST_PAIRS]) for side in (training.source, training.target))
+    likeliest = _fit_model_1(_find_cooccurrences(source.rows, target.rows, len(target.words)))
     names = list(target.words)
     best = {word: names[likeliest[i]] for word, i in source.words.items() if i in likeliest}
     return [" ".join(best.get(word, word) for word in WORD.findall(text)) for text in sentences]
 
 
-class _Numbered(NamedTuple):
+class _NumberedTexts(NamedTuple):
     rows: list[Ids]  # of each sentence, the numbers of its words
     words: dict[str, int]
 
 
-def _numbered(texts: Iterable[str]) -> _Numbered:
+def _number_words(texts: Iterable[str]) -> _NumberedTexts:
     words: dict[str, int] = {}
     rows = [np.array([words.setdefault(w, len(words)) for w in WORD.findall(text)], np.int64) for text in texts]
-    return _Numbered(rows, words)
+    return _NumberedTexts(rows, words)
 
 
-class _Together(NamedTuple):
+class _Cooccurrences(NamedTuple):
     """Each word of a source sentence beside each of its translation: M such meetings, P different ones."""
 
     source: Ids  # (P)
@@ -83,21 +83,21 @@ class _Together(NamedTuple):
     place: Ids  # (M) the word of the translations, all counted through, that took part
 
 
-def _together(source: Sequence[Ids], target: Sequence[Ids], target_words: int) -> _Together:
+def _find_cooccurrences(source: Sequence[Ids], target: Sequence[Ids], target_words: int) -> _Cooccurrences:
     codes = [(s[:, None] * target_words + t).ravel() for s, t in zip(source, target, strict=True)]
     first = np.cumsum([0, *map(len, target)])
     place = [np.tile(np.arange(len(t)) + k, len(s)) for s, t, k in zip(source, target, first[:-1], strict=True)]
     different, which = np.unique(np.concatenate(codes), return_inverse=True)
-    return _Together(*np.divmod(different, target_words), which, np.concatenate(place))
+    return _Cooccurrences(*np.divmod(different, target_words), which, np.concatenate(place))
 
 
-def _model_1(met: _Together) -> dict[int, int]:
+def _fit_model_1(cooccurrences: _Cooccurrences) -> dict[int, int]:
     """The likeliest target word of each source word."""
-    probability = np.ones(len(met.source))
+    probability = np.ones(len(cooccurrences.source))
     for _ in range(ROUNDS):
-        weight = probability[met.which]
-        weight /= np.bincount(met.place, weight)[met.place]
-        expected = np.bincount(met.which, weight)
-        probability = expected / np.bincount(met.source, expected)[met.source]
+        weight = probability[cooccurrences.which]
+        weight /= np.bincount(cooccurrences.place, weight)[cooccurrences.place]
+        expected = np.bincount(cooccurrences.which, weight)
+        probability = expected / np.bincount(cooccurrences.source, expected)[cooccurrences.source]
     order = np.argsort(probability, kind="stable")  # the last of a source word stays
-    return dict(zip(met.source[order].tolist(), met.target[order].tolist(), strict=True))
+    return dict(zip(cooccurrences.source[order].tolist(), cooccurrences.target[order].tolist(), strict=True))

@@ -11,11 +11,11 @@ VOCABULARIES = "vocabularies"  # folder of a run: the pieces of each language
 
 
 @dataclass(config=STRICT)
-class Vocabularies:
+class VocabularyDigests:
     """What run.json keeps of a translation: the sha256 of each language's pieces, which a resumed run must share."""
 
     sha256: dict[str, Sha256] = field(default_factory=dict)
 
 
-TranslationPart = Part[Vocabularies]
-TranslationRun = RunDirectory[Vocabularies]
+TranslationPart = Part[VocabularyDigests]
+TranslationRun = RunDirectory[VocabularyDigests]

@@ -2,10 +2,10 @@
 
 from tfperf.place.devices import make_devices
 from tfperf.runcard.profile import Profile
-from tfperf.workloads.translate.card import Translation
+from tfperf.workloads.translate.card import TranslationCard
 from tfperf.workloads.translate.texts import read_sentences
-from tfperf.workloads.translate.trainable import make_engine
-from tfperf.workloads.translate.window import Window, first_steps, whole_calls
+from tfperf.workloads.translate.trainable import build_engine
+from tfperf.workloads.translate.window import Window, count_whole_steps, plan_window
 
 
 class TranslationStepper:
@@ -13,14 +13,14 @@ class TranslationStepper:
 
     loops = 1
 
-    def __init__(self, card: Translation) -> None:
+    def __init__(self, card: TranslationCard) -> None:
         """Raises: UserError for faults of the card's files, and of the devices that it asks for."""
         devices, sentences = make_devices(card.placement), read_sentences(card)
-        part, recorded = sentences.encoded.training, (card.profile or Profile()).steps
+        split, recorded = sentences.encoded.training, (card.profile or Profile()).steps
         self.steps_per_call, self.steps = card.train.steps_per_call, card.train.steps
         self.optimizers = (card.train.optimizer.name.lower(),)
-        plan = first_steps(card, part, len(devices), whole_calls(recorded, self.steps_per_call))
-        self.window = Window(make_engine(card, sentences.rows, devices), part, plan, self.steps_per_call)
+        plan = plan_window(card, split, len(devices), count_whole_steps(recorded, self.steps_per_call))
+        self.window = Window(build_engine(card, sentences.rows, devices), split, plan, self.steps_per_call)
         self._last: list[float] = []
 
     def warm_up(self) -> None:
@@ -32,7 +32,7 @@ class TranslationStepper:
         self._last = self.window.call(steps).tolist()
         return len(self._last)
 
-    def losses(self) -> list[float]:
+    def list_losses(self) -> list[float]:
         """Of the last call's steps."""
         return self._last
 

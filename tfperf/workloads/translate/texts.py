@@ -12,22 +12,22 @@ from pathlib import Path
 from typing import Any
 
 from tfperf.errors import PackError
-from tfperf.results.files import atomic_write, make_folder
+from tfperf.results.files import make_folder, write_atomically
 from tfperf.results.reading import open_regular
 from tfperf.runcard.faults import Fault
-from tfperf.runcard.places import UnfitCard, refuse_inside
-from tfperf.workloads.translate.card import Translation
+from tfperf.runcard.places import UnfitCardError, refuse_inside
+from tfperf.workloads.translate.card import TranslationCard
 from tfperf.workloads.translate.corpus import (
     ROLES,
-    Encoded,
+    EncodedCorpus,
     Texts,
+    count_table_rows,
     encode,
-    file_hashes,
+    hash_files,
     read_corpus,
-    synthetic,
-    table_rows,
+    synthesise,
 )
-from tfperf.workloads.translate.state import VOCABULARIES, Vocabularies
+from tfperf.workloads.translate.state import VOCABULARIES, VocabularyDigests
 from tfperf.workloads.translate.vocabulary import Vocabulary, learn, read_vocabulary
 
 SIDES = "source", "target"
@@ -39,32 +39,32 @@ class Sentences:
     """What a card's corpora hold; a synthetic one has neither texts nor vocabularies."""
 
     hashes: Mapping[str, str]  # sha256 by the key that names the file
-    texts: Texts | None  # as `Encoded` has them
+    texts: Texts | None  # as `EncodedCorpus` has them
     vocabularies: Mapping[str, Vocabulary]  # by SIDES
-    encoded: Encoded
+    encoded: EncodedCorpus
     rows: int  # of both tables
 
     @property
-    def pieces(self) -> Vocabularies:
+    def piece_digests(self) -> VocabularyDigests:
         """Which pieces the vocabularies have."""
-        return Vocabularies({
+        return VocabularyDigests({
             side: hashlib.sha256(one.to_json().encode()).hexdigest() for side, one in self.vocabularies.items()
         })  # fmt: skip
 
 
-def read_sentences(card: Translation, output: Path | None = None, resumed: bool = False) -> Sentences:
+def read_sentences(card: TranslationCard, output: Path | None = None, resumed: bool = False) -> Sentences:
     """Read, divide and encode the card's pairs; vocabularies are learned, or those of the run `output` if `resumed`.
 
     Raises: CardError for files inside the run directory and columns that a table does not have, PackError where files
     cannot be read or hold too little.
     """
-    if faults := corpus_faults(card):
-        raise UnfitCard(card, faults)
-    hashes = file_hashes(card)
+    if faults := check_columns(card):
+        raise UnfitCardError(card, faults)
+    hashes = hash_files(card)
     if card.fixed_length is not None:
-        return Sentences(hashes, None, {}, synthetic(card), table_rows(card))
+        return Sentences(hashes, None, {}, synthesise(card), count_table_rows(card))
     if output is not None:
-        refuse_inside({key: _path(card, key) for key in hashes}, output)
+        refuse_inside({key: _get_file(card, key) for key in hashes}, output)
     texts = read_corpus(card)
     known = _read(output) if resumed and output is not None else {}
     vocabularies = known or {side: learn(getattr(texts.training, side), card.data.vocabulary) for side in SIDES}
@@ -73,14 +73,14 @@ def read_sentences(card: Translation, output: Path | None = None, resumed: bool 
     return Sentences(hashes, encoded.texts, vocabularies, encoded, rows)
 
 
-def corpus_faults(card: Translation) -> list[Fault]:
+def check_columns(card: TranslationCard) -> list[Fault]:
     """Columns that the card names and a table does not have. Tables that cannot be read are told when they are."""
     if card.fixed_length is not None:
         return []
     faults = []
     for role in ROLES:
         corpus = getattr(card.data, role)
-        if corpus is not None and corpus.table is not None and (there := _columns(corpus.table)):
+        if corpus is not None and corpus.table is not None and (there := _read_columns(corpus.table)):
             faults += [
                 Fault(f"data.{role}.columns.{i}", name, f"{corpus.table} has no such column", there)
                 for i, name in enumerate(corpus.columns)
@@ -89,7 +89,7 @@ def corpus_faults(card: Translation) -> list[Fault]:
     return faults
 
 
-def _columns(table: Path) -> tuple[str, ...]:
+def _read_columns(table: Path) -> tuple[str, ...]:
     """Names in the first line of a table; none where it cannot be read."""
     try:
         with open_regular(table) as raw, gzip.open(raw) if table.suffix == ".gz" else nullcontext(raw) as file:
@@ -102,15 +102,15 @@ def _columns(table: Path) -> tuple[str, ...]:
 def write_vocabularies(output: Path, vocabularies: Mapping[str, Vocabulary]) -> None:
     """Put them into the run directory. Raises: StorageError."""
     for side, vocabulary in vocabularies.items():
-        path = _place(output, side)
+        path = _make_vocabulary_path(output, side)
         make_folder(path.parent)
-        with atomic_write(path) as temporary:
+        with write_atomically(path) as temporary:
             temporary.write_text(vocabulary.to_json(), encoding="utf-8")
 
 
 def _read(output: Path) -> dict[str, Vocabulary]:
     """The vocabularies of a run; none where it was ended before they were written."""
-    paths = {side: _place(output, side) for side in SIDES}
+    paths = {side: _make_vocabulary_path(output, side) for side in SIDES}
     if not all(os.path.lexists(path) for path in paths.values()):
         return {}
     try:
@@ -119,11 +119,11 @@ def _read(output: Path) -> dict[str, Vocabulary]:
         raise PackError(f"{output / VOCABULARIES}: damaged: {error}; remove it, and it is learned again") from None
 
 
-def _place(output: Path, side: str) -> Path:
+def _make_vocabulary_path(output: Path, side: str) -> Path:
     return output / VOCABULARIES / f"{side}.json"
 
 
-def _path(card: Translation, key: str) -> Path:
+def _get_file(card: TranslationCard, key: str) -> Path:
     """The file that a key names."""
     found: Any = reduce(getattr, key.split("."), card)
     return Path(found)

@@ -6,61 +6,60 @@ import tensorflow as tf
 
 from tfperf.errors import UserError
 from tfperf.place import engine as engines
-from tfperf.place.copies import Flops
 from tfperf.place.devices import Devices
 from tfperf.place.method import Method
-from tfperf.place.shapes import Value
-from tfperf.place.trainable import Given, Outcome, Parts, Place, Trainable
-from tfperf.workloads.translate.arithmetic import lstm_flops, pass_flops
-from tfperf.workloads.translate.card import Translation
-from tfperf.workloads.translate.dropout import draw_kept
-from tfperf.workloads.translate.feeding import most_columns
-from tfperf.workloads.translate.translator import Translator, pieces
+from tfperf.place.shapes import TensorType
+from tfperf.place.trainable import BatchParts, BatchPosition, Outcome, PassInputs, Trainable
+from tfperf.place.transfers import Flops
+from tfperf.workloads.translate.arithmetic import count_lstm_flops, count_pass_flops
+from tfperf.workloads.translate.card import TranslationCard
+from tfperf.workloads.translate.dropout import sample_masks
+from tfperf.workloads.translate.feeding import compute_max_columns
+from tfperf.workloads.translate.translator import Translator, select_input_ids
 
 
 class TrainableTranslator(Translator, Trainable):
     """Losses are cross entropies, and a batch counts as its labels."""
 
-    def __init__(self, card: Translation, rows: int) -> None:
+    def __init__(self, card: TranslationCard, rows: int) -> None:
         super().__init__(card, rows)
         self.card = card
-        source, target = most_columns(card)
+        source, target = compute_max_columns(card)
         self.most_look_ups = source, target - 1
 
-    def look_up(self, part: Sequence[tf.Tensor]) -> tuple[tf.Tensor, tf.Tensor]:
+    def select_ids(self, part: Sequence[tf.Tensor]) -> tuple[tf.Tensor, tf.Tensor]:
         """Pieces of both sides."""
         source, target = part
-        return pieces(source, target)
+        return select_input_ids(source, target)
 
-    def survey(self, parts: Parts) -> list[tf.Tensor]:
+    def survey(self, parts: BatchParts) -> list[tf.Tensor]:
         """Columns that are looked up of source and target, where they are most among the parts of a batch."""
-        sides = zip(*(pieces(source, target) for source, target in parts), strict=True)
+        sides = zip(*(select_input_ids(source, target) for source, target in parts), strict=True)
         return [tf.reduce_max(tf.stack([tf.shape(ids)[1] for ids in side])) for side in sides]
 
-    def draw(
-        self, place: Place, part: Sequence[tf.Tensor], rows: Sequence[tf.Tensor], survey: Sequence[tf.Tensor]
+    def sample_draws(
+        self, position: BatchPosition, part: Sequence[tf.Tensor], rows: Sequence[tf.Tensor], survey: Sequence[tf.Tensor]
     ) -> list[tf.Tensor] | None:
-        """What dropout leaves, by `draw_kept`; none without dropout."""
-        return draw_kept(self.card, place, rows, survey) if self.card.model.dropout else None
+        """What dropout leaves, by `sample_masks`; none without dropout."""
+        return sample_masks(self.card, position, rows, survey) if self.card.model.dropout else None
 
-    def compute(self, given: Given) -> Outcome:
+    def compute(self, given: PassInputs) -> Outcome:
         """The sum of a part's cross entropies."""
         source, target = given.part
-        return Outcome(self.loss(given.weights, given.rows, source, target, given.draws))
+        return Outcome(self.compute_loss(given.weights, given.rows, source, target, given.draws))
 
-    def count_flops(self, part: Sequence[Value]) -> Flops:
+    def count_flops(self, part: Sequence[TensorType]) -> Flops:
         """By counting: TensorFlow's graphs have loops for layers."""
         (batch, source), (_, target) = (side.dimensions for side in part)
-        network = self.card.model
-        return Flops(
-            pass_flops(network, self.rows, batch, source, target - 1), lstm_flops(network, batch, source, target - 1)
-        )
+        network, labels = self.card.model, target - 1
+        every = count_pass_flops(network, self.rows, batch, source, labels)
+        return Flops(every, count_lstm_flops(network, batch, source, labels))
 
 
 TranslationEngine = engines.Engine[TrainableTranslator]
 
 
-def make_method(card: Translation) -> Method:
+def make_method(card: TranslationCard) -> Method:
     """How a card's translator is trained."""
     return Method(
         placement=card.placement, optimizer=card.train.optimizer, precision=card.engine.precision, xla=card.engine.xla,
@@ -68,11 +67,11 @@ def make_method(card: Translation) -> Method:
     )  # fmt: skip
 
 
-def make_engine(card: Translation, rows: int, devices: Devices) -> TranslationEngine:
+def build_engine(card: TranslationCard, rows: int, devices: Devices) -> TranslationEngine:
     """The card's engine for a translator with so many rows in its tables.
 
     Raises: UserError where the card asks for a kernel that the devices do not have.
     """
     if card.engine.lstm == "cudnn" and devices.logical:
         raise UserError("engine.lstm: got 'cudnn', which needs a GPU; allowed here: auto, block, plain")
-    return engines.make_engine(lambda: TrainableTranslator(card, rows), make_method(card), devices)
+    return engines.build_engine(lambda: TrainableTranslator(card, rows), make_method(card), devices)

@@ -24,7 +24,7 @@ MOST_BYTES = 10**9  # of a file: a million pieces take some 100 MB
 SMALLEST = len(SPECIAL) + 256  # pieces: each byte is one
 
 
-def needed(package: str) -> Any:
+def import_extra(package: str) -> Any:
     """A package that only translations need; UserError with the command that installs it where it is missing."""
     try:
         return importlib.import_module(package)
@@ -32,10 +32,10 @@ def needed(package: str) -> Any:
         raise UserError(f"{package} cannot be imported ({error}): pip install tfperf[translate]") from None
 
 
-def _library() -> Any:
+def _import_tokenizers() -> Any:
     """The tokenizers library, in one thread unless the user's environment says otherwise: forks are then safe."""
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
-    return needed("tokenizers")
+    return import_extra("tokenizers")
 
 
 class Vocabulary:
@@ -59,10 +59,10 @@ class Vocabulary:
 
         What `encode` returned comes back as it was, blanks included; bytes that are no UTF-8 are shown as U+FFFD.
         """
-        texts = self._tokenizer.decode_batch([self._pieces(row) for row in rows], skip_special_tokens=False)
+        texts = self._tokenizer.decode_batch([self._select_pieces(row) for row in rows], skip_special_tokens=False)
         return [text.removeprefix(" ") for text in texts]
 
-    def _pieces(self, row: Sequence[int] | NDArray[np.int32]) -> list[int]:
+    def _select_pieces(self, row: Sequence[int] | NDArray[np.int32]) -> list[int]:
         ids = np.asarray(row, np.int64)
         ids = ids[: np.argmax(ids == END)] if END in ids else ids
         kept: list[int] = ids[ids > UNKNOWN].tolist()
@@ -75,7 +75,7 @@ class Vocabulary:
     @classmethod
     def from_json(cls, text: str) -> "Vocabulary":
         """The vocabulary that `to_json` wrote. Raises: PackError for any other text."""
-        library = _library()
+        library = _import_tokenizers()
         try:
             pieces = _pop_pieces(parse_json(text))
         except (ValueError, LookupError, TypeError, AttributeError) as error:
@@ -94,7 +94,7 @@ def _load(library: Any, text: str, pieces: Mapping[str, int]) -> Any:
         tokenizer = library.Tokenizer.from_str(text)
     except Exception as error:  # the library raises no other type
         raise PackError(f"vocabulary: cannot be read: {error!s:.500}") from None
-    found, plain = parse_json(tokenizer.to_str()), parse_json(_without_commands(_untrained().to_str()))
+    found, plain = parse_json(tokenizer.to_str()), parse_json(_remove_commands(_make_untrained().to_str()))
     same = _pop_pieces(found) == pieces
     _pop_pieces(plain)
     # anything else, a limit on lengths or lower case, would change sentences
@@ -121,9 +121,9 @@ def _pop_pieces(tree: dict[str, Any]) -> dict[str, int]:
     return pieces
 
 
-def _untrained() -> Any:
+def _make_untrained() -> Any:
     """A tokenizer that has not learned a piece."""
-    library = _library()
+    library = _import_tokenizers()
     parts = library.pre_tokenizers.ByteLevel
     tokenizer = library.Tokenizer(library.models.BPE(unk_token=SPECIAL[UNKNOWN]))
     tokenizer.normalizer = library.normalizers.Prepend(" ")  # a word has the same pieces wherever it stands
@@ -136,7 +136,7 @@ def learn(sentences: Iterable[str], size: int) -> Vocabulary:
     """A vocabulary of at most `size` (SMALLEST or more) pieces; the same sentences always give the same one."""
     if size < SMALLEST:
         raise ValueError(f"size: got {size}; must be at least {SMALLEST}, for the bytes")
-    library, tokenizer = _library(), _untrained()
+    library, tokenizer = _import_tokenizers(), _make_untrained()
     trainer = library.trainers.BpeTrainer(
         vocab_size=size,
         special_tokens=list(SPECIAL),
@@ -144,9 +144,9 @@ def learn(sentences: Iterable[str], size: int) -> Vocabulary:
         show_progress=False,
     )
     tokenizer.train_from_iterator(sentences, trainer)
-    return Vocabulary.from_json(_without_commands(tokenizer.to_str()))
+    return Vocabulary.from_json(_remove_commands(tokenizer.to_str()))
 
 
-def _without_commands(text: str) -> str:
+def _remove_commands(text: str) -> str:
     """A tokenizer's JSON in which the special pieces are never looked for in sentences."""
     return json.dumps({**json.loads(text), "added_tokens": []}, ensure_ascii=False)

@@ -4,14 +4,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tfperf.console.stages import Tell
+from tfperf.console.stages import ShowStage
 from tfperf.errors import CardError
 from tfperf.runcard.faults import Fault
 from tfperf.runcard.kinds import CardKind
 from tfperf.workloads.job import Session
-from tfperf.workloads.translate.card import Translation
+from tfperf.workloads.translate.card import TranslationCard
 from tfperf.workloads.translate.kind import KIND, NAME
-from tfperf.workloads.translate.state import VOCABULARIES, Vocabularies
+from tfperf.workloads.translate.state import VOCABULARIES, VocabularyDigests
 from tfperf.workloads.workload import Workload
 
 if TYPE_CHECKING:
@@ -19,17 +19,17 @@ if TYPE_CHECKING:
 
     from tfperf.measure.doctor import Check
     from tfperf.report.compare import Change
-    from tfperf.workloads.stepping import Stepper
+    from tfperf.workloads.stepper import Stepper
     from tfperf.workloads.translate.job import TranslationFit
 
 
-class Translate(Workload[Translation]):
+class TranslateWorkload(Workload[TranslationCard]):
     """An attention LSTM trained on sentence pairs."""
 
     protocol = 1
     name = NAME
-    own = Vocabularies
-    made = (f"{VOCABULARIES}/",)
+    own_type = VocabularyDigests
+    own_files = (f"{VOCABULARIES}/",)
     stages = ("import", "data", "build", "compile", "train", "validate", "translate", "write")
     title = "translation"
 
@@ -38,26 +38,26 @@ class Translate(Workload[Translation]):
         """What a card may say."""
         return KIND
 
-    def faults(self, card: Translation) -> list[Fault]:
+    def check_files(self, card: TranslationCard) -> list[Fault]:
         """What its files tell against a card."""
-        from tfperf.workloads.translate.texts import corpus_faults
+        from tfperf.workloads.translate.texts import check_columns
 
-        return corpus_faults(card)
+        return check_columns(card)
 
-    def plan(self, card: Translation, tell: Tell) -> Sequence[str]:
+    def describe_card(self, card: TranslationCard, show_stage: ShowStage) -> Sequence[str]:
         """What a card amounts to."""
-        from tfperf.measure.loading import tensorflow_loading
-        from tfperf.measure.quiet import native_logs_dropped
+        from tfperf.measure.loading import speed_up_import
+        from tfperf.measure.quiet import drop_native_logs
 
-        tell("importing TensorFlow")
-        with tensorflow_loading():
-            from tfperf.workloads.translate.plan import translation_plan
+        show_stage("importing TensorFlow")
+        with speed_up_import():
+            from tfperf.workloads.translate.sizes import count_sizes
 
-        tell("reading sentences")
-        with native_logs_dropped():
-            return translation_plan(card).lines()
+        show_stage("reading sentences")
+        with drop_native_logs():
+            return count_sizes(card).describe()
 
-    def refuse_fit(self, card: Translation) -> None:
+    def refuse_fit(self, card: TranslationCard) -> None:
         """Several workers are several processes."""
         if card.placement.engine == "multiworker":
             raise CardError(
@@ -65,44 +65,44 @@ class Translate(Workload[Translation]):
                 "process; allowed: tower, mirrored, central"
             )
 
-    def job(self, card: Translation, session: Session[Vocabularies]) -> "TranslationFit":
+    def build_job(self, card: TranslationCard, session: Session[VocabularyDigests]) -> "TranslationFit":
         """A training of the translator."""
         from tfperf.workloads.translate.job import TranslationFit
 
         return TranslationFit(card, session)
 
-    def table(self, summary: Mapping[str, Any]) -> "RenderableType":
+    def make_table(self, summary: Mapping[str, Any]) -> "RenderableType":
         """Scores, losses, times."""
-        from tfperf.workloads.translate.tables import summary_table
+        from tfperf.workloads.translate.tables import make_summary_table
 
-        return summary_table(summary)
+        return make_summary_table(summary)
 
-    def stepper(self, card: Translation) -> "Stepper":
+    def build_stepper(self, card: TranslationCard) -> "Stepper":
         """Its first steps, over and over again."""
-        from tfperf.measure.quiet import native_logs_dropped
+        from tfperf.measure.quiet import drop_native_logs
 
-        with native_logs_dropped():
+        with drop_native_logs():
             from tfperf.workloads.translate.stepper import TranslationStepper
 
             return TranslationStepper(card)
 
-    def measure(self, card: Translation, request: Mapping[str, Any]) -> dict[str, Any]:
+    def measure_trial(self, card: TranslationCard, request: Mapping[str, Any]) -> dict[str, Any]:
         """The record of a trial of a sweep."""
-        from tfperf.workloads.translate.trial import measure
+        from tfperf.workloads.translate.trial import measure_trial
 
-        return measure(card, request)
+        return measure_trial(card, request)
 
     def compare(self, before: Path, now: Path) -> "tuple[list[Change], list[str]]":
         """What differs between two finished runs."""
-        from tfperf.workloads.translate.compare import translations
+        from tfperf.workloads.translate.compare import compare_translations
 
-        return translations(before, now)
+        return compare_translations(before, now)
 
-    def checks(self) -> "Sequence[Check]":
+    def list_checks(self) -> "Sequence[Check]":
         """What learns pieces, and what scores."""
-        from tfperf.measure.doctor import extra_check
+        from tfperf.measure.doctor import check_extra
 
-        return [extra_check(name, "translate", "cards of this workload") for name in ("tokenizers", "sacrebleu")]
+        return [check_extra(name, "translate", "cards of this workload") for name in ("tokenizers", "sacrebleu")]
 
 
-WORKLOAD = Translate()
+WORKLOAD = TranslateWorkload()

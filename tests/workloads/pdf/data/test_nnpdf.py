@@ -9,7 +9,7 @@ import pytest
 
 from tests.workloads.pdf.data.fk_writer import EVOLUTION, grid_nodes, pineappls_prediction, write_table, xf_evolution
 from tfperf.errors import UserError
-from tfperf.workloads.pdf.data.commondata import Limits
+from tfperf.workloads.pdf.data.commondata import KinematicCuts
 from tfperf.workloads.pdf.data.nnpdf import import_nnpdf
 from tfperf.workloads.pdf.data.validate import FLAVOURS, validate
 
@@ -181,7 +181,7 @@ def test_cuts_are_those_asked_for(tables, tmp_path):
     make(tables, "HERA_NC_318GEV_EAVG_SIGMARED_CHARM", 52)
     make(tables, "HERA_CC_318GEV_EM_SIGMARED", 42)
     charm, other = "HERA_NC_318GEV_EAVG_CHARM-SIGMARED", "HERA_CC_318GEV_EM-SIGMARED"
-    for limits, points in ((None, (37, 42)), (Limits(500, 1e4, 12), (23, 22))):
+    for limits, points in ((None, (37, 42)), (KinematicCuts(500, 1e4, 12), (23, 22))):
         path = tmp_path / f"{points}.h5"
         import_nnpdf(tables, [f"{charm}:legacy", f"{other}:legacy"], path, limits)
         with h5py.File(path) as file:

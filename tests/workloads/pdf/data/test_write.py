@@ -10,9 +10,9 @@ import pytest
 
 from tests.workloads.pdf.data.packs import ATTRIBUTES, X, groups, write_good
 from tfperf.errors import PackError, StorageError
-from tfperf.workloads.pdf.data.pack import LAYOUT, OPERATIONS, opened, read_dataset, read_positivity
+from tfperf.workloads.pdf.data.pack import LAYOUT, OPERATIONS, open_pack, read_dataset, read_positivity
 from tfperf.workloads.pdf.data.validate import AXES, FLAVOURS, MEASURED, OPTIONAL, validate
-from tfperf.workloads.pdf.data.write import Group, with_t0, write_pack
+from tfperf.workloads.pdf.data.write import Group, write_pack, write_t0
 
 REPOSITORY = Path(__file__).parents[4]
 
@@ -43,7 +43,7 @@ def test_what_is_written_is_read_bit_for_bit(good):
 
 
 def test_the_reader_understands_what_the_writer_wrote(good):
-    with opened(good) as file:
+    with open_pack(good) as file:
         datasets = [read_dataset(file, name) for name in ("TOY_DP", "TOY_F2")]
         positive = read_positivity(file, "TOY_POS")
     wanted = {g.name: g for g in groups()}
@@ -52,8 +52,8 @@ def test_the_reader_understands_what_the_writer_wrote(good):
         assert dataset.tables[0].channels == (("sigma",), ("g",), ("t3",))
         assert dataset.sys_names == ("UNCORR", "CORR", "LUMI0")
         assert np.array_equal(dataset.sys, arrays["sys"]) and np.array_equal(dataset.cuts, arrays["cuts"])
-    assert np.array_equal(datasets[0].tables[1].values(), wanted["TOY_DP"].arrays["fk_den"])
-    assert np.array_equal(positive.table.values(), wanted["positivity/TOY_POS"].arrays["fk"])
+    assert np.array_equal(datasets[0].tables[1].read_values(), wanted["TOY_DP"].arrays["fk_den"])
+    assert np.array_equal(positive.table.read_values(), wanted["positivity/TOY_POS"].arrays["fk"])
 
 
 def test_tables_are_compressed_and_checksummed(tmp_path):
@@ -110,7 +110,7 @@ def test_a_full_disk_keeps_the_old_pack(good):
 def test_t0_is_set_and_all_else_is_kept(good, tmp_path):
     target = tmp_path / "t0.h5"
     values = {"TOY_DP": np.array([1.0, 2.0, 3.0, 4.0]), "TOY_F2": np.array([5, 6, 7, 8], np.float32)}
-    with_t0(good, target, values, "two iterations")
+    write_t0(good, target, values, "two iterations")
     old, new = content(good), content(target)
     changed = {k for k in old | new if old.get(k) != new.get(k)}
     added = {f"TOY_{s}{k}" for s in ("DP", "F2") for k in ("/t0", "@t0_provenance")}
@@ -123,10 +123,10 @@ def test_t0_is_set_and_all_else_is_kept(good, tmp_path):
 
 def test_t0_in_place_does_not_let_the_file_grow(good):
     values = {"TOY_F2": np.ones(4)}
-    with_t0(good, good, values, "first")
+    write_t0(good, good, values, "first")
     size = good.stat().st_size
     for _ in range(5):
-        with_t0(good, good, values, "first")
+        write_t0(good, good, values, "first")
     assert good.stat().st_size < size + 1000  # a t0 left behind takes over 2000 bytes
 
 
@@ -142,7 +142,7 @@ def test_t0_in_place_does_not_let_the_file_grow(good):
 def test_useless_t0_is_refused(good, tmp_path, values, text):
     target = tmp_path / "t0.h5"
     with pytest.raises(PackError) as caught:
-        with_t0(good, target, values, "bad")
+        write_t0(good, target, values, "bad")
     assert text in caught.value.faults[0] and not target.exists()
 
 
@@ -152,7 +152,7 @@ def test_the_example_of_the_documentation_makes_a_pack(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     exec(compile(code, "README.md", "exec"), {})
     validate(tmp_path / "mine.h5")
-    with opened(tmp_path / "mine.h5") as file:
+    with open_pack(tmp_path / "mine.h5") as file:
         assert read_dataset(file, "MY_NC_F2").sys_names == ("MY_LUMINOSITY", "UNCORR")
 
 

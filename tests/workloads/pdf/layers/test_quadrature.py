@@ -6,7 +6,7 @@ import pytest
 from scipy.integrate import quad
 
 from tfperf.workloads.pdf.card import SumRules
-from tfperf.workloads.pdf.layers.quadrature import X_JOIN, X_MIN, gauss, quadrature, trapezoid
+from tfperf.workloads.pdf.layers.quadrature import X_JOIN, X_MIN, make_gauss_rule, make_quadrature, make_trapezoid_rule
 
 
 @pytest.mark.parametrize(("power", "beta"), [(-0.7837, 3.356), (-0.4397, 1.733), (-0.119, 1.475), (0.25, 5.669)])
@@ -16,7 +16,7 @@ def test_32_gauss_nodes_integrate_powers_to_1e_8(power, beta):
         exact = mpmath.quad(
             lambda x: x**power * (1 - x) ** beta * (1 + mpmath.log(x) / 10), [X_MIN, 1e-7, 1e-5, 1e-3, X_JOIN, 1]
         )
-    rule = gauss(32)
+    rule = make_gauss_rule(32)
     got = rule.weights @ (rule.x**power * (1 - rule.x) ** beta * (1 + np.log(rule.x) / 10))
     assert abs(got / float(exact) - 1) < 1e-8
 
@@ -49,13 +49,13 @@ def test_error_on_random_networks_is_as_stated():
     errors = {"gauss": [], "trapezoid": []}
     for integrand in _networks(20):
         exact = _exact(integrand)
-        for name, rule in (("gauss", gauss(32)), ("trapezoid", trapezoid())):
+        for name, rule in (("gauss", make_gauss_rule(32)), ("trapezoid", make_trapezoid_rule())):
             errors[name].append(abs(rule.weights @ integrand(rule.x) / exact - 1))
     assert np.median(errors["gauss"]) < 1e-10 and max(errors["gauss"]) < 1e-6
     assert 1e-6 < np.median(errors["trapezoid"]) < 1e-4
 
 
 def test_analytic_tail_gets_a_first_node_at_its_upper_end():
-    rule = quadrature(SumRules(tail="analytic"))
+    rule = make_quadrature(SumRules(tail="analytic"))
     assert rule.x[0] == X_MIN and rule.weights[0] == 0 and len(rule.x) == 65
-    assert quadrature(SumRules(tail="analytic", quadrature="trapezoid")).x[0] == pytest.approx(X_MIN, rel=1e-12)
+    assert make_quadrature(SumRules(tail="analytic", quadrature="trapezoid")).x[0] == pytest.approx(X_MIN, rel=1e-12)

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from tfperf.workloads.pdf.operators.clusters import grouped
+from tfperf.workloads.pdf.operators.clusters import group_columns
 
 
 def cost(bits, group, launch, row):
@@ -19,7 +19,7 @@ def pack(masks):
 def test_groups_cost_less_than_one(launch):
     rng = np.random.default_rng(0)
     bits = pack(rng.uniform(size=(300, 40)) < rng.uniform(size=(300, 1)))
-    group = grouped(bits, launch, 7)
+    group = group_columns(bits, launch, 7)
     assert set(group) == set(range(group.max() + 1)) and (group.max() == 0) == (launch == 1e9)
     assert cost(bits, group, launch, 7) <= cost(bits, np.zeros(300, int), launch, 7)
 
@@ -41,6 +41,6 @@ def test_the_structure_of_tables_is_found(kind):
         masks = has[columns][:, rows]
         least = masks.sum()
     bits = pack(masks[rng.permutation(n)])
-    group = grouped(bits, 5000, 70)
+    group = group_columns(bits, 5000, 70)
     assert cost(bits, group, 0, 0) <= (1.25 if kind == "nested" else 1) * least
     assert group.max() < 30

@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from tfperf.workloads.pdf.operators.folding import fold
-from tfperf.workloads.pdf.operators.woodbury import Block, Whitened
+from tfperf.workloads.pdf.operators.folding import fold_points
+from tfperf.workloads.pdf.operators.woodbury import Block, Whitening
 
 
 def problem(seed, points, blocks, share):
@@ -12,7 +12,7 @@ def problem(seed, points, blocks, share):
     found = tuple(
         Block(slice(int(a), int(b)), rng.normal(size=(b - a, int(rng.integers(1, 7))))) for a, b in edges.reshape(-1, 2)
     )
-    return Whitened(np.ones(points), found), rng.random(points) < share, rng
+    return Whitening(np.ones(points), found), rng.random(points) < share, rng
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -22,7 +22,7 @@ def test_folded_and_rest_add_up_to_chi2(seed, share):
     replicas, k = 3, 5
     operator, data = rng.normal(size=(linear.sum(), k)), 3 + rng.normal(size=(replicas, 40))
     training = rng.random((replicas, 40)) < 0.7
-    folded = fold(white, linear, operator, data[:, linear], training)
+    folded = fold_points(white, linear, operator, data[:, linear], training)
     p, other = rng.normal(size=(replicas, k)), rng.normal(size=(replicas, (~linear).sum()))
     residual = np.empty((replicas, 40))
     residual[:, linear] = p @ operator.T - data[:, linear]
@@ -35,5 +35,5 @@ def test_folded_and_rest_add_up_to_chi2(seed, share):
         rows = slice(half * replicas, (half + 1) * replicas)
         d = w - folded.centres[rows]
         pull = np.einsum("rij,rj->ri", folded.forms[rows], d) + 2 * folded.slopes[rows]
-        got = folded.rest.chi2(other, m[:, ~linear]) + (d * pull).sum(axis=1) + folded.constants[rows]
-        np.testing.assert_allclose(got, white.chi2(residual, m), rtol=1e-9)
+        got = folded.rest.compute_chi2(other, m[:, ~linear]) + (d * pull).sum(axis=1) + folded.constants[rows]
+        np.testing.assert_allclose(got, white.compute_chi2(residual, m), rtol=1e-9)

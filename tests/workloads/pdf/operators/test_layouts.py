@@ -8,11 +8,10 @@ import pytest
 import tensorflow as tf
 
 from tests import make_hadronic as hadronic
-from tfperf.workloads.pdf.contraction import Contraction, joined
+from tfperf.workloads.pdf.contraction import Contraction, join_columns
 from tfperf.workloads.pdf.operators import bilinear, products
 from tfperf.workloads.pdf.operators.observables import compile_observables
-from tfperf.workloads.pdf.operators.products import Product, joined_columns
-from tfperf.workloads.pdf.operators.products import joined as joined_products
+from tfperf.workloads.pdf.operators.products import Product, count_joined_columns, join_products
 
 NODES = int((hadronic.X < 1).sum())
 BLOCKS = ((0, 1, 2), (3, 4, 5))
@@ -21,8 +20,8 @@ BLOCKS = ((0, 1, 2), (3, 4, 5))
 @pytest.fixture(autouse=True)
 def many_products(monkeypatch):
     """Tables this small would be in one product anyway."""
-    monkeypatch.setattr(products, "LAUNCH_ENTRIES", 1)
-    monkeypatch.setattr(bilinear, "bilinear", partial(bilinear.bilinear, launch=1))
+    monkeypatch.setattr(products, "LAUNCH_COST", 1)
+    monkeypatch.setattr(bilinear, "build_bilinear", partial(bilinear.build_bilinear, launch=1))
 
 
 LAYOUTS = pytest.mark.parametrize("layout", ["joined", "padded"])
@@ -32,7 +31,7 @@ def make_both(layout, which=slice(None)):
     datasets, positivity = hadronic.sets()
     some = which != slice(None)
     grouped = compile_observables(datasets[which], () if some else positivity, NODES, () if some else BLOCKS)
-    return grouped, grouped.arranged(layout)
+    return grouped, grouped.to_layout(layout)
 
 
 @LAYOUTS
@@ -52,11 +51,11 @@ def test_columns_land_at_their_nodes(padded):
         Product((0,), 1, rng.normal(size=(3, 6)), slice(2, 5)),
     )
     pdf = rng.normal(size=(2, 8, nodes))
-    (one,) = joined_products(grouped, nodes, padded)
+    (one,) = join_products(grouped, nodes, padded)
     assert (one.flavours, one.start) == ((tuple(range(8)), 0) if padded else ((0, 1, 4), 1))
-    assert joined_columns(grouped, nodes) == 3 * 6
-    want = np.concatenate([p.features(pdf) @ p.matrix.T for p in grouped], axis=-1)
-    np.testing.assert_allclose(one.features(pdf) @ one.matrix.T, want, rtol=1e-12, atol=1e-12)
+    assert count_joined_columns(grouped, nodes) == 3 * 6
+    want = np.concatenate([p.compute_features(pdf) @ p.matrix.T for p in grouped], axis=-1)
+    np.testing.assert_allclose(one.compute_features(pdf) @ one.matrix.T, want, rtol=1e-12, atol=1e-12)
 
 
 def test_every_flavour_pair_and_node_is_multiplied():
@@ -84,7 +83,7 @@ def test_sets_of_one_kind_need_no_other(which, layout):
 @LAYOUTS
 def test_contraction_takes_them(layout):
     grouped, full = make_both(layout)
-    scale = np.random.default_rng(3).uniform(0.5, 2, grouped.rows)
+    scale = np.random.default_rng(3).uniform(0.5, 2, grouped.row_count)
     pdf = tf.constant(hadronic.pdf(np.random.default_rng(4), 3)[..., :NODES])
     found = []
     for observables in (grouped, full):
@@ -92,7 +91,7 @@ def test_contraction_takes_them(layout):
         with tf.GradientTape() as tape:
             tape.watch(pdf)
             raw = contraction(pdf)
-            total = joined([raw[start] for start, _ in contraction.pieces])
+            total = join_columns([raw[start] for start, _ in contraction.pieces])
             loss = tf.reduce_sum(total * total)
         assert all(a[1] == b[0] for a, b in pairwise(contraction.pieces))
         found.append((total.numpy(), tape.gradient(loss, pdf).numpy()))

@@ -11,10 +11,10 @@ from tests.train.problems import make_problem
 from tfperf.data.cache import VARIABLE, digest
 from tfperf.workloads.pdf import forms
 from tfperf.workloads.pdf.data.covariance import Covariance
-from tfperf.workloads.pdf.operators import compiled, hadronic
+from tfperf.workloads.pdf.operators import hadronic, loss_constants
 from tfperf.workloads.pdf.operators import problem as module
-from tfperf.workloads.pdf.operators.compiled import whitened
-from tfperf.workloads.pdf.operators.problem import take_replicas
+from tfperf.workloads.pdf.operators.loss_constants import truncate_whitening
+from tfperf.workloads.pdf.operators.problem import select_replicas
 
 PARTS = ("observables", "data", "training", "covariance")
 
@@ -27,8 +27,8 @@ def made(problem):
 def calls(tmp_path, monkeypatch):
     monkeypatch.setenv(VARIABLE, str(tmp_path / "cache"))
     out = []
-    for where, name in ((module, "compile_observables"), (module, "_replica_data"), (forms, "linear_basis"),
-                        (forms, "folded")):  # fmt: skip
+    for where, name in ((module, "compile_observables"), (module, "_sample_replica_data"),
+                        (forms, "build_linear_basis"), (forms, "build_folded")):  # fmt: skip
         real = getattr(where, name)
         monkeypatch.setattr(where, name, lambda *a, real=real, name=name: out.append(name) or real(*a))
     return out
@@ -36,13 +36,13 @@ def calls(tmp_path, monkeypatch):
 
 def everything(folder, *overrides, **card):
     card, problem = make_problem(folder, ["engine.form=folded", *overrides], **card)
-    return made(problem), digest(forms.make_form(card, problem, "folded").compiled(problem, "float32"))
+    return made(problem), digest(forms.build_form(card, problem, "folded").build_constants(problem, "float32"))
 
 
 def test_second_time_nothing_is_made_and_all_is_the_same(tmp_path, calls):
     first = everything(tmp_path)
     count = len(calls)
-    assert set(calls) == {"compile_observables", "_replica_data", "linear_basis", "folded"}
+    assert set(calls) == {"compile_observables", "_sample_replica_data", "build_linear_basis", "build_folded"}
     assert everything(tmp_path) == first and len(calls) == count
     assert everything(tmp_path, "engine.cache=false") == first and len(calls) == 2 * count
 
@@ -61,33 +61,33 @@ def test_other_data_are_never_taken_for_these(tmp_path, calls):
 def test_the_covariance_is_whitened_once_for_all_stacks(tmp_path, monkeypatch):
     _, problem = make_problem(tmp_path)
     calls = []
-    real = module.whiten
-    monkeypatch.setattr(module, "whiten", lambda *a, **k: calls.append(a) or real(*a, **k))
-    some = take_replicas(problem, np.array([0]))
-    assert some.whitened is problem.whitened and len(calls) == 1
-    whitened(some, np.float32)
-    whitened(problem)
+    real = module.build_whitening
+    monkeypatch.setattr(module, "build_whitening", lambda *a, **k: calls.append(a) or real(*a, **k))
+    some = select_replicas(problem, np.array([0]))
+    assert some.whitening is problem.whitening and len(calls) == 1
+    truncate_whitening(some, np.float32)
+    truncate_whitening(problem)
     assert len(calls) == 1
     doubled = replace(problem, covariance=Covariance(2 * problem.covariance.diagonal, problem.covariance.columns))
-    np.testing.assert_allclose(2 * doubled.whitened.inverse_sigma**2, problem.whitened.inverse_sigma**2)
+    np.testing.assert_allclose(2 * doubled.whitening.inverse_sigma**2, problem.whitening.inverse_sigma**2)
     assert len(calls) > 1
 
 
 def test_what_has_no_replicas_is_made_once_for_all_stacks(tmp_path, monkeypatch):
     make_hadronic.make_pack(tmp_path / "pack.h5")
-    card, first = make_problem(tmp_path, ["engine.cache=false", "engine.tolerance=1e-3"], replicas=4)
-    _, second = make_problem(tmp_path, ["engine.cache=false", "engine.tolerance=1e-3"], replicas=4)
-    form = forms.make_form(card, first, "folded")
-    rows = [np.array([0, 1]), np.array([2, 3])]
-    want = digest([form.compiled(take_replicas(replace(second, kept=module.Kept()), r), "float64") for r in rows])
-    calls = []
-    for where, name in ((compiled, "compile_observables"), (hadronic, "cores")):
+    overrides, rows = ["engine.cache=false", "engine.tolerance=1e-3"], [np.array([0, 1]), np.array([2, 3])]
+    (card, first), (_, second) = (make_problem(tmp_path, overrides, replicas=4) for _ in range(2))
+    form = forms.build_form(card, first, "folded")
+    alone = [select_replicas(replace(second, memo=module.Memo()), r) for r in rows]
+    want, calls = digest([form.build_constants(problem, "float64") for problem in alone]), []
+    for where, name in ((loss_constants, "compile_observables"), (hadronic, "compute_cores")):
         real = getattr(where, name)
         monkeypatch.setattr(where, name, lambda *a, real=real, name=name: calls.append(name) or real(*a))
-    got = [form.compiled(take_replicas(first, rows[0]), "float64")]
+    got = [form.build_constants(select_replicas(first, rows[0]), "float64")]
     count = len(calls)
-    assert {"compile_observables", "cores"} == set(calls)
-    got.append(form.compiled(take_replicas(first, rows[1]), "float64"))
+    assert {"compile_observables", "compute_cores"} == set(calls)
+    got.append(form.build_constants(select_replicas(first, rows[1]), "float64"))
     assert digest(got) == want and len(calls) == count
-    fewer = replace(form, hadronic_rank=form.hadronic_rank - 1).compiled(take_replicas(first, rows[1]), "float64")
-    assert len(fewer.points.core.restrict) == form.hadronic_rank - 1
+    fewer = replace(form, hadronic_rank=form.hadronic_rank - 1)
+    constants = fewer.build_constants(select_replicas(first, rows[1]), "float64")
+    assert len(constants.points.core.restrict) == fewer.hadronic_rank

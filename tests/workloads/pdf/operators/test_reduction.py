@@ -9,9 +9,9 @@ from tfperf.workloads.pdf.operators.reduction import (
     SMOOTH_AMPLITUDE,
     SMOOTH_LENGTH,
     STEP,
-    balanced,
-    error_per_point,
-    sufficient_rank,
+    build_balanced_basis,
+    estimate_chi2_error,
+    find_rank,
 )
 
 X = np.geomspace(1e-4, 0.9, 12)
@@ -37,8 +37,8 @@ def _operator(rng):
 @pytest.fixture(scope="module")
 def case():
     rng = np.random.default_rng(0)
-    samples, operator = _samples(rng, 400), _operator(rng)
-    return samples, operator, balanced(samples, X, operator.T @ operator), _samples(rng, 200).reshape(200, SIZE)
+    samples, operator, tested = _samples(rng, 400), _operator(rng), _samples(rng, 200).reshape(200, SIZE)
+    return samples, operator, build_balanced_basis(samples, X, operator.T @ operator), tested
 
 
 def covariance(samples):
@@ -61,7 +61,7 @@ def test_no_basis_of_that_rank_loses_less_of_the_predictions(case, rank):
     # Eckart and Young: of A C^1/2 a product of that rank leaves at least the singular values beyond it
     root = np.linalg.cholesky(covariance(samples) + 1e-14 * np.eye(SIZE))
     singular = np.linalg.svd(operator @ root, compute_uv=False)
-    first = basis.first(rank)
+    first = basis.truncate(rank)
     assert first.rank == rank
     left = operator @ (np.eye(SIZE) - first.extend @ first.restrict) @ root
     assert (left**2).sum() == pytest.approx((singular[rank:] ** 2).sum(), rel=1e-6)
@@ -70,7 +70,7 @@ def test_no_basis_of_that_rank_loses_less_of_the_predictions(case, rank):
 def test_error_falls_with_the_rank_to_nothing(case):
     _, operator, basis, tested = case
     errors = [
-        np.median(error_per_point(basis.first(rank).lost(tested) @ operator.T, POINTS))
+        np.median(estimate_chi2_error(basis.truncate(rank).compute_remainder(tested) @ operator.T, POINTS))
         for rank in range(1, basis.rank + 1)
     ]
     assert errors[0] > 1 and errors[STEP] < errors[0] / 100 and errors[3 * STEP] < errors[STEP] / 1000
@@ -81,7 +81,7 @@ def test_error_falls_with_the_rank_to_nothing(case):
 def test_error_is_that_of_chi2_for_a_residual_in_the_same_direction():
     rng = np.random.default_rng(1)
     lost, points = rng.normal(size=(5, 30)), 30
-    for d, error in zip(lost, error_per_point(lost, points), strict=True):
+    for d, error in zip(lost, estimate_chi2_error(lost, points), strict=True):
         residual = d / np.linalg.norm(d)  # of length 1: chi2 = 1, and as aligned as can be
         worst = np.sum((residual + d) ** 2) - np.sum(residual**2)
         assert error == pytest.approx(worst / points)
@@ -92,8 +92,8 @@ def test_rank_is_the_one_that_trying_them_all_finds(case, tolerance):
     _, operator, basis, tested = case
 
     def error(rank):
-        return error_per_point(basis.first(rank).lost(tested) @ operator.T, POINTS)
+        return estimate_chi2_error(basis.truncate(rank).compute_remainder(tested) @ operator.T, POINTS)
 
     ranks = [*range(STEP, basis.rank, STEP), basis.rank]
     want = next((r for r in ranks if np.quantile(error(r), 0.95) <= tolerance), basis.rank)
-    assert sufficient_rank(error, basis.rank, tolerance) == want
+    assert find_rank(error, basis.rank, tolerance) == want

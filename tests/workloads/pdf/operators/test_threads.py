@@ -5,7 +5,7 @@ import pytest
 from threadpoolctl import ThreadpoolController
 
 from tfperf.workloads.pdf.operators.threads import one_thread
-from tfperf.workloads.pdf.operators.woodbury import Block, Whitened
+from tfperf.workloads.pdf.operators.woodbury import Block, Whitening
 
 
 def threads():
@@ -56,10 +56,10 @@ def test_the_last_of_several_at_once_gives_the_threads_back(several):
 
 def test_bits_do_not_depend_on_the_number_of_threads():
     rng = np.random.default_rng(0)
-    white = Whitened(np.ones(600), (Block(slice(0, 600), rng.normal(size=(600, 150))),))
+    white = Whitening(np.ones(600), (Block(slice(0, 600), rng.normal(size=(600, 150))),))
     masks = (rng.random((2, 600)) < 0.7).astype(float)
     found = []
     for count in (1, 3):
         with ThreadpoolController().limit(limits=count, user_api="blas"):
-            found.append(white.precisions(masks)[0])
+            found.append(white.compute_inverse_kernels(masks)[0])
     np.testing.assert_array_equal(*found)

@@ -4,22 +4,22 @@ import pytest
 from tests import reference
 from tests.make_pack import make_pack
 from tfperf.errors import PackError
-from tfperf.workloads.pdf.data.covariance import Covariance, experimental, slices
-from tfperf.workloads.pdf.data.pack import opened, read_dataset, set_names
-from tfperf.workloads.pdf.operators.woodbury import components, whiten
+from tfperf.workloads.pdf.data.covariance import Covariance, compute_covariance, make_slices
+from tfperf.workloads.pdf.data.pack import list_sets, open_pack, read_dataset
+from tfperf.workloads.pdf.operators.woodbury import build_whitening, find_components
 
 
 @pytest.fixture(scope="module")
 def ordered(tmp_path_factory):
     path = make_pack(tmp_path_factory.mktemp("pack") / "pack.h5")
-    with opened(path) as file:
-        datasets = [read_dataset(file, n) for n in set_names(file)]
-    groups = components(experimental(datasets).columns, slices(datasets))
+    with open_pack(path) as file:
+        datasets = [read_dataset(file, n) for n in list_sets(file)]
+    groups = find_components(compute_covariance(datasets).columns, make_slices(datasets))
     return groups, [datasets[i] for g in groups for i in g]
 
 
 def by_name(datasets):
-    return dict(zip([d.name for d in datasets], slices(datasets), strict=True))
+    return dict(zip([d.name for d in datasets], make_slices(datasets), strict=True))
 
 
 def test_sets_that_share_a_systematic_form_one_group(ordered):
@@ -33,13 +33,13 @@ def test_sets_that_share_a_systematic_form_one_group(ordered):
 
 def test_masked_chi2_is_that_of_the_dense_submatrix(ordered):
     _, datasets = ordered
-    covariance, sets = experimental(datasets), by_name(datasets)
+    covariance, sets = compute_covariance(datasets), by_name(datasets)
     dense = reference.covariance(datasets)
     rng = np.random.default_rng(0)
     masks = (rng.random((5, len(dense))) < 0.7).astype(float)
     residual = rng.normal(size=masks.shape) * np.sqrt(np.diag(dense))
     want = [reference.chi2(r, dense, m > 0) for r, m in zip(residual, masks, strict=True)]
-    np.testing.assert_allclose(whiten(covariance, sets).chi2(residual, masks), want, rtol=1e-12)
+    np.testing.assert_allclose(build_whitening(covariance, sets).compute_chi2(residual, masks), want, rtol=1e-12)
 
 
 @pytest.mark.parametrize("share", [0.0, 1e-6])
@@ -53,29 +53,29 @@ def test_set_with_tiny_independent_errors_is_exact_too(share):
     covariance = Covariance(diagonal, columns)
     mask = (rng.random((1, 2 * n)) < 0.6).astype(float)
     residual = rng.normal(size=(1, 2 * n))
-    want = reference.chi2(residual[0], covariance.dense(), mask[0] > 0)
-    got = whiten(covariance, {"A": slice(0, n), "B": slice(n, 2 * n)}).chi2(residual, mask)[0]
+    want = reference.chi2(residual[0], covariance.to_dense(), mask[0] > 0)
+    got = build_whitening(covariance, {"A": slice(0, n), "B": slice(n, 2 * n)}).compute_chi2(residual, mask)[0]
     assert got == pytest.approx(want, rel=1e-10)
 
 
 def test_singular_covariance_is_refused():
     columns = np.ones((4, 1))
     with pytest.raises(PackError, match="AAA: its covariance is singular"):
-        whiten(Covariance(np.zeros(4), columns), {"AAA": slice(0, 4)})
+        build_whitening(Covariance(np.zeros(4), columns), {"AAA": slice(0, 4)})
     with pytest.raises(PackError, match="AAA: a point has no error at all"):
-        whiten(Covariance(np.array([0.0, 1.0]), np.zeros((2, 0))), {"AAA": slice(0, 2)})
+        build_whitening(Covariance(np.array([0.0, 1.0]), np.zeros((2, 0))), {"AAA": slice(0, 2)})
 
 
 def test_float32_drops_only_directions_below_its_rounding(ordered):
     _, datasets = ordered
-    sets = by_name(datasets)
-    plain = experimental(datasets)
+    sets, plain = by_name(datasets), compute_covariance(datasets)
     small = np.sqrt(plain.diagonal)[:, None] * 1e-5 * np.random.default_rng(0).normal(size=(len(plain.diagonal), 3))
     covariance = Covariance(plain.diagonal, np.hstack([plain.columns, small]))
-    single, double = (whiten(covariance, sets, t) for t in (np.float32, np.float64))
+    single, double = (build_whitening(covariance, sets, t) for t in (np.float32, np.float64))
     assert sum(b.u.shape[1] for b in single.blocks) < sum(b.u.shape[1] for b in double.blocks)
     residual = np.random.default_rng(1).normal(size=(3, len(plain.diagonal))) * np.sqrt(plain.diagonal)
-    np.testing.assert_allclose(single.chi2(residual), double.chi2(residual), rtol=np.finfo(np.float32).eps)
+    got, want = (whitening.compute_chi2(residual) for whitening in (single, double))
+    np.testing.assert_allclose(got, want, rtol=np.finfo(np.float32).eps)
 
 
 def test_whitened_changes_of_some_points_have_their_chi2_as_square(ordered):
@@ -83,7 +83,7 @@ def test_whitened_changes_of_some_points_have_their_chi2_as_square(ordered):
     dense, rng = reference.covariance(datasets), np.random.default_rng(3)
     which = rng.random(len(dense)) < 0.6
     change = rng.normal(size=(2, which.sum(), 3)) * np.sqrt(np.diag(dense))[which, None]
-    got = whiten(experimental(datasets), by_name(datasets)).whiten(change, which)
+    got = build_whitening(compute_covariance(datasets), by_name(datasets)).whiten(change, which)
     every = np.zeros((2, len(dense), 3))
     every[:, which] = change
     want = [[reference.chi2(column, dense, which) for column in one.T] for one in every]

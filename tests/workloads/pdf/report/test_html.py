@@ -10,9 +10,9 @@ import pytest
 
 from tests.make_result import make_result
 from tfperf.errors import StorageError
-from tfperf.report.page import table
+from tfperf.report.page import render_table
 from tfperf.report.sections import write_json
-from tfperf.workloads.pdf.report.html import html, write_report
+from tfperf.workloads.pdf.report.html import render_html, write_report
 from tfperf.workloads.pdf.results import store
 
 VOID = {"meta", "img", "br", "hr", "link", "input"}
@@ -87,7 +87,7 @@ def test_text_of_users_is_escaped(text):
 
 
 def test_cells_of_tables_are_escaped():
-    got = table(("<i>",), [("<b>",)], [("&",)])
+    got = render_table(("<i>",), [("<b>",)], [("&",)])
     assert Page(got).rows == [["<i>"], ["<b>"], ["&"]] and "<b>" not in got and "<i>" not in got
 
 
@@ -121,7 +121,7 @@ def test_times_engine_versions_and_failures_are_there(text, result):
 
 
 def test_the_same_result_gives_the_same_page(text, result, folder):
-    assert html(folder, make_result(replicas=6, sets=2, failed=2)) == text
+    assert render_html(folder, make_result(replicas=6, sets=2, failed=2)) == text
 
 
 def changed(result=None, **parts):
@@ -154,7 +154,7 @@ def nothing_validated():
 
 @pytest.mark.parametrize("make", [one_of_each, nothing_converged, nothing_measured, nothing_validated])
 def test_odd_results_have_a_page_too(tmp_path, make):
-    Page(html(tmp_path, make()))
+    Page(render_html(tmp_path, make()))
 
 
 def test_report_json_is_the_summary_with_null_for_what_is_not_finite(tmp_path):

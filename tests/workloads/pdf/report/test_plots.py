@@ -5,17 +5,17 @@ import pytest
 from matplotlib.collections import LineCollection
 
 from tests.make_result import make_result
-from tfperf.report.style import house_style, safe_text, to_png
-from tfperf.workloads.pdf.report.pictures import by_experiment
-from tfperf.workloads.pdf.report.plots_chi2 import chi2_figure, loss_figure
-from tfperf.workloads.pdf.report.plots_data import data_figure
-from tfperf.workloads.pdf.report.plots_pdf import pdf_figure
+from tfperf.report.style import apply_style, escape_math, to_png
+from tfperf.workloads.pdf.report.pictures import group_by_experiment
+from tfperf.workloads.pdf.report.plots_chi2 import draw_chi2, draw_losses
+from tfperf.workloads.pdf.report.plots_data import draw_data
+from tfperf.workloads.pdf.report.plots_pdf import draw_pdfs
 from tfperf.workloads.pdf.results.record import EVOLUTION
 
 
 @pytest.fixture(autouse=True)
 def _style():
-    with house_style():
+    with apply_style():
         yield
 
 
@@ -26,7 +26,7 @@ def line(axis, label):
 
 def test_pdf_means_leave_out_replicas_that_did_not_converge():
     result = make_result(replicas=8, failed=2)  # the second of them is finite and would move the mean
-    figure = pdf_figure(result, result.pdf, EVOLUTION, "log")
+    figure = draw_pdfs(result, result.pdf, EVOLUTION, "log")
     kept = result.pdf[result.converged]
     assert len(kept) == 6
     for f, axis in enumerate(figure.axes):
@@ -44,7 +44,7 @@ def test_pdf_means_leave_out_replicas_that_did_not_converge():
 def test_pdf_axes_show_three_sigma_and_ignore_a_wild_replica(scale, first):
     result = make_result(replicas=40, failed=0)
     result.pdf[0] *= 5.0
-    for f, axis in enumerate(pdf_figure(result, result.pdf, EVOLUTION, scale).axes):
+    for f, axis in enumerate(draw_pdfs(result, result.pdf, EVOLUTION, scale).axes):
         shown = result.x >= first
         mean, std = result.pdf[:, f].mean(axis=0)[shown], result.pdf[:, f].std(axis=0, ddof=1)[shown]
         low, high = axis.get_ylim()
@@ -54,7 +54,7 @@ def test_pdf_axes_show_three_sigma_and_ignore_a_wild_replica(scale, first):
 
 def test_chi2_histograms_count_each_converged_replica_once():
     result = make_result(replicas=30, failed=3)
-    own, central = chi2_figure(result).axes
+    own, central = draw_chi2(result).axes
     for axis, labels in ((own, ("training", "validation")), (central, ("experimental",))):
         texts = [t.get_text() for t in axis.get_legend().get_texts()]
         assert all(any(t.startswith(f"{name}, median") for t in texts) for name in labels)
@@ -70,21 +70,21 @@ def test_chi2_histograms_count_each_converged_replica_once():
 
 @pytest.mark.parametrize("chi2", [0.2, 3.0])
 def test_the_mean_pdf_is_marked_inside_the_frame(chi2):
-    _, central = chi2_figure(replace(make_result(), summary={"chi2_per_point": chi2})).axes
+    _, central = draw_chi2(replace(make_result(), summary={"chi2_per_point": chi2})).axes
     assert central.get_xlim()[0] < chi2 < central.get_xlim()[1]
 
 
 def test_a_chi2_far_off_is_counted_and_does_not_flatten_the_rest():
     result = make_result(replicas=30, failed=0)
     result.replicas.chi2_validation[4] = 1e4
-    own, _ = chi2_figure(result).axes
+    own, _ = draw_chi2(result).axes
     assert own.get_xlim()[1] < 10
     assert any("1 beyond" in t.get_text() for t in own.get_legend().get_texts())
 
 
 def test_losses_are_medians_of_the_replicas_that_still_run():
     result = make_result(replicas=9, failed=2, rows=30)
-    figure = loss_figure(result)
+    figure = draw_losses(result)
     for axis, losses in zip(figure.axes, (result.history.training, result.history.validation), strict=False):
         step, median = line(axis, "median of those running")
         np.testing.assert_array_equal(step, result.history.step)
@@ -96,7 +96,7 @@ def test_losses_are_medians_of_the_replicas_that_still_run():
 def test_data_points_lie_in_order_of_q2_and_x_as_ratio_to_the_mean_pdf():
     result = make_result(sets=1, points=40)
     dataset = result.datasets[0]
-    (axis,) = data_figure(result.datasets, result.converged).axes
+    (axis,) = draw_data(result.datasets, result.converged).axes
     want = sorted(zip(dataset.kin[:, 1], dataset.kin[:, 0], dataset.cv / dataset.mean, strict=True))
     bars = np.array(next(c for c in axis.collections if isinstance(c, LineCollection)).get_segments())  # (N, 2, 2)
     np.testing.assert_allclose(bars[:, :, 1].mean(axis=1), [w[2] for w in want])
@@ -111,7 +111,7 @@ def test_data_points_lie_in_order_of_q2_and_x_as_ratio_to_the_mean_pdf():
 def test_points_outside_the_frame_are_marked_at_its_edge():
     result = make_result(sets=1, points=40)
     result.datasets[0].cv[7] *= 30
-    (axis,) = data_figure(result.datasets, result.converged).axes
+    (axis,) = draw_data(result.datasets, result.converged).axes
     _, up, down = axis.lines[1:]
     assert len(up.get_xdata()) == 1 and len(down.get_xdata()) == 0
     assert axis.get_ylim()[0] < up.get_ydata()[0] < axis.get_ylim()[1]
@@ -119,7 +119,7 @@ def test_points_outside_the_frame_are_marked_at_its_edge():
 
 def test_sets_are_grouped_by_experiment():
     result = make_result(sets=5)
-    groups = dict(by_experiment(result.datasets))
+    groups = dict(group_by_experiment(result.datasets))
     assert list(groups) == ["BCDMS", "NMC", "HERA"]
     assert [len(g) for g in groups.values()] == [2, 2, 1]
 
@@ -127,16 +127,16 @@ def test_sets_are_grouped_by_experiment():
 def test_sets_without_q2_or_with_a_vanishing_prediction_are_drawn():
     dataset = make_result(sets=1).datasets[0]
     bare = replace(dataset, kin_columns=("y", "pt"), label="cost 5 $ {", name="a_$b", mean=dataset.mean * 0.0)
-    png = to_png(data_figure([bare], np.ones(6, bool)))
+    png = to_png(draw_data([bare], np.ones(6, bool)))
     assert png.startswith(b"\x89PNG")
 
 
 @pytest.mark.parametrize("text", [r"NC $e^+p$", "5 $", r"$\nosuch$", r"\$", "x_1^2", "$$", "日本"])
 def test_any_label_can_be_drawn(text):
     dataset = replace(make_result(sets=1).datasets[0], label=text)
-    assert to_png(data_figure([dataset], np.ones(6, bool))).startswith(b"\x89PNG")
-    assert safe_text(r"NC $e^+p$") == r"NC $e^+p$"
+    assert to_png(draw_data([dataset], np.ones(6, bool))).startswith(b"\x89PNG")
+    assert escape_math(r"NC $e^+p$") == r"NC $e^+p$"
 
 
 def test_equal_results_give_equal_pictures():
-    assert to_png(chi2_figure(make_result())) == to_png(chi2_figure(make_result()))
+    assert to_png(draw_chi2(make_result())) == to_png(draw_chi2(make_result()))

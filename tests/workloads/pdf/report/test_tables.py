@@ -4,12 +4,12 @@ import pytest
 from rich.console import Console
 
 from tests.make_result import make_result
-from tfperf.workloads.pdf.report.tables import summary_table
+from tfperf.workloads.pdf.report.tables import make_summary_table
 
 
 def printed(summary, **options):
     stream = io.StringIO()
-    Console(file=stream, **options).print(summary_table(summary))
+    Console(file=stream, **options).print(make_summary_table(summary))
     return stream.getvalue()
 
 

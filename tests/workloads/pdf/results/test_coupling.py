@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from tfperf.workloads.pdf.results.coupling import alpha_s_knots
+from tfperf.workloads.pdf.results.coupling import compute_alpha_s
 
 # alpha_s with 0.118 at 91.1876 GeV, pole masses 1.51 and 4.92 GeV: exact couplings of eko 0.15.7, whose adaptive
 # integration is another one. Columns: 1.65 GeV, 4.92 GeV with 4 and with 5 flavours, 10 TeV with 5
@@ -15,14 +15,14 @@ MASSES = (1.51, 4.92)
 
 @pytest.mark.parametrize("order", EKO)
 def test_equals_an_independent_program(order):
-    q, alpha = alpha_s_knots(0.118, 91.1876, 1.65, MASSES, order)
+    q, alpha = compute_alpha_s(0.118, 91.1876, 1.65, MASSES, order)
     (edge,) = np.flatnonzero(np.diff(q) == 0)
     np.testing.assert_allclose(q[[0, edge, edge + 1, -1]], [1.65, 4.92, 4.92, 1e4], rtol=1e-14)
     np.testing.assert_allclose(alpha[[0, edge, edge + 1, -1]], EKO[order], rtol=1e-6)
 
 
 def test_two_loops_obey_the_exact_implicit_solution():
-    q, alpha = alpha_s_knots(0.118, 91.1876, 5.0, MASSES, 1)
+    q, alpha = compute_alpha_s(0.118, 91.1876, 5.0, MASSES, 1)
     b0, c = 23 / (12 * np.pi), (153 - 95) / (24 * np.pi**2) / (23 / (12 * np.pi))
     # integral of d alpha / (alpha^2 (1 + c alpha)) = -b0 d ln Q^2
     left = lambda a: 1 / a + c * np.log(a / (1 + c * a))  # noqa: E731
@@ -33,7 +33,7 @@ def test_two_loops_obey_the_exact_implicit_solution():
     ("q0", "thresholds"), [(1.0, [1.51, 4.92]), (1.51, [4.92]), (1.65, [4.92]), (4.92, []), (10.0, [])]
 )
 def test_thresholds_above_the_scale_appear_twice(q0, thresholds):
-    q, alpha = alpha_s_knots(0.118, 91.1876, q0, MASSES, 2)
+    q, alpha = compute_alpha_s(0.118, 91.1876, q0, MASSES, 2)
     assert q[0] == q0 and list(q[:-1][np.diff(q) == 0]) == thresholds
     assert np.all(np.diff(q) >= 0) and np.all(np.diff(alpha)[np.diff(q) > 0] < 0)
     assert len(q) == len(alpha) == 100 * (1 + len(thresholds))

@@ -3,12 +3,12 @@ from fractions import Fraction
 import numpy as np
 
 from tests.make_result import make_result
-from tfperf.workloads.pdf.results.flavours import FLAVOURS, PDG_IDS, rotation, to_flavours
+from tfperf.workloads.pdf.results.flavours import FLAVOURS, PDG_IDS, make_rotation, to_flavours
 from tfperf.workloads.pdf.results.record import EVOLUTION
 
 
 def evolution_of(f):
-    """The definitions themselves, from the nine partons: an independent way to the inverse of `rotation`."""
+    """The definitions themselves, from the nine partons: an independent way to the inverse of `make_rotation`."""
     q = {**f, "cbar": f["c"]}
     plus = {k: q[k] + q[f"{k}bar"] for k in "udsc"}
     minus = {k: q[k] - q[f"{k}bar"] for k in "udsc"}
@@ -27,14 +27,14 @@ def test_rotation_undoes_the_definitions():
         unit = {f: Fraction(int(f == name)) for f in FLAVOURS}
         definitions[:, i] = [float(evolution_of(unit)[e]) for e in EVOLUTION]
     # entries are multiples of 1/24, sums of at most 8 products of numbers below 4
-    np.testing.assert_allclose(rotation() @ definitions, np.eye(8), rtol=0, atol=8 * 4 * 2**-52)
-    np.testing.assert_allclose(definitions @ rotation(), np.eye(8), rtol=0, atol=8 * 4 * 2**-52)
+    np.testing.assert_allclose(make_rotation() @ definitions, np.eye(8), rtol=0, atol=8 * 4 * 2**-52)
+    np.testing.assert_allclose(definitions @ make_rotation(), np.eye(8), rtol=0, atol=8 * 4 * 2**-52)
 
 
 def test_sum_rules_of_the_proton_count_its_quarks():
     # integrals of x f / x: v = 3, v3 = 1, v8 = 3 mean two up, one down, no strange valence quarks
     integral = {"sigma": 7.0, "g": 0.0, "v": 3.0, "v3": 1.0, "v8": 3.0, "t3": 1.0, "t8": 2.0, "t15": 1.0}
-    f = dict(zip(FLAVOURS, rotation() @ [integral[e] for e in EVOLUTION], strict=True))
+    f = dict(zip(FLAVOURS, make_rotation() @ [integral[e] for e in EVOLUTION], strict=True))
     np.testing.assert_allclose([f["u"] - f["ubar"], f["d"] - f["dbar"], f["s"] - f["sbar"]], [2, 1, 0], atol=1e-14)
 
 

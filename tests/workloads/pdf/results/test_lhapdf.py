@@ -15,7 +15,7 @@ from tests.make_result import make_result
 from tfperf.errors import RunDirectoryError, StorageError, UserError
 from tfperf.workloads.pdf.results import lhapdf, store
 from tfperf.workloads.pdf.results.lhapdf import export
-from tfperf.workloads.pdf.results.postfit import postfit_run
+from tfperf.workloads.pdf.results.postfit import apply_postfit
 
 PIDS = [-4, -3, -2, -1, 21, 1, 2, 3, 4]
 
@@ -81,7 +81,7 @@ def test_only_those_that_passed_postfit_are_exported(tmp_path, capsys):
     run = make_run(tmp_path, replace(result, replicas=replace(result.replicas, chi2_experimental=chi2)))
     export(run, tmp_path / "sets", "before")
     assert "28 of 30 replicas converged (postfit has not been applied)" in capsys.readouterr().out
-    postfit_run(run)
+    apply_postfit(run)
     folder = export(run, tmp_path / "sets", "after")
     assert "27 of 30 replicas passed postfit" in capsys.readouterr().out
     origins = [parse(folder / f"after_{m:04d}.dat")[0]["FromMCReplica"] for m in range(1, 28)]
@@ -103,7 +103,7 @@ def test_exportgrid_has_fourteen_flavours(tmp_path):
 
 def info_of(tmp_path, pack):
     result = make_result()
-    return yaml.safe_load(lhapdf.info(replace(result, summary={**result.summary, "pack": pack}), 5))
+    return yaml.safe_load(lhapdf.format_info(replace(result, summary={**result.summary, "pack": pack}), 5))
 
 
 def test_info_says_what_the_pack_says(tmp_path):

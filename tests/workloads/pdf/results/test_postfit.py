@@ -12,7 +12,7 @@ from tests.make_result import make_result
 from tfperf.errors import RunDirectoryError, UserError
 from tfperf.workloads.pdf.kind import POSTFIT
 from tfperf.workloads.pdf.results import store
-from tfperf.workloads.pdf.results.postfit import Failure, postfit, postfit_run, survivors, table
+from tfperf.workloads.pdf.results.postfit import Failure, apply_postfit, make_veto_table, read_survivors, veto_replicas
 
 
 def make(replicas=40, failed=0, **columns):
@@ -45,14 +45,14 @@ def reference(result, sigmas):
 
 
 def test_a_calm_fit_passes():
-    report = postfit(make())
+    report = veto_replicas(make())
     assert report.passed == tuple(range(1, 41)) and report.failures == () and report.total == 40
 
 
 def test_a_large_chi2_is_named_with_value_and_limit():
     chi2 = 1 + 0.01 * np.cos(np.arange(40))
     chi2[6] = 1.5
-    report = postfit(make(chi2_experimental=chi2))
+    report = veto_replicas(make(chi2_experimental=chi2))
     assert report.passed == tuple(i for i in range(1, 41) if i != 7)
     limit = np.mean(chi2) + 4 * np.std(chi2)
     assert report.failures == (Failure(7, "chi2", 1.5, pytest.approx(limit)),)
@@ -63,7 +63,7 @@ def test_a_large_chi2_is_named_with_value_and_limit():
 def test_what_hides_behind_a_larger_one_falls_in_the_next_round():
     chi2 = 1 + 0.01 * np.cos(np.arange(40))
     chi2[3], chi2[6], chi2[9] = 100.0, 2.0, 1.06
-    report = postfit(make(chi2_experimental=chi2))
+    report = veto_replicas(make(chi2_experimental=chi2))
     assert [(f.replica, f.veto) for f in report.failures] == [(4, "chi2"), (7, "chi2"), (10, "chi2")]
     limits = {f.replica: f.limit for f in report.failures}
     assert limits[4] > limits[7] > limits[10]  # each by the limit of its round
@@ -72,18 +72,18 @@ def test_what_hides_behind_a_larger_one_falls_in_the_next_round():
 def test_a_small_chi2_is_no_fault():
     chi2 = np.ones(40)
     chi2[6] = 0.1
-    assert len(postfit(make(chi2_experimental=chi2)).passed) == 40
+    assert len(veto_replicas(make(chi2_experimental=chi2)).passed) == 40
 
 
 def test_an_arc_length_is_named_by_its_flavour():
     lengths = np.repeat((1 + 0.01 * np.cos(np.arange(40)))[:, None], 8, axis=1)
     lengths[11, 1] = 3.0
-    (failure,) = postfit(make(arc_length=lengths)).failures
+    (failure,) = veto_replicas(make(arc_length=lengths)).failures
     assert (failure.replica, failure.veto, failure.value) == (12, "arc length of g", 3.0)
 
 
 def test_who_failed_training_is_named_and_sets_no_limits():
-    report = postfit(make(failed=2))
+    report = veto_replicas(make(failed=2))
     assert [(f.replica, f.veto, f.value) for f in report.failures] == [
         (2, "quarantined", None),
         (4, "positivity", 3e-4),
@@ -95,7 +95,7 @@ def test_who_failed_training_is_named_and_sets_no_limits():
 def test_one_figure_without_a_square_does_not_veto_the_others(value, words):
     chi2 = np.ones(40)
     chi2[6] = value
-    report = postfit(make(chi2_experimental=chi2))
+    report = veto_replicas(make(chi2_experimental=chi2))
     assert report.failures == (Failure(7, f"chi2 {words}", None, None),) and len(report.passed) == 39
 
 
@@ -103,7 +103,7 @@ def test_one_figure_without_a_square_does_not_veto_the_others(value, words):
 def test_four_sigma_needs_eighteen_replicas(replicas):
     chi2 = np.ones(replicas)
     chi2[0] = 1000.0
-    report = postfit(make(replicas, chi2_experimental=chi2))
+    report = veto_replicas(make(replicas, chi2_experimental=chi2))
     assert len(report.passed) == replicas
     assert "fewer than 18 replicas" in rendered(report)
 
@@ -111,12 +111,12 @@ def test_four_sigma_needs_eighteen_replicas(replicas):
 def test_eighteen_replicas_are_enough():
     chi2 = np.ones(18)
     chi2[0] = 1000.0
-    assert [f.replica for f in postfit(make(18, chi2_experimental=chi2)).failures] == [1]
+    assert [f.replica for f in veto_replicas(make(18, chi2_experimental=chi2)).failures] == [1]
 
 
 def test_nobody_left_is_no_crash():
     result = make(3)
-    report = postfit(replace(result, replicas=replace(result.replicas, status=("quarantined",) * 3)))
+    report = veto_replicas(replace(result, replicas=replace(result.replicas, status=("quarantined",) * 3)))
     assert report.passed == () and report.limits == {} and "0 of 3" in rendered(report)
 
 
@@ -129,25 +129,25 @@ def test_equals_plain_loops(seed, replicas, sigmas):
         arc_length=rng.lognormal(sigma=1.5, size=(replicas, 8)),
     )  # fmt: skip
     if result.converged.any():
-        assert list(postfit(result, sigmas).passed) == reference(result, sigmas)
+        assert list(veto_replicas(result, sigmas).passed) == reference(result, sigmas)
 
 
 @pytest.mark.parametrize("sigmas", [0, -1.0, float("nan")])
 def test_sigmas_must_be_positive(sigmas):
     with pytest.raises(UserError, match="must be above 0"):
-        postfit(make(), sigmas)
+        veto_replicas(make(), sigmas)
 
 
 def rendered(report):
     console = Console(file=StringIO(), width=120)
-    console.print(table(report))
+    console.print(make_veto_table(report))
     return console.file.getvalue()
 
 
 def test_table_names_replica_veto_value_and_limit():
     chi2 = 1 + 0.01 * np.cos(np.arange(40))
     chi2[6] = 1.5
-    text = rendered(postfit(make(failed=1, chi2_experimental=np.where(np.arange(40) == 1, np.nan, chi2))))
+    text = rendered(veto_replicas(make(failed=1, chi2_experimental=np.where(np.arange(40) == 1, np.nan, chi2))))
     assert "38 of 40 replicas pass" in text and "quarantined" in text and "n/a" in text
     row = next(line for line in text.splitlines() if "chi2" in line and "1.5" in line)
     assert row.split()[1] == "7"
@@ -163,21 +163,21 @@ def test_the_report_is_kept_beside_the_results(tmp_path):
     chi2[6] = 1.5
     result = make(failed=1, chi2_experimental=np.where(np.arange(40) == 1, np.nan, chi2))
     run = stored(tmp_path, result)
-    assert survivors(run, result) is None
-    report = postfit_run(run)
+    assert read_survivors(run, result) is None
+    report = apply_postfit(run)
     kept = json.loads((run / POSTFIT).read_text(), parse_constant=pytest.fail)  # no NaN in JSON
     assert kept["passed"] == list(report.passed) and kept["total"] == 40 and kept["sigmas"] == 4
     assert [(f["replica"], f["veto"]) for f in kept["failures"]] == [(2, "quarantined"), (7, "chi2")]
-    assert list(np.flatnonzero(~survivors(run, result))) == [1, 6]
+    assert list(np.flatnonzero(~read_survivors(run, result))) == [1, 6]
 
 
 def test_a_report_on_other_results_is_refused(tmp_path):
     run = stored(tmp_path, make())
-    postfit_run(run)
+    apply_postfit(run)
     result = make(replicas=41)
     stored(tmp_path, result)
     with pytest.raises(RunDirectoryError, match="run `tfperf postfit` again"):
-        survivors(run, result)
+        read_survivors(run, result)
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"passed": [1]}', '{"passed": "ab", "results_sha256": ""}'])
@@ -185,9 +185,9 @@ def test_a_damaged_report_is_refused(tmp_path, text):
     run = stored(tmp_path, result := make())
     (run / POSTFIT).write_text(text)
     with pytest.raises(RunDirectoryError, match="damaged"):
-        survivors(run, result)
+        read_survivors(run, result)
 
 
 def test_no_results_is_a_clear_error(tmp_path):
     with pytest.raises(RunDirectoryError, match=r"results\.h5"):
-        postfit_run(tmp_path)
+        apply_postfit(tmp_path)

@@ -8,7 +8,7 @@ import h5py
 import numpy as np
 from numpy.typing import NDArray
 
-from tfperf.results.bounds import attribute
+from tfperf.results.bounds import read_attribute
 from tfperf.workloads.pdf.data.fields import Faults
 from tfperf.workloads.pdf.data.limits import LAST_ROW, LEAST_ERROR, LEAST_SCALE, LEAST_X, TEXT_LENGTH
 
@@ -22,20 +22,20 @@ def check_axes(arrays: Values, place: str, flavours: int, faults: Faults) -> Non
             continue
         indices = arrays[name]
         if indices.min() < 0 or indices.max() >= flavours:
-            faults.add(f"{place}/{name}", f"an index of {_odd(indices, flavours)}", f"must be 0 to {flavours - 1}")
+            faults.add(f"{place}/{name}", f"an index of {_find_odd(indices, flavours)}", f"must be 0 to {flavours - 1}")
         if len(np.unique(indices, axis=0)) != len(indices):
             faults.add(f"{place}/{name}", f"an entry twice in {indices.tolist()}", "each once")
     if "channels" in arrays and np.any(arrays["channels"][:, 0] > arrays["channels"][:, 1]):
         faults.add(f"{place}/channels", "a pair in falling order", "pairs c0 <= c1, both orderings already added")
 
 
-def _odd(indices: NDArray[Any], flavours: int) -> int:
+def _find_odd(indices: NDArray[Any], flavours: int) -> int:
     return int(indices[(indices < 0) | (indices >= flavours)][0])
 
 
 def check_points(arrays: Values, place: str, faults: Faults) -> None:
     """Values, errors and row numbers of the points (N)."""
-    _check_stat(arrays, place, faults)
+    _check_stat(arrays, f"{place}/stat", faults)
     _check_scales(arrays, place, faults)
     _check_names(arrays, place, faults)
     if (cuts := arrays.get("cuts")) is not None:
@@ -50,15 +50,15 @@ def _check_stat(arrays: Values, place: str, faults: Faults) -> None:
     if (stat := arrays.get("stat")) is None:
         return
     if np.any(stat < 0):
-        faults.add(f"{place}/stat", f"negative at {_points(stat < 0)}", "errors of zero or more")
+        faults.add(place, f"negative at {_format_points(stat < 0)}", "errors of zero or more")
     if (sys := arrays.get("sys")) is not None and len(sys) == len(stat):
         total = np.hypot(stat.astype(np.float64), np.linalg.norm(sys.astype(np.float64), axis=1))
         if (bare := total == 0).any():
-            faults.add(f"{place}/stat", f"no error at all, stat and sys zero, at {_points(bare)}", "a total above zero")
+            faults.add(place, f"no error at all, stat and sys zero, at {_format_points(bare)}", "a total above zero")
         elif (cv := arrays.get("cv")) is not None and len(cv) == len(stat):
             tiny = total < LEAST_ERROR * np.abs(cv)
             if tiny.any():
-                faults.add(f"{place}/stat", f"errors below {LEAST_ERROR:g} of the value at {_points(tiny)}", "more")
+                faults.add(place, f"errors below {LEAST_ERROR:g} of the value at {_format_points(tiny)}", "more")
 
 
 def _check_scales(arrays: Values, place: str, faults: Faults) -> None:
@@ -73,7 +73,7 @@ def _check_scales(arrays: Values, place: str, faults: Faults) -> None:
             if lost.any():
                 allowed = f"not zero, nor below {LEAST_SCALE:g} of an error, where that is multiplicative"
                 near = "" if (scale[lost] == 0).any() else "nearly "
-                faults.add(f"{place}/{name}", f"{near}zero at {_points(lost)}", allowed)
+                faults.add(f"{place}/{name}", f"{near}zero at {_format_points(lost)}", allowed)
 
 
 def _check_names(arrays: Values, place: str, faults: Faults) -> None:
@@ -85,15 +85,15 @@ def _check_names(arrays: Values, place: str, faults: Faults) -> None:
         faults.add(f"{place}/sys_names", f"{twice[0]} twice", "once, for it is common to all sets that have that name")
 
 
-def check_kinematics(kin: h5py.Dataset, read: NDArray[Any] | None, place: str, dis: bool, faults: Faults) -> None:
+def check_kinematics(kin: h5py.Dataset, values: NDArray[Any] | None, place: str, dis: bool, faults: Faults) -> None:
     """The attribute `columns` names the columns (D); deep-inelastic sets begin with x in (0, 1] and Q2 > 0.
 
-    `kin` is the stored array, `read` its values (N, D) or None where they are at fault.
+    `kin` is the stored array, `values` its values (N, D) or None where they are at fault.
     """
     where = f"{place}/kin"
     if len(kin.shape or ()) == 2 and kin.shape[1] not in (2, 3):
         faults.add(where, f"got {kin.shape[1]} columns", "must be 2 or 3")
-    columns = np.atleast_1d(attribute(kin, "columns", ())).tolist()
+    columns = np.atleast_1d(read_attribute(kin, "columns", ())).tolist()
     if not columns and not dis:
         return
     allowed = "one name per column" + (", x and Q2 first" if dis else "")
@@ -101,11 +101,11 @@ def check_kinematics(kin: h5py.Dataset, read: NDArray[Any] | None, place: str, d
     odd = [c for c in columns if len(str(c)) > TEXT_LENGTH or not str(c).isprintable()]
     if short or odd or len(set(columns)) != len(columns) or (dis and columns[:2] != ["x", "Q2"]):
         faults.add(where, f"columns {columns}", allowed)
-    elif read is not None and dis:
-        x, q2 = read[:, 0], read[:, 1]
+    elif values is not None and dis:
+        x, q2 = values[:, 0], values[:, 1]
         off = (x < LEAST_X) | (x > 1) | (q2 <= 0)
         if off.any():
-            faults.add(where, f"x or Q2 out of range at {_points(off)}", f"{LEAST_X:g} <= x <= 1, Q2 > 0 GeV2")
+            faults.add(where, f"x or Q2 out of range at {_format_points(off)}", f"{LEAST_X:g} <= x <= 1, Q2 > 0 GeV2")
 
 
 def check_tables(zero: Values, tables: Sequence[str], place: str, faults: Faults) -> None:
@@ -117,12 +117,12 @@ def check_tables(zero: Values, tables: Sequence[str], place: str, faults: Faults
     half = len(tables) // 2
     sums = [tables[:half], tables[half:]] if tables[-1:] in (("fk_den",), ("fk_d",), ("fk_t",)) else [tables]
     for names in sums:
-        if names and all(name in zero for name in names) and len({len(zero[name]) for name in names}) == 1:
-            lost = np.logical_and.reduce([zero[name] for name in names])
-            if lost.any():
-                faults.add(f"{place}/{names[0]}", f"tables of zeros at {_points(lost)}", "entries that are not zero")
+        complete = names and all(name in zero for name in names) and len({len(zero[name]) for name in names}) == 1
+        if complete and (lost := np.logical_and.reduce([zero[name] for name in names])).any():
+            found = f"tables of zeros at {_format_points(lost)}"
+            faults.add(f"{place}/{names[0]}", found, "entries that are not zero")
 
 
-def _points(which: NDArray[np.bool_]) -> str:
+def _format_points(which: NDArray[np.bool_]) -> str:
     """The first point (counted from 0) of those marked, and how many there are."""
     return f"point {int(which.argmax())} ({int(which.sum())} of {len(which)})"

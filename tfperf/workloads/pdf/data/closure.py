@@ -11,12 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tfperf.workloads.pdf.data.pack import Dataset
-from tfperf.workloads.pdf.data.pseudodata import sample
+from tfperf.workloads.pdf.data.pseudodata import sample_pseudodata
 
 Array = NDArray[np.float64]
 
 
-def toy_pdf(x: Array) -> Array:
+def compute_toy_pdf(x: Array) -> Array:
     """Les Houches toy PDFs x f(x) of the fitted flavours (8, X), with a little charm, momentum sum 1.
 
     Source: arXiv:hep-ph/0204316, table 1; charm is 5 % of ubar + dbar each, and its momentum is taken from the gluon.
@@ -35,19 +35,19 @@ def toy_pdf(x: Array) -> Array:
     return np.stack([sigma, gluon, valence, u_valence - d_valence, valence, u_plus - d_plus, t8, t15])
 
 
-def _gluon_norm() -> float:
+def _compute_gluon_norm() -> float:
     """Coefficient of the toy gluon for which the momenta sum to 1, from Beta functions."""
     from math import gamma
 
-    def integral(a: float, b: float) -> float:
+    def integrate(a: float, b: float) -> float:
         return gamma(a + 1) * gamma(b + 1) / gamma(a + b + 2)  # of x^a (1-x)^b over (0, 1)
 
-    sea = 0.1939875 * (integral(-0.1, 6) + integral(-0.1, 7))
-    quarks = 5.107200 * integral(0.8, 3) + 3.064320 * integral(0.8, 4) + (2 + 0.4 + 0.1) * sea
-    return (1 - quarks) / integral(-0.1, 5)
+    sea = 0.1939875 * (integrate(-0.1, 6) + integrate(-0.1, 7))
+    quarks = 5.107200 * integrate(0.8, 3) + 3.064320 * integrate(0.8, 4) + (2 + 0.4 + 0.1) * sea
+    return (1 - quarks) / integrate(-0.1, 5)
 
 
-_GLUON = _gluon_norm()
+_GLUON = _compute_gluon_norm()
 
 
 def replace_data(
@@ -58,13 +58,13 @@ def replace_data(
     With a generator one draw of the experimental noise is added. Relative multiplicative errors stay what they are, and
     the t0 predictions become the truth.
     """
-    at_truth = [_moved(d, t, t) for d, t in zip(datasets, truth, strict=True)]
+    at_truth = [_rescale_dataset(d, t, t) for d, t in zip(datasets, truth, strict=True)]
     if rng is None:
         return tuple(at_truth)
-    values = np.split(sample(at_truth, rng), np.cumsum([len(t) for t in truth])[:-1])
-    return tuple(_moved(d, v, t) for d, v, t in zip(at_truth, values, truth, strict=True))
+    values = np.split(sample_pseudodata(at_truth, rng), np.cumsum([len(t) for t in truth])[:-1])
+    return tuple(_rescale_dataset(d, v, t) for d, v, t in zip(at_truth, values, truth, strict=True))
 
 
-def _moved(dataset: Dataset, cv: Array, t0: Array) -> Dataset:
+def _rescale_dataset(dataset: Dataset, cv: Array, t0: Array) -> Dataset:
     scale = np.where(dataset.sys_is_mult, (cv / dataset.cv)[:, None], 1.0)
     return replace(dataset, cv=cv, sys=dataset.sys * scale, t0=t0)

@@ -11,14 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tfperf.errors import UserError
-from tfperf.workloads.pdf.data.fields import nearest
+from tfperf.workloads.pdf.data.fields import suggest_nearest
 from tfperf.workloads.pdf.data.pack import Array
 
 LARGEST = 1e12  # GeV2; the scales of all experiments so far are below 1e9
 
 
 @dataclass(frozen=True)
-class Limits:
+class KinematicCuts:
     """Kinematic cuts of deep-inelastic sets, in GeV2: Q2 > q2_min, W2 = Q2 (1 - x) / x > w2_min.
 
     For structure functions of charm Q2 > q2_min_charm. Source of the defaults: NNPDF4.0, arXiv:2109.02653, section 4.1.
@@ -40,7 +40,7 @@ class Limits:
             raise UserError(*wrong)
 
 
-def needed(module: str, package: str) -> Any:
+def import_optional(module: str, package: str) -> Any:
     """An optional module; UserError with the command that installs it where it is missing."""
     try:
         return importlib.import_module(module)
@@ -48,14 +48,14 @@ def needed(module: str, package: str) -> Any:
         raise UserError(f'the package {package} cannot be imported ({error}): pip install "tfperf[nnpdf]"') from None
 
 
-def metadata(name: str) -> Any:
+def read_metadata(name: str) -> Any:
     """The package's record of `SET_OBSERVABLE` or `SET_OBSERVABLE:VARIANT`; UserError for names it does not have."""
-    parser = needed("nnpdf_data.commondataparser", "nnpdf-data")
+    parser = import_optional("nnpdf_data.commondataparser", "nnpdf-data")
     dataset, _, variant = name.partition(":")
     folder, _, observable = dataset.rpartition("_")
     home = parser.DEFAULT_PATH_VPDATA
     if not folder or not (home / folder / "metadata.yaml").is_file():
-        hint = nearest(folder, (path.name for path in home.iterdir() if path.is_dir()))
+        hint = suggest_nearest(folder, (path.name for path in home.iterdir() if path.is_dir()))
         raise UserError(f"{name}: nnpdf-data has no measurements {folder!r}{hint}; wanted SET_OBSERVABLE:VARIANT")
     have = parser.parse_set_metadata(home / folder / "metadata.yaml").allowed_datasets
     if dataset not in have:
@@ -77,7 +77,7 @@ class Kinematics:
     values: Array
 
 
-def kinematics(record: Any) -> Kinematics:
+def read_kinematics(record: Any) -> Kinematics:
     """All points of the published set. Reading the files takes seconds for large sets: do it once."""
     table = record.load_kinematics().xs("mid", axis=1, level=1)
     names = sorted(record.kinematic_coverage, key=lambda n: {"x": 0, "Q2": 1}.get(n, 2))
@@ -86,7 +86,7 @@ def kinematics(record: Any) -> Kinematics:
     return Kinematics(tuple(names), table[names].to_numpy(np.float64))
 
 
-def kept_rows(record: Any, kin: Kinematics, limits: Limits) -> NDArray[np.int64]:
+def find_passing_rows(record: Any, kin: Kinematics, cuts: KinematicCuts) -> NDArray[np.int64]:
     """Rows of the published set that pass the cuts; only deep-inelastic sets are cut."""
     process = str(record.process_type)
     if record.is_nnpdf_special or not process.startswith("DIS"):
@@ -96,11 +96,11 @@ def kept_rows(record: Any, kin: Kinematics, limits: Limits) -> NDArray[np.int64]
             f"{record.name}: its kinematics are {', '.join(kin.columns)}; deep-inelastic sets need x and Q2"
         )
     x, q2 = kin.values[:, 0], kin.values[:, 1]
-    q2_min = limits.q2_min_charm if process.endswith("CHARM") else limits.q2_min
-    return np.flatnonzero((q2 > q2_min) & (q2 * (1 - x) / x > limits.w2_min))
+    q2_min = cuts.q2_min_charm if process.endswith("CHARM") else cuts.q2_min
+    return np.flatnonzero((q2 > q2_min) & (q2 * (1 - x) / x > cuts.w2_min))
 
 
-def measured(record: Any, rows: NDArray[np.int64]) -> dict[str, NDArray[Any]]:
+def read_measurements(record: Any, rows: NDArray[np.int64]) -> dict[str, NDArray[Any]]:
     """The given rows of a set as the arrays of a pack: cuts, cv, stat, sys, sys_names, sys_is_mult."""
     errors = record.load_uncertainties().iloc[rows]
     statistical = [c for c in errors if c[0].lower() == "stat"]
@@ -115,7 +115,7 @@ def measured(record: Any, rows: NDArray[np.int64]) -> dict[str, NDArray[Any]]:
     }
 
 
-def described(record: Any) -> dict[str, str | int]:
+def read_description(record: Any) -> dict[str, str | int]:
     """What is said of a set: experiment, process, label, variant, number of points, where it was published."""
     references = {k.lower(): getattr(record._parent, k) for k in ("arXiv", "iNSPIRE", "hepdata")}
     return {

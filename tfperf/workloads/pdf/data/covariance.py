@@ -17,14 +17,14 @@ from tfperf.errors import PackError
 from tfperf.results.bounds import Budget
 from tfperf.results.heaps import refuse_broken_heaps
 from tfperf.results.reading import refuse_special
-from tfperf.workloads.pdf.data.fields import DAMAGE, Faults, Field, has_form, nearest, own_array, values
+from tfperf.workloads.pdf.data import fields
 from tfperf.workloads.pdf.data.limits import COVARIANCE_BYTES, LARGEST, SETS
 from tfperf.workloads.pdf.data.pack import Dataset
 
 Array = NDArray[np.float64]
-COVMAT = Field("float", ("M", "M"), COVARIANCE_BYTES, LARGEST**2)
+COVMAT = fields.Field("float", ("M", "M"), COVARIANCE_BYTES, LARGEST**2)
 LAYOUT = "HDF5 with covmat (M, M), sets (M) and rows (M)"
-EXTRA = {"covmat": COVMAT, "sets": Field("text", ("M",)), "rows": Field("integer", ("M",))}
+EXTRA = {"covmat": COVMAT, "sets": fields.Field("text", ("M",)), "rows": fields.Field("integer", ("M",))}
 
 
 @dataclass(frozen=True)
@@ -34,32 +34,32 @@ class Covariance:
     diagonal: Array
     columns: Array
 
-    def dense(self, rows: slice = slice(None)) -> Array:
+    def to_dense(self, rows: slice = slice(None)) -> Array:
         """The matrix over the given rows: (n, n)."""
         s = self.columns[rows]
         return np.diag(self.diagonal[rows]) + s @ s.T
 
 
-def slices(datasets: Sequence[Dataset]) -> list[slice]:
+def make_slices(datasets: Sequence[Dataset]) -> list[slice]:
     """Rows of each dataset among all points."""
     ends = np.cumsum([len(d.cv) for d in datasets])
     return [slice(int(e) - len(d.cv), int(e)) for d, e in zip(datasets, ends, strict=True)]
 
 
-def _scaled(dataset: Dataset, t0: Array | None) -> Array:
+def _scale_errors(dataset: Dataset, t0: Array | None) -> Array:
     """Systematic errors (n, k), the multiplicative ones scaled to the t0 predictions."""
     if t0 is None or not dataset.sys_is_mult.any():
         return dataset.sys
     return np.where(dataset.sys_is_mult, dataset.sys * (t0 / dataset.cv)[:, None], dataset.sys)
 
 
-def column_keys(dataset: Dataset) -> tuple[tuple[str, ...] | None, ...]:
+def make_column_keys(dataset: Dataset) -> tuple[tuple[str, ...] | None, ...]:
     """One key per systematic: equal keys of two sets are one error; None for independent ones."""
-    return _keys(dataset.name, dataset.sys_names)
+    return _make_keys(dataset.name, dataset.sys_names)
 
 
 @lru_cache(SETS)  # each replica's draw asks for them
-def _keys(dataset: str, names: tuple[str, ...]) -> tuple[tuple[str, ...] | None, ...]:
+def _make_keys(dataset: str, names: tuple[str, ...]) -> tuple[tuple[str, ...] | None, ...]:
     seen: dict[str, int] = {}
     keys: list[tuple[str, ...] | None] = []
     for name in names:
@@ -73,15 +73,15 @@ def _keys(dataset: str, names: tuple[str, ...]) -> tuple[tuple[str, ...] | None,
     return tuple(keys)
 
 
-def experimental(datasets: Sequence[Dataset], t0: Sequence[Array] | None = None) -> Covariance:
+def compute_covariance(datasets: Sequence[Dataset], t0: Sequence[Array] | None = None) -> Covariance:
     """Covariance of the published errors; with t0 (one (n) array per set) multiplicative ones scale with it."""
     columns: dict[tuple[str, ...], Array] = {}
-    where = slices(datasets)
+    where = make_slices(datasets)
     total = where[-1].stop if where else 0
     diagonal = np.concatenate([d.stat**2 for d in datasets])
     for i, (dataset, rows) in enumerate(zip(datasets, where, strict=True)):
-        scaled = _scaled(dataset, None if t0 is None else t0[i])
-        for key, error in zip(column_keys(dataset), scaled.T, strict=True):
+        scaled = _scale_errors(dataset, None if t0 is None else t0[i])
+        for key, error in zip(make_column_keys(dataset), scaled.T, strict=True):
             if key is None:
                 diagonal[rows] += error**2
             else:
@@ -89,16 +89,16 @@ def experimental(datasets: Sequence[Dataset], t0: Sequence[Array] | None = None)
     return Covariance(diagonal, np.stack(list(columns.values()), 1) if columns else np.zeros((total, 0)))
 
 
-def with_extra(covariance: Covariance, path: Path, datasets: Sequence[Dataset]) -> Covariance:
+def add_extra(covariance: Covariance, path: Path, datasets: Sequence[Dataset]) -> Covariance:
     """The covariance plus a positive semidefinite one from a file, as columns of its eigenvectors.
 
-    File as in `fitted_extra`. Raises: PackError.
+    File as in `read_fitted_extra`. Raises: PackError.
     """
-    factor = _factor(fitted_extra(path, datasets), path)
+    factor = _factorise(read_fitted_extra(path, datasets), path)
     return Covariance(covariance.diagonal, np.hstack([covariance.columns, factor]))
 
 
-def fitted_extra(path: Path, datasets: Sequence[Dataset]) -> Array:
+def read_fitted_extra(path: Path, datasets: Sequence[Dataset]) -> Array:
     """A covariance from a file, of the fitted points (N, N).
 
     File: HDF5 with `covmat` (M, M) and `sets` (M) and `rows` (M): the dataset's name and the point's row in the
@@ -115,7 +115,7 @@ def fitted_extra(path: Path, datasets: Sequence[Dataset]) -> Array:
     if missing:
         name, row = missing[0]
         there = sorted(set(names))
-        hint = "" if name in there else f"; its sets are others than the card's{nearest(name, there)}"
+        hint = "" if name in there else f"; its sets are others than the card's{fields.suggest_nearest(name, there)}"
         raise PackError(f"{path}: {len(missing)} fitted points are not there, the first is {name} row {row}{hint}")
     index = [lines[d.name, r] for d in datasets for r in d.cuts.tolist()]
     fitted: Array = covmat[np.ix_(index, index)]
@@ -130,23 +130,23 @@ def _read_extra(path: Path) -> tuple[Array, list[str], list[int]]:
             refuse_broken_heaps(file, path)
             if not set(EXTRA) <= set(file):
                 raise PackError(f"{path}: has no {' and no '.join(sorted(set(EXTRA) - set(file)))}; must be {LAYOUT}")
-            faults = Faults(path, Budget(file))
-            arrays = {name: own_array(file, name, name, faults) for name in EXTRA}
+            faults = fields.Faults(path, Budget(file))
+            arrays = {name: fields.get_own_array(file, name, name, faults) for name in EXTRA}
             rows_of = arrays["rows"]
             sizes = {} if rows_of is None or rows_of.ndim != 1 else {"M": len(rows_of)}
             covmat, sets, rows = (
-                None if a is None or not has_form(a, name, EXTRA[name], sizes, faults)
-                else values(a, name, EXTRA[name], faults)
+                None if a is None or not fields.has_form(a, name, EXTRA[name], sizes, faults)
+                else fields.read_values(a, name, EXTRA[name], faults)
                 for name, a in arrays.items()
             )  # fmt: skip
-    except DAMAGE as error:
+    except fields.DAMAGE as error:
         raise PackError(f"{path}: cannot be read ({error}); must be {LAYOUT}") from None
     if covmat is None or sets is None or rows is None:
         raise PackError(*faults.lines)
     return covmat.astype(np.float64), sets.tolist(), rows.tolist()
 
 
-def _factor(matrix: Array, path: Path) -> Array:
+def _factorise(matrix: Array, path: Path) -> Array:
     """Columns V with V V^T = matrix up to rounding; PackError for a matrix with negative eigenvalues."""
     values, vectors = np.linalg.eigh(matrix)
     rounding = len(values) * np.finfo(np.float64).eps * np.abs(values).max(initial=0)

@@ -14,14 +14,15 @@ import h5py
 import numpy as np
 from numpy.typing import NDArray
 
-from tfperf.results.bounds import Budget, Claim
-from tfperf.results.reading import cut
+from tfperf.results.bounds import BoundsError, Budget
+from tfperf.results.reading import quote_text
 from tfperf.workloads.pdf.data.limits import ARRAY_BYTES, FAULTS, FIELDS, LARGEST, MOST, NAME_LENGTH, ROW_BYTES
 
+Mask = NDArray[np.bool_]
 # what h5py raises on damaged files
 DAMAGE = (OSError, RuntimeError, LookupError, ValueError, TypeError, AttributeError, ArithmeticError, MemoryError)
 BLOCK = 1 << 24  # bytes of a table held at a time
-QUOTED = 1000  # characters of what was found
+PLACE, QUOTED = 2 * NAME_LENGTH, 1000  # characters of where it was found, and of what
 KINDS: Mapping[str, str] = {"float": "f", "integer": "iu", "boolean": "b", "text": "SOU"}
 EMPTY = "fiubSOU"  # of arrays without entries, whatever they are for
 MEANING: Mapping[str, str] = {
@@ -44,8 +45,7 @@ class Faults:
     """The faults of one file, in the order found: `FILE: place: what was found; what is allowed`; the first FAULTS."""
 
     def __init__(self, path: Path, budget: Budget) -> None:
-        self.path = path
-        self.budget = budget
+        self.path, self.budget = path, budget
         self.count = 0
         self.lines: list[str] = []
 
@@ -53,18 +53,18 @@ class Faults:
         """Note one fault."""
         self.count += 1
         if self.count <= FAULTS:
-            self.lines.append(f"{self.path}: {cut(place, 2 * NAME_LENGTH)}: {cut(found, QUOTED)}; {allowed}")
+            self.lines.append(f"{self.path}: {quote_text(place, PLACE)}: {quote_text(found, QUOTED)}; {allowed}")
         elif self.count == FAULTS + 1:
             self.lines.append(f"{self.path}: /: more than {FAULTS} faults; the others are not listed")
 
 
-def nearest(name: str, allowed: Iterable[str]) -> str:
+def suggest_nearest(name: str, allowed: Iterable[str]) -> str:
     """`, did you mean ...?` when one of the allowed names is close to `name`, else nothing."""
     near = difflib.get_close_matches(name[:NAME_LENGTH], list(allowed), 1)
     return f", did you mean {near[0]}?" if near else ""
 
 
-def names(group: h5py.Group, likely: Iterable[str]) -> list[str]:
+def list_names(group: h5py.Group, likely: Iterable[str]) -> list[str]:
     """Names of what is in a group; those that are likely are looked up first, which finds damage.
 
     HDF5 1.14 ends the process with a segmentation fault when it is asked to list a damaged group.
@@ -74,7 +74,7 @@ def names(group: h5py.Group, likely: Iterable[str]) -> list[str]:
     return list(group)
 
 
-def members(
+def get_own_arrays(
     group: h5py.Group, place: str, allowed: Collection[str], required: Iterable[str], faults: Faults
 ) -> dict[str, h5py.Dataset]:
     """The arrays of a group that lie in this very file; everything else in it, and what is missing, is a fault."""
@@ -82,12 +82,12 @@ def members(
     if len(group) > FIELDS:
         faults.add(place, f"{len(group)} fields", f"at most {FIELDS}")
         return found
-    present = names(group, allowed)
+    present = list_names(group, allowed)
     for name in present:
         where = f"{place}/{name}"
         if name not in allowed:
-            faults.add(where, f"unknown field{nearest(name, allowed)}", "allowed: " + ", ".join(allowed))
-        elif (array := own_array(group, name, where, faults)) is not None:
+            faults.add(where, f"unknown field{suggest_nearest(name, allowed)}", "allowed: " + ", ".join(allowed))
+        elif (array := get_own_array(group, name, where, faults)) is not None:
             found[name] = array
     for name in required:
         if name not in present:
@@ -126,26 +126,26 @@ def _check_claim(array: h5py.Dataset, place: str, most: int, faults: Faults) -> 
     row = array.nbytes // max(1, array.shape[0])
     try:
         if array.ndim > 2 and row > ROW_BYTES:
-            raise Claim(f"{row} bytes for each point", f"at most {ROW_BYTES} are allowed")
+            raise BoundsError(f"{row} bytes for each point", f"at most {ROW_BYTES} are allowed")
         if array.dtype.kind == "S" and array.dtype.itemsize > NAME_LENGTH * 4:
-            raise Claim(f"texts of {array.dtype.itemsize} bytes", f"at most {NAME_LENGTH} characters")
-        faults.budget.take(array, most)
-    except Claim as claim:
+            raise BoundsError(f"texts of {array.dtype.itemsize} bytes", f"at most {NAME_LENGTH} characters")
+        faults.budget.charge(array, most)
+    except BoundsError as claim:
         faults.add(place, claim.found, claim.allowed)
 
 
-def _blocks(array: h5py.Dataset) -> Iterator[NDArray[Any]]:
+def _read_blocks(array: h5py.Dataset) -> Iterator[NDArray[Any]]:
     rows = max(1, BLOCK // max(1, array.dtype.itemsize * array.size // array.shape[0]))
     for start in range(0, array.shape[0], rows):
         yield array[start : start + rows]
 
 
-def zero_rows(array: h5py.Dataset, place: str, faults: Faults, largest: float = LARGEST) -> NDArray[np.bool_] | None:
+def find_zero_rows(array: h5py.Dataset, place: str, faults: Faults, largest: float = LARGEST) -> Mask | None:
     """Which rows of a table are zero (N), read block by block; None, and a fault, where its values are no good."""
     bad = beyond = 0
-    zero: list[NDArray[np.bool_]] = []
+    zero: list[Mask] = []
     try:
-        for block in _blocks(array):
+        for block in _read_blocks(array):
             bad += block.size - int(np.count_nonzero(np.isfinite(block)))
             # no number of a type of its own: 1e15 is none in half precision
             if not (float(block.max()) <= largest and float(block.min()) >= -largest):
@@ -161,33 +161,33 @@ def zero_rows(array: h5py.Dataset, place: str, faults: Faults, largest: float = 
     return None if bad or beyond else np.concatenate(zero)
 
 
-def values(array: h5py.Dataset, place: str, field: Field, faults: Faults) -> NDArray[Any] | None:
+def read_values(array: h5py.Dataset, place: str, field: Field, faults: Faults) -> NDArray[Any] | None:
     """All values of an array of the right form, text as str; None, and a fault, when unreadable or out of range."""
-    if field.kind == "float" and array.size and zero_rows(array, place, faults, field.largest) is None:
+    if field.kind == "float" and array.size and find_zero_rows(array, place, faults, field.largest) is None:
         return None
     try:
-        return _texts(array) if field.kind == "text" and array.size else np.asarray(array[()])
+        return _read_texts(array) if field.kind == "text" and array.size else np.asarray(array[()])
     except UnicodeDecodeError:
         faults.add(place, "got bytes that are no text", "must be UTF-8 text")
-    except Claim as claim:
+    except BoundsError as claim:
         faults.add(place, claim.found, claim.allowed)
     except DAMAGE as error:
         faults.add(place, f"cannot be read ({error})", "an undamaged array")
     return None
 
 
-def _texts(array: h5py.Dataset) -> NDArray[Any]:
+def _read_texts(array: h5py.Dataset) -> NDArray[Any]:
     """Names, one after the other: many entries of variable length may be one long text."""
     texts = []
-    for i in range(len(array)):
-        text = array.asstr("utf-8")[i]
+    for text in (array.asstr("utf-8")[i] for i in range(len(array))):
         if len(text) > NAME_LENGTH or not text.isprintable():
-            raise Claim(f"the name {cut(text, 50)} of {len(text)} characters", f"at most {NAME_LENGTH}, all printable")
+            said = f"the name {quote_text(text, 50)} of {len(text)} characters"
+            raise BoundsError(said, f"at most {NAME_LENGTH}, all printable")
         texts.append(text)
     return np.array(texts, object)
 
 
-def own_group(parent: h5py.Group, name: str, place: str, faults: Faults) -> h5py.Group | None:
+def get_own_group(parent: h5py.Group, name: str, place: str, faults: Faults) -> h5py.Group | None:
     """The group of that name if it lies in this very file; None, and a fault, where not."""
     if is_own(parent, name, place, faults):
         if isinstance(group := parent[name], h5py.Group):
@@ -196,7 +196,7 @@ def own_group(parent: h5py.Group, name: str, place: str, faults: Faults) -> h5py
     return None
 
 
-def own_array(parent: h5py.Group, name: str, place: str, faults: Faults) -> h5py.Dataset | None:
+def get_own_array(parent: h5py.Group, name: str, place: str, faults: Faults) -> h5py.Dataset | None:
     """The array of that name if it lies in this very file, values included; None, and a fault, where not."""
     if is_own(parent, name, place, faults):
         if not isinstance(array := parent[name], h5py.Dataset):

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scipy.special import lambertw
 
 from tfperf.errors import UserError
-from tfperf.workloads.pdf.data.commondata import needed
+from tfperf.workloads.pdf.data.commondata import import_optional
 from tfperf.workloads.pdf.data.pack import Array
 
 # flavours at Q0 below the bottom mass, as indices into the pack's `flavours`, by PineAPPL's number of each
@@ -41,7 +41,7 @@ def read_table(path: Path) -> FkTable:
 
     Raises: UserError when the file is no such table, or not of unpolarised protons in the evolution basis.
     """
-    pineappl = needed("pineappl", "pineappl")
+    pineappl = import_optional("pineappl", "pineappl")
     try:
         table = pineappl.fk_table.FkTable.read(str(path))
     except (KeyboardInterrupt, SystemExit):
@@ -78,19 +78,19 @@ def _refuse_others(pineappl: Any, table: Any, path: Path) -> None:
         raise UserError(*faults)
 
 
-def common_grid(grids: Iterable[Array]) -> Array:
+def merge_grids(grids: Iterable[Array]) -> Array:
     """The nodes (X) of all tables; the 50 of NNPDF4.0 where the tables have no others.
 
     Source of the 50: equidistant in 5 (1 - x) - log x from x = 2e-7 to 1, EKO, arXiv:2202.02338.
     """
     y = np.linspace(5 * (1 - 2e-7) - np.log(2e-7), 0, 50)
     standard = np.real(lambertw(5 * np.exp(5 - y))) / 5
-    nodes = _distinct(np.concatenate(list(grids)))
-    every = _distinct(np.concatenate([nodes, standard]))
+    nodes = _merge_nodes(np.concatenate(list(grids)))
+    every = _merge_nodes(np.concatenate([nodes, standard]))
     return every if len(every) == len(standard) else nodes
 
 
-def _distinct(nodes: Array) -> Array:
+def _merge_nodes(nodes: Array) -> Array:
     """The nodes in rising order; of those that are the same up to rounding, the first."""
     kept: list[float] = []
     for node in dict.fromkeys(nodes.tolist()):
@@ -99,25 +99,25 @@ def _distinct(nodes: Array) -> Array:
     return np.sort(kept)
 
 
-def places(grid: Array, x: Array) -> NDArray[np.intp]:
+def find_nodes(grid: Array, x: Array) -> NDArray[np.intp]:
     """Where in the grid the nodes x are."""
     nearest: NDArray[np.intp] = np.argmin(np.abs(grid[None, :] / x[:, None] - 1), axis=1)
     return nearest
 
 
-def deep_inelastic(tables: Sequence[FkTable], grid: Array, flav: NDArray[np.int64]) -> Array:
+def join_deep_inelastic(tables: Sequence[FkTable], grid: Array, flav: NDArray[np.int64]) -> Array:
     """The tables one after the other as (N, X, F); `flav` (F) are flavour indices."""
     out = np.zeros((sum(len(t.values) for t in tables), len(grid), len(flav)))
     start = 0
     for table in tables:
-        rows, nodes = slice(start, start := start + len(table.values)), places(grid, table.x)
+        rows, nodes = slice(start, start := start + len(table.values)), find_nodes(grid, table.x)
         for column, (index,) in enumerate(table.channels.tolist()):
             if index in flav:
                 out[rows, nodes, int(np.flatnonzero(flav == index)[0])] += table.values[:, column]
     return out
 
 
-def hadronic(tables: Sequence[FkTable], grid: Array, pairs: NDArray[np.int64]) -> Array:
+def join_hadronic(tables: Sequence[FkTable], grid: Array, pairs: NDArray[np.int64]) -> Array:
     """The tables one after the other as (N, C, X, X); `pairs` (C, 2) are flavour indices c0 <= c1.
 
     A channel (a, b) with a > b is that of (b, a) with its axes exchanged.
@@ -126,7 +126,7 @@ def hadronic(tables: Sequence[FkTable], grid: Array, pairs: NDArray[np.int64]) -
     numbers = {tuple(p): c for c, p in enumerate(pairs.tolist())}
     start = 0
     for table in tables:
-        rows, nodes = np.arange(start, start := start + len(table.values)), places(grid, table.x)
+        rows, nodes = np.arange(start, start := start + len(table.values)), find_nodes(grid, table.x)
         for column, (a, b) in enumerate(table.channels.tolist()):
             values = table.values[:, column] if a <= b else table.values[:, column].transpose(0, 2, 1)
             channel = np.array([numbers[min(a, b), max(a, b)]])

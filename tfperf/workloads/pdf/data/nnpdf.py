@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tfperf.errors import UserError
-from tfperf.workloads.pdf.data.commondata import Limits, described, kept_rows, kinematics, measured, metadata, needed
-from tfperf.workloads.pdf.data.fields import nearest
-from tfperf.workloads.pdf.data.fktables import FLAVOURS, FkTable, common_grid, deep_inelastic, hadronic, read_table
+from tfperf.workloads.pdf.data import commondata, fields, fktables
+from tfperf.workloads.pdf.data.commondata import KinematicCuts, import_optional
+from tfperf.workloads.pdf.data.fktables import FLAVOURS, FkTable, read_table
 from tfperf.workloads.pdf.data.pack import OPERATIONS, POSITIVITY, Array
 from tfperf.workloads.pdf.data.write import Attribute, Group, write_pack
 
@@ -36,43 +36,43 @@ class _Set:
         return (path for operand in self.operands for path in operand)
 
 
-def import_nnpdf(tables: Path, sets: Sequence[str], output: Path, limits: Limits | None = None) -> Path:
+def import_nnpdf(tables: Path, sets: Sequence[str], output: Path, cuts: KinematicCuts | None = None) -> Path:
     """Write the pack `output` from the FK tables NAME.pineappl.lz4 in the folder `tables`; returns `output`.
 
     `sets` are names of nnpdf-data: SET_OBSERVABLE or SET_OBSERVABLE:VARIANT; positivity sets (NNPDF_POS...) among them
     become the pack's positivity sets. Which tables a set needs and how they are combined is in nnpdf-data. Correction
-    factors ("K-factors", "cfactors") are not applied. `limits`: cuts, those of NNPDF4.0 unless given.
+    factors ("K-factors", "cfactors") are not applied. `cuts`: those of NNPDF4.0 unless given.
 
     Raises: UserError with all faults in the request: packages, names, tables that are missing or of another kind;
     PackError and StorageError as `write_pack`.
     """
-    needed("nnpdf_data", "nnpdf-data")
-    needed("pineappl", "pineappl")
-    limits = limits or Limits()
+    import_optional("nnpdf_data", "nnpdf-data")
+    import_optional("pineappl", "pineappl")
+    cuts = cuts or KinematicCuts()
     if output.exists():
         raise UserError(f"{output}: exists; name a new file or remove it")
-    chosen = _chosen(tables, sets)
-    grid, q0 = _survey(chosen)
+    chosen = _select_sets(tables, sets)
+    grid, q0 = _read_grid(chosen)
     versions = ", ".join(f"{p} {importlib.metadata.version(p)}" for p in ("nnpdf-data", "pineappl"))
     attributes: dict[str, Attribute] = {
         "Q0": q0,
         "provenance": f"tfperf import-nnpdf with {versions}; each set's attribute `tables` names its FK tables",
-        "q2min": limits.q2_min,
-        "w2min": limits.w2_min,
-        "q2min_charm": limits.q2_min_charm,
+        "q2min": cuts.q2_min,
+        "w2min": cuts.w2_min,
+        "q2min_charm": cuts.q2_min_charm,
     }
-    write_pack(output, grid, attributes, (_group(s, grid, limits) for s in chosen))
+    write_pack(output, grid, attributes, (_build_group(s, grid, cuts) for s in chosen))
     return output
 
 
-def _chosen(tables: Path, names: Sequence[str]) -> list[_Set]:
+def _select_sets(tables: Path, names: Sequence[str]) -> list[_Set]:
     """The sets to import; UserError with the faults of all of them."""
-    available = sorted(_name(path) for path in tables.glob(f"*{SUFFIX}"))
+    stems = sorted(_strip_suffix(path) for path in tables.glob(f"*{SUFFIX}"))
     chosen: list[_Set] = []
     faults = (
         [] if names else ["no set is named; allowed: names of nnpdf-data such as HERA_CC_318GEV_EM-SIGMARED:legacy"]
     )
-    if not available:
+    if not stems:
         faults.append(f"{tables}: no FK tables there; wanted files NAME{SUFFIX}")
     for name in names:
         try:
@@ -83,15 +83,15 @@ def _chosen(tables: Path, names: Sequence[str]) -> list[_Set]:
         if any(s.record.name == found.record.name for s in chosen):
             faults.append(f"{name}: named twice; once is allowed, with one variant")
         chosen.append(found)
-        missing = [path for path in found.files if not path.is_file()] if available else []
-        faults += [f"{p}: missing, needed by {name}{nearest(_name(p), available)}" for p in missing]
+        missing = [path for path in found.files if not path.is_file()] if stems else []
+        faults += [f"{p}: missing, needed by {name}{fields.suggest_nearest(_strip_suffix(p), stems)}" for p in missing]
     if faults:
         raise UserError(*faults)
     return chosen
 
 
 def _find(name: str, tables: Path) -> _Set:
-    record = metadata(name)
+    record = commondata.read_metadata(name)
     theory = record.theory
     if record.is_integrability:
         raise UserError(f"{name}: integrability is asked for in the runcard (`integrability`); leave the set out")
@@ -107,7 +107,7 @@ def _find(name: str, tables: Path) -> _Set:
     return _Set(record, operation, tuple(tuple(tables / f"{t}{SUFFIX}" for t in o) for o in theory.FK_tables))
 
 
-def _survey(chosen: Sequence[_Set]) -> tuple[Array, float]:
+def _read_grid(chosen: Sequence[_Set]) -> tuple[Array, float]:
     """The nodes (X) of the pack and the input scale (GeV) that all tables must share."""
     grids: list[Array] = []
     scales: dict[Path, float] = {}
@@ -126,43 +126,43 @@ def _survey(chosen: Sequence[_Set]) -> tuple[Array, float]:
     ]
     if faults:
         raise UserError(*faults)
-    return common_grid(grids), round(q0, 12)
+    return fktables.merge_grids(grids), round(q0, 12)
 
 
-def _group(chosen: _Set, grid: Array, limits: Limits) -> Group:
+def _build_group(chosen: _Set, grid: Array, cuts: KinematicCuts) -> Group:
     """One set as it is stored, with the points that pass the cuts and have a prediction."""
     record, names = chosen.record, OPERATIONS[chosen.operation]
-    read = [[_scaled(read_table(path), record.theory) for path in operand] for operand in chosen.operands]
-    numbers = {name: _row_numbers(record, operand, name) for name, operand in zip(names, read, strict=True)}
-    kin = kinematics(record)
-    rows = kept_rows(record, kin, limits)
+    read = [[_scale_table(read_table(path), record.theory) for path in operand] for operand in chosen.operands]
+    numbers = {name: _number_rows(record, operand, name) for name, operand in zip(names, read, strict=True)}
+    kin = commondata.read_kinematics(record)
+    rows = commondata.find_passing_rows(record, kin, cuts)
     for given in numbers.values():
         rows = rows if given is None else rows[np.isin(rows, given)]
     if not len(rows):
         raise UserError(f"{record.name}: no point passes the cuts and has a prediction; widen the cuts or leave it out")
-    axes, tables = _tables(record, read, grid)
+    axes, tables = _join_tables(record, read, grid)
     for name, table in zip(names, tables, strict=True):
         given = numbers[name]
         axes[name] = table if given is None else table[np.searchsorted(given, rows)]
     axes["kin"] = kin.values[rows]
-    files = [_name(path) for path in chosen.files]
+    files = [_strip_suffix(path) for path in chosen.files]
     if record.is_positivity:
         return Group(f"{POSITIVITY}/{record.name}", axes, {"tables": files}, kin.columns)
-    said = {**described(record), "operation": chosen.operation, "tables": files, "ndata": len(rows)}
-    return Group(record.name, {**axes, **measured(record, rows)}, said, kin.columns)
+    said = {**commondata.read_description(record), "operation": chosen.operation, "tables": files, "ndata": len(rows)}
+    return Group(record.name, {**axes, **commondata.read_measurements(record, rows)}, said, kin.columns)
 
 
-def _name(path: Path) -> str:
+def _strip_suffix(path: Path) -> str:
     return path.name.removesuffix(SUFFIX)
 
 
-def _scaled(table: FkTable, theory: Any) -> FkTable:
+def _scale_table(table: FkTable, theory: Any) -> FkTable:
     """The table in the unit of the measurement."""
-    factor = theory.conversion_factor * (theory.normalization or {}).get(_name(table.path), 1.0)
+    factor = theory.conversion_factor * (theory.normalization or {}).get(_strip_suffix(table.path), 1.0)
     return replace(table, values=table.values * factor)
 
 
-def _row_numbers(record: Any, operand: Sequence[FkTable], name: str) -> NDArray[np.int64] | None:
+def _number_rows(record: Any, operand: Sequence[FkTable], name: str) -> NDArray[np.int64] | None:
     """Which points of the published set the rows of an operand are; None for one row that serves all points.
 
     The metadata's `shifts` are numbers of points without prediction before a table.
@@ -170,7 +170,7 @@ def _row_numbers(record: Any, operand: Sequence[FkTable], name: str) -> NDArray[
     shifts = record.theory.shifts or {}
     start, parts = 0, []
     for table in operand:
-        start += shifts.get(_name(table.path), 0)
+        start += shifts.get(_strip_suffix(table.path), 0)
         parts.append(np.arange(start, start := start + len(table.values)))
     numbers = np.concatenate(parts)
     if name == "fk_den" and len(numbers) == 1:
@@ -183,21 +183,21 @@ def _row_numbers(record: Any, operand: Sequence[FkTable], name: str) -> NDArray[
     return numbers
 
 
-def _tables(record: Any, read: Sequence[Sequence[FkTable]], grid: Array) -> tuple[dict[str, NDArray[Any]], list[Array]]:
+def _join_tables(record: Any, operands: Sequence[Sequence[FkTable]], grid: Array) -> tuple[dict[str, Any], list[Array]]:
     """`flav` or `channels`, and each operand on the pack's grid. Channels that no operand uses are left out.
 
     Of the flavours only the photon may be left out, so that the sets of a pack have the same ones.
     """
-    channels = [t.channels for operand in read for t in operand]
+    channels = [t.channels for operand in operands for t in operand]
     hadrons = {c.shape[1] for c in channels}
     if hadrons == {1}:
         flav = np.array(sorted(FLAVOURS.values()))
-        tables = [deep_inelastic(operand, grid, flav) for operand in read]
+        tables = [fktables.join_deep_inelastic(operand, grid, flav) for operand in operands]
         keep = (flav != PHOTON) | any(t[:, :, flav == PHOTON].any() for t in tables)
         return {"flav": flav[keep]}, [t[:, :, keep] for t in tables]
     if hadrons == {2}:
         pairs = np.unique(np.sort(np.concatenate(channels), axis=1), axis=0)
-        tables = [hadronic(operand, grid, pairs) for operand in read]
+        tables = [fktables.join_hadronic(operand, grid, pairs) for operand in operands]
         keep = np.any([t.any(axis=(0, 2, 3)) for t in tables], axis=0)
         return {"channels": pairs[keep]}, [t[:, keep] for t in tables]
     raise UserError(f"{record.name}: tables of {sorted(hadrons)} hadrons; allowed: all of one, or all of two")

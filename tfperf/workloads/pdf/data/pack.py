@@ -43,7 +43,7 @@ import h5py
 import numpy as np
 from numpy.typing import NDArray
 
-from tfperf.data.cache import digest, file_digest
+from tfperf.data.cache import digest, digest_file
 from tfperf.errors import PackError
 from tfperf.results.reading import refuse_special
 
@@ -63,13 +63,13 @@ OPERATIONS: Mapping[str, tuple[str, ...]] = {
 
 @dataclass(frozen=True)
 class Table:
-    """A forward operator; it stays on disk until `values` is called, for hadronic ones take gigabytes together.
+    """A forward operator; it stays on disk until `read_values` is called, for hadronic ones take gigabytes together.
 
-    values() is (rows, X, F) with one flavour per channel, or (rows, C, X, X) with two, in the precision of the file.
+    It gives (rows, X, F) with one flavour per channel, or (rows, C, X, X) with two, in the precision of the file.
     """
 
-    values: Callable[[], NDArray[np.floating]]
-    rows: int
+    read_values: Callable[[], NDArray[np.floating]]
+    row_count: int
     channels: tuple[tuple[str, ...], ...]
     source: str | None = None  # digest of where the values come from: the file's content, the place in it, the rows
 
@@ -78,10 +78,10 @@ class Table:
         """True with two PDFs."""
         return len(self.channels[0]) == 2
 
-    def take(self, keep: NDArray[np.intp]) -> "Table":
+    def select_rows(self, keep: NDArray[np.intp]) -> "Table":
         """The same operator for the given rows."""
         source = None if self.source is None else digest(self.source, keep)
-        return Table(lambda: self.values()[keep], len(keep), self.channels, source)
+        return Table(lambda: self.read_values()[keep], len(keep), self.channels, source)
 
 
 @dataclass(frozen=True)
@@ -102,11 +102,11 @@ class Dataset:
     t0: Array | None  # (N)
     attributes: Mapping[str, str] = field(default_factory=dict)
 
-    def rows(self, keep: NDArray[np.intp]) -> "Dataset":
+    def select_points(self, keep: NDArray[np.intp]) -> "Dataset":
         """The same set with the given points only."""
 
         def cut(t: Table) -> Table:
-            return t if t.rows == 1 and len(self.cv) != 1 else t.take(keep)
+            return t if t.row_count == 1 and len(self.cv) != 1 else t.select_rows(keep)
 
         return Dataset(
             self.name, self.operation, tuple(cut(t) for t in self.tables),
@@ -137,7 +137,7 @@ class Pack:
 
 
 @contextmanager
-def opened(path: Path) -> Iterator[h5py.File]:
+def open_pack(path: Path) -> Iterator[h5py.File]:
     """The pack opened for reading; PackError when it is missing or is no HDF5 file."""
     try:
         refuse_special(path)
@@ -148,58 +148,58 @@ def opened(path: Path) -> Iterator[h5py.File]:
         yield file
 
 
-def set_names(file: h5py.File) -> tuple[str, ...]:
+def list_sets(file: h5py.File) -> tuple[str, ...]:
     """Names of the datasets of an opened pack."""
     return tuple(k for k in file if isinstance(file[k], h5py.Group) and k != POSITIVITY)
 
 
-def _text(value: object) -> str:
+def _decode_text(value: object) -> str:
     return value.decode() if isinstance(value, bytes) else str(value)
 
 
-def _table(group: h5py.Group, name: str) -> Table:
+def _make_table(group: h5py.Group, name: str) -> Table:
     path, where = group.file.filename, f"{group.name}/{name}"
-    flavours = [_text(f) for f in group.file.attrs["flavours"]]
+    flavours = [_decode_text(f) for f in group.file.attrs["flavours"]]
     axes = group["channels"][:] if "channels" in group else group["flav"][:][:, None]
 
-    def values() -> NDArray[np.floating]:
-        with opened(Path(path)) as file:
+    def read_values() -> NDArray[np.floating]:
+        with open_pack(Path(path)) as file:
             out: NDArray[np.floating] = file[where][:]
         return out
 
-    source = digest(file_digest(Path(path)), where)
-    return Table(values, len(group[name]), tuple(tuple(flavours[i] for i in axis) for axis in axes), source)
+    source = digest(digest_file(Path(path)), where)
+    return Table(read_values, len(group[name]), tuple(tuple(flavours[i] for i in axis) for axis in axes), source)
 
 
-def _kin_names(group: h5py.Group) -> tuple[str, ...]:
+def _read_kin_names(group: h5py.Group) -> tuple[str, ...]:
     count = group["kin"].shape[1]
     if "channels" not in group:
         return ("x", "Q2", "y")[:count]
-    return tuple(_text(c) for c in group["kin"].attrs.get("columns", [f"k{i + 1}" for i in range(count)]))
+    return tuple(_decode_text(c) for c in group["kin"].attrs.get("columns", [f"k{i + 1}" for i in range(count)]))
 
 
 def read_dataset(file: h5py.File, name: str) -> Dataset:
     """One dataset of a validated pack; its tables are read when they are used."""
     group = file[name]
-    operation = _text(group.attrs["operation"])
+    operation = _decode_text(group.attrs["operation"])
     return Dataset(
-        name, operation, tuple(_table(group, t) for t in OPERATIONS[operation]),
+        name, operation, tuple(_make_table(group, t) for t in OPERATIONS[operation]),
         group["cv"][:].astype(np.float64), group["stat"][:].astype(np.float64),
-        group["sys"][:].astype(np.float64), tuple(_text(s) for s in group["sys_names"][:]),
-        group["sys_is_mult"][:].astype(bool), group["kin"][:].astype(np.float64), _kin_names(group),
+        group["sys"][:].astype(np.float64), tuple(_decode_text(s) for s in group["sys_names"][:]),
+        group["sys_is_mult"][:].astype(bool), group["kin"][:].astype(np.float64), _read_kin_names(group),
         group["cuts"][:].astype(np.int64),
         group["t0"][:].astype(np.float64) if "t0" in group else None,
-        {k: _text(v) for k, v in group.attrs.items() if np.ndim(v) == 0},
+        {k: _decode_text(v) for k, v in group.attrs.items() if np.ndim(v) == 0},
     )  # fmt: skip
 
 
 def read_positivity(file: h5py.File, name: str) -> PositivitySet:
     """One positivity set of a validated pack."""
-    return PositivitySet(name, _table(file[POSITIVITY][name], "fk"))
+    return PositivitySet(name, _make_table(file[POSITIVITY][name], "fk"))
 
 
-def pack_attributes(path: Path) -> dict[str, str | float]:
+def read_pack_attributes(path: Path) -> dict[str, str | float]:
     """The scalar attributes of the file: Q0, masses, couplings, provenance, as text and numbers."""
-    with opened(path) as file:
+    with open_pack(path) as file:
         scalars = {k: v for k, v in file.attrs.items() if np.ndim(v) == 0}
-    return {k: float(v) if isinstance(v, np.number) else _text(v) for k, v in scalars.items()}
+    return {k: float(v) if isinstance(v, np.number) else _decode_text(v) for k, v in scalars.items()}

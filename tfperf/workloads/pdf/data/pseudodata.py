@@ -10,21 +10,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tfperf.errors import PackError
-from tfperf.workloads.pdf.data.covariance import column_keys, slices
+from tfperf.workloads.pdf.data.covariance import make_column_keys, make_slices
 from tfperf.workloads.pdf.data.pack import Dataset
 
 Array = NDArray[np.float64]
 TRIES = 1000
 
 
-def _draw(datasets: Sequence[Dataset], rng: np.random.Generator) -> Array:
+def _sample_once(datasets: Sequence[Dataset], rng: np.random.Generator) -> Array:
     """One fluctuation (N) around the central values."""
     common: dict[tuple[str, ...], float] = {}
     values = []
     for dataset in datasets:
         shift = dataset.stat * rng.standard_normal(len(dataset.cv))
         factor = np.ones(len(dataset.cv))
-        for key, error, mult in zip(column_keys(dataset), dataset.sys.T, dataset.sys_is_mult, strict=True):
+        for key, error, mult in zip(make_column_keys(dataset), dataset.sys.T, dataset.sys_is_mult, strict=True):
             if key is None:
                 z: Array | float = rng.standard_normal(len(dataset.cv))
             elif key in common:
@@ -44,7 +44,7 @@ def may_be_negative(dataset: Dataset) -> bool:
     return dataset.operation == "ASY"
 
 
-def sample(datasets: Sequence[Dataset], rng: np.random.Generator) -> Array:
+def sample_pseudodata(datasets: Sequence[Dataset], rng: np.random.Generator) -> Array:
     """Pseudo-data (N) around the central values; a draw with a negative cross section is drawn again as a whole.
 
     PackError when a thousand draws each hold a negative cross section.
@@ -52,9 +52,9 @@ def sample(datasets: Sequence[Dataset], rng: np.random.Generator) -> Array:
     # a point that is negative before any noise cannot be asked to be positive after it
     must = np.concatenate([(d.cv > 0) & (not may_be_negative(d)) for d in datasets])
     for _ in range(TRIES):
-        values = _draw(datasets, rng)
+        values = _sample_once(datasets, rng)
         if not (values[must] < 0).any():
             return values
     bad = np.flatnonzero(must & (values < 0))[0]
-    name = next(d.name for d, rows in zip(datasets, slices(datasets), strict=True) if rows.start <= bad < rows.stop)
+    name = next(d.name for d, s in zip(datasets, make_slices(datasets), strict=True) if s.start <= bad < s.stop)
     raise PackError(f"{name}: {TRIES} draws in a row had a negative cross section; its errors are too large to sample")

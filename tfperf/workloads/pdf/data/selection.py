@@ -7,10 +7,11 @@ import h5py
 import numpy as np
 from numpy.typing import NDArray
 
-from tfperf.runcard.faults import Fault, in_words
-from tfperf.runcard.places import UnfitCard
+from tfperf.runcard.faults import Fault, format_names
+from tfperf.runcard.places import UnfitCardError
 from tfperf.workloads.pdf.card import Card, Cuts, Data, SetChoice
-from tfperf.workloads.pdf.data.pack import POSITIVITY, Dataset, Pack, opened, read_dataset, read_positivity, set_names
+from tfperf.workloads.pdf.data import pack
+from tfperf.workloads.pdf.data.pack import POSITIVITY, Dataset, Pack, list_sets, open_pack
 
 
 @dataclass(frozen=True)
@@ -21,7 +22,7 @@ class Selection:
     choices: tuple[SetChoice, ...]  # one per dataset of the pack, in its order
 
 
-def kept(kin: NDArray[np.float64], cuts: Cuts) -> NDArray[np.intp]:
+def find_passing_points(kin: NDArray[np.float64], cuts: Cuts) -> NDArray[np.intp]:
     """Indices of the points that pass; kin (N, >= 2) holds x and Q2 [GeV2] first."""
     x, q2 = kin[:, 0], kin[:, 1]
     with np.errstate(divide="ignore"):
@@ -33,13 +34,13 @@ def kept(kin: NDArray[np.float64], cuts: Cuts) -> NDArray[np.intp]:
     return np.flatnonzero(passed)
 
 
-def _choices(data: Data, available: tuple[str, ...]) -> tuple[SetChoice, ...]:
+def _list_choices(data: Data, available: tuple[str, ...]) -> tuple[SetChoice, ...]:
     if data.sets:
         return data.sets
     return tuple(SetChoice(name=n) for n in available if n not in data.exclude)
 
 
-def unknown_names(card: Card, available: tuple[str, ...], positive: tuple[str, ...]) -> list[Fault]:
+def check_names(card: Card, available: tuple[str, ...], positive: tuple[str, ...]) -> list[Fault]:
     """Names in a card of sets that the pack does not have."""
     sets = card.positivity.sets if isinstance(card.positivity.sets, tuple) else ()
     named = (
@@ -65,53 +66,52 @@ class _Reader:
     faults: list[Fault] = field(default_factory=list)
     left_empty: list[str] = field(default_factory=list)  # by data.cuts
 
-    def dataset(self, choice: SetChoice) -> Dataset:
+    def read_passing(self, choice: SetChoice) -> Dataset:
         """The points that pass."""
-        dataset, key = read_dataset(self.file, choice.name), self.keys.get(choice.name, "data")
+        dataset, key = pack.read_dataset(self.file, choice.name), self.keys.get(choice.name, "data")
         if dataset.tables[0].hadronic:
             if choice.cuts is not None:
                 text = f"the tables of {choice.name} are hadronic: it has no x and Q2 to cut on"
                 self.faults.append(Fault(f"{key}.cuts", None, text))
             return dataset
-        rows = kept(dataset.kin, choice.cuts or self.data.cuts)
+        rows = find_passing_points(dataset.kin, choice.cuts or self.data.cuts)
         if not len(rows) and choice.cuts is not None:
             text = f"no point of {choice.name} passes; widen the cuts or leave the set out"
             self.faults.append(Fault(f"{key}.cuts", None, text))
         elif not len(rows):
             self.left_empty.append(choice.name)
-        return dataset if len(rows) == len(dataset.cv) else dataset.rows(rows)
+        return dataset if len(rows) == len(dataset.cv) else dataset.select_points(rows)
 
-    def all_faults(self) -> list[Fault]:
+    def list_faults(self) -> list[Fault]:
         """One for data.cuts, however many sets it leaves nothing of."""
         if not self.left_empty:
             return self.faults
-        text = f"no point of {in_words(self.left_empty)} passes; widen the cuts or leave the set out"
+        text = f"no point of {format_names(self.left_empty)} passes; widen the cuts or leave the set out"
         return [*self.faults, Fault("data.cuts", None, text)]
 
 
 def try_select(card: Card) -> tuple[Selection, list[Fault]]:
     """What the card names as far as the pack has it, and the faults in names and cuts."""
-    with opened(card.data.pack) as file:
-        available = set_names(file)
-        positive = tuple(file[POSITIVITY]) if POSITIVITY in file else ()
+    with open_pack(card.data.pack) as file:
+        available, positive = list_sets(file), tuple(file[POSITIVITY]) if POSITIVITY in file else ()
         wanted = {"all": positive, "none": ()}.get(str(card.positivity.sets), card.positivity.sets)
         assert isinstance(wanted, tuple)
-        faults = unknown_names(card, available, positive)
-        choices = tuple(c for c in _choices(card.data, available) if c.name in available)
+        faults = check_names(card, available, positive)
+        choices = tuple(c for c in _list_choices(card.data, available) if c.name in available)
         if not choices and not faults:
             faults.append(Fault("data.exclude", list(card.data.exclude), "no dataset is left to fit"))
         reader = _Reader(file, card.data, {s.name: f"data.sets.{i}" for i, s in enumerate(card.data.sets)})
-        pack = Pack(
+        selected = Pack(
             card.data.pack, file["x"][:].astype(np.float64), float(file.attrs["Q0"]),
-            tuple(reader.dataset(c) for c in choices),
-            tuple(read_positivity(file, n) for n in wanted if n in positive),
+            tuple(reader.read_passing(c) for c in choices),
+            tuple(pack.read_positivity(file, n) for n in wanted if n in positive),
         )  # fmt: skip
-    return Selection(pack, choices), faults + reader.all_faults()
+    return Selection(selected, choices), faults + reader.list_faults()
 
 
 def select(card: Card) -> Selection:
-    """Read what the card names; UnfitCard for sets that the pack does not have or cuts that leave nothing."""
+    """Read what the card names; UnfitCardError for sets that the pack does not have or cuts that leave nothing."""
     selection, faults = try_select(card)
     if faults:
-        raise UnfitCard(card, faults)
+        raise UnfitCardError(card, faults)
     return selection

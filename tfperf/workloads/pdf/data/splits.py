@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 SMALL = 10  # sets with fewer points train with all of them
 
 
-def training_mask(sizes: Sequence[int], fractions: Sequence[float], rng: np.random.Generator) -> NDArray[np.bool_]:
+def sample_split(sizes: Sequence[int], fractions: Sequence[float], rng: np.random.Generator) -> NDArray[np.bool_]:
     """True for training points (N): of a set with `SMALL` points or more floor(fraction n), at least one, by lot."""
     parts = []
     for n, fraction in zip(sizes, fractions, strict=True):

@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tfperf.errors import PackError
-from tfperf.results.files import atomic_hdf5
-from tfperf.workloads.pdf.data.fields import nearest
-from tfperf.workloads.pdf.data.pack import LAYOUT, Array, opened, set_names
+from tfperf.results.files import write_hdf5
+from tfperf.workloads.pdf.data.fields import suggest_nearest
+from tfperf.workloads.pdf.data.pack import LAYOUT, Array, list_sets, open_pack
 from tfperf.workloads.pdf.data.validate import FLAVOURS, check, validate
 
 Attribute = str | int | float | Sequence[str] | Sequence[int]
@@ -39,7 +39,7 @@ def write_pack(path: Path, x: Array, attributes: Mapping[str, Attribute], groups
 
     Raises: PackError with all faults when the result would be no valid pack; StorageError when it cannot be stored.
     """
-    with atomic_hdf5(path) as file:
+    with write_hdf5(path) as file:
         file.attrs.update({"flavours": FLAVOURS, **attributes, "layout": LAYOUT})
         _store(file, "x", np.asarray(x))
         for group in groups:
@@ -47,7 +47,7 @@ def write_pack(path: Path, x: Array, attributes: Mapping[str, Attribute], groups
         _refuse_faults(file, path)
 
 
-def with_t0(source: Path, target: Path, t0: Mapping[str, Array], provenance: str) -> None:
+def write_t0(source: Path, target: Path, t0: Mapping[str, Array], provenance: str) -> None:
     """Copy a pack to `target` (which may be `source`) with new t0 predictions for the named datasets.
 
     t0: predictions (N) by dataset, in the unit of cv; `provenance`, where they come from, becomes the datasets'
@@ -56,8 +56,8 @@ def with_t0(source: Path, target: Path, t0: Mapping[str, Array], provenance: str
     Raises: PackError for unknown datasets and for predictions that no fit could use; StorageError as `write_pack`.
     """
     validate(source)
-    with opened(source) as old, atomic_hdf5(target) as new:
-        _refuse_unknown(t0, set_names(old), source)
+    with open_pack(source) as old, write_hdf5(target) as new:
+        _refuse_unknown(t0, list_sets(old), source)
         new.attrs.update(old.attrs)
         for name in old:
             old.copy(name, new)
@@ -69,11 +69,10 @@ def with_t0(source: Path, target: Path, t0: Mapping[str, Array], provenance: str
 
 
 def _refuse_unknown(wanted: Iterable[str], names: Sequence[str], path: Path) -> None:
-    unknown = [
-        f"{path}: {n}: no such dataset{nearest(n, names)}; it has {', '.join(names)}" for n in wanted if n not in names
-    ]
+    unknown = [n for n in wanted if n not in names]
     if unknown:
-        raise PackError(*unknown)
+        there = ", ".join(names)
+        raise PackError(*(f"{path}: {n}: no such dataset{suggest_nearest(n, names)}; it has {there}" for n in unknown))
 
 
 def _write_group(file: h5py.File, group: Group) -> None:

@@ -42,28 +42,28 @@ class StackedDense(keras.layers.Layer):
 
     def call(self, x: tf.Tensor) -> tf.Tensor:
         """Activation(kernel^T x + bias)."""
-        affine = _affine_shared if len(x.shape) == 2 else _affine
+        affine = _apply_affine_shared if len(x.shape) == 2 else _apply_affine
         return self.activation(affine(x, self.kernel.value, self.bias.value, self.ones.read_value()))
 
 
-def _sums(y: tf.Tensor) -> tf.Tensor:
+def _sum_nodes(y: tf.Tensor) -> tf.Tensor:
     """Sums over the nodes, (R, O, 1), as a product: half the time of a reduction."""
     flat = tf.reshape(y, [-1, y.shape[2]])
     return tf.reshape(tf.matmul(flat, tf.ones([y.shape[2], 1], y.dtype)), [y.shape[0], y.shape[1], 1])
 
 
 @tf.custom_gradient  # type: ignore[untyped-decorator]
-def _affine(x: tf.Tensor, kernel: tf.Tensor, bias: tf.Tensor, ones: tf.Tensor) -> tuple[tf.Tensor, object]:
+def _apply_affine(x: tf.Tensor, kernel: tf.Tensor, bias: tf.Tensor, ones: tf.Tensor) -> tuple[tf.Tensor, object]:
     """kernel^T x + bias for x (R, I, X)."""
 
     def gradient(dy: tf.Tensor) -> tuple[tf.Tensor, ...]:
-        return tf.matmul(kernel, dy), tf.matmul(x, dy, transpose_b=True), _sums(dy), tf.zeros_like(ones)
+        return tf.matmul(kernel, dy), tf.matmul(x, dy, transpose_b=True), _sum_nodes(dy), tf.zeros_like(ones)
 
     return tf.matmul(tf.transpose(kernel, [0, 2, 1]) * ones, x) + bias, gradient
 
 
 @tf.custom_gradient  # type: ignore[untyped-decorator]
-def _affine_shared(x: tf.Tensor, kernel: tf.Tensor, bias: tf.Tensor, ones: tf.Tensor) -> tuple[tf.Tensor, object]:
+def _apply_affine_shared(x: tf.Tensor, kernel: tf.Tensor, bias: tf.Tensor, ones: tf.Tensor) -> tuple[tf.Tensor, object]:
     """The same for x (I, X), equal in all replicas; kernel and bias take their gradients from one product."""
     (replicas, inputs, units), nodes = kernel.shape, x.shape[1]
 

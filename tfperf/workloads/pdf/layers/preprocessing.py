@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 Array = NDArray[np.float64]
 
 
-class Within(keras.constraints.Constraint):
+class RangeConstraint(keras.constraints.Constraint):
     """Clip to the closed range [low, high], element by element; low, high broadcast to the variable."""
 
     def __init__(self, low: Array, high: Array) -> None:
@@ -34,7 +34,7 @@ class Preprocessing(keras.layers.Layer):
         self.alpha, self.beta = (
             self.add_weight(
                 name=name, shape=shape, initializer="zeros", trainable=trainable_exponents,
-                constraint=Within(low[:, None], high[:, None]),
+                constraint=RangeConstraint(low[:, None], high[:, None]),
             )
             for name, (low, high) in zip(("alpha", "beta"), ranges, strict=True)
         )  # fmt: skip

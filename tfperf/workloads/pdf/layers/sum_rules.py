@@ -23,7 +23,7 @@ class SumRules(keras.layers.Layer):
     def __init__(self, rule: Quadrature, analytic_tail: bool, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         measure = np.stack([rule.weights if i < MOMENTUM else rule.weights / rule.x for i in range(len(INTEGRATED))])
-        self.measure = tf.constant(measure, self.compute_dtype)
+        self.node_weights = tf.constant(measure, self.compute_dtype)
         self.analytic_tail = analytic_tail
 
     def weigh(self, factor: tf.Tensor, alpha: tf.Tensor) -> tf.Tensor:
@@ -33,7 +33,7 @@ class SumRules(keras.layers.Layer):
         p = 2 - alpha for momenta and 1 - alpha for valence numbers.
         """
         count = len(INTEGRATED)
-        weighted = factor[:, :count] * self.measure
+        weighted = factor[:, :count] * self.node_weights
         if not self.analytic_tail:
             return weighted
         power = 1 - alpha[:, :count] + tf.constant([[1.0]] * MOMENTUM + [[0.0]] * (count - MOMENTUM), alpha.dtype)

@@ -15,7 +15,7 @@ from tfperf.errors import CardError
 from tfperf.runcard.optimizers import CLIPPINGS
 from tfperf.scopes import phase
 from tfperf.workloads.pdf.card import Card, Optimizer
-from tfperf.workloads.pdf.layers.quadrature import quadrature
+from tfperf.workloads.pdf.layers.quadrature import make_quadrature
 from tfperf.workloads.pdf.model import PDF
 from tfperf.workloads.pdf.naive.observables import Chi2, Integrability, Objective, Positivity, Predictions
 from tfperf.workloads.pdf.naive.replica import build_replica
@@ -24,41 +24,41 @@ from tfperf.workloads.pdf.operators.problem import Problem
 Weights = dict[str, NDArray[np.floating]]
 
 
-def build_optimizer(card: Optimizer, replicas: int) -> keras.optimizers.Optimizer:
+def build_optimizer(options: Optimizer, replicas: int) -> keras.optimizers.Optimizer:
     """The card's optimizer as Keras has it; CardError for what one `fit` of many replicas cannot do."""
-    if card.global_clipnorm is not None and replicas > 1:
+    if options.global_clipnorm is not None and replicas > 1:
         raise CardError(
-            f"train.optimizer.global_clipnorm: got {card.global_clipnorm:g}, but Keras takes that norm over all "
+            f"train.optimizer.global_clipnorm: got {options.global_clipnorm:g}, but Keras takes that norm over all "
             "replicas of a model; allowed in the naive form: clipnorm, clipvalue, none"
         )
-    if card.use_ema:
+    if options.use_ema:
         why = "but Keras' `fit` ends with the average in the weights; allowed in the naive form: false"
         raise CardError(f"train.optimizer.use_ema: got true, {why}")
-    clipping = {c: getattr(card, c) for c in CLIPPINGS}
-    optimizer: keras.optimizers.Optimizer = getattr(keras.optimizers, card.name)(**card.arguments(), **clipping)
-    return optimizer
+    clipping = {c: getattr(options, c) for c in CLIPPINGS}
+    kind: type[keras.optimizers.Optimizer] = getattr(keras.optimizers, options.name)
+    return kind(**options.make_arguments(), **clipping)
 
 
-def start_weights(card: Card, problem: Problem) -> Weights:
+def make_initial_weights(card: Card, problem: Problem) -> Weights:
     """The networks as every form of a fit begins with them."""
     model = PDF(card.model, len(problem.ids), card.engine.precision)
     model.initialize(card.seed, problem.ids, [0] * len(problem.ids))
-    return {name: variable.numpy() for name, variable in model.named_weights().items()}
+    return {name: variable.numpy() for name, variable in model.list_weights().items()}
 
 
-class Naive:
+class NaiveTraining:
     """The training of R replicas together. One that has stopped trains on, but keeps its best weights.
 
     Per replica (R): running, best (validation chi2 per point), best_step (-1: none), stop_step.
     """
 
     def __init__(self, card: Card, problem: Problem, weights: Mapping[str, NDArray[np.floating]]) -> None:
-        """`weights`: where to start, (R, ...) by the names of `PDF.named_weights`; CardError as `build_optimizer`."""
+        """`weights`: where to start, (R, ...) by the names of `PDF.list_weights`; CardError as `build_optimizer`."""
         self.card, self.problem, self.step = card, problem, 0
         self._build()
         self.shapes = {name: array.shape[1:] for name, array in weights.items()}
         for r, network in enumerate(self.networks):
-            for name, variable in self._variables(network).items():
+            for name, variable in self._get_variables(network).items():
                 variable.assign(weights[name][r].reshape(variable.shape))
         count = len(problem.ids)
         self.patience = card.train.stopping.patience or max(1, card.train.steps // 10)
@@ -70,7 +70,7 @@ class Naive:
         """Three models of the same networks: what trains, what is watched at each step, and every loss."""
         card, problem, dtype, count = self.card, self.problem, self.card.engine.precision, len(self.problem.ids)
         optimizer = build_optimizer(card.train.optimizer, count)
-        inside, rule = problem.pack.x < 1, quadrature(card.model.sum_rules)  # x f(1) = 0: that node adds nothing
+        inside, rule = problem.pack.x < 1, make_quadrature(card.model.sum_rules)  # x f(1) = 0: that node adds nothing
         self.networks = [build_replica(card.model, rule, f"replica_{i}", dtype) for i in problem.ids]
         self.x = [tf.constant(nodes[None, :, None], dtype) for nodes in (problem.pack.x[inside], rule.x)]
         x = [keras.Input(batch_shape=nodes.shape, dtype=dtype) for nodes in self.x]
@@ -78,7 +78,7 @@ class Naive:
         predictions = keras.ops.unstack(Predictions(problem.datasets, inside, dtype)(pdf), count)
         positivity = Positivity(problem.pack.positivity, inside, dtype)(pdf)
         integrability = Integrability(card.integrability.nodes, dtype)(pdf)
-        training, validation = self._chi2(predictions, problem.training), self._chi2(predictions, ~problem.training)
+        training, validation = (self._build_chi2(predictions, m) for m in (problem.training, ~problem.training))
         # of a replica without validation points the training points are watched
         validates = ~np.all(problem.training, axis=1)
         watched = [v if some else t for some, t, v in zip(validates, training, validation, strict=True)]
@@ -92,16 +92,16 @@ class Naive:
         # the loss of an output (1) is the output itself; Keras adds them up
         self.training.compile(optimizer, [lambda _, y: y] * count, jit_compile=False)
 
-    def _chi2(self, predictions: list[tf.Tensor], masks: NDArray[np.bool_]) -> list[tf.Tensor]:
+    def _build_chi2(self, predictions: list[tf.Tensor], masks: NDArray[np.bool_]) -> list[tf.Tensor]:
         """Of each replica's points under its mask: predictions R times (N), masks (R, N) -> R times (1)."""
-        problem, covariance = self.problem, self.problem.covariance.dense()
+        problem, covariance = self.problem, self.problem.covariance.to_dense()
         return [
             Chi2(data, mask, covariance, problem.root_weight, self.card.engine.precision)(y)
             for y, data, mask in zip(predictions, problem.data, masks, strict=True)
         ]
 
-    def _variables(self, network: keras.Model) -> dict[str, keras.Variable]:
-        """A replica's variables by the names of `PDF.named_weights`."""
+    def _get_variables(self, network: keras.Model) -> dict[str, keras.Variable]:
+        """A replica's variables by the names of `PDF.list_weights`."""
         parts = (name.split("/") for name in self.shapes)
         return {f"{layer}/{weight}": getattr(network.get_layer(layer), weight) for layer, weight in parts}
 
@@ -122,14 +122,14 @@ class Naive:
 
     def _watch(self, epoch: int, logs: Any = None) -> None:
         """Before a step: its weights may be a replica's best, or the time to stop."""
-        positivity = self.judge()
+        positivity = self.keep_best()
         waited = (self.best_step >= 0) & (self.step - self.best_step >= self.patience)
         stops = self.running & waited & (positivity < self.card.positivity.threshold)
         self.stop_step[stops], self.running[stops] = self.step, False
         self.training.stop_training = not self.running.any()
         self.step += 1
 
-    def judge(self) -> NDArray[np.floating]:
+    def keep_best(self) -> NDArray[np.floating]:
         """Keep the current weights of each replica whose best they are; returns the positivity penalties (R)."""
         with phase("validation"):
             chi2, positivity = self.watched.predict_on_batch(self.x)
@@ -137,24 +137,24 @@ class Naive:
         better = self.running & (monitor < self.best) & (positivity < self.card.positivity.threshold)
         for r in map(int, np.flatnonzero(better)):
             self.best[r], self.best_step[r] = monitor[r], self.step
-            self.kept[r] = self._weights(r)
+            self.kept[r] = self._get_weights(r)
         return np.asarray(positivity)
 
-    def losses(self) -> dict[str, NDArray[np.floating]]:
+    def evaluate_losses(self) -> dict[str, NDArray[np.floating]]:
         """Chi2 summed over points, and penalties without multiplier, of the current weights (R)."""
         names = ("training", "validation", "positivity", "integrability")
         return dict(zip(names, self.every_loss.predict_on_batch(self.x), strict=True))
 
-    def _weights(self, r: int) -> Weights:
-        variables = self._variables(self.networks[r])
+    def _get_weights(self, r: int) -> Weights:
+        variables = self._get_variables(self.networks[r])
         return {name: variables[name].numpy().reshape(shape) for name, shape in self.shapes.items()}
 
-    def weights(self) -> Weights:
-        """The current weights (R, ...) by the names of `PDF.named_weights`."""
-        rows = [self._weights(r) for r in range(len(self.networks))]
+    def get_weights(self) -> Weights:
+        """The current weights (R, ...) by the names of `PDF.list_weights`."""
+        rows = [self._get_weights(r) for r in range(len(self.networks))]
         return {name: np.stack([row[name] for row in rows]) for name in self.shapes}
 
-    def best_weights(self) -> Weights:
+    def get_best_weights(self) -> Weights:
         """The best weights of each replica, of one that has none the current ones."""
-        rows = [kept or self._weights(r) for r, kept in enumerate(self.kept)]
+        rows = [kept or self._get_weights(r) for r, kept in enumerate(self.kept)]
         return {name: np.stack([row[name] for row in rows]) for name in self.shapes}

@@ -19,10 +19,10 @@ Mask = NDArray[np.bool_]
 INTEGRABLE = tuple(FLAVOURS.index(f) for f in ("t3", "t8"))
 
 
-def padded(table: Table, inside: Mask, dtype: str) -> tf.Tensor:
+def pad_table(table: Table, inside: Mask, dtype: str) -> tf.Tensor:
     """The whole operator, zeros and all: (n, X, 14), or (n, X, 14, X, 14) with two PDFs."""
-    values, nodes = table.values(), int(inside.sum())
-    full = np.zeros([table.rows, *[nodes, len(FLAVOURS)] * len(table.channels[0])], dtype)
+    values, nodes = table.read_values(), int(inside.sum())
+    full = np.zeros([table.row_count, *[nodes, len(FLAVOURS)] * len(table.channels[0])], dtype)
     for c, names in enumerate(table.channels):
         where = [FLAVOURS.index(name) for name in names]
         if table.hadronic:
@@ -44,7 +44,7 @@ class Predictions(keras.layers.Layer):  # Keras is untyped
 
     def __init__(self, datasets: Sequence[Dataset], inside: Mask, dtype: str) -> None:
         super().__init__(dtype=dtype)
-        self.sets = [(d.operation, [padded(t, inside, dtype) for t in d.tables]) for d in datasets]
+        self.sets = [(d.operation, [pad_table(t, inside, dtype) for t in d.tables]) for d in datasets]
 
     def call(self, pdf: tf.Tensor) -> tf.Tensor:
         """Set by set, table by table."""
@@ -57,7 +57,7 @@ class Positivity(keras.layers.Layer):
 
     def __init__(self, sets: Sequence[PositivitySet], inside: Mask, dtype: str) -> None:
         super().__init__(dtype=dtype)
-        self.tables = [padded(s.table, inside, dtype) for s in sets]
+        self.tables = [pad_table(s.table, inside, dtype) for s in sets]
 
     def call(self, pdf: tf.Tensor) -> tf.Tensor:
         """Zero without sets."""

@@ -8,9 +8,9 @@ import numpy as np
 import tensorflow as tf
 
 from tfperf.workloads.pdf.card import FITTED, Model
-from tfperf.workloads.pdf.layers.preprocessing import Within
+from tfperf.workloads.pdf.layers.preprocessing import RangeConstraint
 from tfperf.workloads.pdf.layers.quadrature import X_MIN, Quadrature
-from tfperf.workloads.pdf.operators.basis import ABSENT, EQUAL_AT_Q0, fitted
+from tfperf.workloads.pdf.operators.basis import ABSENT, EQUAL_AT_Q0, find_fitted_index
 
 FLAVOURS = (*ABSENT, *FITTED, *EQUAL_AT_Q0)  # all 14 that a table may have
 
@@ -18,14 +18,14 @@ FLAVOURS = (*ABSENT, *FITTED, *EQUAL_AT_Q0)  # all 14 that a table may have
 class Preprocessing(keras.layers.Layer):  # Keras is untyped
     """Factor x^(1 - alpha) (1 - x)^beta: x (1, X, 1) -> (1, X, 8)."""
 
-    def __init__(self, card: Model, dtype: str) -> None:
+    def __init__(self, options: Model, dtype: str) -> None:
         super().__init__(name="preprocessing", dtype=dtype)
-        self.alpha, self.beta = (self._exponent(card, name) for name in ("alpha", "beta"))
+        self.alpha, self.beta = (self._add_exponent(options, name) for name in ("alpha", "beta"))
 
-    def _exponent(self, card: Model, name: str) -> keras.Variable:
-        low, high = np.array([getattr(card.exponents[f], name) for f in FITTED]).T
+    def _add_exponent(self, options: Model, name: str) -> keras.Variable:
+        low, high = np.array([getattr(options.exponents[f], name) for f in FITTED]).T
         return self.add_weight(
-            name=name, shape=low.shape, trainable=card.trainable_exponents, constraint=Within(low, high)
+            name=name, shape=low.shape, trainable=options.trainable_exponents, constraint=RangeConstraint(low, high)
         )
 
     def call(self, x: tf.Tensor) -> tf.Tensor:
@@ -58,22 +58,22 @@ class SumRules(keras.layers.Layer):
         return tf.stack([one, (1 - sigma) / g, 3 / v, 1 / v3, 3 / v8, one, one, one], axis=-1)[:, None]
 
 
-def build_replica(card: Model, rule: Quadrature, name: str, dtype: str) -> keras.Model:
+def build_replica(options: Model, rule: Quadrature, name: str, dtype: str) -> keras.Model:
     """Grid x (1, X, 1) and quadrature nodes (1, Q, 1) -> x f (1, X, 14)."""
     x, nodes = (keras.Input(batch_shape=(1, None, 1), dtype=dtype) for _ in range(2))
     dense = [
         keras.layers.Dense(units, activation, name=f"dense_{i}", dtype=dtype)
-        for i, (units, activation) in enumerate(zip(card.layers, card.activations, strict=True))
+        for i, (units, activation) in enumerate(zip(options.layers, options.activations, strict=True))
     ]
 
-    def network(x: tf.Tensor) -> tf.Tensor:
+    def apply_network(x: tf.Tensor) -> tf.Tensor:
         y = keras.ops.concatenate([x, keras.ops.log(x)], axis=-1)
         for layer in dense:
             y = layer(y)
         return y
 
-    preprocessing = Preprocessing(card, dtype)
-    sum_rules = SumRules(rule, card.sum_rules.tail == "analytic", preprocessing, dtype)
-    xf = network(x) * preprocessing(x) * sum_rules(network(nodes), nodes)
-    rotation = np.array([[fitted(flavour) == i for flavour in FLAVOURS] for i in range(len(FITTED))], dtype)
+    preprocessing = Preprocessing(options, dtype)
+    sum_rules = SumRules(rule, options.sum_rules.tail == "analytic", preprocessing, dtype)
+    xf = apply_network(x) * preprocessing(x) * sum_rules(apply_network(nodes), nodes)
+    rotation = np.array([[find_fitted_index(flavour) == i for flavour in FLAVOURS] for i in range(len(FITTED))], dtype)
     return keras.Model([x, nodes], keras.ops.matmul(xf, rotation), name=name)

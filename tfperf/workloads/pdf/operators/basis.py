@@ -17,7 +17,7 @@ EQUAL_AT_Q0 = {"v15": "v", "v24": "v", "v35": "v", "t24": "sigma", "t35": "sigma
 ABSENT = ("photon",)
 
 
-def fitted(flavour: str) -> int | None:
+def find_fitted_index(flavour: str) -> int | None:
     """Index of the fitted flavour that equals this one at Q0; None: it is zero. PackError for unknown names."""
     name = EQUAL_AT_Q0.get(flavour, flavour)
     if name in FITTED:
@@ -27,16 +27,16 @@ def fitted(flavour: str) -> int | None:
     raise PackError(f"flavour {flavour!r}: must be one of {', '.join((*ABSENT, *FITTED, *EQUAL_AT_Q0))}")
 
 
-def fold(table: Table) -> dict[Legs, Array]:
+def merge_flavours(table: Table) -> dict[Legs, Array]:
     """Columns of the table over the fitted flavours alone, exactly the same predictions.
 
     By fitted flavour f, (rows, X) arrays, or by pair f <= g, (rows, X, X) with x of f first; channels that are zero
     everywhere are left out. In float64; those of hadronic tables, which are large, in the precision of the table.
     """
-    values = table.values()
+    values = table.read_values()
     sums: dict[Legs, Array] = {}
     for c, names in enumerate(table.channels):
-        legs = [fitted(name) for name in names]
+        legs = [find_fitted_index(name) for name in names]
         if None in legs:
             continue
         column = values[:, c] if table.hadronic else values[:, :, c]

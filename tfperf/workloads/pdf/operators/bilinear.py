@@ -15,17 +15,17 @@ from numpy.typing import NDArray
 
 from tfperf.workloads.pdf.card import FITTED
 from tfperf.workloads.pdf.operators.basis import Legs
-from tfperf.workloads.pdf.operators.clusters import Bits, grouped
-from tfperf.workloads.pdf.operators.products import Rows
+from tfperf.workloads.pdf.operators.clusters import Bits, group_columns
+from tfperf.workloads.pdf.operators.products import TableRows
 
 Array = NDArray[np.floating]
 # what a product costs beside its entries, in entries: measured at 100 replicas on 2 cores; and each of its rows, by the
 # bytes that are gathered and added up for it
-LAUNCH_ENTRIES, ROW_ENTRIES = 10000, 70
+LAUNCH_COST, ROW_COST = 10000, 70
 
 
 @dataclass(frozen=True)
-class Bilinear:
+class BilinearProduct:
     """matrix (rows, pairs) times the luminosities p_i p_j of `pairs` (2, pairs), added to raw predictions `rows`.
 
     `nodes`: X, in the index f X + a of flavour f at node a. No pair is in two products.
@@ -36,12 +36,12 @@ class Bilinear:
     rows: NDArray[np.intp]
     nodes: int
 
-    def features(self, pdf: Array) -> Array:
+    def compute_features(self, pdf: Array) -> Array:
         """Luminosities (..., pairs) of x f (..., 8, X)."""
         flat = pdf.reshape(*pdf.shape[:-2], -1)
         return flat[..., self.pairs[0]] * flat[..., self.pairs[1]]
 
-    def jacobian(self, pdf: Array) -> Array:
+    def compute_jacobian(self, pdf: Array) -> Array:
         """Derivative (rows, D) at x f (8, X), in the precision of the matrix."""
         from scipy.sparse import csr_array  # takes a quarter of a second to load, and few fits need it
 
@@ -53,7 +53,7 @@ class Bilinear:
             slope += (self.matrix * flat[other]) @ place
         return slope
 
-    def without(self, gone: set[int]) -> "Bilinear | None":
+    def drop_rows(self, gone: set[int]) -> "BilinearProduct | None":
         """The product without some raw rows and what only they used; None when nothing is left of it."""
         keep = np.array([row not in gone for row in self.rows])
         used = (self.matrix[keep] != 0).any(axis=0)
@@ -70,55 +70,55 @@ class _Channel:
     rows: NDArray[np.intp]
     values: Array
 
-    def of(self, marked: NDArray[np.bool_]) -> "_Channel":
+    def select_pairs(self, marked: NDArray[np.bool_]) -> "_Channel":
         """The same with the marked pairs alone."""
         return _Channel(self.pairs[:, marked], self.rows, self.values[:, marked])
 
-    def pattern(self, total: int) -> Bits:
+    def encode_rows(self, total: int) -> Bits:
         """Which of all rows use each pair, as bits (pairs, rows / 8)."""
         mask = np.zeros((self.pairs.shape[1], total), bool)
         mask[:, self.rows] = self.values.T != 0
         return np.packbits(mask, axis=1)
 
 
-def bilinear(rows: Sequence[Rows], nodes: int, begin: int, launch: float = LAUNCH_ENTRIES) -> list[Bilinear]:
+def build_bilinear(rows: list[TableRows], nodes: int, begin: int, launch: float = LAUNCH_COST) -> list[BilinearProduct]:
     """The products of hadronic rows, which lie from `begin` on in the raw predictions; uses the rows up."""
-    channels = [channel for channel in _channels(rows, nodes) if channel.pairs.size]
+    channels = [channel for channel in _make_channels(rows, nodes) if channel.pairs.size]
     if not channels:  # tables of zeros
         return []
     total = sum(len(r.points) for r in rows)
-    group = grouped(np.concatenate([channel.pattern(total) for channel in channels]), launch, ROW_ENTRIES)
+    group = group_columns(np.concatenate([channel.encode_rows(total) for channel in channels]), launch, ROW_COST)
     members = np.split(group, np.cumsum([channel.pairs.shape[1] for channel in channels])[:-1])
     return [
-        _product([c.of(mine == number) for c, mine in zip(channels, members, strict=True)], nodes, begin)
+        _make_product([c.select_pairs(mine == number) for c, mine in zip(channels, members, strict=True)], nodes, begin)
         for number in range(group.max() + 1)
     ]
 
 
-def joined(compiled: Sequence[Bilinear], padded: bool = False) -> list[Bilinear]:
+def join_bilinear(products: Sequence[BilinearProduct], padded: bool = False) -> list[BilinearProduct]:
     """The same predictions by one product over all pairs that any of them uses; `padded`: over all there are."""
-    if not compiled:
+    if not products:
         return []
-    nodes, rows = compiled[0].nodes, np.unique(np.concatenate([p.rows for p in compiled]))
+    nodes, rows = products[0].nodes, np.unique(np.concatenate([p.rows for p in products]))
     width = len(FITTED) * nodes
-    flat = [p.pairs[0] * width + p.pairs[1] for p in compiled]
+    flat = [p.pairs[0] * width + p.pairs[1] for p in products]
     used = np.ravel_multi_index(np.triu_indices(width), (width, width)) if padded else np.sort(np.concatenate(flat))
-    matrix = np.zeros((len(rows), len(used)), np.result_type(*(p.matrix for p in compiled)))
-    for p, mine in zip(compiled, flat, strict=True):
+    matrix = np.zeros((len(rows), len(used)), np.result_type(*(p.matrix for p in products)))
+    for p, mine in zip(products, flat, strict=True):
         matrix[np.ix_(np.searchsorted(rows, p.rows), np.searchsorted(used, mine))] = p.matrix
-    return [Bilinear(np.stack(np.divmod(used, width)), matrix, rows, nodes)]
+    return [BilinearProduct(np.stack(np.divmod(used, width)), matrix, rows, nodes)]
 
 
-def _channels(rows: Sequence[Rows], nodes: int) -> Iterator[_Channel]:
+def _make_channels(rows: Sequence[TableRows], nodes: int) -> Iterator[_Channel]:
     ends = np.cumsum([0, *(len(r.points) for r in rows)])
     for legs in sorted({legs for r in rows for legs in r.columns}):
         touched = [(r, np.arange(*span)) for r, span in zip(rows, pairwise(ends), strict=True) if legs in r.columns]
         start = min(r.start for r, _ in touched)
-        values = np.concatenate([r.take(legs, start, nodes) for r, _ in touched])
-        yield _channel(values, legs, start, nodes, np.concatenate([where for _, where in touched]))
+        values = np.concatenate([r.pop_entries(legs, start, nodes) for r, _ in touched])
+        yield _make_channel(values, legs, start, nodes, np.concatenate([where for _, where in touched]))
 
 
-def _channel(values: Array, legs: Legs, start: int, nodes: int, rows: NDArray[np.intp]) -> _Channel:
+def _make_channel(values: Array, legs: Legs, start: int, nodes: int, rows: NDArray[np.intp]) -> _Channel:
     """Of entries (rows, columns) from node `start` on, those that are used; of p_i p_j and p_j p_i one."""
     size = nodes - start
     if legs[0] == legs[1]:
@@ -131,7 +131,7 @@ def _channel(values: Array, legs: Legs, start: int, nodes: int, rows: NDArray[np
     return _Channel(pairs, rows, values[:, used])
 
 
-def _product(channels: Sequence[_Channel], nodes: int, begin: int) -> Bilinear:
+def _make_product(channels: Sequence[_Channel], nodes: int, begin: int) -> BilinearProduct:
     """One product of some pairs of some channels."""
     mine = [channel for channel in channels if channel.pairs.size]
     rows = np.unique(np.concatenate([c.rows[(c.values != 0).any(axis=1)] for c in mine]))
@@ -141,4 +141,4 @@ def _product(channels: Sequence[_Channel], nodes: int, begin: int) -> Bilinear:
     for channel, (first, last) in zip(mine, pairwise(ends), strict=True):
         inside = np.isin(channel.rows, rows)
         matrix[np.searchsorted(rows, channel.rows[inside]), first:last] = channel.values[inside]
-    return Bilinear(pairs, matrix, begin + rows, nodes)
+    return BilinearProduct(pairs, matrix, begin + rows, nodes)

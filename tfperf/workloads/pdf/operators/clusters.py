@@ -6,17 +6,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 Bits = NDArray[np.uint8]
+Indices = NDArray[np.intp]
 BINS, ASKED = 64, 24  # cuts of an order that are tried; rows whose users are tried as a half
 SAMPLES, ITERATIONS = 2000, 12  # of the power iteration for the principal direction
 
 
-def _rows_of(bits: Bits) -> NDArray[np.intp]:
+def _count_rows(bits: Bits) -> Indices:
     """Number of rows in each pattern (..., rows / 8)."""
-    counts: NDArray[np.intp] = np.bitwise_count(bits).sum(axis=-1, dtype=np.intp)
+    counts: Indices = np.bitwise_count(bits).sum(axis=-1, dtype=np.intp)
     return counts
 
 
-def grouped(bits: Bits, launch: float, row: float) -> NDArray[np.intp]:
+def group_columns(bits: Bits, launch: float, row: float) -> Indices:
     """The number of each column's group, by the rows that use it: bits (columns, rows / 8).
 
     A group costs `launch` entries and, for each row that one of its columns uses, an entry for each column and `row`
@@ -26,7 +27,7 @@ def grouped(bits: Bits, launch: float, row: float) -> NDArray[np.intp]:
     todo, done = [np.arange(len(patterns))], []
     while todo:
         mine = todo.pop()
-        halves = _halves(patterns[mine], counts[mine], launch, row)
+        halves = _find_halves(patterns[mine], counts[mine], launch, row)
         if halves is None:
             done.append(mine)
         else:
@@ -34,21 +35,21 @@ def grouped(bits: Bits, launch: float, row: float) -> NDArray[np.intp]:
     label = np.empty(len(patterns), np.intp)
     for number, mine in enumerate(done):
         label[mine] = number
-    numbers: NDArray[np.intp] = label[inverse.reshape(-1)]
+    numbers: Indices = label[inverse.reshape(-1)]
     return numbers
 
 
-def _halves(patterns: Bits, counts: NDArray[np.intp], launch: float, row: float) -> tuple[NDArray[np.intp], ...] | None:
+def _find_halves(patterns: Bits, counts: Indices, launch: float, row: float) -> tuple[Indices, ...] | None:
     """Two halves that together cost less than the whole, of several tried the cheapest; None where there are none."""
     if len(patterns) < 2:
         return None
-    best = float(_rows_of(np.bitwise_or.reduce(patterns)) * (counts.sum() + row))
+    best = float(_count_rows(np.bitwise_or.reduce(patterns)) * (counts.sum() + row))
     masks = np.unpackbits(patterns, axis=1)
     found = None
-    for order, begins in _candidates(patterns, masks, counts):
+    for order, begins in _make_orders(patterns, masks, counts):
         binned = np.bitwise_or.reduceat(patterns[order], begins, axis=0)
-        low = _rows_of(np.bitwise_or.accumulate(binned))[:-1]
-        high = _rows_of(np.bitwise_or.accumulate(binned[::-1]))[::-1][1:]
+        low = _count_rows(np.bitwise_or.accumulate(binned))[:-1]
+        high = _count_rows(np.bitwise_or.accumulate(binned[::-1]))[::-1][1:]
         below = np.cumsum(np.add.reduceat(counts[order], begins))
         cost = low * (below[:-1] + row) + high * (below[-1] - below[:-1] + row) + launch
         if cost.min() < best:
@@ -57,12 +58,10 @@ def _halves(patterns: Bits, counts: NDArray[np.intp], launch: float, row: float)
     return found
 
 
-def _candidates(
-    patterns: Bits, masks: NDArray[np.uint8], counts: NDArray[np.intp]
-) -> Iterator[tuple[NDArray[np.intp], NDArray[np.intp]]]:
+def _make_orders(patterns: Bits, masks: Bits, counts: Indices) -> Iterator[tuple[Indices, Indices]]:
     """Orders of the patterns, and where they could be cut."""
     bins = np.unique(np.linspace(0, len(patterns), BINS, endpoint=False).astype(int))
-    for key in (_rows_of(patterns), _direction(masks, counts)):
+    for key in (_count_rows(patterns), _compute_projections(masks, counts)):
         yield np.argsort(key, kind="stable"), bins
     users = masks.sum(axis=0, dtype=np.intp)  # of each row
     split = np.flatnonzero((users > 0) & (users < len(masks)))
@@ -70,7 +69,7 @@ def _candidates(
         yield np.argsort(masks[:, row], kind="stable"), np.array([0, len(masks) - users[row]])
 
 
-def _direction(masks: NDArray[np.uint8], counts: NDArray[np.intp]) -> NDArray[np.float32]:
+def _compute_projections(masks: Bits, counts: Indices) -> NDArray[np.float32]:
     """Where each pattern lies along the direction in which the patterns differ most."""
     rng = np.random.default_rng(0)
     some = rng.choice(len(masks), min(len(masks), SAMPLES), replace=False)

@@ -13,14 +13,15 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cho_solve, cholesky, solve_triangular
 
-from tfperf.workloads.pdf.operators.woodbury import Block, Whitened, inverse
+from tfperf.workloads.pdf.operators.woodbury import Block, Whitening, invert_matrix
 
 Array = NDArray[np.float64]
+Mask = NDArray[np.bool_]
 RIDGE = 1e-3
 
 
 @dataclass(frozen=True)
-class Folded:
+class FoldedPoints:
     """Q = constants + 2 slopes d + d^T forms d with d = (p_k, t) - centres, near whose minimum float32 loses no digits.
 
     forms (2 R, K, K), centres and slopes (2 R, K), constants (2 R); K = k + sum of `linked` ranks.
@@ -32,12 +33,12 @@ class Folded:
     centres: Array
     slopes: Array
     constants: Array
-    rest: Whitened
+    rest: Whitening
     linked: tuple[int, ...]
 
 
 @dataclass(frozen=True)
-class _Part:
+class _SplitBlock:
     """One block's linear rows and systematics, and what its other rows share with them."""
 
     linear: NDArray[np.intp]  # points
@@ -47,7 +48,7 @@ class _Part:
     shared: Array  # T (n_o, r)
     directions: Array  # V (k_b, r)
 
-    def forms(self, data: Array, training: NDArray[np.bool_]) -> tuple[Array, Array]:
+    def compute_forms(self, data: Array, training: Mask) -> tuple[Array, Array]:
         """Symmetric (1 + k + r, 1 + k + r): both halves' quadratic forms in (-1, p_k, t); data (n), training (N).
 
         The larger half is what the smaller one leaves of all: as exact, for the error of either is that of its norm.
@@ -60,9 +61,9 @@ class _Part:
         whole[0] = whole[:, 0] = data @ self.wide
         whole[0, 0] = data @ data
         pair = (fewer, whole - fewer) if few is mine else (whole - fewer, fewer)
-        return self._form(pair[0], others), self._form(pair[1], ~others)
+        return self._compute_form(pair[0], others), self._compute_form(pair[1], ~others)
 
-    def _form(self, gram: Array, others: NDArray[np.bool_]) -> Array:
+    def _compute_form(self, gram: Array, others: Mask) -> Array:
         """The form of some points: gram of the linear ones (1 + k + k_b, 1 + k + k_b), mask of the others."""
         (systematics, rank), first = self.directions.shape, len(gram) - len(self.directions)
         out = np.zeros((first + rank, first + rank))
@@ -74,7 +75,7 @@ class _Part:
             t = np.compress(others, self.shared, axis=0)
             square = t.T @ t
             inner += (self.directions @ square) @ self.directions.T
-            out[first:, first:] = inverse(np.eye(rank) + square)
+            out[first:, first:] = invert_matrix(np.eye(rank) + square)
         root = cholesky(inner, lower=True, check_finite=False)
         columns = np.hstack([gram[first:, :first], self.directions])
         moved = solve_triangular(root, columns, lower=True, check_finite=False)
@@ -82,60 +83,59 @@ class _Part:
         return out
 
 
-def _part(points: slice, u: Array, linear: NDArray[np.bool_], operator: Array, negligible: float) -> _Part:
+def _split_block(points: slice, u: Array, linear: Mask, operator: Array, negligible: float) -> _SplitBlock:
     """A block of neighbouring points with systematics u; operator (n, k) of all linear points."""
     every, mine = np.arange(points.start, points.stop), linear[points]
     begin, count = np.count_nonzero(linear[: points.start]), np.count_nonzero(mine)
     left, singular, right = np.linalg.svd(u[~mine], full_matrices=False)
     keep = singular**2 > negligible
     wide = np.hstack([np.zeros((count, 1)), operator[begin : begin + count], u[mine]])
-    return _Part(every[mine], every[~mine], wide, wide.T @ wide, left[:, keep] * singular[keep], right[keep].T)
+    return _SplitBlock(every[mine], every[~mine], wide, wide.T @ wide, left[:, keep] * singular[keep], right[keep].T)
 
 
-def _parts(white: Whitened, linear: NDArray[np.bool_], operator: Array, negligible: float) -> list[_Part]:
+def _split_blocks(whitening: Whitening, linear: Mask, operator: Array, negligible: float) -> list[_SplitBlock]:
     """All points, those in no block as blocks without systematics."""
     found, end = [], 0
-    for block in (*white.blocks, Block(slice(len(linear), len(linear)), np.zeros((0, 0)))):
+    for block in (*whitening.blocks, Block(slice(len(linear), len(linear)), np.zeros((0, 0)))):
         if block.rows.start > end:
             found.append((slice(end, block.rows.start), np.zeros((block.rows.start - end, 0))))
         if block.rows.stop > block.rows.start:
             found.append((block.rows, block.u))
         end = block.rows.stop
-    return [_part(points, u, linear, operator, negligible) for points, u in found]
+    return [_split_block(points, u, linear, operator, negligible) for points, u in found]
 
 
-def fold(
-    white: Whitened, linear: NDArray[np.bool_], operator: Array, data: Array, training: NDArray[np.bool_],
-    negligible: float = 0.0,
-) -> Folded:  # fmt: skip
+def fold_points(
+    whitening: Whitening, linear: Mask, operator: Array, data: Array, training: Mask, negligible: float = 0.0
+) -> FoldedPoints:
     """Fold the points `linear` (N), with operator (n, k) and data (R, n) in units of their errors, and masks (R, N).
 
     Directions of the other points' systematics that change chi2 by less than `negligible`, relatively, are left out.
     """
-    parts = _parts(white, linear, operator, max(negligible, np.finfo(float).eps))
+    parts = _split_blocks(whitening, linear, operator, max(negligible, np.finfo(float).eps))
     k, replicas = operator.shape[1], len(data)
     linked = [p for p in parts if len(p.linear) and p.shared.shape[1]]
     size = k + sum(p.shared.shape[1] for p in linked)
     forms, constants = np.empty((2 * replicas, size, size)), np.empty(2 * replicas)
     centres, slopes = np.empty((2, 2 * replicas, size))
     for r in range(replicas):
-        halves = _totals([p for p in parts if len(p.linear)], data[r], training[r], 1 + k, 1 + size)
+        halves = _sum_forms([p for p in parts if len(p.linear)], data[r], training[r], 1 + k, 1 + size)
         for i, total in zip((r, replicas + r), halves, strict=True):
             forms[i], slope = total[1:, 1:], total[1:, 0]
-            centres[i], slopes[i] = _centred(forms[i], slope)
+            centres[i], slopes[i] = _find_centre(forms[i], slope)
             constants[i] = total[0, 0] + centres[i] @ (slopes[i] - slope)
-    rest, numbers = _rest(white, parts, linear)
-    return Folded(forms, centres, slopes, constants, rest, tuple(numbers[id(p)] for p in linked))
+    rest, numbers = _whiten_rest(whitening, parts, linear)
+    return FoldedPoints(forms, centres, slopes, constants, rest, tuple(numbers[id(p)] for p in linked))
 
 
-def _totals(parts: Sequence[_Part], data: Array, training: NDArray[np.bool_], k: int, size: int) -> Array:
+def _sum_forms(parts: Sequence[_SplitBlock], data: Array, training: Mask, k: int, size: int) -> Array:
     """Forms of all parts added up, (2, size, size): the first k rows are common, then each part has its own t."""
     totals = np.zeros((2, size, size))
     first, begin = 0, k
     for part in parts:
         points = slice(first, first := first + len(part.linear))
         own = slice(begin, begin := begin + part.shared.shape[1])
-        for total, form in zip(totals, part.forms(data[points], training), strict=True):
+        for total, form in zip(totals, part.compute_forms(data[points], training), strict=True):
             total[:k, :k] += form[:k, :k]
             total[:k, own] = form[:k, k:]
             total[own, :k] = form[k:, :k]
@@ -143,7 +143,7 @@ def _totals(parts: Sequence[_Part], data: Array, training: NDArray[np.bool_], k:
     return totals
 
 
-def _centred(form: Array, slope: Array) -> tuple[Array, Array]:
+def _find_centre(form: Array, slope: Array) -> tuple[Array, Array]:
     """A point near the minimum of w^T form w - 2 slope^T w, and half the gradient there.
 
     What no point sees stays small: far from zero, the form in float32 would lose digits.
@@ -156,7 +156,7 @@ def _centred(form: Array, slope: Array) -> tuple[Array, Array]:
     return centre, form @ centre - slope
 
 
-def _rest(white: Whitened, parts: Sequence[_Part], linear: NDArray[np.bool_]) -> tuple[Whitened, dict[int, int]]:
+def _whiten_rest(whitening: Whitening, parts: list[_SplitBlock], linear: Mask) -> tuple[Whitening, dict[int, int]]:
     """Whitening of the other points, in their order, and the number of each part's block in it."""
     blocks: list[Block] = []
     numbers: dict[int, int] = {}
@@ -166,4 +166,4 @@ def _rest(white: Whitened, parts: Sequence[_Part], linear: NDArray[np.bool_]) ->
         if part.shared.shape[1]:
             numbers[id(part)] = len(blocks)
             blocks.append(Block(rows, part.shared))
-    return Whitened(white.inverse_sigma[~linear], tuple(blocks)), numbers
+    return Whitening(whitening.inverse_sigma[~linear], tuple(blocks)), numbers

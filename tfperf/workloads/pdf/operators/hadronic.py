@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from tfperf.workloads.pdf.operators.bilinear import Bilinear
+from tfperf.workloads.pdf.operators.bilinear import BilinearProduct
 from tfperf.workloads.pdf.operators.observables import Observables, combine
 from tfperf.workloads.pdf.operators.reduction import Basis
 
@@ -19,55 +19,55 @@ CHUNK = 64  # rows of a product that are made dense at a time
 
 
 @dataclass(frozen=True)
-class Core:
+class HadronicCore:
     """restrict (k, D); a product over p_k; expand (n, m) makes of m of its rows the raw rows `targets`.
 
     Its further rows are the raw rows `direct`: what an operation follows has poles, no direction of it is left out.
     """
 
     restrict: Array
-    product: Bilinear
+    product: BilinearProduct
     expand: Array
     targets: tuple[slice, ...]
     direct: tuple[slice, ...]
 
 
-def slopes(observables: Observables, pdf: Array) -> Array:
+def compute_jacobian(observables: Observables, pdf: Array) -> Array:
     """Derivative (N, D) of the predictions of hadronic points at x f (8, X), in the order of training; else zero."""
-    raw, step = observables.raw(pdf), 1e-4
-    change = jacobian(observables, pdf)
+    raw, step = observables.predict_raw(pdf), 1e-4
+    change = compute_raw_jacobian(observables, pdf)
     out = []
-    for term in observables.terms:
-        parts = [raw[rows] for rows in term.rows]
+    for segment in observables.segments:
+        parts = [raw[rows] for rows in segment.rows]
         total = np.zeros((1, change.shape[1]))
-        for i, rows in enumerate(term.rows):
+        for i, rows in enumerate(segment.rows):
             move = step * np.maximum(np.abs(parts[i]), np.finfo(float).tiny)
             up, down = ([p + sign * move * (k == i) for k, p in enumerate(parts)] for sign in (1, -1))
-            slope = (combine(term.operation, up) - combine(term.operation, down)) / (2 * move)
+            slope = (combine(segment.operation, up) - combine(segment.operation, down)) / (2 * move)
             total = total + slope[:, None] * change[rows]
         out.append(total)
     return np.concatenate(out)
 
 
-def jacobian(observables: Observables, pdf: Array) -> Array:
+def compute_raw_jacobian(observables: Observables, pdf: Array) -> Array:
     """Derivative (T, D) of the raw hadronic predictions at x f (8, X); zero for the others."""
-    out = np.zeros((observables.rows, len(pdf) * observables.nodes))
+    out = np.zeros((observables.row_count, len(pdf) * observables.nodes))
     for product in observables.bilinear:
-        out[product.rows] += product.jacobian(pdf[:, : observables.nodes])
+        out[product.rows] += product.compute_jacobian(pdf[:, : observables.nodes])
     return out
 
 
-def cores(observables: Observables, targets: Sequence[slice], extend: Array) -> Array:
+def compute_cores(observables: Observables, targets: Sequence[slice], extend: Array) -> Array:
     """P^T B P of the raw rows `targets`, one after the other, symmetric: (n, k, k)."""
     rows = np.concatenate([np.zeros(0, np.intp), *(np.arange(t.start, t.stop) for t in targets)])
     out = np.zeros((len(rows), extend.shape[1], extend.shape[1]))
     for begin in range(0, len(rows), CHUNK):
-        table = _dense(observables.bilinear, rows[begin : begin + CHUNK], len(extend))
+        table = _to_dense(observables.bilinear, rows[begin : begin + CHUNK], len(extend))
         out[begin : begin + CHUNK] = extend.T @ table @ extend
     return (out + out.transpose(0, 2, 1)) / 2
 
 
-def _dense(products: Sequence[Bilinear], rows: NDArray[np.intp], width: int) -> Array:
+def _to_dense(products: Sequence[BilinearProduct], rows: NDArray[np.intp], width: int) -> Array:
     """B of some raw rows, (n, D, D), upper triangles."""
     out = np.zeros((len(rows), width, width))
     order = np.argsort(rows)
@@ -77,13 +77,13 @@ def _dense(products: Sequence[Bilinear], rows: NDArray[np.intp], width: int) -> 
     return out
 
 
-def _places(targets: Sequence[slice]) -> dict[int, int]:
+def _index_rows(targets: Sequence[slice]) -> dict[int, int]:
     """Where each raw row of the targets comes, counted from the first."""
     rows = [row for target in targets for row in range(target.start, target.stop)]
     return {row: i for i, row in enumerate(rows)}
 
 
-def _columns(cores: Array) -> Array:
+def _flatten_cores(cores: Array) -> Array:
     """Entries (n, k (k + 1) / 2) of the products p_i p_j, i <= j."""
     i, j = np.triu_indices(cores.shape[1])
     columns: Array = cores[:, i, j] * np.where(i == j, 1, 2)
@@ -99,7 +99,7 @@ class Directions:
     right: Array  # (m, columns)
     direct: Array
 
-    def kept(self, negligible: float) -> tuple[Array, Array]:
+    def truncate(self, negligible: float) -> tuple[Array, Array]:
         """expand (n, m) and the matrix (m, columns) of a product.
 
         Left out are the last directions that together change all predictions by `negligible` errors when each p_k is 1.
@@ -112,21 +112,21 @@ def factorise(
     observables: Observables, targets: Sequence[slice], direct: Sequence[slice], basis: Basis, weights: Array
 ) -> Directions:
     """The directions over a basis of the raw rows `targets`, whose inverse errors are weights (n), and `direct`."""
-    columns = _columns(cores(observables, targets, basis.extend) * weights[:, None, None])
-    left, singular, right = np.linalg.svd(columns, full_matrices=False)
-    return Directions(left / weights[:, None], singular, right, _columns(cores(observables, direct, basis.extend)))
+    columns, others = (_flatten_cores(compute_cores(observables, rows, basis.extend)) for rows in (targets, direct))
+    left, singular, right = np.linalg.svd(columns * weights[:, None], full_matrices=False)
+    return Directions(left / weights[:, None], singular, right, others)
 
 
-def reduced(
+def reduce_observables(
     observables: Observables, targets: Sequence[slice], direct: Sequence[slice], basis: Basis, directions: Directions,
     negligible: float,
-) -> tuple[Observables, Core]:  # fmt: skip
+) -> tuple[Observables, HadronicCore]:  # fmt: skip
     """The observables without the tables of the raw rows `targets` and `direct`, and the core that makes those."""
-    expand, matrix = directions.kept(negligible)
+    expand, matrix = directions.truncate(negligible)
     matrix = np.concatenate([matrix, directions.direct])
     pairs = np.stack(np.triu_indices(basis.extend.shape[1]))
-    product = Bilinear(pairs, matrix, np.arange(len(matrix)), basis.extend.shape[1])
-    gone = set(_places([*targets, *direct]))
-    left = [p for p in (p.without(gone) for p in observables.bilinear) if p is not None]
-    core = Core(basis.restrict, product, expand, tuple(targets), tuple(direct))
+    product = BilinearProduct(pairs, matrix, np.arange(len(matrix)), basis.extend.shape[1])
+    gone = set(_index_rows([*targets, *direct]))
+    left = [p for p in (p.drop_rows(gone) for p in observables.bilinear) if p is not None]
+    core = HadronicCore(basis.restrict, product, expand, tuple(targets), tuple(direct))
     return replace(observables, bilinear=tuple(left)), core

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from tfperf.workloads.pdf.data.pack import Dataset, PositivitySet, Table
 from tfperf.workloads.pdf.operators import bilinear, products
-from tfperf.workloads.pdf.operators.bilinear import Bilinear
-from tfperf.workloads.pdf.operators.products import Owner, Product, Rows, group, make_product, read_columns, split_rows
+from tfperf.workloads.pdf.operators.bilinear import BilinearProduct
+from tfperf.workloads.pdf.operators.products import Owner, Product, TableRows, make_product, read_columns, split_rows
 
 Array = NDArray[np.float64]
 # products over the columns that belong together; one over all columns that are used; one over all there are
@@ -41,7 +41,7 @@ def combine(operation: str, parts: Sequence[Any]) -> Any:
 
 
 @dataclass(frozen=True)
-class Term:
+class Segment:
     """Neighbouring points in the order of training: where their tables' raw predictions lie."""
 
     operation: str
@@ -52,36 +52,36 @@ class Term:
 class Observables:
     """How all predictions come about.
 
-    `terms` give the N points in the order of training, in which point i is point `order[i]` of the datasets: points of
-    a block of the covariance stay together. `positive`: raw rows of the positivity sets. `nodes`: grid nodes below
+    `segments` give the N points in the order of training, in which point i is point `order[i]` of the datasets: points
+    of a block of the covariance stay together. `positive`: raw rows of the positivity sets. `nodes`: grid nodes below
     x = 1.
     """
 
     products: tuple[Product, ...]  # of deep-inelastic rows
-    bilinear: tuple[Bilinear, ...]  # of hadronic ones
-    terms: tuple[Term, ...]
+    bilinear: tuple[BilinearProduct, ...]  # of hadronic ones
+    segments: tuple[Segment, ...]
     order: NDArray[np.intp]
     positive: tuple[slice, ...]
     nodes: int
     layout: Layout = "grouped"
 
     @property
-    def rows(self) -> int:
+    def row_count(self) -> int:
         """T, the number of raw predictions."""
-        return max((int(rows.stop) for rows in self.runs), default=0)
+        return max((int(rows.stop) for rows in self.row_slices), default=0)
 
     @property
-    def runs(self) -> list[slice]:
-        """Rows that terms and positivity sets ask for."""
-        return [*self.positive, *(rows for term in self.terms for rows in term.rows)]
+    def row_slices(self) -> list[slice]:
+        """Rows that segments and positivity sets ask for."""
+        return [*self.positive, *(rows for segment in self.segments for rows in segment.rows)]
 
     @property
-    def first(self) -> int:
+    def first_node(self) -> int:
         """The first grid node that some prediction uses."""
         return min([p.start for p in self.products] + [int(np.min(p.pairs % p.nodes)) for p in self.bilinear])
 
     @property
-    def features(self) -> int:
+    def feature_count(self) -> int:
         """Columns of all matrices."""
         return sum(p.matrix.shape[1] for p, _ in self._every)
 
@@ -93,45 +93,45 @@ class Observables:
     @property
     def joined_entries(self) -> int:
         """Entries that the matrices would have, were they joined."""
-        linear = sum(len(p.matrix) for p in self.products) * products.joined_columns(self.products, self.nodes)
+        linear = sum(len(p.matrix) for p in self.products) * products.count_joined_columns(self.products, self.nodes)
         rows = np.unique(np.concatenate([np.zeros(0, np.intp), *(p.rows for p in self.bilinear)]))
         return int(linear + len(rows) * sum(p.pairs.shape[1] for p in self.bilinear))
 
     @property
-    def _every(self) -> list[tuple[Product | Bilinear, NDArray[np.intp]]]:
+    def _every(self) -> list[tuple[Product | BilinearProduct, NDArray[np.intp]]]:
         """All products with the raw rows that they add to."""
         linear = [(p, np.arange(p.rows.start, p.rows.stop)) for p in self.products]
         return [*linear, *((p, p.rows) for p in self.bilinear)]
 
-    def arranged(self, layout: Layout) -> "Observables":
+    def to_layout(self, layout: Layout) -> "Observables":
         """The same predictions by other products; those of grouped ones, whose rows stay where they are."""
         if layout == self.layout:
             return self
         assert self.layout == "grouped", self.layout
-        padded = layout == "padded"
-        linear, both = products.joined(self.products, self.nodes, padded), bilinear.joined(self.bilinear, padded)
+        linear = products.join_products(self.products, self.nodes, padded=layout == "padded")
+        both = bilinear.join_bilinear(self.bilinear, padded=layout == "padded")
         return replace(self, products=tuple(linear), bilinear=tuple(both), layout=layout)
 
-    def raw(self, pdf: Array) -> Array:
+    def predict_raw(self, pdf: Array) -> Array:
         """Raw predictions (..., T) in float64 for x f (..., 8, X)."""
-        raw = np.zeros((*pdf.shape[:-2], self.rows))
+        raw = np.zeros((*pdf.shape[:-2], self.row_count))
         for product, rows in self._every:
-            features = product.features(pdf[..., : self.nodes])
+            features = product.compute_features(pdf[..., : self.nodes])
             for i in range(0, len(rows), CHUNK):
                 raw[..., rows[i : i + CHUNK]] += features @ product.matrix[i : i + CHUNK].astype(np.float64).T
         return raw
 
     def predict(self, pdf: Array) -> Array:
         """Predictions (..., N) of the datasets in float64 for x f (..., 8, X)."""
-        raw = self.raw(pdf)
-        terms = [combine(t.operation, [raw[..., r] for r in t.rows]) for t in self.terms]
+        raw = self.predict_raw(pdf)
+        parts = [combine(t.operation, [raw[..., r] for r in t.rows]) for t in self.segments]
         out = np.empty((*pdf.shape[:-2], len(self.order)))
-        out[..., self.order] = np.concatenate(terms, axis=-1)
+        out[..., self.order] = np.concatenate(parts, axis=-1)
         return out
 
     def predict_positive(self, pdf: Array) -> Array:
         """Predictions (..., P) of the positivity sets in float64 for x f (..., 8, X)."""
-        raw = self.raw(pdf)
+        raw = self.predict_raw(pdf)
         parts = [raw[..., rows] for rows in self.positive]
         return np.concatenate(parts, axis=-1) if parts else raw[..., :0]
 
@@ -141,25 +141,25 @@ def predict_sets(datasets: Sequence[Dataset], pdf: Array) -> list[Array]:
     return [compile_observables([d], (), pdf.shape[-1]).predict(pdf) for d in datasets]
 
 
-def _rows(owner: Owner, table: Table, nodes: int, whole: bool) -> list[Rows]:
+def _split_table(owner: Owner, table: Table, nodes: int, whole: bool) -> list[TableRows]:
     columns = read_columns(table, nodes)
     if not columns:  # a table of zeros still predicts something
-        shape = (table.rows, nodes, nodes) if table.hadronic else (table.rows, nodes)
+        shape = (table.row_count, nodes, nodes) if table.hadronic else (table.row_count, nodes)
         columns = {(0, 0) if table.hadronic else (0,): np.zeros(shape)}
     return split_rows(owner, columns, whole or table.hadronic)
 
 
-def _all_rows(datasets: Sequence[Dataset], positivity: Sequence[PositivitySet], nodes: int) -> list[Rows]:
-    rows: list[Rows] = []
+def _split_tables(datasets: Sequence[Dataset], positivity: Sequence[PositivitySet], nodes: int) -> list[TableRows]:
+    rows: list[TableRows] = []
     for i, dataset in enumerate(datasets):
         for k, table in enumerate(dataset.tables):
-            rows += _rows(Owner(i, k), table, nodes, dataset.operation != "NULL")
+            rows += _split_table(Owner(i, k), table, nodes, dataset.operation != "NULL")
     for i, one in enumerate(positivity):
-        rows += _rows(Owner(-1 - i, 0), one.table, nodes, whole=True)
+        rows += _split_table(Owner(-1 - i, 0), one.table, nodes, whole=True)
     return rows
 
 
-def _merged(slices: Iterable[slice]) -> tuple[slice, ...]:
+def _join_slices(slices: Iterable[slice]) -> tuple[slice, ...]:
     """The same rows in as few slices as can be."""
     out: list[slice] = []
     for s in slices:
@@ -167,21 +167,21 @@ def _merged(slices: Iterable[slice]) -> tuple[slice, ...]:
     return tuple(out)
 
 
-def _terms(
-    datasets: Sequence[Dataset], blocks: Sequence[Sequence[int]], placed: Sequence[tuple[Rows, slice]]
-) -> tuple[list[Term], NDArray[np.intp]]:
+def _make_segments(
+    datasets: Sequence[Dataset], blocks: Sequence[Sequence[int]], placed: Sequence[tuple[TableRows, slice]]
+) -> tuple[list[Segment], NDArray[np.intp]]:
     begin = np.cumsum([0, *(len(d.cv) for d in datasets)])
-    terms: list[Term] = []
+    segments: list[Segment] = []
     order: list[NDArray[np.intp]] = []
     for mine in blocks:
         plain = [(r, w) for r, w in placed if r.owner.dataset in mine and datasets[r.owner.dataset].operation == "NULL"]
-        terms += [Term("NULL", (rows,)) for rows in _merged(w for _, w in plain)]
+        segments += [Segment("NULL", (rows,)) for rows in _join_slices(w for _, w in plain)]
         order += [begin[r.owner.dataset] + r.points for r, _ in plain]
         for i in sorted(i for i in mine if datasets[i].operation != "NULL"):
             tables = {r.owner.table: w for r, w in placed if r.owner.dataset == i}
-            terms.append(Term(datasets[i].operation, tuple(tables[k] for k in sorted(tables))))
+            segments.append(Segment(datasets[i].operation, tuple(tables[k] for k in sorted(tables))))
             order.append(begin[i] + np.arange(len(datasets[i].cv)))
-    return terms, np.concatenate([np.zeros(0, np.intp), *order])
+    return segments, np.concatenate([np.zeros(0, np.intp), *order])
 
 
 def compile_observables(
@@ -192,16 +192,16 @@ def compile_observables(
     nodes: grid nodes below x = 1. blocks: indices of the datasets whose points are to stay together, in order; by
     default all. Hadronic tables are read one at a time; what stays are the columns that they use.
     """
-    rows = _all_rows(datasets, positivity, nodes)
+    rows = _split_tables(datasets, positivity, nodes)
     hadronic = [r for r in rows if r.hadronic]
-    groups = group([r for r in rows if not r.hadronic], nodes)
-    placed: list[tuple[Rows, slice]] = []
+    groups = products.group([r for r in rows if not r.hadronic], nodes)
+    placed: list[tuple[TableRows, slice]] = []
     begin = 0
     for r in (*(r for members in groups for r in members), *hadronic):
         placed.append((r, slice(begin, begin := begin + len(r.points))))
     first = {id(r): rows.start for r, rows in placed}
     linear = [make_product(members, nodes, first[id(members[0])]) for members in groups]
-    both = bilinear.bilinear(hadronic, nodes, first[id(hadronic[0])]) if hadronic else []
-    terms, order = _terms(datasets, blocks or [range(len(datasets))], placed)
-    positive = _merged(w for r, w in placed if r.owner.dataset < 0)
-    return Observables(tuple(linear), tuple(both), tuple(terms), order, positive, nodes)
+    both = bilinear.build_bilinear(hadronic, nodes, first[id(hadronic[0])]) if hadronic else []
+    segments, order = _make_segments(datasets, blocks or [range(len(datasets))], placed)
+    positive = _join_slices(w for r, w in placed if r.owner.dataset < 0)
+    return Observables(tuple(linear), tuple(both), tuple(segments), order, positive, nodes)

@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 
 from tfperf.workloads.pdf.card import FITTED
 from tfperf.workloads.pdf.data.pack import Table
-from tfperf.workloads.pdf.operators.basis import Legs, fold
+from tfperf.workloads.pdf.operators.basis import Legs, merge_flavours
 
 Array = NDArray[np.floating]
 # entries that could be multiplied in the time a product takes beside its arithmetic: measured from 1 to 100 replicas
-LAUNCH_ENTRIES = 16_000
+LAUNCH_COST = 16_000
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Product:
     matrix: Array
     rows: slice
 
-    def features(self, pdf: Array) -> Array:
+    def compute_features(self, pdf: Array) -> Array:
         """Features (..., columns) of x f (..., 8, X)."""
         return pdf[..., list(self.flavours), self.start :].reshape(*pdf.shape[:-2], -1)
 
@@ -43,7 +43,7 @@ class Owner:
 
 
 @dataclass(frozen=True)
-class Rows:
+class TableRows:
     """Rows of one table that stay together: a part of a deep-inelastic table, or a whole hadronic one."""
 
     owner: Owner
@@ -53,7 +53,7 @@ class Rows:
     dtype: np.dtype[np.floating]
     hadronic: bool
 
-    def take(self, legs: Legs, start: int, nodes: int) -> Array:
+    def pop_entries(self, legs: Legs, start: int, nodes: int) -> Array:
         """Entries of a channel from an earlier first node on, (points, columns); they are held here no longer."""
         size, axes = nodes - start, len(legs)
         out = np.zeros((len(self.points), *[size] * axes), self.dtype)
@@ -62,7 +62,7 @@ class Rows:
         return out.reshape(len(out), -1)
 
 
-def first_nodes(columns: dict[Legs, Array]) -> NDArray[np.intp]:
+def find_first_nodes(columns: dict[Legs, Array]) -> NDArray[np.intp]:
     """First grid node that each row uses on either leg; the last one for rows that are zero."""
     one = next(iter(columns.values()))
     used = np.zeros((len(one), one.shape[1]), bool)
@@ -74,14 +74,14 @@ def first_nodes(columns: dict[Legs, Array]) -> NDArray[np.intp]:
 
 def read_columns(table: Table, nodes: int) -> dict[Legs, Array]:
     """Folded columns on the first `nodes` grid nodes; those beyond have x = 1, where x f = 0."""
-    return {k: v[:, :nodes] if v.ndim == 2 else v[:, :nodes, :nodes] for k, v in fold(table).items()}
+    return {k: v[:, :nodes] if v.ndim == 2 else v[:, :nodes, :nodes] for k, v in merge_flavours(table).items()}
 
 
-def boundaries(starts: Sequence[int], cost: Callable[[int, int, int], float]) -> list[int]:
+def find_boundaries(starts: Sequence[int], estimate_cost: Callable[[int, int, int], float]) -> list[int]:
     """Cut the ascending `starts` into runs of least total cost(first node, begin, end); returns their begins."""
     best, back = [0.0], [0]
     for end in range(1, len(starts) + 1):
-        options = [best[b] + cost(starts[b], b, end) for b in range(end)]
+        options = [best[b] + estimate_cost(starts[b], b, end) for b in range(end)]
         back.append(int(np.argmin(options)))
         best.append(options[back[-1]])
     cuts, end = [], len(starts)
@@ -91,78 +91,78 @@ def boundaries(starts: Sequence[int], cost: Callable[[int, int, int], float]) ->
     return cuts[::-1]
 
 
-def _price(rows: Sequence[Rows], start: int, nodes: int) -> float:
-    """Price of the product of some rows from one first node on, in entries: its own and a launch."""
+def _estimate_cost(rows: Sequence[TableRows], start: int, nodes: int) -> float:
+    """Cost of the product of some rows from one first node on, in entries: its own and a launch."""
     flavours = {legs for r in rows for legs in r.columns}
-    return float(sum(len(r.points) for r in rows) * len(flavours) * (nodes - start) + LAUNCH_ENTRIES)
+    return float(sum(len(r.points) for r in rows) * len(flavours) * (nodes - start) + LAUNCH_COST)
 
 
-def split_rows(owner: Owner, columns: dict[Legs, Array], whole: bool) -> list[Rows]:
+def split_rows(owner: Owner, columns: dict[Legs, Array], whole: bool) -> list[TableRows]:
     """Rows of a table by first node, unless they have to stay together."""
-    firsts = first_nodes(columns)
+    firsts = find_first_nodes(columns)
     if whole:
         firsts[:] = firsts.min()
-    return [_rows(owner, np.flatnonzero(firsts == first), int(first), columns) for first in np.unique(firsts)]
+    return [_make_rows(owner, np.flatnonzero(firsts == first), int(first), columns) for first in np.unique(firsts)]
 
 
-def _rows(owner: Owner, points: NDArray[np.intp], start: int, columns: dict[Legs, Array]) -> Rows:
+def _make_rows(owner: Owner, points: NDArray[np.intp], start: int, columns: dict[Legs, Array]) -> TableRows:
     used = {legs: v[points, start:] if len(legs) == 1 else v[points, start:, start:] for legs, v in columns.items()}
-    return Rows(owner, points, start, used, next(iter(used.values())).dtype, len(next(iter(used))) == 2)
+    return TableRows(owner, points, start, used, next(iter(used.values())).dtype, len(next(iter(used))) == 2)
 
 
-def group(rows: Sequence[Rows], nodes: int) -> list[list[Rows]]:
+def group(rows: Sequence[TableRows], nodes: int) -> list[list[TableRows]]:
     """Deep-inelastic rows that share their product, each group in the order given, by first node."""
     if not rows:
         return []
     starts = sorted({r.start for r in rows})
     buckets = [[r for r in rows if r.start == start] for start in starts]
 
-    def cost(start: int, begin: int, end: int) -> float:
-        return _price([r for bucket in buckets[begin:end] for r in bucket], start, nodes)
+    def estimate_cost(start: int, begin: int, end: int) -> float:
+        return _estimate_cost([r for bucket in buckets[begin:end] for r in bucket], start, nodes)
 
-    cuts = boundaries(starts, cost)
+    cuts = find_boundaries(starts, estimate_cost)
     place = {id(r): i for i, r in enumerate(rows)}
     groups = [
         sorted((r for bucket in buckets[b:e] for r in bucket), key=lambda r: place[id(r)])
         for b, e in zip(cuts, [*cuts[1:], len(starts)], strict=True)
     ]
-    return [[_joined(list(same), nodes) for _, same in groupby(g, key=lambda r: r.owner)] for g in groups]
+    return [[_join_rows(list(same), nodes) for _, same in groupby(g, key=lambda r: r.owner)] for g in groups]
 
 
-def _joined(rows: Sequence[Rows], nodes: int) -> Rows:
+def _join_rows(rows: Sequence[TableRows], nodes: int) -> TableRows:
     """Rows of one table as one; the fewer there are, the fewer pieces a step has to add up."""
     if len(rows) == 1:
         return rows[0]
     first, start, points = rows[0], min(r.start for r in rows), np.concatenate([r.points for r in rows])
     every = sorted({legs for r in rows for legs in r.columns})
-    columns = {legs: np.concatenate([r.take(legs, start, nodes) for r in rows]) for legs in every}
-    return Rows(first.owner, points, start, columns, first.dtype, first.hadronic)
+    columns = {legs: np.concatenate([r.pop_entries(legs, start, nodes) for r in rows]) for legs in every}
+    return TableRows(first.owner, points, start, columns, first.dtype, first.hadronic)
 
 
-def make_product(rows: Sequence[Rows], nodes: int, begin: int) -> Product:
+def make_product(rows: Sequence[TableRows], nodes: int, begin: int) -> Product:
     """The product of one group, whose rows lie from `begin` on in the raw predictions; uses the rows up."""
     start = min(r.start for r in rows)
     channels = sorted({legs for r in rows for legs in r.columns})
-    parts = [np.concatenate([r.take(legs, start, nodes) for legs in channels], axis=1) for r in rows]
+    parts = [np.concatenate([r.pop_entries(legs, start, nodes) for legs in channels], axis=1) for r in rows]
     matrix = np.concatenate(parts)
     return Product(tuple(f for (f,) in channels), start, matrix, slice(begin, begin + len(matrix)))
 
 
-def joined_columns(compiled: Sequence[Product], nodes: int) -> int:
-    """Columns of the product that `joined` makes."""
-    flavours = {f for p in compiled for f in p.flavours}
-    return len(flavours) * (nodes - min((p.start for p in compiled), default=nodes))
+def count_joined_columns(products: Sequence[Product], nodes: int) -> int:
+    """Columns of the product that `join_products` makes."""
+    flavours = {f for p in products for f in p.flavours}
+    return len(flavours) * (nodes - min((p.start for p in products), default=nodes))
 
 
-def joined(compiled: Sequence[Product], nodes: int, padded: bool = False) -> list[Product]:
+def join_products(products: Sequence[Product], nodes: int, padded: bool = False) -> list[Product]:
     """The same predictions by one product over all columns that any of them uses; `padded`: over all there are."""
-    if not compiled:
+    if not products:
         return []
-    flavours = range(len(FITTED)) if padded else sorted({f for p in compiled for f in p.flavours})
-    start = 0 if padded else min(p.start for p in compiled)
-    begin, end = compiled[0].rows.start, compiled[-1].rows.stop
-    matrix = np.zeros((end - begin, len(flavours), nodes - start), np.result_type(*(p.matrix for p in compiled)))
-    for p in compiled:
+    flavours = range(len(FITTED)) if padded else sorted({f for p in products for f in p.flavours})
+    start = 0 if padded else min(p.start for p in products)
+    begin, end = products[0].rows.start, products[-1].rows.stop
+    matrix = np.zeros((end - begin, len(flavours), nodes - start), np.result_type(*(p.matrix for p in products)))
+    for p in products:
         rows, mine = slice(p.rows.start - begin, p.rows.stop - begin), np.searchsorted(flavours, p.flavours)
         matrix[rows, mine, p.start - start :] = p.matrix.reshape(len(p.matrix), len(p.flavours), -1)
     return [Product(tuple(flavours), start, matrix.reshape(len(matrix), -1), slice(begin, end))]

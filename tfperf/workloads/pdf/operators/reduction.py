@@ -31,16 +31,16 @@ class Basis:
         """k."""
         return len(self.restrict)
 
-    def first(self, rank: int) -> "Basis":
+    def truncate(self, rank: int) -> "Basis":
         """The leading directions only."""
         return Basis(self.restrict[:rank], self.extend[:, :rank])
 
-    def lost(self, pdf: Array) -> Array:
+    def compute_remainder(self, pdf: Array) -> Array:
         """What the basis leaves out of PDFs (..., D)."""
         return pdf - (pdf @ self.restrict.T) @ self.extend.T
 
 
-def _smooth(samples: Array, x: Array) -> Array:
+def _compute_smooth_covariance(samples: Array, x: Array) -> Array:
     """Covariance (D, D) of smooth functions of each flavour, small beside the samples (S, 8, X)."""
     size = np.sqrt((samples**2).mean(axis=0))
     t = np.log(x) + 5 * x
@@ -52,10 +52,10 @@ def _smooth(samples: Array, x: Array) -> Array:
     return out.reshape(flavours * nodes, flavours * nodes)
 
 
-def balanced(samples: Array, x: Array, gram: Array) -> Basis:
+def build_balanced_basis(samples: Array, x: Array, gram: Array) -> Basis:
     """All directions that can be told apart, the most important first: samples (S, 8, X), x (X), gram (D, D)."""
     flat = samples.reshape(len(samples), -1)
-    values, vectors = np.linalg.eigh(flat.T @ flat / len(flat) + _smooth(samples, x))
+    values, vectors = np.linalg.eigh(flat.T @ flat / len(flat) + _compute_smooth_covariance(samples, x))
     root = (vectors * np.sqrt(np.maximum(values, 0))) @ vectors.T
     importance, directions = np.linalg.eigh(root @ gram @ root)
     order = np.argsort(-importance)
@@ -64,7 +64,7 @@ def balanced(samples: Array, x: Array, gram: Array) -> Basis:
     return Basis((directions / importance[order]).T @ root @ gram, root @ directions)
 
 
-def error_per_point(lost: Array, points: float) -> Array:
+def estimate_chi2_error(lost: Array, points: float) -> Array:
     """Expected change of chi2 per point (S) at chi2 = `points`, when whitened predictions lose `lost` (S, N).
 
     2 r^T d + d^2 with a residual r that is as likely in any direction.
@@ -74,12 +74,12 @@ def error_per_point(lost: Array, points: float) -> Array:
     return out
 
 
-def sufficient_rank(error: Callable[[int], Array], most: int, tolerance: float) -> int:
+def find_rank(estimate_errors: Callable[[int], Array], most: int, tolerance: float) -> int:
     """The smallest multiple of STEP at which nearly all samples err by less than the tolerance; at most `most`."""
     low, high = 1, -(-most // STEP)
     while low < high:
         middle = (low + high) // 2
-        if np.quantile(error(min(middle * STEP, most)), QUANTILE) <= tolerance:
+        if np.quantile(estimate_errors(min(middle * STEP, most)), QUANTILE) <= tolerance:
             high = middle
         else:
             low = middle + 1

@@ -15,7 +15,7 @@ from threadpoolctl import OpenBLASController, ThreadpoolController
 
 
 @cache
-def _controller() -> Any:
+def _find_blas() -> Any:
     """All BLAS libraries of this process; looking for them takes 10 ms."""
     return ThreadpoolController().select(user_api="blas")
 
@@ -33,7 +33,7 @@ class _OneThread(ContextDecorator):
     def __enter__(self) -> "_OneThread":
         with self._lock:
             if not self._inside:
-                self._limits = _controller().limit(limits=1)
+                self._limits = _find_blas().limit(limits=1)
             self._inside += 1
         return self
 

@@ -19,7 +19,7 @@ from tfperf.workloads.pdf.operators.threads import one_thread
 Array = NDArray[np.float64]
 # variances below this share of the total are rebuilt: whitening with them would cancel digits
 SMALL_VARIANCE = 1e-3
-BLOCK_PRICE = 60_000  # operations in the time that the launches of one more block take, at 100 replicas
+BLOCK_COST = 60_000  # operations in the time that the launches of one more block take, at 100 replicas
 
 
 @dataclass(frozen=True)
@@ -31,30 +31,30 @@ class Block:
 
 
 @dataclass(frozen=True)
-class Whitened:
+class Whitening:
     """inverse_sigma (N) = D^-1/2 and the blocks, in order of their rows; points without systematics are in none."""
 
     inverse_sigma: Array
     blocks: tuple[Block, ...]
 
     @one_thread
-    def precisions(self, masks: Array) -> tuple[Array, ...]:
+    def compute_inverse_kernels(self, masks: Array) -> tuple[Array, ...]:
         """K^-1 of each block for each mask: masks (R, N) of zeros and ones -> (R, k, k)."""
-        return tuple(_precision(b.u, masks[:, b.rows]) for b in self.blocks)
+        return tuple(_invert_kernels(b.u, masks[:, b.rows]) for b in self.blocks)
 
-    def rounded(self, dtype: type[np.floating]) -> "Whitened":
+    def truncate(self, dtype: type[np.floating]) -> "Whitening":
         """The same, exact to the rounding of `dtype`: a column u changes any chi2 by less than u^2, relatively."""
         blocks = []
         for block in self.blocks:
             keep = (block.u**2).sum(axis=0) > np.finfo(dtype).eps / 2
             if keep.any():
                 blocks.append(Block(block.rows, np.ascontiguousarray(block.u[:, keep])))
-        return Whitened(self.inverse_sigma, tuple(blocks))
+        return Whitening(self.inverse_sigma, tuple(blocks))
 
-    def ordered(self, order: NDArray[np.intp]) -> "Whitened":
+    def reorder(self, order: NDArray[np.intp]) -> "Whitening":
         """The same with point order[i] as point i; each block must keep its rows."""
         blocks = tuple(Block(b.rows, b.u[order[b.rows] - b.rows.start]) for b in self.blocks)
-        return Whitened(self.inverse_sigma[order], blocks)
+        return Whitening(self.inverse_sigma[order], blocks)
 
     def whiten(self, change: Array, which: NDArray[np.bool_]) -> Array:
         """Changes (..., n, D) of predictions of the points `which` (N), such that squares add up to chi2 over these.
@@ -72,86 +72,84 @@ class Whitened:
         return out
 
     @one_thread
-    def chi2(self, residual: Array, masks: Array | None = None) -> Array:
+    def compute_chi2(self, residual: Array, masks: Array | None = None) -> Array:
         """chi2 (R) of residuals y - d (R, N) over the masked points, in float64."""
         masks = np.ones((1, len(self.inverse_sigma))) if masks is None else masks
         e = residual * self.inverse_sigma * masks
         out: Array = np.einsum("rn,rn->r", e, e)
         for block in self.blocks:
-            out = out - _explained(block.u, masks[:, block.rows], e[:, block.rows] @ block.u)
+            out = out - _compute_correction(block.u, masks[:, block.rows], e[:, block.rows] @ block.u)
         return out
 
 
-def _explained(u: Array, masks: Array, z: Array) -> Array:
+def _compute_correction(u: Array, masks: Array, z: Array) -> Array:
     """z^T K^-1 z (R) of z (R, k), with a mask for each of them or one for all: |y|^2 with L y = z, K = L L^T."""
     rows = [z.T] if len(masks) == 1 else list(z[:, :, None])
-    found = [
-        # what is not finite goes through: it belongs to a replica that failed
-        (solve_triangular(np.linalg.cholesky(_inner(u, mask)), row, lower=True, check_finite=False) ** 2).sum(axis=0)
-        for mask, row in zip(masks, rows, strict=True)
-    ]
-    return np.concatenate(found)
+    roots = (np.linalg.cholesky(_compute_kernel(u, mask)) for mask in masks)
+    # what is not finite goes through: it belongs to a replica that failed
+    found = [solve_triangular(root, row, lower=True, check_finite=False) for root, row in zip(roots, rows, strict=True)]
+    return np.concatenate([(y**2).sum(axis=0) for y in found])
 
 
-def _precision(u: Array, masks: Array) -> Array:
+def _invert_kernels(u: Array, masks: Array) -> Array:
     """K^-1 for each mask (R, n), from the points that are in or from those that are not, whichever are fewer."""
     k = u.shape[1]
     out, whole = np.empty((len(masks), k, k)), u.T @ u + np.eye(k)
     for i, mask in enumerate(masks > 0):
         rather_left = 2 * np.count_nonzero(mask) > len(mask)
         few = np.compress(~mask if rather_left else mask, u, axis=0)
-        out[i] = inverse(whole - few.T @ few if rather_left else np.eye(k) + few.T @ few)
+        out[i] = invert_matrix(whole - few.T @ few if rather_left else np.eye(k) + few.T @ few)
     return out
 
 
-def inverse(matrix: Array) -> Array:
+def invert_matrix(matrix: Array) -> Array:
     """Inverse (k, k), k > 0, of a positive definite matrix. Raises: LinAlgError where it is not."""
     half, _ = lapack.dpotri(cholesky(matrix, lower=True, check_finite=False), lower=1)
     out: Array = np.tril(half) + np.tril(half, -1).T
     return out
 
 
-def _inner(u: Array, mask: Array) -> Array:
+def _compute_kernel(u: Array, mask: Array) -> Array:
     """K (k, k) of one mask (n)."""
     inner = u[mask > 0]
     out: Array = np.eye(u.shape[1]) + inner.T @ inner
     return out
 
 
-def blocks(columns: Array, sets: Sequence[slice], groups: Sequence[Sequence[int]]) -> list[list[int]]:
+def join_groups(columns: Array, sets: Sequence[slice], groups: Sequence[Sequence[int]]) -> list[list[int]]:
     """Neighbouring groups of datasets put together where one larger K^-1 costs less than two products more.
 
     In operations a replica and step: 6 n k for z and its gradient, 100 k^2 for reading K^-1 twice, and a price a block.
     """
 
-    def price(group: Sequence[int]) -> float:
+    def estimate_cost(group: Sequence[int]) -> float:
         rows = np.concatenate([np.arange(sets[i].start, sets[i].stop) for i in group])
         k = int((np.abs(columns[rows]).max(axis=0, initial=0) > 0).sum())
-        return 6 * len(rows) * k + 100 * k**2 + (BLOCK_PRICE if k else 0)
+        return 6 * len(rows) * k + 100 * k**2 + (BLOCK_COST if k else 0)
 
     out = [list(groups[0])]
     for group in groups[1:]:
         both = [*out[-1], *group]
-        if price(both) <= price(out[-1]) + price(group):
+        if estimate_cost(both) <= estimate_cost(out[-1]) + estimate_cost(group):
             out[-1] = both
         else:
             out.append(list(group))
     return out
 
 
-def components(columns: Array, sets: Sequence[slice]) -> list[list[int]]:
+def find_components(columns: Array, sets: Sequence[slice]) -> list[list[int]]:
     """Groups of datasets that share a systematic, each in ascending order, by their first member."""
     touched = np.stack([np.abs(columns[rows]).max(axis=0, initial=0) > 0 for rows in sets])
     groups: list[tuple[list[int], NDArray[np.bool_]]] = []
     for i, mine in enumerate(touched):
-        joined = [g for g in groups if (g[1] & mine).any()]
+        linked = [g for g in groups if (g[1] & mine).any()]
         groups = [g for g in groups if not (g[1] & mine).any()]
-        members = sorted([i, *(m for g in joined for m in g[0])])
-        groups.append((members, np.any([mine, *(g[1] for g in joined)], axis=0)))
+        members = sorted([i, *(m for g in linked for m in g[0])])
+        groups.append((members, np.any([mine, *(g[1] for g in linked)], axis=0)))
     return sorted((g[0] for g in groups), key=lambda members: members[0])
 
 
-def _compressed(u: Array) -> Array:
+def _compress_columns(u: Array) -> Array:
     """The same U U^T with as few columns as have directions, each orthogonal to the others."""
     u = u[:, u.any(axis=0)]
     if not u.size:
@@ -161,7 +159,7 @@ def _compressed(u: Array) -> Array:
     return out
 
 
-def _regular(covariance: Covariance, sets: Mapping[str, slice]) -> Covariance:
+def _regularise(covariance: Covariance, sets: Mapping[str, slice]) -> Covariance:
     """The same covariance with a diagonal part that is not small anywhere.
 
     A set with tiny independent errors takes half the smallest eigenvalue of its own correlation matrix as such, and the
@@ -193,22 +191,22 @@ def _regular(covariance: Covariance, sets: Mapping[str, slice]) -> Covariance:
 
 
 @one_thread
-def whiten(
+def build_whitening(
     covariance: Covariance, sets: Mapping[str, slice], dtype: type[np.floating] = np.float64,
     groups: Sequence[Sequence[int]] | None = None,
-) -> Whitened:  # fmt: skip
+) -> Whitening:  # fmt: skip
     """Bring a covariance to its blocks, exact to the rounding of `dtype`; sets: rows of each dataset, in order.
 
-    groups: which datasets make up each block, by default their `components`. Datasets of one block must be neighbours.
+    groups: which datasets make up each block, by default `find_components`. Datasets of one block must be neighbours.
     PackError for a singular covariance.
     """
-    regular = _regular(covariance, sets)
+    regular = _regularise(covariance, sets)
     inverse_sigma = 1 / np.sqrt(regular.diagonal)
     u = regular.columns * inverse_sigma[:, None]
     found = []
     every = list(sets.values())
-    for group in components(u, every) if groups is None else groups:
+    for group in find_components(u, every) if groups is None else groups:
         rows = slice(every[group[0]].start, every[group[-1]].stop)
         assert list(group) == list(range(group[0], group[-1] + 1)), "datasets of a block must be neighbours"
-        found.append(Block(rows, _compressed(u[rows])))
-    return Whitened(inverse_sigma, tuple(found)).rounded(dtype)
+        found.append(Block(rows, _compress_columns(u[rows])))
+    return Whitening(inverse_sigma, tuple(found)).truncate(dtype)

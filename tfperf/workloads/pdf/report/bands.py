@@ -19,7 +19,7 @@ class Band:
     high: Array  # quantile 0.84
 
 
-def band(samples: Array) -> Band | None:
+def compute_band(samples: Array) -> Band | None:
     """The band of samples (R, ...); None where there is no sample."""
     if len(samples) == 0:
         return None
@@ -27,14 +27,14 @@ def band(samples: Array) -> Band | None:
     return Band(samples.mean(axis=0), samples.std(axis=0, ddof=min(1, len(samples) - 1)), low, high)
 
 
-def running_quantiles(losses: Array) -> Array:
+def compute_running_quantiles(losses: Array) -> Array:
     """Quantiles 0.16, 0.5, 0.84 over the replicas that still run: (H, R) with nan for stopped ones -> (3, H)."""
     rows = [row[np.isfinite(row)] for row in losses]
     levels = (LEVELS[0], 0.5, LEVELS[1])
     return np.array([np.quantile(r, levels) if len(r) else np.full(3, np.nan) for r in rows]).reshape(-1, 3).T
 
 
-def drawn(converged: NDArray[np.bool_], most: int) -> NDArray[np.intp]:
+def select_rows(converged: NDArray[np.bool_], most: int) -> NDArray[np.intp]:
     """Rows of at most `most` converged replicas, spread evenly over all of them."""
     rows = np.flatnonzero(converged)
     return rows if len(rows) <= most else rows[np.linspace(0, len(rows) - 1, most).astype(np.intp)]

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tfperf.report.numbers import count, number, seconds
+from tfperf.report.numbers import format_count, format_number, format_seconds
 
 
 @dataclass(frozen=True)
@@ -25,34 +25,34 @@ class Chi2Row:
         return (self.chi2 - 1) / math.sqrt(2 / self.points)
 
 
-def chi2_rows(summary: Mapping[str, Any]) -> list[Chi2Row]:
+def make_chi2_rows(summary: Mapping[str, Any]) -> list[Chi2Row]:
     """One row per dataset of report.json."""
     sets = summary.get("chi2_per_dataset") or {}
     return [Chi2Row(name, s.get("ndata"), s.get("chi2"), s.get("chi2_no_t0")) for name, s in sets.items()]
 
 
-def chi2_totals(summary: Mapping[str, Any]) -> list[Chi2Row]:
+def make_chi2_totals(summary: Mapping[str, Any]) -> list[Chi2Row]:
     """All sets with their correlations, and the mean over points of the sets' own figures."""
-    points = summary.get("points")
+    points, rows = summary.get("points"), make_chi2_rows(summary)
     return [
         Chi2Row("all, with correlations", points, summary.get("chi2_per_point"), summary.get("chi2_no_t0_per_point")),
-        Chi2Row("mean of the sets' own", points, summary.get("chi2_blocks_per_point"), _mean_no_t0(chi2_rows(summary))),
+        Chi2Row("mean of the sets' own", points, summary.get("chi2_blocks_per_point"), _average_no_t0(rows)),
     ]
 
 
-def _mean_no_t0(rows: list[Chi2Row]) -> float | None:
+def _average_no_t0(rows: list[Chi2Row]) -> float | None:
     products = [r.chi2_no_t0 * r.points for r in rows if r.chi2_no_t0 is not None and r.points is not None]
     points = sum(r.points or 0 for r in rows)
     return sum(products) / points if len(products) == len(rows) and points else None
 
 
-def headline(summary: Mapping[str, Any]) -> str:
+def describe_run(summary: Mapping[str, Any]) -> str:
     """The run in one line."""
     replicas = summary.get("replicas") or {}
     return (
-        f"chi2 per point {number(summary.get('chi2_per_point'))}, "
-        f"without t0 {number(summary.get('chi2_no_t0_per_point'))}, "
-        f"{count(summary.get('points'))} points in {len(chi2_rows(summary))} datasets, "
-        f"{count(replicas.get('converged'))} of {count(replicas.get('total'))} replicas converged, "
-        f"{count(summary.get('steps'))} steps, {seconds((summary.get('seconds') or {}).get('total'))}"
+        f"chi2 per point {format_number(summary.get('chi2_per_point'))}, "
+        f"without t0 {format_number(summary.get('chi2_no_t0_per_point'))}, "
+        f"{format_count(summary.get('points'))} points in {len(make_chi2_rows(summary))} datasets, "
+        f"{format_count(replicas.get('converged'))} of {format_count(replicas.get('total'))} replicas converged, "
+        f"{format_count(summary.get('steps'))} steps, {format_seconds((summary.get('seconds') or {}).get('total'))}"
     )

@@ -39,7 +39,7 @@ def main() -> None:
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # what a library says is no picture
     gc.disable()  # it does not live long
     # all that takes time before there is a result
-    from tfperf.report.style import house_style
+    from tfperf.report.style import apply_style
     from tfperf.workloads.pdf.report import plots_pdf  # noqa: F401
     from tfperf.workloads.pdf.report.pictures import draw
 
@@ -47,7 +47,7 @@ def main() -> None:
     if content is None:
         return
     result = pickle.loads(content)
-    with house_style():
+    with apply_style():
         while (content := receive(sys.stdin.buffer)) is not None:
             send(output, draw(result, pickle.loads(content)))
 

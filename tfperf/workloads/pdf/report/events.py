@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tfperf.report.tensorboard import FILE, write_run
-from tfperf.workloads.pdf.report.bands import drawn, running_quantiles
+from tfperf.workloads.pdf.report.bands import compute_running_quantiles, select_rows
 from tfperf.workloads.pdf.results.record import FitResult, History
 
 Array = NDArray[np.float64]
@@ -22,7 +22,7 @@ def write_events(folder: Path, result: FitResult) -> None:
     Every event carries the time of writing: the history has no clock.
     Raises: StorageError.
     """
-    now, runs = time.time(), dict(_runs(result))
+    now, runs = time.time(), dict(_make_runs(result))
     for run, series in runs.items():
         write_run(folder / run, result.history.step, series, now)
     for old in folder.glob(f"replica_*/{FILE}"):  # of a fit that this one extends: other replicas were picked
@@ -31,19 +31,19 @@ def write_events(folder: Path, result: FitResult) -> None:
             old.parent.rmdir()
 
 
-def _runs(result: FitResult) -> Iterator[tuple[str, dict[str, Array]]]:
+def _make_runs(result: FitResult) -> Iterator[tuple[str, dict[str, Array]]]:
     """Names of the runs with their series, each (H)."""
-    losses, keep = _losses(result.history), result.converged
-    quantiles = {tag: running_quantiles(values[:, keep]) for tag, values in losses.items()}
+    losses, keep = _select_losses(result.history), result.converged
+    quantiles = {tag: compute_running_quantiles(values[:, keep]) for tag, values in losses.items()}
     for i, run in enumerate(("q16", "median", "q84")):
         yield run, {tag: q[i] for tag, q in quantiles.items()}
     running = np.isfinite(result.history.training).sum(axis=1, dtype=np.float64)
     yield "all", {"replicas/running": running}
-    for r in drawn(keep, REPLICAS):
+    for r in select_rows(keep, REPLICAS):
         yield f"replica_{result.replicas.id[r]}", {tag: values[:, r] for tag, values in losses.items()}
 
 
-def _losses(history: History) -> dict[str, Array]:
+def _select_losses(history: History) -> dict[str, Array]:
     return {
         "chi2/training": history.training,
         "chi2/validation": history.validation,

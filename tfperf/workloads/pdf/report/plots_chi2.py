@@ -8,8 +8,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
 from numpy.typing import NDArray
 
-from tfperf.report.style import BAND, MEAN, REPLICA, SECOND, THIRD, grid
-from tfperf.workloads.pdf.report.bands import drawn, running_quantiles
+from tfperf.report.style import BAND, MEAN, REPLICA, SECOND, THIRD, make_axes_grid
+from tfperf.workloads.pdf.report.bands import compute_running_quantiles, select_rows
 from tfperf.workloads.pdf.results.record import FitResult
 
 Array = NDArray[np.float64]
@@ -17,15 +17,15 @@ BINS = 24
 LINES = 10  # replicas drawn one by one
 
 
-def chi2_figure(result: FitResult) -> Figure:
+def draw_chi2(result: FitResult) -> Figure:
     """Histograms over the converged replicas of chi2 per point: training and validation, experimental and mean PDF."""
-    figure, (own, central) = grid(1, 2, width=11.0, height=2.4)
+    figure, (own, central) = make_axes_grid(1, 2, width=11.0, height=2.4)
     keep, replicas = result.converged, result.replicas
     training, validation = replicas.chi2_training[keep], replicas.chi2_validation[keep]
-    _histogram(own, ("training", training, MEAN), ("validation", validation, SECOND))
+    _draw_histogram(own, ("training", training, MEAN), ("validation", validation, SECOND))
     own.set_title("each replica against its own pseudo-data")
     mean_pdf = result.summary.get("chi2_per_point")
-    _histogram(central, ("experimental", replicas.chi2_experimental[keep], THIRD), marked=mean_pdf)
+    _draw_histogram(central, ("experimental", replicas.chi2_experimental[keep], THIRD), marked=mean_pdf)
     central.set_title("each replica against the measured central values")
     for axis in (own, central):
         axis.set_xlabel(r"$\chi^2$ per point")
@@ -33,7 +33,7 @@ def chi2_figure(result: FitResult) -> Figure:
     return figure
 
 
-def _histogram(axis: Axes, *series: tuple[str, Array, str], marked: float | None = None) -> None:
+def _draw_histogram(axis: Axes, *series: tuple[str, Array, str], marked: float | None = None) -> None:
     """Named values with their colours over common bins, the mean PDF's figure as a line.
 
     A few outliers are counted in the label instead of flattening the rest.
@@ -43,12 +43,12 @@ def _histogram(axis: Axes, *series: tuple[str, Array, str], marked: float | None
     if len(pooled) == 0:
         axis.text(0.5, 0.5, "n/a", ha="center", transform=axis.transAxes)
         return
-    low, high = _frame(pooled)
+    low, high = _compute_frame(pooled)
     edges = np.linspace(low, high, BINS + 1)
     for name, values, colour in series:
         finite = values[np.isfinite(values)]
         axis.hist(
-            finite, edges.tolist(), histtype="stepfilled", label=_label(name, finite, low, high),
+            finite, edges.tolist(), histtype="stepfilled", label=_format_label(name, finite, low, high),
             facecolor=to_rgba(colour, 0.3), edgecolor=colour, linewidth=1.0,
         )  # fmt: skip
     if marked is not None:
@@ -58,14 +58,14 @@ def _histogram(axis: Axes, *series: tuple[str, Array, str], marked: float | None
     axis.legend(loc="upper left", frameon=True, framealpha=0.85, edgecolor="none")
 
 
-def _label(name: str, values: Array, low: float, high: float) -> str:
+def _format_label(name: str, values: Array, low: float, high: float) -> str:
     if len(values) == 0:
         return f"{name}: n/a"
     beyond = int(np.sum((values < low) | (values > high)))
     return f"{name}, median {np.median(values):.4g}" + (f" ({beyond} beyond the frame)" if beyond else "")
 
 
-def _frame(values: Array) -> tuple[float, float]:
+def _compute_frame(values: Array) -> tuple[float, float]:
     """The range of the values, less what lies more than five quartile distances outside the middle half."""
     q1, q3 = np.quantile(values, (0.25, 0.75))
     reach = 5 * (q3 - q1)
@@ -74,22 +74,22 @@ def _frame(values: Array) -> tuple[float, float]:
     return low - margin, high + margin
 
 
-def loss_figure(result: FitResult) -> Figure:
+def draw_losses(result: FitResult) -> Figure:
     """Losses against the step: median and 68 % over the replicas still running, a few replicas as thin lines."""
     history = result.history
-    figure, axes = grid(2, 3, width=11.0, height=2.1, top=0.65, hspace=0.8)
+    figure, axes = make_axes_grid(2, 3, width=11.0, height=2.1, top=0.65, hspace=0.8)
     for axis, (title, losses) in zip(axes, [
         (r"training $\chi^2$ per point", history.training), (r"validation $\chi^2$ per point", history.validation),
         (r"experimental $\chi^2$ per point", history.experimental), ("positivity penalty", history.positivity),
     ], strict=False):  # fmt: skip
-        _losses(axis, history.step, losses, result.converged)
+        _draw_loss(axis, history.step, losses, result.converged)
         axis.set_title(title)
     axes[3].set_yscale("symlog", linthresh=1e-6)  # most penalties end at zero
     axes[3].set_ylim(bottom=0)
     axes[4].plot(history.step, np.isfinite(history.training).sum(axis=1), color=MEAN)
     axes[4].set_title("replicas still running")
     axes[4].set_ylim(bottom=0)
-    _histogram(axes[5], *_steps(result))
+    _draw_histogram(axes[5], *_select_steps(result))
     axes[5].set_title("replicas by step")
     for axis in axes:
         axis.set_xlabel("step")
@@ -98,11 +98,11 @@ def loss_figure(result: FitResult) -> Figure:
     return figure
 
 
-def _losses(axis: Axes, step: NDArray[np.int64], losses: Array, converged: NDArray[np.bool_]) -> None:
+def _draw_loss(axis: Axes, step: NDArray[np.int64], losses: Array, converged: NDArray[np.bool_]) -> None:
     """One loss (H, R) with a logarithmic axis."""
-    low, median, high = running_quantiles(losses[:, converged])
+    low, median, high = compute_running_quantiles(losses[:, converged])
     axis.fill_between(step, low, high, color=BAND, alpha=0.55, linewidth=0, label="68 % of those running")
-    lines = [np.column_stack([step, losses[:, r]]) for r in drawn(converged, LINES)]
+    lines = [np.column_stack([step, losses[:, r]]) for r in select_rows(converged, LINES)]
     axis.add_collection(LineCollection(lines, colors=REPLICA, linewidths=0.4, alpha=0.5, label="some replicas"))
     axis.plot(step, median, color=MEAN, linewidth=1.4, label="median of those running")
     if not np.any(median > 0):  # nothing for a logarithmic axis, which refuses that
@@ -113,7 +113,7 @@ def _losses(axis: Axes, step: NDArray[np.int64], losses: Array, converged: NDArr
     axis.yaxis.set_minor_locator(NullLocator())
 
 
-def _steps(result: FitResult) -> tuple[tuple[str, Array, str], tuple[str, Array, str]]:
+def _select_steps(result: FitResult) -> tuple[tuple[str, Array, str], tuple[str, Array, str]]:
     """When each converged replica had the weights that are kept, and when it stopped."""
     best = result.replicas.best_step[result.converged].astype(np.float64)
     stop = result.replicas.stop_step[result.converged].astype(np.float64)

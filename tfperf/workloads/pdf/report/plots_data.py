@@ -7,8 +7,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from tfperf.report.style import BAND, MEAN, grid, safe_text
-from tfperf.workloads.pdf.report.bands import band
+from tfperf.report.style import BAND, MEAN, escape_math, make_axes_grid
+from tfperf.workloads.pdf.report.bands import compute_band
 from tfperf.workloads.pdf.results.record import DatasetResult
 
 Array = NDArray[np.float64]
@@ -16,25 +16,25 @@ TICKS = 14
 WIDEST = 0.6  # the ratio is shown at most from 1 - WIDEST to 1 + WIDEST
 
 
-def data_figure(datasets: Sequence[DatasetResult], converged: NDArray[np.bool_]) -> Figure:
+def draw_data(datasets: Sequence[DatasetResult], converged: NDArray[np.bool_]) -> Figure:
     """Data over theory, point by point in bins of Q2, for at least one dataset; converged (R)."""
-    figure, axes = grid(len(datasets), 1, width=11.0, height=1.45, left=0.65, hspace=0.75)
+    figure, axes = make_axes_grid(len(datasets), 1, width=11.0, height=1.45, left=0.65, hspace=0.75)
     for axis, dataset in zip(axes, datasets, strict=True):
         _draw(axis, dataset, converged)
     return figure
 
 
 def _draw(axis: Axes, dataset: DatasetResult, converged: NDArray[np.bool_]) -> None:
-    order, column = _order(dataset)
+    order, column = _sort_points(dataset)
     theory = np.where(dataset.mean == 0, np.nan, dataset.mean)[order]
     ratio, error = dataset.cv[order] / theory, dataset.sigma[order] / np.abs(theory)
     index = np.arange(len(order))
-    spread = band(dataset.predictions[converged][:, order])
+    spread = compute_band(dataset.predictions[converged][:, order])
     if spread is not None:
         width = spread.std / np.abs(theory)
         axis.fill_between(index, 1 - width, 1 + width, step="mid", color=BAND, alpha=0.7, linewidth=0)
     axis.axhline(1.0, color=MEAN, linewidth=0.9)
-    half = _half_range(ratio, error)
+    half = _compute_half_range(ratio, error)
     outside = np.abs(ratio - 1) > half
     axis.vlines(index, ratio - error, ratio + error, color="#222222", linewidth=0.6)
     axis.plot(index[~outside], ratio[~outside], ".", color="#222222", markersize=3)
@@ -44,14 +44,14 @@ def _draw(axis: Axes, dataset: DatasetResult, converged: NDArray[np.bool_]) -> N
     axis.set_ylim(1 - half, 1 + half)
     axis.set_xlim(-0.7, max(len(order), 1) - 0.3)
     axis.set_ylabel("data / theory")
-    name = safe_text(dataset.name)
+    name = escape_math(dataset.name)
     if dataset.label not in ("", dataset.name):
-        name = f"{safe_text(dataset.label)}   ({name})"
+        name = f"{escape_math(dataset.label)}   ({name})"
     axis.set_title(f"{name}:  {len(order)} points, $\\chi^2/N$ = {dataset.chi2:.2f}")
     _label_bins(axis, dataset, order, column)
 
 
-def _order(dataset: DatasetResult) -> tuple[NDArray[np.intp], int | None]:
+def _sort_points(dataset: DatasetResult) -> tuple[NDArray[np.intp], int | None]:
     """Points by Q2, then by x, and the column of Q2; as they are where there is no Q2."""
     names = [c.lower() for c in dataset.kin_columns]
     if "q2" not in names:
@@ -61,7 +61,7 @@ def _order(dataset: DatasetResult) -> tuple[NDArray[np.intp], int | None]:
     return np.lexsort((dataset.kin[:, first], dataset.kin[:, q2])), q2
 
 
-def _half_range(ratio: Array, error: Array) -> float:
+def _compute_half_range(ratio: Array, error: Array) -> float:
     """Wide enough for nineteen points of twenty with their errors; single wild points must not flatten the others."""
     reach = (np.abs(ratio - 1) + error)[np.isfinite(ratio)]
     return float(min(max(1.1 * np.quantile(reach, 0.95), 0.02), WIDEST)) if len(reach) else WIDEST

@@ -7,8 +7,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
 from numpy.typing import NDArray
 
-from tfperf.report.style import BAND, FAILED, MEAN, REPLICA, grid
-from tfperf.workloads.pdf.report.bands import Band, band
+from tfperf.report.style import BAND, FAILED, MEAN, REPLICA, make_axes_grid
+from tfperf.workloads.pdf.report.bands import Band, compute_band
 from tfperf.workloads.pdf.results.record import FitResult
 
 Array = NDArray[np.float64]
@@ -18,18 +18,18 @@ NAMES = {
     "dbar": r"$x\,\bar{d}$", "s": r"$x\,s$", "sbar": r"$x\,\bar{s}$", "c": r"$x\,c = x\,\bar{c}$",
 }  # fmt: skip
 # what is shown of x: below, networks extrapolate and would set the scale; on the linear axis the sea's rise would
-SHOWN = {"log": (1e-5, 1.0), "linear": (0.0, 1.0)}
+X_RANGES = {"log": (1e-5, 1.0), "linear": (0.0, 1.0)}
 SCALED_FROM = {"log": 1e-5, "linear": 0.05}
 
 
-def pdf_figure(result: FitResult, pdf: Array, flavours: tuple[str, ...], scale: str) -> Figure:
+def draw_pdfs(result: FitResult, pdf: Array, flavours: tuple[str, ...], scale: str) -> Figure:
     """x f against x, `scale` "log" or "linear": pdf (R, F, X) in the basis of the F names `flavours`.
 
     All replicas as thin lines, those that did not converge in orange; mean, 1 sigma and 68 % of the converged ones.
     """
     columns = 4
     rows = -(-len(flavours) // columns)
-    figure, axes = grid(rows, columns, width=11.0, height=2.05, top=0.65)
+    figure, axes = make_axes_grid(rows, columns, width=11.0, height=2.05, top=0.65)
     for f, (axis, flavour) in enumerate(zip(axes, flavours, strict=False)):
         _draw(axis, result.x, pdf[:, f], result.converged, scale)
         axis.set_title(NAMES[flavour])
@@ -48,12 +48,12 @@ def pdf_figure(result: FitResult, pdf: Array, flavours: tuple[str, ...], scale: 
 def _draw(axis: Axes, x: Array, samples: Array, converged: NDArray[np.bool_], scale: str) -> None:
     """One flavour: samples (R, X)."""
     axis.set_xscale(scale)
-    axis.set_xlim(SHOWN[scale])
+    axis.set_xlim(X_RANGES[scale])
     axis.xaxis.set_minor_locator(NullLocator())
     axis.axhline(0.0, color="#b0b0b0", linewidth=0.8)
     _add_lines(axis, x, samples[converged], REPLICA, 0.35, 2.0, "converged replicas")
     _add_lines(axis, x, samples[~converged], FAILED, 0.8, 4.5, "replicas that failed")
-    spread = band(samples[converged])
+    spread = compute_band(samples[converged])
     if spread is None:
         axis.autoscale(axis="y")
         return
@@ -62,7 +62,7 @@ def _draw(axis: Axes, x: Array, samples: Array, converged: NDArray[np.bool_], sc
     for sign, label in ((-1, r"mean $\pm$ 1 $\sigma$"), (1, None)):
         edge = spread.mean + sign * spread.std
         axis.plot(x, edge, color=MEAN, linewidth=0.8, linestyle=(0, (3, 2)), label=label, zorder=4)
-    axis.set_ylim(*_limits(spread, x >= SCALED_FROM[scale]))
+    axis.set_ylim(*_compute_limits(spread, x >= SCALED_FROM[scale]))
 
 
 def _add_lines(axis: Axes, x: Array, samples: Array, colour: str, alpha: float, zorder: float, label: str) -> None:
@@ -73,10 +73,10 @@ def _add_lines(axis: Axes, x: Array, samples: Array, colour: str, alpha: float, 
         )
 
 
-def _limits(spread: Band, shown: NDArray[np.bool_]) -> tuple[float, float]:
+def _compute_limits(spread: Band, visible: NDArray[np.bool_]) -> tuple[float, float]:
     """Three sigma of room around the mean where it is shown: a replica far off must not flatten the band."""
-    low = float(np.min((spread.mean - 3 * spread.std)[shown]))
-    high = float(np.max((spread.mean + 3 * spread.std)[shown]))
+    low = float(np.min((spread.mean - 3 * spread.std)[visible]))
+    high = float(np.max((spread.mean + 3 * spread.std)[visible]))
     low, high = min(low, 0.0), max(high, 0.0)
     margin = 0.05 * (high - low) or 1.0
     return low - margin, high + margin

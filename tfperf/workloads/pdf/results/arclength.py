@@ -7,7 +7,7 @@ Array = NDArray[np.float64]
 X_MIN = 1e-6
 
 
-def arc_lengths(pdf: NDArray[np.floating], x: Array) -> Array:
+def compute_arc_lengths(pdf: NDArray[np.floating], x: Array) -> Array:
     """Arc length of each curve x -> x f(x): (R, F), dimensionless, from x f (R, F, X) at increasing nodes x (X).
 
     L = integral from 1e-6 to 1 of sqrt(1 + (d(x f)/dx)^2) dx, taken as the length of the polyline through the grid's
@@ -16,7 +16,7 @@ def arc_lengths(pdf: NDArray[np.floating], x: Array) -> Array:
     Source: range and integrand of the arc-length veto of NNPDF's `postfit` (arXiv:2109.02671), which integrates over
     597 points, linear in each of 1e-6..1e-4..1e-2..1, and multiplies x f by x once more, so that small x counts less.
     """
-    kept = x >= X_MIN
-    dx = np.diff(x[kept])
-    dxf = np.diff(np.asarray(pdf, np.float64)[..., kept], axis=-1)
+    inside = x >= X_MIN
+    dx = np.diff(x[inside])
+    dxf = np.diff(np.asarray(pdf, np.float64)[..., inside], axis=-1)
     return np.asarray(np.hypot(dx, dxf).sum(axis=-1))

@@ -16,7 +16,7 @@ Q_MAX = 1e4  # GeV
 KNOTS = 100  # a segment; LHAPDF interpolates with errors below 5e-5 of alpha_s at its ends, 1e-6 between
 
 
-def alpha_s_knots(alpha_mz: float, mz: float, q0: float, masses: Sequence[float], order: int) -> tuple[Array, Array]:
+def compute_alpha_s(alpha_mz: float, mz: float, q0: float, masses: Sequence[float], order: int) -> tuple[Array, Array]:
     """Scales Q [GeV] from `q0` to 10 TeV and alpha_s(Q), both (K), run from the Z mass; `order` 0: LO, 1: NLO, 2: NNLO.
 
     At each of the pole `masses` [GeV] above q0, the heaviest that of the fifth quark, one flavour decouples; its scale
@@ -26,7 +26,7 @@ def alpha_s_knots(alpha_mz: float, mz: float, q0: float, masses: Sequence[float]
 
     def run(alpha: float, start: float, scales: Array, flavours: int) -> Array:
         """alpha_s at `scales`, which lead away from `start` in one direction."""
-        b = _beta(flavours)[: order + 1]
+        b = _compute_beta(flavours)[: order + 1]
         log = np.log(np.append(start, scales) ** 2)
         solution = scipy.integrate.solve_ivp(
             lambda _, a: -sum(bi * a ** (i + 2) for i, bi in enumerate(b)),
@@ -48,7 +48,7 @@ def alpha_s_knots(alpha_mz: float, mz: float, q0: float, masses: Sequence[float]
     return np.concatenate(scales), np.concatenate(values)
 
 
-def _beta(nf: int) -> tuple[float, float, float]:
+def _compute_beta(nf: int) -> tuple[float, float, float]:
     """d alpha_s / d ln Q^2 = -(b0 alpha_s^2 + b1 alpha_s^3 + b2 alpha_s^4)."""
     b0 = (33 - 2 * nf) / (12 * np.pi)
     b1 = (153 - 19 * nf) / (24 * np.pi**2)

@@ -34,21 +34,21 @@ QUARKS: Mapping[str, tuple[float, float, float, float]] = {
 }
 
 
-def rotation() -> Array:
+def make_rotation() -> Array:
     """The matrix (FLAVOURS, EVOLUTION): x f of a flavour = sum over e of rotation[f, e] x e."""
-    rows = {"g": _row(g=1.0)}
+    rows = {"g": _make_row(g=1.0)}
     for quark, (singlet, three, eight, fifteen) in QUARKS.items():
-        plus = _row(sigma=singlet, t3=three, t8=eight, t15=fifteen)
-        minus = _row(v=singlet + fifteen, v3=three, v8=eight)  # v15 = v
+        plus = _make_row(sigma=singlet, t3=three, t8=eight, t15=fifteen)
+        minus = _make_row(v=singlet + fifteen, v3=three, v8=eight)  # v15 = v
         rows[quark], rows[f"{quark}bar"] = (plus + minus) / 2, (plus - minus) / 2
     return np.array([rows[f] for f in FLAVOURS])
 
 
 def to_flavours(pdf: NDArray[Any]) -> Array:
     """x f of FLAVOURS (..., 8, X) from x f of EVOLUTION (..., 8, X), both at Q0."""
-    flavours: Array = np.einsum("fe,...ex->...fx", rotation(), pdf)
+    flavours: Array = np.einsum("fe,...ex->...fx", make_rotation(), pdf)
     return flavours
 
 
-def _row(**entries: float) -> Array:
+def _make_row(**entries: float) -> Array:
     return np.array([entries.get(e, 0.0) for e in EVOLUTION])

@@ -15,14 +15,14 @@ import numpy as np
 import yaml
 from numpy.typing import NDArray
 
-from tfperf.console.words import tell
+from tfperf.console.words import show_text
 from tfperf.errors import StorageError, UserError
 from tfperf.results.files import sync
 from tfperf.results.reading import parse_json
 from tfperf.workloads.pdf.results import store
-from tfperf.workloads.pdf.results.coupling import alpha_s_knots
+from tfperf.workloads.pdf.results.coupling import compute_alpha_s
 from tfperf.workloads.pdf.results.flavours import FLAVOURS, PDG_IDS, to_flavours
-from tfperf.workloads.pdf.results.postfit import survivors
+from tfperf.workloads.pdf.results.postfit import read_survivors
 from tfperf.workloads.pdf.results.record import FitResult
 
 Array = NDArray[np.float64]
@@ -41,7 +41,7 @@ EXPORT_LABELS = {
 }  # fmt: skip
 
 
-def export(run: Path, output: Path, name: str | None = None, say: Callable[[str], object] = tell) -> Path:
+def export(run: Path, output: Path, name: str | None = None, say: Callable[[str], object] = show_text) -> Path:
     """Write the PDF set of the finished run in folder `run` as folder OUTPUT/NAME and return that.
 
     NAME.info, NAME_0000.dat (mean), NAME_0001.dat and NAME_0001.exportgrid ... (the replicas that passed postfit; where
@@ -58,29 +58,29 @@ def export(run: Path, output: Path, name: str | None = None, say: Callable[[str]
     if target.exists():
         raise UserError(f"{target}: exists already; give another name or folder, or remove it")
     result = store.read(run / "results.h5")
-    files = {f"{name}{suffix}": text for suffix, text in set_files(result, _kept(run, result, say)).items()}
+    files = {f"{name}{suffix}": text for suffix, text in format_set(result, _select_replicas(run, result, say)).items()}
     _write_folder(target, files)
     return target
 
 
-def set_files(result: FitResult, kept: NDArray[np.bool_]) -> dict[str, str]:
-    """The set's files, by what follows the set's name in theirs; `kept` (R) picks the replicas."""
-    pdf = to_flavours(result.pdf[kept])
-    numbers = [int(i) for i in result.replicas.id[kept]]
-    files = {".info": info(result, len(numbers)), "_0000.dat": _member("central", None, result, pdf.mean(axis=0))}
+def format_set(result: FitResult, selected: NDArray[np.bool_]) -> dict[str, str]:
+    """The set's files, by what follows the set's name in theirs; `selected` (R) picks the replicas."""
+    pdf, numbers = to_flavours(result.pdf[selected]), [int(i) for i in result.replicas.id[selected]]
+    central = _format_member("central", None, result, pdf.mean(axis=0))
+    files = {".info": format_info(result, len(numbers)), "_0000.dat": central}
     for m, (number, values) in enumerate(zip(numbers, pdf, strict=True), start=1):
-        files[f"_{m:04d}.dat"] = _member("replica", number, result, values)
-        files[f"_{m:04d}.exportgrid"] = exportgrid(number, result, values)
+        files[f"_{m:04d}.dat"] = _format_member("replica", number, result, values)
+        files[f"_{m:04d}.exportgrid"] = format_exportgrid(number, result, values)
     return files
 
 
-def info(result: FitResult, replicas: int) -> str:
+def format_info(result: FitResult, replicas: int) -> str:
     """The set's metadata as YAML; theory parameters are the pack's (summary["pack"]), or DEFAULTS."""
     pack = result.summary.get("pack") or {}
     order = ORDERS.get(str(pack.get("order")).split(" ")[0], ORDERS["NLO"])
-    theory, loops = _theory(pack), min(order, 2)
+    theory, loops = _resolve_theory(pack), min(order, 2)
     masses = theory["mc"], theory["mb"]
-    scales, couplings = alpha_s_knots(theory["alphas_mz"], theory["mz"], result.q0, masses, loops)
+    scales, couplings = compute_alpha_s(theory["alphas_mz"], theory["mz"], result.q0, masses, loops)
     version = (result.summary.get("versions") or {}).get("tfperf", "")
     scale = f"Q0 = {result.q0:g} GeV"
     entries = {
@@ -98,9 +98,9 @@ def info(result: FitResult, replicas: int) -> str:
     return text
 
 
-def exportgrid(replica: int, result: FitResult, values: Array) -> str:
+def format_exportgrid(replica: int, result: FitResult, values: Array) -> str:
     """One replica's x f at Q0 in 14 flavours, (X) rows of EXPORT_LABELS, from `values` (FLAVOURS, X); q20 in GeV^2."""
-    grid = _columns(values, tuple(EXPORT_LABELS.values()))
+    grid = _select_columns(values, tuple(EXPORT_LABELS.values()))
     document = {
         "labels": list(EXPORT_LABELS), "pdfgrid": grid.tolist(), "q20": result.q0**2, "replica": replica,
         "xgrid": result.x.tolist(),
@@ -109,17 +109,17 @@ def exportgrid(replica: int, result: FitResult, values: Array) -> str:
     return text
 
 
-def _kept(run: Path, result: FitResult, say: Callable[[str], object]) -> NDArray[np.bool_]:
-    passed, total = survivors(run, result), len(result.replicas.id)
-    kept = result.converged if passed is None else passed
+def _select_replicas(run: Path, result: FitResult, say: Callable[[str], object]) -> NDArray[np.bool_]:
+    passed, total = read_survivors(run, result), len(result.replicas.id)
+    selected = result.converged if passed is None else passed
     which = "converged (postfit has not been applied)" if passed is None else "passed postfit"
-    if not kept.any():
+    if not selected.any():
         raise UserError(f"{run}: none of the {total} replicas {which}; there is nothing to export")
-    say(f"{kept.sum()} of {total} replicas {which} and are exported")
-    return np.asarray(kept)
+    say(f"{selected.sum()} of {total} replicas {which} and are exported")
+    return np.asarray(selected)
 
 
-def _theory(pack: Mapping[str, Any]) -> dict[str, float]:
+def _resolve_theory(pack: Mapping[str, Any]) -> dict[str, float]:
     """The keys of DEFAULTS from the pack's attributes, the Z and top mass from its attribute `theory` (JSON)."""
     try:
         card = parse_json(str(pack.get("theory")))
@@ -127,10 +127,10 @@ def _theory(pack: Mapping[str, Any]) -> dict[str, float]:
         card = None
     inner = {"mz": card.get("MZ"), "mt": card.get("mt")} if isinstance(card, dict) else {}
     given = {key: pack.get(key, inner.get(key)) for key in DEFAULTS}
-    return {key: default if given[key] is None else _in_range(key, given[key]) for key, default in DEFAULTS.items()}
+    return {k: default if given[k] is None else _parse_parameter(k, given[k]) for k, default in DEFAULTS.items()}
 
 
-def _in_range(key: str, given: object) -> float:
+def _parse_parameter(key: str, given: object) -> float:
     try:
         value = float(str(given))
     except ValueError:
@@ -141,21 +141,21 @@ def _in_range(key: str, given: object) -> float:
     return value
 
 
-def _member(kind: str, replica: int | None, result: FitResult, values: Array) -> str:
+def _format_member(kind: str, replica: int | None, result: FitResult, values: Array) -> str:
     """One member's file: knots in x and Q [GeV], PDG numbers, then x f, one row per (x, Q) with Q running fastest."""
     origin = "" if replica is None else f"FromMCReplica: {replica}\n"
-    rows = np.repeat(_columns(values, PIDS), 2, axis=0)
-    lines = [_row(result.x), _row([result.q0, result.q0 * Q_STEP]), " ".join(map(str, PIDS)), *map(_row, rows)]
-    return f"PdfType: {kind}\nFormat: lhagrid1\n{origin}---\n" + "\n".join(lines) + "\n---\n"
+    rows = np.repeat(_select_columns(values, PIDS), 2, axis=0)
+    head = [_format_row(result.x), _format_row([result.q0, result.q0 * Q_STEP]), " ".join(map(str, PIDS))]
+    return f"PdfType: {kind}\nFormat: lhagrid1\n{origin}---\n" + "\n".join([*head, *map(_format_row, rows)]) + "\n---\n"
 
 
-def _columns(values: Array, pids: Sequence[int]) -> Array:
+def _select_columns(values: Array, pids: Sequence[int]) -> Array:
     """(X, pids) from (FLAVOURS, X), zero for a parton that the fit does not have."""
     index = {pid: FLAVOURS.index(flavour) for flavour, all_pids in PDG_IDS.items() for pid in all_pids}
     return np.stack([values[index[p]] if p in index else np.zeros_like(values[0]) for p in pids], axis=1)
 
 
-def _row(values: Sequence[float] | Array) -> str:
+def _format_row(values: Sequence[float] | Array) -> str:
     return " ".join(f"{v:.16e}" for v in values)  # 17 digits: every bit comes back
 
 

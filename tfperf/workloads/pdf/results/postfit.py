@@ -16,7 +16,7 @@ from rich import box
 from rich.table import Table
 
 from tfperf.errors import RunDirectoryError, UserError
-from tfperf.results.files import atomic_write
+from tfperf.results.files import write_atomically
 from tfperf.results.reading import parse_json, read_bytes
 from tfperf.workloads.pdf.kind import POSTFIT
 from tfperf.workloads.pdf.results import store
@@ -59,7 +59,7 @@ class PostfitReport:
     sigmas: float
 
 
-def postfit(result: FitResult, sigmas: float = SIGMAS) -> PostfitReport:
+def veto_replicas(result: FitResult, sigmas: float = SIGMAS) -> PostfitReport:
     """The vetoes on a fit's replicas.
 
     Replicas that failed, broke positivity or have no finite figures go first. Then, round by round, each one with an
@@ -70,10 +70,10 @@ def postfit(result: FitResult, sigmas: float = SIGMAS) -> PostfitReport:
     """
     if not sigmas > 0:
         raise UserError(f"sigmas: got {sigmas}; must be above 0 (usual: {SIGMAS:g})")
-    figures = _figures(result)
-    alive, failures = _unfit(result, figures)
+    figures = _select_values(result)
+    alive, failures = _veto_unfit(result, figures)
     while True:
-        limits, fallen = _round(result.replicas.id, alive, figures, sigmas)
+        limits, fallen = _veto_outliers(result.replicas.id, alive, figures, sigmas)
         if not fallen:
             break
         failures += fallen
@@ -83,19 +83,19 @@ def postfit(result: FitResult, sigmas: float = SIGMAS) -> PostfitReport:
     return PostfitReport(len(result.replicas.id), passed, tuple(failures), limits, sigmas)
 
 
-def postfit_run(run: Path, sigmas: float = SIGMAS) -> PostfitReport:
+def apply_postfit(run: Path, sigmas: float = SIGMAS) -> PostfitReport:
     """Apply the vetoes to the finished run in folder `run`; RUN/postfit.json keeps the report for `export-lhapdf`.
 
     Raises: RunDirectoryError where there are no results, StorageError where the report cannot be written.
     """
     results = run / "results.h5"
-    report = postfit(store.read(results), sigmas)
-    with atomic_write(run / POSTFIT) as temporary:
-        temporary.write_text(json.dumps({**asdict(report), "results_sha256": _sha256(results)}, indent=1) + "\n")
+    report = veto_replicas(store.read(results), sigmas)
+    with write_atomically(run / POSTFIT) as temporary:
+        temporary.write_text(json.dumps({**asdict(report), "results_sha256": _digest_file(results)}, indent=1) + "\n")
     return report
 
 
-def survivors(run: Path, result: FitResult) -> Mask | None:
+def read_survivors(run: Path, result: FitResult) -> Mask | None:
     """Which replicas of the run's `result` passed its postfit: (R); None where postfit has not been applied.
 
     Raises: RunDirectoryError where RUN/postfit.json is damaged, or older than the results.
@@ -110,31 +110,31 @@ def survivors(run: Path, result: FitResult) -> Mask | None:
             raise ValueError("must have a digest and numbers of replicas, none twice")
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise RunDirectoryError(f"{path}: damaged ({error}); run `tfperf postfit` again") from error
-    if digest != _sha256(run / "results.h5"):
+    if digest != _digest_file(run / "results.h5"):
         raise RunDirectoryError(f"{path}: made from other results than results.h5; run `tfperf postfit` again")
     if unknown := set(passed) - set(result.replicas.id.tolist()):
         raise RunDirectoryError(f"{path}: damaged (no replica {min(unknown)}); run `tfperf postfit` again")
     return np.isin(result.replicas.id, passed)
 
 
-def table(report: PostfitReport) -> Table:
+def make_veto_table(report: PostfitReport) -> Table:
     """The report for the screen: one row per replica and veto that it failed."""
     title = f"postfit: {len(report.passed)} of {report.total} replicas pass"
-    shown = Table(title=title, caption=_caption(report), box=box.ASCII_DOUBLE_HEAD)  # programs read it too
+    table = Table(title=title, caption=_format_caption(report), box=box.ASCII_DOUBLE_HEAD)  # programs read it too
     for column in ("replica", "veto", "value", f"limit (mean + {report.sigmas:g} sigma)"):
-        shown.add_column(column, justify="left" if column == "veto" else "right")
+        table.add_column(column, justify="left" if column == "veto" else "right")
     for failure in report.failures:
-        shown.add_row(str(failure.replica), failure.veto, _number(failure.value), _number(failure.limit))
-    return shown
+        table.add_row(str(failure.replica), failure.veto, _format_number(failure.value), _format_number(failure.limit))
+    return table
 
 
-def _figures(result: FitResult) -> dict[str, Array]:
+def _select_values(result: FitResult) -> dict[str, Array]:
     """What is compared with a limit: name -> (R)."""
     lengths = {f"arc length of {f}": result.replicas.arc_length[:, i] for i, f in enumerate(EVOLUTION)}
     return {"chi2": result.replicas.chi2_experimental, **lengths}
 
 
-def _unfit(result: FitResult, figures: Mapping[str, Array]) -> tuple[Mask, list[Failure]]:
+def _veto_unfit(result: FitResult, figures: Mapping[str, Array]) -> tuple[Mask, list[Failure]]:
     """Those whose figures may set limits: (R); and the others."""
     failures = []
     for r, (number, status) in enumerate(zip(result.replicas.id, result.replicas.status, strict=True)):
@@ -143,19 +143,19 @@ def _unfit(result: FitResult, figures: Mapping[str, Array]) -> tuple[Mask, list[
         elif not result.converged[r]:
             failures.append(Failure(int(number), status, None, None))
         elif bad := [name for name, values in figures.items() if not abs(values[r]) <= LARGEST]:
-            failures.append(Failure(int(number), f"{bad[0]} {_unusable(figures[bad[0]][r])}", None, None))
+            failures.append(Failure(int(number), f"{bad[0]} {_describe_unusable(figures[bad[0]][r])}", None, None))
     return ~np.isin(result.replicas.id, [f.replica for f in failures]), failures
 
 
-def _unusable(value: np.float64) -> str:
+def _describe_unusable(value: np.float64) -> str:
     return f"is beyond {LARGEST:g}" if np.isfinite(value) else "is not finite"
 
 
-def _round(
+def _veto_outliers(
     numbers: NDArray[np.int64], alive: Mask, figures: Mapping[str, Array], sigmas: float
 ) -> tuple[dict[str, Limit], list[Failure]]:
     """The limits that those alive set, and which of them are beyond."""
-    limits = {name: _limit(values[alive], sigmas) for name, values in figures.items()} if alive.any() else {}
+    limits = {name: _compute_limit(values[alive], sigmas) for name, values in figures.items()} if alive.any() else {}
     fallen = [
         Failure(int(numbers[r]), name, float(figures[name][r]), limit.limit)
         for name, limit in limits.items()
@@ -164,12 +164,12 @@ def _round(
     return limits, fallen
 
 
-def _limit(values: Array, sigmas: float) -> Limit:
+def _compute_limit(values: Array, sigmas: float) -> Limit:
     mean, sigma = float(values.mean()), float(values.std())
     return Limit(mean, sigma, mean + sigmas * sigma)
 
 
-def _caption(report: PostfitReport) -> str:
+def _format_caption(report: PostfitReport) -> str:
     needed = int(np.floor(report.sigmas**2)) + 2
     if len(report.passed) < needed:
         return f"fewer than {needed} replicas are left: none of them can lie {report.sigmas:g} sigma above their mean"
@@ -177,10 +177,10 @@ def _caption(report: PostfitReport) -> str:
     return f"those that pass: experimental chi2 per point {chi2.mean:.3f} ± {chi2.sigma:.3f}"
 
 
-def _number(value: float | None) -> str:
+def _format_number(value: float | None) -> str:
     return "n/a" if value is None else f"{value:.4g}"
 
 
-def _sha256(path: Path) -> str:
+def _digest_file(path: Path) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

@@ -23,9 +23,9 @@ from pathlib import Path
 import h5py
 import numpy as np
 
-from tfperf.results.files import atomic_hdf5
-from tfperf.results.hdf5 import MOST, Stored, encoded, opened, put_array, put_identity, put_texts, refuse_others
-from tfperf.results.json_text import as_json
+from tfperf.results import hdf5
+from tfperf.results.files import write_hdf5
+from tfperf.results.json_text import to_json
 from tfperf.results.state import Identity
 from tfperf.workloads.pdf.results.record import EVOLUTION, LOSSES, STATUSES, DatasetResult, FitResult, History, Replicas
 
@@ -48,22 +48,22 @@ def write(path: Path, result: FitResult, identity: Identity | None = None) -> No
 
     Raises: StorageError where the disk does not take it.
     """
-    with atomic_hdf5(path) as file:
-        file.attrs.update({"kind": encoded(KIND), "layout": LAYOUT, "title": encoded(result.title)})
-        put_identity(file, identity)
+    with write_hdf5(path) as file:
+        file.attrs.update({"kind": hdf5.encode_texts(KIND), "layout": LAYOUT, "title": hdf5.encode_texts(result.title)})
+        hdf5.write_identity(file, identity)
         file.attrs["q0"] = float(result.q0)
-        put_array(file, "x", result.x, UNITS["x"])
-        put_array(file, "pdf", result.pdf, UNITS["pdf"])
-        file["pdf"].attrs["flavours"] = encoded(*EVOLUTION)
-        _put_record(file.create_group("replicas"), result.replicas)
-        _put_record(file.create_group("history"), result.history)
-        file.create_group("weights").attrs["names"] = encoded(*result.weights)
+        hdf5.write_array(file, "x", result.x, UNITS["x"])
+        hdf5.write_array(file, "pdf", result.pdf, UNITS["pdf"])
+        file["pdf"].attrs["flavours"] = hdf5.encode_texts(*EVOLUTION)
+        _write_record(file.create_group("replicas"), result.replicas)
+        _write_record(file.create_group("history"), result.history)
+        file.create_group("weights").attrs["names"] = hdf5.encode_texts(*result.weights)
         for name, weights in result.weights.items():
-            put_array(file["weights"], name, weights)
-        file.create_group("datasets").attrs["names"] = encoded(*(d.name for d in result.datasets))
+            hdf5.write_array(file["weights"], name, weights)
+        file.create_group("datasets").attrs["names"] = hdf5.encode_texts(*(d.name for d in result.datasets))
         for dataset in result.datasets:
-            _put_record(file["datasets"].create_group(dataset.name), dataset)
-        put_texts(file, "summary", (as_json(result.summary),))
+            _write_record(file["datasets"].create_group(dataset.name), dataset)
+        hdf5.write_texts(file, "summary", (to_json(result.summary),))
 
 
 def read(path: Path, identity: Identity | None = None) -> FitResult:
@@ -71,67 +71,67 @@ def read(path: Path, identity: Identity | None = None) -> FitResult:
 
     Raises: RunDirectoryError where there is none, where it is damaged, or where it has another layout.
     """
-    with opened(path, KIND, LAYOUT) as file:
-        refuse_others(path, file, identity)
-        x, replicas = file.array("x", "float", "X"), _replicas(file)
+    with hdf5.open_checked(path, KIND, LAYOUT) as file:
+        hdf5.refuse_others(path, file, identity)
+        x, replicas = file.read_array("x", "float", "X"), _read_replicas(file)
         if not (np.all(np.diff(x) > 0) and np.all((x > 0) & (x <= 1))):
             raise ValueError("x: must increase and lie in (0, 1]")
-        names = file.names("datasets")
-        if set(names) != file.members("datasets"):
+        names = file.read_names("datasets")
+        if set(names) != file.list_members("datasets"):
             raise ValueError("datasets: other groups than its names")
         return FitResult(
-            title=file.text("", "title"), q0=file.number("", "q0"), x=x,
-            pdf=file.array("pdf", "float", "R", len(EVOLUTION), "X"),
-            weights={n: file.array(f"weights/{n}", "float", "R", more=True) for n in file.names("weights")},
-            replicas=replicas, datasets=tuple(_dataset(file, n) for n in names), history=_history(file),
-            summary=file.summary(),
+            title=file.read_text("", "title"), q0=file.read_number("", "q0"), x=x,
+            pdf=file.read_array("pdf", "float", "R", len(EVOLUTION), "X"),
+            weights={n: file.read_array(f"weights/{n}", "float", "R", more=True) for n in file.read_names("weights")},
+            replicas=replicas, datasets=tuple(_read_dataset(file, n) for n in names), history=_read_history(file),
+            summary=file.read_summary(),
         )  # fmt: skip
 
 
-def _replicas(file: Stored) -> Replicas:
-    integers = {n: file.array(f"replicas/{n}", "integer", "R") for n in INTEGERS}
-    figures = {n: file.array(f"replicas/{n}", "float", "R") for n in FIGURES}
-    status = file.texts("replicas/status", "R")
-    lengths = file.array("replicas/arc_length", "float", "R", len(EVOLUTION))
+def _read_replicas(file: hdf5.CheckedFile) -> Replicas:
+    integers = {n: file.read_array(f"replicas/{n}", "integer", "R") for n in INTEGERS}
+    figures = {n: file.read_array(f"replicas/{n}", "float", "R") for n in FIGURES}
+    status = file.read_texts("replicas/status", "R")
+    lengths = file.read_array("replicas/arc_length", "float", "R", len(EVOLUTION))
     ids = integers["id"].astype(np.int64)
-    if len(ids) and (ids[0] < 1 or ids[-1] > MOST["R"] or np.any(np.diff(ids) <= 0)):
-        raise ValueError(f"replicas/id: must ascend, from 1 to {MOST['R']}")
+    if len(ids) and (ids[0] < 1 or ids[-1] > hdf5.MOST["R"] or np.any(np.diff(ids) <= 0)):
+        raise ValueError(f"replicas/id: must ascend, from 1 to {hdf5.MOST['R']}")
     if not set(status) <= set(STATUSES):
         raise ValueError(f"replicas/status: must be of {', '.join(STATUSES)}")
     return Replicas(**integers, **figures, status=status, arc_length=lengths)
 
 
-def _dataset(file: Stored, name: str) -> DatasetResult:
-    place = f"datasets/{name}"
+def _read_dataset(file: hdf5.CheckedFile, name: str) -> DatasetResult:
+    group = f"datasets/{name}"
     file.sizes.pop("N", None)
     file.sizes.pop("D", None)
-    cv, sigma, mean = (file.array(f"{place}/{n}", "float", "N") for n in ("cv", "sigma", "mean"))
-    kin = file.array(f"{place}/kin", "float", "N", "D")
-    columns = file.texts(f"{place}/kin_columns", "C")
+    cv, sigma, mean = (file.read_array(f"{group}/{n}", "float", "N") for n in ("cv", "sigma", "mean"))
+    kin = file.read_array(f"{group}/kin", "float", "N", "D")
+    columns = file.read_texts(f"{group}/kin_columns", "C")
     file.sizes.pop("C")
-    if file.text(place, "name") != name or (columns and len(columns) != kin.shape[1]):
-        raise ValueError(f"{place}: another name, or columns of kin than its texts say")
+    if file.read_text(group, "name") != name or (columns and len(columns) != kin.shape[1]):
+        raise ValueError(f"{group}: another name, or columns of kin than its texts say")
     return DatasetResult(
-        name=name, experiment=file.text(place, "experiment"), label=file.text(place, "label"), kin_columns=columns,
-        kin=kin, cv=cv, sigma=sigma, predictions=file.array(f"{place}/predictions", "float", "R", "N"), mean=mean,
-        chi2=file.number(place, "chi2"), chi2_no_t0=file.number(place, "chi2_no_t0"),
+        name=name, experiment=file.read_text(group, "experiment"), label=file.read_text(group, "label"), kin=kin, cv=cv,
+        sigma=sigma, mean=mean, predictions=file.read_array(f"{group}/predictions", "float", "R", "N"),
+        chi2=file.read_number(group, "chi2"), chi2_no_t0=file.read_number(group, "chi2_no_t0"), kin_columns=columns,
     )  # fmt: skip
 
 
-def _history(file: Stored) -> History:
-    step = file.array("history/step", "integer", "H")
-    return History(step=step, **{n: file.array(f"history/{n}", "float", "H", "R") for n in LOSSES})
+def _read_history(file: hdf5.CheckedFile) -> History:
+    step = file.read_array("history/step", "integer", "H")
+    return History(step=step, **{n: file.read_array(f"history/{n}", "float", "H", "R") for n in LOSSES})
 
 
-def _put_record(group: h5py.Group, record: Replicas | History | DatasetResult) -> None:
+def _write_record(group: h5py.Group, record: Replicas | History | DatasetResult) -> None:
     """Arrays and columns of text become datasets, single texts and numbers attributes."""
     for f in fields(record):
         value = getattr(record, f.name)
         if isinstance(value, tuple):
-            put_texts(group, f.name, value)
+            hdf5.write_texts(group, f.name, value)
         elif isinstance(value, str):
-            group.attrs[f.name] = encoded(value)
+            group.attrs[f.name] = hdf5.encode_texts(value)
         elif np.ndim(value) > 0:
-            put_array(group, f.name, value, UNITS.get(f.name))
+            hdf5.write_array(group, f.name, value, UNITS.get(f.name))
         else:
             group.attrs[f.name] = value

@@ -16,8 +16,8 @@ from typing import ClassVar, Literal
 import tensorflow as tf
 from tensorflow.python.eager import context
 
-from tfperf.data.programs import ProgramFolder, flags_for, own_flags
-from tfperf.measure.environment import available_cores, cpu_features, cpu_model, package_version
+from tfperf.data.programs import ProgramFolder, get_user_flags, set_flags
+from tfperf.measure.environment import count_cores, get_package_version, read_cpu_features, read_cpu_model
 from tfperf.measure.quiet import LOG_LEVEL
 
 MEMORY = "ram://tfperf-programs"
@@ -28,27 +28,27 @@ FUNCTION = re.compile(rb"\n(?:[\x00-\x7f]|[\x80-\xff][\x01-\x7f])([ -Z\\-~]{1,50
 
 
 @dataclass
-class Offered:
+class ProcessPrograms:
     """The programs of this process; one TensorFlow has one place."""
 
     folder: ProgramFolder
     earlier: dict[str, bytes]  # those of earlier processes, and the name of each one's function
 
     pointed: ClassVar[bool] = False  # whether TensorFlow looks there
-    now: ClassVar["Offered | None"] = None
+    current: ClassVar["ProcessPrograms | None"] = None
     lock: ClassVar[Lock] = Lock()
 
     def keep(self) -> None:
         """Write what was compiled, which is not needed in memory any more; note which of the earlier ones were used."""
         with self.lock, suppress(tf.errors.OpError):
             names = tf.io.gfile.listdir(MEMORY)
-            made = [name for name in names if name.endswith(".pb") and name not in self.earlier]
-            for name in made:
+            new = [name for name in names if name.endswith(".pb") and name not in self.earlier]
+            for name in new:
                 self.folder.write(name, _read(name))
                 tf.io.gfile.remove(f"{MEMORY}/{name}")
             has_function = context.context().has_function
             self.folder.note_use(name for name, function in self.earlier.items() if has_function(function))
-            if made:
+            if new:
                 self.folder.shrink()
 
 
@@ -59,37 +59,37 @@ def point_tensorflow(mode: Literal["renew"] | bool) -> None:
     """
     # of a TensorFlow that its user imported, with its log open: it would fill his screen, at each program that it finds
     loud = LOG_LEVEL not in os.environ
-    if not mode or Offered.pointed or loud or own_flags() is None or _runs():
+    if not mode or ProcessPrograms.pointed or loud or get_user_flags() is None or _is_started():
         return
-    with flags_for(MEMORY):
+    with set_flags(MEMORY):
         tf.config.list_physical_devices()  # it reads its flags now
-    Offered.pointed = True
+    ProcessPrograms.pointed = True
 
 
 def offer_programs(mode: Literal["renew"] | bool, threads: int) -> None:
     """Lay earlier programs where TensorFlow, started with so many threads, looks for them; keep those to come."""
     keep_programs()
     if not mode:
-        Offered.now = None
-    elif Offered.pointed and Offered.now is None and (folder := _folder(threads)) is not None:
-        Offered.now = Offered(folder, _offer(folder) if mode is True else {})
+        ProcessPrograms.current = None
+    elif ProcessPrograms.pointed and ProcessPrograms.current is None and (folder := _find_folder(threads)) is not None:
+        ProcessPrograms.current = ProcessPrograms(folder, _offer(folder) if mode is True else {})
         atexit.register(keep_programs)
 
 
 def keep_programs() -> None:
     """Keep what was compiled up to now for later processes; it is done once more when this one ends."""
-    if Offered.now is not None:
-        Offered.now.keep()
+    if ProcessPrograms.current is not None:
+        ProcessPrograms.current.keep()
 
 
-def _folder(threads: int) -> ProgramFolder | None:
+def _find_folder(threads: int) -> ProgramFolder | None:
     """The folder for this machine, these versions and settings."""
-    settings = [own_flags(), *map(os.environ.get, SETTINGS)]
-    machine = (cpu_model(), cpu_features(), platform.machine(), available_cores(), threads)
-    return ProgramFolder.of(tf.__version__, package_version("keras"), *machine, *settings)
+    settings = [get_user_flags(), *map(os.environ.get, SETTINGS)]
+    machine = (read_cpu_model(), read_cpu_features(), platform.machine(), count_cores(), threads)
+    return ProgramFolder.find(tf.__version__, get_package_version("keras"), *machine, *settings)
 
 
-def _runs() -> bool:
+def _is_started() -> bool:
     """Whether TensorFlow was started, and so has read its flags."""
     return context.context()._context_handle is not None
 
@@ -102,10 +102,10 @@ def _offer(folder: ProgramFolder) -> dict[str, bytes]:
     for name, program in programs.items():
         with tf.io.gfile.GFile(f"{MEMORY}/{name}", "wb") as file:
             file.write(program)
-    return {name: _function(program) for name, program in programs.items()}
+    return {name: _find_function_name(program) for name, program in programs.items()}
 
 
-def _function(program: bytes) -> bytes:
+def _find_function_name(program: bytes) -> bytes:
     """The name of the function that a program was compiled from; empty where it is not found."""
     found = FUNCTION.search(program)
     return found[1] if found else b""

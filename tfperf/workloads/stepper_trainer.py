@@ -10,12 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tfperf.errors import RunDirectoryError, TrainingError
-from tfperf.report.progress import Show
+from tfperf.report.progress import ShowStatus
 from tfperf.signals import Signals
 from tfperf.train.checkpoint import Checkpoints
-from tfperf.train.snapshots import snapshot_faults
+from tfperf.train.snapshots import check_snapshot
 from tfperf.train.window import Recorder, record_call
-from tfperf.workloads.stepping import Stepper
+from tfperf.workloads.stepper import Stepper
 
 STATE, STEP, LOSSES, SECONDS = "state/", "fit/step", "fit/losses", "fit/seconds_per_step"  # of a checkpoint
 
@@ -48,12 +48,12 @@ class Progress:
         """Whether no further step will be taken."""
         return self.step >= self.steps
 
-    def words(self) -> str:
+    def describe(self) -> str:
         """Speed and loss."""
         return f"{self.steps_per_second:.4g} steps/s" + ("" if self.loss is None else f", loss {self.loss:.4g}")
 
 
-class Training:
+class StepperTrainer:
     """A stepper's steps from the first to the last."""
 
     def __init__(self, stepper: ResumableStepper, checkpoints: Checkpoints, every: int) -> None:
@@ -83,22 +83,22 @@ class Training:
         Raises: TrainingError where the stepper's snapshot cannot be kept in files.
         """
         state = {name: np.copy(value) for name, value in self.stepper.snapshot().items()}
-        if faults := [f"snapshot: {one}" for one in snapshot_faults(state)]:
+        if faults := [f"snapshot: {one}" for one in check_snapshot(state)]:
             raise TrainingError(*faults)
         self.stepper.warm_up()
         self.stepper.restore(state)
 
-    def train(self, signals: Signals, show: Show[Progress]) -> None:
+    def train(self, signals: Signals, show: ShowStatus[Progress]) -> None:
         """Call after call to the end, with a last checkpoint; Interrupted after a checkpoint when a signal came.
 
         Raises: TrainingError where a loss is not finite; the checkpoint before is kept then.
         """
         steps, saved = self.stepper.steps, self.step
-        with signals.patient():
+        with signals.defer():
             while self.step < steps:
-                taken, seconds = self._call(steps - self.step)
-                steps = steps if taken else self.step  # it has ended by itself
-                show(Progress(self.step, steps, taken / seconds, self.loss))
+                count, seconds = self._call(steps - self.step)
+                steps = steps if count else self.step  # it has ended by itself
+                show(Progress(self.step, steps, count / seconds, self.loss))
                 if self.step // self.every > saved // self.every or self.step >= steps or signals.received is not None:
                     self.save()
                     saved = self.step
@@ -113,18 +113,18 @@ class Training:
         """Steps that were taken, of those that are left, and seconds."""
         with record_call(self.recorder, self.stepper.steps_per_call) as most:
             start = time.perf_counter()
-            taken = self.stepper.call(steps := min(most, left))
+            count = self.stepper.call(steps := min(most, left))
             seconds = time.perf_counter() - start
-        if not 0 <= taken <= steps:
-            raise TrainingError(f"a call of {steps} steps after step {self.step} says that it took {taken}")
-        losses = [float(loss) for loss in self.stepper.losses()]
+        if not 0 <= count <= steps:
+            raise TrainingError(f"a call of {steps} steps after step {self.step} says that it took {count}")
+        losses = [float(loss) for loss in self.stepper.list_losses()]
         if not np.isfinite(losses).all():
             raise TrainingError(f"the loss is not finite in the {steps} steps after step {self.step}")
-        self.step += taken
-        if taken:
+        self.step += count
+        if count:
             self.losses = losses
-            self.seconds_per_step.append(seconds / taken)
-        return taken, seconds
+            self.seconds_per_step.append(seconds / count)
+        return count, seconds
 
     def save(self) -> Path:
         """Write a checkpoint of now."""

@@ -6,18 +6,18 @@ from typing import Any, TypeVar
 
 from pydantic.dataclasses import dataclass as validated
 
-from tfperf.measure.clock import quartiles
+from tfperf.measure.clock import compute_quartiles
 from tfperf.report.compare import Change
-from tfperf.report.compare_reports import PART, Figure, Times, compare_times, read_report
-from tfperf.report.progress import show_training
+from tfperf.report.compare_reports import IGNORE_EXTRA, FiniteNumber, StepQuartiles, compare_times, read_report
+from tfperf.report.progress import make_status_display
 from tfperf.report.sections import write_json
 from tfperf.results.contents import EVENTS
 from tfperf.results.state import Own, Part
 from tfperf.runcard.kinds import AnyCard
-from tfperf.train.parts import keep_checkpoints, resume
+from tfperf.train.parts import make_checkpoints, resume
 from tfperf.train.window import Recorder, end_recording
 from tfperf.workloads.job import Job, Session
-from tfperf.workloads.stepwise import Progress, ResumableStepper, Training
+from tfperf.workloads.stepper_trainer import Progress, ResumableStepper, StepperTrainer
 
 C = TypeVar("C", bound=AnyCard)
 
@@ -32,47 +32,47 @@ class SteppedFit(Job[C, Own]):
         super().__init__(card, session)
         self.build, self.checkpoint_every = build, checkpoint_every
 
-    def carry_out(self, part: Part[Own], parts: Sequence[Part[Own]]) -> None:
+    def fit_part(self, part: Part[Own], parts: Sequence[Part[Own]]) -> None:
         """Build, go on where a run was, compile, train, write."""
         run, watch, progress = self.session.run, self.session.watch, self.session.progress
-        progress.tell("building the training")
-        with watch.stage("build"):
-            training = Training(self.build(), keep_checkpoints(run, part), self.checkpoint_every)
+        progress.show_stage("building the training")
+        with watch.measure_stage("build"):
+            training = StepperTrainer(self.build(), make_checkpoints(run, part), self.checkpoint_every)
             resume(run, part, training, progress.say)
         if training.step < training.stepper.steps:
-            training.recorder = self._record(training.stepper)
-            progress.tell("compiling")
-            with watch.stage("compile"):
+            training.recorder = self._make_recorder(training.stepper)
+            progress.show_stage("compiling")
+            with watch.measure_stage("compile"):
                 training.compile()
-            progress.tell("training")
-            with watch.stage("train"), end_recording(training.recorder, progress.say):
-                training.train(self.session.signals, show_training(progress, Progress.words))
-        progress.tell("writing results and report")
-        with watch.stage("write"):
+            progress.show_stage("training")
+            with watch.measure_stage("train"), end_recording(training.recorder, progress.say):
+                training.train(self.session.signals, make_status_display(progress, Progress.describe))
+        progress.show_stage("writing results and report")
+        with watch.measure_stage("write"):
             self.write(self.summarise(training, part), training.stepper.snapshot())
         write_json(run.path, self.summarise(training, part))  # with the seconds of writing
         training.stepper.close()
 
-    def _record(self, stepper: ResumableStepper) -> Recorder | None:
+    def _make_recorder(self, stepper: ResumableStepper) -> Recorder | None:
         """What records the card's window."""
         if self.card.profile is None:
             return None
         logdir = self.session.run.path / EVENTS
         return Recorder(self.card.profile, logdir, stepper.steps_per_call, stepper.loops, stepper.optimizers)
 
-    def summarise(self, training: Training, part: Part[Own]) -> dict[str, Any]:
+    def summarise(self, training: StepperTrainer, part: Part[Own]) -> dict[str, Any]:
         """report.json."""
         return {
             "steps": training.step, "loss": training.loss,
-            "ms_per_step": quartiles(training.seconds_per_step), "resumed_from_steps": part.resumed_from_steps,
-            "seconds": self.session.watch.seconds(),
+            "ms_per_step": compute_quartiles(training.seconds_per_step), "resumed_from_steps": part.resumed_from_steps,
+            "seconds": self.session.watch.sum_seconds(),
         }  # fmt: skip
 
 
-@validated(config=PART, frozen=True)
+@validated(config=IGNORE_EXTRA, frozen=True)
 class _Report:
-    loss: Figure | None
-    ms_per_step: Times
+    loss: FiniteNumber | None
+    ms_per_step: StepQuartiles
 
 
 def compare_stepped(before: Path, now: Path) -> tuple[list[Change], list[str]]:

@@ -3,13 +3,13 @@
 import pytest
 import tensorflow as tf
 
-from tfperf.place.copies import Merge
 from tfperf.place.function_graphs import record_graphs
-from tfperf.place.graphs import read_run
-from tfperf.place.merged import Merged
-from tfperf.place.merges import judge_merges, shares_of
+from tfperf.place.graphs import make_step_record
+from tfperf.place.merge_checks import check_merges, compute_shares
+from tfperf.place.merge_finder import FoundMerge
 from tfperf.place.statistics import merge_values
 from tfperf.place.step import mark_found
+from tfperf.place.transfers import NeededMerge
 
 SIZE, DEVICE = 2000, "/job:localhost/replica:0/task:0/device:CPU:1"
 
@@ -30,7 +30,7 @@ def shares(merge):
 
     call = tf.function(step, autograph=False)
     call()
-    (one,) = read_run(record_graphs(call), {}).merged
+    (one,) = make_step_record(record_graphs(call), {}).merged
     return {number: round(share, 4) for number, share in one.shares.items()}
 
 
@@ -50,7 +50,7 @@ def test_equal_values_keep_their_marks():
 
     call = tf.function(step, autograph=False)
     call()
-    merged = read_run(record_graphs(call), {}).merged
+    merged = make_step_record(record_graphs(call), {}).merged
     assert sorted((one.number, dict(one.shares)) for one in merged) == [(0, {0: 1}), (1, {0: 1})]
 
 
@@ -79,8 +79,8 @@ def test_shares_of_devices_are_read_off_a_graph(merge, want):
 
 
 def faults(merge, found, own=None, **ran):
-    needed = Merge("average", "statistic", 0, DEVICE, shares_of(merge, range(2), 0), own)
-    return list(judge_merges([Merged("statistic", 0, DEVICE, "assign", found, **ran)], [needed]))
+    needed = NeededMerge("average", "statistic", 0, DEVICE, compute_shares(merge, range(2), 0), own)
+    return list(check_merges([FoundMerge("statistic", 0, DEVICE, "assign", found, **ran)], [needed]))
 
 
 def test_merges_are_held_against_what_they_have_to_be():
@@ -99,10 +99,11 @@ def test_merges_are_held_against_what_they_have_to_be():
 
 
 def test_a_device_hands_its_own_value_to_a_collective():
-    assert faults("sum", {1: 1.0}, own=1, gathered=True) == []
-    assert len(faults("sum", {0: 1.0}, own=1, gathered=True)) == len(faults("mean", {1: 1}, own=1, gathered=True)) == 1
+    handed = {"own": 1, "all_reduced": True}
+    assert faults("sum", {1: 1.0}, **handed) == []
+    assert len(faults("sum", {0: 1.0}, **handed)) == len(faults("mean", {1: 1}, **handed)) == 1
 
 
 def test_a_merge_that_nothing_takes_is_a_fault():
-    needed = Merge("metric a", "told", 1, None, {0: 1.0})
-    assert list(judge_merges([], [needed])) == ["merge of metric a: nothing takes it in the graphs that ran"]
+    needed = NeededMerge("metric a", "told", 1, None, {0: 1.0})
+    assert list(check_merges([], [needed])) == ["merge of metric a: nothing takes it in the graphs that ran"]

@@ -15,13 +15,13 @@ import pytest
 
 from tests.make_result import make_result
 from tfperf.report import style
-from tfperf.report.style import house_style
-from tfperf.workloads.pdf.report import team
-from tfperf.workloads.pdf.report.html import html
-from tfperf.workloads.pdf.report.pictures import CHI2, data, draw, pictures
-from tfperf.workloads.pdf.report.team import Team
+from tfperf.report.style import apply_style
+from tfperf.workloads.pdf.report import pool
+from tfperf.workloads.pdf.report.html import render_html
+from tfperf.workloads.pdf.report.pictures import CHI2, draw, list_pictures, make_data_key
+from tfperf.workloads.pdf.report.pool import DrawingPool
 
-SOME = [CHI2, data("BCDMS"), data("NMC")]  # enough, and soon drawn
+SOME = [CHI2, make_data_key("BCDMS"), make_data_key("NMC")]  # enough, and soon drawn
 ROOT = Path(__file__).parents[4]
 
 
@@ -33,7 +33,7 @@ def result():
 @pytest.fixture(scope="module")
 def alone(result):
     """Each picture as the other processes make it, which know nothing of the tests' coarse ones."""
-    with pytest.MonkeyPatch.context() as patch, house_style():
+    with pytest.MonkeyPatch.context() as patch, apply_style():
         patch.setattr(style, "DPI", 120)
         return {picture: draw(result, picture) for picture in SOME}
 
@@ -45,7 +45,7 @@ def fine(monkeypatch):
 
 @pytest.fixture(autouse=True)
 def _some(monkeypatch):
-    monkeypatch.setattr(team, "pictures", lambda _: SOME)
+    monkeypatch.setattr(pool, "list_pictures", lambda _: SOME)
 
 
 def processes():
@@ -53,7 +53,7 @@ def processes():
     found = set()
     for child in Path(f"/proc/self/task/{os.getpid()}/children").read_text().split():
         with suppress(FileNotFoundError):  # it has ended meanwhile
-            if team.COMMAND[-1].encode() in Path(f"/proc/{child}/cmdline").read_bytes():
+            if pool.COMMAND[-1].encode() in Path(f"/proc/{child}/cmdline").read_bytes():
                 found.add(int(child))
     return found
 
@@ -63,9 +63,9 @@ def refuse_to_draw(*_):
 
 
 def test_other_processes_draw_the_same_bytes(result, alone, monkeypatch):
-    monkeypatch.setattr(team, "_taken", only_there(team._taken))
-    monkeypatch.setattr(team, "PATIENCE_SECONDS", 300.0)
-    with Team(most=2) as several:
+    monkeypatch.setattr(pool, "_pop_pictures", only_there(pool._pop_pictures))
+    monkeypatch.setattr(pool, "PATIENCE_SECONDS", 300.0)
+    with DrawingPool(most=2) as several:
         several.start()
         assert several.draw(result) == alone
     assert not processes()
@@ -83,9 +83,9 @@ def only_there(real):
 
 @pytest.mark.usefixtures("fine")
 def test_this_process_draws_alone_where_there_is_one_core(result, alone, monkeypatch):
-    monkeypatch.setattr(team, "available_cores", lambda: 1)
+    monkeypatch.setattr(pool, "count_cores", lambda: 1)
     monkeypatch.setattr(subprocess, "Popen", refuse_to_draw)
-    with Team() as one:
+    with DrawingPool() as one:
         assert one.draw(result) == alone
 
 
@@ -93,7 +93,7 @@ def test_this_process_draws_alone_where_there_is_one_core(result, alone, monkeyp
 @pytest.mark.parametrize("program", ["/no/such/python", "/bin/false"])
 def test_programs_that_do_not_draw_are_done_without(result, alone, monkeypatch, program):
     monkeypatch.setattr(sys, "executable", program)
-    with Team(most=2) as several:
+    with DrawingPool(most=2) as several:
         assert several.draw(result) == alone
     assert not processes()
 
@@ -101,18 +101,18 @@ def test_programs_that_do_not_draw_are_done_without(result, alone, monkeypatch, 
 @pytest.mark.usefixtures("fine")
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
 def test_what_a_process_leaves_is_drawn_here(result, alone, monkeypatch, number):
-    monkeypatch.setattr(team, "PATIENCE_SECONDS", 0.1)
-    with Team(most=1) as several:
+    monkeypatch.setattr(pool, "PATIENCE_SECONDS", 0.1)
+    with DrawingPool(most=1) as several:
         several.start()
-        child = several._others[0].pid
+        child = several._processes[0].pid
         os.kill(child, number)
         assert several.draw(result) == alone
     assert not processes()
 
 
 def test_processes_end_with_what_is_raised_beside_them(result, monkeypatch):
-    monkeypatch.setattr(team, "draw", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
-    with pytest.raises(KeyboardInterrupt), Team(most=1) as several:
+    monkeypatch.setattr(pool, "draw", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+    with pytest.raises(KeyboardInterrupt), DrawingPool(most=1) as several:
         several.draw(result)
     assert not processes()
     assert gc.isenabled()
@@ -120,8 +120,8 @@ def test_processes_end_with_what_is_raised_beside_them(result, monkeypatch):
 
 def test_a_process_ends_with_the_one_that_started_it():
     code = (
-        "import os, signal, time\nfrom tfperf.workloads.pdf.report.team import Team\n"
-        "team = Team(most=1)\nteam.start()\nprint(team._others[0].pid, flush=True)\n"
+        "import os, signal, time\nfrom tfperf.workloads.pdf.report.pool import DrawingPool\n"
+        "pool = DrawingPool(most=1)\npool.start()\nprint(pool._processes[0].pid, flush=True)\n"
         "os.kill(os.getpid(), signal.SIGKILL)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT)
@@ -134,8 +134,8 @@ def test_a_process_ends_with_the_one_that_started_it():
 def test_a_script_without_a_guard_runs_once(tmp_path):
     script = tmp_path / "script.py"
     script.write_text(
-        "print('script')\nfrom tests.make_result import make_result\nfrom tfperf.workloads.pdf.report import team\n"
-        "team.pictures = lambda _: [('chi2',)]\nwith team.Team(most=1) as several:\n"
+        "print('script')\nfrom tests.make_result import make_result\nfrom tfperf.workloads.pdf.report import pool\n"
+        "pool.list_pictures = lambda _: [('chi2',)]\nwith pool.DrawingPool(most=1) as several:\n"
         "    print(*several.draw(make_result(replicas=2, sets=1, failed=0)))\n"
     )
     path = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
@@ -155,10 +155,10 @@ def test_who_draws_imports_no_tensorflow():
 
 
 def test_a_page_shows_what_a_team_drew(result, tmp_path):
-    class Drawn(Team):
+    class Drawn(DrawingPool):
         def draw(self, result):
-            return {picture: repr(picture).encode() for picture in pictures(result)}
+            return {picture: repr(picture).encode() for picture in list_pictures(result)}
 
-    text = html(tmp_path, result, Drawn())
-    for picture in pictures(result):
+    text = render_html(tmp_path, result, Drawn())
+    for picture in list_pictures(result):
         assert text.count(b64encode(repr(picture).encode()).decode()) == 1

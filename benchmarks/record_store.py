@@ -9,32 +9,32 @@ from pathlib import Path
 from typing import Any
 
 from tfperf.errors import UserError
-from tfperf.measure import lifeline
-from tfperf.measure.quiet import native_logs_dropped
-from tfperf.results.files import atomic_write, make_folder
+from tfperf.measure import parent_watch
+from tfperf.measure.quiet import drop_native_logs
+from tfperf.results.files import make_folder, write_atomically
 from tfperf.results.lock import DirectoryLock
 from tfperf.results.reading import read_text
 from tfperf.study import child
-from tfperf.study.ledger import identity_of
+from tfperf.study.ledger import make_identity
 
 ROOT = Path(__file__).parents[1]
 MOST_BYTES = 2**24
 Record = dict[str, Any]
 
 
-class Kept:
+class RecordStore:
     """The records of a benchmark's parts, each with the request that it answers; without a folder none is kept.
 
     Inside `with` the folder is this process's alone. Raises: UserError where it is another's.
     """
 
     def __init__(self, folder: Path | None) -> None:
-        self.folder, self.code = folder, code()
+        self.folder, self.code = folder, digest_code()
         self.lock = None if folder is None else DirectoryLock(folder)
         if folder is not None:
             make_folder(folder)
 
-    def __enter__(self) -> "Kept":
+    def __enter__(self) -> "RecordStore":
         if self.lock is not None:
             self.lock.acquire()
         return self
@@ -43,30 +43,30 @@ class Kept:
         if self.lock is not None:
             self.lock.release()
 
-    def ask(self, name: str, module: str, request: Mapping[str, Any]) -> Record:
+    def get_record(self, name: str, module: str, request: Mapping[str, Any]) -> Record:
         """The record of a part: the one that is there, else what `python -m module` prints for the request.
 
         Raises: UserError where the folder has one for another request, by another version of the program or of its
         libraries or on another machine, where the program was changed since the benchmark began, and where the process
         failed.
         """
-        if code() != self.code:
+        if digest_code() != self.code:
             what = "the program was changed since this benchmark began"
             raise UserError(f"{name}: {what}; run it again, and leave its files as they are meanwhile")
-        whole = {**request, "code": self.code, **_surroundings()}
+        whole = {**request, "code": self.code, **_collect_surroundings()}
         found = self._read(name, whole)
         if found is None:
-            found = child.run([sys.executable, "-m", module], whole, lambda: False) or {}
+            found = child.run_subprocess([sys.executable, "-m", module], whole, lambda: False) or {}
             if "error" in found or not found:
                 raise UserError(f"{name}: {found.get('error', 'it printed no record')}")
             self._write(name, whole, found)
         return found
 
-    def _path(self, name: str) -> Path | None:
+    def _make_path(self, name: str) -> Path | None:
         return None if self.folder is None else self.folder / f"{name}.json"
 
     def _read(self, name: str, request: Mapping[str, Any]) -> Record | None:
-        path = self._path(name)
+        path = self._make_path(name)
         if path is None or not os.path.lexists(path):
             return None
         try:
@@ -80,28 +80,28 @@ class Kept:
         return record
 
     def _write(self, name: str, request: Mapping[str, Any], record: Record) -> None:
-        path = self._path(name)
+        path = self._make_path(name)
         if path is not None:
-            with atomic_write(path) as temporary:
+            with write_atomically(path) as temporary:
                 temporary.write_text(json.dumps({"request": request, "record": record}) + "\n", encoding="utf-8")
 
 
-def answer(carry_out: Callable[[Mapping[str, Any]], Record]) -> None:
+def answer_request(measure: Callable[[Mapping[str, Any]], Record]) -> None:
     """Read the request of a part, and print its record: what a module does that is asked."""
-    request = lifeline.request()
-    lifeline.tie()
-    with native_logs_dropped():
-        record = carry_out(request)
+    request = parent_watch.read_request()
+    parent_watch.watch_parent()
+    with drop_native_logs():
+        record = measure(request)
     print(json.dumps(record), flush=True)
 
 
-def _surroundings() -> Record:
+def _collect_surroundings() -> Record:
     """Libraries and machine: figures of others do not stand beside these."""
-    found = identity_of(None)
+    found = make_identity(None)
     return {name: found[name] for name in ("versions", "machine")}
 
 
-def code() -> str:
+def digest_code() -> str:
     """A digest of all that decides what a part measures: the program and its benchmarks."""
     found = hashlib.sha256()
     for path in sorted([*(ROOT / "tfperf").rglob("*.py"), *(ROOT / "benchmarks").glob("*.py")]):

@@ -21,23 +21,23 @@ STARTER = "TFPERF_STARTER"  # in the trial's environment: the starter's process 
 ORPHANED = 4
 
 
-def request() -> Any:
+def read_request() -> Any:
     """What the starter asks for: the first line of standard input."""
     return json.loads(sys.stdin.readline())
 
 
-def answer(carry_out: Callable[[Any], Mapping[str, Any]]) -> None:
+def answer_request(measure: Callable[[Any], Mapping[str, Any]]) -> None:
     """Read the request, tie this process to the starter, print the record; of a UserError `refused`, its faults."""
-    asked = request()
-    tie()
+    asked = read_request()
+    watch_parent()
     try:
-        record = carry_out(asked)
+        record = measure(asked)
     except UserError as error:
         record = {"refused": list(error.faults)}
     print(json.dumps(record), flush=True)
 
 
-def tie() -> None:
+def watch_parent() -> None:
     """From now on be killed as soon as the starter is gone; without effect for a program started by hand."""
     starter = os.environ.pop(STARTER, None)
     if starter is None:
@@ -46,16 +46,16 @@ def tie() -> None:
         os._exit(ORPHANED)
     watcher = os.fork()
     if watcher == 0:
-        _watch()
-    atexit.register(_untie, watcher)  # the first to be registered is the last to be called
+        _kill_at_eof()
+    atexit.register(_stop_watcher, watcher)  # the first to be registered is the last to be called
 
 
-def _untie(watcher: int) -> None:
+def _stop_watcher(watcher: int) -> None:
     os.kill(watcher, signal.SIGKILL)
     os.waitpid(watcher, 0)
 
 
-def _watch() -> NoReturn:
+def _kill_at_eof() -> NoReturn:
     """Kill this process group at the end of standard input."""
     try:
         while os.read(0, 4096):

@@ -8,7 +8,7 @@ from pydantic import BeforeValidator, Field, SerializerFunctionWrapHandler, mode
 from pydantic.dataclasses import dataclass
 
 from tfperf.runcard.faults import Fault, refuse
-from tfperf.runcard.optimizers import OWN, Arguments, Decay, ElementWise, Offset, clipping_faults
+from tfperf.runcard.optimizers import OWN, Arguments, Decay, ElementWise, Offset, check_clipping
 from tfperf.runcard.types import STRICT, Name, Norm, Rate, Strength
 
 Rule = Literal[ElementWise, "ScheduleFreeAdamW", "Adafactor", "Lamb", "Muon"]
@@ -33,17 +33,17 @@ SHARED = frozenset(["learning_rate", "weight_decay"])
 Factor = Annotated[float, Field(ge=-1e3, le=1e3)]
 
 
-def _a_rule(name: object) -> object:
+def _refuse_no_rule(name: object) -> object:
     if isinstance(name, str) and name in NO_RULES:
         refuse([Fault("", name, f"{NO_RULES[name]}; allowed: {', '.join(get_args(Rule))}")])
     return name
 
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
-class Descent(Arguments):
+class ModelOptimizer(Arguments):
     """The optimizer, by its Keras name and arguments; those left out or null have Keras' defaults."""
 
-    name: Annotated[Rule, BeforeValidator(_a_rule)] = Field(default="Adam", description="Keras optimizer")
+    name: Annotated[Rule, BeforeValidator(_refuse_no_rule)] = Field(default="Adam", description="Keras optimizer")
     learning_rate: Rate = Field(default=1e-3, description="step size")
     momentum: Annotated[float, Field(ge=0, le=1)] | None = Field(default=None, description="SGD, RMSprop, Muon")
     nesterov: bool | None = Field(default=None, description="SGD, Muon: Nesterov's form of the momentum")
@@ -81,23 +81,23 @@ class Descent(Arguments):
     )
 
     @model_validator(mode="after")
-    def _fits_together(self) -> Self:
-        refuse(self._faults())
+    def _refuse_faults(self) -> Self:
+        refuse(self._check_keys())
         return self
 
-    def _faults(self) -> Iterator[Fault]:
+    def _check_keys(self) -> Iterator[Fault]:
         # without momentum is what every rule can be
-        yield from (f for f in self.foreign_faults(TAKES) if (f.key, f.value) != ("momentum", 0))
-        yield from clipping_faults(self)
+        yield from (f for f in self.check_foreign(TAKES) if (f.key, f.value) != ("momentum", 0))
+        yield from check_clipping(self)
         if self.name in ("Lion", "ScheduleFreeAdamW") and self.beta_1 == 0:
             yield Fault("beta_1", 0, f"must be above 0 for {self.name}")
 
     @model_serializer(mode="wrap")
-    def _without_unset(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+    def _drop_unset(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
         tree: dict[str, Any] = handler(self)
         return {key: value for key, value in tree.items() if value is not None}
 
-    def arguments(self) -> dict[str, Any]:
+    def make_arguments(self) -> dict[str, Any]:
         """Keyword arguments of the Keras class `name`, without clipping, which the engines do after they summed."""
         found = {key: getattr(self, key) for key in sorted(TAKES[self.name] | SHARED)}
         if self.exclude_layers is not None:

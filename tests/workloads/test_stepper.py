@@ -5,7 +5,7 @@ import time
 import pytest
 
 from tfperf.errors import CardError, TrainingError
-from tfperf.workloads.stepping import FEWEST, WARM, measure_steps, take_steps
+from tfperf.workloads.stepper import FEWEST, WARM, measure_steps, take_steps
 
 
 class Steps:
@@ -25,7 +25,7 @@ class Steps:
         self.taken += taken
         return taken
 
-    def losses(self):
+    def list_losses(self):
         return [self.loss, 1.0]
 
     def close(self):

@@ -16,38 +16,38 @@ from uuid import uuid4
 import keras
 import tensorflow as tf
 
-from tfperf.data.cache import cache_folder, code_digest, digest, make_private
+from tfperf.data.cache import digest, digest_code, find_cache_folder, make_private
 from tfperf.errors import StorageError
-from tfperf.measure.environment import available_cores, cpu_model
-from tfperf.results.files import atomic_write
+from tfperf.measure.environment import count_cores, read_cpu_model
+from tfperf.results.files import write_atomically
 from tfperf.results.reading import parse_json, read_bytes
 from tfperf.train.choices import MOST_STEPS, Choices
 from tfperf.train.cores import Cores
-from tfperf.train.kept_programs import point_tensorflow
+from tfperf.train.program_cache import point_tensorflow
 from tfperf.train.settings import Settings
 
 MOST_BYTES = 10**6  # of a file
 
 
-def _devices(mode: Literal["renew"] | bool) -> list[str]:
+def _list_gpus(mode: Literal["renew"] | bool) -> list[str]:
     """Names of the GPUs; TensorFlow is not started by asking, but reads its flags."""
     point_tensorflow(mode)
     gpus = tf.config.list_physical_devices("GPU")
     return [str(tf.config.experimental.get_device_details(gpu).get("device_name", gpu.name)) for gpu in gpus]
 
 
-def place(mode: Literal["renew"] | bool, training: str | None, cores: Cores | None) -> Path | None:
+def find_path(mode: Literal["renew"] | bool, training: str | None, cores: Cores | None) -> Path | None:
     """The file for the choices of a training; None: nothing is kept.
 
     training: digest of all of the card, its data and the code that may matter, None: not known; cores: None where they
     are chosen, too. The file's name stands for these, the machine and the program.
     """
-    folder = cache_folder()
+    folder = find_cache_folder()
     if not mode or folder is None or training is None:
         return None
     key = digest(
-        cpu_model(), available_cores(), _devices(mode), cores, tf.__version__, keras.__version__, code_digest(__name__),
-        training,
+        read_cpu_model(), count_cores(), _list_gpus(mode), cores, tf.__version__, keras.__version__,
+        digest_code(__name__), training,
     )  # fmt: skip
     return folder / "choices" / f"{key}.json"
 
@@ -61,27 +61,27 @@ def read(settings: Settings, path: Path | None, forms: Collection[str], layouts:
         return None
     with suppress(OSError, ValueError, LookupError, TypeError):
         found = parse_json(read_bytes(path, MOST_BYTES, own=True))
-        if found["sha256"] == _sha256(found["choices"]):
+        if found["sha256"] == _digest_choices(found["choices"]):
             choices = Choices.from_dict(found["choices"], forms, layouts)
             most = MOST_STEPS if settings.steps_per_call == "auto" else settings.steps_per_call
             return replace(choices, cached=True) if choices.steps_per_call <= min(most, settings.steps) else None
     return None
 
 
-def _sha256(choices: Any) -> str:
+def _digest_choices(choices: Any) -> str:
     """Of the choices as JSON text, whatever their order and blanks in the file."""
     return hashlib.sha256(json.dumps(choices, sort_keys=True).encode()).hexdigest()
 
 
-def keep(path: Path | None, choices: Choices) -> Sequence[str]:
+def write(path: Path | None, choices: Choices) -> Sequence[str]:
     """Write the choices for the next run; returns warnings."""
     if path is None:
         return ()
     own = path.with_name(f"{uuid4().hex}.json")  # others may write the same choices now
     try:
         make_private(path.parent)
-        content = {"sha256": _sha256(asdict(choices)), "choices": asdict(choices)}
-        with atomic_write(own) as temporary:
+        content = {"sha256": _digest_choices(asdict(choices)), "choices": asdict(choices)}
+        with write_atomically(own) as temporary:
             temporary.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
         os.replace(own, path)
     except (OSError, StorageError) as error:

@@ -10,8 +10,8 @@ from tests.runcard.cards import write
 from tests.runcard.test_optimizers import NOT_OFFERED, VALUES
 from tests.workloads.translate.cards import SHORT
 from tests.workloads.translate.test_card import faults
-from tfperf.runcard.descent import NO_RULES, SHARED, TAKES, Descent, Rule
 from tfperf.runcard.dump import dump_card
+from tfperf.runcard.model_optimizer import NO_RULES, SHARED, TAKES, ModelOptimizer, Rule
 from tfperf.runcard.optimizers import CLIPPINGS
 from tfperf.workloads.cards import load_card
 
@@ -40,14 +40,14 @@ def test_every_rule_of_keras_is_known(optimizers):
 def test_arguments_are_those_of_keras(name, optimizers):
     theirs = set(inspect.signature(getattr(optimizers, name).__init__).parameters)
     assert TAKES[name] | SHARED | {*CLIPPINGS} == theirs - NOT_OFFERED - EMA
-    ours = {field.name for field in fields(Descent)}
+    ours = {field.name for field in fields(ModelOptimizer)}
     assert ours == {"name", *CLIPPINGS} | SHARED | frozenset().union(*TAKES.values())
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_argument_reaches_keras(name, optimizers):
     given = {k: v for k, v in MORE.items() if k in TAKES[name] | SHARED}
-    optimizer = getattr(optimizers, name)(**Descent(name=name, clipnorm=0.5, **given).arguments())
+    optimizer = getattr(optimizers, name)(**ModelOptimizer(name=name, clipnorm=0.5, **given).make_arguments())
     config = optimizer.get_config()
     for key, value in given.items():
         want = ["a\\.b"] if key == "exclude_layers" else pytest.approx(value)  # a word, where Keras takes patterns
@@ -57,7 +57,7 @@ def test_every_argument_reaches_keras(name, optimizers):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_what_is_left_out_has_keras_default(name, optimizers):
-    assert Descent(name=name).arguments() == {"learning_rate": 1e-3}
+    assert ModelOptimizer(name=name).make_arguments() == {"learning_rate": 1e-3}
     theirs = getattr(optimizers, name)(learning_rate=0.001).get_config()
     assert {**getattr(optimizers, name)(learning_rate=1e-3).get_config(), "name": ""} == {**theirs, "name": ""}
 
@@ -85,7 +85,7 @@ def test_one_clipping_at_most(tmp_path):
 
 def test_no_momentum_is_an_argument_of_none(tmp_path):
     card = load_card(write(tmp_path, SHORT), ["train.optimizer={name: Adam, momentum: 0}"])
-    assert card.train.optimizer.arguments() == {"learning_rate": 1e-3}
+    assert card.train.optimizer.make_arguments() == {"learning_rate": 1e-3}
     assert any("Adam takes" in fault for fault in faults(tmp_path, overrides=["train.optimizer.momentum=0.5"]))
 
 

@@ -1,18 +1,18 @@
-"""Merges of what devices find, and the types that each can be of. TensorFlow is imported when one is judged."""
+"""Merges of what devices find, and the types that each can be of. TensorFlow is imported when one is checked."""
 
 from typing import Literal, get_args
 
 from tfperf.errors import UserError
 
 # first: all devices find the same, and nothing is sent; sum: of metrics their sum, of statistics that of the changes
-Merge = Literal["sum", "mean", "first"]
+MergeKind = Literal["sum", "mean", "first"]
 
 
 def refuse_unmergeable(what: str, merge: str, dtype: str, *more: str) -> None:
     """Raises: UserError where there is no such merge, these and `more`, or where values of the type have none."""
     import tensorflow as tf
 
-    words = (*get_args(Merge), *more)
+    words = (*get_args(MergeKind), *more)
     if merge not in words:
         raise UserError(f"{what}: merge: got {merge!r}; allowed: {', '.join(words)}")
     try:

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from tfperf.place.nodes import CARRIERS, RECEIVES, channel
+from tfperf.place.nodes import CARRIERS, RECEIVES, get_channel
 
 SINKS = re.compile(r"\b(statistic|told)_(\d+)(?:_\d+)?/")
 FOUND = re.compile(r"\btower_(\d+)/(?:.*/)?found_(statistic|told)_(\d+)$")
@@ -21,11 +21,11 @@ SPLITS, COLLECTIVE = frozenset(["Split", "SplitV"]), frozenset(["CollectiveReduc
 Source = tuple[str, int]
 
 
-class Merged(NamedTuple):
+class FoundMerge(NamedTuple):
     """A value where it is assigned to statistic, or told as, number `number`, on a device.
 
     shares: by what each device's value is multiplied in it, by number of the device; empty: no such sum is found.
-    gathered: a collective added those of all other devices, of which this graph does not tell.
+    all_reduced: a collective added those of all other devices, of which this graph does not tell.
     """
 
     what: str
@@ -33,29 +33,29 @@ class Merged(NamedTuple):
     device: str
     name: str
     shares: Mapping[int, float]
-    gathered: bool = False
+    all_reduced: bool = False
 
 
-class Merges:
+class MergeFinder:
     """Of one function: nodes by name, what each is given, and the receiver of each channel's send."""
 
     def __init__(self, nodes: Mapping[str, Any], inputs: Mapping[str, Sequence[Source]]) -> None:
         self.nodes, self.inputs = nodes, inputs
-        self.sends = {channel(node): node.name for node in nodes.values() if node.op in ("_Send", "_HostSend")}
-        self._gathered, self._sought = False, ("", 0)
+        self.sends = {get_channel(node): node.name for node in nodes.values() if node.op in ("_Send", "_HostSend")}
+        self._all_reduced, self._sought = False, ("", 0)
 
-    def read(self) -> Iterator[Merged]:
+    def find_merges(self) -> Iterator[FoundMerge]:
         """All values that are assigned to statistics, or told of a step."""
         for node in self.nodes.values():
             told, assigned = node.op == TOLD, node.op.startswith(ASSIGNED)
             scope = SINKS.search(node.name) if told or assigned else None
             if scope is None or (scope[1] == "told") is not told:
                 continue
-            self._gathered, self._sought = False, (scope[1], int(scope[2]))
-            shares = self._shares(self.inputs[node.name][ITEM if told else VALUE], ())
-            yield Merged(*self._sought, node.device, node.name, dict(shares or {}), self._gathered)
+            self._all_reduced, self._sought = False, (scope[1], int(scope[2]))
+            shares = self._find_shares(self.inputs[node.name][ITEM if told else VALUE], ())
+            yield FoundMerge(*self._sought, node.device, node.name, dict(shares or {}), self._all_reduced)
 
-    def _shares(self, source: Source, ports: tuple[int, ...]) -> Counter[int] | None:
+    def _find_shares(self, source: Source, ports: tuple[int, ...]) -> Counter[int] | None:
         """By device, of what a source gives; ports: of splits on the way, innermost last. None: it is no such sum."""
         name, port = source
         node = self.nodes.get(name)
@@ -67,22 +67,22 @@ class Merges:
             return Counter({int(found[1]): 1.0}) if mine else None
         given = self.inputs[name]
         if node.op in RECEIVES:
-            send = self.sends.get(channel(node))
-            return self._shares(self.inputs[send][0], ports) if send else None
+            send = self.sends.get(get_channel(node))
+            return self._find_shares(self.inputs[send][0], ports) if send else None
         if node.op in SUMS:
-            return self._sum([self._shares(one, ports) for one in given])
+            return self._sum([self._find_shares(one, ports) for one in given])
         if node.op == "Mul" or node.op in DIVISIONS:
-            return self._multiplied(node.op in DIVISIONS, given, ports)
+            return self._multiply(node.op in DIVISIONS, given, ports)
         if node.op in SPLITS:
-            return self._shares(given[1 if node.op == "Split" else 0], (*ports, port))
+            return self._find_shares(given[1 if node.op == "Split" else 0], (*ports, port))
         if node.op == "ConcatV2" and ports:
-            return self._shares(given[ports[-1]], ports[:-1])
+            return self._find_shares(given[ports[-1]], ports[:-1])
         if node.op in COLLECTIVE and node.attr["merge_op"].s == b"Add":
-            self._gathered = True
-            return self._shares(given[0], ports)
+            self._all_reduced = True
+            return self._find_shares(given[0], ports)
         if node.op == "IdentityN":
-            return self._shares(given[port], ports)
-        return self._shares(given[0], ports) if node.op in PASSING and given else None
+            return self._find_shares(given[port], ports)
+        return self._find_shares(given[0], ports) if node.op in PASSING and given else None
 
     def _sum(self, every: Sequence[Counter[int] | None]) -> Counter[int] | None:
         total: Counter[int] = Counter()
@@ -93,25 +93,25 @@ class Merges:
                 total[number] += share
         return total
 
-    def _multiplied(self, divided: bool, given: Sequence[Source], ports: tuple[int, ...]) -> Counter[int] | None:
+    def _multiply(self, divided: bool, given: Sequence[Source], ports: tuple[int, ...]) -> Counter[int] | None:
         """A product with a constant."""
         first, second = given[:2]
-        factor = self._constant(second[0])
+        factor = self._find_constant(second[0])
         if factor is None and not divided:
-            first, factor = second, self._constant(first[0])
-        shares = None if factor is None else self._shares(first, ports)
+            first, factor = second, self._find_constant(first[0])
+        shares = None if factor is None else self._find_shares(first, ports)
         if shares is None or not factor:
             return None
         by = 1 / factor if divided else factor
         return Counter({number: share * by for number, share in shares.items()})
 
-    def _constant(self, name: str) -> float | None:
+    def _find_constant(self, name: str) -> float | None:
         """The number that a node gives; None: it is no constant."""
         import tensorflow as tf
 
         node = self.nodes.get(name)
         while node is not None and node.op in (*PASSING, *RECEIVES):
-            send = self.sends.get(channel(node)) if node.op in RECEIVES else node.name
+            send = self.sends.get(get_channel(node)) if node.op in RECEIVES else node.name
             given = self.inputs[send] if send else ()
             node = self.nodes.get(given[0][0]) if given else None
         if node is None or node.op != "Const":

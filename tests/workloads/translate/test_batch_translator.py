@@ -6,13 +6,13 @@ import tensorflow as tf
 
 from tests.runcard.cards import write
 from tfperf.workloads.cards import load_card
-from tfperf.workloads.translate.corpus import Part, Ragged
-from tfperf.workloads.translate.feeding import training_plan
-from tfperf.workloads.translate.translating import Search, translations
+from tfperf.workloads.translate.batch_translator import BatchTranslator, translate_split
+from tfperf.workloads.translate.corpus import Ragged, Split
+from tfperf.workloads.translate.feeding import plan_training
+from tfperf.workloads.translate.piece_counts import PieceCounts
 from tfperf.workloads.translate.translator import Translator
 from tfperf.workloads.translate.validation import Validation
 from tfperf.workloads.translate.vocabulary import END, START
-from tfperf.workloads.translate.words import Words
 
 CARD = """\
 workload: translate
@@ -42,7 +42,7 @@ def model(card):
 @pytest.fixture(scope="module")
 def part():
     random = np.random.default_rng(3)
-    return Part(ragged(random, 10), ragged(random, 10))
+    return Split(ragged(random, 10), ragged(random, 10))
 
 
 @pytest.fixture(scope="module")
@@ -82,7 +82,7 @@ def greedy(log_probs, source):
 
 def test_greedy_translations_are_the_likeliest_pieces_in_the_order_of_the_part(card, model, weights, part, log_probs):
     calls = []
-    found = translations(card, Search(model, 1, LENGTH), weights, part, lambda: calls.append(1))
+    found = translate_split(card, BatchTranslator(model, 1, LENGTH), weights, part, lambda: calls.append(1))
     want = [greedy(log_probs, row(part.source, i)) for i in range(len(part))]
     assert [ids[: len(one)].tolist() for ids, one in zip(found, want, strict=True)] == want
     assert any(END in one for one in want) and len({tuple(one) for one in want}) > 3  # there is something to confuse
@@ -95,7 +95,7 @@ def test_a_beam_finds_translations_at_least_as_probable_for_their_lengths(card, 
         total = log_probs(source, [START, *ids[:-1]])[np.arange(len(ids)), ids].sum()
         return total / ((5 + len(ids)) / 6) ** 0.6  # Wu et al. 2016, eq. 14
 
-    beam, first = (translations(card, Search(model, k, LENGTH), weights, part) for k in (ROWS, 1))
+    beam, first = (translate_split(card, BatchTranslator(model, k, LENGTH), weights, part) for k in (ROWS, 1))
     pairs = [(score(row(part.source, i), beam[i]), score(row(part.source, i), first[i])) for i in range(len(part))]
     assert all(a >= b - 1e-9 for a, b in pairs) and any(a > b + 1e-3 for a, b in pairs)
 
@@ -108,13 +108,13 @@ def test_the_validation_loss_is_over_all_labels_of_each_pair_once(card, model, w
         total -= each[np.arange(len(each)), target[1:]].sum()
         labels += len(each)
     # float64 sums of some hundred terms
-    assert Validation(card, model, part).loss(weights) == pytest.approx(total / labels, rel=1e-12)
+    assert Validation(card, model, part).evaluate_loss(weights) == pytest.approx(total / labels, rel=1e-12)
 
 
-def test_words_of_steps_are_those_of_their_epochs(card, part):
-    plans = [training_plan(card, part, 1, epoch).words for epoch in range(4)]
+def test_pieces_of_steps_are_those_of_their_epochs(card, part):
+    plans = [plan_training(card, part, 1, epoch).pieces for epoch in range(4)]
     every = np.concatenate(plans)
     assert len(plans[0]) == 2 and len({tuple(words) for words in plans}) > 1
-    words = Words(card, part, 1)
+    counts = PieceCounts(card, part, 1)
     for before, after in ((0, 8), (1, 2), (3, 7), (0, 1), (5, 5)):
-        assert words.between(before, after) == every[before:after].sum()
+        assert counts.count_between(before, after) == every[before:after].sum()

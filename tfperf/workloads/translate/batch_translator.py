@@ -8,26 +8,24 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
-from tfperf.workloads.translate.card import Translation
-from tfperf.workloads.translate.corpus import Part
-from tfperf.workloads.translate.decoding import ALPHA, beam_search, repeated
-from tfperf.workloads.translate.feeding import dataset, held_out_plan
+from tfperf.workloads.translate.card import TranslationCard
+from tfperf.workloads.translate.corpus import Split
+from tfperf.workloads.translate.decoding import ALPHA, repeat_state, search_beam
+from tfperf.workloads.translate.feeding import build_dataset, plan_held_out
 from tfperf.workloads.translate.translator import States, Translator
 from tfperf.workloads.translate.vocabulary import PAD
 
 Weights = Sequence[NDArray[Any]]  # of a translator: both tables, then its `weights` in their order
 Ids = list[NDArray[np.int32]]
-
-
 IDS = tf.TensorSpec((None, None), tf.int32)  # of any number of sentences, of any length
 
 
-def weight_shapes(model: Translator) -> list[tf.TensorSpec]:
+def list_weight_shapes(model: Translator) -> list[tf.TensorSpec]:
     """Shape and type of each of a translator's weights."""
     return [tf.TensorSpec(v.shape, v.dtype) for v in (*model.embeddings, *model.weights)]
 
 
-class Search:
+class BatchTranslator:
     """Translates batches on TensorFlow's default device, by the same graph for all shapes and weights.
 
     The state of a hypothesis is what the decoder's layers remember; the encoded source is the sentence's.
@@ -37,7 +35,7 @@ class Search:
         """`beam` 1: greedy, by the log probability itself."""
         self.model, self.beam, self.max_length = model, beam, max_length
         self.dtype = tf.as_dtype(model.core.compute_dtype)
-        signature = weight_shapes(model), IDS
+        signature = list_weight_shapes(model), IDS
         self._compiled = tf.function(self._translate, signature, autograph=False)
 
     def translate(self, weights: Sequence[tf.Tensor], source: tf.Tensor) -> NDArray[np.int32]:
@@ -50,28 +48,28 @@ class Search:
         with keras.StatelessScope(state_mapping=list(zip(core.trainable_variables, values, strict=True))):
             mask = tf.not_equal(source, PAD)
             memory, states = core.encode(tf.gather(source_table, source), mask)
-            memory, mask = repeated((memory, mask), self.beam)
+            memory, mask = repeat_state((memory, mask), self.beam)
 
             def step(last: tf.Tensor, states: States) -> tuple[tf.Tensor, States]:
                 vectors = tf.gather(target_table, last)[:, None]
                 logits, states = core.decode(vectors, states, memory, mask)
                 return tf.nn.log_softmax(logits[:, 0]), states
 
-            alpha = ALPHA if self.beam > 1 else 0.0
-            ids, _ = beam_search(
-                step, repeated(states, self.beam), tf.shape(source)[0], self.beam, self.max_length, alpha, self.dtype
+            batch, alpha = tf.shape(source)[0], ALPHA if self.beam > 1 else 0.0
+            ids, _ = search_beam(
+                step, repeat_state(states, self.beam), batch, self.beam, self.max_length, alpha, self.dtype
             )
         return ids
 
 
-def translations(
-    card: Translation, search: Search, weights: Weights, part: Part, between: Callable[[], None] = lambda: None
+def translate_split(
+    card: TranslationCard, translator: BatchTranslator, weights: Weights, split: Split,
+    before_batch: Callable[[], None] = lambda: None,
 ) -> Ids:  # fmt: skip
-    """The ids (T) of each pair's translation, in the part's order; `between` is called before each batch."""
-    plan = held_out_plan(card, part, 1)
-    there = [tf.constant(weight) for weight in weights]
+    """The ids (T) of each pair's translation, in the split's order; `before_batch` is called before each batch."""
+    plan, there = plan_held_out(card, split, 1), [tf.constant(weight) for weight in weights]
     found: dict[int, NDArray[np.int32]] = {}
-    for rows, (((source, _),), _) in zip(plan.rows[:, 0], dataset(part, plan), strict=True):
-        between()
-        found.update(zip(rows.tolist(), search.translate(there, source), strict=True))
-    return [found[i] for i in range(len(part))]  # filling has no number from 0 on
+    for rows, (((source, _),), _) in zip(plan.rows[:, 0], build_dataset(split, plan), strict=True):
+        before_batch()
+        found.update(zip(rows.tolist(), translator.translate(there, source), strict=True))
+    return [found[i] for i in range(len(split))]  # filling has no number from 0 on

@@ -9,7 +9,7 @@ import tensorflow as tf
 from tests.train.problems import checkpoints_in
 from tfperf.errors import Interrupted, RunDirectoryError, TrainingError
 from tfperf.signals import Signals
-from tfperf.workloads.stepwise import Training
+from tfperf.workloads.stepper_trainer import StepperTrainer
 
 STEPS = 95
 
@@ -37,7 +37,7 @@ class Walk:
         self.calls.append(steps)
         return taken
 
-    def losses(self):
+    def list_losses(self):
         return [np.nan if self.taken > self.breaks else float(self.x.mean())]
 
     def snapshot(self):
@@ -55,7 +55,7 @@ def walk(steps=STEPS):
 
 
 def fit(folder, stepper=None, signals=None, stop_at=None, every=20):
-    training = Training(stepper or Walk(), checkpoints_in(folder), every)
+    training = StepperTrainer(stepper or Walk(), checkpoints_in(folder), every)
     step, warnings = training.resume()
     training.compile()
     signals, seen = signals or Signals(), []
@@ -126,7 +126,7 @@ def test_checkpoints_of_another_program_are_refused(tmp_path):
 
 
 def test_losses_need_not_be_kept(tmp_path, monkeypatch):
-    monkeypatch.setattr(Walk, "losses", lambda self: [])
+    monkeypatch.setattr(Walk, "list_losses", lambda self: [])
     training, _, seen, _ = fit(tmp_path)
     assert training.loss is None and {s.loss for s in seen} == {None} and fit(tmp_path)[0].loss is None
 

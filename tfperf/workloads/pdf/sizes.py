@@ -2,16 +2,16 @@
 
 from dataclasses import dataclass
 
-from tfperf.console.stages import Tell, silent
-from tfperf.measure.environment import memory_bytes
+from tfperf.console.stages import ShowStage, show_nothing
+from tfperf.measure.environment import read_memory_bytes
 from tfperf.workloads.pdf.card import Card
-from tfperf.workloads.pdf.chunks import chunk_size, footprint, parameters, split
+from tfperf.workloads.pdf.chunks import choose_chunk_size, count_parameters, estimate_footprint, split
 from tfperf.workloads.pdf.inputs import read_inputs
 from tfperf.workloads.pdf.operators.problem import build_problem
 
 
 @dataclass(frozen=True)
-class Plan:
+class RunSizes:
     """Sizes of a run."""
 
     replicas: int
@@ -25,35 +25,35 @@ class Plan:
     memory_bytes: float  # predicted peak
     machine_bytes: int  # memory of this machine
 
-    def lines(self) -> list[str]:
-        """The plan for people."""
+    def describe(self) -> list[str]:
+        """The sizes for people."""
         return [
             f"replicas    {self.replicas}" + (f" in {self.chunks} chunks" if self.chunks > 1 else ""),
             f"datasets    {self.datasets}",
             f"points      {self.points} ({self.training_points:.0f} train); positivity: {self.positivity_points}",
             f"parameters  {self.parameters} per replica",
             f"steps       at most {self.steps}",
-            f"memory      {self.memory_bytes / 1e9:.1f} GB predicted peak{self._too_much()}",
+            f"memory      {self.memory_bytes / 1e9:.1f} GB predicted peak{self._describe_excess()}",
         ]
 
-    def _too_much(self) -> str:
+    def _describe_excess(self) -> str:
         """A card is checked on one machine and fitted on another: too much for this one is no fault."""
         if self.memory_bytes <= self.machine_bytes:
             return ""
         return f"; this machine has {self.machine_bytes / 1e9:.1f} GB: the fit would fail here"
 
 
-def plan(card: Card, tell: Tell = silent) -> Plan:
+def estimate_sizes(card: Card, show_stage: ShowStage = show_nothing) -> RunSizes:
     """Read the data of a card and tell the sizes; CardError or PackError where the data do not fit the card."""
-    tell("reading data")
+    show_stage("reading data")
     inputs = read_inputs(card)
-    tell("building the problem")
+    show_stage("building the problem")
     one = build_problem(card, inputs.selection, card.replicas[:1], inputs.t0_pdf, inputs.law)
-    tell("predicting the memory")
+    show_stage("predicting the memory")
     total = len(card.replicas)
-    chunk = min(total, chunk_size(card, lambda: one, total))
-    return Plan(
+    chunk = min(total, choose_chunk_size(card, lambda: one, total))
+    return RunSizes(
         total, len(split(total, chunk)), len(one.datasets), len(one.central), float(one.training.sum()),
-        sum(rows.stop - rows.start for rows in one.observables.positive),
-        parameters(card), card.train.steps, footprint(card, one).peak(chunk, total), memory_bytes(),
+        sum(rows.stop - rows.start for rows in one.observables.positive), count_parameters(card), card.train.steps,
+        estimate_footprint(card, one).estimate_peak_bytes(chunk, total), read_memory_bytes(),
     )  # fmt: skip

@@ -8,14 +8,14 @@ from typing import Any, Protocol
 from uuid import uuid4
 
 from tfperf.errors import CardError, TrainingError
-from tfperf.measure.environment import peak_rss_bytes
-from tfperf.measure.quiet import native_logs_dropped
-from tfperf.measure.timing import Rule, Sample, Traces, time_steps
-from tfperf.report.counting import Show
+from tfperf.measure.environment import measure_peak_rss_bytes
+from tfperf.measure.quiet import drop_native_logs
+from tfperf.measure.timing import Sample, TimingRule, TraceCounter, time_steps
+from tfperf.report.study_progress import ShowCount
 from tfperf.runcard.kinds import AnyCard
 from tfperf.runcard.profile import Profile
 from tfperf.trace.capture import capture
-from tfperf.train.window import Recorded, calls_of, describe
+from tfperf.train.window import Recording, configure_capture, count_calls
 
 FEWEST = 5  # samples of a trial at least
 WARM = 2  # calls before anything is timed: they trace and compile
@@ -46,7 +46,7 @@ class Stepper(Protocol):
     def call(self, steps: int) -> int:
         """Take steps in one call, with what a fit does beside it; returns how many were taken."""
 
-    def losses(self) -> Sequence[float]:
+    def list_losses(self) -> Sequence[float]:
         """Of the last call, for a record; empty: none are kept."""
 
     def close(self) -> None:
@@ -55,18 +55,18 @@ class Stepper(Protocol):
 
 def take_steps(stepper: Stepper, steps: int) -> None:
     """Take so many steps in a call. Raises: TrainingError where there were fewer: a time of none says nothing."""
-    taken = stepper.call(steps)
-    if taken != steps:
-        raise TrainingError(f"the training ended after {taken} of the {steps} steps of a call that was to be timed")
+    count = stepper.call(steps)
+    if count != steps:
+        raise TrainingError(f"the training ended after {count} of the {steps} steps of a call that was to be timed")
 
 
-def record_steps(card: AnyCard, stepper: Stepper, logdir: Path, repeat: int, show: Show) -> Recorded:
+def record_steps(card: AnyCard, stepper: Stepper, logdir: Path, repeat: int, show: ShowCount) -> Recording:
     """Record the card's window of a stepper's steps with TensorFlow's profiler, `repeat` times.
 
     Raises: CardError where the training is too short for that; TrainingError where it ends before.
     """
     window = card.profile or Profile()
-    per_call, calls, skipped = calls_of(window, stepper.steps_per_call)
+    per_call, calls, skipped = count_calls(window, stepper.steps_per_call)
     if stepper.steps is not None and repeat * (skipped + calls) * per_call > stepper.steps:
         times = "" if repeat == 1 else f", {repeat} times"
         said = f"{calls} calls of {per_call} steps are to be recorded after {skipped} others{times}"
@@ -76,16 +76,16 @@ def record_steps(card: AnyCard, stepper: Stepper, logdir: Path, repeat: int, sho
     for number in range(repeat):
         show(number, repeat, f"records {calls} calls of {per_call} steps")
         wait_for_second()
-        with native_logs_dropped(), capture(logdir, calls, skipped, window.host_level) as taken:
-            describe(taken, stepper.optimizers, stepper.loops)
-            taken.turns = per_call
-            taken.group = group
-            for call in range(skipped + taken.steps):
-                with taken.step(call):
+        with drop_native_logs(), capture(logdir, calls, skipped, window.host_level) as recording:
+            configure_capture(recording, stepper.optimizers, stepper.loops)
+            recording.turns = per_call
+            recording.group = group
+            for call in range(skipped + recording.steps):
+                with recording.step(call):
                     take_steps(stepper, per_call)
     show(repeat, repeat, "recorded")
     stepper.close()
-    return Recorded(taken, per_call)
+    return Recording(recording, per_call)
 
 
 def wait_for_second() -> None:
@@ -98,7 +98,7 @@ def measure_steps(stepper: Stepper, request: Mapping[str, Any]) -> dict[str, Any
 
     Raises: CardError where the training is too short; TrainingError where it ends, or its loss is not finite.
     """
-    per_call, traces = stepper.steps_per_call, Traces()
+    per_call, traces = stepper.steps_per_call, TraceCounter()
     warm, fewest = (
         max(least, math.ceil(int(request[key]) / per_call)) for least, key in ((WARM, "warmup"), (FEWEST, "steps"))
     )
@@ -110,19 +110,19 @@ def measure_steps(stepper: Stepper, request: Mapping[str, Any]) -> dict[str, Any
         take_steps(stepper, per_call)
 
     def take() -> Sample:
-        traces.none_new()
+        traces.mark()
         clock, processor = time.perf_counter(), time.process_time()
         take_steps(stepper, per_call)
         seconds, spent = time.perf_counter() - clock, time.process_time() - processor
-        return Sample(per_call, seconds, traces.none_new(), spent)
+        return Sample(per_call, seconds, traces.is_unchanged(), spent)
 
     starting, most = time.perf_counter() - float(request["began"]), float(request["seconds"])
     last = math.inf if stepper.steps is None else stepper.steps // per_call - warm
-    timing = time_steps(take, Rule(fewest, starting, most, last), most)
-    losses = [float(loss) for loss in stepper.losses()]
+    timing = time_steps(take, TimingRule(fewest, starting, most, last), most)
+    losses = [float(loss) for loss in stepper.list_losses()]
     if broken := [loss for loss in losses if not math.isfinite(loss)]:
         raise TrainingError(f"a loss of the last steps is {broken[0]}; steps of a training that broke are not timed")
     stepper.close()
-    return timing.record(starting) | {
-        "steps": timing.steps, "steps_per_call": per_call, "losses": losses, "peak_rss_bytes": peak_rss_bytes(),
+    return timing.make_record(starting) | {
+        "steps": timing.steps, "steps_per_call": per_call, "losses": losses, "peak_rss_bytes": measure_peak_rss_bytes(),
     }  # fmt: skip

@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from threading import Thread
 
-from tfperf.measure.environment import available_cores
+from tfperf.measure.environment import count_cores
 from tfperf.workloads.pdf.report.draw import receive, send
-from tfperf.workloads.pdf.report.pictures import Picture, draw, pictures
+from tfperf.workloads.pdf.report.pictures import PictureKey, draw, list_pictures
 from tfperf.workloads.pdf.results.record import FitResult
 
 MOST = 7  # processes beside this one: a page has not many more pictures
@@ -24,7 +24,7 @@ SETTINGS = dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_TH
 
 
 @dataclass
-class Team:
+class DrawingPool:
     """This process and, for each further core, one that draws; a context that ends them, whatever happens in it.
 
     They are programs of their own (draw.py): nothing of this process is forked, and a user's script is not imported
@@ -35,51 +35,51 @@ class Team:
     most: int | None = None  # processes beside this one, by default one for each further core
 
     def __post_init__(self) -> None:
-        self._others: list[subprocess.Popen[bytes]] | None = None
+        self._processes: list[subprocess.Popen[bytes]] | None = None
 
     def start(self) -> None:
         """Start the processes: before there is a result, so that they are ready when it comes."""
-        if self._others is not None:
+        if self._processes is not None:
             return
-        self._others = []
-        most = min(MOST, available_cores() - 1) if self.most is None else self.most
+        self._processes = []
+        most = min(MOST, count_cores() - 1) if self.most is None else self.most
         with suppress(OSError):  # no memory, no more processes, or no interpreter
             for _ in range(most):
-                self._others.append(_started())
+                self._processes.append(_start_process())
 
-    def draw(self, result: FitResult) -> dict[Picture, bytes]:
+    def draw(self, result: FitResult) -> dict[PictureKey, bytes]:
         """All pictures of the page of a result, as PNG files."""
-        from tfperf.report.style import house_style, no_collection
+        from tfperf.report.style import apply_style, pause_collector
 
         self.start()
-        wanted = pictures(result)
-        todo, found = deque(wanted), dict[Picture, bytes]()
+        wanted = list_pictures(result)
+        todo, found = deque(wanted), dict[PictureKey, bytes]()
         content = pickle.dumps(replace(result, weights={}, summary=dict(result.summary)))
-        threads = [Thread(target=_let_draw, args=(o, content, todo, found), daemon=True) for o in self._others or ()]
+        threads = [Thread(target=_let_draw, args=(o, content, todo, found), daemon=True) for o in self._processes or ()]
         for thread in threads:
             thread.start()
-        with house_style(), no_collection():
-            for picture in _taken(todo):
+        with apply_style(), pause_collector():
+            for picture in _pop_pictures(todo):
                 found[picture] = draw(result, picture)
             for thread in threads:
                 thread.join(PATIENCE_SECONDS)
             return {p: found[p] if p in found else draw(result, p) for p in wanted}
 
-    def __enter__(self) -> "Team":
+    def __enter__(self) -> "DrawingPool":
         return self
 
     def __exit__(self, *_: object) -> None:
-        for other in self._others or ():
-            other.kill()
-        for other in self._others or ():
-            other.wait()
-            for pipe in (other.stdin, other.stdout):
+        for process in self._processes or ():
+            process.kill()
+        for process in self._processes or ():
+            process.wait()
+            for pipe in (process.stdin, process.stdout):
                 with suppress(OSError):  # what was not written yet
                     pipe and pipe.close()
-        self._others = None
+        self._processes = None
 
 
-def _started() -> "subprocess.Popen[bytes]":
+def _start_process() -> "subprocess.Popen[bytes]":
     # the program may run from a folder that is not installed
     path = os.pathsep.join([str(Path(__file__).parents[4]), *filter(None, [os.environ.get("PYTHONPATH")])])
     return subprocess.Popen(
@@ -88,7 +88,7 @@ def _started() -> "subprocess.Popen[bytes]":
     )  # fmt: skip
 
 
-def _taken(todo: deque[Picture]) -> Iterable[Picture]:
+def _pop_pictures(todo: deque[PictureKey]) -> Iterable[PictureKey]:
     """Pictures that nobody has begun, one after the other."""
     with suppress(IndexError):
         while True:
@@ -96,15 +96,15 @@ def _taken(todo: deque[Picture]) -> Iterable[Picture]:
 
 
 def _let_draw(
-    other: "subprocess.Popen[bytes]", content: bytes, todo: deque[Picture], found: dict[Picture, bytes]
+    process: "subprocess.Popen[bytes]", content: bytes, todo: deque[PictureKey], found: dict[PictureKey, bytes]
 ) -> None:
     """Have another process draw until nothing is left, or until it fails."""
-    assert other.stdin is not None and other.stdout is not None
+    assert process.stdin is not None and process.stdout is not None
     with suppress(OSError, ValueError):  # it is dead, or its pipes are closed
-        send(other.stdin, content)
-        for picture in _taken(todo):
-            send(other.stdin, pickle.dumps(picture))
-            png = receive(other.stdout)
+        send(process.stdin, content)
+        for picture in _pop_pictures(todo):
+            send(process.stdin, pickle.dumps(picture))
+            png = receive(process.stdout)
             if png is None:
                 return
             found[picture] = png
