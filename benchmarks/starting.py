@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median, quantiles
+from typing import IO, Any
 
 from benchmarks.registry import Row, register_benchmark
 from tfperf.errors import UserError
@@ -47,22 +48,26 @@ class Checkout:
         shutil.rmtree(self.folder, ignore_errors=True)
         self.folder.mkdir()
 
+    def start(self, *command: object, **streams: IO[Any] | int) -> "subprocess.Popen[str]":
+        """A command of Python's, with this version first in the path; streams: as of Popen."""
+        own = {"PYTHONPATH": str(self.root), "TFPERF_CACHE": str(self.folder / "cache")}
+        words = [sys.executable, *map(str, command)]
+        # cwd: where Python looks first
+        return subprocess.Popen(words, text=True, env={**os.environ, **own}, cwd=self.root, **streams)
+
     def run(self, *command: object) -> tuple[float, float, str]:
         """Seconds of a command of Python's, seconds to its first line, and all that it printed."""
-        own = {"PYTHONPATH": str(self.root), "TFPERF_CACHE": str(self.folder / "cache")}
         start, first = time.perf_counter(), float("nan")
-        words = [sys.executable, *map(str, command)]
-        with subprocess.Popen(
-            words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env={**os.environ, **own},
-            cwd=self.root,  # where Python looks first
-        ) as process:  # fmt: skip
+        with self.start(*command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as process:
             assert process.stdout is not None
             lines = []
             for line in process.stdout:
                 first = time.perf_counter() - start if not lines else first
                 lines.append(line)
         if process.returncode not in (0, FAILED):
-            raise UserError(f"{' '.join(words)}: ended with {process.returncode}:\n{''.join(lines[-20:])}")
+            raise UserError(
+                f"python {' '.join(map(str, command))}: ended with {process.returncode}:\n{''.join(lines[-20:])}"
+            )
         return time.perf_counter() - start, first, "".join(lines)
 
     def fit(self, *overrides: str) -> Mapping[str, float]:

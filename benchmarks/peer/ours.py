@@ -1,13 +1,18 @@
-"""tfperf on the peer's problems, as a process of its own: `python -m benchmarks.peer.ours --size dis --replicas 10`."""
+"""tfperf on the peer's problems, as a process of its own: `python -m benchmarks.peer.ours --size dis --replicas 10`.
+
+With `--turns` it compiles its programs and waits: for each line that it reads it takes the same steps again and prints
+their times, so that two versions take turns within a second.
+"""
 
 import argparse
 import json
+import sys
 import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from statistics import quantiles
-from typing import Any
+from statistics import mean, quantiles
+from typing import TYPE_CHECKING, Any
 
 import h5py
 import numpy as np
@@ -26,6 +31,9 @@ from tfperf.workloads.pdf.forms import Form, build_form
 from tfperf.workloads.pdf.operators.observables import compile_observables
 from tfperf.workloads.pdf.operators.problem import Problem, build_problem
 from tfperf.workloads.pdf.operators.woodbury import find_components, join_groups
+
+if TYPE_CHECKING:  # imports TensorFlow, which is told its threads first
+    from tfperf.train.ensemble import Ensemble
 
 ROUNDS = 7
 CARD = Path(__file__).parents[2] / "runcards" / "pdf_dis.yaml"
@@ -122,35 +130,52 @@ def build_from_pack(pack: Path, replicas: int, tolerance: float) -> tuple[Card, 
 
 def measure_steps(build: Callable[[], tuple[Card, Problem, Form]], steps: int) -> dict[str, Any]:
     """Build, compile and time steps of the whole loop."""
+    start = time.perf_counter()
+    card, problem, form = build()
+    built = time.perf_counter()
+    ensemble = _build_ensemble(card, problem, form)
+    first = time.perf_counter()
+    each = max(1, steps // ROUNDS)
+    times, cpu = zip(*(_time_steps(ensemble, each) for _ in range(ROUNDS)), strict=True)
+    q1, middle, q3 = quantiles(times, n=4, method="inclusive")
+    return {
+        "points": len(problem.central), "replicas": len(card.replicas), "ms_step": [middle, q1, q3],
+        "cpu_ms_step": mean(cpu), "build_s": built - start, "first_step_s": first - built, "n_steps": ROUNDS * each,
+        "stacks": len(ensemble.shards), "peak_rss_mb": measure_peak_rss_bytes() / 2**20,
+    }  # fmt: skip
+
+
+def serve_turns(build: Callable[[], tuple[Card, Problem, Form]], steps: int) -> None:
+    """For each line of standard input the same `steps` steps, and a line with their `ms_step` and `cpu_ms_step`."""
+    ensemble = _build_ensemble(*build())
+    begin = ensemble.snapshot()
+    for _ in sys.stdin:
+        ensemble.restore(begin)
+        ms, cpu_ms = _time_steps(ensemble, steps)
+        print(json.dumps({"ms_step": ms, "cpu_ms_step": cpu_ms}), flush=True)
+
+
+def _build_ensemble(card: Card, problem: Problem, form: Form) -> "Ensemble":
+    """Of the threads that a fit would choose; its programs are compiled."""
     from tfperf.workloads.pdf.stack import build_ensemble
     from tfperf.workloads.pdf.training import choose_cores, start_tensorflow
 
-    start = time.perf_counter()
-    settings, problem, form = build()
-    replicas = len(settings.replicas)
-    built = time.perf_counter()
-    cores = start_tensorflow(settings, choose_cores(settings, problem))
     # as many stacks at the same time as TensorFlow has threads
-    ensemble = build_ensemble(settings, problem, form, cores)
+    ensemble = build_ensemble(card, problem, form, start_tensorflow(card, choose_cores(card, problem)))
     ensemble.run(1, xla=True)
+    _ = ensemble.step  # waits for the call
+    return ensemble
+
+
+def _time_steps(ensemble: "Ensemble", steps: int) -> tuple[float, float]:
+    """Wall and processor time of one of so many steps, ms."""
+    begin, cpu = time.perf_counter(), time.process_time()
+    ensemble.run(steps, xla=True)
     _ = ensemble.step
-    first = time.perf_counter()
-    times, cpu = [], time.process_time()
-    each = max(1, steps // ROUNDS)
-    for _ in range(ROUNDS):
-        begin = time.perf_counter()
-        ensemble.run(each, xla=True)
-        _ = ensemble.step  # waits for the call
-        times.append(1e3 * (time.perf_counter() - begin) / each)
-    cpu = (time.process_time() - cpu) / (ROUNDS * each)
-    if ensemble.count_running() < replicas:
+    times = (time.perf_counter() - begin, time.process_time() - cpu)
+    if ensemble.count_running() < ensemble.replicas:
         raise SystemExit("a replica has stopped: take fewer steps")
-    q1, middle, q3 = quantiles(times, n=4, method="inclusive")
-    return {
-        "points": len(problem.central), "replicas": replicas, "ms_step": [middle, q1, q3], "cpu_ms_step": 1e3 * cpu,
-        "build_s": built - start, "first_step_s": first - built, "n_steps": ROUNDS * each,
-        "stacks": len(ensemble.shards), "peak_rss_mb": measure_peak_rss_bytes() / 2**20,
-    }  # fmt: skip
+    return 1e3 * times[0] / steps, 1e3 * times[1] / steps
 
 
 def main() -> None:
@@ -161,11 +186,15 @@ def main() -> None:
     parser.add_argument("--tolerance", type=float, default=0.0, help="engine.tolerance, for a pack")
     parser.add_argument("--replicas", type=int, default=1)
     parser.add_argument("--steps", type=int, default=700)
+    parser.add_argument("--turns", action="store_true", help="so many steps for each line that is read")
     given = parser.parse_args()
     make = partial(build_from_size, given.size, given.replicas)
     if given.pack is not None:
         make = partial(build_from_pack, given.pack, given.replicas, given.tolerance)
-    print(json.dumps(measure_steps(make, given.steps)))
+    if given.turns:
+        serve_turns(make, given.steps)
+    else:
+        print(json.dumps(measure_steps(make, given.steps)))
 
 
 if __name__ == "__main__":
