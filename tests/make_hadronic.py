@@ -51,8 +51,9 @@ def dataset(rng, name, operation, rows, hadronic, one_row=False):
     names = SYSTEMATICS[name]
     size = rng.uniform(1, 2, rows)
     bare = Dataset(
-        name, operation, tuple(tables), size, size, np.zeros((rows, 0)), (), np.zeros(0, bool), np.zeros((rows, 0)),
-        (), np.arange(rows), None,
+        name=name, operation=operation, tables=tuple(tables), cv=size, stat=size, sys=np.zeros((rows, 0)), sys_names=(),
+        sys_is_mult=np.zeros(0, bool), kin=np.zeros((rows, 0)),
+        kin_names=(), cuts=np.arange(rows), t0=None,
     )  # fmt: skip
     truth = predictions([bare], compute_toy_pdf(X))
     size = np.abs(truth)

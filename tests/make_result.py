@@ -123,6 +123,7 @@ def make_result(replicas=6, sets=2, points=12, rows=20, failed=1, seed=1, title=
         "exponents/alpha": rng.normal(size=(replicas, 8)),
     }  # fmt: skip
     result = FitResult(
-        title, 1.65, x, pdf, weights, record, tuple(datasets), make_history(rng, rows, record.stop_step), summary={}
-    )
+        title=title, q0=1.65, x=x, pdf=pdf, weights=weights, replicas=record, datasets=tuple(datasets),
+        history=make_history(rng, rows, record.stop_step), summary={},
+    )  # fmt: skip
     return FitResult(**{**vars(result), "summary": make_summary(result, int(result.converged.sum()))})

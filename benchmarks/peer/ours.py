@@ -74,8 +74,9 @@ def _make_datasets(problem: dict[str, Any]) -> list[tuple[Dataset, int]]:
             fk = make_table(problem[f"fk/{d['name']}"], d["kind"], d["basis"])
             none = np.zeros((d["ndata"], 0))
             out.append((Dataset(
-                d["name"], "NULL", (fk,), one["data0"], one["stat"], one["sys"], ("a", "b", "c"), np.zeros(3, bool),
-                none, (), np.arange(d["ndata"]), None,
+                name=d["name"], operation="NULL", tables=(fk,), cv=one["data0"], stat=one["stat"], sys=one["sys"],
+                sys_names=("a", "b", "c"), sys_is_mult=np.zeros(3, bool),
+                kin=none, kin_names=(), cuts=np.arange(d["ndata"]), t0=None,
             ), number))  # fmt: skip
     return out
 
@@ -105,9 +106,10 @@ def build_peer_problem(size: str, replicas: int) -> Problem:
     groups = join_groups(columns, make_slices(datasets), find_components(columns, make_slices(datasets)))
     observables = compile_observables(datasets, positivity, int((x < 1).sum()), groups)
     return Problem(
-        pack, datasets, observables, tuple(map(tuple, groups)), covariance, covariance, None,
-        tuple(range(1, replicas + 1)),
-        join_experiments("data")[:replicas], join_experiments("trmask")[:replicas].astype(bool), np.ones(len(columns)),
+        pack=pack, datasets=datasets, observables=observables, blocks=tuple(map(tuple, groups)), covariance=covariance,
+        covariance_no_t0=covariance, truth=None, ids=tuple(range(1, replicas + 1)),
+        data=join_experiments("data")[:replicas], training=join_experiments("trmask")[:replicas].astype(bool),
+        root_weight=np.ones(len(columns)),
     )  # fmt: skip
 
 
@@ -148,9 +150,10 @@ def measure_steps(build: Callable[[], tuple[Card, Problem, Form]], steps: int) -
 def serve_turns(build: Callable[[], tuple[Card, Problem, Form]], steps: int) -> None:
     """For each line of standard input the same `steps` steps, and a line with their `ms_step` and `cpu_ms_step`."""
     ensemble = _build_ensemble(*build())
-    begin = ensemble.snapshot()
+    begin = [(loop, loop.snapshot()) for loop in ensemble.build_loops()]
     for _ in sys.stdin:
-        ensemble.restore(begin)
+        for loop, state in begin:
+            loop.restore(state)
         ms, cpu_ms = _time_steps(ensemble, steps)
         print(json.dumps({"ms_step": ms, "cpu_ms_step": cpu_ms}), flush=True)
 

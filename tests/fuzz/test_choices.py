@@ -16,8 +16,9 @@ from tfperf.workloads.pdf.forms import LAYOUTS, NAMES
 from tfperf.workloads.pdf.stack import make_settings
 
 MADE = Choices(
-    "shared", "grouped", True, False, 10, 2, 1, (CandidateTiming("shared", "grouped", True, 1.5, 0.1),),
-    ((1, 2, 0.5), (2, 1, 0.25)),
+    form="shared", products="grouped", xla=True, losses_xla=False, steps_per_call=10, threads=2, cpu_stacks=1,
+    tried=(CandidateTiming("shared", "grouped", True, 1.5, 0.1),),
+    cores_tried=((1, 2, 0.5), (2, 1, 0.25)),
 )  # fmt: skip
 PLAIN = json.loads(json.dumps(asdict(MADE)))
 ODD = [{**PLAIN, **change} for change in (

@@ -182,7 +182,8 @@ class RowsCheck(ToleranceCheck):
 
 
 SETTINGS = Settings(
-    STEPS, Optimizer(name="SGD", learning_rate=RATE, clipnorm=None), PATIENCE, "float64", steps_per_call=10,
+    steps=STEPS, optimizer=Optimizer(name="SGD", learning_rate=RATE, clipnorm=None), patience=PATIENCE,
+    precision="float64", steps_per_call=10,
     checkpoint_every=10, xla=False, devices=1, cache=False,
 )  # fmt: skip
 

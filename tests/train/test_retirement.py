@@ -216,7 +216,11 @@ def test_stacks_that_cannot_be_are_refused(tmp_path, array, value):
 def make_auto(layout, compile_seconds, ms_per_step):
     form = ("shared", "grouped")
     tried = CandidateTiming(*form, True, compile_seconds, ms_per_step), CandidateTiming(*form, False, 0.1, 1e9)
-    return make_retirement(20_000, "auto", layout, Choices(*form, True, False, 10, 2, 1, tried))
+    choices = Choices(
+        form=form[0], products=form[1], xla=True, losses_xla=False, steps_per_call=10, threads=2, cpu_stacks=1,
+        tried=tried,
+    )  # fmt: skip
+    return make_retirement(20_000, "auto", layout, choices)
 
 
 def test_auto_looks_where_a_smaller_stack_pays():

@@ -38,7 +38,7 @@ KINDS = 8  # of the operations of the longest chain that are told apart
 NS_PER_MS = 1e6
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Trace:
     """A profile beside the graphs that ran. phase, device (n): numbers of each operation's in PHASES and `names`."""
 
@@ -132,7 +132,10 @@ def make_trace(
         [graph.count_loops(i) > 1 or bool(SEQUENCES.match(n.kind)) for i, n in enumerate(graph.nodes)] or [False]
     )
     shares, steps = _compute_shares(found, len(local)), int((every.call >= skip).sum())
-    return Trace(found, graph, runs, link(runs, graph), calls, steps, names, host, phase, device, looped, shares)
+    return Trace(
+        attribution=found, graph=graph, runs=runs, links=link(runs, graph), calls=calls, steps=steps, names=names,
+        host=host, phase=phase, device=device, looped=looped, shares=shares,
+    )  # fmt: skip
 
 
 def _find_index(name: str, names: tuple[str, ...], host: str) -> int:

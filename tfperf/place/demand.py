@@ -76,10 +76,12 @@ class RecordedPass:
         read = {kind: [xla or one.op.name in needed for one in some] for kind, some in self.given.items()}
         ids = [asked and not side for asked, side in zip(read["looked_up"], read["sides"], strict=True)]
         return Demand(
-            [gradient is not None for gradient in variables], read["tables"] + read["weights"], read["statistics"],
-            read["sides"], ids, [self._varies(value) for _, value in new],
-            [self._varies(value) for value in (self.found.loss, *self.found.metrics)], _sum_flops(needed.values()),
-            frozenset(self._list_constants(wanted)), tuple(self._list_captured(needed)),
+            gradients=[gradient is not None for gradient in variables], variables=read["tables"] + read["weights"],
+            statistics=read["statistics"],
+            sides=read["sides"], look_ups=ids, statistics_vary=[self._varies(value) for _, value in new],
+            metrics_vary=[self._varies(value) for value in (self.found.loss, *self.found.metrics)],
+            flops=_sum_flops(needed.values()),
+            constants=frozenset(self._list_constants(wanted)), captured=tuple(self._list_captured(needed)),
         )  # fmt: skip
 
     def _varies(self, value: tf.Tensor) -> bool:

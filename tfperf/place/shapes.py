@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 
 from tfperf.errors import UserError
 
-# other workers still fetch what this one has sent for a while; TensorFlow 2.21 dies at times where a profile ends then
+# TensorFlow 2.21 may write to freed memory where a profile ends while collective operations of other workers run; few
+# do after this time (docs/upgrading.md)
 SETTLE_SECONDS = 0.5
 # 3: with shapes
 EVERYTHING = {"host_tracer_level": 3, "python_tracer_level": 0, "device_tracer_level": 0, "delay_ms": 0}

@@ -30,7 +30,7 @@ ShowProgress = Callable[[int, int, str], None]  # trials done, in all, what is g
 OpenProgress = Callable[[], AbstractContextManager[ShowProgress]]
 
 
-@dataclass
+@dataclass(kw_only=True)
 class _Study:
     card: AnyCard
     switches: Switches
@@ -135,7 +135,10 @@ def ablate(
         ledger.load()
         write(output / ENVIRONMENT, collect_environment())
         tree = to_json_tree(card)
-        report = _Study(card, switches, tree, switches.make_plan(tree), ledger, seconds, run_form, signals, show).run()
+        report = _Study(
+            card=card, switches=switches, tree=tree, plan=switches.make_plan(tree), ledger=ledger, seconds=seconds,
+            run_form=run_form, signals=signals, show_progress=show,
+        ).run()  # fmt: skip
         with apply_style(), write_atomically(output / PLOT) as temporary:
             temporary.write_bytes(to_png(draw_waterfall(report)))
     return report

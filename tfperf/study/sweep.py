@@ -30,7 +30,7 @@ ShowProgress = Callable[[int, int, str], None]  # trials done, in all, what is g
 OpenProgress = Callable[[], AbstractContextManager[ShowProgress]]
 
 
-@dataclass
+@dataclass(kw_only=True)
 class _Sweep:
     plan: SweepPlan
     folder: SweepFolder
@@ -153,7 +153,10 @@ def run_sweep(
         if waiting:
             folder.prepare_trials()
             with open_team(place, at_once) as team, open_progress() as show_progress:
-                _Sweep(planned, folder, waiting, done, measured, team, signals, show_progress, command, code).run()
+                _Sweep(
+                    plan=planned, folder=folder, waiting=waiting, done=done, measured=measured, team=team,
+                    signals=signals, show_progress=show_progress, command=command, code=code,
+                ).run()  # fmt: skip
         return folder.finish(planned)
 
 

@@ -26,7 +26,7 @@ LOOP_EVENT = re.compile(r"(?:^|/)while(?:_\d+)?/\S*:[A-Z]|:(?:Stateless)?While$"
 EVERY_STEP = 0.9  # times a step from which an operation counts as one of every step
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Attribution:
     """Times in ms; S steps. A phase's is the union of the intervals in which some operation of it runs.
 
@@ -135,15 +135,15 @@ def compute_attribution(
     working = merge_events(events, mine & ~ahead)  # a dataset works beside the steps
     inside = merge_intervals(steps.begin, steps.end).subtract(between)
     return Attribution(
-        (steps.end - steps.begin) / NS_PER_MS, steps.call, busy, every, gaps,
-        _compute_gap_phases(events, mine, phases, between, len(gaps)),
-        average_causes(split_idle_time(events, steps, between.subtract(working)), len(gaps)),
-        average_causes(split_idle_time(events, steps, inside.subtract(working)), len(steps)),
-        _compute_waits(events, mine & ~ahead, phases, steps), len(steps.call_begin), steps.marks,
-        tuple(sorted(costs, key=lambda c: -c.ms)),
-        compute_launches(events, devices, mine, len(steps)), sum_transfers(events, devices, mine, len(steps)),
-        make_ledger(events, notes.traces), tuple(_list_problems(steps, notes, lost)),
-        notes, make_timeline(events, operations, devices, mine, phases, steps),
+        steps=(steps.end - steps.begin) / NS_PER_MS, call=steps.call, busy=busy, any=every, gaps=gaps,
+        gap_phases=_compute_gap_phases(events, mine, phases, between, len(gaps)),
+        idle_between=average_causes(split_idle_time(events, steps, between.subtract(working)), len(gaps)),
+        idle_inside=average_causes(split_idle_time(events, steps, inside.subtract(working)), len(steps)),
+        waits_ms=_compute_waits(events, mine & ~ahead, phases, steps), calls=len(steps.call_begin), marks=steps.marks,
+        costs=tuple(sorted(costs, key=lambda c: -c.ms)), launches=compute_launches(events, devices, mine, len(steps)),
+        transfers=sum_transfers(events, devices, mine, len(steps)),
+        ledger=make_ledger(events, notes.traces), problems=tuple(_list_problems(steps, notes, lost)),
+        notes=notes, timeline=make_timeline(events, operations, devices, mine, phases, steps),
     )  # fmt: skip
 
 

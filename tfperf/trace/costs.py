@@ -14,7 +14,7 @@ from tfperf.trace.steps import Steps
 NS_PER_MS = 1e6
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Cost:
     """An operation: its events' time in ms a step, how many there are a step, and what it belongs to.
 
@@ -55,10 +55,11 @@ def find_costs(
         operation, phase = operations.every[key // len(PHASES)], PHASES[key % len(PHASES)]
         scope = max(operation.scopes, key=lambda s: operation.scopes[s], default="")
         out.append(Cost(
-            operation.name, operation.kind, device, phase, operation.inferred and phase != "other", ms / len(steps),
-            count / len(steps), rules.find_layer(scope), inside_ms / len(steps),
-            bool(operation.scopes) and not operation.inferred and all(map(rules.is_constant, operation.scopes)),
-            operation.instruction, error,
+            name=operation.name, kind=operation.kind, device=device, phase=phase,
+            inferred=operation.inferred and phase != "other", ms=ms / len(steps),
+            count=count / len(steps), layer=rules.find_layer(scope), inside=inside_ms / len(steps),
+            constant=bool(paths := operation.scopes) and not operation.inferred and all(map(rules.is_constant, paths)),
+            instruction=operation.instruction, noise=error,
         ))  # fmt: skip
     return out
 

@@ -91,12 +91,13 @@ def _find_calls(events: Events) -> tuple[NDArray[np.int64], str]:
         if not len(rows):
             continue
         hosts = np.unique([lane.host for lane in events.lanes], return_inverse=True)[1][events.lane[rows]]
-        groups, where = np.unique(hosts * len(events.names) + events.name[rows], return_inverse=True)
-        most = np.bincount(where, (events.end - events.begin)[rows]).argmax()
-        rows = rows[where == most]
+        # of each host each name
+        calls, number = np.unique([hosts, events.name[rows]], axis=1, return_inverse=True)
+        longest = np.bincount(number.ravel(), (events.end - events.begin)[rows]).argmax()
+        rows = rows[number.ravel() == longest]
         rows = rows[np.argsort(events.begin[rows], kind="stable")]
         inner = np.append(False, events.begin[rows][1:] < np.maximum.accumulate(events.end[rows])[:-1])
-        return rows[~inner], said.format(events.names[groups[most] % len(events.names)])
+        return rows[~inner], said.format(events.names[calls[1, longest]])
     raise TraceError(f"nothing tells where a step begins: no event has {MARK}, and no compiled function runs")
 
 
@@ -109,22 +110,27 @@ def _find_turns(
     that of the turns. A turn begins with the kind that comes first. Other loops, of a layer over time for one, change
     no weights.
     """
-    begins, ends, looped = events.begin[inside], events.end[inside], kinds.looped[inside]
+    begins, ends = events.begin[inside], events.end[inside]
+    kind, looped = kinds.kind[inside], kinds.looped[inside]
     whole = begins[:1], int(ends.max())
     if turns == 1 or not looped.any():
         return whole
-    numbers, first, where, counts = np.unique(
-        kinds.kind[inside][looped], return_index=True, return_inverse=True, return_counts=True
-    )
+    numbers, first, where, counts = np.unique(kind[looped], return_index=True, return_inverse=True, return_counts=True)
     time = np.bincount(where, (ends - begins)[looped])
     found = turns * loops if turns is not None else int(np.bincount(counts, time).argmax())
     regular = counts == found
-    updates = kinds.updates[inside]
-    enough = SHARE if updates.any() else MOST
-    trains = not updates.any() or bool(np.isin(kinds.kind[inside][updates], numbers[regular]).any())
-    sure = trains and time[regular].sum() >= enough * (ends - begins).sum()
-    if found < 2 or not regular.any() or not (sure or turns is not None):
+    if found < 2 or not regular.any():
+        return whole
+    share = time[regular].sum() / max((ends - begins).sum(), 1)
+    if turns is None and not _is_training_loop(share, numbers[regular], kind[kinds.updates[inside]]):
         return whole
     anchor = numbers[regular][first[regular].argmin()]
-    last = int(ends[looped & np.isin(kinds.kind[inside], numbers[regular])].max())
-    return begins[kinds.kind[inside] == anchor][::loops], last
+    last = int(ends[looped & np.isin(kind, numbers[regular])].max())
+    return begins[kind == anchor][::loops], last
+
+
+def _is_training_loop(share: float, repeated: NDArray[np.intp], updates: NDArray[np.intp]) -> bool:
+    """share: of the time of a call's operations in `repeated` kinds; updates: the call's kinds that change weights."""
+    if not len(updates):
+        return share >= MOST
+    return share >= SHARE and bool(np.isin(updates, repeated).any())

@@ -31,7 +31,7 @@ class CandidateTiming:
     ms_per_step: Time
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Choices:
     """What was decided; all of it is read back when the run is resumed."""
 

@@ -159,8 +159,9 @@ def choose(ensemble: Ensemble, forms: Forms, cores: Cores, show_stage: ShowStage
     steps = _compute_steps_per_call(settings, ensemble.layout.rounds * best.ms_per_step)
     losses_xla = best.xla and _needs_compiled_losses(ensemble, best, steps)
     return Choices(
-        form.name, form.products, best.xla, losses_xla, steps, cores.threads, cores.stacks, tuple(search.found)
-    )
+        form=form.name, products=form.products, xla=best.xla, losses_xla=losses_xla, steps_per_call=steps,
+        threads=cores.threads, cpu_stacks=cores.stacks, tried=tuple(search.found),
+    )  # fmt: skip
 
 
 def _try_forms(search: _CandidateSearch, forms: Forms, names: Sequence[str], xla: bool) -> None:

@@ -6,7 +6,7 @@ from typing import Literal
 from tfperf.runcard.optimizers import Optimizer
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Settings:
     """What a card says of a training, whatever is trained."""
 

@@ -67,15 +67,9 @@ def test_second_run_takes_the_choices_of_the_first(counted, tmp_path):
 
 
 MADE = Choices(
-    "shared",
-    "grouped",
-    True,
-    False,
-    10,
-    2,
-    1,
-    (CandidateTiming("shared", "grouped", True, 1.5, 0.1), CandidateTiming("shared", "grouped", False, 0.5, 0.2)),
-)
+    form="shared", products="grouped", xla=True, losses_xla=False, steps_per_call=10, threads=2, cpu_stacks=1,
+    tried=(CandidateTiming("shared", "grouped", True, 1.5, 0.1), CandidateTiming("shared", "grouped", False, 0.5, 0.2)),
+)  # fmt: skip
 
 
 def test_choices_are_read_back_unless_damaged_or_renewed(tmp_path):

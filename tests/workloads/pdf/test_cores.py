@@ -28,7 +28,10 @@ def test_threads_and_stacks_are_tried_together_in_children(tmp_path, monkeypatch
         asked.append(overrides)
         stacks, number = (int(one.partition("=")[2]) for one in overrides[-2:])
         trial = CandidateTiming("folded", "joined", True, 1.0, 0.5)
-        used = Choices("folded", "joined", True, False, 10, number, stacks, (trial,))
+        used = Choices(
+            form="folded", products="joined", xla=True, losses_xla=False, steps_per_call=10, threads=number,
+            cpu_stacks=stacks, tried=(trial,),
+        )  # fmt: skip
         return used, speed[number, stacks]
 
     monkeypatch.setattr(cores, "_ask", ask)

@@ -103,12 +103,12 @@ def _make_replicas(card: Card, problem: Problem, outcome: TrainingOutcome, pdf: 
         return np.where(n > 0, chi2 / np.maximum(n, 1), np.nan)
 
     return Replicas(
-        outcome.ids, np.full_like(outcome.ids, card.seed), outcome.attempts,
-        outcome.status, outcome.best_step, outcome.stop_step,
-        divide_by_points(_apply_in_batches(white.compute_chi2, residual, masks), masks),
-        divide_by_points(_apply_in_batches(white.compute_chi2, residual, 1 - masks), 1 - masks),
-        white.compute_chi2(predictions - problem.central) / predictions.shape[1],
-        _apply_in_batches(compute_penalty, pdf), compute_arc_lengths(pdf, problem.pack.x),
+        id=outcome.ids, seed=np.full_like(outcome.ids, card.seed), attempt=outcome.attempts,
+        status=outcome.status, best_step=outcome.best_step, stop_step=outcome.stop_step,
+        chi2_training=divide_by_points(_apply_in_batches(white.compute_chi2, residual, masks), masks),
+        chi2_validation=divide_by_points(_apply_in_batches(white.compute_chi2, residual, 1 - masks), 1 - masks),
+        chi2_experimental=white.compute_chi2(predictions - problem.central) / predictions.shape[1],
+        positivity=_apply_in_batches(compute_penalty, pdf), arc_length=compute_arc_lengths(pdf, problem.pack.x),
     )  # fmt: skip
 
 
@@ -118,9 +118,10 @@ def _make_datasets(problem: Problem, predictions: Array, mean: Array) -> tuple[D
     sigma = np.sqrt(plain.diagonal + (plain.columns**2).sum(axis=1))
     return tuple(
         DatasetResult(
-            d.name, d.attributes.get("experiment", ""), d.attributes.get("label", ""),
-            d.kin_names, d.kin, d.cv, sigma[s], predictions[:, s], mean[s],
-            _compute_chi2(problem.covariance, s, residual) / len(d.cv), _compute_chi2(plain, s, residual) / len(d.cv),
+            name=d.name, experiment=d.attributes.get("experiment", ""), label=d.attributes.get("label", ""),
+            kin_columns=d.kin_names, kin=d.kin, cv=d.cv, sigma=sigma[s], predictions=predictions[:, s], mean=mean[s],
+            chi2=_compute_chi2(problem.covariance, s, residual) / len(d.cv),
+            chi2_no_t0=_compute_chi2(plain, s, residual) / len(d.cv),
         )
         for d, s in zip(problem.datasets, problem.sets.values(), strict=True)
     )  # fmt: skip
@@ -157,8 +158,9 @@ def evaluate(card: Card, problem: Problem, outcome: TrainingOutcome, before: Fit
     mean = problem.observables.predict(arrays.pdf[good if good.any() else slice(None)].mean(axis=0))
     datasets = _make_datasets(problem, arrays.predictions, mean)
     return FitResult(
-        card.title, problem.pack.q0, problem.pack.x, arrays.pdf, arrays.weights, arrays.replicas, datasets,
-        arrays.history, compute_chi2_summary(problem, datasets, mean),
+        title=card.title, q0=problem.pack.q0, x=problem.pack.x, pdf=arrays.pdf, weights=arrays.weights,
+        replicas=arrays.replicas, datasets=datasets,
+        history=arrays.history, summary=compute_chi2_summary(problem, datasets, mean),
     )  # fmt: skip
 
 

@@ -32,6 +32,15 @@ class Terms(NamedTuple):
     integrability: tf.Tensor
 
 
+class _Chi2(NamedTuple):
+    """chi2 of both halves of the points (R each), and what its gradient takes from the forward pass."""
+
+    training: tf.Tensor
+    validation: tf.Tensor
+    shifts: Sequence[tf.Tensor]  # of each block K^-1 z (2 R, k), training halves first
+    folded_slope: tf.Tensor | None  # (2 R, D) half the folded points' slope in their directions
+
+
 def _compute_scales(points: PointConstants) -> NDArray[np.float64]:
     """What the raw predictions (T) are multiplied with: the points' factors where no operation follows, else 1."""
     scale, begin = np.ones(points.observables.row_count), 0
@@ -43,7 +52,7 @@ def _compute_scales(points: PointConstants) -> NDArray[np.float64]:
     return scale
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class _Segment:
     """Neighbouring points (n) of one block, in the order of training; all constants in units of the whitened errors."""
 
@@ -63,6 +72,10 @@ class _Segment:
         if self.operation == "NULL":
             return tables[0] - data
         return combine(self.operation, tables) * self.factor - data
+
+
+def _shift(rows: slice, by: int) -> slice:
+    return slice(rows.start + by, rows.stop + by)
 
 
 class _Residuals:
@@ -93,9 +106,10 @@ class _Residuals:
         found = [(i, b) for i, b in enumerate(p.whitening.blocks) if b.rows.start <= rows.start < b.rows.stop]
         number, block = found[0] if found else (None, None)
         return _Segment(
-            operation, starts, constant(p.factor[rows]), constant(p.data[:, rows]), constant(p.central[rows]),
-            tf.constant(p.training[:, rows]), constant(1 / p.root_weight[rows]), number,
-            None if block is None else constant(block.u[rows.start - block.rows.start : rows.stop - block.rows.start]),
+            operation=operation, tables=starts, factor=constant(p.factor[rows]), data=constant(p.data[:, rows]),
+            central=constant(p.central[rows]),
+            mask=tf.constant(p.training[:, rows]), inverse_weight=constant(1 / p.root_weight[rows]), block=number,
+            u=None if block is None else constant(block.u[_shift(rows, -block.rows.start)]),
         )  # fmt: skip
 
     def compute_systematics(self, residuals: Sequence[tf.Tensor]) -> list[tf.Tensor]:
@@ -173,51 +187,61 @@ class ReplicaLosses:
         return total
 
     def _split_chi2(self, pdf: tf.Tensor, residuals: Sequence[tf.Tensor]) -> Pair:
-        """chi2 of the training and of the validation points (R each); only the first has a gradient.
-
-        The gradient 2 m (e - U K^-1 z) takes K^-1 z from the forward pass, so that the K^-1 are read once a step.
-        """
-        folded, segments, zero = self.loss_constants.folded, self.step_residuals.segments, tf.zeros([], self.dtype)
+        """chi2 of the training and of the validation points (R each); only the first has a gradient."""
 
         @tf.custom_gradient
-        def function(pdf: tf.Tensor, *residuals: tf.Tensor) -> tuple[Pair, object]:
-            replicas = pdf.shape[0]
-            pairs = zip(residuals, segments, strict=True)
-            halves = [tf.concat([tf.where(p.mask, e, zero), tf.where(p.mask, zero, e)], axis=0) for e, p in pairs]
-            total = tf.zeros([2 * replicas], self.dtype)
-            for half in halves:
-                total += tf.reduce_sum(half * half, axis=1)
-            directions = self.step_residuals.compute_systematics(halves)
-            shifts = [tf.linalg.matvec(p, z) for p, z in zip(self.inverse_kernels, directions, strict=True)]
-            for z, shift in zip(directions, shifts, strict=True):
-                total -= tf.reduce_sum(z * shift, axis=1)
-            pull = tf.zeros([0], self.dtype)
-            if folded is not None:
-                pull, more = self._compute_folded_chi2(folded, pdf, directions)
-                total += more
-            training, validation = tf.split(total, 2)
+        def split(pdf: tf.Tensor, *residuals: tf.Tensor) -> tuple[Pair, object]:
+            chi2 = self._compute_chi2(pdf, residuals)
 
-            def gradient(upstream: tf.Tensor, _: tf.Tensor) -> list[tf.Tensor]:
-                up = 2 * upstream[:, None]
-                corrections = [s[:replicas] for s in shifts]
-                slope = tf.zeros_like(pdf)
-                if folded is not None:
-                    sizes = [self.restrict.shape[0], *(directions[b].shape[1] for b in folded.linked)]
-                    back, *links = tf.split(pull[:replicas], sizes, axis=1)
-                    for b, link in zip(folded.linked, links, strict=True):
-                        corrections[b] -= link
-                    slope = up[:, :, None] * tf.reshape(tf.matmul(back, self.restrict), pdf.shape)
-                out = [slope]
-                for e, segment in zip(residuals, segments, strict=True):
-                    if segment.block is not None:
-                        e -= tf.matmul(corrections[segment.block], segment.u, transpose_b=True)
-                    out.append(up * tf.where(segment.mask, e, zero))
-                return out
+            def pull_back(training: tf.Tensor, _: tf.Tensor) -> list[tf.Tensor]:
+                return self._pull_back(chi2, 2 * training[:, None], pdf, residuals)
 
-            return (training, validation), gradient
+            return (chi2.training, chi2.validation), pull_back
 
-        training, validation = function(pdf, *residuals)
+        training, validation = split(pdf, *residuals)
         return training, validation
+
+    def _compute_chi2(self, pdf: tf.Tensor, residuals: Sequence[tf.Tensor]) -> _Chi2:
+        """Of each half, |m e|^2 - z K^-1 z with z = U^T m e of each block, and what the folded points add."""
+        zero = tf.zeros([], self.dtype)
+        pairs = zip(residuals, self.step_residuals.segments, strict=True)
+        halves = [tf.concat([tf.where(p.mask, e, zero), tf.where(p.mask, zero, e)], axis=0) for e, p in pairs]
+        total = tf.zeros([2 * pdf.shape[0]], self.dtype)
+        for half in halves:
+            total += tf.reduce_sum(half * half, axis=1)
+        directions = self.step_residuals.compute_systematics(halves)
+        shifts = [tf.linalg.matvec(p, z) for p, z in zip(self.inverse_kernels, directions, strict=True)]
+        for z, shift in zip(directions, shifts, strict=True):
+            total -= tf.reduce_sum(z * shift, axis=1)
+        slope = None
+        if self.loss_constants.folded is not None:
+            slope, more = self._compute_folded_chi2(self.loss_constants.folded, pdf, directions)
+            total += more
+        training, validation = tf.split(total, 2)
+        return _Chi2(training, validation, shifts, slope)
+
+    def _pull_back(
+        self, chi2: _Chi2, up: tf.Tensor, pdf: tf.Tensor, residuals: Sequence[tf.Tensor]
+    ) -> list[tf.Tensor]:  # fmt: skip
+        """Gradients of the training half by x f and by each residual, m (e - U K^-1 z), times `up` (R, 1).
+
+        K^-1 z is that of the forward pass, so that the K^-1 are read once a step.
+        """
+        corrections = [shift[: pdf.shape[0]] for shift in chi2.shifts]
+        pdf_gradient = tf.zeros_like(pdf)
+        folded = self.loss_constants.folded
+        if folded is not None and chi2.folded_slope is not None:
+            sizes = [self.restrict.shape[0], *(corrections[b].shape[1] for b in folded.linked)]
+            own, *links = tf.split(chi2.folded_slope[: pdf.shape[0]], sizes, axis=1)
+            for b, link in zip(folded.linked, links, strict=True):
+                corrections[b] -= link
+            pdf_gradient = up[:, :, None] * tf.reshape(tf.matmul(own, self.restrict), pdf.shape)
+        gradients, zero = [pdf_gradient], tf.zeros([], self.dtype)
+        for e, segment in zip(residuals, self.step_residuals.segments, strict=True):
+            if segment.block is not None:
+                e -= tf.matmul(corrections[segment.block], segment.u, transpose_b=True)
+            gradients.append(up * tf.where(segment.mask, e, zero))
+        return gradients
 
     def _compute_folded_chi2(self, folded: FoldedPoints, pdf: tf.Tensor, directions: Sequence[tf.Tensor]) -> Pair:
         """The halves' chi2 (2 R) of the folded points: half its slope in their directions, and itself."""

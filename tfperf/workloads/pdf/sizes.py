@@ -10,7 +10,7 @@ from tfperf.workloads.pdf.inputs import read_inputs
 from tfperf.workloads.pdf.operators.problem import build_problem
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class RunSizes:
     """Sizes of a run."""
 
@@ -53,7 +53,9 @@ def estimate_sizes(card: Card, show_stage: ShowStage = show_nothing) -> RunSizes
     total = len(card.replicas)
     chunk = min(total, choose_chunk_size(card, lambda: one, total))
     return RunSizes(
-        total, len(split(total, chunk)), len(one.datasets), len(one.central), float(one.training.sum()),
-        sum(rows.stop - rows.start for rows in one.observables.positive), count_parameters(card), card.train.steps,
-        estimate_footprint(card, one).estimate_peak_bytes(chunk, total), read_memory_bytes(),
+        replicas=total, chunks=len(split(total, chunk)), datasets=len(one.datasets), points=len(one.central),
+        training_points=float(one.training.sum()),
+        positivity_points=sum(rows.stop - rows.start for rows in one.observables.positive),
+        parameters=count_parameters(card), steps=card.train.steps,
+        memory_bytes=estimate_footprint(card, one).estimate_peak_bytes(chunk, total), machine_bytes=read_memory_bytes(),
     )  # fmt: skip

@@ -163,6 +163,8 @@ def make_settings(card: Card) -> Settings:
     """What a card says of the training, in the engine's words."""
     train, engine = card.train, card.engine
     return Settings(
-        train.steps, train.optimizer, train.stopping.patience or max(1, train.steps // 10), engine.precision,
-        train.steps_per_call, train.checkpoint_every, engine.xla, engine.devices, engine.cache,
+        steps=train.steps, optimizer=train.optimizer, patience=train.stopping.patience or max(1, train.steps // 10),
+        precision=engine.precision,
+        steps_per_call=train.steps_per_call, checkpoint_every=train.checkpoint_every, xla=engine.xla,
+        devices=engine.devices, cache=engine.cache,
     )  # fmt: skip

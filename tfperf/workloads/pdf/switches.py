@@ -46,6 +46,7 @@ def make_switches(card: Card) -> Switches:
     refuse_untimable(card, "an ablation")
     replicas, precision = len(card.replicas), card.engine.precision
     return FitSwitches(
-        SWITCHES, read_inputs(card).hashes, NAIVE_SAYS, ("stacked", STACKED_SAYS), NOT_A_STEP, tuple(DECIDED),
-        card.replicas[:CHECKED], {"replicas": replicas, "precision": precision}, f"{replicas} replicas, {precision}",
+        switches=SWITCHES, hashes=read_inputs(card).hashes, naive=NAIVE_SAYS, bare=("stacked", STACKED_SAYS),
+        not_steps=NOT_A_STEP, decided=tuple(DECIDED), checked=card.replicas[:CHECKED],
+        figures={"replicas": replicas, "precision": precision}, setting=f"{replicas} replicas, {precision}",
     )  # fmt: skip

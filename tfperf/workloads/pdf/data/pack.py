@@ -84,7 +84,7 @@ class Table:
         return Table(lambda: self.read_values()[keep], len(keep), self.channels, source)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Dataset:
     """One set of measurements with its forward operator. N points, K systematics."""
 
@@ -109,11 +109,11 @@ class Dataset:
             return t if t.row_count == 1 and len(self.cv) != 1 else t.select_rows(keep)
 
         return Dataset(
-            self.name, self.operation, tuple(cut(t) for t in self.tables),
-            self.cv[keep], self.stat[keep],
-            self.sys[keep], self.sys_names, self.sys_is_mult, self.kin[keep], self.kin_names,
-            self.cuts[keep],
-            None if self.t0 is None else self.t0[keep], self.attributes,
+            name=self.name, operation=self.operation, tables=tuple(cut(t) for t in self.tables),
+            cv=self.cv[keep], stat=self.stat[keep],
+            sys=self.sys[keep], sys_names=self.sys_names, sys_is_mult=self.sys_is_mult, kin=self.kin[keep],
+            kin_names=self.kin_names, cuts=self.cuts[keep],
+            t0=None if self.t0 is None else self.t0[keep], attributes=self.attributes,
         )  # fmt: skip
 
 
@@ -183,13 +183,13 @@ def read_dataset(file: h5py.File, name: str) -> Dataset:
     group = file[name]
     operation = _decode_text(group.attrs["operation"])
     return Dataset(
-        name, operation, tuple(_make_table(group, t) for t in OPERATIONS[operation]),
-        group["cv"][:].astype(np.float64), group["stat"][:].astype(np.float64),
-        group["sys"][:].astype(np.float64), tuple(_decode_text(s) for s in group["sys_names"][:]),
-        group["sys_is_mult"][:].astype(bool), group["kin"][:].astype(np.float64), _read_kin_names(group),
-        group["cuts"][:].astype(np.int64),
-        group["t0"][:].astype(np.float64) if "t0" in group else None,
-        {k: _decode_text(v) for k, v in group.attrs.items() if np.ndim(v) == 0},
+        name=name, operation=operation, tables=tuple(_make_table(group, t) for t in OPERATIONS[operation]),
+        cv=group["cv"][:].astype(np.float64), stat=group["stat"][:].astype(np.float64),
+        sys=group["sys"][:].astype(np.float64), sys_names=tuple(_decode_text(s) for s in group["sys_names"][:]),
+        sys_is_mult=group["sys_is_mult"][:].astype(bool), kin=group["kin"][:].astype(np.float64),
+        kin_names=_read_kin_names(group), cuts=group["cuts"][:].astype(np.int64),
+        t0=group["t0"][:].astype(np.float64) if "t0" in group else None,
+        attributes={k: _decode_text(v) for k, v in group.attrs.items() if np.ndim(v) == 0},
     )  # fmt: skip
 
 

@@ -48,7 +48,7 @@ def _is_same(one: Any, other: Any) -> bool:
     return one is other or (isinstance(one, np.ndarray) and np.array_equal(one, other))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Problem:
     """What is fitted (`datasets`, in an order that keeps correlated sets together) and what each replica sees of it."""
 
@@ -191,8 +191,8 @@ def build_problem(
         lambda: compile_observables(datasets, pack.positivity, nodes, neighbours),
     )  # fmt: skip
     return Problem(
-        replace(pack, datasets=datasets), datasets, observables, neighbours,
-        _build_covariance(card, datasets, t0), _build_covariance(card, datasets, None),
-        None if truth is None else np.concatenate(truth)[points], tuple(ids), data[:, points], training[:, points],
-        np.concatenate(weights)[points], cache, tables,
+        pack=replace(pack, datasets=datasets), datasets=datasets, observables=observables, blocks=neighbours,
+        covariance=_build_covariance(card, datasets, t0), covariance_no_t0=_build_covariance(card, datasets, None),
+        truth=None if truth is None else np.concatenate(truth)[points], ids=tuple(ids), data=data[:, points],
+        training=training[:, points], root_weight=np.concatenate(weights)[points], cache=cache, tables_digest=tables,
     )  # fmt: skip

@@ -13,7 +13,7 @@ CONVERGED = ("stopped", "max_steps")
 STATUSES = (*CONVERGED, "quarantined", "no_positivity")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Replicas:
     """One row per replica; chi2 are per point, against the data that the replica saw unless said otherwise."""
 
@@ -30,7 +30,7 @@ class Replicas:
     arc_length: Array  # (R, F)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class DatasetResult:
     """One dataset: what was measured and what the fit predicts."""
 
@@ -61,7 +61,7 @@ class History:
 LOSSES = ("training", "validation", "experimental", "positivity")  # fields of History beside the step
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class FitResult:
     """Everything a run leaves behind; `summary` is report.json."""
 
