@@ -37,6 +37,7 @@ def counted(tmp_path, monkeypatch):
     monkeypatch.setattr(module, "TIMING_SECONDS", 0.01)
     monkeypatch.setattr(module, "FORM_GAIN", 1e9)  # as if the training took hours
     monkeypatch.setattr(module, "LAYOUT_GAIN", 1e9)
+    monkeypatch.setattr(module, "BUDGET_SECONDS", 1e9)  # however slow the machine is
     monkeypatch.setattr(forms, "list_layouts", lambda *_: ("grouped", "joined"))  # tables this small are in one product
     tried, real = [], module.measure_candidate
 
