@@ -147,7 +147,7 @@ def measure_steps(build: Callable[[], tuple[Card, Problem, Form]], steps: int) -
     }  # fmt: skip
 
 
-def serve_turns(build: Callable[[], tuple[Card, Problem, Form]], steps: int) -> None:
+def take_turns(build: Callable[[], tuple[Card, Problem, Form]], steps: int) -> None:
     """For each line of standard input the same `steps` steps, and a line with their `ms_step` and `cpu_ms_step`."""
     ensemble = _build_ensemble(*build())
     begin = [(loop, loop.snapshot()) for loop in ensemble.build_loops()]
@@ -195,7 +195,7 @@ def main() -> None:
     if given.pack is not None:
         make = partial(build_from_pack, given.pack, given.replicas, given.tolerance)
     if given.turns:
-        serve_turns(make, given.steps)
+        take_turns(make, given.steps)
     else:
         print(json.dumps(measure_steps(make, given.steps)))
 
