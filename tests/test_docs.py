@@ -1,4 +1,4 @@
-"""Pages of docs/ against the code: files and names that they mention exist; the glossary has the shared classes."""
+"""Files and names that docs/, README.md and CONTRIBUTING.md mention exist; the glossary has the shared classes."""
 
 import ast
 import re
@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-PAGES = sorted((ROOT / "docs").glob("*.md"))
+PAGES = [*sorted((ROOT / "docs").glob("*.md")), ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
 BASES = (ROOT, ROOT / "tfperf", ROOT / "tfperf" / "workloads" / "pdf")
 FILE = re.compile(r"(?<![\w/.*])((?:[\w.-]+/)*\w+\.py)\b")
 MEMBER = re.compile(r"`((?:[\w.-]+/)*\w+\.py): ([A-Za-z_][\w.]*)")

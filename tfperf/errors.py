@@ -1,8 +1,23 @@
 """Errors that a user can act on; the command line prints them without a traceback and exits with their code."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
+# what a command ends with; SIGNALLED and the number of the signal that stopped it
+DONE, AMISS, REFUSED, FAILED, SIGNALLED = 0, 1, 2, 3, 128
+EXIT_CODES: Mapping[int, str] = {
+    DONE: "done",
+    AMISS: "forms of an ablation disagree or could not be measured, steps are slower than those that `--against` "
+    "names, `doctor` misses what every fit needs, or tfperf itself failed, with a traceback",
+    REFUSED: "bad input, or another fault of which the message says what to do",
+    FAILED: "complete, but a replica that was trained, or a trial of a sweep, failed",
+    SIGNALLED: "and more: stopped by a signal, 129 SIGHUP, 130 SIGINT (Ctrl-C), 143 SIGTERM",
+}
 LINE, MESSAGE = 6_000, 64_000  # characters of a fault, bytes of all of an error
+
+
+def describe_exit_codes() -> str:
+    """The sentence that README.md and `tfperf --help` have on them."""
+    return f"Exit codes: {'; '.join(f'{code} {meaning}' for code, meaning in EXIT_CODES.items())}."
 
 
 class UserError(Exception):
@@ -11,7 +26,7 @@ class UserError(Exception):
     A fault of more than LINE characters is cut; faults after the first MESSAGE bytes are counted, not told.
     """
 
-    exit_code = 2
+    exit_code = REFUSED
 
     def __init__(self, *faults: str) -> None:
         self.faults: Sequence[str] = _cut_faults(faults)
@@ -59,10 +74,14 @@ class Interrupted(BaseException):
     """A signal asked for the end; `exit_code` is 128 + the signal's number.
 
     Like KeyboardInterrupt it is no Exception: what mends errors must not take it for one and go on.
+
+    >>> stop = Interrupted(15, step=200, advice="go on with --resume")
+    >>> str(stop), stop.exit_code
+    ('stopped by signal 15 at step 200; go on with --resume', 143)
     """
 
     def __init__(self, signum: int, step: int | None = None, advice: str = "") -> None:
         """`step`: of a training; `advice`: what the same or another command can do now."""
         where = "" if step is None else f" at step {step}"
         super().__init__(f"stopped by signal {signum}{where}" + (f"; {advice}" if advice else ""))
-        self.signum, self.step, self.exit_code = signum, step, 128 + signum
+        self.signum, self.step, self.exit_code = signum, step, SIGNALLED + signum

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
 
-from tfperf.errors import Interrupted
+from tfperf.errors import SIGNALLED, Interrupted
 
 NUMBERS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 PATIENCE_SECONDS = 2.5  # for the main thread to come back and end in order
@@ -104,7 +104,7 @@ def _watch(reader: int, stderr: int) -> None:
     with suppress(OSError):
         os.write(stderr, f"{Interrupted(number, None, advice)}\n".encode())
     _kill_children()
-    os._exit(128 + number)
+    os._exit(SIGNALLED + number)
 
 
 def _kill_children() -> None:

@@ -1,5 +1,6 @@
 """The command line's group, and what its verbs share."""
 
+import signal
 import sys
 from typing import Any
 
@@ -8,12 +9,11 @@ import click
 import tfperf
 from tfperf.console.streams import use_forgiving_streams
 from tfperf.console.words import complain, cut, say
-from tfperf.errors import Interrupted, UserError
+from tfperf.errors import SIGNALLED, Interrupted, UserError, describe_exit_codes
 from tfperf.measure.quiet import silence_tensorflow
 from tfperf.workloads.registry import WORKLOADS
 
 silence_tensorflow()
-FAILED = 3  # exit code of a run that is complete, but of which something failed
 
 
 class _Group(click.Group):
@@ -41,7 +41,7 @@ class _Group(click.Group):
             sys.exit(error.exit_code)
         except KeyboardInterrupt:
             say("stopped")
-            sys.exit(130)
+            sys.exit(SIGNALLED + signal.SIGINT)
         except Interrupted as stop:
             say(str(stop))
             sys.exit(stop.exit_code)
@@ -49,7 +49,7 @@ class _Group(click.Group):
             raise click.UsageError(cut(error.format_message()), error.ctx) from None
 
 
-@click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=_Group, epilog=describe_exit_codes(), context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(tfperf.__version__, prog_name="tfperf")
 def main() -> None:
     """Train Keras models on TensorFlow as fast as the machine allows, and tell where the time went."""

@@ -13,10 +13,10 @@ from tfperf.workloads.registry import WORKLOADS
 
 @main.command()
 @click.argument("card", type=click.Path(path_type=Path), default="runcard.yaml")
-@click.option("--workload", default=WORKLOADS.default, show_default=True, help="What the card trains.")
+@click.option("--workload", default=WORKLOADS.default, show_default=True, help="Workload of the card: what it trains.")
 @click.option("--data", "--pack", type=click.Path(path_type=Path), help="Data that the card names.")
 def init(card: Path, workload: str, data: Path | None) -> None:
-    """Write a commented example card."""
+    """Write a commented example card to CARD, by default runcard.yaml."""
     from tfperf.results.files import create
 
     create(card, WORKLOADS.get_offering("init", workload).make_example(data))
@@ -32,7 +32,10 @@ def schema(workload: str) -> None:
 
 @main.command()
 def doctor() -> None:
-    """Tell what works on this machine, for all and for each workload, and what to do about the rest."""
+    """Tell what works on this machine, for all and for each workload, and what to do about the rest.
+
+    Exit code 1 says that something is missing without which no fit runs.
+    """
     from tfperf.measure.doctor import main as run_doctor
     from tfperf.workloads.checks import list_workload_checks
 

@@ -5,9 +5,10 @@ from pathlib import Path
 
 import click
 
-from tfperf.cli.group import FAILED, main
+from tfperf.cli.group import main
 from tfperf.console.options import CARD, SET, FiniteRange
 from tfperf.console.words import show_text
+from tfperf.errors import AMISS, DONE, FAILED
 
 MOST_STEPS = 100_000_000
 
@@ -28,7 +29,10 @@ MOST_STEPS = 100_000_000
 def ablate(
     card: Path, overrides: tuple[str, ...], output: Path | None, replicas: str | None, seconds: float, quiet: bool
 ) -> None:
-    """Price each optimisation of CARD, from a naive form to the full engine; 1 when their losses disagree."""
+    """Price each optimisation of CARD, from a naive form to the full engine.
+
+    Exit code 1 says that losses of its forms disagree, or that a form could not be measured.
+    """
     from functools import partial
 
     from tfperf.console.screen import show
@@ -44,7 +48,7 @@ def ablate(
     report = run_ablation(loaded, folder, partial(show_progress, quiet), seconds)
     show(make_ablation_table(report))
     show_text(f"{folder / PLOT}")
-    sys.exit(0 if report["agree"] else 1)
+    sys.exit(DONE if report["agree"] else AMISS)
 
 
 @main.command()
@@ -59,9 +63,9 @@ def ablate(
 @click.option("--retry-failed", "retry", is_flag=True, help="Measure again what failed.")
 @click.option("-q", "--quiet", is_flag=True, help="No progress, only the result.")
 def sweep(card: Path, output: Path, overrides: tuple[str, ...], on: str | None, retry: bool, quiet: bool) -> None:
-    """Measure CARD at every point of its sweep block, each trial in a process of its own; 3 when a trial failed.
+    """Measure CARD at every point of its sweep block, each trial in a process of its own.
 
-    The same command goes on where it was stopped.
+    The same command goes on where it was stopped. Exit code 3 says that a trial failed.
     """
     from functools import partial
 
@@ -74,7 +78,7 @@ def sweep(card: Path, output: Path, overrides: tuple[str, ...], on: str | None, 
     table, path = write_report(output, report)
     show(table)
     show_text(f"{path}")
-    sys.exit(FAILED if report["failed"] else 0)
+    sys.exit(FAILED if report["failed"] else DONE)
 
 
 @main.command()
@@ -136,7 +140,7 @@ def profile(
         show_text(str(write_profile(output or source, found, report, path.name)[0]))
     if before is not None:
         show(make_difference_table(difference := compare(report, before[1], limit / 100)))
-        sys.exit(difference.worse)
+        sys.exit(AMISS if difference.worse else DONE)
 
 
 @main.command()

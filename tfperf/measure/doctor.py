@@ -16,6 +16,7 @@ from typing import Any, Literal
 from rich.text import Text
 
 from tfperf.console.screen import show
+from tfperf.errors import AMISS, DONE
 from tfperf.measure.environment import (
     count_cores,
     get_package_version,
@@ -74,7 +75,7 @@ def main(more: Callable[[], Sequence[Check]] = tuple) -> int:
     checks = [*check_machine(), *more()]
     for check in checks:
         show(format_check(check))
-    return int(any(c.needed and c.state == "missing" for c in checks))
+    return AMISS if any(c.needed and c.state == "missing" for c in checks) else DONE
 
 
 def format_check(check: Check) -> Text:

@@ -25,8 +25,9 @@ def fit(
 ) -> Any:
     """Carry out a card in the run directory `output` and return the result record of its workload.
 
-    Without `output` only the record remains. A run that is finished already is returned as it is. Raises UserError
-    for a faulty card, its data or directory, Interrupted when a signal stopped the training after a checkpoint.
+    Without `output` only the record remains. With Options(resume=True) a run goes on where it was, and one that is
+    finished is returned as it is. Raises UserError for a faulty card, its data or directory, Interrupted when a signal
+    stopped the training after a checkpoint.
     """
     open_descriptors()
     with open_stages(quiet) as progress, ExitStack() as after:

@@ -48,7 +48,7 @@ def load_closure_card(path: Path, overrides: Sequence[str]) -> "Card":
 @click.command()
 @RUN
 def postfit(run: Path) -> None:
-    """Apply the usual vetoes to the replicas of RUN and name who failed."""
+    """Apply the usual vetoes to the replicas of RUN and name who failed; export-lhapdf then leaves these out."""
     from tfperf.console.screen import show
     from tfperf.workloads.pdf.results.postfit import apply_postfit, make_veto_table
 
