@@ -28,7 +28,13 @@ class Place:
 
 
 def parse_place(text: str, at_once: int) -> Place:
-    """The place that an option `--on` names; `at_once`: workers where it gives no number. Raises: UserError."""
+    """The place that an option `--on` names; `at_once`: workers where it gives no number. Raises: UserError.
+
+    >>> parse_place("local:4", at_once=1)
+    Place(kind='local', workers=4, options={})
+    >>> parse_place("slurm:jobs=2,cores=8,memory=16GB", at_once=1)
+    Place(kind='slurm', workers=2, options={'cores': 8, 'memory': '16GB'})
+    """
     kind, _, rest = text.partition(":")
     if kind == LOCAL:
         return Place(kind, _parse_number("local", rest) if rest else at_once)

@@ -29,7 +29,11 @@ def show_nothing(stage: str, number: int | None = None, total: int | None = None
 
 
 def format_duration(seconds: float) -> str:
-    """A time that is only about right, in words: 40 s, 4 min, 2.5 h."""
+    """A time that is only about right, in words: 40 s, 4 min, 2.5 h.
+
+    >>> format_duration(40.2), format_duration(240), format_duration(9000)
+    ('40 s', '4 min', '2.5 h')
+    """
     if seconds < 100:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 100 * 60 else f"{seconds / 3600:.1f} h"

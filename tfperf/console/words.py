@@ -18,7 +18,11 @@ COMMANDS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u20
 
 
 def escape_controls(text: str) -> str:
-    """The text with all that would command a terminal written out."""
+    """The text with all that would command a terminal written out.
+
+    >>> print(escape_controls("red: " + chr(27) + "[31m"))
+    red: \\x1b[31m
+    """
     return COMMANDS.sub(lambda found: found.group().encode("unicode_escape").decode(), text)
 
 

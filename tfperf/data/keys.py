@@ -22,6 +22,13 @@ class Purpose(IntEnum):
 
 
 def make_generator(seed: int, replica: int, purpose: Purpose, attempt: int = 0) -> np.random.Generator:
-    """The stream of one replica (0: common to all) for one purpose; `attempt` counts retries with a new start."""
+    """The stream of one replica (0: common to all) for one purpose; `attempt` counts retries with a new start.
+
+    >>> noise = make_generator(seed=7, replica=3, purpose=Purpose.NOISE).standard_normal(2)
+    >>> bool((make_generator(7, 3, Purpose.NOISE).standard_normal(2) == noise).all())
+    True
+    >>> bool((make_generator(7, 4, Purpose.NOISE).standard_normal(2) == noise).any())
+    False
+    """
     word = (replica << (_ATTEMPT_BITS + _PURPOSE_BITS)) | (attempt << _PURPOSE_BITS) | int(purpose)
     return np.random.Generator(np.random.Philox(key=np.array([seed, word], dtype=np.uint64)))

@@ -15,7 +15,15 @@ Arrays = list[NDArray[Any]]
 
 
 def flatten(value: Any, arrays: Arrays) -> Any:
-    """The tree of a value; its arrays are appended to `arrays`, in C order. TypeError for what is not taken."""
+    """The tree of a value; its arrays are appended to `arrays`, in C order. TypeError for what is not taken.
+
+    >>> arrays: Arrays = []
+    >>> tree = flatten({"rows": slice(0, 2), "x": np.zeros(2)}, arrays)
+    >>> tree
+    {'dict': {'rows': {'slice': [0, 2, None]}, 'x': {'array': 0}}}
+    >>> restore(tree, arrays)
+    {'rows': slice(0, 2, None), 'x': array([0., 0.])}
+    """
     match value:
         case np.ndarray():
             # a product's last bits can depend on the order of its factors in memory

@@ -31,7 +31,11 @@ class Stopwatch:
 
 
 def compute_quartiles(seconds_per_step: Sequence[float]) -> dict[str, float | None]:
-    """Median and quartiles in milliseconds; None where nothing was timed."""
+    """Median and quartiles in milliseconds; None where nothing was timed.
+
+    >>> compute_quartiles([0.001, 0.002, 0.003])
+    {'median': 2.0, 'q1': 1.5, 'q3': 2.5}
+    """
     if not len(seconds_per_step):
         return dict.fromkeys(("median", "q1", "q3"))
     q1, q2, q3 = 1e3 * np.percentile(seconds_per_step, [25, 50, 75])

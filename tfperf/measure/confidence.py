@@ -36,7 +36,11 @@ class Interval:
         return Interval(math.exp(self.value), low, high)
 
     def is_within(self, share: float) -> bool:
-        """Whether the limits of a positive figure are known and not further from it than this share of it."""
+        """Whether the limits of a positive figure are known and not further from it than this share of it.
+
+        >>> Interval(100.0, 98.0, 101.0).is_within(0.03), Interval(100.0, 98.0, 104.0).is_within(0.03)
+        (True, False)
+        """
         if self.low is None or self.high is None:
             return False
         return max(self.high - self.value, self.value - self.low) <= share * self.value
@@ -50,6 +54,12 @@ def estimate_mean(values: Sequence[float], comparisons: int = 1) -> Interval:
     """The mean of independent values, by Student's t; without limits for one value. Raises: ValueError for none.
 
     comparisons: of so many such intervals all hold their values with 95 % probability (Bonferroni).
+
+    >>> found = estimate_mean([1.0, 2.0, 3.0])  # 2 +- 4.303 / 3 ** 0.5
+    >>> found.value, round(found.low, 3), round(found.high, 3)
+    (2.0, -0.484, 4.484)
+    >>> estimate_mean([2.0])
+    Interval(value=2.0, low=None, high=None)
     """
     if not len(values):
         raise ValueError("the mean of no values")
@@ -60,7 +70,12 @@ def estimate_mean(values: Sequence[float], comparisons: int = 1) -> Interval:
 
 
 def estimate_geometric_mean(values: Sequence[float]) -> Interval:
-    """The geometric mean of positive values, by Student's t on their logarithms: no limit is below zero."""
+    """The geometric mean of positive values, by Student's t on their logarithms: no limit is below zero.
+
+    >>> found = estimate_geometric_mean([1.0, 4.0])
+    >>> round(found.value, 12), found.low > 0
+    (2.0, True)
+    """
     return estimate_mean(np.log(values).tolist()).exponentiate()
 
 
@@ -69,6 +84,9 @@ def estimate_median(values: Sequence[float]) -> Interval:
 
     Source: order statistics, David & Nagaraja 2003, section 7.1: the k-th value from either end, where fewer than k of
     n coins show heads with a probability of 2.5 % at most.
+
+    >>> estimate_median([5.0, 1.0, 4.0, 2.0, 3.0, 6.0])  # six coins show the same side in 1 of 32 cases
+    Interval(value=3.5, low=1.0, high=6.0)
     """
     ordered = np.sort(values)
     middle, count = float(np.median(ordered)), len(ordered)
@@ -99,7 +117,11 @@ def _compute_half_widths() -> NDArray[np.float64]:
 
 
 def estimate_paired_difference(before: Sequence[float], now: Sequence[float]) -> Interval:
-    """The mean of now - before, values belonging together two by two."""
+    """The mean of now - before, values belonging together two by two.
+
+    >>> estimate_paired_difference([10.0, 20.0, 30.0], [11.0, 21.0, 31.0])
+    Interval(value=1.0, low=1.0, high=1.0)
+    """
     return estimate_mean(np.subtract(now, before).tolist())
 
 
@@ -108,6 +130,10 @@ def estimate_welch_difference(before: Sequence[float], now: Sequence[float]) -> 
 
     Source: Welch 1947, Biometrika 34, 28; degrees of freedom by Satterthwaite 1946. Without limits where one side has
     one value. Raises: ValueError where one has none.
+
+    >>> found = estimate_welch_difference([10.0, 11.0, 12.0], [15.0, 16.0, 17.0])
+    >>> found.value, found.has_inside(0.0)
+    (5.0, False)
     """
     difference = estimate_mean(now).value - estimate_mean(before).value
     if min(len(before), len(now)) < 2:
@@ -124,6 +150,10 @@ def estimate_share_difference(before: tuple[int, int], now: tuple[int, int]) -> 
     """Difference of two shares, each (how many, of how many).
 
     Source: Newcombe 1998, Statistics in Medicine 17, 873, method 10: from Wilson's intervals of both.
+
+    >>> found = estimate_share_difference((48, 80), (56, 70))  # Newcombe's table II, line a: 0.2, 0.0524 to 0.3339
+    >>> round(found.value, 4), round(found.low, 4), round(found.high, 4)
+    (0.2, 0.0524, 0.3339)
     """
     (a, a_low, a_high), (b, b_low, b_high) = (_compute_wilson_limits(*counts) for counts in (before, now))
     low = b - a - math.hypot(b - b_low, a_high - a)

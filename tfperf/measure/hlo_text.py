@@ -140,7 +140,13 @@ class Module:
 
 
 def parse(text: str) -> Module:
-    """Read a whole module."""
+    """Read a whole module.
+
+    >>> module = parse("ENTRY %main {\\n %x = f32[4] parameter(0)\\n ROOT %y = f32[4] negate(%x)\\n}\\n")
+    >>> root = module["main"].instructions["y"]
+    >>> root.opcode, root.operands, root.bytes
+    ('negate', ('x',), 16)
+    """
     computations: dict[str, Computation] = {}
     entry = ""
     for header, lines in _split_blocks(text):

@@ -45,6 +45,10 @@ class Work:
     """What a step does: FLOPs, of which `products` in matrix products; bytes; evaluations of transcendental functions.
 
     `instructions`: kernels by opcode.
+
+    >>> both = Work(flops=2.0, bytes=8.0) * 3 + Work(flops=1.0, bytes=0.0)
+    >>> both.flops, both.bytes
+    (7.0, 24.0)
     """
 
     flops: float
@@ -70,6 +74,12 @@ def compute_bound_seconds(work: Work, ceilings: Ceilings, cached: bool = False) 
     """The least time the work can take: the longer of arithmetic and traffic.
 
     `cached`: at the bandwidth of caches, for work whose arrays fit there; else as if each byte came from memory.
+
+    >>> machine = Ceilings(bandwidth_gb_s=10.0, cache_gb_s=40.0, gflops=100.0, precision="float32", threads=2)
+    >>> compute_bound_seconds(Work(flops=1e9, bytes=4e9), machine)  # 0.01 s of arithmetic, 0.4 s of traffic
+    0.4
+    >>> compute_bound_seconds(Work(flops=1e9, bytes=4e9), machine, cached=True)
+    0.1
     """
     bandwidth = ceilings.cache_gb_s if cached else ceilings.bandwidth_gb_s
     return max(work.flops / ceilings.gflops, work.bytes / bandwidth) / GIGA

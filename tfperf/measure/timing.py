@@ -67,6 +67,10 @@ class TimingRule:
     """The rule itself: enough at CLOSE, at `starting` seconds of timed steps, or when `most_seconds` have passed.
 
     max_samples: that there can be, those that are left out too.
+
+    >>> rule = TimingRule(least=3, starting_seconds=10.0, most_seconds=60.0)
+    >>> rule([5.1], 0.1, 0.1), rule([5.1, 5.0, 5.2], 12.0, 13.0), rule([5.1], 0.1, 61.0)
+    ('', 'starting', 'budget')
     """
 
     def __init__(self, least: int, starting_seconds: float, most_seconds: float, max_samples: float = math.inf) -> None:

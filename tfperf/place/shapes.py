@@ -97,7 +97,12 @@ def parse_profile(recorded: bytes) -> dict[str, Counter[Inputs]]:
 
 @cache
 def parse_inputs(text: str) -> Inputs:
-    """Inputs as `(float[30,12];;int32[])` tells them."""
+    """Inputs as `(float[30,12];;int32[])` tells them.
+
+    >>> weights, nothing, index = parse_inputs("(float[30,12];;int32[])")
+    >>> weights, weights.size, nothing, index.size
+    (TensorType(kind='float', dimensions=(30, 12)), 1440, None, 4)
+    """
     return tuple(_parse_tensor_type(one) for one in text.strip("()").split(";"))
 
 

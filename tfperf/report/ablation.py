@@ -82,7 +82,11 @@ def compare_losses(entry: Report) -> bool | None:
 
 
 def format_digits(value: float | None) -> str:
-    """Three significant digits, no exponent; n/a for what was not measured."""
+    """Three significant digits, no exponent; n/a for what was not measured.
+
+    >>> format_digits(0.01234), format_digits(1.88), format_digits(329.4), format_digits(51745.0)
+    ('0.0123', '1.88', '329', '51745')
+    """
     return numbers.MISSING if value is None else f"{value:#.3g}".rstrip(".") if value < 999.5 else f"{value:.0f}"
 
 

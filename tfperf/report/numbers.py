@@ -10,7 +10,11 @@ STAGES = ("import", "data", "build", "compile", "train", "write")
 
 
 def format_number(value: float | None, digits: int = 3) -> str:
-    """With that many decimals; n/a for what was not measured."""
+    """With that many decimals; n/a for what was not measured.
+
+    >>> format_number(1.21987), format_number(-0.0001), format_number(None)
+    ('1.220', '0.000', 'n/a')
+    """
     if value is None or not math.isfinite(value):
         return MISSING
     return f"{round(value, digits) + 0.0:.{digits}f}"  # + 0.0: no "-0.0"
@@ -22,7 +26,11 @@ def format_count(value: int | None) -> str:
 
 
 def format_seconds(value: float | None) -> str:
-    """Seconds with two significant decimals at most, minutes beside them where they help."""
+    """Seconds with two significant decimals at most, minutes beside them where they help.
+
+    >>> format_seconds(1.234), format_seconds(42.0), format_seconds(410.0)
+    ('1.23 s', '42.0 s', '410 s (6.8 min)')
+    """
     if value is None or not math.isfinite(value):
         return MISSING
     return (
@@ -31,7 +39,11 @@ def format_seconds(value: float | None) -> str:
 
 
 def format_bytes(value: float | None) -> str:
-    """Bytes in units of 1000."""
+    """Bytes in units of 1000.
+
+    >>> format_bytes(2.8e9), format_bytes(48e6)
+    ('2.80 GB', '48.0 MB')
+    """
     if value is None or not math.isfinite(value):
         return MISSING
     return f"{value / 1e9:.2f} GB" if value >= 1e9 else f"{value / 1e6:.1f} MB"
@@ -52,7 +64,11 @@ class TimeRow:
 
 
 def make_time_rows(summary: Mapping[str, Any]) -> list[TimeRow]:
-    """Stages, what none of them accounts for, and the total."""
+    """Stages, what none of them accounts for, and the total.
+
+    >>> [(row.stage, row.seconds) for row in make_time_rows({"seconds": {"train": 6.0, "total": 8.0}}) if row.seconds]
+    [('train', 6.0), ('not attributed', 2.0), ('total', 8.0)]
+    """
     clock: Mapping[str, float | None] = summary.get("seconds") or {}
     total = clock.get("total")
     stages = [s for s in dict.fromkeys((*clock, *STAGES)) if s != "total"]
@@ -69,7 +85,11 @@ def format_speed(summary: Mapping[str, Any]) -> str:
 
 
 def list_leaves(tree: Any, name: str = "") -> Iterator[tuple[str, str]]:
-    """Leaves of nested mappings and lists as (dotted name, text)."""
+    """Leaves of nested mappings and lists as (dotted name, text).
+
+    >>> list(list_leaves({"ms": {"median": 1.5, "q1": None}, "devices": ["CPU:0", "CPU:1"]}))
+    [('ms.median', '1.5'), ('ms.q1', 'n/a'), ('devices', 'CPU:0, CPU:1')]
+    """
     if isinstance(tree, Mapping) and tree:
         for key, value in tree.items():
             yield from list_leaves(value, f"{name}.{key}" if name else str(key))

@@ -8,7 +8,11 @@ from tfperf.results.placements import Estimate, PlacementRow
 
 
 def format_estimate(estimate: Estimate | None) -> str:
-    """A figure with its interval: 12.3 [11.9, 12.7]; the figure alone where one repeat told nothing of chance."""
+    """A figure with its interval: 12.3 [11.9, 12.7]; the figure alone where one repeat told nothing of chance.
+
+    >>> format_estimate(Estimate(12.34, 11.9, 12.7)), format_estimate(Estimate(0.5)), format_estimate(None)
+    ('12.3 [11.9, 12.7]', '0.500', 'n/a')
+    """
     if estimate is None:
         return MISSING
     if estimate.low is None or estimate.high is None:

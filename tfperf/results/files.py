@@ -62,6 +62,14 @@ def write_atomically(path: Path, size: int | None = None) -> Iterator[Path]:
 
     Raises: StorageError where the disk is full, read-only, forbidden or failing; LostError where this process holds
     the folder no more; any other error unchanged.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     path = Path(folder) / "report.txt"
+    ...     with write_atomically(path) as temporary:
+    ...         size = temporary.write_text("whole")
+    ...     path.read_text(), os.listdir(folder)
+    ('whole', ['report.txt'])
     """
     temporary = path.with_name(f".{path.name}.tmp")
     verify_holder(path)

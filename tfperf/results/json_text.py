@@ -9,7 +9,11 @@ import numpy as np
 
 
 def to_json(summary: Mapping[str, Any], indent: int | None = None) -> str:
-    """The summary as JSON text; NumPy's numbers as plain ones, null for what is not finite: it was not measured."""
+    """The summary as JSON text; NumPy's numbers as plain ones, null for what is not finite: it was not measured.
+
+    >>> to_json({"ms": np.float32(1.5), "ids": (1, 2), "bound": float("nan")})
+    '{"ms": 1.5, "ids": [1, 2], "bound": null}'
+    """
     return json.dumps(_to_plain(summary), ensure_ascii=False, indent=indent, allow_nan=False)
 
 

@@ -75,7 +75,11 @@ class PlacementRow:
 
     @property
     def name(self) -> str:
-        """Exp1 on 2 devices."""
+        """Exp1 on 2 devices.
+
+        >>> PlacementRow({}, "Exp1", repeats=3, devices=2).name
+        'Exp1 on 2 devices'
+        """
         return f"{self.placement} on {self.devices} device{'' if self.devices == 1 else 's'}"
 
 

@@ -112,6 +112,10 @@ def hash_file(path: Path) -> str:
 
 
 def quote_text(text: str, length: int = QUOTED_LENGTH) -> str:
-    """A text from a file as a message may quote it: no longer than that, control characters written out."""
+    """A text from a file as a message may quote it: no longer than that, control characters written out.
+
+    >>> print(quote_text("two\\nlines"), quote_text("a long name", length=6))
+    'two\\nlines' a long...
+    """
     short = text if len(text) <= length else text[:length] + "..."
     return short if short.isprintable() else ascii(short)

@@ -19,7 +19,11 @@ YAML_1_1 = {"yes": "true", "on": "true", "y": "true", "no": "false", "off": "fal
 
 
 def suggest_nearest(given: str, names: Iterable[str]) -> str:
-    """The end of a message that offers the nearest name, or nothing."""
+    """The end of a message that offers the nearest name, or nothing.
+
+    >>> suggest_nearest("toleranse", ["tolerance", "threads"]), suggest_nearest("xyz", ["tolerance"])
+    ('; did you mean `tolerance`?', '')
+    """
     originals = {n.casefold(): n for n in names}
     near = difflib.get_close_matches(given.casefold(), originals, n=1) if len(given) < 100 else []
     return f"; did you mean `{originals[near[0]]}`?" if near else ""

@@ -29,7 +29,11 @@ def refuse(faults: Iterable[Fault]) -> None:
 
 
 def check_repeats(key: str, names: Sequence[str]) -> Iterator[Fault]:
-    """Names that stand in a list before; `key` has a place for the index."""
+    """Names that stand in a list before; `key` has a place for the index.
+
+    >>> list(check_repeats("data.exclude.{}", ["a", "b", "a"]))
+    [Fault(key='data.exclude.2', value='a', text='is in the list already', names=())]
+    """
     seen: set[str] = set()
     for i, name in enumerate(names):
         if name in seen:

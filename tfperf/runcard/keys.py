@@ -6,14 +6,24 @@ Tree = dict[str, Any]
 
 
 def get(tree: Tree, key: str) -> Any:
-    """The value of a dotted key."""
+    """The value of a dotted key.
+
+    >>> get({"train": {"optimizer": {"name": "Adam"}}}, "train.optimizer.name")
+    'Adam'
+    """
     for part in key.split("."):
         tree = tree[part]
     return tree
 
 
 def put(tree: Tree, key: str, value: Any) -> None:
-    """Set the value of a dotted key."""
+    """Set the value of a dotted key.
+
+    >>> tree = {"train": {"steps": 100}}
+    >>> put(tree, "train.steps", 200)
+    >>> tree
+    {'train': {'steps': 200}}
+    """
     *blocks, last = key.split(".")
     for part in blocks:
         tree = tree[part]

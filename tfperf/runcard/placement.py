@@ -77,7 +77,12 @@ class Placement:
         return self
 
     def resolve(self) -> "Placement":
-        """The same with nothing left open: preset and nulls replaced by what they stand for."""
+        """The same with nothing left open: preset and nulls replaced by what they stand for.
+
+        >>> found = Placement(preset="Exp1", devices=2).resolve()
+        >>> found.variables, found.embeddings, found.slots, found.updates
+        ('host', 'host', 'with_variable', 'device')
+        """
         variables, embeddings, _, updates = self.places
         return replace(self, preset=None, variables=variables, embeddings=embeddings, updates=updates)
 

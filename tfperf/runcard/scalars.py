@@ -20,7 +20,11 @@ MAX_DIGITS = 100
 
 
 def parse_scalar(text: str) -> Scalar:
-    """The value of an unquoted scalar."""
+    """The value of an unquoted scalar.
+
+    >>> [parse_scalar(text) for text in ("1e-4", "12", "true", "yes", "~", "2024-01-31", "007")]
+    [0.0001, 12, True, 'yes', None, '2024-01-31', '007']
+    """
     if NULL.fullmatch(text):
         return None
     if BOOL.fullmatch(text):
@@ -50,12 +54,22 @@ _Dumper.add_representer(list, _represent_list)
 
 
 def dump(tree: Any, width: int = 110) -> str:
-    """YAML text of plain values (dict, list, text, numbers, booleans, None) that reads back as the same values."""
+    """YAML text of plain values (dict, list, text, numbers, booleans, None) that reads back as the same values.
+
+    >>> print(dump({"title": "no", "layers": [25, 20], "rate": 1e-4}), end="")
+    title: 'no'
+    layers: [25, 20]
+    rate: 0.0001
+    """
     return yaml.dump(tree, Dumper=_Dumper, sort_keys=False, allow_unicode=True, default_flow_style=False, width=width)
 
 
 def dump_inline(value: Any) -> str:
-    """The same on one line."""
+    """The same on one line.
+
+    >>> dump_inline({"from": 1, "to": 4}), dump_inline("yes")
+    ('{from: 1, to: 4}', "'yes'")
+    """
     text: str = yaml.dump(
         value, Dumper=_Dumper, sort_keys=False, allow_unicode=True, default_flow_style=True, width=10**6
     )

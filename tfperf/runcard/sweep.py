@@ -41,7 +41,11 @@ def _check_range(limits: Range) -> str:
 
 
 def list_values(values: tuple[Value, ...] | Range) -> tuple[Value, ...]:
-    """The values of a list, or those from `from` to `to`, the last one included where a step leads to it."""
+    """The values of a list, or those from `from` to `to`, the last one included where a step leads to it.
+
+    >>> list_values({"from": 1, "to": 8, "step": 3}), list_values((4, "all"))
+    ((1, 4, 7), (4, 'all'))
+    """
     if not isinstance(values, dict):
         return values
     begin, end, step = values["from"], values["to"], values["step"]
@@ -134,7 +138,11 @@ class Sweep:
                     yield Fault(where, key, text)
 
     def list_points(self) -> list[dict[str, Value]]:
-        """The points: values by key."""
+        """The points: values by key.
+
+        >>> Sweep(keys={"replicas": (1, 10), "engine.xla": (True, False)}, without=({"replicas": (1,)},)).list_points()
+        [{'replicas': 10, 'engine.xla': True}, {'replicas': 10, 'engine.xla': False}]
+        """
         columns = [list_values(values) for values in self.keys.values()]
         rows = product(*columns) if self.mode == "product" else zip(*columns, strict=True)
         every = [dict(zip(self.keys, row, strict=True)) for row in rows]

@@ -162,6 +162,9 @@ def parse_plain(text: str) -> dict[str, Any]:
 
     Raises: CardError, a line for each fault, for more than MAX_DUMP characters, and for what no dump holds: no mapping,
     more than MAX_DEPTH levels, aliases, tags, repeated keys, control characters.
+
+    >>> parse_plain("train: {steps: 100, rate: 1e-3}")
+    {'train': {'steps': 100, 'rate': 0.001}}
     """
     if len(text) > MAX_DUMP:
         raise CardError(f"longer than {MAX_DUMP} characters; a dumped card is a short text")

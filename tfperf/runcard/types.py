@@ -45,6 +45,9 @@ def parse_replica_ids(value: object) -> tuple[int, ...]:
     """The ids that 100 (1 to 100), "101-200" or a tuple of neighbouring ids stand for, ascending.
 
     Raises a validation error for anything else, and for ids outside 1 to MAX_REPLICA.
+
+    >>> parse_replica_ids(3), parse_replica_ids("101-103")
+    ((1, 2, 3), (101, 102, 103))
     """
     first, last = 1, 0
     if isinstance(value, int) and not isinstance(value, bool):

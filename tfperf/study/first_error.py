@@ -22,7 +22,11 @@ LINES, MOST = 3, 600  # that are kept of an error, and characters
 
 
 def find_first_error(said: str) -> str:
-    """The first error that is not the consequence of another worker's; the last line where none is recognised."""
+    """The first error that is not the consequence of another worker's; the last line where none is recognised.
+
+    >>> find_first_error("loading\\nTraceback (most recent call last):\\n  File ...\\nValueError: no such set")
+    'ValueError: no such set'
+    """
     lines = said.strip().split("\n")
     begins = [i for i, line in enumerate(lines) if BEGIN.match(line)]
     errors = [_extract_message(lines[i:end]) for i, end in pairwise([*begins, len(lines)])]

@@ -10,7 +10,12 @@ Times = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Intervals:
-    """Disjoint intervals in order; make them with `merge_intervals`."""
+    """Disjoint intervals in order; make them with `merge_intervals`.
+
+    >>> busy = merge_intervals(np.array([0, 5]), np.array([4, 9]))
+    >>> len(busy), busy.length
+    (2, 8)
+    """
 
     begin: Times
     end: Times
@@ -24,25 +29,41 @@ class Intervals:
         return len(self.begin)
 
     def clip(self, begin: int, end: int) -> "Intervals":
-        """What of them lies in [begin, end)."""
+        """What of them lies in [begin, end).
+
+        >>> merge_intervals(np.array([0, 5]), np.array([4, 9])).clip(3, 6)
+        Intervals(begin=array([3, 5]), end=array([4, 6]))
+        """
         first, last = np.searchsorted(self.end, begin, "right"), np.searchsorted(self.begin, end, "left")
         low, high = np.maximum(self.begin[first:last], begin), np.minimum(self.end[first:last], end)
         some = high > low
         return Intervals(low[some], high[some])
 
     def find_gaps(self, begin: int, end: int) -> "Intervals":
-        """What of [begin, end) they leave free."""
+        """What of [begin, end) they leave free.
+
+        >>> merge_intervals(np.array([0, 5]), np.array([4, 9])).find_gaps(0, 10)
+        Intervals(begin=array([4, 9]), end=array([ 5, 10]))
+        """
         inside = self.clip(begin, end)
         low, high = np.concatenate([[begin], inside.end]), np.concatenate([inside.begin, [end]])
         free = high > low
         return Intervals(low[free], high[free])
 
     def subtract(self, other: "Intervals") -> "Intervals":
-        """What lies here and not in the other."""
+        """What lies here and not in the other.
+
+        >>> merge_intervals(np.array([0]), np.array([9])).subtract(merge_intervals(np.array([2]), np.array([4])))
+        Intervals(begin=array([0, 4]), end=array([2, 9]))
+        """
         return self.intersect(other.find_gaps(int(self.begin[0]), int(self.end[-1]))) if len(self) else self
 
     def intersect(self, other: "Intervals") -> "Intervals":
-        """What lies in both."""
+        """What lies in both.
+
+        >>> merge_intervals(np.array([0]), np.array([9])).intersect(merge_intervals(np.array([7]), np.array([12])))
+        Intervals(begin=array([7]), end=array([9]))
+        """
         cuts = np.unique(np.concatenate([self.begin, self.end, other.begin, other.end]))
         if len(cuts) < 2:
             return NOTHING
@@ -51,7 +72,11 @@ class Intervals:
         return merge_intervals(low[both], cuts[1:][both])
 
     def sum_lengths(self, cuts: Times) -> Times:
-        """Length that lies in each of the ranges between neighbouring `cuts` (m + 1, ascending): (m)."""
+        """Length that lies in each of the ranges between neighbouring `cuts` (m + 1, ascending): (m).
+
+        >>> merge_intervals(np.array([0, 5]), np.array([4, 9])).sum_lengths(np.array([0, 2, 6, 10]))
+        array([2, 3, 3])
+        """
         upto: Times = np.array([0, *np.cumsum(self.end - self.begin)], np.int64)
         ends = np.array([0, *self.end], np.int64)
         index = np.searchsorted(self.begin, cuts, "right")  # how many begin before each cut; the last may reach over it
@@ -68,7 +93,11 @@ NOTHING = Intervals(np.zeros(0, np.int64), np.zeros(0, np.int64))
 
 
 def merge_intervals(begin: Times, end: Times) -> Intervals:
-    """The union of intervals [begin, end) (n) in any order, which may overlap; empty ones count for nothing."""
+    """The union of intervals [begin, end) (n) in any order, which may overlap; empty ones count for nothing.
+
+    >>> merge_intervals(np.array([5, 0, 2]), np.array([9, 3, 4]))
+    Intervals(begin=array([0, 5]), end=array([4, 9]))
+    """
     some = end > begin
     if not some.any():
         return NOTHING

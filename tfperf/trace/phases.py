@@ -35,6 +35,12 @@ class Rules:
         """The phase of an operation `kind` with a name `scope`, of which the last part is its own.
 
         outer: the phase that the program says it is in, which counts where the name says none.
+
+        >>> rules = Rules(optimizers=frozenset(["adam"]), forward=frozenset(["dense"]))
+        >>> rules.find_phase("model/dense_1/MatMul", "MatMul"), rules.find_phase("gradient_tape/dense/MatMul", "MatMul")
+        ('forward', 'backward')
+        >>> rules.find_phase("adam/mul", "Mul"), rules.find_phase("tfperf.validation/dense/MatMul", "MatMul")
+        ('update', 'validation')
         """
         parts = scope.split("/")
         explicit = [part.removeprefix(PREFIX) for part in parts if part.startswith(PREFIX)]

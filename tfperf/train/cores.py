@@ -26,6 +26,11 @@ def share_cores(total: int, stacks: Literal["auto"] | int, replicas: int, entrie
     fifth less with stacks of 10 or 25 than with stacks of 50; and small ones are left out as their replicas stop. But
     each reads all `entries` of the tables, and large ones fill the cores anyway. For a few `steps` one is enough: they
     are too few for XLA, each stack is traced apart, and what starts operations works for one after the other.
+
+    >>> share_cores(2, "auto", replicas=100, entries=500_000, steps=17_000)
+    Cores(threads=2, stacks=10)
+    >>> share_cores(2, "auto", replicas=10, entries=500_000, steps=300)
+    Cores(threads=2, stacks=1)
     """
     if stacks != "auto":
         return Cores(total, stacks)

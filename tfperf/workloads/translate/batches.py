@@ -46,7 +46,11 @@ class BatchPlan:
 
 
 def count_steps(pairs: int, devices: int, batch: int, drop: bool = True) -> int:
-    """Steps of a plan: only the number of pairs decides. Raises: PackError where they are too few for one."""
+    """Steps of a plan: only the number of pairs decides. Raises: PackError where they are too few for one.
+
+    >>> count_steps(pairs=100, devices=2, batch=16), count_steps(pairs=100, devices=2, batch=16, drop=False)
+    (3, 4)
+    """
     whole, left = divmod(pairs, devices * batch)
     steps = whole if drop else whole + (left > 0)
     if not steps:
@@ -74,6 +78,13 @@ def plan_batches(
     `order_seed` draws the order of pairs and of batches; None: the corpus' own, a batch stands where it was full.
     `drop` leaves out the last pairs of that order, which would not fill a step; else FILLING completes it.
     Raises: PackError where there are too few pairs for a step.
+
+    >>> source, target = np.array([3, 9, 4, 10]), np.array([4, 8, 3, 9])
+    >>> plan = plan_batches(
+    ...     source, target, devices=1, batch=2, buckets="shared", width=4, order_seed=None, drop=True
+    ... )
+    >>> plan.rows.tolist(), plan.lengths.tolist()
+    ([[[0, 2]], [[1, 3]]], [[[4, 6]], [[12, 14]]])
     """
     steps = count_steps(len(source), devices, batch, drop)
     rng = None if order_seed is None else np.random.default_rng(order_seed)

@@ -31,7 +31,12 @@ class Texts:
 
 @dataclass(frozen=True)
 class Ragged:
-    """n sentences: pieces of sentence i are flat[offsets[i]:offsets[i + 1]], without START and END."""
+    """n sentences: pieces of sentence i are flat[offsets[i]:offsets[i + 1]], without START and END.
+
+    >>> ragged = Ragged(np.array([7, 8, 9], np.int32), np.array([0, 2, 3]))
+    >>> len(ragged), ragged.lengths.tolist()
+    (2, [2, 1])
+    """
 
     flat: NDArray[np.int32]
     offsets: NDArray[np.int64]  # (n + 1)

@@ -110,7 +110,13 @@ def _read_dataset(file: h5py.File, name: str, budget: Budget) -> Iterator[str]:
 
 
 def split_pairs(pairs: Pairs, validation: float, test: float) -> PairSplits:
-    """Shares (0 to 1) for validation and test, chosen by a hash of the source sentence, the rest for training."""
+    """Shares (0 to 1) for validation and test, chosen by a hash of the source sentence, the rest for training.
+
+    >>> pairs = Pairs(("thanks", "a house", "Thanks"), ("danke", "ein haus", "vielen dank"))
+    >>> parts = split_pairs(pairs, validation=0.5, test=0.0)
+    >>> parts.training.source, parts.validation.source
+    (('thanks', 'Thanks'), ('a house',))
+    """
     ends = validation, validation + test, float("inf")
     rows = [next(k for k, end in enumerate(ends) if _hash_sentence(one) < end) for one in pairs.source]
     parts = [select_pairs(pairs, [i for i, row in enumerate(rows) if row == k]) for k in range(3)]

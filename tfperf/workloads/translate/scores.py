@@ -55,6 +55,10 @@ def translate_words(training: Pairs, sentences: Sequence[str]) -> list[str]:
     """Each word of the sentences replaced by its likeliest translation in the training pairs, unknown ones as they are.
 
     Source: Brown et al. 1993, "The mathematics of statistical machine translation", model 1 without the empty word.
+
+    >>> training = Pairs(("a house", "a tree", "the house"), ("ein haus", "ein baum", "das haus"))
+    >>> translate_words(training, ["the tree", "a bird"])
+    ['das baum', 'ein bird']
     """
     source, target = (_number_words(side[:MOST_PAIRS]) for side in (training.source, training.target))
     likeliest = _fit_model_1(_find_cooccurrences(source.rows, target.rows, len(target.words)))

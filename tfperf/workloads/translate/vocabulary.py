@@ -58,6 +58,10 @@ class Vocabulary:
         """The sentence of each row of ids, which ends before END; special ids, and those that are none, are left out.
 
         What `encode` returned comes back as it was, blanks included; bytes that are no UTF-8 are shown as U+FFFD.
+
+        >>> words = learn(["low lower lowest"], size=SMALLEST + 2)
+        >>> words.decode(words.encode(["a lower one"]))
+        ['a lower one']
         """
         texts = self._tokenizer.decode_batch([self._select_pieces(row) for row in rows], skip_special_tokens=False)
         return [text.removeprefix(" ") for text in texts]

@@ -35,7 +35,12 @@ class Covariance:
     columns: Array
 
     def to_dense(self, rows: slice = slice(None)) -> Array:
-        """The matrix over the given rows: (n, n)."""
+        """The matrix over the given rows: (n, n).
+
+        >>> Covariance(np.array([1.0, 4.0]), np.array([[2.0], [3.0]])).to_dense()
+        array([[ 5.,  6.],
+               [ 6., 13.]])
+        """
         s = self.columns[rows]
         return np.diag(self.diagonal[rows]) + s @ s.T
 

@@ -23,7 +23,12 @@ class Selection:
 
 
 def find_passing_points(kin: NDArray[np.float64], cuts: Cuts) -> NDArray[np.intp]:
-    """Indices of the points that pass; kin (N, >= 2) holds x and Q2 [GeV2] first."""
+    """Indices of the points that pass; kin (N, >= 2) holds x and Q2 [GeV2] first.
+
+    >>> kin = np.array([[0.1, 2.0], [0.1, 10.0], [0.9, 10.0]])  # W2 = Q2 (1 - x) / x: 18, 90, 1.1 GeV2
+    >>> find_passing_points(kin, Cuts(q2_min=3.49, w2_min=12.5))
+    array([1])
+    """
     x, q2 = kin[:, 0], kin[:, 1]
     with np.errstate(divide="ignore"):
         w2 = q2 * (1 - x) / x

@@ -25,6 +25,10 @@ def make_gauss_rule(nodes: int) -> Quadrature:
 
     The integrands behave like x^p (log x)^n below and like (1-x)^q above. Relative error with 32 nodes: below 1e-8 for
     such powers in the ranges of the exponents, on random networks 1e-11 at the median and 1e-6 at the worst.
+
+    >>> rule = make_gauss_rule(32)
+    >>> round(float(np.sum(rule.weights * rule.x)), 8)  # the integral of x
+    0.5
     """
     t, w = np.polynomial.legendre.leggauss(nodes)
     low, high = np.log(X_MIN), np.log(X_JOIN)

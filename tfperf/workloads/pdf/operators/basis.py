@@ -18,7 +18,11 @@ ABSENT = ("photon",)
 
 
 def find_fitted_index(flavour: str) -> int | None:
-    """Index of the fitted flavour that equals this one at Q0; None: it is zero. PackError for unknown names."""
+    """Index of the fitted flavour that equals this one at Q0; None: it is zero. PackError for unknown names.
+
+    >>> FITTED[find_fitted_index("t24")], find_fitted_index("photon")
+    ('sigma', None)
+    """
     name = EQUAL_AT_Q0.get(flavour, flavour)
     if name in FITTED:
         return FITTED.index(name)

@@ -63,7 +63,12 @@ class TableRows:
 
 
 def find_first_nodes(columns: dict[Legs, Array]) -> NDArray[np.intp]:
-    """First grid node that each row uses on either leg; the last one for rows that are zero."""
+    """First grid node that each row uses on either leg; the last one for rows that are zero.
+
+    >>> sigma, gluon = np.array([[0.0, 0.0, 1.0], [0.0, 2.0, 0.0]]), np.array([[0.0, 0.0, 3.0], [0.0, 0.0, 0.0]])
+    >>> find_first_nodes({(0,): sigma, (1,): gluon})
+    array([2, 1])
+    """
     one = next(iter(columns.values()))
     used = np.zeros((len(one), one.shape[1]), bool)
     for values in columns.values():
@@ -78,7 +83,11 @@ def read_columns(table: Table, nodes: int) -> dict[Legs, Array]:
 
 
 def find_boundaries(starts: Sequence[int], estimate_cost: Callable[[int, int, int], float]) -> list[int]:
-    """Cut the ascending `starts` into runs of least total cost(first node, begin, end); returns their begins."""
+    """Cut the ascending `starts` into runs of least total cost(first node, begin, end); returns their begins.
+
+    >>> find_boundaries([0, 1, 30], lambda start, begin, end: (end - begin) * (50 - start) + 20)
+    [0, 2]
+    """
     best, back = [0.0], [0]
     for end in range(1, len(starts) + 1):
         options = [best[b] + estimate_cost(starts[b], b, end) for b in range(end)]

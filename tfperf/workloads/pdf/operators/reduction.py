@@ -68,6 +68,9 @@ def estimate_chi2_error(lost: Array, points: float) -> Array:
     """Expected change of chi2 per point (S) at chi2 = `points`, when whitened predictions lose `lost` (S, N).
 
     2 r^T d + d^2 with a residual r that is as likely in any direction.
+
+    >>> estimate_chi2_error(np.array([[0.03, 0.04]]), points=100.0)  # (2 x 0.05 + 0.0025) / 100
+    array([0.001025])
     """
     square = (lost**2).sum(axis=1)
     out: Array = (2 * np.sqrt(square) + square) / points
@@ -75,7 +78,11 @@ def estimate_chi2_error(lost: Array, points: float) -> Array:
 
 
 def find_rank(estimate_errors: Callable[[int], Array], most: int, tolerance: float) -> int:
-    """The smallest multiple of STEP at which nearly all samples err by less than the tolerance; at most `most`."""
+    """The smallest multiple of STEP at which nearly all samples err by less than the tolerance; at most `most`.
+
+    >>> find_rank(lambda rank: np.array([1.0 / rank]), most=187, tolerance=0.02)
+    50
+    """
     low, high = 1, -(-most // STEP)
     while low < high:
         middle = (low + high) // 2

@@ -73,7 +73,14 @@ class Whitening:
 
     @one_thread
     def compute_chi2(self, residual: Array, masks: Array | None = None) -> Array:
-        """chi2 (R) of residuals y - d (R, N) over the masked points, in float64."""
+        """chi2 (R) of residuals y - d (R, N) over the masked points, in float64.
+
+        >>> covariance = Covariance(np.array([1.0, 4.0]), np.array([[2.0], [3.0]]))
+        >>> residual = np.array([[1.0, -1.0]])
+        >>> chi2 = build_whitening(covariance, {"SET": slice(0, 2)}).compute_chi2(residual)
+        >>> np.allclose(chi2, residual @ np.linalg.inv(covariance.to_dense()) @ residual.T)
+        True
+        """
         masks = np.ones((1, len(self.inverse_sigma))) if masks is None else masks
         e = residual * self.inverse_sigma * masks
         out: Array = np.einsum("rn,rn->r", e, e)
@@ -138,7 +145,12 @@ def join_groups(columns: Array, sets: Sequence[slice], groups: Sequence[Sequence
 
 
 def find_components(columns: Array, sets: Sequence[slice]) -> list[list[int]]:
-    """Groups of datasets that share a systematic, each in ascending order, by their first member."""
+    """Groups of datasets that share a systematic, each in ascending order, by their first member.
+
+    >>> columns = np.array([[1.0, 0.0], [0.0, 1.0], [2.0, 0.0]])  # the first and the third set share an error
+    >>> find_components(columns, [slice(0, 1), slice(1, 2), slice(2, 3)])
+    [[0, 2], [1]]
+    """
     touched = np.stack([np.abs(columns[rows]).max(axis=0, initial=0) > 0 for rows in sets])
     groups: list[tuple[list[int], NDArray[np.bool_]]] = []
     for i, mine in enumerate(touched):

@@ -15,6 +15,9 @@ def compute_arc_lengths(pdf: NDArray[np.floating], x: Array) -> Array:
 
     Source: range and integrand of the arc-length veto of NNPDF's `postfit` (arXiv:2109.02671), which integrates over
     597 points, linear in each of 1e-6..1e-4..1e-2..1, and multiplies x f by x once more, so that small x counts less.
+
+    >>> compute_arc_lengths(np.array([[[0.0, 3.0, 3.0]]]), np.array([0.0001, 4.0001, 5.0001]))
+    array([[6.]])
     """
     inside = x >= X_MIN
     dx = np.diff(x[inside])
