@@ -30,7 +30,7 @@ def list_modules() -> Iterator[Any]:
             yield pytest.param(name, path, id=name)
 
 
-@pytest.mark.parametrize(("name", "path"), list_modules())
+@pytest.mark.parametrize(("name", "path"), list(list_modules()))
 def test_examples_of_a_module_are_true(name: str, path: Path) -> None:
     module = import_module(name)
     said: list[str] = []

@@ -26,8 +26,6 @@ PAGES = [*(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "data/README
 TEXTS = {page.name if page.parent != ROOT / "data" else "data": page.read_text(encoding="utf-8") for page in PAGES}
 README, CONTRIBUTING = TEXTS["README.md"], TEXTS["CONTRIBUTING.md"]
 CONTEXT = click.Context(main, info_name="tfperf")
-KINDS = [WORKLOADS.get_kind(name).grammar for name in OWN]
-BLOCKS = {key for kind in KINDS for key in kind.list_keys(()) if kind.list_keys((key,))}
 KEY = re.compile(r"`(?:--set )?([a-z]\w*(?:\.\w+)+)(?:(?:=|: )([\w.-]+))?(?=[` :=])")
 FILES = ("py", "json", "yaml", "h5", "html")
 
@@ -123,7 +121,7 @@ def list_commands() -> Iterator[Any]:
                 yield pytest.param(code, id=f"{name}: {code}")
 
 
-@pytest.mark.parametrize("code", list_commands())
+@pytest.mark.parametrize("code", list(list_commands()))
 def test_commands_of_the_pages_are_understood(code: str) -> None:
     _, verb, *words = shlex.split(code)
     with suppress(click.MissingParameter):  # a verb is named, with what matters there
@@ -157,14 +155,17 @@ def test_benchmarks_and_tests_that_the_pages_name_exist() -> None:
 
 def find_schemas(key: str) -> list[dict[str, Any]]:
     """What each workload's cards allow under a full key."""
-    return [found for kind in KINDS if (found := kind.get_schema(key.split(".")))]
+    grammars = [WORKLOADS.get_kind(name).grammar for name in OWN]
+    return [found for grammar in grammars if (found := grammar.get_schema(key.split(".")))]
 
 
 def list_keys() -> Iterator[tuple[str, str, str]]:
     """Page, full key, and the value that is written with it, if any."""
+    grammars = [WORKLOADS.get_kind(name).grammar for name in OWN]
+    blocks = {key for grammar in grammars for key in grammar.list_keys(()) if grammar.list_keys((key,))}
     for name, text in TEXTS.items():
         for key, value in KEY.findall(text):
-            if key.split(".")[0] in BLOCKS and key.rpartition(".")[2] not in FILES:
+            if key.split(".")[0] in blocks and key.rpartition(".")[2] not in FILES:
                 yield name, key, value
 
 

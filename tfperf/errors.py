@@ -16,7 +16,7 @@ LINE, MESSAGE = 6_000, 64_000  # characters of a fault, bytes of all of an error
 
 
 def describe_exit_codes() -> str:
-    """The sentence that README.md and `tfperf --help` have on them."""
+    """What README.md and `tfperf --help` say of them."""
     return f"Exit codes: {'; '.join(f'{code} {meaning}' for code, meaning in EXIT_CODES.items())}."
 
 

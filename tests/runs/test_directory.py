@@ -1,9 +1,12 @@
 """A run directory is one run's: what another one left, or leaves, there is never taken for its own."""
 
+import inspect
 import os
+import re
 import shutil
 import signal
 import time
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
@@ -20,6 +23,8 @@ from tfperf.train.loop import Loop
 from tfperf.workloads.options import Options
 from tfperf.workloads.pdf.replicas import ReplicaChunk
 from tfperf.workloads.registry import WORKLOADS
+
+README = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("loss", ["folder", "lock"])
@@ -117,6 +122,27 @@ def test_resume_begins_nothing_where_no_run_was(finished, tmp_path):
         with pytest.raises(RunDirectoryError, match="holds no run; leave --resume out"):
             fit(card, tmp_path / name, options=Options(resume=True))
     assert not (tmp_path / "none").exists() and not list((tmp_path / "empty").iterdir())
+
+
+def test_the_readme_names_the_files_of_a_finished_run(finished):
+    table = README.partition("leaves in `runs/pdf_dis`\n")[2].partition("\n\nStop it")[0]
+    cells = dict(re.findall(r"^\| (`.*?) \| (.*) \|$", table, re.M))
+    every = [cell for cell, text in cells.items() if not text.startswith("only where asked for")]
+    named = {name for cell in every for name in re.findall("`(.*?)`", cell)}
+    assert named == {path.name + "/" * path.is_dir() for path in (finished / "run").iterdir()}
+
+
+def test_the_readmes_python_reads_a_finished_run(finished, monkeypatch, capsys):
+    code = re.search(r"```python\n(import tfperf\n.*?)```", README, re.S)[1]
+
+    def read(*given, **options):
+        inspect.signature(fit).bind(*given, **options)
+        return fit(finished / "card.yaml", finished / "run", options=Options(resume=True))
+
+    monkeypatch.setattr("tfperf.runs.fit.fit", read)
+    exec(code, {})
+    chi2, shape = capsys.readouterr().out.split(maxsplit=1)
+    assert float(chi2) > 0 and shape == "(3, 8, 16)\n"
 
 
 def test_a_faulty_pack_leaves_no_directory(tmp_path):

@@ -24,6 +24,15 @@ class ProfileCallback(keras.callbacks.Callback):  # type: ignore[misc]
     Only the first window of a callback is recorded, in whichever `fit` it is whole. A profile that cannot be recorded
     or written is a warning at the end; TraceError is raised after a training too short for any to be recorded.
     UserError is raised for numbers out of the RANGES of trace/capture.py.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> model = keras.Sequential([keras.layers.Dense(1)])
+    >>> model.compile("sgd", "mse")
+    >>> with TemporaryDirectory() as logs:
+    ...     callback = ProfileCallback(logs, steps=2, skip=1)
+    ...     trained = model.fit(np.zeros((8, 2)), np.zeros((8, 1)), batch_size=2, verbose=0, callbacks=[callback])
+    >>> callback.capture.done
+    True
     """
 
     recording: ClassVar[Capture | None] = None  # of any callback: TensorFlow records one profile at a time

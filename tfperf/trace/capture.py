@@ -193,6 +193,16 @@ def capture(
     steps_per_call: training steps inside each, in a compiled loop or one after the other; None: as many as its training
     loop takes. host_level: 1 marks alone, 2 operations, 3 all that the runtime does.
     Raises: UserError for numbers out of RANGES, TraceError at the end when too few steps ran for any to be recorded.
+
+    >>> import tensorflow as tf
+    >>> from tempfile import TemporaryDirectory
+    >>> x = tf.Variable(1.0)
+    >>> with TemporaryDirectory() as logs, capture(logs, steps=2, skip=1) as window:
+    ...     for number in range(4):
+    ...         with window.step(number):
+    ...             x = x.assign_add(1.0)
+    >>> window.done, float(x)
+    (True, 5.0)
     """
     window = Capture(parse_folder(logdir), steps, skip, host_level, turns=steps_per_call)
     try:
