@@ -34,7 +34,7 @@ VERBS = frozenset((
     "pull", "put", "quarantine", "quote", "raise", "read", "receive", "recommend", "record", "reduce", "refuse",
     "register", "regularise", "release", "remake", "remove", "render", "reorder", "repeat", "replace", "represent",
     "rescale", "resolve", "restart", "restore", "restrict", "resume", "retire", "rotate", "round", "run", "sample",
-    "save", "say", "scale", "search", "select", "send", "set", "settle", "share", "shorten", "show", "shrink",
+    "save", "say", "scale", "search", "select", "send", "set", "settle", "share", "shift", "shorten", "show", "shrink",
     "silence", "snapshot", "solve", "sort", "speed", "split", "spread", "stack", "start", "step", "stop", "store",
     "strip", "submit", "subtract", "suggest", "sum", "summarise", "survey", "switch", "sync", "synthesise", "take",
     "time", "trace", "train", "translate", "trim", "truncate", "try", "unfreeze", "unguard", "unpack", "update",
