@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 import tensorflow as tf
-from numpy.typing import NDArray
 
 from benchmarks import plain_keras
 from benchmarks.record_store import answer_request
+from tfperf.arrays import Int32Array, Int64Array
 from tfperf.errors import UserError
 from tfperf.place.devices import Devices, make_devices
 from tfperf.place.engine import take_steps
@@ -72,17 +72,17 @@ def select_whole_buckets(part: Split, width: int, size: int) -> Split:
     return select_pairs(part, np.sort(np.concatenate([some[: len(some) // size * size] for some in places])))
 
 
-def select_pairs(part: Split, rows: NDArray[np.int64]) -> Split:
+def select_pairs(part: Split, rows: Int64Array) -> Split:
     """The pairs of these numbers."""
     return Split(*(make_ragged([get_sentence(side, i) for i in rows]) for side in (part.source, part.target)))
 
 
-def get_sentence(side: Ragged, i: int) -> NDArray[np.int32]:
+def get_sentence(side: Ragged, i: int) -> Int32Array:
     """The pieces of a sentence."""
     return side.flat[side.offsets[i] : side.offsets[i + 1]]
 
 
-def make_ragged(rows: list[NDArray[np.int32]]) -> Ragged:
+def make_ragged(rows: list[Int32Array]) -> Ragged:
     """Sentences in one array."""
     return Ragged(np.concatenate(rows), np.cumsum([0, *map(len, rows)], dtype=np.int64))
 

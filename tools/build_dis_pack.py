@@ -22,8 +22,8 @@ import numpy as np
 from dis_pack.evolution import Evolution
 from dis_pack.parameters import ACTIVE, ALPHAS, MBOTTOM, MCHARM, Q0, THEORY, X
 from dis_pack.tables import Observable, Tables, compute_tables
-from numpy.typing import NDArray
 
+from tfperf.arrays import Float64Array, Int64Array
 from tfperf.workloads.pdf.data.commondata import (
     KinematicCuts,
     find_passing_rows,
@@ -98,13 +98,13 @@ class Builder:
         found = self._load_tables(name, observable, kin)
         return Group(f"positivity/{name}", {**found, "kin": kin, "flav": _list_flavours()}, said, COLUMNS)
 
-    def _select_rows(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+    def _select_rows(self, rows: Int64Array) -> Int64Array:
         if self.points is None or self.points >= len(rows):
             return rows
-        some: NDArray[np.int64] = rows[np.linspace(0, len(rows) - 1, self.points).astype(int)]
+        some: Int64Array = rows[np.linspace(0, len(rows) - 1, self.points).astype(int)]
         return some
 
-    def _load_tables(self, name: str, observable: Observable, kin: NDArray[np.float64]) -> Tables:
+    def _load_tables(self, name: str, observable: Observable, kin: Float64Array) -> Tables:
         """From the cache, or computed and put there."""
         start = time.process_time()
         key = repr((VERSION, self.versions, THEORY, X.tolist(), observable, kin.tolist()))
@@ -120,17 +120,17 @@ class Builder:
         return found
 
 
-def _read_unrounded(record: Any) -> NDArray[np.float64]:
+def _read_unrounded(record: Any) -> Float64Array:
     """x, Q2 [GeV2], y (N, 3) as the theory wants them: x before rounding to the published bin, y = 0 where unused."""
     table = record.load_kinematics(fill_to_three=False).xs("mid", axis=1, level=1)
     y = table["y"] if "y" in table else 0 * table["x"]
-    unrounded: NDArray[np.float64] = np.stack(
+    unrounded: Float64Array = np.stack(
         [table["xraw" if "xraw" in table else "x"], table["Q2"], y], axis=1, dtype=np.float64, casting="unsafe"
     )
     return unrounded
 
 
-def _list_flavours() -> NDArray[np.int64]:
+def _list_flavours() -> Int64Array:
     return np.array([FLAVOURS.index(f) for f in ACTIVE])
 
 

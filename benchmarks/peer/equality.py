@@ -8,26 +8,24 @@ from pathlib import Path
 
 import click
 import numpy as np
-from numpy.typing import NDArray
 
 from benchmarks.peer.cache import load_problem
-from benchmarks.peer.problem import SIZES
+from benchmarks.peer.problem import SIZES, Float64Array
 from benchmarks.peer.reference import Dump, read_dump
 
 LIMIT = 1e-5
-Array = NDArray[np.float64]
 
 
-def convert_weights(dump: Dump) -> dict[str, Array]:
+def convert_weights(dump: Dump) -> dict[str, Float64Array]:
     """tfperf's weights by name (R, ...) from those of a dump."""
-    out: dict[str, Array] = {}
+    out: dict[str, Float64Array] = {}
     for i in range(3):
         out[f"dense_{i}/kernel"] = dump[f"kernel{i}"]
         out[f"dense_{i}/bias"] = dump[f"bias{i}"][:, :, None]
     return out | {f"preprocessing/{k}": dump[f"{k}s"][:, :, None] for k in ("alpha", "beta")}
 
 
-def evaluate_losses(dump: Dump, size: str, form: str = "shared") -> dict[str, Array]:
+def evaluate_losses(dump: Dump, size: str, form: str = "shared") -> dict[str, Float64Array]:
     """Training and validation chi2 (R), and the positivity penalty without multiplier, of a form of the losses."""
     import tensorflow as tf
 

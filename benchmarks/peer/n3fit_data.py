@@ -14,7 +14,7 @@ from scipy.linalg import block_diag
 from validphys.coredata import FKTableData
 from validphys.n3fit_data_utils import FittableDataSet
 
-from benchmarks.peer.problem import R_MAX, TRAINING_SHARE, Array, Problem, invert_covariance
+from benchmarks.peer.problem import R_MAX, TRAINING_SHARE, Float64Array, Problem, invert_covariance
 
 BASES = ("exp", "diag")
 Q0 = 1.65  # GeV
@@ -35,13 +35,13 @@ class Group:
 
     name: str
     datasets: list[FittableDataSet]
-    data0: Array  # (N)
-    cov: Array  # (N, N)
-    data: Array  # (R_MAX, N)
+    data0: Float64Array  # (N)
+    cov: Float64Array  # (N, N)
+    data: Float64Array  # (R_MAX, N)
     trmask: NDArray[np.bool_]  # (R_MAX, N)
-    rotation: Array | None = None  # (N, N) to the basis in which cov is diagonal
+    rotation: Float64Array | None = None  # (N, N) to the basis in which cov is diagonal
 
-    def invert(self, mask: NDArray[np.bool_] | None = None) -> Array:
+    def invert(self, mask: NDArray[np.bool_] | None = None) -> Float64Array:
         """Inverse covariance of the points of a mask."""
         if self.rotation is None:
             return invert_covariance(self.cov, mask)
@@ -49,7 +49,7 @@ class Group:
         return inverse if mask is None else inverse[mask][:, mask]
 
 
-def make_table(entries: NDArray[Any], hadronic: bool, x: Array, basis: list[int]) -> DenseTable:
+def make_table(entries: NDArray[Any], hadronic: bool, x: Float64Array, basis: list[int]) -> DenseTable:
     """One table as the peer knows it: entries (N, F, X) or (N, C, X, X), FK-basis or channel indices, ascending."""
     return DenseTable(
         hadronic=hadronic,
@@ -122,7 +122,7 @@ def _make_diagonal_group(groups: list[Group]) -> Group:
     return Group("ALL", [d for g in groups for d in g.datasets], data0, np.diag(values), data, masks, rotation)
 
 
-def _make_entry(group: Group, inverse: Array, replica: int) -> Entry:
+def _make_entry(group: Group, inverse: Float64Array, replica: int) -> Entry:
     training = group.trmask[replica]
     validation = ~training
     data = group.data[replica]

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 import h5py
 import numpy as np
-from numpy.typing import NDArray
 
 from benchmarks.peer.cache import load_problem
+from tfperf.arrays import AnyArray, Float32Array
 from tfperf.measure.environment import measure_peak_rss_bytes
 from tfperf.measure.roofline import Precision
 from tfperf.workloads.pdf.card import Card, Data, Engine, Integrability, Optimizer, Positivity, Stopping, Train
@@ -56,7 +56,7 @@ def make_card(size: str, replicas: int, steps: int = 17000, precision: Precision
     )  # fmt: skip
 
 
-def make_table(values: NDArray[np.float32], kind: str, basis: list[int]) -> Table:
+def make_table(values: Float32Array, kind: str, basis: list[int]) -> Table:
     """A table of the problem: DIS (n, F, x), DY (n, pairs, x, z) with y = sum fk[n, F, x, z] f_b(x) f_a(z)."""
     if kind == "DIS":
         return Table(lambda: values.transpose(0, 2, 1), len(values), tuple((FLAVOURS[b],) for b in basis))
@@ -98,7 +98,7 @@ def build_peer_problem(size: str, replicas: int) -> Problem:
         columns[begin : begin + len(d.cv), 3 * number : 3 * number + 3] = d.sys
         begin += len(d.cv)
 
-    def join_experiments(key: str) -> NDArray[Any]:
+    def join_experiments(key: str) -> AnyArray:
         return np.concatenate([problem[f"exp/{e['name']}/{key}"] for e in experiments], axis=-1)
 
     covariance = Covariance(join_experiments("stat") ** 2, columns)

@@ -21,7 +21,8 @@ from uuid import uuid4
 import numpy as np
 import scipy
 
-from tfperf.data.records import Arrays, flatten, restore
+from tfperf.arrays import AnyArray
+from tfperf.data.records import flatten, restore
 from tfperf.data.sources import list_source_files
 from tfperf.results.reading import hash_file, open_regular, parse_json
 
@@ -114,14 +115,14 @@ class Cache:
             # damage comes out of the archive as errors of any kind, and what is not read is made again
             with suppress(Exception):
                 return _read(path, self.limit)  # type: ignore[no-any-return]
-        arrays: Arrays = []
+        arrays: list[AnyArray] = []
         tree = flatten(make(), arrays)
         if path is not None:
             with suppress(OSError):
                 self._write(path, tree, arrays)
         return restore(tree, arrays)  # type: ignore[no-any-return]
 
-    def _write(self, path: Path, tree: Any, arrays: Arrays) -> None:
+    def _write(self, path: Path, tree: Any, arrays: list[AnyArray]) -> None:
         size = sum(a.nbytes for a in arrays)
         make_private(path.parent)
         if size > min(self.limit, shutil.disk_usage(path.parent).free / 2):

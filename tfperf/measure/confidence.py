@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.stats import binom, binomtest, chi2
 from scipy.stats import t as student
+
+from tfperf.arrays import Float64Array
 
 LEVEL = 0.95
 MOST_VALUES = 10_000  # that are worth asking for
@@ -91,10 +92,10 @@ def estimate_repeats(logarithms: Sequence[float], width: float) -> int | None:
 
 
 @cache
-def _compute_half_widths() -> NDArray[np.float64]:
+def _compute_half_widths() -> Float64Array:
     """Half the interval of a mean of 2, 3, ... MOST_VALUES values that scatter by 1."""
     counts = np.arange(2, MOST_VALUES + 1)
-    halves: NDArray[np.float64] = student.ppf((1 + LEVEL) / 2, counts - 1) / np.sqrt(counts)
+    halves: Float64Array = student.ppf((1 + LEVEL) / 2, counts - 1) / np.sqrt(counts)
     return halves
 
 

@@ -12,20 +12,20 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tfperf.arrays import BoolMask, Indices, Times
 from tfperf.place.devices import Devices
 from tfperf.place.passes import compare_ends, find_span
 from tfperf.trace.attribution import Attribution, compute_attribution
 from tfperf.trace.chains import NOBODY, PathSegment, find_longest_chains
 from tfperf.trace.graphs import Graph
-from tfperf.trace.intervals import Intervals, Times, merge_intervals
+from tfperf.trace.intervals import Intervals, merge_intervals
 from tfperf.trace.notes import Notes, read_notes
 from tfperf.trace.occupancy import Waits, split_by_phases, sum_by_name
 from tfperf.trace.operations import GRAPH, Operations, find_operations, list_instructions, make_stats_filter
 from tfperf.trace.phases import PHASES, Phase
 from tfperf.trace.planes import Events, decode_events, read_spaces
-from tfperf.trace.runs import Links, Rows, Runs, find_runs, link
+from tfperf.trace.runs import Links, Runs, find_runs, link
 
 PASSES = ("forward", "backward")
 BUSY_PHASES: tuple[Phase, ...] = ("forward", "backward", "merge", "update", "transfer", "input", "other")
@@ -50,9 +50,9 @@ class Trace:
     steps: int  # in them
     names: tuple[str, ...]
     host: str  # its name
-    phase: Rows
-    device: Rows
-    looped: NDArray[np.bool_]  # (n) in a loop inside of a step, or one by itself
+    phase: Indices
+    device: Indices
+    looped: BoolMask  # (n) in a loop inside of a step, or one by itself
     shares: Mapping[tuple[Phase, bool], float]  # of XLA's instructions, by phase and whether they are in a loop
 
     def to_step_ms(self, time: float) -> float:
@@ -169,7 +169,7 @@ def _summarise_device(trace: Trace, waits: Waits, device: int, step: float) -> d
     }  # fmt: skip
 
 
-def _select_operations(trace: Trace, mine: Rows, device: int) -> tuple[Times, Times, Rows]:
+def _select_operations(trace: Trace, mine: Indices, device: int) -> tuple[Times, Times, Indices]:
     """Operations on a device: those of its graph, and what else the profile shows of it; begin, end and phase."""
     runs, line = trace.runs, trace.attribution.timeline
     own = mine[~np.isin(runs.node[mine], [i for i, n in enumerate(trace.graph.nodes) if n.kind in PROGRAMS])]

@@ -9,8 +9,8 @@ from typing import Any, Generic
 import keras
 import numpy as np
 import tensorflow as tf
-from numpy.typing import NDArray
 
+from tfperf.arrays import Snapshot
 from tfperf.place.devices import Devices
 from tfperf.place.merge_checks import list_metric_merges
 from tfperf.place.method import Method
@@ -260,11 +260,11 @@ class StrategyEngine(Generic[Model]):
             most |= {f"update of {name}, device {k}": n for name, n in made.items()}
         return uses, most
 
-    def snapshot(self) -> dict[str, NDArray[Any]]:
+    def snapshot(self) -> Snapshot:
         """Everything that training changes, by name."""
         return {name: np.asarray(v.numpy()) for name, v in self._list_variables().items()}
 
-    def restore(self, snapshot: dict[str, NDArray[Any]]) -> None:
+    def restore(self, snapshot: Snapshot) -> None:
         """Set what `snapshot` gave. Raises: ValueError, KeyError where names or shapes are others."""
         for name, variable in self._list_variables().items():
             variable.assign(snapshot[name])

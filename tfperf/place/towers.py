@@ -11,8 +11,8 @@ from typing import Any, Generic
 
 import keras
 import tensorflow as tf
-from numpy.typing import NDArray
 
+from tfperf.arrays import Snapshot
 from tfperf.place.devices import Devices
 from tfperf.place.merge_checks import list_metric_merges
 from tfperf.place.method import Method
@@ -202,12 +202,12 @@ class TowerEngine(Generic[Model]):
         """Copies, as the optimizer numbers them."""
         return [(v, k) for v in self.variables for k in range(len(v.copies))]
 
-    def snapshot(self) -> dict[str, NDArray[Any]]:
+    def snapshot(self) -> Snapshot:
         """Everything that training changes, by name; copies are equal, so the first stands for all."""
         out = {v.name: v.copies[0].numpy() for v in (*self.variables, *self.statistics.variables)}
         return out | {name: v.numpy() for name, v in list_optimizer_variables(self.optimizer).items()}
 
-    def restore(self, snapshot: dict[str, NDArray[Any]]) -> None:
+    def restore(self, snapshot: Snapshot) -> None:
         """Set what `snapshot` gave. Raises: ValueError, KeyError where names or shapes are others."""
         for variable in (*self.variables, *self.statistics.variables):
             variable.assign(snapshot[variable.name])

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.stats import t as student
 
+from tfperf.arrays import Float64Array, Indices
 from tfperf.measure.confidence import LEVEL, Interval
 from tfperf.study.rows import Row, make_point_key
 
@@ -57,7 +57,7 @@ def estimate_drift(ended: Sequence[Row]) -> Drift | None:
     return None if found.low is None or found.high is None else Drift(found.value, found.low, found.high, len(y))
 
 
-def _estimate_inflation(rest: NDArray[np.float64], freedom: int) -> float:
+def _estimate_inflation(rest: Float64Array, freedom: int) -> float:
     """By how much an error of a slope is larger where residuals, in order, follow those before them: AR(1), at least 1.
 
     Levels of points, taken away, take as large a share of it as of the degrees of freedom.
@@ -69,7 +69,7 @@ def _estimate_inflation(rest: NDArray[np.float64], freedom: int) -> float:
     return float(np.sqrt((1 + common) / (1 - common)))
 
 
-def _subtract_means(values: NDArray[np.float64], group: NDArray[np.intp]) -> NDArray[np.float64]:
+def _subtract_means(values: Float64Array, group: Indices) -> Float64Array:
     """Each value less the mean of its group."""
     if not len(values):
         return values

@@ -20,8 +20,8 @@ from typing import Any
 
 import h5py
 import numpy as np
-from numpy.typing import NDArray
 
+from tfperf.arrays import AnyArray, BytesArray, Float64Array
 from tfperf.results.files import write_hdf5
 from tfperf.results.json_text import to_json
 from tfperf.study.rows import Row
@@ -47,7 +47,7 @@ def write_table(path: Path, title: str, found: Sequence[Row], positions: Sequenc
             _write_array(file, f"values/{key}", _make_column([row.values[key] for row in found]))
 
 
-def _write_array(file: h5py.File, name: str, array: NDArray[Any], unit: str = "") -> None:
+def _write_array(file: h5py.File, name: str, array: AnyArray, unit: str = "") -> None:
     dataset = file.create_dataset(name, data=array, **({"fletcher32": True} if array.size else {}))
     if unit:
         dataset.attrs["unit"] = unit
@@ -58,7 +58,7 @@ def _get_quartiles(row: Row) -> list[float]:
     return [np.nan if times.get(name) is None else float(times[name]) for name in COLUMNS]
 
 
-def _stack_samples(found: Sequence[Row]) -> NDArray[np.float64]:
+def _stack_samples(found: Sequence[Row]) -> Float64Array:
     samples = [row.record.get("samples_ms") or [] for row in found]
     table = np.full((len(found), max(map(len, samples), default=0)), np.nan)
     for line, values in zip(table, samples, strict=True):
@@ -66,7 +66,7 @@ def _stack_samples(found: Sequence[Row]) -> NDArray[np.float64]:
     return table
 
 
-def _make_column(values: Sequence[Any]) -> NDArray[Any]:
+def _make_column(values: Sequence[Any]) -> AnyArray:
     kinds = {type(value) for value in values}
     if kinds in ({bool}, {int}):
         return np.array(values)
@@ -75,7 +75,7 @@ def _make_column(values: Sequence[Any]) -> NDArray[Any]:
     return _encode_texts([value if kinds == {str} else json.dumps(value) for value in values])
 
 
-def _encode_texts(texts: Sequence[str]) -> NDArray[np.bytes_]:
+def _encode_texts(texts: Sequence[str]) -> BytesArray:
     """Of fixed length: HDF5 keeps those of variable length in a heap without checksums."""
     encoded = [text.encode() for text in texts]
     length = max(map(len, encoded), default=1) or 1

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tfperf.arrays import BoolMask, Float64Array, Indices, TextArray
 from tfperf.trace.costs import NS_PER_MS, Cost, average_by_call, find_costs
 from tfperf.trace.idle import average_causes, find_outer_phases, is_dataset_thread, merge_events, split_idle_time
 from tfperf.trace.intervals import Intervals, merge_intervals
@@ -37,11 +37,11 @@ class Attribution:
     is not as it should be.
     """
 
-    steps: NDArray[np.float64]
-    call: NDArray[np.intp]
-    busy: dict[str, NDArray[np.float64]]
-    any: dict[str, NDArray[np.float64]]
-    gaps: NDArray[np.float64]
+    steps: Float64Array
+    call: Indices
+    busy: dict[str, Float64Array]
+    any: dict[str, Float64Array]
+    gaps: Float64Array
     gap_phases: dict[str, float]
     idle_between: dict[str, float]
     idle_inside: dict[str, float]
@@ -57,12 +57,12 @@ class Attribution:
     timeline: Timeline
 
     @property
-    def periods(self) -> NDArray[np.float64]:
+    def periods(self) -> Float64Array:
         """Time from step to step in each call, with the gap behind it; the last call, which has none, is left out."""
         if not len(self.gaps):
             return self.steps
         counts = np.unique(self.call, return_counts=True)[1]
-        out: NDArray[np.float64] = average_by_call(self.steps, self.call)[:-1] + self.gaps / counts[:-1]
+        out: Float64Array = average_by_call(self.steps, self.call)[:-1] + self.gaps / counts[:-1]
         return out
 
     @property
@@ -147,23 +147,23 @@ def compute_attribution(
     )  # fmt: skip
 
 
-def _encode_kinds(events: Events, operations: Operations, ahead: NDArray[np.bool_]) -> NDArray[np.intp]:
+def _encode_kinds(events: Events, operations: Operations, ahead: BoolMask) -> Indices:
     """A number for each operation on each device (n): what runs on several runs as often on each; -1 for none."""
     planes = np.unique([f"{lane.host} {lane.plane}" for lane in events.lanes], return_inverse=True)[1]
     kinds = operations.index * len(events.lanes) + planes[events.lane]
     return np.where(operations.some & ~ahead, kinds, -1)
 
 
-def _find_looped(events: Events, operations: Operations) -> NDArray[np.bool_]:
+def _find_looped(events: Events, operations: Operations) -> BoolMask:
     """Which events belong to a loop, where they repeat (n): by their scope, or since they run inside what is one."""
     scoped = [o.instruction or any(map(LOOP.search, o.scopes)) for o in operations.every]
     outer = np.array([LOOP_EVENT.search(name) is not None for name in events.names] or [False])[events.name]
     spans = merge_events(events, outer & ~operations.some)
-    inside: NDArray[np.bool_] = np.array([*scoped, False])[operations.index] | spans.contains(events.begin)
+    inside: BoolMask = np.array([*scoped, False])[operations.index] | spans.contains(events.begin)
     return inside
 
 
-def _find_phases(events: Events, operations: Operations, rules: Rules) -> NDArray[np.intp]:
+def _find_phases(events: Events, operations: Operations, rules: Rules) -> Indices:
     """Index of the phase of each event (n); of what is no operation, that of `other`."""
     said = find_outer_phases(events)
     other = PHASES.index("other")
@@ -185,7 +185,7 @@ def _find_phase(operation: Operation, rules: Rules, outer: str) -> Phase:
     return max(sums, key=lambda phase: sums[phase])
 
 
-def _find_devices(events: Events, operations: Operations) -> NDArray[np.str_]:
+def _find_devices(events: Events, operations: Operations) -> TextArray:
     """The device of each event (n); a processor's logical devices by the scopes of their operations."""
     several = len({lane.host for lane in events.lanes}) > 1
     own = [f"{lane.host} {get_device(lane)}" if several else get_device(lane) for lane in events.lanes]
@@ -194,18 +194,18 @@ def _find_devices(events: Events, operations: Operations) -> NDArray[np.str_]:
     towers = [next((f" {m[-1]}" for s in o.scopes if (m := TOWER.findall(s))), "") for o in operations.every]
     names = np.array([*towers, ""])[operations.index]  # -1: what is no operation
     host = np.array([not lane.accelerator for lane in events.lanes], bool)[events.lane]
-    out: NDArray[np.str_] = np.char.add(lanes, np.where(host, names, ""))
+    out: TextArray = np.char.add(lanes, np.where(host, names, ""))
     return out
 
 
-def _compute_busy(events: Events, which: NDArray[np.bool_], steps: Steps) -> NDArray[np.float64]:
+def _compute_busy(events: Events, which: BoolMask, steps: Steps) -> Float64Array:
     """Time (S) of each step during which one of the events runs."""
     covered = merge_events(events, which)
     cuts = np.stack([steps.begin, steps.end], axis=1).reshape(-1)  # steps do not overlap
     return covered.sum_lengths(cuts)[::2] / NS_PER_MS
 
 
-def _compute_waits(events: Events, mine: NDArray[np.bool_], phase_index: NDArray[np.intp], steps: Steps) -> float:
+def _compute_waits(events: Events, mine: BoolMask, phase_index: Indices, steps: Steps) -> float:
     """ms a step in which of the operations `mine` some run that fetch the input, and no other."""
     fetches = mine & (phase_index == PHASES.index("input"))
     others = mine & (phase_index != PHASES.index("input"))
@@ -214,7 +214,7 @@ def _compute_waits(events: Events, mine: NDArray[np.bool_], phase_index: NDArray
 
 
 def _compute_gap_phases(
-    events: Events, mine: NDArray[np.bool_], phase_index: NDArray[np.intp], between: Intervals, gaps: int
+    events: Events, mine: BoolMask, phase_index: Indices, between: Intervals, gaps: int
 ) -> dict[str, float]:
     """ms of each phase per gap."""
     out: dict[str, float] = {}

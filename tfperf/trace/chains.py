@@ -5,10 +5,9 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from tfperf.trace.intervals import Times
-from tfperf.trace.runs import Links, Rows, Runs
+from tfperf.arrays import Indices, Times
+from tfperf.trace.runs import Links, Runs
 
 NOBODY = -1
 
@@ -17,7 +16,7 @@ NOBODY = -1
 class Chain:
     """Runs one after the other, with the time that each takes in it, in ns; `length`: of all together."""
 
-    runs: Rows
+    runs: Indices
     times: Times
     length: int
 
@@ -61,7 +60,7 @@ def find_longest_chains(runs: Runs, links: Links) -> list[Chain]:
     return out
 
 
-def _make_chain(runs: Runs, rows: Rows, length: int) -> Chain:
+def _make_chain(runs: Runs, rows: Indices, length: int) -> Chain:
     ends = runs.end[rows]
     ends[:-1] = np.minimum(ends[:-1], runs.begin[rows[1:]])
     return Chain(rows, ends - runs.begin[rows], length)
@@ -102,7 +101,7 @@ class WaitPaths:
             yield PathSegment(ready, free, run, "queue")
 
 
-def find_last_before(runs: Runs, links: Links) -> NDArray[np.intp]:
+def find_last_before(runs: Runs, links: Links) -> Indices:
     """Of each run the last to end of those that it waited for (r), -1: there is none."""
     out = np.full(len(runs), NOBODY, np.intp)
     counts = np.diff(links.start)

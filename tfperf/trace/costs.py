@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tfperf.arrays import BoolMask, Float64Array, Indices
 from tfperf.trace.intervals import merge_intervals
 from tfperf.trace.operations import Operations
 from tfperf.trace.phases import PHASES, Phase, Rules
@@ -36,7 +36,7 @@ class Cost:
 
 
 def find_costs(
-    events: Events, operations: Operations, phase_index: NDArray[np.intp], mask: NDArray[np.bool_], device: str,
+    events: Events, operations: Operations, phase_index: Indices, mask: BoolMask, device: str,
     steps: Steps, rules: Rules,
 ) -> list[Cost]:  # fmt: skip
     """Costs of the events in the mask, whose phases have the numbers `phase_index`."""
@@ -63,20 +63,20 @@ def find_costs(
     return out
 
 
-def average_by_call(values: NDArray[np.float64], call: NDArray[np.intp]) -> NDArray[np.float64]:
+def average_by_call(values: Float64Array, call: Indices) -> Float64Array:
     """Means over the steps of each call, of values (steps, ...); of a single call the steps themselves."""
     if call[0] == call[-1]:
         return values
     _, first, counts = np.unique(call, return_index=True, return_counts=True)
     sums = np.add.reduceat(values, first, axis=0)
-    out: NDArray[np.float64] = sums / counts.reshape(-1, *[1] * (values.ndim - 1))
+    out: Float64Array = sums / counts.reshape(-1, *[1] * (values.ndim - 1))
     return out
 
 
-def estimate_standard_error(samples: NDArray[np.float64]) -> NDArray[np.float64]:
+def estimate_standard_error(samples: Float64Array) -> Float64Array:
     """Standard error of the medians of samples (..., n); of their means it is a fifth less. Infinite for one sample."""
     count = samples.shape[-1]
     if count < 2:
         return np.full(samples.shape[:-1], np.inf)
-    out: NDArray[np.float64] = 1.2533 * samples.std(axis=-1, ddof=1) / np.sqrt(count)
+    out: Float64Array = 1.2533 * samples.std(axis=-1, ddof=1) / np.sqrt(count)
     return out

@@ -4,16 +4,17 @@ from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
 
+from tfperf.arrays import Indices, Times
 from tfperf.trace.chains import NOBODY, PathSegment, WaitPaths
-from tfperf.trace.intervals import Intervals, Times, merge_intervals
-from tfperf.trace.runs import Links, Rows, Runs
+from tfperf.trace.intervals import Intervals, merge_intervals
+from tfperf.trace.runs import Links, Runs
 
 PhaseSet = tuple[int, ...]  # phases that run at once, by number
 Labeller = Callable[[PathSegment], str]  # of what a segment is
 Totals = dict[str, int]  # ns by name
 
 
-def split_by_phases(begin: Times, end: Times, phase: Rows, calls: Intervals, phases: int) -> dict[PhaseSet, int]:
+def split_by_phases(begin: Times, end: Times, phase: Indices, calls: Intervals, phases: int) -> dict[PhaseSet, int]:
     """ns in which just these of the phases run, of operations [begin, end) (n) in calls; () stands for none."""
     each = [merge_intervals(begin[phase == p], end[phase == p]) for p in range(phases)]
     cuts = np.unique(np.concatenate([calls.begin, calls.end, *(t for one in each for t in (one.begin, one.end))]))
@@ -41,7 +42,7 @@ class Waits:
                 found[key] = found.get(key, 0) + time
         return found
 
-    def list_waits(self, rows: Rows, busy: Intervals) -> Iterator[PathSegment]:
+    def list_waits(self, rows: Indices, busy: Intervals) -> Iterator[PathSegment]:
         """What a device waits for with the runs `rows`, on which something goes on while it is `busy`.
 
         It waits for what the next of its runs waits for; inside of one of its runs for that one; after the last of a
@@ -59,7 +60,7 @@ class Waits:
             segments = self.paths.walk_back(int(rows[at]), since) if some else self._walk_from_end(call, since)
             yield from _clip_segments(segments, until)
 
-    def _list_inside(self, mine: Rows, idle: Intervals) -> list[PathSegment]:
+    def _list_inside(self, mine: Indices, idle: Intervals) -> list[PathSegment]:
         """Idle time in runs that go on by themselves: XLA's programs, and operations that wait for others."""
         if not len(idle):
             return []

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tfperf.arrays import BoolMask, Indices
 from tfperf.trace.hlo_names import METADATA_PLANE, Computation, decode_modules
 from tfperf.trace.planes import DEVICE, MODULE, Events
 
@@ -50,10 +50,10 @@ class Operations:
     """`index` (n): of each event its operation in `every`, -1 for events that are none."""
 
     every: tuple[Operation, ...]
-    index: NDArray[np.intp]
+    index: Indices
 
     @property
-    def some(self) -> NDArray[np.bool_]:
+    def some(self) -> BoolMask:
         """Which events are operations (n)."""
         return self.index >= 0
 

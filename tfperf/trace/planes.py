@@ -14,8 +14,8 @@ from types import ModuleType
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tfperf.arrays import Int32Array, Int64Array, Times
 from tfperf.errors import UserError
 
 PROTO = Path("tsl", "profiler", "protobuf", "xplane_pb2.py")
@@ -60,11 +60,11 @@ class Events:
 
     lanes: tuple[Lane, ...]
     names: tuple[str, ...]
-    lane: NDArray[np.int32]
-    name: NDArray[np.int32]
-    begin: NDArray[np.int64]
-    end: NDArray[np.int64]
-    stats: Mapping[str, tuple[NDArray[np.int64], tuple[Any, ...]]]
+    lane: Int32Array
+    name: Int32Array
+    begin: Times
+    end: Times
+    stats: Mapping[str, tuple[Int64Array, tuple[Any, ...]]]
 
     def __len__(self) -> int:
         return len(self.begin)
@@ -141,7 +141,7 @@ class _Table:
         self.needs_stats = needs_stats
         self.lanes: list[Lane] = []
         self.names: dict[str, int] = {}
-        self.parts: list[tuple[NDArray[np.int64], ...]] = []
+        self.parts: list[tuple[Int64Array, ...]] = []
         self.count = 0
         self.stats: dict[str, tuple[list[int], list[Any]]] = {}
 

@@ -9,15 +9,13 @@ from collections.abc import Container
 from dataclasses import dataclass, fields
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tfperf.arrays import BoolMask, Indices, Times
 from tfperf.trace.graphs import ENTERS, NEXT, RECEIVES, SENDS, Graph
-from tfperf.trace.intervals import Times
 from tfperf.trace.operations import GRAPH, Operations
 from tfperf.trace.planes import Events
 
 DONE = "ExecutorState::ProcessAsync::Done"  # where an operation ends that goes on after its kernel returned
-Rows = NDArray[np.intp]
 
 
 @dataclass(frozen=True)
@@ -28,18 +26,18 @@ class Runs:
     what it gives: its end, of a send its begin. `call`: the one that it is in.
     """
 
-    node: Rows
+    node: Indices
     begin: Times
     left: Times
     end: Times
     given: Times
-    lane: Rows
-    call: Rows
+    lane: Indices
+    call: Indices
 
     def __len__(self) -> int:
         return len(self.node)
 
-    def drop(self, which: NDArray[np.bool_]) -> "Runs":
+    def drop(self, which: BoolMask) -> "Runs":
         """All but these (r)."""
         left = {field.name: getattr(self, field.name)[~which] for field in fields(self)}
         return Runs(**left)
@@ -49,8 +47,8 @@ class Runs:
 class Links:
     """`before[start[i] : start[i + 1]]`: the runs that run i waited for; all had given what it needed when it began."""
 
-    start: Rows
-    before: Rows
+    start: Indices
+    before: Indices
 
 
 def find_runs(events: Events, operations: Operations, graph: Graph, begins: Times, ends: Times) -> Runs:
@@ -73,7 +71,7 @@ def find_runs(events: Events, operations: Operations, graph: Graph, begins: Time
     return found.drop(find_idle_sends(found, graph))
 
 
-def find_idle_sends(runs: Runs, graph: Graph) -> NDArray[np.bool_]:
+def find_idle_sends(runs: Runs, graph: Graph) -> BoolMask:
     """Which runs (r) are of sends that have nothing to send: a loop that ends runs them once more.
 
     What they send has not run again since the send before.
@@ -89,7 +87,7 @@ def find_idle_sends(runs: Runs, graph: Graph) -> NDArray[np.bool_]:
     return out
 
 
-def make_runs(graph: Graph, node: Rows, begin: Times, left: Times, end: Times, lane: Rows, call: Rows) -> Runs:
+def make_runs(graph: Graph, node: Indices, begin: Times, left: Times, end: Times, lane: Indices, call: Indices) -> Runs:
     """Runs in the order in which they began. What a send gives is received before its own run has ended."""
     sends = np.array([one.kind in SENDS for one in graph.nodes] or [False])[node]
     return Runs(node, begin, left, end, np.where(sends, begin, end), lane, call)
@@ -101,7 +99,7 @@ def _find_node(event: str, graph: Graph) -> int:
     return -1 if number >= 0 and graph.nodes[number].kind in RECEIVES else number
 
 
-def _find_ends(events: Events, graph: Graph, node: Rows, begin: Times, end: Times) -> Times:
+def _find_ends(events: Events, graph: Graph, node: Indices, begin: Times, end: Times) -> Times:
     """Ends of runs; of those that went on after their kernels returned, where they were done."""
     rows, names = events.stats.get("name", (np.zeros(0, np.int64), ()))
     done = {number for number, name in enumerate(events.names) if name == DONE}
@@ -138,7 +136,7 @@ def link(runs: Runs, graph: Graph) -> Links:
     return Links(start, before[sort])
 
 
-def _match(runs: Runs, mine: Rows, theirs: Rows, ended: Rows, turn: bool) -> Rows:
+def _match(runs: Runs, mine: Indices, theirs: Indices, ended: Indices, turn: bool) -> Indices:
     """Of each run `mine` the one that it waited for, -1: none. ended: `theirs` in the order of their ends."""
     last = np.searchsorted(runs.given[ended], runs.begin[mine], "right") - 1
     out = np.where(last >= 0, ended[np.maximum(last, 0)], -1)

@@ -3,19 +3,19 @@
 R replicas.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
 import tensorflow as tf
-from numpy.typing import NDArray
 
+from tfperf.arrays import ArraysByName, Float32Array, Int32Array, ReplicaIndices, ReplicaWeights, Snapshot
 from tfperf.console.stages import ShowStage, show_nothing
 from tfperf.train.blueprints import Blueprints
 from tfperf.train.contract import check_metric_names
 from tfperf.train.forms import Form
-from tfperf.train.loop import Loop, Snapshot, select_best_weights
+from tfperf.train.loop import Loop, select_best_weights
 from tfperf.train.settings import Settings
 from tfperf.train.shards import Group, Shard, StackLayout, list_stack_devices, run_parallel, spread
 from tfperf.train.stack import StackFactory
@@ -51,7 +51,7 @@ class Ensemble:
         self._host: Snapshot = {}  # state of all as last gathered; empty: no step was ever taken
         self._blueprints = {device: Blueprints() for device in (None, *self.devices)}
 
-    def _spread(self, rows: NDArray[np.int64], slots: Sequence[int] | None = None) -> list[Group]:
+    def _spread(self, rows: ReplicaIndices, slots: Sequence[int] | None = None) -> list[Group]:
         return spread(rows, self.devices, self.replicas, slots, self.threads)
 
     @property
@@ -131,7 +131,7 @@ class Ensemble:
         """Steps taken: those of the stacks that still go on."""
         return max([int(loop.step) for _, loop in self._list_loops()] or [int(self._host.get("step", 0))])
 
-    def _gather_states(self) -> NDArray[np.int32]:
+    def _gather_states(self) -> Int32Array:
         """Where each replica stands now (R)."""
         state = self._host["stopping/state"].copy() if self._host else np.zeros(self.replicas, np.int32)
         for shard, loop in self._list_loops():
@@ -170,12 +170,12 @@ class Ensemble:
             show_stage("compiling", number, len(programs))
             self._call_loops(program)
 
-    def _evaluate(self, loop: Loop, xla: bool) -> dict[str, NDArray[np.float32]]:
+    def _evaluate(self, loop: Loop, xla: bool) -> dict[str, Float32Array]:
         metrics = loop.evaluate(xla)
         check_metric_names(self.factory, self.factory.metrics, metrics)
         return metrics
 
-    def evaluate(self, xla: bool) -> dict[str, NDArray[np.float32]]:
+    def evaluate(self, xla: bool) -> dict[str, Float32Array]:
         """What the history keeps (R), as of the loops; nan for replicas that stopped."""
         out = {name: np.full(self.replicas, np.nan, np.float32) for name in self.factory.metrics}
         for shard, metrics in self._call_loops(partial(self._evaluate, xla=xla)):
@@ -202,7 +202,7 @@ class Ensemble:
         self._host = host
         return self._host
 
-    def get_best_weights(self) -> dict[str, NDArray[np.floating]]:
+    def get_best_weights(self) -> ReplicaWeights:
         """Weights by name (R, ...) to be kept."""
         return select_best_weights(self.gather_state())
 
@@ -216,7 +216,7 @@ class Ensemble:
         }  # fmt: skip
         return {**self.gather_state(), **stacks}
 
-    def restore(self, snapshot: Mapping[str, NDArray[Any]]) -> str | None:
+    def restore(self, snapshot: ArraysByName) -> str | None:
         """Go on from a snapshot; ValueError when it is not of such an ensemble.
 
         Where the snapshot is of another number of devices its replicas are spread anew; returned is what is to be said

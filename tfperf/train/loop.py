@@ -1,14 +1,14 @@
 """Many optimizer steps of one stack in one compiled call, with stopping, best weights and losses on the device."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
 import keras
 import numpy as np
 import tensorflow as tf
-from numpy.typing import NDArray
 
+from tfperf.arrays import ArraysByName, Float32Array, ReplicaWeights, Snapshot
 from tfperf.scopes import phase
 from tfperf.train.blueprints import Blueprints, list_constants
 from tfperf.train.contract import check_assigned, check_gradients, check_losses, check_metrics, check_variables
@@ -19,10 +19,8 @@ from tfperf.train.settings import Settings
 from tfperf.train.stack import Losses, Stack
 from tfperf.train.stopping import LARGEST_WEIGHT, Stopping
 
-Snapshot = dict[str, NDArray[Any]]
 
-
-def select_best_weights(state: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[np.floating]]:
+def select_best_weights(state: ArraysByName) -> ReplicaWeights:
     """Weights by name (R, ...) in a snapshot: the best ones, of a replica that has none its last."""
     found = state["stopping/best_step"] >= 0
     out = {}
@@ -86,7 +84,7 @@ class Loop:
         values |= {f"kept/{name}": part.numpy() for name, part in self.kept_others.items()}
         return values | {f"kept/{name}": part.numpy() for name, part in kept}
 
-    def restore(self, snapshot: Mapping[str, NDArray[Any]]) -> None:
+    def restore(self, snapshot: ArraysByName) -> None:
         """Set all variables; ValueError when names or shapes are not those of this loop."""
         variables = self.list_variables() | {f"kept/{name}": v for name, v in self.kept_others.items()}
         wanted = {name: tuple(v.shape) for name, v in variables.items()}
@@ -108,7 +106,7 @@ class Loop:
         """Let the weights after the last step be the best ones, too; a second call changes nothing."""
         self.get_program("losses", xla)(tf.constant(True))
 
-    def evaluate(self, xla: bool) -> dict[str, NDArray[np.float32]]:
+    def evaluate(self, xla: bool) -> dict[str, Float32Array]:
         """What the history keeps of the current weights (R); nan for replicas that stopped."""
         metrics = self.get_program("losses", xla)(tf.constant(False))
         return {name: value.numpy().astype(np.float32) for name, value in metrics.items()}
@@ -244,7 +242,7 @@ class Loop:
             pairs = zip(self.flat.split(self.row.value), self.trained, strict=True)
             self.row.assign(self.flat.join([p if v.constraint is None else v.constraint(p) for p, v in pairs]))
 
-    def get_best_weights(self) -> dict[str, NDArray[np.floating]]:
+    def get_best_weights(self) -> ReplicaWeights:
         """Weights by name (R, ...): the best ones, of a replica that has none its last."""
         return select_best_weights(self.snapshot())
 

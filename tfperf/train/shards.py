@@ -13,8 +13,8 @@ from typing import Literal, TypeVar
 
 import numpy as np
 import tensorflow as tf
-from numpy.typing import NDArray
 
+from tfperf.arrays import Indices, Int32Array, ReplicaIndices
 from tfperf.errors import CardError
 from tfperf.train.loop import Loop
 from tfperf.train.stopping import ReplicaState
@@ -55,7 +55,7 @@ def run_parallel(calls: Sequence[Callable[[], T]], most: int | None = None) -> l
 class Shard:
     """A stack of replicas on a device: who sits in which slot, and their loop, once it is built."""
 
-    def __init__(self, device: str | None, rows: NDArray[np.int64]) -> None:
+    def __init__(self, device: str | None, rows: ReplicaIndices) -> None:
         """`rows`: the replica in each slot."""
         self.device, self.rows = device, rows
         self.loop: Loop | None = None
@@ -120,13 +120,13 @@ class StackLayout:
 class Group:
     """The stacks of one device. Replicas change places among them when some stacks are left out."""
 
-    def __init__(self, device: str | None, layout: StackLayout, stacks: Sequence[NDArray[np.int64]]) -> None:
+    def __init__(self, device: str | None, layout: StackLayout, stacks: Sequence[ReplicaIndices]) -> None:
         """`stacks`: the replica in each slot of each stack."""
         self.device, self.layout = device, layout
         self.shards = [Shard(device, rows) for rows in stacks]
 
     @property
-    def rows(self) -> NDArray[np.int64]:
+    def rows(self) -> ReplicaIndices:
         """The replica in each slot."""
         return np.concatenate([shard.rows for shard in self.shards])
 
@@ -135,7 +135,7 @@ class Group:
         """Slots of all stacks."""
         return sum(shard.size for shard in self.shards)
 
-    def select_slots(self, state: NDArray[np.int32], size: int) -> NDArray[np.intp]:
+    def select_slots(self, state: Int32Array, size: int) -> Indices:
         """The slots that stay where `size` are left, by the state of each; ValueError when more replicas run.
 
         Where room is left, quarantined replicas keep a slot before stopped ones do: as long as they would have run,
@@ -147,7 +147,7 @@ class Group:
             raise ValueError(f"{np.sum(ranks == 0)} replicas run; got {size} slots")
         return np.sort(np.argsort(ranks, kind="stable")[:size])
 
-    def keep(self, slots: NDArray[np.intp]) -> None:
+    def keep(self, slots: Indices) -> None:
         """Go on with these slots alone; the old stacks are freed first, since both may not fit the memory."""
         for shard in self.shards:
             shard.close()
@@ -155,13 +155,13 @@ class Group:
         self.shards = [Shard(self.device, part) for part in split_rows(rows, self.layout.count_stacks(len(rows)))]
 
 
-def split_rows(rows: NDArray[np.int64], count: int) -> list[NDArray[np.int64]]:
+def split_rows(rows: ReplicaIndices, count: int) -> list[ReplicaIndices]:
     """Neighbouring rows in `count` parts of nearly the same size, cut as chunks of a run are."""
     return np.split(rows, [len(rows) * i // count for i in range(1, count)])
 
 
 def spread(
-    rows: NDArray[np.int64], devices: Sequence[str | None], replicas: int, slots: Sequence[int] | None = None,
+    rows: ReplicaIndices, devices: Sequence[str | None], replicas: int, slots: Sequence[int] | None = None,
     threads: int = 0,
 ) -> list[Group]:  # fmt: skip
     """Stacks of the rows on the devices, of which no more are used than there are rows.

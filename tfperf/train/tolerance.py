@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tfperf.arrays import ArraysByName, Float32Array, ReplicaIndices
 from tfperf.errors import UserError
 from tfperf.train.ensemble import Ensemble
 
@@ -33,7 +33,7 @@ class ToleranceCheck:
         return False
 
     def compute_deviation(
-        self, weights: Mapping[str, NDArray[Any]], losses: Mapping[str, NDArray[np.float32]], rows: NDArray[np.intp]
+        self, weights: ArraysByName, losses: Mapping[str, Float32Array], rows: ReplicaIndices
     ) -> float:
         """The worst of the replicas `rows` (n): their weights (n, ...), and all that the history keeps (R)."""
         raise NotImplementedError
@@ -53,7 +53,7 @@ class ToleranceCheck:
         """The next step at which a check is due."""
         return step - step % self.every + self.every if self.may_deviate(form) else sys.maxsize
 
-    def check_ensemble(self, ensemble: Ensemble, losses: Mapping[str, NDArray[np.float32]]) -> None:
+    def check_ensemble(self, ensemble: Ensemble, losses: Mapping[str, Float32Array]) -> None:
         """Compare the losses (R) of a few running replicas; go on with another form if need be."""
         rows = np.flatnonzero(np.isfinite(losses[ensemble.factory.metrics[0]]))
         if not len(rows):  # all that run are about to be quarantined

@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tfperf.arrays import Float32Array, Float64Array, Int64Array
 from tfperf.errors import RunDirectoryError
 from tfperf.signals import Signals
 from tfperf.train.checkpoint import Checkpoints
@@ -27,7 +27,7 @@ class Progress:
     steps: int
     running: int
     steps_per_second: float
-    latest: NDArray[np.float64]  # (R) what is shown of each replica, of one that stopped what was last seen
+    latest: Float64Array  # (R) what is shown of each replica, of one that stopped what was last seen
     quarantined: int = 0
 
     @property
@@ -40,8 +40,8 @@ class Progress:
 class History:
     """What was kept at the end of each compiled call."""
 
-    step: NDArray[np.int64]  # (H) steps taken when the row was made
-    metrics: Mapping[str, NDArray[np.float64]]  # (H, R) each; nan once a replica has stopped
+    step: Int64Array  # (H) steps taken when the row was made
+    metrics: Mapping[str, Float64Array]  # (H, R) each; nan once a replica has stopped
 
 
 class Trainer:
@@ -55,11 +55,11 @@ class Trainer:
         self.ensemble, self.xla, self.steps_per_call, self.checkpoints = ensemble, xla, steps_per_call, checkpoints
         self.losses_xla = losses_xla
         self.retirement, self.check, self.recorder = retirement, check or ToleranceCheck(), recorder
-        self.metrics: dict[str, list[NDArray[np.float32]]] = {name: [] for name in ensemble.factory.metrics}
+        self.metrics: dict[str, list[Float32Array]] = {name: [] for name in ensemble.factory.metrics}
         self.steps: list[int] = []
         self.seconds_of_steps = 0.0  # of this process
         self.seconds_per_step: dict[int, list[float]] = {}  # of each call, by the slots of the stacks that took steps
-        self._latest: NDArray[np.float64] | None = None
+        self._latest: Float64Array | None = None
 
     def resume(self) -> tuple[int, list[str]]:
         """Take up the newest checkpoint; returns its step (0: there is none) and warnings.

@@ -1,14 +1,13 @@
 """A stepper's steps from the first to the last, with checkpoints, signals and progress."""
 
 import time
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tfperf.arrays import ArraysByName
 from tfperf.errors import RunDirectoryError, TrainingError
 from tfperf.report.progress import ShowStatus
 from tfperf.signals import Signals
@@ -27,10 +26,10 @@ class ResumableStepper(Stepper, Protocol):
     def steps(self) -> int:
         """Of the whole training."""
 
-    def snapshot(self) -> Mapping[str, NDArray[Any]]:
+    def snapshot(self) -> ArraysByName:
         """All that decides the future, by name."""
 
-    def restore(self, snapshot: Mapping[str, NDArray[Any]]) -> None:
+    def restore(self, snapshot: ArraysByName) -> None:
         """Go on from a snapshot. Raises: ValueError or KeyError for one of another training."""
 
 

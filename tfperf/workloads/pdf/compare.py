@@ -4,9 +4,9 @@ from dataclasses import dataclass as plain_dataclass
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic.dataclasses import dataclass
 
+from tfperf.arrays import Float64Array
 from tfperf.measure import confidence
 from tfperf.measure.confidence import Interval, estimate_share_difference
 from tfperf.report.compare import Change
@@ -84,7 +84,7 @@ def _compare_replicas(a: Run, b: Run, same_replicas: bool) -> list[Change]:
     return changes
 
 
-def _select_values(result: FitResult, name: str) -> NDArray[np.float64]:
+def _select_values(result: FitResult, name: str) -> Float64Array:
     """(R), nan of those that did not converge."""
     return np.where(result.converged, getattr(result.replicas, name), np.nan)
 

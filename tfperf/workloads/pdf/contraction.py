@@ -8,8 +8,8 @@ from itertools import pairwise
 
 import numpy as np
 import tensorflow as tf
-from numpy.typing import NDArray
 
+from tfperf.arrays import FloatArray
 from tfperf.workloads.pdf.card import FITTED
 from tfperf.workloads.pdf.luminosities import Luminosities
 from tfperf.workloads.pdf.operators.hadronic import HadronicCore
@@ -17,7 +17,6 @@ from tfperf.workloads.pdf.operators.observables import Observables
 from tfperf.workloads.pdf.operators.products import Product
 
 Piece = tuple[int, int]  # the first raw row and the one after the last
-Scales = NDArray[np.floating]
 
 
 def join_columns(parts: Sequence[tf.Tensor]) -> tf.Tensor:
@@ -29,7 +28,7 @@ class Contraction:
     """Raw predictions (R, T) from x f (R, 8, X), handed out in pieces of neighbouring rows."""
 
     def __init__(
-        self, observables: Observables, scale: Scales, first: int, dtype: str, core: HadronicCore | None = None
+        self, observables: Observables, scale: FloatArray, first: int, dtype: str, core: HadronicCore | None = None
     ) -> None:
         """`scale` (T) multiplies the rows; grid node `first` of the observables is the first node of the PDF.
 
@@ -51,20 +50,20 @@ class Contraction:
 
     @staticmethod
     def _make_linear(
-        product: Product, scale: Scales, edges: Iterable[int], dtype: str
+        product: Product, scale: FloatArray, edges: Iterable[int], dtype: str
     ) -> tuple[Product, tf.Tensor, list[Piece]]:
         rows = product.rows
         inside = sorted({rows.start, rows.stop} | {e for e in edges if rows.start < e < rows.stop})
         return product, tf.constant((product.matrix * scale[rows, None]).astype(dtype)), list(pairwise(inside))
 
-    def _prepare_luminosities(self, observables: Observables, scale: Scales, dtype: str) -> None:
+    def _prepare_luminosities(self, observables: Observables, scale: FloatArray, dtype: str) -> None:
         products, rows = observables.bilinear, np.concatenate([np.arange(*piece) for piece in self.hadronic])
         start = min((int(np.min(p.pairs % p.nodes)) for p in products), default=0)
         self.nodes = observables.nodes - start
         pairs = [p.pairs // p.nodes * self.nodes + p.pairs % p.nodes - start for p in products]
         self.luminosities = Luminosities(products, rows, pairs, len(FITTED) * self.nodes, scale, dtype)
 
-    def _prepare_core(self, core: HadronicCore, scale: Scales, dtype: str) -> None:
+    def _prepare_core(self, core: HadronicCore, scale: FloatArray, dtype: str) -> None:
         rank, product, rows = len(core.restrict), core.product, core.product.rows
         restrict = core.restrict.reshape(rank, len(FITTED), -1)
         restrict = np.pad(restrict, [(0, 0), (0, 0), (max(0, -self.first), 0)])[..., max(0, self.first) :]

@@ -5,9 +5,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-import numpy as np
-from numpy.typing import NDArray
-
+from tfperf.arrays import Float64Array
 from tfperf.measure.loading import is_loaded, speed_up_import
 from tfperf.measure.quiet import drop_native_logs, silence_tensorflow
 from tfperf.report.progress import make_status_display
@@ -114,7 +112,7 @@ class ReplicaFit(Job[Card, ReplicaChunk]):
         if part is parts[-1]:
             self.result = self._write_report(parts)
 
-    def _build_t0_pdf(self) -> NDArray[np.float64] | None:
+    def _build_t0_pdf(self) -> Float64Array | None:
         """PDF of the t0 predictions: of a run, or of a fit without t0 that is made first."""
         if self.card.data.t0 != "fit":
             return self.inputs.t0_pdf

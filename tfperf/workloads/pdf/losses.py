@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
-from numpy.typing import NDArray
 
+from tfperf.arrays import Float64Array
 from tfperf.workloads.pdf.card import FITTED, Card
 from tfperf.workloads.pdf.contraction import Contraction, join_columns
 from tfperf.workloads.pdf.operators.folding import FoldedPoints
@@ -19,7 +19,7 @@ from tfperf.workloads.pdf.operators.loss_constants import LossConstants, PointCo
 from tfperf.workloads.pdf.operators.observables import combine
 from tfperf.workloads.pdf.operators.problem import Problem
 
-Pair = tuple[tf.Tensor, tf.Tensor]
+HalfChi2 = tuple[tf.Tensor, tf.Tensor]  # of the training points, and of the validation points: (R) each
 INTEGRABLE = tuple(FITTED.index(f) for f in ("t3", "t8"))
 
 
@@ -32,7 +32,7 @@ class Terms(NamedTuple):
     integrability: tf.Tensor
 
 
-def _compute_scales(points: PointConstants) -> NDArray[np.float64]:
+def _compute_scales(points: PointConstants) -> Float64Array:
     """What the raw predictions (T) are multiplied with: the points' factors where no operation follows, else 1."""
     scale, begin = np.ones(points.observables.row_count), 0
     for segment in points.observables.segments:
@@ -172,7 +172,7 @@ class ReplicaLosses:
             total -= tf.reduce_sum(z * tf.matmul(z, inverse), axis=1)
         return total
 
-    def _split_chi2(self, pdf: tf.Tensor, residuals: Sequence[tf.Tensor]) -> Pair:
+    def _split_chi2(self, pdf: tf.Tensor, residuals: Sequence[tf.Tensor]) -> HalfChi2:
         """chi2 of the training and of the validation points (R each); only the first has a gradient.
 
         The gradient 2 m (e - U K^-1 z) takes K^-1 z from the forward pass, so that the K^-1 are read once a step.
@@ -180,7 +180,7 @@ class ReplicaLosses:
         folded, segments, zero = self.loss_constants.folded, self.step_residuals.segments, tf.zeros([], self.dtype)
 
         @tf.custom_gradient
-        def function(pdf: tf.Tensor, *residuals: tf.Tensor) -> tuple[Pair, object]:
+        def function(pdf: tf.Tensor, *residuals: tf.Tensor) -> tuple[HalfChi2, object]:
             replicas = pdf.shape[0]
             pairs = zip(residuals, segments, strict=True)
             halves = [tf.concat([tf.where(p.mask, e, zero), tf.where(p.mask, zero, e)], axis=0) for e, p in pairs]
@@ -219,7 +219,7 @@ class ReplicaLosses:
         training, validation = function(pdf, *residuals)
         return training, validation
 
-    def _compute_folded_chi2(self, folded: FoldedPoints, pdf: tf.Tensor, directions: Sequence[tf.Tensor]) -> Pair:
+    def _compute_folded_chi2(self, folded: FoldedPoints, pdf: tf.Tensor, directions: Sequence[tf.Tensor]) -> HalfChi2:
         """The halves' chi2 (2 R) of the folded points: half its slope in their directions, and itself."""
         small = tf.matmul(tf.reshape(pdf, [pdf.shape[0], -1]), self.restrict, transpose_b=True)
         links = zip(*(tf.split(directions[b], 2) for b in folded.linked), strict=True)

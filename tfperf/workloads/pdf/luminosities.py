@@ -7,15 +7,15 @@ from collections.abc import Sequence
 
 import numpy as np
 import tensorflow as tf
-from numpy.typing import NDArray
 
+from tfperf.arrays import FloatArray, Indices, Int32Array
 from tfperf.workloads.pdf.operators.bilinear import BilinearProduct
 
 BLOCK_BYTES = 2**22  # of what is picked before it is added up: a CPU's caches hold it
 PADDING = 16  # the rows of a box come in multiples, which blocks of many sizes divide
 
 
-def make_gather_index(lists: Sequence[NDArray[np.intp]], count: int) -> NDArray[np.int32]:
+def make_gather_index(lists: Sequence[Indices], count: int) -> Int32Array:
     """Where each of `count` targets finds its parts: (count, most), filled up with the index after the last part.
 
     lists[k]: the targets to which the parts of product k belong; the products' parts lie one after the other.
@@ -40,8 +40,8 @@ class Luminosities:
     """Hadronic predictions (R, H) from flat PDFs (R, D), by products of their luminosities."""
 
     def __init__(
-        self, products: Sequence[BilinearProduct], rows: NDArray[np.intp], pairs: Sequence[NDArray[np.intp]],
-        width: int, scale: NDArray[np.floating], dtype: str,
+        self, products: Sequence[BilinearProduct], rows: Indices, pairs: Sequence[Indices],
+        width: int, scale: FloatArray, dtype: str,
     ) -> None:  # fmt: skip
         """rows (H): the raw rows; pairs: those of the products, of D = `width` numbers; `scale` (T) multiplies rows."""
         self.matrices = [tf.constant((p.matrix * scale[p.rows][:, None]).astype(dtype)) for p in products]

@@ -5,21 +5,20 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tfperf.arrays import AnyArray, Float64Array
 from tfperf.workloads.pdf.results.record import LOSSES, FitResult, History, Replicas
 
-Array = NDArray[np.float64]
-MergeRows = Callable[[NDArray[Any], NDArray[Any]], NDArray[Any]]
+MergeRows = Callable[[AnyArray, AnyArray], AnyArray]
 
 
 @dataclass(frozen=True)
 class ReplicaArrays:
     """What a result says of each replica: one row of each array."""
 
-    pdf: Array  # (R, F, X)
-    predictions: Array  # (R, N), points in the order of the fit
-    weights: Mapping[str, Array]  # (R, ...)
+    pdf: Float64Array  # (R, F, X)
+    predictions: Float64Array  # (R, N), points in the order of the fit
+    weights: Mapping[str, Float64Array]  # (R, ...)
     replicas: Replicas
     history: History
 
@@ -35,8 +34,8 @@ def merge(old: ReplicaArrays, new: ReplicaArrays) -> ReplicaArrays:
     keep = ~np.isin(old.replicas.id, new.replicas.id)
     order = np.argsort(np.concatenate([old.replicas.id[keep], new.replicas.id]))
 
-    def merge_rows(a: NDArray[Any], b: NDArray[Any]) -> NDArray[Any]:
-        merged: NDArray[Any] = np.concatenate([a[keep], b])[order]
+    def merge_rows(a: AnyArray, b: AnyArray) -> AnyArray:
+        merged: AnyArray = np.concatenate([a[keep], b])[order]
         return merged
 
     return ReplicaArrays(
@@ -58,7 +57,7 @@ def _merge_history(old: History, new: History, merge_rows: MergeRows) -> History
     """Rows at the steps of either; nan where a replica has none."""
     steps = np.union1d(old.step, new.step)
 
-    def spread(history: History, name: str) -> Array:
+    def spread(history: History, name: str) -> Float64Array:
         values = getattr(history, name)
         out = np.full((values.shape[1], len(steps)), np.nan)
         out[:, np.searchsorted(steps, history.step)] = values.T

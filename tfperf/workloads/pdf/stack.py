@@ -8,8 +8,8 @@ from pathlib import Path
 import keras
 import numpy as np
 import tensorflow as tf
-from numpy.typing import NDArray
 
+from tfperf.arrays import ReplicaIndices
 from tfperf.data.cache import digest, digest_code
 from tfperf.train import choice_cache
 from tfperf.train.choices import Choices
@@ -113,14 +113,14 @@ class PDFStackFactory:
         """How many there are."""
         return len(self.problem.ids)
 
-    def build(self, rows: NDArray[np.int64], form: Form) -> PDFStack:
+    def build(self, rows: ReplicaIndices, form: Form) -> PDFStack:
         """The stack of those replicas."""
         problem = self.problem if len(rows) == self.replicas else select_replicas(self.problem, rows)
         constants = form.build_constants(problem, self.card.engine.precision)
         problem = replace(problem, observables=form.arrange(problem.observables))
         return PDFStack(self.card, problem, constants)
 
-    def initialize(self, stack: PDFStack, rows: NDArray[np.int64]) -> None:
+    def initialize(self, stack: PDFStack, rows: ReplicaIndices) -> None:
         """From each replica's own streams."""
         ids, attempts = zip(*((self.problem.ids[r], self.attempts[r]) for r in rows), strict=True)
         stack.model.initialize(self.card.seed, ids, attempts)

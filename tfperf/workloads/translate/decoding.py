@@ -11,7 +11,7 @@ import tensorflow as tf
 from tfperf.workloads.translate.vocabulary import END, PAD, START
 
 State = Any  # a nested structure of tensors with leading axis B K
-Step = Callable[[tf.Tensor, State], tuple[tf.Tensor, State]]
+StepFunction = Callable[[tf.Tensor, State], tuple[tf.Tensor, State]]
 ALPHA = 0.6
 
 
@@ -49,7 +49,7 @@ def compute_length_penalty(length: int | tf.Tensor, alpha: float, dtype: tf.DTyp
 
 
 def search_beam(
-    step: Step,
+    step: StepFunction,
     start_state: State,
     batch: int | tf.Tensor,
     beam: int,
@@ -79,7 +79,7 @@ def search_beam(
 
 
 def search_greedy(
-    step: Step, start_state: State, batch: int | tf.Tensor, max_length: int, dtype: tf.DType = tf.float32
+    step: StepFunction, start_state: State, batch: int | tf.Tensor, max_length: int, dtype: tf.DType = tf.float32
 ) -> tuple[tf.Tensor, tf.Tensor]:
     """The most probable id each time: as `search_beam` with one hypothesis; scores are log probabilities."""
     return search_beam(step, start_state, batch, 1, max_length, 0.0, dtype)
@@ -88,7 +88,7 @@ def search_greedy(
 class _BeamSearch(NamedTuple):
     """How a search begins, goes on and ends; arguments as of `search_beam`."""
 
-    step: Step
+    step: StepFunction
     beam: int
     max_length: int
     alpha: float

@@ -8,17 +8,15 @@ import difflib
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import h5py
 import numpy as np
-from numpy.typing import NDArray
 
+from tfperf.arrays import AnyArray, BoolMask
 from tfperf.results.bounds import BoundsError, Budget
 from tfperf.results.reading import quote_text
 from tfperf.workloads.pdf.data.limits import ARRAY_BYTES, FAULTS, FIELDS, LARGEST, MOST, NAME_LENGTH, ROW_BYTES
 
-Mask = NDArray[np.bool_]
 # what h5py raises on damaged files
 DAMAGE = (OSError, RuntimeError, LookupError, ValueError, TypeError, AttributeError, ArithmeticError, MemoryError)
 BLOCK = 1 << 24  # bytes of a table held at a time
@@ -134,16 +132,16 @@ def _check_claim(array: h5py.Dataset, place: str, most: int, faults: Faults) -> 
         faults.add(place, claim.found, claim.allowed)
 
 
-def _read_blocks(array: h5py.Dataset) -> Iterator[NDArray[Any]]:
+def _read_blocks(array: h5py.Dataset) -> Iterator[AnyArray]:
     rows = max(1, BLOCK // max(1, array.dtype.itemsize * array.size // array.shape[0]))
     for start in range(0, array.shape[0], rows):
         yield array[start : start + rows]
 
 
-def find_zero_rows(array: h5py.Dataset, place: str, faults: Faults, largest: float = LARGEST) -> Mask | None:
+def find_zero_rows(array: h5py.Dataset, place: str, faults: Faults, largest: float = LARGEST) -> BoolMask | None:
     """Which rows of a table are zero (N), read block by block; None, and a fault, where its values are no good."""
     bad = beyond = 0
-    zero: list[Mask] = []
+    zero: list[BoolMask] = []
     try:
         for block in _read_blocks(array):
             bad += block.size - int(np.count_nonzero(np.isfinite(block)))
@@ -161,7 +159,7 @@ def find_zero_rows(array: h5py.Dataset, place: str, faults: Faults, largest: flo
     return None if bad or beyond else np.concatenate(zero)
 
 
-def read_values(array: h5py.Dataset, place: str, field: Field, faults: Faults) -> NDArray[Any] | None:
+def read_values(array: h5py.Dataset, place: str, field: Field, faults: Faults) -> AnyArray | None:
     """All values of an array of the right form, text as str; None, and a fault, when unreadable or out of range."""
     if field.kind == "float" and array.size and find_zero_rows(array, place, faults, field.largest) is None:
         return None
@@ -176,7 +174,7 @@ def read_values(array: h5py.Dataset, place: str, field: Field, faults: Faults) -
     return None
 
 
-def _read_texts(array: h5py.Dataset) -> NDArray[Any]:
+def _read_texts(array: h5py.Dataset) -> AnyArray:
     """Names, one after the other: many entries of variable length may be one long text."""
     texts = []
     for text in (array.asstr("utf-8")[i] for i in range(len(array))):

@@ -3,12 +3,13 @@
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
+
+from tfperf.arrays import BoolMask
 
 SMALL = 10  # sets with fewer points train with all of them
 
 
-def sample_split(sizes: Sequence[int], fractions: Sequence[float], rng: np.random.Generator) -> NDArray[np.bool_]:
+def sample_split(sizes: Sequence[int], fractions: Sequence[float], rng: np.random.Generator) -> BoolMask:
     """True for training points (N): of a set with `SMALL` points or more floor(fraction n), at least one, by lot."""
     parts = []
     for n, fraction in zip(sizes, fractions, strict=True):

@@ -7,8 +7,8 @@ from typing import Any
 
 import h5py
 import numpy as np
-from numpy.typing import NDArray
 
+from tfperf.arrays import AnyArray
 from tfperf.errors import PackError
 from tfperf.results.bounds import BoundsError, Budget, read_attribute, read_attributes
 from tfperf.results.heaps import refuse_broken_heaps
@@ -29,7 +29,6 @@ from tfperf.workloads.pdf.data.fields import (
 from tfperf.workloads.pdf.data.limits import LEAST_X, NAME_LENGTH, Q0_RANGE, SETS, TABLE_BYTES, TEXT_LENGTH
 from tfperf.workloads.pdf.data.pack import LAYOUT, OPERATIONS, POSITIVITY, open_pack
 
-Values = dict[str, NDArray[Any]]
 FLAVOURS = ("photon", "sigma", "g", "v", "v3", "v8", "v15", "v24", "v35", "t3", "t8", "t15", "t24", "t35")
 MEASURED: Mapping[str, Field] = {
     "cv": Field("float", ("N",)),
@@ -189,12 +188,14 @@ def _check_positivity_set(group: h5py.Group, place: str, sizes: Mapping[str, int
         check_kinematics(found["kin"], arrays.get("kin"), place, False, faults)
 
 
-def _read_arrays(found: Mapping[str, h5py.Dataset], place: str, sizes: Mapping[str, int], faults: Faults) -> Values:
+def _read_arrays(
+    found: Mapping[str, h5py.Dataset], place: str, sizes: Mapping[str, int], faults: Faults
+) -> dict[str, AnyArray]:
     """The sound arrays of a set; of the tables, which may be large, which rows are zero."""
     sizes = {**sizes, **_find_sizes(found)}
     form = HADRONIC if "channels" in found else DEEP_INELASTIC
     forms = {**MEASURED, **OPTIONAL, **AXES, **dict.fromkeys(TABLES, form)}
-    arrays: Values = {}
+    arrays: dict[str, AnyArray] = {}
     for name, array in found.items():
         where = f"{place}/{name}"
         own = {**sizes, "N": 1} if _serves_all(name, array.shape) else sizes

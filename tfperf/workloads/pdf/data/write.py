@@ -3,16 +3,15 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import h5py
 import numpy as np
-from numpy.typing import NDArray
 
+from tfperf.arrays import AnyArray, ArraysByName, Float64Array
 from tfperf.errors import PackError
 from tfperf.results.files import write_hdf5
 from tfperf.workloads.pdf.data.fields import suggest_nearest
-from tfperf.workloads.pdf.data.pack import LAYOUT, Array, list_sets, open_pack
+from tfperf.workloads.pdf.data.pack import LAYOUT, list_sets, open_pack
 from tfperf.workloads.pdf.data.validate import FLAVOURS, check, validate
 
 Attribute = str | int | float | Sequence[str] | Sequence[int]
@@ -26,12 +25,12 @@ class Group:
     """
 
     name: str
-    arrays: Mapping[str, NDArray[Any]]
+    arrays: ArraysByName
     attributes: Mapping[str, Attribute] = field(default_factory=dict)
     columns: Sequence[str] = ()
 
 
-def write_pack(path: Path, x: Array, attributes: Mapping[str, Attribute], groups: Iterable[Group]) -> None:
+def write_pack(path: Path, x: Float64Array, attributes: Mapping[str, Attribute], groups: Iterable[Group]) -> None:
     """Write a pack atomically; what `path` held before stays when this fails.
 
     `attributes` has at least Q0 (GeV) and provenance; flavours and layout are added. `groups` may be a generator: one
@@ -47,7 +46,7 @@ def write_pack(path: Path, x: Array, attributes: Mapping[str, Attribute], groups
         _refuse_faults(file, path)
 
 
-def write_t0(source: Path, target: Path, t0: Mapping[str, Array], provenance: str) -> None:
+def write_t0(source: Path, target: Path, t0: Mapping[str, Float64Array], provenance: str) -> None:
     """Copy a pack to `target` (which may be `source`) with new t0 predictions for the named datasets.
 
     t0: predictions (N) by dataset, in the unit of cv; `provenance`, where they come from, becomes the datasets'
@@ -84,7 +83,7 @@ def _write_group(file: h5py.File, group: Group) -> None:
         stored["kin"].attrs["columns"] = list(group.columns)
 
 
-def _store(parent: h5py.Group, name: str, values: NDArray[Any]) -> None:
+def _store(parent: h5py.Group, name: str, values: AnyArray) -> None:
     """One array with checksums that catch flipped bits; those of several axes compressed."""
     if not values.size:
         parent[name] = values

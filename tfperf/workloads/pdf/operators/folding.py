@@ -10,13 +10,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import cho_solve, cholesky, solve_triangular
 
+from tfperf.arrays import BoolMask, Float64Array, Indices
 from tfperf.workloads.pdf.operators.woodbury import Block, Whitening, invert_matrix
 
-Array = NDArray[np.float64]
-Mask = NDArray[np.bool_]
 RIDGE = 1e-3
 
 
@@ -29,10 +27,10 @@ class FoldedPoints:
     rest: the other points' own whitening; `linked`: which of its blocks' t follow p_k, in order.
     """
 
-    forms: Array
-    centres: Array
-    slopes: Array
-    constants: Array
+    forms: Float64Array
+    centres: Float64Array
+    slopes: Float64Array
+    constants: Float64Array
     rest: Whitening
     linked: tuple[int, ...]
 
@@ -41,14 +39,14 @@ class FoldedPoints:
 class _SplitBlock:
     """One block's linear rows and systematics, and what its other rows share with them."""
 
-    linear: NDArray[np.intp]  # points
-    others: NDArray[np.intp]
-    wide: Array  # (n, 1 + k + k_b): room for the data, then operator and systematics of the linear points
-    whole: Array  # its Gram matrix
-    shared: Array  # T (n_o, r)
-    directions: Array  # V (k_b, r)
+    linear: Indices  # points
+    others: Indices
+    wide: Float64Array  # (n, 1 + k + k_b): room for the data, then operator and systematics of the linear points
+    whole: Float64Array  # its Gram matrix
+    shared: Float64Array  # T (n_o, r)
+    directions: Float64Array  # V (k_b, r)
 
-    def compute_forms(self, data: Array, training: Mask) -> tuple[Array, Array]:
+    def compute_forms(self, data: Float64Array, training: BoolMask) -> tuple[Float64Array, Float64Array]:
         """Symmetric (1 + k + r, 1 + k + r): both halves' quadratic forms in (-1, p_k, t); data (n), training (N).
 
         The larger half is what the smaller one leaves of all: as exact, for the error of either is that of its norm.
@@ -63,7 +61,7 @@ class _SplitBlock:
         pair = (fewer, whole - fewer) if few is mine else (whole - fewer, fewer)
         return self._compute_form(pair[0], others), self._compute_form(pair[1], ~others)
 
-    def _compute_form(self, gram: Array, others: Mask) -> Array:
+    def _compute_form(self, gram: Float64Array, others: BoolMask) -> Float64Array:
         """The form of some points: gram of the linear ones (1 + k + k_b, 1 + k + k_b), mask of the others."""
         (systematics, rank), first = self.directions.shape, len(gram) - len(self.directions)
         out = np.zeros((first + rank, first + rank))
@@ -83,7 +81,9 @@ class _SplitBlock:
         return out
 
 
-def _split_block(points: slice, u: Array, linear: Mask, operator: Array, negligible: float) -> _SplitBlock:
+def _split_block(
+    points: slice, u: Float64Array, linear: BoolMask, operator: Float64Array, negligible: float
+) -> _SplitBlock:
     """A block of neighbouring points with systematics u; operator (n, k) of all linear points."""
     every, mine = np.arange(points.start, points.stop), linear[points]
     begin, count = np.count_nonzero(linear[: points.start]), np.count_nonzero(mine)
@@ -93,7 +93,9 @@ def _split_block(points: slice, u: Array, linear: Mask, operator: Array, negligi
     return _SplitBlock(every[mine], every[~mine], wide, wide.T @ wide, left[:, keep] * singular[keep], right[keep].T)
 
 
-def _split_blocks(whitening: Whitening, linear: Mask, operator: Array, negligible: float) -> list[_SplitBlock]:
+def _split_blocks(
+    whitening: Whitening, linear: BoolMask, operator: Float64Array, negligible: float
+) -> list[_SplitBlock]:
     """All points, those in no block as blocks without systematics."""
     found, end = [], 0
     for block in (*whitening.blocks, Block(slice(len(linear), len(linear)), np.zeros((0, 0)))):
@@ -106,7 +108,12 @@ def _split_blocks(whitening: Whitening, linear: Mask, operator: Array, negligibl
 
 
 def fold_points(
-    whitening: Whitening, linear: Mask, operator: Array, data: Array, training: Mask, negligible: float = 0.0
+    whitening: Whitening,
+    linear: BoolMask,
+    operator: Float64Array,
+    data: Float64Array,
+    training: BoolMask,
+    negligible: float = 0.0,
 ) -> FoldedPoints:
     """Fold the points `linear` (N), with operator (n, k) and data (R, n) in units of their errors, and masks (R, N).
 
@@ -128,7 +135,7 @@ def fold_points(
     return FoldedPoints(forms, centres, slopes, constants, rest, tuple(numbers[id(p)] for p in linked))
 
 
-def _sum_forms(parts: Sequence[_SplitBlock], data: Array, training: Mask, k: int, size: int) -> Array:
+def _sum_forms(parts: Sequence[_SplitBlock], data: Float64Array, training: BoolMask, k: int, size: int) -> Float64Array:
     """Forms of all parts added up, (2, size, size): the first k rows are common, then each part has its own t."""
     totals = np.zeros((2, size, size))
     first, begin = 0, k
@@ -143,7 +150,7 @@ def _sum_forms(parts: Sequence[_SplitBlock], data: Array, training: Mask, k: int
     return totals
 
 
-def _find_centre(form: Array, slope: Array) -> tuple[Array, Array]:
+def _find_centre(form: Float64Array, slope: Float64Array) -> tuple[Float64Array, Float64Array]:
     """A point near the minimum of w^T form w - 2 slope^T w, and half the gradient there.
 
     What no point sees stays small: far from zero, the form in float32 would lose digits.
@@ -156,7 +163,7 @@ def _find_centre(form: Array, slope: Array) -> tuple[Array, Array]:
     return centre, form @ centre - slope
 
 
-def _whiten_rest(whitening: Whitening, parts: list[_SplitBlock], linear: Mask) -> tuple[Whitening, dict[int, int]]:
+def _whiten_rest(whitening: Whitening, parts: list[_SplitBlock], linear: BoolMask) -> tuple[Whitening, dict[int, int]]:
     """Whitening of the other points, in their order, and the number of each part's block in it."""
     blocks: list[Block] = []
     numbers: dict[int, int] = {}

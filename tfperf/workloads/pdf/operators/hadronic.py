@@ -8,13 +8,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tfperf.arrays import Float64Array, Indices
 from tfperf.workloads.pdf.operators.bilinear import BilinearProduct
 from tfperf.workloads.pdf.operators.observables import Observables, combine
 from tfperf.workloads.pdf.operators.reduction import Basis
 
-Array = NDArray[np.float64]
 CHUNK = 64  # rows of a product that are made dense at a time
 
 
@@ -25,14 +24,14 @@ class HadronicCore:
     Its further rows are the raw rows `direct`: what an operation follows has poles, no direction of it is left out.
     """
 
-    restrict: Array
+    restrict: Float64Array
     product: BilinearProduct
-    expand: Array
+    expand: Float64Array
     targets: tuple[slice, ...]
     direct: tuple[slice, ...]
 
 
-def compute_jacobian(observables: Observables, pdf: Array) -> Array:
+def compute_jacobian(observables: Observables, pdf: Float64Array) -> Float64Array:
     """Derivative (N, D) of the predictions of hadronic points at x f (8, X), in the order of training; else zero."""
     raw, step = observables.predict_raw(pdf), 1e-4
     change = compute_raw_jacobian(observables, pdf)
@@ -49,7 +48,7 @@ def compute_jacobian(observables: Observables, pdf: Array) -> Array:
     return np.concatenate(out)
 
 
-def compute_raw_jacobian(observables: Observables, pdf: Array) -> Array:
+def compute_raw_jacobian(observables: Observables, pdf: Float64Array) -> Float64Array:
     """Derivative (T, D) of the raw hadronic predictions at x f (8, X); zero for the others."""
     out = np.zeros((observables.row_count, len(pdf) * observables.nodes))
     for product in observables.bilinear:
@@ -57,7 +56,7 @@ def compute_raw_jacobian(observables: Observables, pdf: Array) -> Array:
     return out
 
 
-def compute_cores(observables: Observables, targets: Sequence[slice], extend: Array) -> Array:
+def compute_cores(observables: Observables, targets: Sequence[slice], extend: Float64Array) -> Float64Array:
     """P^T B P of the raw rows `targets`, one after the other, symmetric: (n, k, k)."""
     rows = np.concatenate([np.zeros(0, np.intp), *(np.arange(t.start, t.stop) for t in targets)])
     out = np.zeros((len(rows), extend.shape[1], extend.shape[1]))
@@ -67,7 +66,7 @@ def compute_cores(observables: Observables, targets: Sequence[slice], extend: Ar
     return (out + out.transpose(0, 2, 1)) / 2
 
 
-def _to_dense(products: Sequence[BilinearProduct], rows: NDArray[np.intp], width: int) -> Array:
+def _to_dense(products: Sequence[BilinearProduct], rows: Indices, width: int) -> Float64Array:
     """B of some raw rows, (n, D, D), upper triangles."""
     out = np.zeros((len(rows), width, width))
     order = np.argsort(rows)
@@ -83,10 +82,10 @@ def _index_rows(targets: Sequence[slice]) -> dict[int, int]:
     return {row: i for i, row in enumerate(rows)}
 
 
-def _flatten_cores(cores: Array) -> Array:
+def _flatten_cores(cores: Float64Array) -> Float64Array:
     """Entries (n, k (k + 1) / 2) of the products p_i p_j, i <= j."""
     i, j = np.triu_indices(cores.shape[1])
-    columns: Array = cores[:, i, j] * np.where(i == j, 1, 2)
+    columns: Float64Array = cores[:, i, j] * np.where(i == j, 1, 2)
     return columns
 
 
@@ -94,12 +93,12 @@ def _flatten_cores(cores: Array) -> Array:
 class Directions:
     """Singular vectors of the targets' cores in units of their errors, and the columns of the direct rows as such."""
 
-    left: Array  # (n, m), in units of the predictions
-    singular: Array  # (m), descending
-    right: Array  # (m, columns)
-    direct: Array
+    left: Float64Array  # (n, m), in units of the predictions
+    singular: Float64Array  # (m), descending
+    right: Float64Array  # (m, columns)
+    direct: Float64Array
 
-    def truncate(self, negligible: float) -> tuple[Array, Array]:
+    def truncate(self, negligible: float) -> tuple[Float64Array, Float64Array]:
         """expand (n, m) and the matrix (m, columns) of a product.
 
         Left out are the last directions that together change all predictions by `negligible` errors when each p_k is 1.
@@ -109,7 +108,7 @@ class Directions:
 
 
 def factorise(
-    observables: Observables, targets: Sequence[slice], direct: Sequence[slice], basis: Basis, weights: Array
+    observables: Observables, targets: Sequence[slice], direct: Sequence[slice], basis: Basis, weights: Float64Array
 ) -> Directions:
     """The directions over a basis of the raw rows `targets`, whose inverse errors are weights (n), and `direct`."""
     columns, others = (_flatten_cores(compute_cores(observables, rows, basis.extend)) for rows in (targets, direct))

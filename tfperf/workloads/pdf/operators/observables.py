@@ -9,14 +9,13 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tfperf.arrays import Float64Array, Indices
 from tfperf.workloads.pdf.data.pack import Dataset, PositivitySet, Table
 from tfperf.workloads.pdf.operators import bilinear, products
 from tfperf.workloads.pdf.operators.bilinear import BilinearProduct
 from tfperf.workloads.pdf.operators.products import Owner, Product, TableRows, make_product, read_columns, split_rows
 
-Array = NDArray[np.float64]
 # products over the columns that belong together; one over all columns that are used; one over all there are
 Layout = Literal["grouped", "joined", "padded"]
 CHUNK = 128  # rows of a product that are widened to float64 at a time
@@ -60,7 +59,7 @@ class Observables:
     products: tuple[Product, ...]  # of deep-inelastic rows
     bilinear: tuple[BilinearProduct, ...]  # of hadronic ones
     segments: tuple[Segment, ...]
-    order: NDArray[np.intp]
+    order: Indices
     positive: tuple[slice, ...]
     nodes: int
     layout: Layout = "grouped"
@@ -98,7 +97,7 @@ class Observables:
         return int(linear + len(rows) * sum(p.pairs.shape[1] for p in self.bilinear))
 
     @property
-    def _every(self) -> list[tuple[Product | BilinearProduct, NDArray[np.intp]]]:
+    def _every(self) -> list[tuple[Product | BilinearProduct, Indices]]:
         """All products with the raw rows that they add to."""
         linear = [(p, np.arange(p.rows.start, p.rows.stop)) for p in self.products]
         return [*linear, *((p, p.rows) for p in self.bilinear)]
@@ -112,7 +111,7 @@ class Observables:
         both = bilinear.join_bilinear(self.bilinear, padded=layout == "padded")
         return replace(self, products=tuple(linear), bilinear=tuple(both), layout=layout)
 
-    def predict_raw(self, pdf: Array) -> Array:
+    def predict_raw(self, pdf: Float64Array) -> Float64Array:
         """Raw predictions (..., T) in float64 for x f (..., 8, X)."""
         raw = np.zeros((*pdf.shape[:-2], self.row_count))
         for product, rows in self._every:
@@ -121,7 +120,7 @@ class Observables:
                 raw[..., rows[i : i + CHUNK]] += features @ product.matrix[i : i + CHUNK].astype(np.float64).T
         return raw
 
-    def predict(self, pdf: Array) -> Array:
+    def predict(self, pdf: Float64Array) -> Float64Array:
         """Predictions (..., N) of the datasets in float64 for x f (..., 8, X)."""
         raw = self.predict_raw(pdf)
         parts = [combine(t.operation, [raw[..., r] for r in t.rows]) for t in self.segments]
@@ -129,14 +128,14 @@ class Observables:
         out[..., self.order] = np.concatenate(parts, axis=-1)
         return out
 
-    def predict_positive(self, pdf: Array) -> Array:
+    def predict_positive(self, pdf: Float64Array) -> Float64Array:
         """Predictions (..., P) of the positivity sets in float64 for x f (..., 8, X)."""
         raw = self.predict_raw(pdf)
         parts = [raw[..., rows] for rows in self.positive]
         return np.concatenate(parts, axis=-1) if parts else raw[..., :0]
 
 
-def predict_sets(datasets: Sequence[Dataset], pdf: Array) -> list[Array]:
+def predict_sets(datasets: Sequence[Dataset], pdf: Float64Array) -> list[Float64Array]:
     """Predictions (n) of each dataset for x f (8, X), in float64; one set is in memory at a time."""
     return [compile_observables([d], (), pdf.shape[-1]).predict(pdf) for d in datasets]
 
@@ -169,10 +168,10 @@ def _join_slices(slices: Iterable[slice]) -> tuple[slice, ...]:
 
 def _make_segments(
     datasets: Sequence[Dataset], blocks: Sequence[Sequence[int]], placed: Sequence[tuple[TableRows, slice]]
-) -> tuple[list[Segment], NDArray[np.intp]]:
+) -> tuple[list[Segment], Indices]:
     begin = np.cumsum([0, *(len(d.cv) for d in datasets)])
     segments: list[Segment] = []
-    order: list[NDArray[np.intp]] = []
+    order: list[Indices] = []
     for mine in blocks:
         plain = [(r, w) for r, w in placed if r.owner.dataset in mine and datasets[r.owner.dataset].operation == "NULL"]
         segments += [Segment("NULL", (rows,)) for rows in _join_slices(w for _, w in plain)]

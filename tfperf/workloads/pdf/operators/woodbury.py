@@ -9,14 +9,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import cholesky, lapack, solve_triangular
 
+from tfperf.arrays import BoolMask, Float64Array, Indices
 from tfperf.errors import PackError
 from tfperf.workloads.pdf.data.covariance import Covariance
 from tfperf.workloads.pdf.operators.threads import one_thread
 
-Array = NDArray[np.float64]
 # variances below this share of the total are rebuilt: whitening with them would cancel digits
 SMALL_VARIANCE = 1e-3
 BLOCK_COST = 60_000  # operations in the time that the launches of one more block take, at 100 replicas
@@ -27,18 +26,18 @@ class Block:
     """Neighbouring points that share systematics with each other only: u (n, k)."""
 
     rows: slice
-    u: Array
+    u: Float64Array
 
 
 @dataclass(frozen=True)
 class Whitening:
     """inverse_sigma (N) = D^-1/2 and the blocks, in order of their rows; points without systematics are in none."""
 
-    inverse_sigma: Array
+    inverse_sigma: Float64Array
     blocks: tuple[Block, ...]
 
     @one_thread
-    def compute_inverse_kernels(self, masks: Array) -> tuple[Array, ...]:
+    def compute_inverse_kernels(self, masks: Float64Array) -> tuple[Float64Array, ...]:
         """K^-1 of each block for each mask: masks (R, N) of zeros and ones -> (R, k, k)."""
         return tuple(_invert_kernels(b.u, masks[:, b.rows]) for b in self.blocks)
 
@@ -51,17 +50,17 @@ class Whitening:
                 blocks.append(Block(block.rows, np.ascontiguousarray(block.u[:, keep])))
         return Whitening(self.inverse_sigma, tuple(blocks))
 
-    def reorder(self, order: NDArray[np.intp]) -> "Whitening":
+    def reorder(self, order: Indices) -> "Whitening":
         """The same with point order[i] as point i; each block must keep its rows."""
         blocks = tuple(Block(b.rows, b.u[order[b.rows] - b.rows.start]) for b in self.blocks)
         return Whitening(self.inverse_sigma[order], blocks)
 
-    def whiten(self, change: Array, which: NDArray[np.bool_]) -> Array:
+    def whiten(self, change: Float64Array, which: BoolMask) -> Float64Array:
         """Changes (..., n, D) of predictions of the points `which` (N), such that squares add up to chi2 over these.
 
         By the symmetric root (1 + U U^T)^-1/2 = 1 - U (1 + G + (1 + G)^1/2)^-1 U^T with G = U^T U.
         """
-        out: Array = change * self.inverse_sigma[which, None]
+        out: Float64Array = change * self.inverse_sigma[which, None]
         for block in self.blocks:
             u = block.u[which[block.rows]]
             begin = np.count_nonzero(which[: block.rows.start])
@@ -72,17 +71,17 @@ class Whitening:
         return out
 
     @one_thread
-    def compute_chi2(self, residual: Array, masks: Array | None = None) -> Array:
+    def compute_chi2(self, residual: Float64Array, masks: Float64Array | None = None) -> Float64Array:
         """chi2 (R) of residuals y - d (R, N) over the masked points, in float64."""
         masks = np.ones((1, len(self.inverse_sigma))) if masks is None else masks
         e = residual * self.inverse_sigma * masks
-        out: Array = np.einsum("rn,rn->r", e, e)
+        out: Float64Array = np.einsum("rn,rn->r", e, e)
         for block in self.blocks:
             out = out - _compute_correction(block.u, masks[:, block.rows], e[:, block.rows] @ block.u)
         return out
 
 
-def _compute_correction(u: Array, masks: Array, z: Array) -> Array:
+def _compute_correction(u: Float64Array, masks: Float64Array, z: Float64Array) -> Float64Array:
     """z^T K^-1 z (R) of z (R, k), with a mask for each of them or one for all: |y|^2 with L y = z, K = L L^T."""
     rows = [z.T] if len(masks) == 1 else list(z[:, :, None])
     roots = (np.linalg.cholesky(_compute_kernel(u, mask)) for mask in masks)
@@ -91,7 +90,7 @@ def _compute_correction(u: Array, masks: Array, z: Array) -> Array:
     return np.concatenate([(y**2).sum(axis=0) for y in found])
 
 
-def _invert_kernels(u: Array, masks: Array) -> Array:
+def _invert_kernels(u: Float64Array, masks: Float64Array) -> Float64Array:
     """K^-1 for each mask (R, n), from the points that are in or from those that are not, whichever are fewer."""
     k = u.shape[1]
     out, whole = np.empty((len(masks), k, k)), u.T @ u + np.eye(k)
@@ -102,21 +101,21 @@ def _invert_kernels(u: Array, masks: Array) -> Array:
     return out
 
 
-def invert_matrix(matrix: Array) -> Array:
+def invert_matrix(matrix: Float64Array) -> Float64Array:
     """Inverse (k, k), k > 0, of a positive definite matrix. Raises: LinAlgError where it is not."""
     half, _ = lapack.dpotri(cholesky(matrix, lower=True, check_finite=False), lower=1)
-    out: Array = np.tril(half) + np.tril(half, -1).T
+    out: Float64Array = np.tril(half) + np.tril(half, -1).T
     return out
 
 
-def _compute_kernel(u: Array, mask: Array) -> Array:
+def _compute_kernel(u: Float64Array, mask: Float64Array) -> Float64Array:
     """K (k, k) of one mask (n)."""
     inner = u[mask > 0]
-    out: Array = np.eye(u.shape[1]) + inner.T @ inner
+    out: Float64Array = np.eye(u.shape[1]) + inner.T @ inner
     return out
 
 
-def join_groups(columns: Array, sets: Sequence[slice], groups: Sequence[Sequence[int]]) -> list[list[int]]:
+def join_groups(columns: Float64Array, sets: Sequence[slice], groups: Sequence[Sequence[int]]) -> list[list[int]]:
     """Neighbouring groups of datasets put together where one larger K^-1 costs less than two products more.
 
     In operations a replica and step: 6 n k for z and its gradient, 100 k^2 for reading K^-1 twice, and a price a block.
@@ -137,10 +136,10 @@ def join_groups(columns: Array, sets: Sequence[slice], groups: Sequence[Sequence
     return out
 
 
-def find_components(columns: Array, sets: Sequence[slice]) -> list[list[int]]:
+def find_components(columns: Float64Array, sets: Sequence[slice]) -> list[list[int]]:
     """Groups of datasets that share a systematic, each in ascending order, by their first member."""
     touched = np.stack([np.abs(columns[rows]).max(axis=0, initial=0) > 0 for rows in sets])
-    groups: list[tuple[list[int], NDArray[np.bool_]]] = []
+    groups: list[tuple[list[int], BoolMask]] = []
     for i, mine in enumerate(touched):
         linked = [g for g in groups if (g[1] & mine).any()]
         groups = [g for g in groups if not (g[1] & mine).any()]
@@ -149,13 +148,13 @@ def find_components(columns: Array, sets: Sequence[slice]) -> list[list[int]]:
     return sorted((g[0] for g in groups), key=lambda members: members[0])
 
 
-def _compress_columns(u: Array) -> Array:
+def _compress_columns(u: Float64Array) -> Float64Array:
     """The same U U^T with as few columns as have directions, each orthogonal to the others."""
     u = u[:, u.any(axis=0)]
     if not u.size:
         return u
     left, singular, _ = np.linalg.svd(u, full_matrices=False)
-    out: Array = left * singular
+    out: Float64Array = left * singular
     return out
 
 
