@@ -33,7 +33,7 @@ from tfperf.workloads.pdf.data.commondata import (
     read_metadata,
 )
 from tfperf.workloads.pdf.data.validate import FLAVOURS
-from tfperf.workloads.pdf.data.write import Attribute, Group, write_pack
+from tfperf.workloads.pdf.data.write import Attribute, StoredSet, write_pack
 
 VERSION = 2  # of the theory; a new number makes the cached tables invalid
 COLUMNS = ("x", "Q2", "y")
@@ -65,7 +65,7 @@ POSITIVITY = {
 }
 
 
-class Builder:
+class SetBuilder:
     """Computes sets one by one; `points` limits each to that many, evenly spread."""
 
     def __init__(self, cache: Path, points: int | None = None) -> None:
@@ -74,7 +74,7 @@ class Builder:
         self.versions = {p: importlib.metadata.version(p) for p in ("yadism", "eko", "nnpdf-data")}
         cache.mkdir(parents=True, exist_ok=True)
 
-    def build_dataset(self, name: str, observable: Observable) -> Group:
+    def build_dataset(self, name: str, observable: Observable) -> StoredSet:
         """Tables and measurements of one set; `sys` in float32 and without columns of zeros, to keep the file small."""
         record = read_metadata(name)
         rows = self._select_rows(find_passing_rows(record, read_kinematics(record), KinematicCuts()))
@@ -88,15 +88,15 @@ class Builder:
             **read_description(record), "ndata": len(rows), "observable": observable.name, "target": observable.target,
             "operation": "RATIO" if len(found) == 2 else "NULL",
         }  # fmt: skip
-        return Group(record.name, {**found, **arrays}, said, COLUMNS)
+        return StoredSet(record.name, {**found, **arrays}, said, COLUMNS)
 
-    def build_positivity(self, name: str, observable: Observable) -> Group:
+    def build_positivity(self, name: str, observable: Observable) -> StoredSet:
         """One positivity set."""
         record = read_metadata(name)
         kin = _read_unrounded(record)[self._select_rows(np.arange(record.ndata))]
         said: dict[str, Attribute] = {"observable": observable.name, "charge": str(observable.charge)}
         found = self._load_tables(name, observable, kin)
-        return Group(f"positivity/{name}", {**found, "kin": kin, "flav": _list_flavours()}, said, COLUMNS)
+        return StoredSet(f"positivity/{name}", {**found, "kin": kin, "flav": _list_flavours()}, said, COLUMNS)
 
     def _select_rows(self, rows: Int64Array) -> Int64Array:
         if self.points is None or self.points >= len(rows):
@@ -148,12 +148,12 @@ def make_attributes(versions: dict[str, str]) -> dict[str, Attribute]:
 
 def build_pack(output: Path, cache: Path, only: list[str], points: int | None = None) -> None:
     """Write the pack of the sets whose names contain one of `only` (all if empty)."""
-    builder = Builder(cache, points)
+    builder = SetBuilder(cache, points)
 
     def select_sets(sets: dict[str, Observable]) -> Iterator[tuple[str, Observable]]:
         return ((n, o) for n, o in sets.items() if not only or any(piece in n for piece in only))
 
-    def build_groups() -> Iterator[Group]:
+    def build_groups() -> Iterator[StoredSet]:
         yield from (builder.build_dataset(*item) for item in select_sets(DATASETS))
         yield from (builder.build_positivity(*item) for item in select_sets(POSITIVITY))
 

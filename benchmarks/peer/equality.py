@@ -32,7 +32,7 @@ def evaluate_losses(dump: Dump, size: str, form: str = "shared") -> dict[str, Fl
     from benchmarks.peer.ours import build_peer_problem, make_card
     from tfperf.workloads.pdf.forms import build_form
     from tfperf.workloads.pdf.layers.quadrature import Quadrature
-    from tfperf.workloads.pdf.layers.sum_rules import SumRules
+    from tfperf.workloads.pdf.layers.sum_rules import SumRuleNormalisation
     from tfperf.workloads.pdf.losses import ReplicaLosses
     from tfperf.workloads.pdf.model import PDF
 
@@ -40,7 +40,7 @@ def evaluate_losses(dump: Dump, size: str, form: str = "shared") -> dict[str, Fl
     settings, problem = make_card(size, replicas, precision="float64"), build_peer_problem(size, replicas)
     model = PDF(settings.model, replicas, "float64")
     model.rule = Quadrature(dump["x_integration"], dump["weights_integration"])
-    model.sum_rules = SumRules(model.rule, analytic_tail=False, dtype="float64")
+    model.sum_rules = SumRuleNormalisation(model.rule, analytic_tail=False, dtype="float64")
     model.assign_weights(convert_weights(dump))
     compiled = build_form(settings, problem, "folded").build_constants(problem, "float64") if form == "folded" else None
     replica_losses = ReplicaLosses(settings, problem, compiled)

@@ -30,7 +30,7 @@ class DenseTable(FKTableData):
 
 
 @dataclass(frozen=True)
-class Group:
+class CorrelatedData:
     """Data that are correlated with each other: an experiment, or all of them. N points, R_MAX replicas."""
 
     name: str
@@ -95,9 +95,9 @@ def _make_dataset(problem: Problem, entry: Entry) -> FittableDataSet:
     return FittableDataSet(entry["name"], [table])
 
 
-def _make_experiment_groups(problem: Problem) -> list[Group]:
+def _make_experiment_groups(problem: Problem) -> list[CorrelatedData]:
     return [
-        Group(
+        CorrelatedData(
             e["name"],
             [_make_dataset(problem, d) for d in e["datasets"]],
             *(problem[f"exp/{e['name']}/{key}"] for key in ("data0", "cov", "data", "trmask")),
@@ -106,7 +106,7 @@ def _make_experiment_groups(problem: Problem) -> list[Group]:
     ]
 
 
-def _make_diagonal_group(groups: list[Group]) -> Group:
+def _make_diagonal_group(groups: list[CorrelatedData]) -> CorrelatedData:
     """All experiments in the eigenbasis of their correlation matrix, masks drawn there."""
     cov = block_diag(*(g.cov for g in groups))
     s = np.sqrt(np.diag(cov))
@@ -119,10 +119,10 @@ def _make_diagonal_group(groups: list[Group]) -> Group:
         rng.shuffle(mask)
     data0 = rotation @ np.concatenate([g.data0 for g in groups])
     data = np.concatenate([g.data for g in groups], axis=-1) @ rotation.T
-    return Group("ALL", [d for g in groups for d in g.datasets], data0, np.diag(values), data, masks, rotation)
+    return CorrelatedData("ALL", [d for g in groups for d in g.datasets], data0, np.diag(values), data, masks, rotation)
 
 
-def _make_entry(group: Group, inverse: Float64Array, replica: int) -> Entry:
+def _make_entry(group: CorrelatedData, inverse: Float64Array, replica: int) -> Entry:
     training = group.trmask[replica]
     validation = ~training
     data = group.data[replica]

@@ -23,11 +23,11 @@ from tfperf.measure.environment import measure_peak_rss_bytes
 from tfperf.measure.roofline import Precision
 from tfperf.workloads.pdf.card import Card, Data, Engine, Integrability, Optimizer, Positivity, Stopping, Train
 from tfperf.workloads.pdf.cards import load_card
-from tfperf.workloads.pdf.data.covariance import Covariance, make_slices
+from tfperf.workloads.pdf.data.covariance import CovarianceMatrix, make_slices
 from tfperf.workloads.pdf.data.pack import Dataset, Pack, PositivitySet, Table
 from tfperf.workloads.pdf.data.selection import select
 from tfperf.workloads.pdf.data.validate import FLAVOURS
-from tfperf.workloads.pdf.forms import Form, build_form
+from tfperf.workloads.pdf.forms import Chi2Form, build_form
 from tfperf.workloads.pdf.operators.observables import compile_observables
 from tfperf.workloads.pdf.operators.problem import Problem, build_problem
 from tfperf.workloads.pdf.operators.woodbury import find_components, join_groups
@@ -101,7 +101,7 @@ def build_peer_problem(size: str, replicas: int) -> Problem:
     def join_experiments(key: str) -> AnyArray:
         return np.concatenate([problem[f"exp/{e['name']}/{key}"] for e in experiments], axis=-1)
 
-    covariance = Covariance(join_experiments("stat") ** 2, columns)
+    covariance = CovarianceMatrix(join_experiments("stat") ** 2, columns)
     groups = join_groups(columns, make_slices(datasets), find_components(columns, make_slices(datasets)))
     observables = compile_observables(datasets, positivity, int((x < 1).sum()), groups)
     return Problem(
@@ -111,12 +111,12 @@ def build_peer_problem(size: str, replicas: int) -> Problem:
     )  # fmt: skip
 
 
-def build_from_size(size: str, replicas: int) -> tuple[Card, Problem, Form]:
+def build_from_size(size: str, replicas: int) -> tuple[Card, Problem, Chi2Form]:
     """The peer's problem of that size, every point on its own."""
-    return make_card(size, replicas), build_peer_problem(size, replicas), Form()
+    return make_card(size, replicas), build_peer_problem(size, replicas), Chi2Form()
 
 
-def build_from_pack(pack: Path, replicas: int, tolerance: float) -> tuple[Card, Problem, Form]:
+def build_from_pack(pack: Path, replicas: int, tolerance: float) -> tuple[Card, Problem, Chi2Form]:
     """The fit of all sets of a pack, but for the shipped card's excluded ones, in the peer's settings."""
     with h5py.File(pack) as file:
         excluded = [name for name in EXCLUDED if name in file]
@@ -125,10 +125,10 @@ def build_from_pack(pack: Path, replicas: int, tolerance: float) -> tuple[Card, 
         "positivity.sets=none", f"train.optimizer={PEER_OPTIMIZER}", f"engine.tolerance={tolerance}",
     ])  # fmt: skip
     problem = build_problem(settings, select(settings), settings.replicas)
-    return settings, problem, build_form(settings, problem, "folded") if tolerance else Form()
+    return settings, problem, build_form(settings, problem, "folded") if tolerance else Chi2Form()
 
 
-def measure_steps(build: Callable[[], tuple[Card, Problem, Form]], steps: int) -> dict[str, Any]:
+def measure_steps(build: Callable[[], tuple[Card, Problem, Chi2Form]], steps: int) -> dict[str, Any]:
     """Build, compile and time steps of the whole loop."""
     start = time.perf_counter()
     card, problem, form = build()
@@ -145,7 +145,7 @@ def measure_steps(build: Callable[[], tuple[Card, Problem, Form]], steps: int) -
     }  # fmt: skip
 
 
-def serve_turns(build: Callable[[], tuple[Card, Problem, Form]], steps: int) -> None:
+def serve_turns(build: Callable[[], tuple[Card, Problem, Chi2Form]], steps: int) -> None:
     """For each line of standard input the same `steps` steps, and a line with their `ms_step` and `cpu_ms_step`."""
     ensemble = _build_ensemble(*build())
     begin = ensemble.snapshot()
@@ -155,7 +155,7 @@ def serve_turns(build: Callable[[], tuple[Card, Problem, Form]], steps: int) -> 
         print(json.dumps({"ms_step": ms, "cpu_ms_step": cpu_ms}), flush=True)
 
 
-def _build_ensemble(card: Card, problem: Problem, form: Form) -> "Ensemble":
+def _build_ensemble(card: Card, problem: Problem, form: Chi2Form) -> "Ensemble":
     """Of the threads that a fit would choose; its programs are compiled."""
     from tfperf.workloads.pdf.stack import build_ensemble
     from tfperf.workloads.pdf.training import choose_cores, start_tensorflow

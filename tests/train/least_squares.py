@@ -15,7 +15,7 @@ import tensorflow as tf
 
 from tests.train.problems import checkpoints_in
 from tfperf.data.cache import digest
-from tfperf.runcard.optimizers import Optimizer
+from tfperf.runcard.optimizers import ReplicaOptimizer
 from tfperf.signals import Signals
 from tfperf.train.ensemble import Ensemble
 from tfperf.train.forms import PlainForm
@@ -182,7 +182,7 @@ class RowsCheck(ToleranceCheck):
 
 
 SETTINGS = Settings(
-    STEPS, Optimizer(name="SGD", learning_rate=RATE, clipnorm=None), PATIENCE, "float64", steps_per_call=10,
+    STEPS, ReplicaOptimizer(name="SGD", learning_rate=RATE, clipnorm=None), PATIENCE, "float64", steps_per_call=10,
     checkpoint_every=10, xla=False, devices=1, cache=False,
 )  # fmt: skip
 

@@ -13,7 +13,7 @@ from tfperf.place.transfers import BatchShapes, Needs
 from tfperf.place.variable_copies import VariableCopy
 
 
-class Engine(Protocol[Model]):
+class PlacementEngine(Protocol[Model]):
     """Trains a trainable on devices."""
 
     model: Model
@@ -39,7 +39,7 @@ class Engine(Protocol[Model]):
         """Set what `snapshot` gave. Raises: ValueError, KeyError where names or shapes are others."""
 
 
-def build_engine(build: Builder[Model], method: Method, devices: Devices) -> Engine[Model]:
+def build_engine(build: Builder[Model], method: Method, devices: Devices) -> PlacementEngine[Model]:
     """The engine for a trainable, which `build` makes wherever its variables have to be: it may be called twice."""
     if method.placement.engine == "tower":
         from tfperf.place.towers import TowerEngine
@@ -50,13 +50,13 @@ def build_engine(build: Builder[Model], method: Method, devices: Devices) -> Eng
     return StrategyEngine(build, method, devices)
 
 
-def take_steps(engine: Engine[Any], iterator: Any, count: int) -> AnyArray:
+def take_steps(engine: PlacementEngine[Any], iterator: Any, count: int) -> AnyArray:
     """Take steps; the loss of each (count): its sum over the global batch, divided by the batch's count."""
     losses: AnyArray = engine.call(iterator, tf.constant(count))[0].numpy()
     return losses
 
 
-def take_with_metrics(engine: Engine[Any], iterator: Any, count: int) -> tuple[AnyArray, dict[str, AnyArray]]:
+def take_with_metrics(engine: PlacementEngine[Any], iterator: Any, count: int) -> tuple[AnyArray, dict[str, AnyArray]]:
     """The same, and by name the metrics of each (count, ...)."""
     loss, *metrics = engine.call(iterator, tf.constant(count))
     names = (metric.name for metric in engine.model.metrics)

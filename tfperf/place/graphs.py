@@ -38,7 +38,7 @@ from tfperf.place.shapes import OperationInputs, TensorType, trace_inputs
 MOST_CARRIERS = 20  # one after the other
 
 
-class Operation(NamedTuple):
+class PlacedOperation(NamedTuple):
     """One node of the graphs that ran.
 
     touched_bytes: that it was given or gave, or of its variable, whichever is most; None: not known.
@@ -64,7 +64,7 @@ class DeviceTransfer(NamedTuple):
     size: int | None
 
 
-class Product(NamedTuple):
+class OperationFlops(NamedTuple):
     """FLOPs of an operation's matrix products in a step."""
 
     name: str
@@ -91,10 +91,10 @@ class ProgramTensor(NamedTuple):
 class StepRecord:
     """What ran in a step; collectives: what they sent to all; batch: what the iterator gave; merged: values."""
 
-    operations: Sequence[Operation]
+    operations: Sequence[PlacedOperation]
     transfers: Sequence[DeviceTransfer] = ()
     collectives: Sequence[DeviceTransfer] = ()
-    products: Sequence[Product] = ()
+    products: Sequence[OperationFlops] = ()
     tensors: Sequence[ProgramTensor] = ()
     batch: Sequence[TensorType | None] = ()
     merged: Sequence[FoundMerge] = ()
@@ -107,7 +107,7 @@ def record_step(call: Callable[[], Any]) -> StepRecord:
 
 def make_step_record(functions: Iterable[Iterable[Any]], given: OperationInputs) -> StepRecord:
     """The same of the graphs of functions, and what operations were given."""
-    graphs = [_Graph([node for part in parts for node in part.node], given) for parts in functions]
+    graphs = [_FunctionGraph([node for part in parts for node in part.node], given) for parts in functions]
     return StepRecord(
         [operation for graph in graphs for operation in graph.list_operations()],
         [transfer for graph in graphs for transfer in graph.list_transfers()],
@@ -127,7 +127,7 @@ class _Flow(NamedTuple):
     total: int | None = None
 
 
-class _Graph:
+class _FunctionGraph:
     """One function, cut into graphs whose nodes have names of their own."""
 
     def __init__(self, nodes: Sequence[Any], given: OperationInputs) -> None:
@@ -139,10 +139,12 @@ class _Graph:
                 self.consumers[source].append((name, index))
         self.receivers = {get_channel(node): node.name for node in nodes if node.op in RECEIVES}
 
-    def list_operations(self) -> Iterator[Operation]:
+    def list_operations(self) -> Iterator[PlacedOperation]:
         for node in self.nodes.values():
             runs = sum(self.given.get(node.name, {}).values())
-            yield Operation(node.name, node.op, node.device, *self._count_bytes(node), find_hidden_work(node), runs)
+            yield PlacedOperation(
+                node.name, node.op, node.device, *self._count_bytes(node), find_hidden_work(node), runs
+            )
 
     def list_transfers(self) -> Iterator[DeviceTransfer]:
         for node in self.nodes.values():
@@ -159,12 +161,12 @@ class _Graph:
                 # none where it is in a branch that was not taken
                 yield DeviceTransfer(node.name, node.device, "all", sum(known) if len(known) == len(sizes) else None)
 
-    def list_products(self) -> Iterator[Product]:
+    def list_products(self) -> Iterator[OperationFlops]:
         for node in self.nodes.values():
             if PRODUCTS.fullmatch(node.op):
                 runs, gives = self.given.get(node.name, {}), self._find_flow(node.name, 0).value
                 flops = sum(count * count_flops(node, run, gives) for run, count in runs.items())
-                yield Product(node.name, node.device, flops)
+                yield OperationFlops(node.name, node.device, flops)
 
     def list_tensors(self) -> Iterator[ProgramTensor]:
         for name, node in self.nodes.items():

@@ -21,7 +21,7 @@ from typing import Any, Protocol
 
 from tfperf.errors import UserError
 from tfperf.place.devices import Devices
-from tfperf.place.graphs import Operation, StepRecord
+from tfperf.place.graphs import PlacedOperation, StepRecord
 from tfperf.place.merge_checks import check_merges
 from tfperf.place.nodes import XLA, XLA_TEXT
 from tfperf.place.rules import PlacementRule, check_compiled, check_operations
@@ -98,13 +98,13 @@ def prove_engine(engine: ProvableEngine, run: StepRecord) -> Proof:
     return Proof(report.devices, kernels, tuple(faults), report.elsewhere, transfers)
 
 
-def prove(operations: Sequence[Operation], rules: Sequence[PlacementRule]) -> Proof:
+def prove(operations: Sequence[PlacedOperation], rules: Sequence[PlacementRule]) -> Proof:
     """Proof of operations alone."""
     report = check_operations(operations, rules)
     return Proof(report.devices, find_kernels(operations), tuple(report.faults), report.elsewhere)
 
 
-def find_kernels(operations: Iterable[Operation]) -> dict[str, Any]:
+def find_kernels(operations: Iterable[PlacedOperation]) -> dict[str, Any]:
     """How recurrent layers and embedding gradients were computed, and whether XLA was used."""
     every = list(operations)
     towers = [operation for operation in every if re.search(r"tower_\d+/", operation.name)]

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tfperf.place.function_graphs import record_graphs
-from tfperf.trace.graphs import Graph, Node, join_nodes
+from tfperf.trace.graphs import Graph, GraphNode, join_nodes
 
 
 def record_largest_graph(call: Callable[[], Any]) -> Graph:
@@ -17,7 +17,7 @@ def record_largest_graph(call: Callable[[], Any]) -> Graph:
     return join_nodes(map(convert_node, largest))
 
 
-def convert_node(node: Any) -> Node:
+def convert_node(node: Any) -> GraphNode:
     """Of a NodeDef, whose inputs are written `name`, `name:1` for another of its values, or `^name` for its end."""
     inputs = tuple(dict.fromkeys(name.removeprefix("^").partition(":")[0] for name in node.input))
     pair = ""
@@ -26,4 +26,4 @@ def convert_node(node: Any) -> Node:
         pair = ";".join(parts)
     frame = node.attr["frame_name"].s.decode() if "frame_name" in node.attr else ""
     compiled = "_XlaMustCompile" in node.attr and node.attr["_XlaMustCompile"].b
-    return Node(node.name, node.op, node.device, inputs, pair, frame, compiled)
+    return GraphNode(node.name, node.op, node.device, inputs, pair, frame, compiled)

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from tfperf.place.graphs import DeviceTransfer, Product
+from tfperf.place.graphs import DeviceTransfer, OperationFlops
 from tfperf.place.nodes import SMALL
 from tfperf.place.shapes import UNKNOWN, TensorType
 
@@ -165,7 +165,7 @@ def check_collectives(collectives: Iterable[DeviceTransfer], needed: Iterable[Ne
     return [fault.replace("copies from", "collectives from") for fault in check_transfers(collectives, to_all)[0]]
 
 
-def check_products(found: Iterable[Product], products: Products | None, hidden: bool) -> Iterator[str]:
+def check_products(found: Iterable[OperationFlops], products: Products | None, hidden: bool) -> Iterator[str]:
     """Faults of devices that multiply more or less than their part takes; hidden: recurrent layers are."""
     if products is None:
         return

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol
 
-from tfperf.runcard.nodes import Node
+from tfperf.runcard.nodes import CardNode
 from tfperf.runcard.profile import Profile
 from tfperf.runcard.schema import Grammar
 from tfperf.runcard.sweep import Sweep
@@ -17,7 +17,7 @@ class AnyCard(Protocol):
     """What the card of every workload has: a frozen dataclass of pydantic's with these keys at least."""
 
     __dataclass_fields__: ClassVar[dict[str, Any]]
-    source: ClassVar[Node | None]  # of a loaded card the tree that it came from
+    source: ClassVar[CardNode | None]  # of a loaded card the tree that it came from
 
     @property
     def workload(self) -> str:

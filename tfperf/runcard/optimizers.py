@@ -79,7 +79,7 @@ class Arguments:
 
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
-class Optimizer(Arguments):
+class ReplicaOptimizer(Arguments):
     """An optimizer by its Keras name and arguments; those left out or null have Keras' defaults."""
 
     name: Annotated[ElementWise, BeforeValidator(refuse_coupling)] = Field(

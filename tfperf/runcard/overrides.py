@@ -4,7 +4,7 @@ import unicodedata
 from collections.abc import Sequence
 
 from tfperf.errors import CardError
-from tfperf.runcard.nodes import MAX_DEPTH, LocatedFault, Node, format_key, shorten
+from tfperf.runcard.nodes import MAX_DEPTH, CardNode, LocatedFault, format_key, shorten
 from tfperf.runcard.tree import parse_tree
 
 AFTER_ALL_LINES = 10**9
@@ -27,7 +27,7 @@ def refuse_too_many(overrides: Sequence[str]) -> None:
         raise CardError(f"--set {shorten(key)}: {what} {size} characters; all overrides have {MAX_SIZE} at most")
 
 
-def apply(root: Node, override: str, number: int) -> list[LocatedFault]:
+def apply(root: CardNode, override: str, number: int) -> list[LocatedFault]:
     """Put the override into the tree; returns its faults, at the place `--set key.sub=value`, both shortened.
 
     `number` counts the overrides of a command. Parts of the key are keys, or indices of lists counted from 0.
@@ -45,7 +45,7 @@ def apply(root: Node, override: str, number: int) -> list[LocatedFault]:
     if found:
         return found
     if node is None:
-        node = Node(rank, place, None, path=parts)
+        node = CardNode(rank, place, None, path=parts)
     elif isinstance(node.value, dict | list) and text.lstrip()[0] not in "[{":
         what = "got a block of YAML; a value is one word or number, [a, b] or {key: value}"
         return [LocatedFault(rank, place, f"{key}: {what}", parts)]
@@ -56,20 +56,20 @@ def _replace_controls(text: str) -> str:
     return "".join("?" if unicodedata.category(c) in ("Cc", "Cs") else c for c in text)
 
 
-def put_node(root: Node, parts: Sequence[str], value: Node) -> list[LocatedFault]:
+def put_node(root: CardNode, parts: Sequence[str], value: CardNode) -> list[LocatedFault]:
     """Replace the value at the path, and return what is wrong; mappings on the way that are absent or null are made."""
     parent = root
     for depth, part in enumerate(parts[:-1], 1):
         child = parent.get_child(part)
         if child is None or child.value is None:
-            child = Node(value.rank, value.location, {}, path=tuple(parts[:depth]))
+            child = CardNode(value.rank, value.location, {}, path=tuple(parts[:depth]))
             if fault := _insert(parent, parts[:depth], child):
                 return fault
         parent = child
     return _insert(parent, parts, value)
 
 
-def _insert(parent: Node, path: Sequence[str], value: Node) -> list[LocatedFault]:
+def _insert(parent: CardNode, path: Sequence[str], value: CardNode) -> list[LocatedFault]:
     if isinstance(parent.value, dict):
         parent.value[path[-1]] = value
     elif isinstance(parent.value, list) and parent.get_child(path[-1]) is not None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from tfperf.errors import CardError
 from tfperf.runcard.kinds import AnyCard, Kinds
 from tfperf.runcard.loader import read_root, validate_card
-from tfperf.runcard.nodes import MAX_DEPTH, LocatedFault, Node, format_key
+from tfperf.runcard.nodes import MAX_DEPTH, CardNode, LocatedFault, format_key
 from tfperf.runcard.overrides import put_node
 from tfperf.runcard.places import make_card_error
 from tfperf.runcard.sweep import Value
@@ -45,7 +45,7 @@ def load_points(path: Path, kinds: Kinds, overrides: Sequence[str] = ()) -> tupl
     return card, points
 
 
-def _find_swept_node(root: Node, key: str) -> Node:
+def _find_swept_node(root: CardNode, key: str) -> CardNode:
     """Where the values of a swept key are written."""
     node = root
     for part in ("sweep", "keys", key):
@@ -53,7 +53,7 @@ def _find_swept_node(root: Node, key: str) -> Node:
     return node
 
 
-def _check_swept_key(root: Node, key: str) -> list[LocatedFault]:
+def _check_swept_key(root: CardNode, key: str) -> list[LocatedFault]:
     parts = key.split(".")
     if parts[0] not in ("sweep", "workload") and all(parts) and len(parts) <= MAX_DEPTH:
         return []
@@ -62,7 +62,7 @@ def _check_swept_key(root: Node, key: str) -> list[LocatedFault]:
     return [LocatedFault(where.rank, where.location, text, ("sweep", "keys", key))]
 
 
-def _replace_values(root: Node, values: dict[str, Value], folder: Path, kinds: Kinds) -> AnyCard:
+def _replace_values(root: CardNode, values: dict[str, Value], folder: Path, kinds: Kinds) -> AnyCard:
     """The card of a tree with some of its values replaced; the tree stays as it is. Raises: CardError."""
     assert isinstance(root.value, dict)
     tree = replace(root, value={key: node for key, node in root.value.items() if key != "sweep"})
@@ -70,11 +70,11 @@ def _replace_values(root: Node, values: dict[str, Value], folder: Path, kinds: K
     for key, value in values.items():
         where, parts = _find_swept_node(root, key), tuple(key.split("."))
         _copy_way(tree, parts)
-        found += put_node(tree, parts, Node(where.rank, where.location, value, json.dumps(value), path=parts))
+        found += put_node(tree, parts, CardNode(where.rank, where.location, value, json.dumps(value), path=parts))
     return validate_card(tree, found, folder, kinds)
 
 
-def _copy_way(tree: Node, parts: Sequence[str]) -> None:
+def _copy_way(tree: CardNode, parts: Sequence[str]) -> None:
     """Give the tree blocks of its own on the way to a value; all others it goes on sharing."""
     node = tree
     for part in parts[:-1]:

@@ -22,7 +22,7 @@ from tfperf.study.agreement import compare_losses
 from tfperf.study.ledger import ENVIRONMENT, Ledger, make_card_identity, write
 from tfperf.study.process import RunForm, Stopped, run_form
 from tfperf.workloads.registry import WORKLOADS
-from tfperf.workloads.switches import AblationPlan, Form, Request, Switches
+from tfperf.workloads.switches import AblationPlan, Request, Switches, Variant
 
 SECONDS = 20.0
 PLOT = "ablation.png"
@@ -66,7 +66,7 @@ class _Study:
         self.plan = self.switches.make_plan(self.tree)
         self.ledger.save(self._make_report())
 
-    def _measure_form(self, form: Form) -> None:
+    def _measure_form(self, form: Variant) -> None:
         """Measure a form once."""
         if form.key in self.ledger.trials:
             return
@@ -100,7 +100,7 @@ class _Study:
         }  # fmt: skip
         return add_speedups(report)
 
-    def _make_entry(self, form: Form) -> dict[str, Any]:
+    def _make_entry(self, form: Variant) -> dict[str, Any]:
         """What is told of a form; None for what is not known."""
         record = self.ledger.trials.get(form.key, {})
         reference = self.ledger.trials.get(self.plan.make_reference(form).key, {})

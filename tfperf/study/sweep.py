@@ -31,7 +31,7 @@ OpenProgress = Callable[[], AbstractContextManager[ShowProgress]]
 
 
 @dataclass
-class _Sweep:
+class _SweepRun:
     plan: SweepPlan
     folder: SweepFolder
     waiting: deque[Trial]
@@ -153,7 +153,7 @@ def run_sweep(
         if waiting:
             folder.prepare_trials()
             with open_team(place, at_once) as team, open_progress() as show_progress:
-                _Sweep(planned, folder, waiting, done, measured, team, signals, show_progress, command, code).run()
+                _SweepRun(planned, folder, waiting, done, measured, team, signals, show_progress, command, code).run()
         return folder.finish(planned)
 
 

@@ -109,7 +109,7 @@ def decode_events(spaces: Mapping[str, Any], needs_stats: Callable[[str], bool] 
 
     needs_stats: whether those of host events of a name are wanted; to read those of all would take long.
     """
-    table = _Table(needs_stats)
+    table = _EventColumns(needs_stats)
     for host, space in spaces.items():
         table.add(host, space)
     return table.make_events()
@@ -134,7 +134,7 @@ def read_space(file: Path) -> Any:
     return space
 
 
-class _Table:
+class _EventColumns:
     """Columns while they grow."""
 
     def __init__(self, needs_stats: Callable[[str], bool]) -> None:

@@ -14,10 +14,10 @@ from tfperf.arrays import ArraysByName, Float32Array, Int32Array, ReplicaIndices
 from tfperf.console.stages import ShowStage, show_nothing
 from tfperf.train.blueprints import Blueprints
 from tfperf.train.contract import check_metric_names
-from tfperf.train.forms import Form
+from tfperf.train.forms import LossForm
 from tfperf.train.loop import Loop, select_best_weights
 from tfperf.train.settings import Settings
-from tfperf.train.shards import Group, Shard, StackLayout, list_stack_devices, run_parallel, spread
+from tfperf.train.shards import DeviceStacks, Shard, StackLayout, list_stack_devices, run_parallel, spread
 from tfperf.train.stack import StackFactory
 from tfperf.train.stopping import ReplicaState
 
@@ -34,7 +34,7 @@ class Ensemble:
     """
 
     def __init__(
-        self, settings: Settings, factory: StackFactory, form: Form, stacks: int = 1, threads: int | None = None
+        self, settings: Settings, factory: StackFactory, form: LossForm, stacks: int = 1, threads: int | None = None
     ) -> None:
         """stacks: how many there are on a CPU; several devices have one each.
 
@@ -51,7 +51,7 @@ class Ensemble:
         self._host: Snapshot = {}  # state of all as last gathered; empty: no step was ever taken
         self._blueprints = {device: Blueprints() for device in (None, *self.devices)}
 
-    def _spread(self, rows: ReplicaIndices, slots: Sequence[int] | None = None) -> list[Group]:
+    def _spread(self, rows: ReplicaIndices, slots: Sequence[int] | None = None) -> list[DeviceStacks]:
         return spread(rows, self.devices, self.replicas, slots, self.threads)
 
     @property
@@ -138,7 +138,7 @@ class Ensemble:
             state[shard.rows] = loop.stopping.state.numpy()
         return state
 
-    def count_running_each(self, held: Sequence[Group] | Sequence[Shard]) -> list[int]:
+    def count_running_each(self, held: Sequence[DeviceStacks] | Sequence[Shard]) -> list[int]:
         """Replicas that train, in each of those."""
         running = self._gather_states() == ReplicaState.RUNNING
         return [int(np.sum(running[one.rows])) for one in held]
@@ -256,7 +256,7 @@ class Ensemble:
                 group.keep(slots)
         self.sizes.append((step, self.size))
 
-    def use(self, form: Form) -> None:
+    def use(self, form: LossForm) -> None:
         """Go on with another form of the losses."""
         # before the first step a trial may have built one stack alone: then there is nothing to keep
         if self._host or len(self._list_loops()) == len(self.shards):
@@ -264,7 +264,7 @@ class Ensemble:
         self.close()
         self.form = form
 
-    def exchange(self, form: Form, loop: Loop | None) -> tuple[Form, Loop] | None:
+    def exchange(self, form: LossForm, loop: Loop | None) -> tuple[LossForm, Loop] | None:
         """Before the first step: go on with another form, and with its loop for the largest stack where it is given.
 
         The form before and its loop, which is still good, where it was built.

@@ -17,7 +17,7 @@ from tfperf.train.optimizers import build_optimizer, clip
 from tfperf.train.programs import Program, trace
 from tfperf.train.settings import Settings
 from tfperf.train.stack import Losses, Stack
-from tfperf.train.stopping import LARGEST_WEIGHT, Stopping
+from tfperf.train.stopping import LARGEST_WEIGHT, EarlyStopping
 
 
 def select_best_weights(state: ArraysByName) -> ReplicaWeights:
@@ -59,7 +59,7 @@ class Loop:
         # what a call of the engine's steps works on; between calls the weights are the stack's
         self.row = keras.Variable(self.flat.join([v.value for v in self.trained]), name="row")
         self.optimizer = None if stack.has_own_step else build_optimizer(settings.optimizer, [self.row])
-        self.stopping = Stopping(stack.replicas, settings.patience, stack.precision)
+        self.stopping = EarlyStopping(stack.replicas, settings.patience, stack.precision)
         self.step = tf.Variable(0, dtype=tf.int64, name="step")
         self.kept = tf.Variable(self.row.value, trainable=False)
         # of weights that no gradient changes, but a step of the stack's own may

@@ -117,7 +117,7 @@ class StackLayout:
         return slots // self.whole if slots % (self.side * self.whole) == 0 else min(self.side, slots)
 
 
-class Group:
+class DeviceStacks:
     """The stacks of one device. Replicas change places among them when some stacks are left out."""
 
     def __init__(self, device: str | None, layout: StackLayout, stacks: Sequence[ReplicaIndices]) -> None:
@@ -163,7 +163,7 @@ def split_rows(rows: ReplicaIndices, count: int) -> list[ReplicaIndices]:
 def spread(
     rows: ReplicaIndices, devices: Sequence[str | None], replicas: int, slots: Sequence[int] | None = None,
     threads: int = 0,
-) -> list[Group]:  # fmt: skip
+) -> list[DeviceStacks]:  # fmt: skip
     """Stacks of the rows on the devices, of which no more are used than there are rows.
 
     devices: of each stack; named several times, one device has several. replicas: how many there were at the start.
@@ -174,9 +174,11 @@ def spread(
         count = min(replicas, len(devices))
         layout = StackLayout(replicas, count, min(count, threads or count))
         cut = split_rows(rows, min(count, len(rows))) if slots is None else np.split(rows, np.cumsum(slots)[:-1])
-        return [Group(None if count == 1 else devices[0], layout, cut)]
+        return [DeviceStacks(None if count == 1 else devices[0], layout, cut)]
     starts = split_rows(np.arange(replicas), min(replicas, len(devices)))
     count = min(len(rows), len(devices))
     cut = split_rows(rows, count) if slots is None else np.split(rows, np.cumsum(slots)[:-1])
     places = devices if count > 1 else [None]
-    return [Group(d, StackLayout(len(start)), [part]) for d, part, start in zip(places, cut, starts, strict=False)]
+    return [
+        DeviceStacks(d, StackLayout(len(start)), [part]) for d, part, start in zip(places, cut, starts, strict=False)
+    ]

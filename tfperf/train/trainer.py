@@ -20,7 +20,7 @@ HISTORY, CHECKS = "history/", "tolerance/checks"
 
 
 @dataclass(frozen=True)
-class Progress:
+class EnsembleProgress:
     """What the host learns after each call."""
 
     step: int
@@ -37,7 +37,7 @@ class Progress:
 
 
 @dataclass(frozen=True)
-class History:
+class MetricHistory:
     """What was kept at the end of each compiled call."""
 
     step: Int64Array  # (H) steps taken when the row was made
@@ -79,7 +79,7 @@ class Trainer:
             raise RunDirectoryError(f"{folder}: checkpoint of another program version: {error}") from None
         return self.ensemble.step, warnings + ([moved] if moved else [])
 
-    def train(self, signals: Signals, report: Callable[[Progress], None]) -> None:
+    def train(self, signals: Signals, report: Callable[[EnsembleProgress], None]) -> None:
         """Call after call to the end, with a last checkpoint; Interrupted after a checkpoint when a signal came."""
         every = self.ensemble.settings.checkpoint_every
         saved = self.ensemble.step
@@ -123,10 +123,10 @@ class Trainer:
             arrays[HISTORY + name] = np.array(rows, np.float32).reshape(len(rows), count)
         return self.checkpoints.save(self.ensemble.step, arrays)
 
-    def make_history(self) -> History:
+    def make_history(self) -> MetricHistory:
         """All rows so far."""
         stacked = {n: np.array(r, np.float64).reshape(len(r), self.ensemble.replicas) for n, r in self.metrics.items()}
-        return History(np.array(self.steps, np.int64), stacked)
+        return MetricHistory(np.array(self.steps, np.int64), stacked)
 
     def _retire(self) -> None:
         """Go on with fewer or smaller stacks where the plan says so; compiled here: the calls' times are of steps.
@@ -156,8 +156,8 @@ class Trainer:
         for name, rows in self.metrics.items():
             rows.append(row[name])
 
-    def _make_progress(self, step: int, rate: float) -> Progress:
+    def _make_progress(self, step: int, rate: float) -> EnsembleProgress:
         ensemble, steps = self.ensemble, self.ensemble.settings.steps
         row = self.metrics[ensemble.factory.progress_metric][-1].astype(np.float64)
         self._latest = latest = row if self._latest is None else np.where(np.isfinite(row), row, self._latest)
-        return Progress(step, steps, ensemble.count_running(), rate, latest, ensemble.count_quarantined())
+        return EnsembleProgress(step, steps, ensemble.count_running(), rate, latest, ensemble.count_quarantined())

@@ -34,7 +34,7 @@ class ResumableStepper(Stepper, Protocol):
 
 
 @dataclass(frozen=True)
-class Progress:
+class StepperProgress:
     """How far a training is."""
 
     step: int
@@ -87,7 +87,7 @@ class StepperTrainer:
         self.stepper.warm_up()
         self.stepper.restore(state)
 
-    def train(self, signals: Signals, show: ShowStatus[Progress]) -> None:
+    def train(self, signals: Signals, show: ShowStatus[StepperProgress]) -> None:
         """Call after call to the end, with a last checkpoint; Interrupted after a checkpoint when a signal came.
 
         Raises: TrainingError where a loss is not finite; the checkpoint before is kept then.
@@ -97,7 +97,7 @@ class StepperTrainer:
             while self.step < steps:
                 count, seconds = self._call(steps - self.step)
                 steps = steps if count else self.step  # it has ended by itself
-                show(Progress(self.step, steps, count / seconds, self.loss))
+                show(StepperProgress(self.step, steps, count / seconds, self.loss))
                 if self.step // self.every > saved // self.every or self.step >= steps or signals.received is not None:
                     self.save()
                     saved = self.step

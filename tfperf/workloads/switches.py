@@ -23,7 +23,7 @@ class Switch:
 
 
 @dataclass(frozen=True)
-class Form:
+class Variant:
     """One way to compute the same training: a card with some switches off, or the naive form."""
 
     off: tuple[str, ...] = ()
@@ -60,35 +60,35 @@ class AblationPlan:
     naive: bool = True  # whether there is a naive form, which all others are compared with
 
     @property
-    def cumulative(self) -> list[Form]:
+    def cumulative(self) -> list[Variant]:
         """The naive form, everything off, then one switch more each time, to the full card."""
         names = tuple(s.name for s in self.switches)
-        first = [self.make_reference(Form(names))] if self.naive else []
-        return [*first, *(Form(names[i:]) for i in range(len(names) + 1))]
+        first = [self.make_reference(Variant(names))] if self.naive else []
+        return [*first, *(Variant(names[i:]) for i in range(len(names) + 1))]
 
     @property
-    def leave_one_out(self) -> dict[str, Form]:
+    def leave_one_out(self) -> dict[str, Variant]:
         """The full card without each switch."""
-        return {s.name: Form((s.name,)) for s in self.switches}
+        return {s.name: Variant((s.name,)) for s in self.switches}
 
     @property
-    def forms(self) -> list[Form]:
+    def forms(self) -> list[Variant]:
         """All that is timed, each once."""
         return list(dict.fromkeys([*self.cumulative, *self.leave_one_out.values()]))
 
     @property
-    def references(self) -> list[Form]:
+    def references(self) -> list[Variant]:
         """Forms that the others are compared with."""
         return list(dict.fromkeys(self.make_reference(form) for form in self.forms))
 
-    def make_reference(self, form: Form) -> Form:
+    def make_reference(self, form: Variant) -> Variant:
         """The form that computes the same to rounding: the naive one, or the one with all else off."""
         changing = [s.name for s in self.switches if s.changes_results]
         if self.naive:
-            return Form(tuple(name for name in form.off if name in changing), naive=True)
-        return Form(tuple(s.name for s in self.switches if s.name in form.off or s.name not in changing))
+            return Variant(tuple(name for name in form.off if name in changing), naive=True)
+        return Variant(tuple(s.name for s in self.switches if s.name in form.off or s.name not in changing))
 
-    def make_tree(self, card: Tree, form: Form) -> Tree:
+    def make_tree(self, card: Tree, form: Variant) -> Tree:
         """The card of a form."""
         out = copy.deepcopy(card)
         for switch in self.switches:

@@ -10,7 +10,7 @@ from tests import make_hadronic as hadronic
 from tests import reference
 from tests.train.problems import make_ensemble, make_losses, make_problem, reduced_to
 from tfperf.errors import CardError
-from tfperf.workloads.pdf.forms import RAISE, Form, build_form, list_forms
+from tfperf.workloads.pdf.forms import RAISE, Chi2Form, build_form, list_forms
 from tfperf.workloads.pdf.prior import sample_pdfs
 
 REPLICAS = 3
@@ -172,8 +172,8 @@ def test_weights_of_sets_are_not_folded(tmp_path):
 
 def test_shared_form_needs_no_constants_of_its_own(case):
     card, problem, _, _, _ = case
-    assert Form().build_constants(problem, "float64") is None
-    assert build_form(card, problem, "shared") == Form()
+    assert Chi2Form().build_constants(problem, "float64") is None
+    assert build_form(card, problem, "shared") == Chi2Form()
 
 
 def deviations(truth, problem, losses, pdfs):

@@ -22,7 +22,7 @@ from tfperf.workloads.pdf.form_trial import measure_form
 from tfperf.workloads.pdf.forms import Candidates
 from tfperf.workloads.pdf.kind import KIND
 from tfperf.workloads.pdf.switches import SWITCHES, make_switches
-from tfperf.workloads.switches import Form, Request
+from tfperf.workloads.switches import Request, Variant
 
 to_tree, to_card = to_json_tree, KIND.make_card
 FIXED = ["train.steps_per_call=5", "engine.form=folded", "engine.tolerance=1e-3", "engine.xla=true"]
@@ -41,7 +41,7 @@ def make_tree(folder, *overrides):
 
 
 def off(tree, *names):
-    return plan(tree).make_tree(tree, Form(names))
+    return plan(tree).make_tree(tree, Variant(names))
 
 
 def checked(tree, naive=False):

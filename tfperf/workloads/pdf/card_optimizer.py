@@ -12,7 +12,7 @@ from tfperf.runcard.types import STRICT, Norm, Rate
 
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
-class Optimizer(optimizers.Optimizer):
+class Optimizer(optimizers.ReplicaOptimizer):
     """An optimizer by its Keras name and arguments; those left out or null have Keras' defaults."""
 
     name: Annotated[ElementWise, BeforeValidator(refuse_coupling)] = Field(

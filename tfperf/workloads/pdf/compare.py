@@ -30,7 +30,7 @@ class SetFigures:
 
 
 @dataclass(config=IGNORE_EXTRA, frozen=True)
-class Report:
+class FitReport:
     """What is compared of report.json."""
 
     ms_per_step: StepQuartiles
@@ -43,7 +43,7 @@ class Report:
 class Run:
     """A finished run."""
 
-    report: Report
+    report: FitReport
     result: FitResult
 
 
@@ -63,7 +63,7 @@ def compare_fits(before: Path, now: Path) -> tuple[list[Change], list[str]]:
 
 
 def _read(folder: Path) -> Run:
-    return Run(read_report(folder, Report), store.read(folder / RESULTS))
+    return Run(read_report(folder, FitReport), store.read(folder / RESULTS))
 
 
 def _has_same_replicas(a: Replicas, b: Replicas) -> bool:

@@ -13,14 +13,14 @@ from scipy.linalg import solve_triangular
 from tfperf.arrays import Float64Array, Indices, Int32Array, Int64Array, ReplicaWeights
 from tfperf.train.stopping import ReplicaState
 from tfperf.workloads.pdf.card import Card
-from tfperf.workloads.pdf.data.covariance import Covariance
+from tfperf.workloads.pdf.data.covariance import CovarianceMatrix
 from tfperf.workloads.pdf.merge import ReplicaArrays, merge, select_arrays
 from tfperf.workloads.pdf.model import PDF
 from tfperf.workloads.pdf.operators.problem import Problem
 from tfperf.workloads.pdf.operators.threads import one_thread
 from tfperf.workloads.pdf.operators.woodbury import build_whitening, find_components
 from tfperf.workloads.pdf.results.arclength import compute_arc_lengths
-from tfperf.workloads.pdf.results.record import CONVERGED, DatasetResult, FitResult, History, Replicas
+from tfperf.workloads.pdf.results.record import CONVERGED, DatasetResult, FitResult, ReplicaHistory, Replicas
 
 TOGETHER = 50  # replicas
 
@@ -35,7 +35,7 @@ class TrainingOutcome:
     best_step: Int64Array
     stop_step: Int64Array
     weights: ReplicaWeights
-    history: History
+    history: ReplicaHistory
 
 
 def decode_statuses(state: Int32Array, best_step: Int64Array) -> tuple[str, ...]:
@@ -68,20 +68,20 @@ def evaluate_pdf(card: Card, weights: ReplicaWeights, x: Float64Array) -> Float6
     return out
 
 
-def _compute_dense_chi2(covariance: Covariance, residual: Float64Array) -> float:
+def _compute_dense_chi2(covariance: CovarianceMatrix, residual: Float64Array) -> float:
     """r^T C^-1 r by Cholesky, with no form that the fit uses."""
-    used = Covariance(covariance.diagonal, covariance.columns[:, covariance.columns.any(axis=0)])
+    used = CovarianceMatrix(covariance.diagonal, covariance.columns[:, covariance.columns.any(axis=0)])
     # what is not finite goes through: it belongs to a fit that failed
     whitened = solve_triangular(np.linalg.cholesky(used.to_dense()), residual, lower=True, check_finite=False)
     return float(whitened @ whitened)
 
 
-def _compute_chi2(covariance: Covariance, rows: slice | Indices, residual: Float64Array) -> float:
+def _compute_chi2(covariance: CovarianceMatrix, rows: slice | Indices, residual: Float64Array) -> float:
     """chi2 of some of the points (N), with the covariance of these alone."""
-    return _compute_dense_chi2(Covariance(covariance.diagonal[rows], covariance.columns[rows]), residual[rows])
+    return _compute_dense_chi2(CovarianceMatrix(covariance.diagonal[rows], covariance.columns[rows]), residual[rows])
 
 
-def _compute_total_chi2(covariance: Covariance, sets: Sequence[slice], residual: Float64Array) -> float:
+def _compute_total_chi2(covariance: CovarianceMatrix, sets: Sequence[slice], residual: Float64Array) -> float:
     """chi2 of all points; datasets that share no systematic are blocks of the matrix: made one by one."""
     groups = find_components(covariance.columns, sets)
     rows = (np.concatenate([np.arange(sets[i].start, sets[i].stop) for i in group]) for group in groups)

@@ -44,7 +44,7 @@ def _compute_scales(points: PointConstants) -> Float64Array:
 
 
 @dataclass(frozen=True)
-class _Segment:
+class _SegmentConstants:
     """Neighbouring points (n) of one block, in the order of training; all constants in units of the whitened errors."""
 
     operation: str
@@ -76,8 +76,8 @@ class _Residuals:
         self.positive = [start for r in points.observables.positive for start, _ in self.contraction.select_pieces(r)]
         self.blocks = len(points.whitening.blocks)
 
-    def _build_segments(self) -> list[_Segment]:
-        segments: list[_Segment] = []
+    def _build_segments(self) -> list[_SegmentConstants]:
+        segments: list[_SegmentConstants] = []
         begin = 0
         for segment in self.points.observables.segments:
             parts = [self.contraction.select_pieces(rows) for rows in segment.rows]
@@ -88,11 +88,11 @@ class _Residuals:
                 segments.append(self._build_segment(segment.operation, starts, rows))
         return segments
 
-    def _build_segment(self, operation: str, starts: tuple[tuple[int, ...], ...], rows: slice) -> _Segment:
+    def _build_segment(self, operation: str, starts: tuple[tuple[int, ...], ...], rows: slice) -> _SegmentConstants:
         p, constant = self.points, partial(tf.constant, dtype=self.dtype)
         found = [(i, b) for i, b in enumerate(p.whitening.blocks) if b.rows.start <= rows.start < b.rows.stop]
         number, block = found[0] if found else (None, None)
-        return _Segment(
+        return _SegmentConstants(
             operation, starts, constant(p.factor[rows]), constant(p.data[:, rows]), constant(p.central[rows]),
             tf.constant(p.training[:, rows]), constant(1 / p.root_weight[rows]), number,
             None if block is None else constant(block.u[rows.start - block.rows.start : rows.stop - block.rows.start]),

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from tfperf.arrays import AnyArray, Float64Array
-from tfperf.workloads.pdf.results.record import LOSSES, FitResult, History, Replicas
+from tfperf.workloads.pdf.results.record import LOSSES, FitResult, ReplicaHistory, Replicas
 
 MergeRows = Callable[[AnyArray, AnyArray], AnyArray]
 
@@ -20,7 +20,7 @@ class ReplicaArrays:
     predictions: Float64Array  # (R, N), points in the order of the fit
     weights: Mapping[str, Float64Array]  # (R, ...)
     replicas: Replicas
-    history: History
+    history: ReplicaHistory
 
 
 def select_arrays(result: FitResult) -> ReplicaArrays:
@@ -53,11 +53,11 @@ def _merge_replicas(old: Replicas, new: Replicas, merge_rows: MergeRows) -> Repl
     return Replicas(**columns)
 
 
-def _merge_history(old: History, new: History, merge_rows: MergeRows) -> History:
+def _merge_history(old: ReplicaHistory, new: ReplicaHistory, merge_rows: MergeRows) -> ReplicaHistory:
     """Rows at the steps of either; nan where a replica has none."""
     steps = np.union1d(old.step, new.step)
 
-    def spread(history: History, name: str) -> Float64Array:
+    def spread(history: ReplicaHistory, name: str) -> Float64Array:
         values = getattr(history, name)
         out = np.full((values.shape[1], len(steps)), np.nan)
         out[:, np.searchsorted(steps, history.step)] = values.T
@@ -65,4 +65,4 @@ def _merge_history(old: History, new: History, merge_rows: MergeRows) -> History
 
     # in rows of steps, as the record has it
     merged = {name: np.ascontiguousarray(merge_rows(spread(old, name), spread(new, name)).T) for name in LOSSES}
-    return History(steps, **merged)
+    return ReplicaHistory(steps, **merged)

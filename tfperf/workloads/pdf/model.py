@@ -13,7 +13,7 @@ from tfperf.workloads.pdf.card import FITTED, Model
 from tfperf.workloads.pdf.layers.dense import StackedDense
 from tfperf.workloads.pdf.layers.preprocessing import Preprocessing
 from tfperf.workloads.pdf.layers.quadrature import make_quadrature
-from tfperf.workloads.pdf.layers.sum_rules import SumRules
+from tfperf.workloads.pdf.layers.sum_rules import SumRuleNormalisation
 
 
 class GridConstants(NamedTuple):
@@ -45,7 +45,9 @@ class PDF(keras.Model):
             replicas, ranges, options.trainable_exponents, name="preprocessing", dtype=dtype
         )
         self.rule = make_quadrature(options.sum_rules)
-        self.sum_rules = SumRules(self.rule, options.sum_rules.tail == "analytic", name="sum_rules", dtype=dtype)
+        self.sum_rules = SumRuleNormalisation(
+            self.rule, options.sum_rules.tail == "analytic", name="sum_rules", dtype=dtype
+        )
         inputs = 2
         for layer in self.hidden:
             layer.build((inputs, None))

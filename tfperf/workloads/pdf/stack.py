@@ -18,7 +18,7 @@ from tfperf.train.ensemble import Ensemble
 from tfperf.train.settings import Settings
 from tfperf.train.stack import Losses, Stack
 from tfperf.workloads.pdf.card import Card, Integrability, Positivity
-from tfperf.workloads.pdf.forms import LAYOUTS, NAMES, Form
+from tfperf.workloads.pdf.forms import LAYOUTS, NAMES, Chi2Form
 from tfperf.workloads.pdf.losses import ReplicaLosses, Terms, compute_multiplier
 from tfperf.workloads.pdf.model import PDF, GridConstants
 from tfperf.workloads.pdf.operators.loss_constants import LossConstants
@@ -113,7 +113,7 @@ class PDFStackFactory:
         """How many there are."""
         return len(self.problem.ids)
 
-    def build(self, rows: ReplicaIndices, form: Form) -> PDFStack:
+    def build(self, rows: ReplicaIndices, form: Chi2Form) -> PDFStack:
         """The stack of those replicas."""
         problem = self.problem if len(rows) == self.replicas else select_replicas(self.problem, rows)
         constants = form.build_constants(problem, self.card.engine.precision)
@@ -125,7 +125,7 @@ class PDFStackFactory:
         ids, attempts = zip(*((self.problem.ids[r], self.attempts[r]) for r in rows), strict=True)
         stack.model.initialize(self.card.seed, ids, attempts)
 
-    def digest(self, form: Form) -> str:
+    def digest(self, form: Chi2Form) -> str:
         """The same for all trainings that compute the same with a form."""
         card, problem = self.card, self.problem
         return digest(
@@ -153,7 +153,7 @@ class PDFStackFactory:
         return choice_cache.read(self.settings, self.find_choices_path(cores), NAMES, LAYOUTS)
 
 
-def build_ensemble(card: Card, problem: Problem, form: Form, cores: Cores) -> Ensemble:
+def build_ensemble(card: Card, problem: Problem, form: Chi2Form, cores: Cores) -> Ensemble:
     """All replicas of a problem, at their first attempt."""
     stacks = PDFStackFactory(card, problem)
     return Ensemble(stacks.settings, stacks, form, cores.stacks, cores.threads)

@@ -13,7 +13,7 @@ from tfperf.arrays import ArraysByName, Float32Array, Float64Array, ReplicaIndic
 from tfperf.train.tolerance import ToleranceCheck, ToleranceError
 from tfperf.workloads.pdf.card import Card
 from tfperf.workloads.pdf.evaluate import evaluate_pdf
-from tfperf.workloads.pdf.forms import Form
+from tfperf.workloads.pdf.forms import Chi2Form
 from tfperf.workloads.pdf.operators.loss_constants import is_hadronic, is_linear, truncate_whitening
 from tfperf.workloads.pdf.operators.problem import Problem
 from tfperf.workloads.pdf.operators.reduction import Basis
@@ -32,7 +32,7 @@ class Chi2Check(ToleranceCheck):
     def _white(self) -> Whitening:
         return truncate_whitening(self.problem)
 
-    def may_deviate(self, form: Form) -> bool:
+    def may_deviate(self, form: Chi2Form) -> bool:
         """True of a form that deviates by its basis, or by products in TF32."""
         return self.tolerance > 0 and (form.basis is not None or self.card.engine.tf32)
 
@@ -45,7 +45,7 @@ class Chi2Check(ToleranceCheck):
         got = np.stack([losses["training"][rows], losses["validation"][rows]]).astype(np.float64)
         return _compute_deviation(got, self._compute_chi2(self.problem.observables.predict(pdf), rows))
 
-    def mend(self, form: Form, step: int, worst: float) -> Form:
+    def mend(self, form: Chi2Form, step: int, worst: float) -> Chi2Form:
         """With more directions."""
         off = f"engine.tolerance: at step {step} chi2 per point is off by {worst:.2g}, got {self.tolerance:g}"
         if self.card.engine.on_violation == "fail":
@@ -61,7 +61,7 @@ class Chi2Check(ToleranceCheck):
         return more
 
     @one_thread
-    def compute_best_deviation(self, form: Form, weights: ReplicaWeights) -> float | None:
+    def compute_best_deviation(self, form: Chi2Form, weights: ReplicaWeights) -> float | None:
         """The worst deviation of reduced from exact chi2 at weights (R) of all replicas; None for an exact form."""
         if form.basis is None or self.card.engine.tolerance == 0:
             return None
@@ -76,7 +76,7 @@ class Chi2Check(ToleranceCheck):
         rows = np.arange(len(pdf))
         return _compute_deviation(self._compute_chi2(reduced, rows), self._compute_chi2(exact, rows))
 
-    def summarise(self, form: Form, weights: ReplicaWeights) -> dict[str, Any]:
+    def summarise(self, form: Chi2Form, weights: ReplicaWeights) -> dict[str, Any]:
         """What the checks found, the last of them at the best weights (R); empty for an exact form."""
         best = self.compute_best_deviation(form, weights)
         sampled = max((worst for *_, worst in self.found), default=None)

@@ -23,15 +23,15 @@ from tfperf.train.machine import make_host_record, make_machine_record, use_thre
 from tfperf.train.parts import make_checkpoints, resume, warn_of_change
 from tfperf.train.program_cache import keep_programs, offer_programs, point_tensorflow
 from tfperf.train.retirement import make_retirement
-from tfperf.train.trainer import Progress, Trainer
+from tfperf.train.trainer import EnsembleProgress, Trainer
 from tfperf.train.window import Recorder, end_recording
 from tfperf.workloads.pdf.card import Card
 from tfperf.workloads.pdf.cores import count_threads, measure_cores
 from tfperf.workloads.pdf.evaluate import TrainingOutcome, decode_statuses
-from tfperf.workloads.pdf.forms import LAYOUTS, NAMES, Candidates, Form
+from tfperf.workloads.pdf.forms import LAYOUTS, NAMES, Candidates, Chi2Form
 from tfperf.workloads.pdf.operators.problem import Problem
 from tfperf.workloads.pdf.replicas import ReplicaPart, ReplicaRun, select_group
-from tfperf.workloads.pdf.results.record import History
+from tfperf.workloads.pdf.results.record import ReplicaHistory
 from tfperf.workloads.pdf.stack import PDFStackFactory
 from tfperf.workloads.pdf.tolerance import Chi2Check
 
@@ -98,7 +98,7 @@ def start_tensorflow(card: Card, cores: Cores, fixed: bool = False) -> Cores:
 
 def train_part(
     run: ReplicaRun, card: Card, part: ReplicaPart, problem: Problem, startup: Startup, watch: Stopwatch,
-    signals: Signals, show: Callable[[Progress], None], progress: Stages,
+    signals: Signals, show: Callable[[EnsembleProgress], None], progress: Stages,
 ) -> TrainedPart:  # fmt: skip
     """Train the part's replicas to the end, from its newest checkpoint where there is one.
 
@@ -131,7 +131,7 @@ def train_part(
     with watch.measure_stage("train"), end_recording(recorder, say):
         trainer.train(signals, show)
     outcome = _finish(card, part, ensemble, trainer, startup.cores.threads, watch, progress)
-    part.own.tolerance = check.summarise(cast(Form, ensemble.form), outcome.weights)
+    part.own.tolerance = check.summarise(cast(Chi2Form, ensemble.form), outcome.weights)
     if part.own.tolerance.get("violated"):
         worst = part.own.tolerance["worst_best"]
         say(f"warning: engine.tolerance: chi2 per point was off by {worst:.2g} at best weights")
@@ -215,5 +215,5 @@ def _make_outcome(part: ReplicaPart, ensemble: Ensemble, trainer: Trainer) -> Tr
     stop = np.where(state == 0, ensemble.step, end["stopping/stop_step"])
     return TrainingOutcome(
         np.array(part.own.ids), np.array(part.own.attempts), decode_statuses(state, best), best, stop,
-        ensemble.get_best_weights(), History(history.step, **history.metrics),
+        ensemble.get_best_weights(), ReplicaHistory(history.step, **history.metrics),
     )  # fmt: skip

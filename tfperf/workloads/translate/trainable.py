@@ -56,7 +56,7 @@ class TrainableTranslator(Translator, Trainable):
         return Flops(every, count_lstm_flops(network, batch, source, labels))
 
 
-TranslationEngine = engines.Engine[TrainableTranslator]
+TranslationEngine = engines.PlacementEngine[TrainableTranslator]
 
 
 def make_method(card: TranslationCard) -> Method:

@@ -27,7 +27,7 @@ EXTRA = {"covmat": COVMAT, "sets": fields.Field("text", ("M",)), "rows": fields.
 
 
 @dataclass(frozen=True)
-class Covariance:
+class CovarianceMatrix:
     """diagonal (N), variances of independent errors; columns (N, K), one-sigma errors common to points."""
 
     diagonal: Float64Array
@@ -72,7 +72,7 @@ def _make_keys(dataset: str, names: tuple[str, ...]) -> tuple[tuple[str, ...] | 
     return tuple(keys)
 
 
-def compute_covariance(datasets: Sequence[Dataset], t0: Sequence[Float64Array] | None = None) -> Covariance:
+def compute_covariance(datasets: Sequence[Dataset], t0: Sequence[Float64Array] | None = None) -> CovarianceMatrix:
     """Covariance of the published errors; with t0 (one (n) array per set) multiplicative ones scale with it."""
     columns: dict[tuple[str, ...], Float64Array] = {}
     where = make_slices(datasets)
@@ -85,16 +85,16 @@ def compute_covariance(datasets: Sequence[Dataset], t0: Sequence[Float64Array] |
                 diagonal[rows] += error**2
             else:
                 columns.setdefault(key, np.zeros(total))[rows] = error
-    return Covariance(diagonal, np.stack(list(columns.values()), 1) if columns else np.zeros((total, 0)))
+    return CovarianceMatrix(diagonal, np.stack(list(columns.values()), 1) if columns else np.zeros((total, 0)))
 
 
-def add_extra(covariance: Covariance, path: Path, datasets: Sequence[Dataset]) -> Covariance:
+def add_extra(covariance: CovarianceMatrix, path: Path, datasets: Sequence[Dataset]) -> CovarianceMatrix:
     """The covariance plus a positive semidefinite one from a file, as columns of its eigenvectors.
 
     File as in `read_fitted_extra`. Raises: PackError.
     """
     factor = _factorise(read_fitted_extra(path, datasets), path)
-    return Covariance(covariance.diagonal, np.hstack([covariance.columns, factor]))
+    return CovarianceMatrix(covariance.diagonal, np.hstack([covariance.columns, factor]))
 
 
 def read_fitted_extra(path: Path, datasets: Sequence[Dataset]) -> Float64Array:

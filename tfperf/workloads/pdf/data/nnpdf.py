@@ -17,7 +17,7 @@ from tfperf.workloads.pdf.data import commondata, fields, fktables
 from tfperf.workloads.pdf.data.commondata import KinematicCuts, import_optional
 from tfperf.workloads.pdf.data.fktables import FLAVOURS, FkTable, read_table
 from tfperf.workloads.pdf.data.pack import OPERATIONS, POSITIVITY
-from tfperf.workloads.pdf.data.write import Attribute, Group, write_pack
+from tfperf.workloads.pdf.data.write import Attribute, StoredSet, write_pack
 
 PHOTON = 0  # the one flavour index that tables may leave unused
 SUFFIX = ".pineappl.lz4"
@@ -129,7 +129,7 @@ def _read_grid(chosen: Sequence[_Set]) -> tuple[Float64Array, float]:
     return fktables.merge_grids(grids), round(q0, 12)
 
 
-def _build_group(chosen: _Set, grid: Float64Array, cuts: KinematicCuts) -> Group:
+def _build_group(chosen: _Set, grid: Float64Array, cuts: KinematicCuts) -> StoredSet:
     """One set as it is stored, with the points that pass the cuts and have a prediction."""
     record, names = chosen.record, OPERATIONS[chosen.operation]
     read = [[_scale_table(read_table(path), record.theory) for path in operand] for operand in chosen.operands]
@@ -147,9 +147,9 @@ def _build_group(chosen: _Set, grid: Float64Array, cuts: KinematicCuts) -> Group
     axes["kin"] = kin.values[rows]
     files = [_strip_suffix(path) for path in chosen.files]
     if record.is_positivity:
-        return Group(f"{POSITIVITY}/{record.name}", axes, {"tables": files}, kin.columns)
+        return StoredSet(f"{POSITIVITY}/{record.name}", axes, {"tables": files}, kin.columns)
     said = {**commondata.read_description(record), "operation": chosen.operation, "tables": files, "ndata": len(rows)}
-    return Group(record.name, {**axes, **commondata.read_measurements(record, rows)}, said, kin.columns)
+    return StoredSet(record.name, {**axes, **commondata.read_measurements(record, rows)}, said, kin.columns)
 
 
 def _strip_suffix(path: Path) -> str:

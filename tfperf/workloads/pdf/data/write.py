@@ -18,7 +18,7 @@ Attribute = str | int | float | Sequence[str] | Sequence[int]
 
 
 @dataclass(frozen=True)
-class Group:
+class StoredSet:
     """One dataset (`name`) or positivity set (`positivity/name`) as it is stored: its arrays by field name.
 
     Attributes are its operation, experiment and what else is worth keeping; `columns` names the columns of `kin`.
@@ -30,7 +30,7 @@ class Group:
     columns: Sequence[str] = ()
 
 
-def write_pack(path: Path, x: Float64Array, attributes: Mapping[str, Attribute], groups: Iterable[Group]) -> None:
+def write_pack(path: Path, x: Float64Array, attributes: Mapping[str, Attribute], groups: Iterable[StoredSet]) -> None:
     """Write a pack atomically; what `path` held before stays when this fails.
 
     `attributes` has at least Q0 (GeV) and provenance; flavours and layout are added. `groups` may be a generator: one
@@ -74,7 +74,7 @@ def _refuse_unknown(wanted: Iterable[str], names: Sequence[str], path: Path) -> 
         raise PackError(*(f"{path}: {n}: no such dataset{suggest_nearest(n, names)}; it has {there}" for n in unknown))
 
 
-def _write_group(file: h5py.File, group: Group) -> None:
+def _write_group(file: h5py.File, group: StoredSet) -> None:
     stored = file.create_group(group.name)
     stored.attrs.update(group.attributes)
     for name, values in group.arrays.items():

@@ -16,7 +16,7 @@ from tfperf.scopes import phase
 from tfperf.workloads.pdf.card import Card, Optimizer
 from tfperf.workloads.pdf.layers.quadrature import make_quadrature
 from tfperf.workloads.pdf.model import PDF
-from tfperf.workloads.pdf.naive.observables import Chi2, Integrability, Objective, Positivity, Predictions
+from tfperf.workloads.pdf.naive.observables import Chi2, NaiveIntegrability, NaivePositivity, Objective, Predictions
 from tfperf.workloads.pdf.naive.replica import build_replica
 from tfperf.workloads.pdf.operators.problem import Problem
 
@@ -73,8 +73,8 @@ class NaiveTraining:
         x = [keras.Input(batch_shape=nodes.shape, dtype=dtype) for nodes in self.x]
         pdf = keras.ops.concatenate([network(x) for network in self.networks], axis=0)
         predictions = keras.ops.unstack(Predictions(problem.datasets, inside, dtype)(pdf), count)
-        positivity = Positivity(problem.pack.positivity, inside, dtype)(pdf)
-        integrability = Integrability(card.integrability.nodes, dtype)(pdf)
+        positivity = NaivePositivity(problem.pack.positivity, inside, dtype)(pdf)
+        integrability = NaiveIntegrability(card.integrability.nodes, dtype)(pdf)
         training, validation = (self._build_chi2(predictions, m) for m in (problem.training, ~problem.training))
         # of a replica without validation points the training points are watched
         validates = ~np.all(problem.training, axis=1)

@@ -50,11 +50,11 @@ class Predictions(keras.layers.Layer):  # Keras is untyped
         return tf.concat(parts, axis=1)
 
 
-class Positivity(keras.layers.Layer):
+class NaivePositivity(keras.layers.Layer):
     """Sum of max(0, -prediction) over all positivity sets: x f (R, X, 14) -> (R)."""
 
     def __init__(self, sets: Sequence[PositivitySet], inside: BoolMask, dtype: str) -> None:
-        super().__init__(dtype=dtype)
+        super().__init__(name="positivity", dtype=dtype)
         self.tables = [pad_table(s.table, inside, dtype) for s in sets]
 
     def call(self, pdf: tf.Tensor) -> tf.Tensor:
@@ -65,11 +65,11 @@ class Positivity(keras.layers.Layer):
         return total
 
 
-class Integrability(keras.layers.Layer):
+class NaiveIntegrability(keras.layers.Layer):
     """Sum of |x t3| and |x t8| over the smallest nodes: x f (R, X, 14) -> (R)."""
 
     def __init__(self, nodes: int, dtype: str) -> None:
-        super().__init__(dtype=dtype)
+        super().__init__(name="integrability", dtype=dtype)
         self.nodes = nodes
 
     def call(self, pdf: tf.Tensor) -> tf.Tensor:

@@ -18,7 +18,7 @@ from tfperf.runcard.faults import Fault, format_names
 from tfperf.runcard.places import UnfitCardError
 from tfperf.workloads.pdf.card import Card, SetChoice
 from tfperf.workloads.pdf.data.closure import replace_data
-from tfperf.workloads.pdf.data.covariance import Covariance, add_extra, compute_covariance, make_slices
+from tfperf.workloads.pdf.data.covariance import CovarianceMatrix, add_extra, compute_covariance, make_slices
 from tfperf.workloads.pdf.data.pack import Dataset, Pack
 from tfperf.workloads.pdf.data.pseudodata import sample_pseudodata
 from tfperf.workloads.pdf.data.selection import Selection
@@ -55,8 +55,8 @@ class Problem:
     datasets: tuple[Dataset, ...]
     observables: Observables
     blocks: tuple[tuple[int, ...], ...]  # datasets whose points stay together: all that share systematics, and more
-    covariance: Covariance  # of the fit: with t0 where there is one
-    covariance_no_t0: Covariance
+    covariance: CovarianceMatrix  # of the fit: with t0 where there is one
+    covariance_no_t0: CovarianceMatrix
     truth: Float64Array | None  # (N) noiseless predictions of the law, in a closure test
     ids: tuple[int, ...]
     data: Float64Array  # (R, N)
@@ -83,7 +83,7 @@ class Problem:
         return np.concatenate([d.cv for d in self.datasets])
 
 
-def _build_covariance(card: Card, datasets: Sequence[Dataset], t0: Sequence[Float64Array] | None) -> Covariance:
+def _build_covariance(card: Card, datasets: Sequence[Dataset], t0: Sequence[Float64Array] | None) -> CovarianceMatrix:
     plain = compute_covariance(datasets, t0)
     if card.covariance.extra is None:
         return plain
@@ -94,7 +94,7 @@ def _build_covariance(card: Card, datasets: Sequence[Dataset], t0: Sequence[Floa
         raise UnfitCardError(card, keyed) from None
 
 
-def _group_datasets(covariance: Covariance, datasets: Sequence[Dataset]) -> list[list[int]]:
+def _group_datasets(covariance: CovarianceMatrix, datasets: Sequence[Dataset]) -> list[list[int]]:
     """Blocks of datasets, with those that are correlated next to each other."""
     where = make_slices(datasets)
     return join_groups(covariance.columns, where, find_components(covariance.columns, where))

@@ -13,7 +13,7 @@ from scipy.linalg import cholesky, lapack, solve_triangular
 
 from tfperf.arrays import BoolMask, Float64Array, Indices
 from tfperf.errors import PackError
-from tfperf.workloads.pdf.data.covariance import Covariance
+from tfperf.workloads.pdf.data.covariance import CovarianceMatrix
 from tfperf.workloads.pdf.operators.threads import one_thread
 
 # variances below this share of the total are rebuilt: whitening with them would cancel digits
@@ -158,7 +158,7 @@ def _compress_columns(u: Float64Array) -> Float64Array:
     return out
 
 
-def _regularise(covariance: Covariance, sets: Mapping[str, slice]) -> Covariance:
+def _regularise(covariance: CovarianceMatrix, sets: Mapping[str, slice]) -> CovarianceMatrix:
     """The same covariance with a diagonal part that is not small anywhere.
 
     A set with tiny independent errors takes half the smallest eigenvalue of its own correlation matrix as such, and the
@@ -186,12 +186,12 @@ def _regularise(covariance: Covariance, sets: Mapping[str, slice]) -> Covariance
         block[rows] = np.linalg.cholesky(matrix - np.diag(diagonal[rows]))
         columns[rows.start : rows.stop, own] = 0
         extra.append(block)
-    return Covariance(diagonal, np.hstack([columns, *extra]))
+    return CovarianceMatrix(diagonal, np.hstack([columns, *extra]))
 
 
 @one_thread
 def build_whitening(
-    covariance: Covariance, sets: Mapping[str, slice], dtype: type[np.floating] = np.float64,
+    covariance: CovarianceMatrix, sets: Mapping[str, slice], dtype: type[np.floating] = np.float64,
     groups: Sequence[Sequence[int]] | None = None,
 ) -> Whitening:  # fmt: skip
     """Bring a covariance to its blocks, exact to the rounding of `dtype`; sets: rows of each dataset, in order.

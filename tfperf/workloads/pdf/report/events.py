@@ -9,7 +9,7 @@ import numpy as np
 from tfperf.arrays import Float64Array
 from tfperf.report.tensorboard import FILE, write_run
 from tfperf.workloads.pdf.report.bands import compute_running_quantiles, select_rows
-from tfperf.workloads.pdf.results.record import FitResult, History
+from tfperf.workloads.pdf.results.record import FitResult, ReplicaHistory
 
 REPLICAS = 5
 
@@ -42,7 +42,7 @@ def _make_runs(result: FitResult) -> Iterator[tuple[str, dict[str, Float64Array]
         yield f"replica_{result.replicas.id[r]}", {tag: values[:, r] for tag, values in losses.items()}
 
 
-def _select_losses(history: History) -> dict[str, Float64Array]:
+def _select_losses(history: ReplicaHistory) -> dict[str, Float64Array]:
     return {
         "chi2/training": history.training,
         "chi2/validation": history.validation,

@@ -48,7 +48,7 @@ class DatasetResult:
 
 
 @dataclass(frozen=True)
-class History:
+class ReplicaHistory:
     """Losses at the end of each compiled call, per point; nan once a replica has stopped."""
 
     step: Int64Array  # (H) steps taken when the row was made
@@ -72,7 +72,7 @@ class FitResult:
     weights: Mapping[str, Float64Array]  # name -> (R, ...)
     replicas: Replicas
     datasets: tuple[DatasetResult, ...]
-    history: History
+    history: ReplicaHistory
     summary: Mapping[str, Any] = field(default_factory=dict)
 
     @property
