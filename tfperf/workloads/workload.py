@@ -83,7 +83,7 @@ class Workload(ABC, Generic[C]):
         """Record steps of the card's training with TensorFlow's profiler, `repeat` times, each in a folder of its own.
 
         naive: the same training as plain Keras would do it. Raises: CardError where the training is too short, or has
-        no such form.
+        no such variant.
         """
         from tfperf.workloads.stepper import record_steps
 
@@ -105,8 +105,8 @@ class Workload(ABC, Generic[C]):
         """What an ablation of the card switches off. Raises: UserError for its files, and for what none can do."""
         raise NotImplementedError
 
-    def measure_form(self, card: C, request: "Request") -> dict[str, Any]:
-        """The record of a form of an ablation: study/form.py tells what it holds."""
+    def measure_variant(self, card: C, request: "Request") -> dict[str, Any]:
+        """The record of a variant of an ablation: study/variant.py tells what it holds."""
         raise NotImplementedError
 
     def compare(self, before: Path, now: Path) -> "tuple[list[Change], list[str]]":

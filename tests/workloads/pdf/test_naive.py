@@ -1,4 +1,4 @@
-"""The naive form and the engine: two programs for the same fit."""
+"""The naive training and the fit's own: two programs for the same fit."""
 
 from types import SimpleNamespace
 
@@ -55,7 +55,7 @@ def add_hadronic(path):
 
 
 def make_both(folder, overrides=(), **card):
-    """The engine and the naive form at the same start."""
+    """The fit's own training and the naive one at the same start."""
     card, problem = make_problem(folder, overrides, **{"replicas": 3, "steps": 50, **card})
     loop = make_loop(card, problem)
     return loop, NaiveTraining(card, problem, {n: v.numpy() for n, v in loop.stack.model.list_weights().items()})

@@ -146,7 +146,7 @@ class ReplicaLosses:
         restrict = np.pad(restrict, [(0, 0), (0, 0), (small, 0)])
         self.restrict = tf.constant(restrict.reshape(len(restrict), -1), self.dtype)
         # two products that run at the same time
-        self.quadratic_forms = [tf.constant(f, self.dtype) for f in np.split(folded.forms, 2)]
+        self.curvatures = [tf.constant(f, self.dtype) for f in np.split(folded.curvatures, 2)]
         self.centres = tf.constant(folded.centres, self.dtype)
         self.slopes = tf.constant(folded.slopes, self.dtype)
         self.constants = tf.constant(folded.constants, self.dtype)
@@ -225,7 +225,7 @@ class ReplicaLosses:
         links = zip(*(tf.split(directions[b], 2) for b in folded.linked), strict=True)
         both = [join_columns([small, *link]) for link in links] if folded.linked else [small, small]
         away = tf.split(tf.concat(both, axis=0) - self.centres, 2)
-        bent = [tf.linalg.matvec(form, d) for form, d in zip(self.quadratic_forms, away, strict=True)]
+        bent = [tf.linalg.matvec(curvature, d) for curvature, d in zip(self.curvatures, away, strict=True)]
         pull = tf.concat(bent, axis=0) + self.slopes
         return pull, tf.reduce_sum(tf.concat(away, axis=0) * (pull + self.slopes), axis=1) + self.constants
 

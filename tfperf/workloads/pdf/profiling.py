@@ -1,4 +1,4 @@
-"""A card's steps recorded by TensorFlow's profiler, as a fit takes them, or as the naive form does."""
+"""A card's steps recorded by TensorFlow's profiler, as a fit takes them, or as the naive training does."""
 
 from pathlib import Path
 from uuid import uuid4

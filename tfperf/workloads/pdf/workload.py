@@ -94,11 +94,11 @@ class Pdf(Workload[Card]):
 
         return make_switches(card)
 
-    def measure_form(self, card: Card, request: "Request") -> dict[str, Any]:
+    def measure_variant(self, card: Card, request: "Request") -> dict[str, Any]:
         """The record of a form of an ablation."""
-        from tfperf.workloads.pdf.form_trial import measure_form
+        from tfperf.workloads.pdf.variant_trial import measure_variant
 
-        return measure_form(card, request)
+        return measure_variant(card, request)
 
     def compare(self, before: Path, now: Path) -> "tuple[list[Change], list[str]]":
         """What differs between two finished runs."""

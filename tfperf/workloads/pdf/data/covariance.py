@@ -134,7 +134,7 @@ def _read_extra(path: Path) -> tuple[Float64Array, list[str], list[int]]:
             rows_of = arrays["rows"]
             sizes = {} if rows_of is None or rows_of.ndim != 1 else {"M": len(rows_of)}
             covmat, sets, rows = (
-                None if a is None or not fields.has_form(a, name, EXTRA[name], sizes, faults)
+                None if a is None or not fields.has_shape_and_type(a, name, EXTRA[name], sizes, faults)
                 else fields.read_values(a, name, EXTRA[name], faults)
                 for name, a in arrays.items()
             )  # fmt: skip

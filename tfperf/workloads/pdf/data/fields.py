@@ -94,7 +94,7 @@ def get_own_arrays(
     return found
 
 
-def has_form(array: h5py.Dataset, place: str, field: Field, sizes: Mapping[str, int], faults: Faults) -> bool:
+def has_shape_and_type(array: h5py.Dataset, place: str, field: Field, sizes: Mapping[str, int], faults: Faults) -> bool:
     """Whether type and shape are right and values were ever written; a fault where not."""
     wanted = tuple(sizes.get(d) if isinstance(d, str) else d for d in field.dims)
     shape = array.shape

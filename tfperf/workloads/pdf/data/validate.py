@@ -21,7 +21,7 @@ from tfperf.workloads.pdf.data.fields import (
     get_own_array,
     get_own_arrays,
     get_own_group,
-    has_form,
+    has_shape_and_type,
     list_names,
     read_values,
     suggest_nearest,
@@ -138,7 +138,7 @@ def _check_grid(file: h5py.File, present: Sequence[str], faults: Faults) -> int 
         faults.add("x", "missing", "the grid nodes")
         return None
     array = get_own_array(file, "x", "x", faults)
-    if array is None or not has_form(array, "x", GRID, {}, faults):
+    if array is None or not has_shape_and_type(array, "x", GRID, {}, faults):
         return None
     x = read_values(array, "x", GRID, faults)
     if x is not None and not (x[0] >= LEAST_X and x[-1] <= 1 and np.all(np.diff(x) > 0)):
@@ -193,15 +193,17 @@ def _read_arrays(
 ) -> dict[str, AnyArray]:
     """The sound arrays of a set; of the tables, which may be large, which rows are zero."""
     sizes = {**sizes, **_find_sizes(found)}
-    form = HADRONIC if "channels" in found else DEEP_INELASTIC
-    forms = {**MEASURED, **OPTIONAL, **AXES, **dict.fromkeys(TABLES, form)}
+    table = HADRONIC if "channels" in found else DEEP_INELASTIC
+    fields = {**MEASURED, **OPTIONAL, **AXES, **dict.fromkeys(TABLES, table)}
     arrays: dict[str, AnyArray] = {}
     for name, array in found.items():
         where = f"{place}/{name}"
         own = {**sizes, "N": 1} if _serves_all(name, array.shape) else sizes
-        if not has_form(array, where, forms[name], own, faults) or name == "covmat":
+        if not has_shape_and_type(array, where, fields[name], own, faults) or name == "covmat":
             continue
-        got = find_zero_rows(array, where, faults) if name in TABLES else read_values(array, where, forms[name], faults)
+        got = (
+            find_zero_rows(array, where, faults) if name in TABLES else read_values(array, where, fields[name], faults)
+        )
         if got is not None:
             arrays[name] = got
     check_axes(arrays, place, len(FLAVOURS), faults)

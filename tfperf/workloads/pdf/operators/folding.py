@@ -20,14 +20,15 @@ RIDGE = 1e-3
 
 @dataclass(frozen=True)
 class FoldedPoints:
-    """Q = constants + 2 slopes d + d^T forms d with d = (p_k, t) - centres, near whose minimum float32 loses no digits.
+    """Q = constants + 2 slopes d + d^T curvatures d, d = (p_k, t) - centres, near whose minimum float32 keeps digits.
 
-    forms (2 R, K, K), centres and slopes (2 R, K), constants (2 R); K = k + sum of `linked` ranks.
+    curvatures, halves of second derivatives (2 R, K, K), centres and slopes (2 R, K), constants (2 R); K = k + sum of
+    `linked` ranks.
 
     rest: the other points' own whitening; `linked`: which of its blocks' t follow p_k, in order.
     """
 
-    forms: Float64Array
+    curvatures: Float64Array
     centres: Float64Array
     slopes: Float64Array
     constants: Float64Array
@@ -37,17 +38,17 @@ class FoldedPoints:
 
 @dataclass(frozen=True)
 class _SplitBlock:
-    """One block's linear rows and systematics, and what its other rows share with them."""
+    """One block's linear points and systematics, and how its other points are coupled to them."""
 
     linear: Indices  # points
     others: Indices
     wide: Float64Array  # (n, 1 + k + k_b): room for the data, then operator and systematics of the linear points
     whole: Float64Array  # its Gram matrix
-    shared: Float64Array  # T (n_o, r)
+    coupling: Float64Array  # T (n_o, r)
     directions: Float64Array  # V (k_b, r)
 
-    def compute_forms(self, data: Float64Array, training: BoolMask) -> tuple[Float64Array, Float64Array]:
-        """Symmetric (1 + k + r, 1 + k + r): both halves' quadratic forms in (-1, p_k, t); data (n), training (N).
+    def compute_curvatures(self, data: Float64Array, training: BoolMask) -> tuple[Float64Array, Float64Array]:
+        """Symmetric (1 + k + r, 1 + k + r): of both halves, in (-1, p_k, t); data (n), training (N).
 
         The larger half is what the smaller one leaves of all: as exact, for the error of either is that of its norm.
         """
@@ -59,10 +60,10 @@ class _SplitBlock:
         whole[0] = whole[:, 0] = data @ self.wide
         whole[0, 0] = data @ data
         pair = (fewer, whole - fewer) if few is mine else (whole - fewer, fewer)
-        return self._compute_form(pair[0], others), self._compute_form(pair[1], ~others)
+        return self._compute_curvature(pair[0], others), self._compute_curvature(pair[1], ~others)
 
-    def _compute_form(self, gram: Float64Array, others: BoolMask) -> Float64Array:
-        """The form of some points: gram of the linear ones (1 + k + k_b, 1 + k + k_b), mask of the others."""
+    def _compute_curvature(self, gram: Float64Array, others: BoolMask) -> Float64Array:
+        """The matrix of some points: gram of the linear ones (1 + k + k_b, 1 + k + k_b), mask of the others."""
         (systematics, rank), first = self.directions.shape, len(gram) - len(self.directions)
         out = np.zeros((first + rank, first + rank))
         out[:first, :first] = gram[:first, :first]
@@ -70,7 +71,7 @@ class _SplitBlock:
             return out
         inner = gram[first:, first:] + np.eye(systematics)
         if rank:
-            t = np.compress(others, self.shared, axis=0)
+            t = np.compress(others, self.coupling, axis=0)
             square = t.T @ t
             inner += (self.directions @ square) @ self.directions.T
             out[first:, first:] = invert_matrix(np.eye(rank) + square)
@@ -119,58 +120,62 @@ def fold_points(
 
     Directions of the other points' systematics that change chi2 by less than `negligible`, relatively, are left out.
     """
-    parts = _split_blocks(whitening, linear, operator, max(negligible, np.finfo(float).eps))
+    split_blocks = _split_blocks(whitening, linear, operator, max(negligible, np.finfo(float).eps))
     k, replicas = operator.shape[1], len(data)
-    linked = [p for p in parts if len(p.linear) and p.shared.shape[1]]
-    size = k + sum(p.shared.shape[1] for p in linked)
-    forms, constants = np.empty((2 * replicas, size, size)), np.empty(2 * replicas)
+    linked = [p for p in split_blocks if len(p.linear) and p.coupling.shape[1]]
+    size = k + sum(p.coupling.shape[1] for p in linked)
+    curvatures, constants = np.empty((2 * replicas, size, size)), np.empty(2 * replicas)
     centres, slopes = np.empty((2, 2 * replicas, size))
     for r in range(replicas):
-        halves = _sum_forms([p for p in parts if len(p.linear)], data[r], training[r], 1 + k, 1 + size)
+        halves = _sum_curvatures([p for p in split_blocks if len(p.linear)], data[r], training[r], 1 + k, 1 + size)
         for i, total in zip((r, replicas + r), halves, strict=True):
-            forms[i], slope = total[1:, 1:], total[1:, 0]
-            centres[i], slopes[i] = _find_centre(forms[i], slope)
+            curvatures[i], slope = total[1:, 1:], total[1:, 0]
+            centres[i], slopes[i] = _find_centre(curvatures[i], slope)
             constants[i] = total[0, 0] + centres[i] @ (slopes[i] - slope)
-    rest, numbers = _whiten_rest(whitening, parts, linear)
-    return FoldedPoints(forms, centres, slopes, constants, rest, tuple(numbers[id(p)] for p in linked))
+    rest, numbers = _whiten_rest(whitening, split_blocks, linear)
+    return FoldedPoints(curvatures, centres, slopes, constants, rest, tuple(numbers[id(p)] for p in linked))
 
 
-def _sum_forms(parts: Sequence[_SplitBlock], data: Float64Array, training: BoolMask, k: int, size: int) -> Float64Array:
-    """Forms of all parts added up, (2, size, size): the first k rows are common, then each part has its own t."""
+def _sum_curvatures(
+    split_blocks: Sequence[_SplitBlock], data: Float64Array, training: BoolMask, k: int, size: int
+) -> Float64Array:
+    """Those of all blocks added up, (2, size, size): the first k entries are common, then each block has its own t."""
     totals = np.zeros((2, size, size))
     first, begin = 0, k
-    for part in parts:
-        points = slice(first, first := first + len(part.linear))
-        own = slice(begin, begin := begin + part.shared.shape[1])
-        for total, form in zip(totals, part.compute_forms(data[points], training), strict=True):
-            total[:k, :k] += form[:k, :k]
-            total[:k, own] = form[:k, k:]
-            total[own, :k] = form[k:, :k]
-            total[own, own] = form[k:, k:]
+    for split_block in split_blocks:
+        points = slice(first, first := first + len(split_block.linear))
+        own = slice(begin, begin := begin + split_block.coupling.shape[1])
+        for total, curvature in zip(totals, split_block.compute_curvatures(data[points], training), strict=True):
+            total[:k, :k] += curvature[:k, :k]
+            total[:k, own] = curvature[:k, k:]
+            total[own, :k] = curvature[k:, :k]
+            total[own, own] = curvature[k:, k:]
     return totals
 
 
-def _find_centre(form: Float64Array, slope: Float64Array) -> tuple[Float64Array, Float64Array]:
-    """A point near the minimum of w^T form w - 2 slope^T w, and half the gradient there.
+def _find_centre(curvature: Float64Array, slope: Float64Array) -> tuple[Float64Array, Float64Array]:
+    """A point near the minimum of w^T curvature w - 2 slope^T w, and half the gradient there.
 
-    What no point sees stays small: far from zero, the form in float32 would lose digits.
+    What no point sees stays small: far from zero, the matrix in float32 would lose digits.
     """
-    diagonal = np.diag(form)
+    diagonal = np.diag(curvature)
     scale = np.sqrt(np.maximum(diagonal, RIDGE * diagonal.max(initial=RIDGE)))
-    unit = form / np.outer(scale, scale) + RIDGE * np.eye(len(form))
+    unit = curvature / np.outer(scale, scale) + RIDGE * np.eye(len(curvature))
     root = cholesky(unit, lower=True, check_finite=False)
     centre = cho_solve((root, True), slope / scale, check_finite=False) / scale
-    return centre, form @ centre - slope
+    return centre, curvature @ centre - slope
 
 
-def _whiten_rest(whitening: Whitening, parts: list[_SplitBlock], linear: BoolMask) -> tuple[Whitening, dict[int, int]]:
-    """Whitening of the other points, in their order, and the number of each part's block in it."""
+def _whiten_rest(
+    whitening: Whitening, split_blocks: list[_SplitBlock], linear: BoolMask
+) -> tuple[Whitening, dict[int, int]]:
+    """Whitening of the other points, in their order, and the number of each block's in it."""
     blocks: list[Block] = []
     numbers: dict[int, int] = {}
     begin = 0
-    for part in parts:
-        rows = slice(begin, begin := begin + len(part.others))
-        if part.shared.shape[1]:
-            numbers[id(part)] = len(blocks)
-            blocks.append(Block(rows, part.shared))
+    for split_block in split_blocks:
+        rows = slice(begin, begin := begin + len(split_block.others))
+        if split_block.coupling.shape[1]:
+            numbers[id(split_block)] = len(blocks)
+            blocks.append(Block(rows, split_block.coupling))
     return Whitening(whitening.inverse_sigma[~linear], tuple(blocks)), numbers
