@@ -153,11 +153,11 @@ def build_pack(output: Path, cache: Path, only: list[str], points: int | None = 
     def select_sets(sets: dict[str, Observable]) -> Iterator[tuple[str, Observable]]:
         return ((n, o) for n, o in sets.items() if not only or any(piece in n for piece in only))
 
-    def build_groups() -> Iterator[StoredSet]:
+    def build_sets() -> Iterator[StoredSet]:
         yield from (builder.build_dataset(*item) for item in select_sets(DATASETS))
         yield from (builder.build_positivity(*item) for item in select_sets(POSITIVITY))
 
-    write_pack(output, X, make_attributes(builder.versions), build_groups())
+    write_pack(output, X, make_attributes(builder.versions), build_sets())
     print(f"{output}: {output.stat().st_size / 1e6:.2f} MB")
 
 

@@ -30,7 +30,7 @@ from tfperf.workloads.pdf.data.validate import FLAVOURS
 from tfperf.workloads.pdf.forms import Chi2Form, build_form
 from tfperf.workloads.pdf.operators.observables import compile_observables
 from tfperf.workloads.pdf.operators.problem import Problem, build_problem
-from tfperf.workloads.pdf.operators.woodbury import find_components, join_groups
+from tfperf.workloads.pdf.operators.woodbury import find_components, join_components
 
 if TYPE_CHECKING:  # imports TensorFlow, which is told its threads first
     from tfperf.train.ensemble import Ensemble
@@ -102,10 +102,10 @@ def build_peer_problem(size: str, replicas: int) -> Problem:
         return np.concatenate([problem[f"exp/{e['name']}/{key}"] for e in experiments], axis=-1)
 
     covariance = CovarianceMatrix(join_experiments("stat") ** 2, columns)
-    groups = join_groups(columns, make_slices(datasets), find_components(columns, make_slices(datasets)))
-    observables = compile_observables(datasets, positivity, int((x < 1).sum()), groups)
+    components = join_components(columns, make_slices(datasets), find_components(columns, make_slices(datasets)))
+    observables = compile_observables(datasets, positivity, int((x < 1).sum()), components)
     return Problem(
-        pack, datasets, observables, tuple(map(tuple, groups)), covariance, covariance, None,
+        pack, datasets, observables, tuple(map(tuple, components)), covariance, covariance, None,
         tuple(range(1, replicas + 1)),
         join_experiments("data")[:replicas], join_experiments("trmask")[:replicas].astype(bool), np.ones(len(columns)),
     )  # fmt: skip

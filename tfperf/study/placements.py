@@ -129,7 +129,7 @@ def _make_row(
     kinds = sorted({"logical" if record["logical"] else "physical" for record in records.values()})
     diverged = _has_diverged(records)
     unlike = [row.setting, *kinds, *(["diverged"] if diverged else [])]
-    group, contest = _name_groups(" ".join(unlike), work, any_["devices"])
+    group, contest = _name_like_work(" ".join(unlike), work, any_["devices"])
     return replace(
         row, devices=any_["devices"], logical="logical" in kinds, batch=work["batch"], pairs=work["pairs"],
         scaling=work["scaling"], group=group, contest=contest, columns=work["columns"],
@@ -150,7 +150,7 @@ def _average_processor(records: Records) -> Estimate | None:
     return average(times, "processor ms per step", lambda r: r["processor_ms_per_step"]) if times else None
 
 
-def _name_groups(setting: str, work: Mapping[str, Any], devices: int) -> tuple[str, str]:
+def _name_like_work(setting: str, work: Mapping[str, Any], devices: int) -> tuple[str, str]:
     """Names of a row's group and contest: what the timed steps computed decides, not what the card calls it."""
     if work["scaling"] == "strong":
         name = f"strong {work['batches']} {setting}"

@@ -42,7 +42,7 @@ class Capture:
     loops: int = 1  # and the rest as in Notes
     turns: int | None = None
     program: ProgramKind = "loop"
-    group: str = ""
+    series: str = ""  # the `group` of Notes
     seconds: list[float] = field(default_factory=list)  # of each call, recorded ones included
     recording: bool = False
     done: bool = False
@@ -160,7 +160,7 @@ class Capture:
         traces = _try_collect("causes of traces", lambda: list_traces(self._seen), missing)
         return Notes(
             own=True, program=self.program, optimizers=tuple(sorted(self.optimizers)), loops=self.loops,
-            forward=None if self.forward is None else tuple(sorted(self.forward)), turns=self.turns, group=self.group,
+            forward=None if self.forward is None else tuple(sorted(self.forward)), turns=self.turns, group=self.series,
             calls=len(self.seconds[self.skip :]), wanted=self.steps, recorded_ms=self.recorded_ms,
             unrecorded_ms=self.unrecorded_ms, traces=tuple(FunctionTrace(**one) for one in traces),
             constant=tuple(sorted(_try_collect("constant operations", find_constant_operations, missing))),

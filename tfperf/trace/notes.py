@@ -88,6 +88,6 @@ def list_repeats(path: Path) -> list[Path]:
     if files == [path]:
         return [path]
     last = files[0].parent
-    group = read_notes(last).group
-    others = [folder for folder in last.parent.iterdir() if group and folder != last and (folder / FILE).is_file()]
-    return [*sorted(folder for folder in others if read_notes(folder).group == group), last]
+    series = read_notes(last).group
+    others = [folder for folder in last.parent.iterdir() if series and folder != last and (folder / FILE).is_file()]
+    return [*sorted(folder for folder in others if read_notes(folder).group == series), last]

@@ -90,12 +90,12 @@ def _find_calls(events: Events) -> tuple[Int64Array, str]:
         if not len(rows):
             continue
         hosts = np.unique([lane.host for lane in events.lanes], return_inverse=True)[1][events.lane[rows]]
-        groups, where = np.unique(hosts * len(events.names) + events.name[rows], return_inverse=True)
+        names, where = np.unique(hosts * len(events.names) + events.name[rows], return_inverse=True)
         most = np.bincount(where, (events.end - events.begin)[rows]).argmax()
         rows = rows[where == most]
         rows = rows[np.argsort(events.begin[rows], kind="stable")]
         inner = np.append(False, events.begin[rows][1:] < np.maximum.accumulate(events.end[rows])[:-1])
-        return rows[~inner], said.format(events.names[groups[most] % len(events.names)])
+        return rows[~inner], said.format(events.names[names[most] % len(events.names)])
     raise TraceError(f"nothing tells where a step begins: no event has {MARK}, and no compiled function runs")
 
 

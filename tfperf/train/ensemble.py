@@ -46,7 +46,7 @@ class Ensemble:
         self.replicas = factory.replicas
         self.devices = list_stack_devices(settings.devices, stacks)
         self.threads = threads or tf.config.threading.get_intra_op_parallelism_threads()  # 0: nobody said how many
-        self.groups = self._spread(np.arange(self.replicas))
+        self.device_stacks = self._spread(np.arange(self.replicas))
         self.sizes: list[tuple[int, int]] = [(0, self.replicas)]  # a step, and the slots of all stacks from it on
         self._host: Snapshot = {}  # state of all as last gathered; empty: no step was ever taken
         self._blueprints = {device: Blueprints() for device in (None, *self.devices)}
@@ -57,16 +57,16 @@ class Ensemble:
     @property
     def shards(self) -> list[Shard]:
         """The stacks of all devices."""
-        return [shard for group in self.groups for shard in group.shards]
+        return [shard for one in self.device_stacks for shard in one.shards]
 
     @property
     def layout(self) -> StackLayout:
         """How the replicas were cut into stacks at the start, on the device that has most."""
-        return max((group.layout for group in self.groups), key=lambda layout: layout.replicas)
+        return max((one.layout for one in self.device_stacks), key=lambda layout: layout.replicas)
 
     def _run_parallel(self, calls: Sequence[Callable[[], T]]) -> list[T]:
         """Calls for several stacks."""
-        return run_parallel(calls, None if len(self.groups) > 1 else self.groups[0].layout.side)
+        return run_parallel(calls, None if len(self.device_stacks) > 1 else self.device_stacks[0].layout.side)
 
     @property
     def largest_loop(self) -> Loop:
@@ -234,8 +234,8 @@ class Ensemble:
             raise ValueError("slots of other stacks")
         self.close()
         self._host, rows, slots = state, snapshot[ROWS], snapshot[SLOTS]
-        same = len(slots) == len(self.shards) or (len(self.groups) == 1 and len(slots) < len(self.devices))
-        self.groups = self._spread(rows, [*map(int, slots)] if same else None)
+        same = len(slots) == len(self.shards) or (len(self.device_stacks) == 1 and len(slots) < len(self.devices))
+        self.device_stacks = self._spread(rows, [*map(int, slots)] if same else None)
         self.form = self.form.replace_numbers(tuple(map(int, snapshot[NUMBERS])))
         self.sizes = [(int(step), int(size)) for step, size in snapshot[SIZES]]
         self.build_loops()  # built now: it says whether names and shapes are its own
@@ -249,11 +249,11 @@ class Ensemble:
     def shrink(self, *sizes: int) -> None:
         """Go on with fewer or smaller stacks: slots for each device, which must hold all that run."""
         state = self.gather_state()["stopping/state"]
-        kept = [g.select_slots(state[g.rows], size) for g, size in zip(self.groups, sizes, strict=True)]
+        kept = [g.select_slots(state[g.rows], size) for g, size in zip(self.device_stacks, sizes, strict=True)]
         step = self.step
-        for group, slots in zip(self.groups, kept, strict=True):
-            if len(slots) < group.size:
-                group.keep(slots)
+        for one, slots in zip(self.device_stacks, kept, strict=True):
+            if len(slots) < one.size:
+                one.keep(slots)
         self.sizes.append((step, self.size))
 
     def use(self, form: LossForm) -> None:

@@ -134,10 +134,12 @@ class Trainer:
         Each device's stacks shrink by themselves, as they would alone: a replica that moved would get other bits.
         """
         ensemble, sizes = self.ensemble, []
-        for group, running in zip(ensemble.groups, ensemble.count_running_each(ensemble.groups), strict=True):
-            retirement = replace(self.retirement, layout=group.layout)
+        for one, running in zip(
+            ensemble.device_stacks, ensemble.count_running_each(ensemble.device_stacks), strict=True
+        ):
+            retirement = replace(self.retirement, layout=one.layout)
             # a device whose replicas have all stopped takes no steps that could be saved
-            sizes.append(retirement.choose_size(ensemble.step, group.size, running) if running else group.size)
+            sizes.append(retirement.choose_size(ensemble.step, one.size, running) if running else one.size)
         if sum(sizes) < ensemble.size:
             ensemble.shrink(*sizes)
             ensemble.warm_up(self.xla, self.losses_xla)

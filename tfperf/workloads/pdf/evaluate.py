@@ -83,8 +83,8 @@ def _compute_chi2(covariance: CovarianceMatrix, rows: slice | Indices, residual:
 
 def _compute_total_chi2(covariance: CovarianceMatrix, sets: Sequence[slice], residual: Float64Array) -> float:
     """chi2 of all points; datasets that share no systematic are blocks of the matrix: made one by one."""
-    groups = find_components(covariance.columns, sets)
-    rows = (np.concatenate([np.arange(sets[i].start, sets[i].stop) for i in group]) for group in groups)
+    components = find_components(covariance.columns, sets)
+    rows = (np.concatenate([np.arange(sets[i].start, sets[i].stop) for i in component]) for component in components)
     return sum(_compute_chi2(covariance, r, residual) for r in rows)
 
 

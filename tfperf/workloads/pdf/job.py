@@ -22,7 +22,7 @@ from tfperf.workloads.pdf.kind import T0
 from tfperf.workloads.pdf.operators.problem import Problem, build_problem
 from tfperf.workloads.pdf.parts import list_failed_replicas, list_new_replicas, make_parts, refuse_other_replicas
 from tfperf.workloads.pdf.progress import describe_chunk, describe_replicas
-from tfperf.workloads.pdf.replicas import ReplicaChunk, ReplicaPart, refuse_broken_groups
+from tfperf.workloads.pdf.replicas import ReplicaChunk, ReplicaPart, refuse_missing_chunks
 from tfperf.workloads.pdf.report.pool import DrawingPool
 from tfperf.workloads.pdf.results import store
 from tfperf.workloads.pdf.results.record import FitResult
@@ -58,7 +58,7 @@ class ReplicaFit(Job[Card, ReplicaChunk]):
 
     def refuse_damaged(self, state: RunState[ReplicaChunk]) -> None:
         """RunDirectoryError where a chunk is missing."""
-        refuse_broken_groups(self.run.path, state)
+        refuse_missing_chunks(self.run.path, state)
 
     def refuse_others(self, state: RunState[ReplicaChunk]) -> None:
         """RunDirectoryError for other replicas than the run began with."""

@@ -94,7 +94,7 @@ def _record_naive(card: Card, problem: Problem, logdir: Path, repeat: int, show:
     show(0, repeat, "builds a Keras model for each replica")
     start_tensorflow(card, Cores(count_threads(card.engine)))
     with drop_native_logs():
-        naive, group = NaiveTraining(card, problem, make_initial_weights(card, problem)), uuid4().hex
+        naive, series = NaiveTraining(card, problem, make_initial_weights(card, problem)), uuid4().hex
     window = card.profile or Profile()
     skip = max(window.skip, SKIPPED)
     if repeat * (skip + window.steps) > card.train.steps:
@@ -104,7 +104,7 @@ def _record_naive(card: Card, problem: Problem, logdir: Path, repeat: int, show:
         show(number, repeat, f"traces, takes {skip} steps, records {window.steps}")
         wait_for_second()
         callback = ProfileCallback(logdir, window.steps, skip, window.host_level)
-        callback.capture.group = group
+        callback.capture.series = series
         with drop_native_logs():
             naive.run(skip + window.steps, callback)
     show(repeat, repeat, "recorded")

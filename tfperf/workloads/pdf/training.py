@@ -30,7 +30,7 @@ from tfperf.workloads.pdf.cores import count_threads, measure_cores
 from tfperf.workloads.pdf.evaluate import TrainingOutcome, decode_statuses
 from tfperf.workloads.pdf.forms import LAYOUTS, NAMES, Candidates, Chi2Form
 from tfperf.workloads.pdf.operators.problem import Problem
-from tfperf.workloads.pdf.replicas import ReplicaPart, ReplicaRun, select_group
+from tfperf.workloads.pdf.replicas import ReplicaPart, ReplicaRun, list_sibling_chunks
 from tfperf.workloads.pdf.results.record import ReplicaHistory
 from tfperf.workloads.pdf.stack import PDFStackFactory
 from tfperf.workloads.pdf.tolerance import Chi2Check
@@ -168,7 +168,7 @@ def _find_past(run: ReplicaRun, card: Card, part: ReplicaPart, problem: Problem,
     """
     if part.choices:
         return _read_choices(run, part)
-    for earlier in (one for one in select_group(run, part) if one.choices):
+    for earlier in (one for one in list_sibling_chunks(run, part) if one.choices):
         found = _read_choices(run, earlier)
         if cores is None and earlier.machine.items() >= make_host_record().items():
             return found

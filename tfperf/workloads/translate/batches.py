@@ -83,9 +83,9 @@ def plan_batches(
     else:
         together = devices if buckets == "shared" else 1  # devices whose pairs are of one bucket
         limits = -(-np.maximum(source, target)[order] // width) * width
-        groups, upper = _group_pairs(order, limits, batch * together, rng)
+        full, upper = _form_batches(order, limits, batch * together, rng)
         count = steps * devices // together
-        rows = _pad_rows(groups, count).reshape(steps, devices, batch)
+        rows = _pad_rows(full, count).reshape(steps, devices, batch)
         lengths = _compute_limit_columns(upper, count).repeat(together, axis=0).reshape(steps, devices, 2)
     pieces = _count_pieces(rows, source + target).sum(axis=(1, 2))
     return BatchPlan(rows, lengths, pieces, dropped=len(source) - int(np.count_nonzero(rows != FILLING)))
@@ -109,22 +109,22 @@ def _pad_rows(rows: Int64Array, count: int) -> Int64Array:
     return np.concatenate([rows[:count], missing])
 
 
-def _group_pairs(
+def _form_batches(
     order: Int64Array, limits: Int64Array, size: int, rng: np.random.Generator | None
 ) -> tuple[Int64Array, Int64Array]:
-    """Groups (G, size) of pairs of one bucket and their limits (G); an incomplete one is the last.
+    """Batches (G, size) of pairs of one bucket and their limits (G); an incomplete one is the last.
 
-    `order` (n) holds the pairs as they come, `limits` (n) their buckets. The groups stand where their last pair came,
+    `order` (n) holds the pairs as they come, `limits` (n) their buckets. The batches stand where their last pair came,
     or as `rng` draws.
     """
-    groups, rest = [np.empty((0, size), np.int64)], np.empty(0, np.int64)  # of places in `order`
+    batches, rest = [np.empty((0, size), np.int64)], np.empty(0, np.int64)  # of places in `order`
     for limit in np.unique(limits):
         places = np.flatnonzero(limits == limit)
         own = len(places) // size * size
         rest = np.concatenate([rest, places[own:]])
-        groups += [places[:own].reshape(-1, size), rest[: len(rest) // size * size].reshape(-1, size)]
+        batches += [places[:own].reshape(-1, size), rest[: len(rest) // size * size].reshape(-1, size)]
         rest = rest[len(rest) // size * size :]
-    full = np.concatenate(groups)
+    full = np.concatenate(batches)
     full = full[np.argsort(full.max(axis=1), kind="stable") if rng is None else rng.permutation(len(full))]
     rows, upper = order[full], limits[full].max(axis=1)
     if not len(rest):
@@ -133,7 +133,7 @@ def _group_pairs(
 
 
 def _compute_limit_columns(upper: Int64Array, count: int) -> Int64Array:
-    """Columns (count, 2) of the first groups of these limits; groups beyond them are like the last."""
+    """Columns (count, 2) of the first batches of these limits; batches beyond them are like the last."""
     limits = np.pad(upper[:count], (0, max(0, count - len(upper))), "edge")
     return np.stack([limits, limits + ADDED], axis=1)
 

@@ -110,9 +110,9 @@ def _summarise_proof(proof: Proof) -> dict[str, Any]:
     """Of a proof; places: how many variables' or devices' parts of each kind ran on each device."""
     out: dict[str, dict[str, int]] = {}
     for what, devices in proof.devices.items():
-        group = out.setdefault(re.split(" (?:of|in) ", what)[0], {})
+        found = out.setdefault(re.split(" (?:of|in) ", what)[0], {})
         for device in devices:
-            group[device] = group.get(device, 0) + 1
+            found[device] = found.get(device, 0) + 1
     return {"places": out, "elsewhere": proof.elsewhere, "copies": proof.transfers}
 
 

@@ -14,8 +14,8 @@ def ordered(tmp_path_factory):
     path = make_pack(tmp_path_factory.mktemp("pack") / "pack.h5")
     with open_pack(path) as file:
         datasets = [read_dataset(file, n) for n in list_sets(file)]
-    groups = find_components(compute_covariance(datasets).columns, make_slices(datasets))
-    return groups, [datasets[i] for g in groups for i in g]
+    components = find_components(compute_covariance(datasets).columns, make_slices(datasets))
+    return components, [datasets[i] for g in components for i in g]
 
 
 def by_name(datasets):
@@ -23,9 +23,9 @@ def by_name(datasets):
 
 
 def test_sets_that_share_a_systematic_form_one_group(ordered):
-    groups, datasets = ordered
+    components, datasets = ordered
     names = iter(d.name for d in datasets)
-    found = [{next(names) for _ in g} for g in groups]
+    found = [{next(names) for _ in g} for g in components]
     # AAA_F2 and AAA_FL share LUMI_A, AAA_F2 and CCC_ADD share NORM
     assert {"AAA_F2", "AAA_FL", "CCC_ADD"} in found
     assert {"BBB_RATIO"} in found and {"CCC_ASY"} in found

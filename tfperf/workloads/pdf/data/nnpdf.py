@@ -61,7 +61,7 @@ def import_nnpdf(tables: Path, sets: Sequence[str], output: Path, cuts: Kinemati
         "w2min": cuts.w2_min,
         "q2min_charm": cuts.q2_min_charm,
     }
-    write_pack(output, grid, attributes, (_build_group(s, grid, cuts) for s in chosen))
+    write_pack(output, grid, attributes, (_build_stored_set(s, grid, cuts) for s in chosen))
     return output
 
 
@@ -129,7 +129,7 @@ def _read_grid(chosen: Sequence[_Set]) -> tuple[Float64Array, float]:
     return fktables.merge_grids(grids), round(q0, 12)
 
 
-def _build_group(chosen: _Set, grid: Float64Array, cuts: KinematicCuts) -> StoredSet:
+def _build_stored_set(chosen: _Set, grid: Float64Array, cuts: KinematicCuts) -> StoredSet:
     """One set as it is stored, with the points that pass the cuts and have a prediction."""
     record, names = chosen.record, OPERATIONS[chosen.operation]
     read = [[_scale_table(read_table(path), record.theory) for path in operand] for operand in chosen.operands]

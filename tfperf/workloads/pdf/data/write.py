@@ -30,19 +30,19 @@ class StoredSet:
     columns: Sequence[str] = ()
 
 
-def write_pack(path: Path, x: Float64Array, attributes: Mapping[str, Attribute], groups: Iterable[StoredSet]) -> None:
+def write_pack(path: Path, x: Float64Array, attributes: Mapping[str, Attribute], sets: Iterable[StoredSet]) -> None:
     """Write a pack atomically; what `path` held before stays when this fails.
 
-    `attributes` has at least Q0 (GeV) and provenance; flavours and layout are added. `groups` may be a generator: one
-    group is held at a time, beside the compressed file. x: (X) nodes.
+    `attributes` has at least Q0 (GeV) and provenance; flavours and layout are added. `sets` may be a generator: one
+    is held at a time, beside the compressed file. x: (X) nodes.
 
     Raises: PackError with all faults when the result would be no valid pack; StorageError when it cannot be stored.
     """
     with write_hdf5(path) as file:
         file.attrs.update({"flavours": FLAVOURS, **attributes, "layout": LAYOUT})
         _store(file, "x", np.asarray(x))
-        for group in groups:
-            _write_group(file, group)
+        for one in sets:
+            _write_set(file, one)
         _refuse_faults(file, path)
 
 
@@ -74,13 +74,13 @@ def _refuse_unknown(wanted: Iterable[str], names: Sequence[str], path: Path) -> 
         raise PackError(*(f"{path}: {n}: no such dataset{suggest_nearest(n, names)}; it has {there}" for n in unknown))
 
 
-def _write_group(file: h5py.File, group: StoredSet) -> None:
-    stored = file.create_group(group.name)
-    stored.attrs.update(group.attributes)
-    for name, values in group.arrays.items():
+def _write_set(file: h5py.File, one: StoredSet) -> None:
+    stored = file.create_group(one.name)
+    stored.attrs.update(one.attributes)
+    for name, values in one.arrays.items():
         _store(stored, name, values)
-    if group.columns:
-        stored["kin"].attrs["columns"] = list(group.columns)
+    if one.columns:
+        stored["kin"].attrs["columns"] = list(one.columns)
 
 
 def _store(parent: h5py.Group, name: str, values: AnyArray) -> None:

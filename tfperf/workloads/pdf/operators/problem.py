@@ -24,7 +24,7 @@ from tfperf.workloads.pdf.data.pseudodata import sample_pseudodata
 from tfperf.workloads.pdf.data.selection import Selection
 from tfperf.workloads.pdf.data.splits import sample_split
 from tfperf.workloads.pdf.operators.observables import Observables, compile_observables, predict_sets
-from tfperf.workloads.pdf.operators.woodbury import Whitening, build_whitening, find_components, join_groups
+from tfperf.workloads.pdf.operators.woodbury import Whitening, build_whitening, find_components, join_components
 
 T = TypeVar("T")
 
@@ -75,7 +75,9 @@ class Problem:
     def whitening(self) -> Whitening:
         """The covariance of the fit in the blocks, in float64; made once."""
         sets, covariance = self.sets, self.covariance
-        return self.memo.get("whitened", (covariance,), lambda: build_whitening(covariance, sets, groups=self.blocks))
+        return self.memo.get(
+            "whitened", (covariance,), lambda: build_whitening(covariance, sets, components=self.blocks)
+        )
 
     @property
     def central(self) -> Float64Array:
@@ -94,10 +96,10 @@ def _build_covariance(card: Card, datasets: Sequence[Dataset], t0: Sequence[Floa
         raise UnfitCardError(card, keyed) from None
 
 
-def _group_datasets(covariance: CovarianceMatrix, datasets: Sequence[Dataset]) -> list[list[int]]:
+def _find_dataset_components(covariance: CovarianceMatrix, datasets: Sequence[Dataset]) -> list[list[int]]:
     """Blocks of datasets, with those that are correlated next to each other."""
     where = make_slices(datasets)
-    return join_groups(covariance.columns, where, find_components(covariance.columns, where))
+    return join_components(covariance.columns, where, find_components(covariance.columns, where))
 
 
 def _get_pack_t0(card: Card, datasets: Sequence[Dataset]) -> list[Float64Array]:
@@ -174,11 +176,11 @@ def build_problem(
     cache = Cache(card.engine.cache)
     data, training = _get_replica_data(cache, card, datasets, selection.choices, ids)
     weights = [np.full(len(d.cv), np.sqrt(c.weight)) for d, c in zip(datasets, selection.choices, strict=True)]
-    groups = _group_datasets(_build_covariance(card, datasets, None), datasets)
-    order = [i for group in groups for i in group]
+    components = _find_dataset_components(_build_covariance(card, datasets, None), datasets)
+    order = [i for component in components for i in component]
     points = np.concatenate([np.arange(s.start, s.stop) for s in (make_slices(datasets)[i] for i in order)])
     datasets = tuple(datasets[i] for i in order)
-    ends = np.cumsum([0, *(len(group) for group in groups)])
+    ends = np.cumsum([0, *(len(component) for component in components)])
     neighbours = tuple(tuple(range(a, b)) for a, b in pairwise(ends.tolist()))
     if t0_pdf is not None:
         t0 = predict_sets(datasets, t0_pdf)

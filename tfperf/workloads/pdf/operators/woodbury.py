@@ -18,7 +18,7 @@ from tfperf.workloads.pdf.operators.threads import one_thread
 
 # variances below this share of the total are rebuilt: whitening with them would cancel digits
 SMALL_VARIANCE = 1e-3
-BLOCK_COST = 60_000  # operations in the time that the launches of one more block take, at 100 replicas
+BLOCK_COST = 60_000  # multiplications in the time that the launches of one more block take, at 100 replicas
 
 
 @dataclass(frozen=True)
@@ -115,37 +115,39 @@ def _compute_kernel(u: Float64Array, mask: Float64Array) -> Float64Array:
     return out
 
 
-def join_groups(columns: Float64Array, sets: Sequence[slice], groups: Sequence[Sequence[int]]) -> list[list[int]]:
-    """Neighbouring groups of datasets put together where one larger K^-1 costs less than two products more.
+def join_components(
+    columns: Float64Array, sets: Sequence[slice], components: Sequence[Sequence[int]]
+) -> list[list[int]]:
+    """Neighbouring components, of datasets, put together where one larger K^-1 costs less than two products more.
 
-    In operations a replica and step: 6 n k for z and its gradient, 100 k^2 for reading K^-1 twice, and a price a block.
+    In multiplications a replica and step: 6 n k for z and its gradient, 100 k^2 for reading K^-1 twice, and a price a block.
     """
 
-    def estimate_cost(group: Sequence[int]) -> float:
-        rows = np.concatenate([np.arange(sets[i].start, sets[i].stop) for i in group])
+    def estimate_cost(component: Sequence[int]) -> float:
+        rows = np.concatenate([np.arange(sets[i].start, sets[i].stop) for i in component])
         k = int((np.abs(columns[rows]).max(axis=0, initial=0) > 0).sum())
         return 6 * len(rows) * k + 100 * k**2 + (BLOCK_COST if k else 0)
 
-    out = [list(groups[0])]
-    for group in groups[1:]:
-        both = [*out[-1], *group]
-        if estimate_cost(both) <= estimate_cost(out[-1]) + estimate_cost(group):
+    out = [list(components[0])]
+    for component in components[1:]:
+        both = [*out[-1], *component]
+        if estimate_cost(both) <= estimate_cost(out[-1]) + estimate_cost(component):
             out[-1] = both
         else:
-            out.append(list(group))
+            out.append(list(component))
     return out
 
 
 def find_components(columns: Float64Array, sets: Sequence[slice]) -> list[list[int]]:
-    """Groups of datasets that share a systematic, each in ascending order, by their first member."""
+    """Datasets that are connected by systematics, each component in ascending order, by their first member."""
     touched = np.stack([np.abs(columns[rows]).max(axis=0, initial=0) > 0 for rows in sets])
-    groups: list[tuple[list[int], BoolMask]] = []
+    components: list[tuple[list[int], BoolMask]] = []
     for i, mine in enumerate(touched):
-        linked = [g for g in groups if (g[1] & mine).any()]
-        groups = [g for g in groups if not (g[1] & mine).any()]
+        linked = [g for g in components if (g[1] & mine).any()]
+        components = [g for g in components if not (g[1] & mine).any()]
         members = sorted([i, *(m for g in linked for m in g[0])])
-        groups.append((members, np.any([mine, *(g[1] for g in linked)], axis=0)))
-    return sorted((g[0] for g in groups), key=lambda members: members[0])
+        components.append((members, np.any([mine, *(g[1] for g in linked)], axis=0)))
+    return sorted((g[0] for g in components), key=lambda members: members[0])
 
 
 def _compress_columns(u: Float64Array) -> Float64Array:
@@ -192,11 +194,11 @@ def _regularise(covariance: CovarianceMatrix, sets: Mapping[str, slice]) -> Cova
 @one_thread
 def build_whitening(
     covariance: CovarianceMatrix, sets: Mapping[str, slice], dtype: type[np.floating] = np.float64,
-    groups: Sequence[Sequence[int]] | None = None,
+    components: Sequence[Sequence[int]] | None = None,
 ) -> Whitening:  # fmt: skip
     """Bring a covariance to its blocks, exact to the rounding of `dtype`; sets: rows of each dataset, in order.
 
-    groups: which datasets make up each block, by default `find_components`. Datasets of one block must be neighbours.
+    components: which datasets make up each block, by default `find_components`. Datasets of one block must be neighbours.
     PackError for a singular covariance.
     """
     regular = _regularise(covariance, sets)
@@ -204,8 +206,8 @@ def build_whitening(
     u = regular.columns * inverse_sigma[:, None]
     found = []
     every = list(sets.values())
-    for group in find_components(u, every) if groups is None else groups:
-        rows = slice(every[group[0]].start, every[group[-1]].stop)
-        assert list(group) == list(range(group[0], group[-1] + 1)), "datasets of a block must be neighbours"
+    for component in find_components(u, every) if components is None else components:
+        rows = slice(every[component[0]].start, every[component[-1]].stop)
+        assert list(component) == list(range(component[0], component[-1] + 1)), "datasets of a block must be neighbours"
         found.append(Block(rows, _compress_columns(u[rows])))
     return Whitening(inverse_sigma, tuple(found)).truncate(dtype)
