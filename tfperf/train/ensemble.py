@@ -51,8 +51,8 @@ class Ensemble:
         self._host: Snapshot = {}  # state of all as last gathered; empty: no step was ever taken
         self._blueprints = {device: Blueprints() for device in (None, *self.devices)}
 
-    def _spread(self, rows: ReplicaIndices, slots: Sequence[int] | None = None) -> list[DeviceStacks]:
-        return spread(rows, self.devices, self.replicas, slots, self.threads)
+    def _spread(self, indices: ReplicaIndices, slots: Sequence[int] | None = None) -> list[DeviceStacks]:
+        return spread(indices, self.devices, self.replicas, slots, self.threads)
 
     @property
     def shards(self) -> list[Shard]:
@@ -86,12 +86,12 @@ class Ensemble:
         return f"{form.name}_{form.products}_{replicas}_{self.factory.digest(form)[:12]}"
 
     def _build(self, shard: Shard) -> Loop:
-        stack = self.factory.build(shard.rows, self.form)
+        stack = self.factory.build(shard.indices, self.form)
         loop = Loop(self.settings, stack, self._format_program_name(shard.size), self._blueprints[shard.device])
         if self._host:
-            loop.restore({n: v[shard.rows] if v.ndim else v for n, v in self._host.items()})
+            loop.restore({n: v[shard.indices] if v.ndim else v for n, v in self._host.items()})
         else:
-            self.factory.initialize(stack, shard.rows)
+            self.factory.initialize(stack, shard.indices)
         return loop
 
     def build_loops(self) -> list[Loop]:
@@ -135,13 +135,13 @@ class Ensemble:
         """Where each replica stands now (R)."""
         state = self._host["stopping/state"].copy() if self._host else np.zeros(self.replicas, np.int32)
         for shard, loop in self._list_loops():
-            state[shard.rows] = loop.stopping.state.numpy()
+            state[shard.indices] = loop.stopping.state.numpy()
         return state
 
     def count_running_each(self, held: Sequence[DeviceStacks] | Sequence[Shard]) -> list[int]:
         """Replicas that train, in each of those."""
         running = self._gather_states() == ReplicaState.RUNNING
-        return [int(np.sum(running[one.rows])) for one in held]
+        return [int(np.sum(running[one.indices])) for one in held]
 
     def count_running(self) -> int:
         """Replicas that train."""
@@ -180,23 +180,23 @@ class Ensemble:
         out = {name: np.full(self.replicas, np.nan, np.float32) for name in self.factory.metrics}
         for shard, metrics in self._call_loops(partial(self._evaluate, xla=xla)):
             for name, values in metrics.items():
-                out[name][shard.rows] = values
+                out[name][shard.indices] = values
         return out
 
     def gather_state(self) -> Snapshot:
         """State of all replicas now; the scalars are common to all."""
         if not self._host:
             self.build_loops()
-        found = [(shard.rows, loop.snapshot()) for shard, loop in self._list_loops()]
-        if [len(rows) for rows, _ in found] == [self.replicas]:
+        found = [(shard.indices, loop.snapshot()) for shard, loop in self._list_loops()]
+        if [len(indices) for indices, _ in found] == [self.replicas]:
             self._host = found[0][1]
             return self._host
         host = {name: value.copy() for name, value in self._host.items()}
         # the last word on scalars has a stack that has not come to its end before the others
-        for rows, now in sorted(found, key=lambda pair: int(pair[1]["step"])):
+        for indices, now in sorted(found, key=lambda pair: int(pair[1]["step"])):
             for name, value in now.items():
                 if value.ndim:
-                    host.setdefault(name, np.empty((self.replicas, *value.shape[1:]), value.dtype))[rows] = value
+                    host.setdefault(name, np.empty((self.replicas, *value.shape[1:]), value.dtype))[indices] = value
                 else:
                     host[name] = value
         self._host = host
@@ -209,7 +209,7 @@ class Ensemble:
     def snapshot(self) -> Snapshot:
         """All that decides the future: the state, and who is in which stack."""
         stacks = {
-            ROWS: np.concatenate([shard.rows for shard in self.shards]),
+            ROWS: np.concatenate([shard.indices for shard in self.shards]),
             SLOTS: np.array([shard.size for shard in self.shards], np.int64),
             SIZES: np.array(self.sizes, np.int64),
             NUMBERS: np.array(self.form.numbers, np.int64),
@@ -233,9 +233,9 @@ class Ensemble:
         if sum(snapshot[SLOTS]) != len(held) or min(snapshot[SLOTS], default=0) < 1:
             raise ValueError("slots of other stacks")
         self.close()
-        self._host, rows, slots = state, snapshot[ROWS], snapshot[SLOTS]
+        self._host, indices, slots = state, snapshot[ROWS], snapshot[SLOTS]
         same = len(slots) == len(self.shards) or (len(self.device_stacks) == 1 and len(slots) < len(self.devices))
-        self.device_stacks = self._spread(rows, [*map(int, slots)] if same else None)
+        self.device_stacks = self._spread(indices, [*map(int, slots)] if same else None)
         self.form = self.form.replace_numbers(tuple(map(int, snapshot[NUMBERS])))
         self.sizes = [(int(step), int(size)) for step, size in snapshot[SIZES]]
         self.build_loops()  # built now: it says whether names and shapes are its own
@@ -249,7 +249,7 @@ class Ensemble:
     def shrink(self, *sizes: int) -> None:
         """Go on with fewer or smaller stacks: slots for each device, which must hold all that run."""
         state = self.gather_state()["stopping/state"]
-        kept = [g.select_slots(state[g.rows], size) for g, size in zip(self.device_stacks, sizes, strict=True)]
+        kept = [g.select_slots(state[g.indices], size) for g, size in zip(self.device_stacks, sizes, strict=True)]
         step = self.step
         for one, slots in zip(self.device_stacks, kept, strict=True):
             if len(slots) < one.size:

@@ -55,15 +55,15 @@ def run_parallel(calls: Sequence[Callable[[], T]], most: int | None = None) -> l
 class Shard:
     """A stack of replicas on a device: who sits in which slot, and their loop, once it is built."""
 
-    def __init__(self, device: str | None, rows: ReplicaIndices) -> None:
-        """`rows`: the replica in each slot."""
-        self.device, self.rows = device, rows
+    def __init__(self, device: str | None, indices: ReplicaIndices) -> None:
+        """`indices`: the replica in each slot."""
+        self.device, self.indices = device, indices
         self.loop: Loop | None = None
 
     @property
     def size(self) -> int:
         """Slots of the stack."""
-        return len(self.rows)
+        return len(self.indices)
 
     def use_device(self) -> AbstractContextManager[None]:
         """Where variables, constants and operations of the shard belong; of this thread only."""
@@ -123,12 +123,12 @@ class DeviceStacks:
     def __init__(self, device: str | None, layout: StackLayout, stacks: Sequence[ReplicaIndices]) -> None:
         """`stacks`: the replica in each slot of each stack."""
         self.device, self.layout = device, layout
-        self.shards = [Shard(device, rows) for rows in stacks]
+        self.shards = [Shard(device, indices) for indices in stacks]
 
     @property
-    def rows(self) -> ReplicaIndices:
+    def indices(self) -> ReplicaIndices:
         """The replica in each slot."""
-        return np.concatenate([shard.rows for shard in self.shards])
+        return np.concatenate([shard.indices for shard in self.shards])
 
     @property
     def size(self) -> int:
@@ -151,20 +151,22 @@ class DeviceStacks:
         """Go on with these slots alone; the old stacks are freed first, since both may not fit the memory."""
         for shard in self.shards:
             shard.close()
-        rows = self.rows[slots]
-        self.shards = [Shard(self.device, part) for part in split_rows(rows, self.layout.count_stacks(len(rows)))]
+        indices = self.indices[slots]
+        self.shards = [
+            Shard(self.device, part) for part in split_indices(indices, self.layout.count_stacks(len(indices)))
+        ]
 
 
-def split_rows(rows: ReplicaIndices, count: int) -> list[ReplicaIndices]:
-    """Neighbouring rows in `count` parts of nearly the same size, cut as chunks of a run are."""
-    return np.split(rows, [len(rows) * i // count for i in range(1, count)])
+def split_indices(indices: ReplicaIndices, count: int) -> list[ReplicaIndices]:
+    """Neighbouring replicas in `count` stacks of nearly the same size, cut as chunks of a run are."""
+    return np.split(indices, [len(indices) * i // count for i in range(1, count)])
 
 
 def spread(
-    rows: ReplicaIndices, devices: Sequence[str | None], replicas: int, slots: Sequence[int] | None = None,
+    indices: ReplicaIndices, devices: Sequence[str | None], replicas: int, slots: Sequence[int] | None = None,
     threads: int = 0,
 ) -> list[DeviceStacks]:  # fmt: skip
-    """Stacks of the rows on the devices, of which no more are used than there are rows.
+    """Stacks of the replicas on the devices, of which no more are used than there are replicas.
 
     devices: of each stack; named several times, one device has several. replicas: how many there were at the start.
     slots: of each stack, where that is known already. threads: how many stacks of a device take their steps at the same
@@ -173,11 +175,15 @@ def spread(
     if len(set(devices)) == 1:
         count = min(replicas, len(devices))
         layout = StackLayout(replicas, count, min(count, threads or count))
-        cut = split_rows(rows, min(count, len(rows))) if slots is None else np.split(rows, np.cumsum(slots)[:-1])
+        cut = (
+            split_indices(indices, min(count, len(indices)))
+            if slots is None
+            else np.split(indices, np.cumsum(slots)[:-1])
+        )
         return [DeviceStacks(None if count == 1 else devices[0], layout, cut)]
-    starts = split_rows(np.arange(replicas), min(replicas, len(devices)))
-    count = min(len(rows), len(devices))
-    cut = split_rows(rows, count) if slots is None else np.split(rows, np.cumsum(slots)[:-1])
+    starts = split_indices(np.arange(replicas), min(replicas, len(devices)))
+    count = min(len(indices), len(devices))
+    cut = split_indices(indices, count) if slots is None else np.split(indices, np.cumsum(slots)[:-1])
     places = devices if count > 1 else [None]
     return [
         DeviceStacks(d, StackLayout(len(start)), [part]) for d, part, start in zip(places, cut, starts, strict=False)

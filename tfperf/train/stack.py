@@ -90,10 +90,10 @@ class StackFactory(Protocol):
     def progress_metric(self) -> str:
         """The one of them that is shown while they train."""
 
-    def build(self, rows: ReplicaIndices, form: Any) -> Stack:
+    def build(self, indices: ReplicaIndices, form: Any) -> Stack:
         """The stack of those replicas, on the device of the calling thread."""
 
-    def initialize(self, stack: Any, rows: ReplicaIndices) -> None:
+    def initialize(self, stack: Any, indices: ReplicaIndices) -> None:
         """Give a stack of those replicas the weights that they begin with, each as if it were alone."""
 
     def digest(self, form: Any) -> str:

@@ -1,4 +1,4 @@
-"""Which replica goes on, and which weights it keeps: state on the device, one row per replica."""
+"""Which replica goes on, and which weights it keeps: state on the device, one entry per replica."""
 
 from enum import IntEnum
 

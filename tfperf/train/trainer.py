@@ -40,7 +40,7 @@ class EnsembleProgress:
 class MetricHistory:
     """What was kept at the end of each compiled call."""
 
-    step: Int64Array  # (H) steps taken when the row was made
+    step: Int64Array  # (H) steps taken at the end of each of H calls
     metrics: Mapping[str, Float64Array]  # (H, R) each; nan once a replica has stopped
 
 
@@ -119,12 +119,12 @@ class Trainer:
         arrays[HISTORY + "step"] = np.array(self.steps, np.int64)
         arrays[CHECKS] = np.array(self.check.found, np.float64).reshape(-1, 3)
         count = self.ensemble.replicas
-        for name, rows in self.metrics.items():
-            arrays[HISTORY + name] = np.array(rows, np.float32).reshape(len(rows), count)
+        for name, kept in self.metrics.items():
+            arrays[HISTORY + name] = np.array(kept, np.float32).reshape(len(kept), count)
         return self.checkpoints.save(self.ensemble.step, arrays)
 
     def make_history(self) -> MetricHistory:
-        """All rows so far."""
+        """What was kept of all calls so far."""
         stacked = {n: np.array(r, np.float64).reshape(len(r), self.ensemble.replicas) for n, r in self.metrics.items()}
         return MetricHistory(np.array(self.steps, np.int64), stacked)
 
@@ -148,18 +148,18 @@ class Trainer:
         """Check the tolerance where that is due; a form with more directions is compiled here."""
         before = self.ensemble.form
         if self.check.is_due(before, step) and self.ensemble.count_running():
-            self.check.check_ensemble(self.ensemble, {name: rows[-1] for name, rows in self.metrics.items()})
+            self.check.check_ensemble(self.ensemble, {name: kept[-1] for name, kept in self.metrics.items()})
             if self.ensemble.form != before:
                 self.ensemble.warm_up(self.xla, self.losses_xla)
 
     def _record(self, step: int) -> None:
-        row = self.ensemble.evaluate(self.losses_xla)
+        found = self.ensemble.evaluate(self.losses_xla)
         self.steps.append(step)
-        for name, rows in self.metrics.items():
-            rows.append(row[name])
+        for name, kept in self.metrics.items():
+            kept.append(found[name])
 
     def _make_progress(self, step: int, rate: float) -> EnsembleProgress:
         ensemble, steps = self.ensemble, self.ensemble.settings.steps
-        row = self.metrics[ensemble.factory.progress_metric][-1].astype(np.float64)
-        self._latest = latest = row if self._latest is None else np.where(np.isfinite(row), row, self._latest)
+        found = self.metrics[ensemble.factory.progress_metric][-1].astype(np.float64)
+        self._latest = latest = found if self._latest is None else np.where(np.isfinite(found), found, self._latest)
         return EnsembleProgress(step, steps, ensemble.count_running(), rate, latest, ensemble.count_quarantined())

@@ -113,16 +113,16 @@ class PDFStackFactory:
         """How many there are."""
         return len(self.problem.ids)
 
-    def build(self, rows: ReplicaIndices, form: Chi2Form) -> PDFStack:
+    def build(self, indices: ReplicaIndices, form: Chi2Form) -> PDFStack:
         """The stack of those replicas."""
-        problem = self.problem if len(rows) == self.replicas else select_replicas(self.problem, rows)
+        problem = self.problem if len(indices) == self.replicas else select_replicas(self.problem, indices)
         constants = form.build_constants(problem, self.card.engine.precision)
         problem = replace(problem, observables=form.arrange(problem.observables))
         return PDFStack(self.card, problem, constants)
 
-    def initialize(self, stack: PDFStack, rows: ReplicaIndices) -> None:
+    def initialize(self, stack: PDFStack, indices: ReplicaIndices) -> None:
         """From each replica's own streams."""
-        ids, attempts = zip(*((self.problem.ids[r], self.attempts[r]) for r in rows), strict=True)
+        ids, attempts = zip(*((self.problem.ids[r], self.attempts[r]) for r in indices), strict=True)
         stack.model.initialize(self.card.seed, ids, attempts)
 
     def digest(self, form: Chi2Form) -> str:

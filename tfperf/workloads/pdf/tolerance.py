@@ -38,12 +38,12 @@ class Chi2Check(ToleranceCheck):
 
     @one_thread
     def compute_deviation(
-        self, weights: ArraysByName, losses: Mapping[str, Float32Array], rows: ReplicaIndices
+        self, weights: ArraysByName, losses: Mapping[str, Float32Array], indices: ReplicaIndices
     ) -> float:
         """Of chi2 per point in both halves."""
         pdf = evaluate_pdf(self.card, weights, self.problem.pack.x)
-        got = np.stack([losses["training"][rows], losses["validation"][rows]]).astype(np.float64)
-        return _compute_deviation(got, self._compute_chi2(self.problem.observables.predict(pdf), rows))
+        got = np.stack([losses["training"][indices], losses["validation"][indices]]).astype(np.float64)
+        return _compute_deviation(got, self._compute_chi2(self.problem.observables.predict(pdf), indices))
 
     def mend(self, form: Chi2Form, step: int, worst: float) -> Chi2Form:
         """With more directions."""
@@ -73,8 +73,8 @@ class Chi2Check(ToleranceCheck):
             if basis is not None:
                 mine = np.concatenate([np.full(len(d.cv), kind(d)) for d in datasets])
                 reduced[:, mine] = predict(self._project(pdf, basis.truncate(rank)))[:, mine]
-        rows = np.arange(len(pdf))
-        return _compute_deviation(self._compute_chi2(reduced, rows), self._compute_chi2(exact, rows))
+        indices = np.arange(len(pdf))
+        return _compute_deviation(self._compute_chi2(reduced, indices), self._compute_chi2(exact, indices))
 
     def summarise(self, form: Chi2Form, weights: ReplicaWeights) -> dict[str, Any]:
         """What the checks found, the last of them at the best weights (R); empty for an exact form."""
@@ -94,9 +94,9 @@ class Chi2Check(ToleranceCheck):
         out[..., :nodes] = (inside - basis.compute_remainder(inside)).reshape(pdf[..., :nodes].shape)
         return out
 
-    def _compute_chi2(self, predictions: Float64Array, rows: ReplicaIndices) -> Float64Array:
-        """chi2 per point (2, n) of the training and validation halves of the replicas `rows`."""
-        residual, training = predictions - self.problem.data[rows], self.problem.training[rows]
+    def _compute_chi2(self, predictions: Float64Array, indices: ReplicaIndices) -> Float64Array:
+        """chi2 per point (2, n) of the training and validation halves of the replicas `indices`."""
+        residual, training = predictions - self.problem.data[indices], self.problem.training[indices]
         halves = []
         for mask in (training, ~training):
             points = mask.sum(axis=1)

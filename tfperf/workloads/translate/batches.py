@@ -83,7 +83,7 @@ def plan_batches(
     else:
         together = devices if buckets == "shared" else 1  # devices whose pairs are of one bucket
         limits = -(-np.maximum(source, target)[order] // width) * width
-        full, upper = _form_batches(order, limits, batch * together, rng)
+        full, upper = _fill_batches(order, limits, batch * together, rng)
         count = steps * devices // together
         rows = _pad_rows(full, count).reshape(steps, devices, batch)
         lengths = _compute_limit_columns(upper, count).repeat(together, axis=0).reshape(steps, devices, 2)
@@ -109,7 +109,7 @@ def _pad_rows(rows: Int64Array, count: int) -> Int64Array:
     return np.concatenate([rows[:count], missing])
 
 
-def _form_batches(
+def _fill_batches(
     order: Int64Array, limits: Int64Array, size: int, rng: np.random.Generator | None
 ) -> tuple[Int64Array, Int64Array]:
     """Batches (G, size) of pairs of one bucket and their limits (G); an incomplete one is the last.

@@ -149,10 +149,10 @@ def _make_closure_data(card: Card, datasets: Sequence[Dataset], truth: Sequence[
     return replace_data(datasets, truth, rng)
 
 
-def select_replicas(problem: "Problem", rows: ReplicaIndices) -> "Problem":
+def select_replicas(problem: "Problem", indices: ReplicaIndices) -> "Problem":
     """The problem of some of its replicas."""
-    ids = tuple(problem.ids[r] for r in rows)
-    return replace(problem, ids=ids, data=problem.data[rows], training=problem.training[rows])
+    ids = tuple(problem.ids[r] for r in indices)
+    return replace(problem, ids=ids, data=problem.data[indices], training=problem.training[indices])
 
 
 def build_problem(

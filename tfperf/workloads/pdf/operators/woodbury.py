@@ -120,7 +120,8 @@ def join_components(
 ) -> list[list[int]]:
     """Neighbouring components, of datasets, put together where one larger K^-1 costs less than two products more.
 
-    In multiplications a replica and step: 6 n k for z and its gradient, 100 k^2 for reading K^-1 twice, and a price a block.
+    In multiplications a replica and step: 6 n k for z and its gradient, 100 k^2 for reading K^-1 twice, and a price for
+    each block.
     """
 
     def estimate_cost(component: Sequence[int]) -> float:
@@ -198,7 +199,7 @@ def build_whitening(
 ) -> Whitening:  # fmt: skip
     """Bring a covariance to its blocks, exact to the rounding of `dtype`; sets: rows of each dataset, in order.
 
-    components: which datasets make up each block, by default `find_components`. Datasets of one block must be neighbours.
+    components: datasets that make up each block, by default `find_components`. Datasets of one block must be neighbours.
     PackError for a singular covariance.
     """
     regular = _regularise(covariance, sets)

@@ -51,7 +51,7 @@ class DatasetResult:
 class ReplicaHistory:
     """Losses at the end of each compiled call, per point; nan once a replica has stopped."""
 
-    step: Int64Array  # (H) steps taken when the row was made
+    step: Int64Array  # (H) steps taken at the end of each of H calls
     training: Float64Array  # (H, R)
     validation: Float64Array  # (H, R)
     experimental: Float64Array  # (H, R)
