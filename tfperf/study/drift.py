@@ -8,7 +8,7 @@ from scipy.stats import t as student
 
 from tfperf.arrays import Float64Array, Indices
 from tfperf.measure.confidence import LEVEL, Interval
-from tfperf.study.rows import Row, make_point_key
+from tfperf.study.finished_trials import FinishedTrial, make_point_key
 
 MOST_COMMON = 0.9  # of neighbours: of more, trials could not tell any slope
 
@@ -31,7 +31,7 @@ class Drift:
         return not self.low <= 1 <= self.high
 
 
-def estimate_drift(ended: Sequence[Row]) -> Drift | None:
+def estimate_drift(ended: Sequence[FinishedTrial]) -> Drift | None:
     """Of trials in the order in which they ended; None where there are too few repeats to tell.
 
     A straight line through the logarithms of the times over the trials' places, each point with a level of its own.
@@ -39,11 +39,11 @@ def estimate_drift(ended: Sequence[Row]) -> Drift | None:
     and goes by is no drift: errors count as larger by what they have in common with those before.
     """
     times, places, names = [], [], []
-    for place, row in enumerate(ended):
-        if row.ms is not None:
-            times.append(row.ms)
+    for place, trial in enumerate(ended):
+        if trial.ms is not None:
+            times.append(trial.ms)
             places.append(place / max(len(ended) - 1, 1))
-            names.append(make_point_key(row.values))
+            names.append(make_point_key(trial.values))
     _, group = np.unique(names, return_inverse=True) if names else (0, np.zeros(0, np.intp))
     y, x = (_subtract_means(np.array(values, float), group) for values in (np.log(times), places))
     freedom, spread = len(y) - len(set(names)) - 1, float(x @ x)

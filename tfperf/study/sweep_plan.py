@@ -16,7 +16,7 @@ from tfperf.runcard.kinds import AnyCard
 from tfperf.runcard.places import UnfitCardError
 from tfperf.runcard.points import Point
 from tfperf.runcard.sweep import Sweep
-from tfperf.study.rows import PointValues, TrialKey, make_point_key
+from tfperf.study.finished_trials import PointValues, TrialKey, make_point_key
 from tfperf.workloads.cards import load_points
 from tfperf.workloads.registry import WORKLOADS
 
@@ -32,7 +32,7 @@ class Trial:
 
     @property
     def key(self) -> TrialKey:
-        """As that of its row."""
+        """As that of the finished trial."""
         return make_point_key(self.values), self.repeat
 
     def make_request(self, sweep: Sweep, folder: Path, first: bool) -> Tree:

@@ -199,7 +199,7 @@ def build_whitening(
 ) -> Whitening:  # fmt: skip
     """Bring a covariance to its blocks, exact to the rounding of `dtype`; sets: rows of each dataset, in order.
 
-    components: datasets that make up each block, by default `find_components`. Datasets of one block must be neighbours.
+    components: datasets that make up each block, `find_components` by default. Those of one block must be neighbours.
     PackError for a singular covariance.
     """
     regular = _regularise(covariance, sets)
