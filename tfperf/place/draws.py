@@ -26,9 +26,9 @@ class Draws:
         for size in each:
             entries *= size
         whole = -(-entries // DRAWS) * DRAWS  # so that no count is shared by two examples
-        return tf.reshape(self.sample_block([examples, whole], stream)[:, :entries], [examples, *each])
+        return tf.reshape(self.sample_entries([examples, whole], stream)[:, :entries], [examples, *each])
 
-    def sample_block(self, shape: Sequence[int | tf.Tensor], stream: int) -> tf.Tensor:
+    def sample_entries(self, shape: Sequence[int | tf.Tensor], stream: int) -> tf.Tensor:
         """The same of a shape (examples, ...), with a multiple of 4 draws an example; sizes may be int64 tensors."""
         shape = tf.stack([tf.cast(size, tf.int64) for size in shape])
         counter = tf.stack([self.first * tf.reduce_prod(shape[1:]) // DRAWS, self.step * STREAMS + stream])

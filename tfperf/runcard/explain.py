@@ -108,12 +108,12 @@ def _explain_wrong(grammar: Grammar[Any], root: CardNode, loc: KeyPath) -> Itera
         yield _make_fault(node, path, text, partial(suggest_value, node, schema))
 
 
-def locate_fault(root: CardNode, block: KeyPath, fault: Fault) -> Iterator[tuple[KeyPath, LocatedFault]]:
-    """A fault that was found behind the grammar, by keys below a block; a key may be one that is left to its default.
+def locate_fault(root: CardNode, base: KeyPath, fault: Fault) -> Iterator[tuple[KeyPath, LocatedFault]]:
+    """A fault that was found behind the grammar, by keys below `base`; a key may be one that is left to its default.
 
     Nothing where the value was refused already.
     """
-    path = (*block, *(int(p) if INDEX.fullmatch(p) else p for p in fault.key.split(".") if p))
+    path = (*base, *(int(p) if INDEX.fullmatch(p) else p for p in fault.key.split(".") if p))
     node, reached, broken = find_node(root, path)
     given = f"got {node.quote()}" if reached == path else f"{quote_value(fault.value)} by default"
     if not broken:
@@ -127,9 +127,9 @@ def _explain_error(
 ) -> Iterator[tuple[KeyPath, LocatedFault]]:
     loc, context = error["loc"], error.get("ctx", {})
     if error["type"] == KIND:
-        block = find_node(root, loc)[1]
+        base = find_node(root, loc)[1]
         for fault in context["faults"]:
-            yield from locate_fault(root, block, fault)
+            yield from locate_fault(root, base, fault)
     elif error["type"] in LONG and not _is_pair(grammar.get_schema(find_node(root, loc)[1])):
         yield from _explain_too_long(root, error)
     elif error["type"] == "unexpected_keyword_argument":

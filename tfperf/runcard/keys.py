@@ -7,14 +7,14 @@ Tree = dict[str, Any]
 
 def get(tree: Tree, key: str) -> Any:
     """The value of a dotted key."""
-    for part in key.split("."):
-        tree = tree[part]
+    for name in key.split("."):
+        tree = tree[name]
     return tree
 
 
 def put(tree: Tree, key: str, value: Any) -> None:
     """Set the value of a dotted key."""
-    *blocks, last = key.split(".")
-    for part in blocks:
-        tree = tree[part]
+    *outer, last = key.split(".")
+    for name in outer:
+        tree = tree[name]
     tree[last] = value

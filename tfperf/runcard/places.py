@@ -28,7 +28,7 @@ def attach_source(card: C, root: CardNode) -> C:
 
 
 def replace_values(card: C, **changes: Any) -> C:
-    """The card with other values for some of its blocks; it still knows where the rest was written."""
+    """The card with other values for some of its keys; it still knows where the rest was written."""
     other: C = replace(card, **changes)
     return other if card.source is None else attach_source(other, card.source)
 
@@ -122,9 +122,9 @@ def _list_faulty_paths(root: CardNode, errors: Iterable[Any]) -> list[tuple[str 
     """Paths of the values that validation errors are about, the last entries of lists first."""
     paths = set()
     for error in errors:
-        block = find_node(root, error["loc"])[1]
+        base = find_node(root, error["loc"])[1]
         keys: list[list[str]] = [f.key.split(".") for f in error["ctx"]["faults"]] if error["type"] == KIND else [[]]
-        paths |= {find_node(root, (*block, *key))[1] for key in keys}
+        paths |= {find_node(root, (*base, *key))[1] for key in keys}
     return sorted(paths, key=lambda path: [int(p) if str(p).isdecimal() else 0 for p in path], reverse=True)
 
 

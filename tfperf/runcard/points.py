@@ -75,7 +75,7 @@ def _replace_values(root: CardNode, values: dict[str, Value], folder: Path, kind
 
 
 def _copy_way(tree: CardNode, parts: Sequence[str]) -> None:
-    """Give the tree blocks of its own on the way to a value; all others it goes on sharing."""
+    """Give the tree mappings of its own on the way to a value; all others it goes on sharing."""
     node = tree
     for part in parts[:-1]:
         child = node.get_child(part)

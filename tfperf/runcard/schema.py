@@ -54,7 +54,7 @@ class Grammar(Generic[T]):
         return keys
 
     def has_free_keys(self, path: Sequence[object]) -> bool:
-        """Whether the mapping at a path is a table of like values rather than a block of named keys."""
+        """Whether the mapping at a path is a table of like values rather than one of named keys."""
         return any("enum" in branch.get("propertyNames", ()) for branch in list_alternatives(self.get_schema(path)))
 
 

@@ -1,4 +1,4 @@
-"""The card's `sweep` block: which keys take which values, and how each trial is measured."""
+"""A card's `sweep`: which keys take which values, and how each trial is measured."""
 
 from collections.abc import Iterator
 from itertools import product
@@ -116,11 +116,11 @@ class Sweep:
             yield Fault("without", len(self.without), "must leave a point")
 
     def _check_nesting(self) -> Iterator[Fault]:
-        """Keys inside the block that another one replaces as a whole: a point would not have both values."""
+        """Keys inside the mapping that another one replaces as a whole: a point would not have both values."""
         for key in self.keys:
-            for block in self.keys:
-                if key.startswith(f"{block}."):
-                    yield Fault("keys", key, f"{key} cannot be swept beside {block}, which it is inside of")
+            for outer in self.keys:
+                if key.startswith(f"{outer}."):
+                    yield Fault("keys", key, f"{key} cannot be swept beside {outer}, which it is inside of")
 
     def _check_exclusions(self) -> Iterator[Fault]:
         """What `without` names, and no point has."""

@@ -28,7 +28,7 @@ GFLOPS, BANDWIDTH = "gflops", "bandwidth_gb_s"
 def make_placement_rows(found: Sequence[FinishedTrial], performance_keys: Collection[str] = ()) -> list[PlacementRow]:
     """A row for each point of a sweep over placements, by placement, devices and batch; empty for other sweeps.
 
-    performance_keys: swept keys that leave what is computed as it is, beside those of the block `placement`.
+    performance_keys: swept keys that leave what is computed as it is, beside those of `placement`.
     """
     if not any("work" in trial.record for trial in found):
         return []

@@ -93,9 +93,9 @@ def _refuse_unfit(cards: Sequence[AnyCard]) -> None:
     for card in cards:
         workload, tree = WORKLOADS.get_offering("sweep", card.workload), to_tree(card)
         workload.refuse_trial(card)
-        blocks = json.dumps([tree.get(name) for name in workload.kind.data])
-        if blocks not in told:  # points with the same data have the same faults
-            told.add(blocks)
+        data = json.dumps([tree.get(name) for name in workload.kind.data])
+        if data not in told:  # points with the same data have the same faults
+            told.add(data)
             faults |= dict.fromkeys(UnfitCardError(card, workload.check_files(card)).faults)
     if faults:
         raise CardError(*faults)
@@ -119,7 +119,7 @@ def _list_files(tree: Tree) -> dict[str, Path]:
 
 
 def _get_value(tree: Tree, name: str) -> str | None:
-    """Of a dotted key; None where a block on the way is null."""
+    """Of a dotted key; None where a mapping on the way is null."""
     try:
         value: str | None = get(tree, name)
     except TypeError:

@@ -76,7 +76,7 @@ def _merge_data_faults(error: FaultyCardError) -> CardError:
 
         A name that is not known does.
         """
-        blocks = workload.list_dependencies(path)
-        return bool(fault.names) or not any(one[: len(block)] == block for one in known for block in blocks)
+        dependencies = workload.list_dependencies(path)
+        return bool(fault.names) or not any(one[: len(needed)] == needed for one in known for needed in dependencies)
 
     return error.merge_faults(rest, workload.check_files(rest), is_certain)

@@ -57,7 +57,7 @@ class Workload(ABC, Generic[C]):
         return []
 
     def list_dependencies(self, path: Sequence[str]) -> list[tuple[str, ...]]:
-        """The keys of a card that a fault at `path`, which files tell, rests on: all of its block."""
+        """The keys of a card that a fault at `path`, which files tell, rests on: all under its first one."""
         return [tuple(path[:1])]
 
     @abstractmethod

@@ -12,10 +12,10 @@ from tfperf.workloads.pdf.operators.observables import compile_observables
 NODES = int((hadronic.X < 1).sum())
 
 
-@pytest.mark.parametrize("block_bytes", [luminosities.BLOCK_BYTES, 10_000])
+@pytest.mark.parametrize("slab_bytes", [luminosities.SLAB_BYTES, 10_000])
 @pytest.mark.parametrize("xla", [False, True])
-def test_values_and_gradient_are_those_of_the_observables(xla, block_bytes, monkeypatch):
-    monkeypatch.setattr(luminosities, "BLOCK_BYTES", block_bytes)
+def test_values_and_gradient_are_those_of_the_observables(xla, slab_bytes, monkeypatch):
+    monkeypatch.setattr(luminosities, "SLAB_BYTES", slab_bytes)
     observables = compile_observables(*hadronic.sets(), NODES, ((0, 1, 2), (3, 4, 5, 6)))
     rng = np.random.default_rng(4)
     scale = rng.uniform(0.5, 2, observables.row_count)

@@ -1,4 +1,4 @@
-"""The card's `optimizer` block: that of the NNPDF4.0 fits where it says nothing else."""
+"""The card's `optimizer`: that of the NNPDF4.0 fits where it says nothing else."""
 
 from typing import Annotated
 

@@ -75,12 +75,12 @@ def measure_link(devices: Devices) -> float:
     """GB/s of copies to the first device: from the second one, or from the host where there is no second."""
     begin = devices.each[1] if len(devices) > 1 else devices.host
     with tf.device(begin):
-        block = tf.zeros([COPIED // 4])
+        payload = tf.zeros([COPIED // 4])
     best = float("inf")
     for _ in range(COPIES):
         start = time.perf_counter()
         with tf.device(devices.each[0]):
-            copy = tf.identity(block)
+            copy = tf.identity(payload)
             float(copy[0])  # waits for the copy
         best = min(best, time.perf_counter() - start)
     return COPIED / best / GIGA

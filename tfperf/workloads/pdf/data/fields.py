@@ -19,7 +19,7 @@ from tfperf.workloads.pdf.data.limits import ARRAY_BYTES, FAULTS, FIELDS, LARGES
 
 # what h5py raises on damaged files
 DAMAGE = (OSError, RuntimeError, LookupError, ValueError, TypeError, AttributeError, ArithmeticError, MemoryError)
-BLOCK = 1 << 24  # bytes of a table held at a time
+SLAB_BYTES = 1 << 24  # bytes of a table held at a time
 PLACE, QUOTED = 2 * NAME_LENGTH, 1000  # characters of where it was found, and of what
 KINDS: Mapping[str, str] = {"float": "f", "integer": "iu", "boolean": "b", "text": "SOU"}
 EMPTY = "fiubSOU"  # of arrays without entries, whatever they are for
@@ -132,23 +132,23 @@ def _check_claim(array: h5py.Dataset, place: str, most: int, faults: Faults) -> 
         faults.add(place, claim.found, claim.allowed)
 
 
-def _read_blocks(array: h5py.Dataset) -> Iterator[AnyArray]:
-    rows = max(1, BLOCK // max(1, array.dtype.itemsize * array.size // array.shape[0]))
+def _read_slabs(array: h5py.Dataset) -> Iterator[AnyArray]:
+    rows = max(1, SLAB_BYTES // max(1, array.dtype.itemsize * array.size // array.shape[0]))
     for start in range(0, array.shape[0], rows):
         yield array[start : start + rows]
 
 
 def find_zero_rows(array: h5py.Dataset, place: str, faults: Faults, largest: float = LARGEST) -> BoolMask | None:
-    """Which rows of a table are zero (N), read block by block; None, and a fault, where its values are no good."""
+    """Which rows of a table are zero (N), read slab by slab; None, and a fault, where its values are no good."""
     bad = beyond = 0
     zero: list[BoolMask] = []
     try:
-        for block in _read_blocks(array):
-            bad += block.size - int(np.count_nonzero(np.isfinite(block)))
+        for slab in _read_slabs(array):
+            bad += slab.size - int(np.count_nonzero(np.isfinite(slab)))
             # no number of a type of its own: 1e15 is none in half precision
-            if not (float(block.max()) <= largest and float(block.min()) >= -largest):
-                beyond += int(np.count_nonzero(np.abs(block) > np.float64(largest)))
-            zero.append(np.asarray(~block.reshape(len(block), -1).any(axis=1)))
+            if not (float(slab.max()) <= largest and float(slab.min()) >= -largest):
+                beyond += int(np.count_nonzero(np.abs(slab) > np.float64(largest)))
+            zero.append(np.asarray(~slab.reshape(len(slab), -1).any(axis=1)))
     except DAMAGE as error:
         faults.add(place, f"cannot be read ({error})", "an undamaged array")
         return None

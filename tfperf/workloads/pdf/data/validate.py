@@ -50,7 +50,7 @@ TABLES = tuple(dict.fromkeys(t for tables in OPERATIONS.values() for t in tables
 def validate(path: Path) -> None:
     """Return if `path` is a pack that a fit can use; else raise PackError with all its faults.
 
-    Each fault reads `FILE: set/field: what was found; what is allowed`. Tables are read in blocks of 16 MB.
+    Each fault reads `FILE: set/field: what was found; what is allowed`. Tables are read in slabs of 16 MB.
     """
     with open_pack(path) as file:
         try:

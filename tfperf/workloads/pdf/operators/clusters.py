@@ -1,4 +1,4 @@
-"""Columns of a sparse matrix put into groups by the rows that they use, so that each group is a nearly full block."""
+"""Columns of a sparse matrix put into groups by the rows that they use, so that each group is a nearly full matrix."""
 
 from collections.abc import Iterator
 
