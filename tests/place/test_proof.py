@@ -114,7 +114,7 @@ def test_the_first_rule_that_speaks_of_an_operation_decides():
 
 def engine(copies=(), needs=None, mine=(0,)):
     return SimpleNamespace(
-        list_copies=lambda: list(copies), list_rules=lambda: RULES, compute_needs=lambda parts: needs or Needs(),
+        list_copies=lambda: list(copies), list_rules=lambda: RULES, compute_needs=lambda shapes: needs or Needs(),
         devices=Devices(HOST, (FIRST,) * (1 + max(mine)), logical=True, local=mine),
     )  # fmt: skip
 

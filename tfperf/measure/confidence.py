@@ -113,11 +113,11 @@ def estimate_welch_difference(before: Sequence[float], now: Sequence[float]) -> 
     difference = estimate_mean(now).value - estimate_mean(before).value
     if min(len(before), len(now)) < 2:
         return Interval(difference)
-    parts = [float(np.var(values, ddof=1)) / len(values) for values in (before, now)]
-    variance = sum(parts)
+    variances = [float(np.var(values, ddof=1)) / len(values) for values in (before, now)]
+    variance = sum(variances)
     if variance == 0:
         return Interval(difference, difference, difference)
-    freedom = variance**2 / sum(p**2 / (len(v) - 1) for p, v in zip(parts, (before, now), strict=True))
+    freedom = variance**2 / sum(p**2 / (len(v) - 1) for p, v in zip(variances, (before, now), strict=True))
     return _make_interval(difference, math.sqrt(variance), freedom)
 
 

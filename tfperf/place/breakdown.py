@@ -153,15 +153,17 @@ def _summarise_device(trace: Trace, waits: Waits, device: int, step: float) -> d
     """What goes on on a device, and what it waits for."""
     mine = np.flatnonzero(trace.device[trace.runs.node] == device)
     begin, end, phase = _select_operations(trace, mine, device)
-    parts = split_by_phases(begin, end, phase, trace.calls, len(PHASES))
-    alone = {p: trace.to_step_ms(sum(t for set_, t in parts.items() if PHASES.index(p) in set_)) for p in BUSY_PHASES}
-    overlaps = {" + ".join(PHASES[i] for i in set_): trace.to_step_ms(t) for set_, t in parts.items() if len(set_) > 1}
-    named = {"unknown": sum(parts.values())}
+    times = split_by_phases(begin, end, phase, trace.calls, len(PHASES))
+    alone = {p: trace.to_step_ms(sum(t for set_, t in times.items() if PHASES.index(p) in set_)) for p in BUSY_PHASES}
+    overlaps = {" + ".join(PHASES[i] for i in set_): trace.to_step_ms(t) for set_, t in times.items() if len(set_) > 1}
+    named = {"unknown": sum(times.values())}
     if len(mine):
-        named = sum_by_name(waits.list_waits(mine, merge_intervals(begin, end)), lambda part: _find_reason(trace, part))
+        named = sum_by_name(
+            waits.list_waits(mine, merge_intervals(begin, end)), lambda segment: _find_reason(trace, segment)
+        )
     waited = {name: trace.to_step_ms(time) for name, time in sorted(named.items(), key=lambda item: -item[1]) if time}
-    overlap = trace.to_step_ms(sum((len(set_) - 1) * t for set_, t in parts.items() if set_))
-    unknown = trace.to_step_ms(parts.get((PHASES.index("other"),), 0)) + waited.get("unknown", 0.0)
+    overlap = trace.to_step_ms(sum((len(set_) - 1) * t for set_, t in times.items() if set_))
+    unknown = trace.to_step_ms(times.get((PHASES.index("other"),), 0)) + waited.get("unknown", 0.0)
     unknown += max(0.0, step - sum(alone.values()) + overlap - sum(waited.values()))
     return {
         "busy": alone, "overlap": overlap, "overlaps": dict(sorted(overlaps.items(), key=lambda item: -item[1])),
@@ -193,22 +195,22 @@ def _find_lane_device(owner: str, trace: Trace) -> int:
     return _find_index(f"device:{found[1]}" if found else trace.host, trace.names, trace.host)
 
 
-def _find_reason(trace: Trace, part: PathSegment) -> str:
+def _find_reason(trace: Trace, segment: PathSegment) -> str:
     """What a device waits for that has nothing running."""
-    if part.delay and (part.delay != "inside" or _is_program(trace, part.run)):
-        blank = part.delay == "inside" and not trace.shares  # a program of which the profile shows no instruction
-        return "unknown" if blank else DELAYS[part.delay]
-    phase = PHASES[trace.phase[trace.runs.node[part.run]]]
+    if segment.delay and (segment.delay != "inside" or _is_program(trace, segment.run)):
+        blank = segment.delay == "inside" and not trace.shares  # a program of which the profile shows no instruction
+        return "unknown" if blank else DELAYS[segment.delay]
+    phase = PHASES[trace.phase[trace.runs.node[segment.run]]]
     return "passes" if phase in PASSES else phase if phase in COURSE else "host"
 
 
-def _find_stage(trace: Trace, part: PathSegment) -> str:
+def _find_stage(trace: Trace, segment: PathSegment) -> str:
     """What a call's end waits for; `program`: one of XLA's, which is divided later."""
-    if part.delay:
-        return DELAYS[part.delay]
-    if _is_program(trace, part.run) and trace.shares:
+    if segment.delay:
+        return DELAYS[segment.delay]
+    if _is_program(trace, segment.run) and trace.shares:
         return "program"
-    node = trace.runs.node[part.run]
+    node = trace.runs.node[segment.run]
     return _get_stage(PHASES[trace.phase[node]], bool(trace.looped[node]))
 
 
@@ -220,7 +222,7 @@ def _get_stage(phase: Phase, looped: bool) -> str:
 
 def _compute_course(trace: Trace, waits: Waits) -> dict[str, float]:
     """ms a step by part of COURSE, the longest first: what the ends of the calls waited for."""
-    found = waits.sum_waits(lambda part: _find_stage(trace, part))
+    found = waits.sum_waits(lambda segment: _find_stage(trace, segment))
     whole = found.pop("program", 0)
     out = {name: float(found.get(name, 0)) for name in COURSE}
     for (phase, looped), share in trace.shares.items():

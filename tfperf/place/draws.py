@@ -13,7 +13,7 @@ class Draws:
     """The draws of one step for the examples from number `first` on of a global batch.
 
     If an example has D draws, draw d of example e is number e D + d of the stream of (seed, step, stream), whatever
-    part of the batch it is in.
+    local batch it is in.
     """
 
     def __init__(self, seed: int, step: tf.Tensor, first: int) -> None:

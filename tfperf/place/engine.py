@@ -29,8 +29,8 @@ class PlacementEngine(Protocol[Model]):
     def list_rules(self) -> list[PlacementRule]:
         """Where everything of a step has to run."""
 
-    def compute_needs(self, parts: BatchShapes) -> Needs:
-        """What a step has to send and to multiply for the parts of a batch, by the number of their device."""
+    def compute_needs(self, local_batches: BatchShapes) -> Needs:
+        """What a step has to send and to multiply for the local batches, by the number of their device."""
 
     def snapshot(self) -> Snapshot:
         """Everything that training changes, by name."""

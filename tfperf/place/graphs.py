@@ -107,7 +107,7 @@ def record_step(call: Callable[[], Any]) -> StepRecord:
 
 def make_step_record(functions: Iterable[Iterable[Any]], given: OperationInputs) -> StepRecord:
     """The same of the graphs of functions, and what operations were given."""
-    graphs = [_FunctionGraph([node for part in parts for node in part.node], given) for parts in functions]
+    graphs = [_FunctionGraph([node for graph in graphs for node in graph.node], given) for graphs in functions]
     return StepRecord(
         [operation for graph in graphs for operation in graph.list_operations()],
         [transfer for graph in graphs for transfer in graph.list_transfers()],

@@ -208,7 +208,7 @@ def _make_layer_table(record: Mapping[str, Any]) -> Table | None:
 def make_difference_table(difference: Difference) -> RenderableType:
     """What changed most, and the verdict."""
     table = _make_table("ms a step", ("before", "now", "change", "chance"), ("", "what", "of"))
-    for one in (difference.step, *difference.parts[:MOST_CHANGES]):
+    for one in (difference.step, *difference.changes[:MOST_CHANGES]):
         before, now, chance = map(format_digits, (one.before, one.now, one.noise))
         verdict = one.verdict if one.verdict in ("slower", "faster") else ""
         table.add_row(before, now, f"{one.difference_ms:+.3g}", f"± {chance}", verdict, one.kind, Text(one.name))

@@ -28,14 +28,14 @@ def suggest_nearest(given: str, names: Iterable[str]) -> str:
 def find_node(root: CardNode, loc: Sequence[str | int]) -> tuple[CardNode, KeyPath, bool]:
     """The deepest node on the way, its path, and whether the way passes a refused node.
 
-    Parts that lead nowhere are the validator's names for the branches of a union.
+    Keys that lead nowhere are the validator's names for the branches of a union.
     """
     path: KeyPath = ()
     node, broken = root, root.broken
-    for part in loc:
-        child = node.get_child(part)
+    for key in loc:
+        child = node.get_child(key)
         if child is not None:
-            node, path, broken = child, (*path, part), broken or child.broken
+            node, path, broken = child, (*path, key), broken or child.broken
     return node, path, broken
 
 

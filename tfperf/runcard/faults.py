@@ -10,7 +10,7 @@ TOLD = 20  # names, or faults where pydantic reports them
 
 
 class Fault(NamedTuple):
-    """A key (relative to the mapping that checks it), its value, what must hold, and names to look for the nearest in."""
+    """A key (relative to the mapping that checks it), its value, what must hold, names to look for the nearest in."""
 
     key: str
     value: object

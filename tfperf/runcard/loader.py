@@ -96,8 +96,8 @@ def _resolve_paths(kind: CardKind, root: CardNode, folder: Path) -> Iterator[Loc
     """Make the card's paths absolute; yields those that lead nowhere."""
     for key in (*kind.files, *kind.folders):
         node: CardNode | None = root
-        for part in key:
-            node = None if node is None else node.get_child(part)
+        for name in key:
+            node = None if node is None else node.get_child(name)
         if node is None or not isinstance(node.value, str) or node.value in kind.folders.get(key, ()):
             continue
         target = os.path.realpath(os.path.join(folder, node.value))

@@ -110,12 +110,12 @@ def _remove_faults(kind: CardKind, root: CardNode) -> AnyCard | None:
 def _fill_missing(root: CardNode, key: Sequence[str], value: int) -> None:
     """Put a value where the card has none though it must have one."""
     node: CardNode = root
-    for i, part in enumerate(key, 1):
+    for i, name in enumerate(key, 1):
         if not isinstance(node.value, dict):
             return
-        if part not in node.value:
-            node.value[part] = CardNode(root.rank, root.location, value if i == len(key) else {}, path=tuple(key[:i]))
-        node = node.value[part]
+        if name not in node.value:
+            node.value[name] = CardNode(root.rank, root.location, value if i == len(key) else {}, path=tuple(key[:i]))
+        node = node.value[name]
 
 
 def _list_faulty_paths(root: CardNode, errors: Iterable[Any]) -> list[tuple[str | int, ...]]:

@@ -48,14 +48,14 @@ def load_points(path: Path, kinds: Kinds, overrides: Sequence[str] = ()) -> tupl
 def _find_swept_node(root: CardNode, key: str) -> CardNode:
     """Where the values of a swept key are written."""
     node = root
-    for part in ("sweep", "keys", key):
-        node = node.get_child(part) or node
+    for name in ("sweep", "keys", key):
+        node = node.get_child(name) or node
     return node
 
 
 def _check_swept_key(root: CardNode, key: str) -> list[LocatedFault]:
-    parts = key.split(".")
-    if parts[0] not in ("sweep", "workload") and all(parts) and len(parts) <= MAX_DEPTH:
+    path = key.split(".")
+    if path[0] not in ("sweep", "workload") and all(path) and len(path) <= MAX_DEPTH:
         return []
     where = _find_swept_node(root, key)
     text = f"sweep.keys.{format_key((key,))}: cannot be swept; must be a full key of the card"
@@ -68,22 +68,22 @@ def _replace_values(root: CardNode, values: dict[str, Value], folder: Path, kind
     tree = replace(root, value={key: node for key, node in root.value.items() if key != "sweep"})
     found = []
     for key, value in values.items():
-        where, parts = _find_swept_node(root, key), tuple(key.split("."))
-        _copy_way(tree, parts)
-        found += put_node(tree, parts, CardNode(where.rank, where.location, value, json.dumps(value), path=parts))
+        where, path = _find_swept_node(root, key), tuple(key.split("."))
+        _copy_way(tree, path)
+        found += put_node(tree, path, CardNode(where.rank, where.location, value, json.dumps(value), path=path))
     return validate_card(tree, found, folder, kinds)
 
 
-def _copy_way(tree: CardNode, parts: Sequence[str]) -> None:
+def _copy_way(tree: CardNode, path: Sequence[str]) -> None:
     """Give the tree mappings of its own on the way to a value; all others it goes on sharing."""
     node = tree
-    for part in parts[:-1]:
-        child = node.get_child(part)
+    for name in path[:-1]:
+        child = node.get_child(name)
         if child is None or not isinstance(child.value, dict | list):
             return
         own = replace(child, value=child.value.copy())
         if isinstance(node.value, dict):
-            node.value[part] = own
+            node.value[name] = own
         elif isinstance(node.value, list):
-            node.value[int(part)] = own
+            node.value[int(name)] = own
         node = own

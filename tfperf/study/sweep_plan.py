@@ -110,11 +110,11 @@ def _list_files(tree: Tree) -> dict[str, Path]:
     """Every file that a trial reads, by the card's key; of a run folder its results."""
     kind = WORKLOADS.get_kind(tree["workload"])
     found: dict[str, Path] = {}
-    for parts in (*kind.files, *kind.folders):
-        name = ".".join(parts)
+    for path in (*kind.files, *kind.folders):
+        name = ".".join(path)
         value = _get_value(tree, name)
-        if value is not None and value not in kind.folders.get(parts, ()):
-            found[name] = Path(value) if parts in kind.files else Path(value) / RESULTS
+        if value is not None and value not in kind.folders.get(path, ()):
+            found[name] = Path(value) if path in kind.files else Path(value) / RESULTS
     return found
 
 

@@ -125,8 +125,8 @@ def compute_attribution(
     costs: list[Cost] = []
     for device in np.unique(devices[mine]).tolist():
         here = mine & (devices == device)
-        parts = [_compute_busy(events, here & (phases == p), steps) for p in range(len(PHASES))]
-        busy[device] = np.stack(parts, axis=1)
+        each = [_compute_busy(events, here & (phases == p), steps) for p in range(len(PHASES))]
+        busy[device] = np.stack(each, axis=1)
         every[device] = _compute_busy(events, here, steps)
         costs += find_costs(events, operations, phases, here, device, steps, rules)
     firsts, lasts = steps.spans

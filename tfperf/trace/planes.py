@@ -141,7 +141,7 @@ class _EventColumns:
         self.needs_stats = needs_stats
         self.lanes: list[Lane] = []
         self.names: dict[str, int] = {}
-        self.parts: list[tuple[Int64Array, ...]] = []
+        self.columns: list[tuple[Int64Array, ...]] = []
         self.count = 0
         self.stats: dict[str, tuple[list[int], list[Any]]] = {}
 
@@ -166,7 +166,7 @@ class _EventColumns:
         begin = line.timestamp_ns + rows[:, 1] // PICOSECONDS
         # ends are rounded like begins: what touches in the file touches here
         end = line.timestamp_ns + (rows[:, 1] + rows[:, 2]) // PICOSECONDS
-        self.parts.append((np.full(len(rows), len(self.lanes)), name, begin, end))
+        self.columns.append((np.full(len(rows), len(self.lanes)), name, begin, end))
         self.lanes.append(lane)
 
     def _add_stats(self, line: Any, keys: Mapping[int, str], plane: Any, metadata_ids: set[int]) -> None:
@@ -184,7 +184,9 @@ class _EventColumns:
 
     def make_events(self) -> Events:
         lane, name, begin, end = (
-            (np.concatenate(c) for c in zip(*self.parts, strict=True)) if self.parts else [np.zeros(0, np.int64)] * 4
+            (np.concatenate(c) for c in zip(*self.columns, strict=True))
+            if self.columns
+            else [np.zeros(0, np.int64)] * 4
         )
         stats = {key: (np.array(rows, np.int64), tuple(values)) for key, (rows, values) in self.stats.items()}
         return Events(

@@ -14,11 +14,13 @@ class Flattener:
         self.shapes = list(shapes)
         self.sizes = [prod(shape[1:]) for shape in shapes]
 
-    def join(self, parts: Sequence[tf.Tensor]) -> tf.Tensor:
-        """(R, P) from the parts."""
-        return tf.concat([tf.reshape(p, [s[0], n]) for p, s, n in zip(parts, self.shapes, self.sizes, strict=True)], 1)
+    def join(self, variables: Sequence[tf.Tensor]) -> tf.Tensor:
+        """(R, P) from the variables."""
+        return tf.concat(
+            [tf.reshape(p, [s[0], n]) for p, s, n in zip(variables, self.shapes, self.sizes, strict=True)], 1
+        )
 
     def split(self, weights: tf.Tensor) -> list[tf.Tensor]:
-        """The parts of (R, P)."""
-        parts = tf.split(weights, self.sizes, axis=1)
-        return [tf.reshape(p, shape) for p, shape in zip(parts, self.shapes, strict=True)]
+        """The variables' values, of (R, P)."""
+        arrays = tf.split(weights, self.sizes, axis=1)
+        return [tf.reshape(p, shape) for p, shape in zip(arrays, self.shapes, strict=True)]

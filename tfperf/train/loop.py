@@ -81,8 +81,8 @@ class Loop:
         """The values of all variables."""
         kept = zip(self.names, self.flat.split(self.kept), strict=True)
         values = {name: variable.numpy() for name, variable in self.list_variables().items()}
-        values |= {f"kept/{name}": part.numpy() for name, part in self.kept_others.items()}
-        return values | {f"kept/{name}": part.numpy() for name, part in kept}
+        values |= {f"kept/{name}": value.numpy() for name, value in self.kept_others.items()}
+        return values | {f"kept/{name}": value.numpy() for name, value in kept}
 
     def restore(self, snapshot: ArraysByName) -> None:
         """Set all variables; ValueError when names or shapes are not those of this loop."""
@@ -116,9 +116,9 @@ class Loop:
         if (name, xla) not in self._compiled:
             # all that programs can work on
             excluded = ("settings", "_compiled", "_blueprints")
-            parts = {key: part for key, part in vars(self).items() if key not in excluded}
+            held = {key: held for key, held in vars(self).items() if key not in excluded}
             key = (self.name, name, xla, list_constants(self.stack, self.stack.alike))
-            self._compiled[name, xla] = self._blueprints.get_program(parts, key, lambda: self._trace(name, xla))
+            self._compiled[name, xla] = self._blueprints.get_program(held, key, lambda: self._trace(name, xla))
         return self._compiled[name, xla]
 
     def _trace(self, name: str, xla: bool) -> Program:
@@ -157,21 +157,21 @@ class Loop:
         self.flat_weights.assign(self._join_weights())
         steps = tf.while_loop(more, body, (tf.constant(0, tf.int64),))[0]
         if not self.stack.has_own_step:
-            for variable, part in zip(self.trained, self.flat.split(self.flat_weights.value), strict=True):
-                variable.assign(part)
+            for variable, value in zip(self.trained, self.flat.split(self.flat_weights.value), strict=True):
+                variable.assign(value)
         return steps
 
     def _take_engine_step(self, step: tf.Tensor, prepared: Any) -> None:
         """Losses at the current weights decide on best weights and stopping; those who go on are updated."""
         weights = tf.identity(self.flat_weights.value)
-        parts = self.flat.split(weights)
+        variables = self.flat.split(weights)
         with tf.GradientTape() as tape:
-            tape.watch(parts)
-            with phase("forward"), keras.StatelessScope(state_mapping=list(zip(self.trained, parts, strict=True))):
+            tape.watch(variables)
+            with phase("forward"), keras.StatelessScope(state_mapping=list(zip(self.trained, variables, strict=True))):
                 losses = self.stack.evaluate_losses(step, prepared)
         check_losses(self.stack, losses, "evaluate_losses")
         with phase("backward"):
-            gradients = tape.gradient(losses.objective, parts)
+            gradients = tape.gradient(losses.objective, variables)
         check_gradients(self.stack, self.names, gradients)
         with phase("validation"):
             self._update_stopping(losses, step, weights, [])

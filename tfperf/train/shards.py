@@ -153,7 +153,8 @@ class DeviceStacks:
             shard.close()
         indices = self.indices[slots]
         self.shards = [
-            Shard(self.device, part) for part in split_indices(indices, self.layout.count_stacks(len(indices)))
+            Shard(self.device, cut_stack)
+            for cut_stack in split_indices(indices, self.layout.count_stacks(len(indices)))
         ]
 
 

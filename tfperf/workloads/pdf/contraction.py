@@ -19,9 +19,9 @@ from tfperf.workloads.pdf.operators.products import Product
 Piece = tuple[int, int]  # the first raw row and the one after the last
 
 
-def join_columns(parts: Sequence[tf.Tensor]) -> tf.Tensor:
+def join_columns(arrays: Sequence[tf.Tensor]) -> tf.Tensor:
     """Tensors (R, n) side by side."""
-    return parts[0] if len(parts) == 1 else tf.concat(parts, axis=1)
+    return arrays[0] if len(arrays) == 1 else tf.concat(arrays, axis=1)
 
 
 class Contraction:
@@ -79,20 +79,20 @@ class Contraction:
         sizes = [t.stop - t.start for t in self.core.direct]
         few, *direct = tf.split(self.core_luminosities(reduced), [self.expand.shape[1], *sizes], axis=1)
         raw = tf.matmul(few, self.expand, transpose_b=True)
-        parts = tf.split(raw, [t.stop - t.start for t in self.core.targets], axis=1)
-        return {start: part for (start, _), part in zip(self.core_pieces, (*parts, *direct), strict=True)}
+        arrays = tf.split(raw, [t.stop - t.start for t in self.core.targets], axis=1)
+        return {start: array for (start, _), array in zip(self.core_pieces, (*arrays, *direct), strict=True)}
 
     def __call__(self, pdf: tf.Tensor) -> dict[int, tf.Tensor]:
         """The pieces (R, rows) by their first row."""
         out: dict[int, tf.Tensor] = {}
         for product, matrix, pieces in self.linear:
             raw = tf.matmul(self._select_features(pdf, product), matrix, transpose_b=True)
-            parts = tf.split(raw, [b - a for a, b in pieces], axis=1)
-            out |= {start: part for (start, _), part in zip(pieces, parts, strict=True)}
+            arrays = tf.split(raw, [b - a for a, b in pieces], axis=1)
+            out |= {start: array for (start, _), array in zip(pieces, arrays, strict=True)}
         if self.hadronic:
             flat = tf.reshape(pdf[..., pdf.shape[2] - self.nodes :], [pdf.shape[0], -1])
-            parts = tf.split(self.luminosities(flat), [b - a for a, b in self.hadronic], axis=1)
-            out |= {start: part for (start, _), part in zip(self.hadronic, parts, strict=True)}
+            arrays = tf.split(self.luminosities(flat), [b - a for a, b in self.hadronic], axis=1)
+            out |= {start: array for (start, _), array in zip(self.hadronic, arrays, strict=True)}
         if self.core is not None:
             out |= self._compute_core(pdf)
         return out

@@ -60,7 +60,7 @@ def estimate_bound(card: TranslationCard, engine: TranslationEngine, plan: Batch
 def _list_shares(card: TranslationCard, engine: TranslationEngine, source: float, target: float) -> list[VariableBytes]:
     """Each variable's home and bytes. Of tables a device reads the rows of its source and target positions."""
     model, devices = engine.model, engine.devices
-    weights, tables = ({v.path: count_bytes(v) for v in part} for part in (model.weights, model.embeddings))
+    weights, tables = ({v.path: count_bytes(v) for v in variables} for variables in (model.weights, model.embeddings))
     homes = resolve_devices(card.placement, devices.host, devices.each, weights, tables)
     shares = [VariableBytes(homes[name], n, n, n) for name, n in weights.items()]
     row = card.model.units * np.dtype(card.engine.precision).itemsize

@@ -45,10 +45,10 @@ def _run(x: tf.Tensor, h: tf.Tensor, c: tf.Tensor, kernel: tf.Tensor, bias: tf.T
         "seq_len_max": tf.shape(x, tf.int64)[0], "x": x, "cs_prev": c, "h_prev": h, "w": kernel, "wci": peep,
         "wcf": peep, "wco": peep, "b": bias, "use_peephole": False,
     }  # fmt: skip
-    parts = tf.raw_ops.BlockLSTMV2(**given, cell_clip=0.0)
+    outputs = tf.raw_ops.BlockLSTMV2(**given, cell_clip=0.0)
 
     def gradients(h_grad: tf.Tensor, cs_grad: tf.Tensor) -> tuple[tf.Tensor, ...]:
-        found = tf.raw_ops.BlockLSTMGradV2(**given, **parts._asdict(), cs_grad=cs_grad, h_grad=h_grad)
+        found = tf.raw_ops.BlockLSTMGradV2(**given, **outputs._asdict(), cs_grad=cs_grad, h_grad=h_grad)
         return found.x_grad, found.h_prev_grad, found.cs_prev_grad, found.w_grad, found.b_grad
 
-    return (parts.h, parts.cs), gradients
+    return (outputs.h, outputs.cs), gradients

@@ -1,4 +1,4 @@
-"""Sentence pairs of a translation: read from parallel texts, and put into the parts of a training."""
+"""Sentence pairs of a translation: read from parallel texts, and divided into splits."""
 
 import codecs
 import gzip
@@ -42,7 +42,7 @@ class Pairs:
 
 @dataclass(frozen=True)
 class PairSplits:
-    """A corpus divided: pairs with the same source are in the same part, whatever else the corpus holds."""
+    """A corpus divided: pairs with the same source are in the same split, whatever else the corpus holds."""
 
     training: Pairs
     validation: Pairs
@@ -113,8 +113,8 @@ def split_pairs(pairs: Pairs, validation: float, test: float) -> PairSplits:
     """Shares (0 to 1) for validation and test, chosen by a hash of the source sentence, the rest for training."""
     ends = validation, validation + test, float("inf")
     rows = [next(k for k, end in enumerate(ends) if _hash_sentence(one) < end) for one in pairs.source]
-    parts = [select_pairs(pairs, [i for i, row in enumerate(rows) if row == k]) for k in range(3)]
-    return PairSplits(replace(parts[2], too_long=pairs.too_long), validation=parts[0], test=parts[1])
+    splits = [select_pairs(pairs, [i for i, row in enumerate(rows) if row == k]) for k in range(3)]
+    return PairSplits(replace(splits[2], too_long=pairs.too_long), validation=splits[0], test=splits[1])
 
 
 def _hash_sentence(sentence: str) -> float:

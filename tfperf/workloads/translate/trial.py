@@ -107,7 +107,7 @@ def measure_memory(engine: TranslationEngine) -> dict[str, Any]:
 
 
 def _summarise_proof(proof: Proof) -> dict[str, Any]:
-    """Of a proof; places: how many variables' or devices' parts of each kind ran on each device."""
+    """Of a proof; places: how many variables' or devices' operations of each kind ran on each device."""
     out: dict[str, dict[str, int]] = {}
     for what, devices in proof.devices.items():
         found = out.setdefault(re.split(" (?:of|in) ", what)[0], {})

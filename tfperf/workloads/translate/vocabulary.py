@@ -124,10 +124,10 @@ def _pop_pieces(tree: dict[str, Any]) -> dict[str, int]:
 def _make_untrained() -> Any:
     """A tokenizer that has not learned a piece."""
     library = _import_tokenizers()
-    parts = library.pre_tokenizers.ByteLevel
+    byte_level = library.pre_tokenizers.ByteLevel
     tokenizer = library.Tokenizer(library.models.BPE(unk_token=SPECIAL[UNKNOWN]))
     tokenizer.normalizer = library.normalizers.Prepend(" ")  # a word has the same pieces wherever it stands
-    tokenizer.pre_tokenizer = parts(add_prefix_space=False)
+    tokenizer.pre_tokenizer = byte_level(add_prefix_space=False)
     tokenizer.decoder = library.decoders.ByteLevel()
     return tokenizer
 

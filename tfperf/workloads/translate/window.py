@@ -24,7 +24,7 @@ def plan_window(card: TranslationCard, split: Split, devices: int, count: int) -
     plans: list[BatchPlan] = []
     while sum(len(plan.rows) for plan in plans) < count:
         plans.append(plan_training(card, split, devices, len(plans)))
-    rows, lengths, pieces = (np.concatenate(parts)[:count] for parts in zip(*map(_select_arrays, plans), strict=True))
+    rows, lengths, pieces = (np.concatenate(arrays)[:count] for arrays in zip(*map(_select_arrays, plans), strict=True))
     return BatchPlan(rows, lengths, pieces, plans[0].dropped)
 
 

@@ -168,11 +168,11 @@ def _number_rows(record: Any, operand: Sequence[FkTable], name: str) -> Int64Arr
     The metadata's `shifts` are numbers of points without prediction before a table.
     """
     shifts = record.theory.shifts or {}
-    start, parts = 0, []
+    start, each = 0, []
     for table in operand:
         start += shifts.get(_strip_suffix(table.path), 0)
-        parts.append(np.arange(start, start := start + len(table.values)))
-    numbers = np.concatenate(parts)
+        each.append(np.arange(start, start := start + len(table.values)))
+    numbers = np.concatenate(each)
     if name == "fk_den" and len(numbers) == 1:
         return None
     if start > record.ndata or (not shifts and start != record.ndata):

@@ -11,10 +11,10 @@ SMALL = 10  # sets with fewer points train with all of them
 
 def sample_split(sizes: Sequence[int], fractions: Sequence[float], rng: np.random.Generator) -> BoolMask:
     """True for training points (N): of a set with `SMALL` points or more floor(fraction n), at least one, by lot."""
-    parts = []
+    each = []
     for n, fraction in zip(sizes, fractions, strict=True):
         count = n if n < SMALL else max(1, int(fraction * n))
         mask = np.zeros(n, bool)
         mask[rng.permutation(n)[:count]] = True
-        parts.append(mask)
-    return np.concatenate(parts)
+        each.append(mask)
+    return np.concatenate(each)

@@ -46,8 +46,8 @@ class Predictions(keras.layers.Layer):  # Keras is untyped
 
     def call(self, pdf: tf.Tensor) -> tf.Tensor:
         """Set by set, table by table."""
-        parts = [combine(operation, [contract(t, pdf) for t in tables]) for operation, tables in self.sets]
-        return tf.concat(parts, axis=1)
+        each = [combine(operation, [contract(t, pdf) for t in tables]) for operation, tables in self.sets]
+        return tf.concat(each, axis=1)
 
 
 class NaivePositivity(keras.layers.Layer):

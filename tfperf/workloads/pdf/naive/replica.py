@@ -48,8 +48,8 @@ class NaiveSumRules(keras.layers.Layer):
     def call(self, network: tf.Tensor, x: tf.Tensor) -> tf.Tensor:
         """One for the flavours without a rule."""
         xf = network * self.preprocessing(x)
-        parts = [xf[..., :2] * self.weights_momentum, xf[..., 2:5] * self.weights_number]
-        integral = tf.reduce_sum(tf.concat(parts, axis=-1), axis=1)
+        each = [xf[..., :2] * self.weights_momentum, xf[..., 2:5] * self.weights_number]
+        integral = tf.reduce_sum(tf.concat(each, axis=-1), axis=1)
         if self.analytic_tail:  # below the first node, with the network as constant there
             power = tf.constant([2, 2, 1, 1, 1], xf.dtype) - self.preprocessing.alpha[:5]
             integral += network[:, 0, :5] * X_MIN**power / power

@@ -37,11 +37,11 @@ def compute_jacobian(observables: Observables, pdf: Float64Array) -> Float64Arra
     change = compute_raw_jacobian(observables, pdf)
     out = []
     for segment in observables.segments:
-        parts = [raw[rows] for rows in segment.rows]
+        predictions = [raw[rows] for rows in segment.rows]
         total = np.zeros((1, change.shape[1]))
         for i, rows in enumerate(segment.rows):
-            move = step * np.maximum(np.abs(parts[i]), np.finfo(float).tiny)
-            up, down = ([p + sign * move * (k == i) for k, p in enumerate(parts)] for sign in (1, -1))
+            move = step * np.maximum(np.abs(predictions[i]), np.finfo(float).tiny)
+            up, down = ([p + sign * move * (k == i) for k, p in enumerate(predictions)] for sign in (1, -1))
             slope = (combine(segment.operation, up) - combine(segment.operation, down)) / (2 * move)
             total = total + slope[:, None] * change[rows]
         out.append(total)

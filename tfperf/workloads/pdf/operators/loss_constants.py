@@ -205,7 +205,7 @@ def _build_basis(
 
     def estimate_errors(rank: int) -> Float64Array:
         lost = basis.truncate(rank).compute_remainder(tested)
-        parts = [estimate_chi2_error(lost[i :: len(operators)] @ a.T, points) for i, a in enumerate(operators)]
-        return np.concatenate(parts)
+        each = [estimate_chi2_error(lost[i :: len(operators)] @ a.T, points) for i, a in enumerate(operators)]
+        return np.concatenate(each)
 
     return basis, basis.rank if tolerance == 0 else find_rank(estimate_errors, basis.rank, SAFETY * tolerance)

@@ -21,21 +21,21 @@ Layout = Literal["grouped", "joined", "padded"]
 CHUNK = 128  # rows of a product that are widened to float64 at a time
 
 
-def combine(operation: str, parts: Sequence[Any]) -> Any:
+def combine(operation: str, predictions: Sequence[Any]) -> Any:
     """One dataset's predictions from those of its tables, each (..., N) or (..., 1); formulas in data/pack.py."""
     match operation:
         case "NULL":
-            return parts[0]
+            return predictions[0]
         case "RATIO":
-            return parts[0] / parts[1]
+            return predictions[0] / predictions[1]
         case "ASY":
-            return (parts[0] - parts[1]) / (parts[0] + parts[1])
+            return (predictions[0] - predictions[1]) / (predictions[0] + predictions[1])
         case "ADD":
-            return parts[0] + parts[1]
+            return predictions[0] + predictions[1]
         case "SMN":
-            return (parts[0] + parts[1]) / (parts[2] + parts[3])
+            return (predictions[0] + predictions[1]) / (predictions[2] + predictions[3])
         case "COM":
-            return sum(parts[1:10], parts[0]) / sum(parts[11:20], parts[10])
+            return sum(predictions[1:10], predictions[0]) / sum(predictions[11:20], predictions[10])
     raise ValueError(operation)
 
 
@@ -123,16 +123,16 @@ class Observables:
     def predict(self, pdf: Float64Array) -> Float64Array:
         """Predictions (..., N) of the datasets in float64 for x f (..., 8, X)."""
         raw = self.predict_raw(pdf)
-        parts = [combine(t.operation, [raw[..., r] for r in t.rows]) for t in self.segments]
+        each = [combine(t.operation, [raw[..., r] for r in t.rows]) for t in self.segments]
         out = np.empty((*pdf.shape[:-2], len(self.order)))
-        out[..., self.order] = np.concatenate(parts, axis=-1)
+        out[..., self.order] = np.concatenate(each, axis=-1)
         return out
 
     def predict_positive(self, pdf: Float64Array) -> Float64Array:
         """Predictions (..., P) of the positivity sets in float64 for x f (..., 8, X)."""
         raw = self.predict_raw(pdf)
-        parts = [raw[..., rows] for rows in self.positive]
-        return np.concatenate(parts, axis=-1) if parts else raw[..., :0]
+        each = [raw[..., rows] for rows in self.positive]
+        return np.concatenate(each, axis=-1) if each else raw[..., :0]
 
 
 def predict_sets(datasets: Sequence[Dataset], pdf: Float64Array) -> list[Float64Array]:

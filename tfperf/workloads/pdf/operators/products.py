@@ -142,8 +142,8 @@ def make_product(rows: Sequence[TableRows], nodes: int, begin: int) -> Product:
     """The product of one group, whose rows lie from `begin` on in the raw predictions; uses the rows up."""
     start = min(r.start for r in rows)
     channels = sorted({legs for r in rows for legs in r.columns})
-    parts = [np.concatenate([r.pop_entries(legs, start, nodes) for legs in channels], axis=1) for r in rows]
-    matrix = np.concatenate(parts)
+    each = [np.concatenate([r.pop_entries(legs, start, nodes) for legs in channels], axis=1) for r in rows]
+    matrix = np.concatenate(each)
     return Product(tuple(f for (f,) in channels), start, matrix, slice(begin, begin + len(matrix)))
 
 
