@@ -40,7 +40,7 @@ def model(card):
 
 
 @pytest.fixture(scope="module")
-def part():
+def split():
     random = np.random.default_rng(3)
     return Split(ragged(random, 10), ragged(random, 10))
 
@@ -80,7 +80,7 @@ def greedy(log_probs, source):
     return found[1:]
 
 
-def test_greedy_translations_are_the_likeliest_pieces_in_the_order_of_the_part(card, model, weights, split, log_probs):
+def test_greedy_translations_are_the_likeliest_pieces_in_the_order_of_the_split(card, model, weights, split, log_probs):
     calls = []
     found = translate_split(card, BatchTranslator(model, 1, LENGTH), weights, split, lambda: calls.append(1))
     want = [greedy(log_probs, row(split.source, i)) for i in range(len(split))]
