@@ -41,12 +41,12 @@ def _check_range(limits: Range) -> str:
 
 
 def list_values(values: tuple[Value, ...] | Range) -> tuple[Value, ...]:
-    """The values of a list, or those from `from` to `to`, the last one included where a step leads to it."""
+    """The values of a list, or those from `from` to `to`, the last one included where an increment leads to it."""
     if not isinstance(values, dict):
         return values
-    begin, end, step = values["from"], values["to"], values["step"]
-    count = int((end - begin) / step * (1 + 1e-12)) + 1
-    return tuple(begin + i * step for i in range(count))
+    begin, end, increment = values["from"], values["to"], values["step"]
+    count = int((end - begin) / increment * (1 + 1e-12)) + 1
+    return tuple(begin + i * increment for i in range(count))
 
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)

@@ -80,7 +80,7 @@ def record_steps(card: AnyCard, stepper: Stepper, logdir: Path, repeat: int, sho
             configure_capture(recording, stepper.optimizers, stepper.loops)
             recording.turns = per_call
             recording.series = series
-            for call in range(skipped + recording.steps):
+            for call in range(skipped + recording.calls):
                 with recording.step(call):
                     take_steps(stepper, per_call)
     show(repeat, repeat, "recorded")
