@@ -8,7 +8,7 @@ import tensorflow as tf
 from tfperf.place.method import Method
 from tfperf.place.state import list_all_variables
 from tfperf.place.step import build_pass
-from tfperf.place.trainable import Outcome, PassInputs, Statistic, Trainable
+from tfperf.place.trainable import PassInputs, PassOutcome, Statistic, Trainable
 from tfperf.runcard.model_optimizer import ModelOptimizer
 from tfperf.runcard.placement import Placement
 
@@ -21,7 +21,7 @@ class LookedUp(Trainable):
 
     def compute(self, given):
         """The sum of the squares of the rows of these numbers."""
-        return Outcome(tf.reduce_sum(tf.gather(given.weights[0], given.local_batch[0]) ** 2))
+        return PassOutcome(tf.reduce_sum(tf.gather(given.weights[0], given.local_batch[0]) ** 2))
 
 
 @pytest.mark.parametrize("xla", [False, True])

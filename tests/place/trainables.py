@@ -13,7 +13,7 @@ import tensorflow as tf
 
 from tests.place.uncommon import Uncommon, uncommon_batches
 from tfperf.place.draws import Draws
-from tfperf.place.trainable import Metric, Outcome, PassInputs, Statistic, Trainable
+from tfperf.place.trainable import Metric, PassInputs, PassOutcome, Statistic, Trainable
 
 STEPS, SEED, RATE = 10, 7, 0.3
 IMAGES, SIDE, CHANNELS, CLASSES, UNITS = 8, 6, 2, 4, 1100  # statistics of the units are more than is small
@@ -73,7 +73,7 @@ class Network(Trainable):
         draws, count = Draws(SEED, position.step, position.first), local_batch[0].shape[0]
         return [draws.sample_uniform(count, layer.output.shape[1:], i) for i, layer in enumerate(self.dropouts)]
 
-    def compute(self, given: PassInputs) -> Outcome:
+    def compute(self, given: PassInputs) -> PassOutcome:
         """Cross entropy."""
         loss, each, logits = 0.0, [], []
         split = [tf.split(one, self.groups) for one in (*given.local_batch, *given.draws)]
@@ -92,7 +92,7 @@ class Network(Trainable):
         right = tf.equal(tf.argmax(logits, 1, tf.int32), given.local_batch[1])
         bias = tf.reduce_sum(given.weights[-1])
         accuracy = tf.reduce_sum(tf.cast(right, logits.dtype)) / given.count
-        return Outcome(loss, merged, [accuracy, tf.reduce_mean(logits**2), bias])
+        return PassOutcome(loss, merged, [accuracy, tf.reduce_mean(logits**2), bias])
 
 
 class Recommender(Trainable):
@@ -128,7 +128,7 @@ class Recommender(Trainable):
         users, items, _ = local_batch
         return users, tf.maximum(items, 0)
 
-    def compute(self, given: PassInputs) -> Outcome:
+    def compute(self, given: PassInputs) -> PassOutcome:
         """Squared error of the ratings."""
         users, items, ratings = given.local_batch
         who, what = given.rows
@@ -139,7 +139,7 @@ class Recommender(Trainable):
         counts, offsets = given.statistics
         gap += tf.gather(offsets, users)
         counts += tf.math.unsorted_segment_sum(tf.ones_like(ratings), users, USERS)
-        return Outcome(tf.reduce_sum(gap**2), [counts, offsets], [tf.reduce_sum(tf.abs(gap)) / given.count])
+        return PassOutcome(tf.reduce_sum(gap**2), [counts, offsets], [tf.reduce_sum(tf.abs(gap)) / given.count])
 
 
 class Task(NamedTuple):

@@ -8,7 +8,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tfperf.place.trainable import Metric, Outcome, PassInputs, Statistic, Trainable
+from tfperf.place.trainable import Metric, PassInputs, PassOutcome, Statistic, Trainable
 
 STEPS, EXAMPLES, ROWS, WIDTH, LENGTH = 10, 8, 600, 8, 700
 
@@ -49,7 +49,7 @@ class Uncommon(Trainable):
         """Ids, no ids, and ids again."""
         return local_batch[0], local_batch[1], local_batch[0]
 
-    def compute(self, given: PassInputs) -> Outcome:
+    def compute(self, given: PassInputs) -> PassOutcome:
         """Squared errors, and what is linear in the float32 weight."""
         ids, _, _, x, y = given.local_batch
         kernel, _, narrow = given.weights
@@ -68,7 +68,7 @@ class Uncommon(Trainable):
         loss = tf.reduce_sum(gap**2 + linear)
         mean, again = (tf.reduce_mean(gap) for _ in range(2))  # of which TensorFlow makes one
         metrics = [tf.reduce_sum(tf.abs(gap)) / given.count, mean, product, again, loss / given.count]
-        return Outcome(loss, statistics, metrics)
+        return PassOutcome(loss, statistics, metrics)
 
 
 def uncommon_batches(dtype):

@@ -8,7 +8,7 @@ import pytest
 from tests.study.fakes import NAMES, Trials, make_auto_card, run
 from tfperf.errors import CardError, RunDirectoryError, StorageError
 from tfperf.study import ledger
-from tfperf.study.ledger import FILE
+from tfperf.study.trial_log import FILE
 
 
 def stored(folder):

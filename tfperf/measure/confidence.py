@@ -16,7 +16,7 @@ MOST_VALUES = 10_000  # that are worth asking for
 
 
 @dataclass(frozen=True)
-class Interval:
+class ConfidenceInterval:
     """A figure and its limits; they are None where nothing tells how far chance may have moved it."""
 
     value: float
@@ -28,13 +28,13 @@ class Interval:
         """Half the width."""
         return None if self.low is None or self.high is None else (self.high - self.low) / 2
 
-    def exponentiate(self) -> "Interval":
+    def exponentiate(self) -> "ConfidenceInterval":
         """Of the ratio, where this one is of its logarithm; without limits where no number is as large."""
         try:
             low, high = (None if limit is None else math.exp(limit) for limit in (self.low, self.high))
         except OverflowError:
             low = high = None
-        return Interval(math.exp(self.value), low, high)
+        return ConfidenceInterval(math.exp(self.value), low, high)
 
     def is_within(self, share: float) -> bool:
         """Whether the limits of a positive figure are known and not further from it than this share of it."""
@@ -47,7 +47,7 @@ class Interval:
         return self.low is not None and self.high is not None and self.low <= value <= self.high
 
 
-def estimate_mean(values: Sequence[float], comparisons: int = 1) -> Interval:
+def estimate_mean(values: Sequence[float], comparisons: int = 1) -> ConfidenceInterval:
     """The mean of independent values, by Student's t; without limits for one value. Raises: ValueError for none.
 
     comparisons: of so many such intervals all hold their values with 95 % probability (Bonferroni).
@@ -56,16 +56,16 @@ def estimate_mean(values: Sequence[float], comparisons: int = 1) -> Interval:
         raise ValueError("the mean of no values")
     middle = float(np.mean(values))
     if len(values) < 2:
-        return Interval(middle)
+        return ConfidenceInterval(middle)
     return _make_interval(middle, float(np.std(values, ddof=1)) / math.sqrt(len(values)), len(values) - 1, comparisons)
 
 
-def estimate_geometric_mean(values: Sequence[float]) -> Interval:
+def estimate_geometric_mean(values: Sequence[float]) -> ConfidenceInterval:
     """The geometric mean of positive values, by Student's t on their logarithms: no limit is below zero."""
     return estimate_mean(np.log(values).tolist()).exponentiate()
 
 
-def estimate_median(values: Sequence[float]) -> Interval:
+def estimate_median(values: Sequence[float]) -> ConfidenceInterval:
     """The median, whatever the distribution; without limits for fewer than six values.
 
     Source: order statistics, David & Nagaraja 2003, section 7.1: the k-th value from either end, where fewer than k of
@@ -74,7 +74,11 @@ def estimate_median(values: Sequence[float]) -> Interval:
     ordered = np.sort(values)
     middle, count = float(np.median(ordered)), len(ordered)
     k = int(binom.ppf((1 - LEVEL) / 2, count, 0.5))  # the smallest whose probability is at least that
-    return Interval(middle) if k < 1 else Interval(middle, float(ordered[k - 1]), float(ordered[count - k]))
+    return (
+        ConfidenceInterval(middle)
+        if k < 1
+        else ConfidenceInterval(middle, float(ordered[k - 1]), float(ordered[count - k]))
+    )
 
 
 def estimate_repeats(logarithms: Sequence[float], width: float) -> int | None:
@@ -99,12 +103,12 @@ def _compute_half_widths() -> Float64Array:
     return halves
 
 
-def estimate_paired_difference(before: Sequence[float], now: Sequence[float]) -> Interval:
+def estimate_paired_difference(before: Sequence[float], now: Sequence[float]) -> ConfidenceInterval:
     """The mean of now - before, values belonging together two by two."""
     return estimate_mean(np.subtract(now, before).tolist())
 
 
-def estimate_welch_difference(before: Sequence[float], now: Sequence[float]) -> Interval:
+def estimate_welch_difference(before: Sequence[float], now: Sequence[float]) -> ConfidenceInterval:
     """Mean of now - mean of before, of independent values with different spreads.
 
     Source: Welch 1947, Biometrika 34, 28; degrees of freedom by Satterthwaite 1946. Without limits where one side has
@@ -112,16 +116,16 @@ def estimate_welch_difference(before: Sequence[float], now: Sequence[float]) -> 
     """
     difference = estimate_mean(now).value - estimate_mean(before).value
     if min(len(before), len(now)) < 2:
-        return Interval(difference)
+        return ConfidenceInterval(difference)
     variances = [float(np.var(values, ddof=1)) / len(values) for values in (before, now)]
     variance = sum(variances)
     if variance == 0:
-        return Interval(difference, difference, difference)
+        return ConfidenceInterval(difference, difference, difference)
     freedom = variance**2 / sum(p**2 / (len(v) - 1) for p, v in zip(variances, (before, now), strict=True))
     return _make_interval(difference, math.sqrt(variance), freedom)
 
 
-def estimate_share_difference(before: tuple[int, int], now: tuple[int, int]) -> Interval:
+def estimate_share_difference(before: tuple[int, int], now: tuple[int, int]) -> ConfidenceInterval:
     """Difference of two shares, each (how many, of how many).
 
     Source: Newcombe 1998, Statistics in Medicine 17, 873, method 10: from Wilson's intervals of both.
@@ -129,7 +133,7 @@ def estimate_share_difference(before: tuple[int, int], now: tuple[int, int]) -> 
     (a, a_low, a_high), (b, b_low, b_high) = (_compute_wilson_limits(*counts) for counts in (before, now))
     low = b - a - math.hypot(b - b_low, a_high - a)
     high = b - a + math.hypot(b_high - b, a - a_low)
-    return Interval(b - a, low, high)
+    return ConfidenceInterval(b - a, low, high)
 
 
 def _compute_wilson_limits(count: int, total: int) -> tuple[float, float, float]:
@@ -137,6 +141,6 @@ def _compute_wilson_limits(count: int, total: int) -> tuple[float, float, float]
     return count / total, float(limits.low), float(limits.high)
 
 
-def _make_interval(middle: float, error: float, freedom: float, comparisons: int = 1) -> Interval:
+def _make_interval(middle: float, error: float, freedom: float, comparisons: int = 1) -> ConfidenceInterval:
     half = float(student.ppf(1 - (1 - LEVEL) / 2 / comparisons, freedom)) * error
-    return Interval(middle, middle - half, middle + half)
+    return ConfidenceInterval(middle, middle - half, middle + half)

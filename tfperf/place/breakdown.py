@@ -25,7 +25,7 @@ from tfperf.trace.occupancy import Waits, split_by_phases, sum_by_name
 from tfperf.trace.operations import GRAPH, Operations, find_operations, list_instructions, make_stats_filter
 from tfperf.trace.phases import PHASES, Phase
 from tfperf.trace.planes import Events, decode_events, read_spaces
-from tfperf.trace.runs import Links, Runs, find_runs, link
+from tfperf.trace.runs import Links, OperationRuns, find_runs, link
 
 PASSES = ("forward", "backward")
 BUSY_PHASES: tuple[Phase, ...] = ("forward", "backward", "merge", "update", "transfer", "input", "other")
@@ -44,7 +44,7 @@ class Trace:
 
     attribution: Attribution
     graph: Graph
-    runs: Runs
+    runs: OperationRuns
     links: Links
     calls: Intervals
     steps: int  # in them

@@ -29,7 +29,7 @@ from tfperf.place.nodes import (
     count_tensor_bytes,
     digest_constant,
     find_hidden_work,
-    get_channel,
+    get_rendezvous_key,
     list_sources,
     make_tensor_type,
 )
@@ -137,7 +137,7 @@ class _FunctionGraph:
         for name, given_by in self.inputs.items():
             for index, source in enumerate(given_by):
                 self.consumers[source].append((name, index))
-        self.receivers = {get_channel(node): node.name for node in nodes if node.op in RECEIVES}
+        self.receivers = {get_rendezvous_key(node): node.name for node in nodes if node.op in RECEIVES}
 
     def list_operations(self) -> Iterator[PlacedOperation]:
         for node in self.nodes.values():
@@ -212,7 +212,7 @@ class _FunctionGraph:
         for consumer, index in list(self.consumers.get((name, port), ())):
             node = self.nodes[consumer]
             if node.op in SENDS:
-                receiver = self.receivers.get(get_channel(node))
+                receiver = self.receivers.get(get_rendezvous_key(node))
                 other = self._find_flow(receiver, 0) if receiver else _Flow()
             else:
                 runs = self.given.get(consumer, {})
@@ -222,7 +222,7 @@ class _FunctionGraph:
 
     def _count_sent_bytes(self, node: Any) -> int | None:
         """Bytes of a send: what those took who receive it; none of a branch not taken, where it is small."""
-        receiver = self.receivers.get(get_channel(node))
+        receiver = self.receivers.get(get_rendezvous_key(node))
         if receiver is None or node.attr["T"].type in UNSIZED:
             return None
         total = self._find_flow(receiver, 0).total

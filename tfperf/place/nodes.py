@@ -38,7 +38,7 @@ def list_sources(node: Any) -> Iterator[tuple[str, int]]:
             yield name, int(port or 0)
 
 
-def get_channel(node: Any) -> tuple[bytes, bytes, bytes]:
+def get_rendezvous_key(node: Any) -> tuple[bytes, bytes, bytes]:
     """What a send and its receiver have in common."""
     return node.attr["tensor_name"].s, node.attr["send_device"].s, node.attr["recv_device"].s
 

@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from tfperf.errors import UserError
 from tfperf.place.method import Method
-from tfperf.place.trainable import BatchPosition, LocalBatches, Outcome, PassInputs, Trainable
+from tfperf.place.trainable import BatchPosition, LocalBatches, PassInputs, PassOutcome, Trainable
 from tfperf.scopes import phase
 
 
@@ -129,7 +129,7 @@ def _make_slices(values: tf.Tensor, ids: tf.Tensor, shape: tuple[int, ...] | Non
     return values if shape is None else tf.IndexedSlices(values, ids, tf.constant(shape))
 
 
-def _convert_outcome(trainable: Trainable, outcome: Outcome) -> Outcome:
+def _convert_outcome(trainable: Trainable, outcome: PassOutcome) -> PassOutcome:
     """Raises: UserError where statistics or metrics are not as many as the trainable's, or of other types."""
     for name in ("statistics", "metrics"):
         got, must = len(getattr(outcome, name)), len(getattr(trainable, name))

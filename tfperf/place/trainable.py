@@ -67,7 +67,7 @@ class PassInputs(NamedTuple):
     count: tf.Tensor
 
 
-class Outcome(NamedTuple):
+class PassOutcome(NamedTuple):
     """Of a local batch: sum of its losses (), the statistics' new values, and its metrics, in the trainable's order."""
 
     loss: tf.Tensor
@@ -97,7 +97,7 @@ class Trainable(ABC):
     metrics: Sequence[Metric] = ()
 
     @abstractmethod
-    def compute(self, given: PassInputs) -> Outcome:
+    def compute(self, given: PassInputs) -> PassOutcome:
         """Loss of a local batch, as a function of what it is given alone: devices, and XLA, know nothing else."""
 
     def select_ids(self, local_batch: Sequence[tf.Tensor]) -> Sequence[tf.Tensor]:

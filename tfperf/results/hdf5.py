@@ -11,7 +11,7 @@ import numpy as np
 
 from tfperf.arrays import AnyArray, BytesArray
 from tfperf.errors import RunDirectoryError, UserError
-from tfperf.results.bounds import Budget, read_attribute
+from tfperf.results.file_limits import Budget, read_attribute
 from tfperf.results.heaps import refuse_broken_heaps
 from tfperf.results.reading import parse_json, refuse_special
 from tfperf.results.state import NO_RUN, Identity

@@ -15,14 +15,14 @@ from tfperf.runcard.sweep import Value
 
 
 @dataclass(frozen=True)
-class Point:
+class SweepPoint:
     """Values by full key, and the card that has them; its own sweep is left out."""
 
     values: dict[str, Value]
     card: AnyCard
 
 
-def load_points(path: Path, kinds: Kinds, overrides: Sequence[str] = ()) -> tuple[AnyCard, list[Point]]:
+def load_points(path: Path, kinds: Kinds, overrides: Sequence[str] = ()) -> tuple[AnyCard, list[SweepPoint]]:
     """The card of a YAML file, and the points of its sweep.
 
     Raises: CardError with the faults of the card or of all points; a card without a sweep is one.
@@ -37,7 +37,7 @@ def load_points(path: Path, kinds: Kinds, overrides: Sequence[str] = ()) -> tupl
     points = []
     for values in card.sweep.list_points():
         try:
-            points.append(Point(values, _replace_values(root, values, path.parent, kinds)))
+            points.append(SweepPoint(values, _replace_values(root, values, path.parent, kinds)))
         except CardError as error:
             faults |= dict.fromkeys(error.faults)
     if faults:

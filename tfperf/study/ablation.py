@@ -19,8 +19,8 @@ from tfperf.runcard.keys import Tree, get, put
 from tfperf.runcard.kinds import AnyCard
 from tfperf.signals import Signals
 from tfperf.study.agreement import compare_losses
-from tfperf.study.ledger import ENVIRONMENT, Ledger, make_card_identity, write
 from tfperf.study.process import RunVariant, Stopped, run_variant
+from tfperf.study.trial_log import ENVIRONMENT, TrialLog, make_card_identity, write
 from tfperf.workloads.registry import WORKLOADS
 from tfperf.workloads.switches import AblationPlan, Request, Switches, Variant
 
@@ -36,14 +36,14 @@ class _Study:
     switches: Switches
     tree: Tree
     plan: AblationPlan
-    ledger: Ledger
+    log: TrialLog
     seconds: float
     run_variant: RunVariant
     signals: Signals
     show_progress: ShowProgress
 
     def run(self) -> dict[str, Any]:
-        """Every trial that is not in the ledger yet; the naive variant first, since it refuses most."""
+        """Every trial that is not in the log yet; the naive variant first, since it refuses most."""
         self._measure_variant(self.plan.cumulative[0])
         self._decide()
         for variant in (*self.plan.references, *self.plan.variants):
@@ -52,32 +52,32 @@ class _Study:
 
     def _decide(self) -> None:
         """Put what `auto` stands for into the card, so that all variants have the same."""
-        if self.ledger.choices is None:
+        if self.log.choices is None:
             choices: Tree = {}
             if "auto" in (get(self.tree, key) for key in self.switches.decided):
-                self.show_progress(len(self.ledger.trials), self._count(), "measuring what `auto` stands for")
+                self.show_progress(len(self.log.trials), self._count(), "measuring what `auto` stands for")
                 record = self._run_request(Request(self.tree, decide=True))
                 if "error" in record:
                     raise CardError(f"the engine's choices could not be measured: {record['error']}")
                 choices = record["choices"]
-            self.ledger.choices = choices
-        for key, value in self.ledger.choices.items():
+            self.log.choices = choices
+        for key, value in self.log.choices.items():
             put(self.tree, key, value)
         self.plan = self.switches.make_plan(self.tree)
-        self.ledger.save(self._make_report())
+        self.log.save(self._make_report())
 
     def _measure_variant(self, variant: Variant) -> None:
         """Measure a variant once."""
-        if variant.key in self.ledger.trials:
+        if variant.key in self.log.trials:
             return
-        self.show_progress(len(self.ledger.trials), self._count(), f"measuring: {variant.key}")
+        self.show_progress(len(self.log.trials), self._count(), f"measuring: {variant.key}")
         timed = variant in self.plan.variants
         seconds = self.seconds if timed else None
         request = Request(self.plan.make_tree(self.tree, variant), variant.naive, False, seconds, self.switches.checked)
         record = self._run_request(request)
-        self.ledger.trials[variant.key] = record
-        self.ledger.save(self._make_report())
-        self.show_progress(len(self.ledger.trials), self._count(), f"{variant.key}: {_describe_outcome(record)}")
+        self.log.trials[variant.key] = record
+        self.log.save(self._make_report())
+        self.show_progress(len(self.log.trials), self._count(), f"{variant.key}: {_describe_outcome(record)}")
 
     def _run_request(self, request: Request) -> dict[str, Any]:
         if self.signals.received is not None:
@@ -104,8 +104,8 @@ class _Study:
 
     def _make_entry(self, variant: Variant) -> dict[str, Any]:
         """What is told of a variant; None for what is not known."""
-        record = self.ledger.trials.get(variant.key, {})
-        reference = self.ledger.trials.get(self.plan.make_reference(variant).key, {})
+        record = self.log.trials.get(variant.key, {})
+        reference = self.log.trials.get(self.plan.make_reference(variant).key, {})
         compared = None
         if "losses" in record and "losses" in reference:
             allowed = 0.0 if variant.naive else self.switches.get_tolerance(self.plan.make_tree(self.tree, variant))
@@ -137,13 +137,11 @@ def ablate(
         raise RunDirectoryError(f"{output}: holds a run; choose another folder for an ablation")
     with Signals().listen() as signals, DirectoryLock(output) as held, signals.defer(), open_progress() as show:
         output = held.path
-        ledger = Ledger(output, make_card_identity(card, switches.hashes))
-        ledger.load()
+        log = TrialLog(output, make_card_identity(card, switches.hashes))
+        log.load()
         write(output / ENVIRONMENT, collect_environment())
         tree = to_json_tree(card)
-        report = _Study(
-            card, switches, tree, switches.make_plan(tree), ledger, seconds, run_variant, signals, show
-        ).run()
+        report = _Study(card, switches, tree, switches.make_plan(tree), log, seconds, run_variant, signals, show).run()
         with apply_style(), write_atomically(output / PLOT) as temporary:
             temporary.write_bytes(to_png(draw_waterfall(report)))
     return report

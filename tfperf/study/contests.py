@@ -8,7 +8,7 @@ import numpy as np
 from scipy.stats import t as student
 
 from tfperf.arrays import BoolMask, Float64Array, Indices
-from tfperf.measure.confidence import LEVEL, Interval
+from tfperf.measure.confidence import LEVEL, ConfidenceInterval
 
 
 @dataclass(frozen=True)
@@ -16,7 +16,7 @@ class Standing:
     """A row's rate over that of the row `beside` (its number); `ratio` from `repeats` that both have."""
 
     beside: int
-    ratio: Interval
+    ratio: ConfidenceInterval
     repeats: int
 
 
@@ -56,7 +56,7 @@ def _make_standing(differences: Float64Array, beside: int, level: float) -> Stan
     if counts[0] == 0:
         return None
     middle = float(np.nanmean(differences))
-    known = Interval(middle, float(low[0]), float(high[0])) if counts[0] > 1 else Interval(middle)
+    known = ConfidenceInterval(middle, float(low[0]), float(high[0])) if counts[0] > 1 else ConfidenceInterval(middle)
     return Standing(beside, known.exponentiate(), int(counts[0]))
 
 

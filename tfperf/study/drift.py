@@ -7,7 +7,7 @@ import numpy as np
 from scipy.stats import t as student
 
 from tfperf.arrays import Float64Array, Indices
-from tfperf.measure.confidence import LEVEL, Interval
+from tfperf.measure.confidence import LEVEL, ConfidenceInterval
 from tfperf.study.finished_trials import FinishedTrial, make_point_key
 
 MOST_COMMON = 0.9  # of neighbours: of more, trials could not tell any slope
@@ -53,7 +53,7 @@ def estimate_drift(ended: Sequence[FinishedTrial]) -> Drift | None:
     rest = y - slope * x
     error = float(np.sqrt((rest**2).sum() / freedom / spread)) * _estimate_inflation(rest, freedom)
     half = float(student.ppf((1 + LEVEL) / 2, freedom)) * error
-    found = Interval(slope, slope - half, slope + half).exponentiate()
+    found = ConfidenceInterval(slope, slope - half, slope + half).exponentiate()
     return None if found.low is None or found.high is None else Drift(found.value, found.low, found.high, len(y))
 
 

@@ -33,9 +33,9 @@ from tfperf.study.finished_trials import (
     read_finished_trials,
     summarise_points,
 )
-from tfperf.study.ledger import make_identity
 from tfperf.study.sweep_plan import SweepPlan
 from tfperf.study.sweep_table import write_table
+from tfperf.study.trial_log import make_identity
 
 MOST_TRIALS = 100_000
 LAYOUT = 3  # 1 timed each step once, compilations among them; 2 told of spans, not of chains and waiting

@@ -14,7 +14,7 @@ from tfperf.runcard.dump import to_tree
 from tfperf.runcard.keys import Tree, get, put
 from tfperf.runcard.kinds import AnyCard
 from tfperf.runcard.places import UnfitCardError
-from tfperf.runcard.points import Point
+from tfperf.runcard.points import SweepPoint
 from tfperf.runcard.sweep import Sweep
 from tfperf.study.finished_trials import PointValues, TrialKey, make_point_key
 from tfperf.workloads.cards import load_points
@@ -54,7 +54,7 @@ class SweepPlan:
 
     card: AnyCard
     sweep: Sweep
-    points: Mapping[str, Point]
+    points: Mapping[str, SweepPoint]
 
     def list_trials(self) -> list[Trial]:
         """All points once, then all again, each time in an order of its own: what drifts reaches all points alike.

@@ -8,14 +8,14 @@ from pathlib import Path
 import numpy as np
 
 from tfperf.arrays import BoolMask, Float64Array, Indices, TextArray
-from tfperf.trace.costs import NS_PER_MS, Cost, average_by_call, find_costs
+from tfperf.trace.costs import NS_PER_MS, OperationCost, average_by_call, find_costs
 from tfperf.trace.idle import average_causes, find_outer_phases, is_dataset_thread, merge_events, split_idle_time
 from tfperf.trace.intervals import Intervals, merge_intervals
 from tfperf.trace.launches import Launches, Transfer, compute_launches, sum_transfers
 from tfperf.trace.ledger import Entry, make_ledger
 from tfperf.trace.notes import Notes, read_notes
 from tfperf.trace.operations import Operation, Operations, find_operations, list_instructions, make_stats_filter
-from tfperf.trace.phases import PHASES, Phase, Rules
+from tfperf.trace.phases import PHASES, Phase, PhaseRules
 from tfperf.trace.planes import DEVICE, Events, Lane, decode_events, read_spaces
 from tfperf.trace.steps import EventKinds, Steps, find_steps
 from tfperf.trace.timeline import Timeline, make_timeline
@@ -48,7 +48,7 @@ class Attribution:
     waits_ms: float
     calls: int
     marks: str
-    costs: tuple[Cost, ...]
+    costs: tuple[OperationCost, ...]
     launches: dict[str, Launches]
     transfers: tuple[Transfer, ...]
     ledger: tuple[Entry, ...]
@@ -87,7 +87,7 @@ class Attribution:
         return 2 * sum(c.ms for c in self.costs if c.instruction) > sum(c.ms for c in self.costs)
 
     @property
-    def constant(self) -> list[Cost]:
+    def constant(self) -> list[OperationCost]:
         """Operations that depend on constants alone, and run in every step."""
         return [cost for cost in self.costs if cost.constant and cost.count >= EVERY_STEP]
 
@@ -122,7 +122,7 @@ def compute_attribution(
     devices = _find_devices(events, operations)
     mine = mine & (events.end > steps.begin[0]) & (events.begin < max(steps.end.max(), steps.begin.max() + 1))
     busy, every = {}, {}
-    costs: list[Cost] = []
+    costs: list[OperationCost] = []
     for device in np.unique(devices[mine]).tolist():
         here = mine & (devices == device)
         each = [_compute_busy(events, here & (phases == p), steps) for p in range(len(PHASES))]
@@ -163,7 +163,7 @@ def _find_looped(events: Events, operations: Operations) -> BoolMask:
     return inside
 
 
-def _find_phases(events: Events, operations: Operations, rules: Rules) -> Indices:
+def _find_phases(events: Events, operations: Operations, rules: PhaseRules) -> Indices:
     """Index of the phase of each event (n); of what is no operation, that of `other`."""
     said = find_outer_phases(events)
     other = PHASES.index("other")
@@ -176,7 +176,7 @@ def _find_phases(events: Events, operations: Operations, rules: Rules) -> Indice
     return out
 
 
-def _find_phase(operation: Operation, rules: Rules, outer: str) -> Phase:
+def _find_phase(operation: Operation, rules: PhaseRules, outer: str) -> Phase:
     """The phase that most of an operation belongs to."""
     sums: dict[Phase, float] = {}
     for scope, share in (operation.scopes or {"": 1.0}).items():

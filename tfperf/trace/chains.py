@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tfperf.arrays import Indices, Times
-from tfperf.trace.runs import Links, Runs
+from tfperf.trace.runs import Links, OperationRuns
 
 NOBODY = -1
 
@@ -35,7 +35,7 @@ class PathSegment(NamedTuple):
     delay: str = ""
 
 
-def find_longest_chains(runs: Runs, links: Links) -> list[Chain]:
+def find_longest_chains(runs: OperationRuns, links: Links) -> list[Chain]:
     """The longest chain of each call, by the durations of its runs alone; what two do at the same time counts once."""
     start, before = links.start.tolist(), links.before.tolist()
     begins, ends = runs.begin.tolist(), runs.end.tolist()
@@ -60,7 +60,7 @@ def find_longest_chains(runs: Runs, links: Links) -> list[Chain]:
     return out
 
 
-def _make_chain(runs: Runs, rows: Indices, length: int) -> Chain:
+def _make_chain(runs: OperationRuns, rows: Indices, length: int) -> Chain:
     ends = runs.end[rows]
     ends[:-1] = np.minimum(ends[:-1], runs.begin[rows[1:]])
     return Chain(rows, ends - runs.begin[rows], length)
@@ -69,7 +69,7 @@ def _make_chain(runs: Runs, rows: Indices, length: int) -> Chain:
 class WaitPaths:
     """How runs were reached: from each back to the one that ended last of those that it waited for."""
 
-    def __init__(self, runs: Runs, links: Links, begins: Times) -> None:
+    def __init__(self, runs: OperationRuns, links: Links, begins: Times) -> None:
         """begins: of calls, in ns."""
         self.begin, self.end, self.call = runs.begin.tolist(), runs.end.tolist(), runs.call.tolist()
         self.last = find_last_before(runs, links).tolist()
@@ -101,7 +101,7 @@ class WaitPaths:
             yield PathSegment(ready, free, run, "queue")
 
 
-def find_last_before(runs: Runs, links: Links) -> Indices:
+def find_last_before(runs: OperationRuns, links: Links) -> Indices:
     """Of each run the last to end of those that it waited for (r), -1: there is none."""
     out = np.full(len(runs), NOBODY, np.intp)
     counts = np.diff(links.start)
@@ -116,7 +116,7 @@ def find_last_before(runs: Runs, links: Links) -> Indices:
     return out
 
 
-def _compute_free_times(runs: Runs) -> Times:
+def _compute_free_times(runs: OperationRuns) -> Times:
     """When all that began before on the thread or stream of each run had left it (r), 0 for the first."""
     out = np.zeros(len(runs), np.int64)
     for lane in np.unique(runs.lane):

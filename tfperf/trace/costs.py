@@ -7,7 +7,7 @@ import numpy as np
 from tfperf.arrays import BoolMask, Float64Array, Indices
 from tfperf.trace.intervals import merge_intervals
 from tfperf.trace.operations import Operations
-from tfperf.trace.phases import PHASES, Phase, Rules
+from tfperf.trace.phases import PHASES, Phase, PhaseRules
 from tfperf.trace.planes import Events
 from tfperf.trace.steps import Steps
 
@@ -15,7 +15,7 @@ NS_PER_MS = 1e6
 
 
 @dataclass(frozen=True)
-class Cost:
+class OperationCost:
     """An operation: its events' time in ms a step, how many there are a step, and what it belongs to.
 
     noise: standard error of `ms`, from what differs between calls.
@@ -37,8 +37,8 @@ class Cost:
 
 def find_costs(
     events: Events, operations: Operations, phase_index: Indices, mask: BoolMask, device: str,
-    steps: Steps, rules: Rules,
-) -> list[Cost]:  # fmt: skip
+    steps: Steps, rules: PhaseRules,
+) -> list[OperationCost]:  # fmt: skip
     """Costs of the events in the mask, whose phases have the numbers `phase_index`."""
     keys, where, counts = np.unique(
         operations.index[mask] * len(PHASES) + phase_index[mask], return_inverse=True, return_counts=True
@@ -54,7 +54,7 @@ def find_costs(
     for key, count, ms, inside_ms, error in zip(*(c.tolist() for c in columns), strict=True):
         operation, phase = operations.every[key // len(PHASES)], PHASES[key % len(PHASES)]
         scope = max(operation.scopes, key=lambda s: operation.scopes[s], default="")
-        out.append(Cost(
+        out.append(OperationCost(
             operation.name, operation.kind, device, phase, operation.inferred and phase != "other", ms / len(steps),
             count / len(steps), rules.find_layer(scope), inside_ms / len(steps),
             bool(operation.scopes) and not operation.inferred and all(map(rules.is_constant, operation.scopes)),

@@ -9,7 +9,7 @@ from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
 
 from tfperf.results.files import write_atomically
-from tfperf.trace.phases import Rules
+from tfperf.trace.phases import PhaseRules
 from tfperf.trace.planes import TraceError, find_profile_files
 
 FILE = "tfperf.json"  # beside the *.xplane.pb
@@ -50,10 +50,10 @@ class Notes:
     missing: tuple[str, ...] = ()  # why some of this is not known
 
     @property
-    def rules(self) -> Rules:
+    def rules(self) -> PhaseRules:
         """By which operations are told apart."""
         names = None if self.forward is None else frozenset(self.forward)
-        return Rules(frozenset(self.optimizers), names, self.loops, self.turns, frozenset(self.constant))
+        return PhaseRules(frozenset(self.optimizers), names, self.loops, self.turns, frozenset(self.constant))
 
 
 def parse_notes(values: Mapping[str, Any]) -> Notes:

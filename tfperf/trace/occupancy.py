@@ -7,7 +7,7 @@ import numpy as np
 from tfperf.arrays import Indices, Times
 from tfperf.trace.chains import NOBODY, PathSegment, WaitPaths
 from tfperf.trace.intervals import Intervals, merge_intervals
-from tfperf.trace.runs import Links, Runs
+from tfperf.trace.runs import Links, OperationRuns
 
 PhaseSet = tuple[int, ...]  # phases that run at once, by number
 Labeller = Callable[[PathSegment], str]  # of what a segment is
@@ -30,7 +30,7 @@ def split_by_phases(begin: Times, end: Times, phase: Indices, calls: Intervals, 
 class Waits:
     """What is waited for, by devices that have nothing running and by calls that are to end."""
 
-    def __init__(self, runs: Runs, links: Links, calls: Intervals) -> None:
+    def __init__(self, runs: OperationRuns, links: Links, calls: Intervals) -> None:
         self.runs, self.calls, self.paths = runs, calls, WaitPaths(runs, links, calls.begin)
         self.lasts = [_find_last(runs, call) for call in range(len(calls))]
 
@@ -91,7 +91,7 @@ def _clip_segments(segments: Iterable[PathSegment], until: int) -> Iterator[Path
             yield segment._replace(end=min(segment.end, until))
 
 
-def _find_last(runs: Runs, call: int) -> int:
+def _find_last(runs: OperationRuns, call: int) -> int:
     mine = np.flatnonzero(runs.call == call)
     return int(mine[runs.end[mine].argmax()]) if len(mine) else NOBODY
 

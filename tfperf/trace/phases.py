@@ -22,7 +22,7 @@ SCAFFOLD = re.compile(r"(while|body|cond|true|false|then|else|branch|\d+)(_\d+)*
 
 
 @dataclass(frozen=True)
-class Rules:
+class PhaseRules:
     """What a program says about its names: its optimizers'; those of layers, losses and metrics, where it tells."""
 
     optimizers: frozenset[str] = field(default_factory=frozenset)

@@ -19,7 +19,7 @@ DONE = "ExecutorState::ProcessAsync::Done"  # where an operation ends that goes 
 
 
 @dataclass(frozen=True)
-class Runs:
+class OperationRuns:
     """r runs in the order in which they began; `node`: number in the graph; times in ns; `lane`: thread or stream.
 
     `left`: when a run left its lane, before its `end` where it went on without. `given`: from when on others can have
@@ -37,10 +37,10 @@ class Runs:
     def __len__(self) -> int:
         return len(self.node)
 
-    def drop(self, which: BoolMask) -> "Runs":
+    def drop(self, which: BoolMask) -> "OperationRuns":
         """All but these (r)."""
         left = {field.name: getattr(self, field.name)[~which] for field in fields(self)}
-        return Runs(**left)
+        return OperationRuns(**left)
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class Links:
     before: Indices
 
 
-def find_runs(events: Events, operations: Operations, graph: Graph, begins: Times, ends: Times) -> Runs:
+def find_runs(events: Events, operations: Operations, graph: Graph, begins: Times, ends: Times) -> OperationRuns:
     """Runs of a graph's operations in the calls [begins, ends). On an accelerator its kernels count, not their launch.
 
     A receive has none: it waits for its send.
@@ -71,7 +71,7 @@ def find_runs(events: Events, operations: Operations, graph: Graph, begins: Time
     return found.drop(find_idle_sends(found, graph))
 
 
-def find_idle_sends(runs: Runs, graph: Graph) -> BoolMask:
+def find_idle_sends(runs: OperationRuns, graph: Graph) -> BoolMask:
     """Which runs (r) are of sends that have nothing to send: a loop that ends runs them once more.
 
     What they send has not run again since the send before.
@@ -87,10 +87,12 @@ def find_idle_sends(runs: Runs, graph: Graph) -> BoolMask:
     return out
 
 
-def make_runs(graph: Graph, node: Indices, begin: Times, left: Times, end: Times, lane: Indices, call: Indices) -> Runs:
+def make_runs(
+    graph: Graph, node: Indices, begin: Times, left: Times, end: Times, lane: Indices, call: Indices
+) -> OperationRuns:
     """Runs in the order in which they began. What a send gives is received before its own run has ended."""
     sends = np.array([one.kind in SENDS for one in graph.nodes] or [False])[node]
-    return Runs(node, begin, left, end, np.where(sends, begin, end), lane, call)
+    return OperationRuns(node, begin, left, end, np.where(sends, begin, end), lane, call)
 
 
 def _find_node(event: str, graph: Graph) -> int:
@@ -116,7 +118,7 @@ def _find_ends(events: Events, graph: Graph, node: Indices, begin: Times, end: T
     return out
 
 
-def link(runs: Runs, graph: Graph) -> Links:
+def link(runs: OperationRuns, graph: Graph) -> Links:
     """Which run waited for which, in the same call."""
     order = np.argsort(runs.node, kind="stable")
     numbers, first = np.unique(runs.node[order], return_index=True)
@@ -136,7 +138,7 @@ def link(runs: Runs, graph: Graph) -> Links:
     return Links(start, before[sort])
 
 
-def _match(runs: Runs, mine: Indices, theirs: Indices, ended: Indices, turn: bool) -> Indices:
+def _match(runs: OperationRuns, mine: Indices, theirs: Indices, ended: Indices, turn: bool) -> Indices:
     """Of each run `mine` the one that it waited for, -1: none. ended: `theirs` in the order of their ends."""
     last = np.searchsorted(runs.given[ended], runs.begin[mine], "right") - 1
     out = np.where(last >= 0, ended[np.maximum(last, 0)], -1)

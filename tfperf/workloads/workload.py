@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import click
     from rich.console import RenderableType
 
-    from tfperf.measure.doctor import Check
+    from tfperf.measure.doctor import DoctorCheck
     from tfperf.report.compare import Change
     from tfperf.report.study_progress import ShowCount
     from tfperf.train.window import Recording
@@ -117,7 +117,7 @@ class Workload(ABC, Generic[C]):
         """A commented card for `tfperf init`; data: what it names as its data, None where the user named nothing."""
         raise NotImplementedError
 
-    def list_checks(self) -> "Sequence[Check]":
+    def list_checks(self) -> "Sequence[DoctorCheck]":
         """What `tfperf doctor` looks at for this workload: optional packages, files."""
         return ()
 

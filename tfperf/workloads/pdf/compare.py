@@ -8,7 +8,7 @@ from pydantic.dataclasses import dataclass
 
 from tfperf.arrays import Float64Array
 from tfperf.measure import confidence
-from tfperf.measure.confidence import Interval, estimate_share_difference
+from tfperf.measure.confidence import ConfidenceInterval, estimate_share_difference
 from tfperf.report.compare import Change
 from tfperf.report.compare_reports import IGNORE_EXTRA, FiniteNumber, StepQuartiles, compare_times, read_report
 from tfperf.results.contents import RESULTS
@@ -99,8 +99,12 @@ def _compare_chi2(a: Run, b: Run) -> list[Change]:
     figures = [(words, getattr(a.report, key), getattr(b.report, key)) for key, words in TOTALS.items()]
     sets_a, sets_b = a.report.chi2_per_dataset, b.report.chi2_per_dataset
     figures += [(f"chi2 of {name}", sets_a[name].chi2, sets_b[name].chi2) for name in sets_a if name in sets_b]
-    return [_make_change(words, x, y, Interval(y - x)) for words, x, y in figures if x is not None and y is not None]
+    return [
+        _make_change(words, x, y, ConfidenceInterval(y - x))
+        for words, x, y in figures
+        if x is not None and y is not None
+    ]
 
 
-def _make_change(name: str, before: float, now: float, interval: Interval) -> Change:
+def _make_change(name: str, before: float, now: float, interval: ConfidenceInterval) -> Change:
     return Change(name, before, now, interval.value, interval.low, interval.high)

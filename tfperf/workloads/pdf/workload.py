@@ -16,7 +16,7 @@ from tfperf.workloads.workload import Workload
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from tfperf.measure.doctor import Check
+    from tfperf.measure.doctor import DoctorCheck
     from tfperf.report.compare import Change
     from tfperf.report.study_progress import ShowCount
     from tfperf.train.window import Recording
@@ -112,7 +112,7 @@ class Pdf(Workload[Card]):
 
         return format_example_card(data or Path("pack.h5"))
 
-    def list_checks(self) -> "Sequence[Check]":
+    def list_checks(self) -> "Sequence[DoctorCheck]":
         """What `import-nnpdf` needs."""
         from tfperf.measure.doctor import check_extra
 

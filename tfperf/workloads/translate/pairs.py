@@ -14,7 +14,7 @@ from typing import IO
 import h5py
 
 from tfperf.errors import PackError
-from tfperf.results.bounds import Budget
+from tfperf.results.file_limits import Budget
 from tfperf.results.heaps import refuse_broken_heaps
 from tfperf.results.reading import open_regular, quote_text, refuse_special
 

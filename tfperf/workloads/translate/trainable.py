@@ -9,7 +9,7 @@ from tfperf.place import engine as engines
 from tfperf.place.devices import Devices
 from tfperf.place.method import Method
 from tfperf.place.shapes import TensorType
-from tfperf.place.trainable import BatchPosition, LocalBatches, Outcome, PassInputs, Trainable
+from tfperf.place.trainable import BatchPosition, LocalBatches, PassInputs, PassOutcome, Trainable
 from tfperf.place.transfers import Flops
 from tfperf.workloads.translate.arithmetic import count_lstm_flops, count_pass_flops
 from tfperf.workloads.translate.card import TranslationCard
@@ -44,10 +44,10 @@ class TrainableTranslator(Translator, Trainable):
         """What dropout leaves, by `sample_masks`; none without dropout."""
         return sample_masks(self.card, position, rows, survey) if self.card.model.dropout else None
 
-    def compute(self, given: PassInputs) -> Outcome:
+    def compute(self, given: PassInputs) -> PassOutcome:
         """The sum of a local batch's cross entropies."""
         source, target = given.local_batch
-        return Outcome(self.compute_loss(given.weights, given.rows, source, target, given.draws))
+        return PassOutcome(self.compute_loss(given.weights, given.rows, source, target, given.draws))
 
     def count_flops(self, local_batch: Sequence[TensorType]) -> Flops:
         """By counting: TensorFlow's graphs have loops for layers."""

@@ -7,7 +7,7 @@ import h5py
 import numpy as np
 
 from tfperf.arrays import AnyArray, ArraysByName, BoolMask
-from tfperf.results.bounds import read_attribute
+from tfperf.results.file_limits import read_attribute
 from tfperf.workloads.pdf.data.fields import Faults
 from tfperf.workloads.pdf.data.limits import LAST_ROW, LEAST_ERROR, LEAST_SCALE, LEAST_X, TEXT_LENGTH
 

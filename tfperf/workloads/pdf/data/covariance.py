@@ -14,7 +14,7 @@ import numpy as np
 
 from tfperf.arrays import Float64Array
 from tfperf.errors import PackError
-from tfperf.results.bounds import Budget
+from tfperf.results.file_limits import Budget
 from tfperf.results.heaps import refuse_broken_heaps
 from tfperf.results.reading import refuse_special
 from tfperf.workloads.pdf.data import fields

@@ -13,7 +13,7 @@ import h5py
 import numpy as np
 
 from tfperf.arrays import AnyArray, BoolMask
-from tfperf.results.bounds import BoundsError, Budget
+from tfperf.results.file_limits import Budget, FileLimitError
 from tfperf.results.reading import quote_text
 from tfperf.workloads.pdf.data.limits import ARRAY_BYTES, FAULTS, FIELDS, LARGEST, MOST, NAME_LENGTH, ROW_BYTES
 
@@ -124,11 +124,11 @@ def _check_claim(array: h5py.Dataset, place: str, most: int, faults: Faults) -> 
     row = array.nbytes // max(1, array.shape[0])
     try:
         if array.ndim > 2 and row > ROW_BYTES:
-            raise BoundsError(f"{row} bytes for each point", f"at most {ROW_BYTES} are allowed")
+            raise FileLimitError(f"{row} bytes for each point", f"at most {ROW_BYTES} are allowed")
         if array.dtype.kind == "S" and array.dtype.itemsize > NAME_LENGTH * 4:
-            raise BoundsError(f"texts of {array.dtype.itemsize} bytes", f"at most {NAME_LENGTH} characters")
+            raise FileLimitError(f"texts of {array.dtype.itemsize} bytes", f"at most {NAME_LENGTH} characters")
         faults.budget.charge(array, most)
-    except BoundsError as claim:
+    except FileLimitError as claim:
         faults.add(place, claim.found, claim.allowed)
 
 
@@ -167,7 +167,7 @@ def read_values(array: h5py.Dataset, place: str, field: Field, faults: Faults) -
         return _read_texts(array) if field.kind == "text" and array.size else np.asarray(array[()])
     except UnicodeDecodeError:
         faults.add(place, "got bytes that are no text", "must be UTF-8 text")
-    except BoundsError as claim:
+    except FileLimitError as claim:
         faults.add(place, claim.found, claim.allowed)
     except DAMAGE as error:
         faults.add(place, f"cannot be read ({error})", "an undamaged array")
@@ -180,7 +180,7 @@ def _read_texts(array: h5py.Dataset) -> AnyArray:
     for text in (array.asstr("utf-8")[i] for i in range(len(array))):
         if len(text) > NAME_LENGTH or not text.isprintable():
             said = f"the name {quote_text(text, 50)} of {len(text)} characters"
-            raise BoundsError(said, f"at most {NAME_LENGTH}, all printable")
+            raise FileLimitError(said, f"at most {NAME_LENGTH}, all printable")
         texts.append(text)
     return np.array(texts, object)
 

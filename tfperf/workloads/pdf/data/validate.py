@@ -10,7 +10,7 @@ import numpy as np
 
 from tfperf.arrays import AnyArray
 from tfperf.errors import PackError
-from tfperf.results.bounds import BoundsError, Budget, read_attribute, read_attributes
+from tfperf.results.file_limits import Budget, FileLimitError, read_attribute, read_attributes
 from tfperf.results.heaps import refuse_broken_heaps
 from tfperf.workloads.pdf.data.checks import check_axes, check_kinematics, check_points, check_tables
 from tfperf.workloads.pdf.data.fields import (
@@ -72,7 +72,7 @@ def check(file: h5py.File, path: Path) -> list[str]:
             _check_root(file, faults)
         else:
             faults.add("/layout", f"got {layout!s}", f"this program reads layout {LAYOUT}")
-    except BoundsError as claim:
+    except FileLimitError as claim:
         faults.add("/", claim.found, claim.allowed)
     except DAMAGE as error:
         faults.add("/", f"cannot be read ({error})", "an undamaged HDF5 file")
@@ -114,7 +114,7 @@ def _check_set(check_set: Any, group: h5py.Group, place: str, sizes: Mapping[str
     try:
         read_attributes(group)
         check_set(group, place, sizes, faults)
-    except BoundsError as claim:
+    except FileLimitError as claim:
         faults.add(place, claim.found, claim.allowed)
     except DAMAGE as error:
         faults.add(place, f"cannot be read ({error})", "an undamaged group")

@@ -90,7 +90,7 @@ def _flatten_cores(cores: Float64Array) -> Float64Array:
 
 
 @dataclass(frozen=True)
-class Directions:
+class CoreDirections:
     """Singular vectors of the targets' cores in units of their errors, and the columns of the direct rows as such."""
 
     left: Float64Array  # (n, m), in units of the predictions
@@ -109,16 +109,16 @@ class Directions:
 
 def factorise(
     observables: Observables, targets: Sequence[slice], direct: Sequence[slice], basis: Basis, weights: Float64Array
-) -> Directions:
+) -> CoreDirections:
     """The directions over a basis of the raw rows `targets`, whose inverse errors are weights (n), and `direct`."""
     columns, others = (_flatten_cores(compute_cores(observables, rows, basis.extend)) for rows in (targets, direct))
     left, singular, right = np.linalg.svd(columns * weights[:, None], full_matrices=False)
-    return Directions(left / weights[:, None], singular, right, others)
+    return CoreDirections(left / weights[:, None], singular, right, others)
 
 
 def reduce_observables(
-    observables: Observables, targets: Sequence[slice], direct: Sequence[slice], basis: Basis, directions: Directions,
-    negligible: float,
+    observables: Observables, targets: Sequence[slice], direct: Sequence[slice], basis: Basis,
+    directions: CoreDirections, negligible: float,
 ) -> tuple[Observables, HadronicCore]:  # fmt: skip
     """The observables without the tables of the raw rows `targets` and `direct`, and the core that makes those."""
     expand, matrix = directions.truncate(negligible)

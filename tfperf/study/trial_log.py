@@ -37,7 +37,7 @@ def make_identity(card: Any) -> dict[str, Any]:
 
 
 @dataclass
-class Ledger:
+class TrialLog:
     """Records by variant, and what `auto` stands for, in `ablation.json` of a folder."""
 
     folder: Path
