@@ -16,7 +16,7 @@ from tests.study.sweeps import FAKE, ROOT, alive, environment, notes, run, sweep
 from tfperf.errors import CardError, RunDirectoryError, StorageError, UserError
 from tfperf.results import files
 from tfperf.results.lock import DirectoryLock
-from tfperf.study import ledger
+from tfperf.study import trial_log
 from tfperf.study.finished_trials import RESULTS, read_finished_trials
 from tfperf.study.process import Stopped
 from tfperf.study.sweep_folder import SweepFolder
@@ -162,7 +162,7 @@ def test_what_another_sweep_measured_is_not_gone_on_with(tmp_path, monkeypatch):
     with pytest.raises(RunDirectoryError, match="another place"):
         run(card, out, on="local:1")
     with monkeypatch.context() as patch:
-        patch.setattr(ledger, "list_versions", lambda: {"tfperf": "9"})
+        patch.setattr(trial_log, "list_versions", lambda: {"tfperf": "9"})
         with pytest.raises(RunDirectoryError, match="another versions"):
             run(card, out)
     with open(tmp_path / "pack.h5", "ab") as file:

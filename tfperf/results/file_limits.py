@@ -43,7 +43,7 @@ class Budget:
         self.bytes = SPARE + FACTOR * self.stored
 
     def charge(self, array: h5py.Dataset, most: int) -> None:
-        """Count an array of at most `most` bytes. Raises: FileLimitError for more, and for one that is no plain array."""
+        """Count an array of at most `most` bytes. Raises: FileLimitError for more, and for what is no plain array."""
         if array.nbytes > most:
             raise FileLimitError(f"{array.nbytes} bytes", f"at most {most} are allowed")
         self.bytes -= array.nbytes
@@ -97,7 +97,7 @@ def _can_inflate(array: h5py.Dataset, chunk: Any, size: int) -> bool:
 
 
 def read_attribute(item: h5py.Group | h5py.Dataset, name: str, default: Any = None) -> Any:
-    """An attribute, `default` where there is none. FileLimitError for one that is no small array of numbers or texts."""
+    """One, or `default` where there is none. FileLimitError for what is no small array of numbers or texts."""
     if name not in item.attrs:
         return default
     stored = item.attrs.get_id(name)
