@@ -152,8 +152,8 @@ def test_arrays_take_no_more_together_than_their_file_may_hold(tmp_path, monkeyp
     with h5py.File(tmp_path / "file.h5", "w") as file:
         for name in "ab":
             file.create_dataset(name, data=np.zeros(10_000), compression="gzip")
-        monkeypatch.setattr(bounds, "SPARE", 100_000)
-        monkeypatch.setattr(bounds, "FACTOR", 1)
+        monkeypatch.setattr(file_limits, "SPARE", 100_000)
+        monkeypatch.setattr(file_limits, "FACTOR", 1)
         budget = file_limits.Budget(file)
         budget.charge(file["a"], 10**6)
         with pytest.raises(file_limits.FileLimitError, match="more than are left"):
