@@ -133,7 +133,7 @@ def places(folder):
             loop.kept,
             loop.flat_weights.value,
             stack.points,
-            *terms.inverse_kernels,
+            *terms.inverse_capacitances,
         ]
         tensors += [matrix for _, matrix, _ in terms.all_residuals.contraction.linear]
         placed.append(sorted({tf.DeviceSpec.from_string(t.device).device_index for t in tensors}))

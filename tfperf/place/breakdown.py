@@ -25,7 +25,7 @@ from tfperf.trace.occupancy import Waits, split_by_phases, sum_by_name
 from tfperf.trace.operations import GRAPH, Operations, find_operations, list_instructions, make_stats_filter
 from tfperf.trace.phases import PHASES, Phase
 from tfperf.trace.planes import Events, decode_events, read_spaces
-from tfperf.trace.runs import Links, OperationRuns, find_runs, link
+from tfperf.trace.runs import Dependencies, OperationRuns, find_dependencies, find_runs
 
 PASSES = ("forward", "backward")
 BUSY_PHASES: tuple[Phase, ...] = ("forward", "backward", "merge", "update", "transfer", "input", "other")
@@ -45,7 +45,7 @@ class Trace:
     attribution: Attribution
     graph: Graph
     runs: OperationRuns
-    links: Links
+    dependencies: Dependencies
     calls: Intervals
     steps: int  # in them
     names: tuple[str, ...]
@@ -90,7 +90,7 @@ def summarise(
     ran = set(trace.runs.node.tolist())
     if any(node.compiled and i not in ran for i, node in enumerate(graph.nodes)):
         return {}
-    step, waits = trace.to_step_ms(trace.calls.length), Waits(trace.runs, trace.links, trace.calls)
+    step, waits = trace.to_step_ms(trace.calls.length), Waits(trace.runs, trace.dependencies, trace.calls)
     each = {name: _summarise_device(trace, waits, k, step) for k, name in enumerate(trace.names)}
     passes = [sum(one["busy"][p] for p in PASSES) for name, one in each.items() if name != "host"]
     mean = {p: float(np.mean([one["busy"][p] for name, one in each.items() if name != "host"])) for p in PASSES}
@@ -132,7 +132,9 @@ def make_trace(
         [graph.count_loops(i) > 1 or bool(SEQUENCES.match(n.kind)) for i, n in enumerate(graph.nodes)] or [False]
     )
     shares, steps = _compute_shares(found, len(local)), int((every.call >= skip).sum())
-    return Trace(found, graph, runs, link(runs, graph), calls, steps, names, host, phase, device, looped, shares)
+    return Trace(
+        found, graph, runs, find_dependencies(runs, graph), calls, steps, names, host, phase, device, looped, shares
+    )
 
 
 def _find_index(name: str, names: tuple[str, ...], host: str) -> int:
@@ -232,7 +234,7 @@ def _compute_course(trace: Trace, waits: Waits) -> dict[str, float]:
 
 def _summarise_critical_path(trace: Trace, step: float) -> dict[str, Any]:
     """The longest chain of each call: ms a step of all, its share, and what it consists of."""
-    chains = find_longest_chains(trace.runs, trace.links)
+    chains = find_longest_chains(trace.runs, trace.dependencies)
     rows = [pair for chain in chains for pair in zip(chain.runs.tolist(), chain.times.tolist(), strict=True)]
     length = trace.to_step_ms(sum(chain.length for chain in chains))
     phases: dict[str, float] = {}

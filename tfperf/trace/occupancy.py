@@ -7,7 +7,7 @@ import numpy as np
 from tfperf.arrays import Indices, Times
 from tfperf.trace.chains import NOBODY, PathSegment, WaitPaths
 from tfperf.trace.intervals import Intervals, merge_intervals
-from tfperf.trace.runs import Links, OperationRuns
+from tfperf.trace.runs import Dependencies, OperationRuns
 
 PhaseSet = tuple[int, ...]  # phases that run at once, by number
 Labeller = Callable[[PathSegment], str]  # of what a segment is
@@ -30,8 +30,8 @@ def split_by_phases(begin: Times, end: Times, phase: Indices, calls: Intervals, 
 class Waits:
     """What is waited for, by devices that have nothing running and by calls that are to end."""
 
-    def __init__(self, runs: OperationRuns, links: Links, calls: Intervals) -> None:
-        self.runs, self.calls, self.paths = runs, calls, WaitPaths(runs, links, calls.begin)
+    def __init__(self, runs: OperationRuns, dependencies: Dependencies, calls: Intervals) -> None:
+        self.runs, self.calls, self.paths = runs, calls, WaitPaths(runs, dependencies, calls.begin)
         self.lasts = [_find_last(runs, call) for call in range(len(calls))]
 
     def sum_waits(self, label: Labeller) -> Totals:

@@ -44,7 +44,7 @@ class OperationRuns:
 
 
 @dataclass(frozen=True)
-class Links:
+class Dependencies:
     """`before[start[i] : start[i + 1]]`: the runs that run i waited for; all had given what it needed when it began."""
 
     start: Indices
@@ -118,7 +118,7 @@ def _find_ends(events: Events, graph: Graph, node: Indices, begin: Times, end: T
     return out
 
 
-def link(runs: OperationRuns, graph: Graph) -> Links:
+def find_dependencies(runs: OperationRuns, graph: Graph) -> Dependencies:
     """Which run waited for which, in the same call."""
     order = np.argsort(runs.node, kind="stable")
     numbers, first = np.unique(runs.node[order], return_index=True)
@@ -135,7 +135,7 @@ def link(runs: OperationRuns, graph: Graph) -> Links:
     after, before = after[sure], before[sure]
     sort = np.argsort(after, kind="stable")
     start = np.searchsorted(after[sort], np.arange(len(runs) + 1))
-    return Links(start, before[sort])
+    return Dependencies(start, before[sort])
 
 
 def _match(runs: OperationRuns, mine: Indices, theirs: Indices, ended: Indices, turn: bool) -> Indices:

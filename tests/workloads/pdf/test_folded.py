@@ -65,7 +65,7 @@ def test_sets_of_the_case_are_of_every_kind(case):
     kinds = {(d.operation, d.tables[0].hadronic) for d in problem.datasets}
     assert kinds >= {("NULL", False), ("NULL", True), ("RATIO", False), ("RATIO", True), ("ASY", True)}
     every = losses["folded"].loss_constants
-    assert every.folded.linked, "no systematic crosses from linear to other sets: the tests below show little"
+    assert every.folded.coupled, "no systematic crosses from linear to other sets: the tests below show little"
     assert len(every.points.central) == sum(len(d.cv) for d in problem.datasets) - 17 - 8
 
 
@@ -198,7 +198,7 @@ def test_hadronic_cores_keep_the_tolerance(case, tmp_path):
     pdfs[..., : len(x)] = sample_pdfs(card.model, x, 40, seed=98)[::2][:15]
     losses = make_losses(card, problem, form)
     core = losses.loss_constants.points.core
-    assert core is not None and sum(t.stop - t.start for t in core.targets) == 9 + 7
+    assert core is not None and sum(t.stop - t.start for t in core.outputs) == 9 + 7
     assert np.quantile(deviations(truth, problem, losses, pdfs), 0.95) < 1e-3
     few = make_losses(card, problem, replace(form, hadronic_rank=10))
     assert np.quantile(deviations(truth, problem, few, pdfs), 0.95) > 1e-3

@@ -37,7 +37,7 @@ class Contraction:
         self.first, self.core = first, core
         edges = {edge for run in observables.row_slices for edge in (run.start, run.stop)}
         self.linear = [self._make_linear(p, scale, edges, dtype) for p in observables.products]
-        self.core_pieces = [] if core is None else [(t.start, t.stop) for t in (*core.targets, *core.direct)]
+        self.core_pieces = [] if core is None else [(t.start, t.stop) for t in (*core.outputs, *core.direct)]
         # hadronic rows come after all others; the core makes some of them
         end = max((p.rows.stop for p in observables.products), default=0)
         runs = [(max(run.start, end), run.stop) for run in observables.row_slices if run.stop > end]
@@ -68,7 +68,7 @@ class Contraction:
         restrict = core.restrict.reshape(rank, len(FITTED), -1)
         restrict = np.pad(restrict, [(0, 0), (0, 0), (max(0, -self.first), 0)])[..., max(0, self.first) :]
         self.restrict = tf.constant(restrict.reshape(rank, -1), dtype)
-        scales = np.concatenate([np.zeros(0), *(scale[target] for target in core.targets)])
+        scales = np.concatenate([np.zeros(0), *(scale[output] for output in core.outputs)])
         self.expand = tf.constant(core.expand * scales[:, None], dtype)
         # nothing multiplies what an operation follows
         self.core_luminosities = Luminosities([product], rows, [product.pairs], rank, np.ones(len(rows)), dtype)
@@ -79,7 +79,7 @@ class Contraction:
         sizes = [t.stop - t.start for t in self.core.direct]
         few, *direct = tf.split(self.core_luminosities(reduced), [self.expand.shape[1], *sizes], axis=1)
         raw = tf.matmul(few, self.expand, transpose_b=True)
-        arrays = tf.split(raw, [t.stop - t.start for t in self.core.targets], axis=1)
+        arrays = tf.split(raw, [t.stop - t.start for t in self.core.outputs], axis=1)
         return {start: array for (start, _), array in zip(self.core_pieces, (*arrays, *direct), strict=True)}
 
     def __call__(self, pdf: tf.Tensor) -> dict[int, tf.Tensor]:

@@ -131,9 +131,11 @@ class ReplicaLosses:
         points = self.loss_constants.points
         # (2 R, k, k) for each block: the training halves of all replicas, then the validation halves
         halves = np.concatenate([points.training, ~points.training]).astype(np.float64)
-        self.inverse_kernels = [tf.constant(k, self.dtype) for k in points.whitening.compute_inverse_kernels(halves)]
-        kernels_all = every.points.whitening.compute_inverse_kernels(np.ones((1, len(problem.central))))
-        self.inverse_kernels_all = [tf.constant(k[0], self.dtype) for k in kernels_all]
+        self.inverse_capacitances = [
+            tf.constant(k, self.dtype) for k in points.whitening.compute_inverse_capacitances(halves)
+        ]
+        capacitances_all = every.points.whitening.compute_inverse_capacitances(np.ones((1, len(problem.central))))
+        self.inverse_capacitances_all = [tf.constant(k[0], self.dtype) for k in capacitances_all]
         self.points = len(problem.central)
         self.points_training = problem.training.sum(axis=1)
         self.points_validation = (~problem.training).sum(axis=1)
@@ -168,7 +170,7 @@ class ReplicaLosses:
         every, raw = self.all_residuals, self.all_residuals.contraction(pdf)
         residuals = [p.compute_residual(raw, p.central) * p.inverse_weight for p in every.segments]
         total = tf.add_n([tf.reduce_sum(e * e, axis=1) for e in residuals])
-        for z, inverse in zip(every.compute_systematics(residuals), self.inverse_kernels_all, strict=True):
+        for z, inverse in zip(every.compute_systematics(residuals), self.inverse_capacitances_all, strict=True):
             total -= tf.reduce_sum(z * tf.matmul(z, inverse), axis=1)
         return total
 
@@ -188,7 +190,7 @@ class ReplicaLosses:
             for half in halves:
                 total += tf.reduce_sum(half * half, axis=1)
             directions = self.step_residuals.compute_systematics(halves)
-            shifts = [tf.linalg.matvec(p, z) for p, z in zip(self.inverse_kernels, directions, strict=True)]
+            shifts = [tf.linalg.matvec(p, z) for p, z in zip(self.inverse_capacitances, directions, strict=True)]
             for z, shift in zip(directions, shifts, strict=True):
                 total -= tf.reduce_sum(z * shift, axis=1)
             pull = tf.zeros([0], self.dtype)
@@ -202,10 +204,10 @@ class ReplicaLosses:
                 corrections = [s[:replicas] for s in shifts]
                 slope = tf.zeros_like(pdf)
                 if folded is not None:
-                    sizes = [self.restrict.shape[0], *(directions[b].shape[1] for b in folded.linked)]
-                    back, *links = tf.split(pull[:replicas], sizes, axis=1)
-                    for b, link in zip(folded.linked, links, strict=True):
-                        corrections[b] -= link
+                    sizes = [self.restrict.shape[0], *(directions[b].shape[1] for b in folded.coupled)]
+                    back, *couplings = tf.split(pull[:replicas], sizes, axis=1)
+                    for b, one in zip(folded.coupled, couplings, strict=True):
+                        corrections[b] -= one
                     slope = up[:, :, None] * tf.reshape(tf.matmul(back, self.restrict), pdf.shape)
                 out = [slope]
                 for e, segment in zip(residuals, segments, strict=True):
@@ -222,8 +224,8 @@ class ReplicaLosses:
     def _compute_folded_chi2(self, folded: FoldedPoints, pdf: tf.Tensor, directions: Sequence[tf.Tensor]) -> HalfChi2:
         """The halves' chi2 (2 R) of the folded points: half its slope in their directions, and itself."""
         small = tf.matmul(tf.reshape(pdf, [pdf.shape[0], -1]), self.restrict, transpose_b=True)
-        links = zip(*(tf.split(directions[b], 2) for b in folded.linked), strict=True)
-        both = [join_columns([small, *link]) for link in links] if folded.linked else [small, small]
+        couplings = zip(*(tf.split(directions[b], 2) for b in folded.coupled), strict=True)
+        both = [join_columns([small, *one]) for one in couplings] if folded.coupled else [small, small]
         away = tf.split(tf.concat(both, axis=0) - self.centres, 2)
         bent = [tf.linalg.matvec(curvature, d) for curvature, d in zip(self.curvatures, away, strict=True)]
         pull = tf.concat(bent, axis=0) + self.slopes

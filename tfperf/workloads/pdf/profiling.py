@@ -40,16 +40,16 @@ def record_card(card: Card, logdir: Path, repeat: int, naive: bool, show: ShowCo
 
 def _prepare_ensemble(card: Card, problem: Problem) -> tuple[Ensemble, Choices]:
     """The ensemble as a fit has it, with the choices of an earlier fit or made now."""
-    stacks = PDFStackFactory(card, problem)
-    known = stacks.read_choices(None) if card.engine.threads == "measure" else None
+    factory = PDFStackFactory(card, problem)
+    known = factory.read_choices(None) if card.engine.threads == "measure" else None
     cores = start_tensorflow(card, known.cores if known else choose_cores(card, problem))
-    known = known or stacks.read_choices(cores)
+    known = known or factory.read_choices(cores)
     forms = Candidates(card, problem)
     form = forms.first if known is None else forms.make(known.form, known.products)
-    ensemble = Ensemble(stacks.settings, stacks, form, cores.stacks, cores.threads)
+    ensemble = Ensemble(factory.settings, factory, form, cores.stacks, cores.threads)
     choices = known or choose(ensemble, forms, cores)
     if known is None:
-        choice_cache.write(stacks.find_choices_path(cores), choices)
+        choice_cache.write(factory.find_choices_path(cores), choices)
     return ensemble, choices
 
 

@@ -155,8 +155,8 @@ class PDFStackFactory:
 
 def build_ensemble(card: Card, problem: Problem, form: Chi2Form, cores: Cores) -> Ensemble:
     """All replicas of a problem, at their first attempt."""
-    stacks = PDFStackFactory(card, problem)
-    return Ensemble(stacks.settings, stacks, form, cores.stacks, cores.threads)
+    factory = PDFStackFactory(card, problem)
+    return Ensemble(factory.settings, factory, form, cores.stacks, cores.threads)
 
 
 def make_settings(card: Card) -> Settings:

@@ -110,14 +110,14 @@ def train_part(
         known = startup.choices or _find_past(run, card, part, problem, startup.cores)
         forms = Candidates(card, problem)
         form = forms.first if known is None else forms.make(known.form, known.products)
-        stacks = PDFStackFactory(card, problem, part.own.attempts)
-        ensemble = Ensemble(stacks.settings, stacks, form, startup.cores.stacks, startup.cores.threads)
+        factory = PDFStackFactory(card, problem, part.own.attempts)
+        ensemble = Ensemble(factory.settings, factory, form, startup.cores.stacks, startup.cores.threads)
         checkpoints = make_checkpoints(run, part)
         if not checkpoints.has_any():
             # a resumed one may begin with smaller stacks; one stack is enough to try candidates
             _ = ensemble.build_loops() if known else ensemble.largest_loop
     with watch.measure_stage("compile"):
-        choices = _decide(run, card, part, ensemble, stacks, forms, startup, known, progress)
+        choices = _decide(run, card, part, ensemble, factory, forms, startup, known, progress)
         check = Chi2Check(card, problem)
         retirement = make_retirement(card.train.steps, card.engine.retire_at, ensemble.layout, choices)
         recorder = _make_recorder(run, card, part, choices.steps_per_call, len(ensemble.shards))
@@ -186,7 +186,7 @@ def _read_choices(run: ReplicaRun, part: ReplicaPart) -> Choices:
 
 
 def _decide(
-    run: ReplicaRun, card: Card, part: ReplicaPart, ensemble: Ensemble, stacks: PDFStackFactory, forms: Candidates,
+    run: ReplicaRun, card: Card, part: ReplicaPart, ensemble: Ensemble, factory: PDFStackFactory, forms: Candidates,
     startup: Startup, known: Choices | None, progress: Stages,
 ) -> Choices:  # fmt: skip
     """Choices of the part: those known, or made now; written before the first step."""
@@ -198,7 +198,7 @@ def _decide(
         return known
     choices = known or choose(ensemble, forms, startup.cores, progress.show_stage)
     if known is None:
-        for warning in choice_cache.write(stacks.find_choices_path(startup.cores), choices):
+        for warning in choice_cache.write(factory.find_choices_path(startup.cores), choices):
             say(f"warning: {warning}")
     fixed = card.train.steps_per_call
     if fixed != "auto" and choices.steps_per_call < fixed:

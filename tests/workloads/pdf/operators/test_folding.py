@@ -30,7 +30,7 @@ def test_folded_and_rest_add_up_to_chi2(seed, share):
     for half, mask in enumerate((training, ~training)):
         m = mask.astype(float)
         e = other * m[:, ~linear]
-        t = [e[:, folded.rest.blocks[b].rows] @ folded.rest.blocks[b].u for b in folded.linked]
+        t = [e[:, folded.rest.blocks[b].rows] @ folded.rest.blocks[b].u for b in folded.coupled]
         w = np.concatenate([p, *t], axis=1)
         rows = slice(half * replicas, (half + 1) * replicas)
         d = w - folded.centres[rows]

@@ -23,9 +23,9 @@ class FoldedPoints:
     """Q = constants + 2 slopes d + d^T curvatures d, d = (p_k, t) - centres, near whose minimum float32 keeps digits.
 
     curvatures, halves of second derivatives (2 R, K, K), centres and slopes (2 R, K), constants (2 R); K = k + sum of
-    `linked` ranks.
+    `coupled` ranks.
 
-    rest: the other points' own whitening; `linked`: which of its blocks' t follow p_k, in order.
+    rest: the other points' own whitening; `coupled`: which of its blocks' t follow p_k, in order.
     """
 
     curvatures: Float64Array
@@ -33,7 +33,7 @@ class FoldedPoints:
     slopes: Float64Array
     constants: Float64Array
     rest: Whitening
-    linked: tuple[int, ...]
+    coupled: tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -122,8 +122,8 @@ def fold_points(
     """
     split_blocks = _split_blocks(whitening, linear, operator, max(negligible, np.finfo(float).eps))
     k, replicas = operator.shape[1], len(data)
-    linked = [p for p in split_blocks if len(p.linear) and p.coupling.shape[1]]
-    size = k + sum(p.coupling.shape[1] for p in linked)
+    coupled = [p for p in split_blocks if len(p.linear) and p.coupling.shape[1]]
+    size = k + sum(p.coupling.shape[1] for p in coupled)
     curvatures, constants = np.empty((2 * replicas, size, size)), np.empty(2 * replicas)
     centres, slopes = np.empty((2, 2 * replicas, size))
     for r in range(replicas):
@@ -133,7 +133,7 @@ def fold_points(
             centres[i], slopes[i] = _find_centre(curvatures[i], slope)
             constants[i] = total[0, 0] + centres[i] @ (slopes[i] - slope)
     rest, numbers = _whiten_rest(whitening, split_blocks, linear)
-    return FoldedPoints(curvatures, centres, slopes, constants, rest, tuple(numbers[id(p)] for p in linked))
+    return FoldedPoints(curvatures, centres, slopes, constants, rest, tuple(numbers[id(p)] for p in coupled))
 
 
 def _sum_curvatures(

@@ -14,12 +14,12 @@ from tfperf.workloads.pdf.operators.bilinear import BilinearProduct
 from tfperf.workloads.pdf.operators.observables import Observables, combine
 from tfperf.workloads.pdf.operators.reduction import Basis
 
-CHUNK = 64  # rows of a product that are made dense at a time
+SLAB_ROWS = 64  # rows of a product that are made dense at a time
 
 
 @dataclass(frozen=True)
 class HadronicCore:
-    """restrict (k, D); a product over p_k; expand (n, m) makes of m of its rows the raw rows `targets`.
+    """restrict (k, D); a product over p_k; expand (n, m) makes of m of its rows the raw rows `outputs`.
 
     Its further rows are the raw rows `direct`: what an operation follows has poles, no direction of it is left out.
     """
@@ -27,7 +27,7 @@ class HadronicCore:
     restrict: Float64Array
     product: BilinearProduct
     expand: Float64Array
-    targets: tuple[slice, ...]
+    outputs: tuple[slice, ...]
     direct: tuple[slice, ...]
 
 
@@ -56,13 +56,13 @@ def compute_raw_jacobian(observables: Observables, pdf: Float64Array) -> Float64
     return out
 
 
-def compute_cores(observables: Observables, targets: Sequence[slice], extend: Float64Array) -> Float64Array:
-    """P^T B P of the raw rows `targets`, one after the other, symmetric: (n, k, k)."""
-    rows = np.concatenate([np.zeros(0, np.intp), *(np.arange(t.start, t.stop) for t in targets)])
+def compute_cores(observables: Observables, outputs: Sequence[slice], extend: Float64Array) -> Float64Array:
+    """P^T B P of the raw rows `outputs`, one after the other, symmetric: (n, k, k)."""
+    rows = np.concatenate([np.zeros(0, np.intp), *(np.arange(t.start, t.stop) for t in outputs)])
     out = np.zeros((len(rows), extend.shape[1], extend.shape[1]))
-    for begin in range(0, len(rows), CHUNK):
-        table = _to_dense(observables.bilinear, rows[begin : begin + CHUNK], len(extend))
-        out[begin : begin + CHUNK] = extend.T @ table @ extend
+    for begin in range(0, len(rows), SLAB_ROWS):
+        table = _to_dense(observables.bilinear, rows[begin : begin + SLAB_ROWS], len(extend))
+        out[begin : begin + SLAB_ROWS] = extend.T @ table @ extend
     return (out + out.transpose(0, 2, 1)) / 2
 
 
@@ -76,9 +76,9 @@ def _to_dense(products: Sequence[BilinearProduct], rows: Indices, width: int) ->
     return out
 
 
-def _index_rows(targets: Sequence[slice]) -> dict[int, int]:
-    """Where each raw row of the targets comes, counted from the first."""
-    rows = [row for target in targets for row in range(target.start, target.stop)]
+def _index_rows(outputs: Sequence[slice]) -> dict[int, int]:
+    """Where each raw row of the outputs comes, counted from the first."""
+    rows = [row for output in outputs for row in range(output.start, output.stop)]
     return {row: i for i, row in enumerate(rows)}
 
 
@@ -91,7 +91,7 @@ def _flatten_cores(cores: Float64Array) -> Float64Array:
 
 @dataclass(frozen=True)
 class CoreDirections:
-    """Singular vectors of the targets' cores in units of their errors, and the columns of the direct rows as such."""
+    """Singular vectors of the outputs' cores in units of their errors, and the columns of the direct rows as such."""
 
     left: Float64Array  # (n, m), in units of the predictions
     singular: Float64Array  # (m), descending
@@ -108,24 +108,24 @@ class CoreDirections:
 
 
 def factorise(
-    observables: Observables, targets: Sequence[slice], direct: Sequence[slice], basis: Basis, weights: Float64Array
+    observables: Observables, outputs: Sequence[slice], direct: Sequence[slice], basis: Basis, weights: Float64Array
 ) -> CoreDirections:
-    """The directions over a basis of the raw rows `targets`, whose inverse errors are weights (n), and `direct`."""
-    columns, others = (_flatten_cores(compute_cores(observables, rows, basis.extend)) for rows in (targets, direct))
+    """The directions over a basis of the raw rows `outputs`, whose inverse errors are weights (n), and `direct`."""
+    columns, others = (_flatten_cores(compute_cores(observables, rows, basis.extend)) for rows in (outputs, direct))
     left, singular, right = np.linalg.svd(columns * weights[:, None], full_matrices=False)
     return CoreDirections(left / weights[:, None], singular, right, others)
 
 
 def reduce_observables(
-    observables: Observables, targets: Sequence[slice], direct: Sequence[slice], basis: Basis,
+    observables: Observables, outputs: Sequence[slice], direct: Sequence[slice], basis: Basis,
     directions: CoreDirections, negligible: float,
 ) -> tuple[Observables, HadronicCore]:  # fmt: skip
-    """The observables without the tables of the raw rows `targets` and `direct`, and the core that makes those."""
+    """The observables without the tables of the raw rows `outputs` and `direct`, and the core that makes those."""
     expand, matrix = directions.truncate(negligible)
     matrix = np.concatenate([matrix, directions.direct])
     pairs = np.stack(np.triu_indices(basis.extend.shape[1]))
     product = BilinearProduct(pairs, matrix, np.arange(len(matrix)), basis.extend.shape[1])
-    gone = set(_index_rows([*targets, *direct]))
+    gone = set(_index_rows([*outputs, *direct]))
     left = [p for p in (p.drop_rows(gone) for p in observables.bilinear) if p is not None]
-    core = HadronicCore(basis.restrict, product, expand, tuple(targets), tuple(direct))
+    core = HadronicCore(basis.restrict, product, expand, tuple(outputs), tuple(direct))
     return replace(observables, bilinear=tuple(left)), core

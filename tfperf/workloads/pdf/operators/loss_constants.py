@@ -142,13 +142,13 @@ def _add_core(
     # a tenth of the tolerance is left to it, for the smaller half of the points
     half = min(points.training[:, mine].sum(axis=1).mean(), (~points.training[:, mine]).sum(axis=1).mean())
     negligible = 0.1 * tolerance * max(half, 1.0) / 2
-    targets = [rows for rows, _ in plain]
+    outputs = [rows for rows, _ in plain]
     directions = memo.get(
         "directions",
         (observables, basis.extend, weights),
-        lambda: factorise(observables, targets, direct, basis, weights),
+        lambda: factorise(observables, outputs, direct, basis, weights),
     )
-    left, core = reduce_observables(observables, targets, direct, basis, directions, negligible)
+    left, core = reduce_observables(observables, outputs, direct, basis, directions, negligible)
     return replace(points, observables=left, core=core)
 
 

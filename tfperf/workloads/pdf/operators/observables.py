@@ -18,7 +18,7 @@ from tfperf.workloads.pdf.operators.products import Owner, Product, TableRows, m
 
 # products over the columns that belong together; one over all columns that are used; one over all there are
 Layout = Literal["grouped", "joined", "padded"]
-CHUNK = 128  # rows of a product that are widened to float64 at a time
+SLAB_ROWS = 128  # rows of a product that are widened to float64 at a time
 
 
 def combine(operation: str, predictions: Sequence[Any]) -> Any:
@@ -116,8 +116,8 @@ class Observables:
         raw = np.zeros((*pdf.shape[:-2], self.row_count))
         for product, rows in self._every:
             features = product.compute_features(pdf[..., : self.nodes])
-            for i in range(0, len(rows), CHUNK):
-                raw[..., rows[i : i + CHUNK]] += features @ product.matrix[i : i + CHUNK].astype(np.float64).T
+            for i in range(0, len(rows), SLAB_ROWS):
+                raw[..., rows[i : i + SLAB_ROWS]] += features @ product.matrix[i : i + SLAB_ROWS].astype(np.float64).T
         return raw
 
     def predict(self, pdf: Float64Array) -> Float64Array:

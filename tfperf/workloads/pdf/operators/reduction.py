@@ -44,11 +44,11 @@ def _compute_smooth_covariance(samples: Float64Array, x: Float64Array) -> Float6
     """Covariance (D, D) of smooth functions of each flavour, small beside the samples (S, 8, X)."""
     size = np.sqrt((samples**2).mean(axis=0))
     t = np.log(x) + 5 * x
-    kernel = SMOOTH_AMPLITUDE**2 * np.exp(-0.5 * ((t[:, None] - t) / SMOOTH_LENGTH) ** 2)
+    covariance = SMOOTH_AMPLITUDE**2 * np.exp(-0.5 * ((t[:, None] - t) / SMOOTH_LENGTH) ** 2)
     flavours, nodes = size.shape
     out = np.zeros((flavours, nodes, flavours, nodes))
     for f in range(flavours):
-        out[f, :, f] = np.outer(size[f], size[f]) * kernel
+        out[f, :, f] = np.outer(size[f], size[f]) * covariance
     return out.reshape(flavours * nodes, flavours * nodes)
 
 

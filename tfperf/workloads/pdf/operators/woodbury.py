@@ -1,8 +1,8 @@
 """chi2 of any subset of points from one whitened residual, without a matrix per replica and point.
 
 C = D + S S^T. With e = (y - d) / sqrt(D), U = D^-1/2 S and a mask m of the points that count,
-chi2 = |m e|^2 - z^T K^-1 z with z = U^T (m e) and K = 1 + U^T M U (Woodbury 1950), exact for every mask.
-N points, R replicas, k columns of a block.
+chi2 = |m e|^2 - z^T K^-1 z with z = U^T (m e) and K = 1 + U^T M U, the capacitance matrix (Woodbury 1950), exact for
+every mask. N points, R replicas, k columns of a block.
 """
 
 from collections.abc import Mapping, Sequence
@@ -37,9 +37,9 @@ class Whitening:
     blocks: tuple[Block, ...]
 
     @one_thread
-    def compute_inverse_kernels(self, masks: Float64Array) -> tuple[Float64Array, ...]:
+    def compute_inverse_capacitances(self, masks: Float64Array) -> tuple[Float64Array, ...]:
         """K^-1 of each block for each mask: masks (R, N) of zeros and ones -> (R, k, k)."""
-        return tuple(_invert_kernels(b.u, masks[:, b.rows]) for b in self.blocks)
+        return tuple(_invert_capacitances(b.u, masks[:, b.rows]) for b in self.blocks)
 
     def truncate(self, dtype: type[np.floating]) -> "Whitening":
         """The same, exact to the rounding of `dtype`: a column u changes any chi2 by less than u^2, relatively."""
@@ -84,13 +84,13 @@ class Whitening:
 def _compute_correction(u: Float64Array, masks: Float64Array, z: Float64Array) -> Float64Array:
     """z^T K^-1 z (R) of z (R, k), with a mask for each of them or one for all: |y|^2 with L y = z, K = L L^T."""
     rows = [z.T] if len(masks) == 1 else list(z[:, :, None])
-    roots = (np.linalg.cholesky(_compute_kernel(u, mask)) for mask in masks)
+    roots = (np.linalg.cholesky(_compute_capacitance(u, mask)) for mask in masks)
     # what is not finite goes through: it belongs to a replica that failed
     found = [solve_triangular(root, row, lower=True, check_finite=False) for root, row in zip(roots, rows, strict=True)]
     return np.concatenate([(y**2).sum(axis=0) for y in found])
 
 
-def _invert_kernels(u: Float64Array, masks: Float64Array) -> Float64Array:
+def _invert_capacitances(u: Float64Array, masks: Float64Array) -> Float64Array:
     """K^-1 for each mask (R, n), from the points that are in or from those that are not, whichever are fewer."""
     k = u.shape[1]
     out, whole = np.empty((len(masks), k, k)), u.T @ u + np.eye(k)
@@ -108,7 +108,7 @@ def invert_matrix(matrix: Float64Array) -> Float64Array:
     return out
 
 
-def _compute_kernel(u: Float64Array, mask: Float64Array) -> Float64Array:
+def _compute_capacitance(u: Float64Array, mask: Float64Array) -> Float64Array:
     """K (k, k) of one mask (n)."""
     inner = u[mask > 0]
     out: Float64Array = np.eye(u.shape[1]) + inner.T @ inner
@@ -144,10 +144,10 @@ def find_components(columns: Float64Array, sets: Sequence[slice]) -> list[list[i
     touched = np.stack([np.abs(columns[rows]).max(axis=0, initial=0) > 0 for rows in sets])
     components: list[tuple[list[int], BoolMask]] = []
     for i, mine in enumerate(touched):
-        linked = [g for g in components if (g[1] & mine).any()]
+        touching = [g for g in components if (g[1] & mine).any()]
         components = [g for g in components if not (g[1] & mine).any()]
-        members = sorted([i, *(m for g in linked for m in g[0])])
-        components.append((members, np.any([mine, *(g[1] for g in linked)], axis=0)))
+        members = sorted([i, *(m for g in touching for m in g[0])])
+        components.append((members, np.any([mine, *(g[1] for g in touching)], axis=0)))
     return sorted((g[0] for g in components), key=lambda members: members[0])
 
 
