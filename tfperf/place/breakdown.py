@@ -122,12 +122,12 @@ def make_trace(
     every = found.timeline.steps
     calls = Intervals(every.call_begin[skip:], every.call_end[skip:])
     runs = find_runs(events, operations, graph, calls.begin, calls.end)
-    local = [devices.get_label(name) for _, name in devices.mine]
-    host = devices.get_label(devices.host)  # a worker's own CPU is both
+    local = [devices.get_short_name(name) for _, name in devices.mine]
+    host = devices.get_short_name(devices.host)  # a worker's own CPU is both
     names = tuple(dict.fromkeys([*local, host]))
     rules = notes.rules
     phase = np.array([PHASES.index(rules.find_phase(n.name, n.kind)) for n in graph.nodes] or [0], np.intp)
-    device = np.array([_find_index(devices.get_label(n.device), names, host) for n in graph.nodes] or [0], np.intp)
+    device = np.array([_find_index(devices.get_short_name(n.device), names, host) for n in graph.nodes] or [0], np.intp)
     looped = np.array(
         [graph.count_loops(i) > 1 or bool(SEQUENCES.match(n.kind)) for i, n in enumerate(graph.nodes)] or [False]
     )
@@ -206,17 +206,17 @@ def _find_reason(trace: Trace, segment: PathSegment) -> str:
     return "passes" if phase in PASSES else phase if phase in COURSE else "host"
 
 
-def _find_stage(trace: Trace, segment: PathSegment) -> str:
+def _find_course(trace: Trace, segment: PathSegment) -> str:
     """What a call's end waits for; `program`: one of XLA's, which is divided later."""
     if segment.delay:
         return DELAYS[segment.delay]
     if _is_program(trace, segment.run) and trace.shares:
         return "program"
     node = trace.runs.node[segment.run]
-    return _get_stage(PHASES[trace.phase[node]], bool(trace.looped[node]))
+    return _get_course(PHASES[trace.phase[node]], bool(trace.looped[node]))
 
 
-def _get_stage(phase: Phase, looped: bool) -> str:
+def _get_course(phase: Phase, looped: bool) -> str:
     if phase in PASSES:
         return "chain" if looped else "computation"
     return phase if phase in COURSE else "host"
@@ -224,11 +224,11 @@ def _get_stage(phase: Phase, looped: bool) -> str:
 
 def _compute_course(trace: Trace, waits: Waits) -> dict[str, float]:
     """ms a step by part of COURSE, the longest first: what the ends of the calls waited for."""
-    found = waits.sum_waits(lambda segment: _find_stage(trace, segment))
+    found = waits.sum_waits(lambda segment: _find_course(trace, segment))
     whole = found.pop("program", 0)
     out = {name: float(found.get(name, 0)) for name in COURSE}
     for (phase, looped), share in trace.shares.items():
-        out[_get_stage(phase, looped)] += whole * share
+        out[_get_course(phase, looped)] += whole * share
     return {name: trace.to_step_ms(time) for name, time in sorted(out.items(), key=lambda item: -item[1])}
 
 

@@ -30,7 +30,7 @@ from tfperf.place.nodes import (
     digest_constant,
     find_hidden_work,
     get_rendezvous_key,
-    list_sources,
+    list_input_values,
     make_tensor_type,
 )
 from tfperf.place.shapes import OperationInputs, TensorType, trace_inputs
@@ -132,7 +132,7 @@ class _FunctionGraph:
 
     def __init__(self, nodes: Sequence[Any], given: OperationInputs) -> None:
         self.nodes, self.given = {node.name: node for node in nodes}, given
-        self.inputs = {node.name: list(list_sources(node)) for node in nodes}
+        self.inputs = {node.name: list(list_input_values(node)) for node in nodes}
         self.consumers: dict[tuple[str, int], list[tuple[str, int]]] = defaultdict(list)
         for name, given_by in self.inputs.items():
             for index, source in enumerate(given_by):

@@ -30,7 +30,7 @@ RESOURCE = 20  # TensorFlow's number of the type
 UNSIZED = frozenset([7, RESOURCE, 21])  # and text, variants
 
 
-def list_sources(node: Any) -> Iterator[tuple[str, int]]:
+def list_input_values(node: Any) -> Iterator[tuple[str, int]]:
     """Whose outputs a node is given: names, and numbers of the outputs."""
     for text in node.input:
         if not text.startswith("^"):

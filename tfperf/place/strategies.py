@@ -141,12 +141,12 @@ class StrategyEngine(Generic[Model]):
         """One step on the local batches, which count as so much together; loss and metrics."""
         with tf.device(self.devices.host):
             known = survey(self.model, local_batches)  # here: no replica needs what others get
-        loss, metrics = self.strategy.run(self._run_replica, args=(local_batches, count, known))
+        loss, metrics = self.strategy.run(self._run_device, args=(local_batches, count, known))
         with tf.device(self.devices.host):
             loss = self.strategy.reduce("SUM", loss, axis=None)
             return [loss, *reduce_metrics(self.strategy, self.model.metrics, metrics)]
 
-    def _run_replica(self, local_batches: LocalBatches, count: tf.Tensor, known: Sequence[tf.Tensor]) -> Any:
+    def _run_device(self, local_batches: LocalBatches, count: tf.Tensor, known: Sequence[tf.Tensor]) -> Any:
         """One step of one replica on its local batch; its share of the loss, and its metrics."""
         tower = _get_replica_number()
         local_batch = list(map(tf.identity, local_batches[tower]))

@@ -62,7 +62,7 @@ def suggest_name(given: str, names: Sequence[str]) -> str:
 def _make_fault(
     node: CardNode, path: KeyPath, text: str, hint: Callable[[], str] = str
 ) -> tuple[KeyPath, LocatedFault]:
-    return path, LocatedFault(node.rank, node.location, text, tuple(map(str, path)), hint)
+    return path, LocatedFault(node.order, node.location, text, tuple(map(str, path)), hint)
 
 
 def _explain_unknown(grammar: Grammar[Any], root: CardNode, loc: KeyPath) -> Iterator[tuple[KeyPath, LocatedFault]]:

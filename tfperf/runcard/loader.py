@@ -70,7 +70,7 @@ def _find_kind(root: CardNode, kinds: Kinds) -> tuple[CardKind | None, list[Loca
     if isinstance(node.value, str):
         new = kinds.renamed.get(node.value)
         why = f"is called {new} now" if new in names else why + suggest_nearest(node.value, names)
-    return None, [LocatedFault(node.rank, node.location, f"workload: got {node.quote()}; {why}", ("workload",))]
+    return None, [LocatedFault(node.order, node.location, f"workload: got {node.quote()}; {why}", ("workload",))]
 
 
 def _read(path: Path) -> str:
@@ -103,7 +103,7 @@ def _resolve_paths(kind: CardKind, root: CardNode, folder: Path) -> Iterator[Loc
         target = os.path.realpath(os.path.join(folder, node.value))
         if not (os.path.isfile(target) if key in kind.files else os.path.isdir(target)):
             why = _describe_missing(kind, key, node.value, target)
-            yield LocatedFault(node.rank, node.location, f"{format_key(key)}: got {node.quote()}; {why}", key)
+            yield LocatedFault(node.order, node.location, f"{format_key(key)}: got {node.quote()}; {why}", key)
         node.value = target
 
 

@@ -18,11 +18,11 @@ INDEX = re.compile("0|[1-9][0-9]{0,8}")
 class LocatedFault(NamedTuple):
     """A fault and where it is.
 
-    rank: orders the report (line number; overrides come after all lines). path: the key, where there is one. hint: what
+    order: of the report (line number; overrides come after all lines). path: the key, where there is one. hint: what
     is put behind, made for those faults only that are shown: looking for the nearest name takes its time.
     """
 
-    rank: int
+    order: int
     location: str
     text: str
     path: tuple[str, ...] = ()
@@ -38,7 +38,7 @@ class LocatedFault(NamedTuple):
 class CardNode:
     """One value of the card, and its key. `broken`: already refused, so nothing more is said about it."""
 
-    rank: int
+    order: int
     location: str
     value: Scalar | dict[str, CardNode] | list[CardNode]
     text: str = ""

@@ -34,21 +34,21 @@ def apply(root: CardNode, override: str, number: int) -> list[LocatedFault]:
     """
     key, equals, text = override.partition("=")
     place = f"--set {shorten(_replace_controls(key))}{equals}{shorten(_replace_controls(text[:1000]))}"
-    rank, path = AFTER_ALL_LINES + number, tuple(key.strip().split("."))
+    order, path = AFTER_ALL_LINES + number, tuple(key.strip().split("."))
     if not equals or not all(path):
-        return [LocatedFault(rank, place, "must be key.sub=value")]
+        return [LocatedFault(order, place, "must be key.sub=value")]
     if len(path) > MAX_DEPTH:
-        return [LocatedFault(rank, place, f"{format_key(path)}: nested deeper than {MAX_DEPTH} levels")]
+        return [LocatedFault(order, place, f"{format_key(path)}: nested deeper than {MAX_DEPTH} levels")]
     if _replace_controls(key) != key:
-        return [LocatedFault(rank, place, "must be key.sub=value, the key in printable characters")]
-    node, found = parse_tree(text, lambda _: (rank, place), path)
+        return [LocatedFault(order, place, "must be key.sub=value, the key in printable characters")]
+    node, found = parse_tree(text, lambda _: (order, place), path)
     if found:
         return found
     if node is None:
-        node = CardNode(rank, place, None, path=path)
+        node = CardNode(order, place, None, path=path)
     elif isinstance(node.value, dict | list) and text.lstrip()[0] not in "[{":
         what = "got a block of YAML; a value is one word or number, [a, b] or {key: value}"
-        return [LocatedFault(rank, place, f"{key}: {what}", path)]
+        return [LocatedFault(order, place, f"{key}: {what}", path)]
     return put_node(root, path, node)
 
 
@@ -62,7 +62,7 @@ def put_node(root: CardNode, path: Sequence[str], value: CardNode) -> list[Locat
     for depth, name in enumerate(path[:-1], 1):
         child = parent.get_child(name)
         if child is None or child.value is None:
-            child = CardNode(value.rank, value.location, {}, path=tuple(path[:depth]))
+            child = CardNode(value.order, value.location, {}, path=tuple(path[:depth]))
             if fault := _insert(parent, path[:depth], child):
                 return fault
         parent = child
@@ -77,5 +77,5 @@ def _insert(parent: CardNode, path: Sequence[str], value: CardNode) -> list[Loca
     else:
         what = f"a list of {len(parent.value)}, counted from 0" if isinstance(parent.value, list) else parent.quote()
         text = f"{format_key(tuple(path))}: no such entry; {format_key(tuple(path[:-1]))} is {what}"
-        return [LocatedFault(value.rank, value.location, text, tuple(path))]
+        return [LocatedFault(value.order, value.location, text, tuple(path))]
     return []

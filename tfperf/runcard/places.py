@@ -84,7 +84,7 @@ def _make_unlocated(fault: Fault) -> LocatedFault:
 
 
 def _format_lines(found: Iterable[LocatedFault]) -> list[str]:
-    ordered = sorted(found, key=lambda one: one.rank)
+    ordered = sorted(found, key=lambda one: one.order)
     more = [f"... and {len(ordered) - MAX_FAULTS} more"] if len(ordered) > MAX_FAULTS else []
     return [one.format_line() for one in ordered[:MAX_FAULTS]] + more
 
@@ -114,7 +114,7 @@ def _fill_missing(root: CardNode, key: Sequence[str], value: int) -> None:
         if not isinstance(node.value, dict):
             return
         if name not in node.value:
-            node.value[name] = CardNode(root.rank, root.location, value if i == len(key) else {}, path=tuple(key[:i]))
+            node.value[name] = CardNode(root.order, root.location, value if i == len(key) else {}, path=tuple(key[:i]))
         node = node.value[name]
 
 

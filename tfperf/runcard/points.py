@@ -59,7 +59,7 @@ def _check_swept_key(root: CardNode, key: str) -> list[LocatedFault]:
         return []
     where = _find_swept_node(root, key)
     text = f"sweep.keys.{format_key((key,))}: cannot be swept; must be a full key of the card"
-    return [LocatedFault(where.rank, where.location, text, ("sweep", "keys", key))]
+    return [LocatedFault(where.order, where.location, text, ("sweep", "keys", key))]
 
 
 def _replace_values(root: CardNode, values: dict[str, Value], folder: Path, kinds: Kinds) -> AnyCard:
@@ -70,7 +70,7 @@ def _replace_values(root: CardNode, values: dict[str, Value], folder: Path, kind
     for key, value in values.items():
         where, path = _find_swept_node(root, key), tuple(key.split("."))
         _copy_way(tree, path)
-        found += put_node(tree, path, CardNode(where.rank, where.location, value, json.dumps(value), path=path))
+        found += put_node(tree, path, CardNode(where.order, where.location, value, json.dumps(value), path=path))
     return validate_card(tree, found, folder, kinds)
 
 

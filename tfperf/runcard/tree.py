@@ -132,7 +132,7 @@ def parse_tree(
 ) -> tuple[CardNode | None, list[LocatedFault]]:
     """The tree of one YAML document and its faults; no tree when the text cannot be read to its end or is empty.
 
-    `locate` gives rank and name of a line (counted from 1); `path` is the key that the document is the value of.
+    `locate` gives order and name of a line (counted from 1); `path` is the key that the document is the value of.
     """
     lines = _Lines(text)
     if bad := Reader.NON_PRINTABLE.search(text):

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tfperf.cluster.place import Place, parse_place
+from tfperf.cluster.site import Site, parse_site
 from tfperf.cluster.team import Team
 from tfperf.cluster.teams import open_team
 from tfperf.console.stages import format_duration
@@ -136,26 +136,26 @@ def run_sweep(
 ) -> dict[str, Any]:  # fmt: skip
     """Measure what is not in the folder yet, with `retry` also what failed; returns the report.
 
-    on: a place as cluster/place.py reads it; None: this machine, without Dask. Raises: UserError for a faulty card,
-    folder or place, Stopped when a signal came: what was measured until then is kept, and the same call goes on.
+    on: a site as cluster/site.py reads it; None: this machine, without Dask. Raises: UserError for a faulty card,
+    folder or site, Stopped when a signal came: what was measured until then is kept, and the same call goes on.
     """
     planned = plan_sweep(card, overrides)
     at_once = planned.sweep.at_once
-    place = None if on is None else parse_place(on, at_once)
+    site = None if on is None else parse_site(on, at_once)
     with Signals().listen() as signals, DirectoryLock(output) as held, signals.defer():
         folder = SweepFolder(held.path)
         code = digest_program()
-        found = folder.begin_or_resume(planned, _name_place(place), code)
+        found = folder.begin_or_resume(planned, _name_site(site), code)
         known = {finished.key for finished in found if finished.ok or not retry}
         measured = {make_point_key(finished.values) for finished in found if finished.ok}
         waiting = deque(trial for trial in planned.list_trials() if trial.key not in known)
         done = len(planned.list_trials()) - len(waiting)
         if waiting:
             folder.prepare_trials()
-            with open_team(place, at_once) as team, open_progress() as show_progress:
+            with open_team(site, at_once) as team, open_progress() as show_progress:
                 _SweepRun(planned, folder, waiting, done, measured, team, signals, show_progress, command, code).run()
         return folder.finish(planned)
 
 
-def _name_place(place: Place | None) -> str:
-    return "here" if place is None else place.name
+def _name_site(site: Site | None) -> str:
+    return "here" if site is None else site.name

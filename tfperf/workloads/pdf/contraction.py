@@ -16,7 +16,7 @@ from tfperf.workloads.pdf.operators.hadronic import HadronicCore
 from tfperf.workloads.pdf.operators.observables import Observables
 from tfperf.workloads.pdf.operators.products import Product
 
-Piece = tuple[int, int]  # the first raw row and the one after the last
+RowRange = tuple[int, int]  # the first raw row and the one after the last
 
 
 def join_columns(arrays: Sequence[tf.Tensor]) -> tf.Tensor:
@@ -25,24 +25,24 @@ def join_columns(arrays: Sequence[tf.Tensor]) -> tf.Tensor:
 
 
 class Contraction:
-    """Raw predictions (R, T) from x f (R, 8, X), handed out in pieces of neighbouring rows."""
+    """Raw predictions (R, T) from x f (R, 8, X), handed out in ranges of neighbouring rows."""
 
     def __init__(
         self, observables: Observables, scale: FloatArray, first: int, dtype: str, core: HadronicCore | None = None
     ) -> None:
         """`scale` (T) multiplies the rows; grid node `first` of the observables is the first node of the PDF.
 
-        Each run of rows that the observables ask for is made of whole pieces. `core` makes further rows.
+        Each run of rows that the observables ask for is made of whole ranges. `core` makes further rows.
         """
         self.first, self.core = first, core
         edges = {edge for run in observables.row_slices for edge in (run.start, run.stop)}
         self.linear = [self._make_linear(p, scale, edges, dtype) for p in observables.products]
-        self.core_pieces = [] if core is None else [(t.start, t.stop) for t in (*core.outputs, *core.direct)]
+        self.core_ranges = [] if core is None else [(t.start, t.stop) for t in (*core.outputs, *core.direct)]
         # hadronic rows come after all others; the core makes some of them
         end = max((p.rows.stop for p in observables.products), default=0)
         runs = [(max(run.start, end), run.stop) for run in observables.row_slices if run.stop > end]
-        self.hadronic = sorted(set(runs) - set(self.core_pieces))
-        self.pieces = sorted([*(p for _, _, mine in self.linear for p in mine), *self.hadronic, *self.core_pieces])
+        self.hadronic = sorted(set(runs) - set(self.core_ranges))
+        self.row_ranges = sorted([*(p for _, _, mine in self.linear for p in mine), *self.hadronic, *self.core_ranges])
         if self.hadronic:
             self._prepare_luminosities(observables, scale, dtype)
         if core is not None:
@@ -51,13 +51,13 @@ class Contraction:
     @staticmethod
     def _make_linear(
         product: Product, scale: FloatArray, edges: Iterable[int], dtype: str
-    ) -> tuple[Product, tf.Tensor, list[Piece]]:
+    ) -> tuple[Product, tf.Tensor, list[RowRange]]:
         rows = product.rows
         inside = sorted({rows.start, rows.stop} | {e for e in edges if rows.start < e < rows.stop})
         return product, tf.constant((product.matrix * scale[rows, None]).astype(dtype)), list(pairwise(inside))
 
     def _prepare_luminosities(self, observables: Observables, scale: FloatArray, dtype: str) -> None:
-        products, rows = observables.bilinear, np.concatenate([np.arange(*piece) for piece in self.hadronic])
+        products, rows = observables.bilinear, np.concatenate([np.arange(*row_range) for row_range in self.hadronic])
         start = min((int(np.min(p.pairs % p.nodes)) for p in products), default=0)
         self.nodes = observables.nodes - start
         pairs = [p.pairs // p.nodes * self.nodes + p.pairs % p.nodes - start for p in products]
@@ -80,15 +80,15 @@ class Contraction:
         few, *direct = tf.split(self.core_luminosities(reduced), [self.expand.shape[1], *sizes], axis=1)
         raw = tf.matmul(few, self.expand, transpose_b=True)
         arrays = tf.split(raw, [t.stop - t.start for t in self.core.outputs], axis=1)
-        return {start: array for (start, _), array in zip(self.core_pieces, (*arrays, *direct), strict=True)}
+        return {start: array for (start, _), array in zip(self.core_ranges, (*arrays, *direct), strict=True)}
 
     def __call__(self, pdf: tf.Tensor) -> dict[int, tf.Tensor]:
-        """The pieces (R, rows) by their first row."""
+        """The ranges (R, rows) by their first row."""
         out: dict[int, tf.Tensor] = {}
-        for product, matrix, pieces in self.linear:
+        for product, matrix, row_ranges in self.linear:
             raw = tf.matmul(self._select_features(pdf, product), matrix, transpose_b=True)
-            arrays = tf.split(raw, [b - a for a, b in pieces], axis=1)
-            out |= {start: array for (start, _), array in zip(pieces, arrays, strict=True)}
+            arrays = tf.split(raw, [b - a for a, b in row_ranges], axis=1)
+            out |= {start: array for (start, _), array in zip(row_ranges, arrays, strict=True)}
         if self.hadronic:
             flat = tf.reshape(pdf[..., pdf.shape[2] - self.nodes :], [pdf.shape[0], -1])
             arrays = tf.split(self.luminosities(flat), [b - a for a, b in self.hadronic], axis=1)
@@ -97,9 +97,9 @@ class Contraction:
             out |= self._compute_core(pdf)
         return out
 
-    def select_pieces(self, rows: slice) -> list[Piece]:
-        """The pieces that make up a run of rows."""
-        return [(a, b) for a, b in self.pieces if rows.start <= a and b <= rows.stop]
+    def select_ranges(self, rows: slice) -> list[RowRange]:
+        """The ranges that make up a run of rows."""
+        return [(a, b) for a, b in self.row_ranges if rows.start <= a and b <= rows.stop]
 
     def _select_features(self, pdf: tf.Tensor, product: Product) -> tf.Tensor:
         start = product.start - self.first

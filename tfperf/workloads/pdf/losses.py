@@ -1,6 +1,6 @@
 """Every loss of every replica from one forward pass.
 
-R replicas, N points, X nodes, k systematic directions of a block.
+R replicas, N points, X nodes, k systematics of a block.
 """
 
 from collections.abc import Mapping, Sequence
@@ -73,15 +73,15 @@ class _Residuals:
         self.points, self.dtype = points, dtype
         self.contraction = Contraction(points.observables, _compute_scales(points), first, dtype, points.core)
         self.segments = self._build_segments()
-        self.positive = [start for r in points.observables.positive for start, _ in self.contraction.select_pieces(r)]
+        self.positive = [start for r in points.observables.positive for start, _ in self.contraction.select_ranges(r)]
         self.blocks = len(points.whitening.blocks)
 
     def _build_segments(self) -> list[_SegmentConstants]:
         segments: list[_SegmentConstants] = []
         begin = 0
         for segment in self.points.observables.segments:
-            parts = [self.contraction.select_pieces(rows) for rows in segment.rows]
-            together = [parts] if segment.operation != "NULL" else [[[piece]] for piece in parts[0]]
+            ranges = [self.contraction.select_ranges(rows) for rows in segment.rows]
+            together = [ranges] if segment.operation != "NULL" else [[[one]] for one in ranges[0]]
             for tables in together:
                 starts = tuple(tuple(start for start, _ in table) for table in tables)
                 rows = slice(begin, begin := begin + sum(stop - start for start, stop in tables[0]))
@@ -189,13 +189,13 @@ class ReplicaLosses:
             total = tf.zeros([2 * replicas], self.dtype)
             for half in halves:
                 total += tf.reduce_sum(half * half, axis=1)
-            directions = self.step_residuals.compute_systematics(halves)
-            shifts = [tf.linalg.matvec(p, z) for p, z in zip(self.inverse_capacitances, directions, strict=True)]
-            for z, shift in zip(directions, shifts, strict=True):
+            systematics = self.step_residuals.compute_systematics(halves)
+            shifts = [tf.linalg.matvec(p, z) for p, z in zip(self.inverse_capacitances, systematics, strict=True)]
+            for z, shift in zip(systematics, shifts, strict=True):
                 total -= tf.reduce_sum(z * shift, axis=1)
             pull = tf.zeros([0], self.dtype)
             if folded is not None:
-                pull, more = self._compute_folded_chi2(folded, pdf, directions)
+                pull, more = self._compute_folded_chi2(folded, pdf, systematics)
                 total += more
             training, validation = tf.split(total, 2)
 
@@ -204,7 +204,7 @@ class ReplicaLosses:
                 corrections = [s[:replicas] for s in shifts]
                 slope = tf.zeros_like(pdf)
                 if folded is not None:
-                    sizes = [self.restrict.shape[0], *(directions[b].shape[1] for b in folded.coupled)]
+                    sizes = [self.restrict.shape[0], *(systematics[b].shape[1] for b in folded.coupled)]
                     back, *couplings = tf.split(pull[:replicas], sizes, axis=1)
                     for b, one in zip(folded.coupled, couplings, strict=True):
                         corrections[b] -= one
@@ -221,10 +221,10 @@ class ReplicaLosses:
         training, validation = function(pdf, *residuals)
         return training, validation
 
-    def _compute_folded_chi2(self, folded: FoldedPoints, pdf: tf.Tensor, directions: Sequence[tf.Tensor]) -> HalfChi2:
+    def _compute_folded_chi2(self, folded: FoldedPoints, pdf: tf.Tensor, systematics: Sequence[tf.Tensor]) -> HalfChi2:
         """The halves' chi2 (2 R) of the folded points: half its slope in their directions, and itself."""
         small = tf.matmul(tf.reshape(pdf, [pdf.shape[0], -1]), self.restrict, transpose_b=True)
-        couplings = zip(*(tf.split(directions[b], 2) for b in folded.coupled), strict=True)
+        couplings = zip(*(tf.split(systematics[b], 2) for b in folded.coupled), strict=True)
         both = [join_columns([small, *one]) for one in couplings] if folded.coupled else [small, small]
         away = tf.split(tf.concat(both, axis=0) - self.centres, 2)
         bent = [tf.linalg.matvec(curvature, d) for curvature, d in zip(self.curvatures, away, strict=True)]

@@ -26,7 +26,7 @@ def find_fitted_index(flavour: str) -> int | None:
     raise PackError(f"flavour {flavour!r}: must be one of {', '.join((*ABSENT, *FITTED, *EQUAL_AT_Q0))}")
 
 
-def merge_flavours(table: Table) -> dict[Legs, FloatArray]:
+def add_equal_flavours(table: Table) -> dict[Legs, FloatArray]:
     """Columns of the table over the fitted flavours alone, exactly the same predictions.
 
     By fitted flavour f, (rows, X) arrays, or by pair f <= g, (rows, X, X) with x of f first; channels that are zero

@@ -45,7 +45,7 @@ class _SplitBlock:
     wide: Float64Array  # (n, 1 + k + k_b): room for the data, then operator and systematics of the linear points
     whole: Float64Array  # its Gram matrix
     coupling: Float64Array  # T (n_o, r)
-    directions: Float64Array  # V (k_b, r)
+    loadings: Float64Array  # V (k_b, r)
 
     def compute_curvatures(self, data: Float64Array, training: BoolMask) -> tuple[Float64Array, Float64Array]:
         """Symmetric (1 + k + r, 1 + k + r): of both halves, in (-1, p_k, t); data (n), training (N).
@@ -64,7 +64,7 @@ class _SplitBlock:
 
     def _compute_curvature(self, gram: Float64Array, others: BoolMask) -> Float64Array:
         """The matrix of some points: gram of the linear ones (1 + k + k_b, 1 + k + k_b), mask of the others."""
-        (systematics, rank), first = self.directions.shape, len(gram) - len(self.directions)
+        (systematics, rank), first = self.loadings.shape, len(gram) - len(self.loadings)
         out = np.zeros((first + rank, first + rank))
         out[:first, :first] = gram[:first, :first]
         if not systematics:
@@ -73,10 +73,10 @@ class _SplitBlock:
         if rank:
             t = np.compress(others, self.coupling, axis=0)
             square = t.T @ t
-            inner += (self.directions @ square) @ self.directions.T
+            inner += (self.loadings @ square) @ self.loadings.T
             out[first:, first:] = invert_matrix(np.eye(rank) + square)
         root = cholesky(inner, lower=True, check_finite=False)
-        columns = np.hstack([gram[first:, :first], self.directions])
+        columns = np.hstack([gram[first:, :first], self.loadings])
         moved = solve_triangular(root, columns, lower=True, check_finite=False)
         out -= moved.T @ moved
         return out

@@ -108,12 +108,13 @@ class CoreDirections:
 
 
 def factorise(
-    observables: Observables, outputs: Sequence[slice], direct: Sequence[slice], basis: Basis, weights: Float64Array
-) -> CoreDirections:
-    """The directions over a basis of the raw rows `outputs`, whose inverse errors are weights (n), and `direct`."""
+    observables: Observables, outputs: Sequence[slice], direct: Sequence[slice], basis: Basis,
+    inverse_errors: Float64Array,
+) -> CoreDirections:  # fmt: skip
+    """The directions over a basis of the raw rows `outputs`, with inverse errors (n), and `direct`."""
     columns, others = (_flatten_cores(compute_cores(observables, rows, basis.extend)) for rows in (outputs, direct))
-    left, singular, right = np.linalg.svd(columns * weights[:, None], full_matrices=False)
-    return CoreDirections(left / weights[:, None], singular, right, others)
+    left, singular, right = np.linalg.svd(columns * inverse_errors[:, None], full_matrices=False)
+    return CoreDirections(left / inverse_errors[:, None], singular, right, others)
 
 
 def reduce_observables(

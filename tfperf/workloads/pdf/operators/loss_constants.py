@@ -138,15 +138,15 @@ def _add_core(
     own = [(s, slice(a, b)) for s, (a, b) in zip(observables.segments, pairwise(ends), strict=True) if mine[a]]
     plain = [(s.rows[0], where) for s, where in own if s.operation == "NULL"]
     direct = [rows for s, _ in own if s.operation != "NULL" for rows in s.rows]
-    weights = np.concatenate([np.zeros(0), *(points.factor[where] for _, where in plain)])
+    inverse_errors = np.concatenate([np.zeros(0), *(points.factor[where] for _, where in plain)])
     # a tenth of the tolerance is left to it, for the smaller half of the points
     half = min(points.training[:, mine].sum(axis=1).mean(), (~points.training[:, mine]).sum(axis=1).mean())
     negligible = 0.1 * tolerance * max(half, 1.0) / 2
     outputs = [rows for rows, _ in plain]
     directions = memo.get(
         "directions",
-        (observables, basis.extend, weights),
-        lambda: factorise(observables, outputs, direct, basis, weights),
+        (observables, basis.extend, inverse_errors),
+        lambda: factorise(observables, outputs, direct, basis, inverse_errors),
     )
     left, core = reduce_observables(observables, outputs, direct, basis, directions, negligible)
     return replace(points, observables=left, core=core)

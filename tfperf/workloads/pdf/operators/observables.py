@@ -123,7 +123,7 @@ class Observables:
     def predict(self, pdf: Float64Array) -> Float64Array:
         """Predictions (..., N) of the datasets in float64 for x f (..., 8, X)."""
         raw = self.predict_raw(pdf)
-        each = [combine(t.operation, [raw[..., r] for r in t.rows]) for t in self.segments]
+        each = [combine(segment.operation, [raw[..., r] for r in segment.rows]) for segment in self.segments]
         out = np.empty((*pdf.shape[:-2], len(self.order)))
         out[..., self.order] = np.concatenate(each, axis=-1)
         return out

@@ -13,7 +13,7 @@ import numpy as np
 from tfperf.arrays import FloatArray, Indices
 from tfperf.workloads.pdf.card import FITTED
 from tfperf.workloads.pdf.data.pack import Table
-from tfperf.workloads.pdf.operators.basis import Legs, merge_flavours
+from tfperf.workloads.pdf.operators.basis import Legs, add_equal_flavours
 
 # entries that could be multiplied in the time a product takes beside its arithmetic: measured from 1 to 100 replicas
 LAUNCH_COST = 16_000
@@ -73,7 +73,7 @@ def find_first_nodes(columns: dict[Legs, FloatArray]) -> Indices:
 
 def read_columns(table: Table, nodes: int) -> dict[Legs, FloatArray]:
     """Folded columns on the first `nodes` grid nodes; those beyond have x = 1, where x f = 0."""
-    return {k: v[:, :nodes] if v.ndim == 2 else v[:, :nodes, :nodes] for k, v in merge_flavours(table).items()}
+    return {k: v[:, :nodes] if v.ndim == 2 else v[:, :nodes, :nodes] for k, v in add_equal_flavours(table).items()}
 
 
 def find_boundaries(starts: Sequence[int], estimate_cost: Callable[[int, int, int], float]) -> list[int]:
