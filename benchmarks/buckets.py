@@ -8,7 +8,7 @@ import click
 
 from benchmarks.record_store import Record, RecordStore
 from benchmarks.registry import Row, register_benchmark
-from tfperf.measure.confidence import MOST_VALUES, Interval, estimate_mean, estimate_repeats
+from tfperf.measure.confidence import MOST_VALUES, ConfidenceInterval, estimate_mean, estimate_repeats
 from tfperf.runcard.dump import to_tree
 from tfperf.workloads.cards import load_card
 
@@ -72,7 +72,7 @@ def make_row(way: str, found: Mapping[str, Sequence[Record]]) -> Row:
     }  # fmt: skip
 
 
-def format_interval(interval: Interval) -> str:
+def format_interval(interval: ConfidenceInterval) -> str:
     """With its limits."""
     limits = "" if interval.low is None else f" [{interval.low:.3f}, {interval.high:.3f}]"
     return f"{interval.value:.3f}{limits}"

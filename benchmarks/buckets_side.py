@@ -29,12 +29,12 @@ def measure_fit(request: Mapping[str, Any]) -> dict[str, Any]:
     """The record of a fit."""
     card = KIND.grammar.adapter.validate_json(json.dumps(request["card"]))
     devices, sentences = make_devices(card.placement), read_sentences(card)
-    part = sentences.encoded.training
+    split = sentences.encoded.training
     marks = [request["target_words"] * (k + 1) / request["marks"] for k in range(request["marks"])]
-    until = list(count_steps(card, part, len(devices), marks))
+    until = list(count_steps(card, split, len(devices), marks))
     engine = build_engine(card, sentences.rows, devices)
     validation = Validation(card, engine.model, sentences.encoded.validation)
-    iterator = iter(build_training_dataset(card, part, len(devices)))
+    iterator = iter(build_training_dataset(card, split, len(devices)))
     take_steps(engine, iterator, 0)  # compiles
     step, seconds, losses = 0, 0.0, []
     for goal, _ in until:
@@ -47,17 +47,17 @@ def measure_fit(request: Mapping[str, Any]) -> dict[str, Any]:
         losses.append(validation.evaluate_loss([np.asarray(v.numpy()) for v in variables]))
     return {
         "losses": losses, "steps": [steps for steps, _ in until], "target_words": [words for _, words in until],
-        "train_seconds": seconds, "padding_share": plan_training(card, part, len(devices), 0).padding_share,
+        "train_seconds": seconds, "padding_share": plan_training(card, split, len(devices), 0).padding_share,
     }  # fmt: skip
 
 
-def count_steps(card: TranslationCard, part: Split, devices: int, marks: list[float]) -> Iterator[tuple[int, int]]:
+def count_steps(card: TranslationCard, split: Split, devices: int, marks: list[float]) -> Iterator[tuple[int, int]]:
     """Steps after which a training has seen at least so many target words (marks, ascending), and how many it has."""
     seen = steps = epoch = 0
     left = list(marks)
     while left:
-        plan = plan_training(card, part, devices, epoch)
-        lengths = np.where(plan.rows == FILLING, 0, part.target.lengths[plan.rows]).sum(axis=(1, 2))
+        plan = plan_training(card, split, devices, epoch)
+        lengths = np.where(plan.rows == FILLING, 0, split.target.lengths[plan.rows]).sum(axis=(1, 2))
         for words in lengths.tolist():
             seen, steps = seen + words, steps + 1
             while left and seen >= left[0]:

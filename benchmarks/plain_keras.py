@@ -13,7 +13,6 @@ import tensorflow as tf
 from numpy.typing import NDArray
 
 PAD, START, END = 0, 1, 2
-Ids = Sequence[NDArray[np.int32]]  # of each sentence
 
 
 def build_model(rows: int, units: int, layers: int, dtype: str = "float32") -> keras.Model:
@@ -44,7 +43,10 @@ def make_loss(dtype: str = "float32") -> keras.losses.Loss:
     )
 
 
-def make_batches(source: Ids, target: Ids, size: int, limits: Sequence[int], seed: int, cache: bool) -> tf.data.Dataset:
+def make_batches(
+    source: Sequence[NDArray[np.int32]], target: Sequence[NDArray[np.int32]], size: int, limits: Sequence[int],
+    seed: int, cache: bool,
+) -> tf.data.Dataset:  # fmt: skip
     """Batches of like length, each padded to its longest: ((source, target), labels, weights of the labels).
 
     limits: lengths that end a bucket. cache: batches are formed once, and shuffled as wholes in later epochs.

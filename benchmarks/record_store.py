@@ -15,7 +15,7 @@ from tfperf.results.files import make_folder, write_atomically
 from tfperf.results.lock import DirectoryLock
 from tfperf.results.reading import read_text
 from tfperf.study import child
-from tfperf.study.ledger import make_identity
+from tfperf.study.trial_log import make_identity
 
 ROOT = Path(__file__).parents[1]
 MOST_BYTES = 2**24

@@ -9,7 +9,7 @@ import click
 from benchmarks.record_store import Record, RecordStore
 from benchmarks.registry import Row, register_benchmark
 from tfperf.errors import UserError
-from tfperf.measure.confidence import Interval, estimate_mean
+from tfperf.measure.confidence import ConfidenceInterval, estimate_mean
 from tfperf.runcard.dump import to_tree
 from tfperf.workloads.cards import load_card
 
@@ -92,17 +92,17 @@ def make_row(devices: int, rounds: Sequence[Mapping[str, Record]]) -> Row:
     }  # fmt: skip
 
 
-def estimate_ratio(ours: Sequence[float], theirs: Sequence[float]) -> Interval:
+def estimate_ratio(ours: Sequence[float], theirs: Sequence[float]) -> ConfidenceInterval:
     """The ratio of figures that belong together round by round."""
     return estimate_mean([math.log(a / b) for a, b in zip(ours, theirs, strict=True)]).exponentiate()
 
 
-def format_interval(ratio: Interval) -> str:
+def format_interval(ratio: ConfidenceInterval) -> str:
     """With its limits."""
     return f"{ratio.value:.3f}" + ("" if ratio.low is None else f" [{ratio.low:.3f}, {ratio.high:.3f}]")
 
 
-def describe_goal(goal: float | None, ratio: Interval) -> str:
+def describe_goal(goal: float | None, ratio: ConfidenceInterval) -> str:
     """Whether the whole interval is on one side of a goal."""
     if goal is None:
         return "none"

@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 import tensorflow as tf
-from numpy.typing import NDArray
 
 from benchmarks import plain_keras
 from benchmarks.record_store import answer_request
+from tfperf.arrays import Int32Array, Int64Array
 from tfperf.errors import UserError
 from tfperf.place.devices import Devices, make_devices
 from tfperf.place.engine import take_steps
@@ -45,52 +45,52 @@ def measure_program(request: Mapping[str, Any]) -> Record:
     devices, sentences = make_devices(card.placement), read_sentences(card)
     size, timed = card.data.batch * len(devices), int(request["epochs"])
     most = card.data.batch * int(request["most_devices"])
-    part = select_whole_buckets(select_few(sentences.encoded.training, request["pairs"]), card.data.bucket_width, most)
+    split = select_whole_buckets(select_few(sentences.encoded.training, request["pairs"]), card.data.bucket_width, most)
     if request["program"] == "tfperf":
-        found = train_ours(card, part, sentences.rows, devices, 1 + timed)
+        found = train_ours(card, split, sentences.rows, devices, 1 + timed)
     else:
-        found = train_plain(card, part, sentences.rows, devices, 1 + timed, request["program"] == "tuned")
-    if any(steps * size != (i + 1) * len(part) for i, steps in enumerate(found.steps)):
-        raise UserError(f"{request['program']}: {found.steps} steps of {size} pairs; an epoch has {len(part)} pairs")
+        found = train_plain(card, split, sentences.rows, devices, 1 + timed, request["program"] == "tuned")
+    if any(steps * size != (i + 1) * len(split) for i, steps in enumerate(found.steps)):
+        raise UserError(f"{request['program']}: {found.steps} steps of {size} pairs; an epoch has {len(split)} pairs")
     return {
-        "words": timed * int(part.source.lengths.sum() + part.target.lengths.sum()),
-        "target_words": timed * int(part.target.lengths.sum()), "steps": found.steps[-1] - found.steps[0],
+        "words": timed * int(split.source.lengths.sum() + split.target.lengths.sum()),
+        "target_words": timed * int(split.target.lengths.sum()), "steps": found.steps[-1] - found.steps[0],
         "seconds": found.wall[-1] - found.wall[0], "cpu_seconds": found.cpu[-1] - found.cpu[0],
         "last_epoch": found.loss,
     }  # fmt: skip
 
 
-def select_few(part: Split, count: int) -> Split:
+def select_few(split: Split, count: int) -> Split:
     """So many pairs, from all over a part."""
-    return select_pairs(part, np.unique(np.linspace(0, len(part) - 1, count).astype(np.int64)))
+    return select_pairs(split, np.unique(np.linspace(0, len(split) - 1, count).astype(np.int64)))
 
 
-def select_whole_buckets(part: Split, width: int, size: int) -> Split:
+def select_whole_buckets(split: Split, width: int, size: int) -> Split:
     """Of each bucket as many pairs as fill batches of `size`: programs then form batches of the same lengths."""
-    limits = -(-np.maximum(part.source.lengths, part.target.lengths) // width)
+    limits = -(-np.maximum(split.source.lengths, split.target.lengths) // width)
     places = [np.flatnonzero(limits == limit) for limit in np.unique(limits)]
-    return select_pairs(part, np.sort(np.concatenate([some[: len(some) // size * size] for some in places])))
+    return select_pairs(split, np.sort(np.concatenate([some[: len(some) // size * size] for some in places])))
 
 
-def select_pairs(part: Split, rows: NDArray[np.int64]) -> Split:
+def select_pairs(split: Split, rows: Int64Array) -> Split:
     """The pairs of these numbers."""
-    return Split(*(make_ragged([get_sentence(side, i) for i in rows]) for side in (part.source, part.target)))
+    return Split(*(make_ragged([get_sentence(side, i) for i in rows]) for side in (split.source, split.target)))
 
 
-def get_sentence(side: Ragged, i: int) -> NDArray[np.int32]:
+def get_sentence(side: Ragged, i: int) -> Int32Array:
     """The pieces of a sentence."""
     return side.flat[side.offsets[i] : side.offsets[i + 1]]
 
 
-def make_ragged(rows: list[NDArray[np.int32]]) -> Ragged:
+def make_ragged(rows: list[Int32Array]) -> Ragged:
     """Sentences in one array."""
     return Ragged(np.concatenate(rows), np.cumsum([0, *map(len, rows)], dtype=np.int64))
 
 
-def train_ours(card: TranslationCard, part: Split, rows: int, devices: Devices, count: int) -> EpochTimes:
+def train_ours(card: TranslationCard, split: Split, rows: int, devices: Devices, count: int) -> EpochTimes:
     """So many epochs of tfperf's."""
     engine, size = build_engine(card, rows, devices), len(devices)
-    iterator, steps = iter(build_training_dataset(card, part, size)), count_epoch_steps(card, part, size)
+    iterator, steps = iter(build_training_dataset(card, split, size)), count_epoch_steps(card, split, size)
     wall, cpu, losses = [], [], [np.empty(0)]
     for _ in range(count):
         losses = [take_steps(engine, iterator, min(card.train.steps_per_call, steps - done))
@@ -100,12 +100,14 @@ def train_ours(card: TranslationCard, part: Split, rows: int, devices: Devices, 
     return EpochTimes(wall, cpu, [steps * (i + 1) for i in range(count)], float(np.concatenate(losses).mean()))
 
 
-def train_plain(card: TranslationCard, part: Split, rows: int, devices: Devices, count: int, tuned: bool) -> EpochTimes:
+def train_plain(
+    card: TranslationCard, split: Split, rows: int, devices: Devices, count: int, tuned: bool
+) -> EpochTimes:
     """So many epochs of a plain Keras program's."""
     tf.config.set_soft_device_placement(True)  # as everywhere but in tfperf
     width = card.data.bucket_width
-    longest = int(max(part.source.lengths.max(), part.target.lengths.max()))
-    source, target = ([get_sentence(side, i) for i in range(len(part))] for side in (part.source, part.target))
+    longest = int(max(split.source.lengths.max(), split.target.lengths.max()))
+    source, target = ([get_sentence(side, i) for i in range(len(split))] for side in (split.source, split.target))
     limits = range(width, longest + width, width)
     data = plain_keras.make_batches(source, target, card.data.batch * len(devices), limits, card.seed, tuned)
     stamps = plain_keras.train(

@@ -6,7 +6,7 @@ import numpy as np
 
 from tfperf.workloads.pdf.data.closure import compute_toy_pdf
 from tfperf.workloads.pdf.data.pack import OPERATIONS, Dataset, PositivitySet, Table
-from tfperf.workloads.pdf.data.write import Group, write_pack
+from tfperf.workloads.pdf.data.write import StoredSet, write_pack
 
 FLAVOURS = ["photon", "sigma", "g", "v", "v3", "v8", "v15", "v24", "v35", "t3", "t8", "t15", "t24", "t35"]
 SAME = {"v15": "v", "v24": "v", "v35": "v", "t24": "sigma", "t35": "sigma"}
@@ -100,8 +100,8 @@ def make_pack(path, seed=5):
             "sys_is_mult": d.sys_is_mult, "cuts": d.cuts, "kin": kin[:, :2] if hadronic else kin,
         }  # fmt: skip
         columns = ("rapidity", "mass") if hadronic else ("x", "Q2", "y")
-        groups.append(Group(d.name, arrays, {"operation": d.operation, "experiment": d.name[:3]}, columns))
-    groups += [Group(f"positivity/{p.name}", {"fk": p.table.read_values(), **_axes(p.table)}) for p in positivity]
+        groups.append(StoredSet(d.name, arrays, {"operation": d.operation, "experiment": d.name[:3]}, columns))
+    groups += [StoredSet(f"positivity/{p.name}", {"fk": p.table.read_values(), **_axes(p.table)}) for p in positivity]
     write_pack(path, X, {"Q0": 1.65, "provenance": "toy law"}, groups)
     return path
 

@@ -4,7 +4,7 @@ import numpy as np
 
 from tfperf.workloads.pdf.data.closure import compute_toy_pdf
 from tfperf.workloads.pdf.data.pack import OPERATIONS
-from tfperf.workloads.pdf.data.write import Group, write_pack
+from tfperf.workloads.pdf.data.write import StoredSet, write_pack
 from tfperf.workloads.pdf.operators.basis import find_fitted_index
 
 X = np.array([*np.geomspace(1e-5, 0.1, 9)[:-1], *np.linspace(0.1, 1, 8)])
@@ -49,7 +49,7 @@ def _set(rng, name, operation, points, names):
         "kin": np.stack([rng.uniform(1e-3, 0.8, points), rng.uniform(4, 90, points), np.zeros(points)], 1),
         "cuts": np.arange(points), "t0": truth * 1.01,
     }  # fmt: skip
-    return Group(name, arrays, {"operation": operation, "experiment": name[:3]}, ("x", "Q2", "y"))
+    return StoredSet(name, arrays, {"operation": operation, "experiment": name[:3]}, ("x", "Q2", "y"))
 
 
 def make_pack(path, sets=SETS, seed=3):
@@ -57,7 +57,7 @@ def make_pack(path, sets=SETS, seed=3):
     rng = np.random.default_rng(seed)
     groups = [_set(rng, *one) for one in sets]
     positive = {"fk": _table(rng, 5), "flav": np.array(ACTIVE), "kin": np.ones((5, 2))}
-    groups.append(Group("positivity/POS", positive))
+    groups.append(StoredSet("positivity/POS", positive))
     write_pack(path, X, {"Q0": 1.65, "provenance": "toy law"}, groups)
     return path
 

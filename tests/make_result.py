@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from tfperf.workloads.pdf.results.record import EVOLUTION, DatasetResult, FitResult, History, Replicas
+from tfperf.workloads.pdf.results.record import EVOLUTION, DatasetResult, FitResult, ReplicaHistory, Replicas
 
 # x f = a x^b (1-x)^c of the toy proton in the evolution basis, roughly those of the Les Houches benchmark
 SHAPES = {
@@ -59,7 +59,9 @@ def make_history(rng, rows, stop_step):
     loss = fall * (1 + 0.05 * rng.normal(size=(1, replicas))) + 0.02 * rng.normal(size=(len(step), replicas))
     loss[step[:, None] > stop_step] = np.nan
     positivity = np.maximum(loss - 1.5, 0) * 1e-4
-    return History(step=step, training=loss, validation=loss + 0.2, experimental=loss - 0.1, positivity=positivity)
+    return ReplicaHistory(
+        step=step, training=loss, validation=loss + 0.2, experimental=loss - 0.1, positivity=positivity
+    )
 
 
 def make_replicas(rng, count, failed, steps):

@@ -9,7 +9,7 @@ from click.testing import CliRunner
 from tests.make_pack import make_card
 from tfperf.cli import main
 from tfperf.measure import doctor
-from tfperf.measure.doctor import Check
+from tfperf.measure.doctor import DoctorCheck
 
 pytestmark = pytest.mark.usefixtures("blank_pictures")
 
@@ -117,7 +117,7 @@ def test_closure_takes_its_level_from_the_command_line(tmp_path):
 
 @pytest.mark.parametrize(("state", "code"), [("ok", 0), ("warning", 0), ("missing", 1)])
 def test_doctor_prints_and_ends_with_1_where_nothing_runs(monkeypatch, state, code):
-    monkeypatch.setattr(doctor, "check_machine", lambda: [Check("TensorFlow", state, "2.21.3", "do this")])
+    monkeypatch.setattr(doctor, "check_machine", lambda: [DoctorCheck("TensorFlow", state, "2.21.3", "do this")])
     result = call("doctor")
     first, *more = result.output.splitlines()
     assert (result.exit_code, first.split()) == (code, [state, "TensorFlow:", "2.21.3;", "do", "this"])

@@ -22,8 +22,8 @@ import numpy as np
 from dis_pack.evolution import Evolution
 from dis_pack.parameters import ACTIVE, ALPHAS, MBOTTOM, MCHARM, Q0, THEORY, X
 from dis_pack.tables import Observable, Tables, compute_tables
-from numpy.typing import NDArray
 
+from tfperf.arrays import Float64Array, Int64Array
 from tfperf.workloads.pdf.data.commondata import (
     KinematicCuts,
     find_passing_rows,
@@ -33,7 +33,7 @@ from tfperf.workloads.pdf.data.commondata import (
     read_metadata,
 )
 from tfperf.workloads.pdf.data.validate import FLAVOURS
-from tfperf.workloads.pdf.data.write import Attribute, Group, write_pack
+from tfperf.workloads.pdf.data.write import Attribute, StoredSet, write_pack
 
 VERSION = 2  # of the theory; a new number makes the cached tables invalid
 COLUMNS = ("x", "Q2", "y")
@@ -65,7 +65,7 @@ POSITIVITY = {
 }
 
 
-class Builder:
+class SetBuilder:
     """Computes sets one by one; `points` limits each to that many, evenly spread."""
 
     def __init__(self, cache: Path, points: int | None = None) -> None:
@@ -74,7 +74,7 @@ class Builder:
         self.versions = {p: importlib.metadata.version(p) for p in ("yadism", "eko", "nnpdf-data")}
         cache.mkdir(parents=True, exist_ok=True)
 
-    def build_dataset(self, name: str, observable: Observable) -> Group:
+    def build_dataset(self, name: str, observable: Observable) -> StoredSet:
         """Tables and measurements of one set; `sys` in float32 and without columns of zeros, to keep the file small."""
         record = read_metadata(name)
         rows = self._select_rows(find_passing_rows(record, read_kinematics(record), KinematicCuts()))
@@ -88,23 +88,23 @@ class Builder:
             **read_description(record), "ndata": len(rows), "observable": observable.name, "target": observable.target,
             "operation": "RATIO" if len(found) == 2 else "NULL",
         }  # fmt: skip
-        return Group(record.name, {**found, **arrays}, said, COLUMNS)
+        return StoredSet(record.name, {**found, **arrays}, said, COLUMNS)
 
-    def build_positivity(self, name: str, observable: Observable) -> Group:
+    def build_positivity(self, name: str, observable: Observable) -> StoredSet:
         """One positivity set."""
         record = read_metadata(name)
         kin = _read_unrounded(record)[self._select_rows(np.arange(record.ndata))]
         said: dict[str, Attribute] = {"observable": observable.name, "charge": str(observable.charge)}
         found = self._load_tables(name, observable, kin)
-        return Group(f"positivity/{name}", {**found, "kin": kin, "flav": _list_flavours()}, said, COLUMNS)
+        return StoredSet(f"positivity/{name}", {**found, "kin": kin, "flav": _list_flavours()}, said, COLUMNS)
 
-    def _select_rows(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+    def _select_rows(self, rows: Int64Array) -> Int64Array:
         if self.points is None or self.points >= len(rows):
             return rows
-        some: NDArray[np.int64] = rows[np.linspace(0, len(rows) - 1, self.points).astype(int)]
+        some: Int64Array = rows[np.linspace(0, len(rows) - 1, self.points).astype(int)]
         return some
 
-    def _load_tables(self, name: str, observable: Observable, kin: NDArray[np.float64]) -> Tables:
+    def _load_tables(self, name: str, observable: Observable, kin: Float64Array) -> Tables:
         """From the cache, or computed and put there."""
         start = time.process_time()
         key = repr((VERSION, self.versions, THEORY, X.tolist(), observable, kin.tolist()))
@@ -120,17 +120,17 @@ class Builder:
         return found
 
 
-def _read_unrounded(record: Any) -> NDArray[np.float64]:
+def _read_unrounded(record: Any) -> Float64Array:
     """x, Q2 [GeV2], y (N, 3) as the theory wants them: x before rounding to the published bin, y = 0 where unused."""
     table = record.load_kinematics(fill_to_three=False).xs("mid", axis=1, level=1)
     y = table["y"] if "y" in table else 0 * table["x"]
-    unrounded: NDArray[np.float64] = np.stack(
+    unrounded: Float64Array = np.stack(
         [table["xraw" if "xraw" in table else "x"], table["Q2"], y], axis=1, dtype=np.float64, casting="unsafe"
     )
     return unrounded
 
 
-def _list_flavours() -> NDArray[np.int64]:
+def _list_flavours() -> Int64Array:
     return np.array([FLAVOURS.index(f) for f in ACTIVE])
 
 
@@ -148,16 +148,16 @@ def make_attributes(versions: dict[str, str]) -> dict[str, Attribute]:
 
 def build_pack(output: Path, cache: Path, only: list[str], points: int | None = None) -> None:
     """Write the pack of the sets whose names contain one of `only` (all if empty)."""
-    builder = Builder(cache, points)
+    builder = SetBuilder(cache, points)
 
     def select_sets(sets: dict[str, Observable]) -> Iterator[tuple[str, Observable]]:
         return ((n, o) for n, o in sets.items() if not only or any(piece in n for piece in only))
 
-    def build_groups() -> Iterator[Group]:
+    def build_sets() -> Iterator[StoredSet]:
         yield from (builder.build_dataset(*item) for item in select_sets(DATASETS))
         yield from (builder.build_positivity(*item) for item in select_sets(POSITIVITY))
 
-    write_pack(output, X, make_attributes(builder.versions), build_groups())
+    write_pack(output, X, make_attributes(builder.versions), build_sets())
     print(f"{output}: {output.stat().st_size / 1e6:.2f} MB")
 
 

@@ -8,33 +8,31 @@ from pathlib import Path
 
 import click
 import numpy as np
-from numpy.typing import NDArray
 
 from benchmarks.peer.cache import load_problem
-from benchmarks.peer.problem import SIZES
+from benchmarks.peer.problem import SIZES, Float64Array
 from benchmarks.peer.reference import Dump, read_dump
 
 LIMIT = 1e-5
-Array = NDArray[np.float64]
 
 
-def convert_weights(dump: Dump) -> dict[str, Array]:
+def convert_weights(dump: Dump) -> dict[str, Float64Array]:
     """tfperf's weights by name (R, ...) from those of a dump."""
-    out: dict[str, Array] = {}
+    out: dict[str, Float64Array] = {}
     for i in range(3):
         out[f"dense_{i}/kernel"] = dump[f"kernel{i}"]
         out[f"dense_{i}/bias"] = dump[f"bias{i}"][:, :, None]
     return out | {f"preprocessing/{k}": dump[f"{k}s"][:, :, None] for k in ("alpha", "beta")}
 
 
-def evaluate_losses(dump: Dump, size: str, form: str = "shared") -> dict[str, Array]:
+def evaluate_losses(dump: Dump, size: str, form: str = "shared") -> dict[str, Float64Array]:
     """Training and validation chi2 (R), and the positivity penalty without multiplier, of a form of the losses."""
     import tensorflow as tf
 
     from benchmarks.peer.ours import build_peer_problem, make_card
     from tfperf.workloads.pdf.forms import build_form
     from tfperf.workloads.pdf.layers.quadrature import Quadrature
-    from tfperf.workloads.pdf.layers.sum_rules import SumRules
+    from tfperf.workloads.pdf.layers.sum_rules import SumRuleNormalisation
     from tfperf.workloads.pdf.losses import ReplicaLosses
     from tfperf.workloads.pdf.model import PDF
 
@@ -42,7 +40,7 @@ def evaluate_losses(dump: Dump, size: str, form: str = "shared") -> dict[str, Ar
     settings, problem = make_card(size, replicas, precision="float64"), build_peer_problem(size, replicas)
     model = PDF(settings.model, replicas, "float64")
     model.rule = Quadrature(dump["x_integration"], dump["weights_integration"])
-    model.sum_rules = SumRules(model.rule, analytic_tail=False, dtype="float64")
+    model.sum_rules = SumRuleNormalisation(model.rule, analytic_tail=False, dtype="float64")
     model.assign_weights(convert_weights(dump))
     compiled = build_form(settings, problem, "folded").build_constants(problem, "float64") if form == "folded" else None
     replica_losses = ReplicaLosses(settings, problem, compiled)

@@ -25,17 +25,18 @@ from typing import Any
 
 import h5py
 import numpy as np
-from numpy.typing import NDArray
 
 from benchmarks.peer.problem import TRAINING_SHARE
+from tfperf.arrays import BoolMask, Float32Array, Float64Array, Int64Array
 from tfperf.workloads.pdf.data.pack import OPERATIONS, list_sets
 
 NFL = 14
-Array = NDArray[np.float64]
 Record = dict[str, Any]
 
 
-def trim_table(entries: Array, channels: NDArray[np.int64], x: Array) -> tuple[Array, Array, list[int]]:
+def trim_table(
+    entries: Float64Array, channels: Int64Array, x: Float64Array
+) -> tuple[Float64Array, Float64Array, list[int]]:
     """Entries (N, C, X) or (N, C, X, X), grid and channel indices, cut to nodes and channels with entries, sorted."""
     order = np.argsort(channels)
     order = order[np.any(entries[:, order] != 0, axis=(0, *range(2, entries.ndim)))]
@@ -47,7 +48,7 @@ def trim_table(entries: Array, channels: NDArray[np.int64], x: Array) -> tuple[A
     return entries[:, order], x[used], channels[order].tolist()
 
 
-def read_set(group: h5py.Group, x: Array, name: str) -> Any:
+def read_set(group: h5py.Group, x: Float64Array, name: str) -> Any:
     """One set of a pack as the peer's FittableDataSet."""
     from validphys.n3fit_data_utils import FittableDataSet
 
@@ -131,7 +132,7 @@ def build_pass(training: Any, validation: Any) -> Callable[[Any], None]:
     return take_pass
 
 
-def sample_pdf(x: Array, replicas: int) -> NDArray[np.float32]:
+def sample_pdf(x: Float64Array, replicas: int) -> Float32Array:
     """Random positive functions of x: (1, R, X, 14)."""
     rng = np.random.default_rng(2)
     small, large, slope = (rng.uniform(*r, (replicas, 1, NFL)) for r in ((0.0, 0.8), (2.0, 5.0), (0.0, 3.0)))
@@ -186,13 +187,13 @@ def main() -> None:
     print(json.dumps({"replicas": options.replicas, **record, "versions": versions}), flush=True)
 
 
-def _sample_mask(rng: np.random.Generator, sets: Sequence[Any]) -> NDArray[np.bool_]:
+def _sample_mask(rng: np.random.Generator, sets: Sequence[Any]) -> BoolMask:
     """Training points of one replica: three quarters of each set, rounded down, one for sets of one point."""
     masks = [rng.permutation(s.ndata) < max(1, int(TRAINING_SHARE * s.ndata)) for s in sets]
     return np.concatenate(masks)
 
 
-def _make_description(experiments: dict[str, list[Any]], layers: Sequence[Any], x: Array) -> Record:
+def _make_description(experiments: dict[str, list[Any]], layers: Sequence[Any], x: Float64Array) -> Record:
     """What was computed: sizes, and which of the peer's code paths the layers took."""
     paths = [f"{layer.compute_observable.__name__}{' of a split PDF' if layer.splitting else ''}" for layer in layers]
     tables = [t for layer in layers for t in layer.padded_fk_tables]

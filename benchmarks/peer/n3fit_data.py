@@ -14,7 +14,7 @@ from scipy.linalg import block_diag
 from validphys.coredata import FKTableData
 from validphys.n3fit_data_utils import FittableDataSet
 
-from benchmarks.peer.problem import R_MAX, TRAINING_SHARE, Array, Problem, invert_covariance
+from benchmarks.peer.problem import R_MAX, TRAINING_SHARE, Float64Array, Problem, invert_covariance
 
 BASES = ("exp", "diag")
 Q0 = 1.65  # GeV
@@ -30,18 +30,18 @@ class DenseTable(FKTableData):
 
 
 @dataclass(frozen=True)
-class Group:
+class CorrelatedData:
     """Data that are correlated with each other: an experiment, or all of them. N points, R_MAX replicas."""
 
     name: str
     datasets: list[FittableDataSet]
-    data0: Array  # (N)
-    cov: Array  # (N, N)
-    data: Array  # (R_MAX, N)
+    data0: Float64Array  # (N)
+    cov: Float64Array  # (N, N)
+    data: Float64Array  # (R_MAX, N)
     trmask: NDArray[np.bool_]  # (R_MAX, N)
-    rotation: Array | None = None  # (N, N) to the basis in which cov is diagonal
+    rotation: Float64Array | None = None  # (N, N) to the basis in which cov is diagonal
 
-    def invert(self, mask: NDArray[np.bool_] | None = None) -> Array:
+    def invert(self, mask: NDArray[np.bool_] | None = None) -> Float64Array:
         """Inverse covariance of the points of a mask."""
         if self.rotation is None:
             return invert_covariance(self.cov, mask)
@@ -49,7 +49,7 @@ class Group:
         return inverse if mask is None else inverse[mask][:, mask]
 
 
-def make_table(entries: NDArray[Any], hadronic: bool, x: Array, basis: list[int]) -> DenseTable:
+def make_table(entries: NDArray[Any], hadronic: bool, x: Float64Array, basis: list[int]) -> DenseTable:
     """One table as the peer knows it: entries (N, F, X) or (N, C, X, X), FK-basis or channel indices, ascending."""
     return DenseTable(
         hadronic=hadronic,
@@ -95,9 +95,9 @@ def _make_dataset(problem: Problem, entry: Entry) -> FittableDataSet:
     return FittableDataSet(entry["name"], [table])
 
 
-def _make_experiment_groups(problem: Problem) -> list[Group]:
+def _make_experiment_groups(problem: Problem) -> list[CorrelatedData]:
     return [
-        Group(
+        CorrelatedData(
             e["name"],
             [_make_dataset(problem, d) for d in e["datasets"]],
             *(problem[f"exp/{e['name']}/{key}"] for key in ("data0", "cov", "data", "trmask")),
@@ -106,7 +106,7 @@ def _make_experiment_groups(problem: Problem) -> list[Group]:
     ]
 
 
-def _make_diagonal_group(groups: list[Group]) -> Group:
+def _make_diagonal_group(groups: list[CorrelatedData]) -> CorrelatedData:
     """All experiments in the eigenbasis of their correlation matrix, masks drawn there."""
     cov = block_diag(*(g.cov for g in groups))
     s = np.sqrt(np.diag(cov))
@@ -119,10 +119,10 @@ def _make_diagonal_group(groups: list[Group]) -> Group:
         rng.shuffle(mask)
     data0 = rotation @ np.concatenate([g.data0 for g in groups])
     data = np.concatenate([g.data for g in groups], axis=-1) @ rotation.T
-    return Group("ALL", [d for g in groups for d in g.datasets], data0, np.diag(values), data, masks, rotation)
+    return CorrelatedData("ALL", [d for g in groups for d in g.datasets], data0, np.diag(values), data, masks, rotation)
 
 
-def _make_entry(group: Group, inverse: Array, replica: int) -> Entry:
+def _make_entry(group: CorrelatedData, inverse: Float64Array, replica: int) -> Entry:
     training = group.trmask[replica]
     validation = ~training
     data = group.data[replica]

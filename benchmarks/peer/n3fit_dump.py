@@ -20,7 +20,8 @@ from typing import Any
 
 import numpy as np
 from n3fit.layers import xIntegrator
-from numpy.typing import NDArray
+
+from tfperf.arrays import AnyArray
 
 Arrays = dict[str, Any]
 FITTING_MODEL, NETWORKS, PREFACTOR = "PDFs", "all_NNs", "preprocessing_factor"
@@ -61,11 +62,11 @@ def _stack_weights(pdf: Any, replicas: int) -> Arrays:
     }
 
 
-def _get_rotation(pdf: Any, name: str) -> NDArray[Any]:
+def _get_rotation(pdf: Any, name: str) -> AnyArray:
     return np.asarray(pdf.get_layer(name).rotation_matrix)
 
 
-def _get_integration_weights(pdf: Any) -> NDArray[Any]:
+def _get_integration_weights(pdf: Any) -> AnyArray:
     (integrator,) = (layer for layer in pdf.get_layer("impose_msr").layers if isinstance(layer, xIntegrator))
     return np.asarray(integrator.grid_weights)
 

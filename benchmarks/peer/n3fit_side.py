@@ -72,7 +72,7 @@ def run(options: argparse.Namespace) -> Record:
     from benchmarks.peer import n3fit_data, n3fit_dump, n3fit_watch
     from benchmarks.peer.problem import load_problem
 
-    class Trainer(ModelTrainer):
+    class ModelKeepingTrainer(ModelTrainer):
         """Keeps hold of the validation model, which the peer does not hand out."""
 
         def _model_generation(self, *args: Any) -> Any:
@@ -86,7 +86,7 @@ def run(options: argparse.Namespace) -> Record:
     read = time.perf_counter()
     validations = n3fit_watch.measure_validations()
     seeds = [FIRST_SEED + r for r in range(options.replicas)]
-    trainer = Trainer(
+    trainer = ModelKeepingTrainer(
         [], info, positivity, integrability, _make_flavour_info(), "EVOL", seeds, None,
         debug=False, sum_rules=True, replicas=tuple(range(1, options.replicas + 1)),
     )  # fmt: skip

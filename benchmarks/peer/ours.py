@@ -16,21 +16,21 @@ from typing import TYPE_CHECKING, Any
 
 import h5py
 import numpy as np
-from numpy.typing import NDArray
 
 from benchmarks.peer.cache import load_problem
+from tfperf.arrays import AnyArray, Float32Array
 from tfperf.measure.environment import measure_peak_rss_bytes
 from tfperf.measure.roofline import Precision
 from tfperf.workloads.pdf.card import Card, Data, Engine, Integrability, Optimizer, Positivity, Stopping, Train
 from tfperf.workloads.pdf.cards import load_card
-from tfperf.workloads.pdf.data.covariance import Covariance, make_slices
+from tfperf.workloads.pdf.data.covariance import CovarianceMatrix, make_slices
 from tfperf.workloads.pdf.data.pack import Dataset, Pack, PositivitySet, Table
 from tfperf.workloads.pdf.data.selection import select
 from tfperf.workloads.pdf.data.validate import FLAVOURS
-from tfperf.workloads.pdf.forms import Form, build_form
+from tfperf.workloads.pdf.forms import Chi2Form, build_form
 from tfperf.workloads.pdf.operators.observables import compile_observables
 from tfperf.workloads.pdf.operators.problem import Problem, build_problem
-from tfperf.workloads.pdf.operators.woodbury import find_components, join_groups
+from tfperf.workloads.pdf.operators.woodbury import find_components, join_components
 
 if TYPE_CHECKING:  # imports TensorFlow, which is told its threads first
     from tfperf.train.ensemble import Ensemble
@@ -56,7 +56,7 @@ def make_card(size: str, replicas: int, steps: int = 17000, precision: Precision
     )  # fmt: skip
 
 
-def make_table(values: NDArray[np.float32], kind: str, basis: list[int]) -> Table:
+def make_table(values: Float32Array, kind: str, basis: list[int]) -> Table:
     """A table of the problem: DIS (n, F, x), DY (n, pairs, x, z) with y = sum fk[n, F, x, z] f_b(x) f_a(z)."""
     if kind == "DIS":
         return Table(lambda: values.transpose(0, 2, 1), len(values), tuple((FLAVOURS[b],) for b in basis))
@@ -99,26 +99,26 @@ def build_peer_problem(size: str, replicas: int) -> Problem:
         columns[begin : begin + len(d.cv), 3 * number : 3 * number + 3] = d.sys
         begin += len(d.cv)
 
-    def join_experiments(key: str) -> NDArray[Any]:
+    def join_experiments(key: str) -> AnyArray:
         return np.concatenate([problem[f"exp/{e['name']}/{key}"] for e in experiments], axis=-1)
 
-    covariance = Covariance(join_experiments("stat") ** 2, columns)
-    groups = join_groups(columns, make_slices(datasets), find_components(columns, make_slices(datasets)))
-    observables = compile_observables(datasets, positivity, int((x < 1).sum()), groups)
+    covariance = CovarianceMatrix(join_experiments("stat") ** 2, columns)
+    components = join_components(columns, make_slices(datasets), find_components(columns, make_slices(datasets)))
+    observables = compile_observables(datasets, positivity, int((x < 1).sum()), components)
     return Problem(
-        pack=pack, datasets=datasets, observables=observables, blocks=tuple(map(tuple, groups)), covariance=covariance,
-        covariance_no_t0=covariance, truth=None, ids=tuple(range(1, replicas + 1)),
+        pack=pack, datasets=datasets, observables=observables, blocks=tuple(map(tuple, components)),
+        covariance=covariance, covariance_no_t0=covariance, truth=None, ids=tuple(range(1, replicas + 1)),
         data=join_experiments("data")[:replicas], training=join_experiments("trmask")[:replicas].astype(bool),
         root_weight=np.ones(len(columns)),
     )  # fmt: skip
 
 
-def build_from_size(size: str, replicas: int) -> tuple[Card, Problem, Form]:
+def build_from_size(size: str, replicas: int) -> tuple[Card, Problem, Chi2Form]:
     """The peer's problem of that size, every point on its own."""
-    return make_card(size, replicas), build_peer_problem(size, replicas), Form()
+    return make_card(size, replicas), build_peer_problem(size, replicas), Chi2Form()
 
 
-def build_from_pack(pack: Path, replicas: int, tolerance: float) -> tuple[Card, Problem, Form]:
+def build_from_pack(pack: Path, replicas: int, tolerance: float) -> tuple[Card, Problem, Chi2Form]:
     """The fit of all sets of a pack, but for the shipped card's excluded ones, in the peer's settings."""
     with h5py.File(pack) as file:
         excluded = [name for name in EXCLUDED if name in file]
@@ -127,10 +127,10 @@ def build_from_pack(pack: Path, replicas: int, tolerance: float) -> tuple[Card, 
         "positivity.sets=none", f"train.optimizer={PEER_OPTIMIZER}", f"engine.tolerance={tolerance}",
     ])  # fmt: skip
     problem = build_problem(settings, select(settings), settings.replicas)
-    return settings, problem, build_form(settings, problem, "folded") if tolerance else Form()
+    return settings, problem, build_form(settings, problem, "folded") if tolerance else Chi2Form()
 
 
-def measure_steps(build: Callable[[], tuple[Card, Problem, Form]], steps: int) -> dict[str, Any]:
+def measure_steps(build: Callable[[], tuple[Card, Problem, Chi2Form]], steps: int) -> dict[str, Any]:
     """Build, compile and time steps of the whole loop."""
     start = time.perf_counter()
     card, problem, form = build()
@@ -147,7 +147,7 @@ def measure_steps(build: Callable[[], tuple[Card, Problem, Form]], steps: int) -
     }  # fmt: skip
 
 
-def take_turns(build: Callable[[], tuple[Card, Problem, Form]], steps: int) -> None:
+def take_turns(build: Callable[[], tuple[Card, Problem, Chi2Form]], steps: int) -> None:
     """For each line of standard input the same `steps` steps, and a line with their `ms_step` and `cpu_ms_step`."""
     ensemble = _build_ensemble(*build())
     begin = [(loop, loop.snapshot()) for loop in ensemble.build_loops()]
@@ -158,7 +158,7 @@ def take_turns(build: Callable[[], tuple[Card, Problem, Form]], steps: int) -> N
         print(json.dumps({"ms_step": ms, "cpu_ms_step": cpu_ms}), flush=True)
 
 
-def _build_ensemble(card: Card, problem: Problem, form: Form) -> "Ensemble":
+def _build_ensemble(card: Card, problem: Problem, form: Chi2Form) -> "Ensemble":
     """Of the threads that a fit would choose; its programs are compiled."""
     from tfperf.workloads.pdf.stack import build_ensemble
     from tfperf.workloads.pdf.training import choose_cores, start_tensorflow

@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+Float64Array = NDArray[np.float64]  # as in tfperf/arrays.py: the environment of the peer has no tfperf
 Problem = dict[str, Any]
 
 FORM = 1  # of the generated numbers; raise it when they change
@@ -55,12 +55,12 @@ INTEGRABILITY = {"INTEGXT8": 10, "INTEGXT3": 9}  # name -> FK-basis index
 LEADING = (1 * NFL + 1, 1 * NFL + 2, 2 * NFL + 1, 2 * NFL + 2)  # channels of Sigma and g
 
 
-def make_xgrid() -> Array:
+def make_xgrid() -> Float64Array:
     """The nodes (X): logarithmic below 0.1, linear above, the last one 1."""
     return np.concatenate([np.geomspace(2e-7, 0.1, 26)[:-1], np.linspace(0.1, 1.0, 25)])
 
 
-def compute_toy_pdf(x: Array) -> Array:
+def compute_toy_pdf(x: Float64Array) -> Float64Array:
     """x f(x) in the 14-flavour FK basis, (X, 14).
 
     Source: the initial conditions of the Les Houches benchmark, hep-ph/0204316, with some charm added.
@@ -82,7 +82,7 @@ def compute_toy_pdf(x: Array) -> Array:
     return np.stack([0 * x, sigma, g, v, v3, v8, v15, v, v, t3, t8, t15, sigma, sigma], axis=-1)
 
 
-def predict(table: Array, kind: str, basis: list[int], pdf: Array) -> Array:
+def predict(table: Float64Array, kind: str, basis: list[int], pdf: Float64Array) -> Float64Array:
     """Predictions of one table for one PDF (X, 14): (N)."""
     indices = np.asarray(basis)
     if kind == "DIS":
@@ -91,7 +91,7 @@ def predict(table: Array, kind: str, basis: list[int], pdf: Array) -> Array:
     return np.asarray(np.tensordot(table, luminosity, axes=3))
 
 
-def invert_covariance(cov: Array, mask: NDArray[np.bool_] | None = None) -> Array:
+def invert_covariance(cov: Float64Array, mask: NDArray[np.bool_] | None = None) -> Float64Array:
     """Inverse of the (masked) covariance through its correlation matrix, as the peer's data layer makes it."""
     c = cov if mask is None else cov[mask].T[mask]
     d = 1 / np.sqrt(np.diag(c))
@@ -138,7 +138,7 @@ def _add_experiment(problem: Problem, rng: np.random.Generator, name: str, kind:
     problem["meta"]["experiments"].append({"name": name, "ndata": sum(sizes), "datasets": datasets})
 
 
-def _sample_measurement(rng: np.random.Generator, truth: Array) -> dict[str, Array]:
+def _sample_measurement(rng: np.random.Generator, truth: Float64Array) -> dict[str, Float64Array]:
     """Errors of 3 and 1-2 percent, central data and R_MAX replicas of them, drawn around the truth (N)."""
     n = len(truth)
     stat, sys = 0.03 * truth, np.stack([0.02 * truth * rng.uniform(0.5, 1.0, n) for _ in range(3)], axis=1)
@@ -186,7 +186,7 @@ def _sample_basis(rng: np.random.Generator, kind: str) -> list[int]:
     return sorted([*LEADING, *rng.choice(pool, int(rng.integers(26, 37)), replace=False).tolist()])
 
 
-def _compute_kernel(lx: Array, centre: Array, width: float) -> Array:
+def _compute_kernel(lx: Float64Array, centre: Float64Array, width: float) -> Float64Array:
     """Bumps in log x, cut off one unit below their centres, of sum one: (N, X)."""
     d = (lx[None] - centre[:, None]) / width
     k = np.exp(-0.5 * d**2) * (lx[None] >= centre[:, None] - 1.0)

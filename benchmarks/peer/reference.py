@@ -26,10 +26,10 @@ from typing import Any
 import click
 import numpy as np
 
-from benchmarks.peer.problem import Array, Problem, invert_covariance, load_problem, predict
+from benchmarks.peer.problem import Float64Array, Problem, invert_covariance, load_problem, predict
 
 Dump = Mapping[str, Any]
-Losses = dict[str, Array]
+Losses = dict[str, Float64Array]
 ELU_ALPHA = 1e-7
 SIGMA, G = 1, 2
 # index in the FK basis -> (index whose integral counts, what it must be)
@@ -44,7 +44,7 @@ def read_dump(path: Path) -> Dump:
     return dump | {"meta": json.loads(str(dump["meta"]))}
 
 
-def evaluate_network(dump: Dump, x: Array) -> Array:
+def evaluate_network(dump: Dump, x: Float64Array) -> Float64Array:
     """Outputs of the networks at nodes x (X): (R, X, 8)."""
     h = np.broadcast_to(np.stack([x, np.log(x)], axis=-1), (len(dump["kernel0"]), len(x), 2))
     for i, activation in enumerate(dump["meta"]["activations"]):
@@ -53,14 +53,14 @@ def evaluate_network(dump: Dump, x: Array) -> Array:
     return np.asarray(h)
 
 
-def evaluate_unnormalised(dump: Dump, x: Array) -> Array:
+def evaluate_unnormalised(dump: Dump, x: Float64Array) -> Float64Array:
     """x f(x) in the FK basis before the sum rules: (R, X, 14)."""
     node = x[None, :, None]
     prefactor = node ** (1 - dump["alphas"][:, None]) * (1 - node) ** dump["betas"][:, None]
     return np.asarray(prefactor * evaluate_network(dump, x) @ dump["rotation"])
 
 
-def compute_normalisation(dump: Dump) -> Array:
+def compute_normalisation(dump: Dump) -> Float64Array:
     """The factors that impose the sum rules: (R, 14)."""
     x, weights = dump["x_integration"], dump["weights_integration"]
     integrand = evaluate_unnormalised(dump, x)
@@ -73,7 +73,7 @@ def compute_normalisation(dump: Dump) -> Array:
     return factors
 
 
-def evaluate_pdf(dump: Dump, x: Array) -> Array:
+def evaluate_pdf(dump: Dump, x: Float64Array) -> Float64Array:
     """x f(x) in the FK basis: (R, X, 14)."""
     return np.asarray(compute_normalisation(dump)[:, None] * evaluate_unnormalised(dump, x))
 
@@ -103,13 +103,13 @@ def compute_deviations(dump: Dump, problem: Problem) -> dict[str, float]:
     return worst
 
 
-def _predict_dataset(problem: Problem, dataset: Mapping[str, Any], values: Array) -> Array:
+def _predict_dataset(problem: Problem, dataset: Mapping[str, Any], values: Float64Array) -> Float64Array:
     """(R, N) of one dataset."""
     table = problem[f"fk/{dataset['name']}"].astype(np.float64)
     return np.stack([predict(table, dataset["kind"], dataset["basis"], v) for v in values])
 
 
-def _compute_chi2(problem: Problem, experiment: Mapping[str, Any], values: Array) -> Losses:
+def _compute_chi2(problem: Problem, experiment: Mapping[str, Any], values: Float64Array) -> Losses:
     name = experiment["name"]
     cov, data, masks = (problem[f"exp/{name}/{key}"] for key in ("cov", "data", "trmask"))
     predictions = np.concatenate([_predict_dataset(problem, d, values) for d in experiment["datasets"]], axis=-1)
@@ -121,7 +121,9 @@ def _compute_chi2(problem: Problem, experiment: Mapping[str, Any], values: Array
     return found
 
 
-def _compute_penalty(problem: Problem, penalty: Mapping[str, Any], values: Array, multiplier: Array) -> Losses:
+def _compute_penalty(
+    problem: Problem, penalty: Mapping[str, Any], values: Float64Array, multiplier: Float64Array
+) -> Losses:
     name, y = penalty["name"], multiplier * _predict_dataset(problem, penalty, values)
     if penalty["integrability"]:
         return {f"loss/training/{name}": np.sum(y**2, axis=-1)}

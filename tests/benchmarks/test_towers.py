@@ -11,7 +11,7 @@ from benchmarks.registry import REGISTRY
 from benchmarks.towers import PROGRAMS, describe_goal, estimate_ratio, make_row
 from tests.runcard.cards import write
 from tfperf.errors import UserError
-from tfperf.measure.confidence import Interval
+from tfperf.measure.confidence import ConfidenceInterval
 from tfperf.place.step import build_pass
 from tfperf.place.trainable import PassInputs
 from tfperf.workloads.cards import load_card
@@ -127,11 +127,11 @@ def test_unlike_work_is_no_comparison():
 @pytest.mark.parametrize(
     ("goal", "interval", "words"),
     [
-        (1.2, Interval(1.3, 1.2, 1.4), "at least 1.2: reached"),
-        (1.2, Interval(1.1, 1.0, 1.19), "at least 1.2: missed"),
-        (1.2, Interval(1.3, 1.19, 1.4), "at least 1.2: these rounds cannot tell"),
-        (1.2, Interval(1.3), "at least 1.2: one round cannot tell"),
-        (None, Interval(1.3, 1.2, 1.4), "none"),
+        (1.2, ConfidenceInterval(1.3, 1.2, 1.4), "at least 1.2: reached"),
+        (1.2, ConfidenceInterval(1.1, 1.0, 1.19), "at least 1.2: missed"),
+        (1.2, ConfidenceInterval(1.3, 1.19, 1.4), "at least 1.2: these rounds cannot tell"),
+        (1.2, ConfidenceInterval(1.3), "at least 1.2: one round cannot tell"),
+        (None, ConfidenceInterval(1.3, 1.2, 1.4), "none"),
     ],
 )
 def test_each_verdict(goal, interval, words):

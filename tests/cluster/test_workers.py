@@ -14,8 +14,8 @@ from tests.study.sweeps import ROOT, alive, environment, notes, run, sweep_card,
 from tfperf.cluster import queues
 from tfperf.cluster.workers import PATIENCE_SECONDS, WorkerTeam
 from tfperf.errors import UserError
+from tfperf.study.finished_trials import read_finished_trials
 from tfperf.study.process import Stopped
-from tfperf.study.rows import read_rows
 
 PROGRAM = (
     "import sys; from tests.study.sweeps import run; from pathlib import Path\n"
@@ -47,8 +47,8 @@ def test_workers_of_this_machine_share_the_trials(tmp_path, monkeypatch):
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     out = tmp_path / "out"
     report, shown = run(sweep_card(tmp_path, ["a 0.3", "b 0.3", "die"], repeats=2), out, on="local:2")
-    assert report["trials"] == 6 and report["failed"] == 2 and len(read_rows(out)) == 6
-    assert {row.record["threads"] for row in read_rows(out) if row.ok} == {None}, "Dask gives its workers 1"
+    assert report["trials"] == 6 and report["failed"] == 2 and len(read_finished_trials(out)) == 6
+    assert {row.record["threads"] for row in read_finished_trials(out) if row.ok} == {None}, "Dask gives its workers 1"
     first_end = next(i for i, (done, *_) in enumerate(shown) if done == 1)
     assert sum("trial" in words for *_, words in shown[:first_end]) == 2
 
@@ -80,7 +80,7 @@ def test_nothing_is_given_out_before_all_workers_have_come_or_long_enough_was_wa
 def test_a_hung_trial_is_ended_on_its_worker(tmp_path):
     out = tmp_path / "out"
     run(sweep_card(tmp_path, ["hang", "fine"], repeats=1, timeout=1), out, on="local:1")
-    bad, good = read_rows(out)
+    bad, good = read_finished_trials(out)
     assert bad.error == "timeout: not done after 1 s" and good.ok
     assert not any(alive(int(pid)) for line in notes(out, "pids") for pid in line)
 
@@ -89,7 +89,7 @@ def test_a_trial_whose_worker_dies_is_tried_once_more_and_then_a_row(tmp_path):
     out = tmp_path / "out"
     run(sweep_card(tmp_path, ["kill_worker", "fine"], repeats=1), out, on="local:1")
     assert [what for what, *_ in notes(out, "asked")] == ["kill_worker", "kill_worker", "fine"]
-    bad, good = read_rows(out)
+    bad, good = read_finished_trials(out)
     assert "KilledWorker" in bad.error and good.ok
 
 

@@ -49,7 +49,7 @@ def test_record_made_once_is_read_back_to_the_same_bits_and_layout(folder):
     same(first, make.value)
     same(second, make.value)
     assert first.rest.blocks[0].u.flags.c_contiguous and second.rest.blocks[0].u.flags.c_contiguous
-    assert second.rest.blocks[0].rows == slice(0, 4) and second.linked == (1, 0)
+    assert second.rest.blocks[0].rows == slice(0, 4) and second.coupled == (1, 0)
 
 
 def test_other_keys_and_kinds_are_other_entries(folder):

@@ -10,7 +10,7 @@ import numpy as np
 from tests.fuzz.hdf5 import edit
 from tfperf.results.state import Identity
 from tfperf.workloads.pdf.results import store
-from tfperf.workloads.pdf.results.record import FitResult, History, Replicas
+from tfperf.workloads.pdf.results.record import FitResult, ReplicaHistory, Replicas
 from tfperf.workloads.translate import results as translation
 
 IDENTITY = Identity("c" * 32, "a" * 64)
@@ -72,7 +72,7 @@ def consistent(found: FitResult):
     for d in found.datasets:
         n = len(d.cv)
         assert d.predictions.shape == (r, n) and d.kin.shape[0] == len(d.sigma) == len(d.mean) == n
-    for one in fields(History):
+    for one in fields(ReplicaHistory):
         assert (
             getattr(found.history, one.name).shape[: 1 + (one.name != "step")]
             == (len(found.history.step), r)[: 1 + (one.name != "step")]

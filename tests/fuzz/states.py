@@ -14,7 +14,7 @@ from tfperf.workloads.options import Options
 from tfperf.workloads.pdf.cards import load_card
 from tfperf.workloads.pdf.job import ReplicaFit
 from tfperf.workloads.pdf.kind import KIND
-from tfperf.workloads.pdf.replicas import ReplicaChunk, select_group
+from tfperf.workloads.pdf.replicas import ReplicaChunk, list_sibling_chunks
 
 SHA256, RUN = "[0-9a-f]{64}", "[0-9a-f]{32}"
 
@@ -73,7 +73,7 @@ def resume(card, folder, hashes, content):
         assert (part is None) == (not pending)
         if part is not None:
             assert part.own.ids == pending[0]["own"]["ids"] and part.own.attempts == pending[0]["own"]["attempts"]
-            together = select_group(run, part)
+            together = list_sibling_chunks(run, part)
             assert part in together and len(together) <= len(content["parts"])
 
 

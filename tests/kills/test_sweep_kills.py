@@ -15,7 +15,7 @@ import pytest
 from tests.kills.lives import At, Grown, Writing, nothing_runs, tfperf
 from tests.kills.sameness import PAGE
 from tests.study.sweeps import wait_for
-from tfperf.study.rows import RESULTS, read_rows
+from tfperf.study.finished_trials import RESULTS, read_finished_trials
 
 pytestmark = pytest.mark.slow
 UNITS = [6, 8, 10, 12]
@@ -47,7 +47,9 @@ def losses(out):
     """What each trial found, by what was swept; asserts that each has one good row and that the report is whole."""
     lines = [json.loads(line) for line in (out / RESULTS).read_text().splitlines()]
     good = [line["values"]["model.units"] for line in lines if not line["error"]]
-    assert sorted(good) == UNITS and len({row.key for row in read_rows(out)}) == len(read_rows(out)) == len(UNITS)
+    assert sorted(good) == UNITS and len({row.key for row in read_finished_trials(out)}) == len(
+        read_finished_trials(out)
+    ) == len(UNITS)
     report = json.loads((out / "sweep_report.json").read_text())
     assert report["trials"] == len(UNITS) and not report["failed"]
     assert [point["values"]["model.units"] for point in report["points"]] == UNITS
@@ -55,7 +57,7 @@ def losses(out):
         assert file["values/model.units"][()].tolist() == UNITS and file["ok"][()].all()
     assert all(PAGE.fullmatch(page.read_text()) for page in out.glob("*.html")) and list(out.glob("*.html"))
     assert not list(out.rglob("*.tmp"))
-    return {row.values["model.units"]: row.record["losses"] for row in read_rows(out)}
+    return {row.values["model.units"]: row.record["losses"] for row in read_finished_trials(out)}
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +66,7 @@ def undisturbed(tmp_path_factory):
     folder = tmp_path_factory.mktemp("sweep")
     (folder / "card.yaml").write_text(CARD)
     ended(begin(folder, folder / "out"), folder / "out", (0,))
-    return losses(folder / "out"), sum(row.seconds for row in read_rows(folder / "out")) / len(UNITS)
+    return losses(folder / "out"), sum(row.seconds for row in read_finished_trials(folder / "out")) / len(UNITS)
 
 
 def kill_a_trial(life, out):
@@ -103,7 +105,7 @@ def disturb(folder, out, aims):
         for aim in aims:
             if not (kill_a_trial(life, out) if aim == TRIAL else aim.wait(life, out) and killed(life, out)):
                 break
-            found.append(f"{aim}, {len(read_rows(out))} rows, after {life.seconds:.1f} s")
+            found.append(f"{aim}, {len(read_finished_trials(out))} rows, after {life.seconds:.1f} s")
             if aim != TRIAL:
                 life = begin(folder, out)
         ended(life, out, (0, 3))
@@ -122,7 +124,7 @@ def test_every_trial_is_done_once_whatever_is_killed(undisturbed, tmp_path, seed
     for number in count(1):
         out = tmp_path / f"out{number}"
         disturbances = disturb(tmp_path, out, aims[done:])
-        failed = sum(not row.ok for row in read_rows(out))
+        failed = sum(not row.ok for row in read_finished_trials(out))
         ended(begin(tmp_path, out, "--retry-failed"), out, (0,))
         assert losses(out) == want
         print(f"\nsweep {seed}, {failed} rows of killed trials, {time.monotonic() - begun:.0f} s in all")

@@ -8,7 +8,7 @@ from scipy.stats import t as student
 from scipy.stats import ttest_ind, ttest_rel
 
 from tfperf.measure.confidence import (
-    Interval,
+    ConfidenceInterval,
     estimate_geometric_mean,
     estimate_mean,
     estimate_median,
@@ -24,13 +24,13 @@ A, B = [1.0, 1.3, 0.9, 1.1], [1.9, 1.2, 1.6]
 def test_means_are_those_of_students_t():
     # 4.303: 97.5 % of Student's t with 2 degrees of freedom
     half = 4.302652729696142 * np.std(B, ddof=1) / math.sqrt(3)
-    assert estimate_mean(B) == Interval(*(pytest.approx(np.mean(B) + sign * half) for sign in (0, -1, 1)))
+    assert estimate_mean(B) == ConfidenceInterval(*(pytest.approx(np.mean(B) + sign * half) for sign in (0, -1, 1)))
     assert estimate_mean(B).half == pytest.approx(half)
 
 
 def test_one_value_has_no_interval_and_none_no_mean():
-    assert estimate_mean([2.0]) == Interval(2.0) and estimate_mean([2.0]).half is None
-    assert estimate_welch_difference([1.0], B) == Interval(pytest.approx(np.mean(B) - 1))
+    assert estimate_mean([2.0]) == ConfidenceInterval(2.0) and estimate_mean([2.0]).half is None
+    assert estimate_welch_difference([1.0], B) == ConfidenceInterval(pytest.approx(np.mean(B) - 1))
     with pytest.raises(ValueError, match="no values"):
         estimate_welch_difference([], B)
 
@@ -38,14 +38,14 @@ def test_one_value_has_no_interval_and_none_no_mean():
 def test_differences_are_those_of_scipy():
     want = ttest_ind(B, A, equal_var=False).confidence_interval(0.95)
     means = np.mean(A), np.mean(A[:3]), np.mean(B)
-    assert estimate_welch_difference(A, B) == Interval(*map(pytest.approx, (means[2] - means[0], *want)))
+    assert estimate_welch_difference(A, B) == ConfidenceInterval(*map(pytest.approx, (means[2] - means[0], *want)))
     want = ttest_rel(B, A[:3]).confidence_interval(0.95)
-    assert estimate_paired_difference(A[:3], B) == Interval(*map(pytest.approx, (means[2] - means[1], *want)))
+    assert estimate_paired_difference(A[:3], B) == ConfidenceInterval(*map(pytest.approx, (means[2] - means[1], *want)))
 
 
 def test_values_without_spread_differ_by_exactly_that():
-    assert estimate_welch_difference([1.0, 1.0], [3.0, 3.0]) == Interval(2.0, 2.0, 2.0)
-    assert estimate_paired_difference([1.0, 2.0], [1.0, 2.0]) == Interval(0.0, 0.0, 0.0)
+    assert estimate_welch_difference([1.0, 1.0], [3.0, 3.0]) == ConfidenceInterval(2.0, 2.0, 2.0)
+    assert estimate_paired_difference([1.0, 2.0], [1.0, 2.0]) == ConfidenceInterval(0.0, 0.0, 0.0)
 
 
 @pytest.mark.parametrize(
@@ -85,7 +85,9 @@ def test_positive_figures_have_positive_limits():
     assert found.value == pytest.approx(10.0) and 0 < found.low < 1 and estimate_mean([1.0, 10.0, 100.0]).low < 0
     want = np.exp(math.log(10) - 4.302652729696142 * math.log(10) / math.sqrt(3))
     assert found.low == pytest.approx(want)
-    assert estimate_geometric_mean([1e-300, 1e300]) == Interval(pytest.approx(1.0)), "limits beyond numbers are none"
+    assert estimate_geometric_mean([1e-300, 1e300]) == ConfidenceInterval(pytest.approx(1.0)), (
+        "limits beyond numbers are none"
+    )
 
 
 def test_repeats_that_would_make_an_interval_narrow():
@@ -109,5 +111,7 @@ def test_the_repeats_that_are_said_are_enough_in_half_of_all_cases(count):
 
 
 def test_a_ratio_has_the_limits_of_its_logarithm():
-    assert Interval(0.0, -math.log(2), math.log(4)).exponentiate() == Interval(1.0, 0.5, pytest.approx(4.0))
-    assert Interval(0.0).exponentiate() == Interval(1.0)
+    assert ConfidenceInterval(0.0, -math.log(2), math.log(4)).exponentiate() == ConfidenceInterval(
+        1.0, 0.5, pytest.approx(4.0)
+    )
+    assert ConfidenceInterval(0.0).exponentiate() == ConfidenceInterval(1.0)

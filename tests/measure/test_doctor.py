@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 
 from tfperf.measure import doctor
-from tfperf.measure.doctor import Check
+from tfperf.measure.doctor import DoctorCheck
 
 GOOD = {
     "tensorflow": {"found": "2.21.3"}, "keras": {"found": ["3.15.1", "tensorflow"]}, "devices": {"found": ["CPU"]},
@@ -144,19 +144,21 @@ def test_a_package_that_is_there_has_its_version():
 
 def test_main_fails_only_for_what_is_needed(monkeypatch, capsys):
     calm = (
-        Check("A", "ok", "1"),
-        Check("B", "warning", "2", "mend it"),
-        Check("C", "missing", "3", "get it", needed=False),
+        DoctorCheck("A", "ok", "1"),
+        DoctorCheck("B", "warning", "2", "mend it"),
+        DoctorCheck("C", "missing", "3", "get it", needed=False),
     )
     monkeypatch.setattr(doctor, "check_machine", lambda: list(calm))
     assert doctor.main() == 0
     assert capsys.readouterr().out.splitlines() == ["ok       A: 1", "warning  B: 2; mend it", "missing  C: 3; get it"]
-    assert doctor.main(lambda: [Check("own", "ok", "5")]) == 0 and "ok       own: 5" in capsys.readouterr().out
-    monkeypatch.setattr(doctor, "check_machine", lambda: [*calm, Check("D", "missing", "4", "get it")])
+    assert doctor.main(lambda: [DoctorCheck("own", "ok", "5")]) == 0 and "ok       own: 5" in capsys.readouterr().out
+    monkeypatch.setattr(doctor, "check_machine", lambda: [*calm, DoctorCheck("D", "missing", "4", "get it")])
     assert doctor.main() == 1
 
 
 def test_brackets_and_long_lines_stay_as_they_are():
     console = Console(file=io.StringIO(), width=40)
-    console.print(doctor.format_check(Check("some", "missing", "x" * 60, "pip install 'tfperf[some]'")), soft_wrap=True)
+    console.print(
+        doctor.format_check(DoctorCheck("some", "missing", "x" * 60, "pip install 'tfperf[some]'")), soft_wrap=True
+    )
     assert console.file.getvalue() == f"missing  some: {'x' * 60}; pip install 'tfperf[some]'\n"

@@ -7,7 +7,7 @@ import pytest
 
 from tfperf.errors import TrainingError
 from tfperf.measure import timing
-from tfperf.measure.confidence import Interval
+from tfperf.measure.confidence import ConfidenceInterval
 from tfperf.measure.timing import Sample, TimingRule, time_steps
 
 
@@ -86,4 +86,4 @@ def test_each_end_has_words():
     rule = TimingRule(1, 1.0, 10.0)
     assert {rule([1.0], 1.0, 1.0), rule([1.0], 0.1, 11.0), rule([1.0] * 6, 0.1, 1.0)} <= timing.ENDS.keys()
     assert rule([], 0.0, 11.0) == ""
-    assert not Interval(1.0).is_within(0.5) and Interval(1.0, 0.98, 1.02).is_within(0.03)
+    assert not ConfidenceInterval(1.0).is_within(0.5) and ConfidenceInterval(1.0, 0.98, 1.02).is_within(0.03)

@@ -50,8 +50,8 @@ def batches(devices):
     """The same global batches whatever the number of devices."""
 
     def divided(s, t):
-        parts = zip(tf.split(s, devices), tf.split(t, devices), strict=True)
-        return tuple(parts), tf.cast(tf.math.count_nonzero(t[:, 1:]), tf.float32)
+        local_batches = zip(tf.split(s, devices), tf.split(t, devices), strict=True)
+        return tuple(local_batches), tf.cast(tf.math.count_nonzero(t[:, 1:]), tf.float32)
 
     return tf.data.Dataset.from_tensor_slices(sentences()).map(divided).repeat()
 

@@ -34,7 +34,7 @@ def test_logical_cpus_stand_beside_the_host(machine):
     made = machine(0)
     found = make_devices(Placement(devices=2))
     assert short(found) == ["CPU:0", "CPU:1", "CPU:2"] and found.logical and made == [3]
-    assert [found.get_label(name) for name in (found.host, *found.each)] == ["host", "device:0", "device:1"]
+    assert [found.get_short_name(name) for name in (found.host, *found.each)] == ["host", "device:0", "device:1"]
     assert short(make_devices(Placement(devices="all"))) == ["CPU:0", "CPU:1"]
 
 

@@ -9,7 +9,7 @@ from tfperf.place.demand import record_pass
 from tfperf.place.look_ups import LookUp, trace_look_ups
 from tfperf.place.method import Method
 from tfperf.place.shapes import TensorType
-from tfperf.place.trainable import Outcome, Trainable
+from tfperf.place.trainable import PassOutcome, Trainable
 from tfperf.runcard.model_optimizer import ModelOptimizer
 from tfperf.runcard.placement import Placement
 
@@ -18,9 +18,9 @@ IMAGES = [TensorType("double", (B, SIDE, SIDE, CHANNELS)), TensorType("int32", (
 RATED = [TensorType("int32", (RATINGS,)), TensorType("int64", (RATINGS, SEEN)), TensorType("double", (RATINGS,))]
 
 
-def count_flops(trainable, part):
+def count_flops(trainable, local_batch):
     method = Method(placement=Placement(), optimizer=ModelOptimizer(), precision=trainable.weights[0].dtype)
-    return record_pass(trainable, method, part).find_demand(statistics=True, metrics=True, xla=False).flops
+    return record_pass(trainable, method, local_batch).find_demand(statistics=True, metrics=True, xla=False).flops
 
 
 class Plain(Trainable):
@@ -34,7 +34,7 @@ class Plain(Trainable):
     def compute(self, given):
         """The sum."""
         state = [tf.zeros(v.shape, v.dtype) for v in self.layer.non_trainable_variables]
-        return Outcome(tf.reduce_sum(self.layer.stateless_call(given.weights, state, given.part[0])[0]))
+        return PassOutcome(tf.reduce_sum(self.layer.stateless_call(given.weights, state, given.local_batch[0])[0]))
 
 
 def test_products_of_convolutions_and_dense_layers():

@@ -4,14 +4,14 @@ import numpy as np
 import pytest
 
 from tfperf.place.passes import compare_ends, find_span
-from tfperf.trace.runs import Runs
+from tfperf.trace.runs import OperationRuns
 
 
 def runs(*rows):
     """Of (node, begin, end)."""
     node, begin, end = np.array(sorted(rows, key=lambda row: row[1]), np.int64).T
     zero = np.zeros(len(node), np.intp)
-    return Runs(node.astype(np.intp), begin, end, end, end, zero, zero)
+    return OperationRuns(node.astype(np.intp), begin, end, end, end, zero, zero)
 
 
 BOTH = np.array([True, True, False])

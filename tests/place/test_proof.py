@@ -6,7 +6,7 @@ import pytest
 
 from tfperf.place import proof
 from tfperf.place.devices import Devices
-from tfperf.place.graphs import DeviceTransfer, Operation, Product, ProgramTensor, StepRecord
+from tfperf.place.graphs import DeviceTransfer, OperationFlops, PlacedOperation, ProgramTensor, StepRecord
 from tfperf.place.nodes import SMALL
 from tfperf.place.proof import PlacementError, prove, prove_engine
 from tfperf.place.rules import PlacementRule, check_operations, make_rule
@@ -21,20 +21,20 @@ RULES = [
     make_rule("update of a", "update/variable_0/", FIRST), make_rule("merge of a", "merge/variable_0/", HOST, "AddN")
 ]  # fmt: skip
 RIGHT = [
-    Operation("while/update/variable_0/mul", "Mul", FIRST),
-    Operation("while/merge/variable_0/AddN", "AddN", HOST),
+    PlacedOperation("while/update/variable_0/mul", "Mul", FIRST),
+    PlacedOperation("while/merge/variable_0/AddN", "AddN", HOST),
 ]  # fmt: skip
 
 
 def test_what_ran_where_it_should_is_counted():
-    found = prove([*RIGHT, Operation("while/update/variable_0/add", "AddV2", FIRST)], RULES)
+    found = prove([*RIGHT, PlacedOperation("while/update/variable_0/add", "AddV2", FIRST)], RULES)
     assert found.refuse_faults() is found
     assert found.devices == {"update of a": {"CPU:1": 2}, "merge of a": {"CPU:0": 1}}
     assert found.elsewhere == ()
 
 
 def test_an_operation_on_another_device_is_a_fault():
-    moved = Operation("while/update/variable_0/mul", "Mul", SECOND)
+    moved = PlacedOperation("while/update/variable_0/mul", "Mul", SECOND)
     found = prove([moved, *RIGHT[1:]], RULES)
     assert found.faults == ("update of a: Mul ran on CPU:2; must be CPU:1",)
     with pytest.raises(PlacementError, match="Mul ran on CPU:2; must be CPU:1"):
@@ -49,24 +49,24 @@ def test_a_rule_that_nothing_meets_is_a_fault_unless_it_need_not_be_met():
 
 def test_one_of_several_devices_is_enough():
     both = PlacementRule("update of a", "update/", frozenset([FIRST, SECOND]))
-    assert prove([Operation("update/x", "Mul", SECOND)], [both]).faults == ()
-    assert prove([Operation("update/x", "Mul", HOST)], [both]).faults == (
+    assert prove([PlacedOperation("update/x", "Mul", SECOND)], [both]).faults == ()
+    assert prove([PlacedOperation("update/x", "Mul", HOST)], [both]).faults == (
         "update of a: Mul ran on CPU:0; must be CPU:1 or CPU:2",
     )
 
 
 def test_what_carries_values_may_be_anywhere_and_what_is_small_is_listed():
-    more = [Operation("while/update/variable_0/read", "Identity", SECOND),
-            Operation("somewhere", "Sub", SECOND, touched_bytes=SMALL),
-            Operation("while/merge/variable_0/shape", "Reshape", SECOND, touched_bytes=8)]  # fmt: skip
+    more = [PlacedOperation("while/update/variable_0/read", "Identity", SECOND),
+            PlacedOperation("somewhere", "Sub", SECOND, touched_bytes=SMALL),
+            PlacedOperation("while/merge/variable_0/shape", "Reshape", SECOND, touched_bytes=8)]  # fmt: skip
     found = prove([*RIGHT, *more], RULES)
     assert found.faults == ()
     assert found.elsewhere == ("Reshape on CPU:2: 1", "Sub on CPU:2: 1")
 
 
 def test_what_no_rule_covers_is_a_fault():
-    more = [Operation(f"other/{k}", "Sub", SECOND, touched_bytes=SMALL + k) for k in (1, 3, 2)]
-    unknown = Operation("never/ran", "Mul", HOST, touched_bytes=None)
+    more = [PlacedOperation(f"other/{k}", "Sub", SECOND, touched_bytes=SMALL + k) for k in (1, 3, 2)]
+    unknown = PlacedOperation("never/ran", "Mul", HOST, touched_bytes=None)
     assert prove([*RIGHT, *more, unknown], RULES).faults == (
         "Sub on CPU:2: no rule covers it, and it touches 4.099 kB: other/3 and 2 more",
         "Mul on CPU:0: no rule covers it, and its size is not known: never/ran",
@@ -74,7 +74,7 @@ def test_what_no_rule_covers_is_a_fault():
 
 
 def test_what_runs_python_is_a_fault_whatever_its_size():
-    call = Operation("while/update/variable_0/call", "EagerPyFunc", FIRST, touched_bytes=0, hidden_work="Python")
+    call = PlacedOperation("while/update/variable_0/call", "EagerPyFunc", FIRST, touched_bytes=0, hidden_work="Python")
     assert prove([*RIGHT, call], RULES).faults == (
         "EagerPyFunc on CPU:1 runs Python that no graph shows: while/update/variable_0/call",
     )
@@ -98,18 +98,23 @@ def test_work_done_twice_is_too_much():
 def test_what_gpus_leave_to_the_host_is_no_fault_where_it_is_small():
     rules = [make_rule("update of a", "update/", GPU)]
     for size, faults in ((SMALL, ()), (SMALL + 1, ("update of a: Shape ran on CPU:0; must be GPU:0",))):
-        shape = Operation("update/a", "Shape", HOST, touched_bytes=size)
+        shape = PlacedOperation("update/a", "Shape", HOST, touched_bytes=size)
         assert prove([shape], rules).faults == faults
 
 
 def test_the_first_rule_that_speaks_of_an_operation_decides():
     rules = [make_rule("assignment", "update/", SECOND, "Assign"), make_rule("update", "update/", FIRST)]
-    assert prove([Operation("update/a", "AssignSub", SECOND), Operation("update/b", "Mul", FIRST)], rules).faults == ()
+    assert (
+        prove(
+            [PlacedOperation("update/a", "AssignSub", SECOND), PlacedOperation("update/b", "Mul", FIRST)], rules
+        ).faults
+        == ()
+    )
 
 
 def engine(copies=(), needs=None, mine=(0,)):
     return SimpleNamespace(
-        list_copies=lambda: list(copies), list_rules=lambda: RULES, compute_needs=lambda parts: needs or Needs(),
+        list_copies=lambda: list(copies), list_rules=lambda: RULES, compute_needs=lambda shapes: needs or Needs(),
         devices=Devices(HOST, (FIRST,) * (1 + max(mine)), logical=True, local=mine),
     )  # fmt: skip
 
@@ -176,13 +181,13 @@ def test_collectives_are_held_against_what_is_needed():
 
 def test_each_device_multiplies_its_part():
     needs = Needs(products=Products({FIRST: 1e6, SECOND: 1e6}, {FIRST: 4e5}, besides="newton"))
-    done = [Product("a", FIRST, 1e6), Product("b", SECOND, 1e6), Product("newton/c", SECOND, 1e9)]
+    done = [OperationFlops("a", FIRST, 1e6), OperationFlops("b", SECOND, 1e6), OperationFlops("newton/c", SECOND, 1e9)]
     assert faults(needs=needs, products=done) == ()
     assert faults(needs=needs, products=done[1:]) == (
         "matrix products on CPU:1: 0 MFLOP a step; its part of the batch takes 1",
     )
-    hidden = Operation("tower_0/lstm", "CudnnRNNV3", FIRST, touched_bytes=0)
-    cudnn = StepRecord([*RIGHT, hidden], products=[Product("a", FIRST, 6e5), done[1]], batch=BATCH)
+    hidden = PlacedOperation("tower_0/lstm", "CudnnRNNV3", FIRST, touched_bytes=0)
+    cudnn = StepRecord([*RIGHT, hidden], products=[OperationFlops("a", FIRST, 6e5), done[1]], batch=BATCH)
     assert prove_engine(engine(needs=needs), cudnn).faults == ()
 
 
@@ -219,5 +224,5 @@ def test_only_the_first_faults_are_told():
     ],
 )
 def test_how_layers_were_computed(kind, name, found):
-    kernels = proof.find_kernels([Operation(name, kind, FIRST)])
+    kernels = proof.find_kernels([PlacedOperation(name, kind, FIRST)])
     assert tuple(kernels.values()) == found

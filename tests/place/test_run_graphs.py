@@ -5,12 +5,12 @@ from tensorflow.core.framework.node_def_pb2 import NodeDef
 from tensorflow.python.eager.context import context
 
 from tfperf.place.run_graphs import convert_node, record_largest_graph
-from tfperf.trace.graphs import Node
+from tfperf.trace.graphs import GraphNode
 
 
 def test_values_and_ends_of_an_operation_are_inputs_alike():
     one = NodeDef(name="a", op="Add", input=["x", "y:1", "^z", "x:2"], device="/device:CPU:1")
-    assert convert_node(one) == Node("a", "Add", "/device:CPU:1", ("x", "y", "z"))
+    assert convert_node(one) == GraphNode("a", "Add", "/device:CPU:1", ("x", "y", "z"))
 
 
 def test_sends_receives_and_loops_are_known_by_what_they_say():

@@ -8,7 +8,7 @@ import tensorflow as tf
 from tfperf.place.method import Method
 from tfperf.place.state import list_all_variables
 from tfperf.place.step import build_pass
-from tfperf.place.trainable import Outcome, PassInputs, Statistic, Trainable
+from tfperf.place.trainable import PassInputs, PassOutcome, Statistic, Trainable
 from tfperf.runcard.model_optimizer import ModelOptimizer
 from tfperf.runcard.placement import Placement
 
@@ -21,15 +21,15 @@ class LookedUp(Trainable):
 
     def compute(self, given):
         """The sum of the squares of the rows of these numbers."""
-        return Outcome(tf.reduce_sum(tf.gather(given.weights[0], given.part[0]) ** 2))
+        return PassOutcome(tf.reduce_sum(tf.gather(given.weights[0], given.local_batch[0]) ** 2))
 
 
 @pytest.mark.parametrize("xla", [False, True])
 def test_gradients_of_weights_are_dense(xla):
-    trainable, part = LookedUp(), [tf.constant([4, 1, 4])]
+    trainable, local_batch = LookedUp(), [tf.constant([4, 1, 4])]
     method = Method(placement=Placement(), optimizer=ModelOptimizer(), xla=xla)
     weights = [tf.convert_to_tensor(weight.value) for weight in trainable.weights]
-    found = build_pass(trainable, method)(PassInputs(weights, (), (), part, None, tf.constant(2.0, tf.float64)))
+    found = build_pass(trainable, method)(PassInputs(weights, (), (), local_batch, None, tf.constant(2.0, tf.float64)))
     assert float(found.loss) == 3.0
     np.testing.assert_array_equal(found.weights[0], [[0, 0], [1, 1], [0, 0], [0, 0], [2, 2]])
     assert found.weights[1] is None

@@ -1,7 +1,7 @@
 """Two small trainables: a network of convolutions with BatchNormalization and Dropout, and a recommender of two tables.
 
 BatchNormalization normalises each group of examples by the group's own statistics, and its moving averages merge by
-mean: over the groups of a device's part, and over devices. With one group a device this is what Keras' layer does on
+mean: over the groups of a local batch, and over devices. With one group a device this is what Keras' layer does on
 each device alone; with as many groups in the whole batch, any number of devices does the same arithmetic.
 """
 
@@ -13,7 +13,7 @@ import tensorflow as tf
 
 from tests.place.uncommon import Uncommon, uncommon_batches
 from tfperf.place.draws import Draws
-from tfperf.place.trainable import Metric, Outcome, PassInputs, Statistic, Trainable
+from tfperf.place.trainable import Metric, PassInputs, PassOutcome, Statistic, Trainable
 
 STEPS, SEED, RATE = 10, 7, 0.3
 IMAGES, SIDE, CHANNELS, CLASSES, UNITS = 8, 6, 2, 4, 1100  # statistics of the units are more than is small
@@ -68,15 +68,15 @@ class Network(Trainable):
             Metric("accuracy", "sum", dtype), Metric("spread", "mean", dtype), Metric("bias", "first", dtype)
         ]  # fmt: skip
 
-    def sample_draws(self, position, part, rows, survey):
+    def sample_draws(self, position, local_batch, rows, survey):
         """Of each dropout."""
-        draws, count = Draws(SEED, position.step, position.first), part[0].shape[0]
+        draws, count = Draws(SEED, position.step, position.first), local_batch[0].shape[0]
         return [draws.sample_uniform(count, layer.output.shape[1:], i) for i, layer in enumerate(self.dropouts)]
 
-    def compute(self, given: PassInputs) -> Outcome:
+    def compute(self, given: PassInputs) -> PassOutcome:
         """Cross entropy."""
         loss, each, logits = 0.0, [], []
-        split = [tf.split(one, self.groups) for one in (*given.part, *given.draws)]
+        split = [tf.split(one, self.groups) for one in (*given.local_batch, *given.draws)]
         for images, classes, *draws in zip(*split, strict=True):
             for layer, drawn in zip(self.dropouts, draws, strict=True):
                 layer.draws = drawn
@@ -89,10 +89,10 @@ class Network(Trainable):
             for one, group in zip(self.statistics, zip(*each, strict=True), strict=True)
         ]
         logits = tf.concat(logits, 0)
-        right = tf.equal(tf.argmax(logits, 1, tf.int32), given.part[1])
+        right = tf.equal(tf.argmax(logits, 1, tf.int32), given.local_batch[1])
         bias = tf.reduce_sum(given.weights[-1])
         accuracy = tf.reduce_sum(tf.cast(right, logits.dtype)) / given.count
-        return Outcome(loss, merged, [accuracy, tf.reduce_mean(logits**2), bias])
+        return PassOutcome(loss, merged, [accuracy, tf.reduce_mean(logits**2), bias])
 
 
 class Recommender(Trainable):
@@ -123,14 +123,14 @@ class Recommender(Trainable):
         self.statistics = [Statistic(counts, "sum"), Statistic(offsets, "fixed")]
         self.metrics = [Metric("error", "sum", dtype)]
 
-    def select_ids(self, part):
+    def select_ids(self, local_batch):
         """Users as they are, items without what fills up."""
-        users, items, _ = part
+        users, items, _ = local_batch
         return users, tf.maximum(items, 0)
 
-    def compute(self, given: PassInputs) -> Outcome:
+    def compute(self, given: PassInputs) -> PassOutcome:
         """Squared error of the ratings."""
-        users, items, ratings = given.part
+        users, items, ratings = given.local_batch
         who, what = given.rows
         real = tf.cast(items >= 0, what.dtype)[..., None]
         seen = tf.reduce_sum(what * real, 1) / tf.reduce_sum(real, 1)
@@ -139,7 +139,7 @@ class Recommender(Trainable):
         counts, offsets = given.statistics
         gap += tf.gather(offsets, users)
         counts += tf.math.unsorted_segment_sum(tf.ones_like(ratings), users, USERS)
-        return Outcome(tf.reduce_sum(gap**2), [counts, offsets], [tf.reduce_sum(tf.abs(gap)) / given.count])
+        return PassOutcome(tf.reduce_sum(gap**2), [counts, offsets], [tf.reduce_sum(tf.abs(gap)) / given.count])
 
 
 class Task(NamedTuple):

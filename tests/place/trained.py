@@ -38,8 +38,8 @@ def dataset(arrays, devices):
     """Global batches, divided among devices."""
 
     def divided(*whole):
-        parts = zip(*(tf.split(one, devices) for one in whole), strict=True)
-        return tuple(parts), tf.constant(whole[0].shape[0], tf.float32)
+        local_batches = zip(*(tf.split(one, devices) for one in whole), strict=True)
+        return tuple(local_batches), tf.constant(whole[0].shape[0], tf.float32)
 
     return tf.data.Dataset.from_tensor_slices(arrays).map(divided).repeat()
 

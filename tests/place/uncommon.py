@@ -8,7 +8,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tfperf.place.trainable import Metric, Outcome, PassInputs, Statistic, Trainable
+from tfperf.place.trainable import Metric, PassInputs, PassOutcome, Statistic, Trainable
 
 STEPS, EXAMPLES, ROWS, WIDTH, LENGTH = 10, 8, 600, 8, 700
 
@@ -45,13 +45,13 @@ class Uncommon(Trainable):
         self.metrics = [Metric(name, merge, dtype) for name, merge in told.items()]
         self.made_before = tf.constant(numbers(7, ROWS, 16), dtype)
 
-    def select_ids(self, part):
+    def select_ids(self, local_batch):
         """Ids, no ids, and ids again."""
-        return part[0], part[1], part[0]
+        return local_batch[0], local_batch[1], local_batch[0]
 
-    def compute(self, given: PassInputs) -> Outcome:
+    def compute(self, given: PassInputs) -> PassOutcome:
         """Squared errors, and what is linear in the float32 weight."""
-        ids, _, _, x, y = given.part
+        ids, _, _, x, y = given.local_batch
         kernel, _, narrow = given.weights
         _, overwritten, same, seen, total = given.statistics
         x += tf.gather(tf.constant(numbers(8, ROWS, 16), x.dtype), ids[:, 0]) + tf.gather(self.made_before, ids[:, 1])
@@ -68,7 +68,7 @@ class Uncommon(Trainable):
         loss = tf.reduce_sum(gap**2 + linear)
         mean, again = (tf.reduce_mean(gap) for _ in range(2))  # of which TensorFlow makes one
         metrics = [tf.reduce_sum(tf.abs(gap)) / given.count, mean, product, again, loss / given.count]
-        return Outcome(loss, statistics, metrics)
+        return PassOutcome(loss, statistics, metrics)
 
 
 def uncommon_batches(dtype):
@@ -86,13 +86,13 @@ def train_uncommon(optimizer, groups):
     optimizer.build(variables)
     losses, metrics = [], []
     for arrays in zip(*uncommon_batches("float64"), strict=True):
-        part, count = [tf.constant(array) for array in arrays], tf.constant(EXAMPLES, tf.float64)
+        local_batch, count = [tf.constant(array) for array in arrays], tf.constant(EXAMPLES, tf.float64)
         with tf.GradientTape() as tape:
-            pairs = zip(trainable.embeddings, trainable.select_ids(part), strict=True)
+            pairs = zip(trainable.embeddings, trainable.select_ids(local_batch), strict=True)
             rows = [tf.gather(table.value, ids) for table, ids in pairs]
             weights = [tf.convert_to_tensor(weight) for weight in trainable.weights]
             before = [tf.convert_to_tensor(one.variable) for one in trainable.statistics]
-            found = trainable.compute(PassInputs(weights, rows, before, part, None, count))
+            found = trainable.compute(PassInputs(weights, rows, before, local_batch, None, count))
             loss = found.loss / count
         gradients = tape.gradient(loss, [one.value for one in variables])
         optimizer.apply([one if one is None else tf.convert_to_tensor(one) for one in gradients], variables)

@@ -9,12 +9,12 @@ import pytest
 from tests.console.fakes import Gone, drawn, on_terminal
 from tfperf.console.stages import open_stages
 from tfperf.report.progress import make_status_display
-from tfperf.train.trainer import Progress
+from tfperf.train.trainer import EnsembleProgress
 from tfperf.workloads.pdf.progress import describe_chunk, describe_replicas
 from tfperf.workloads.translate.progress import describe_progress
 from tfperf.workloads.translate.trainer import TranslationProgress
 
-REPLICAS = Progress(15000, 17000, 100, 123.4, np.full(100, 1.234))
+REPLICAS = EnsembleProgress(15000, 17000, 100, 123.4, np.full(100, 1.234))
 TRANSLATION = TranslationProgress(15000, 17000, 12.3, 4567.0, 2.345, None)
 LEFT = {describe_replicas: "16 s", describe_progress: "3 min"}
 CASES = pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 
 from tests.fuzz.attack import ROOT
 from tests.workloads.pdf.data.packs import write_good
-from tfperf.results.heaps import BLOCK, SIGNATURE, refuse_broken_heaps
+from tfperf.results.heaps import BUFFER_BYTES, SIGNATURE, refuse_broken_heaps
 
 TEXTS = [f"text {i}" for i in range(3000)]  # in several heaps
 
@@ -73,14 +73,14 @@ def test_a_heap_inside_another_is_found(path):
 def test_a_heap_across_two_blocks_is_found(tmp_path):
     path = tmp_path / "texts.h5"
     with h5py.File(path, "w") as file:
-        file["numbers"] = np.zeros(2 * BLOCK, np.uint8)
+        file["numbers"] = np.zeros(2 * BUFFER_BYTES, np.uint8)
         file.attrs["text"] = "x"
     (start,) = heaps(path)
     with h5py.File(path) as file:
         (raw := bytearray(path.read_bytes()))[start : start + 5] = b"?????"
         array = file["numbers"].id.get_offset()
-    moved = BLOCK - 3
-    assert array < moved < array + BLOCK
+    moved = BUFFER_BYTES - 3
+    assert array < moved < array + BUFFER_BYTES
     raw[moved : moved + 16 + 8] = SIGNATURE + bytes(3) + struct.pack("<QQ", 4096, 0)
     path.write_bytes(raw)
     with pytest.raises(ValueError, match=f"at byte {moved} is damaged"):

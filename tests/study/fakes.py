@@ -11,7 +11,7 @@ NAMES = ["quadrature", "products", "steps_per_call", "xla", "stacks", "form", "t
 
 
 def losses(request, factor=1.0):
-    """Of the naive form, nearly; another quadrature has others."""
+    """Of the naive variant, nearly; another quadrature has others."""
     trapezoid = request.card["model"]["sum_rules"]["quadrature"] == "trapezoid"
     size = (100.1 if trapezoid else 100.0) * factor
     chi2 = {"training": [size, 2 * size], "validation": [size / 3] * 2}
@@ -42,7 +42,7 @@ class Trials:
 
     @staticmethod
     def key(request):
-        """The form, read off the card that the trial gets."""
+        """The variant, read off the card that the trial gets."""
         card = request.card
         off = {
             "quadrature": card["model"]["sum_rules"]["quadrature"] == "trapezoid",

@@ -1,6 +1,6 @@
 """Rows of a sweep over placements, made by hand."""
 
-from tfperf.study.rows import PROOF_FAILED, Row
+from tfperf.study.finished_trials import PROOF_FAILED, FinishedTrial
 
 MEMORY = {"kept_bytes": {"host": 3e6}, "peak_bytes": {}, "peak_rss_bytes": 5e8}
 COURSE = {
@@ -89,10 +89,10 @@ def point(name, devices, times, values=None, **keys):
     values = {"placement.preset": name, "placement.devices": devices} | (values or {})
     if keys.get("scaling", "strong") != "strong":
         values["data.scaling"] = keys["scaling"]
-    return [Row(values, i, 1.0, record(devices, ms, traced=i == 1, **keys)) for i, ms in enumerate(times, 1)]
+    return [FinishedTrial(values, i, 1.0, record(devices, ms, traced=i == 1, **keys)) for i, ms in enumerate(times, 1)]
 
 
 def disproved(name, devices, repeat=1):
     """A trial whose placement did not take place."""
     values = {"placement.preset": name, "placement.devices": devices}
-    return Row(values, repeat, 1.0, error=f"{PROOF_FAILED}update of a: ran on CPU:0; must be CPU:1")
+    return FinishedTrial(values, repeat, 1.0, error=f"{PROOF_FAILED}update of a: ran on CPU:0; must be CPU:1")

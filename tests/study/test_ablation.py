@@ -7,8 +7,8 @@ import pytest
 
 from tests.study.fakes import NAMES, Trials, make_auto_card, run
 from tfperf.errors import CardError, RunDirectoryError, StorageError
-from tfperf.study import ledger
-from tfperf.study.ledger import FILE
+from tfperf.study import trial_log
+from tfperf.study.trial_log import FILE
 
 
 def stored(folder):
@@ -61,7 +61,7 @@ def test_the_file_is_whole_whenever_a_trial_ends(tmp_path, monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         run(card, tmp_path / "out", Trials(stop_after=3))
     before = stored(tmp_path / "out")
-    monkeypatch.setattr(ledger, "write", full_disk)
+    monkeypatch.setattr(trial_log, "write", full_disk)
     with pytest.raises(StorageError):
         run(card, tmp_path / "out", Trials())
     assert stored(tmp_path / "out") == before
@@ -108,7 +108,7 @@ def test_another_card_pack_or_version_is_refused(tmp_path, monkeypatch):
     run(make_auto_card(tmp_path), tmp_path / "out", Trials())
     with pytest.raises(RunDirectoryError, match="another card; choose another folder"):
         run(make_auto_card(tmp_path, steps=61), tmp_path / "out", Trials())
-    monkeypatch.setattr(ledger, "list_versions", lambda: {"tfperf": "9"})
+    monkeypatch.setattr(trial_log, "list_versions", lambda: {"tfperf": "9"})
     with pytest.raises(RunDirectoryError, match="another versions"):
         run(make_auto_card(tmp_path), tmp_path / "out", Trials())
 

@@ -8,8 +8,8 @@ from click.testing import CliRunner
 from tests.make_pack import make_card
 from tests.study.fakes import Trials, make_auto_card, run
 from tfperf.cli import main
-from tfperf.study import ledger
-from tfperf.study.ledger import FILE
+from tfperf.study import trial_log
+from tfperf.study.trial_log import FILE
 
 
 def call(*arguments):
@@ -36,7 +36,7 @@ def test_losses_that_differ_end_with_1(tmp_path):
     stored["trials"]["without form"]["losses"]["training"][1] *= 1 + 2e-5
     path.write_text(json.dumps(stored))
     assert ablate(tmp_path).exit_code == 2, "it was edited"
-    path.write_text(json.dumps(stored | {"sha256": ledger._digest(stored)}))
+    path.write_text(json.dumps(stored | {"sha256": trial_log._digest(stored)}))
     result = ablate(tmp_path)
     assert result.exit_code == 1 and "DIFFER" in result.output
     assert "losses differ: without form: by 2.0e-05, allowed are 1e-05" in result.output

@@ -15,7 +15,7 @@ from tfperf.errors import RunDirectoryError
 from tfperf.report.compare import SAME, UNKNOWN
 from tfperf.results.state import Part, RunState, write_state
 from tfperf.study.compare import compare_folders
-from tfperf.study.rows import PROOF_FAILED, RESULTS, Row, read_rows
+from tfperf.study.finished_trials import PROOF_FAILED, RESULTS, FinishedTrial, read_finished_trials
 from tfperf.workloads.pdf.replicas import ReplicaChunk
 from tfperf.workloads.pdf.results import store
 from tfperf.workloads.translate.state import VocabularyDigests
@@ -117,9 +117,11 @@ def make_sweep(folder, factor=1.0, repeats=3, titles=("a", "b"), spread=0.01):
     folder.mkdir()
     run(sweep_card(folder, titles, repeats=repeats), folder / "out")
     lines = []
-    for i, row in enumerate(sorted(read_rows(folder / "out"), key=lambda row: (row.repeat, row.values["title"]))):
+    for i, row in enumerate(
+        sorted(read_finished_trials(folder / "out"), key=lambda row: (row.repeat, row.values["title"]))
+    ):
         ms = 2.0 * (factor if row.values["title"] == "b" else 1.0) * (1 + spread * (i % 3 - 1))
-        lines.append(Row(row.values, row.repeat, 1.0, {"ms_per_step": {"median": ms}}).format_line() + "\n")
+        lines.append(FinishedTrial(row.values, row.repeat, 1.0, {"ms_per_step": {"median": ms}}).format_line() + "\n")
     (folder / "out" / RESULTS).write_text("".join(lines))
     return folder / "out"
 
@@ -159,13 +161,15 @@ def test_other_batches_and_failed_proofs_are_not_compared(tmp_path):
     a, b = make_sweep(tmp_path / "a"), make_sweep(tmp_path / "b")
     for folder, batches in ((a, "one"), (b, "two")):
         lines = []
-        for row in read_rows(folder):
+        for row in read_finished_trials(folder):
             record = {"ms_per_step": {"median": 2.0}}
             if row.values["title"] == "a":
-                lines.append(Row(row.values, row.repeat, 1.0, record | {"work": {"batches": batches}}).format_line())
+                lines.append(
+                    FinishedTrial(row.values, row.repeat, 1.0, record | {"work": {"batches": batches}}).format_line()
+                )
             else:
                 error = f"{PROOF_FAILED}b" if folder == b and row.repeat == 1 else ""
-                lines.append(Row(row.values, row.repeat, 1.0, {} if error else record, error).format_line())
+                lines.append(FinishedTrial(row.values, row.repeat, 1.0, {} if error else record, error).format_line())
         (folder / RESULTS).write_text("\n".join(lines) + "\n")
     (found,) = compare_folders([a, b])
     assert found.changes == [] or not list(found.changes)

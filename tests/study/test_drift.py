@@ -5,7 +5,7 @@ import pytest
 
 from tfperf.report.sweep import describe_drift
 from tfperf.study.drift import estimate_drift
-from tfperf.study.rows import Row
+from tfperf.study.finished_trials import FinishedTrial
 
 POINTS, REPEATS = 6, 4
 
@@ -16,7 +16,7 @@ def rows(change, noise=0.01, seed=0, points=POINTS):
     order = np.concatenate([rng.permutation(points) for _ in range(REPEATS)])
     times = (1 + order) * np.exp(change * np.linspace(0, 1, len(order)) + noise * rng.normal(size=len(order)))
     return [
-        Row({"a": int(p)}, i // points + 1, 1.0, {"ms_per_step": {"median": float(ms)}})
+        FinishedTrial({"a": int(p)}, i // points + 1, 1.0, {"ms_per_step": {"median": float(ms)}})
         for i, (p, ms) in enumerate(zip(order, times, strict=True))
     ]
 
@@ -59,7 +59,7 @@ def test_what_lasts_for_some_trials_and_goes_by_is_seldom_called_drift():
 
 def test_failed_trials_take_their_place_but_have_no_time():
     found = rows(0.2)
-    found[5] = Row(found[5].values, found[5].repeat, 1.0, error="boom")
+    found[5] = FinishedTrial(found[5].values, found[5].repeat, 1.0, error="boom")
     drift = estimate_drift(found)
     assert drift.trials == POINTS * REPEATS - 1 and drift.low < np.exp(0.2) < drift.high
 

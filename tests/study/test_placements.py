@@ -9,8 +9,8 @@ from tests.study.sweep_records import disproved, point
 from tfperf.report import placements as words
 from tfperf.report import time_tables as times
 from tfperf.report.placements_page import write_placements
+from tfperf.study.finished_trials import FinishedTrial
 from tfperf.study.placements import make_placement_rows
-from tfperf.study.rows import Row
 
 
 def sweep(**keys):
@@ -237,7 +237,7 @@ def test_tables_of_time_have_a_line_for_each_device_and_add_up():
 
 
 def test_a_failed_point_is_a_row_with_its_error():
-    failed = Row({"placement.preset": "Exp2", "placement.devices": 2}, 1, 3.0, error="its process was killed")
+    failed = FinishedTrial({"placement.preset": "Exp2", "placement.devices": 2}, 1, 3.0, error="its process was killed")
     found = make_placement_rows([*sweep(), failed])
     (bad,) = [r for r in found if r.placement == "Exp2"]
     assert bad.errors == ("its process was killed",) and bad.words_per_second is None and bad.proved is None
@@ -245,7 +245,7 @@ def test_a_failed_point_is_a_row_with_its_error():
 
 
 def test_other_sweeps_have_no_such_rows():
-    assert make_placement_rows([Row({"replicas": 3}, 1, 1.0, {"ms_per_step": {"median": 1.0}})]) == []
+    assert make_placement_rows([FinishedTrial({"replicas": 3}, 1, 1.0, {"ms_per_step": {"median": 1.0}})]) == []
 
 
 def test_rows_that_were_not_computed_alike_are_warned_of():

@@ -13,14 +13,14 @@ from tfperf.errors import CardError
 from tfperf.runcard.dump import to_json_tree
 from tfperf.signals import Signals
 from tfperf.study import process
-from tfperf.study.process import Stopped, run_form
+from tfperf.study.process import Stopped, run_variant
 from tfperf.workloads.pdf.cards import load_card
 from tfperf.workloads.switches import Request
 
 
 def child(monkeypatch, code):
     monkeypatch.setattr(process, "COMMAND", (sys.executable, "-c", "import sys, json\n" + code))
-    return run_form(Request({}, checked=(1, 2)), Signals())
+    return run_variant(Request({}, checked=(1, 2)), Signals())
 
 
 def test_the_request_goes_in_and_the_last_line_comes_back(monkeypatch):
@@ -45,11 +45,11 @@ def test_a_signal_ends_the_trial_at_once(monkeypatch, number):
     threading.Timer(0.3, os.kill, (os.getpid(), number)).start()
     start = time.monotonic()
     with Signals().listen() as signals, signals.defer(), pytest.raises(Stopped, match="goes on") as stop:
-        run_form(Request({}), signals)
+        run_variant(Request({}), signals)
     assert time.monotonic() - start < 20 and stop.value.exit_code == 128 + number
 
 
 def test_a_real_trial_is_a_process_of_its_own(tmp_path):
     tree = to_json_tree(load_card(make_card(tmp_path, replicas=2), ["engine.form=shared"]))
-    record = run_form(Request(tree, checked=(1, 2)), Signals())
+    record = run_variant(Request(tree, checked=(1, 2)), Signals())
     assert len(record["losses"]["training"]) == 2

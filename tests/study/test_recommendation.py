@@ -7,8 +7,8 @@ import pytest
 from tests.study.sweep_records import disproved, point
 from tfperf.report.placements import describe_rows, group_rows
 from tfperf.report.recommendation import DIVERGED, NOT_MEASURED, NOT_PROVED, SHARED, recommend
+from tfperf.study.finished_trials import FinishedTrial
 from tfperf.study.placements import make_placement_rows
-from tfperf.study.rows import Row
 
 STRONG = "Strong scaling: the same 8 examples a step, divided among the devices, 22.5 columns a batch."
 NOISE = (0.99, 1.0, 1.01, 1.005)  # of four repeats
@@ -151,7 +151,7 @@ def test_what_is_not_proved_cannot_win():
 
 
 def test_nothing_measured_recommends_nothing():
-    failed = [Row({"placement.preset": "Exp2"}, 1, 1.0, error="its process was killed")]
+    failed = [FinishedTrial({"placement.preset": "Exp2"}, 1, 1.0, error="its process was killed")]
     assert recommend(make_placement_rows(failed)) == [NOT_MEASURED]
     assert said([*failed, *ONE[1:]]) == [NOT_PROVED], "no trial with a proof"
     both = [*failed, *point("Exp1", 1, [40.0])]

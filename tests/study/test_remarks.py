@@ -38,7 +38,7 @@ def test_a_bound_that_is_longer_than_the_step_is_called_none():
 
 def test_trials_on_different_machines_are_said(tmp_path, monkeypatch):
     machines = [{"cpu": "new", "cores": 8}, {"cpu": "old", "cores": 2}]
-    monkeypatch.setattr(placements, "read_current_rows", lambda folder: pair([100.0, 110.0], [60.0, 55.0]))
+    monkeypatch.setattr(placements, "read_current_trials", lambda folder: pair([100.0, 110.0], [60.0, 55.0]))
     for some, said in ((machines, True), (machines[:1], False)):
         _, page = write_report(tmp_path, {"title": "", "drift": None, "machines": some})
         assert ("the trials ran on different machines: new (8 cores), old (2 cores)" in page.read_text()) is said

@@ -16,9 +16,9 @@ from tests.study.sweeps import FAKE, ROOT, alive, environment, notes, run, sweep
 from tfperf.errors import CardError, RunDirectoryError, StorageError, UserError
 from tfperf.results import files
 from tfperf.results.lock import DirectoryLock
-from tfperf.study import ledger
+from tfperf.study import trial_log
+from tfperf.study.finished_trials import RESULTS, read_finished_trials
 from tfperf.study.process import Stopped
-from tfperf.study.rows import RESULTS, read_rows
 from tfperf.study.sweep_folder import SweepFolder
 from tfperf.study.sweep_plan import plan_sweep
 
@@ -48,7 +48,7 @@ def test_all_points_once_then_all_again(tmp_path):
     assert all(sorted(int(p) for p, _ in half) == [1, 2, 3, 4] for half in (order[:4], order[4:]))
     assert [entry[-3:] for entry in notes(out, "asked")] == [["10", "50", "True"]] * 4 + [["10", "50", "False"]] * 4
     values = [{"title": t, "replicas": r} for t in "ab" for r in (1, 2)]
-    assert [row.values for row in read_rows(out)] == [values[int(p) - 1] for p, _ in order]
+    assert [trial.values for trial in read_finished_trials(out)] == [values[int(p) - 1] for p, _ in order]
     assert [point["values"] for point in report["points"]] == values
     assert report["trials"] == 8 and not report["failed"] and report["drift"]["trials"] == 8
     assert shown[0] == (0, 8, "starting") and re.fullmatch(r"title=. replicas=., repeat 2: 2 ms a step", shown[-1][2])
@@ -85,7 +85,7 @@ def test_the_table_holds_values_times_and_errors(tmp_path):
 def test_a_trial_that_fails_is_a_row_and_not_the_end(tmp_path, title, error):
     out = tmp_path / "out"
     report, shown = run(sweep_card(tmp_path, [title, "fine"], repeats=1, timeout=1), out)
-    bad, good = sorted(read_rows(out), key=lambda row: row.values["title"] == "fine")
+    bad, good = sorted(read_finished_trials(out), key=lambda trial: trial.values["title"] == "fine")
     assert error in bad.error and bad.ms is None and good.ok and good.ms == 2.0
     assert report["failed"] == 1 and any(f"failed: {bad.error}" in words for *_, words in shown)
     assert not any(alive(int(pid)) for line in notes(out, "pids") for pid in line)
@@ -98,7 +98,9 @@ def test_failed_trials_stay_until_they_are_asked_for(tmp_path):
     again, _ = run(card, out)
     assert len(asked(out)) == 4 and (out / RESULTS).read_bytes() == before and again["failed"] == 2
     report, _ = run(card, out, retry=True)
-    assert sorted(asked(out)[4:]) == ["0001-1", "0001-2"] and report["failed"] == 2 and len(read_rows(out)) == 4
+    assert (
+        sorted(asked(out)[4:]) == ["0001-1", "0001-2"] and report["failed"] == 2 and len(read_finished_trials(out)) == 4
+    )
     assert [point["values"]["title"] for point in report["points"]] == ["die", "fine"]
 
 
@@ -110,7 +112,9 @@ def test_a_signal_ends_the_running_trial_and_the_same_command_goes_on(tmp_path, 
     ).start()
     with pytest.raises(Stopped, match="the same command goes on") as stop:
         run(card, out)
-    assert stop.value.exit_code == 128 + number and [row.values["title"] for row in read_rows(out)] == ["a"]
+    assert stop.value.exit_code == 128 + number and [trial.values["title"] for trial in read_finished_trials(out)] == [
+        "a"
+    ]
     assert not any(alive(int(pid)) for line in notes(out, "pids") for pid in line)
     report, _ = run(card, out, ["sweep.timeout=1"])
     assert asked(out) == ["0001-1", "0002-1", "0002-1", "0003-1"] and report["trials"] == 3
@@ -124,7 +128,7 @@ def test_nothing_outlives_a_killed_sweep_and_only_its_trial_is_redone(tmp_path):
         assert all(alive(int(pid)) for pid in pids) and len(pids) == 2
         process.kill()
     wait_for(lambda: not any(alive(int(pid)) for pid in pids), seconds=5)
-    assert [row.values["title"] for row in read_rows(out)] == ["a"]
+    assert [trial.values["title"] for trial in read_finished_trials(out)] == ["a"]
     report, _ = run(card, out, ["sweep.timeout=1"])
     assert asked(out) == ["0001-1", "0002-1", "0002-1", "0003-1"] and report["failed"] == 1
 
@@ -135,9 +139,9 @@ def test_half_a_line_is_dropped_and_its_trial_redone(tmp_path, cut):
     run(card, out)
     whole = (out / RESULTS).read_bytes()
     (out / RESULTS).write_bytes(whole[:-cut])
-    assert len(read_rows(out)) == 3
+    assert len(read_finished_trials(out)) == 3
     run(card, out)
-    assert asked(out)[4:] == asked(out)[3:4] and len(read_rows(out)) == 4
+    assert asked(out)[4:] == asked(out)[3:4] and len(read_finished_trials(out)) == 4
     assert (out / RESULTS).read_bytes().count(b"\n") == 4
 
 
@@ -158,7 +162,7 @@ def test_what_another_sweep_measured_is_not_gone_on_with(tmp_path, monkeypatch):
     with pytest.raises(RunDirectoryError, match="another place"):
         run(card, out, on="local:1")
     with monkeypatch.context() as patch:
-        patch.setattr(ledger, "list_versions", lambda: {"tfperf": "9"})
+        patch.setattr(trial_log, "list_versions", lambda: {"tfperf": "9"})
         with pytest.raises(RunDirectoryError, match="another versions"):
             run(card, out)
     with open(tmp_path / "pack.h5", "ab") as file:
@@ -175,7 +179,7 @@ def test_more_repeats_add_to_what_is_there(tmp_path):
 
 
 def test_the_report_of_fewer_trials_does_not_stay(tmp_path, monkeypatch):
-    def full(self, row):
+    def full(self, trial):
         raise StorageError("full")
 
     card, out = sweep_card(tmp_path, repeats=1), tmp_path / "out"
@@ -184,7 +188,11 @@ def test_the_report_of_fewer_trials_does_not_stay(tmp_path, monkeypatch):
         patch.setattr(SweepFolder, "add", full)
         with pytest.raises(StorageError):
             run(card, out, ["sweep.repeats=2"])
-    assert not (out / "sweep_report.json").exists() and not (out / "results.h5").exists() and len(read_rows(out)) == 2
+    assert (
+        not (out / "sweep_report.json").exists()
+        and not (out / "results.h5").exists()
+        and len(read_finished_trials(out)) == 2
+    )
 
 
 def test_a_folder_in_use_or_with_other_files_is_refused(tmp_path):
@@ -215,17 +223,17 @@ def test_a_full_disk_loses_the_running_trial_alone(tmp_path, monkeypatch):
         patch.setattr(files.os, "fsync", fails_later)
         with pytest.raises(StorageError, match=r"results\.jsonl: could not be written: no space left"):
             run(card, out)
-    assert len(read_rows(out)) == 1 and (out / RESULTS).read_bytes().endswith(b"\n")
+    assert len(read_finished_trials(out)) == 1 and (out / RESULTS).read_bytes().endswith(b"\n")
     run(card, out)
     first, second, again = asked(out)
-    assert first != second == again and len(read_rows(out)) == 2
+    assert first != second == again and len(read_finished_trials(out)) == 2
 
 
 def test_trials_at_once_are_as_many_as_the_card_says(tmp_path):
     card, out = sweep_card(tmp_path, ["hang 1", "hang 2", "hang 3"], repeats=1, timeout=2, at_once=2), tmp_path / "out"
     _, shown = run(card, out)
     first_end = next(i for i, (done, *_) in enumerate(shown) if done == 1)
-    assert sum("trial" in words for *_, words in shown[:first_end]) == 2 and len(read_rows(out)) == 3
+    assert sum("trial" in words for *_, words in shown[:first_end]) == 2 and len(read_finished_trials(out)) == 3
 
 
 @pytest.mark.parametrize(
@@ -254,4 +262,4 @@ def test_a_faulty_place_is_refused_before_a_folder_is_made(tmp_path):
 
 def test_the_trial_is_not_told_who_started_it_twice(tmp_path):
     run(sweep_card(tmp_path, ["a"], repeats=1), tmp_path / "out")
-    assert read_rows(tmp_path / "out")[0].record["environment"] == [] and FAKE[0] == sys.executable
+    assert read_finished_trials(tmp_path / "out")[0].record["environment"] == [] and FAKE[0] == sys.executable

@@ -8,7 +8,7 @@ from click.testing import CliRunner
 from tests.study.sweeps import FAKE, sweep_card
 from tfperf.cli import main
 from tfperf.study import sweep as module
-from tfperf.study.rows import read_rows
+from tfperf.study.finished_trials import read_finished_trials
 
 
 def call(*arguments):
@@ -34,7 +34,7 @@ def test_a_real_sweep_measures_the_engine(tmp_path):
         "sweep.seconds=1",
     )
     assert result.exit_code == 0, result.output
-    (row,) = read_rows(tmp_path / "out")
+    (row,) = read_finished_trials(tmp_path / "out")
     ms = row.record["ms_per_step"]
     assert 0 < ms["q1"] <= ms["median"] <= ms["q3"] and len(row.record["samples_ms"]) == row.record["samples"] >= 6
     assert row.record["steps"] == 10 * row.record["samples"] and row.record["steps_per_call"] == 10

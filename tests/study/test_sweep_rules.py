@@ -9,9 +9,9 @@ from tests.study.sweeps import notes, run, sweep_card
 from tfperf.errors import CardError, RunDirectoryError, StorageError
 from tfperf.study import sweep as module
 from tfperf.study.compare import compare_folders
+from tfperf.study.finished_trials import RESULTS, FinishedTrial, read_finished_trials
 from tfperf.study.placements import write_report
-from tfperf.study.rows import RESULTS, Row, read_rows
-from tfperf.study.sweep_folder import read_current_rows
+from tfperf.study.sweep_folder import read_current_trials
 from tfperf.study.sweep_plan import plan_sweep
 
 
@@ -38,7 +38,7 @@ def test_a_point_without_a_good_trial_is_looked_into_again(tmp_path):
 def test_a_proof_that_failed_is_known_by_its_error(tmp_path):
     out = tmp_path / "out"
     run(sweep_card(tmp_path, ["unproved"], repeats=1), out)
-    (row,) = read_rows(out)
+    (row,) = read_finished_trials(out)
     assert row.error == "its placement was not proved: update of a: ran on CPU:0; b: is on CPU:1" and row.disproved
     assert not row.ok and row.record == {}
 
@@ -65,16 +65,18 @@ def test_rows_that_the_sweep_does_not_have_are_in_no_table(tmp_path, monkeypatch
     card, out = sweep_card(tmp_path, repeats=3), tmp_path / "out"
     run(card, out)
     with open(out / RESULTS, "a") as file:
-        file.write(Row({"title": "z", "replicas": 9}, 1, 1.0, {"ms_per_step": {"median": 1.0}}).format_line() + "\n")
+        file.write(
+            FinishedTrial({"title": "z", "replicas": 9}, 1, 1.0, {"ms_per_step": {"median": 1.0}}).format_line() + "\n"
+        )
     report, _ = run(card, out, ["sweep.repeats=2"])
-    assert report["trials"] == 4 and len(read_rows(out)) == 7
-    rows, seen = read_current_rows(out), []
+    assert report["trials"] == 4 and len(read_finished_trials(out)) == 7
+    rows, seen = read_current_trials(out), []
     assert sorted((row.values["title"], row.repeat) for row in rows) == [(t, r) for t in "ab" for r in (1, 2)]
     monkeypatch.setattr("tfperf.study.placements.make_placement_rows", lambda found, how: seen.extend(found) or [])
     write_report(out, report)
     assert seen == rows
     with open(out / RESULTS, "w") as file:  # as many lines as trials, but not of these
-        file.writelines(row.format_line() + "\n" for row in [*rows[:3], Row({"title": "z"}, 1, 1.0, {}, "x")])
+        file.writelines(row.format_line() + "\n" for row in [*rows[:3], FinishedTrial({"title": "z"}, 1, 1.0, {}, "x")])
     with pytest.raises(RunDirectoryError, match="not finished, 3 of 4"):
         compare_folders([out, out])
 
@@ -131,18 +133,21 @@ def test_a_program_that_is_changed_meanwhile_ends_the_sweep(tmp_path, monkeypatc
     monkeypatch.setattr(module, "digest_program", lambda: next(digests))
     with pytest.raises(RunDirectoryError, match="the program was changed since this command began"):
         run(card, out)
-    assert len(read_rows(out)) == 2
+    assert len(read_finished_trials(out)) == 2
 
 
 def test_a_trial_of_another_program_has_no_row_of_times(tmp_path):
     done = Future()
     done.set_result(({"ms_per_step": {"median": 2.0}, "code": "another"}, 1.0))
     trial = plan_sweep(sweep_card(tmp_path, repeats=1), ()).list_trials()[0]
-    assert not module._make_row(trial, done, "this").ok and module._make_row(trial, done, "another").ok
+    assert (
+        not module._make_finished_trial(trial, done, "this").ok
+        and module._make_finished_trial(trial, done, "another").ok
+    )
 
 
 def test_an_error_without_words_is_told_by_its_kind(tmp_path):
     failed = Future()
     failed.set_exception(MemoryError())
     trial = plan_sweep(sweep_card(tmp_path, repeats=1), ()).list_trials()[0]
-    assert module._make_row(trial, failed, "this").error == "MemoryError: it says no more"
+    assert module._make_finished_trial(trial, failed, "this").error == "MemoryError: it says no more"

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from tfperf.trace.graphs import Node, join_nodes
+from tfperf.trace.graphs import GraphNode, join_nodes
 from tfperf.trace.planes import Events, Lane
 from tfperf.trace.runs import make_runs
 
@@ -11,7 +11,7 @@ CPU = "/job:localhost/replica:0/task:0/device:CPU:{}"
 
 def node(name, *inputs, kind="MatMul", device=0, **more):
     """An operation on a logical CPU."""
-    return Node(name, kind, CPU.format(device), inputs, **more)
+    return GraphNode(name, kind, CPU.format(device), inputs, **more)
 
 
 def send(name, source, begin, end):

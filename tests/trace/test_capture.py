@@ -127,7 +127,7 @@ def test_bad_input_has_code_2_and_no_traceback(tmp_path, content, message):
 
 
 def test_times_of_calls_are_those_of_the_window_and_of_the_others_but_the_first(tmp_path):
-    taken = Capture(tmp_path, steps=2, skip=3, host_level=2, seconds=[9.0, 0.1, 0.3, 0.5, 0.7, 0.2])
+    taken = Capture(tmp_path, calls=2, skip=3, host_level=2, seconds=[9.0, 0.1, 0.3, 0.5, 0.7, 0.2])
     assert taken.recorded_ms == pytest.approx(600) and taken.unrecorded_ms == pytest.approx(200)
 
 
@@ -166,7 +166,7 @@ def multiply():
 
 
 def test_a_window_without_operations_is_an_error_when_it_ends(tmp_path):
-    taken = Capture(tmp_path, steps=1, skip=0, host_level=2)
+    taken = Capture(tmp_path, calls=1, skip=0, host_level=2)
     with pytest.raises(TraceError, match="nothing ran in the window"), taken.step(0):
         pass
 

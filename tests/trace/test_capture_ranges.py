@@ -36,5 +36,5 @@ def test_a_log_directory_is_a_path(logdir):
 
 
 def test_the_ends_of_the_ranges_are_allowed(tmp_path):
-    assert Capture(tmp_path, 1, 0, 3, turns=1).steps == 1
+    assert Capture(tmp_path, 1, 0, 3, turns=1).calls == 1
     assert Capture(tmp_path, 100_000_000, 100_000_000, 1, turns=None).host_level == 1

@@ -6,7 +6,7 @@ import pytest
 from tests.trace.graphs import events, join_nodes, loop, names, node, runs, send, slow_longest
 from tfperf.trace.chains import PathSegment, WaitPaths, find_longest_chains
 from tfperf.trace.operations import find_operations
-from tfperf.trace.runs import DONE, find_runs, link
+from tfperf.trace.runs import DONE, find_dependencies, find_runs
 
 
 def before(graph, found, links):
@@ -20,14 +20,14 @@ def before(graph, found, links):
 def test_the_longest_chain_is_that_of_the_durations_not_of_the_most_operations():
     graph = join_nodes([node("a"), node("b", "a"), node("c", "b"), node("long", "a"), node("end", "c", "long")])
     found = runs(graph, ("a", 0, 1, 0), ("b", 1, 2, 0), ("c", 2, 3, 0), ("long", 1, 9, 1), ("end", 9, 10, 0))
-    (chain,) = find_longest_chains(found, link(found, graph))
+    (chain,) = find_longest_chains(found, find_dependencies(found, graph))
     assert names(graph, found, chain.runs) == ["a", "long", "end"] and chain.length == 10
 
 
 def test_sends_and_receives_join_the_graphs_of_devices():
     graph = join_nodes([node("a"), *send("r", "a", 0, 1), node("b", "r", device=1), node("alone", device=1)])
     found = runs(graph, ("a", 0, 50, 0), ("r/send", 50, 52, 0), ("alone", 0, 70, 1), ("b", 70, 90, 1))
-    (chain,) = find_longest_chains(found, link(found, graph))
+    (chain,) = find_longest_chains(found, find_dependencies(found, graph))
     assert names(graph, found, chain.runs) == ["a", "r/send", "b"] and chain.length == 72
 
 
@@ -35,7 +35,7 @@ def test_what_is_sent_can_be_used_before_the_send_has_ended():
     graph = join_nodes([node("a"), *send("r", "a", 0, 1), node("b", "r", device=1)])
     first = ("a", 0, 5, 0), ("r/send", 5, 6, 0), ("b", 7, 9, 1)
     found = runs(graph, *first, ("a", 10, 50, 0), ("r/send", 50, 60, 0), ("b", 52, 90, 1))
-    links = link(found, graph)
+    links = find_dependencies(found, graph)
     (chain,) = find_longest_chains(found, links)
     assert names(graph, found, chain.runs) == ["a", "r/send", "b"] and chain.times.tolist() == [40, 2, 38]
     assert chain.length == 80
@@ -48,7 +48,7 @@ def test_operations_without_runs_pass_on_what_they_wait_for():
         [node("a"), node("group", "a", kind="NoOp"), node("further", "group", kind="NoOp"), node("b", "further")]
     )
     found = runs(graph, ("a", 0, 5, 0), ("b", 6, 7, 0))
-    assert before(graph, found, link(found, graph)) == [("a", []), ("b", ["a"])]
+    assert before(graph, found, find_dependencies(found, graph)) == [("a", []), ("b", ["a"])]
 
 
 def test_depths_of_nested_loops():
@@ -80,7 +80,7 @@ def test_a_loop_is_a_chain_of_its_turns():
     graph = join_nodes([node("begin"), *loop("loop", "begin", 3), node("other", "begin", device=1)])
     rows, end = turns(4, 3, start=5)
     found = runs(graph, ("begin", 0, 5, 0), *rows, ("other", 5, 100, 1))
-    links = link(found, graph)
+    links = find_dependencies(found, graph)
     (chain,) = find_longest_chains(found, links)
     # all but what nothing later waits for: the operations before the last decision to turn are in a row
     assert chain.length == slow_longest(found, links) == end
@@ -97,7 +97,7 @@ def test_runs_of_an_operation_that_ran_ahead_are_those_of_the_same_turn():
     steps = [("loop/body_0", 9 + 20 * k, 29 + 20 * k, 0) for k in range(3)]
     found = runs(graph, *cuts, *steps)
     pairs = dict(zip([i for i in range(6) if names(graph, found, [i]) == ["loop/body_0"]], range(3), strict=True))
-    links = link(found, graph)
+    links = find_dependencies(found, graph)
     for i, turn in pairs.items():
         theirs = [j for j in links.before[links.start[i] : links.start[i + 1]]
                   if names(graph, found, [j]) == ["loop/cut"]]  # fmt: skip
@@ -114,7 +114,7 @@ def test_the_next_turn_waits_for_the_one_before():
     ]
     graph = join_nodes([node("begin"), *nodes])
     found = runs(graph, ("begin", 0, 1, 0), *(("loop/body_0", 1 + 10 * k, 8 + 10 * k, 0) for k in range(3)))
-    assert before(graph, found, link(found, graph)) == [
+    assert before(graph, found, find_dependencies(found, graph)) == [
         ("begin", []), ("loop/body_0", ["begin"]), ("loop/body_0", ["begin", "loop/body_0"]),
         ("loop/body_0", ["begin", "loop/body_0"]),
     ]  # fmt: skip
@@ -128,14 +128,14 @@ def test_what_is_the_same_in_all_turns_waits_for_the_turn():
         (name, 10 * k + at, 10 * k + at + 1, 0) for k in range(3) for at, name in ((3, "loop/cond"), (5, "loop/read"))
     ]
     found = runs(graph, *rows)
-    reads = [b for name, b in before(graph, found, link(found, graph)) if name == "loop/read"]
+    reads = [b for name, b in before(graph, found, find_dependencies(found, graph)) if name == "loop/read"]
     assert reads == [["loop/cond", "loop/constant"]] * 3
 
 
 def test_chains_do_not_go_from_call_to_call():
     graph = join_nodes([node("a"), node("b", "a")])
     found = runs(graph, ("a", 0, 5, 0), ("b", 105, 110, 0), calls=((0, 50), (100, 150)))
-    assert [chain.length for chain in find_longest_chains(found, link(found, graph))] == [5, 5]
+    assert [chain.length for chain in find_longest_chains(found, find_dependencies(found, graph))] == [5, 5]
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -150,7 +150,7 @@ def test_random_graphs_have_the_chain_that_a_slow_search_finds(seed):
         rows.append((f"n{i}", begin, ends[-1], int(rng.integers(3))))
     graph = join_nodes(nodes)
     found = runs(graph, *rows)
-    links = link(found, graph)
+    links = find_dependencies(found, graph)
     (chain,) = find_longest_chains(found, links)
     assert chain.length == slow_longest(found, links) == (found.end - found.begin)[chain.runs].sum()
     assert chain.length <= found.end.max() - found.begin.min()
@@ -159,7 +159,7 @@ def test_random_graphs_have_the_chain_that_a_slow_search_finds(seed):
 def test_the_way_back_leaves_nothing_out_and_says_what_delayed():
     graph = join_nodes([node("a"), node("other"), node("b", "a"), node("c", "b")])
     found = runs(graph, ("a", 2, 10, 0), ("other", 9, 20, 1), ("b", 23, 30, 1), ("c", 31, 40, 0))
-    paths = WaitPaths(found, link(found, graph), np.array([0]))
+    paths = WaitPaths(found, find_dependencies(found, graph), np.array([0]))
     a, b, c = ([names(graph, found, [i])[0] for i in range(4)].index(name) for name in "abc")
     assert list(paths.walk_back(c, 0)) == [
         PathSegment(30, 31, c, "runtime"), PathSegment(23, 30, b), PathSegment(20, 23, b, "runtime"),
@@ -185,7 +185,7 @@ def test_runs_are_found_by_name_and_end_where_they_are_done():
     assert names(graph, found, range(len(found))) == ["next", "a", "b"], "a receive waits for its send"
     assert found.end.tolist() == [20, 8, 25] and found.left.tolist() == [2, 8, 25]
     # what went on by itself did not keep its thread busy
-    paths = WaitPaths(found, link(found, graph), np.array([0]))
+    paths = WaitPaths(found, find_dependencies(found, graph), np.array([0]))
     assert [segment.delay for segment in paths.walk_back(2, 0)] == ["runtime", ""]
 
 
@@ -205,7 +205,7 @@ def test_what_a_turn_hands_on_is_used_in_the_next_one_though_more_is_there():
     graph = join_nodes([node("begin"), *plumbing, ahead, node("loop/next", "loop/ahead", kind="NextIteration"), slow])
     rows = [("begin", 0, 1, 0), *(("loop/ahead", 1 + k, 2 + k, 1) for k in range(3))]
     found = runs(graph, *rows, *(("loop/slow", 10 + 10 * k, 20 + 10 * k, 0) for k in range(3)))
-    links = link(found, graph)
+    links = find_dependencies(found, graph)
     waited = [
         [int(found.begin[j]) for j in links.before[links.start[i] : links.start[i + 1]]
          if names(graph, found, [j]) == ["loop/ahead"]]

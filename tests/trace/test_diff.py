@@ -37,7 +37,7 @@ def test_a_change_beyond_limit_and_noise_is_told_with_what_it_is_made_of(tmp_pat
     assert before["period_ms"] == pytest.approx(0.130, rel=0.02)
     found = compare(now, before, 0.05)
     assert found.worse and found.step.difference_ms == pytest.approx(0.02)
-    slower = {(c.kind, c.name) for c in found.parts if c.verdict == "slower"}
+    slower = {(c.kind, c.name) for c in found.changes if c.verdict == "slower"}
     assert slower == {
         ("step", "from first to last operation"), ("phase", "CPU forward"), ("layer", "CPU forward dense"),
         ("operation", "CPU dense/MatMul:MatMul"),

@@ -1,8 +1,8 @@
 import pytest
 
-from tfperf.trace.phases import Rules
+from tfperf.trace.phases import PhaseRules
 
-RULES = Rules(frozenset({"nadam", "my_adam"}))
+RULES = PhaseRules(frozenset({"nadam", "my_adam"}))
 
 
 @pytest.mark.parametrize(
@@ -38,21 +38,21 @@ def test_rules(scope, kind, phase):
 
 
 def test_a_renamed_optimizer_has_to_be_told():
-    assert Rules(frozenset({"adam"})).find_phase("while/nadam/Mul", "Mul") != "update"
+    assert PhaseRules(frozenset({"adam"})).find_phase("while/nadam/Mul", "Mul") != "update"
 
 
 def test_forward_lies_under_a_scope_that_the_program_names():
-    rules = Rules(forward=frozenset({"dense", "loss"}))
+    rules = PhaseRules(forward=frozenset({"dense", "loss"}))
     assert rules.find_phase("model/dense_3/MatMul", "MatMul") == rules.find_phase("loss/Mul", "Mul") == "forward"
-    one = Rules(forward=frozenset({"dense_1"}))
+    one = PhaseRules(forward=frozenset({"dense_1"}))
     assert [one.find_phase(f"dense_{n}/MatMul", "MatMul") for n in ("1_2", "2")] == ["forward", "other"]
-    rules = Rules(forward=frozenset({"dense", "loss"}))
+    rules = PhaseRules(forward=frozenset({"dense", "loss"}))
     assert rules.find_phase("model/other/MatMul", "MatMul") == "other"
 
 
 def test_constant_names_are_those_of_whole_functions():
     """A name may stand behind a call or a loop, not behind the scope of another operation of the same name."""
-    rules = Rules(constant=frozenset({"Cast", "dense/transpose"}))
+    rules = PhaseRules(constant=frozenset({"Cast", "dense/transpose"}))
     assert rules.is_constant("Cast") and rules.is_constant("while/body/_1/Cast")
     assert rules.is_constant("StatefulPartitionedCall_2/dense/transpose")
     assert not rules.is_constant("dense/Cast") and not rules.is_constant("other/dense/transpose")

@@ -15,7 +15,7 @@ import tensorflow as tf
 
 from tests.train.problems import checkpoints_in
 from tfperf.data.cache import digest
-from tfperf.runcard.optimizers import Optimizer
+from tfperf.runcard.optimizers import ReplicaOptimizer
 from tfperf.signals import Signals
 from tfperf.train.ensemble import Ensemble
 from tfperf.train.forms import PlainForm
@@ -57,9 +57,9 @@ class Data:
                 a[r, half] = np.linalg.qr(a[r, half])[0] * np.sqrt(np.sum(half))
         return replace(one, a=a, y=np.einsum("rnp,rp->rn", a, x)), x
 
-    def take(self, rows: Sequence[int]) -> "Data":
+    def take(self, indices: Sequence[int]) -> "Data":
         """Some of the problems."""
-        return Data(self.a[rows], self.y[rows], self.trains[rows])
+        return Data(self.a[indices], self.y[indices], self.trains[indices])
 
     def fit_slowly(self, r: int, friction: float = 0.0) -> tuple[np.ndarray, int, int]:
         """Weights, best step and stop step of one problem: steepest descent in NumPy, stopped by the rule."""
@@ -151,11 +151,11 @@ class Factory:
     def __init__(self, data: Data, kind: type[LeastSquares] = LeastSquares) -> None:
         self.data, self.kind, self.replicas = data, kind, len(data.y)
 
-    def build(self, rows, form):
-        return self.kind(self.data.take(rows), form.numbers[0] if form.numbers else ROWS)
+    def build(self, indices, form):
+        return self.kind(self.data.take(indices), form.numbers[0] if form.numbers else ROWS)
 
-    def initialize(self, stack, rows):
-        stack.w.assign(np.zeros((len(rows), PARAMETERS)))
+    def initialize(self, stack, indices):
+        stack.w.assign(np.zeros((len(indices), PARAMETERS)))
 
     def digest(self, form):
         return digest("least squares", self.kind.__name__, form.numbers)
@@ -171,18 +171,18 @@ class RowsCheck(ToleranceCheck):
     def may_deviate(self, form):
         return form.name == "first"
 
-    def compute_deviation(self, weights, losses, rows):
-        one = LeastSquares(self.data.take(rows), ROWS)
+    def compute_deviation(self, weights, losses, indices):
+        one = LeastSquares(self.data.take(indices), ROWS)
         one.w.assign(weights["w"])
         exact = one.evaluate_losses(None, None).monitor
-        return float(np.max(np.abs(exact.numpy().astype(np.float32) - losses["monitor"][rows])))
+        return float(np.max(np.abs(exact.numpy().astype(np.float32) - losses["monitor"][indices])))
 
     def mend(self, form, step, worst):
         return form.replace_numbers((min(ROWS, form.numbers[0] + 8),))
 
 
 SETTINGS = Settings(
-    steps=STEPS, optimizer=Optimizer(name="SGD", learning_rate=RATE, clipnorm=None), patience=PATIENCE,
+    steps=STEPS, optimizer=ReplicaOptimizer(name="SGD", learning_rate=RATE, clipnorm=None), patience=PATIENCE,
     precision="float64", steps_per_call=10,
     checkpoint_every=10, xla=False, devices=1, cache=False,
 )  # fmt: skip

@@ -12,7 +12,7 @@ from tfperf.train.loop import Loop
 from tfperf.workloads.pdf.card import Card
 from tfperf.workloads.pdf.cards import load_card
 from tfperf.workloads.pdf.data.selection import select
-from tfperf.workloads.pdf.forms import Form, build_form
+from tfperf.workloads.pdf.forms import Chi2Form, build_form
 from tfperf.workloads.pdf.losses import ReplicaLosses
 from tfperf.workloads.pdf.operators.problem import Problem, build_problem
 from tfperf.workloads.pdf.stack import PDFStack, PDFStackFactory, make_settings
@@ -28,22 +28,22 @@ def checkpoints_in(folder: Path) -> Checkpoints:
     return Checkpoints(folder, Identity("0" * 32, "0" * 64), "0" * 32)
 
 
-def make_losses(card: Card, problem: Problem, form: Form | None = None) -> ReplicaLosses:
+def make_losses(card: Card, problem: Problem, form: Chi2Form | None = None) -> ReplicaLosses:
     return ReplicaLosses(card, problem, form and form.build_constants(problem, card.engine.precision))
 
 
-def make_loop(card: Card, problem: Problem, form: Form | None = None) -> Loop:
+def make_loop(card: Card, problem: Problem, form: Chi2Form | None = None) -> Loop:
     stack = PDFStack(card, problem, form and form.build_constants(problem, card.engine.precision))
     stack.model.initialize(card.seed, problem.ids, [0] * len(problem.ids))
     return Loop(make_settings(card), stack)
 
 
-def make_ensemble(card: Card, problem: Problem, form: Form | None = None, stacks=1, threads=None) -> Ensemble:
+def make_ensemble(card: Card, problem: Problem, form: Chi2Form | None = None, stacks=1, threads=None) -> Ensemble:
     factory = PDFStackFactory(card, problem)
-    return Ensemble(factory.settings, factory, form or Form(), stacks, threads)
+    return Ensemble(factory.settings, factory, form or Chi2Form(), stacks, threads)
 
 
-def reduced_to(card: Card, problem: Problem, rank: int) -> Form:
+def reduced_to(card: Card, problem: Problem, rank: int) -> Chi2Form:
     """The folded form with that many directions, whatever the tolerance."""
     return replace(build_form(card, problem, "folded"), rank=rank)
 

@@ -31,11 +31,11 @@ BROKEN = 6
 class Case:
     """One training."""
 
-    def __init__(self, folder, replicas, devices, rows=None, at=AT, precision="float32", extra=(), xla=False):
+    def __init__(self, folder, replicas, devices, indices=None, at=AT, precision="float32", extra=(), xla=False):
         self.folder, self.xla = folder, xla
         overrides = [*FAST, f"engine.devices={devices}", *extra]
         card, problem = make_problem(folder, overrides, precision=precision, replicas=replicas, steps=STEPS)
-        self.card, self.problem = card, problem if rows is None else select_replicas(problem, np.array(rows))
+        self.card, self.problem = card, problem if indices is None else select_replicas(problem, np.array(indices))
         self.at, self.seen = at, {}
         self.ensemble = make_ensemble(self.card, self.problem)
 
@@ -128,7 +128,13 @@ def places(folder):
     for shard in case.ensemble.shards:
         loop = shard.loop
         stack, terms = loop.stack, loop.stack.replica_losses
-        tensors = [*loop.list_variables().values(), loop.kept, loop.row.value, stack.points, *terms.inverse_kernels]
+        tensors = [
+            *loop.list_variables().values(),
+            loop.kept,
+            loop.flat_weights.value,
+            stack.points,
+            *terms.inverse_capacitances,
+        ]
         tensors += [matrix for _, matrix, _ in terms.all_residuals.contraction.linear]
         placed.append(sorted({tf.DeviceSpec.from_string(t.device).device_index for t in tensors}))
     spans = []
@@ -143,7 +149,7 @@ def places(folder):
         shard.loop._compiled["steps", False] = timed
     case.ensemble.run(STEPS, False)
     facts = {
-        "placed": placed, "fault": fault, "rows": [s.rows.tolist() for s in case.ensemble.shards],
+        "placed": placed, "fault": fault, "rows": [s.indices.tolist() for s in case.ensemble.shards],
         "shards": len(many.shards), "spans": spans,
     }  # fmt: skip
     (folder / "places.json").write_text(json.dumps(facts))

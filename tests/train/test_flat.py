@@ -8,9 +8,9 @@ def test_rows_hold_each_replicas_numbers_and_come_apart_again():
     rng = np.random.default_rng(0)
     parts = [rng.normal(size=s) for s in shapes]
     flat = Flattener(shapes)
-    row = flat.join(parts).numpy()
-    assert row.shape == (3, 17)
+    weights = flat.join(parts).numpy()
+    assert weights.shape == (3, 17)
     for r in range(3):
-        np.testing.assert_array_equal(row[r], np.concatenate([p[r].ravel() for p in parts]))
-    for part, again in zip(parts, flat.split(row), strict=True):
+        np.testing.assert_array_equal(weights[r], np.concatenate([p[r].ravel() for p in parts]))
+    for part, again in zip(parts, flat.split(weights), strict=True):
         np.testing.assert_array_equal(part, again.numpy())

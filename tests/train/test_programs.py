@@ -41,7 +41,7 @@ def test_equal_stacks_share_their_programs(tmp_path, form):
     shape = build_form(card, problem, form)
     alone = make_ensemble(card, problem, shape, stacks=2)
     for shard in alone.shards:
-        alone._get_loop(shard).name = f"alone_{shard.rows[0]}"
+        alone._get_loop(shard).name = f"alone_{shard.indices[0]}"
     both = make_ensemble(card, problem, shape, stacks=2)
     for ensemble in (alone, both):
         ensemble.run(5, False)

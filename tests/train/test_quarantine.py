@@ -10,7 +10,7 @@ from tests.train.problems import make_loop, make_problem
 from tfperf.train import loop as loop_module
 from tfperf.train.loop import Loop
 from tfperf.train.optimizers import clip
-from tfperf.train.stopping import BLOWN_UP, ReplicaState, Stopping
+from tfperf.train.stopping import BLOWN_UP, EarlyStopping, ReplicaState
 
 CLIPPINGS = ("clipnorm", "global_clipnorm", "clipvalue", "none")
 POISONS = {"nan": np.nan, "inf": np.inf, "3e38": 3e38, "1e4": 1e4}
@@ -119,7 +119,7 @@ def test_others_do_not_notice_broken_data(case):
 
 def states(chi2, patience=3):
     """States of a replica step by step, by its misfit."""
-    stopping, out = Stopping(1, patience, "float32"), []
+    stopping, out = EarlyStopping(1, patience, "float32"), []
     for step, value in enumerate(chi2):
         loss = tf.constant([value], tf.float32)
         stopping.quarantine_losses(tf.constant(step, tf.int64), loss, loss)

@@ -15,7 +15,7 @@ import pytest
 
 from tests.runs.conftest import same_bits
 from tests.train.shard_runs import AT, BROKEN, CPUS, STEPS, STOP
-from tfperf.train.shards import run_parallel, split_rows
+from tfperf.train.shards import run_parallel, split_indices
 from tfperf.workloads.pdf.results import store
 
 ROOT = Path(__file__).parents[2]
@@ -182,6 +182,6 @@ def test_calls_run_at_the_same_time_and_their_errors_arrive():
 def test_parts_are_cut_as_chunks_are(rows, count, sizes):
     from tfperf.workloads.pdf.chunks import split
 
-    found = split_rows(np.arange(rows), count)
+    found = split_indices(np.arange(rows), count)
     assert [len(p) for p in found] == sizes and np.concatenate(found).tolist() == list(range(rows))
     assert [[p[0], p[-1] + 1] for p in found] == [[s.start, s.stop] for s in split(rows, max(sizes))]

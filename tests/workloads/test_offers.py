@@ -85,7 +85,7 @@ def test_its_switches_are_priced_one_at_a_time(tfperf, tmp_path):
     assert [entry["name"] for entry in report["series"]] == ["plain", "together", "rate"]
     assert [entry["speedup_cumulative"] for entry in report["series"]] == [None, 8.0, 8.0]
     assert report["agree"] and (tmp_path / "out" / "ablation.png").is_file()
-    # what is computed differs with `rate`, so each is compared with the plain form that has the same
+    # what is computed differs with `rate`, so each is compared with the plain variant that has the same
     assert set(report["trials"]) == {"full", "without together, rate", "without rate", "without together"}
     assert "has no replicas" in tfperf("ablate", "card.yaml", "-o", "other", "--replicas", "3", code=2)
 

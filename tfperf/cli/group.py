@@ -16,7 +16,7 @@ from tfperf.workloads.registry import WORKLOADS
 silence_tensorflow()
 
 
-class _Group(click.Group):
+class _Verbs(click.Group):
     """Errors that a user can mend are printed without a traceback; words that cannot be printed are dropped."""
 
     def main(self, *args: Any, **kwargs: Any) -> Any:
@@ -49,7 +49,7 @@ class _Group(click.Group):
             raise click.UsageError(cut(error.format_message()), error.ctx) from None
 
 
-@click.group(cls=_Group, epilog=describe_exit_codes(), context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=_Verbs, epilog=describe_exit_codes(), context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(tfperf.__version__, prog_name="tfperf")
 def main() -> None:
     """Train Keras models on TensorFlow as fast as the machine allows, and tell where the time went."""

@@ -1,4 +1,4 @@
-"""Verbs that measure: forms of a card, points of a sweep, profiles; and that compare."""
+"""Verbs that measure: variants of a card, points of a sweep, profiles; and that compare."""
 
 import sys
 from pathlib import Path

@@ -12,7 +12,7 @@ from typing import Any
 import dask
 from distributed.core import Status
 
-from tfperf.cluster.place import Place
+from tfperf.cluster.site import Site
 from tfperf.errors import UserError
 
 CLUSTERS = {"slurm": "SLURMCluster", "sge": "SGECluster", "htcondor": "HTCondorCluster", "pbs": "PBSCluster"}
@@ -21,22 +21,22 @@ SILENT = logging.CRITICAL
 ROOT = str(Path(__file__).parents[2])  # the program may run from a folder that is not installed
 
 
-def make_queue_cluster(place: Place) -> Any:
-    """A cluster without jobs; what the place leaves open comes from Dask's configuration.
+def make_queue_cluster(site: Site) -> Any:
+    """A cluster without jobs; what the site leaves open comes from Dask's configuration.
 
     Its list `refusals` gets what the queue says to jobs that it does not take: Dask would only log it. Raises:
     UserError where the queue's program is missing, or an option is missing or unknown.
     """
-    cluster = _import_class(CLUSTERS[place.kind])
-    _refuse_missing(place, cluster.job_cls.submit_command)
-    options = _make_options(place)
+    cluster = _import_class(CLUSTERS[site.kind])
+    _refuse_missing(site, cluster.job_cls.submit_command)
+    options = _make_options(site)
     try:
         cluster.job_cls("tcp://address:0", name="checked", **options)
     except (ValueError, TypeError) as error:
-        raise UserError(f"--on {place.kind}: {_describe_error(error)}") from error
+        raise UserError(f"--on {site.kind}: {_describe_error(error)}") from error
     refusals: list[str] = []
-    scheduler = {"dashboard_address": NO_DASHBOARD, **dask.config.get(f"jobqueue.{place.kind}.scheduler-options")}
-    job = _make_job_class(cluster.job_cls, place.kind, refusals)
+    scheduler = {"dashboard_address": NO_DASHBOARD, **dask.config.get(f"jobqueue.{site.kind}.scheduler-options")}
+    job = _make_job_class(cluster.job_cls, site.kind, refusals)
     made = cluster(job_cls=job, scheduler_options=scheduler, silence_logs=SILENT, **options)
     made.refusals = refusals
     return made
@@ -53,20 +53,20 @@ def _import_class(name: str) -> Any:
         signal.signal(signal.SIGINT, before)
 
 
-def _refuse_missing(place: Place, command: str) -> None:
+def _refuse_missing(site: Site, command: str) -> None:
     if shutil.which(command) is None:
-        raise UserError(f"--on {place.kind}: there is no `{command}` on PATH; jobs are submitted from where it is")
+        raise UserError(f"--on {site.kind}: there is no `{command}` on PATH; jobs are submitted from where it is")
 
 
-def _make_options(place: Place) -> dict[str, Any]:
+def _make_options(site: Site) -> dict[str, Any]:
     """Of each job: one worker, with one thread for its trials; the cores are the trials' own."""
-    configured = dask.config.get(f"jobqueue.{place.kind}")
+    configured = dask.config.get(f"jobqueue.{site.kind}")
     path = os.pathsep.join([ROOT, *filter(None, [os.environ.get("PYTHONPATH")])])
     return {
         "processes": 1,
         "worker_extra_args": [*configured["worker-extra-args"], "--nthreads", "1", "--no-dashboard"],
         "job_script_prologue": [*configured["job-script-prologue"], f"export PYTHONPATH={shlex.quote(path)}"],
-        **place.options,
+        **site.options,
     }  # fmt: skip
 
 

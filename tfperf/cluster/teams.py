@@ -1,18 +1,18 @@
-"""The team at a place."""
+"""The team at a site."""
 
 from contextlib import AbstractContextManager
 
-from tfperf.cluster.place import Place
+from tfperf.cluster.site import Site
 from tfperf.cluster.team import Team, open_threads
 from tfperf.errors import UserError
 
 
-def open_team(place: Place | None, at_once: int) -> AbstractContextManager[Team]:
-    """The team at a place; None: threads of this process, so many. Raises: UserError where Dask cannot be used."""
-    if place is None:
+def open_team(site: Site | None, at_once: int) -> AbstractContextManager[Team]:
+    """The team at a site; None: threads of this process, so many. Raises: UserError where Dask cannot be used."""
+    if site is None:
         return open_threads(at_once)
     try:
         from tfperf.cluster.workers import open_workers
     except ImportError as error:
         raise UserError(f"--on needs Dask ({error}); pip install tfperf[cluster]") from None
-    return open_workers(place)
+    return open_workers(site)

@@ -11,8 +11,8 @@ import dask
 from distributed import Client, LocalCluster, WorkerPlugin
 
 from tfperf.cluster.member import adopt, call, get_thread_settings, halt, is_ready
-from tfperf.cluster.place import LOCAL, Place
 from tfperf.cluster.queues import NO_DASHBOARD, SILENT, make_queue_cluster
+from tfperf.cluster.site import LOCAL, Site
 from tfperf.cluster.team import RunTask
 from tfperf.errors import UserError
 
@@ -66,11 +66,11 @@ class WorkerTeam:
 
 
 @contextmanager
-def open_workers(place: Place) -> Iterator[WorkerTeam]:
-    """The workers of a place; they and all that they started are gone afterwards. Raises: UserError."""
-    wanted = place.workers or 1
+def open_workers(site: Site) -> Iterator[WorkerTeam]:
+    """The workers of a site; they and all that they started are gone afterwards. Raises: UserError."""
+    wanted = site.workers or 1
     settings = get_thread_settings()
-    with dask.config.set(SETTINGS), _open_cluster(place, wanted) as cluster, Client(cluster) as client:
+    with dask.config.set(SETTINGS), _open_cluster(site, wanted) as cluster, Client(cluster) as client:
         adopt(settings)
         client.register_plugin(TrialEnder())
         try:
@@ -81,8 +81,8 @@ def open_workers(place: Place) -> Iterator[WorkerTeam]:
 
 
 @contextmanager
-def _open_cluster(place: Place, wanted: int) -> Iterator[Any]:
-    with _make_local(wanted) if place.kind == LOCAL else make_queue_cluster(place) as cluster:
+def _open_cluster(site: Site, wanted: int) -> Iterator[Any]:
+    with _make_local(wanted) if site.kind == LOCAL else make_queue_cluster(site) as cluster:
         cluster.scale(wanted)
         yield cluster
 

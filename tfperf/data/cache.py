@@ -21,7 +21,8 @@ from uuid import uuid4
 import numpy as np
 import scipy
 
-from tfperf.data.records import Arrays, flatten, restore
+from tfperf.arrays import AnyArray
+from tfperf.data.records import flatten, restore
 from tfperf.data.sources import list_source_files
 from tfperf.results.reading import hash_file, open_regular, parse_json
 
@@ -45,32 +46,32 @@ def find_cache_folder() -> Path | None:
         return None
 
 
-def digest(*parts: Any) -> str:
-    """sha256 of values: of arrays and bytes by content, of tuples, lists and records part by part, else of the repr."""
+def digest(*values: Any) -> str:
+    """sha256 of values: of arrays and bytes by content, of tuples, lists and records each entry, else of the repr."""
     total = hashlib.sha256()
-    for part in parts:
-        _add(total, part)
+    for value in values:
+        _add(total, value)
     return total.hexdigest()
 
 
-def _add(total: "hashlib._Hash", part: Any) -> None:
-    match part:
+def _add(total: "hashlib._Hash", value: Any) -> None:
+    match value:
         case np.ndarray():
-            total.update(f"array {part.dtype} {part.shape}:".encode())
-            total.update(np.ascontiguousarray(part).data.cast("B") if part.size else b"")
+            total.update(f"array {value.dtype} {value.shape}:".encode())
+            total.update(np.ascontiguousarray(value).data.cast("B") if value.size else b"")
         case bytes():
-            total.update(b"bytes %d:" % len(part))
-            total.update(part)
+            total.update(b"bytes %d:" % len(value))
+            total.update(value)
         case tuple() | list():
-            total.update(f"list {len(part)}:".encode())
-            for one in part:
+            total.update(f"list {len(value)}:".encode())
+            for one in value:
                 _add(total, one)
-        case _ if is_dataclass(part) and not isinstance(part, type):
-            total.update(f"record {type(part).__name__}:".encode())
-            for field in fields(part):
-                _add(total, getattr(part, field.name))
+        case _ if is_dataclass(value) and not isinstance(value, type):
+            total.update(f"record {type(value).__name__}:".encode())
+            for field in fields(value):
+                _add(total, getattr(value, field.name))
         case _:
-            text = repr(part).encode()
+            text = repr(value).encode()
             total.update(b"value %d:" % len(text))
             total.update(text)
 
@@ -114,14 +115,14 @@ class Cache:
             # damage comes out of the archive as errors of any kind, and what is not read is made again
             with suppress(Exception):
                 return _read(path, self.limit)  # type: ignore[no-any-return]
-        arrays: Arrays = []
+        arrays: list[AnyArray] = []
         tree = flatten(make(), arrays)
         if path is not None:
             with suppress(OSError):
                 self._write(path, tree, arrays)
         return restore(tree, arrays)  # type: ignore[no-any-return]
 
-    def _write(self, path: Path, tree: Any, arrays: Arrays) -> None:
+    def _write(self, path: Path, tree: Any, arrays: list[AnyArray]) -> None:
         size = sum(a.nbytes for a in arrays)
         make_private(path.parent)
         if size > min(self.limit, shutil.disk_usage(path.parent).free / 2):

@@ -8,13 +8,13 @@ from importlib import import_module
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+
+from tfperf.arrays import AnyArray
 
 PACKAGE = __name__.partition(".")[0] + "."
-Arrays = list[NDArray[Any]]
 
 
-def flatten(value: Any, arrays: Arrays) -> Any:
+def flatten(value: Any, arrays: list[AnyArray]) -> Any:
     """The tree of a value; its arrays are appended to `arrays`, in C order. TypeError for what is not taken.
 
     >>> arrays: Arrays = []
@@ -46,7 +46,7 @@ def flatten(value: Any, arrays: Arrays) -> Any:
     return {"record": f"{kind.__module__}:{kind.__name__}", "fields": tree}
 
 
-def restore(tree: Any, arrays: Arrays) -> Any:
+def restore(tree: Any, arrays: list[AnyArray]) -> Any:
     """The value of a tree; ValueError, LookupError, TypeError or AttributeError for one that `flatten` did not make."""
     if not isinstance(tree, dict):
         return tree

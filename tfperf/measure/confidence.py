@@ -6,16 +6,17 @@ from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.stats import binom, binomtest, chi2
 from scipy.stats import t as student
+
+from tfperf.arrays import Float64Array
 
 LEVEL = 0.95
 MOST_VALUES = 10_000  # that are worth asking for
 
 
 @dataclass(frozen=True)
-class Interval:
+class ConfidenceInterval:
     """A figure and its limits; they are None where nothing tells how far chance may have moved it."""
 
     value: float
@@ -27,13 +28,13 @@ class Interval:
         """Half the width."""
         return None if self.low is None or self.high is None else (self.high - self.low) / 2
 
-    def exponentiate(self) -> "Interval":
+    def exponentiate(self) -> "ConfidenceInterval":
         """Of the ratio, where this one is of its logarithm; without limits where no number is as large."""
         try:
             low, high = (None if limit is None else math.exp(limit) for limit in (self.low, self.high))
         except OverflowError:
             low = high = None
-        return Interval(math.exp(self.value), low, high)
+        return ConfidenceInterval(math.exp(self.value), low, high)
 
     def is_within(self, share: float) -> bool:
         """Whether the limits of a positive figure are known and not further from it than this share of it.
@@ -50,7 +51,7 @@ class Interval:
         return self.low is not None and self.high is not None and self.low <= value <= self.high
 
 
-def estimate_mean(values: Sequence[float], comparisons: int = 1) -> Interval:
+def estimate_mean(values: Sequence[float], comparisons: int = 1) -> ConfidenceInterval:
     """The mean of independent values, by Student's t; without limits for one value. Raises: ValueError for none.
 
     comparisons: of so many such intervals all hold their values with 95 % probability (Bonferroni).
@@ -65,11 +66,11 @@ def estimate_mean(values: Sequence[float], comparisons: int = 1) -> Interval:
         raise ValueError("the mean of no values")
     middle = float(np.mean(values))
     if len(values) < 2:
-        return Interval(middle)
+        return ConfidenceInterval(middle)
     return _make_interval(middle, float(np.std(values, ddof=1)) / math.sqrt(len(values)), len(values) - 1, comparisons)
 
 
-def estimate_geometric_mean(values: Sequence[float]) -> Interval:
+def estimate_geometric_mean(values: Sequence[float]) -> ConfidenceInterval:
     """The geometric mean of positive values, by Student's t on their logarithms: no limit is below zero.
 
     >>> found = estimate_geometric_mean([1.0, 4.0])
@@ -79,7 +80,7 @@ def estimate_geometric_mean(values: Sequence[float]) -> Interval:
     return estimate_mean(np.log(values).tolist()).exponentiate()
 
 
-def estimate_median(values: Sequence[float]) -> Interval:
+def estimate_median(values: Sequence[float]) -> ConfidenceInterval:
     """The median, whatever the distribution; without limits for fewer than six values.
 
     Source: order statistics, David & Nagaraja 2003, section 7.1: the k-th value from either end, where fewer than k of
@@ -91,7 +92,11 @@ def estimate_median(values: Sequence[float]) -> Interval:
     ordered = np.sort(values)
     middle, count = float(np.median(ordered)), len(ordered)
     k = int(binom.ppf((1 - LEVEL) / 2, count, 0.5))  # the smallest whose probability is at least that
-    return Interval(middle) if k < 1 else Interval(middle, float(ordered[k - 1]), float(ordered[count - k]))
+    return (
+        ConfidenceInterval(middle)
+        if k < 1
+        else ConfidenceInterval(middle, float(ordered[k - 1]), float(ordered[count - k]))
+    )
 
 
 def estimate_repeats(logarithms: Sequence[float], width: float) -> int | None:
@@ -109,23 +114,23 @@ def estimate_repeats(logarithms: Sequence[float], width: float) -> int | None:
 
 
 @cache
-def _compute_half_widths() -> NDArray[np.float64]:
+def _compute_half_widths() -> Float64Array:
     """Half the interval of a mean of 2, 3, ... MOST_VALUES values that scatter by 1."""
     counts = np.arange(2, MOST_VALUES + 1)
-    halves: NDArray[np.float64] = student.ppf((1 + LEVEL) / 2, counts - 1) / np.sqrt(counts)
+    halves: Float64Array = student.ppf((1 + LEVEL) / 2, counts - 1) / np.sqrt(counts)
     return halves
 
 
-def estimate_paired_difference(before: Sequence[float], now: Sequence[float]) -> Interval:
+def estimate_paired_difference(before: Sequence[float], now: Sequence[float]) -> ConfidenceInterval:
     """The mean of now - before, values belonging together two by two.
 
     >>> estimate_paired_difference([10.0, 20.0, 30.0], [11.0, 21.0, 31.0])
-    Interval(value=1.0, low=1.0, high=1.0)
+    ConfidenceInterval(value=1.0, low=1.0, high=1.0)
     """
     return estimate_mean(np.subtract(now, before).tolist())
 
 
-def estimate_welch_difference(before: Sequence[float], now: Sequence[float]) -> Interval:
+def estimate_welch_difference(before: Sequence[float], now: Sequence[float]) -> ConfidenceInterval:
     """Mean of now - mean of before, of independent values with different spreads.
 
     Source: Welch 1947, Biometrika 34, 28; degrees of freedom by Satterthwaite 1946. Without limits where one side has
@@ -137,16 +142,16 @@ def estimate_welch_difference(before: Sequence[float], now: Sequence[float]) -> 
     """
     difference = estimate_mean(now).value - estimate_mean(before).value
     if min(len(before), len(now)) < 2:
-        return Interval(difference)
-    parts = [float(np.var(values, ddof=1)) / len(values) for values in (before, now)]
-    variance = sum(parts)
+        return ConfidenceInterval(difference)
+    variances = [float(np.var(values, ddof=1)) / len(values) for values in (before, now)]
+    variance = sum(variances)
     if variance == 0:
-        return Interval(difference, difference, difference)
-    freedom = variance**2 / sum(p**2 / (len(v) - 1) for p, v in zip(parts, (before, now), strict=True))
+        return ConfidenceInterval(difference, difference, difference)
+    freedom = variance**2 / sum(p**2 / (len(v) - 1) for p, v in zip(variances, (before, now), strict=True))
     return _make_interval(difference, math.sqrt(variance), freedom)
 
 
-def estimate_share_difference(before: tuple[int, int], now: tuple[int, int]) -> Interval:
+def estimate_share_difference(before: tuple[int, int], now: tuple[int, int]) -> ConfidenceInterval:
     """Difference of two shares, each (how many, of how many).
 
     Source: Newcombe 1998, Statistics in Medicine 17, 873, method 10: from Wilson's intervals of both.
@@ -158,7 +163,7 @@ def estimate_share_difference(before: tuple[int, int], now: tuple[int, int]) -> 
     (a, a_low, a_high), (b, b_low, b_high) = (_compute_wilson_limits(*counts) for counts in (before, now))
     low = b - a - math.hypot(b - b_low, a_high - a)
     high = b - a + math.hypot(b_high - b, a - a_low)
-    return Interval(b - a, low, high)
+    return ConfidenceInterval(b - a, low, high)
 
 
 def _compute_wilson_limits(count: int, total: int) -> tuple[float, float, float]:
@@ -166,6 +171,6 @@ def _compute_wilson_limits(count: int, total: int) -> tuple[float, float, float]
     return count / total, float(limits.low), float(limits.high)
 
 
-def _make_interval(middle: float, error: float, freedom: float, comparisons: int = 1) -> Interval:
+def _make_interval(middle: float, error: float, freedom: float, comparisons: int = 1) -> ConfidenceInterval:
     half = float(student.ppf(1 - (1 - LEVEL) / 2 / comparisons, freedom)) * error
-    return Interval(middle, middle - half, middle + half)
+    return ConfidenceInterval(middle, middle - half, middle + half)

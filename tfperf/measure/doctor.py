@@ -42,7 +42,7 @@ COLOURS: Mapping[CheckState, str] = {"ok": "green", "warning": "yellow", "missin
 
 
 @dataclass(frozen=True)
-class Check:
+class DoctorCheck:
     """One line: what was looked at, how it is, what was found, what to do. Without what is `needed` nothing runs."""
 
     name: str
@@ -52,7 +52,7 @@ class Check:
     needed: bool = True
 
 
-def check_machine() -> list[Check]:
+def check_machine() -> list[DoctorCheck]:
     """All checks; takes as long as TensorFlow takes to start and compile, some ten seconds."""
     answers, end = probe_tensorflow()
     return [
@@ -70,7 +70,7 @@ def check_machine() -> list[Check]:
     ]
 
 
-def main(more: Callable[[], Sequence[Check]] = tuple) -> int:
+def main(more: Callable[[], Sequence[DoctorCheck]] = tuple) -> int:
     """Print the checks, and `more`; 1 where something is missing without which nothing runs, else 0."""
     checks = [*check_machine(), *more()]
     for check in checks:
@@ -78,7 +78,7 @@ def main(more: Callable[[], Sequence[Check]] = tuple) -> int:
     return AMISS if any(c.needed and c.state == "missing" for c in checks) else DONE
 
 
-def format_check(check: Check) -> Text:
+def format_check(check: DoctorCheck) -> Text:
     """One check for the screen, as one line of plain text where it is piped."""
     text = Text.assemble((f"{check.state:8}", COLOURS[check.state]), f" {check.name}: {check.found}")
     return text.append(f"; {check.advice}" if check.advice else "")
@@ -101,58 +101,62 @@ def probe_tensorflow() -> tuple[ProbeAnswers, str]:
     return answers, end
 
 
-def check_python(version: str) -> Check:
+def check_python(version: str) -> DoctorCheck:
     """Python's version."""
     return _check_version("Python", version, PYTHON, "install a Python in this range")
 
 
-def check_tensorflow(answers: ProbeAnswers, end: str) -> Check:
+def check_tensorflow(answers: ProbeAnswers, end: str) -> DoctorCheck:
     """TensorFlow can be imported, and is one that was tested."""
     answer = answers.get("tensorflow", {"error": f"cannot be imported: {end}"})
     if "error" in answer:
-        return Check("TensorFlow", "missing", _get_first_line(answer["error"]), "pip install 'tensorflow>=2.21,<2.22'")
+        return DoctorCheck(
+            "TensorFlow", "missing", _get_first_line(answer["error"]), "pip install 'tensorflow>=2.21,<2.22'"
+        )
     return _check_version("TensorFlow", answer["found"], TENSORFLOW, "pip install 'tensorflow>=2.21,<2.22'")
 
 
-def check_keras(answers: ProbeAnswers) -> Check:
+def check_keras(answers: ProbeAnswers) -> DoctorCheck:
     """Keras can be imported and computes with TensorFlow."""
     answer = answers.get("keras", {"error": "not reached"})
     if "error" in answer:
         advice = "unset KERAS_BACKEND, remove ~/.keras/keras.json, or pip install 'keras>=3'"
-        return Check("Keras", "missing", _get_first_line(answer["error"]), advice)
+        return DoctorCheck("Keras", "missing", _get_first_line(answer["error"]), advice)
     version, backend = answer["found"]
     if backend != "tensorflow":
         found = f"{version} with backend {backend}"
-        return Check("Keras", "missing", found, "set KERAS_BACKEND=tensorflow, or the same in ~/.keras/keras.json")
+        return DoctorCheck(
+            "Keras", "missing", found, "set KERAS_BACKEND=tensorflow, or the same in ~/.keras/keras.json"
+        )
     checked = _check_version("Keras", version, KERAS, "pip install 'keras>=3,<4'")
-    return Check("Keras", checked.state, f"{version}, backend tensorflow", checked.advice)
+    return DoctorCheck("Keras", checked.state, f"{version}, backend tensorflow", checked.advice)
 
 
-def check_devices(answers: ProbeAnswers) -> Check:
+def check_devices(answers: ProbeAnswers) -> DoctorCheck:
     """What TensorFlow computes on; a GPU that only the driver sees is a warning."""
     answer = answers.get("devices", {"error": "not reached"})
     if "error" in answer:
-        return Check("devices", "missing", _get_first_line(answer["error"]), "mend TensorFlow first")
+        return DoctorCheck("devices", "missing", _get_first_line(answer["error"]), "mend TensorFlow first")
     found = f"{', '.join(answer['found'])}; {count_cores()} cores of {read_cpu_model()}"
     unused = [g["name"] for g in list_gpus()] if set(answer["found"]) == {"CPU"} else []
     if unused:
         advice = "pip install 'tfperf[gpu]', or CUDA_VISIBLE_DEVICES hides it"
-        return Check("devices", "warning", f"{found}; TensorFlow does not see the {unused[0]}", advice)
-    return Check("devices", "ok", found)
+        return DoctorCheck("devices", "warning", f"{found}; TensorFlow does not see the {unused[0]}", advice)
+    return DoctorCheck("devices", "ok", found)
 
 
-def check_xla(answers: ProbeAnswers, end: str) -> Check:
+def check_xla(answers: ProbeAnswers, end: str) -> DoctorCheck:
     """XLA compiles a product and gets it right; without it a run falls back to plain graphs."""
     answer = answers.get("xla", {"error": end or "not reached"})
     advice = "set engine.xla: false in the card; runs take longer"
     if "error" in answer:
-        return Check("XLA", "missing", _get_first_line(answer["error"]), advice, needed=False)
+        return DoctorCheck("XLA", "missing", _get_first_line(answer["error"]), advice, needed=False)
     if answer["found"] != 285.0:
-        return Check("XLA", "warning", f"compiles, but takes 285 for {answer['found']}", advice)
-    return Check("XLA", "ok", "compiles, result right")
+        return DoctorCheck("XLA", "warning", f"compiles, but takes 285 for {answer['found']}", advice)
+    return DoctorCheck("XLA", "ok", "compiles, result right")
 
 
-def check_nvml() -> Check:
+def check_nvml() -> DoctorCheck:
     """The library that measures NVIDIA GPUs."""
     advice = "needed only for NVIDIA GPUs: install their driver"
     try:
@@ -160,42 +164,42 @@ def check_nvml() -> Check:
             names = [g["name"] for g in list_gpus()]
             driver = library.nvmlSystemGetDriverVersion()
     except ImportError:
-        return Check("NVML", "missing", "no module pynvml", "pip install nvidia-ml-py", needed=False)
+        return DoctorCheck("NVML", "missing", "no module pynvml", "pip install nvidia-ml-py", needed=False)
     except Exception as error:  # NVMLError is only importable where pynvml is
-        return Check("NVML", "missing", str(error), advice, needed=False)
-    return Check("NVML", "ok", f"driver {driver}: {', '.join(names) or 'no GPU'}", needed=False)
+        return DoctorCheck("NVML", "missing", str(error), advice, needed=False)
+    return DoctorCheck("NVML", "ok", f"driver {driver}: {', '.join(names) or 'no GPU'}", needed=False)
 
 
-def check_memory(available: int | None) -> Check:
+def check_memory(available: int | None) -> DoctorCheck:
     """Memory to be had without swapping."""
     if available is None:
-        return Check(
+        return DoctorCheck(
             "memory", "warning", f"{read_memory_bytes() / GB:.1f} GB, n/a how much is free", "see the system's monitor"
         )
     found = f"{available / GB:.1f} of {read_memory_bytes() / GB:.1f} GB available"
     if available < MEMORY:
-        return Check(
+        return DoctorCheck(
             "memory", "warning", found, f"below {MEMORY / GB:.0f} GB: end other programs, or fit fewer replicas"
         )
-    return Check("memory", "ok", found)
+    return DoctorCheck("memory", "ok", found)
 
 
-def check_disk(name: str, find: Callable[[], str]) -> Check:
+def check_disk(name: str, find: Callable[[], str]) -> DoctorCheck:
     """Space in the folder that `find` gives, and the right to write there."""
     try:
         folder = find()
         free, writable = shutil.disk_usage(folder).free, os.access(folder, os.W_OK)
     except OSError as error:  # a full disk has no temporary folder, a removed one no size
-        return Check(name, "warning", str(error), "choose another folder")
+        return DoctorCheck(name, "warning", str(error), "choose another folder")
     if not writable:
-        return Check(name, "warning", f"{free / GB:.1f} GB free, not writable", "choose another folder")
+        return DoctorCheck(name, "warning", f"{free / GB:.1f} GB free, not writable", "choose another folder")
     if free < DISK:
         advice = f"below {DISK / GB:.0f} GB: make room, or choose another folder"
-        return Check(name, "warning", f"{free / GB:.1f} GB free", advice)
-    return Check(name, "ok", f"{free / GB:.1f} GB free")
+        return DoctorCheck(name, "warning", f"{free / GB:.1f} GB free", advice)
+    return DoctorCheck(name, "ok", f"{free / GB:.1f} GB free")
 
 
-def check_hdf5() -> Check:
+def check_hdf5() -> DoctorCheck:
     """h5py reads back what it writes."""
     try:
         h5py = importlib.import_module("h5py")
@@ -203,36 +207,42 @@ def check_hdf5() -> Check:
             file.create_dataset("x", data=[1.0, 2.0], fletcher32=True)
             right = list(file["x"]) == [1.0, 2.0]
     except Exception as error:  # a binary that does not fit shows itself in many ways
-        return Check(
+        return DoctorCheck(
             "HDF5", "missing", _get_first_line(f"{type(error).__name__}: {error}"), "pip install --force-reinstall h5py"
         )
     found = f"h5py {h5py.__version__}, HDF5 {h5py.version.hdf5_version}"
-    return Check("HDF5", "ok" if right else "missing", found, "" if right else "pip install --force-reinstall h5py")
+    return DoctorCheck(
+        "HDF5", "ok" if right else "missing", found, "" if right else "pip install --force-reinstall h5py"
+    )
 
 
-def check_extra(package: str, extra: str, purpose: str) -> Check:
+def check_extra(package: str, extra: str, purpose: str) -> DoctorCheck:
     """A package that tfperf brings by an extra, without which only one purpose is missed."""
     advice = f"needed only for {purpose}: pip install 'tfperf[{extra}]'"
     try:
         importlib.import_module(package.replace("-", "_"))
     except Exception as error:  # a broken package is as good as none
-        return Check(package, "missing", _get_first_line(f"{type(error).__name__}: {error}"), advice, needed=False)
-    return Check(package, "ok", get_package_version(package) or "version n/a", needed=False)
+        return DoctorCheck(
+            package, "missing", _get_first_line(f"{type(error).__name__}: {error}"), advice, needed=False
+        )
+    return DoctorCheck(package, "ok", get_package_version(package) or "version n/a", needed=False)
 
 
-def check_plugin() -> Check:
+def check_plugin() -> DoctorCheck:
     """TensorBoard's profile tab; not imported, since it loads TensorFlow, which may end the process."""
     version = get_package_version(PLUGIN)
     advice = "" if version else "needed only for the profile tab of `tfperf board`: pip install 'tfperf[profile]'"
-    return Check(PLUGIN, "ok" if version else "missing", version or "not installed", advice, needed=False)
+    return DoctorCheck(PLUGIN, "ok" if version else "missing", version or "not installed", advice, needed=False)
 
 
-def _check_version(name: str, version: str, allowed: tuple[tuple[int, int], tuple[int, int]], advice: str) -> Check:
+def _check_version(
+    name: str, version: str, allowed: tuple[tuple[int, int], tuple[int, int]], advice: str
+) -> DoctorCheck:
     (lowest, above), number = allowed, tuple(int(part) for part in version.split(".")[:2])
     if lowest <= number < above:
-        return Check(name, "ok", version)
+        return DoctorCheck(name, "ok", version)
     limits = [".".join(map(str, limit)) for limit in allowed]
-    return Check(name, "warning", f"{version}; tested from {limits[0]} on, below {limits[1]}", advice)
+    return DoctorCheck(name, "warning", f"{version}; tested from {limits[0]} on, below {limits[1]}", advice)
 
 
 def _get_first_line(text: str) -> str:

@@ -149,7 +149,7 @@ def parse(text: str) -> Module:
     """
     computations: dict[str, Computation] = {}
     entry = ""
-    for header, lines in _split_blocks(text):
+    for header, lines in _split_computations(text):
         is_entry, name = _match(HEADER, header).groups()
         if name in computations or (is_entry and entry):
             raise ValueError(f"HLO: {name} is defined twice, or is a second ENTRY")
@@ -166,7 +166,7 @@ def _blank(found: re.Match[str]) -> str:
     return '"' + "_" * (len(text) - 2) + '"' if text[0] == '"' else " " * len(text)
 
 
-def _split_blocks(text: str) -> Iterator[tuple[str, list[tuple[str, str]]]]:
+def _split_computations(text: str) -> Iterator[tuple[str, list[tuple[str, str]]]]:
     """Each computation: its header and its statements, blanked and raw; a statement ends where its brackets close."""
     header, statements = "", list[tuple[str, str]]()
     start = depth = position = 0

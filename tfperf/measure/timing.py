@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tfperf.errors import TrainingError
-from tfperf.measure.confidence import Interval, estimate_median
+from tfperf.measure.confidence import ConfidenceInterval, estimate_median
 
 CLOSE = 0.03  # share of the median within which its interval may end the timing
 MOST_SAMPLES = 10_000
@@ -51,7 +51,7 @@ class Timing:
     def make_record(self, starting_seconds: float) -> dict[str, Any]:
         """For a trial; `interval`: of the median sample, None where it is not known."""
         q1, middle, q3 = np.percentile(self.samples, [25, 50, 75]).tolist()
-        known: Interval = estimate_median(self.samples)
+        known: ConfidenceInterval = estimate_median(self.samples)
         return {
             "ms_per_step": {"median": middle, "q1": q1, "q3": q3}, "samples_ms": self.samples,
             "samples": len(self.samples), "left_out": self.left_out,

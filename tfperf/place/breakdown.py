@@ -12,20 +12,20 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tfperf.arrays import BoolMask, Indices, Times
 from tfperf.place.devices import Devices
 from tfperf.place.passes import compare_ends, find_span
 from tfperf.trace.attribution import Attribution, compute_attribution
 from tfperf.trace.chains import NOBODY, PathSegment, find_longest_chains
 from tfperf.trace.graphs import Graph
-from tfperf.trace.intervals import Intervals, Times, merge_intervals
+from tfperf.trace.intervals import Intervals, merge_intervals
 from tfperf.trace.notes import Notes, read_notes
 from tfperf.trace.occupancy import Waits, split_by_phases, sum_by_name
 from tfperf.trace.operations import GRAPH, Operations, find_operations, list_instructions, make_stats_filter
 from tfperf.trace.phases import PHASES, Phase
 from tfperf.trace.planes import Events, decode_events, read_spaces
-from tfperf.trace.runs import Links, Rows, Runs, find_runs, link
+from tfperf.trace.runs import Dependencies, OperationRuns, find_dependencies, find_runs
 
 PASSES = ("forward", "backward")
 BUSY_PHASES: tuple[Phase, ...] = ("forward", "backward", "merge", "update", "transfer", "input", "other")
@@ -44,15 +44,15 @@ class Trace:
 
     attribution: Attribution
     graph: Graph
-    runs: Runs
-    links: Links
+    runs: OperationRuns
+    dependencies: Dependencies
     calls: Intervals
     steps: int  # in them
     names: tuple[str, ...]
     host: str  # its name
-    phase: Rows
-    device: Rows
-    looped: NDArray[np.bool_]  # (n) in a loop inside of a step, or one by itself
+    phase: Indices
+    device: Indices
+    looped: BoolMask  # (n) in a loop inside of a step, or one by itself
     shares: Mapping[tuple[Phase, bool], float]  # of XLA's instructions, by phase and whether they are in a loop
 
     def to_step_ms(self, time: float) -> float:
@@ -90,7 +90,7 @@ def summarise(
     ran = set(trace.runs.node.tolist())
     if any(node.compiled and i not in ran for i, node in enumerate(graph.nodes)):
         return {}
-    step, waits = trace.to_step_ms(trace.calls.length), Waits(trace.runs, trace.links, trace.calls)
+    step, waits = trace.to_step_ms(trace.calls.length), Waits(trace.runs, trace.dependencies, trace.calls)
     each = {name: _summarise_device(trace, waits, k, step) for k, name in enumerate(trace.names)}
     passes = [sum(one["busy"][p] for p in PASSES) for name, one in each.items() if name != "host"]
     mean = {p: float(np.mean([one["busy"][p] for name, one in each.items() if name != "host"])) for p in PASSES}
@@ -122,19 +122,19 @@ def make_trace(
     every = found.timeline.steps
     calls = Intervals(every.call_begin[skip:], every.call_end[skip:])
     runs = find_runs(events, operations, graph, calls.begin, calls.end)
-    local = [devices.get_label(name) for _, name in devices.mine]
-    host = devices.get_label(devices.host)  # a worker's own CPU is both
+    local = [devices.get_short_name(name) for _, name in devices.mine]
+    host = devices.get_short_name(devices.host)  # a worker's own CPU is both
     names = tuple(dict.fromkeys([*local, host]))
     rules = notes.rules
     phase = np.array([PHASES.index(rules.find_phase(n.name, n.kind)) for n in graph.nodes] or [0], np.intp)
-    device = np.array([_find_index(devices.get_label(n.device), names, host) for n in graph.nodes] or [0], np.intp)
+    device = np.array([_find_index(devices.get_short_name(n.device), names, host) for n in graph.nodes] or [0], np.intp)
     looped = np.array(
         [graph.count_loops(i) > 1 or bool(SEQUENCES.match(n.kind)) for i, n in enumerate(graph.nodes)] or [False]
     )
     shares, steps = _compute_shares(found, len(local)), int((every.call >= skip).sum())
     return Trace(
-        attribution=found, graph=graph, runs=runs, links=link(runs, graph), calls=calls, steps=steps, names=names,
-        host=host, phase=phase, device=device, looped=looped, shares=shares,
+        attribution=found, graph=graph, runs=runs, dependencies=find_dependencies(runs, graph), calls=calls,
+        steps=steps, names=names, host=host, phase=phase, device=device, looped=looped, shares=shares,
     )  # fmt: skip
 
 
@@ -156,15 +156,17 @@ def _summarise_device(trace: Trace, waits: Waits, device: int, step: float) -> d
     """What goes on on a device, and what it waits for."""
     mine = np.flatnonzero(trace.device[trace.runs.node] == device)
     begin, end, phase = _select_operations(trace, mine, device)
-    parts = split_by_phases(begin, end, phase, trace.calls, len(PHASES))
-    alone = {p: trace.to_step_ms(sum(t for set_, t in parts.items() if PHASES.index(p) in set_)) for p in BUSY_PHASES}
-    overlaps = {" + ".join(PHASES[i] for i in set_): trace.to_step_ms(t) for set_, t in parts.items() if len(set_) > 1}
-    named = {"unknown": sum(parts.values())}
+    times = split_by_phases(begin, end, phase, trace.calls, len(PHASES))
+    alone = {p: trace.to_step_ms(sum(t for set_, t in times.items() if PHASES.index(p) in set_)) for p in BUSY_PHASES}
+    overlaps = {" + ".join(PHASES[i] for i in set_): trace.to_step_ms(t) for set_, t in times.items() if len(set_) > 1}
+    named = {"unknown": sum(times.values())}
     if len(mine):
-        named = sum_by_name(waits.list_waits(mine, merge_intervals(begin, end)), lambda part: _find_reason(trace, part))
+        named = sum_by_name(
+            waits.list_waits(mine, merge_intervals(begin, end)), lambda segment: _find_reason(trace, segment)
+        )
     waited = {name: trace.to_step_ms(time) for name, time in sorted(named.items(), key=lambda item: -item[1]) if time}
-    overlap = trace.to_step_ms(sum((len(set_) - 1) * t for set_, t in parts.items() if set_))
-    unknown = trace.to_step_ms(parts.get((PHASES.index("other"),), 0)) + waited.get("unknown", 0.0)
+    overlap = trace.to_step_ms(sum((len(set_) - 1) * t for set_, t in times.items() if set_))
+    unknown = trace.to_step_ms(times.get((PHASES.index("other"),), 0)) + waited.get("unknown", 0.0)
     unknown += max(0.0, step - sum(alone.values()) + overlap - sum(waited.values()))
     return {
         "busy": alone, "overlap": overlap, "overlaps": dict(sorted(overlaps.items(), key=lambda item: -item[1])),
@@ -172,7 +174,7 @@ def _summarise_device(trace: Trace, waits: Waits, device: int, step: float) -> d
     }  # fmt: skip
 
 
-def _select_operations(trace: Trace, mine: Rows, device: int) -> tuple[Times, Times, Rows]:
+def _select_operations(trace: Trace, mine: Indices, device: int) -> tuple[Times, Times, Indices]:
     """Operations on a device: those of its graph, and what else the profile shows of it; begin, end and phase."""
     runs, line = trace.runs, trace.attribution.timeline
     own = mine[~np.isin(runs.node[mine], [i for i, n in enumerate(trace.graph.nodes) if n.kind in PROGRAMS])]
@@ -196,26 +198,26 @@ def _find_lane_device(owner: str, trace: Trace) -> int:
     return _find_index(f"device:{found[1]}" if found else trace.host, trace.names, trace.host)
 
 
-def _find_reason(trace: Trace, part: PathSegment) -> str:
+def _find_reason(trace: Trace, segment: PathSegment) -> str:
     """What a device waits for that has nothing running."""
-    if part.delay and (part.delay != "inside" or _is_program(trace, part.run)):
-        blank = part.delay == "inside" and not trace.shares  # a program of which the profile shows no instruction
-        return "unknown" if blank else DELAYS[part.delay]
-    phase = PHASES[trace.phase[trace.runs.node[part.run]]]
+    if segment.delay and (segment.delay != "inside" or _is_program(trace, segment.run)):
+        blank = segment.delay == "inside" and not trace.shares  # a program of which the profile shows no instruction
+        return "unknown" if blank else DELAYS[segment.delay]
+    phase = PHASES[trace.phase[trace.runs.node[segment.run]]]
     return "passes" if phase in PASSES else phase if phase in COURSE else "host"
 
 
-def _find_stage(trace: Trace, part: PathSegment) -> str:
+def _find_course(trace: Trace, segment: PathSegment) -> str:
     """What a call's end waits for; `program`: one of XLA's, which is divided later."""
-    if part.delay:
-        return DELAYS[part.delay]
-    if _is_program(trace, part.run) and trace.shares:
+    if segment.delay:
+        return DELAYS[segment.delay]
+    if _is_program(trace, segment.run) and trace.shares:
         return "program"
-    node = trace.runs.node[part.run]
-    return _get_stage(PHASES[trace.phase[node]], bool(trace.looped[node]))
+    node = trace.runs.node[segment.run]
+    return _get_course(PHASES[trace.phase[node]], bool(trace.looped[node]))
 
 
-def _get_stage(phase: Phase, looped: bool) -> str:
+def _get_course(phase: Phase, looped: bool) -> str:
     if phase in PASSES:
         return "chain" if looped else "computation"
     return phase if phase in COURSE else "host"
@@ -223,17 +225,17 @@ def _get_stage(phase: Phase, looped: bool) -> str:
 
 def _compute_course(trace: Trace, waits: Waits) -> dict[str, float]:
     """ms a step by part of COURSE, the longest first: what the ends of the calls waited for."""
-    found = waits.sum_waits(lambda part: _find_stage(trace, part))
+    found = waits.sum_waits(lambda segment: _find_course(trace, segment))
     whole = found.pop("program", 0)
     out = {name: float(found.get(name, 0)) for name in COURSE}
     for (phase, looped), share in trace.shares.items():
-        out[_get_stage(phase, looped)] += whole * share
+        out[_get_course(phase, looped)] += whole * share
     return {name: trace.to_step_ms(time) for name, time in sorted(out.items(), key=lambda item: -item[1])}
 
 
 def _summarise_critical_path(trace: Trace, step: float) -> dict[str, Any]:
     """The longest chain of each call: ms a step of all, its share, and what it consists of."""
-    chains = find_longest_chains(trace.runs, trace.links)
+    chains = find_longest_chains(trace.runs, trace.dependencies)
     rows = [pair for chain in chains for pair in zip(chain.runs.tolist(), chain.times.tolist(), strict=True)]
     length = trace.to_step_ms(sum(chain.length for chain in chains))
     phases: dict[str, float] = {}

@@ -1,7 +1,7 @@
 """What a pass needs of what it is given, and which gradients it has, read off the graph that its own functions make.
 
-TensorFlow leaves out what nothing depends on: weights and statistics that are not read, tensors of a part that nobody
-asks for, gradients of what the loss does not depend on.
+TensorFlow leaves out what nothing depends on: weights and statistics that are not read, tensors of a local batch that
+nobody asks for, gradients of what the loss does not depend on.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 
 from tfperf.place.function_graphs import optimize_graph
-from tfperf.place.look_ups import make_part_specs
+from tfperf.place.look_ups import make_local_batch_specs
 from tfperf.place.method import Method
 from tfperf.place.nodes import PRODUCTS, SMALL, count_constant_bytes, count_flops, digest_constant, find_hidden_work
 from tfperf.place.shapes import TensorType
@@ -33,10 +33,10 @@ class Demand(NamedTuple):
     """Of one pass. Variables are in the trainable's order, tables first.
 
     gradients: of each variable, whether the loss depends on it; variables, statistics, sides: whether anything depends
-    on each, the last by tensors of the part; look_ups: on which of these ids alone do; statistics_vary, metrics_vary:
-    whether each new value of a statistic, and what is told of a step, loss first, depends on anything given; flops: of
-    products, None where it has loops or functions; constants: digests of those that are more than is small; captured:
-    tensors made outside.
+    on each, the last by tensors of the local batch; look_ups: on which of these ids alone do; statistics_vary,
+    metrics_vary: whether each new value of a statistic, and what is told of a step, loss first, depends on anything
+    given; flops: of products, None where it has loops or functions; constants: digests of those that are more than is
+    small; captured: tensors made outside.
     """
 
     gradients: Sequence[bool]
@@ -101,8 +101,8 @@ class RecordedPass:
                         yield digest_constant(node)
 
 
-def record_pass(trainable: Trainable, method: Method, part: Sequence[TensorType]) -> RecordedPass:
-    """The pass over a part of these shapes, as engines compute it."""
+def record_pass(trainable: Trainable, method: Method, local_batch: Sequence[TensorType]) -> RecordedPass:
+    """The pass over a local batch of these shapes, as engines compute it."""
     compute, found = build_pass(trainable, replace(method, xla=False)), []
 
     def trace(**given: list[tf.Tensor]) -> None:
@@ -113,7 +113,7 @@ def record_pass(trainable: Trainable, method: Method, part: Sequence[TensorType]
         count = tf.ones([], method.precision)
         found.append(compute(PassInputs(given["weights"], rows, given["statistics"], given["sides"], draws, count)))
 
-    sides, statistics = make_part_specs(part), [one.variable for one in trainable.statistics]
+    sides, statistics = make_local_batch_specs(local_batch), [one.variable for one in trainable.statistics]
     asked = {
         "sides": sides, "looked_up": sides, "surveyed": sides, "tables": _make_variable_specs(trainable.embeddings),
         "weights": _make_variable_specs(trainable.weights), "statistics": _make_variable_specs(statistics),

@@ -31,7 +31,7 @@ class Devices:
         """Those of this process, with their numbers."""
         return [(k, name) for k, name in enumerate(self.each) if self.local is None or k in self.local]
 
-    def get_label(self, name: str) -> str:
+    def get_short_name(self, name: str) -> str:
         """`host`, or `device:K`."""
         return f"device:{self.each.index(name)}" if name in self.each else "host"
 

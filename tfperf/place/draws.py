@@ -13,7 +13,7 @@ class Draws:
     """The draws of one step for the examples from number `first` on of a global batch.
 
     If an example has D draws, draw d of example e is number e D + d of the stream of (seed, step, stream), whatever
-    part of the batch it is in.
+    local batch it is in.
     """
 
     def __init__(self, seed: int, step: tf.Tensor, first: int) -> None:
@@ -26,9 +26,9 @@ class Draws:
         for size in each:
             entries *= size
         whole = -(-entries // DRAWS) * DRAWS  # so that no count is shared by two examples
-        return tf.reshape(self.sample_block([examples, whole], stream)[:, :entries], [examples, *each])
+        return tf.reshape(self.sample_entries([examples, whole], stream)[:, :entries], [examples, *each])
 
-    def sample_block(self, shape: Sequence[int | tf.Tensor], stream: int) -> tf.Tensor:
+    def sample_entries(self, shape: Sequence[int | tf.Tensor], stream: int) -> tf.Tensor:
         """The same of a shape (examples, ...), with a multiple of 4 draws an example; sizes may be int64 tensors."""
         shape = tf.stack([tf.cast(size, tf.int64) for size in shape])
         counter = tf.stack([self.first * tf.reduce_prod(shape[1:]) // DRAWS, self.step * STREAMS + stream])

@@ -3,8 +3,8 @@
 from typing import Any, Protocol
 
 import tensorflow as tf
-from numpy.typing import NDArray
 
+from tfperf.arrays import AnyArray, Snapshot
 from tfperf.place.devices import Devices
 from tfperf.place.method import Method
 from tfperf.place.rules import PlacementRule
@@ -13,7 +13,7 @@ from tfperf.place.transfers import BatchShapes, Needs
 from tfperf.place.variable_copies import VariableCopy
 
 
-class Engine(Protocol[Model]):
+class PlacementEngine(Protocol[Model]):
     """Trains a trainable on devices."""
 
     model: Model
@@ -29,17 +29,17 @@ class Engine(Protocol[Model]):
     def list_rules(self) -> list[PlacementRule]:
         """Where everything of a step has to run."""
 
-    def compute_needs(self, parts: BatchShapes) -> Needs:
-        """What a step has to send and to multiply for the parts of a batch, by the number of their device."""
+    def compute_needs(self, local_batches: BatchShapes) -> Needs:
+        """What a step has to send and to multiply for the local batches, by the number of their device."""
 
-    def snapshot(self) -> dict[str, NDArray[Any]]:
+    def snapshot(self) -> Snapshot:
         """Everything that training changes, by name."""
 
-    def restore(self, snapshot: dict[str, NDArray[Any]]) -> None:
+    def restore(self, snapshot: Snapshot) -> None:
         """Set what `snapshot` gave. Raises: ValueError, KeyError where names or shapes are others."""
 
 
-def build_engine(build: Builder[Model], method: Method, devices: Devices) -> Engine[Model]:
+def build_engine(build: Builder[Model], method: Method, devices: Devices) -> PlacementEngine[Model]:
     """The engine for a trainable, which `build` makes wherever its variables have to be: it may be called twice."""
     if method.placement.engine == "tower":
         from tfperf.place.towers import TowerEngine
@@ -50,13 +50,13 @@ def build_engine(build: Builder[Model], method: Method, devices: Devices) -> Eng
     return StrategyEngine(build, method, devices)
 
 
-def take_steps(engine: Engine[Any], iterator: Any, count: int) -> NDArray[Any]:
+def take_steps(engine: PlacementEngine[Any], iterator: Any, count: int) -> AnyArray:
     """Take steps; the loss of each (count): its sum over the global batch, divided by the batch's count."""
-    losses: NDArray[Any] = engine.call(iterator, tf.constant(count))[0].numpy()
+    losses: AnyArray = engine.call(iterator, tf.constant(count))[0].numpy()
     return losses
 
 
-def take_with_metrics(engine: Engine[Any], iterator: Any, count: int) -> tuple[NDArray[Any], dict[str, NDArray[Any]]]:
+def take_with_metrics(engine: PlacementEngine[Any], iterator: Any, count: int) -> tuple[AnyArray, dict[str, AnyArray]]:
     """The same, and by name the metrics of each (count, ...)."""
     loss, *metrics = engine.call(iterator, tf.constant(count))
     names = (metric.name for metric in engine.model.metrics)

@@ -5,7 +5,7 @@ from typing import Any
 
 
 def record_graphs(call: Callable[[], Any]) -> list[list[Any]]:
-    """Of each function that a call runs, which has run before, the graphs of its parts, one for each device."""
+    """Of each function that a call runs, which has run before, the graphs of its partitions, one for each device."""
     from tensorflow.python.eager.context import context  # not public
 
     now = context()

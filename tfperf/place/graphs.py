@@ -29,8 +29,8 @@ from tfperf.place.nodes import (
     count_tensor_bytes,
     digest_constant,
     find_hidden_work,
-    get_channel,
-    list_sources,
+    get_rendezvous_key,
+    list_input_values,
     make_tensor_type,
 )
 from tfperf.place.shapes import OperationInputs, TensorType, trace_inputs
@@ -38,7 +38,7 @@ from tfperf.place.shapes import OperationInputs, TensorType, trace_inputs
 MOST_CARRIERS = 20  # one after the other
 
 
-class Operation(NamedTuple):
+class PlacedOperation(NamedTuple):
     """One node of the graphs that ran.
 
     touched_bytes: that it was given or gave, or of its variable, whichever is most; None: not known.
@@ -64,7 +64,7 @@ class DeviceTransfer(NamedTuple):
     size: int | None
 
 
-class Product(NamedTuple):
+class OperationFlops(NamedTuple):
     """FLOPs of an operation's matrix products in a step."""
 
     name: str
@@ -91,10 +91,10 @@ class ProgramTensor(NamedTuple):
 class StepRecord:
     """What ran in a step; collectives: what they sent to all; batch: what the iterator gave; merged: values."""
 
-    operations: Sequence[Operation]
+    operations: Sequence[PlacedOperation]
     transfers: Sequence[DeviceTransfer] = ()
     collectives: Sequence[DeviceTransfer] = ()
-    products: Sequence[Product] = ()
+    products: Sequence[OperationFlops] = ()
     tensors: Sequence[ProgramTensor] = ()
     batch: Sequence[TensorType | None] = ()
     merged: Sequence[FoundMerge] = ()
@@ -107,7 +107,7 @@ def record_step(call: Callable[[], Any]) -> StepRecord:
 
 def make_step_record(functions: Iterable[Iterable[Any]], given: OperationInputs) -> StepRecord:
     """The same of the graphs of functions, and what operations were given."""
-    graphs = [_Graph([node for part in parts for node in part.node], given) for parts in functions]
+    graphs = [_FunctionGraph([node for graph in graphs for node in graph.node], given) for graphs in functions]
     return StepRecord(
         [operation for graph in graphs for operation in graph.list_operations()],
         [transfer for graph in graphs for transfer in graph.list_transfers()],
@@ -127,22 +127,24 @@ class _Flow(NamedTuple):
     total: int | None = None
 
 
-class _Graph:
+class _FunctionGraph:
     """One function, cut into graphs whose nodes have names of their own."""
 
     def __init__(self, nodes: Sequence[Any], given: OperationInputs) -> None:
         self.nodes, self.given = {node.name: node for node in nodes}, given
-        self.inputs = {node.name: list(list_sources(node)) for node in nodes}
+        self.inputs = {node.name: list(list_input_values(node)) for node in nodes}
         self.consumers: dict[tuple[str, int], list[tuple[str, int]]] = defaultdict(list)
         for name, given_by in self.inputs.items():
             for index, source in enumerate(given_by):
                 self.consumers[source].append((name, index))
-        self.receivers = {get_channel(node): node.name for node in nodes if node.op in RECEIVES}
+        self.receivers = {get_rendezvous_key(node): node.name for node in nodes if node.op in RECEIVES}
 
-    def list_operations(self) -> Iterator[Operation]:
+    def list_operations(self) -> Iterator[PlacedOperation]:
         for node in self.nodes.values():
             runs = sum(self.given.get(node.name, {}).values())
-            yield Operation(node.name, node.op, node.device, *self._count_bytes(node), find_hidden_work(node), runs)
+            yield PlacedOperation(
+                node.name, node.op, node.device, *self._count_bytes(node), find_hidden_work(node), runs
+            )
 
     def list_transfers(self) -> Iterator[DeviceTransfer]:
         for node in self.nodes.values():
@@ -159,12 +161,12 @@ class _Graph:
                 # none where it is in a branch that was not taken
                 yield DeviceTransfer(node.name, node.device, "all", sum(known) if len(known) == len(sizes) else None)
 
-    def list_products(self) -> Iterator[Product]:
+    def list_products(self) -> Iterator[OperationFlops]:
         for node in self.nodes.values():
             if PRODUCTS.fullmatch(node.op):
                 runs, gives = self.given.get(node.name, {}), self._find_flow(node.name, 0).value
                 flops = sum(count * count_flops(node, run, gives) for run, count in runs.items())
-                yield Product(node.name, node.device, flops)
+                yield OperationFlops(node.name, node.device, flops)
 
     def list_tensors(self) -> Iterator[ProgramTensor]:
         for name, node in self.nodes.items():
@@ -210,7 +212,7 @@ class _Graph:
         for consumer, index in list(self.consumers.get((name, port), ())):
             node = self.nodes[consumer]
             if node.op in SENDS:
-                receiver = self.receivers.get(get_channel(node))
+                receiver = self.receivers.get(get_rendezvous_key(node))
                 other = self._find_flow(receiver, 0) if receiver else _Flow()
             else:
                 runs = self.given.get(consumer, {})
@@ -220,7 +222,7 @@ class _Graph:
 
     def _count_sent_bytes(self, node: Any) -> int | None:
         """Bytes of a send: what those took who receive it; none of a branch not taken, where it is small."""
-        receiver = self.receivers.get(get_channel(node))
+        receiver = self.receivers.get(get_rendezvous_key(node))
         if receiver is None or node.attr["T"].type in UNSIZED:
             return None
         total = self._find_flow(receiver, 0).total

@@ -1,4 +1,4 @@
-"""Workers of a trial on this machine: processes that take the same steps, each with its part of a batch."""
+"""Workers of a trial on this machine: processes that take the same steps, each with its local batches."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""What a device looks up in embedding tables, read off the trainable's own graph for a part of known shapes."""
+"""What a device looks up in embedding tables, read off the trainable's own graph for a local batch of known shapes."""
 
 import math
 from collections.abc import Sequence
@@ -33,8 +33,8 @@ class LookUp(NamedTuple):
         return self.positions * self.width
 
 
-def trace_look_ups(trainable: Trainable, part: Sequence[TensorType]) -> list[LookUp]:
-    """Of each table, for a part of tensors of these shapes."""
+def trace_look_ups(trainable: Trainable, local_batch: Sequence[TensorType]) -> list[LookUp]:
+    """Of each table, for a local batch of these shapes."""
     found: list[LookUp] = []
 
     def trace(*sides: tf.Tensor) -> None:
@@ -44,15 +44,15 @@ def trace_look_ups(trainable: Trainable, part: Sequence[TensorType]) -> list[Loo
             positions = math.prod(ids.shape) if ids.shape.is_fully_defined() else 0
             found.append(LookUp(positions, count_row_bytes(table), ids.dtype.size, own))
 
-    tf.function(trace, autograph=False).get_concrete_function(*make_part_specs(part))
+    tf.function(trace, autograph=False).get_concrete_function(*make_local_batch_specs(local_batch))
     return found
 
 
-def make_part_specs(part: Sequence[TensorType]) -> list[tf.TensorSpec]:
-    """Of a part's tensors."""
+def make_local_batch_specs(local_batch: Sequence[TensorType]) -> list[tf.TensorSpec]:
+    """Of a local batch's tensors."""
     return [
         tf.TensorSpec([None if size == UNKNOWN else size for size in value.dimensions], tf.as_dtype(value.kind))
-        for value in part
+        for value in local_batch
     ]
 
 

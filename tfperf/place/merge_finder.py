@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from tfperf.place.nodes import CARRIERS, RECEIVES, get_channel
+from tfperf.place.nodes import CARRIERS, RECEIVES, get_rendezvous_key
 
 SINKS = re.compile(r"\b(statistic|told)_(\d+)(?:_\d+)?/")
 FOUND = re.compile(r"\btower_(\d+)/(?:.*/)?found_(statistic|told)_(\d+)$")
@@ -41,7 +41,9 @@ class MergeFinder:
 
     def __init__(self, nodes: Mapping[str, Any], inputs: Mapping[str, Sequence[Source]]) -> None:
         self.nodes, self.inputs = nodes, inputs
-        self.sends = {get_channel(node): node.name for node in nodes.values() if node.op in ("_Send", "_HostSend")}
+        self.sends = {
+            get_rendezvous_key(node): node.name for node in nodes.values() if node.op in ("_Send", "_HostSend")
+        }
         self._all_reduced, self._sought = False, ("", 0)
 
     def find_merges(self) -> Iterator[FoundMerge]:
@@ -67,7 +69,7 @@ class MergeFinder:
             return Counter({int(found[1]): 1.0}) if mine else None
         given = self.inputs[name]
         if node.op in RECEIVES:
-            send = self.sends.get(get_channel(node))
+            send = self.sends.get(get_rendezvous_key(node))
             return self._find_shares(self.inputs[send][0], ports) if send else None
         if node.op in SUMS:
             return self._sum([self._find_shares(one, ports) for one in given])
@@ -111,7 +113,7 @@ class MergeFinder:
 
         node = self.nodes.get(name)
         while node is not None and node.op in (*PASSING, *RECEIVES):
-            send = self.sends.get(get_channel(node)) if node.op in RECEIVES else node.name
+            send = self.sends.get(get_rendezvous_key(node)) if node.op in RECEIVES else node.name
             given = self.inputs[send] if send else ()
             node = self.nodes.get(given[0][0]) if given else None
         if node is None or node.op != "Const":

@@ -9,7 +9,7 @@ from tfperf.place.look_ups import LookUp, trace_look_ups
 from tfperf.place.method import Method
 from tfperf.place.policy import VariableDevices
 from tfperf.place.trainable import Trainable
-from tfperf.place.transfers import BatchShapes, Flops, NeededTransfer, PartShapes, Products, count_examples
+from tfperf.place.transfers import BatchShapes, Flops, LocalBatchShapes, NeededTransfer, Products, count_examples
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class SizedVariable:
 
 @dataclass(frozen=True)
 class Pass:
-    """One device's pass over its part of a batch.
+    """One device's pass over its local batch.
 
     look_ups: in each table; flops: None where they are not known; demand: what it reads, and finds.
     """
@@ -36,15 +36,15 @@ class Pass:
     number: int
     device: str
     host: str
-    part: PartShapes
+    local_batch: LocalBatchShapes
     look_ups: Sequence[LookUp]
     flops: Flops | None
     demand: Demand
 
     @property
     def examples(self) -> int:
-        """Of its part."""
-        return count_examples(self.part)
+        """Of its local batch."""
+        return count_examples(self.local_batch)
 
     def has_gradient(self, variable: SizedVariable) -> bool:
         """Whether it has a gradient of it; what has no number is merged as if it had."""
@@ -64,12 +64,12 @@ class Pass:
         return one.rows + one.ids
 
     def list_batch_transfers(self) -> list[NeededTransfer]:
-        """What it reads of its part, from the host; what only finds ids may stay there.
+        """What it reads of its local batch, from the host; what only finds ids may stay there.
 
         A GPU may get integers in its memory and in the host's.
         """
         twice = 1 if "CPU:" in self.device else 2
-        sizes = [(value.size or 0) * (twice if "int" in value.kind else 1) for value in self.part]
+        sizes = [(value.size or 0) * (twice if "int" in value.kind else 1) for value in self.local_batch]
         read, asked = (
             sum(size for size, wanted in zip(sizes, some, strict=True) if wanted)
             for some in (self.demand.sides, self.demand.look_ups)
@@ -78,12 +78,12 @@ class Pass:
         return [NeededTransfer("batch", self.host, self.device, read), ids]
 
     def list_input_transfers(self) -> list[NeededTransfer]:
-        """All that it is sent beside what is placed: its part, and tensors made outside, once a call."""
+        """All that it is sent beside what is placed: its local batch, and tensors made outside, once a call."""
         outside = (NeededTransfer("captured", one.device, self.device, one.size) for one in self.demand.captured)
         return [*self.list_batch_transfers(), *outside]
 
     def sum_batch_bytes(self) -> float:
-        """Bytes of its part that it is sent at most."""
+        """Bytes of its local batch that it is sent at most."""
         return sum(one.size for one in self.list_batch_transfers())
 
     def count_look_up_bytes(self, variable: SizedVariable) -> int:
@@ -117,22 +117,22 @@ class FirstDevices(NamedTuple):
 
 
 def record_passes(
-    trainable: Trainable, method: Method, devices: Sequence[tuple[int, str]], host: str, parts: BatchShapes,
+    trainable: Trainable, method: Method, devices: Sequence[tuple[int, str]], host: str, local_batches: BatchShapes,
     firsts: FirstDevices,
 ) -> list[Pass]:  # fmt: skip
-    """Of devices with their numbers; parts: of them all, by number."""
-    recorded = {part: record_pass(trainable, method, part) for part in set(parts.values())}
-    look_ups = {part: trace_look_ups(trainable, part) for part in recorded}
+    """Of devices with their numbers; local_batches: of them all, by number."""
+    recorded = {local_batch: record_pass(trainable, method, local_batch) for local_batch in set(local_batches.values())}
+    look_ups = {local_batch: trace_look_ups(trainable, local_batch) for local_batch in recorded}
     demands: dict[Any, Demand] = {}  # which take TensorFlow some time
     found = []
     for k, device in devices:
-        part = parts[k]
-        kind = part, k in firsts.statistics, k in firsts.metrics
+        local_batch = local_batches[k]
+        kind = local_batch, k in firsts.statistics, k in firsts.metrics
         if kind not in demands:
-            demands[kind] = recorded[part].find_demand(*kind[1:], method.xla)
+            demands[kind] = recorded[local_batch].find_demand(*kind[1:], method.xla)
         demand = demands[kind]
-        flops = None if method.xla else trainable.count_flops(part) or demand.flops
-        found.append(Pass(method, k, device, host, part, look_ups[part], flops, demand))
+        flops = None if method.xla else trainable.count_flops(local_batch) or demand.flops
+        found.append(Pass(method, k, device, host, local_batch, look_ups[local_batch], flops, demand))
     return found
 
 
@@ -149,8 +149,8 @@ def list_merge_transfers(every: Iterable[Pass], variable: SizedVariable) -> Iter
 
 def count_sum_bytes(every: Sequence[Pass], variable: SizedVariable) -> int:
     """Bytes of the sum of a variable's gradients, and of slices that are put together for it."""
-    parts = [one.count_gradient_bytes(variable) for one in every if one.has_gradient(variable)]
-    return (variable.size if parts else 0) + (0 if variable.size in parts else sum(parts))
+    sizes = [one.count_gradient_bytes(variable) for one in every if one.has_gradient(variable)]
+    return (variable.size if sizes else 0) + (0 if variable.size in sizes else sum(sizes))
 
 
 def list_spared(every: Sequence[Pass], variable: SizedVariable, merging: list[str], updating: list[str]) -> list[str]:

@@ -13,10 +13,10 @@ from tfperf.place.shapes import PROFILED, TensorType
 SENDS, RECEIVES = frozenset(["_Send", "_HostSend"]), frozenset(["_Recv", "_HostRecv"])
 COLLECTIVE = ("Collective", "Nccl", "_Nccl")
 ARGUMENTS, ITERATOR = frozenset(["_Arg", "_DeviceArg"]), "IteratorGetNext"
-BLOCK, BLOCK_GRADIENT = "BlockLSTMV2", "BlockLSTMGradV2"
+BLOCK_LSTM, BLOCK_LSTM_GRADIENT = "BlockLSTMV2", "BlockLSTMGradV2"
 # also those that oneDNN and fusions put in their place
 CONVOLUTIONS = re.compile(r"\w*(Conv[23]D|DepthwiseConv2d)\w*")
-PRODUCTS = re.compile(rf"\w*MatMul(V\d)?|Einsum|{BLOCK}|{BLOCK_GRADIENT}|{CONVOLUTIONS.pattern}")
+PRODUCTS = re.compile(rf"\w*MatMul(V\d)?|Einsum|{BLOCK_LSTM}|{BLOCK_LSTM_GRADIENT}|{CONVOLUTIONS.pattern}")
 PYTHON = frozenset(["PyFunc", "PyFuncStateless", "EagerPyFunc"])
 XLA = frozenset(["XlaLaunch", "XlaLaunchV2", "_XlaCompile", "_XlaRun"])
 CALLS = frozenset(["PartitionedCall", "StatefulPartitionedCall"])
@@ -30,7 +30,7 @@ RESOURCE = 20  # TensorFlow's number of the type
 UNSIZED = frozenset([7, RESOURCE, 21])  # and text, variants
 
 
-def list_sources(node: Any) -> Iterator[tuple[str, int]]:
+def list_input_values(node: Any) -> Iterator[tuple[str, int]]:
     """Whose outputs a node is given: names, and numbers of the outputs."""
     for text in node.input:
         if not text.startswith("^"):
@@ -38,7 +38,7 @@ def list_sources(node: Any) -> Iterator[tuple[str, int]]:
             yield name, int(port or 0)
 
 
-def get_channel(node: Any) -> tuple[bytes, bytes, bytes]:
+def get_rendezvous_key(node: Any) -> tuple[bytes, bytes, bytes]:
     """What a send and its receiver have in common."""
     return node.attr["tensor_name"].s, node.attr["send_device"].s, node.attr["recv_device"].s
 
@@ -97,7 +97,7 @@ def find_hidden_work(node: Any) -> str:
 
 def count_flops(node: Any, inputs: Sequence[TensorType | None], gives: TensorType | None = None) -> float:
     """FLOPs of the products of one run, which gives a tensor; 0: what it takes is not known."""
-    if node.op in (BLOCK, BLOCK_GRADIENT):
+    if node.op in (BLOCK_LSTM, BLOCK_LSTM_GRADIENT):
         return _count_block_flops(node.op, inputs)
     if CONVOLUTIONS.fullmatch(node.op):
         return _count_convolution_flops(node.op, inputs, gives)
@@ -135,4 +135,4 @@ def _count_block_flops(kind: str, inputs: Sequence[TensorType | None]) -> float:
     if steps is None or kernel is None:
         return 0.0
     product = 2.0 * math.prod(steps.dimensions[:2]) * math.prod(kernel.dimensions)
-    return product if kind == BLOCK else 2 * product
+    return product if kind == BLOCK_LSTM else 2 * product

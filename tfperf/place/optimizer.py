@@ -11,7 +11,7 @@ import tensorflow as tf
 from tfperf.runcard.model_optimizer import ModelOptimizer
 
 CLIPPING = 2  # operations of a gradient's clipping that give as much as it: squares and a product, or two bounds
-Dense = Sequence[tf.Tensor | None]  # gradients, of which some may be none
+DenseGradients = Sequence[tf.Tensor | None]  # gradients, of which some may be none
 
 
 @contextmanager
@@ -143,7 +143,7 @@ def has_clipping(options: ModelOptimizer) -> bool:
 
 
 def clip(
-    options: ModelOptimizer, gradients: Dense, devices: Sequence[str | None], host: str | None = None
+    options: ModelOptimizer, gradients: DenseGradients, devices: Sequence[str | None], host: str | None = None
 ) -> list[tf.Tensor | None]:
     """Dense gradients clipped as the card says: each entry, each one's norm, or the norm of all together.
 
@@ -161,7 +161,9 @@ def clip(
     return clipped
 
 
-def _list_gradients(gradients: Dense, devices: Sequence[str | None]) -> Iterator[tuple[int, tf.Tensor, str | None]]:
+def _list_gradients(
+    gradients: DenseGradients, devices: Sequence[str | None]
+) -> Iterator[tuple[int, tf.Tensor, str | None]]:
     """Gradients that there are, each with its number and device."""
     for i, (gradient, device) in enumerate(zip(gradients, devices, strict=True)):
         if gradient is not None:
@@ -169,7 +171,7 @@ def _list_gradients(gradients: Dense, devices: Sequence[str | None]) -> Iterator
 
 
 def _compute_global_factor(
-    options: ModelOptimizer, gradients: Dense, devices: Sequence[str | None], host: str | None
+    options: ModelOptimizer, gradients: DenseGradients, devices: Sequence[str | None], host: str | None
 ) -> tf.Tensor:
     """What the norm of all gradients together makes of each, in the widest type of any."""
     squares = []

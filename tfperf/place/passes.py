@@ -4,11 +4,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tfperf.arrays import BoolMask, Times
 from tfperf.measure.confidence import estimate_mean
-from tfperf.trace.intervals import Times
-from tfperf.trace.runs import Runs
+from tfperf.trace.runs import OperationRuns
 
 SMALL = 0.005  # share of a pass below which an operation is none of its begin or end: constants run at any time
 MOST_OUTSIDE = 0.1  # of a pass may be in operations whose runs cannot be told apart by step
@@ -17,7 +16,7 @@ NS_PER_MS = 1e6
 Span = tuple[Times, Times]  # begin and end in ns, of each step (s)
 
 
-def find_span(runs: Runs, which: NDArray[np.bool_], steps: int) -> Span | None:
+def find_span(runs: OperationRuns, which: BoolMask, steps: int) -> Span | None:
     """From the first to the last of some operations (n, by the graph's number) in each step.
 
     None where it is not known: they run not equally often in all steps, or one step's before the last one's end.

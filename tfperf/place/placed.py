@@ -94,8 +94,8 @@ def _make_copies(variable: keras.Variable, devices: VariableDevices) -> Iterator
     yield variable
     for device in devices.copies[1:]:
         with ExitStack() as scopes:
-            for part in variable.path.split("/")[:-1]:  # optimizers go by it
-                scopes.enter_context(keras.name_scope(part))
+            for name in variable.path.split("/")[:-1]:  # optimizers go by it
+                scopes.enter_context(keras.name_scope(name))
             scopes.enter_context(place_variables(device))
             yield keras.Variable(
                 variable.numpy(), dtype=variable.dtype, name=variable.name, trainable=variable.trainable

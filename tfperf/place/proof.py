@@ -21,7 +21,7 @@ from typing import Any, Protocol
 
 from tfperf.errors import UserError
 from tfperf.place.devices import Devices
-from tfperf.place.graphs import Operation, StepRecord
+from tfperf.place.graphs import PlacedOperation, StepRecord
 from tfperf.place.merge_checks import check_merges
 from tfperf.place.nodes import XLA, XLA_TEXT
 from tfperf.place.rules import PlacementRule, check_compiled, check_operations
@@ -29,7 +29,7 @@ from tfperf.place.transfers import (
     BatchShapes,
     Needs,
     check_collectives,
-    check_parts,
+    check_local_batches,
     check_products,
     check_transfers,
     split_batch,
@@ -77,20 +77,20 @@ class ProvableEngine(Protocol):
     def list_rules(self) -> list[PlacementRule]:
         """Where everything of a step has to run."""
 
-    def compute_needs(self, parts: BatchShapes) -> Needs:
-        """What a step has to send and to multiply for the parts of a batch, by the number of their device."""
+    def compute_needs(self, local_batches: BatchShapes) -> Needs:
+        """What a step has to send and to multiply for the local batches, by the number of their device."""
 
 
 def prove_engine(engine: ProvableEngine, run: StepRecord) -> Proof:
     """Proof for an engine, of which this ran."""
-    parts = split_batch(run.batch, len(engine.devices), [k for k, _ in engine.devices.mine])
+    local_batches = split_batch(run.batch, len(engine.devices), [k for k, _ in engine.devices.mine])
     copies, kernels = engine.list_copies(), find_kernels(run.operations)
-    needs = engine.compute_needs(parts) if parts else Needs()
+    needs = engine.compute_needs(local_batches) if local_batches else Needs()
     report = check_operations(run.operations, engine.list_rules(), needs)
     faults, transfers = check_transfers(run.transfers, needs.transfers)
     faults = [
         *check_variable_copies(copies), *report.faults, *check_compiled(run.operations, needs.compiled),
-        *check_parts(parts), *faults, *check_collectives(run.collectives, needs.collectives),
+        *check_local_batches(local_batches), *faults, *check_collectives(run.collectives, needs.collectives),
         *check_products(run.products, needs.products, kernels["recurrent"] == "cudnn"),
         *check_program_tensors(run.tensors, copies, needs), *check_uses(run.tensors, needs.uses),
         *check_merges(run.merged, needs.merges),
@@ -98,13 +98,13 @@ def prove_engine(engine: ProvableEngine, run: StepRecord) -> Proof:
     return Proof(report.devices, kernels, tuple(faults), report.elsewhere, transfers)
 
 
-def prove(operations: Sequence[Operation], rules: Sequence[PlacementRule]) -> Proof:
+def prove(operations: Sequence[PlacedOperation], rules: Sequence[PlacementRule]) -> Proof:
     """Proof of operations alone."""
     report = check_operations(operations, rules)
     return Proof(report.devices, find_kernels(operations), tuple(report.faults), report.elsewhere)
 
 
-def find_kernels(operations: Iterable[Operation]) -> dict[str, Any]:
+def find_kernels(operations: Iterable[PlacedOperation]) -> dict[str, Any]:
     """How recurrent layers and embedding gradients were computed, and whether XLA was used."""
     every = list(operations)
     towers = [operation for operation in every if re.search(r"tower_\d+/", operation.name)]

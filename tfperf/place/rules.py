@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from tfperf.place.graphs import Operation
+from tfperf.place.graphs import PlacedOperation
 from tfperf.place.nodes import SMALL, XLA_TEXT
 from tfperf.place.transfers import Needs, format_bytes, format_device, format_names
 
@@ -47,12 +47,12 @@ class OperationReport(NamedTuple):
 
 
 def check_operations(
-    operations: Iterable[Operation], rules: Sequence[PlacementRule], needs: Needs | None = None
+    operations: Iterable[PlacedOperation], rules: Sequence[PlacementRule], needs: Needs | None = None
 ) -> OperationReport:  # fmt: skip
     """Where operations ran, by the first rule that covers each; needs: bytes that those of a rule give."""
     needs = needs or Needs()
-    found: dict[str, list[Operation]] = {rule.what: [] for rule in rules}
-    uncovered: dict[tuple[str, str], list[Operation]] = defaultdict(list)
+    found: dict[str, list[PlacedOperation]] = {rule.what: [] for rule in rules}
+    uncovered: dict[tuple[str, str], list[PlacedOperation]] = defaultdict(list)
     small: Counter[tuple[str, str]] = Counter()
     faults: dict[str, None] = {}
     known: dict[tuple[str, str], PlacementRule | None] = {}
@@ -84,9 +84,9 @@ def check_operations(
     )  # fmt: skip
 
 
-def check_compiled(operations: Iterable[Operation], passes: Collection[str]) -> Iterator[str]:
+def check_compiled(operations: Iterable[PlacedOperation], passes: Collection[str]) -> Iterator[str]:
     """Faults of what XLA compiled, which no graph shows; passes: devices on which it does one a step."""
-    found: dict[str, list[Operation]] = defaultdict(list)
+    found: dict[str, list[PlacedOperation]] = defaultdict(list)
     for operation in operations:
         if operation.hidden_work == XLA_TEXT:
             found[operation.device].append(operation)
@@ -97,22 +97,22 @@ def check_compiled(operations: Iterable[Operation], passes: Collection[str]) -> 
             yield f"{XLA_TEXT} on {format_device(device)}: runs {runs} times a step; must be {wanted}{names}"
 
 
-def _describe_hidden_work(one: Operation) -> str:
+def _describe_hidden_work(one: PlacedOperation) -> str:
     return f"{one.kind} on {format_device(one.device)} runs {one.hidden_work} that no graph shows: {one.name}"
 
 
-def _describe_misplaced(operation: Operation, rule: PlacementRule) -> str:
+def _describe_misplaced(operation: PlacedOperation, rule: PlacementRule) -> str:
     wanted = " or ".join(sorted(map(format_device, rule.devices)))
     return f"{rule.what}: {operation.kind} ran on {format_device(operation.device)}; must be {wanted}"
 
 
-def _is_for_host(one: Operation, devices: Iterable[str]) -> bool:
+def _is_for_host(one: PlacedOperation, devices: Iterable[str]) -> bool:
     """Whether GPUs leave it to the host, as they do with shapes: what is small, and has no kernel for them."""
     small = one.touched_bytes is not None and one.touched_bytes <= SMALL
     return small and "CPU" in format_device(one.device) and not any("CPU" in format_device(each) for each in devices)
 
 
-def _describe_uncovered(some: Sequence[Operation]) -> str:
+def _describe_uncovered(some: Sequence[PlacedOperation]) -> str:
     largest = max(some, key=lambda one: one.touched_bytes or 0)
     unknown = [one.name for one in some if one.touched_bytes is None]
     what = f"{largest.kind} on {format_device(largest.device)}: no rule covers it"
@@ -122,7 +122,7 @@ def _describe_uncovered(some: Sequence[Operation]) -> str:
     return f"{what}, and it touches {format_bytes(largest.touched_bytes or 0)}: {format_names(names)}"
 
 
-def _check_least(rule: PlacementRule, some: Sequence[Operation], least: int) -> Iterator[str]:
+def _check_least(rule: PlacementRule, some: Sequence[PlacedOperation], least: int) -> Iterator[str]:
     """What is missing of a rule."""
     if rule.needed and not some:
         yield f"{rule.what}: nothing of it was found in the graphs that ran"
@@ -134,7 +134,7 @@ def _check_least(rule: PlacementRule, some: Sequence[Operation], least: int) -> 
             yield f"{rule.what}: {why}: {largest.name}"
 
 
-def _check_most(rule: PlacementRule, some: Sequence[Operation], most: float | None) -> Iterator[str]:
+def _check_most(rule: PlacementRule, some: Sequence[PlacedOperation], most: float | None) -> Iterator[str]:
     """What is done of a rule beside what has to be."""
     what, given = rule.what, sum(one.output_bytes * one.runs for one in some)
     if most is not None and given > most + SMALL:

@@ -1,4 +1,4 @@
-"""What every engine computes on one device: loss and gradients of its part of a batch."""
+"""What every engine computes on one device: loss and gradients of its local batch."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -8,13 +8,13 @@ import tensorflow as tf
 
 from tfperf.errors import UserError
 from tfperf.place.method import Method
-from tfperf.place.trainable import BatchParts, BatchPosition, Outcome, PassInputs, Trainable
+from tfperf.place.trainable import BatchPosition, LocalBatches, PassInputs, PassOutcome, Trainable
 from tfperf.scopes import phase
 
 
 @dataclass(frozen=True)
 class Gradients:
-    """Of one device's part: its share of the loss, and gradients of it.
+    """Of one device's local batch: its share of the loss, and gradients of it.
 
     tables: (V, U) dense, or slices of it; weights: dense; None: the loss does not depend on it; statistics: new
     values of those that change, or what is added where changes are summed.
@@ -31,19 +31,19 @@ class Gradients:
         return [*self.tables, *self.weights][index]
 
 
-def survey(trainable: Trainable, parts: BatchParts) -> Sequence[tf.Tensor]:
+def survey(trainable: Trainable, local_batches: LocalBatches) -> Sequence[tf.Tensor]:
     """What each device has to know of the whole batch."""
     with tf.name_scope("survey"):
-        return trainable.survey(parts)
+        return trainable.survey(local_batches)
 
 
 def sample_draws(
-    trainable: Trainable, step: tf.Tensor, number: int, part: Sequence[tf.Tensor], rows: Sequence[tf.Tensor],
+    trainable: Trainable, step: tf.Tensor, number: int, local_batch: Sequence[tf.Tensor], rows: Sequence[tf.Tensor],
     known: Sequence[tf.Tensor],
 ) -> Any:  # fmt: skip
-    """Random numbers of the part of a device of this number, outside of what XLA compiles."""
+    """Random numbers of the local batch of a device of this number, outside of what XLA compiles."""
     with phase("forward"), tf.name_scope("draws"):
-        return trainable.sample_draws(BatchPosition(step, number * part[0].shape[0]), part, rows, known)
+        return trainable.sample_draws(BatchPosition(step, number * local_batch[0].shape[0]), local_batch, rows, known)
 
 
 def build_pass(trainable: Trainable, method: Method) -> Callable[[PassInputs], Gradients]:
@@ -69,7 +69,7 @@ def build_pass(trainable: Trainable, method: Method) -> Callable[[PassInputs], G
             weights, inner = tape.gradient(loss, watched)
             # also of a weight that is looked up
             weights = [None if gradient is None else tf.convert_to_tensor(gradient) for gradient in weights]
-            every = zip(inner, trainable.select_ids(given.part), shapes, strict=True)
+            every = zip(inner, trainable.select_ids(given.local_batch), shapes, strict=True)
             tables = [None if g is None else _flatten(g, ids, shape[0] if dense else None) for g, ids, shape in every]
         return loss, tables, weights, statistics, outcome.metrics
 
@@ -129,7 +129,7 @@ def _make_slices(values: tf.Tensor, ids: tf.Tensor, shape: tuple[int, ...] | Non
     return values if shape is None else tf.IndexedSlices(values, ids, tf.constant(shape))
 
 
-def _convert_outcome(trainable: Trainable, outcome: Outcome) -> Outcome:
+def _convert_outcome(trainable: Trainable, outcome: PassOutcome) -> PassOutcome:
     """Raises: UserError where statistics or metrics are not as many as the trainable's, or of other types."""
     for name in ("statistics", "metrics"):
         got, must = len(getattr(outcome, name)), len(getattr(trainable, name))

@@ -9,8 +9,8 @@ from typing import Any, Generic
 import keras
 import numpy as np
 import tensorflow as tf
-from numpy.typing import NDArray
 
+from tfperf.arrays import Snapshot
 from tfperf.place.devices import Devices
 from tfperf.place.merge_checks import list_metric_merges
 from tfperf.place.method import Method
@@ -22,7 +22,7 @@ from tfperf.place.step import build_pass, build_step_loop, sample_draws, survey
 from tfperf.place.strategy_needs import compute_strategy_needs, record_strategy_passes, uses_collectives
 from tfperf.place.strategy_statistics import StrategyStatistics, group_by_type, reduce_metrics
 from tfperf.place.traffic import count_moves
-from tfperf.place.trainable import BatchParts, Builder, Model, PassInputs
+from tfperf.place.trainable import Builder, LocalBatches, Model, PassInputs
 from tfperf.place.transfers import BatchShapes, NeededMerge, NeededUse, Needs
 from tfperf.place.uses import UpdatedCopy, count_most_bytes, list_uses
 from tfperf.place.variable_copies import VariableCopy
@@ -137,42 +137,42 @@ class StrategyEngine(Generic[Model]):
         with tf.device(self.devices.host):
             return build_step_loop(lambda: self._take_step(*next(iterator)), self.model, self.method, count)
 
-    def _take_step(self, parts: BatchParts, count: tf.Tensor) -> Sequence[tf.Tensor]:
-        """One step on the parts of a batch, which counts as so much; loss and metrics."""
+    def _take_step(self, local_batches: LocalBatches, count: tf.Tensor) -> Sequence[tf.Tensor]:
+        """One step on the local batches, which count as so much together; loss and metrics."""
         with tf.device(self.devices.host):
-            known = survey(self.model, parts)  # here: no replica needs what others get
-        loss, metrics = self.strategy.run(self._run_replica, args=(parts, count, known))
+            known = survey(self.model, local_batches)  # here: no replica needs what others get
+        loss, metrics = self.strategy.run(self._run_device, args=(local_batches, count, known))
         with tf.device(self.devices.host):
             loss = self.strategy.reduce("SUM", loss, axis=None)
             return [loss, *reduce_metrics(self.strategy, self.model.metrics, metrics)]
 
-    def _run_replica(self, parts: BatchParts, count: tf.Tensor, known: Sequence[tf.Tensor]) -> Any:
-        """One step of one replica on its part of a batch; its share of the loss, and its metrics."""
+    def _run_device(self, local_batches: LocalBatches, count: tf.Tensor, known: Sequence[tf.Tensor]) -> Any:
+        """One step of one replica on its local batch; its share of the loss, and its metrics."""
         tower = _get_replica_number()
-        part = list(map(tf.identity, parts[tower]))
+        local_batch = list(map(tf.identity, local_batches[tower]))
         with tf.name_scope(f"tower_{tower}"):
             with phase("transfer"):
                 # as they are read, TensorFlow would hand them to the loops of layers by way of the host
                 weights = [tf.identity(weight.value) for weight in self.model.weights]
-                looked_up = zip(self.model.embeddings, self.model.select_ids(part), strict=True)
+                looked_up = zip(self.model.embeddings, self.model.select_ids(local_batch), strict=True)
                 rows = [tf.gather(table.value, ids) for table, ids in looked_up]
                 statistics = [tf.identity(one.variable.value) for one in self.model.statistics]
             count = tf.cast(count, self.method.precision)
-            draws = sample_draws(self.model, self.optimizer.iterations.value, tower, part, rows, known)
-            found = self._compute_gradients(PassInputs(weights, rows, statistics, part, draws, count))
+            draws = sample_draws(self.model, self.optimizer.iterations.value, tower, local_batch, rows, known)
+            found = self._compute_gradients(PassInputs(weights, rows, statistics, local_batch, draws, count))
         with phase("merge"), tf.name_scope(f"device_{tower}"):
-            tables = [self._pad_gradient(gradient, i, part) for i, gradient in enumerate(found.tables)]
+            tables = [self._pad_gradient(gradient, i, local_batch) for i, gradient in enumerate(found.tables)]
         self.statistics.merge_and_assign(found.statistics)
         self.optimizer.apply([*tables, *found.weights], list(self.variables.values()))
         return found.loss, list(found.metrics)
 
     def _pad_gradient(
-        self, gradient: tf.Tensor | tf.IndexedSlices | None, table: int, part: Sequence[tf.Tensor]
+        self, gradient: tf.Tensor | tf.IndexedSlices | None, table: int, local_batch: Sequence[tf.Tensor]
     ) -> tf.Tensor | tf.IndexedSlices | None:
         """A table's gradient as it is merged: the gathering collective takes one shape in all steps of a call."""
         if not self._uses_collectives or not isinstance(gradient, tf.IndexedSlices):
             return gradient
-        rows = part[0].shape[0] * self.model.most_look_ups[table]
+        rows = local_batch[0].shape[0] * self.model.most_look_ups[table]
         missing = rows - tf.shape(gradient.indices)[0]
         padded = tf.pad(gradient.values, [[0, missing], [0, 0]])
         values = tf.ensure_shape(padded, [rows, self.model.embeddings[table].shape[-1]])
@@ -215,9 +215,9 @@ class StrategyEngine(Generic[Model]):
                 rules.append(make_rule(f"update of {name}, device {k}", scope, device))
         return [*rules, *self.statistics.list_rules()]
 
-    def compute_needs(self, parts: BatchShapes) -> Needs:
-        """What a step has to send and to multiply for the parts of a batch, by the number of their device."""
-        every = record_strategy_passes(self.model, self.method, self.devices, parts)
+    def compute_needs(self, local_batches: BatchShapes) -> Needs:
+        """What a step has to send and to multiply for the local batches, by the number of their device."""
+        every = record_strategy_passes(self.model, self.method, self.devices, local_batches)
         needs = compute_strategy_needs(self.model, self.method, self.devices, every)
         numbers = [k for k, _ in self.devices.mine]
         changes = dict(zip(self.variables, every[0].demand.gradients, strict=True))
@@ -260,11 +260,11 @@ class StrategyEngine(Generic[Model]):
             most |= {f"update of {name}, device {k}": n for name, n in made.items()}
         return uses, most
 
-    def snapshot(self) -> dict[str, NDArray[Any]]:
+    def snapshot(self) -> Snapshot:
         """Everything that training changes, by name."""
         return {name: np.asarray(v.numpy()) for name, v in self._list_variables().items()}
 
-    def restore(self, snapshot: dict[str, NDArray[Any]]) -> None:
+    def restore(self, snapshot: Snapshot) -> None:
         """Set what `snapshot` gave. Raises: ValueError, KeyError where names or shapes are others."""
         for name, variable in self._list_variables().items():
             variable.assign(snapshot[name])

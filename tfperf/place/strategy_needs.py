@@ -24,11 +24,13 @@ def compute_strategy_needs(trainable: Trainable, method: Method, devices: Device
     return replace(_make_needs(trainable, method, devices, every), most=most, **make_pass_needs(every))
 
 
-def record_strategy_passes(trainable: Trainable, method: Method, devices: Devices, parts: BatchShapes) -> list[Pass]:
+def record_strategy_passes(
+    trainable: Trainable, method: Method, devices: Devices, local_batches: BatchShapes
+) -> list[Pass]:
     """Of this process' devices: of each copy of a statistic its own device tells what is new."""
     mine = [k for k, _ in devices.mine]
     firsts = FirstDevices(mine[:1] if method.placement.engine == "central" else mine, mine[:1])
-    return record_passes(trainable, method, devices.mine, devices.host, parts, firsts)
+    return record_passes(trainable, method, devices.mine, devices.host, local_batches, firsts)
 
 
 def _list_sized_variables(trainable: Trainable) -> list[SizedVariable]:
@@ -92,8 +94,8 @@ def _select_reducer(placement: Placement, devices: Devices) -> str:
 
 def _count_merged_bytes(every: Iterable[Pass], variable: SizedVariable) -> int:
     """Bytes of a merged gradient; slices are not summed but put together."""
-    parts = [one.count_gradient_bytes(variable) for one in every]
-    return variable.size if parts[0] == variable.size else sum(parts)
+    sizes = [one.count_gradient_bytes(variable) for one in every]
+    return variable.size if sizes[0] == variable.size else sum(sizes)
 
 
 def _list_reduction_transfers(every: Sequence[Pass], variable: SizedVariable) -> Iterator[NeededTransfer]:

@@ -1,4 +1,4 @@
-"""The tower engine: one compiled graph in which each device computes its part of a batch.
+"""The tower engine: one compiled graph in which each device computes its local batch.
 
 Every tower reads each weight once a step, to its device, and the rows of the embedding tables that its examples use;
 gradients are summed where the policy says, and each copy of a variable is updated where the policy says. The sum of
@@ -11,8 +11,8 @@ from typing import Any, Generic
 
 import keras
 import tensorflow as tf
-from numpy.typing import NDArray
 
+from tfperf.arrays import Snapshot
 from tfperf.place.devices import Devices
 from tfperf.place.merge_checks import list_metric_merges
 from tfperf.place.method import Method
@@ -33,7 +33,7 @@ from tfperf.place.state import count_bytes, list_optimizer_variables
 from tfperf.place.statistics import TowerStatistics, merge_values
 from tfperf.place.step import Gradients, build_pass, build_step_loop, sample_draws, survey
 from tfperf.place.traffic import Moves, count_moves, list_move_transfers
-from tfperf.place.trainable import BatchParts, Builder, Model, PassInputs
+from tfperf.place.trainable import Builder, LocalBatches, Model, PassInputs
 from tfperf.place.transfers import BatchShapes, NeededMerge, NeededTransfer, Needs
 from tfperf.place.uses import UpdatedCopy, count_most_bytes, list_uses
 from tfperf.place.variable_copies import VariableCopy
@@ -62,20 +62,20 @@ class TowerEngine(Generic[Model]):
         with tf.device(self.devices.host):
             return build_step_loop(lambda: self.take_step(*next(iterator)), self.model, self.method, count)
 
-    def take_step(self, parts: BatchParts, count: tf.Tensor) -> tuple[tf.Tensor, ...]:
-        """One step on the parts of a batch, which counts as so much; loss and metrics."""
+    def take_step(self, local_batches: LocalBatches, count: tf.Tensor) -> tuple[tf.Tensor, ...]:
+        """One step on the local batches, which count as so much together; loss and metrics."""
         count, step = tf.cast(count, self.method.precision), self.optimizer.iterations.value
         with tf.device(self.devices.host):
-            known = survey(self.model, parts)
-        every = [self._run_tower(k, part, count, step, known) for k, part in enumerate(parts)]
+            known = survey(self.model, local_batches)
+        every = [self._run_tower(k, local_batch, count, step, known) for k, local_batch in enumerate(local_batches)]
         with phase("merge"):
             numbers = range(len(self.variables))
-            merged = [self._merge_gradients(i, [part.get_gradient(i) for part in every]) for i in numbers]
-            statistics = self.statistics.merge([part.statistics for part in every])
+            merged = [self._merge_gradients(i, [one.get_gradient(i) for one in every]) for i in numbers]
+            statistics = self.statistics.merge([one.statistics for one in every])
             with tf.device(self.devices.host):
-                loss = tf.add_n([part.loss for part in every])
+                loss = tf.add_n([one.loss for one in every])
                 metrics = [
-                    merge_values(metric.merge, [part.metrics[i] for part in every])
+                    merge_values(metric.merge, [one.metrics[i] for one in every])
                     for i, metric in enumerate(self.model.metrics)
                 ]
         with phase("update"):
@@ -87,18 +87,23 @@ class TowerEngine(Generic[Model]):
         return loss, *metrics
 
     def _run_tower(
-        self, tower: int, part: Sequence[tf.Tensor], count: tf.Tensor, step: tf.Tensor, known: Sequence[tf.Tensor]
+        self,
+        tower: int,
+        local_batch: Sequence[tf.Tensor],
+        count: tf.Tensor,
+        step: tf.Tensor,
+        known: Sequence[tf.Tensor],
     ) -> Gradients:
         """What one device contributes."""
         device = self.devices.each[tower]
         with tf.name_scope(f"tower_{tower}"), tf.device(device):
             with phase("transfer"):
                 weights = [_read_value(v.get_copy(tower), device) for v in self.weights]
-                each = enumerate(self.model.select_ids(part))
+                each = enumerate(self.model.select_ids(local_batch))
                 rows = [_gather_rows(i, self.tables[i].get_copy(tower), ids, device) for i, ids in each]
                 statistics = [_read_value(v.get_copy(tower), device) for v in self.statistics.variables]
-            draws = sample_draws(self.model, step, tower, part, rows, known)
-            inputs = PassInputs(weights, rows, statistics, [tf.identity(one) for one in part], draws, count)
+            draws = sample_draws(self.model, step, tower, local_batch, rows, known)
+            inputs = PassInputs(weights, rows, statistics, [tf.identity(one) for one in local_batch], draws, count)
             return self._compute_gradients(inputs)
 
     def _merge_gradients(self, index: int, every: Sequence[tf.Tensor | tf.IndexedSlices | None]) -> tf.Tensor | None:
@@ -142,10 +147,10 @@ class TowerEngine(Generic[Model]):
             rules.append(make_rule(f"update of {v.format_name(k)}", scope, v.devices.updates[k]))
         return [*rules, *self.statistics.list_rules(several)]
 
-    def compute_needs(self, parts: BatchShapes) -> Needs:
-        """What a step has to send and to multiply for the parts of a batch, by the number of their device."""
+    def compute_needs(self, local_batches: BatchShapes) -> Needs:
+        """What a step has to send and to multiply for the local batches, by the number of their device."""
         mine, host, firsts = self.devices.mine, self.devices.host, FirstDevices({0}, {0})
-        every = record_passes(self.model, self.method, mine, host, parts, firsts)
+        every = record_passes(self.model, self.method, mine, host, local_batches, firsts)
         transfers = [one for each in every for one in each.list_input_transfers()]
         least = self.statistics.count_least_bytes(len(self.devices) > 1)
         most: dict[str, float] = {f"transfer of device {one.number}": one.sum_batch_bytes() for one in every}
@@ -202,12 +207,12 @@ class TowerEngine(Generic[Model]):
         """Copies, as the optimizer numbers them."""
         return [(v, k) for v in self.variables for k in range(len(v.copies))]
 
-    def snapshot(self) -> dict[str, NDArray[Any]]:
+    def snapshot(self) -> Snapshot:
         """Everything that training changes, by name; copies are equal, so the first stands for all."""
         out = {v.name: v.copies[0].numpy() for v in (*self.variables, *self.statistics.variables)}
         return out | {name: v.numpy() for name, v in list_optimizer_variables(self.optimizer).items()}
 
-    def restore(self, snapshot: dict[str, NDArray[Any]]) -> None:
+    def restore(self, snapshot: Snapshot) -> None:
         """Set what `snapshot` gave. Raises: ValueError, KeyError where names or shapes are others."""
         for variable in (*self.variables, *self.statistics.variables):
             variable.assign(snapshot[variable.name])

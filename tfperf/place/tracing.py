@@ -8,7 +8,7 @@ from statistics import median
 from typing import Any, Protocol
 
 from tfperf.place.breakdown import break_down
-from tfperf.place.engine import Engine
+from tfperf.place.engine import PlacementEngine
 from tfperf.place.function_graphs import remake_kernels
 from tfperf.place.run_graphs import record_largest_graph
 from tfperf.place.shapes import SETTLE_SECONDS
@@ -21,7 +21,7 @@ MOST, BESIDE = 3, 2  # passes that are traced; that are only timed, before and a
 class StepWindow(Protocol):
     """Steps of an engine that are taken over and over again, in passes of so many calls of so many steps."""
 
-    engine: Engine[Any]
+    engine: PlacementEngine[Any]
     steps: int
     per_call: int
     events: float  # that one pass leaves in a trace on each device, about

@@ -69,8 +69,8 @@ def _count_graph_moves(graph: tf.Graph, update: int, slots: Mapping[int, int | N
 def _make_stand_in(variable: keras.Variable, host: str) -> keras.Variable:
     """A variable of as many axes, with the same path: optimizers go by both."""
     with ExitStack() as scopes:
-        for part in variable.path.split("/")[:-1]:
-            scopes.enter_context(keras.name_scope(part))
+        for name in variable.path.split("/")[:-1]:
+            scopes.enter_context(keras.name_scope(name))
         scopes.enter_context(place_variables(host))
         return keras.Variable(tf.zeros([ENTRIES] * len(variable.shape)), dtype=variable.dtype, name=variable.name)
 

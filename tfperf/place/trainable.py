@@ -1,10 +1,10 @@
 """What can be placed: a model given by its variables, the look-ups of a batch, its loss, and how all else merges.
 
-A workload hands `build_engine` a function that builds one. Engines make every step from it: each device takes its part
-of the global batch, reads weights and statistics, looks rows up in the tables, and calls `compute`; what the parts give
-is merged, and the variables change where a placement says. Gradients of the sum of all losses over the count of the
-whole batch do not depend on how many devices there are. Statistics do, where `compute` takes them of its part:
-BatchNormalization's are of each device's part, and their moving averages merge by mean.
+A workload hands `build_engine` a function that builds one. Engines make every step from it: each device takes its local
+batch, reads weights and statistics, looks rows up in the tables, and calls `compute`; what devices get is merged, and
+the variables change where a placement says. Gradients of the sum of all losses over the count of the whole batch do not
+depend on how many devices there are. Statistics do, where `compute` takes them of its batch: BatchNormalization's are
+of each local batch, and their moving averages merge by mean.
 """
 
 from abc import ABC, abstractmethod
@@ -19,7 +19,7 @@ from tfperf.place.merge_kinds import MergeKind, refuse_unmergeable
 from tfperf.place.shapes import TensorType
 from tfperf.place.transfers import Flops
 
-BatchParts = Sequence[Sequence[tf.Tensor]]  # of a global batch, one of each device
+LocalBatches = Sequence[Sequence[tf.Tensor]]  # of a global batch, one of each device
 
 
 @dataclass(frozen=True)
@@ -56,19 +56,19 @@ class PassInputs(NamedTuple):
     """What one device computes from.
 
     weights, statistics: values, in the trainable's order; rows: of each table those looked up, ids' shape + (U);
-    part: the device's own; draws: of `sample_draws`; count (): of the whole batch, by which the losses' sum is divided.
+    local_batch: the device's; draws: of `sample_draws`; count (): of the whole batch, which divides the losses' sum.
     """
 
     weights: Sequence[tf.Tensor]
     rows: Sequence[tf.Tensor]
     statistics: Sequence[tf.Tensor]
-    part: Sequence[tf.Tensor]
+    local_batch: Sequence[tf.Tensor]
     draws: Any
     count: tf.Tensor
 
 
-class Outcome(NamedTuple):
-    """Of one part: the sum of its losses (), the statistics' new values, and its metrics, in the trainable's order."""
+class PassOutcome(NamedTuple):
+    """Of a local batch: sum of its losses (), the statistics' new values, and its metrics, in the trainable's order."""
 
     loss: tf.Tensor
     statistics: Sequence[tf.Tensor] = ()
@@ -76,7 +76,7 @@ class Outcome(NamedTuple):
 
 
 class BatchPosition(NamedTuple):
-    """Where a part stands: the number of the step, an integer scalar, and that of its first example in the batch."""
+    """Where a local batch stands: number of the step, an integer scalar, and of its first example in the global one."""
 
     step: tf.Tensor
     first: int
@@ -85,8 +85,9 @@ class BatchPosition(NamedTuple):
 class Trainable(ABC):
     """A model on any devices. Each variable has a path of its own, and is made when the trainable is built.
 
-    An element of the training's batches is (parts, count): of each device a tuple of tensors, examples first, as many
-    on every device and in every step; and by what the sum of losses is divided: examples, labels, or their weights.
+    An element of the training's batches is (local batches, count): of each device a tuple of tensors, examples first,
+    as many on every device and in every step; and by what the sum of losses is divided: examples, labels, or their
+    weights.
     """
 
     embeddings: Sequence[keras.Variable] = ()  # tables (V, U), read row by row
@@ -96,28 +97,29 @@ class Trainable(ABC):
     metrics: Sequence[Metric] = ()
 
     @abstractmethod
-    def compute(self, given: PassInputs) -> Outcome:
-        """Loss of a part, as a function of what it is given alone: devices, and XLA, know nothing else."""
+    def compute(self, given: PassInputs) -> PassOutcome:
+        """Loss of a local batch, as a function of what it is given alone: devices, and XLA, know nothing else."""
 
-    def select_ids(self, part: Sequence[tf.Tensor]) -> Sequence[tf.Tensor]:
-        """Ids, of any shape, of the rows that a part needs of each table."""
+    def select_ids(self, local_batch: Sequence[tf.Tensor]) -> Sequence[tf.Tensor]:
+        """Ids, of any shape, of the rows that a local batch needs of each table."""
         return ()
 
-    def survey(self, parts: BatchParts) -> Sequence[tf.Tensor]:
+    def survey(self, local_batches: LocalBatches) -> Sequence[tf.Tensor]:
         """What each device has to know of the whole batch, found on the host, as the longest example: small tensors."""
         return ()
 
     def sample_draws(
-        self, position: BatchPosition, part: Sequence[tf.Tensor], rows: Sequence[tf.Tensor], survey: Sequence[tf.Tensor]
-    ) -> Any:
-        """Random numbers of a part, or None; by example of the whole batch (`Draws`), whoever computes it.
+        self, position: BatchPosition, local_batch: Sequence[tf.Tensor], rows: Sequence[tf.Tensor],
+        survey: Sequence[tf.Tensor],
+    ) -> Any:  # fmt: skip
+        """Random numbers of a local batch, or None; by example of the whole batch (`Draws`), whoever computes it.
 
         Made outside of what XLA compiles, whose streams have another order.
         """
         return None
 
-    def count_flops(self, part: Sequence[TensorType]) -> Flops | None:
-        """FLOPs of the products of `compute` and its gradients, for a part of these shapes.
+    def count_flops(self, local_batch: Sequence[TensorType]) -> Flops | None:
+        """FLOPs of the products of `compute` and its gradients, for a local batch of these shapes.
 
         None: they are read off the graph; a trainable with loops or functions in it has to state its own.
         """

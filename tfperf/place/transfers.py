@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from tfperf.place.graphs import DeviceTransfer, Product
+from tfperf.place.graphs import DeviceTransfer, OperationFlops
 from tfperf.place.nodes import SMALL
 from tfperf.place.shapes import UNKNOWN, TensorType
 
@@ -40,8 +40,8 @@ class NeededUse(NamedTuple):
     writes: int
 
 
-PartShapes = tuple[TensorType, ...]  # one device's share of a batch: its tensors, examples first
-BatchShapes = Mapping[int, PartShapes]  # of a batch, by number of the device
+LocalBatchShapes = tuple[TensorType, ...]  # one device's share of a batch: its tensors, examples first
+BatchShapes = Mapping[int, LocalBatchShapes]  # of a batch, by number of the device
 
 
 class Flops(NamedTuple):
@@ -149,8 +149,8 @@ def _describe_needs(transfers: Sequence[NeededTransfer], needed: float) -> str:
     by: dict[str, float] = defaultdict(float)
     for one in transfers:
         by[one.what] += one.size
-    parts = [f"{what} {format_bytes(size)}" for what, size in sorted(by.items(), key=lambda item: -item[1])[:MOST]]
-    return f"{format_bytes(needed)} are needed" + (f" ({', '.join(parts)})" if parts else "")
+    listed = [f"{what} {format_bytes(size)}" for what, size in sorted(by.items(), key=lambda item: -item[1])[:MOST]]
+    return f"{format_bytes(needed)} are needed" + (f" ({', '.join(listed)})" if listed else "")
 
 
 def _describe_largest(transfers: Sequence[DeviceTransfer]) -> str:
@@ -165,8 +165,8 @@ def check_collectives(collectives: Iterable[DeviceTransfer], needed: Iterable[Ne
     return [fault.replace("copies from", "collectives from") for fault in check_transfers(collectives, to_all)[0]]
 
 
-def check_products(found: Iterable[Product], products: Products | None, hidden: bool) -> Iterator[str]:
-    """Faults of devices that multiply more or less than their part takes; hidden: recurrent layers are."""
+def check_products(found: Iterable[OperationFlops], products: Products | None, hidden: bool) -> Iterator[str]:
+    """Faults of devices that multiply more or less than their local batch takes; hidden: recurrent layers are."""
     if products is None:
         return
     seen: dict[str, float] = defaultdict(float)
@@ -180,31 +180,33 @@ def check_products(found: Iterable[Product], products: Products | None, hidden: 
             yield f"{what}; its part of the batch takes {wanted / 1e6:.4g}"
 
 
-def check_parts(parts: BatchShapes) -> Iterator[str]:
+def check_local_batches(local_batches: BatchShapes) -> Iterator[str]:
     """Faults of a batch that is not known, or not divided evenly."""
-    examples = [count_examples(part) for part in parts.values()]
-    if not parts:
+    examples = [count_examples(local_batch) for local_batch in local_batches.values()]
+    if not local_batches:
         yield NO_BATCH
     elif len(set(examples)) > 1:
         yield f"batch: devices get {', '.join(map(str, examples))} examples; must be as many each"
 
 
-def count_examples(part: PartShapes) -> int:
-    """Of a part, by the first of its tensors of which they are known."""
-    return next((value.dimensions[0] for value in part if value.dimensions[0] != UNKNOWN), UNKNOWN)
+def count_examples(local_batch: LocalBatchShapes) -> int:
+    """Of a local batch, by the first of its tensors of which they are known."""
+    return next((value.dimensions[0] for value in local_batch if value.dimensions[0] != UNKNOWN), UNKNOWN)
 
 
-def split_batch(batch: Sequence[TensorType | None], devices: int, mine: Iterable[int]) -> dict[int, PartShapes]:
-    """Parts of this process' devices, of a batch as the iterator gave it: as many tensors of every device, and a count.
+def split_batch(batch: Sequence[TensorType | None], devices: int, mine: Iterable[int]) -> dict[int, LocalBatchShapes]:
+    """Local batches of this process' devices, of what the iterator gave: as many tensors of every device, and a count.
 
-    No parts at all where the graphs do not tell each of them: those of other workers' devices they need not tell.
+    None at all where the graphs do not tell each of them: those of other workers' devices they need not tell.
     """
     found, (each, left) = {}, divmod(len(batch) - 1, devices)
     if left:
         return {}
     for k in mine:
-        part = tuple(value for value in batch[k * each : (k + 1) * each] if value is not None and value.dimensions)
-        if not part or len(part) < each or count_examples(part) == UNKNOWN:
+        local_batch = tuple(
+            value for value in batch[k * each : (k + 1) * each] if value is not None and value.dimensions
+        )
+        if not local_batch or len(local_batch) < each or count_examples(local_batch) == UNKNOWN:
             return {}
-        found[k] = part
+        found[k] = local_batch
     return found

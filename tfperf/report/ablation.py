@@ -26,9 +26,9 @@ def compute_ratio(a: float | None, b: float | None) -> float | None:
 
 
 def add_speedups(report: Report) -> dict[str, Any]:
-    """The report with speed-ups: each form beside the one before it and beside the first, the last beside each without.
+    """The report with speed-ups: each variant beside the one before and beside the first, the last beside each without.
 
-    `agree`: True when every form's losses are known and agree.
+    `agree`: True when every variant's losses are known and agree.
     """
     series, times = report["series"], [get_median_ms(entry) for entry in report["series"]]
     out = []
@@ -76,7 +76,7 @@ def _format_memory(size: float | None) -> str:
 
 
 def compare_losses(entry: Report) -> bool | None:
-    """Whether the losses of an entry, and of the full form without it, are those of the naive form; None: not known."""
+    """Whether the losses of an entry, and of the full card without it, are those of its reference; None: not known."""
     known = [e.get("agreement") for e in (entry, entry.get("without")) if e is not None]
     return all(a["agrees"] for a in known if a) if all(known) else None
 
@@ -94,9 +94,9 @@ def _describe_report(report: Report) -> list[str]:
     said = [f"{entry['name']}: {entry['says']}" for entry in report["series"]]
     unused = [f"left out: {name}: {reason}" for name, reason in report["left_out"].items()]
     entries = {e["form"]: e for e in _list_entries(report["series"])}
-    failed = [f"not measured: {form}: {e['error']}" for form, e in entries.items() if e.get("error")]
-    found = {form: e["agreement"] for form, e in entries.items() if e.get("agreement")}
-    apart = [f"losses differ: {form}: {_describe_deviation(a)}" for form, a in found.items() if not a["agrees"]]
+    failed = [f"not measured: {variant}: {e['error']}" for variant, e in entries.items() if e.get("error")]
+    found = {variant: e["agreement"] for variant, e in entries.items() if e.get("agreement")}
+    apart = [f"losses differ: {variant}: {_describe_deviation(a)}" for variant, a in found.items() if not a["agrees"]]
     return [*said, *unused, *failed, *(apart or _describe_worst([a for a in found.values() if a["worst"] is not None]))]
 
 

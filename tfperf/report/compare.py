@@ -32,14 +32,14 @@ class Change:
     low: float | None
     high: float | None
     words: ChangeWords = NUMBERS
-    form: Literal["difference", "ratio"] = "difference"
+    effect_measure: Literal["difference", "ratio"] = "difference"
 
     @property
     def verdict(self) -> str:
         """In words; the same where the limits enclose no change."""
         if self.low is None or self.high is None:
             return UNKNOWN
-        none = 1.0 if self.form == "ratio" else 0.0
+        none = 1.0 if self.effect_measure == "ratio" else 0.0
         if self.low <= none <= self.high:
             return SAME
         return self.words[0] if self.high < none else self.words[1]
@@ -69,7 +69,7 @@ def make_comparison_table(comparison: Comparison) -> RenderableType:
 
 
 def _format_cells(change: Change) -> list[str | Text]:
-    sign = "x " if change.form == "ratio" else ""
+    sign = "x " if change.effect_measure == "ratio" else ""
     limits = MISSING
     if change.low is not None and change.high is not None:
         limits = f"{_format_signed(change, change.low)} to {_format_signed(change, change.high)}"
@@ -79,7 +79,7 @@ def _format_cells(change: Change) -> list[str | Text]:
 
 def _format_signed(change: Change, value: float) -> str:
     """Three significant digits; differences with their sign."""
-    if change.form == "ratio":
+    if change.effect_measure == "ratio":
         return format_digits(value)
     return f"{'-' if value < 0 else '+'}{_format_unsigned(abs(value))}"
 

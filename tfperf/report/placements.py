@@ -14,7 +14,7 @@ from tfperf.report.recommendation import recommend
 from tfperf.report.wording import (
     format_count,
     format_estimate,
-    format_group_title,
+    format_like_work_title,
     format_placement,
     format_row_head,
     has_own_batches,
@@ -62,7 +62,7 @@ def group_rows(rows: Sequence[PlacementRow]) -> list[tuple[str, list[PlacementRo
     for row in rows:
         if row.proved and row.group:
             found.setdefault(row.group, []).append(row)
-    return [(format_group_title(some), some) for some in found.values()]
+    return [(format_like_work_title(some), some) for some in found.values()]
 
 
 def format_speed_cells(rows: Iterable[PlacementRow]) -> Cells:

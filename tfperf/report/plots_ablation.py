@@ -1,4 +1,4 @@
-"""An ablation as a waterfall: from the naive form's step to the engine's, a bar for each optimisation."""
+"""An ablation as a waterfall: from the naive variant's step to the full card's, a bar for each optimisation."""
 
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
@@ -18,7 +18,7 @@ ROW, ROOM = 0.36, 0.35  # inches of a row, and of room at the ends
 
 
 def draw_waterfall(report: Mapping[str, Any]) -> Figure:
-    """Left: ms per step as each optimisation is added. Right: how much slower the full form is without each.
+    """Left: ms per step as each optimisation is added. Right: how much slower the full card is without each.
 
     Logarithmic axes, so that a bar's length is a factor; bars to the wrong side have the colour of failures.
     """
@@ -36,7 +36,7 @@ def draw_waterfall(report: Mapping[str, Any]) -> Figure:
 
 
 def _make_step_bars(series: Sequence[Entry]) -> list[Bar | None]:
-    """The naive form in full, then what each form changes."""
+    """The naive variant in full, then what each variant changes."""
     out = [_make_total_bar(series[0], "naive")]
     for before, entry in pairwise(series):
         a, b = get_median_ms(before), get_median_ms(entry)

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from tfperf.report.ablation import format_digits
 from tfperf.trace.attribution import Attribution, read_attribution
-from tfperf.trace.costs import Cost, average_by_call, estimate_standard_error
+from tfperf.trace.costs import OperationCost, average_by_call, estimate_standard_error
 from tfperf.trace.diff import Difference
 from tfperf.trace.findings import list_findings
 from tfperf.trace.notes import list_repeats
@@ -90,7 +90,7 @@ def _compute_gap_per_step(attribution: Attribution) -> float:
     return float(np.median(attribution.gaps / counts[:-1])) if len(attribution.gaps) else 0.0
 
 
-def _make_operation_record(cost: Cost) -> Record:
+def _make_operation_record(cost: OperationCost) -> Record:
     return {
         "name": cost.name, "kind": cost.kind, "device": cost.device, "phase": cost.phase, "layer": cost.layer,
         "inferred": cost.inferred, "constant": cost.constant, "ms_per_step": cost.ms, "noise_ms": cost.noise,
@@ -98,7 +98,7 @@ def _make_operation_record(cost: Cost) -> Record:
     }  # fmt: skip
 
 
-def _sum_layers(costs: Sequence[Cost]) -> list[Record]:
+def _sum_layers(costs: Sequence[OperationCost]) -> list[Record]:
     """Operations' time by layer, phase and device, the costliest first."""
     sums: dict[tuple[str, str, str], list[float]] = {}
     for cost in costs:
@@ -208,7 +208,7 @@ def _make_layer_table(record: Mapping[str, Any]) -> Table | None:
 def make_difference_table(difference: Difference) -> RenderableType:
     """What changed most, and the verdict."""
     table = _make_table("ms a step", ("before", "now", "change", "chance"), ("", "what", "of"))
-    for one in (difference.step, *difference.parts[:MOST_CHANGES]):
+    for one in (difference.step, *difference.changes[:MOST_CHANGES]):
         before, now, chance = map(format_digits, (one.before, one.now, one.noise))
         verdict = one.verdict if one.verdict in ("slower", "faster") else ""
         table.add_row(before, now, f"{one.difference_ms:+.3g}", f"± {chance}", verdict, one.kind, Text(one.name))

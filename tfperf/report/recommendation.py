@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 
 from tfperf.report.ablation import format_digits
 from tfperf.report.course import describe_largest_parts, is_like_timed
-from tfperf.report.wording import format_devices, format_estimate, format_group_title, is_below_bound
+from tfperf.report.wording import format_devices, format_estimate, format_like_work_title, is_below_bound
 from tfperf.results.placements import PlacementRow
 
 ROOM = 0.1  # that a tie may leave for a difference without a word
@@ -40,7 +40,7 @@ def recommend(rows: Sequence[PlacementRow]) -> list[str]:
 
 def _describe_contest(rows: Sequence[PlacementRow]) -> str:
     """What one contest tells."""
-    title = format_group_title(rows)
+    title = format_like_work_title(rows)
     if rows[0].scaling == "weak":
         title += f", {format_devices(rows[0].devices)}"
     return " ".join([f"{title}.", *(_describe_single(rows[0]) if len(rows) == 1 else _describe_several(rows))])

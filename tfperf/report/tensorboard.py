@@ -7,19 +7,18 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 from tensorboard.compat.proto.event_pb2 import Event  # type: ignore[import-untyped]
 from tensorboard.plugins.scalar.summary_v2 import scalar_pb  # type: ignore[import-untyped]
 from tensorboard.summary.writer.record_writer import RecordWriter  # type: ignore[import-untyped]
 
+from tfperf.arrays import Float64Array, Int64Array
 from tfperf.results.files import make_folder, write_atomically
 
-Array = NDArray[np.float64]
 # a fixed name: writing again replaces the events instead of adding a second file to the same run
 FILE = "events.out.tfevents.0.tfperf"
 
 
-def write_run(folder: Path, steps: NDArray[np.int64], series: Mapping[str, Array], now: float) -> None:
+def write_run(folder: Path, steps: Int64Array, series: Mapping[str, Float64Array], now: float) -> None:
     """Write folder/FILE with series (H) by tag at steps (H); nan leaves a gap. Raises: StorageError."""
     make_folder(folder)
     with write_atomically(folder / FILE) as temporary, temporary.open("wb") as stream:
@@ -30,7 +29,7 @@ def write_run(folder: Path, steps: NDArray[np.int64], series: Mapping[str, Array
         writer.flush()
 
 
-def _make_events(steps: NDArray[np.int64], series: Mapping[str, Array], now: float) -> Iterator[Event]:
+def _make_events(steps: Int64Array, series: Mapping[str, Float64Array], now: float) -> Iterator[Event]:
     for row, step in enumerate(steps):
         for tag, values in series.items():
             if np.isfinite(values[row]):

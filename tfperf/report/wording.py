@@ -40,7 +40,7 @@ def format_row_head(row: PlacementRow) -> tuple[str, str]:
     return format_placement(row), format_count(row.devices)
 
 
-def format_group_title(rows: Sequence[PlacementRow]) -> str:
+def format_like_work_title(rows: Sequence[PlacementRow]) -> str:
     """What rows of like work have in common."""
     first = rows[0]
     setting = (f", {first.setting}" if first.setting else "") + (", on logical CPUs" if first.logical else "")

@@ -8,10 +8,10 @@ from typing import Any
 
 import h5py
 import numpy as np
-from numpy.typing import NDArray
 
+from tfperf.arrays import AnyArray, BytesArray
 from tfperf.errors import RunDirectoryError, UserError
-from tfperf.results.bounds import Budget, read_attribute
+from tfperf.results.file_limits import Budget, read_attribute
 from tfperf.results.heaps import refuse_broken_heaps
 from tfperf.results.reading import parse_json, refuse_special
 from tfperf.results.state import NO_RUN, Identity
@@ -37,7 +37,7 @@ class CheckedFile:
         self.sizes: dict[str, int] = {}
         self._budget = Budget(file)
 
-    def read_array(self, path: str, kind: str, *dims: str | int, more: bool = False) -> NDArray[Any]:
+    def read_array(self, path: str, kind: str, *dims: str | int, more: bool = False) -> AnyArray:
         """The array (dims) at a path in the file, of a kind of KINDS; more: it may have further axes."""
         found = self._find_dataset(path)
         shape = found.shape
@@ -159,7 +159,7 @@ def refuse_others(path: Path, file: CheckedFile, identity: Identity | None) -> N
         raise RunDirectoryError(f"{path}: holds the results of another run; begin again by --force")
 
 
-def write_array(group: h5py.Group, name: str, array: NDArray[Any], unit: str | None = None) -> None:
+def write_array(group: h5py.Group, name: str, array: AnyArray, unit: str | None = None) -> None:
     """An array as a dataset, large ones compressed."""
     # HDF5 cannot chunk a scalar or an empty array, and compresses a small one to more bytes than it has
     filters: dict[str, Any] = {"fletcher32": True} if array.size else {}
@@ -175,7 +175,7 @@ def write_texts(group: h5py.Group, name: str, texts: tuple[str, ...]) -> None:
     group.create_dataset(name, data=encode_texts(*texts), **({"fletcher32": True} if texts else {}))
 
 
-def encode_texts(*texts: str) -> NDArray[np.bytes_]:
+def encode_texts(*texts: str) -> BytesArray:
     """Texts as an array of fixed length: HDF5 keeps those of variable length in a heap without checksums.
 
     >>> decode_texts(encode_texts("u", "ubar"))
@@ -186,6 +186,6 @@ def encode_texts(*texts: str) -> NDArray[np.bytes_]:
     return np.array(rows, dtype=h5py.string_dtype("utf-8", length))
 
 
-def decode_texts(array: NDArray[np.bytes_]) -> tuple[str, ...]:
+def decode_texts(array: BytesArray) -> tuple[str, ...]:
     """The texts that `encode_texts` made."""
     return tuple(t.decode() for t in array)

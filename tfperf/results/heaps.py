@@ -19,7 +19,7 @@ from tfperf.results.reading import open_regular
 SIGNATURE = b"GCOL\x01"  # and the version
 HEAD, ENTRY = struct.Struct("<8xQ"), struct.Struct("<H6xQ")
 LEAST = 4096  # bytes of a heap; HDF5 refuses smaller ones
-BLOCK = 1 << 24  # bytes of the file held at a time
+BUFFER_BYTES = 1 << 24  # bytes of the file held at a time
 WIDTHS = (8, 8)  # bytes of an address and of a size
 
 
@@ -46,14 +46,14 @@ def _find_signatures(raw: IO[bytes]) -> Iterator[int]:
     start = 0
     while True:
         raw.seek(start)
-        block = raw.read(BLOCK)
-        found = block.find(SIGNATURE)
+        buffer = raw.read(BUFFER_BYTES)
+        found = buffer.find(SIGNATURE)
         while found >= 0:
             yield start + found
-            found = block.find(SIGNATURE, found + 1)
-        if len(block) < BLOCK:
+            found = buffer.find(SIGNATURE, found + 1)
+        if len(buffer) < BUFFER_BYTES:
             return
-        start += BLOCK - len(SIGNATURE) + 1
+        start += BUFFER_BYTES - len(SIGNATURE) + 1
 
 
 def _check_heap(raw: IO[bytes], start: int, end: int) -> None:

@@ -5,7 +5,7 @@ from typing import ClassVar
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from tfperf.runcard.nodes import Node
+from tfperf.runcard.nodes import CardNode
 from tfperf.runcard.profile import Profile
 from tfperf.runcard.sweep import Sweep
 from tfperf.runcard.types import STRICT, Seed, Title
@@ -15,7 +15,7 @@ from tfperf.runcard.types import STRICT, Seed, Title
 class BaseCard:
     """A card but for `workload`, a Literal of the workload's name, and the keys of its own."""
 
-    source: ClassVar[Node | None] = None  # of a loaded card the tree that it came from
+    source: ClassVar[CardNode | None] = None  # of a loaded card the tree that it came from
 
     title: Title = Field(default="", description="what the report is headed with")
     seed: Seed = Field(default=0, description="the one seed that all draws derive from")

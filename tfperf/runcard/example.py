@@ -1,4 +1,4 @@
-"""A commented example card: every block and key with its value, described in the words of the schema."""
+"""A commented example card: every key with its value, described in the words of the schema."""
 
 import textwrap
 from collections.abc import Collection, Iterator, Mapping
@@ -11,11 +11,11 @@ WIDTH = 118
 
 
 def format_example(grammar: Grammar[Any], tree: Mapping[str, Any], off: Collection[str]) -> str:
-    """The text of a card with a comment for each key; blocks whose names are in `off` are comments as a whole."""
+    """The text of a card with a comment for each key; mappings whose keys are in `off` are comments as a whole."""
     lines: list[str] = []
     for key, value in tree.items():
-        block = list(_format_lines(grammar, {key: value}, (), ""))
-        lines += ["", *(f"# {line}" for line in block if line)] if key in off else block
+        entry = list(_format_lines(grammar, {key: value}, (), ""))
+        lines += ["", *(f"# {line}" for line in entry if line)] if key in off else entry
     return "\n".join(lines) + "\n"
 
 
@@ -24,11 +24,11 @@ def _format_lines(grammar: Grammar[Any], tree: Mapping[str, Any], path: tuple[st
     free = grammar.has_free_keys(path)
     for key, value in tree.items():
         about = grammar.get_schema((*path, key)).get("description", "")
-        block = isinstance(value, dict) and not free
-        if block and not path:
+        nested = isinstance(value, dict) and not free
+        if nested and not path:
             yield ""
-        yield from _comment_line(f"{indent}{key}:{'' if block else ' ' + dump_inline(value)}", about)
-        if block:
+        yield from _comment_line(f"{indent}{key}:{'' if nested else ' ' + dump_inline(value)}", about)
+        if nested:
             yield from _format_lines(grammar, value, (*path, key), indent + "  ")
 
 

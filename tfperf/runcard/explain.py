@@ -8,7 +8,7 @@ from typing import Any
 from pydantic_core import ErrorDetails
 
 from tfperf.runcard.faults import KIND, Fault, format_names
-from tfperf.runcard.nodes import INDEX, LocatedFault, Node, format_key, quote_value, shorten
+from tfperf.runcard.nodes import INDEX, CardNode, LocatedFault, format_key, quote_value, shorten
 from tfperf.runcard.scalars import parse_scalar
 from tfperf.runcard.schema import Grammar, Schema, can_hold, describe_allowed, list_alternatives, list_choices
 
@@ -29,21 +29,21 @@ def suggest_nearest(given: str, names: Iterable[str]) -> str:
     return f"; did you mean `{originals[near[0]]}`?" if near else ""
 
 
-def find_node(root: Node, loc: Sequence[str | int]) -> tuple[Node, KeyPath, bool]:
+def find_node(root: CardNode, loc: Sequence[str | int]) -> tuple[CardNode, KeyPath, bool]:
     """The deepest node on the way, its path, and whether the way passes a refused node.
 
-    Parts that lead nowhere are the validator's names for the branches of a union.
+    Keys that lead nowhere are the validator's names for the branches of a union.
     """
     path: KeyPath = ()
     node, broken = root, root.broken
-    for part in loc:
-        child = node.get_child(part)
+    for key in loc:
+        child = node.get_child(key)
         if child is not None:
-            node, path, broken = child, (*path, part), broken or child.broken
+            node, path, broken = child, (*path, key), broken or child.broken
     return node, path, broken
 
 
-def suggest_value(node: Node, schema: Schema) -> str:
+def suggest_value(node: CardNode, schema: Schema) -> str:
     """The nearest allowed value to what was given."""
     words, kinds = list_choices(schema), {b.get("type") for b in list_alternatives(schema)}
     if isinstance(node.value, str):
@@ -63,11 +63,13 @@ def suggest_name(given: str, names: Sequence[str]) -> str:
     return suggest_nearest(given, names) or f"; allowed: {format_names(names)}"
 
 
-def _make_fault(node: Node, path: KeyPath, text: str, hint: Callable[[], str] = str) -> tuple[KeyPath, LocatedFault]:
-    return path, LocatedFault(node.rank, node.location, text, tuple(map(str, path)), hint)
+def _make_fault(
+    node: CardNode, path: KeyPath, text: str, hint: Callable[[], str] = str
+) -> tuple[KeyPath, LocatedFault]:
+    return path, LocatedFault(node.order, node.location, text, tuple(map(str, path)), hint)
 
 
-def _explain_unknown(grammar: Grammar[Any], root: Node, loc: KeyPath) -> Iterator[tuple[KeyPath, LocatedFault]]:
+def _explain_unknown(grammar: Grammar[Any], root: CardNode, loc: KeyPath) -> Iterator[tuple[KeyPath, LocatedFault]]:
     node, path, broken = find_node(root, loc)
     if not broken:
         names = grammar.list_keys(path[:-1])
@@ -80,7 +82,7 @@ def _suggest_key(path: KeyPath, names: Sequence[str]) -> str:
     return f"{more}; a swept key is written whole, as `{format_key(path[2:])}: [...]`" if path[:2] == SWEPT else more
 
 
-def _explain_missing(grammar: Grammar[Any], root: Node, loc: KeyPath) -> Iterator[tuple[KeyPath, LocatedFault]]:
+def _explain_missing(grammar: Grammar[Any], root: CardNode, loc: KeyPath) -> Iterator[tuple[KeyPath, LocatedFault]]:
     parent, path, broken = find_node(root, loc[:-1])
     if not broken:
         path = (*path, loc[-1])
@@ -91,7 +93,7 @@ def _is_pair(schema: Schema) -> bool:
     return any("prefixItems" in branch for branch in list_alternatives(schema))
 
 
-def _explain_too_long(root: Node, error: ErrorDetails) -> Iterator[tuple[KeyPath, LocatedFault]]:
+def _explain_too_long(root: CardNode, error: ErrorDetails) -> Iterator[tuple[KeyPath, LocatedFault]]:
     node, path, broken = find_node(root, error["loc"])
     if not broken:
         context = error.get("ctx", {})
@@ -102,7 +104,7 @@ def _explain_too_long(root: Node, error: ErrorDetails) -> Iterator[tuple[KeyPath
         yield _make_fault(node, path, f"{format_key(path)}: {text}")
 
 
-def _explain_wrong(grammar: Grammar[Any], root: Node, loc: KeyPath) -> Iterator[tuple[KeyPath, LocatedFault]]:
+def _explain_wrong(grammar: Grammar[Any], root: CardNode, loc: KeyPath) -> Iterator[tuple[KeyPath, LocatedFault]]:
     node, path, broken = find_node(root, loc)
     if not broken:
         schema = grammar.get_schema(path)
@@ -110,12 +112,12 @@ def _explain_wrong(grammar: Grammar[Any], root: Node, loc: KeyPath) -> Iterator[
         yield _make_fault(node, path, text, partial(suggest_value, node, schema))
 
 
-def locate_fault(root: Node, block: KeyPath, fault: Fault) -> Iterator[tuple[KeyPath, LocatedFault]]:
-    """A fault that was found behind the grammar, by keys below a block; a key may be one that is left to its default.
+def locate_fault(root: CardNode, base: KeyPath, fault: Fault) -> Iterator[tuple[KeyPath, LocatedFault]]:
+    """A fault that was found behind the grammar, by keys below `base`; a key may be one that is left to its default.
 
     Nothing where the value was refused already.
     """
-    path = (*block, *(int(p) if INDEX.fullmatch(p) else p for p in fault.key.split(".") if p))
+    path = (*base, *(int(p) if INDEX.fullmatch(p) else p for p in fault.key.split(".") if p))
     node, reached, broken = find_node(root, path)
     given = f"got {node.quote()}" if reached == path else f"{quote_value(fault.value)} by default"
     if not broken:
@@ -124,12 +126,14 @@ def locate_fault(root: Node, block: KeyPath, fault: Fault) -> Iterator[tuple[Key
         yield _make_fault(node, key, f"{format_key(key)}: {given}; {fault.text}", more)
 
 
-def _explain_error(grammar: Grammar[Any], root: Node, error: ErrorDetails) -> Iterator[tuple[KeyPath, LocatedFault]]:
+def _explain_error(
+    grammar: Grammar[Any], root: CardNode, error: ErrorDetails
+) -> Iterator[tuple[KeyPath, LocatedFault]]:
     loc, context = error["loc"], error.get("ctx", {})
     if error["type"] == KIND:
-        block = find_node(root, loc)[1]
+        base = find_node(root, loc)[1]
         for fault in context["faults"]:
-            yield from locate_fault(root, block, fault)
+            yield from locate_fault(root, base, fault)
     elif error["type"] in LONG and not _is_pair(grammar.get_schema(find_node(root, loc)[1])):
         yield from _explain_too_long(root, error)
     elif error["type"] == "unexpected_keyword_argument":
@@ -142,7 +146,7 @@ def _explain_error(grammar: Grammar[Any], root: Node, error: ErrorDetails) -> It
         yield from _explain_wrong(grammar, root, loc)
 
 
-def explain(grammar: Grammar[Any], root: Node, errors: Iterable[Any]) -> list[LocatedFault]:
+def explain(grammar: Grammar[Any], root: CardNode, errors: Iterable[Any]) -> list[LocatedFault]:
     """One fault per key; of a union's branches the one that got furthest speaks."""
     by_path: dict[KeyPath, LocatedFault] = {}
     for error in sorted(errors, key=lambda one: one["type"] not in LONG):

@@ -1,4 +1,4 @@
-"""Faults that a block of the card finds between its own keys, all of them at once."""
+"""Faults that a mapping of the card finds between its own keys, all of them at once."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
@@ -10,7 +10,7 @@ TOLD = 20  # names, or faults where pydantic reports them
 
 
 class Fault(NamedTuple):
-    """A key (relative to the block that checks it), its value, what must hold, and names to look for the nearest in."""
+    """A key (relative to the mapping that checks it), its value, what must hold, names to look for the nearest in."""
 
     key: str
     value: object

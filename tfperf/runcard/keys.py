@@ -11,8 +11,8 @@ def get(tree: Tree, key: str) -> Any:
     >>> get({"train": {"optimizer": {"name": "Adam"}}}, "train.optimizer.name")
     'Adam'
     """
-    for part in key.split("."):
-        tree = tree[part]
+    for name in key.split("."):
+        tree = tree[name]
     return tree
 
 
@@ -24,7 +24,7 @@ def put(tree: Tree, key: str, value: Any) -> None:
     >>> tree
     {'train': {'steps': 200}}
     """
-    *blocks, last = key.split(".")
-    for part in blocks:
-        tree = tree[part]
+    *outer, last = key.split(".")
+    for name in outer:
+        tree = tree[name]
     tree[last] = value

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol
 
-from tfperf.runcard.nodes import Node
+from tfperf.runcard.nodes import CardNode
 from tfperf.runcard.profile import Profile
 from tfperf.runcard.schema import Grammar
 from tfperf.runcard.sweep import Sweep
@@ -17,7 +17,7 @@ class AnyCard(Protocol):
     """What the card of every workload has: a frozen dataclass of pydantic's with these keys at least."""
 
     __dataclass_fields__: ClassVar[dict[str, Any]]
-    source: ClassVar[Node | None]  # of a loaded card the tree that it came from
+    source: ClassVar[CardNode | None]  # of a loaded card the tree that it came from
 
     @property
     def workload(self) -> str:
@@ -46,7 +46,7 @@ class CardKind:
 
     files: what the file is that a key names; required: a value for each number that a card must give; folders: keys
     that name a run folder, with the words that may stand there instead; uncompared_keys: of which the workload says
-    itself whether a run that goes on may have others; data: blocks that decide what its files can tell against a card;
+    itself whether a run that goes on may have others; data: keys that decide what its files can tell against a card;
     performance_keys: full keys that change how steps are computed, but not what.
     """
 

@@ -11,7 +11,7 @@ from tfperf.errors import CardError
 from tfperf.runcard import overrides as setting
 from tfperf.runcard.explain import explain, suggest_nearest
 from tfperf.runcard.kinds import AnyCard, CardKind, Kinds
-from tfperf.runcard.nodes import LocatedFault, Node, format_key
+from tfperf.runcard.nodes import CardNode, LocatedFault, format_key
 from tfperf.runcard.places import FaultyCardError, attach_source, make_card_error
 from tfperf.runcard.tree import parse_tree
 
@@ -28,7 +28,7 @@ def load_card(path: Path, kinds: Kinds, overrides: Sequence[str] = ()) -> AnyCar
     return validate_card(root, found, Path(path).parent, kinds)
 
 
-def read_root(path: Path, overrides: Sequence[str]) -> tuple[Node, list[LocatedFault]]:
+def read_root(path: Path, overrides: Sequence[str]) -> tuple[CardNode, list[LocatedFault]]:
     """The card's tree with the overrides put in, and what is wrong with it so far. Raises: CardError."""
     setting.refuse_too_many(overrides)
     root, found = parse_tree(_read(path), lambda line: (line, f"{path}:{line}"))
@@ -40,7 +40,7 @@ def read_root(path: Path, overrides: Sequence[str]) -> tuple[Node, list[LocatedF
     return root, found
 
 
-def validate_card(root: Node, found: list[LocatedFault], folder: Path, kinds: Kinds) -> AnyCard:
+def validate_card(root: CardNode, found: list[LocatedFault], folder: Path, kinds: Kinds) -> AnyCard:
     """The card of a tree, whose paths are relative to a folder. Raises: CardError with these and all further faults."""
     kind, unknown = _find_kind(root, kinds)
     if kind is None:
@@ -58,7 +58,7 @@ def validate_card(root: Node, found: list[LocatedFault], folder: Path, kinds: Ki
     return attach_source(card, root)
 
 
-def _find_kind(root: Node, kinds: Kinds) -> tuple[CardKind | None, list[LocatedFault]]:
+def _find_kind(root: CardNode, kinds: Kinds) -> tuple[CardKind | None, list[LocatedFault]]:
     """The kind of the card, or what is wrong with its word for it. Raises: CardError where it cannot be loaded."""
     node = root.get_child("workload")
     if node is None or node.broken:
@@ -70,7 +70,7 @@ def _find_kind(root: Node, kinds: Kinds) -> tuple[CardKind | None, list[LocatedF
     if isinstance(node.value, str):
         new = kinds.renamed.get(node.value)
         why = f"is called {new} now" if new in names else why + suggest_nearest(node.value, names)
-    return None, [LocatedFault(node.rank, node.location, f"workload: got {node.quote()}; {why}", ("workload",))]
+    return None, [LocatedFault(node.order, node.location, f"workload: got {node.quote()}; {why}", ("workload",))]
 
 
 def _read(path: Path) -> str:
@@ -92,18 +92,18 @@ def _read(path: Path) -> str:
         raise CardError(f"{path}:{line}: got the byte 0x{raw[error.start]:02x}; a card is UTF-8 text") from None
 
 
-def _resolve_paths(kind: CardKind, root: Node, folder: Path) -> Iterator[LocatedFault]:
+def _resolve_paths(kind: CardKind, root: CardNode, folder: Path) -> Iterator[LocatedFault]:
     """Make the card's paths absolute; yields those that lead nowhere."""
     for key in (*kind.files, *kind.folders):
-        node: Node | None = root
-        for part in key:
-            node = None if node is None else node.get_child(part)
+        node: CardNode | None = root
+        for name in key:
+            node = None if node is None else node.get_child(name)
         if node is None or not isinstance(node.value, str) or node.value in kind.folders.get(key, ()):
             continue
         target = os.path.realpath(os.path.join(folder, node.value))
         if not (os.path.isfile(target) if key in kind.files else os.path.isdir(target)):
             why = _describe_missing(kind, key, node.value, target)
-            yield LocatedFault(node.rank, node.location, f"{format_key(key)}: got {node.quote()}; {why}", key)
+            yield LocatedFault(node.order, node.location, f"{format_key(key)}: got {node.quote()}; {why}", key)
         node.value = target
 
 

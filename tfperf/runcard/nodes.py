@@ -18,11 +18,11 @@ INDEX = re.compile("0|[1-9][0-9]{0,8}")
 class LocatedFault(NamedTuple):
     """A fault and where it is.
 
-    rank: orders the report (line number; overrides come after all lines). path: the key, where there is one. hint: what
+    order: of the report (line number; overrides come after all lines). path: the key, where there is one. hint: what
     is put behind, made for those faults only that are shown: looking for the nearest name takes its time.
     """
 
-    rank: int
+    order: int
     location: str
     text: str
     path: tuple[str, ...] = ()
@@ -35,12 +35,12 @@ class LocatedFault(NamedTuple):
 
 
 @dataclass
-class Node:
+class CardNode:
     """One value of the card, and its key. `broken`: already refused, so nothing more is said about it."""
 
-    rank: int
+    order: int
     location: str
-    value: Scalar | dict[str, Node] | list[Node]
+    value: Scalar | dict[str, CardNode] | list[CardNode]
     text: str = ""
     broken: bool = False
     path: tuple[str, ...] = ()
@@ -51,7 +51,7 @@ class Node:
             return {k: v.to_plain() for k, v in self.value.items()}
         return [v.to_plain() for v in self.value] if isinstance(self.value, list) else self.value
 
-    def get_child(self, key: object) -> Node | None:
+    def get_child(self, key: object) -> CardNode | None:
         """The value under a key of a mapping or an index of a list; None when there is none."""
         if isinstance(self.value, dict):
             return self.value.get(str(key))
@@ -70,7 +70,7 @@ class Node:
         return shorten(self.text) or "nothing"
 
 
-def _is_flat(nodes: list[Node]) -> bool:
+def _is_flat(nodes: list[CardNode]) -> bool:
     return not any(isinstance(n.value, dict | list) for n in nodes)
 
 

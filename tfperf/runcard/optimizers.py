@@ -79,7 +79,7 @@ class Arguments:
 
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
-class Optimizer(Arguments):
+class ReplicaOptimizer(Arguments):
     """An optimizer by its Keras name and arguments; those left out or null have Keras' defaults."""
 
     name: Annotated[ElementWise, BeforeValidator(refuse_coupling)] = Field(
@@ -127,8 +127,8 @@ class Optimizer(Arguments):
         return {k: getattr(self, k) for k in keys if getattr(self, k) is not None}
 
 
-def check_clipping(block: Any) -> Iterator[Fault]:
+def check_clipping(options: Any) -> Iterator[Fault]:
     """Clippings of an optimizer beside another one."""
-    clippings = [c for c in CLIPPINGS if getattr(block, c) is not None]
+    clippings = [c for c in CLIPPINGS if getattr(options, c) is not None]
     for key in clippings[1:]:
-        yield Fault(key, getattr(block, key), f"must be null beside {clippings[0]}: one clipping at most")
+        yield Fault(key, getattr(options, key), f"must be null beside {clippings[0]}: one clipping at most")

@@ -1,4 +1,4 @@
-"""The card's `placement` block: on which devices variables, optimizer slots and updates live."""
+"""A card's `placement`: on which devices variables, optimizer slots and updates live."""
 
 import re
 from collections.abc import Iterator

@@ -13,7 +13,7 @@ from tfperf.errors import CardError
 from tfperf.runcard.explain import find_node, locate_fault, suggest_name
 from tfperf.runcard.faults import KIND, Fault
 from tfperf.runcard.kinds import AnyCard, CardKind
-from tfperf.runcard.nodes import LocatedFault, Node, quote_value, shorten
+from tfperf.runcard.nodes import CardNode, LocatedFault, quote_value, shorten
 
 MAX_FAULTS = 100
 ROUNDS = 5  # what is left out of a card may bring out further faults
@@ -21,14 +21,14 @@ KeyPath = tuple[str, ...]
 C = TypeVar("C", bound=AnyCard)
 
 
-def attach_source(card: C, root: Node) -> C:
+def attach_source(card: C, root: CardNode) -> C:
     """The card itself, which knows from now on where its values were written; that is no part of its value."""
     object.__setattr__(card, "source", root)
     return card
 
 
 def replace_values(card: C, **changes: Any) -> C:
-    """The card with other values for some of its blocks; it still knows where the rest was written."""
+    """The card with other values for some of its keys; it still knows where the rest was written."""
     other: C = replace(card, **changes)
     return other if card.source is None else attach_source(other, card.source)
 
@@ -49,7 +49,7 @@ class UnfitCardError(CardError):
 class FaultyCardError(CardError):
     """A card with faults of its own."""
 
-    def __init__(self, found: Sequence[LocatedFault], kind: CardKind, root: Node) -> None:
+    def __init__(self, found: Sequence[LocatedFault], kind: CardKind, root: CardNode) -> None:
         super().__init__(*_format_lines(found))
         self.found, self.kind, self.root = found, kind, root
 
@@ -84,12 +84,12 @@ def _make_unlocated(fault: Fault) -> LocatedFault:
 
 
 def _format_lines(found: Iterable[LocatedFault]) -> list[str]:
-    ordered = sorted(found, key=lambda one: one.rank)
+    ordered = sorted(found, key=lambda one: one.order)
     more = [f"... and {len(ordered) - MAX_FAULTS} more"] if len(ordered) > MAX_FAULTS else []
     return [one.format_line() for one in ordered[:MAX_FAULTS]] + more
 
 
-def _remove_faults(kind: CardKind, root: Node) -> AnyCard | None:
+def _remove_faults(kind: CardKind, root: CardNode) -> AnyCard | None:
     """The card of a tree from which values are taken away until none is at fault; None where too much goes."""
     for _ in range(ROUNDS):
         if not isinstance(root.value, dict):
@@ -107,28 +107,28 @@ def _remove_faults(kind: CardKind, root: Node) -> AnyCard | None:
     return None
 
 
-def _fill_missing(root: Node, key: Sequence[str], value: int) -> None:
+def _fill_missing(root: CardNode, key: Sequence[str], value: int) -> None:
     """Put a value where the card has none though it must have one."""
-    node: Node = root
-    for i, part in enumerate(key, 1):
+    node: CardNode = root
+    for i, name in enumerate(key, 1):
         if not isinstance(node.value, dict):
             return
-        if part not in node.value:
-            node.value[part] = Node(root.rank, root.location, value if i == len(key) else {}, path=tuple(key[:i]))
-        node = node.value[part]
+        if name not in node.value:
+            node.value[name] = CardNode(root.order, root.location, value if i == len(key) else {}, path=tuple(key[:i]))
+        node = node.value[name]
 
 
-def _list_faulty_paths(root: Node, errors: Iterable[Any]) -> list[tuple[str | int, ...]]:
+def _list_faulty_paths(root: CardNode, errors: Iterable[Any]) -> list[tuple[str | int, ...]]:
     """Paths of the values that validation errors are about, the last entries of lists first."""
     paths = set()
     for error in errors:
-        block = find_node(root, error["loc"])[1]
+        base = find_node(root, error["loc"])[1]
         keys: list[list[str]] = [f.key.split(".") for f in error["ctx"]["faults"]] if error["type"] == KIND else [[]]
-        paths |= {find_node(root, (*block, *key))[1] for key in keys}
+        paths |= {find_node(root, (*base, *key))[1] for key in keys}
     return sorted(paths, key=lambda path: [int(p) if str(p).isdecimal() else 0 for p in path], reverse=True)
 
 
-def _remove_value(root: Node, path: Sequence[str | int]) -> None:
+def _remove_value(root: CardNode, path: Sequence[str | int]) -> None:
     parent, _, _ = find_node(root, path[:-1])
     if isinstance(parent.value, dict):
         parent.value.pop(str(path[-1]), None)

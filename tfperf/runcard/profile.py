@@ -1,4 +1,4 @@
-"""The card's `profile` block: which steps of a training are recorded."""
+"""A card's `profile`: which steps of a training are recorded."""
 
 from typing import Annotated
 

@@ -54,7 +54,7 @@ class Grammar(Generic[T]):
         return keys
 
     def has_free_keys(self, path: Sequence[object]) -> bool:
-        """Whether the mapping at a path is a table of like values rather than a block of named keys."""
+        """Whether the mapping at a path is a table of like values rather than one of named keys."""
         return any("enum" in branch.get("propertyNames", ()) for branch in list_alternatives(self.get_schema(path)))
 
 
@@ -105,8 +105,8 @@ def _describe_limits(schema: Schema) -> str:
         return f" from {_format_number(low)} to {_format_number(high)}"
     above, below = schema.get("exclusiveMinimum"), schema.get("exclusiveMaximum")
     words = {"at least": low, "above": above, "at most": high, "below": below}
-    parts = [f"{word} {_format_number(limit)}" for word, limit in words.items() if limit is not None]
-    return " " + " and ".join(parts) if parts else ""
+    limits = [f"{word} {_format_number(limit)}" for word, limit in words.items() if limit is not None]
+    return " " + " and ".join(limits) if limits else ""
 
 
 def can_hold(schema: Schema, number: int) -> bool:

@@ -1,4 +1,4 @@
-"""The card's `sweep` block: which keys take which values, and how each trial is measured."""
+"""A card's `sweep`: which keys take which values, and how each trial is measured."""
 
 from collections.abc import Iterator
 from itertools import product
@@ -48,9 +48,9 @@ def list_values(values: tuple[Value, ...] | Range) -> tuple[Value, ...]:
     """
     if not isinstance(values, dict):
         return values
-    begin, end, step = values["from"], values["to"], values["step"]
-    count = int((end - begin) / step * (1 + 1e-12)) + 1
-    return tuple(begin + i * step for i in range(count))
+    begin, end, increment = values["from"], values["to"], values["step"]
+    count = int((end - begin) / increment * (1 + 1e-12)) + 1
+    return tuple(begin + i * increment for i in range(count))
 
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
@@ -120,11 +120,11 @@ class Sweep:
             yield Fault("without", len(self.without), "must leave a point")
 
     def _check_nesting(self) -> Iterator[Fault]:
-        """Keys inside the block that another one replaces as a whole: a point would not have both values."""
+        """Keys inside the mapping that another one replaces as a whole: a point would not have both values."""
         for key in self.keys:
-            for block in self.keys:
-                if key.startswith(f"{block}."):
-                    yield Fault("keys", key, f"{key} cannot be swept beside {block}, which it is inside of")
+            for outer in self.keys:
+                if key.startswith(f"{outer}."):
+                    yield Fault("keys", key, f"{key} cannot be swept beside {outer}, which it is inside of")
 
     def _check_exclusions(self) -> Iterator[Fault]:
         """What `without` names, and no point has."""

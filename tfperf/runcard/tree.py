@@ -14,7 +14,7 @@ from yaml import events
 from yaml.reader import Reader
 
 from tfperf.errors import CardError
-from tfperf.runcard.nodes import MAX_DEPTH, LocatedFault, Node, format_key, shorten
+from tfperf.runcard.nodes import MAX_DEPTH, CardNode, LocatedFault, format_key, shorten
 from tfperf.runcard.scalars import parse_scalar
 
 MAX_FAULTS = 100
@@ -44,7 +44,7 @@ def _find_unprintable(text: str) -> str | None:
 
 
 @dataclass
-class _Builder:
+class _NodeBuilder:
     """Builds nodes from parser events and collects faults by full key."""
 
     events: Iterator[yaml.Event]
@@ -56,9 +56,9 @@ class _Builder:
         key = f"{format_key(path)}: " if path else ""
         self.found.append(LocatedFault(*self.locate(line), f"{key}{text}", path))
 
-    def build_node(self, event: yaml.Event, path: tuple[str, ...], line: int) -> Node:
+    def build_node(self, event: yaml.Event, path: tuple[str, ...], line: int) -> CardNode:
         """The node that starts with `event`; `line` is where it is reported."""
-        node = Node(*self.locate(line), None, broken=self._check_special(event, path, line), path=path)
+        node = CardNode(*self.locate(line), None, broken=self._check_special(event, path, line), path=path)
         if len(path) > MAX_DEPTH:
             self.add_fault(line, path, f"nested deeper than {MAX_DEPTH} levels")
             raise _TooDeepError
@@ -86,14 +86,14 @@ class _Builder:
             self.add_fault(line, path, f"got the tag {shorten(tag)}; values have no tags")
         return tag is not None
 
-    def _build_entries(self, path: tuple[str, ...]) -> Iterator[Node]:
+    def _build_entries(self, path: tuple[str, ...]) -> Iterator[CardNode]:
         index = 0
         while not isinstance(event := next(self.events), events.SequenceEndEvent):
             yield self.build_node(event, (*path, str(index)), self.lines.find_line(event.start_mark))
             index += 1
 
-    def _build_pairs(self, path: tuple[str, ...]) -> dict[str, Node]:
-        pairs: dict[str, Node] = {}
+    def _build_pairs(self, path: tuple[str, ...]) -> dict[str, CardNode]:
+        pairs: dict[str, CardNode] = {}
         lines: dict[str, int] = {}
         while not isinstance(event := next(self.events), events.MappingEndEvent):
             line = self.lines.find_line(event.start_mark)
@@ -129,17 +129,17 @@ def _describe_problem(error: yaml.MarkedYAMLError, lines: _Lines) -> str:
 
 def parse_tree(
     text: str, locate: Callable[[int], tuple[int, str]], path: tuple[str, ...] = ()
-) -> tuple[Node | None, list[LocatedFault]]:
+) -> tuple[CardNode | None, list[LocatedFault]]:
     """The tree of one YAML document and its faults; no tree when the text cannot be read to its end or is empty.
 
-    `locate` gives rank and name of a line (counted from 1); `path` is the key that the document is the value of.
+    `locate` gives order and name of a line (counted from 1); `path` is the key that the document is the value of.
     """
     lines = _Lines(text)
     if bad := Reader.NON_PRINTABLE.search(text):
         what = f"got the control character {bad.group()!r}; a card is printable text"
         return None, [LocatedFault(*locate(lines.find_line(bad.start())), what)]
     stream = yaml.parse(text, Loader=yaml.SafeLoader)
-    builder, root = _Builder(stream, lines, locate), None
+    builder, root = _NodeBuilder(stream, lines, locate), None
     try:
         next(stream)
         if isinstance(next(stream), events.DocumentStartEvent):

@@ -31,7 +31,7 @@ def record_profile(path: Path, logdir: Path, overrides: Sequence[str], repeat: i
         raise
     capture = found.capture
     show_text(
-        f"{logdir}: {capture.steps} calls of {found.steps_per_call} steps; a call takes {capture.recorded_ms:.4g} ms, "
+        f"{logdir}: {capture.calls} calls of {found.steps_per_call} steps; a call takes {capture.recorded_ms:.4g} ms, "
         f"{capture.unrecorded_ms:.4g} where nothing is recorded ({found.overhead:+.1%})"
     )
     return logdir

@@ -71,12 +71,12 @@ def _select_comparable(tree: dict[str, Any], kind: CardKind) -> dict[str, Any]:
     """The card's tree without what is compared in another way."""
     name = tree.get("workload", WORKLOADS.default)
     tree = {**tree, "workload": WORKLOADS.renamed.get(name, name)}
-    for *blocks, key in kind.files:
-        block: Any = tree
-        for one in blocks:
-            block = (block or {}).get(one)
-        if block is not None:
-            block.pop(key, None)
+    for *outer, key in kind.files:
+        mapping: Any = tree
+        for one in outer:
+            mapping = (mapping or {}).get(one)
+        if mapping is not None:
+            mapping.pop(key, None)
     return {key: value for key, value in tree.items() if key not in (*LEFT_OUT, *kind.uncompared_keys)}
 
 

@@ -1,4 +1,4 @@
-"""`tfperf ablate`: what each optimisation is worth, from the naive form to the card as it is."""
+"""`tfperf ablate`: what each optimisation is worth, from plain Keras to the card as it is."""
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -19,10 +19,10 @@ from tfperf.runcard.keys import Tree, get, put
 from tfperf.runcard.kinds import AnyCard
 from tfperf.signals import Signals
 from tfperf.study.agreement import compare_losses
-from tfperf.study.ledger import ENVIRONMENT, Ledger, make_card_identity, write
-from tfperf.study.process import RunForm, Stopped, run_form
+from tfperf.study.process import RunVariant, Stopped, run_variant
+from tfperf.study.trial_log import ENVIRONMENT, TrialLog, make_card_identity, write
 from tfperf.workloads.registry import WORKLOADS
-from tfperf.workloads.switches import AblationPlan, Form, Request, Switches
+from tfperf.workloads.switches import AblationPlan, Request, Switches, Variant
 
 SECONDS = 20.0
 PLOT = "ablation.png"
@@ -36,63 +36,65 @@ class _Study:
     switches: Switches
     tree: Tree
     plan: AblationPlan
-    ledger: Ledger
+    log: TrialLog
     seconds: float
-    run_form: RunForm
+    run_variant: RunVariant
     signals: Signals
     show_progress: ShowProgress
 
     def run(self) -> dict[str, Any]:
-        """Every trial that is not in the ledger yet; the naive form first, since it refuses most."""
-        self._measure_form(self.plan.cumulative[0])
+        """Every trial that is not in the log yet; the naive variant first, since it refuses most."""
+        self._measure_variant(self.plan.cumulative[0])
         self._decide()
-        for form in (*self.plan.references, *self.plan.forms):
-            self._measure_form(form)
+        for variant in (*self.plan.references, *self.plan.variants):
+            self._measure_variant(variant)
         return self._make_report()
 
     def _decide(self) -> None:
-        """Put what `auto` stands for into the card, so that all forms have the same."""
-        if self.ledger.choices is None:
+        """Put what `auto` stands for into the card, so that all variants have the same."""
+        if self.log.choices is None:
             choices: Tree = {}
             if "auto" in (get(self.tree, key) for key in self.switches.decided):
-                self.show_progress(len(self.ledger.trials), self._count(), "measuring what `auto` stands for")
+                self.show_progress(len(self.log.trials), self._count(), "measuring what `auto` stands for")
                 record = self._run_request(Request(self.tree, decide=True))
                 if "error" in record:
                     raise CardError(f"the engine's choices could not be measured: {record['error']}")
                 choices = record["choices"]
-            self.ledger.choices = choices
-        for key, value in self.ledger.choices.items():
+            self.log.choices = choices
+        for key, value in self.log.choices.items():
             put(self.tree, key, value)
         self.plan = self.switches.make_plan(self.tree)
-        self.ledger.save(self._make_report())
+        self.log.save(self._make_report())
 
-    def _measure_form(self, form: Form) -> None:
-        """Measure a form once."""
-        if form.key in self.ledger.trials:
+    def _measure_variant(self, variant: Variant) -> None:
+        """Measure a variant once."""
+        if variant.key in self.log.trials:
             return
-        self.show_progress(len(self.ledger.trials), self._count(), f"measuring: {form.key}")
-        timed = form in self.plan.forms
+        self.show_progress(len(self.log.trials), self._count(), f"measuring: {variant.key}")
+        timed = variant in self.plan.variants
         seconds = self.seconds if timed else None
-        request = Request(self.plan.make_tree(self.tree, form), form.naive, False, seconds, self.switches.checked)
+        request = Request(self.plan.make_tree(self.tree, variant), variant.naive, False, seconds, self.switches.checked)
         record = self._run_request(request)
-        self.ledger.trials[form.key] = record
-        self.ledger.save(self._make_report())
-        self.show_progress(len(self.ledger.trials), self._count(), f"{form.key}: {_describe_outcome(record)}")
+        self.log.trials[variant.key] = record
+        self.log.save(self._make_report())
+        self.show_progress(len(self.log.trials), self._count(), f"{variant.key}: {_describe_outcome(record)}")
 
     def _run_request(self, request: Request) -> dict[str, Any]:
         if self.signals.received is not None:
             raise Stopped(self.signals.received)
-        return self.run_form(request, self.signals)
+        return self.run_variant(request, self.signals)
 
     def _count(self) -> int:
-        return len({*self.plan.forms, *self.plan.references})
+        return len({*self.plan.variants, *self.plan.references})
 
     def _make_report(self) -> dict[str, Any]:
         """All that people read, from what was measured so far."""
-        without = {name: self._make_entry(form) for name, form in self.plan.leave_one_out.items()}
+        without = {name: self._make_entry(variant) for name, variant in self.plan.leave_one_out.items()}
         steps = [
-            {"name": name, "says": text, **self._make_entry(form), "without": without.get(name)}
-            for (name, text), form in zip(self.switches.describe_series(self.plan), self.plan.cumulative, strict=True)
+            {"name": name, "says": text, **self._make_entry(variant), "without": without.get(name)}
+            for (name, text), variant in zip(
+                self.switches.describe_series(self.plan), self.plan.cumulative, strict=True
+            )
         ]
         report = {
             "title": self.card.title, **self.switches.figures, "setting": self.switches.setting,
@@ -100,16 +102,16 @@ class _Study:
         }  # fmt: skip
         return add_speedups(report)
 
-    def _make_entry(self, form: Form) -> dict[str, Any]:
-        """What is told of a form; None for what is not known."""
-        record = self.ledger.trials.get(form.key, {})
-        reference = self.ledger.trials.get(self.plan.make_reference(form).key, {})
+    def _make_entry(self, variant: Variant) -> dict[str, Any]:
+        """What is told of a variant; None for what is not known."""
+        record = self.log.trials.get(variant.key, {})
+        reference = self.log.trials.get(self.plan.make_reference(variant).key, {})
         compared = None
         if "losses" in record and "losses" in reference:
-            allowed = 0.0 if form.naive else self.switches.get_tolerance(self.plan.make_tree(self.tree, form))
+            allowed = 0.0 if variant.naive else self.switches.get_tolerance(self.plan.make_tree(self.tree, variant))
             compared = compare_losses(record, reference, allowed)
         names = ("ms_per_step", "steps_per_call", "peak_rss_bytes", "seconds", "error")
-        return {"form": form.key, **{name: record.get(name) for name in names}, "agreement": compared}
+        return {"form": variant.key, **{name: record.get(name) for name in names}, "agreement": compared}
 
 
 def _describe_outcome(record: dict[str, Any]) -> str:
@@ -119,9 +121,13 @@ def _describe_outcome(record: dict[str, Any]) -> str:
 
 
 def ablate(
-    card: AnyCard, output: Path, open_progress: OpenProgress, seconds: float = SECONDS, run_form: RunForm = run_form
+    card: AnyCard,
+    output: Path,
+    open_progress: OpenProgress,
+    seconds: float = SECONDS,
+    run_variant: RunVariant = run_variant,
 ) -> dict[str, Any]:
-    """Measure all forms of a card and write ablation.json, ablation.png and environment.json; returns the report.
+    """Measure all variants of a card and write ablation.json, ablation.png and environment.json; returns the report.
 
     What is in the folder already is not measured again. UserError for a faulty card or folder, and for a card
     whose workload has no switches; Stopped when a signal came: what was measured until then is kept.
@@ -131,13 +137,13 @@ def ablate(
         raise RunDirectoryError(f"{output}: holds a run; choose another folder for an ablation")
     with Signals().listen() as signals, DirectoryLock(output) as held, signals.defer(), open_progress() as show:
         output = held.path
-        ledger = Ledger(output, make_card_identity(card, switches.hashes))
-        ledger.load()
+        log = TrialLog(output, make_card_identity(card, switches.hashes))
+        log.load()
         write(output / ENVIRONMENT, collect_environment())
         tree = to_json_tree(card)
         report = _Study(
-            card=card, switches=switches, tree=tree, plan=switches.make_plan(tree), ledger=ledger, seconds=seconds,
-            run_form=run_form, signals=signals, show_progress=show,
+            card=card, switches=switches, tree=tree, plan=switches.make_plan(tree), log=log, seconds=seconds,
+            run_variant=run_variant, signals=signals, show_progress=show,
         ).run()  # fmt: skip
         with apply_style(), write_atomically(output / PLOT) as temporary:
             temporary.write_bytes(to_png(draw_waterfall(report)))

@@ -1,18 +1,18 @@
-"""Whether two forms of a training computed the same losses. R replicas."""
+"""Whether two variants of a training computed the same losses. R replicas."""
 
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-ROUNDING = 1e-5  # relative, in float64 after one step: forms differ in the order of sums, which a step amplifies
+ROUNDING = 1e-5  # relative, in float64 after one step: variants differ in the order of sums, which a step amplifies
 
 Losses = Mapping[str, Sequence[float]]
 
 
 def compare_losses(record: Mapping[str, Any], reference: Mapping[str, Any], tolerance: float = 0.0) -> dict[str, Any]:
-    """How far the losses of a form are from those of its reference, and how far they may be.
+    """How far the losses of a variant are from those of its reference, and how far they may be.
 
-    Exact forms: the largest relative difference of any loss. With a tolerance on losses per point, the largest
+    Exact variants: the largest relative difference of any loss. With a tolerance on losses per point, the largest
     difference of those that are sums over points, per point, in units of max(1, loss per point). Both records hold
     `losses` (by name, R each) and `points` (by name of such a loss, R each).
     """

@@ -8,8 +8,8 @@ import numpy as np
 from tfperf.errors import RunDirectoryError
 from tfperf.measure.confidence import estimate_welch_difference
 from tfperf.report.compare import TIMES, Change
-from tfperf.study.rows import Row, make_point_key
-from tfperf.study.sweep_folder import REPORT, read_current_rows, read_sweep
+from tfperf.study.finished_trials import FinishedTrial, make_point_key
+from tfperf.study.sweep_folder import REPORT, read_current_trials, read_sweep
 from tfperf.study.sweep_plan import format_values
 
 
@@ -36,29 +36,29 @@ def compare_sweeps(before: Path, now: Path) -> tuple[list[Change], list[str]]:
     return [_make_change(a[key], b[key]) for key in measured], notes
 
 
-def _read_points(folder: Path) -> dict[str, list[Row]]:
-    """The rows of each point."""
-    expected, found = read_sweep(folder)["trials"], read_current_rows(folder)
+def _read_points(folder: Path) -> dict[str, list[FinishedTrial]]:
+    """The trials of each point."""
+    expected, found = read_sweep(folder)["trials"], read_current_trials(folder)
     if len(found) < expected or not (folder / REPORT).is_file():
         done = f"{len(found)} of {expected} trials are done"
         raise RunDirectoryError(f"{folder}: the sweep is not finished, {done}; its command goes on with it")
-    points: dict[str, list[Row]] = {}
-    for row in sorted(found, key=lambda row: row.repeat):
-        points.setdefault(make_point_key(row.values), []).append(row)
+    points: dict[str, list[FinishedTrial]] = {}
+    for trial in sorted(found, key=lambda trial: trial.repeat):
+        points.setdefault(make_point_key(trial.values), []).append(trial)
     return points
 
 
-def _list_times(found: Sequence[Row]) -> list[float]:
+def _list_times(found: Sequence[FinishedTrial]) -> list[float]:
     """Of the good trials; none where a proof of the placement failed."""
-    return [] if any(row.disproved for row in found) else [row.ms for row in found if row.ms is not None]
+    return [] if any(trial.disproved for trial in found) else [trial.ms for trial in found if trial.ms is not None]
 
 
-def _list_batches(found: Sequence[Row]) -> set[str]:
+def _list_batches(found: Sequence[FinishedTrial]) -> set[str]:
     """What the steps of a point computed, where its trials tell."""
-    return {row.record["work"]["batches"] for row in found if isinstance(row.record.get("work"), dict)}
+    return {trial.record["work"]["batches"] for trial in found if isinstance(trial.record.get("work"), dict)}
 
 
-def _make_change(before: Sequence[Row], now: Sequence[Row]) -> Change:
+def _make_change(before: Sequence[FinishedTrial], now: Sequence[FinishedTrial]) -> Change:
     x, y = (np.log(_list_times(found)).tolist() for found in (before, now))
     ratio = estimate_welch_difference(x, y).exponentiate()
     name, first, second = format_values(before[0].values), float(np.exp(np.mean(x))), float(np.exp(np.mean(y)))

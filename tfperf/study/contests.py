@@ -5,10 +5,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.stats import t as student
 
-from tfperf.measure.confidence import LEVEL, Interval
+from tfperf.arrays import BoolMask, Float64Array, Indices
+from tfperf.measure.confidence import LEVEL, ConfidenceInterval
 
 
 @dataclass(frozen=True)
@@ -16,7 +16,7 @@ class Standing:
     """A row's rate over that of the row `beside` (its number); `ratio` from `repeats` that both have."""
 
     beside: int
-    ratio: Interval
+    ratio: ConfidenceInterval
     repeats: int
 
 
@@ -41,28 +41,26 @@ def compare_with_best(rates: Sequence[Mapping[int, float]]) -> list[Standing | N
     return out
 
 
-def _find_highest(means: NDArray[np.float64], some: NDArray[np.bool_]) -> int:
+def _find_highest(means: Float64Array, some: BoolMask) -> int:
     return int(np.argmax(np.where(some, means, -np.inf)))
 
 
-def _stack_logarithms(rates: Sequence[Mapping[int, float]]) -> NDArray[np.float64]:
+def _stack_logarithms(rates: Sequence[Mapping[int, float]]) -> Float64Array:
     """Logarithms (K, R), nan where a row lacks a repeat."""
     repeats = sorted({repeat for one in rates for repeat in one})
     return np.array([[math.log(one[r]) if r in one else math.nan for r in repeats] for one in rates])
 
 
-def _make_standing(differences: NDArray[np.float64], beside: int, level: float) -> Standing | None:
+def _make_standing(differences: Float64Array, beside: int, level: float) -> Standing | None:
     low, high, counts = _compute_limits(differences[None], level)
     if counts[0] == 0:
         return None
     middle = float(np.nanmean(differences))
-    known = Interval(middle, float(low[0]), float(high[0])) if counts[0] > 1 else Interval(middle)
+    known = ConfidenceInterval(middle, float(low[0]), float(high[0])) if counts[0] > 1 else ConfidenceInterval(middle)
     return Standing(beside, known.exponentiate(), int(counts[0]))
 
 
-def _compute_limits(
-    differences: NDArray[np.float64], level: float
-) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.intp]]:
+def _compute_limits(differences: Float64Array, level: float) -> tuple[Float64Array, Float64Array, Indices]:
     """Student's limits of the means of rows (K, R), nan where there are less than two values; their counts (K)."""
     there = ~np.isnan(differences)
     counts = there.sum(axis=1)

@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.stats import t as student
 
-from tfperf.measure.confidence import LEVEL, Interval
-from tfperf.study.rows import Row, make_point_key
+from tfperf.arrays import Float64Array, Indices
+from tfperf.measure.confidence import LEVEL, ConfidenceInterval
+from tfperf.study.finished_trials import FinishedTrial, make_point_key
 
 MOST_COMMON = 0.9  # of neighbours: of more, trials could not tell any slope
 
@@ -31,7 +31,7 @@ class Drift:
         return not self.low <= 1 <= self.high
 
 
-def estimate_drift(ended: Sequence[Row]) -> Drift | None:
+def estimate_drift(ended: Sequence[FinishedTrial]) -> Drift | None:
     """Of trials in the order in which they ended; None where there are too few repeats to tell.
 
     A straight line through the logarithms of the times over the trials' places, each point with a level of its own.
@@ -39,11 +39,11 @@ def estimate_drift(ended: Sequence[Row]) -> Drift | None:
     and goes by is no drift: errors count as larger by what they have in common with those before.
     """
     times, places, names = [], [], []
-    for place, row in enumerate(ended):
-        if row.ms is not None:
-            times.append(row.ms)
+    for place, trial in enumerate(ended):
+        if trial.ms is not None:
+            times.append(trial.ms)
             places.append(place / max(len(ended) - 1, 1))
-            names.append(make_point_key(row.values))
+            names.append(make_point_key(trial.values))
     _, group = np.unique(names, return_inverse=True) if names else (0, np.zeros(0, np.intp))
     y, x = (_subtract_means(np.array(values, float), group) for values in (np.log(times), places))
     freedom, spread = len(y) - len(set(names)) - 1, float(x @ x)
@@ -53,11 +53,11 @@ def estimate_drift(ended: Sequence[Row]) -> Drift | None:
     rest = y - slope * x
     error = float(np.sqrt((rest**2).sum() / freedom / spread)) * _estimate_inflation(rest, freedom)
     half = float(student.ppf((1 + LEVEL) / 2, freedom)) * error
-    found = Interval(slope, slope - half, slope + half).exponentiate()
+    found = ConfidenceInterval(slope, slope - half, slope + half).exponentiate()
     return None if found.low is None or found.high is None else Drift(found.value, found.low, found.high, len(y))
 
 
-def _estimate_inflation(rest: NDArray[np.float64], freedom: int) -> float:
+def _estimate_inflation(rest: Float64Array, freedom: int) -> float:
     """By how much an error of a slope is larger where residuals, in order, follow those before them: AR(1), at least 1.
 
     Levels of points, taken away, take as large a share of it as of the degrees of freedom.
@@ -69,7 +69,7 @@ def _estimate_inflation(rest: NDArray[np.float64], freedom: int) -> float:
     return float(np.sqrt((1 + common) / (1 - common)))
 
 
-def _subtract_means(values: NDArray[np.float64], group: NDArray[np.intp]) -> NDArray[np.float64]:
+def _subtract_means(values: Float64Array, group: Indices) -> Float64Array:
     """Each value less the mean of its group."""
     if not len(values):
         return values

@@ -6,7 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from tfperf.measure.confidence import MOST_VALUES, Interval, estimate_geometric_mean, estimate_mean, estimate_repeats
+from tfperf.measure.confidence import (
+    MOST_VALUES,
+    ConfidenceInterval,
+    estimate_geometric_mean,
+    estimate_mean,
+    estimate_repeats,
+)
 from tfperf.results.placements import Estimate, PlacementRow
 from tfperf.study.contests import compare_with_best
 
@@ -101,7 +107,7 @@ def _get_rate(row: PlacementRow) -> float:
     return 0.0 if row.pairs_per_second is None else row.pairs_per_second.value
 
 
-def _to_estimate(interval: Interval, of: str) -> Estimate:
+def _to_estimate(interval: ConfidenceInterval, of: str) -> Estimate:
     return Estimate(interval.value, interval.low, interval.high, of)
 
 

@@ -13,10 +13,10 @@ from tfperf.report.placements import make_placements_table
 from tfperf.report.placements_page import write_placements
 from tfperf.report.sweep import describe_drift, describe_machines, make_sweep_table
 from tfperf.results.placements import Answers, Estimate, PlacementRow
+from tfperf.study.finished_trials import FinishedTrial, make_point_key
 from tfperf.study.growth import estimate_forward_growth, read_bucketing
 from tfperf.study.like_work import Records, average, compare_rows
-from tfperf.study.rows import Row, make_point_key
-from tfperf.study.sweep_folder import read_current_rows
+from tfperf.study.sweep_folder import read_current_trials
 from tfperf.workloads.cards import read_workload_name
 from tfperf.workloads.registry import WORKLOADS
 
@@ -25,19 +25,19 @@ SIZES = (DEVICES, BATCH, "data.scaling", "data.scaling_devices")
 GFLOPS, BANDWIDTH = "gflops", "bandwidth_gb_s"
 
 
-def make_placement_rows(found: Sequence[Row], performance_keys: Collection[str] = ()) -> list[PlacementRow]:
+def make_placement_rows(found: Sequence[FinishedTrial], performance_keys: Collection[str] = ()) -> list[PlacementRow]:
     """A row for each point of a sweep over placements, by placement, devices and batch; empty for other sweeps.
 
-    performance_keys: swept keys that leave what is computed as it is, beside those of the block `placement`.
+    performance_keys: swept keys that leave what is computed as it is, beside those of `placement`.
     """
-    if not any("work" in row.record for row in found):
+    if not any("work" in trial.record for trial in found):
         return []
-    points: dict[str, list[Row]] = {}
-    for row in found:
-        points.setdefault(make_point_key(row.values), []).append(row)
+    points: dict[str, list[FinishedTrial]] = {}
+    for trial in found:
+        points.setdefault(make_point_key(trial.values), []).append(trial)
     records: dict[str, Records] = {}
     for key, some in points.items():
-        good = {row.repeat: row.record for row in some if row.ok}
+        good = {trial.repeat: trial.record for trial in some if trial.ok}
         records[key] = good if _is_proved(some) else {}
     ceilings = _find_ceilings(records.values())
     every = {key: _make_row(some, records[key], ceilings, performance_keys) for key, some in points.items()}
@@ -63,7 +63,7 @@ def write_report(folder: Path, report: Mapping[str, Any]) -> tuple[RenderableTyp
     report: as `run_sweep` returns it.
     """
     kind = WORKLOADS.get_kind(read_workload_name(folder))
-    if not (rows := make_placement_rows(read_current_rows(folder), kind.performance_keys)):
+    if not (rows := make_placement_rows(read_current_trials(folder), kind.performance_keys)):
         return make_sweep_table(report), folder
     told = "; ".join([describe_drift(report["drift"]), *describe_machines(report["machines"])])
     answers = Answers(estimate_forward_growth(rows), read_bucketing(folder))
@@ -74,11 +74,11 @@ def _make_sort_key(row: PlacementRow) -> tuple[str, str, str, int, int]:
     return row.scaling or "", row.setting, row.placement, row.devices or 0, row.batch or 0
 
 
-def _is_proved(some: Sequence[Row]) -> bool | None:
+def _is_proved(some: Sequence[FinishedTrial]) -> bool | None:
     """Whether the placement of a point is proved: by one trial, and disproved by none; None: no proof was made."""
-    if any(row.disproved for row in some):
+    if any(trial.disproved for trial in some):
         return False
-    return True if any("proof" in row.record for row in some if row.ok) else None
+    return True if any("proof" in trial.record for trial in some if trial.ok) else None
 
 
 def _find_ceilings(every: Iterable[Records]) -> dict[Any, float]:
@@ -113,7 +113,7 @@ def _rescale_bound(bound: Mapping[str, Any], ceilings: Mapping[Any, float]) -> d
 
 
 def _make_row(
-    some: Sequence[Row], records: Records, ceilings: Mapping[str, float], performance_keys: Collection[str]
+    some: Sequence[FinishedTrial], records: Records, ceilings: Mapping[str, float], performance_keys: Collection[str]
 ) -> PlacementRow:
     values = some[0].values
     name = ", ".join(_format_value(k, v) for k, v in values.items() if k not in SIZES)
@@ -129,7 +129,7 @@ def _make_row(
     kinds = sorted({"logical" if record["logical"] else "physical" for record in records.values()})
     diverged = _has_diverged(records)
     unlike = [row.setting, *kinds, *(["diverged"] if diverged else [])]
-    group, contest = _name_groups(" ".join(unlike), work, any_["devices"])
+    group, contest = _name_like_work(" ".join(unlike), work, any_["devices"])
     return replace(
         row, devices=any_["devices"], logical="logical" in kinds, batch=work["batch"], pairs=work["pairs"],
         scaling=work["scaling"], group=group, contest=contest, columns=work["columns"],
@@ -150,7 +150,7 @@ def _average_processor(records: Records) -> Estimate | None:
     return average(times, "processor ms per step", lambda r: r["processor_ms_per_step"]) if times else None
 
 
-def _name_groups(setting: str, work: Mapping[str, Any], devices: int) -> tuple[str, str]:
+def _name_like_work(setting: str, work: Mapping[str, Any], devices: int) -> tuple[str, str]:
     """Names of a row's group and contest: what the timed steps computed decides, not what the card calls it."""
     if work["scaling"] == "strong":
         name = f"strong {work['batches']} {setting}"

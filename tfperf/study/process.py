@@ -9,7 +9,7 @@ from tfperf.signals import Signals
 from tfperf.study.child import Record, run_subprocess
 from tfperf.workloads.switches import Request
 
-COMMAND = (sys.executable, "-m", "tfperf.study.form")
+COMMAND = (sys.executable, "-m", "tfperf.study.variant")
 
 
 class Stopped(Interrupted):
@@ -19,10 +19,10 @@ class Stopped(Interrupted):
         super().__init__(signum, None, "the same command goes on with what is not measured yet")
 
 
-def run_form(request: Request, signals: Signals) -> Record:
+def run_variant(request: Request, signals: Signals) -> Record:
     """The record of a trial; of one that failed {"error": why}.
 
-    CardError where the card asks for what the form cannot do, Stopped when a signal came first.
+    CardError where the card asks for what the variant cannot do, Stopped when a signal came first.
     """
     record = run_subprocess(COMMAND, asdict(request), lambda: signals.received is not None)
     if record is None:
@@ -33,4 +33,4 @@ def run_form(request: Request, signals: Signals) -> Record:
     return record
 
 
-RunForm = Callable[[Request, Signals], Record]
+RunVariant = Callable[[Request, Signals], Record]

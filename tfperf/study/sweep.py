@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tfperf.cluster.place import Place, parse_place
+from tfperf.cluster.site import Site, parse_site
 from tfperf.cluster.team import Team
 from tfperf.cluster.teams import open_team
 from tfperf.console.stages import format_duration
@@ -19,8 +19,8 @@ from tfperf.measure.environment import digest_program
 from tfperf.results.lock import DirectoryLock
 from tfperf.signals import Signals
 from tfperf.study import child
+from tfperf.study.finished_trials import PROOF_FAILED, FinishedTrial, make_point_key
 from tfperf.study.process import Stopped
-from tfperf.study.rows import PROOF_FAILED, Row, make_point_key
 from tfperf.study.sweep_folder import TRIALS, SweepFolder
 from tfperf.study.sweep_plan import SweepPlan, Trial, plan_sweep
 
@@ -31,7 +31,7 @@ OpenProgress = Callable[[], AbstractContextManager[ShowProgress]]
 
 
 @dataclass(kw_only=True)
-class _Sweep:
+class _SweepRun:
     plan: SweepPlan
     folder: SweepFolder
     waiting: deque[Trial]
@@ -41,12 +41,12 @@ class _Sweep:
     signals: Signals
     show_progress: ShowProgress
     command: Sequence[str]
-    code: str  # digest of the program that all rows are made by
+    code: str  # digest of the program that all trials are measured by
     running: dict["Future[Any]", Trial] = field(default_factory=dict)
     trial_seconds: list[float] = field(default_factory=list)  # seconds of each trial of this command
 
     def run(self) -> None:
-        """Until every trial has a row. Raises: Stopped, StorageError; the rows until then are kept."""
+        """Until every trial has ended. Raises: Stopped, StorageError; what has ended until then is kept."""
         self._show_progress("starting")
         while self.waiting or self.running:
             if self.signals.received is not None:
@@ -54,7 +54,7 @@ class _Sweep:
             self._submit_trials()
             finished, _ = wait(self.running, POLL_SECONDS, FIRST_COMPLETED)
             for future in finished:
-                self._write_row(self.running.pop(future), future)
+                self._write_trial(self.running.pop(future), future)
             if not self.running and self.waiting:
                 time.sleep(0 if finished else POLL_SECONDS)  # no worker yet
 
@@ -72,15 +72,15 @@ class _Sweep:
             number = self.done + len(self.running)
             self._show_progress(f"trial {number} of {self._count_all()}{self._describe_left(size)}, {trial.describe()}")
 
-    def _write_row(self, trial: Trial, future: "Future[Any]") -> None:
-        """Write the row of a trial that has ended."""
-        row = _make_row(trial, future, self.code)
-        self.folder.add(row)
+    def _write_trial(self, trial: Trial, future: "Future[Any]") -> None:
+        """Write what came of a trial that has ended."""
+        finished = _make_finished_trial(trial, future, self.code)
+        self.folder.add(finished)
         self.done += 1
-        if row.ok:
+        if finished.ok:
             self.measured.add(make_point_key(trial.values))
-        self.trial_seconds.append(row.seconds)
-        what = f"{row.ms:.4g} ms a step" if row.ms is not None else f"failed: {row.error}"
+        self.trial_seconds.append(finished.seconds)
+        what = f"{finished.ms:.4g} ms a step" if finished.ms is not None else f"failed: {finished.error}"
         self._show_progress(f"{trial.describe()}: {what}")
 
     def _count_all(self) -> int:
@@ -97,16 +97,16 @@ class _Sweep:
         self.show_progress(self.done, self._count_all(), words)
 
 
-def _make_row(trial: Trial, future: "Future[Any]", code: str) -> Row:
-    """What came of a trial; whatever ended it is the row's error."""
+def _make_finished_trial(trial: Trial, future: "Future[Any]", code: str) -> FinishedTrial:
+    """What came of a trial; whatever ended it is its error."""
     error = future.exception()
     if error is not None:
-        return Row(trial.values, trial.repeat, 0.0, error=f"{type(error).__name__}: {_get_first_line(error)}")
+        return FinishedTrial(trial.values, trial.repeat, 0.0, error=f"{type(error).__name__}: {_get_first_line(error)}")
     record, seconds = future.result()
     why = _check_record(record)
     if not why and record.get("code", code) != code:
         why = "another program measured it: the worker's files of tfperf are not those of this command"
-    return Row(trial.values, trial.repeat, seconds, {} if why else record, why)
+    return FinishedTrial(trial.values, trial.repeat, seconds, {} if why else record, why)
 
 
 def _get_first_line(error: BaseException) -> str:
@@ -134,31 +134,31 @@ def run_sweep(
     card: Path, overrides: Sequence[str], output: Path, open_progress: OpenProgress, on: str | None = None,
     retry: bool = False, command: Sequence[str] = COMMAND,
 ) -> dict[str, Any]:  # fmt: skip
-    """Measure what has no row in the folder yet, with `retry` also what failed; returns the report.
+    """Measure what is not in the folder yet, with `retry` also what failed; returns the report.
 
-    on: a place as cluster/place.py reads it; None: this machine, without Dask. Raises: UserError for a faulty card,
-    folder or place, Stopped when a signal came: what was measured until then is kept, and the same call goes on.
+    on: a site as cluster/site.py reads it; None: this machine, without Dask. Raises: UserError for a faulty card,
+    folder or site, Stopped when a signal came: what was measured until then is kept, and the same call goes on.
     """
     planned = plan_sweep(card, overrides)
     at_once = planned.sweep.at_once
-    place = None if on is None else parse_place(on, at_once)
+    site = None if on is None else parse_site(on, at_once)
     with Signals().listen() as signals, DirectoryLock(output) as held, signals.defer():
         folder = SweepFolder(held.path)
         code = digest_program()
-        found = folder.begin_or_resume(planned, _name_place(place), code)
-        known = {row.key for row in found if row.ok or not retry}
-        measured = {make_point_key(row.values) for row in found if row.ok}
+        found = folder.begin_or_resume(planned, _name_site(site), code)
+        known = {finished.key for finished in found if finished.ok or not retry}
+        measured = {make_point_key(finished.values) for finished in found if finished.ok}
         waiting = deque(trial for trial in planned.list_trials() if trial.key not in known)
         done = len(planned.list_trials()) - len(waiting)
         if waiting:
             folder.prepare_trials()
-            with open_team(place, at_once) as team, open_progress() as show_progress:
-                _Sweep(
+            with open_team(site, at_once) as team, open_progress() as show_progress:
+                _SweepRun(
                     plan=planned, folder=folder, waiting=waiting, done=done, measured=measured, team=team,
                     signals=signals, show_progress=show_progress, command=command, code=code,
                 ).run()  # fmt: skip
         return folder.finish(planned)
 
 
-def _name_place(place: Place | None) -> str:
-    return "here" if place is None else place.name
+def _name_site(site: Site | None) -> str:
+    return "here" if site is None else site.name

@@ -4,7 +4,7 @@ sweep.json        what another command must share to go on: points, versions, pr
 card.yaml         the card with every default; environment.json: the machine
 results.jsonl     a line for each finished trial, on disk before the next one starts
 trials/           files of single trials, where they leave any
-results.h5        all rows as a table; sweep_report.json: the points. Both once all trials have ended.
+results.h5        all trials as a table; sweep_report.json: the points. Both once all trials have ended.
 """
 
 import json
@@ -25,10 +25,17 @@ from tfperf.results.placements import ROWS as PLACEMENTS
 from tfperf.results.reading import describe_error, open_descriptor, read_json
 from tfperf.runcard.dump import dump_card
 from tfperf.study.drift import Drift, estimate_drift
-from tfperf.study.ledger import make_identity
-from tfperf.study.rows import MOST_BYTES, RESULTS, Row, make_point_key, read_rows, summarise_points
+from tfperf.study.finished_trials import (
+    MOST_BYTES,
+    RESULTS,
+    FinishedTrial,
+    make_point_key,
+    read_finished_trials,
+    summarise_points,
+)
 from tfperf.study.sweep_plan import SweepPlan
 from tfperf.study.sweep_table import write_table
+from tfperf.study.trial_log import make_identity
 
 MOST_TRIALS = 100_000
 LAYOUT = 3  # 1 timed each step once, compilations among them; 2 told of spans, not of chains and waiting
@@ -41,8 +48,8 @@ class SweepFolder:
 
     path: Path
 
-    def begin_or_resume(self, plan: SweepPlan, place: str, code: str) -> list[Row]:
-        """Begin, or go on with what is there; returns the rows that there are.
+    def begin_or_resume(self, plan: SweepPlan, place: str, code: str) -> list[FinishedTrial]:
+        """Begin, or go on with what is there; returns the trials that have ended.
 
         code: digest of the program. Raises: RunDirectoryError for a folder with anything else in it, for a sweep of
         other points, versions, machine or place or by another program, and for damage.
@@ -62,7 +69,7 @@ class SweepFolder:
         self._write(CARD, dump_card(plan.card))
         self._write(ENVIRONMENT, _format_json(collect_environment()))
         self._drop_half_line()
-        return read_rows(self.path)
+        return read_finished_trials(self.path)
 
     def _refuse_another(self, identity: Mapping[str, Any]) -> None:
         before = read_sweep(self.path)["identity"]
@@ -87,17 +94,17 @@ class SweepFolder:
         for name in (REPORT, TABLE, PAGE, PLACEMENTS):
             remove(self.path / name)
 
-    def add(self, row: Row) -> None:
-        """Keep a row. Raises: StorageError where the disk does not take it; the rows before are safe."""
-        append(self.path / RESULTS, row.format_line() + "\n")
+    def add(self, trial: FinishedTrial) -> None:
+        """Keep a trial. Raises: StorageError where the disk does not take it; the trials before are safe."""
+        append(self.path / RESULTS, trial.format_line() + "\n")
 
     def finish(self, plan: SweepPlan) -> dict[str, Any]:
         """Write the table and the report; returns the report."""
         order = {trial.key: (trial.repeat, trial.number) for trial in plan.list_trials()}
-        ended = [row for row in read_rows(self.path) if row.key in order]
-        found = sorted(ended, key=lambda row: order[row.key])
+        ended = [trial for trial in read_finished_trials(self.path) if trial.key in order]
+        found = sorted(ended, key=lambda trial: order[trial.key])
         text = to_json(summarise(plan.card.title, list(plan.sweep.keys), found, estimate_drift(ended)), indent=1) + "\n"
-        write_table(self.path / TABLE, plan.card.title, found, [ended.index(row) + 1 for row in found])
+        write_table(self.path / TABLE, plan.card.title, found, [ended.index(trial) + 1 for trial in found])
         self._write(REPORT, text)
         report: dict[str, Any] = json.loads(text)
         return report
@@ -136,15 +143,15 @@ def read_sweep(folder: Path) -> dict[str, Any]:
     return found
 
 
-def read_current_rows(folder: Path) -> list[Row]:
-    """The rows of a folder's sweep, without those of repeats and points that its last command does not have.
+def read_current_trials(folder: Path) -> list[FinishedTrial]:
+    """The trials of a folder's sweep, without those of repeats and points that its last command does not have.
 
-    Raises: RunDirectoryError as `read_sweep` and `read_rows`.
+    Raises: RunDirectoryError as `read_sweep` and `read_finished_trials`.
     """
     content = read_sweep(folder)
     most, keys = content.get("repeats", MOST_TRIALS), content.get("points")
-    found = [row for row in read_rows(folder) if row.repeat <= most]
-    return found if keys is None else [row for row in found if make_point_key(row.values) in keys]
+    found = [trial for trial in read_finished_trials(folder) if trial.repeat <= most]
+    return found if keys is None else [trial for trial in found if make_point_key(trial.values) in keys]
 
 
 def _describe_layout(layout: object) -> str:
@@ -153,14 +160,14 @@ def _describe_layout(layout: object) -> str:
     return f"layout: got {layout!r}; this version of tfperf measures and reads {LAYOUT}"
 
 
-def summarise(title: str, keys: Sequence[str], found: Sequence[Row], drift: Drift | None) -> dict[str, Any]:
+def summarise(title: str, keys: Sequence[str], found: Sequence[FinishedTrial], drift: Drift | None) -> dict[str, Any]:
     """sweep_report.json: each point's times, ms per step with the mean's 95 % interval, what failed, and drift."""
-    machines = {json.dumps(row.record["machine"], sort_keys=True) for row in found if "machine" in row.record}
+    machines = {json.dumps(trial.record["machine"], sort_keys=True) for trial in found if "machine" in trial.record}
     return {
-        "title": title, "keys": list(keys), "trials": len(found), "failed": sum(not row.ok for row in found),
+        "title": title, "keys": list(keys), "trials": len(found), "failed": sum(not trial.ok for trial in found),
         "points": [asdict(point) for point in summarise_points(found)],
         "machines": [json.loads(one) for one in sorted(machines)],
-        "left_out": sum(row.record.get("left_out", 0) for row in found), "drift": asdict(drift) if drift else None,
+        "left_out": sum(trial.record.get("left_out", 0) for trial in found), "drift": asdict(drift) if drift else None,
     }  # fmt: skip
 
 

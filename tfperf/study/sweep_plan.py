@@ -14,9 +14,9 @@ from tfperf.runcard.dump import to_tree
 from tfperf.runcard.keys import Tree, get, put
 from tfperf.runcard.kinds import AnyCard
 from tfperf.runcard.places import UnfitCardError
-from tfperf.runcard.points import Point
+from tfperf.runcard.points import SweepPoint
 from tfperf.runcard.sweep import Sweep
-from tfperf.study.rows import PointValues, TrialKey, make_point_key
+from tfperf.study.finished_trials import PointValues, TrialKey, make_point_key
 from tfperf.workloads.cards import load_points
 from tfperf.workloads.registry import WORKLOADS
 
@@ -32,7 +32,7 @@ class Trial:
 
     @property
     def key(self) -> TrialKey:
-        """As that of its row."""
+        """As that of the finished trial."""
         return make_point_key(self.values), self.repeat
 
     def make_request(self, sweep: Sweep, folder: Path, first: bool) -> Tree:
@@ -54,7 +54,7 @@ class SweepPlan:
 
     card: AnyCard
     sweep: Sweep
-    points: Mapping[str, Point]
+    points: Mapping[str, SweepPoint]
 
     def list_trials(self) -> list[Trial]:
         """All points once, then all again, each time in an order of its own: what drifts reaches all points alike.
@@ -93,9 +93,9 @@ def _refuse_unfit(cards: Sequence[AnyCard]) -> None:
     for card in cards:
         workload, tree = WORKLOADS.get_offering("sweep", card.workload), to_tree(card)
         workload.refuse_trial(card)
-        blocks = json.dumps([tree.get(name) for name in workload.kind.data])
-        if blocks not in told:  # points with the same data have the same faults
-            told.add(blocks)
+        data = json.dumps([tree.get(name) for name in workload.kind.data])
+        if data not in told:  # points with the same data have the same faults
+            told.add(data)
             faults |= dict.fromkeys(UnfitCardError(card, workload.check_files(card)).faults)
     if faults:
         raise CardError(*faults)
@@ -110,16 +110,16 @@ def _list_files(tree: Tree) -> dict[str, Path]:
     """Every file that a trial reads, by the card's key; of a run folder its results."""
     kind = WORKLOADS.get_kind(tree["workload"])
     found: dict[str, Path] = {}
-    for parts in (*kind.files, *kind.folders):
-        name = ".".join(parts)
+    for path in (*kind.files, *kind.folders):
+        name = ".".join(path)
         value = _get_value(tree, name)
-        if value is not None and value not in kind.folders.get(parts, ()):
-            found[name] = Path(value) if parts in kind.files else Path(value) / RESULTS
+        if value is not None and value not in kind.folders.get(path, ()):
+            found[name] = Path(value) if path in kind.files else Path(value) / RESULTS
     return found
 
 
 def _get_value(tree: Tree, name: str) -> str | None:
-    """Of a dotted key; None where a block on the way is null."""
+    """Of a dotted key; None where a mapping on the way is null."""
     try:
         value: str | None = get(tree, name)
     except TypeError:

@@ -6,16 +6,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
-from tfperf.trace.costs import NS_PER_MS, Cost, average_by_call, find_costs
+from tfperf.arrays import BoolMask, Float64Array, Indices, TextArray
+from tfperf.trace.costs import NS_PER_MS, OperationCost, average_by_call, find_costs
 from tfperf.trace.idle import average_causes, find_outer_phases, is_dataset_thread, merge_events, split_idle_time
 from tfperf.trace.intervals import Intervals, merge_intervals
 from tfperf.trace.launches import Launches, Transfer, compute_launches, sum_transfers
 from tfperf.trace.ledger import Entry, make_ledger
 from tfperf.trace.notes import Notes, read_notes
 from tfperf.trace.operations import Operation, Operations, find_operations, list_instructions, make_stats_filter
-from tfperf.trace.phases import PHASES, Phase, Rules
+from tfperf.trace.phases import PHASES, Phase, PhaseRules
 from tfperf.trace.planes import DEVICE, Events, Lane, decode_events, read_spaces
 from tfperf.trace.steps import EventKinds, Steps, find_steps
 from tfperf.trace.timeline import Timeline, make_timeline
@@ -37,18 +37,18 @@ class Attribution:
     is not as it should be.
     """
 
-    steps: NDArray[np.float64]
-    call: NDArray[np.intp]
-    busy: dict[str, NDArray[np.float64]]
-    any: dict[str, NDArray[np.float64]]
-    gaps: NDArray[np.float64]
+    steps: Float64Array
+    call: Indices
+    busy: dict[str, Float64Array]
+    any: dict[str, Float64Array]
+    gaps: Float64Array
     gap_phases: dict[str, float]
     idle_between: dict[str, float]
     idle_inside: dict[str, float]
     waits_ms: float
     calls: int
     marks: str
-    costs: tuple[Cost, ...]
+    costs: tuple[OperationCost, ...]
     launches: dict[str, Launches]
     transfers: tuple[Transfer, ...]
     ledger: tuple[Entry, ...]
@@ -57,12 +57,12 @@ class Attribution:
     timeline: Timeline
 
     @property
-    def periods(self) -> NDArray[np.float64]:
+    def periods(self) -> Float64Array:
         """Time from step to step in each call, with the gap behind it; the last call, which has none, is left out."""
         if not len(self.gaps):
             return self.steps
         counts = np.unique(self.call, return_counts=True)[1]
-        out: NDArray[np.float64] = average_by_call(self.steps, self.call)[:-1] + self.gaps / counts[:-1]
+        out: Float64Array = average_by_call(self.steps, self.call)[:-1] + self.gaps / counts[:-1]
         return out
 
     @property
@@ -87,7 +87,7 @@ class Attribution:
         return 2 * sum(c.ms for c in self.costs if c.instruction) > sum(c.ms for c in self.costs)
 
     @property
-    def constant(self) -> list[Cost]:
+    def constant(self) -> list[OperationCost]:
         """Operations that depend on constants alone, and run in every step."""
         return [cost for cost in self.costs if cost.constant and cost.count >= EVERY_STEP]
 
@@ -122,11 +122,11 @@ def compute_attribution(
     devices = _find_devices(events, operations)
     mine = mine & (events.end > steps.begin[0]) & (events.begin < max(steps.end.max(), steps.begin.max() + 1))
     busy, every = {}, {}
-    costs: list[Cost] = []
+    costs: list[OperationCost] = []
     for device in np.unique(devices[mine]).tolist():
         here = mine & (devices == device)
-        parts = [_compute_busy(events, here & (phases == p), steps) for p in range(len(PHASES))]
-        busy[device] = np.stack(parts, axis=1)
+        each = [_compute_busy(events, here & (phases == p), steps) for p in range(len(PHASES))]
+        busy[device] = np.stack(each, axis=1)
         every[device] = _compute_busy(events, here, steps)
         costs += find_costs(events, operations, phases, here, device, steps, rules)
     firsts, lasts = steps.spans
@@ -147,23 +147,23 @@ def compute_attribution(
     )  # fmt: skip
 
 
-def _encode_kinds(events: Events, operations: Operations, ahead: NDArray[np.bool_]) -> NDArray[np.intp]:
+def _encode_kinds(events: Events, operations: Operations, ahead: BoolMask) -> Indices:
     """A number for each operation on each device (n): what runs on several runs as often on each; -1 for none."""
     planes = np.unique([f"{lane.host} {lane.plane}" for lane in events.lanes], return_inverse=True)[1]
     kinds = operations.index * len(events.lanes) + planes[events.lane]
     return np.where(operations.some & ~ahead, kinds, -1)
 
 
-def _find_looped(events: Events, operations: Operations) -> NDArray[np.bool_]:
+def _find_looped(events: Events, operations: Operations) -> BoolMask:
     """Which events belong to a loop, where they repeat (n): by their scope, or since they run inside what is one."""
     scoped = [o.instruction or any(map(LOOP.search, o.scopes)) for o in operations.every]
     outer = np.array([LOOP_EVENT.search(name) is not None for name in events.names] or [False])[events.name]
     spans = merge_events(events, outer & ~operations.some)
-    inside: NDArray[np.bool_] = np.array([*scoped, False])[operations.index] | spans.contains(events.begin)
+    inside: BoolMask = np.array([*scoped, False])[operations.index] | spans.contains(events.begin)
     return inside
 
 
-def _find_phases(events: Events, operations: Operations, rules: Rules) -> NDArray[np.intp]:
+def _find_phases(events: Events, operations: Operations, rules: PhaseRules) -> Indices:
     """Index of the phase of each event (n); of what is no operation, that of `other`."""
     said = find_outer_phases(events)
     other = PHASES.index("other")
@@ -176,7 +176,7 @@ def _find_phases(events: Events, operations: Operations, rules: Rules) -> NDArra
     return out
 
 
-def _find_phase(operation: Operation, rules: Rules, outer: str) -> Phase:
+def _find_phase(operation: Operation, rules: PhaseRules, outer: str) -> Phase:
     """The phase that most of an operation belongs to."""
     sums: dict[Phase, float] = {}
     for scope, share in (operation.scopes or {"": 1.0}).items():
@@ -185,7 +185,7 @@ def _find_phase(operation: Operation, rules: Rules, outer: str) -> Phase:
     return max(sums, key=lambda phase: sums[phase])
 
 
-def _find_devices(events: Events, operations: Operations) -> NDArray[np.str_]:
+def _find_devices(events: Events, operations: Operations) -> TextArray:
     """The device of each event (n); a processor's logical devices by the scopes of their operations."""
     several = len({lane.host for lane in events.lanes}) > 1
     own = [f"{lane.host} {get_device(lane)}" if several else get_device(lane) for lane in events.lanes]
@@ -194,18 +194,18 @@ def _find_devices(events: Events, operations: Operations) -> NDArray[np.str_]:
     towers = [next((f" {m[-1]}" for s in o.scopes if (m := TOWER.findall(s))), "") for o in operations.every]
     names = np.array([*towers, ""])[operations.index]  # -1: what is no operation
     host = np.array([not lane.accelerator for lane in events.lanes], bool)[events.lane]
-    out: NDArray[np.str_] = np.char.add(lanes, np.where(host, names, ""))
+    out: TextArray = np.char.add(lanes, np.where(host, names, ""))
     return out
 
 
-def _compute_busy(events: Events, which: NDArray[np.bool_], steps: Steps) -> NDArray[np.float64]:
+def _compute_busy(events: Events, which: BoolMask, steps: Steps) -> Float64Array:
     """Time (S) of each step during which one of the events runs."""
     covered = merge_events(events, which)
     cuts = np.stack([steps.begin, steps.end], axis=1).reshape(-1)  # steps do not overlap
     return covered.sum_lengths(cuts)[::2] / NS_PER_MS
 
 
-def _compute_waits(events: Events, mine: NDArray[np.bool_], phase_index: NDArray[np.intp], steps: Steps) -> float:
+def _compute_waits(events: Events, mine: BoolMask, phase_index: Indices, steps: Steps) -> float:
     """ms a step in which of the operations `mine` some run that fetch the input, and no other."""
     fetches = mine & (phase_index == PHASES.index("input"))
     others = mine & (phase_index != PHASES.index("input"))
@@ -214,7 +214,7 @@ def _compute_waits(events: Events, mine: NDArray[np.bool_], phase_index: NDArray
 
 
 def _compute_gap_phases(
-    events: Events, mine: NDArray[np.bool_], phase_index: NDArray[np.intp], between: Intervals, gaps: int
+    events: Events, mine: BoolMask, phase_index: Indices, between: Intervals, gaps: int
 ) -> dict[str, float]:
     """ms of each phase per gap."""
     out: dict[str, float] = {}

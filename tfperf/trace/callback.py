@@ -52,9 +52,9 @@ class ProfileCallback(keras.callbacks.Callback):  # type: ignore[misc]
         self._end()  # of a training that ended by an exception
         if self.capture.done:
             return
-        group = self.capture.group
+        series = self.capture.series
         self.capture = self._make_capture()
-        self.capture.group = group
+        self.capture.series = series
         self.capture.optimizers = [optimizer.name for optimizer in _list_optimizers(self.model)]
         layers = {layer.name for layer in self.model._flatten_layers()}
         self.capture.forward = layers | {self.model.name, *LOSSES} | {m.name for m in self.model.metrics}

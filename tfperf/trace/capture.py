@@ -34,7 +34,7 @@ class Capture:
     """The window: `skip` calls that are only timed, then `steps` that are recorded; the rest runs on untouched."""
 
     logdir: Path
-    steps: int
+    calls: int
     skip: int
     host_level: int
     optimizers: Collection[str] = ()
@@ -42,7 +42,7 @@ class Capture:
     loops: int = 1  # and the rest as in Notes
     turns: int | None = None
     program: ProgramKind = "loop"
-    group: str = ""
+    series: str = ""  # the `group` of Notes
     seconds: list[float] = field(default_factory=list)  # of each call, recorded ones included
     recording: bool = False
     done: bool = False
@@ -52,7 +52,7 @@ class Capture:
 
     def __post_init__(self) -> None:
         """Raises: UserError with all that is out of its range."""
-        values = {"steps": self.steps, "skip": self.skip, "host_level": self.host_level}
+        values = {"steps": self.calls, "skip": self.skip, "host_level": self.host_level}
         if self.turns is not None:
             values["steps_per_call"] = self.turns
         wrong = [
@@ -77,7 +77,7 @@ class Capture:
         else:
             yield
         self.seconds.append(time.perf_counter() - start)
-        if self.recording and len(self.seconds) == self.skip + self.steps:
+        if self.recording and len(self.seconds) == self.skip + self.calls:
             self.stop()
 
     def _start(self) -> None:
@@ -145,13 +145,13 @@ class Capture:
     @property
     def recorded_ms(self) -> float | None:
         """Median of the recorded calls."""
-        recorded = self.seconds[self.skip : self.skip + self.steps]
+        recorded = self.seconds[self.skip : self.skip + self.calls]
         return 1e3 * median(recorded) if recorded else None
 
     @property
     def unrecorded_ms(self) -> float | None:
         """Median of the others but for the first, which compiles."""
-        others = self.seconds[1 : self.skip] + self.seconds[self.skip + self.steps :]
+        others = self.seconds[1 : self.skip] + self.seconds[self.skip + self.calls :]
         return 1e3 * median(others) if others else None
 
     def make_notes(self) -> Notes:
@@ -160,8 +160,8 @@ class Capture:
         traces = _try_collect("causes of traces", lambda: list_traces(self._seen), missing)
         return Notes(
             own=True, program=self.program, optimizers=tuple(sorted(self.optimizers)), loops=self.loops,
-            forward=None if self.forward is None else tuple(sorted(self.forward)), turns=self.turns, group=self.group,
-            calls=len(self.seconds[self.skip :]), wanted=self.steps, recorded_ms=self.recorded_ms,
+            forward=None if self.forward is None else tuple(sorted(self.forward)), turns=self.turns, group=self.series,
+            calls=len(self.seconds[self.skip :]), wanted=self.calls, recorded_ms=self.recorded_ms,
             unrecorded_ms=self.unrecorded_ms, traces=tuple(FunctionTrace(**one) for one in traces),
             constant=tuple(sorted(_try_collect("constant operations", find_constant_operations, missing))),
             missing=tuple(missing),

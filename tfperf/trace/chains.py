@@ -5,10 +5,9 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from tfperf.trace.intervals import Times
-from tfperf.trace.runs import Links, Rows, Runs
+from tfperf.arrays import Indices, Times
+from tfperf.trace.runs import Dependencies, OperationRuns
 
 NOBODY = -1
 
@@ -17,7 +16,7 @@ NOBODY = -1
 class Chain:
     """Runs one after the other, with the time that each takes in it, in ns; `length`: of all together."""
 
-    runs: Rows
+    runs: Indices
     times: Times
     length: int
 
@@ -36,9 +35,9 @@ class PathSegment(NamedTuple):
     delay: str = ""
 
 
-def find_longest_chains(runs: Runs, links: Links) -> list[Chain]:
+def find_longest_chains(runs: OperationRuns, dependencies: Dependencies) -> list[Chain]:
     """The longest chain of each call, by the durations of its runs alone; what two do at the same time counts once."""
-    start, before = links.start.tolist(), links.before.tolist()
+    start, before = dependencies.start.tolist(), dependencies.before.tolist()
     begins, ends = runs.begin.tolist(), runs.end.tolist()
     length, back = [0] * len(runs), [NOBODY] * len(runs)
     for i, begin in enumerate(begins):
@@ -61,7 +60,7 @@ def find_longest_chains(runs: Runs, links: Links) -> list[Chain]:
     return out
 
 
-def _make_chain(runs: Runs, rows: Rows, length: int) -> Chain:
+def _make_chain(runs: OperationRuns, rows: Indices, length: int) -> Chain:
     ends = runs.end[rows]
     ends[:-1] = np.minimum(ends[:-1], runs.begin[rows[1:]])
     return Chain(rows, ends - runs.begin[rows], length)
@@ -70,10 +69,10 @@ def _make_chain(runs: Runs, rows: Rows, length: int) -> Chain:
 class WaitPaths:
     """How runs were reached: from each back to the one that ended last of those that it waited for."""
 
-    def __init__(self, runs: Runs, links: Links, begins: Times) -> None:
+    def __init__(self, runs: OperationRuns, dependencies: Dependencies, begins: Times) -> None:
         """begins: of calls, in ns."""
         self.begin, self.end, self.call = runs.begin.tolist(), runs.end.tolist(), runs.call.tolist()
-        self.last = find_last_before(runs, links).tolist()
+        self.last = find_last_before(runs, dependencies).tolist()
         self.free, self.begins = _compute_free_times(runs).tolist(), begins.tolist()
 
     def walk_back(self, run: int, since: int) -> Iterator[PathSegment]:
@@ -102,22 +101,22 @@ class WaitPaths:
             yield PathSegment(ready, free, run, "queue")
 
 
-def find_last_before(runs: Runs, links: Links) -> NDArray[np.intp]:
+def find_last_before(runs: OperationRuns, dependencies: Dependencies) -> Indices:
     """Of each run the last to end of those that it waited for (r), -1: there is none."""
     out = np.full(len(runs), NOBODY, np.intp)
-    counts = np.diff(links.start)
+    counts = np.diff(dependencies.start)
     some = np.flatnonzero(counts)
     if not len(some):
         return out
-    ends = runs.end[links.before]
-    most = np.repeat(np.maximum.reduceat(ends, links.start[:-1][some]), counts[some])
+    ends = runs.end[dependencies.before]
+    most = np.repeat(np.maximum.reduceat(ends, dependencies.start[:-1][some]), counts[some])
     hit = np.flatnonzero(ends == most)
     owner = np.repeat(some, counts[some])[hit]
-    out[owner] = links.before[hit]
+    out[owner] = dependencies.before[hit]
     return out
 
 
-def _compute_free_times(runs: Runs) -> Times:
+def _compute_free_times(runs: OperationRuns) -> Times:
     """When all that began before on the thread or stream of each run had left it (r), 0 for the first."""
     out = np.zeros(len(runs), np.int64)
     for lane in np.unique(runs.lane):

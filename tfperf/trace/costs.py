@@ -3,11 +3,11 @@
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tfperf.arrays import BoolMask, Float64Array, Indices
 from tfperf.trace.intervals import merge_intervals
 from tfperf.trace.operations import Operations
-from tfperf.trace.phases import PHASES, Phase, Rules
+from tfperf.trace.phases import PHASES, Phase, PhaseRules
 from tfperf.trace.planes import Events
 from tfperf.trace.steps import Steps
 
@@ -15,7 +15,7 @@ NS_PER_MS = 1e6
 
 
 @dataclass(frozen=True, kw_only=True)
-class Cost:
+class OperationCost:
     """An operation: its events' time in ms a step, how many there are a step, and what it belongs to.
 
     noise: standard error of `ms`, from what differs between calls.
@@ -36,9 +36,9 @@ class Cost:
 
 
 def find_costs(
-    events: Events, operations: Operations, phase_index: NDArray[np.intp], mask: NDArray[np.bool_], device: str,
-    steps: Steps, rules: Rules,
-) -> list[Cost]:  # fmt: skip
+    events: Events, operations: Operations, phase_index: Indices, mask: BoolMask, device: str,
+    steps: Steps, rules: PhaseRules,
+) -> list[OperationCost]:  # fmt: skip
     """Costs of the events in the mask, whose phases have the numbers `phase_index`."""
     keys, where, counts = np.unique(
         operations.index[mask] * len(PHASES) + phase_index[mask], return_inverse=True, return_counts=True
@@ -54,7 +54,7 @@ def find_costs(
     for key, count, ms, inside_ms, error in zip(*(c.tolist() for c in columns), strict=True):
         operation, phase = operations.every[key // len(PHASES)], PHASES[key % len(PHASES)]
         scope = max(operation.scopes, key=lambda s: operation.scopes[s], default="")
-        out.append(Cost(
+        out.append(OperationCost(
             name=operation.name, kind=operation.kind, device=device, phase=phase,
             inferred=operation.inferred and phase != "other", ms=ms / len(steps),
             count=count / len(steps), layer=rules.find_layer(scope), inside=inside_ms / len(steps),
@@ -64,20 +64,20 @@ def find_costs(
     return out
 
 
-def average_by_call(values: NDArray[np.float64], call: NDArray[np.intp]) -> NDArray[np.float64]:
+def average_by_call(values: Float64Array, call: Indices) -> Float64Array:
     """Means over the steps of each call, of values (steps, ...); of a single call the steps themselves."""
     if call[0] == call[-1]:
         return values
     _, first, counts = np.unique(call, return_index=True, return_counts=True)
     sums = np.add.reduceat(values, first, axis=0)
-    out: NDArray[np.float64] = sums / counts.reshape(-1, *[1] * (values.ndim - 1))
+    out: Float64Array = sums / counts.reshape(-1, *[1] * (values.ndim - 1))
     return out
 
 
-def estimate_standard_error(samples: NDArray[np.float64]) -> NDArray[np.float64]:
+def estimate_standard_error(samples: Float64Array) -> Float64Array:
     """Standard error of the medians of samples (..., n); of their means it is a fifth less. Infinite for one sample."""
     count = samples.shape[-1]
     if count < 2:
         return np.full(samples.shape[:-1], np.inf)
-    out: NDArray[np.float64] = 1.2533 * samples.std(axis=-1, ddof=1) / np.sqrt(count)
+    out: Float64Array = 1.2533 * samples.std(axis=-1, ddof=1) / np.sqrt(count)
     return out

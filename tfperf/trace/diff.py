@@ -34,7 +34,7 @@ class Difference:
     """The time from step to step, and what it is made of, the largest changes first."""
 
     step: TimeChange
-    parts: tuple[TimeChange, ...]
+    changes: tuple[TimeChange, ...]
     limit: float
 
     @property
@@ -50,13 +50,13 @@ def compare(now: Record, before: Record, limit: float) -> Difference:
     """
     allowed = _Thresholds(limit * before["period_ms"], before["noise"]["samples"], now["noise"]["samples"])
     step = _compare_key("step", "from step to step", before, now, "period_ms", allowed)
-    parts = [_compare_key("step", "from first to last operation", before, now, "step_ms", allowed)]
+    changes = [_compare_key("step", "from first to last operation", before, now, "step_ms", allowed)]
     for kind, key in (("phase", "phase"), ("layer", "layer"), ("operation", "name")):
-        parts += _compare_tables(kind, _sum_rows(before, kind, key), _sum_rows(now, kind, key), allowed)
+        changes += _compare_tables(kind, _sum_rows(before, kind, key), _sum_rows(now, kind, key), allowed)
     noise = hypot(before["noise"]["period_ms"], now["noise"]["period_ms"])
     key = "gaps_ms_per_step"
-    parts.append(_compare_times("gap", "between calls", before[key], now[key], noise, allowed))
-    return Difference(step, tuple(sorted(parts, key=lambda change: -abs(change.difference_ms))), limit)
+    changes.append(_compare_times("gap", "between calls", before[key], now[key], noise, allowed))
+    return Difference(step, tuple(sorted(changes, key=lambda change: -abs(change.difference_ms))), limit)
 
 
 def _compare_key(kind: str, name: str, before: Record, now: Record, key: str, allowed: "_Thresholds") -> TimeChange:

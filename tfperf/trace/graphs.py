@@ -11,7 +11,7 @@ RECEIVES, SENDS = ("_Recv", "_HostRecv"), ("_Send", "_HostSend")
 
 
 @dataclass(frozen=True)
-class Node:
+class GraphNode:
     """An operation. inputs: names of those that it waits for, for their values or their ends alike.
 
     pair: what a send and its receive share; frame: the loop that an Enter leads into; both empty for all others.
@@ -34,7 +34,7 @@ class Graph:
     frames (n): the loop that each is in, empty outside of any; depths: of a loop by its name, 1 for the outermost.
     """
 
-    nodes: tuple[Node, ...]
+    nodes: tuple[GraphNode, ...]
     before: tuple[tuple[int, ...], ...]
     frames: tuple[str, ...]
     depths: Mapping[str, int]
@@ -62,7 +62,7 @@ class Graph:
         return self.depths.get(self.frames[number], 0)
 
 
-def join_nodes(nodes: Iterable[Node]) -> Graph:
+def join_nodes(nodes: Iterable[GraphNode]) -> Graph:
     """One graph of those of all devices: a receive waits for its send."""
     every = tuple({node.name: node for node in nodes}.values())
     index = {node.name: i for i, node in enumerate(every)}
@@ -77,7 +77,7 @@ def join_nodes(nodes: Iterable[Node]) -> Graph:
     return Graph(every, tuple(before), frames, depths)
 
 
-def _find_frames(nodes: Sequence[Node], before: Sequence[Sequence[int]]) -> tuple[tuple[str, ...], dict[str, int]]:
+def _find_frames(nodes: Sequence[GraphNode], before: Sequence[Sequence[int]]) -> tuple[tuple[str, ...], dict[str, int]]:
     """The loop of each operation: that of what it waits for, which Enter and Exit change; depth of each loop."""
     after: list[list[int]] = [[] for _ in nodes]
     for i, waits in enumerate(before):

@@ -22,7 +22,7 @@ FIELDS = {
 
 
 @dataclass(frozen=True)
-class Instruction:
+class InstructionOrigin:
     """One instruction: the operation of the program that it comes from ("" where XLA made it), and its neighbours."""
 
     opcode: str
@@ -32,10 +32,10 @@ class Instruction:
 
 
 @dataclass(frozen=True)
-class Computation:
+class ComputationOrigins:
     """Instructions by number, and their names."""
 
-    instructions: dict[int, Instruction]
+    instructions: dict[int, InstructionOrigin]
     names: dict[int, str]
 
 
@@ -56,7 +56,7 @@ def build_message_class() -> Any:
     return message_factory.GetMessageClass(pool.FindMessageTypeByName("tfperf_hlo.Hlo"))
 
 
-def decode_modules(space: Any) -> Iterator[tuple[str, dict[int, Computation]]]:
+def decode_modules(space: Any) -> Iterator[tuple[str, dict[int, ComputationOrigins]]]:
     """Name and computations, by number, of each module in a profile; those that cannot be read are left out."""
     from google.protobuf.message import DecodeError
 
@@ -73,11 +73,13 @@ def decode_modules(space: Any) -> Iterator[tuple[str, dict[int, Computation]]]:
                 yield message.hlo_module.name, _decode_computations(message.hlo_module)
 
 
-def _decode_computations(module: Any) -> dict[int, Computation]:
+def _decode_computations(module: Any) -> dict[int, ComputationOrigins]:
     return {
-        c.id: Computation(
+        c.id: ComputationOrigins(
             {
-                i.id: Instruction(i.opcode, i.metadata.op_name, tuple(i.operand_ids), tuple(i.called_computation_ids))
+                i.id: InstructionOrigin(
+                    i.opcode, i.metadata.op_name, tuple(i.operand_ids), tuple(i.called_computation_ids)
+                )
                 for i in c.instructions
             },
             {i.id: i.name for i in c.instructions},

@@ -5,8 +5,8 @@ from collections.abc import Iterator, Mapping
 from typing import Literal, get_args
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tfperf.arrays import BoolMask, Indices, Int64Array
 from tfperf.scopes import PREFIX
 from tfperf.trace.intervals import NOTHING, Intervals, merge_intervals
 from tfperf.trace.phases import CALLBACK, INPUT, PHASES
@@ -27,19 +27,19 @@ def is_dataset_thread(line: str) -> bool:
     return line.startswith(DATASETS) and not line.startswith(ASKED)
 
 
-def find_traces(events: Events) -> NDArray[np.int64]:
+def find_traces(events: Events) -> Int64Array:
     """Rows of the calls in which a function was traced."""
     rows, values = events.stats.get(CALL, (np.zeros(0, np.int64), ()))
-    found: NDArray[np.int64] = rows[np.array([str(value).startswith("traced") for value in values], bool)]
+    found: Int64Array = rows[np.array([str(value).startswith("traced") for value in values], bool)]
     return found
 
 
-def find_compilations(events: Events) -> NDArray[np.int64]:
+def find_compilations(events: Events) -> Int64Array:
     """Rows of a compiler's work."""
     return _find_rows(events, COMPILER)
 
 
-def list_ranges(events: Events) -> Iterator[tuple[str, NDArray[np.int64]]]:
+def list_ranges(events: Events) -> Iterator[tuple[str, Int64Array]]:
     """Trace ranges by which the program names what it does: name, rows."""
     for number, name in enumerate(events.names):
         if name.startswith(PREFIX):
@@ -68,7 +68,7 @@ def split_idle_time(events: Events, steps: Steps, free: Intervals) -> dict[Cause
     return found | {"host": free.length}
 
 
-def find_outer_phases(events: Events) -> NDArray[np.intp]:
+def find_outer_phases(events: Events) -> Indices:
     """The phase that the program says it is in when an event begins (n): an index into PHASES, -1 where it says none.
 
     The shortest of the ranges that an event lies in counts.
@@ -85,13 +85,13 @@ def find_outer_phases(events: Events) -> NDArray[np.intp]:
     return inside
 
 
-def _find_rows(events: Events, *patterns: re.Pattern[str]) -> NDArray[np.int64]:
+def _find_rows(events: Events, *patterns: re.Pattern[str]) -> Int64Array:
     which = np.array([any(p.match(name) for p in patterns) for name in events.names], bool)
     lanes = np.array([not (lane.accelerator or is_dataset_thread(lane.line)) for lane in events.lanes], bool)
     return np.flatnonzero(which[events.name] & lanes[events.lane])
 
 
-def merge_events(events: Events, which: NDArray[np.int64] | NDArray[np.bool_]) -> Intervals:
+def merge_events(events: Events, which: Int64Array | BoolMask) -> Intervals:
     """When at least one of these events runs; which: their rows, or whether it is one of them (n)."""
     return merge_intervals(events.begin[which], events.end[which])
 

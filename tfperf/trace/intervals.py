@@ -3,9 +3,8 @@
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-Times = NDArray[np.int64]
+from tfperf.arrays import BoolMask, Times
 
 
 @dataclass(frozen=True)
@@ -83,7 +82,7 @@ class Intervals:
         lengths: Times = np.diff(upto[index] - np.where(index > 0, np.maximum(ends[index] - cuts, 0), 0))
         return lengths
 
-    def contains(self, times: Times) -> NDArray[np.bool_]:
+    def contains(self, times: Times) -> BoolMask:
         """Which times lie in one of them."""
         index = np.searchsorted(self.begin, times, "right") - 1
         return (index >= 0) & (times < self.end[np.maximum(index, 0)]) if len(self) else np.zeros(len(times), bool)

@@ -4,8 +4,8 @@ import re
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tfperf.arrays import BoolMask, TextArray
 from tfperf.trace.intervals import merge_intervals
 from tfperf.trace.planes import Events
 
@@ -42,7 +42,7 @@ class Transfer:
 
 
 def compute_launches(
-    events: Events, devices: NDArray[np.str_], mask: NDArray[np.bool_], steps: int
+    events: Events, devices: TextArray, mask: BoolMask, steps: int
 ) -> dict[str, Launches]:  # fmt: skip
     """By device, of the operations in the mask."""
     out = {}
@@ -53,7 +53,7 @@ def compute_launches(
 
 
 def sum_transfers(
-    events: Events, devices: NDArray[np.str_], mask: NDArray[np.bool_], steps: int
+    events: Events, devices: TextArray, mask: BoolMask, steps: int
 ) -> tuple[Transfer, ...]:  # fmt: skip
     """Copies by device and direction; their sizes are in what an accelerator's events say of themselves."""
     rows, details = events.stats.get("memcpy_details", (np.zeros(0, np.int64), ()))

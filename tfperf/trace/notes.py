@@ -9,7 +9,7 @@ from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
 
 from tfperf.results.files import write_atomically
-from tfperf.trace.phases import Rules
+from tfperf.trace.phases import PhaseRules
 from tfperf.trace.planes import TraceError, find_profile_files
 
 FILE = "tfperf.json"  # beside the *.xplane.pb
@@ -50,10 +50,10 @@ class Notes:
     missing: tuple[str, ...] = ()  # why some of this is not known
 
     @property
-    def rules(self) -> Rules:
+    def rules(self) -> PhaseRules:
         """By which operations are told apart."""
         names = None if self.forward is None else frozenset(self.forward)
-        return Rules(frozenset(self.optimizers), names, self.loops, self.turns, frozenset(self.constant))
+        return PhaseRules(frozenset(self.optimizers), names, self.loops, self.turns, frozenset(self.constant))
 
 
 def parse_notes(values: Mapping[str, Any]) -> Notes:
@@ -88,6 +88,6 @@ def list_repeats(path: Path) -> list[Path]:
     if files == [path]:
         return [path]
     last = files[0].parent
-    group = read_notes(last).group
-    others = [folder for folder in last.parent.iterdir() if group and folder != last and (folder / FILE).is_file()]
-    return [*sorted(folder for folder in others if read_notes(folder).group == group), last]
+    series = read_notes(last).group
+    others = [folder for folder in last.parent.iterdir() if series and folder != last and (folder / FILE).is_file()]
+    return [*sorted(folder for folder in others if read_notes(folder).group == series), last]

@@ -4,16 +4,17 @@ from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
 
+from tfperf.arrays import Indices, Times
 from tfperf.trace.chains import NOBODY, PathSegment, WaitPaths
-from tfperf.trace.intervals import Intervals, Times, merge_intervals
-from tfperf.trace.runs import Links, Rows, Runs
+from tfperf.trace.intervals import Intervals, merge_intervals
+from tfperf.trace.runs import Dependencies, OperationRuns
 
 PhaseSet = tuple[int, ...]  # phases that run at once, by number
 Labeller = Callable[[PathSegment], str]  # of what a segment is
 Totals = dict[str, int]  # ns by name
 
 
-def split_by_phases(begin: Times, end: Times, phase: Rows, calls: Intervals, phases: int) -> dict[PhaseSet, int]:
+def split_by_phases(begin: Times, end: Times, phase: Indices, calls: Intervals, phases: int) -> dict[PhaseSet, int]:
     """ns in which just these of the phases run, of operations [begin, end) (n) in calls; () stands for none."""
     each = [merge_intervals(begin[phase == p], end[phase == p]) for p in range(phases)]
     cuts = np.unique(np.concatenate([calls.begin, calls.end, *(t for one in each for t in (one.begin, one.end))]))
@@ -29,8 +30,8 @@ def split_by_phases(begin: Times, end: Times, phase: Rows, calls: Intervals, pha
 class Waits:
     """What is waited for, by devices that have nothing running and by calls that are to end."""
 
-    def __init__(self, runs: Runs, links: Links, calls: Intervals) -> None:
-        self.runs, self.calls, self.paths = runs, calls, WaitPaths(runs, links, calls.begin)
+    def __init__(self, runs: OperationRuns, dependencies: Dependencies, calls: Intervals) -> None:
+        self.runs, self.calls, self.paths = runs, calls, WaitPaths(runs, dependencies, calls.begin)
         self.lasts = [_find_last(runs, call) for call in range(len(calls))]
 
     def sum_waits(self, label: Labeller) -> Totals:
@@ -41,7 +42,7 @@ class Waits:
                 found[key] = found.get(key, 0) + time
         return found
 
-    def list_waits(self, rows: Rows, busy: Intervals) -> Iterator[PathSegment]:
+    def list_waits(self, rows: Indices, busy: Intervals) -> Iterator[PathSegment]:
         """What a device waits for with the runs `rows`, on which something goes on while it is `busy`.
 
         It waits for what the next of its runs waits for; inside of one of its runs for that one; after the last of a
@@ -59,7 +60,7 @@ class Waits:
             segments = self.paths.walk_back(int(rows[at]), since) if some else self._walk_from_end(call, since)
             yield from _clip_segments(segments, until)
 
-    def _list_inside(self, mine: Rows, idle: Intervals) -> list[PathSegment]:
+    def _list_inside(self, mine: Indices, idle: Intervals) -> list[PathSegment]:
         """Idle time in runs that go on by themselves: XLA's programs, and operations that wait for others."""
         if not len(idle):
             return []
@@ -90,7 +91,7 @@ def _clip_segments(segments: Iterable[PathSegment], until: int) -> Iterator[Path
             yield segment._replace(end=min(segment.end, until))
 
 
-def _find_last(runs: Runs, call: int) -> int:
+def _find_last(runs: OperationRuns, call: int) -> int:
     mine = np.flatnonzero(runs.call == call)
     return int(mine[runs.end[mine].argmax()]) if len(mine) else NOBODY
 

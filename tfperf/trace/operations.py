@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from tfperf.trace.hlo_names import METADATA_PLANE, Computation, decode_modules
+from tfperf.arrays import BoolMask, Indices
+from tfperf.trace.hlo_names import METADATA_PLANE, ComputationOrigins, decode_modules
 from tfperf.trace.planes import DEVICE, MODULE, Events
 
 GRAPH = re.compile(r"(?P<name>[^:\s#]+):(?P<kind>_?[A-Z]\w*)")
@@ -50,10 +50,10 @@ class Operations:
     """`index` (n): of each event its operation in `every`, -1 for events that are none."""
 
     every: tuple[Operation, ...]
-    index: NDArray[np.intp]
+    index: Indices
 
     @property
-    def some(self) -> NDArray[np.bool_]:
+    def some(self) -> BoolMask:
         """Which events are operations (n)."""
         return self.index >= 0
 
@@ -162,7 +162,9 @@ def _get_stat(events: Events, name: str) -> dict[int, Any]:
     return dict(zip(rows.tolist(), values, strict=True))
 
 
-def _find_origin(computation: Computation, number: int, computations: Mapping[int, Computation]) -> Operation:
+def _find_origin(
+    computation: ComputationOrigins, number: int, computations: Mapping[int, ComputationOrigins]
+) -> Operation:
     instruction, name = computation.instructions[number], computation.names[number]
     scopes = _list_scopes(computation, number, computations)
     if scopes:
@@ -174,7 +176,9 @@ def _find_origin(computation: Computation, number: int, computations: Mapping[in
     return Operation(name, instruction.opcode, {}, instruction=True)
 
 
-def _list_scopes(computation: Computation, number: int, computations: Mapping[int, Computation]) -> list[str]:
+def _list_scopes(
+    computation: ComputationOrigins, number: int, computations: Mapping[int, ComputationOrigins]
+) -> list[str]:
     """Origins of an instruction, of a fusion those of all that it fuses."""
     instruction = computation.instructions[number]
     if instruction.opcode == "fusion":
@@ -188,12 +192,12 @@ def _compute_shares(scopes: Iterable[str]) -> dict[str, float]:
     return {scope: count / counts.total() for scope, count in counts.items()}
 
 
-def _list_operands(computation: Computation, number: int) -> Iterable[int]:
+def _list_operands(computation: ComputationOrigins, number: int) -> Iterable[int]:
     """What feeds an instruction, nearest first."""
     return _walk_edges(number, {n: i.operands for n, i in computation.instructions.items()})
 
 
-def _list_users(computation: Computation, number: int) -> Iterable[int]:
+def _list_users(computation: ComputationOrigins, number: int) -> Iterable[int]:
     """What an instruction feeds, nearest first."""
     users: dict[int, list[int]] = {}
     for user, instruction in computation.instructions.items():

@@ -22,7 +22,7 @@ SCAFFOLD = re.compile(r"(while|body|cond|true|false|then|else|branch|\d+)(_\d+)*
 
 
 @dataclass(frozen=True)
-class Rules:
+class PhaseRules:
     """What a program says about its names: its optimizers'; those of layers, losses and metrics, where it tells."""
 
     optimizers: frozenset[str] = field(default_factory=frozenset)
@@ -42,11 +42,11 @@ class Rules:
         >>> rules.find_phase("adam/mul", "Mul"), rules.find_phase("tfperf.validation/dense/MatMul", "MatMul")
         ('update', 'validation')
         """
-        parts = scope.split("/")
-        explicit = [part.removeprefix(PREFIX) for part in parts if part.startswith(PREFIX)]
+        levels = scope.split("/")
+        explicit = [level.removeprefix(PREFIX) for level in levels if level.startswith(PREFIX)]
         if COLLECTIVE.match(kind):
             return "merge"
-        plain = {name for part in parts for name in _list_spellings(part)}
+        plain = {name for level in levels for name in _list_spellings(level)}
         if plain & GRADIENTS:  # of a forward operation, whose marks its name repeats
             return "backward"
         if explicit or outer:
@@ -57,29 +57,29 @@ class Rules:
                 return phase
         if plain & self.optimizers:
             return "update"
-        return "forward" if self._is_forward(parts[:-1]) else "other"
+        return "forward" if self._is_forward(levels[:-1]) else "other"
 
     def find_layer(self, scope: str) -> str:
         """The layer, loss, metric or scope of the program's that a name belongs to; empty: none is known."""
-        parts = [part for part in scope.split("/") if not (SCAFFOLD.fullmatch(part) or part.startswith(PREFIX))]
-        gradient = GRADIENTS & set(parts)
+        levels = [level for level in scope.split("/") if not (SCAFFOLD.fullmatch(level) or level.startswith(PREFIX))]
+        gradient = GRADIENTS & set(levels)
         # behind a gradient's scopes stands the operation that it is the gradient of
-        parts = [p for p in parts if p not in GRADIENTS][: -2 if gradient else -1]
-        parts = [p for p in parts if not self.optimizers & {*_list_spellings(p)}]
+        levels = [p for p in levels if p not in GRADIENTS][: -2 if gradient else -1]
+        levels = [p for p in levels if not self.optimizers & {*_list_spellings(p)}]
         if self.forward is not None:
-            parts = [p for p in parts if any(name in self.forward for name in _list_spellings(p))]
-        return parts[-1] if parts else ""
+            levels = [p for p in levels if any(name in self.forward for name in _list_spellings(p))]
+        return levels[-1] if levels else ""
 
     def is_constant(self, scope: str) -> bool:
         """Whether a name is that of an operation that depends on constants alone, whatever calls its function."""
-        parts = scope.split("/")
-        begins = (i for i in range(len(parts)) if i == 0 or SCAFFOLD.fullmatch(parts[i - 1]))
-        return any("/".join(parts[i:]) in self.constant for i in begins)
+        levels = scope.split("/")
+        begins = (i for i in range(len(levels)) if i == 0 or SCAFFOLD.fullmatch(levels[i - 1]))
+        return any("/".join(levels[i:]) in self.constant for i in begins)
 
     def _is_forward(self, scopes: Iterable[str]) -> bool:
         if self.forward is None:
-            return any(not SCAFFOLD.fullmatch(part) for part in scopes)
-        return any(name in self.forward for part in scopes for name in _list_spellings(part))
+            return any(not SCAFFOLD.fullmatch(level) for level in scopes)
+        return any(name in self.forward for level in scopes for name in _list_spellings(level))
 
 
 _KINDS: tuple[tuple[Phase, re.Pattern[str]], ...] = (("input", INPUT), ("transfer", TRANSFER), ("callback", CALLBACK))

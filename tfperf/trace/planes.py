@@ -14,8 +14,8 @@ from types import ModuleType
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tfperf.arrays import Int32Array, Int64Array, Times
 from tfperf.errors import UserError
 
 PROTO = Path("tsl", "profiler", "protobuf", "xplane_pb2.py")
@@ -60,11 +60,11 @@ class Events:
 
     lanes: tuple[Lane, ...]
     names: tuple[str, ...]
-    lane: NDArray[np.int32]
-    name: NDArray[np.int32]
-    begin: NDArray[np.int64]
-    end: NDArray[np.int64]
-    stats: Mapping[str, tuple[NDArray[np.int64], tuple[Any, ...]]]
+    lane: Int32Array
+    name: Int32Array
+    begin: Times
+    end: Times
+    stats: Mapping[str, tuple[Int64Array, tuple[Any, ...]]]
 
     def __len__(self) -> int:
         return len(self.begin)
@@ -109,7 +109,7 @@ def decode_events(spaces: Mapping[str, Any], needs_stats: Callable[[str], bool] 
 
     needs_stats: whether those of host events of a name are wanted; to read those of all would take long.
     """
-    table = _Table(needs_stats)
+    table = _EventColumns(needs_stats)
     for host, space in spaces.items():
         table.add(host, space)
     return table.make_events()
@@ -134,14 +134,14 @@ def read_space(file: Path) -> Any:
     return space
 
 
-class _Table:
+class _EventColumns:
     """Columns while they grow."""
 
     def __init__(self, needs_stats: Callable[[str], bool]) -> None:
         self.needs_stats = needs_stats
         self.lanes: list[Lane] = []
         self.names: dict[str, int] = {}
-        self.parts: list[tuple[NDArray[np.int64], ...]] = []
+        self.columns: list[tuple[Int64Array, ...]] = []
         self.count = 0
         self.stats: dict[str, tuple[list[int], list[Any]]] = {}
 
@@ -166,7 +166,7 @@ class _Table:
         begin = line.timestamp_ns + rows[:, 1] // PICOSECONDS
         # ends are rounded like begins: what touches in the file touches here
         end = line.timestamp_ns + (rows[:, 1] + rows[:, 2]) // PICOSECONDS
-        self.parts.append((np.full(len(rows), len(self.lanes)), name, begin, end))
+        self.columns.append((np.full(len(rows), len(self.lanes)), name, begin, end))
         self.lanes.append(lane)
 
     def _add_stats(self, line: Any, keys: Mapping[int, str], plane: Any, metadata_ids: set[int]) -> None:
@@ -184,7 +184,9 @@ class _Table:
 
     def make_events(self) -> Events:
         lane, name, begin, end = (
-            (np.concatenate(c) for c in zip(*self.parts, strict=True)) if self.parts else [np.zeros(0, np.int64)] * 4
+            (np.concatenate(c) for c in zip(*self.columns, strict=True))
+            if self.columns
+            else [np.zeros(0, np.int64)] * 4
         )
         stats = {key: (np.array(rows, np.int64), tuple(values)) for key, (rows, values) in self.stats.items()}
         return Events(

@@ -9,51 +9,49 @@ from collections.abc import Container
 from dataclasses import dataclass, fields
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tfperf.arrays import BoolMask, Indices, Times
 from tfperf.trace.graphs import ENTERS, NEXT, RECEIVES, SENDS, Graph
-from tfperf.trace.intervals import Times
 from tfperf.trace.operations import GRAPH, Operations
 from tfperf.trace.planes import Events
 
 DONE = "ExecutorState::ProcessAsync::Done"  # where an operation ends that goes on after its kernel returned
-Rows = NDArray[np.intp]
 
 
 @dataclass(frozen=True)
-class Runs:
+class OperationRuns:
     """r runs in the order in which they began; `node`: number in the graph; times in ns; `lane`: thread or stream.
 
     `left`: when a run left its lane, before its `end` where it went on without. `given`: from when on others can have
     what it gives: its end, of a send its begin. `call`: the one that it is in.
     """
 
-    node: Rows
+    node: Indices
     begin: Times
     left: Times
     end: Times
     given: Times
-    lane: Rows
-    call: Rows
+    lane: Indices
+    call: Indices
 
     def __len__(self) -> int:
         return len(self.node)
 
-    def drop(self, which: NDArray[np.bool_]) -> "Runs":
+    def drop(self, which: BoolMask) -> "OperationRuns":
         """All but these (r)."""
         left = {field.name: getattr(self, field.name)[~which] for field in fields(self)}
-        return Runs(**left)
+        return OperationRuns(**left)
 
 
 @dataclass(frozen=True)
-class Links:
+class Dependencies:
     """`before[start[i] : start[i + 1]]`: the runs that run i waited for; all had given what it needed when it began."""
 
-    start: Rows
-    before: Rows
+    start: Indices
+    before: Indices
 
 
-def find_runs(events: Events, operations: Operations, graph: Graph, begins: Times, ends: Times) -> Runs:
+def find_runs(events: Events, operations: Operations, graph: Graph, begins: Times, ends: Times) -> OperationRuns:
     """Runs of a graph's operations in the calls [begins, ends). On an accelerator its kernels count, not their launch.
 
     A receive has none: it waits for its send.
@@ -73,7 +71,7 @@ def find_runs(events: Events, operations: Operations, graph: Graph, begins: Time
     return found.drop(find_idle_sends(found, graph))
 
 
-def find_idle_sends(runs: Runs, graph: Graph) -> NDArray[np.bool_]:
+def find_idle_sends(runs: OperationRuns, graph: Graph) -> BoolMask:
     """Which runs (r) are of sends that have nothing to send: a loop that ends runs them once more.
 
     What they send has not run again since the send before.
@@ -89,10 +87,12 @@ def find_idle_sends(runs: Runs, graph: Graph) -> NDArray[np.bool_]:
     return out
 
 
-def make_runs(graph: Graph, node: Rows, begin: Times, left: Times, end: Times, lane: Rows, call: Rows) -> Runs:
+def make_runs(
+    graph: Graph, node: Indices, begin: Times, left: Times, end: Times, lane: Indices, call: Indices
+) -> OperationRuns:
     """Runs in the order in which they began. What a send gives is received before its own run has ended."""
     sends = np.array([one.kind in SENDS for one in graph.nodes] or [False])[node]
-    return Runs(node, begin, left, end, np.where(sends, begin, end), lane, call)
+    return OperationRuns(node, begin, left, end, np.where(sends, begin, end), lane, call)
 
 
 def _find_node(event: str, graph: Graph) -> int:
@@ -101,7 +101,7 @@ def _find_node(event: str, graph: Graph) -> int:
     return -1 if number >= 0 and graph.nodes[number].kind in RECEIVES else number
 
 
-def _find_ends(events: Events, graph: Graph, node: Rows, begin: Times, end: Times) -> Times:
+def _find_ends(events: Events, graph: Graph, node: Indices, begin: Times, end: Times) -> Times:
     """Ends of runs; of those that went on after their kernels returned, where they were done."""
     rows, names = events.stats.get("name", (np.zeros(0, np.int64), ()))
     done = {number for number, name in enumerate(events.names) if name == DONE}
@@ -118,7 +118,7 @@ def _find_ends(events: Events, graph: Graph, node: Rows, begin: Times, end: Time
     return out
 
 
-def link(runs: Runs, graph: Graph) -> Links:
+def find_dependencies(runs: OperationRuns, graph: Graph) -> Dependencies:
     """Which run waited for which, in the same call."""
     order = np.argsort(runs.node, kind="stable")
     numbers, first = np.unique(runs.node[order], return_index=True)
@@ -135,10 +135,10 @@ def link(runs: Runs, graph: Graph) -> Links:
     after, before = after[sure], before[sure]
     sort = np.argsort(after, kind="stable")
     start = np.searchsorted(after[sort], np.arange(len(runs) + 1))
-    return Links(start, before[sort])
+    return Dependencies(start, before[sort])
 
 
-def _match(runs: Runs, mine: Rows, theirs: Rows, ended: Rows, turn: bool) -> Rows:
+def _match(runs: OperationRuns, mine: Indices, theirs: Indices, ended: Indices, turn: bool) -> Indices:
     """Of each run `mine` the one that it waited for, -1: none. ended: `theirs` in the order of their ends."""
     last = np.searchsorted(runs.given[ended], runs.begin[mine], "right") - 1
     out = np.where(last >= 0, ended[np.maximum(last, 0)], -1)

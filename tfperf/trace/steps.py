@@ -3,9 +3,8 @@
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from tfperf.trace.intervals import Times
+from tfperf.arrays import BoolMask, Indices, Int64Array, Times
 from tfperf.trace.planes import CALL, MARK, Events, TraceError
 
 SHARE = 0.5  # of the time of a call's operations that has to be in a training loop
@@ -24,7 +23,7 @@ class Steps:
     call_end: Times
     begin: Times
     end: Times
-    call: NDArray[np.intp]
+    call: Indices
     marks: str
 
     def __len__(self) -> int:
@@ -45,9 +44,9 @@ class EventKinds:
     looped: of a loop, if they repeat; updates: they change weights.
     """
 
-    kind: NDArray[np.intp]
-    looped: NDArray[np.bool_]
-    updates: NDArray[np.bool_]
+    kind: Indices
+    looped: BoolMask
+    updates: BoolMask
 
 
 def find_steps(events: Events, kinds: EventKinds, loops: int, turns: int | None, late: bool) -> Steps:
@@ -81,7 +80,7 @@ def find_steps(events: Events, kinds: EventKinds, loops: int, turns: int | None,
     return Steps(begins, ends, first, past, np.concatenate(owners), marks)
 
 
-def _find_calls(events: Events) -> tuple[NDArray[np.int64], str]:
+def _find_calls(events: Events) -> tuple[Int64Array, str]:
     """Rows of the calls in order, those of one name on one host that take most of the time.
 
     Marked ones, else those of compiled functions.
@@ -102,7 +101,7 @@ def _find_calls(events: Events) -> tuple[NDArray[np.int64], str]:
 
 
 def _find_turns(
-    events: Events, kinds: EventKinds, inside: NDArray[np.int64], loops: int, turns: int | None
+    events: Events, kinds: EventKinds, inside: Int64Array, loops: int, turns: int | None
 ) -> tuple[Times, int]:  # fmt: skip
     """When the steps of a call begin and the last ends, by its operations `inside` in order.
 
@@ -129,7 +128,7 @@ def _find_turns(
     return begins[kind == anchor][::loops], last
 
 
-def _is_training_loop(share: float, repeated: NDArray[np.intp], updates: NDArray[np.intp]) -> bool:
+def _is_training_loop(share: float, repeated: Indices, updates: Indices) -> bool:
     """share: of the time of a call's operations in `repeated` kinds; updates: the call's kinds that change weights."""
     if not len(updates):
         return share >= MOST

@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tfperf.arrays import BoolMask, Indices, TextArray, Times
 from tfperf.trace.operations import Operations
 from tfperf.trace.planes import Events
 from tfperf.trace.steps import Steps
@@ -18,18 +18,18 @@ class Timeline:
     """
 
     lanes: tuple[tuple[str, str], ...]
-    lane: NDArray[np.intp]
-    begin: NDArray[np.int64]
-    end: NDArray[np.int64]
-    phase: NDArray[np.intp]
-    name: NDArray[np.intp]
+    lane: Indices
+    begin: Times
+    end: Times
+    phase: Indices
+    name: Indices
     names: tuple[str, ...]
     steps: Steps
 
 
 def make_timeline(
-    events: Events, operations: Operations, devices: NDArray[np.str_], mask: NDArray[np.bool_],
-    phase_index: NDArray[np.intp], steps: Steps,
+    events: Events, operations: Operations, devices: TextArray, mask: BoolMask,
+    phase_index: Indices, steps: Steps,
 ) -> Timeline:  # fmt: skip
     """The timeline of the events in the mask, whose phases have the numbers `phase_index`."""
     rows = np.flatnonzero(mask)

@@ -18,8 +18,8 @@ from typing import Any, Self
 import keras
 import numpy as np
 import tensorflow as tf
-from numpy.typing import NDArray
 
+from tfperf.arrays import AnyArray
 from tfperf.train.programs import Program
 
 AttributePath = tuple[str | int, ...]  # attributes, keys and places in lists, from a holder to one of its tensors
@@ -109,7 +109,7 @@ def list_constants(holder: Any, alike: Sequence[str] = ()) -> tuple[tuple[Attrib
     return tuple(out)
 
 
-def _digest(array: NDArray[Any] | np.generic) -> tuple[Any, ...]:
+def _digest(array: AnyArray | np.generic) -> tuple[Any, ...]:
     content = repr(array.tolist()).encode() if array.dtype.hasobject else array.tobytes()
     return str(array.dtype), array.shape, sha256(content).hexdigest()
 

@@ -7,7 +7,6 @@ they are. The generation before the newest is kept: it is what remains when a di
 import hashlib
 import io
 import json
-from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -15,8 +14,8 @@ from typing import Any
 from zipfile import ZIP_STORED, ZipFile
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tfperf.arrays import ArraysByName, Snapshot
 from tfperf.errors import RunDirectoryError
 from tfperf.results.files import make_folder, sync, verify_holder, write_atomically
 from tfperf.results.reading import describe_error, read_bytes
@@ -27,7 +26,6 @@ GENERATIONS = 2
 PATTERN = "step-*.ckpt"
 OWNER = "owner"
 MOST_BYTES = 16 * 2**30
-Arrays = dict[str, NDArray[np.generic]]
 
 
 @dataclass(frozen=True)
@@ -41,7 +39,7 @@ class Checkpoints:
     run: Identity
     part: str  # its key
 
-    def save(self, step: int, arrays: Mapping[str, NDArray[np.generic]]) -> Path:
+    def save(self, step: int, arrays: ArraysByName) -> Path:
         """Write the checkpoint of a step and drop all but the last two.
 
         Raises: StorageError where the disk does not take it; LostError where the folder is another process's now.
@@ -61,7 +59,7 @@ class Checkpoints:
                 old.unlink()
         return path
 
-    def load(self) -> tuple[Arrays, list[str]]:
+    def load(self) -> tuple[Snapshot, list[str]]:
         """Arrays of the newest whole checkpoint (empty: there is none) and a warning for each newer one not taken.
 
         RunDirectoryError when there are some, of this part as far as can be told, but all are damaged.
@@ -79,7 +77,7 @@ class Checkpoints:
             raise RunDirectoryError(f"{self.folder}: every checkpoint is damaged; begin again by --force", *warnings)
         return {}, warnings
 
-    def _load(self, path: Path) -> tuple[Arrays | None, str]:
+    def _load(self, path: Path) -> tuple[Snapshot | None, str]:
         """The arrays of a checkpoint; else None, and what is to be said about that."""
         try:
             digest, _, payload = read_bytes(path, MOST_BYTES).partition(b"\n")
@@ -115,7 +113,7 @@ class Checkpoints:
             sync(self.folder)
 
 
-def _unpack(payload: bytes) -> Arrays:
+def _unpack(payload: bytes) -> Snapshot:
     """The arrays of an archive; ValueError for one that would take more memory than it has bytes."""
     with ZipFile(io.BytesIO(payload)) as archive:
         sizes = [entry.file_size for entry in archive.infolist() if entry.compress_type == ZIP_STORED]

@@ -9,7 +9,7 @@ from tfperf.console.stages import ShowStage, show_nothing
 from tfperf.train.choices import MOST_STEPS, CandidateTiming, Choices
 from tfperf.train.cores import Cores
 from tfperf.train.ensemble import Ensemble
-from tfperf.train.forms import Form, Forms
+from tfperf.train.forms import Forms, LossForm
 from tfperf.train.loop import Loop
 from tfperf.train.settings import Settings
 
@@ -35,7 +35,7 @@ def round_down(steps: float) -> int:
 
 
 def measure_candidate(
-    loop: Loop, xla: bool, form: Form, seconds_of_steps: float = TIMING_SECONDS, repeats: int = REPEATS
+    loop: Loop, xla: bool, form: LossForm, seconds_of_steps: float = TIMING_SECONDS, repeats: int = REPEATS
 ) -> CandidateTiming:
     """Compile and time one candidate, a loop of that form, by the fastest of `repeats`; its state is put back."""
     before = loop.snapshot()
@@ -66,7 +66,7 @@ class _CandidateSearch:
         """single: there is nothing to choose from; show_number: called with each candidate's number."""
         self.ensemble, self.single, self.show_number = ensemble, single, show_number
         self.found: list[CandidateTiming] = []
-        self.best: tuple[CandidateTiming, Form] | None = None
+        self.best: tuple[CandidateTiming, LossForm] | None = None
         self.began = time.perf_counter()
         self.dearest = 0.0  # seconds of a candidate
         self._aside: Loop | None = None  # of the best form, while another one is tried
@@ -84,7 +84,7 @@ class _CandidateSearch:
         assert self.best is not None
         return self.ensemble.settings.steps * self.ensemble.layout.rounds * self.best[0].ms_per_step / 1e3
 
-    def try_form(self, form: Form, xla: bool, may_fail: bool) -> None:
+    def try_form(self, form: LossForm, xla: bool, may_fail: bool) -> None:
         """Try a candidate; `may_fail`: there are more."""
         start = time.perf_counter()
         self.show_number(len(self.found) + 1)
@@ -106,7 +106,7 @@ class _CandidateSearch:
                 self.best = timing, form
         self.dearest = max(self.dearest, time.perf_counter() - start)
 
-    def _switch_form(self, form: Form) -> None:
+    def _switch_form(self, form: LossForm) -> None:
         """Give the ensemble that form; of the loops that are not needed now, the best form's is kept."""
         best = None if self.best is None else self.best[1]
         keep, self._aside = (self._aside, None) if form == best else (None, self._aside)
@@ -118,7 +118,7 @@ class _CandidateSearch:
             else:
                 loop.close()
 
-    def apply_best(self) -> tuple[CandidateTiming, Form]:
+    def apply_best(self) -> tuple[CandidateTiming, LossForm]:
         """Give the ensemble the best candidate; which that is."""
         assert self.best is not None
         if self.best[1] != self.ensemble.form:

@@ -3,21 +3,21 @@
 R replicas.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
 import tensorflow as tf
-from numpy.typing import NDArray
 
+from tfperf.arrays import ArraysByName, Float32Array, Int32Array, ReplicaIndices, ReplicaWeights, Snapshot
 from tfperf.console.stages import ShowStage, show_nothing
 from tfperf.train.blueprints import Blueprints
 from tfperf.train.contract import check_metric_names
-from tfperf.train.forms import Form
-from tfperf.train.loop import Loop, Snapshot, select_best_weights
+from tfperf.train.forms import LossForm
+from tfperf.train.loop import Loop, select_best_weights
 from tfperf.train.settings import Settings
-from tfperf.train.shards import Group, Shard, StackLayout, list_stack_devices, run_parallel, spread
+from tfperf.train.shards import DeviceStacks, Shard, StackLayout, list_stack_devices, run_parallel, spread
 from tfperf.train.stack import StackFactory
 from tfperf.train.stopping import ReplicaState
 
@@ -34,7 +34,7 @@ class Ensemble:
     """
 
     def __init__(
-        self, settings: Settings, factory: StackFactory, form: Form, stacks: int = 1, threads: int | None = None
+        self, settings: Settings, factory: StackFactory, form: LossForm, stacks: int = 1, threads: int | None = None
     ) -> None:
         """stacks: how many there are on a CPU; several devices have one each.
 
@@ -46,27 +46,27 @@ class Ensemble:
         self.replicas = factory.replicas
         self.devices = list_stack_devices(settings.devices, stacks)
         self.threads = threads or tf.config.threading.get_intra_op_parallelism_threads()  # 0: nobody said how many
-        self.groups = self._spread(np.arange(self.replicas))
+        self.device_stacks = self._spread(np.arange(self.replicas))
         self.sizes: list[tuple[int, int]] = [(0, self.replicas)]  # a step, and the slots of all stacks from it on
         self._host: Snapshot = {}  # state of all as last gathered; empty: no step was ever taken
         self._blueprints = {device: Blueprints() for device in (None, *self.devices)}
 
-    def _spread(self, rows: NDArray[np.int64], slots: Sequence[int] | None = None) -> list[Group]:
-        return spread(rows, self.devices, self.replicas, slots, self.threads)
+    def _spread(self, indices: ReplicaIndices, slots: Sequence[int] | None = None) -> list[DeviceStacks]:
+        return spread(indices, self.devices, self.replicas, slots, self.threads)
 
     @property
     def shards(self) -> list[Shard]:
         """The stacks of all devices."""
-        return [shard for group in self.groups for shard in group.shards]
+        return [shard for one in self.device_stacks for shard in one.shards]
 
     @property
     def layout(self) -> StackLayout:
         """How the replicas were cut into stacks at the start, on the device that has most."""
-        return max((group.layout for group in self.groups), key=lambda layout: layout.replicas)
+        return max((one.layout for one in self.device_stacks), key=lambda layout: layout.replicas)
 
     def _run_parallel(self, calls: Sequence[Callable[[], T]]) -> list[T]:
         """Calls for several stacks."""
-        return run_parallel(calls, None if len(self.groups) > 1 else self.groups[0].layout.side)
+        return run_parallel(calls, None if len(self.device_stacks) > 1 else self.device_stacks[0].layout.side)
 
     @property
     def largest_loop(self) -> Loop:
@@ -86,12 +86,12 @@ class Ensemble:
         return f"{form.name}_{form.products}_{replicas}_{self.factory.digest(form)[:12]}"
 
     def _build(self, shard: Shard) -> Loop:
-        stack = self.factory.build(shard.rows, self.form)
+        stack = self.factory.build(shard.indices, self.form)
         loop = Loop(self.settings, stack, self._format_program_name(shard.size), self._blueprints[shard.device])
         if self._host:
-            loop.restore({n: v[shard.rows] if v.ndim else v for n, v in self._host.items()})
+            loop.restore({n: v[shard.indices] if v.ndim else v for n, v in self._host.items()})
         else:
-            self.factory.initialize(stack, shard.rows)
+            self.factory.initialize(stack, shard.indices)
         return loop
 
     def build_loops(self) -> list[Loop]:
@@ -131,17 +131,17 @@ class Ensemble:
         """Steps taken: those of the stacks that still go on."""
         return max([int(loop.step) for _, loop in self._list_loops()] or [int(self._host.get("step", 0))])
 
-    def _gather_states(self) -> NDArray[np.int32]:
+    def _gather_states(self) -> Int32Array:
         """Where each replica stands now (R)."""
         state = self._host["stopping/state"].copy() if self._host else np.zeros(self.replicas, np.int32)
         for shard, loop in self._list_loops():
-            state[shard.rows] = loop.stopping.state.numpy()
+            state[shard.indices] = loop.stopping.state.numpy()
         return state
 
-    def count_running_each(self, held: Sequence[Group] | Sequence[Shard]) -> list[int]:
+    def count_running_each(self, held: Sequence[DeviceStacks] | Sequence[Shard]) -> list[int]:
         """Replicas that train, in each of those."""
         running = self._gather_states() == ReplicaState.RUNNING
-        return [int(np.sum(running[one.rows])) for one in held]
+        return [int(np.sum(running[one.indices])) for one in held]
 
     def count_running(self) -> int:
         """Replicas that train."""
@@ -170,53 +170,53 @@ class Ensemble:
             show_stage("compiling", number, len(programs))
             self._call_loops(program)
 
-    def _evaluate(self, loop: Loop, xla: bool) -> dict[str, NDArray[np.float32]]:
+    def _evaluate(self, loop: Loop, xla: bool) -> dict[str, Float32Array]:
         metrics = loop.evaluate(xla)
         check_metric_names(self.factory, self.factory.metrics, metrics)
         return metrics
 
-    def evaluate(self, xla: bool) -> dict[str, NDArray[np.float32]]:
+    def evaluate(self, xla: bool) -> dict[str, Float32Array]:
         """What the history keeps (R), as of the loops; nan for replicas that stopped."""
         out = {name: np.full(self.replicas, np.nan, np.float32) for name in self.factory.metrics}
         for shard, metrics in self._call_loops(partial(self._evaluate, xla=xla)):
             for name, values in metrics.items():
-                out[name][shard.rows] = values
+                out[name][shard.indices] = values
         return out
 
     def gather_state(self) -> Snapshot:
         """State of all replicas now; the scalars are common to all."""
         if not self._host:
             self.build_loops()
-        found = [(shard.rows, loop.snapshot()) for shard, loop in self._list_loops()]
-        if [len(rows) for rows, _ in found] == [self.replicas]:
+        found = [(shard.indices, loop.snapshot()) for shard, loop in self._list_loops()]
+        if [len(indices) for indices, _ in found] == [self.replicas]:
             self._host = found[0][1]
             return self._host
         host = {name: value.copy() for name, value in self._host.items()}
         # the last word on scalars has a stack that has not come to its end before the others
-        for rows, now in sorted(found, key=lambda pair: int(pair[1]["step"])):
+        for indices, now in sorted(found, key=lambda pair: int(pair[1]["step"])):
             for name, value in now.items():
                 if value.ndim:
-                    host.setdefault(name, np.empty((self.replicas, *value.shape[1:]), value.dtype))[rows] = value
+                    host.setdefault(name, np.empty((self.replicas, *value.shape[1:]), value.dtype))[indices] = value
                 else:
                     host[name] = value
         self._host = host
         return self._host
 
-    def get_best_weights(self) -> dict[str, NDArray[np.floating]]:
+    def get_best_weights(self) -> ReplicaWeights:
         """Weights by name (R, ...) to be kept."""
         return select_best_weights(self.gather_state())
 
     def snapshot(self) -> Snapshot:
         """All that decides the future: the state, and who is in which stack."""
         stacks = {
-            ROWS: np.concatenate([shard.rows for shard in self.shards]),
+            ROWS: np.concatenate([shard.indices for shard in self.shards]),
             SLOTS: np.array([shard.size for shard in self.shards], np.int64),
             SIZES: np.array(self.sizes, np.int64),
             NUMBERS: np.array(self.form.numbers, np.int64),
         }  # fmt: skip
         return {**self.gather_state(), **stacks}
 
-    def restore(self, snapshot: Mapping[str, NDArray[Any]]) -> str | None:
+    def restore(self, snapshot: ArraysByName) -> str | None:
         """Go on from a snapshot; ValueError when it is not of such an ensemble.
 
         Where the snapshot is of another number of devices its replicas are spread anew; returned is what is to be said
@@ -233,9 +233,9 @@ class Ensemble:
         if sum(snapshot[SLOTS]) != len(held) or min(snapshot[SLOTS], default=0) < 1:
             raise ValueError("slots of other stacks")
         self.close()
-        self._host, rows, slots = state, snapshot[ROWS], snapshot[SLOTS]
-        same = len(slots) == len(self.shards) or (len(self.groups) == 1 and len(slots) < len(self.devices))
-        self.groups = self._spread(rows, [*map(int, slots)] if same else None)
+        self._host, indices, slots = state, snapshot[ROWS], snapshot[SLOTS]
+        same = len(slots) == len(self.shards) or (len(self.device_stacks) == 1 and len(slots) < len(self.devices))
+        self.device_stacks = self._spread(indices, [*map(int, slots)] if same else None)
         self.form = self.form.replace_numbers(tuple(map(int, snapshot[NUMBERS])))
         self.sizes = [(int(step), int(size)) for step, size in snapshot[SIZES]]
         self.build_loops()  # built now: it says whether names and shapes are its own
@@ -249,14 +249,14 @@ class Ensemble:
     def shrink(self, *sizes: int) -> None:
         """Go on with fewer or smaller stacks: slots for each device, which must hold all that run."""
         state = self.gather_state()["stopping/state"]
-        kept = [g.select_slots(state[g.rows], size) for g, size in zip(self.groups, sizes, strict=True)]
+        kept = [g.select_slots(state[g.indices], size) for g, size in zip(self.device_stacks, sizes, strict=True)]
         step = self.step
-        for group, slots in zip(self.groups, kept, strict=True):
-            if len(slots) < group.size:
-                group.keep(slots)
+        for one, slots in zip(self.device_stacks, kept, strict=True):
+            if len(slots) < one.size:
+                one.keep(slots)
         self.sizes.append((step, self.size))
 
-    def use(self, form: Form) -> None:
+    def use(self, form: LossForm) -> None:
         """Go on with another form of the losses."""
         # before the first step a trial may have built one stack alone: then there is nothing to keep
         if self._host or len(self._list_loops()) == len(self.shards):
@@ -264,7 +264,7 @@ class Ensemble:
         self.close()
         self.form = form
 
-    def exchange(self, form: Form, loop: Loop | None) -> tuple[Form, Loop] | None:
+    def exchange(self, form: LossForm, loop: Loop | None) -> tuple[LossForm, Loop] | None:
         """Before the first step: go on with another form, and with its loop for the largest stack where it is given.
 
         The form before and its loop, which is still good, where it was built.

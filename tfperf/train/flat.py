@@ -1,4 +1,4 @@
-"""All trained numbers of a replica in one row, so that an optimizer step is few operations, not some per layer."""
+"""All trained numbers of a replica side by side, so that an optimizer step is few operations, not some per layer."""
 
 from collections.abc import Sequence
 from math import prod
@@ -14,11 +14,13 @@ class Flattener:
         self.shapes = list(shapes)
         self.sizes = [prod(shape[1:]) for shape in shapes]
 
-    def join(self, parts: Sequence[tf.Tensor]) -> tf.Tensor:
-        """(R, P) from the parts."""
-        return tf.concat([tf.reshape(p, [s[0], n]) for p, s, n in zip(parts, self.shapes, self.sizes, strict=True)], 1)
+    def join(self, variables: Sequence[tf.Tensor]) -> tf.Tensor:
+        """(R, P) from the variables."""
+        return tf.concat(
+            [tf.reshape(p, [s[0], n]) for p, s, n in zip(variables, self.shapes, self.sizes, strict=True)], 1
+        )
 
-    def split(self, row: tf.Tensor) -> list[tf.Tensor]:
-        """The parts of (R, P)."""
-        parts = tf.split(row, self.sizes, axis=1)
-        return [tf.reshape(p, shape) for p, shape in zip(parts, self.shapes, strict=True)]
+    def split(self, weights: tf.Tensor) -> list[tf.Tensor]:
+        """The variables' values, of (R, P)."""
+        arrays = tf.split(weights, self.sizes, axis=1)
+        return [tf.reshape(p, shape) for p, shape in zip(arrays, self.shapes, strict=True)]

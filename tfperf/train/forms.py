@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol, Self
 
 
-class Form(Protocol):
+class LossForm(Protocol):
     """One of the ways in which a stack's losses can be computed. Equal forms compute the same."""
 
     @property

@@ -1,14 +1,14 @@
 """Many optimizer steps of one stack in one compiled call, with stopping, best weights and losses on the device."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
 import keras
 import numpy as np
 import tensorflow as tf
-from numpy.typing import NDArray
 
+from tfperf.arrays import ArraysByName, Float32Array, ReplicaWeights, Snapshot
 from tfperf.scopes import phase
 from tfperf.train.blueprints import Blueprints, list_constants
 from tfperf.train.contract import check_assigned, check_gradients, check_losses, check_metrics, check_variables
@@ -17,12 +17,10 @@ from tfperf.train.optimizers import build_optimizer, clip
 from tfperf.train.programs import Program, trace
 from tfperf.train.settings import Settings
 from tfperf.train.stack import Losses, Stack
-from tfperf.train.stopping import LARGEST_WEIGHT, Stopping
-
-Snapshot = dict[str, NDArray[Any]]
+from tfperf.train.stopping import LARGEST_WEIGHT, EarlyStopping
 
 
-def select_best_weights(state: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[np.floating]]:
+def select_best_weights(state: ArraysByName) -> ReplicaWeights:
     """Weights by name (R, ...) in a snapshot: the best ones, of a replica that has none its last."""
     found = state["stopping/best_step"] >= 0
     out = {}
@@ -59,11 +57,11 @@ class Loop:
         self.trained: list[keras.Variable] = [weights[name] for name in self.names]
         self.flat = Flattener([tuple(v.shape) for v in self.trained])
         # what a call of the engine's steps works on; between calls the weights are the stack's
-        self.row = keras.Variable(self.flat.join([v.value for v in self.trained]), name="row")
-        self.optimizer = None if stack.has_own_step else build_optimizer(settings.optimizer, [self.row])
-        self.stopping = Stopping(stack.replicas, settings.patience, stack.precision)
+        self.flat_weights = keras.Variable(self.flat.join([v.value for v in self.trained]), name="row")
+        self.optimizer = None if stack.has_own_step else build_optimizer(settings.optimizer, [self.flat_weights])
+        self.stopping = EarlyStopping(stack.replicas, settings.patience, stack.precision)
         self.step = tf.Variable(0, dtype=tf.int64, name="step")
-        self.kept = tf.Variable(self.row.value, trainable=False)
+        self.kept = tf.Variable(self.flat_weights.value, trainable=False)
         # of weights that no gradient changes, but a step of the stack's own may
         others = {name: v for name, v in weights.items() if not v.trainable and stack.has_own_step}
         self.others = {name: v.value for name, v in others.items()}
@@ -83,10 +81,10 @@ class Loop:
         """The values of all variables."""
         kept = zip(self.names, self.flat.split(self.kept), strict=True)
         values = {name: variable.numpy() for name, variable in self.list_variables().items()}
-        values |= {f"kept/{name}": part.numpy() for name, part in self.kept_others.items()}
-        return values | {f"kept/{name}": part.numpy() for name, part in kept}
+        values |= {f"kept/{name}": value.numpy() for name, value in self.kept_others.items()}
+        return values | {f"kept/{name}": value.numpy() for name, value in kept}
 
-    def restore(self, snapshot: Mapping[str, NDArray[Any]]) -> None:
+    def restore(self, snapshot: ArraysByName) -> None:
         """Set all variables; ValueError when names or shapes are not those of this loop."""
         variables = self.list_variables() | {f"kept/{name}": v for name, v in self.kept_others.items()}
         wanted = {name: tuple(v.shape) for name, v in variables.items()}
@@ -108,7 +106,7 @@ class Loop:
         """Let the weights after the last step be the best ones, too; a second call changes nothing."""
         self.get_program("losses", xla)(tf.constant(True))
 
-    def evaluate(self, xla: bool) -> dict[str, NDArray[np.float32]]:
+    def evaluate(self, xla: bool) -> dict[str, Float32Array]:
         """What the history keeps of the current weights (R); nan for replicas that stopped."""
         metrics = self.get_program("losses", xla)(tf.constant(False))
         return {name: value.numpy().astype(np.float32) for name, value in metrics.items()}
@@ -118,9 +116,9 @@ class Loop:
         if (name, xla) not in self._compiled:
             # all that programs can work on
             excluded = ("settings", "_compiled", "_blueprints")
-            parts = {key: part for key, part in vars(self).items() if key not in excluded}
+            held = {key: held for key, held in vars(self).items() if key not in excluded}
             key = (self.name, name, xla, list_constants(self.stack, self.stack.alike))
-            self._compiled[name, xla] = self._blueprints.get_program(parts, key, lambda: self._trace(name, xla))
+            self._compiled[name, xla] = self._blueprints.get_program(held, key, lambda: self._trace(name, xla))
         return self._compiled[name, xla]
 
     def _trace(self, name: str, xla: bool) -> Program:
@@ -128,7 +126,7 @@ class Loop:
             "steps": (self._take_steps, tf.int64), "losses": (self._evaluate_losses, tf.bool),
         }  # fmt: skip
         function, dtype = functions[name]
-        own = [self.row.value, self.kept, *self.kept_others.values(), *self.list_variables().values()]
+        own = [self.flat_weights.value, self.kept, *self.kept_others.values(), *self.list_variables().values()]
         return trace(function, [tf.TensorSpec([], dtype)], xla, self.name, partial(check_assigned, self.stack, own))
 
     def _evaluate_losses(self, eligible: tf.Tensor) -> dict[str, tf.Tensor]:
@@ -156,41 +154,41 @@ class Loop:
             self.step.assign_add(1)
             return (i + 1,)
 
-        self.row.assign(self._join_weights())
+        self.flat_weights.assign(self._join_weights())
         steps = tf.while_loop(more, body, (tf.constant(0, tf.int64),))[0]
         if not self.stack.has_own_step:
-            for variable, part in zip(self.trained, self.flat.split(self.row.value), strict=True):
-                variable.assign(part)
+            for variable, value in zip(self.trained, self.flat.split(self.flat_weights.value), strict=True):
+                variable.assign(value)
         return steps
 
     def _take_engine_step(self, step: tf.Tensor, prepared: Any) -> None:
         """Losses at the current weights decide on best weights and stopping; those who go on are updated."""
-        row = tf.identity(self.row.value)
-        parts = self.flat.split(row)
+        weights = tf.identity(self.flat_weights.value)
+        variables = self.flat.split(weights)
         with tf.GradientTape() as tape:
-            tape.watch(parts)
-            with phase("forward"), keras.StatelessScope(state_mapping=list(zip(self.trained, parts, strict=True))):
+            tape.watch(variables)
+            with phase("forward"), keras.StatelessScope(state_mapping=list(zip(self.trained, variables, strict=True))):
                 losses = self.stack.evaluate_losses(step, prepared)
         check_losses(self.stack, losses, "evaluate_losses")
         with phase("backward"):
-            gradients = tape.gradient(losses.objective, parts)
+            gradients = tape.gradient(losses.objective, variables)
         check_gradients(self.stack, self.names, gradients)
         with phase("validation"):
-            self._update_stopping(losses, step, row, [])
+            self._update_stopping(losses, step, weights, [])
         with phase("update"):
             clipped = clip(self.settings.optimizer, gradients)
-            self._update(self.flat.join(clipped), row, step)
+            self._update(self.flat.join(clipped), weights, step)
 
     def _take_stack_step(self, step: tf.Tensor, prepared: Any) -> None:
         """The stack's own step; what it did to replicas that do not go on is undone."""
         changed = [*(v.value for v in self.stack.list_weights().values()), *self.stack.list_state().values()]
         changed = [v for v in changed if len(v.shape)]
-        before, row = [tf.identity(v) for v in changed], self._join_weights()
+        before, weights = [tf.identity(v) for v in changed], self._join_weights()
         others = [tf.identity(v) for v in self.others.values()]
         losses = self.stack.take_step(step, prepared)
         check_losses(self.stack, losses, "take_step")
         with phase("validation"):
-            self._update_stopping(losses, step, row, others)
+            self._update_stopping(losses, step, weights, others)
         with phase("update"):
             sound = tf.reduce_all(tf.abs(self._join_weights()) <= LARGEST_WEIGHT, axis=1)
             for v in (v for v in changed if v.dtype.is_floating):
@@ -201,33 +199,35 @@ class Loop:
         """Trained weights as the stack has them now (R, P)."""
         return self.flat.join([v.value for v in self.trained])
 
-    def _update_stopping(self, losses: Losses, step: tf.Tensor, row: tf.Tensor, others: Sequence[tf.Tensor]) -> None:
-        """Who has its best weights now, who has to stop; row, others: the weights that the losses are of."""
-        self._keep_best(losses, step, row, others)
+    def _update_stopping(
+        self, losses: Losses, step: tf.Tensor, weights: tf.Tensor, others: Sequence[tf.Tensor]
+    ) -> None:
+        """Who has its best weights now, who has to stop; weights, others: those that the losses are of."""
+        self._keep_best(losses, step, weights, others)
         self.stopping.stop_impatient(step, losses.gate)
         self.stopping.quarantine_losses(step, losses.objective, losses.misfit)
 
     def _keep_best(
-        self, losses: Losses, step: tf.Tensor, row: tf.Tensor, others: Sequence[tf.Tensor],
+        self, losses: Losses, step: tf.Tensor, weights: tf.Tensor, others: Sequence[tf.Tensor],
         eligible: tf.Tensor | bool = True,
     ) -> None:  # fmt: skip
         """These weights are the best ones where they are better than those before, and eligible."""
         better = self.stopping.record_best(step, losses.monitor, losses.gate, eligible)
-        self.kept.assign(tf.where(better[:, None], row, self.kept))
+        self.kept.assign(tf.where(better[:, None], weights, self.kept))
         for kept, now in zip(self.kept_others.values(), others, strict=False):
             kept.assign(tf.where(_expand_axes(better, now), now, kept))
 
-    def _update(self, gradient: tf.Tensor, row: tf.Tensor, step: tf.Tensor) -> None:
+    def _update(self, gradient: tf.Tensor, weights: tf.Tensor, step: tf.Tensor) -> None:
         """One optimizer step."""
         assert self.optimizer is not None
         slots = [v.value for v in self.optimizer.variables if len(v.shape) > 1]
         before = [tf.identity(v) for v in slots]
-        self.optimizer.apply([gradient], [self.row])
+        self.optimizer.apply([gradient], [self.flat_weights])
         self._constrain()
-        sound = tf.abs(self.row.value) <= LARGEST_WEIGHT  # a NaN is not
+        sound = tf.abs(self.flat_weights.value) <= LARGEST_WEIGHT  # a NaN is not
         for slot in slots:
             sound &= tf.math.is_finite(slot)
-        self._settle(tf.reduce_all(sound, axis=1), [self.row.value, *slots], [row, *before], step)
+        self._settle(tf.reduce_all(sound, axis=1), [self.flat_weights.value, *slots], [weights, *before], step)
 
     def _settle(
         self, sound: tf.Tensor, changed: Sequence[tf.Variable], before: Sequence[tf.Tensor], step: tf.Tensor
@@ -241,10 +241,10 @@ class Loop:
     def _constrain(self) -> None:
         """Bring weights back to where their constraints allow them."""
         if any(v.constraint is not None for v in self.trained):
-            pairs = zip(self.flat.split(self.row.value), self.trained, strict=True)
-            self.row.assign(self.flat.join([p if v.constraint is None else v.constraint(p) for p, v in pairs]))
+            pairs = zip(self.flat.split(self.flat_weights.value), self.trained, strict=True)
+            self.flat_weights.assign(self.flat.join([p if v.constraint is None else v.constraint(p) for p, v in pairs]))
 
-    def get_best_weights(self) -> dict[str, NDArray[np.floating]]:
+    def get_best_weights(self) -> ReplicaWeights:
         """Weights by name (R, ...): the best ones, of a replica that has none its last."""
         return select_best_weights(self.snapshot())
 

@@ -5,10 +5,10 @@ from collections.abc import Sequence
 import keras
 import tensorflow as tf
 
-from tfperf.runcard.optimizers import Optimizer
+from tfperf.runcard.optimizers import ReplicaOptimizer
 
 
-def build_optimizer(options: Optimizer, variables: Sequence[keras.Variable]) -> keras.optimizers.Optimizer:
+def build_optimizer(options: ReplicaOptimizer, variables: Sequence[keras.Variable]) -> keras.optimizers.Optimizer:
     """The card's optimizer with its slots made; clipping is left to `clip`."""
     # named, lest Keras gives every one in a process another name, and what is traced with it
     kind = getattr(keras.optimizers, options.name)
@@ -26,7 +26,7 @@ def _scale(gradient: tf.Tensor, factor: tf.Tensor) -> tf.Tensor:
     return gradient * tf.reshape(factor, [-1] + [1] * (len(gradient.shape) - 1))
 
 
-def clip(options: Optimizer, gradients: Sequence[tf.Tensor]) -> list[tf.Tensor]:
+def clip(options: ReplicaOptimizer, gradients: Sequence[tf.Tensor]) -> list[tf.Tensor]:
     """Gradients (R, ...) clipped as Keras clips those of a single network, replica by replica.
 
     `clipnorm`: norm of each variable; `global_clipnorm`: norm over all variables; `clipvalue`: each entry.

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from tfperf.runcard.optimizers import Optimizer
+from tfperf.runcard.optimizers import ReplicaOptimizer
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -11,7 +11,7 @@ class Settings:
     """What a card says of a training, whatever is trained."""
 
     steps: int  # that a replica takes at most
-    optimizer: Optimizer
+    optimizer: ReplicaOptimizer
     patience: int  # steps without a better monitor
     precision: str = "float32"
     steps_per_call: Literal["auto"] | int = "auto"

@@ -13,8 +13,8 @@ from typing import Literal, TypeVar
 
 import numpy as np
 import tensorflow as tf
-from numpy.typing import NDArray
 
+from tfperf.arrays import Indices, Int32Array, ReplicaIndices
 from tfperf.errors import CardError
 from tfperf.train.loop import Loop
 from tfperf.train.stopping import ReplicaState
@@ -55,15 +55,15 @@ def run_parallel(calls: Sequence[Callable[[], T]], most: int | None = None) -> l
 class Shard:
     """A stack of replicas on a device: who sits in which slot, and their loop, once it is built."""
 
-    def __init__(self, device: str | None, rows: NDArray[np.int64]) -> None:
-        """`rows`: the replica in each slot."""
-        self.device, self.rows = device, rows
+    def __init__(self, device: str | None, indices: ReplicaIndices) -> None:
+        """`indices`: the replica in each slot."""
+        self.device, self.indices = device, indices
         self.loop: Loop | None = None
 
     @property
     def size(self) -> int:
         """Slots of the stack."""
-        return len(self.rows)
+        return len(self.indices)
 
     def use_device(self) -> AbstractContextManager[None]:
         """Where variables, constants and operations of the shard belong; of this thread only."""
@@ -117,25 +117,25 @@ class StackLayout:
         return slots // self.whole if slots % (self.side * self.whole) == 0 else min(self.side, slots)
 
 
-class Group:
+class DeviceStacks:
     """The stacks of one device. Replicas change places among them when some stacks are left out."""
 
-    def __init__(self, device: str | None, layout: StackLayout, stacks: Sequence[NDArray[np.int64]]) -> None:
+    def __init__(self, device: str | None, layout: StackLayout, stacks: Sequence[ReplicaIndices]) -> None:
         """`stacks`: the replica in each slot of each stack."""
         self.device, self.layout = device, layout
-        self.shards = [Shard(device, rows) for rows in stacks]
+        self.shards = [Shard(device, indices) for indices in stacks]
 
     @property
-    def rows(self) -> NDArray[np.int64]:
+    def indices(self) -> ReplicaIndices:
         """The replica in each slot."""
-        return np.concatenate([shard.rows for shard in self.shards])
+        return np.concatenate([shard.indices for shard in self.shards])
 
     @property
     def size(self) -> int:
         """Slots of all stacks."""
         return sum(shard.size for shard in self.shards)
 
-    def select_slots(self, state: NDArray[np.int32], size: int) -> NDArray[np.intp]:
+    def select_slots(self, state: Int32Array, size: int) -> Indices:
         """The slots that stay where `size` are left, by the state of each; ValueError when more replicas run.
 
         Where room is left, quarantined replicas keep a slot before stopped ones do: as long as they would have run,
@@ -147,24 +147,27 @@ class Group:
             raise ValueError(f"{np.sum(ranks == 0)} replicas run; got {size} slots")
         return np.sort(np.argsort(ranks, kind="stable")[:size])
 
-    def keep(self, slots: NDArray[np.intp]) -> None:
+    def keep(self, slots: Indices) -> None:
         """Go on with these slots alone; the old stacks are freed first, since both may not fit the memory."""
         for shard in self.shards:
             shard.close()
-        rows = self.rows[slots]
-        self.shards = [Shard(self.device, part) for part in split_rows(rows, self.layout.count_stacks(len(rows)))]
+        indices = self.indices[slots]
+        self.shards = [
+            Shard(self.device, cut_stack)
+            for cut_stack in split_indices(indices, self.layout.count_stacks(len(indices)))
+        ]
 
 
-def split_rows(rows: NDArray[np.int64], count: int) -> list[NDArray[np.int64]]:
-    """Neighbouring rows in `count` parts of nearly the same size, cut as chunks of a run are."""
-    return np.split(rows, [len(rows) * i // count for i in range(1, count)])
+def split_indices(indices: ReplicaIndices, count: int) -> list[ReplicaIndices]:
+    """Neighbouring replicas in `count` stacks of nearly the same size, cut as chunks of a run are."""
+    return np.split(indices, [len(indices) * i // count for i in range(1, count)])
 
 
 def spread(
-    rows: NDArray[np.int64], devices: Sequence[str | None], replicas: int, slots: Sequence[int] | None = None,
+    indices: ReplicaIndices, devices: Sequence[str | None], replicas: int, slots: Sequence[int] | None = None,
     threads: int = 0,
-) -> list[Group]:  # fmt: skip
-    """Stacks of the rows on the devices, of which no more are used than there are rows.
+) -> list[DeviceStacks]:  # fmt: skip
+    """Stacks of the replicas on the devices, of which no more are used than there are replicas.
 
     devices: of each stack; named several times, one device has several. replicas: how many there were at the start.
     slots: of each stack, where that is known already. threads: how many stacks of a device take their steps at the same
@@ -173,10 +176,16 @@ def spread(
     if len(set(devices)) == 1:
         count = min(replicas, len(devices))
         layout = StackLayout(replicas, count, min(count, threads or count))
-        cut = split_rows(rows, min(count, len(rows))) if slots is None else np.split(rows, np.cumsum(slots)[:-1])
-        return [Group(None if count == 1 else devices[0], layout, cut)]
-    starts = split_rows(np.arange(replicas), min(replicas, len(devices)))
-    count = min(len(rows), len(devices))
-    cut = split_rows(rows, count) if slots is None else np.split(rows, np.cumsum(slots)[:-1])
+        cut = (
+            split_indices(indices, min(count, len(indices)))
+            if slots is None
+            else np.split(indices, np.cumsum(slots)[:-1])
+        )
+        return [DeviceStacks(None if count == 1 else devices[0], layout, cut)]
+    starts = split_indices(np.arange(replicas), min(replicas, len(devices)))
+    count = min(len(indices), len(devices))
+    cut = split_indices(indices, count) if slots is None else np.split(indices, np.cumsum(slots)[:-1])
     places = devices if count > 1 else [None]
-    return [Group(d, StackLayout(len(start)), [part]) for d, part, start in zip(places, cut, starts, strict=False)]
+    return [
+        DeviceStacks(d, StackLayout(len(start)), [part]) for d, part, start in zip(places, cut, starts, strict=False)
+    ]

@@ -1,15 +1,16 @@
 """What checkpoints and results.h5 give back as it was."""
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+
+from tfperf.arrays import ArraysByName
 
 APART = "|"  # what checkpoints write for a slash in a name
 
 
-def check_snapshot(snapshot: Mapping[str, NDArray[Any]]) -> Iterator[str]:
+def check_snapshot(snapshot: ArraysByName) -> Iterator[str]:
     """Names and types of arrays that files do not give back."""
     for name, value in snapshot.items():
         yield from check_name(name, snapshot)

@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple, Protocol
 
 import keras
-import numpy as np
 import tensorflow as tf
-from numpy.typing import NDArray
+
+from tfperf.arrays import ReplicaIndices
 
 
 class Losses(NamedTuple):
@@ -90,10 +90,10 @@ class StackFactory(Protocol):
     def progress_metric(self) -> str:
         """The one of them that is shown while they train."""
 
-    def build(self, rows: NDArray[np.int64], form: Any) -> Stack:
+    def build(self, indices: ReplicaIndices, form: Any) -> Stack:
         """The stack of those replicas, on the device of the calling thread."""
 
-    def initialize(self, stack: Any, rows: NDArray[np.int64]) -> None:
+    def initialize(self, stack: Any, indices: ReplicaIndices) -> None:
         """Give a stack of those replicas the weights that they begin with, each as if it were alone."""
 
     def digest(self, form: Any) -> str:

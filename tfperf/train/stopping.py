@@ -1,4 +1,4 @@
-"""Which replica goes on, and which weights it keeps: state on the device, one row per replica."""
+"""Which replica goes on, and which weights it keeps: state on the device, one entry per replica."""
 
 from enum import IntEnum
 
@@ -17,7 +17,7 @@ class ReplicaState(IntEnum):
     QUARANTINED = 2
 
 
-class Stopping:
+class EarlyStopping:
     """Best monitor so far, when it was, and who still runs; all (R).
 
     A replica's weights count as best when it passes the gate and its monitor is lower than ever. It stops when the best

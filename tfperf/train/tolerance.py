@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tfperf.arrays import ArraysByName, Float32Array, ReplicaIndices
 from tfperf.errors import UserError
 from tfperf.train.ensemble import Ensemble
 
@@ -33,9 +33,9 @@ class ToleranceCheck:
         return False
 
     def compute_deviation(
-        self, weights: Mapping[str, NDArray[Any]], losses: Mapping[str, NDArray[np.float32]], rows: NDArray[np.intp]
+        self, weights: ArraysByName, losses: Mapping[str, Float32Array], indices: ReplicaIndices
     ) -> float:
-        """The worst of the replicas `rows` (n): their weights (n, ...), and all that the history keeps (R)."""
+        """The worst of the replicas `indices` (n): their weights (n, ...), and all that the history keeps (R)."""
         raise NotImplementedError
 
     def mend(self, form: Any, step: int, worst: float) -> Any:
@@ -53,16 +53,16 @@ class ToleranceCheck:
         """The next step at which a check is due."""
         return step - step % self.every + self.every if self.may_deviate(form) else sys.maxsize
 
-    def check_ensemble(self, ensemble: Ensemble, losses: Mapping[str, NDArray[np.float32]]) -> None:
+    def check_ensemble(self, ensemble: Ensemble, losses: Mapping[str, Float32Array]) -> None:
         """Compare the losses (R) of a few running replicas; go on with another form if need be."""
-        rows = np.flatnonzero(np.isfinite(losses[ensemble.factory.metrics[0]]))
-        if not len(rows):  # all that run are about to be quarantined
+        indices = np.flatnonzero(np.isfinite(losses[ensemble.factory.metrics[0]]))
+        if not len(indices):  # all that run are about to be quarantined
             return
-        count = min(max(SAMPLED, len(rows) // SHARE), len(rows))
-        rows = rows[np.unique(np.linspace(0, len(rows) - 1, count).astype(int))]
+        count = min(max(SAMPLED, len(indices) // SHARE), len(indices))
+        indices = indices[np.unique(np.linspace(0, len(indices) - 1, count).astype(int))]
         state, form = ensemble.gather_state(), ensemble.form
-        weights = {n.removeprefix("model/"): v[rows] for n, v in state.items() if n.startswith("model/")}
-        worst = self.compute_deviation(weights, losses, rows)
+        weights = {n.removeprefix("model/"): v[indices] for n, v in state.items() if n.startswith("model/")}
+        worst = self.compute_deviation(weights, losses, indices)
         self.found.append((ensemble.step, next(iter(form.numbers), 0), worst))
         if worst > self.tolerance and (other := self.mend(form, ensemble.step, worst)) != form:
             ensemble.use(other)

@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tfperf.arrays import Float32Array, Float64Array, Int64Array
 from tfperf.errors import RunDirectoryError
 from tfperf.signals import Signals
 from tfperf.train.checkpoint import Checkpoints
@@ -20,14 +20,14 @@ HISTORY, CHECKS = "history/", "tolerance/checks"
 
 
 @dataclass(frozen=True)
-class Progress:
+class EnsembleProgress:
     """What the host learns after each call."""
 
     step: int
     steps: int
     running: int
     steps_per_second: float
-    latest: NDArray[np.float64]  # (R) what is shown of each replica, of one that stopped what was last seen
+    latest: Float64Array  # (R) what is shown of each replica, of one that stopped what was last seen
     quarantined: int = 0
 
     @property
@@ -37,11 +37,11 @@ class Progress:
 
 
 @dataclass(frozen=True)
-class History:
+class MetricHistory:
     """What was kept at the end of each compiled call."""
 
-    step: NDArray[np.int64]  # (H) steps taken when the row was made
-    metrics: Mapping[str, NDArray[np.float64]]  # (H, R) each; nan once a replica has stopped
+    step: Int64Array  # (H) steps taken at the end of each of H calls
+    metrics: Mapping[str, Float64Array]  # (H, R) each; nan once a replica has stopped
 
 
 class Trainer:
@@ -55,11 +55,11 @@ class Trainer:
         self.ensemble, self.xla, self.steps_per_call, self.checkpoints = ensemble, xla, steps_per_call, checkpoints
         self.losses_xla = losses_xla
         self.retirement, self.check, self.recorder = retirement, check or ToleranceCheck(), recorder
-        self.metrics: dict[str, list[NDArray[np.float32]]] = {name: [] for name in ensemble.factory.metrics}
+        self.metrics: dict[str, list[Float32Array]] = {name: [] for name in ensemble.factory.metrics}
         self.steps: list[int] = []
         self.seconds_of_steps = 0.0  # of this process
         self.seconds_per_step: dict[int, list[float]] = {}  # of each call, by the slots of the stacks that took steps
-        self._latest: NDArray[np.float64] | None = None
+        self._latest: Float64Array | None = None
 
     def resume(self) -> tuple[int, list[str]]:
         """Take up the newest checkpoint; returns its step (0: there is none) and warnings.
@@ -79,7 +79,7 @@ class Trainer:
             raise RunDirectoryError(f"{folder}: checkpoint of another program version: {error}") from None
         return self.ensemble.step, warnings + ([moved] if moved else [])
 
-    def train(self, signals: Signals, report: Callable[[Progress], None]) -> None:
+    def train(self, signals: Signals, report: Callable[[EnsembleProgress], None]) -> None:
         """Call after call to the end, with a last checkpoint; Interrupted after a checkpoint when a signal came."""
         every = self.ensemble.settings.checkpoint_every
         saved = self.ensemble.step
@@ -119,14 +119,14 @@ class Trainer:
         arrays[HISTORY + "step"] = np.array(self.steps, np.int64)
         arrays[CHECKS] = np.array(self.check.found, np.float64).reshape(-1, 3)
         count = self.ensemble.replicas
-        for name, rows in self.metrics.items():
-            arrays[HISTORY + name] = np.array(rows, np.float32).reshape(len(rows), count)
+        for name, kept in self.metrics.items():
+            arrays[HISTORY + name] = np.array(kept, np.float32).reshape(len(kept), count)
         return self.checkpoints.save(self.ensemble.step, arrays)
 
-    def make_history(self) -> History:
-        """All rows so far."""
+    def make_history(self) -> MetricHistory:
+        """What was kept of all calls so far."""
         stacked = {n: np.array(r, np.float64).reshape(len(r), self.ensemble.replicas) for n, r in self.metrics.items()}
-        return History(np.array(self.steps, np.int64), stacked)
+        return MetricHistory(np.array(self.steps, np.int64), stacked)
 
     def _retire(self) -> None:
         """Go on with fewer or smaller stacks where the plan says so; compiled here: the calls' times are of steps.
@@ -134,10 +134,12 @@ class Trainer:
         Each device's stacks shrink by themselves, as they would alone: a replica that moved would get other bits.
         """
         ensemble, sizes = self.ensemble, []
-        for group, running in zip(ensemble.groups, ensemble.count_running_each(ensemble.groups), strict=True):
-            retirement = replace(self.retirement, layout=group.layout)
+        for one, running in zip(
+            ensemble.device_stacks, ensemble.count_running_each(ensemble.device_stacks), strict=True
+        ):
+            retirement = replace(self.retirement, layout=one.layout)
             # a device whose replicas have all stopped takes no steps that could be saved
-            sizes.append(retirement.choose_size(ensemble.step, group.size, running) if running else group.size)
+            sizes.append(retirement.choose_size(ensemble.step, one.size, running) if running else one.size)
         if sum(sizes) < ensemble.size:
             ensemble.shrink(*sizes)
             ensemble.warm_up(self.xla, self.losses_xla)
@@ -146,18 +148,18 @@ class Trainer:
         """Check the tolerance where that is due; a form with more directions is compiled here."""
         before = self.ensemble.form
         if self.check.is_due(before, step) and self.ensemble.count_running():
-            self.check.check_ensemble(self.ensemble, {name: rows[-1] for name, rows in self.metrics.items()})
+            self.check.check_ensemble(self.ensemble, {name: kept[-1] for name, kept in self.metrics.items()})
             if self.ensemble.form != before:
                 self.ensemble.warm_up(self.xla, self.losses_xla)
 
     def _record(self, step: int) -> None:
-        row = self.ensemble.evaluate(self.losses_xla)
+        found = self.ensemble.evaluate(self.losses_xla)
         self.steps.append(step)
-        for name, rows in self.metrics.items():
-            rows.append(row[name])
+        for name, kept in self.metrics.items():
+            kept.append(found[name])
 
-    def _make_progress(self, step: int, rate: float) -> Progress:
+    def _make_progress(self, step: int, rate: float) -> EnsembleProgress:
         ensemble, steps = self.ensemble, self.ensemble.settings.steps
-        row = self.metrics[ensemble.factory.progress_metric][-1].astype(np.float64)
-        self._latest = latest = row if self._latest is None else np.where(np.isfinite(row), row, self._latest)
-        return Progress(step, steps, ensemble.count_running(), rate, latest, ensemble.count_quarantined())
+        found = self.metrics[ensemble.factory.progress_metric][-1].astype(np.float64)
+        self._latest = latest = found if self._latest is None else np.where(np.isfinite(found), found, self._latest)
+        return EnsembleProgress(step, steps, ensemble.count_running(), rate, latest, ensemble.count_quarantined())

@@ -79,8 +79,8 @@ class Recorder:
         if self.capture.failed:
             return f"warning: profile: {self.capture.failed}"
         if whole:
-            return f"profile: {self.capture.steps} calls of {self.steps} steps are recorded in {self.capture.logdir}"
-        said = f"before {self.capture.steps} calls of {self.steps} steps were recorded"
+            return f"profile: {self.capture.calls} calls of {self.steps} steps are recorded in {self.capture.logdir}"
+        said = f"before {self.capture.calls} calls of {self.steps} steps were recorded"
         return f"warning: profile: the training ended {said}"
 
 

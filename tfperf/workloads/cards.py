@@ -13,7 +13,7 @@ from tfperf.runcard import loader, points
 from tfperf.runcard.faults import Fault
 from tfperf.runcard.kinds import AnyCard
 from tfperf.runcard.places import FaultyCardError
-from tfperf.runcard.points import Point
+from tfperf.runcard.points import SweepPoint
 from tfperf.runcard.tree import parse_plain
 from tfperf.workloads.registry import WORKLOADS
 
@@ -23,7 +23,7 @@ def load_card(path: Path, overrides: Sequence[str] = ()) -> AnyCard:
     return loader.load_card(path, WORKLOADS, overrides)
 
 
-def load_points(path: Path, overrides: Sequence[str] = ()) -> tuple[AnyCard, list[Point]]:
+def load_points(path: Path, overrides: Sequence[str] = ()) -> tuple[AnyCard, list[SweepPoint]]:
     """The card of a YAML file, and the points of its sweep, as runcard/points.py gives them."""
     return points.load_points(path, WORKLOADS, overrides)
 
@@ -76,7 +76,7 @@ def _merge_data_faults(error: FaultyCardError) -> CardError:
 
         A name that is not known does.
         """
-        blocks = workload.list_dependencies(path)
-        return bool(fault.names) or not any(one[: len(block)] == block for one in known for block in blocks)
+        dependencies = workload.list_dependencies(path)
+        return bool(fault.names) or not any(one[: len(needed)] == needed for one in known for needed in dependencies)
 
     return error.merge_faults(rest, workload.check_files(rest), is_certain)

@@ -8,8 +8,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Generic, TypeVar, cast
 
-from numpy.typing import NDArray
-
+from tfperf.arrays import ArraysByName
 from tfperf.console.stages import Stages
 from tfperf.measure.clock import Stopwatch
 from tfperf.report.compare_reports import read_report
@@ -101,7 +100,7 @@ class Job(ABC, Generic[C, Own]):
         summary = read_report(self.session.run.path, dict[str, Any])
         return FinishedFit(summary, summary)
 
-    def write(self, summary: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
+    def write(self, summary: Mapping[str, Any], arrays: ArraysByName) -> None:
         """Write a run that needs no other files: results.h5 of the arrays, a page and report.json of the summary."""
         folder, title = self.session.run.path, self.card.title or self.card.workload
         with write_hdf5(folder / RESULTS) as file:

@@ -72,15 +72,15 @@ def record_steps(card: AnyCard, stepper: Stepper, logdir: Path, repeat: int, sho
         said = f"{calls} calls of {per_call} steps are to be recorded after {skipped} others{times}"
         raise CardError(f"the training has {stepper.steps} steps; {said}")
     stepper.warm_up()
-    group = uuid4().hex
+    series = uuid4().hex
     for number in range(repeat):
         show(number, repeat, f"records {calls} calls of {per_call} steps")
         wait_for_second()
         with drop_native_logs(), capture(logdir, calls, skipped, window.host_level) as recording:
             configure_capture(recording, stepper.optimizers, stepper.loops)
             recording.turns = per_call
-            recording.group = group
-            for call in range(skipped + recording.steps):
+            recording.series = series
+            for call in range(skipped + recording.calls):
                 with recording.step(call):
                     take_steps(stepper, per_call)
     show(repeat, repeat, "recorded")

@@ -17,7 +17,7 @@ from tfperf.runcard.kinds import AnyCard
 from tfperf.train.parts import make_checkpoints, resume
 from tfperf.train.window import Recorder, end_recording
 from tfperf.workloads.job import Job, Session
-from tfperf.workloads.stepper_trainer import Progress, ResumableStepper, StepperTrainer
+from tfperf.workloads.stepper_trainer import ResumableStepper, StepperProgress, StepperTrainer
 
 C = TypeVar("C", bound=AnyCard)
 
@@ -46,7 +46,7 @@ class SteppedFit(Job[C, Own]):
                 training.compile()
             progress.show_stage("training")
             with watch.measure_stage("train"), end_recording(training.recorder, progress.say):
-                training.train(self.session.signals, make_status_display(progress, Progress.describe))
+                training.train(self.session.signals, make_status_display(progress, StepperProgress.describe))
         progress.show_stage("writing results and report")
         with watch.measure_stage("write"):
             self.write(self.summarise(training, part), training.stepper.snapshot())
@@ -70,7 +70,7 @@ class SteppedFit(Job[C, Own]):
 
 
 @validated(config=IGNORE_EXTRA, frozen=True)
-class _Report:
+class _StepperReport:
     loss: FiniteNumber | None
     ms_per_step: StepQuartiles
 
@@ -80,7 +80,7 @@ def compare_stepped(before: Path, now: Path) -> tuple[list[Change], list[str]]:
 
     Raises: RunDirectoryError for runs that are not finished, damaged or of another kind.
     """
-    a, b = (read_report(folder, _Report) for folder in (before, now))
+    a, b = (read_report(folder, _StepperReport) for folder in (before, now))
     times = compare_times(a.ms_per_step, b.ms_per_step)
     if a.loss is None or b.loss is None:
         return times, []

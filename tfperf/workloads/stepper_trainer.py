@@ -1,14 +1,13 @@
 """A stepper's steps from the first to the last, with checkpoints, signals and progress."""
 
 import time
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tfperf.arrays import ArraysByName
 from tfperf.errors import RunDirectoryError, TrainingError
 from tfperf.report.progress import ShowStatus
 from tfperf.signals import Signals
@@ -27,15 +26,15 @@ class ResumableStepper(Stepper, Protocol):
     def steps(self) -> int:
         """Of the whole training."""
 
-    def snapshot(self) -> Mapping[str, NDArray[Any]]:
+    def snapshot(self) -> ArraysByName:
         """All that decides the future, by name."""
 
-    def restore(self, snapshot: Mapping[str, NDArray[Any]]) -> None:
+    def restore(self, snapshot: ArraysByName) -> None:
         """Go on from a snapshot. Raises: ValueError or KeyError for one of another training."""
 
 
 @dataclass(frozen=True)
-class Progress:
+class StepperProgress:
     """How far a training is."""
 
     step: int
@@ -88,7 +87,7 @@ class StepperTrainer:
         self.stepper.warm_up()
         self.stepper.restore(state)
 
-    def train(self, signals: Signals, show: ShowStatus[Progress]) -> None:
+    def train(self, signals: Signals, show: ShowStatus[StepperProgress]) -> None:
         """Call after call to the end, with a last checkpoint; Interrupted after a checkpoint when a signal came.
 
         Raises: TrainingError where a loss is not finite; the checkpoint before is kept then.
@@ -98,7 +97,7 @@ class StepperTrainer:
             while self.step < steps:
                 count, seconds = self._call(steps - self.step)
                 steps = steps if count else self.step  # it has ended by itself
-                show(Progress(self.step, steps, count / seconds, self.loss))
+                show(StepperProgress(self.step, steps, count / seconds, self.loss))
                 if self.step // self.every > saved // self.every or self.step >= steps or signals.received is not None:
                     self.save()
                     saved = self.step

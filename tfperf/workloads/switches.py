@@ -1,4 +1,4 @@
-"""What `tfperf ablate` switches off: optimisations that a workload's cards can do without, and forms to measure."""
+"""What `tfperf ablate` switches off: optimisations that a workload's cards can do without, and variants to measure."""
 
 import copy
 import json
@@ -18,20 +18,22 @@ class Switch:
     name: str
     says: str
     off: Mapping[str, Any]
-    changes_results: bool = False  # what is computed, beyond rounding: forms are compared with one that has it off, too
+    changes_results: bool = (
+        False  # what is computed, beyond rounding: variants are compared with one that has it off, too
+    )
     only_with: Mapping[str, Any] = field(default_factory=dict)  # without these keys of the card it does nothing
 
 
 @dataclass(frozen=True)
-class Form:
-    """One way to compute the same training: a card with some switches off, or the naive form."""
+class Variant:
+    """One way to compute the same training: a card with some switches off, or plain Keras."""
 
     off: tuple[str, ...] = ()
     naive: bool = False
 
     @property
     def key(self) -> str:
-        """Its name, which no other form of a card has."""
+        """Its name, which no other variant of a card has."""
         if self.naive:
             return ", ".join([NAIVE, *(f"without {name}" for name in self.off)])
         return f"without {', '.join(self.off)}" if self.off else "full"
@@ -39,7 +41,7 @@ class Form:
 
 @dataclass(frozen=True)
 class Request:
-    """What to measure of which form; all values come from JSON.
+    """What to measure of which variant; all values come from JSON.
 
     checked: the replicas whose losses after one step are wanted, in float64; (1,) where a card has no replicas.
     """
@@ -57,42 +59,42 @@ class AblationPlan:
 
     switches: tuple[Switch, ...]
     left_out: Mapping[str, str] = field(default_factory=dict)
-    naive: bool = True  # whether there is a naive form, which all others are compared with
+    naive: bool = True  # whether there is a naive variant, which all others are compared with
 
     @property
-    def cumulative(self) -> list[Form]:
-        """The naive form, everything off, then one switch more each time, to the full card."""
+    def cumulative(self) -> list[Variant]:
+        """The naive variant, everything off, then one switch more each time, to the full card."""
         names = tuple(s.name for s in self.switches)
-        first = [self.make_reference(Form(names))] if self.naive else []
-        return [*first, *(Form(names[i:]) for i in range(len(names) + 1))]
+        first = [self.make_reference(Variant(names))] if self.naive else []
+        return [*first, *(Variant(names[i:]) for i in range(len(names) + 1))]
 
     @property
-    def leave_one_out(self) -> dict[str, Form]:
+    def leave_one_out(self) -> dict[str, Variant]:
         """The full card without each switch."""
-        return {s.name: Form((s.name,)) for s in self.switches}
+        return {s.name: Variant((s.name,)) for s in self.switches}
 
     @property
-    def forms(self) -> list[Form]:
+    def variants(self) -> list[Variant]:
         """All that is timed, each once."""
         return list(dict.fromkeys([*self.cumulative, *self.leave_one_out.values()]))
 
     @property
-    def references(self) -> list[Form]:
-        """Forms that the others are compared with."""
-        return list(dict.fromkeys(self.make_reference(form) for form in self.forms))
+    def references(self) -> list[Variant]:
+        """Variants that the others are compared with."""
+        return list(dict.fromkeys(self.make_reference(variant) for variant in self.variants))
 
-    def make_reference(self, form: Form) -> Form:
-        """The form that computes the same to rounding: the naive one, or the one with all else off."""
+    def make_reference(self, variant: Variant) -> Variant:
+        """The variant that computes the same to rounding: the naive one, or the one with all else off."""
         changing = [s.name for s in self.switches if s.changes_results]
         if self.naive:
-            return Form(tuple(name for name in form.off if name in changing), naive=True)
-        return Form(tuple(s.name for s in self.switches if s.name in form.off or s.name not in changing))
+            return Variant(tuple(name for name in variant.off if name in changing), naive=True)
+        return Variant(tuple(s.name for s in self.switches if s.name in variant.off or s.name not in changing))
 
-    def make_tree(self, card: Tree, form: Form) -> Tree:
-        """The card of a form."""
+    def make_tree(self, card: Tree, variant: Variant) -> Tree:
+        """The card of a variant."""
         out = copy.deepcopy(card)
         for switch in self.switches:
-            if switch.name in form.off:
+            if switch.name in variant.off:
                 for key, value in switch.off.items():
                     put(out, key, value)
         return out
@@ -103,9 +105,9 @@ class Switches:
     """What an ablation of one card needs, with the card's files read.
 
     switches: in the order in which they are turned on. hashes: sha256 of the files, by the keys that name them. naive:
-    what that form is, in words; empty: there is none. bare: name and words of the form with everything off. not_steps:
+    what that one is, in words; empty: there is none. bare: name and words of the one with everything off. not_steps:
     optimisations that no single steps can show, and why. decided: keys whose `auto` is measured first, the same for all
-    forms. checked: the replicas whose losses are compared. figures: kept in the report; setting: in words.
+    variants. checked: the replicas whose losses are compared. figures: kept in the report; setting: in words.
     """
 
     switches: Sequence[Switch]
@@ -125,12 +127,12 @@ class Switches:
         return AblationPlan(on, idle | dict(self.not_steps), bool(self.naive))
 
     def describe_series(self, plan: AblationPlan) -> list[tuple[str, str]]:
-        """Name and words of each form of the cumulative series."""
+        """Name and words of each variant of the cumulative series."""
         first = [(NAIVE, self.naive)] if self.naive else []
         return [*first, self.bare, *((s.name, s.says) for s in plan.switches)]
 
     def get_tolerance(self, card: Tree) -> float:
-        """By how much losses per point may be off in a form of the card; 0: to rounding."""
+        """By how much losses per point may be off in a variant of the card; 0: to rounding."""
         return 0.0
 
 

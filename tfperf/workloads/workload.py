@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import click
     from rich.console import RenderableType
 
-    from tfperf.measure.doctor import Check
+    from tfperf.measure.doctor import DoctorCheck
     from tfperf.report.compare import Change
     from tfperf.report.study_progress import ShowCount
     from tfperf.train.window import Recording
@@ -57,7 +57,7 @@ class Workload(ABC, Generic[C]):
         return []
 
     def list_dependencies(self, path: Sequence[str]) -> list[tuple[str, ...]]:
-        """The keys of a card that a fault at `path`, which files tell, rests on: all of its block."""
+        """The keys of a card that a fault at `path`, which files tell, rests on: all under its first one."""
         return [tuple(path[:1])]
 
     @abstractmethod
@@ -83,7 +83,7 @@ class Workload(ABC, Generic[C]):
         """Record steps of the card's training with TensorFlow's profiler, `repeat` times, each in a folder of its own.
 
         naive: the same training as plain Keras would do it. Raises: CardError where the training is too short, or has
-        no such form.
+        no such variant.
         """
         from tfperf.workloads.stepper import record_steps
 
@@ -105,8 +105,8 @@ class Workload(ABC, Generic[C]):
         """What an ablation of the card switches off. Raises: UserError for its files, and for what none can do."""
         raise NotImplementedError
 
-    def measure_form(self, card: C, request: "Request") -> dict[str, Any]:
-        """The record of a form of an ablation: study/form.py tells what it holds."""
+    def measure_variant(self, card: C, request: "Request") -> dict[str, Any]:
+        """The record of a variant of an ablation: study/variant.py tells what it holds."""
         raise NotImplementedError
 
     def compare(self, before: Path, now: Path) -> "tuple[list[Change], list[str]]":
@@ -117,7 +117,7 @@ class Workload(ABC, Generic[C]):
         """A commented card for `tfperf init`; data: what it names as its data, None where the user named nothing."""
         raise NotImplementedError
 
-    def list_checks(self) -> "Sequence[Check]":
+    def list_checks(self) -> "Sequence[DoctorCheck]":
         """What `tfperf doctor` looks at for this workload: optional packages, files."""
         return ()
 

@@ -19,23 +19,21 @@ from eko.quantities.couplings import CouplingEvolutionMethod, CouplingsInfo
 from eko.quantities.heavy_quarks import QuarkMassScheme
 from ekore.anomalous_dimensions.unpolarized.space_like import as1, as2
 from ekore.harmonics import cache as harmonics
-from numpy.typing import NDArray
 
 from dis_pack.parameters import ALPHAS, DEGREE, MBOTTOM, MCHARM, MTOP, MZ, Q0, X
+from tfperf.arrays import Complex128Array, Float64Array
 
-Real = NDArray[np.float64]
-Complex = NDArray[np.complex128]
-Operator = dict[tuple[str, str], Real]  # (final, initial distribution) -> matrix [x', x]
+Operator = dict[tuple[str, str], Float64Array]  # (final, initial distribution) -> matrix [x', x]
 ORDER = (2, 0)  # EKO's name for next-to-leading order in QCD, none in QED
 ALPHA_EM = 0.007496252
 
 
-def _compute_basis(n: Complex, logx: Real, areas: Real, out: Complex) -> None:
+def _compute_basis(n: Complex128Array, logx: Float64Array, areas: Float64Array, out: Complex128Array) -> None:
     for k, u in np.ndindex(n.shape):
         out[k, u] = log_evaluate_Nx(n[k, u], logx[k], areas)
 
 
-def _compute_anomalous(n: Complex, nf: int) -> tuple[Complex, Complex]:
+def _compute_anomalous(n: Complex128Array, nf: int) -> tuple[Complex128Array, Complex128Array]:
     """Both orders at the Mellin moments n (X, U): singlet (X, U, 2, 2, 2); ns+ and ns- (2, X, U, 2)."""
     gs = np.zeros(n.shape + (2, 2, 2), np.complex128)  # noqa: RUF005 (numba does not unpack tuples)
     gns = np.zeros((2,) + n.shape + (2,), np.complex128)  # noqa: RUF005
@@ -47,7 +45,9 @@ def _compute_anomalous(n: Complex, nf: int) -> tuple[Complex, Complex]:
     return gs, gns
 
 
-def _compute_kernels(gs: Complex, gns: Complex, a1: float, a0: float, nf: int) -> tuple[Complex, Complex]:
+def _compute_kernels(
+    gs: Complex128Array, gns: Complex128Array, a1: float, a0: float, nf: int
+) -> tuple[Complex128Array, Complex128Array]:
     """Truncated solutions from coupling a0 to a1: singlet (X, U, 2, 2); ns+ and ns- (2, X, U)."""
     betas, order = [beta.beta_qcd((2, 0), nf), beta.beta_qcd((3, 0), nf)], (2, 0)
     ks = np.zeros(gs.shape[:2] + (2, 2), np.complex128)  # noqa: RUF005
@@ -111,11 +111,11 @@ class Evolution:
             found["g", b], found["t24", b] = self._invert(s[..., 1, j]), self._invert(t24[..., j])
         return found
 
-    def _solve(self, q2_from: float, q2_to: float, nf: int) -> tuple[Complex, Complex]:
+    def _solve(self, q2_from: float, q2_to: float, nf: int) -> tuple[Complex128Array, Complex128Array]:
         a1, a0 = self.compute_a_s(q2_to, nf), self.compute_a_s(q2_from, nf)
-        solved: tuple[Complex, Complex] = _compute_kernels_fast(*self.gamma[nf], a1, a0, nf)
+        solved: tuple[Complex128Array, Complex128Array] = _compute_kernels_fast(*self.gamma[nf], a1, a0, nf)
         return solved
 
-    def _invert(self, kernel: Any) -> Real:
+    def _invert(self, kernel: Any) -> Float64Array:
         inverse = np.einsum("ku,kuj->kj", kernel, self.basis).real
         return np.append(inverse, np.zeros((1, len(X))), axis=0)

@@ -12,19 +12,18 @@ from typing import Any
 import numpy as np
 import yadism.log
 from eko import basis_rotation
-from numpy.typing import NDArray
 from yadism.runner import Runner
 
 from dis_pack.evolution import Evolution
 from dis_pack.parameters import ACTIVE, DEGREE, MBOTTOM, MCHARM, THEORY, X
+from tfperf.arrays import Float32Array, Float64Array
 from tfperf.workloads.pdf.data.validate import FLAVOURS  # in the order of EKO's evolution basis
 
 warnings.filterwarnings("ignore", module="yadism")  # scipy's quad: round-off in the last digits
 yadism.log.silent_mode = True
 
-Array = NDArray[np.float64]
-Tables = dict[str, NDArray[np.float32]]
-Orders = dict[int, Array]  # by order in alpha_s / (4 pi)
+Tables = dict[str, Float32Array]
+Orders = dict[int, Float64Array]  # by order in alpha_s / (4 pi)
 TARGETS = {"P": "proton", "D": "isoscalar"}
 HEAVY = (("charm", 3, MCHARM), ("bottom", 4, MBOTTOM))
 
@@ -41,7 +40,7 @@ class Observable:
     target_mass: int = 0  # yadism's TMC: 2 is the approximate formula, within 1 % of the exact one
 
 
-def compute_tables(observable: Observable, kin: Array, evolution: Evolution) -> Tables:
+def compute_tables(observable: Observable, kin: Float64Array, evolution: Evolution) -> Tables:
     """fk, or fk_num and fk_den for a ratio: each (N, X, F), F of ACTIVE; kin (N, 3): x, Q2 [GeV2], y."""
     targets = observable.target.split("/")
     names = ("fk",) if len(targets) == 1 else ("fk_num", "fk_den")
@@ -52,7 +51,7 @@ def compute_tables(observable: Observable, kin: Array, evolution: Evolution) -> 
     return found
 
 
-def _compute_coefficients(observable: Observable, kin: Array, a_s: list[float], target: str) -> Array:
+def _compute_coefficients(observable: Observable, kin: Float64Array, a_s: list[float], target: str) -> Float64Array:
     """(N, 14 flavours, X): zero-mass coefficients plus heavy-quark mass corrections."""
     kind, flavour = observable.name.split("_")
     every = np.arange(len(kin))
@@ -71,7 +70,9 @@ def _compute_coefficients(observable: Observable, kin: Array, a_s: list[float], 
     return out
 
 
-def _run_yadism(observable: Observable, name: str, scheme: str, nf: int, kin: Array, target: str) -> list[Orders]:
+def _run_yadism(
+    observable: Observable, name: str, scheme: str, nf: int, kin: Float64Array, target: str
+) -> list[Orders]:
     """For each point the coefficients (14 flavours, X)."""
     if not len(kin):
         return []
@@ -87,7 +88,7 @@ def _run_yadism(observable: Observable, name: str, scheme: str, nf: int, kin: Ar
     return [{order[0]: v for order, (v, _) in r.orders.items() if not any(order[1:])} for r in results]
 
 
-def _evolve(coefficients: Array, scales: list[float], evolution: Evolution) -> Array:
+def _evolve(coefficients: Float64Array, scales: list[float], evolution: Evolution) -> Float64Array:
     """(N, X, F) for x f(x, Q0), from coefficients (N, 14 flavours, X) at the scales Q2 [GeV2]."""
     to_evolution = np.linalg.inv(basis_rotation.rotate_flavor_to_evolution)
     out = np.zeros((len(scales), len(X), len(ACTIVE)))

@@ -121,10 +121,10 @@ def sparse_gradients_made_dense_and_sent(patch):
 def batches_sent_by_way_of_the_first_device(patch):
     honest = towers.TowerEngine._run_tower
 
-    def dishonest(self, tower, part, *others):
+    def dishonest(self, tower, local_batch, *others):
         with tf.device(FIRST), tf.name_scope("step/tower_0/tfperf.transfer/"):
-            part = [ids * tf.cast(one(), tf.int32) for ids in part]
-        return honest(self, tower, part, *others)
+            local_batch = [ids * tf.cast(one(), tf.int32) for ids in local_batch]
+        return honest(self, tower, local_batch, *others)
 
     patch.setattr(towers.TowerEngine, "_run_tower", dishonest)
 

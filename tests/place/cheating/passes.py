@@ -47,8 +47,8 @@ def layer_where(patch, device, scope):
 def a_device_that_idles(patch):
     honest = towers.TowerEngine._run_tower
 
-    def dishonest(self, tower, part, *others):
-        return honest(self, tower, [side[:2] for side in part] if tower else part, *others)
+    def dishonest(self, tower, local_batch, *others):
+        return honest(self, tower, [side[:2] for side in local_batch] if tower else local_batch, *others)
 
     patch.setattr(towers.TowerEngine, "_run_tower", dishonest)
 

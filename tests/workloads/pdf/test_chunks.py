@@ -100,7 +100,7 @@ def test_what_an_earlier_chunk_chose_is_found_without_tensorflow(whole, monkeypa
     """Once it is started its threads cannot be set any more."""
     parts = [SimpleNamespace(**part) for part in json.loads((whole[0] / "run" / "run.json").read_text())["parts"]]
     parts[1].choices = {}
-    monkeypatch.setattr("tfperf.workloads.pdf.training.select_group", lambda *_: parts)
+    monkeypatch.setattr("tfperf.workloads.pdf.training.list_sibling_chunks", lambda *_: parts)
 
     def start():
         raise AssertionError("TensorFlow was started")

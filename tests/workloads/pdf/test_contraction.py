@@ -12,10 +12,10 @@ from tfperf.workloads.pdf.operators.observables import compile_observables
 NODES = int((hadronic.X < 1).sum())
 
 
-@pytest.mark.parametrize("block_bytes", [luminosities.BLOCK_BYTES, 10_000])
+@pytest.mark.parametrize("slab_bytes", [luminosities.SLAB_BYTES, 10_000])
 @pytest.mark.parametrize("xla", [False, True])
-def test_values_and_gradient_are_those_of_the_observables(xla, block_bytes, monkeypatch):
-    monkeypatch.setattr(luminosities, "BLOCK_BYTES", block_bytes)
+def test_values_and_gradient_are_those_of_the_observables(xla, slab_bytes, monkeypatch):
+    monkeypatch.setattr(luminosities, "SLAB_BYTES", slab_bytes)
     observables = compile_observables(*hadronic.sets(), NODES, ((0, 1, 2), (3, 4, 5, 6)))
     rng = np.random.default_rng(4)
     scale = rng.uniform(0.5, 2, observables.row_count)
@@ -26,7 +26,7 @@ def test_values_and_gradient_are_those_of_the_observables(xla, block_bytes, monk
     def both(x):
         with tf.GradientTape() as tape:
             tape.watch(x)
-            raw = join_columns([contraction(x)[start] for start, _ in contraction.pieces])
+            raw = join_columns([contraction(x)[start] for start, _ in contraction.row_ranges])
         return raw, tape.gradient(raw, x, output_gradients=tf.constant(upstream))
 
     raw, gradient = (t.numpy() for t in both(tf.constant(pdf)))
@@ -44,6 +44,6 @@ def test_every_run_is_made_of_whole_pieces():
     observables = compile_observables(datasets, positivity, NODES, [(i,) for i in range(len(datasets))])
     contraction = Contraction(observables, np.ones(observables.row_count), 0, "float32")
     for run in observables.row_slices:
-        pieces = contraction.select_pieces(run)
-        assert pieces[0][0] == run.start and pieces[-1][1] == run.stop
-        assert all(a[1] == b[0] for a, b in pairwise(pieces))
+        row_ranges = contraction.select_ranges(run)
+        assert row_ranges[0][0] == run.start and row_ranges[-1][1] == run.stop
+        assert all(a[1] == b[0] for a, b in pairwise(row_ranges))

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from tests import reference
-from tfperf.workloads.pdf.data.covariance import Covariance
+from tfperf.workloads.pdf.data.covariance import CovarianceMatrix
 from tfperf.workloads.pdf.evaluate import _compute_chi2, _compute_total_chi2
 from tfperf.workloads.pdf.operators.woodbury import build_whitening, find_components
 
@@ -17,7 +17,7 @@ def covariance():
     for column, sets in enumerate([(0, 2), (1, 3), (1,)]):
         for i in sets:
             columns[SETS[i], column] = rng.uniform(0.5, 2, SETS[i].stop - SETS[i].start)
-    return Covariance(rng.uniform(0.5, 1, 14), columns)
+    return CovarianceMatrix(rng.uniform(0.5, 1, 14), columns)
 
 
 def test_chi2_of_all_points_is_that_of_the_whole_matrix(covariance):
@@ -37,14 +37,14 @@ def test_chi2_of_a_set_is_that_of_its_own_block(covariance):
 
 
 def test_points_without_systematics_are_independent():
-    covariance = Covariance(np.full(14, 4.0), np.zeros((14, 2)))
+    covariance = CovarianceMatrix(np.full(14, 4.0), np.zeros((14, 2)))
     assert _compute_total_chi2(covariance, SETS, np.full(14, 2.0)) == pytest.approx(14.0)
 
 
 def test_what_is_not_finite_stays_with_its_replica(covariance):
     ordered = np.concatenate([np.arange(14)[SETS[i]] for i in (0, 2, 1, 3)])
     sets = {"a": slice(0, 6), "b": slice(6, 14)}
-    white = build_whitening(Covariance(covariance.diagonal[ordered], covariance.columns[ordered]), sets)
+    white = build_whitening(CovarianceMatrix(covariance.diagonal[ordered], covariance.columns[ordered]), sets)
     residual = np.random.default_rng(6).normal(size=(3, 14))
     residual[1, 2] = np.nan
     for masks in (None, np.ones((3, 14))):

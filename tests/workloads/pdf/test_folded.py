@@ -10,7 +10,7 @@ from tests import make_hadronic as hadronic
 from tests import reference
 from tests.train.problems import make_ensemble, make_losses, make_problem, reduced_to
 from tfperf.errors import CardError
-from tfperf.workloads.pdf.forms import RAISE, Form, build_form, list_forms
+from tfperf.workloads.pdf.forms import RAISE, Chi2Form, build_form, list_forms
 from tfperf.workloads.pdf.prior import sample_pdfs
 
 REPLICAS = 3
@@ -65,7 +65,7 @@ def test_sets_of_the_case_are_of_every_kind(case):
     kinds = {(d.operation, d.tables[0].hadronic) for d in problem.datasets}
     assert kinds >= {("NULL", False), ("NULL", True), ("RATIO", False), ("RATIO", True), ("ASY", True)}
     every = losses["folded"].loss_constants
-    assert every.folded.linked, "no systematic crosses from linear to other sets: the tests below show little"
+    assert every.folded.coupled, "no systematic crosses from linear to other sets: the tests below show little"
     assert len(every.points.central) == sum(len(d.cv) for d in problem.datasets) - 17 - 8
 
 
@@ -172,8 +172,8 @@ def test_weights_of_sets_are_not_folded(tmp_path):
 
 def test_shared_form_needs_no_constants_of_its_own(case):
     card, problem, _, _, _ = case
-    assert Form().build_constants(problem, "float64") is None
-    assert build_form(card, problem, "shared") == Form()
+    assert Chi2Form().build_constants(problem, "float64") is None
+    assert build_form(card, problem, "shared") == Chi2Form()
 
 
 def deviations(truth, problem, losses, pdfs):
@@ -198,7 +198,7 @@ def test_hadronic_cores_keep_the_tolerance(case, tmp_path):
     pdfs[..., : len(x)] = sample_pdfs(card.model, x, 40, seed=98)[::2][:15]
     losses = make_losses(card, problem, form)
     core = losses.loss_constants.points.core
-    assert core is not None and sum(t.stop - t.start for t in core.targets) == 9 + 7
+    assert core is not None and sum(t.stop - t.start for t in core.outputs) == 9 + 7
     assert np.quantile(deviations(truth, problem, losses, pdfs), 0.95) < 1e-3
     few = make_losses(card, problem, replace(form, hadronic_rank=10))
     assert np.quantile(deviations(truth, problem, few, pdfs), 0.95) > 1e-3

@@ -6,7 +6,7 @@ from tests import make_hadronic as hadronic
 from tfperf.measure.lowering import Lowering
 from tfperf.workloads.pdf import luminosities
 from tfperf.workloads.pdf.contraction import Contraction
-from tfperf.workloads.pdf.luminosities import count_block_rows
+from tfperf.workloads.pdf.luminosities import count_slab_rows
 from tfperf.workloads.pdf.operators.observables import compile_observables
 
 NODES, REPLICAS = int((hadronic.X < 1).sum()), 3
@@ -43,7 +43,7 @@ def test_a_gradient_in_blocks_holds_no_slope_of_every_pair_of_numbers_for_every_
     rows, width = made.box.shape
     whole = f"f32[{rows},{width},{REPLICAS}]"
     assert whole in Lowering(*gradient(made, xla=True)).compile_hlo()  # it is small, and held
-    monkeypatch.setattr(luminosities, "BLOCK_BYTES", 4 * rows * width * REPLICAS // 2)
+    monkeypatch.setattr(luminosities, "SLAB_BYTES", 4 * rows * width * REPLICAS // 2)
     assert whole not in Lowering(*gradient(made, xla=True)).compile_hlo()
 
 
@@ -53,7 +53,7 @@ def test_blocks_change_no_more_than_the_order_of_sums(made, xla, count, monkeypa
     function, *arguments = gradient(made, xla)
     whole = function(*arguments).numpy()
     rows, width = made.box.shape
-    monkeypatch.setattr(luminosities, "BLOCK_BYTES", 4 * rows * width * REPLICAS // count)
+    monkeypatch.setattr(luminosities, "SLAB_BYTES", 4 * rows * width * REPLICAS // count)
     function, *arguments = gradient(made, xla)
     # float32 sums of D terms, and products that are the same in both
     bound = width * np.finfo(np.float32).eps * np.abs(whole).max()
@@ -61,8 +61,8 @@ def test_blocks_change_no_more_than_the_order_of_sums(made, xla, count, monkeypa
 
 
 @pytest.mark.parametrize(("rows", "row_bytes", "want"), [
-    (304, 1, 304), (304, luminosities.BLOCK_BYTES // 34, 19), (304, luminosities.BLOCK_BYTES, 1),
-    (304, 10 * luminosities.BLOCK_BYTES, 1), (16, luminosities.BLOCK_BYTES // 16, 16),
+    (304, 1, 304), (304, luminosities.SLAB_BYTES // 34, 19), (304, luminosities.SLAB_BYTES, 1),
+    (304, 10 * luminosities.SLAB_BYTES, 1), (16, luminosities.SLAB_BYTES // 16, 16),
 ])  # fmt: skip
 def test_blocks_divide_the_rows_and_fit_a_cache(rows, row_bytes, want):
-    assert count_block_rows(rows, row_bytes) == want
+    assert count_slab_rows(rows, row_bytes) == want

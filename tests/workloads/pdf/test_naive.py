@@ -1,4 +1,4 @@
-"""The naive form and the engine: two programs for the same fit."""
+"""The naive training and the fit's own: two programs for the same fit."""
 
 from types import SimpleNamespace
 
@@ -11,7 +11,7 @@ from tests.make_pack import FLAVOURS as PACK_FLAVOURS
 from tests.make_pack import X, make_pack
 from tests.train.problems import make_loop, make_problem
 from tfperf.errors import CardError
-from tfperf.train.stopping import Stopping
+from tfperf.train.stopping import EarlyStopping
 from tfperf.workloads.pdf.data.closure import compute_toy_pdf
 from tfperf.workloads.pdf.data.pack import OPERATIONS, Table
 from tfperf.workloads.pdf.naive import NaiveTraining
@@ -55,7 +55,7 @@ def add_hadronic(path):
 
 
 def make_both(folder, overrides=(), **card):
-    """The engine and the naive form at the same start."""
+    """The fit's own training and the naive one at the same start."""
     card, problem = make_problem(folder, overrides, **{"replicas": 3, "steps": 50, **card})
     loop = make_loop(card, problem)
     return loop, NaiveTraining(card, problem, {n: v.numpy() for n, v in loop.stack.model.list_weights().items()})
@@ -123,7 +123,7 @@ def test_rule_of_stopping_is_the_engines(tmp_path):
     values = rng.uniform(1, 2, (steps, replicas)) - 0.03 * np.arange(steps)[:, None]
     values[rng.uniform(size=values.shape) < 0.02] = np.nan
     positivity = rng.choice([0.0, 1.0], values.shape, p=[0.3, 0.7])
-    rule = Stopping(replicas, 12, "float64")
+    rule = EarlyStopping(replicas, 12, "float64")
     for step, (value, penalty) in enumerate(zip(values, positivity, strict=True)):
         gate = tf.constant(penalty < naive.card.positivity.threshold)
         rule.record_best(tf.constant(step, tf.int64), tf.constant(value), gate)

@@ -8,7 +8,7 @@ from tfperf.errors import CardError, RunDirectoryError
 from tfperf.results.state import Part, RunState, read_state, write_state
 from tfperf.workloads.options import parse_replicas
 from tfperf.workloads.pdf.parts import MOST_CHUNKS, make_parts
-from tfperf.workloads.pdf.replicas import ReplicaChunk, refuse_broken_groups
+from tfperf.workloads.pdf.replicas import ReplicaChunk, refuse_missing_chunks
 
 
 @pytest.mark.parametrize(
@@ -36,7 +36,7 @@ def state(*chunks):
 
 @pytest.mark.parametrize("chunks", [[(1, 1)], [(1, 2), (2, 2)], [(1, 2), (2, 2), (1, 1), (1, 3), (2, 3), (3, 3)]])
 def test_chunks_that_follow_each_other(chunks):
-    refuse_broken_groups(Path("run"), state(*chunks))
+    refuse_missing_chunks(Path("run"), state(*chunks))
 
 
 @pytest.mark.parametrize("chunks", [
@@ -44,7 +44,7 @@ def test_chunks_that_follow_each_other(chunks):
 ])  # fmt: skip
 def test_chunks_that_no_command_asked_for_are_refused(chunks):
     with pytest.raises(RunDirectoryError, match=r"run\.json: damaged: chunk"):
-        refuse_broken_groups(Path("run"), state(*chunks))
+        refuse_missing_chunks(Path("run"), state(*chunks))
 
 
 def test_as_many_chunks_as_are_allowed_can_be_read_again(tmp_path):

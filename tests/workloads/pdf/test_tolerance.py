@@ -14,7 +14,7 @@ from tfperf.train.retirement import Retirement
 from tfperf.train.shards import StackLayout
 from tfperf.train.trainer import Trainer
 from tfperf.workloads.pdf.evaluate import evaluate_pdf
-from tfperf.workloads.pdf.forms import Form
+from tfperf.workloads.pdf.forms import Chi2Form
 from tfperf.workloads.pdf.operators.loss_constants import build_linear_basis
 from tfperf.workloads.pdf.prior import sample_pdfs
 from tfperf.workloads.pdf.tolerance import Chi2Check, ToleranceError
@@ -151,7 +151,7 @@ def test_basis_of_other_sets_is_found_out_and_there_is_nothing_to_raise(tmp_path
     card, small = make_problem(tmp_path, ["data.sets=[{name: AAA_FL}]"], replicas=REPLICAS)
     x = small.pack.x[: small.observables.nodes]
     basis, _ = build_linear_basis(small, sample_pdfs(card.model, x, 300, 1), 0.0)
-    training = Training(tmp_path, form=Form("folded", basis.rank, basis=basis))
+    training = Training(tmp_path, form=Chi2Form("folded", basis.rank, basis=basis))
     ensemble, loop = training.ensemble, training.ensemble.largest_loop
     training.train()
     assert min(worst for *_, worst in training.check.found) > TOLERANCE
@@ -186,9 +186,12 @@ def test_exact_forms_are_not_checked(raised):
     check = Chi2Check(card, problem)
     folded, weights = raised.ensemble.form, raised.ensemble.get_best_weights()
     assert [step for step in steps if check.is_due(folded, step)] == [20, 40]
-    assert not any(check.is_due(Form(), s) for s in steps) and check.compute_best_deviation(Form(), weights) is None
+    assert (
+        not any(check.is_due(Chi2Form(), s) for s in steps)
+        and check.compute_best_deviation(Chi2Form(), weights) is None
+    )
     assert [check.find_next_step(folded, step) for step in (0, 19, 20)] == [20, 20, 40]
-    assert check.find_next_step(Form(), 3) > STEPS  # nothing cuts the calls of an exact form short
+    assert check.find_next_step(Chi2Form(), 3) > STEPS  # nothing cuts the calls of an exact form short
     none = Chi2Check(replace(card, engine=replace(card.engine, tolerance=0.0)), problem)
     assert not any(none.is_due(folded, s) for s in steps) and none.compute_best_deviation(folded, weights) is None
 

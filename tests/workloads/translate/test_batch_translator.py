@@ -40,7 +40,7 @@ def model(card):
 
 
 @pytest.fixture(scope="module")
-def part():
+def split():
     random = np.random.default_rng(3)
     return Split(ragged(random, 10), ragged(random, 10))
 
@@ -80,41 +80,41 @@ def greedy(log_probs, source):
     return found[1:]
 
 
-def test_greedy_translations_are_the_likeliest_pieces_in_the_order_of_the_part(card, model, weights, part, log_probs):
+def test_greedy_translations_are_the_likeliest_pieces_in_the_order_of_the_split(card, model, weights, split, log_probs):
     calls = []
-    found = translate_split(card, BatchTranslator(model, 1, LENGTH), weights, part, lambda: calls.append(1))
-    want = [greedy(log_probs, row(part.source, i)) for i in range(len(part))]
+    found = translate_split(card, BatchTranslator(model, 1, LENGTH), weights, split, lambda: calls.append(1))
+    want = [greedy(log_probs, row(split.source, i)) for i in range(len(split))]
     assert [ids[: len(one)].tolist() for ids, one in zip(found, want, strict=True)] == want
     assert any(END in one for one in want) and len({tuple(one) for one in want}) > 3  # there is something to confuse
     assert len(calls) == 3  # batches of 4
 
 
-def test_a_beam_finds_translations_at_least_as_probable_for_their_lengths(card, model, weights, part, log_probs):
+def test_a_beam_finds_translations_at_least_as_probable_for_their_lengths(card, model, weights, split, log_probs):
     def score(source, ids):
         ids = ids[: np.argmax(ids == END) + 1] if END in ids else ids
         total = log_probs(source, [START, *ids[:-1]])[np.arange(len(ids)), ids].sum()
         return total / ((5 + len(ids)) / 6) ** 0.6  # Wu et al. 2016, eq. 14
 
-    beam, first = (translate_split(card, BatchTranslator(model, k, LENGTH), weights, part) for k in (ROWS, 1))
-    pairs = [(score(row(part.source, i), beam[i]), score(row(part.source, i), first[i])) for i in range(len(part))]
+    beam, first = (translate_split(card, BatchTranslator(model, k, LENGTH), weights, split) for k in (ROWS, 1))
+    pairs = [(score(row(split.source, i), beam[i]), score(row(split.source, i), first[i])) for i in range(len(split))]
     assert all(a >= b - 1e-9 for a, b in pairs) and any(a > b + 1e-3 for a, b in pairs)
 
 
-def test_the_validation_loss_is_over_all_labels_of_each_pair_once(card, model, weights, part, log_probs):
+def test_the_validation_loss_is_over_all_labels_of_each_pair_once(card, model, weights, split, log_probs):
     total = labels = 0
-    for i in range(len(part)):
-        target = [START, *row(part.target, i), END]
-        each = log_probs(row(part.source, i), target[:-1])
+    for i in range(len(split)):
+        target = [START, *row(split.target, i), END]
+        each = log_probs(row(split.source, i), target[:-1])
         total -= each[np.arange(len(each)), target[1:]].sum()
         labels += len(each)
     # float64 sums of some hundred terms
-    assert Validation(card, model, part).evaluate_loss(weights) == pytest.approx(total / labels, rel=1e-12)
+    assert Validation(card, model, split).evaluate_loss(weights) == pytest.approx(total / labels, rel=1e-12)
 
 
-def test_pieces_of_steps_are_those_of_their_epochs(card, part):
-    plans = [plan_training(card, part, 1, epoch).pieces for epoch in range(4)]
+def test_pieces_of_steps_are_those_of_their_epochs(card, split):
+    plans = [plan_training(card, split, 1, epoch).pieces for epoch in range(4)]
     every = np.concatenate(plans)
     assert len(plans[0]) == 2 and len({tuple(words) for words in plans}) > 1
-    counts = PieceCounts(card, part, 1)
+    counts = PieceCounts(card, split, 1)
     for before, after in ((0, 8), (1, 2), (3, 7), (0, 1), (5, 5)):
         assert counts.count_between(before, after) == every[before:after].sum()

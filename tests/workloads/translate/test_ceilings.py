@@ -12,7 +12,7 @@ from tfperf.place.devices import Devices
 from tfperf.place.work import compute_bound_ms
 from tfperf.workloads.cards import load_card
 from tfperf.workloads.translate import ceilings
-from tfperf.workloads.translate.arithmetic import count_chain_steps, count_pass_flops
+from tfperf.workloads.translate.arithmetic import count_chain_turns, count_pass_flops
 from tfperf.workloads.translate.batches import BatchPlan
 
 ROWS, BATCH, SOURCE, LABELS = 50, 3, 5, 4
@@ -113,7 +113,7 @@ def test_steps_that_no_device_can_take_at_the_same_time(layers, source, target, 
     for layer in range(layers):
         ready["encoder", layer] = ready.get(("encoder", layer - 1), 0) + source
         ready["decoder", layer] = max(ready["encoder", layer], ready.get(("decoder", layer - 1), 0)) + target
-    assert count_chain_steps(layers, source, target) == ready["decoder", layers - 1] == steps
+    assert count_chain_turns(layers, source, target) == ready["decoder", layers - 1] == steps
 
 
 def test_dense_gradients_of_tables_are_sent_whole_and_rows_alone_are_read(bound):

@@ -70,9 +70,9 @@ def test_pieces_of_all_three(tmp_path):
     pieces = [learn(side, 1000) for side in (texts.training.source, texts.training.target)]
     encoded = encode(card, texts, *pieces)
     for role in ROLES[1:]:
-        part, want = getattr(encoded, role), getattr(encoded.texts, role)
+        split, want = getattr(encoded, role), getattr(encoded.texts, role)
         for side, vocabulary in zip(("source", "target"), pieces, strict=True):
-            ragged = getattr(part, side)
+            ragged = getattr(split, side)
             assert ragged.flat.dtype == np.int32 and ragged.offsets.dtype == np.int64
             assert tuple(vocabulary.decode(rows(ragged))) == getattr(want, side)
             assert ragged.lengths.tolist() == [len(row) for row in rows(ragged)]
@@ -120,7 +120,7 @@ def test_a_synthetic_corpus_is_translated_word_by_word(tmp_path):
     encoded = synthesise(card)
     assert [len(getattr(encoded, role)) for role in ROLES] == [450, 25, 25] and set(encoded.left_out.values()) == {0}
     every = [getattr(encoded, role) for role in ROLES]
-    source, target = (np.concatenate([getattr(part, side).flat for part in every]) for side in ("source", "target"))
+    source, target = (np.concatenate([getattr(split, side).flat for split in every]) for side in ("source", "target"))
     assert set(every[0].source.lengths) == {6} and len(source) == 500 * 6 and source.dtype == np.int32
     assert np.array_equal(target, np.where(source == 299, 4, source + 1))
     assert source.min() == 4 and 280 < source.max() < 300

@@ -36,14 +36,14 @@ def same(first, second):
     return all(np.array_equal(a, b) for a, b in zip(tf.nest.flatten(first), tf.nest.flatten(second), strict=True))
 
 
-def piece_by_piece(part, rows, lengths):
+def piece_by_piece(split, rows, lengths):
     """One device's batch, by loops."""
     source, target = np.full((len(rows), lengths[0]), PAD), np.full((len(rows), lengths[1]), PAD)
     for r, i in enumerate(rows):
         if i < 0:
             source[r, 0] = END
             continue
-        texts = [side.flat[side.offsets[i] : side.offsets[i + 1]] for side in (part.source, part.target)]
+        texts = [side.flat[side.offsets[i] : side.offsets[i + 1]] for side in (split.source, split.target)]
         source[r, : len(texts[0])] = texts[0]
         target[r, : len(texts[1]) + 2] = [START, *texts[1], END]
     return source, target
@@ -51,33 +51,33 @@ def piece_by_piece(part, rows, lengths):
 
 @pytest.mark.parametrize("buckets", ["shared", "per_device", "none"])
 def test_batches_hold_what_the_plan_says(buckets):
-    part = part_of(49)
-    lengths = part.source.lengths, part.target.lengths
+    split = part_of(49)
+    lengths = split.source.lengths, split.target.lengths
     one = plan_batches(*lengths, devices=N, batch=3, buckets=buckets, width=4, order_seed=5, drop=False)
-    got = arrays(build_dataset(part, one))
+    got = arrays(build_dataset(split, one))
     assert len(got) == len(one.rows) == 9
     for (pairs, tokens), rows, columns in zip(got, one.rows, one.lengths, strict=True):
-        want = [piece_by_piece(part, rows[d], columns[d]) for d in range(N)]
+        want = [piece_by_piece(split, rows[d], columns[d]) for d in range(N)]
         assert same(pairs, want)
-        assert tokens == sum(part.target.lengths[i] + 1 for i in rows.ravel() if i >= 0)
+        assert tokens == sum(split.target.lengths[i] + 1 for i in rows.ravel() if i >= 0)
         assert tokens.dtype == np.float32 and all(ids.dtype == np.int32 for ids in tf.nest.flatten(pairs))
     # the last step has one pair alone, so one device has none at all
     assert not (got[-1][0][1][1] != PAD).any()
 
 
 def test_shapes_are_known_but_for_the_lengths():
-    part = part_of(12)
-    lengths = part.source.lengths, part.target.lengths
+    split = part_of(12)
+    lengths = split.source.lengths, split.target.lengths
     one = plan_batches(*lengths, devices=N, batch=3, buckets="none", width=4, order_seed=None, drop=True)
-    pairs, tokens = build_dataset(part, one).element_spec
+    pairs, tokens = build_dataset(split, one).element_spec
     assert [spec.shape.as_list() for spec in tf.nest.flatten(pairs)] == [[3, None]] * 4 and tokens.shape == ()
 
 
 def test_a_batch_without_labels_counts_one():
-    part = Split(ragged([[10]]), ragged([[11]]))
+    split = Split(ragged([[10]]), ragged([[11]]))
     one = plan_batches(*[np.ones(1, int)] * 2, devices=1, batch=1, buckets="none", width=1, order_seed=None, drop=False)
     one.rows[:] = -1
-    ((_, tokens),) = arrays(build_dataset(part, one))
+    ((_, tokens),) = arrays(build_dataset(split, one))
     assert tokens == 1
 
 
@@ -93,20 +93,20 @@ def numbers(elements):
 
 @pytest.mark.parametrize("overrides", [[], ["data.shuffle=false"], ["data.buckets=per_device", "seed=3"]])
 def test_any_step_is_found_again(tmp_path, overrides):
-    card, part = training(tmp_path, *overrides)
-    straight = arrays(islice(build_training_dataset(card, part, N), 13))
+    card, split = training(tmp_path, *overrides)
+    straight = arrays(islice(build_training_dataset(card, split, N), 13))
     for first in (1, 3, 7):
-        again = arrays(islice(build_training_dataset(card, part, N, first), 13 - first))
+        again = arrays(islice(build_training_dataset(card, split, N, first), 13 - first))
         assert len(again) == 13 - first
         assert all(same(a, b) for a, b in zip(straight[first:], again, strict=True)), first
 
 
 def test_each_epoch_is_the_plan_of_its_number(tmp_path):
-    card, part = training(tmp_path)
-    straight = arrays(islice(build_training_dataset(card, part, N), 9))
-    want = [one for e in range(3) for one in arrays(build_dataset(part, plan_training(card, part, N, e)))]
+    card, split = training(tmp_path)
+    straight = arrays(islice(build_training_dataset(card, split, N), 9))
+    want = [one for e in range(3) for one in arrays(build_dataset(split, plan_training(card, split, N, e)))]
     assert all(same(a, b) for a, b in zip(straight, want, strict=True))
-    later = arrays(build_dataset(part, plan_training(card, part, N, 0), 1))
+    later = arrays(build_dataset(split, plan_training(card, split, N, 0), 1))
     assert all(same(a, b) for a, b in zip(want[1:3], later, strict=True))
     orders = [numbers(straight[k : k + 3]) for k in (0, 3, 6)]
     assert orders[0] != orders[1] != orders[2] != orders[0]
@@ -146,9 +146,9 @@ def test_weak_scaling_gives_each_device_the_same_batches(tmp_path, buckets):
 
 
 def test_scaled_batches_go_on_over_epochs(tmp_path):
-    card, part = card_of(tmp_path, *SCALED, "data.scaling=strong"), part_of(30)  # two steps an epoch
-    straight = arrays(islice(build_training_dataset(card, part, N), 4))
-    want = [one for e in range(2) for one in arrays(build_dataset(part, plan_training(card, part, N, e)))]
+    card, split = card_of(tmp_path, *SCALED, "data.scaling=strong"), part_of(30)  # two steps an epoch
+    straight = arrays(islice(build_training_dataset(card, split, N), 4))
+    want = [one for e in range(2) for one in arrays(build_dataset(split, plan_training(card, split, N, e)))]
     assert all(same(a, b) for a, b in zip(straight, want, strict=True))
     assert [source.shape[0] for source, _ in straight[0][0]] == [6, 6]
 
@@ -175,7 +175,7 @@ def test_too_few_pairs_are_refused_at_once(tmp_path):
 
 
 def test_held_out_pairs_come_once_each(tmp_path):
-    card, part = training(tmp_path, "data.buckets=none")
-    one = plan_held_out(card, part, N)
+    card, split = training(tmp_path, "data.buckets=none")
+    one = plan_held_out(card, split, N)
     assert sorted(one.rows[one.rows >= 0]) == list(range(20)) and one.unequal_steps == 0
-    assert sum(tokens for _, tokens in arrays(build_dataset(part, one))) == part.target.lengths.sum() + 20
+    assert sum(tokens for _, tokens in arrays(build_dataset(split, one))) == split.target.lengths.sum() + 20

@@ -179,7 +179,7 @@ def test_what_unpacks_without_end_is_refused(tmp_path, monkeypatch):
 
 def test_texts_of_an_hdf5_file_that_are_one_text_often_are_refused(tmp_path, monkeypatch):
     monkeypatch.setattr("tfperf.workloads.translate.pairs.SPARE_BYTES", 10**6)
-    monkeypatch.setattr("tfperf.workloads.translate.pairs.BLOCK_BYTES", 10**6)
+    monkeypatch.setattr("tfperf.workloads.translate.pairs.SLAB_BYTES", 10**6)
     with h5py.File(tmp_path / "t.h5", "w") as file:
         file["target"] = ["a"]
         file.create_dataset("source", (100,), h5py.string_dtype(), data=["x" * 10**5] * 100)

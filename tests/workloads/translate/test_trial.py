@@ -12,7 +12,7 @@ from tfperf.place.local_workers import UnprovedError
 from tfperf.place.towers import TowerEngine
 from tfperf.place.variable_copies import VariableCopy
 from tfperf.report.questions import BUCKETING, FORWARD, SLOWER
-from tfperf.study.rows import read_rows
+from tfperf.study.finished_trials import read_finished_trials
 from tfperf.workloads.cards import load_card
 from tfperf.workloads.translate import trial
 from tfperf.workloads.translate.forward import ROUNDS
@@ -42,7 +42,7 @@ def sweep(tmp_path_factory):
 
 
 def test_the_trial_proves_the_placement_and_splits_the_step(sweep):
-    (row,) = read_rows(sweep[0])
+    (row,) = read_finished_trials(sweep[0])
     record = row.record
     assert record["proof"]["places"]["update"] == {"CPU:0": 2, "CPU:1": 1, "CPU:2": 6}
     assert record["memory"]["kept_bytes"].keys() == {"host", "device:0", "device:1"}
@@ -69,7 +69,7 @@ def test_the_trial_proves_the_placement_and_splits_the_step(sweep):
 
 
 def test_the_trial_times_forward_passes_and_tells_when_each_device_ends_its_own(sweep):
-    (row,) = read_rows(sweep[0])
+    (row,) = read_finished_trials(sweep[0])
     forward, last = row.record["forward"], row.record["phases"]["last"]
     assert (forward["devices"], forward["batch"], forward["columns"]) == (2, 8, 18)
     for times in (forward["ms"], forward["processor_ms"]):

@@ -10,7 +10,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 from pydantic.dataclasses import dataclass
 
 from tfperf.runcard.faults import Fault, check_repeats, refuse
-from tfperf.runcard.nodes import Node
+from tfperf.runcard.nodes import CardNode
 from tfperf.runcard.profile import Profile
 from tfperf.runcard.sweep import Sweep
 from tfperf.runcard.types import (
@@ -191,7 +191,7 @@ class Train:
 class Card:
     """A whole runcard of workload pdf."""
 
-    source: ClassVar[Node | None] = None  # of a loaded card the tree that it came from
+    source: ClassVar[CardNode | None] = None  # of a loaded card the tree that it came from
 
     workload: Literal["pdf"] = Field(default="pdf", description="what kind of card this is")
     title: Title = Field(default="", description="what the report is headed with")

@@ -1,4 +1,4 @@
-"""The card's `data` and `covariance` blocks: which measurements are fitted, with which errors."""
+"""The card's `data` and `covariance`: which measurements are fitted, with which errors."""
 
 from collections.abc import Iterator
 from pathlib import Path

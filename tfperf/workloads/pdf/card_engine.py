@@ -1,4 +1,4 @@
-"""The card's `engine` block: how the step is computed."""
+"""The card's `engine`: how the step is computed."""
 
 from collections.abc import Iterator
 from itertools import pairwise

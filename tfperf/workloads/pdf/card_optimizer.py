@@ -1,4 +1,4 @@
-"""The card's `optimizer` block: that of the NNPDF4.0 fits where it says nothing else."""
+"""The card's `optimizer`: that of the NNPDF4.0 fits where it says nothing else."""
 
 from typing import Annotated
 
@@ -12,7 +12,7 @@ from tfperf.runcard.types import STRICT, Norm, Rate
 
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
-class Optimizer(optimizers.Optimizer):
+class Optimizer(optimizers.ReplicaOptimizer):
     """An optimizer by its Keras name and arguments; those left out or null have Keras' defaults."""
 
     name: Annotated[ElementWise, BeforeValidator(refuse_coupling)] = Field(

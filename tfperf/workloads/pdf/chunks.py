@@ -65,7 +65,7 @@ def estimate_footprint(card: Card, problem: Problem, quick: bool = False) -> Foo
 
 
 def _count_directions(problem: Problem, dtype: np.dtype[Any]) -> list[int]:
-    """Systematic directions of each block of the covariance."""
+    """Systematics of each block of the covariance."""
     covariance, sets = problem.covariance, problem.sets
 
     def count() -> list[int]:

@@ -4,11 +4,11 @@ from dataclasses import dataclass as plain_dataclass
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic.dataclasses import dataclass
 
+from tfperf.arrays import Float64Array
 from tfperf.measure import confidence
-from tfperf.measure.confidence import Interval, estimate_share_difference
+from tfperf.measure.confidence import ConfidenceInterval, estimate_share_difference
 from tfperf.report.compare import Change
 from tfperf.report.compare_reports import IGNORE_EXTRA, FiniteNumber, StepQuartiles, compare_times, read_report
 from tfperf.results.contents import RESULTS
@@ -30,7 +30,7 @@ class SetFigures:
 
 
 @dataclass(config=IGNORE_EXTRA, frozen=True)
-class Report:
+class FitReport:
     """What is compared of report.json."""
 
     ms_per_step: StepQuartiles
@@ -43,7 +43,7 @@ class Report:
 class Run:
     """A finished run."""
 
-    report: Report
+    report: FitReport
     result: FitResult
 
 
@@ -63,7 +63,7 @@ def compare_fits(before: Path, now: Path) -> tuple[list[Change], list[str]]:
 
 
 def _read(folder: Path) -> Run:
-    return Run(read_report(folder, Report), store.read(folder / RESULTS))
+    return Run(read_report(folder, FitReport), store.read(folder / RESULTS))
 
 
 def _has_same_replicas(a: Replicas, b: Replicas) -> bool:
@@ -84,7 +84,7 @@ def _compare_replicas(a: Run, b: Run, same_replicas: bool) -> list[Change]:
     return changes
 
 
-def _select_values(result: FitResult, name: str) -> NDArray[np.float64]:
+def _select_values(result: FitResult, name: str) -> Float64Array:
     """(R), nan of those that did not converge."""
     return np.where(result.converged, getattr(result.replicas, name), np.nan)
 
@@ -99,8 +99,12 @@ def _compare_chi2(a: Run, b: Run) -> list[Change]:
     figures = [(words, getattr(a.report, key), getattr(b.report, key)) for key, words in TOTALS.items()]
     sets_a, sets_b = a.report.chi2_per_dataset, b.report.chi2_per_dataset
     figures += [(f"chi2 of {name}", sets_a[name].chi2, sets_b[name].chi2) for name in sets_a if name in sets_b]
-    return [_make_change(words, x, y, Interval(y - x)) for words, x, y in figures if x is not None and y is not None]
+    return [
+        _make_change(words, x, y, ConfidenceInterval(y - x))
+        for words, x, y in figures
+        if x is not None and y is not None
+    ]
 
 
-def _make_change(name: str, before: float, now: float, interval: Interval) -> Change:
+def _make_change(name: str, before: float, now: float, interval: ConfidenceInterval) -> Change:
     return Change(name, before, now, interval.value, interval.low, interval.high)

@@ -3,26 +3,25 @@
 What grows with the replicas times more than the points is made for a few replicas at a time.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 
+from tfperf.arrays import Float64Array, Indices, Int32Array, Int64Array, ReplicaWeights
 from tfperf.train.stopping import ReplicaState
 from tfperf.workloads.pdf.card import Card
-from tfperf.workloads.pdf.data.covariance import Covariance
+from tfperf.workloads.pdf.data.covariance import CovarianceMatrix
 from tfperf.workloads.pdf.merge import ReplicaArrays, merge, select_arrays
 from tfperf.workloads.pdf.model import PDF
 from tfperf.workloads.pdf.operators.problem import Problem
 from tfperf.workloads.pdf.operators.threads import one_thread
 from tfperf.workloads.pdf.operators.woodbury import build_whitening, find_components
 from tfperf.workloads.pdf.results.arclength import compute_arc_lengths
-from tfperf.workloads.pdf.results.record import CONVERGED, DatasetResult, FitResult, History, Replicas
+from tfperf.workloads.pdf.results.record import CONVERGED, DatasetResult, FitResult, ReplicaHistory, Replicas
 
-Array = NDArray[np.float64]
 TOGETHER = 50  # replicas
 
 
@@ -30,16 +29,16 @@ TOGETHER = 50  # replicas
 class TrainingOutcome:
     """What training leaves behind, one row per replica in the order of `ids`."""
 
-    ids: NDArray[np.int64]
-    attempts: NDArray[np.int64]
+    ids: Int64Array
+    attempts: Int64Array
     status: tuple[str, ...]
-    best_step: NDArray[np.int64]
-    stop_step: NDArray[np.int64]
-    weights: Mapping[str, NDArray[np.floating]]
-    history: History
+    best_step: Int64Array
+    stop_step: Int64Array
+    weights: ReplicaWeights
+    history: ReplicaHistory
 
 
-def decode_statuses(state: NDArray[np.int32], best_step: NDArray[np.int64]) -> tuple[str, ...]:
+def decode_statuses(state: Int32Array, best_step: Int64Array) -> tuple[str, ...]:
     """Words of the record for the states at the end of training."""
 
     def decode(code: int, best: int) -> str:
@@ -52,13 +51,13 @@ def decode_statuses(state: NDArray[np.int32], best_step: NDArray[np.int64]) -> t
     return tuple(decode(int(c), int(b)) for c, b in zip(state, best_step, strict=True))
 
 
-def _apply_in_batches(function: Callable[..., Array], *arrays: Array) -> Array:
+def _apply_in_batches(function: Callable[..., Float64Array], *arrays: Float64Array) -> Float64Array:
     """function(*arrays) where all have the replicas first, as the result has, a few replicas at a time."""
     rows = [slice(i, i + TOGETHER) for i in range(0, len(arrays[0]), TOGETHER)]
     return np.concatenate([function(*(a[r] for a in arrays)) for r in rows])
 
 
-def evaluate_pdf(card: Card, weights: Mapping[str, NDArray[np.floating]], x: Array) -> Array:
+def evaluate_pdf(card: Card, weights: ReplicaWeights, x: Float64Array) -> Float64Array:
     """x f (R, 8, X) in float64 at the pack's grid; zero at x = 1."""
     replicas = len(next(iter(weights.values())))
     model = PDF(card.model, replicas, "float64")
@@ -69,36 +68,38 @@ def evaluate_pdf(card: Card, weights: Mapping[str, NDArray[np.floating]], x: Arr
     return out
 
 
-def _compute_dense_chi2(covariance: Covariance, residual: Array) -> float:
+def _compute_dense_chi2(covariance: CovarianceMatrix, residual: Float64Array) -> float:
     """r^T C^-1 r by Cholesky, with no form that the fit uses."""
-    used = Covariance(covariance.diagonal, covariance.columns[:, covariance.columns.any(axis=0)])
+    used = CovarianceMatrix(covariance.diagonal, covariance.columns[:, covariance.columns.any(axis=0)])
     # what is not finite goes through: it belongs to a fit that failed
     whitened = solve_triangular(np.linalg.cholesky(used.to_dense()), residual, lower=True, check_finite=False)
     return float(whitened @ whitened)
 
 
-def _compute_chi2(covariance: Covariance, rows: slice | NDArray[np.intp], residual: Array) -> float:
+def _compute_chi2(covariance: CovarianceMatrix, rows: slice | Indices, residual: Float64Array) -> float:
     """chi2 of some of the points (N), with the covariance of these alone."""
-    return _compute_dense_chi2(Covariance(covariance.diagonal[rows], covariance.columns[rows]), residual[rows])
+    return _compute_dense_chi2(CovarianceMatrix(covariance.diagonal[rows], covariance.columns[rows]), residual[rows])
 
 
-def _compute_total_chi2(covariance: Covariance, sets: Sequence[slice], residual: Array) -> float:
+def _compute_total_chi2(covariance: CovarianceMatrix, sets: Sequence[slice], residual: Float64Array) -> float:
     """chi2 of all points; datasets that share no systematic are blocks of the matrix: made one by one."""
-    groups = find_components(covariance.columns, sets)
-    rows = (np.concatenate([np.arange(sets[i].start, sets[i].stop) for i in group]) for group in groups)
+    components = find_components(covariance.columns, sets)
+    rows = (np.concatenate([np.arange(sets[i].start, sets[i].stop) for i in component]) for component in components)
     return sum(_compute_chi2(covariance, r, residual) for r in rows)
 
 
-def _make_replicas(card: Card, problem: Problem, outcome: TrainingOutcome, pdf: Array, predictions: Array) -> Replicas:
+def _make_replicas(
+    card: Card, problem: Problem, outcome: TrainingOutcome, pdf: Float64Array, predictions: Float64Array
+) -> Replicas:
     white = build_whitening(problem.covariance, problem.sets)
     masks = problem.training.astype(np.float64)
     residual = predictions - problem.data
 
-    def compute_penalty(pdf: Array) -> Array:
-        out: Array = np.maximum(0, -problem.observables.predict_positive(pdf)).sum(axis=1)
+    def compute_penalty(pdf: Float64Array) -> Float64Array:
+        out: Float64Array = np.maximum(0, -problem.observables.predict_positive(pdf)).sum(axis=1)
         return out
 
-    def divide_by_points(chi2: Array, mask: Array) -> Array:
+    def divide_by_points(chi2: Float64Array, mask: Float64Array) -> Float64Array:
         n = mask.sum(axis=1)
         return np.where(n > 0, chi2 / np.maximum(n, 1), np.nan)
 
@@ -112,7 +113,7 @@ def _make_replicas(card: Card, problem: Problem, outcome: TrainingOutcome, pdf: 
     )  # fmt: skip
 
 
-def _make_datasets(problem: Problem, predictions: Array, mean: Array) -> tuple[DatasetResult, ...]:
+def _make_datasets(problem: Problem, predictions: Float64Array, mean: Float64Array) -> tuple[DatasetResult, ...]:
     residual = mean - problem.central
     plain = problem.covariance_no_t0
     sigma = np.sqrt(plain.diagonal + (plain.columns**2).sum(axis=1))
@@ -127,7 +128,7 @@ def _make_datasets(problem: Problem, predictions: Array, mean: Array) -> tuple[D
     )  # fmt: skip
 
 
-def compute_chi2_summary(problem: Problem, datasets: Sequence[DatasetResult], mean: Array) -> dict[str, Any]:
+def compute_chi2_summary(problem: Problem, datasets: Sequence[DatasetResult], mean: Float64Array) -> dict[str, Any]:
     """The chi2 entries of report.json, for the prediction of the mean PDF (N)."""
     sets, n = list(problem.sets.values()), len(mean)
     residual = mean - problem.central

@@ -11,7 +11,7 @@ from tfperf.runcard.types import parse_replica_ids
 from tfperf.workloads.pdf.card import Card, Closure, Data, Train
 from tfperf.workloads.pdf.kind import KIND
 
-OFF = ("closure", "profile", "sweep")  # blocks that change what is done; shown as comments
+OFF = ("closure", "profile", "sweep")  # keys that change what is done; shown as comments
 HEAD = """\
 # A fit of network replicas. Paths are relative to this file. Only replicas, data.pack and train.steps must be given:
 # every other key may be left out, and then has the value shown here. `tfperf check` says what is wrong with a card.

@@ -30,7 +30,7 @@ MOST_ENTRIES = 3.0  # times the entries of grouped products: a joined one with m
 
 
 @dataclass(frozen=True)
-class Form:
+class Chi2Form:
     """`shared`: exact. `folded`: linear sets over the leading `rank` directions of `basis`; with all of them exact.
 
     With a tolerance above 0 hadronic sets go over the leading `hadronic_rank` directions of a basis of their own.
@@ -76,7 +76,7 @@ class Form:
             else out | {"hadronic_rank": self.hadronic_rank, "hadronic_rank_of": self.hadronic.rank}
         )
 
-    def raise_rank(self) -> "Form":
+    def raise_rank(self) -> "Chi2Form":
         """The same with more directions, of which less is neglected; itself where there are no more."""
         rank, hadronic_rank = (
             0 if basis is None else min(basis.rank, used + RAISE)
@@ -91,7 +91,7 @@ class Form:
         """Directions for linear and for hadronic sets, and how often some were added."""
         return self.rank, self.hadronic_rank, self.raises
 
-    def replace_numbers(self, numbers: tuple[int, ...]) -> "Form":
+    def replace_numbers(self, numbers: tuple[int, ...]) -> "Chi2Form":
         """The same with other numbers. Raises: ValueError for another count of them."""
         rank, hadronic_rank, raises = numbers
         return replace(self, rank=rank, hadronic_rank=hadronic_rank, raises=raises)
@@ -132,33 +132,33 @@ class Candidates:
         """Raises: CardError when the card asks for a form that cannot be."""
         self.card, self.problem = card, problem
         self.names, self.layouts = list_forms(card, problem), list_layouts(card, problem)
-        self._forms: dict[str, Form] = {}
+        self._forms: dict[str, Chi2Form] = {}
 
     @property
-    def first(self) -> Form:
+    def first(self) -> Chi2Form:
         """The one that is made first."""
         return self.make(self.names[0], self.layouts[0])
 
-    def make(self, name: str, layout: str) -> Form:
+    def make(self, name: str, layout: str) -> Chi2Form:
         """A form, one of NAMES with one of LAYOUTS, with the rank that the card's tolerance asks for."""
         if name not in self._forms:
             self._forms[name] = build_form(self.card, self.problem, cast(Name, name))
         return replace(self._forms[name], products=cast(Layout, layout))
 
 
-def build_form(card: Card, problem: Problem, name: Name) -> Form:
+def build_form(card: Card, problem: Problem, name: Name) -> Chi2Form:
     """A form for this problem, with the rank that the card's tolerance asks for."""
     if name == "shared":
-        return Form()
+        return Chi2Form()
     key = digest(problem.tables_digest, problem.covariance, problem.training, card.model, card.engine.tolerance)
     return problem.cache.get("bases", problem.tables_digest and key, lambda: _build_folded_form(card, problem))
 
 
-def _build_folded_form(card: Card, problem: Problem) -> Form:
+def _build_folded_form(card: Card, problem: Problem) -> Chi2Form:
     x = problem.pack.x[: problem.observables.nodes]
     samples, tolerance = sample_pdfs(card.model, x, SAMPLES, SAMPLES_SEED), card.engine.tolerance
     basis, rank = build_linear_basis(problem, samples, tolerance)
     if tolerance == 0 or not any(is_hadronic(d) for d in problem.datasets):
-        return Form("folded", rank, tolerance=tolerance, basis=basis)
+        return Chi2Form("folded", rank, tolerance=tolerance, basis=basis)
     hadronic, hadronic_rank = build_hadronic_basis(problem, samples, tolerance)
-    return Form("folded", rank, hadronic_rank, tolerance, basis=basis, hadronic=hadronic)
+    return Chi2Form("folded", rank, hadronic_rank, tolerance, basis=basis, hadronic=hadronic)

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tfperf.arrays import Float64Array
 from tfperf.data.cache import Cache, digest_file
 from tfperf.errors import CardError, PackError, UserError
 from tfperf.results.contents import RESULTS
@@ -21,9 +21,8 @@ from tfperf.workloads.pdf.data.validate import validate
 from tfperf.workloads.pdf.results import store
 from tfperf.workloads.pdf.results.record import FitResult
 
-Array = NDArray[np.float64]
 T0_WORDS = ("pack", "none", "fit")
-LAWS: dict[str, Callable[[Array], Array]] = {"toy": compute_toy_pdf}
+LAWS: dict[str, Callable[[Float64Array], Float64Array]] = {"toy": compute_toy_pdf}
 
 
 @dataclass(frozen=True)
@@ -32,8 +31,8 @@ class Inputs:
 
     hashes: Mapping[str, str]  # sha256 by the key that names the file
     selection: Selection
-    t0_pdf: Array | None  # (8, X), where `data.t0` names a run
-    law: Callable[[Array], Array] | None  # truth of a closure test: x (X) -> x f (8, X)
+    t0_pdf: Float64Array | None  # (8, X), where `data.t0` names a run
+    law: Callable[[Float64Array], Float64Array] | None  # truth of a closure test: x (X) -> x f (8, X)
 
 
 def read_inputs(card: Card, output: Path | None = None) -> Inputs:
@@ -70,8 +69,8 @@ class _Reading:
     card: Card
     faults: list[Fault] = field(default_factory=list)
     selection: Selection = field(init=False)
-    t0_pdf: Array | None = None
-    law: Callable[[Array], Array] | None = None
+    t0_pdf: Float64Array | None = None
+    law: Callable[[Float64Array], Float64Array] | None = None
 
     def read(self, files: Mapping[str, Path]) -> None:
         """All of them. Raises: PackError for a faulty pack."""
@@ -113,7 +112,7 @@ class _Reading:
         truth = self._read_pdf(Path(self.card.closure.law), "closure.law", self.card.closure.replica)
         self.law = None if truth is None else lambda _: truth
 
-    def _read_pdf(self, run: Path, key: str, replica: int | None = None) -> Array | None:
+    def _read_pdf(self, run: Path, key: str, replica: int | None = None) -> Float64Array | None:
         """PDF (8, X) of a finished run's converged replica, by default of their mean, on the pack's grid."""
         try:
             result = store.read(run / RESULTS)
@@ -128,7 +127,7 @@ class _Reading:
             text = f"{run} has no converged replica of that number"
             self.faults.append(Fault("closure.replica", replica, text))
             return None
-        truth: Array = result.pdf[found[0]]
+        truth: Float64Array = result.pdf[found[0]]
         return truth
 
 
@@ -144,11 +143,11 @@ def _list_files(card: Card) -> dict[str, Path]:
     return files
 
 
-def average_pdf(result: FitResult) -> Array:
+def average_pdf(result: FitResult) -> Float64Array:
     """x f (8, X) of the mean over converged replicas; CardError when none converged."""
     if not result.converged.any():
         raise CardError(f"{result.title or 'the run'}: no replica converged; it has no mean PDF")
-    mean: Array = result.pdf[result.converged].mean(axis=0)
+    mean: Float64Array = result.pdf[result.converged].mean(axis=0)
     return mean
 
 

@@ -5,9 +5,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-import numpy as np
-from numpy.typing import NDArray
-
+from tfperf.arrays import Float64Array
 from tfperf.measure.loading import is_loaded, speed_up_import
 from tfperf.measure.quiet import drop_native_logs, silence_tensorflow
 from tfperf.report.progress import make_status_display
@@ -24,7 +22,7 @@ from tfperf.workloads.pdf.kind import T0
 from tfperf.workloads.pdf.operators.problem import Problem, build_problem
 from tfperf.workloads.pdf.parts import list_failed_replicas, list_new_replicas, make_parts, refuse_other_replicas
 from tfperf.workloads.pdf.progress import describe_chunk, describe_replicas
-from tfperf.workloads.pdf.replicas import ReplicaChunk, ReplicaPart, refuse_broken_groups
+from tfperf.workloads.pdf.replicas import ReplicaChunk, ReplicaPart, refuse_missing_chunks
 from tfperf.workloads.pdf.report.pool import DrawingPool
 from tfperf.workloads.pdf.results import store
 from tfperf.workloads.pdf.results.record import FitResult
@@ -60,7 +58,7 @@ class ReplicaFit(Job[Card, ReplicaChunk]):
 
     def refuse_damaged(self, state: RunState[ReplicaChunk]) -> None:
         """RunDirectoryError where a chunk is missing."""
-        refuse_broken_groups(self.run.path, state)
+        refuse_missing_chunks(self.run.path, state)
 
     def refuse_others(self, state: RunState[ReplicaChunk]) -> None:
         """RunDirectoryError for other replicas than the run began with."""
@@ -114,7 +112,7 @@ class ReplicaFit(Job[Card, ReplicaChunk]):
         if part is parts[-1]:
             self.result = self._write_report(parts)
 
-    def _build_t0_pdf(self) -> NDArray[np.float64] | None:
+    def _build_t0_pdf(self) -> Float64Array | None:
         """PDF of the t0 predictions: of a run, or of a fit without t0 that is made first."""
         if self.card.data.t0 != "fit":
             return self.inputs.t0_pdf

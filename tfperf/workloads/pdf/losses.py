@@ -1,6 +1,6 @@
 """Every loss of every replica from one forward pass.
 
-R replicas, N points, X nodes, k systematic directions of a block.
+R replicas, N points, X nodes, k systematics of a block.
 """
 
 from collections.abc import Mapping, Sequence
@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
-from numpy.typing import NDArray
 
+from tfperf.arrays import Float64Array
 from tfperf.workloads.pdf.card import FITTED, Card
 from tfperf.workloads.pdf.contraction import Contraction, join_columns
 from tfperf.workloads.pdf.operators.folding import FoldedPoints
@@ -19,7 +19,7 @@ from tfperf.workloads.pdf.operators.loss_constants import LossConstants, PointCo
 from tfperf.workloads.pdf.operators.observables import combine
 from tfperf.workloads.pdf.operators.problem import Problem
 
-Pair = tuple[tf.Tensor, tf.Tensor]
+HalfChi2 = tuple[tf.Tensor, tf.Tensor]  # of the training points, and of the validation points: (R) each
 INTEGRABLE = tuple(FITTED.index(f) for f in ("t3", "t8"))
 
 
@@ -41,7 +41,7 @@ class _Chi2(NamedTuple):
     folded_slope: tf.Tensor | None  # (2 R, D) half the folded points' slope in their directions
 
 
-def _compute_scales(points: PointConstants) -> NDArray[np.float64]:
+def _compute_scales(points: PointConstants) -> Float64Array:
     """What the raw predictions (T) are multiplied with: the points' factors where no operation follows, else 1."""
     scale, begin = np.ones(points.observables.row_count), 0
     for segment in points.observables.segments:
@@ -53,7 +53,7 @@ def _compute_scales(points: PointConstants) -> NDArray[np.float64]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Segment:
+class _SegmentConstants:
     """Neighbouring points (n) of one block, in the order of training; all constants in units of the whitened errors."""
 
     operation: str
@@ -86,26 +86,26 @@ class _Residuals:
         self.points, self.dtype = points, dtype
         self.contraction = Contraction(points.observables, _compute_scales(points), first, dtype, points.core)
         self.segments = self._build_segments()
-        self.positive = [start for r in points.observables.positive for start, _ in self.contraction.select_pieces(r)]
+        self.positive = [start for r in points.observables.positive for start, _ in self.contraction.select_ranges(r)]
         self.blocks = len(points.whitening.blocks)
 
-    def _build_segments(self) -> list[_Segment]:
-        segments: list[_Segment] = []
+    def _build_segments(self) -> list[_SegmentConstants]:
+        segments: list[_SegmentConstants] = []
         begin = 0
         for segment in self.points.observables.segments:
-            parts = [self.contraction.select_pieces(rows) for rows in segment.rows]
-            together = [parts] if segment.operation != "NULL" else [[[piece]] for piece in parts[0]]
+            ranges = [self.contraction.select_ranges(rows) for rows in segment.rows]
+            together = [ranges] if segment.operation != "NULL" else [[[one]] for one in ranges[0]]
             for tables in together:
                 starts = tuple(tuple(start for start, _ in table) for table in tables)
                 rows = slice(begin, begin := begin + sum(stop - start for start, stop in tables[0]))
                 segments.append(self._build_segment(segment.operation, starts, rows))
         return segments
 
-    def _build_segment(self, operation: str, starts: tuple[tuple[int, ...], ...], rows: slice) -> _Segment:
+    def _build_segment(self, operation: str, starts: tuple[tuple[int, ...], ...], rows: slice) -> _SegmentConstants:
         p, constant = self.points, partial(tf.constant, dtype=self.dtype)
         found = [(i, b) for i, b in enumerate(p.whitening.blocks) if b.rows.start <= rows.start < b.rows.stop]
         number, block = found[0] if found else (None, None)
-        return _Segment(
+        return _SegmentConstants(
             operation=operation, tables=starts, factor=constant(p.factor[rows]), data=constant(p.data[:, rows]),
             central=constant(p.central[rows]),
             mask=tf.constant(p.training[:, rows]), inverse_weight=constant(1 / p.root_weight[rows]), block=number,
@@ -145,9 +145,11 @@ class ReplicaLosses:
         points = self.loss_constants.points
         # (2 R, k, k) for each block: the training halves of all replicas, then the validation halves
         halves = np.concatenate([points.training, ~points.training]).astype(np.float64)
-        self.inverse_kernels = [tf.constant(k, self.dtype) for k in points.whitening.compute_inverse_kernels(halves)]
-        kernels_all = every.points.whitening.compute_inverse_kernels(np.ones((1, len(problem.central))))
-        self.inverse_kernels_all = [tf.constant(k[0], self.dtype) for k in kernels_all]
+        self.inverse_capacitances = [
+            tf.constant(k, self.dtype) for k in points.whitening.compute_inverse_capacitances(halves)
+        ]
+        capacitances_all = every.points.whitening.compute_inverse_capacitances(np.ones((1, len(problem.central))))
+        self.inverse_capacitances_all = [tf.constant(k[0], self.dtype) for k in capacitances_all]
         self.points = len(problem.central)
         self.points_training = problem.training.sum(axis=1)
         self.points_validation = (~problem.training).sum(axis=1)
@@ -160,7 +162,7 @@ class ReplicaLosses:
         restrict = np.pad(restrict, [(0, 0), (0, 0), (small, 0)])
         self.restrict = tf.constant(restrict.reshape(len(restrict), -1), self.dtype)
         # two products that run at the same time
-        self.quadratic_forms = [tf.constant(f, self.dtype) for f in np.split(folded.forms, 2)]
+        self.curvatures = [tf.constant(f, self.dtype) for f in np.split(folded.curvatures, 2)]
         self.centres = tf.constant(folded.centres, self.dtype)
         self.slopes = tf.constant(folded.slopes, self.dtype)
         self.constants = tf.constant(folded.constants, self.dtype)
@@ -182,15 +184,15 @@ class ReplicaLosses:
         every, raw = self.all_residuals, self.all_residuals.contraction(pdf)
         residuals = [p.compute_residual(raw, p.central) * p.inverse_weight for p in every.segments]
         total = tf.add_n([tf.reduce_sum(e * e, axis=1) for e in residuals])
-        for z, inverse in zip(every.compute_systematics(residuals), self.inverse_kernels_all, strict=True):
+        for z, inverse in zip(every.compute_systematics(residuals), self.inverse_capacitances_all, strict=True):
             total -= tf.reduce_sum(z * tf.matmul(z, inverse), axis=1)
         return total
 
-    def _split_chi2(self, pdf: tf.Tensor, residuals: Sequence[tf.Tensor]) -> Pair:
+    def _split_chi2(self, pdf: tf.Tensor, residuals: Sequence[tf.Tensor]) -> HalfChi2:
         """chi2 of the training and of the validation points (R each); only the first has a gradient."""
 
         @tf.custom_gradient
-        def split(pdf: tf.Tensor, *residuals: tf.Tensor) -> tuple[Pair, object]:
+        def split(pdf: tf.Tensor, *residuals: tf.Tensor) -> tuple[HalfChi2, object]:
             chi2 = self._compute_chi2(pdf, residuals)
 
             def pull_back(training: tf.Tensor, _: tf.Tensor) -> list[tf.Tensor]:
@@ -209,13 +211,13 @@ class ReplicaLosses:
         total = tf.zeros([2 * pdf.shape[0]], self.dtype)
         for half in halves:
             total += tf.reduce_sum(half * half, axis=1)
-        directions = self.step_residuals.compute_systematics(halves)
-        shifts = [tf.linalg.matvec(p, z) for p, z in zip(self.inverse_kernels, directions, strict=True)]
-        for z, shift in zip(directions, shifts, strict=True):
+        systematics = self.step_residuals.compute_systematics(halves)
+        shifts = [tf.linalg.matvec(p, z) for p, z in zip(self.inverse_capacitances, systematics, strict=True)]
+        for z, shift in zip(systematics, shifts, strict=True):
             total -= tf.reduce_sum(z * shift, axis=1)
         slope = None
         if self.loss_constants.folded is not None:
-            slope, more = self._compute_folded_chi2(self.loss_constants.folded, pdf, directions)
+            slope, more = self._compute_folded_chi2(self.loss_constants.folded, pdf, systematics)
             total += more
         training, validation = tf.split(total, 2)
         return _Chi2(training, validation, shifts, slope)
@@ -231,10 +233,10 @@ class ReplicaLosses:
         pdf_gradient = tf.zeros_like(pdf)
         folded = self.loss_constants.folded
         if folded is not None and chi2.folded_slope is not None:
-            sizes = [self.restrict.shape[0], *(corrections[b].shape[1] for b in folded.linked)]
-            own, *links = tf.split(chi2.folded_slope[: pdf.shape[0]], sizes, axis=1)
-            for b, link in zip(folded.linked, links, strict=True):
-                corrections[b] -= link
+            sizes = [self.restrict.shape[0], *(corrections[b].shape[1] for b in folded.coupled)]
+            own, *couplings = tf.split(chi2.folded_slope[: pdf.shape[0]], sizes, axis=1)
+            for b, one in zip(folded.coupled, couplings, strict=True):
+                corrections[b] -= one
             pdf_gradient = up[:, :, None] * tf.reshape(tf.matmul(own, self.restrict), pdf.shape)
         gradients, zero = [pdf_gradient], tf.zeros([], self.dtype)
         for e, segment in zip(residuals, self.step_residuals.segments, strict=True):
@@ -243,13 +245,13 @@ class ReplicaLosses:
             gradients.append(up * tf.where(segment.mask, e, zero))
         return gradients
 
-    def _compute_folded_chi2(self, folded: FoldedPoints, pdf: tf.Tensor, directions: Sequence[tf.Tensor]) -> Pair:
+    def _compute_folded_chi2(self, folded: FoldedPoints, pdf: tf.Tensor, systematics: Sequence[tf.Tensor]) -> HalfChi2:
         """The halves' chi2 (2 R) of the folded points: half its slope in their directions, and itself."""
         small = tf.matmul(tf.reshape(pdf, [pdf.shape[0], -1]), self.restrict, transpose_b=True)
-        links = zip(*(tf.split(directions[b], 2) for b in folded.linked), strict=True)
-        both = [join_columns([small, *link]) for link in links] if folded.linked else [small, small]
+        couplings = zip(*(tf.split(systematics[b], 2) for b in folded.coupled), strict=True)
+        both = [join_columns([small, *one]) for one in couplings] if folded.coupled else [small, small]
         away = tf.split(tf.concat(both, axis=0) - self.centres, 2)
-        bent = [tf.linalg.matvec(form, d) for form, d in zip(self.quadratic_forms, away, strict=True)]
+        bent = [tf.linalg.matvec(curvature, d) for curvature, d in zip(self.curvatures, away, strict=True)]
         pull = tf.concat(bent, axis=0) + self.slopes
         return pull, tf.reduce_sum(tf.concat(away, axis=0) * (pull + self.slopes), axis=1) + self.constants
 

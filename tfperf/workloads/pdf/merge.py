@@ -5,23 +5,22 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from tfperf.workloads.pdf.results.record import LOSSES, FitResult, History, Replicas
+from tfperf.arrays import AnyArray, Float64Array
+from tfperf.workloads.pdf.results.record import LOSSES, FitResult, ReplicaHistory, Replicas
 
-Array = NDArray[np.float64]
-MergeRows = Callable[[NDArray[Any], NDArray[Any]], NDArray[Any]]
+MergeRows = Callable[[AnyArray, AnyArray], AnyArray]
 
 
 @dataclass(frozen=True)
 class ReplicaArrays:
     """What a result says of each replica: one row of each array."""
 
-    pdf: Array  # (R, F, X)
-    predictions: Array  # (R, N), points in the order of the fit
-    weights: Mapping[str, Array]  # (R, ...)
+    pdf: Float64Array  # (R, F, X)
+    predictions: Float64Array  # (R, N), points in the order of the fit
+    weights: Mapping[str, Float64Array]  # (R, ...)
     replicas: Replicas
-    history: History
+    history: ReplicaHistory
 
 
 def select_arrays(result: FitResult) -> ReplicaArrays:
@@ -35,8 +34,8 @@ def merge(old: ReplicaArrays, new: ReplicaArrays) -> ReplicaArrays:
     keep = ~np.isin(old.replicas.id, new.replicas.id)
     order = np.argsort(np.concatenate([old.replicas.id[keep], new.replicas.id]))
 
-    def merge_rows(a: NDArray[Any], b: NDArray[Any]) -> NDArray[Any]:
-        merged: NDArray[Any] = np.concatenate([a[keep], b])[order]
+    def merge_rows(a: AnyArray, b: AnyArray) -> AnyArray:
+        merged: AnyArray = np.concatenate([a[keep], b])[order]
         return merged
 
     return ReplicaArrays(
@@ -54,11 +53,11 @@ def _merge_replicas(old: Replicas, new: Replicas, merge_rows: MergeRows) -> Repl
     return Replicas(**columns)
 
 
-def _merge_history(old: History, new: History, merge_rows: MergeRows) -> History:
+def _merge_history(old: ReplicaHistory, new: ReplicaHistory, merge_rows: MergeRows) -> ReplicaHistory:
     """Rows at the steps of either; nan where a replica has none."""
     steps = np.union1d(old.step, new.step)
 
-    def spread(history: History, name: str) -> Array:
+    def spread(history: ReplicaHistory, name: str) -> Float64Array:
         values = getattr(history, name)
         out = np.full((values.shape[1], len(steps)), np.nan)
         out[:, np.searchsorted(steps, history.step)] = values.T
@@ -66,4 +65,4 @@ def _merge_history(old: History, new: History, merge_rows: MergeRows) -> History
 
     # in rows of steps, as the record has it
     merged = {name: np.ascontiguousarray(merge_rows(spread(old, name), spread(new, name)).T) for name in LOSSES}
-    return History(steps, **merged)
+    return ReplicaHistory(steps, **merged)

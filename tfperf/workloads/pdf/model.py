@@ -1,19 +1,19 @@
 """The ensemble of parton densities: R networks with preprocessing and sum rules, as one Keras model."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import keras
 import numpy as np
 import tensorflow as tf
-from numpy.typing import NDArray
 
+from tfperf.arrays import Float64Array, ReplicaWeights
 from tfperf.data.keys import Purpose, make_generator
 from tfperf.workloads.pdf.card import FITTED, Model
 from tfperf.workloads.pdf.layers.dense import StackedDense
 from tfperf.workloads.pdf.layers.preprocessing import Preprocessing
 from tfperf.workloads.pdf.layers.quadrature import make_quadrature
-from tfperf.workloads.pdf.layers.sum_rules import SumRules
+from tfperf.workloads.pdf.layers.sum_rules import SumRuleNormalisation
 
 
 class GridConstants(NamedTuple):
@@ -45,14 +45,16 @@ class PDF(keras.Model):
             replicas, ranges, options.trainable_exponents, name="preprocessing", dtype=dtype
         )
         self.rule = make_quadrature(options.sum_rules)
-        self.sum_rules = SumRules(self.rule, options.sum_rules.tail == "analytic", name="sum_rules", dtype=dtype)
+        self.sum_rules = SumRuleNormalisation(
+            self.rule, options.sum_rules.tail == "analytic", name="sum_rules", dtype=dtype
+        )
         inputs = 2
         for layer in self.hidden:
             layer.build((inputs, None))
             inputs = layer.units
         self.built = True
 
-    def prepare(self, x: NDArray[np.float64]) -> GridConstants:
+    def prepare(self, x: Float64Array) -> GridConstants:
         """The constant part for the grid x (X); it changes only with the exponents."""
         nodes = np.concatenate([x, self.rule.x])
         features = tf.constant(np.stack([nodes, np.log(nodes)]), self.compute_dtype)
@@ -68,7 +70,7 @@ class PDF(keras.Model):
         split = grid.factor.shape[-1]
         return y[..., :split] * grid.factor * self.sum_rules(y[..., split:], grid.weighted)
 
-    def call(self, x: NDArray[np.float64]) -> tf.Tensor:
+    def call(self, x: Float64Array) -> tf.Tensor:
         """x f at any grid of constants x (X)."""
         return self.evaluate_at(self.prepare(np.asarray(x)))
 
@@ -93,7 +95,7 @@ class PDF(keras.Model):
         layers: list[keras.layers.Layer] = [*self.hidden, self.preprocessing]
         return {f"{layer.name}/{w.name}": w for layer in layers for w in layer.weights}
 
-    def assign_weights(self, weights: Mapping[str, NDArray[np.floating]]) -> None:
+    def assign_weights(self, weights: ReplicaWeights) -> None:
         """Set all weights from arrays (R, ...) by name; ValueError for a missing one or a wrong shape."""
         for name, variable in self.list_weights().items():
             if name not in weights or weights[name].shape != tuple(variable.shape):

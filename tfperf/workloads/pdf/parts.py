@@ -16,14 +16,14 @@ MOST_CHUNKS = 5000  # of which run.json still is a text that is read
 
 def make_parts(ids: Sequence[int], attempts: Sequence[int], choose_size: Callable[[int], int]) -> list[ReplicaPart]:
     """Parts for replicas, in chunks; choose_size: how many of so many are trained together. Raises: CardError."""
-    pieces = split(len(ids), choose_size(len(ids)))
-    if len(pieces) > MOST_CHUNKS:
+    chunks = split(len(ids), choose_size(len(ids)))
+    if len(chunks) > MOST_CHUNKS:
         raise CardError(
-            f"engine.chunk: {len(ids)} replicas would be {len(pieces)} chunks; at most {MOST_CHUNKS} are kept in a run"
+            f"engine.chunk: {len(ids)} replicas would be {len(chunks)} chunks; at most {MOST_CHUNKS} are kept in a run"
         )
     return [
-        ReplicaPart(ReplicaChunk(list(ids[rows]), list(attempts[rows]), chunk=i, chunks=len(pieces)), make_key())
-        for i, rows in enumerate(pieces, 1)
+        ReplicaPart(ReplicaChunk(list(ids[rows]), list(attempts[rows]), chunk=i, chunks=len(chunks)), make_key())
+        for i, rows in enumerate(chunks, 1)
     ]
 
 

@@ -1,8 +1,8 @@
 """What PDFs of a card's architecture look like before and after training, as samples."""
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tfperf.arrays import Float64Array
 from tfperf.workloads.pdf.card import FITTED, Model
 from tfperf.workloads.pdf.model import PDF
 
@@ -11,7 +11,7 @@ GROWTH, BIASES = (0.7, 2.5), 0.5
 OUTLIERS = 0.1  # share of the samples left out: those with a sum-rule integral next to zero
 
 
-def sample_pdfs(options: Model, x: NDArray[np.float64], count: int, seed: int) -> NDArray[np.float64]:
+def sample_pdfs(options: Model, x: Float64Array, count: int, seed: int) -> Float64Array:
     """x f (n, 8, X) of networks with weights from narrow to wide and exponents from their ranges, at x (X) below 1."""
     rng = np.random.default_rng(seed)
     model = PDF(options, count, "float32")
@@ -26,5 +26,5 @@ def sample_pdfs(options: Model, x: NDArray[np.float64], count: int, seed: int) -
         weight.assign((low + (high - low) * rng.uniform(size=(count, len(FITTED))))[:, :, None])
     pdf = model(x).numpy().astype(np.float64)
     size = np.where(np.isfinite(pdf).all(axis=(1, 2)), (pdf**2).mean(axis=(1, 2)), np.inf)
-    selected: NDArray[np.float64] = pdf[np.argsort(size)[: round(count * (1 - OUTLIERS))]]
+    selected: Float64Array = pdf[np.argsort(size)[: round(count * (1 - OUTLIERS))]]
     return selected

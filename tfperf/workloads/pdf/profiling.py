@@ -1,4 +1,4 @@
-"""A card's steps recorded by TensorFlow's profiler, as a fit takes them, or as the naive form does."""
+"""A card's steps recorded by TensorFlow's profiler, as a fit takes them, or as the naive training does."""
 
 from pathlib import Path
 from uuid import uuid4
@@ -40,16 +40,16 @@ def record_card(card: Card, logdir: Path, repeat: int, naive: bool, show: ShowCo
 
 def _prepare_ensemble(card: Card, problem: Problem) -> tuple[Ensemble, Choices]:
     """The ensemble as a fit has it, with the choices of an earlier fit or made now."""
-    stacks = PDFStackFactory(card, problem)
-    known = stacks.read_choices(None) if card.engine.threads == "measure" else None
+    factory = PDFStackFactory(card, problem)
+    known = factory.read_choices(None) if card.engine.threads == "measure" else None
     cores = start_tensorflow(card, known.cores if known else choose_cores(card, problem))
-    known = known or stacks.read_choices(cores)
+    known = known or factory.read_choices(cores)
     forms = Candidates(card, problem)
     form = forms.first if known is None else forms.make(known.form, known.products)
-    ensemble = Ensemble(stacks.settings, stacks, form, cores.stacks, cores.threads)
+    ensemble = Ensemble(factory.settings, factory, form, cores.stacks, cores.threads)
     choices = known or choose(ensemble, forms, cores)
     if known is None:
-        choice_cache.write(stacks.find_choices_path(cores), choices)
+        choice_cache.write(factory.find_choices_path(cores), choices)
     return ensemble, choices
 
 
@@ -94,7 +94,7 @@ def _record_naive(card: Card, problem: Problem, logdir: Path, repeat: int, show:
     show(0, repeat, "builds a Keras model for each replica")
     start_tensorflow(card, Cores(count_threads(card.engine)))
     with drop_native_logs():
-        naive, group = NaiveTraining(card, problem, make_initial_weights(card, problem)), uuid4().hex
+        naive, series = NaiveTraining(card, problem, make_initial_weights(card, problem)), uuid4().hex
     window = card.profile or Profile()
     skip = max(window.skip, SKIPPED)
     if repeat * (skip + window.steps) > card.train.steps:
@@ -104,7 +104,7 @@ def _record_naive(card: Card, problem: Problem, logdir: Path, repeat: int, show:
         show(number, repeat, f"traces, takes {skip} steps, records {window.steps}")
         wait_for_second()
         callback = ProfileCallback(logdir, window.steps, skip, window.host_level)
-        callback.capture.group = group
+        callback.capture.series = series
         with drop_native_logs():
             naive.run(skip + window.steps, callback)
     show(repeat, repeat, "recorded")

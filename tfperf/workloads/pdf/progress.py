@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:  # which loads TensorFlow
-    from tfperf.train.trainer import Progress
+    from tfperf.train.trainer import EnsembleProgress
 
 
-def describe_replicas(status: "Progress") -> str:
+def describe_replicas(status: "EnsembleProgress") -> str:
     """What a line says of replicas."""
     chi2 = status.latest[np.isfinite(status.latest)]
     low, middle, high = np.percentile(chi2, [16, 50, 84]) if len(chi2) else [np.nan] * 3

@@ -44,7 +44,7 @@ ReplicaPart = Part[ReplicaChunk]
 ReplicaRun = RunDirectory[ReplicaChunk]
 
 
-def refuse_broken_groups(path: Path, state: RunState[ReplicaChunk]) -> None:
+def refuse_missing_chunks(path: Path, state: RunState[ReplicaChunk]) -> None:
     """RunDirectoryError where the chunks of what one command asked for do not follow each other to the last."""
     due, chunks = 1, 0
     for own in (part.own for part in state.parts):
@@ -55,7 +55,7 @@ def refuse_broken_groups(path: Path, state: RunState[ReplicaChunk]) -> None:
         raise RunDirectoryError(f"{path / STATE}: damaged: chunk {due} of {chunks} is missing")
 
 
-def select_group(run: ReplicaRun, part: ReplicaPart) -> Sequence[ReplicaPart]:
+def list_sibling_chunks(run: ReplicaRun, part: ReplicaPart) -> Sequence[ReplicaPart]:
     """The parts that one command asked for together with this one, in their order."""
     first = run.find_index(part) - part.own.chunk + 1
     return run.loaded_state.parts[first : first + part.own.chunks]

@@ -23,7 +23,7 @@ Record = dict[str, Any]
 
 
 class Runner(Protocol):
-    """A form that can take steps."""
+    """What can take steps of a card's training."""
 
     def measure_calls(self, calls: int) -> tuple[int, float]:
         """Steps taken in so many calls (0: none is left), and seconds."""
@@ -73,7 +73,7 @@ class EnsembleRunner:
 
 
 class NaiveRunner:
-    """The naive form; its steps come one by one whatever the card says."""
+    """The naive training; its steps come one by one whatever the card says."""
 
     def __init__(self, card: Card, problem: Problem) -> None:
         from tfperf.workloads.pdf.naive import NaiveTraining, make_initial_weights
@@ -92,7 +92,7 @@ class NaiveRunner:
         return self.naive.step - before, time.perf_counter() - start
 
     def evaluate_first_step(self) -> Record:
-        """After one step from the beginning (R each), on a form that has taken none."""
+        """After one step from the beginning (R each), on a runner that has taken none."""
         self.naive.run(1)
         return self.naive.evaluate_losses()
 
@@ -112,15 +112,15 @@ def refuse_untimable(card: Card, study: str) -> None:
 def measure_speed(build: Callable[[], EnsembleRunner | NaiveRunner], seconds: float) -> Record:
     """Milliseconds per step: median and quartiles of samples of several steps; building and compiling apart."""
     start = time.perf_counter()
-    form = build()
+    runner = build()
     built = time.perf_counter()
-    form.warm_up()
+    runner.warm_up()
     compiled = time.perf_counter()
-    samples, steps = measure_samples(form, seconds)
+    samples, steps = measure_samples(runner, seconds)
     q1, median, q3 = np.percentile(samples, [25, 50, 75]).tolist() if samples else [None] * 3
     return {
         "ms_per_step": {"median": median, "q1": q1, "q3": q3}, "samples": len(samples), "steps": steps,
-        "steps_per_call": form.per_call if isinstance(form, EnsembleRunner) else 1,
+        "steps_per_call": runner.per_call if isinstance(runner, EnsembleRunner) else 1,
         "seconds": {"build": built - start, "first_steps": compiled - built},
     }  # fmt: skip
 
@@ -131,40 +131,40 @@ def measure_by_rule(build: Callable[[], EnsembleRunner], warmup: int, steps: int
     steps: that are timed at least, in whole calls and FEWEST of them; began: when the trial did.
     """
     start = time.perf_counter()
-    form = build()
+    runner = build()
     built = time.perf_counter()
-    form.warm_up()
+    runner.warm_up()
     compiled = time.perf_counter()
     if warmup:
-        form.measure_calls(math.ceil(warmup / form.per_call))
+        runner.measure_calls(math.ceil(warmup / runner.per_call))
     starting = time.perf_counter() - began
-    rule = TimingRule(max(FEWEST, math.ceil(steps / form.per_call)), starting, most)
-    timing = time_steps(make_sampler(form, TraceCounter()), rule, most)
+    rule = TimingRule(max(FEWEST, math.ceil(steps / runner.per_call)), starting, most)
+    timing = time_steps(make_sampler(runner, TraceCounter()), rule, most)
     return timing.make_record(starting) | {
-        "steps": timing.steps, "steps_per_call": form.per_call,
+        "steps": timing.steps, "steps_per_call": runner.per_call,
         "seconds": {"build": built - start, "first_steps": compiled - built},
     }  # fmt: skip
 
 
-def make_sampler(form: Runner, traces: TraceCounter) -> Callable[[], Sample]:
-    """A function that takes one call of a form."""
+def make_sampler(runner: Runner, traces: TraceCounter) -> Callable[[], Sample]:
+    """A function that takes one call of a runner."""
 
     def take_sample() -> Sample:
         traces.mark()
-        steps, seconds = form.measure_calls(1)
+        steps, seconds = runner.measure_calls(1)
         return Sample(steps, seconds, traces.is_unchanged())
 
     return take_sample
 
 
-def measure_samples(form: Runner, seconds: float) -> tuple[list[float], int]:
+def measure_samples(runner: Runner, seconds: float) -> tuple[list[float], int]:
     """Milliseconds per step of each sample, and the steps taken."""
-    _, once = form.measure_calls(1)
+    _, once = runner.measure_calls(1)
     calls = max(1, round(seconds / SAMPLES / once))
     samples: list[float] = []
     total, start = 0, time.perf_counter()
     while len(samples) < FEWEST or time.perf_counter() - start < seconds:
-        steps, spent = form.measure_calls(calls)
+        steps, spent = runner.measure_calls(calls)
         if not steps:
             break
         samples.append(1e3 * spent / steps)

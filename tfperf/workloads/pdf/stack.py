@@ -8,8 +8,8 @@ from pathlib import Path
 import keras
 import numpy as np
 import tensorflow as tf
-from numpy.typing import NDArray
 
+from tfperf.arrays import ReplicaIndices
 from tfperf.data.cache import digest, digest_code
 from tfperf.train import choice_cache
 from tfperf.train.choices import Choices
@@ -18,7 +18,7 @@ from tfperf.train.ensemble import Ensemble
 from tfperf.train.settings import Settings
 from tfperf.train.stack import Losses, Stack
 from tfperf.workloads.pdf.card import Card, Integrability, Positivity
-from tfperf.workloads.pdf.forms import LAYOUTS, NAMES, Form
+from tfperf.workloads.pdf.forms import LAYOUTS, NAMES, Chi2Form
 from tfperf.workloads.pdf.losses import ReplicaLosses, Terms, compute_multiplier
 from tfperf.workloads.pdf.model import PDF, GridConstants
 from tfperf.workloads.pdf.operators.loss_constants import LossConstants
@@ -113,19 +113,19 @@ class PDFStackFactory:
         """How many there are."""
         return len(self.problem.ids)
 
-    def build(self, rows: NDArray[np.int64], form: Form) -> PDFStack:
+    def build(self, indices: ReplicaIndices, form: Chi2Form) -> PDFStack:
         """The stack of those replicas."""
-        problem = self.problem if len(rows) == self.replicas else select_replicas(self.problem, rows)
+        problem = self.problem if len(indices) == self.replicas else select_replicas(self.problem, indices)
         constants = form.build_constants(problem, self.card.engine.precision)
         problem = replace(problem, observables=form.arrange(problem.observables))
         return PDFStack(self.card, problem, constants)
 
-    def initialize(self, stack: PDFStack, rows: NDArray[np.int64]) -> None:
+    def initialize(self, stack: PDFStack, indices: ReplicaIndices) -> None:
         """From each replica's own streams."""
-        ids, attempts = zip(*((self.problem.ids[r], self.attempts[r]) for r in rows), strict=True)
+        ids, attempts = zip(*((self.problem.ids[r], self.attempts[r]) for r in indices), strict=True)
         stack.model.initialize(self.card.seed, ids, attempts)
 
-    def digest(self, form: Form) -> str:
+    def digest(self, form: Chi2Form) -> str:
         """The same for all trainings that compute the same with a form."""
         card, problem = self.card, self.problem
         return digest(
@@ -153,10 +153,10 @@ class PDFStackFactory:
         return choice_cache.read(self.settings, self.find_choices_path(cores), NAMES, LAYOUTS)
 
 
-def build_ensemble(card: Card, problem: Problem, form: Form, cores: Cores) -> Ensemble:
+def build_ensemble(card: Card, problem: Problem, form: Chi2Form, cores: Cores) -> Ensemble:
     """All replicas of a problem, at their first attempt."""
-    stacks = PDFStackFactory(card, problem)
-    return Ensemble(stacks.settings, stacks, form, cores.stacks, cores.threads)
+    factory = PDFStackFactory(card, problem)
+    return Ensemble(factory.settings, factory, form, cores.stacks, cores.threads)
 
 
 def make_settings(card: Card) -> Settings:

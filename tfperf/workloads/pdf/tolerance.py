@@ -8,19 +8,17 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tfperf.arrays import ArraysByName, Float32Array, Float64Array, ReplicaIndices, ReplicaWeights
 from tfperf.train.tolerance import ToleranceCheck, ToleranceError
 from tfperf.workloads.pdf.card import Card
 from tfperf.workloads.pdf.evaluate import evaluate_pdf
-from tfperf.workloads.pdf.forms import Form
+from tfperf.workloads.pdf.forms import Chi2Form
 from tfperf.workloads.pdf.operators.loss_constants import is_hadronic, is_linear, truncate_whitening
 from tfperf.workloads.pdf.operators.problem import Problem
 from tfperf.workloads.pdf.operators.reduction import Basis
 from tfperf.workloads.pdf.operators.threads import one_thread
 from tfperf.workloads.pdf.operators.woodbury import Whitening
-
-Array = NDArray[np.float64]
 
 
 class Chi2Check(ToleranceCheck):
@@ -34,20 +32,20 @@ class Chi2Check(ToleranceCheck):
     def _white(self) -> Whitening:
         return truncate_whitening(self.problem)
 
-    def may_deviate(self, form: Form) -> bool:
+    def may_deviate(self, form: Chi2Form) -> bool:
         """True of a form that deviates by its basis, or by products in TF32."""
         return self.tolerance > 0 and (form.basis is not None or self.card.engine.tf32)
 
     @one_thread
     def compute_deviation(
-        self, weights: Mapping[str, NDArray[Any]], losses: Mapping[str, NDArray[np.float32]], rows: NDArray[np.intp]
+        self, weights: ArraysByName, losses: Mapping[str, Float32Array], indices: ReplicaIndices
     ) -> float:
         """Of chi2 per point in both halves."""
         pdf = evaluate_pdf(self.card, weights, self.problem.pack.x)
-        got = np.stack([losses["training"][rows], losses["validation"][rows]]).astype(np.float64)
-        return _compute_deviation(got, self._compute_chi2(self.problem.observables.predict(pdf), rows))
+        got = np.stack([losses["training"][indices], losses["validation"][indices]]).astype(np.float64)
+        return _compute_deviation(got, self._compute_chi2(self.problem.observables.predict(pdf), indices))
 
-    def mend(self, form: Form, step: int, worst: float) -> Form:
+    def mend(self, form: Chi2Form, step: int, worst: float) -> Chi2Form:
         """With more directions."""
         off = f"engine.tolerance: at step {step} chi2 per point is off by {worst:.2g}, got {self.tolerance:g}"
         if self.card.engine.on_violation == "fail":
@@ -63,7 +61,7 @@ class Chi2Check(ToleranceCheck):
         return more
 
     @one_thread
-    def compute_best_deviation(self, form: Form, weights: Mapping[str, NDArray[np.floating]]) -> float | None:
+    def compute_best_deviation(self, form: Chi2Form, weights: ReplicaWeights) -> float | None:
         """The worst deviation of reduced from exact chi2 at weights (R) of all replicas; None for an exact form."""
         if form.basis is None or self.card.engine.tolerance == 0:
             return None
@@ -75,10 +73,10 @@ class Chi2Check(ToleranceCheck):
             if basis is not None:
                 mine = np.concatenate([np.full(len(d.cv), kind(d)) for d in datasets])
                 reduced[:, mine] = predict(self._project(pdf, basis.truncate(rank)))[:, mine]
-        rows = np.arange(len(pdf))
-        return _compute_deviation(self._compute_chi2(reduced, rows), self._compute_chi2(exact, rows))
+        indices = np.arange(len(pdf))
+        return _compute_deviation(self._compute_chi2(reduced, indices), self._compute_chi2(exact, indices))
 
-    def summarise(self, form: Form, weights: Mapping[str, NDArray[np.floating]]) -> dict[str, Any]:
+    def summarise(self, form: Chi2Form, weights: ReplicaWeights) -> dict[str, Any]:
         """What the checks found, the last of them at the best weights (R); empty for an exact form."""
         best = self.compute_best_deviation(form, weights)
         sampled = max((worst for *_, worst in self.found), default=None)
@@ -89,16 +87,16 @@ class Chi2Check(ToleranceCheck):
             "checks": self.found, "violated": best is not None and best > self.tolerance,
         }  # fmt: skip
 
-    def _project(self, pdf: Array, basis: Basis) -> Array:
+    def _project(self, pdf: Float64Array, basis: Basis) -> Float64Array:
         """What a basis keeps of PDFs (R, 8, X)."""
         nodes, out = self.problem.observables.nodes, pdf.copy()
         inside = pdf[..., :nodes].reshape(len(pdf), -1)
         out[..., :nodes] = (inside - basis.compute_remainder(inside)).reshape(pdf[..., :nodes].shape)
         return out
 
-    def _compute_chi2(self, predictions: Array, rows: NDArray[np.intp]) -> Array:
-        """chi2 per point (2, n) of the training and validation halves of the replicas `rows`."""
-        residual, training = predictions - self.problem.data[rows], self.problem.training[rows]
+    def _compute_chi2(self, predictions: Float64Array, indices: ReplicaIndices) -> Float64Array:
+        """chi2 per point (2, n) of the training and validation halves of the replicas `indices`."""
+        residual, training = predictions - self.problem.data[indices], self.problem.training[indices]
         halves = []
         for mask in (training, ~training):
             points = mask.sum(axis=1)
@@ -108,7 +106,7 @@ class Chi2Check(ToleranceCheck):
         return np.stack(halves)
 
 
-def _compute_deviation(got: Array, exact: Array) -> float:
+def _compute_deviation(got: Float64Array, exact: Float64Array) -> float:
     """The worst over all halves and replicas; replicas without points in a half, or broken ones, do not count."""
     found = np.abs(got - exact) / np.maximum(1, exact)
     return float(np.nanmax(found, initial=0.0)) if np.isfinite(found).any() else 0.0

@@ -23,15 +23,15 @@ from tfperf.train.machine import make_host_record, make_machine_record, use_thre
 from tfperf.train.parts import make_checkpoints, resume, warn_of_change
 from tfperf.train.program_cache import keep_programs, offer_programs, point_tensorflow
 from tfperf.train.retirement import make_retirement
-from tfperf.train.trainer import Progress, Trainer
+from tfperf.train.trainer import EnsembleProgress, Trainer
 from tfperf.train.window import Recorder, end_recording
 from tfperf.workloads.pdf.card import Card
 from tfperf.workloads.pdf.cores import count_threads, measure_cores
 from tfperf.workloads.pdf.evaluate import TrainingOutcome, decode_statuses
-from tfperf.workloads.pdf.forms import LAYOUTS, NAMES, Candidates, Form
+from tfperf.workloads.pdf.forms import LAYOUTS, NAMES, Candidates, Chi2Form
 from tfperf.workloads.pdf.operators.problem import Problem
-from tfperf.workloads.pdf.replicas import ReplicaPart, ReplicaRun, select_group
-from tfperf.workloads.pdf.results.record import History
+from tfperf.workloads.pdf.replicas import ReplicaPart, ReplicaRun, list_sibling_chunks
+from tfperf.workloads.pdf.results.record import ReplicaHistory
 from tfperf.workloads.pdf.stack import PDFStackFactory
 from tfperf.workloads.pdf.tolerance import Chi2Check
 
@@ -98,7 +98,7 @@ def start_tensorflow(card: Card, cores: Cores, fixed: bool = False) -> Cores:
 
 def train_part(
     run: ReplicaRun, card: Card, part: ReplicaPart, problem: Problem, startup: Startup, watch: Stopwatch,
-    signals: Signals, show: Callable[[Progress], None], progress: Stages,
+    signals: Signals, show: Callable[[EnsembleProgress], None], progress: Stages,
 ) -> TrainedPart:  # fmt: skip
     """Train the part's replicas to the end, from its newest checkpoint where there is one.
 
@@ -110,14 +110,14 @@ def train_part(
         known = startup.choices or _find_past(run, card, part, problem, startup.cores)
         forms = Candidates(card, problem)
         form = forms.first if known is None else forms.make(known.form, known.products)
-        stacks = PDFStackFactory(card, problem, part.own.attempts)
-        ensemble = Ensemble(stacks.settings, stacks, form, startup.cores.stacks, startup.cores.threads)
+        factory = PDFStackFactory(card, problem, part.own.attempts)
+        ensemble = Ensemble(factory.settings, factory, form, startup.cores.stacks, startup.cores.threads)
         checkpoints = make_checkpoints(run, part)
         if not checkpoints.has_any():
             # a resumed one may begin with smaller stacks; one stack is enough to try candidates
             _ = ensemble.build_loops() if known else ensemble.largest_loop
     with watch.measure_stage("compile"):
-        choices = _decide(run, card, part, ensemble, stacks, forms, startup, known, progress)
+        choices = _decide(run, card, part, ensemble, factory, forms, startup, known, progress)
         check = Chi2Check(card, problem)
         retirement = make_retirement(card.train.steps, card.engine.retire_at, ensemble.layout, choices)
         recorder = _make_recorder(run, card, part, choices.steps_per_call, len(ensemble.shards))
@@ -131,7 +131,7 @@ def train_part(
     with watch.measure_stage("train"), end_recording(recorder, say):
         trainer.train(signals, show)
     outcome = _finish(card, part, ensemble, trainer, startup.cores.threads, watch, progress)
-    part.own.tolerance = check.summarise(cast(Form, ensemble.form), outcome.weights)
+    part.own.tolerance = check.summarise(cast(Chi2Form, ensemble.form), outcome.weights)
     if part.own.tolerance.get("violated"):
         worst = part.own.tolerance["worst_best"]
         say(f"warning: engine.tolerance: chi2 per point was off by {worst:.2g} at best weights")
@@ -168,7 +168,7 @@ def _find_past(run: ReplicaRun, card: Card, part: ReplicaPart, problem: Problem,
     """
     if part.choices:
         return _read_choices(run, part)
-    for earlier in (one for one in select_group(run, part) if one.choices):
+    for earlier in (one for one in list_sibling_chunks(run, part) if one.choices):
         found = _read_choices(run, earlier)
         if cores is None and earlier.machine.items() >= make_host_record().items():
             return found
@@ -186,7 +186,7 @@ def _read_choices(run: ReplicaRun, part: ReplicaPart) -> Choices:
 
 
 def _decide(
-    run: ReplicaRun, card: Card, part: ReplicaPart, ensemble: Ensemble, stacks: PDFStackFactory, forms: Candidates,
+    run: ReplicaRun, card: Card, part: ReplicaPart, ensemble: Ensemble, factory: PDFStackFactory, forms: Candidates,
     startup: Startup, known: Choices | None, progress: Stages,
 ) -> Choices:  # fmt: skip
     """Choices of the part: those known, or made now; written before the first step."""
@@ -198,7 +198,7 @@ def _decide(
         return known
     choices = known or choose(ensemble, forms, startup.cores, progress.show_stage)
     if known is None:
-        for warning in choice_cache.write(stacks.find_choices_path(startup.cores), choices):
+        for warning in choice_cache.write(factory.find_choices_path(startup.cores), choices):
             say(f"warning: {warning}")
     fixed = card.train.steps_per_call
     if fixed != "auto" and choices.steps_per_call < fixed:
@@ -215,5 +215,5 @@ def _make_outcome(part: ReplicaPart, ensemble: Ensemble, trainer: Trainer) -> Tr
     stop = np.where(state == 0, ensemble.step, end["stopping/stop_step"])
     return TrainingOutcome(
         np.array(part.own.ids), np.array(part.own.attempts), decode_statuses(state, best), best, stop,
-        ensemble.get_best_weights(), History(history.step, **history.metrics),
+        ensemble.get_best_weights(), ReplicaHistory(history.step, **history.metrics),
     )  # fmt: skip

@@ -7,10 +7,10 @@ from tfperf.measure.environment import measure_peak_rss_bytes
 from tfperf.runcard.dump import to_json_tree
 from tfperf.runcard.keys import get, put
 from tfperf.workloads.pdf.card import Card
-from tfperf.workloads.pdf.form_trial import decide, read_problem
 from tfperf.workloads.pdf.kind import KIND
 from tfperf.workloads.pdf.runners import EnsembleRunner, measure_by_rule, refuse_untimable
 from tfperf.workloads.pdf.switches import DECIDED
+from tfperf.workloads.pdf.variant_trial import decide, read_problem
 
 
 def measure_trial(card: Card, request: Mapping[str, Any]) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from tfperf.workloads.workload import Workload
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from tfperf.measure.doctor import Check
+    from tfperf.measure.doctor import DoctorCheck
     from tfperf.report.compare import Change
     from tfperf.report.study_progress import ShowCount
     from tfperf.train.window import Recording
@@ -94,11 +94,11 @@ class Pdf(Workload[Card]):
 
         return make_switches(card)
 
-    def measure_form(self, card: Card, request: "Request") -> dict[str, Any]:
+    def measure_variant(self, card: Card, request: "Request") -> dict[str, Any]:
         """The record of a form of an ablation."""
-        from tfperf.workloads.pdf.form_trial import measure_form
+        from tfperf.workloads.pdf.variant_trial import measure_variant
 
-        return measure_form(card, request)
+        return measure_variant(card, request)
 
     def compare(self, before: Path, now: Path) -> "tuple[list[Change], list[str]]":
         """What differs between two finished runs."""
@@ -112,7 +112,7 @@ class Pdf(Workload[Card]):
 
         return format_example_card(data or Path("pack.h5"))
 
-    def list_checks(self) -> "Sequence[Check]":
+    def list_checks(self) -> "Sequence[DoctorCheck]":
         """What `import-nnpdf` needs."""
         from tfperf.measure.doctor import check_extra
 

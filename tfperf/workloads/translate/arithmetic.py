@@ -23,8 +23,8 @@ def count_lstm_flops(network: Network, batch: int, source: float, target: float)
     return 3 * batch * 2 * (2 * u) * (GATES * u) * network.layers * (source + target)
 
 
-def count_chain_steps(layers: int, source: float, target: float) -> float:
-    """Steps of LSTM layers that no device can take at the same time, in a forward pass; the backward has as many.
+def count_chain_turns(layers: int, source: float, target: float) -> float:
+    """Positions of LSTM layers that no device can take at the same time, in a forward pass; the backward has as many.
 
     An encoder's layer waits for the whole one below it; a decoder's for that, and for the last state of the encoder's
     layer beside it. source, target: padded lengths.

@@ -1,22 +1,19 @@
 """A translator with given weights, read by its decoder piece after piece. B sentence pairs, S and T pieces, U units."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import keras
-import numpy as np
 import tensorflow as tf
-from numpy.typing import NDArray
 
+from tfperf.arrays import AnyArray, Int32Array
 from tfperf.workloads.translate.card import TranslationCard
 from tfperf.workloads.translate.corpus import Split
 from tfperf.workloads.translate.decoding import ALPHA, repeat_state, search_beam
 from tfperf.workloads.translate.feeding import build_dataset, plan_held_out
-from tfperf.workloads.translate.translator import States, Translator
+from tfperf.workloads.translate.translator import LSTMStates, Translator
 from tfperf.workloads.translate.vocabulary import PAD
 
-Weights = Sequence[NDArray[Any]]  # of a translator: both tables, then its `weights` in their order
-Ids = list[NDArray[np.int32]]
+TranslatorWeights = Sequence[AnyArray]  # of a translator: both tables, then its `weights` in their order
 IDS = tf.TensorSpec((None, None), tf.int32)  # of any number of sentences, of any length
 
 
@@ -38,9 +35,9 @@ class BatchTranslator:
         signature = list_weight_shapes(model), IDS
         self._compiled = tf.function(self._translate, signature, autograph=False)
 
-    def translate(self, weights: Sequence[tf.Tensor], source: tf.Tensor) -> NDArray[np.int32]:
+    def translate(self, weights: Sequence[tf.Tensor], source: tf.Tensor) -> Int32Array:
         """Ids (B, T) of the translations of source (B, S), END and PAD behind; T = `max_length`."""
-        ids: NDArray[np.int32] = self._compiled(list(weights), source).numpy()
+        ids: Int32Array = self._compiled(list(weights), source).numpy()
         return ids
 
     def _translate(self, weights: Sequence[tf.Tensor], source: tf.Tensor) -> tf.Tensor:
@@ -50,7 +47,7 @@ class BatchTranslator:
             memory, states = core.encode(tf.gather(source_table, source), mask)
             memory, mask = repeat_state((memory, mask), self.beam)
 
-            def step(last: tf.Tensor, states: States) -> tuple[tf.Tensor, States]:
+            def step(last: tf.Tensor, states: LSTMStates) -> tuple[tf.Tensor, LSTMStates]:
                 vectors = tf.gather(target_table, last)[:, None]
                 logits, states = core.decode(vectors, states, memory, mask)
                 return tf.nn.log_softmax(logits[:, 0]), states
@@ -63,12 +60,12 @@ class BatchTranslator:
 
 
 def translate_split(
-    card: TranslationCard, translator: BatchTranslator, weights: Weights, split: Split,
+    card: TranslationCard, translator: BatchTranslator, weights: TranslatorWeights, split: Split,
     before_batch: Callable[[], None] = lambda: None,
-) -> Ids:  # fmt: skip
+) -> list[Int32Array]:  # fmt: skip
     """The ids (T) of each pair's translation, in the split's order; `before_batch` is called before each batch."""
     plan, there = plan_held_out(card, split, 1), [tf.constant(weight) for weight in weights]
-    found: dict[int, NDArray[np.int32]] = {}
+    found: dict[int, Int32Array] = {}
     for rows, (((source, _),), _) in zip(plan.rows[:, 0], build_dataset(split, plan), strict=True):
         before_batch()
         found.update(zip(rows.tolist(), translator.translate(there, source), strict=True))

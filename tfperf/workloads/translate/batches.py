@@ -7,14 +7,13 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tfperf.arrays import Int64Array
 from tfperf.errors import PackError
 
 FILLING = -1  # a row without a pair
 ADDED = 2  # columns of a target beside its pieces: START and END
 
-Rows = NDArray[np.int64]
 Buckets = Literal["shared", "per_device", "none"]
 
 
@@ -22,9 +21,9 @@ Buckets = Literal["shared", "per_device", "none"]
 class BatchPlan:
     """One epoch: `steps` global batches for N devices of b pairs each."""
 
-    rows: Rows  # (steps, N, b): numbers of pairs; FILLING where there is none
-    lengths: Rows  # (steps, N, 2): columns of source and target; the target's hold START and END
-    pieces: Rows  # (steps): source and target pieces, without START and END
+    rows: Int64Array  # (steps, N, b): numbers of pairs; FILLING where there is none
+    lengths: Int64Array  # (steps, N, 2): columns of source and target; the target's hold START and END
+    pieces: Int64Array  # (steps): source and target pieces, without START and END
     dropped: int  # pairs that are left for no whole step
 
     @property
@@ -60,8 +59,8 @@ def count_steps(pairs: int, devices: int, batch: int, drop: bool = True) -> int:
 
 
 def plan_batches(
-    source: Rows,
-    target: Rows,
+    source: Int64Array,
+    target: Int64Array,
     *,
     devices: int,
     batch: int,
@@ -95,15 +94,15 @@ def plan_batches(
     else:
         together = devices if buckets == "shared" else 1  # devices whose pairs are of one bucket
         limits = -(-np.maximum(source, target)[order] // width) * width
-        groups, upper = _group_pairs(order, limits, batch * together, rng)
+        full, upper = _fill_batches(order, limits, batch * together, rng)
         count = steps * devices // together
-        rows = _pad_rows(groups, count).reshape(steps, devices, batch)
+        rows = _pad_rows(full, count).reshape(steps, devices, batch)
         lengths = _compute_limit_columns(upper, count).repeat(together, axis=0).reshape(steps, devices, 2)
     pieces = _count_pieces(rows, source + target).sum(axis=(1, 2))
     return BatchPlan(rows, lengths, pieces, dropped=len(source) - int(np.count_nonzero(rows != FILLING)))
 
 
-def split_plan(whole: BatchPlan, source: Rows, target: Rows, devices: int, batch: int) -> BatchPlan:
+def split_plan(whole: BatchPlan, source: Int64Array, target: Int64Array, devices: int, batch: int) -> BatchPlan:
     """The same global batches for so many devices of so many pairs, which take them in order; the rest is left out.
 
     All devices have the columns of the longest one of `whole`, whatever their number. source, target (n): pieces.
@@ -115,26 +114,28 @@ def split_plan(whole: BatchPlan, source: Rows, target: Rows, devices: int, batch
     return BatchPlan(rows, lengths, pieces, dropped=len(source) - int(np.count_nonzero(rows != FILLING)))
 
 
-def _pad_rows(rows: Rows, count: int) -> Rows:
+def _pad_rows(rows: Int64Array, count: int) -> Int64Array:
     """The first `count` rows, with more of FILLING where there are fewer."""
     missing = np.full((max(0, count - len(rows)), *rows.shape[1:]), FILLING)
     return np.concatenate([rows[:count], missing])
 
 
-def _group_pairs(order: Rows, limits: Rows, size: int, rng: np.random.Generator | None) -> tuple[Rows, Rows]:
-    """Groups (G, size) of pairs of one bucket and their limits (G); an incomplete one is the last.
+def _fill_batches(
+    order: Int64Array, limits: Int64Array, size: int, rng: np.random.Generator | None
+) -> tuple[Int64Array, Int64Array]:
+    """Batches (G, size) of pairs of one bucket and their limits (G); an incomplete one is the last.
 
-    `order` (n) holds the pairs as they come, `limits` (n) their buckets. The groups stand where their last pair came,
+    `order` (n) holds the pairs as they come, `limits` (n) their buckets. The batches stand where their last pair came,
     or as `rng` draws.
     """
-    groups, rest = [np.empty((0, size), np.int64)], np.empty(0, np.int64)  # of places in `order`
+    batches, rest = [np.empty((0, size), np.int64)], np.empty(0, np.int64)  # of places in `order`
     for limit in np.unique(limits):
         places = np.flatnonzero(limits == limit)
         own = len(places) // size * size
         rest = np.concatenate([rest, places[own:]])
-        groups += [places[:own].reshape(-1, size), rest[: len(rest) // size * size].reshape(-1, size)]
+        batches += [places[:own].reshape(-1, size), rest[: len(rest) // size * size].reshape(-1, size)]
         rest = rest[len(rest) // size * size :]
-    full = np.concatenate(groups)
+    full = np.concatenate(batches)
     full = full[np.argsort(full.max(axis=1), kind="stable") if rng is None else rng.permutation(len(full))]
     rows, upper = order[full], limits[full].max(axis=1)
     if not len(rest):
@@ -142,18 +143,18 @@ def _group_pairs(order: Rows, limits: Rows, size: int, rng: np.random.Generator 
     return np.concatenate([rows, _pad_rows(order[rest], size)[None]]), np.append(upper, limits[rest].max())
 
 
-def _compute_limit_columns(upper: Rows, count: int) -> Rows:
-    """Columns (count, 2) of the first groups of these limits; groups beyond them are like the last."""
+def _compute_limit_columns(upper: Int64Array, count: int) -> Int64Array:
+    """Columns (count, 2) of the first batches of these limits; batches beyond them are like the last."""
     limits = np.pad(upper[:count], (0, max(0, count - len(upper))), "edge")
     return np.stack([limits, limits + ADDED], axis=1)
 
 
-def _compute_longest_columns(rows: Rows, source: Rows, target: Rows) -> Rows:
+def _compute_longest_columns(rows: Int64Array, source: Int64Array, target: Int64Array) -> Int64Array:
     """Columns (steps, N, 2) that hold the longest pair of each device; a source has one at least."""
     longest = [_count_pieces(rows, side).max(axis=2) for side in (source, target)]
     return np.stack([np.maximum(longest[0], 1), longest[1] + ADDED], axis=2)
 
 
-def _count_pieces(rows: Rows, lengths: Rows) -> Rows:
+def _count_pieces(rows: Int64Array, lengths: Int64Array) -> Int64Array:
     """The length of each row's pair; 0 for FILLING."""
     return np.where(rows == FILLING, 0, lengths[rows])

@@ -9,7 +9,7 @@ from pydantic.dataclasses import dataclass
 
 from tfperf.runcard.faults import Fault, refuse
 from tfperf.runcard.model_optimizer import ModelOptimizer
-from tfperf.runcard.nodes import Node
+from tfperf.runcard.nodes import CardNode
 from tfperf.runcard.placement import FIXED_LENGTH, MOST, Placement
 from tfperf.runcard.profile import Profile
 from tfperf.runcard.sweep import Sweep
@@ -191,7 +191,7 @@ class Decoding:
 class TranslationCard:
     """A whole runcard of workload translate."""
 
-    source: ClassVar[Node | None] = None  # of a loaded card the tree that it came from
+    source: ClassVar[CardNode | None] = None  # of a loaded card the tree that it came from
 
     workload: Literal["translate"] = Field(description="what kind of card this is")
     title: Title = Field(default="", description="what the report is headed with")

@@ -13,7 +13,7 @@ from tfperf.place.devices import Devices
 from tfperf.place.policy import resolve_devices
 from tfperf.place.state import count_bytes
 from tfperf.place.work import VariableBytes, compute_bound_ms, count_sent_bytes, count_update_bytes
-from tfperf.workloads.translate.arithmetic import count_chain_steps, count_pass_flops
+from tfperf.workloads.translate.arithmetic import count_chain_turns, count_pass_flops
 from tfperf.workloads.translate.batches import BatchPlan
 from tfperf.workloads.translate.card import TranslationCard
 from tfperf.workloads.translate.trainable import TranslationEngine
@@ -27,7 +27,7 @@ def estimate_bound(card: TranslationCard, engine: TranslationEngine, plan: Batch
 
     kernel: by which LSTM layers are computed: plain, xla, block or cudnn. Logical CPUs share the cores: all passes
     together run at the speed of all cores, no more chains go on at a time than there are cores, nothing has to be sent.
-    The block kernel takes the steps of a layer without a launch for each, as XLA's loop of the same products does;
+    The block kernel takes the positions of a layer without a launch for each, as XLA's loop of the same products does;
     cuDNN does, too, but nothing here measures it.
     """
     devices, rows = engine.devices, engine.model.rows
@@ -42,17 +42,17 @@ def estimate_bound(card: TranslationCard, engine: TranslationEngine, plan: Batch
     turn = None if kernel == "cudnn" else 1e3 * measure_turn_seconds(
         batch, card.model.units, card.engine.precision, devices.mine[0][1], kernel != "plain"
     )  # fmt: skip
-    steps = count_chain_steps(card.model.layers, source, target - 1)
+    turns = count_chain_turns(card.model.layers, source, target - 1)
     at_once = max(1.0, len(devices) / count_cores()) if devices.logical else 1.0
     terms = {
         "computation_ms": 1e3 * flops * (len(devices) if devices.logical else 1) / machine.gflops / GIGA,
         "update_ms": 1e3 * updated / (1 if devices.logical else len(devices)) / machine.bandwidth_gb_s / GIGA,
         "sent_ms": None if link is None else 1e3 * sent / link / GIGA,
-        "chain_ms": None if turn is None else steps * turn * at_once,
+        "chain_ms": None if turn is None else turns * turn * at_once,
     }  # fmt: skip
     return {
         "flops_per_device": flops, "updated_bytes": updated, "sent_bytes": sent, "gflops": machine.gflops,
-        "bandwidth_gb_s": machine.bandwidth_gb_s, "link_gb_s": link, "chain_steps": steps, "turn_ms": turn,
+        "bandwidth_gb_s": machine.bandwidth_gb_s, "link_gb_s": link, "chain_steps": turns, "turn_ms": turn,
         "turn": [batch, card.model.units, card.engine.precision, kernel], **terms, "bound_ms": compute_bound_ms(terms),
     }  # fmt: skip
 
@@ -60,7 +60,7 @@ def estimate_bound(card: TranslationCard, engine: TranslationEngine, plan: Batch
 def _list_shares(card: TranslationCard, engine: TranslationEngine, source: float, target: float) -> list[VariableBytes]:
     """Each variable's home and bytes. Of tables a device reads the rows of its source and target positions."""
     model, devices = engine.model, engine.devices
-    weights, tables = ({v.path: count_bytes(v) for v in part} for part in (model.weights, model.embeddings))
+    weights, tables = ({v.path: count_bytes(v) for v in variables} for variables in (model.weights, model.embeddings))
     homes = resolve_devices(card.placement, devices.host, devices.each, weights, tables)
     shares = [VariableBytes(homes[name], n, n, n) for name, n in weights.items()]
     row = card.model.units * np.dtype(card.engine.precision).itemsize
@@ -75,12 +75,12 @@ def measure_link(devices: Devices) -> float:
     """GB/s of copies to the first device: from the second one, or from the host where there is no second."""
     begin = devices.each[1] if len(devices) > 1 else devices.host
     with tf.device(begin):
-        block = tf.zeros([COPIED // 4])
+        payload = tf.zeros([COPIED // 4])
     best = float("inf")
     for _ in range(COPIES):
         start = time.perf_counter()
         with tf.device(devices.each[0]):
-            copy = tf.identity(block)
+            copy = tf.identity(payload)
             float(copy[0])  # waits for the copy
         best = min(best, time.perf_counter() - start)
     return COPIED / best / GIGA

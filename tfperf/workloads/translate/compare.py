@@ -13,7 +13,7 @@ SCORES = {"greedy": "greedy", "beam": "beam search"}
 
 
 @dataclass(config=IGNORE_EXTRA, frozen=True)
-class Losses:
+class ReportedLosses:
     """Per label."""
 
     validation_best: FiniteNumber
@@ -21,24 +21,24 @@ class Losses:
 
 
 @dataclass(config=IGNORE_EXTRA, frozen=True)
-class Report:
+class TranslationReport:
     """What is compared of report.json."""
 
     ms_per_step: StepQuartiles
-    loss: Losses
+    loss: ReportedLosses
     scores: dict[str, dict[str, FiniteNumber] | None] | None = None
 
 
 def compare_translations(before: Path, now: Path) -> tuple[list[Change], list[str]]:
     """What differs between two runs, and what to know about it. Raises: RunDirectoryError."""
-    a, b = read_report(before, Report), read_report(now, Report)
+    a, b = read_report(before, TranslationReport), read_report(now, TranslationReport)
     return [*compare_times(a.ms_per_step, b.ms_per_step), *_compare_figures(a, b)], [
         "ms per step: from quartile to quartile of the calls of one run each; runs differ more: sweep with repeats",
         "losses and scores: one figure a run, so no interval; seeds of their own would give one",
     ]
 
 
-def _compare_figures(a: Report, b: Report) -> Iterator[Change]:
+def _compare_figures(a: TranslationReport, b: TranslationReport) -> Iterator[Change]:
     """Losses, and scores where both have them."""
     for key, words in LOSSES.items():
         yield _make_change(words, getattr(a.loss, key), getattr(b.loss, key))

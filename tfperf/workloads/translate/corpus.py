@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tfperf.arrays import BoolMask, Int32Array, Int64Array
 from tfperf.data.keys import Purpose, make_generator
 from tfperf.errors import PackError
 from tfperf.results.reading import hash_file
@@ -38,14 +38,14 @@ class Ragged:
     (2, [2, 1])
     """
 
-    flat: NDArray[np.int32]
-    offsets: NDArray[np.int64]  # (n + 1)
+    flat: Int32Array
+    offsets: Int64Array  # (n + 1)
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
 
     @property
-    def lengths(self) -> NDArray[np.int64]:
+    def lengths(self) -> Int64Array:
         """Pieces of each sentence (n)."""
         return np.diff(self.offsets)
 
@@ -178,16 +178,16 @@ def _encode_pairs(pairs: Pairs, source: Vocabulary, target: Vocabulary) -> Split
     return Split(_make_ragged(source.encode(pairs.source)), _make_ragged(target.encode(pairs.target)))
 
 
-def _make_ragged(rows: Sequence[NDArray[np.int32]]) -> Ragged:
+def _make_ragged(rows: Sequence[Int32Array]) -> Ragged:
     offsets = np.cumsum([0, *map(len, rows)], dtype=np.int64)
     return Ragged(np.concatenate([np.empty(0, np.int32), *rows]), offsets)
 
 
-def _make_even(ids: NDArray[np.int32]) -> Ragged:
+def _make_even(ids: Int32Array) -> Ragged:
     """Sentences of one length, from ids (n, length)."""
     return Ragged(ids.reshape(-1), np.arange(len(ids) + 1, dtype=np.int64) * ids.shape[1])
 
 
-def _filter_ragged(side: Ragged, keep: NDArray[np.bool_]) -> Ragged:
+def _filter_ragged(side: Ragged, keep: BoolMask) -> Ragged:
     offsets = np.cumsum(np.concatenate([[0], side.lengths[keep]]))
     return Ragged(side.flat[np.repeat(keep, side.lengths)], offsets)

@@ -11,7 +11,7 @@ import tensorflow as tf
 from tfperf.workloads.translate.vocabulary import END, PAD, START
 
 State = Any  # a nested structure of tensors with leading axis B K
-Step = Callable[[tf.Tensor, State], tuple[tf.Tensor, State]]
+StepFunction = Callable[[tf.Tensor, State], tuple[tf.Tensor, State]]
 ALPHA = 0.6
 
 
@@ -26,7 +26,7 @@ class _BeamState(NamedTuple):
     state: State
 
 
-class _Candidates(NamedTuple):
+class _Continuations(NamedTuple):
     """The 2 K most probable continuations of each of B sentences, the most probable first."""
 
     ids: tf.Tensor  # (B, 2 K, T)
@@ -49,7 +49,7 @@ def compute_length_penalty(length: int | tf.Tensor, alpha: float, dtype: tf.DTyp
 
 
 def search_beam(
-    step: Step,
+    step: StepFunction,
     start_state: State,
     batch: int | tf.Tensor,
     beam: int,
@@ -79,7 +79,7 @@ def search_beam(
 
 
 def search_greedy(
-    step: Step, start_state: State, batch: int | tf.Tensor, max_length: int, dtype: tf.DType = tf.float32
+    step: StepFunction, start_state: State, batch: int | tf.Tensor, max_length: int, dtype: tf.DType = tf.float32
 ) -> tuple[tf.Tensor, tf.Tensor]:
     """The most probable id each time: as `search_beam` with one hypothesis; scores are log probabilities."""
     return search_beam(step, start_state, batch, 1, max_length, 0.0, dtype)
@@ -88,7 +88,7 @@ def search_greedy(
 class _BeamSearch(NamedTuple):
     """How a search begins, goes on and ends; arguments as of `search_beam`."""
 
-    step: Step
+    step: StepFunction
     beam: int
     max_length: int
     alpha: float
@@ -113,7 +113,7 @@ class _BeamSearch(NamedTuple):
         candidates = self._find_candidates(t, search, log_probs)
         return self._select_open(self._merge_ended(t, search, candidates), candidates, state)
 
-    def _find_candidates(self, t: tf.Tensor, search: _BeamState, log_probs: tf.Tensor) -> _Candidates:
+    def _find_candidates(self, t: tf.Tensor, search: _BeamState, log_probs: tf.Tensor) -> _Continuations:
         """The 2 K best continuations: each hypothesis ends in one way, so that K of them do not end."""
         size = log_probs.shape[-1]
         total = search.total[:, :, None] + tf.reshape(tf.cast(log_probs, self.dtype), [-1, self.beam, size])
@@ -121,9 +121,9 @@ class _BeamSearch(NamedTuple):
         parent, last = which // size, which % size
         ids = tf.gather(search.ids, parent, batch_dims=1)
         ids = tf.where(tf.range(self.max_length) == t, last[:, :, None], ids)
-        return _Candidates(ids, total, last == END, parent)
+        return _Continuations(ids, total, last == END, parent)
 
-    def _merge_ended(self, t: tf.Tensor, search: _BeamState, candidates: _Candidates) -> _BeamState:
+    def _merge_ended(self, t: tf.Tensor, search: _BeamState, candidates: _Continuations) -> _BeamState:
         """The search after those of the K best candidates that end, in sentences where it is not over."""
         ends = candidates.ends & (tf.range(2 * self.beam) < self.beam) & ~self.is_over(search)[:, None]
         score = tf.where(ends, candidates.total / compute_length_penalty(t + 1, self.alpha, self.dtype), -float("inf"))
@@ -133,7 +133,7 @@ class _BeamSearch(NamedTuple):
         ended = search.ended + tf.math.count_nonzero(score > -float("inf"), axis=1, dtype=tf.int32)
         return search._replace(best=best, score=tf.where(better, highest, search.score), ended=ended)
 
-    def _select_open(self, search: _BeamState, candidates: _Candidates, state: State) -> _BeamState:
+    def _select_open(self, search: _BeamState, candidates: _Continuations, state: State) -> _BeamState:
         """The search with the K most probable candidates that have not ended, and their state."""
         total, kept = tf.math.top_k(tf.where(~candidates.ends, candidates.total, -float("inf")), k=self.beam)
         sentence = tf.range(tf.shape(total)[0])[:, None] * self.beam

@@ -28,7 +28,7 @@ def sample_mask(draws: Draws, x: tf.Tensor, columns: tf.Tensor, rate: float, lay
     """
     length = tf.shape(x)[1]
     columns = -(-tf.cast(columns, tf.int64) // DRAWS) * DRAWS  # so that no count is shared by two examples
-    return draws.sample_block([tf.shape(x, tf.int64)[0], columns, x.shape[2]], layer)[:, :length] >= rate
+    return draws.sample_entries([tf.shape(x, tf.int64)[0], columns, x.shape[2]], layer)[:, :length] >= rate
 
 
 def drop(x: tf.Tensor, mask: tf.Tensor, rate: float) -> tf.Tensor:

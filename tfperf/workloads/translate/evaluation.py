@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from tfperf.workloads.translate.batch_translator import BatchTranslator, Ids, Weights, translate_split
+from tfperf.arrays import Int32Array
+from tfperf.workloads.translate.batch_translator import BatchTranslator, TranslatorWeights, translate_split
 from tfperf.workloads.translate.card import TranslationCard
 from tfperf.workloads.translate.corpus import Split, Texts
 from tfperf.workloads.translate.scores import compute_bleu, compute_chrf, list_signatures, translate_words
@@ -30,7 +30,11 @@ class Evaluation:
 
 
 def translate_test(
-    card: TranslationCard, model: Translator, weights: Weights, sentences: Sentences, before_batch: Callable[[], None]
+    card: TranslationCard,
+    model: Translator,
+    weights: TranslatorWeights,
+    sentences: Sentences,
+    before_batch: Callable[[], None],
 ) -> Evaluation:
     """Translate the test split greedily and with the card's beam; `before_batch` is called now and then."""
     split, length = sentences.encoded.test, card.decode.max_length
@@ -47,7 +51,7 @@ def translate_test(
     return Evaluation(scores, list_signatures(), samples, correct)
 
 
-def compute_correct_pieces(found: Ids, split: Split, length: int) -> float:
+def compute_correct_pieces(found: list[Int32Array], split: Split, length: int) -> float:
     """Share of the references' pieces, of the first `length` of each, that the translations have at their places."""
     right = total = 0
     for ids, reference in zip(found, _split_targets(split), strict=True):
@@ -57,12 +61,12 @@ def compute_correct_pieces(found: Ids, split: Split, length: int) -> float:
     return right / total
 
 
-def _split_targets(split: Split) -> list[NDArray[np.int32]]:
+def _split_targets(split: Split) -> list[Int32Array]:
     """The pieces of each pair's target."""
     return np.split(split.target.flat, split.target.offsets[1:-1])
 
 
-def _decode_texts(ids: dict[str, Ids], vocabulary: Vocabulary, texts: Texts) -> dict[str, Sequence[str]]:
+def _decode_texts(ids: dict[str, list[Int32Array]], vocabulary: Vocabulary, texts: Texts) -> dict[str, Sequence[str]]:
     """The translations by their way, those word by word among them."""
     decoded: dict[str, Any] = {way: vocabulary.decode(rows) for way, rows in ids.items()}
     return decoded | {"word_by_word": translate_words(texts.training, texts.test.source)}

@@ -2,9 +2,10 @@
 
 import tensorflow as tf
 
+from tfperf.arrays import Int64Array
 from tfperf.data.keys import Purpose, make_generator
 from tfperf.errors import UserError
-from tfperf.workloads.translate.batches import ADDED, FILLING, BatchPlan, Rows, count_steps, plan_batches, split_plan
+from tfperf.workloads.translate.batches import ADDED, FILLING, BatchPlan, count_steps, plan_batches, split_plan
 from tfperf.workloads.translate.card import TranslationCard
 from tfperf.workloads.translate.corpus import Split
 from tfperf.workloads.translate.vocabulary import END, PAD, START
@@ -70,7 +71,7 @@ def build_training_dataset(card: TranslationCard, split: Split, devices: int, fi
     steps = count_epoch_steps(card, split, devices)
     start, skipped = divmod(first_step, steps)
 
-    def planned(epoch: int) -> tuple[Rows, Rows]:
+    def planned(epoch: int) -> tuple[Int64Array, Int64Array]:
         one = plan_training(card, split, devices, int(epoch))
         return one.rows, one.lengths
 

@@ -25,7 +25,7 @@ Run = Callable[[], Any]
 
 
 def measure_forward(card: TranslationCard, engine: TranslationEngine, split: Split, plan: BatchPlan) -> dict[str, Any]:
-    """Milliseconds of forward passes, without dropout, of the first device's part of a step of median length.
+    """Milliseconds of forward passes, without dropout, of the first device's local batch in a step of median length.
 
     ms, processor_ms: ROUNDS figures of each way: `alone` is one pass, `in_turn` and `at_once` are one on each device of
     this process. processor_ms: of this process, empty where devices are no CPUs. columns: of source and target.
@@ -57,7 +57,7 @@ def _compile(card: TranslationCard, engine: TranslationEngine, source: tf.Tensor
     passes = [_build_forward(card, engine.model, device, source, target) for device in devices]
 
     def sum_losses(losses: list[tf.Tensor]) -> tf.Tensor:
-        """As in a step; TensorFlow takes devices whose parts of a graph are apart one after the other."""
+        """As in a step; TensorFlow takes devices whose subgraphs are apart one after the other."""
         with tf.device(engine.devices.host):
             return tf.add_n(losses)
 

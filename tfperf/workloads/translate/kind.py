@@ -9,8 +9,8 @@ NAME = "translate"
 KIND = CardKind(
     Grammar(TranslationCard),
     {
-        ("data", part, key): "an HDF5 file" if key == "hdf5" else "a text file"
-        for part in ("training", "validation", "test")
+        ("data", role, key): "an HDF5 file" if key == "hdf5" else "a text file"
+        for role in ("training", "validation", "test")
         for key in ("source", "target", "table", "hdf5")
     },
     {("train", "steps"): MAX_STEP},

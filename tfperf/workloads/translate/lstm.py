@@ -1,4 +1,4 @@
-"""An LSTM layer that takes all steps of a sentence in one operation. T steps, B sequences, U units."""
+"""An LSTM layer that takes all positions of a sentence in one operation. T positions, B sequences, U units."""
 
 from typing import Any
 
@@ -9,9 +9,9 @@ import tensorflow as tf
 class BlockLSTM(keras.layers.LSTM):
     """Keras' LSTM by TensorFlow's block kernel, in float32 alone.
 
-    Keras runs a loop of many small operations a step, and of more for the gradients, each of which a CPU has to launch.
+    Keras runs a loop of many small operations a position, and of more for the gradients; a CPU has to launch each.
     The kernel is one operation for the whole sequence and one for its gradients. A mask has to be true from each
-    sequence's first step up to its last: the states returned are those of the last one, and outputs behind it mean
+    sequence's first position up to its last: the states returned are those of the last one, and outputs behind it mean
     nothing, where Keras repeats the last one's.
     """
 
@@ -26,7 +26,7 @@ class BlockLSTM(keras.layers.LSTM):
 
 
 def _select_last(states: tf.Tensor, before: tf.Tensor, mask: tf.Tensor | None) -> tf.Tensor:
-    """The state (B, U) after each sequence's last step, out of states (T, B, U); `before` (B, U) where it has none."""
+    """The state (B, U) after each sequence's last position, of states (T, B, U); `before` (B, U) where it has none."""
     if mask is None:
         return states[-1]
     lengths = tf.reduce_sum(tf.cast(mask, tf.int32), 1)
@@ -36,7 +36,7 @@ def _select_last(states: tf.Tensor, before: tf.Tensor, mask: tf.Tensor | None) -
 
 @tf.custom_gradient  # type: ignore[untyped-decorator]
 def _run(x: tf.Tensor, h: tf.Tensor, c: tf.Tensor, kernel: tf.Tensor, bias: tf.Tensor) -> Any:
-    """States h and c (T, B, U) after each step of x (T, B, I), from h and c (B, U); kernel (I + U, 4 U), bias (4 U).
+    """States h, c (T, B, U) after each position of x (T, B, I), from h and c (B, U); kernel (I + U, 4 U), bias (4 U).
 
     TensorFlow's own gradient of the operation takes the gates in another order than the operation itself.
     """
@@ -45,10 +45,10 @@ def _run(x: tf.Tensor, h: tf.Tensor, c: tf.Tensor, kernel: tf.Tensor, bias: tf.T
         "seq_len_max": tf.shape(x, tf.int64)[0], "x": x, "cs_prev": c, "h_prev": h, "w": kernel, "wci": peep,
         "wcf": peep, "wco": peep, "b": bias, "use_peephole": False,
     }  # fmt: skip
-    parts = tf.raw_ops.BlockLSTMV2(**given, cell_clip=0.0)
+    outputs = tf.raw_ops.BlockLSTMV2(**given, cell_clip=0.0)
 
     def gradients(h_grad: tf.Tensor, cs_grad: tf.Tensor) -> tuple[tf.Tensor, ...]:
-        found = tf.raw_ops.BlockLSTMGradV2(**given, **parts._asdict(), cs_grad=cs_grad, h_grad=h_grad)
+        found = tf.raw_ops.BlockLSTMGradV2(**given, **outputs._asdict(), cs_grad=cs_grad, h_grad=h_grad)
         return found.x_grad, found.h_prev_grad, found.cs_prev_grad, found.w_grad, found.b_grad
 
-    return (parts.h, parts.cs), gradients
+    return (outputs.h, outputs.cs), gradients

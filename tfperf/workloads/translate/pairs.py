@@ -1,4 +1,4 @@
-"""Sentence pairs of a translation: read from parallel texts, and put into the parts of a training."""
+"""Sentence pairs of a translation: read from parallel texts, and divided into splits."""
 
 import codecs
 import gzip
@@ -14,7 +14,7 @@ from typing import IO
 import h5py
 
 from tfperf.errors import PackError
-from tfperf.results.bounds import Budget
+from tfperf.results.file_limits import Budget
 from tfperf.results.heaps import refuse_broken_heaps
 from tfperf.results.reading import open_regular, quote_text, refuse_special
 
@@ -24,7 +24,7 @@ LONGEST = 10_000  # characters of a sentence: the time to learn pieces of a word
 LINE_BYTES = 10**7  # beyond which there is no end of a line in sight
 SPARE_BYTES, INFLATED = 10**9, 100  # of an unpacked file, and for each byte that is packed: text shrinks to a third
 HDF5_BYTES = 16 * 10**9  # of an array of texts
-BLOCK_BYTES, BLOCK_ROWS = 10**9, 10_000  # of texts of an HDF5 file at a time
+SLAB_BYTES, SLAB_ROWS = 10**9, 10_000  # of texts of an HDF5 file at a time
 NOT_UTF8 = {b"\xff\xfe": "UTF-16", b"\xfe\xff": "UTF-16", b"PK": "a ZIP archive", b"\x1f\x8b": "packed by gzip"}
 
 
@@ -42,7 +42,7 @@ class Pairs:
 
 @dataclass(frozen=True)
 class PairSplits:
-    """A corpus divided: pairs with the same source are in the same part, whatever else the corpus holds."""
+    """A corpus divided: pairs with the same source are in the same split, whatever else the corpus holds."""
 
     training: Pairs
     validation: Pairs
@@ -91,12 +91,12 @@ def read_hdf5(path: Path) -> Pairs:
 
 
 def _read_dataset(file: h5py.File, name: str, budget: Budget) -> Iterator[str]:
-    """The texts of a dataset, in blocks: many entries of variable length may be one and the same long text."""
+    """The texts of a dataset, in slabs: many entries of variable length may be one and the same long text."""
     found = file[name] if isinstance(file.get(name, getlink=True), h5py.HardLink) else None
     if not isinstance(found, h5py.Dataset) or h5py.check_string_dtype(found.dtype) is None or found.ndim != 1:
         raise PackError(f"{name}: missing, or no texts; must be a dataset of strings, not a link to one")
     budget.charge(found, HDF5_BYTES)
-    rows = min(BLOCK_ROWS, max(1, BLOCK_BYTES // file.id.get_filesize()))
+    rows = min(SLAB_ROWS, max(1, SLAB_BYTES // file.id.get_filesize()))
     left = SPARE_BYTES + INFLATED * file.id.get_filesize()
     for start in range(0, len(found), rows):
         for number, content in enumerate(found[start : start + rows], start):
@@ -119,8 +119,8 @@ def split_pairs(pairs: Pairs, validation: float, test: float) -> PairSplits:
     """
     ends = validation, validation + test, float("inf")
     rows = [next(k for k, end in enumerate(ends) if _hash_sentence(one) < end) for one in pairs.source]
-    parts = [select_pairs(pairs, [i for i, row in enumerate(rows) if row == k]) for k in range(3)]
-    return PairSplits(replace(parts[2], too_long=pairs.too_long), validation=parts[0], test=parts[1])
+    splits = [select_pairs(pairs, [i for i, row in enumerate(rows) if row == k]) for k in range(3)]
+    return PairSplits(replace(splits[2], too_long=pairs.too_long), validation=splits[0], test=splits[1])
 
 
 def _hash_sentence(sentence: str) -> float:

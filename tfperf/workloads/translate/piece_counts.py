@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from tfperf.workloads.translate.batches import BatchPlan, Rows
+from tfperf.arrays import Int64Array
+from tfperf.workloads.translate.batches import BatchPlan
 from tfperf.workloads.translate.card import TranslationCard
 from tfperf.workloads.translate.corpus import Split
 from tfperf.workloads.translate.feeding import plan_training
@@ -22,7 +23,7 @@ class PieceCounts:
         epochs, places = np.divmod(steps, len(self.first.pieces))
         return sum(int(self._get_epoch(int(epoch))[places[epochs == epoch]].sum()) for epoch in np.unique(epochs))
 
-    def _get_epoch(self, epoch: int) -> Rows:
+    def _get_epoch(self, epoch: int) -> Int64Array:
         if self._latest[0] != epoch:
             self._latest = epoch, plan_training(self.card, self.split, self.devices, epoch)
         return self._latest[1].pieces

@@ -2,8 +2,8 @@
 
 import numpy as np
 from matplotlib.figure import Figure
-from numpy.typing import NDArray
 
+from tfperf.arrays import Float64Array
 from tfperf.report.style import BAND, MEAN, SECOND, THIRD, make_axes_grid
 from tfperf.workloads.translate.results import LossHistory
 
@@ -31,7 +31,7 @@ def draw_losses(history: LossHistory) -> Figure:
     return figure
 
 
-def average_stretches(losses: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def average_stretches(losses: Float64Array) -> tuple[Float64Array, Float64Array]:
     """Middle steps and means of at most POINTS stretches of equal length; the last may be shorter."""
     length = max(1, -(-len(losses) // POINTS))
     starts = np.arange(0, len(losses), length)

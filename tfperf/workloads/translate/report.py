@@ -103,9 +103,9 @@ def _render_data(summary: Summary) -> Section:
     data = summary.get("data") or {}
     pairs = data.get("pairs") or {}
     rows = [
-        *((f"{part} pairs", format_count(pairs.get(part))) for part in ("training", "validation", "test")),
-        *((f"{part} pairs left out, longer than {format_count(data.get('max_length'))} pieces",
-           format_count(pairs.get(key))) for part, key in LEFT_OUT.items()),
+        *((f"{role} pairs", format_count(pairs.get(role))) for role in ("training", "validation", "test")),
+        *((f"{role} pairs left out, longer than {format_count(data.get('max_length'))} pieces",
+           format_count(pairs.get(key))) for role, key in LEFT_OUT.items()),
         *((f"pieces of the {side}'s vocabulary", format_count(size))
           for side, size in (data.get("vocabulary") or {}).items()),
         ("rows of each table", format_count(data.get("rows"))), ("parameters", format_count(data.get("parameters"))),

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tfperf.arrays import ArraysByName, Float64Array, Int64Array
 from tfperf.results.files import write_hdf5
 from tfperf.results.hdf5 import encode_texts, open_checked, refuse_others, write_array, write_identity, write_texts
 from tfperf.results.json_text import to_json
@@ -25,16 +25,15 @@ from tfperf.results.state import Identity
 KIND = "tfperf translation"
 LAYOUT = 1
 UNITS = {"loss": "per label", "validation_loss": "per label", "validation_step": "steps"}
-Weights = Mapping[str, NDArray[Any]]
 
 
 @dataclass(frozen=True)
 class LossHistory:
     """Losses per label (cross entropy in nats) of a training."""
 
-    loss: NDArray[np.float64]  # (N) of each step's batch, from step 1 on
-    validation_step: NDArray[np.int64]  # (H) steps taken
-    validation_loss: NDArray[np.float64]  # (H)
+    loss: Float64Array  # (N) of each step's batch, from step 1 on
+    validation_step: Int64Array  # (H) steps taken
+    validation_loss: Float64Array  # (H)
 
     @property
     def best(self) -> int | None:
@@ -48,7 +47,7 @@ class TranslationResult:
 
     title: str
     best_step: int  # steps after which the validation loss was lowest
-    weights: Weights  # of that step
+    weights: ArraysByName  # of that step
     history: LossHistory
     summary: Mapping[str, Any] = field(default_factory=dict)
 

@@ -5,16 +5,14 @@ from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tfperf.arrays import Int64Array
 from tfperf.workloads.translate.pairs import Pairs
 from tfperf.workloads.translate.vocabulary import import_extra
 
 WORD = re.compile(r"\w+|[^\w\s]")
 ROUNDS = 10  # of expectation and maximisation
 MOST_PAIRS = 50_000  # that are counted: some hundred words each take 100 MB
-
-Ids = NDArray[np.int64]
 
 
 def compute_bleu(hypotheses: Sequence[str], references: Sequence[str]) -> float:
@@ -68,7 +66,7 @@ def translate_words(training: Pairs, sentences: Sequence[str]) -> list[str]:
 
 
 class _NumberedTexts(NamedTuple):
-    rows: list[Ids]  # of each sentence, the numbers of its words
+    rows: list[Int64Array]  # of each sentence, the numbers of its words
     words: dict[str, int]
 
 
@@ -81,13 +79,15 @@ def _number_words(texts: Iterable[str]) -> _NumberedTexts:
 class _Cooccurrences(NamedTuple):
     """Each word of a source sentence beside each of its translation: M such meetings, P different ones."""
 
-    source: Ids  # (P)
-    target: Ids  # (P)
-    which: Ids  # (M) which of the P
-    place: Ids  # (M) the word of the translations, all counted through, that took part
+    source: Int64Array  # (P)
+    target: Int64Array  # (P)
+    which: Int64Array  # (M) which of the P
+    place: Int64Array  # (M) the word of the translations, all counted through, that took part
 
 
-def _find_cooccurrences(source: Sequence[Ids], target: Sequence[Ids], target_words: int) -> _Cooccurrences:
+def _find_cooccurrences(
+    source: Sequence[Int64Array], target: Sequence[Int64Array], target_words: int
+) -> _Cooccurrences:
     codes = [(s[:, None] * target_words + t).ravel() for s, t in zip(source, target, strict=True)]
     first = np.cumsum([0, *map(len, target)])
     place = [np.tile(np.arange(len(t)) + k, len(s)) for s, t, k in zip(source, target, first[:-1], strict=True)]

@@ -27,8 +27,8 @@ def describe_gradient_merge(placement: Placement) -> str:
 
 def count_pairs(encoded: EncodedCorpus) -> dict[str, int]:
     """Pairs of each split, and those left out of each for their length."""
-    parts = {name: len(getattr(encoded, name)) for name in ROLES}
-    return parts | {LEFT_OUT[name]: encoded.left_out[name] for name in ROLES}
+    counts = {name: len(getattr(encoded, name)) for name in ROLES}
+    return counts | {LEFT_OUT[name]: encoded.left_out[name] for name in ROLES}
 
 
 @dataclass(frozen=True)

@@ -76,7 +76,7 @@ def _summarise_placement(card: TranslationCard, devices: Devices, copies: Sequen
     where: dict[str, list[str]] = {}
     bytes_on: dict[str, int] = {}
     for one in copies:
-        device = devices.get_label(one.device)
+        device = devices.get_short_name(one.device)
         where.setdefault(one.what, []).append(device)
         bytes_on[device] = bytes_on.get(device, 0) + one.size
     return {

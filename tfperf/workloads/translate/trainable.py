@@ -1,4 +1,4 @@
-"""The translator as what is placed: a part of a batch is (source (B, S), target (B, T)), ids, PAD behind."""
+"""The translator as what is placed: a local batch is (source (B, S), target (B, T)), ids, PAD behind."""
 
 from collections.abc import Sequence
 
@@ -9,7 +9,7 @@ from tfperf.place import engine as engines
 from tfperf.place.devices import Devices
 from tfperf.place.method import Method
 from tfperf.place.shapes import TensorType
-from tfperf.place.trainable import BatchParts, BatchPosition, Outcome, PassInputs, Trainable
+from tfperf.place.trainable import BatchPosition, LocalBatches, PassInputs, PassOutcome, Trainable
 from tfperf.place.transfers import Flops
 from tfperf.workloads.translate.arithmetic import count_lstm_flops, count_pass_flops
 from tfperf.workloads.translate.card import TranslationCard
@@ -27,36 +27,37 @@ class TrainableTranslator(Translator, Trainable):
         source, target = compute_max_columns(card)
         self.most_look_ups = source, target - 1
 
-    def select_ids(self, part: Sequence[tf.Tensor]) -> tuple[tf.Tensor, tf.Tensor]:
+    def select_ids(self, local_batch: Sequence[tf.Tensor]) -> tuple[tf.Tensor, tf.Tensor]:
         """Pieces of both sides."""
-        source, target = part
+        source, target = local_batch
         return select_input_ids(source, target)
 
-    def survey(self, parts: BatchParts) -> list[tf.Tensor]:
-        """Columns that are looked up of source and target, where they are most among the parts of a batch."""
-        sides = zip(*(select_input_ids(source, target) for source, target in parts), strict=True)
+    def survey(self, local_batches: LocalBatches) -> list[tf.Tensor]:
+        """Columns that are looked up of source and target, where they are most among the local batches."""
+        sides = zip(*(select_input_ids(source, target) for source, target in local_batches), strict=True)
         return [tf.reduce_max(tf.stack([tf.shape(ids)[1] for ids in side])) for side in sides]
 
     def sample_draws(
-        self, position: BatchPosition, part: Sequence[tf.Tensor], rows: Sequence[tf.Tensor], survey: Sequence[tf.Tensor]
-    ) -> list[tf.Tensor] | None:
+        self, position: BatchPosition, local_batch: Sequence[tf.Tensor], rows: Sequence[tf.Tensor],
+        survey: Sequence[tf.Tensor],
+    ) -> list[tf.Tensor] | None:  # fmt: skip
         """What dropout leaves, by `sample_masks`; none without dropout."""
         return sample_masks(self.card, position, rows, survey) if self.card.model.dropout else None
 
-    def compute(self, given: PassInputs) -> Outcome:
-        """The sum of a part's cross entropies."""
-        source, target = given.part
-        return Outcome(self.compute_loss(given.weights, given.rows, source, target, given.draws))
+    def compute(self, given: PassInputs) -> PassOutcome:
+        """The sum of a local batch's cross entropies."""
+        source, target = given.local_batch
+        return PassOutcome(self.compute_loss(given.weights, given.rows, source, target, given.draws))
 
-    def count_flops(self, part: Sequence[TensorType]) -> Flops:
+    def count_flops(self, local_batch: Sequence[TensorType]) -> Flops:
         """By counting: TensorFlow's graphs have loops for layers."""
-        (batch, source), (_, target) = (side.dimensions for side in part)
+        (batch, source), (_, target) = (side.dimensions for side in local_batch)
         network, labels = self.card.model, target - 1
         every = count_pass_flops(network, self.rows, batch, source, labels)
         return Flops(every, count_lstm_flops(network, batch, source, labels))
 
 
-TranslationEngine = engines.Engine[TrainableTranslator]
+TranslationEngine = engines.PlacementEngine[TrainableTranslator]
 
 
 def make_method(card: TranslationCard) -> Method:

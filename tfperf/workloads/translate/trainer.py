@@ -5,22 +5,22 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tfperf.arrays import AnyArray, ArraysByName, Snapshot
 from tfperf.errors import RunDirectoryError, TrainingError
 from tfperf.place.engine import take_steps
 from tfperf.place.state import list_trained_variables
 from tfperf.signals import Signals
-from tfperf.train.checkpoint import Arrays, Checkpoints
+from tfperf.train.checkpoint import Checkpoints
 from tfperf.train.window import Recorder, record_call
 from tfperf.workloads.translate.card import TranslationCard
 from tfperf.workloads.translate.corpus import EncodedCorpus
 from tfperf.workloads.translate.feeding import build_training_dataset
 from tfperf.workloads.translate.piece_counts import PieceCounts
-from tfperf.workloads.translate.results import LossHistory, Weights
+from tfperf.workloads.translate.results import LossHistory
 from tfperf.workloads.translate.trainable import TranslationEngine
 from tfperf.workloads.translate.validation import Validation
 
@@ -68,7 +68,7 @@ class TranslationTrainer:
         self.training, self.step = encoded.training, 0
         self.validation = Validation(card, engine.model, encoded.validation)
         self.piece_counts = PieceCounts(card, encoded.training, len(engine.devices))
-        self.best: Weights = {}
+        self.best: ArraysByName = {}
         self.calls: list[Call] = []
         self._losses: list[float] = []
         self._validated: list[tuple[int, float]] = []
@@ -122,7 +122,7 @@ class TranslationTrainer:
 
     def save(self) -> Path:
         """Write a checkpoint of now."""
-        arrays: dict[str, NDArray[Any]] = {ENGINE + name: value for name, value in self.engine.snapshot().items()}
+        arrays: dict[str, AnyArray] = {ENGINE + name: value for name, value in self.engine.snapshot().items()}
         arrays |= {BEST + name: value for name, value in self.best.items()}
         arrays |= {HISTORY + name: value for name, value in vars(self.history).items()}
         with self.stage("write"):
@@ -176,6 +176,6 @@ class TranslationTrainer:
         )  # fmt: skip
 
 
-def _select_by_prefix(prefix: str, arrays: Arrays) -> dict[str, NDArray[Any]]:
+def _select_by_prefix(prefix: str, arrays: Snapshot) -> dict[str, AnyArray]:
     """Those whose names begin with a prefix, by the rest of their names."""
     return {name.removeprefix(prefix): value for name, value in arrays.items() if name.startswith(prefix)}

@@ -16,7 +16,7 @@ from tfperf.workloads.translate.lstm import BlockLSTM
 from tfperf.workloads.translate.vocabulary import PAD
 
 DropoutMasks = Sequence[tf.Tensor]  # of each layer's inputs: true where they are kept
-States = list[list[tf.Tensor]]  # of each layer: h, c, (B, U) each
+LSTMStates = list[list[tf.Tensor]]  # of each layer: h, c, (B, U) each
 CUDNN = {"auto": "auto", "plain": False, "cudnn": True, "block": False}
 
 
@@ -54,14 +54,14 @@ class Core(keras.layers.Layer):
 
     def encode(
         self, vectors: tf.Tensor, mask: tf.Tensor, dropout_masks: DropoutMasks | None = None, training: bool = False
-    ) -> tuple[tf.Tensor, States]:
+    ) -> tuple[tf.Tensor, LSTMStates]:
         """Outputs (B, S, U) and last states of embedded sources (B, S, U); mask (B, S): false where padded."""
         return self._run_layers(self.encoder, vectors, mask, None, dropout_masks, training)
 
     def decode(
-        self, vectors: tf.Tensor, states: States, memory: tf.Tensor, mask: tf.Tensor,
+        self, vectors: tf.Tensor, states: LSTMStates, memory: tf.Tensor, mask: tf.Tensor,
         dropout_masks: DropoutMasks | None = None, training: bool = False,
-    ) -> tuple[tf.Tensor, States]:  # fmt: skip
+    ) -> tuple[tf.Tensor, LSTMStates]:  # fmt: skip
         """Logits (B, T, V) and last states, after embedded targets (B, T, U); memory (B, S, U) and its mask (B, S)."""
         outputs, states = self._run_layers(self.decoder, vectors, None, states, dropout_masks, training)
         context = self.attention([outputs, memory], mask=[None, mask])
@@ -80,9 +80,9 @@ class Core(keras.layers.Layer):
         return self.decode(target, states, memory, mask, dropout_masks and dropout_masks[layers:], training)[0]
 
     def _run_layers(
-        self, layers: Sequence[keras.layers.LSTM], x: tf.Tensor, mask: tf.Tensor | None, begin: States | None,
+        self, layers: Sequence[keras.layers.LSTM], x: tf.Tensor, mask: tf.Tensor | None, begin: LSTMStates | None,
         dropout_masks: DropoutMasks | None, training: bool,
-    ) -> tuple[tf.Tensor, States]:  # fmt: skip
+    ) -> tuple[tf.Tensor, LSTMStates]:  # fmt: skip
         states = []
         for i, layer in enumerate(layers):
             if dropout_masks is not None:

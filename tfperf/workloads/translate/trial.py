@@ -97,22 +97,22 @@ def measure_memory(engine: TranslationEngine) -> dict[str, Any]:
     """Bytes: of the process at most; on each device of variables and slots, and of all at most where it is told."""
     kept: dict[str, int] = {}
     for one in engine.list_copies():
-        name = engine.devices.get_label(one.device)
+        name = engine.devices.get_short_name(one.device)
         kept[name] = kept.get(name, 0) + one.size
     peak = {}
     if not engine.devices.logical:
         for device in engine.devices.each:
-            peak[engine.devices.get_label(device)] = tf.config.experimental.get_memory_info(device)["peak"]
+            peak[engine.devices.get_short_name(device)] = tf.config.experimental.get_memory_info(device)["peak"]
     return {"peak_rss_bytes": measure_peak_rss_bytes(), "kept_bytes": kept, "peak_bytes": peak}
 
 
 def _summarise_proof(proof: Proof) -> dict[str, Any]:
-    """Of a proof; places: how many variables' or devices' parts of each kind ran on each device."""
+    """Of a proof; places: how many variables' or devices' operations of each kind ran on each device."""
     out: dict[str, dict[str, int]] = {}
     for what, devices in proof.devices.items():
-        group = out.setdefault(re.split(" (?:of|in) ", what)[0], {})
+        found = out.setdefault(re.split(" (?:of|in) ", what)[0], {})
         for device in devices:
-            group[device] = group.get(device, 0) + 1
+            found[device] = found.get(device, 0) + 1
     return {"places": out, "elsewhere": proof.elsewhere, "copies": proof.transfers}
 
 

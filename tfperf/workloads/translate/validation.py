@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import tensorflow as tf
 
 from tfperf.scopes import phase
-from tfperf.workloads.translate.batch_translator import IDS, Weights, list_weight_shapes
+from tfperf.workloads.translate.batch_translator import IDS, TranslatorWeights, list_weight_shapes
 from tfperf.workloads.translate.card import TranslationCard
 from tfperf.workloads.translate.corpus import Split
 from tfperf.workloads.translate.feeding import build_dataset, plan_held_out
@@ -20,7 +20,7 @@ class Validation:
         self.batches = build_dataset(split, plan_held_out(card, split, 1))
         self._compiled = tf.function(self._sum, (list_weight_shapes(model), IDS, IDS), autograph=False)
 
-    def evaluate_loss(self, weights: Weights) -> float:
+    def evaluate_loss(self, weights: TranslatorWeights) -> float:
         """Cross entropy in nats with these weights, over all labels that are not padding."""
         there = [tf.constant(weight) for weight in weights]
         total = labels = 0.0

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tfperf.arrays import Int32Array
 from tfperf.errors import PackError, UserError
 from tfperf.results.reading import open_regular, parse_json
 
@@ -49,12 +49,12 @@ class Vocabulary:
         """Number of pieces, the four special ones included; ids lie below."""
         return int(self._tokenizer.get_vocab_size())
 
-    def encode(self, sentences: Sequence[str]) -> list[NDArray[np.int32]]:
+    def encode(self, sentences: Sequence[str]) -> list[Int32Array]:
         """The ids of each sentence's pieces, without START and END."""
         encodings = self._tokenizer.encode_batch_fast(list(sentences), add_special_tokens=False)
         return [np.array(one.ids, np.int32) for one in encodings]
 
-    def decode(self, rows: Iterable[Sequence[int] | NDArray[np.int32]]) -> list[str]:
+    def decode(self, rows: Iterable[Sequence[int] | Int32Array]) -> list[str]:
         """The sentence of each row of ids, which ends before END; special ids, and those that are none, are left out.
 
         What `encode` returned comes back as it was, blanks included; bytes that are no UTF-8 are shown as U+FFFD.
@@ -66,7 +66,7 @@ class Vocabulary:
         texts = self._tokenizer.decode_batch([self._select_pieces(row) for row in rows], skip_special_tokens=False)
         return [text.removeprefix(" ") for text in texts]
 
-    def _select_pieces(self, row: Sequence[int] | NDArray[np.int32]) -> list[int]:
+    def _select_pieces(self, row: Sequence[int] | Int32Array) -> list[int]:
         ids = np.asarray(row, np.int64)
         ids = ids[: np.argmax(ids == END)] if END in ids else ids
         kept: list[int] = ids[ids > UNKNOWN].tolist()
@@ -128,10 +128,10 @@ def _pop_pieces(tree: dict[str, Any]) -> dict[str, int]:
 def _make_untrained() -> Any:
     """A tokenizer that has not learned a piece."""
     library = _import_tokenizers()
-    parts = library.pre_tokenizers.ByteLevel
+    byte_level = library.pre_tokenizers.ByteLevel
     tokenizer = library.Tokenizer(library.models.BPE(unk_token=SPECIAL[UNKNOWN]))
     tokenizer.normalizer = library.normalizers.Prepend(" ")  # a word has the same pieces wherever it stands
-    tokenizer.pre_tokenizer = parts(add_prefix_space=False)
+    tokenizer.pre_tokenizer = byte_level(add_prefix_space=False)
     tokenizer.decoder = library.decoders.ByteLevel()
     return tokenizer
 

@@ -6,11 +6,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tfperf.arrays import FloatArray, Int64Array
 from tfperf.measure.timing import Sample, TraceCounter
 from tfperf.place.engine import take_steps
-from tfperf.workloads.translate.batches import BatchPlan, Rows
+from tfperf.workloads.translate.batches import BatchPlan
 from tfperf.workloads.translate.card import TranslationCard
 from tfperf.workloads.translate.corpus import Split
 from tfperf.workloads.translate.feeding import build_dataset, plan_training
@@ -24,11 +24,11 @@ def plan_window(card: TranslationCard, split: Split, devices: int, count: int) -
     plans: list[BatchPlan] = []
     while sum(len(plan.rows) for plan in plans) < count:
         plans.append(plan_training(card, split, devices, len(plans)))
-    rows, lengths, pieces = (np.concatenate(parts)[:count] for parts in zip(*map(_select_arrays, plans), strict=True))
+    rows, lengths, pieces = (np.concatenate(arrays)[:count] for arrays in zip(*map(_select_arrays, plans), strict=True))
     return BatchPlan(rows, lengths, pieces, plans[0].dropped)
 
 
-def _select_arrays(plan: BatchPlan) -> tuple[Rows, Rows, Rows]:
+def _select_arrays(plan: BatchPlan) -> tuple[Int64Array, Int64Array, Int64Array]:
     return plan.rows, plan.lengths, plan.pieces
 
 
@@ -50,7 +50,7 @@ def summarise_work(card: TranslationCard, split: Split, plan: BatchPlan) -> dict
     }  # fmt: skip
 
 
-def _digest(*arrays: Rows) -> str:
+def _digest(*arrays: Int64Array) -> str:
     found = hashlib.sha256()
     for array in arrays:
         found.update(str(array.shape).encode() + np.ascontiguousarray(array, np.int64).tobytes())
@@ -76,18 +76,18 @@ class Window:
         """Of one pass."""
         return self.steps // self.per_call
 
-    def call(self, count: int | None = None) -> NDArray[np.floating[Any]]:
+    def call(self, count: int | None = None) -> FloatArray:
         """The next call; its losses. After as many as `calls` the window begins again.
 
         count: of fewer steps, where all are alike.
         """
         return take_steps(self.engine, self.iterator, self.per_call if count is None else count)
 
-    def run(self) -> NDArray[np.floating[Any]]:
+    def run(self) -> FloatArray:
         """One pass: the losses of all its steps."""
         return np.concatenate([self.call() for _ in range(self.calls)])
 
-    def make_step_function(self) -> Callable[[], NDArray[np.floating[Any]]]:
+    def make_step_function(self) -> Callable[[], FloatArray]:
         """A function that takes one step more at each call, from the first on; passes go on where they are."""
         iterator = iter(self._steps)
         return lambda: take_steps(self.engine, iterator, 1)
@@ -106,6 +106,6 @@ def count_whole_steps(steps: int, per_call: int) -> int:
     return -(-steps // per_call) * per_call
 
 
-def select_losses(passes: Sequence[NDArray[np.floating[Any]]]) -> dict[str, float]:
+def select_losses(passes: Sequence[FloatArray]) -> dict[str, float]:
     """The first and the last of all losses of some passes."""
     return {"first": float(passes[0][0]), "last": float(passes[-1][-1])}

@@ -17,7 +17,7 @@ from tfperf.workloads.workload import Workload
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from tfperf.measure.doctor import Check
+    from tfperf.measure.doctor import DoctorCheck
     from tfperf.report.compare import Change
     from tfperf.workloads.stepper import Stepper
     from tfperf.workloads.translate.job import TranslationFit
@@ -98,7 +98,7 @@ class TranslateWorkload(Workload[TranslationCard]):
 
         return compare_translations(before, now)
 
-    def list_checks(self) -> "Sequence[Check]":
+    def list_checks(self) -> "Sequence[DoctorCheck]":
         """What learns pieces, and what scores."""
         from tfperf.measure.doctor import check_extra
 

@@ -7,7 +7,7 @@ import pytest
 
 from tfperf.errors import PackError
 from tfperf.workloads.pdf.data.validate import validate
-from tfperf.workloads.pdf.data.write import Group, write_pack
+from tfperf.workloads.pdf.data.write import StoredSet, write_pack
 
 X = np.array([1e-4, 1e-2, 0.1, 0.5, 1.0])
 ATTRIBUTES = {"Q0": 1.65, "provenance": "made for a test"}
@@ -34,7 +34,7 @@ def groups(seed=0):
     rng = np.random.default_rng(seed)
     flav, channels = np.array([1, 2, 9]), np.array([[1, 1], [1, 2]])
     dis, pair = (4, len(X), 3), (3, 2, len(X), len(X))
-    yield Group(
+    yield StoredSet(
         "TOY_F2",
         measured(rng, 4)
         | {"fk": rng.normal(size=dis), "flav": flav, "kin": kinematics(rng, 4), "t0": rng.uniform(1, 2, 4)},
@@ -42,20 +42,20 @@ def groups(seed=0):
         ("x", "Q2", "y"),
     )
     den = rng.uniform(1, 2, (1, *dis[1:])).astype(np.float32)
-    yield Group(
+    yield StoredSet(
         "TOY_DP",
         measured(rng, 4) | {"fk_num": rng.normal(size=dis), "fk_den": den, "flav": flav, "kin": kinematics(rng, 4)},
         {"operation": "RATIO"},
         ("x", "Q2", "y"),
     )
-    yield Group(
+    yield StoredSet(
         "TOY_PP",
         measured(rng, 3, 0)
         | {"fk_a": rng.normal(size=pair), "fk_b": rng.normal(size=pair), "channels": channels, "kin": np.ones((3, 2))},
         {"operation": "ASY"},
     )
-    yield Group("positivity/TOY_POS", {"fk": rng.normal(size=dis), "flav": flav, "kin": np.ones((4, 2))})
-    yield Group("positivity/TOY_POS_PP", {"fk": rng.normal(size=pair), "channels": channels})
+    yield StoredSet("positivity/TOY_POS", {"fk": rng.normal(size=dis), "flav": flav, "kin": np.ones((4, 2))})
+    yield StoredSet("positivity/TOY_POS_PP", {"fk": rng.normal(size=pair), "channels": channels})
 
 
 def write_good(path: Path) -> Path:

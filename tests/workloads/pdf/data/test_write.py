@@ -12,7 +12,7 @@ from tests.workloads.pdf.data.packs import ATTRIBUTES, X, groups, write_good
 from tfperf.errors import PackError, StorageError
 from tfperf.workloads.pdf.data.pack import LAYOUT, OPERATIONS, open_pack, read_dataset, read_positivity
 from tfperf.workloads.pdf.data.validate import AXES, FLAVOURS, MEASURED, OPTIONAL, validate
-from tfperf.workloads.pdf.data.write import Group, write_pack, write_t0
+from tfperf.workloads.pdf.data.write import StoredSet, write_pack, write_t0
 
 REPOSITORY = Path(__file__).parents[4]
 
@@ -64,7 +64,7 @@ def test_tables_are_compressed_and_checksummed(tmp_path):
     kept = {k: v for k, v in group.arrays.items() if k in ("flav", "sys_names", "sys_is_mult")}
     rows = {"fk": zeros, "sys": np.resize(group.arrays["sys"], (500, 3)), "cuts": np.arange(500)}
     path = tmp_path / "large.h5"
-    write_pack(path, X, ATTRIBUTES, [Group("BIG", pad | kept | rows, group.attributes, group.columns)])
+    write_pack(path, X, ATTRIBUTES, [StoredSet("BIG", pad | kept | rows, group.attributes, group.columns)])
     with h5py.File(path) as file:
         assert file["BIG/fk"].id.get_storage_size() < zeros.nbytes / 20
         assert file["BIG/fk"].fletcher32 and file["BIG/cv"].fletcher32

@@ -30,10 +30,10 @@ def test_folded_and_rest_add_up_to_chi2(seed, share):
     for half, mask in enumerate((training, ~training)):
         m = mask.astype(float)
         e = other * m[:, ~linear]
-        t = [e[:, folded.rest.blocks[b].rows] @ folded.rest.blocks[b].u for b in folded.linked]
+        t = [e[:, folded.rest.blocks[b].rows] @ folded.rest.blocks[b].u for b in folded.coupled]
         w = np.concatenate([p, *t], axis=1)
         rows = slice(half * replicas, (half + 1) * replicas)
         d = w - folded.centres[rows]
-        pull = np.einsum("rij,rj->ri", folded.forms[rows], d) + 2 * folded.slopes[rows]
+        pull = np.einsum("rij,rj->ri", folded.curvatures[rows], d) + 2 * folded.slopes[rows]
         got = folded.rest.compute_chi2(other, m[:, ~linear]) + (d * pull).sum(axis=1) + folded.constants[rows]
         np.testing.assert_allclose(got, white.compute_chi2(residual, m), rtol=1e-9)

@@ -3,7 +3,7 @@ import pytest
 
 from tests import make_hadronic as hadronic
 from tfperf.workloads.pdf.data.pack import Table
-from tfperf.workloads.pdf.operators.basis import merge_flavours
+from tfperf.workloads.pdf.operators.basis import add_equal_flavours
 from tfperf.workloads.pdf.operators.observables import compile_observables
 from tfperf.workloads.pdf.operators.products import find_boundaries
 
@@ -33,7 +33,7 @@ def test_only_used_channels_and_nodes_are_kept():
     datasets, _ = hadronic.sets()
     (one,) = (d for d in datasets if d.name == "DY")
     observables = compile_observables([one], (), NODES)
-    columns = merge_flavours(one.tables[0])
+    columns = add_equal_flavours(one.tables[0])
     used = set()
     for (f, g), values in columns.items():
         for a, b in np.argwhere((values[:, :NODES, :NODES] != 0).any(axis=0)):
@@ -46,7 +46,7 @@ def test_both_orders_of_a_pair_become_one_channel():
     rng = np.random.default_rng(2)
     values = rng.uniform(size=(3, 3, len(hadronic.X), len(hadronic.X)))
     table = Table(lambda: values, 3, (("g", "sigma"), ("sigma", "g"), ("t24", "v15")))
-    columns = merge_flavours(table)
+    columns = add_equal_flavours(table)
     assert set(columns) == {(0, 1), (0, 2)}
     np.testing.assert_allclose(columns[0, 1], values[:, 0].transpose(0, 2, 1) + values[:, 1])
 

@@ -91,9 +91,9 @@ def test_contraction_takes_them(layout):
         with tf.GradientTape() as tape:
             tape.watch(pdf)
             raw = contraction(pdf)
-            total = join_columns([raw[start] for start, _ in contraction.pieces])
+            total = join_columns([raw[start] for start, _ in contraction.row_ranges])
             loss = tf.reduce_sum(total * total)
-        assert all(a[1] == b[0] for a, b in pairwise(contraction.pieces))
+        assert all(a[1] == b[0] for a, b in pairwise(contraction.row_ranges))
         found.append((total.numpy(), tape.gradient(loss, pdf).numpy()))
     for want, got in zip(*found, strict=True):
         np.testing.assert_allclose(got, want, rtol=1e-10)

@@ -10,7 +10,7 @@ from tests.make_pack import make_pack
 from tests.train.problems import make_problem
 from tfperf.data.cache import VARIABLE, digest
 from tfperf.workloads.pdf import forms
-from tfperf.workloads.pdf.data.covariance import Covariance
+from tfperf.workloads.pdf.data.covariance import CovarianceMatrix
 from tfperf.workloads.pdf.operators import hadronic, loss_constants
 from tfperf.workloads.pdf.operators import problem as module
 from tfperf.workloads.pdf.operators.loss_constants import truncate_whitening
@@ -68,7 +68,7 @@ def test_the_covariance_is_whitened_once_for_all_stacks(tmp_path, monkeypatch):
     truncate_whitening(some, np.float32)
     truncate_whitening(problem)
     assert len(calls) == 1
-    doubled = replace(problem, covariance=Covariance(2 * problem.covariance.diagonal, problem.covariance.columns))
+    doubled = replace(problem, covariance=CovarianceMatrix(2 * problem.covariance.diagonal, problem.covariance.columns))
     np.testing.assert_allclose(2 * doubled.whitening.inverse_sigma**2, problem.whitening.inverse_sigma**2)
     assert len(calls) > 1
 

@@ -4,7 +4,7 @@ import pytest
 from tests import reference
 from tests.make_pack import make_pack
 from tfperf.errors import PackError
-from tfperf.workloads.pdf.data.covariance import Covariance, compute_covariance, make_slices
+from tfperf.workloads.pdf.data.covariance import CovarianceMatrix, compute_covariance, make_slices
 from tfperf.workloads.pdf.data.pack import list_sets, open_pack, read_dataset
 from tfperf.workloads.pdf.operators.woodbury import build_whitening, find_components
 
@@ -14,8 +14,8 @@ def ordered(tmp_path_factory):
     path = make_pack(tmp_path_factory.mktemp("pack") / "pack.h5")
     with open_pack(path) as file:
         datasets = [read_dataset(file, n) for n in list_sets(file)]
-    groups = find_components(compute_covariance(datasets).columns, make_slices(datasets))
-    return groups, [datasets[i] for g in groups for i in g]
+    components = find_components(compute_covariance(datasets).columns, make_slices(datasets))
+    return components, [datasets[i] for g in components for i in g]
 
 
 def by_name(datasets):
@@ -23,9 +23,9 @@ def by_name(datasets):
 
 
 def test_sets_that_share_a_systematic_form_one_group(ordered):
-    groups, datasets = ordered
+    components, datasets = ordered
     names = iter(d.name for d in datasets)
-    found = [{next(names) for _ in g} for g in groups]
+    found = [{next(names) for _ in g} for g in components]
     # AAA_F2 and AAA_FL share LUMI_A, AAA_F2 and CCC_ADD share NORM
     assert {"AAA_F2", "AAA_FL", "CCC_ADD"} in found
     assert {"BBB_RATIO"} in found and {"CCC_ASY"} in found
@@ -50,7 +50,7 @@ def test_set_with_tiny_independent_errors_is_exact_too(share):
     common = rng.uniform(0.1, 0.3, (2 * n, 1))
     columns = np.hstack([np.vstack([own, np.zeros((n, n))]), common])
     diagonal = np.concatenate([np.full(n, share), rng.uniform(0.5, 1, n)])
-    covariance = Covariance(diagonal, columns)
+    covariance = CovarianceMatrix(diagonal, columns)
     mask = (rng.random((1, 2 * n)) < 0.6).astype(float)
     residual = rng.normal(size=(1, 2 * n))
     want = reference.chi2(residual[0], covariance.to_dense(), mask[0] > 0)
@@ -61,16 +61,16 @@ def test_set_with_tiny_independent_errors_is_exact_too(share):
 def test_singular_covariance_is_refused():
     columns = np.ones((4, 1))
     with pytest.raises(PackError, match="AAA: its covariance is singular"):
-        build_whitening(Covariance(np.zeros(4), columns), {"AAA": slice(0, 4)})
+        build_whitening(CovarianceMatrix(np.zeros(4), columns), {"AAA": slice(0, 4)})
     with pytest.raises(PackError, match="AAA: a point has no error at all"):
-        build_whitening(Covariance(np.array([0.0, 1.0]), np.zeros((2, 0))), {"AAA": slice(0, 2)})
+        build_whitening(CovarianceMatrix(np.array([0.0, 1.0]), np.zeros((2, 0))), {"AAA": slice(0, 2)})
 
 
 def test_float32_drops_only_directions_below_its_rounding(ordered):
     _, datasets = ordered
     sets, plain = by_name(datasets), compute_covariance(datasets)
     small = np.sqrt(plain.diagonal)[:, None] * 1e-5 * np.random.default_rng(0).normal(size=(len(plain.diagonal), 3))
-    covariance = Covariance(plain.diagonal, np.hstack([plain.columns, small]))
+    covariance = CovarianceMatrix(plain.diagonal, np.hstack([plain.columns, small]))
     single, double = (build_whitening(covariance, sets, t) for t in (np.float32, np.float64))
     assert sum(b.u.shape[1] for b in single.blocks) < sum(b.u.shape[1] for b in double.blocks)
     residual = np.random.default_rng(1).normal(size=(3, len(plain.diagonal))) * np.sqrt(plain.diagonal)

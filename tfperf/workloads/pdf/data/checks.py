@@ -1,21 +1,18 @@
 """What the values of one set of a data pack must fulfil, once its arrays have the right form and are finite."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import h5py
 import numpy as np
-from numpy.typing import NDArray
 
-from tfperf.results.bounds import read_attribute
+from tfperf.arrays import AnyArray, ArraysByName, BoolMask
+from tfperf.results.file_limits import read_attribute
 from tfperf.workloads.pdf.data.fields import Faults
 from tfperf.workloads.pdf.data.limits import LAST_ROW, LEAST_ERROR, LEAST_SCALE, LEAST_X, TEXT_LENGTH
 
-Values = Mapping[str, NDArray[Any]]
 
-
-def check_axes(arrays: Values, place: str, flavours: int, faults: Faults) -> None:
+def check_axes(arrays: ArraysByName, place: str, flavours: int, faults: Faults) -> None:
     """Indices of flavours (F) or of pairs of them (C, 2): in range, none twice, pairs in order."""
     for name in ("flav", "channels"):
         if name not in arrays:
@@ -29,11 +26,11 @@ def check_axes(arrays: Values, place: str, flavours: int, faults: Faults) -> Non
         faults.add(f"{place}/channels", "a pair in falling order", "pairs c0 <= c1, both orderings already added")
 
 
-def _find_odd(indices: NDArray[Any], flavours: int) -> int:
+def _find_odd(indices: AnyArray, flavours: int) -> int:
     return int(indices[(indices < 0) | (indices >= flavours)][0])
 
 
-def check_points(arrays: Values, place: str, faults: Faults) -> None:
+def check_points(arrays: ArraysByName, place: str, faults: Faults) -> None:
     """Values, errors and row numbers of the points (N)."""
     _check_stat(arrays, f"{place}/stat", faults)
     _check_scales(arrays, place, faults)
@@ -46,7 +43,7 @@ def check_points(arrays: Values, place: str, faults: Faults) -> None:
             faults.add(f"{place}/cuts", "rows out of order or twice", "must increase")
 
 
-def _check_stat(arrays: Values, place: str, faults: Faults) -> None:
+def _check_stat(arrays: ArraysByName, place: str, faults: Faults) -> None:
     if (stat := arrays.get("stat")) is None:
         return
     if np.any(stat < 0):
@@ -61,7 +58,7 @@ def _check_stat(arrays: Values, place: str, faults: Faults) -> None:
                 faults.add(place, f"errors below {LEAST_ERROR:g} of the value at {_format_points(tiny)}", "more")
 
 
-def _check_scales(arrays: Values, place: str, faults: Faults) -> None:
+def _check_scales(arrays: ArraysByName, place: str, faults: Faults) -> None:
     """Multiplicative errors are fractions of cv, scaled by t0: neither may vanish where such an error does not."""
     if "sys" not in arrays or "sys_is_mult" not in arrays:
         return
@@ -76,7 +73,7 @@ def _check_scales(arrays: Values, place: str, faults: Faults) -> None:
                 faults.add(f"{place}/{name}", f"{near}zero at {_format_points(lost)}", allowed)
 
 
-def _check_names(arrays: Values, place: str, faults: Faults) -> None:
+def _check_names(arrays: ArraysByName, place: str, faults: Faults) -> None:
     names: Sequence[str] = arrays["sys_names"].tolist() if "sys_names" in arrays else ()
     if "" in names:
         faults.add(f"{place}/sys_names", "an empty name", "a name for each column of sys")
@@ -85,7 +82,7 @@ def _check_names(arrays: Values, place: str, faults: Faults) -> None:
         faults.add(f"{place}/sys_names", f"{twice[0]} twice", "once, for it is common to all sets that have that name")
 
 
-def check_kinematics(kin: h5py.Dataset, values: NDArray[Any] | None, place: str, dis: bool, faults: Faults) -> None:
+def check_kinematics(kin: h5py.Dataset, values: AnyArray | None, place: str, dis: bool, faults: Faults) -> None:
     """The attribute `columns` names the columns (D); deep-inelastic sets begin with x in (0, 1] and Q2 > 0.
 
     `kin` is the stored array, `values` its values (N, D) or None where they are at fault.
@@ -108,7 +105,7 @@ def check_kinematics(kin: h5py.Dataset, values: NDArray[Any] | None, place: str,
             faults.add(where, f"x or Q2 out of range at {_format_points(off)}", f"{LEAST_X:g} <= x <= 1, Q2 > 0 GeV2")
 
 
-def check_tables(zero: Values, tables: Sequence[str], place: str, faults: Faults) -> None:
+def check_tables(zero: ArraysByName, tables: Sequence[str], place: str, faults: Faults) -> None:
     """A prediction that no PDF changes, or that divides by zero: where all tables of a sum are zero.
 
     zero: which rows of each table are; tables: those of the operation, a half of them above and a half below the line
@@ -123,6 +120,6 @@ def check_tables(zero: Values, tables: Sequence[str], place: str, faults: Faults
             faults.add(f"{place}/{names[0]}", found, "entries that are not zero")
 
 
-def _format_points(which: NDArray[np.bool_]) -> str:
+def _format_points(which: BoolMask) -> str:
     """The first point (counted from 0) of those marked, and how many there are."""
     return f"point {int(which.argmax())} ({int(which.sum())} of {len(which)})"

@@ -8,15 +8,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tfperf.arrays import Float64Array
 from tfperf.workloads.pdf.data.pack import Dataset
 from tfperf.workloads.pdf.data.pseudodata import sample_pseudodata
 
-Array = NDArray[np.float64]
 
-
-def compute_toy_pdf(x: Array) -> Array:
+def compute_toy_pdf(x: Float64Array) -> Float64Array:
     """Les Houches toy PDFs x f(x) of the fitted flavours (8, X), with a little charm, momentum sum 1.
 
     Source: arXiv:hep-ph/0204316, table 1; charm is 5 % of ubar + dbar each, and its momentum is taken from the gluon.
@@ -51,7 +49,7 @@ _GLUON = _compute_gluon_norm()
 
 
 def replace_data(
-    datasets: Sequence[Dataset], truth: Sequence[Array], rng: np.random.Generator | None
+    datasets: Sequence[Dataset], truth: Sequence[Float64Array], rng: np.random.Generator | None
 ) -> tuple[Dataset, ...]:
     """The sets as an experiment would publish them if `truth` (one (n) array per set) were nature's law.
 
@@ -65,6 +63,6 @@ def replace_data(
     return tuple(_rescale_dataset(d, v, t) for d, v, t in zip(at_truth, values, truth, strict=True))
 
 
-def _rescale_dataset(dataset: Dataset, cv: Array, t0: Array) -> Dataset:
+def _rescale_dataset(dataset: Dataset, cv: Float64Array, t0: Float64Array) -> Dataset:
     scale = np.where(dataset.sys_is_mult, (cv / dataset.cv)[:, None], 1.0)
     return replace(dataset, cv=cv, sys=dataset.sys * scale, t0=t0)

@@ -8,11 +8,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tfperf.arrays import AnyArray, Float64Array, Int64Array
 from tfperf.errors import UserError
 from tfperf.workloads.pdf.data.fields import suggest_nearest
-from tfperf.workloads.pdf.data.pack import Array
 
 LARGEST = 1e12  # GeV2; the scales of all experiments so far are below 1e9
 
@@ -74,7 +73,7 @@ class Kinematics:
     """Names and values (N, 2 or 3) of the kinematic variables, x and Q2 first where there are such."""
 
     columns: tuple[str, ...]
-    values: Array
+    values: Float64Array
 
 
 def read_kinematics(record: Any) -> Kinematics:
@@ -86,7 +85,7 @@ def read_kinematics(record: Any) -> Kinematics:
     return Kinematics(tuple(names), table[names].to_numpy(np.float64))
 
 
-def find_passing_rows(record: Any, kin: Kinematics, cuts: KinematicCuts) -> NDArray[np.int64]:
+def find_passing_rows(record: Any, kin: Kinematics, cuts: KinematicCuts) -> Int64Array:
     """Rows of the published set that pass the cuts; only deep-inelastic sets are cut."""
     process = str(record.process_type)
     if record.is_nnpdf_special or not process.startswith("DIS"):
@@ -100,7 +99,7 @@ def find_passing_rows(record: Any, kin: Kinematics, cuts: KinematicCuts) -> NDAr
     return np.flatnonzero((q2 > q2_min) & (q2 * (1 - x) / x > cuts.w2_min))
 
 
-def read_measurements(record: Any, rows: NDArray[np.int64]) -> dict[str, NDArray[Any]]:
+def read_measurements(record: Any, rows: Int64Array) -> dict[str, AnyArray]:
     """The given rows of a set as the arrays of a pack: cuts, cv, stat, sys, sys_names, sys_is_mult."""
     errors = record.load_uncertainties().iloc[rows]
     statistical = [c for c in errors if c[0].lower() == "stat"]

@@ -11,33 +11,32 @@ from pathlib import Path
 
 import h5py
 import numpy as np
-from numpy.typing import NDArray
 
+from tfperf.arrays import Float64Array
 from tfperf.errors import PackError
-from tfperf.results.bounds import Budget
+from tfperf.results.file_limits import Budget
 from tfperf.results.heaps import refuse_broken_heaps
 from tfperf.results.reading import refuse_special
 from tfperf.workloads.pdf.data import fields
 from tfperf.workloads.pdf.data.limits import COVARIANCE_BYTES, LARGEST, SETS
 from tfperf.workloads.pdf.data.pack import Dataset
 
-Array = NDArray[np.float64]
 COVMAT = fields.Field("float", ("M", "M"), COVARIANCE_BYTES, LARGEST**2)
 LAYOUT = "HDF5 with covmat (M, M), sets (M) and rows (M)"
 EXTRA = {"covmat": COVMAT, "sets": fields.Field("text", ("M",)), "rows": fields.Field("integer", ("M",))}
 
 
 @dataclass(frozen=True)
-class Covariance:
+class CovarianceMatrix:
     """diagonal (N), variances of independent errors; columns (N, K), one-sigma errors common to points."""
 
-    diagonal: Array
-    columns: Array
+    diagonal: Float64Array
+    columns: Float64Array
 
-    def to_dense(self, rows: slice = slice(None)) -> Array:
+    def to_dense(self, rows: slice = slice(None)) -> Float64Array:
         """The matrix over the given rows: (n, n).
 
-        >>> Covariance(np.array([1.0, 4.0]), np.array([[2.0], [3.0]])).to_dense()
+        >>> CovarianceMatrix(np.array([1.0, 4.0]), np.array([[2.0], [3.0]])).to_dense()
         array([[ 5.,  6.],
                [ 6., 13.]])
         """
@@ -51,7 +50,7 @@ def make_slices(datasets: Sequence[Dataset]) -> list[slice]:
     return [slice(int(e) - len(d.cv), int(e)) for d, e in zip(datasets, ends, strict=True)]
 
 
-def _scale_errors(dataset: Dataset, t0: Array | None) -> Array:
+def _scale_errors(dataset: Dataset, t0: Float64Array | None) -> Float64Array:
     """Systematic errors (n, k), the multiplicative ones scaled to the t0 predictions."""
     if t0 is None or not dataset.sys_is_mult.any():
         return dataset.sys
@@ -78,9 +77,9 @@ def _make_keys(dataset: str, names: tuple[str, ...]) -> tuple[tuple[str, ...] | 
     return tuple(keys)
 
 
-def compute_covariance(datasets: Sequence[Dataset], t0: Sequence[Array] | None = None) -> Covariance:
+def compute_covariance(datasets: Sequence[Dataset], t0: Sequence[Float64Array] | None = None) -> CovarianceMatrix:
     """Covariance of the published errors; with t0 (one (n) array per set) multiplicative ones scale with it."""
-    columns: dict[tuple[str, ...], Array] = {}
+    columns: dict[tuple[str, ...], Float64Array] = {}
     where = make_slices(datasets)
     total = where[-1].stop if where else 0
     diagonal = np.concatenate([d.stat**2 for d in datasets])
@@ -91,19 +90,19 @@ def compute_covariance(datasets: Sequence[Dataset], t0: Sequence[Array] | None =
                 diagonal[rows] += error**2
             else:
                 columns.setdefault(key, np.zeros(total))[rows] = error
-    return Covariance(diagonal, np.stack(list(columns.values()), 1) if columns else np.zeros((total, 0)))
+    return CovarianceMatrix(diagonal, np.stack(list(columns.values()), 1) if columns else np.zeros((total, 0)))
 
 
-def add_extra(covariance: Covariance, path: Path, datasets: Sequence[Dataset]) -> Covariance:
+def add_extra(covariance: CovarianceMatrix, path: Path, datasets: Sequence[Dataset]) -> CovarianceMatrix:
     """The covariance plus a positive semidefinite one from a file, as columns of its eigenvectors.
 
     File as in `read_fitted_extra`. Raises: PackError.
     """
     factor = _factorise(read_fitted_extra(path, datasets), path)
-    return Covariance(covariance.diagonal, np.hstack([covariance.columns, factor]))
+    return CovarianceMatrix(covariance.diagonal, np.hstack([covariance.columns, factor]))
 
 
-def read_fitted_extra(path: Path, datasets: Sequence[Dataset]) -> Array:
+def read_fitted_extra(path: Path, datasets: Sequence[Dataset]) -> Float64Array:
     """A covariance from a file, of the fitted points (N, N).
 
     File: HDF5 with `covmat` (M, M) and `sets` (M) and `rows` (M): the dataset's name and the point's row in the
@@ -123,11 +122,11 @@ def read_fitted_extra(path: Path, datasets: Sequence[Dataset]) -> Array:
         hint = "" if name in there else f"; its sets are others than the card's{fields.suggest_nearest(name, there)}"
         raise PackError(f"{path}: {len(missing)} fitted points are not there, the first is {name} row {row}{hint}")
     index = [lines[d.name, r] for d in datasets for r in d.cuts.tolist()]
-    fitted: Array = covmat[np.ix_(index, index)]
+    fitted: Float64Array = covmat[np.ix_(index, index)]
     return fitted
 
 
-def _read_extra(path: Path) -> tuple[Array, list[str], list[int]]:
+def _read_extra(path: Path) -> tuple[Float64Array, list[str], list[int]]:
     """covmat (M, M), sets (M) and rows (M) of a file, held against each other and limits before they are read."""
     try:
         refuse_special(path)
@@ -140,7 +139,7 @@ def _read_extra(path: Path) -> tuple[Array, list[str], list[int]]:
             rows_of = arrays["rows"]
             sizes = {} if rows_of is None or rows_of.ndim != 1 else {"M": len(rows_of)}
             covmat, sets, rows = (
-                None if a is None or not fields.has_form(a, name, EXTRA[name], sizes, faults)
+                None if a is None or not fields.has_shape_and_type(a, name, EXTRA[name], sizes, faults)
                 else fields.read_values(a, name, EXTRA[name], faults)
                 for name, a in arrays.items()
             )  # fmt: skip
@@ -151,12 +150,12 @@ def _read_extra(path: Path) -> tuple[Array, list[str], list[int]]:
     return covmat.astype(np.float64), sets.tolist(), rows.tolist()
 
 
-def _factorise(matrix: Array, path: Path) -> Array:
+def _factorise(matrix: Float64Array, path: Path) -> Float64Array:
     """Columns V with V V^T = matrix up to rounding; PackError for a matrix with negative eigenvalues."""
     values, vectors = np.linalg.eigh(matrix)
     rounding = len(values) * np.finfo(np.float64).eps * np.abs(values).max(initial=0)
     if values.min(initial=0) < -1e3 * rounding:
         raise PackError(f"{path}: covmat: eigenvalue {values.min():.3g}; must be positive semidefinite")
     keep = values > rounding
-    columns: Array = vectors[:, keep] * np.sqrt(values[keep])
+    columns: Float64Array = vectors[:, keep] * np.sqrt(values[keep])
     return columns

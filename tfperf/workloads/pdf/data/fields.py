@@ -8,20 +8,18 @@ import difflib
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import h5py
 import numpy as np
-from numpy.typing import NDArray
 
-from tfperf.results.bounds import BoundsError, Budget
+from tfperf.arrays import AnyArray, BoolMask
+from tfperf.results.file_limits import Budget, FileLimitError
 from tfperf.results.reading import quote_text
 from tfperf.workloads.pdf.data.limits import ARRAY_BYTES, FAULTS, FIELDS, LARGEST, MOST, NAME_LENGTH, ROW_BYTES
 
-Mask = NDArray[np.bool_]
 # what h5py raises on damaged files
 DAMAGE = (OSError, RuntimeError, LookupError, ValueError, TypeError, AttributeError, ArithmeticError, MemoryError)
-BLOCK = 1 << 24  # bytes of a table held at a time
+SLAB_BYTES = 1 << 24  # bytes of a table held at a time
 PLACE, QUOTED = 2 * NAME_LENGTH, 1000  # characters of where it was found, and of what
 KINDS: Mapping[str, str] = {"float": "f", "integer": "iu", "boolean": "b", "text": "SOU"}
 EMPTY = "fiubSOU"  # of arrays without entries, whatever they are for
@@ -96,7 +94,7 @@ def get_own_arrays(
     return found
 
 
-def has_form(array: h5py.Dataset, place: str, field: Field, sizes: Mapping[str, int], faults: Faults) -> bool:
+def has_shape_and_type(array: h5py.Dataset, place: str, field: Field, sizes: Mapping[str, int], faults: Faults) -> bool:
     """Whether type and shape are right and values were ever written; a fault where not."""
     wanted = tuple(sizes.get(d) if isinstance(d, str) else d for d in field.dims)
     shape = array.shape
@@ -126,31 +124,31 @@ def _check_claim(array: h5py.Dataset, place: str, most: int, faults: Faults) -> 
     row = array.nbytes // max(1, array.shape[0])
     try:
         if array.ndim > 2 and row > ROW_BYTES:
-            raise BoundsError(f"{row} bytes for each point", f"at most {ROW_BYTES} are allowed")
+            raise FileLimitError(f"{row} bytes for each point", f"at most {ROW_BYTES} are allowed")
         if array.dtype.kind == "S" and array.dtype.itemsize > NAME_LENGTH * 4:
-            raise BoundsError(f"texts of {array.dtype.itemsize} bytes", f"at most {NAME_LENGTH} characters")
+            raise FileLimitError(f"texts of {array.dtype.itemsize} bytes", f"at most {NAME_LENGTH} characters")
         faults.budget.charge(array, most)
-    except BoundsError as claim:
+    except FileLimitError as claim:
         faults.add(place, claim.found, claim.allowed)
 
 
-def _read_blocks(array: h5py.Dataset) -> Iterator[NDArray[Any]]:
-    rows = max(1, BLOCK // max(1, array.dtype.itemsize * array.size // array.shape[0]))
+def _read_slabs(array: h5py.Dataset) -> Iterator[AnyArray]:
+    rows = max(1, SLAB_BYTES // max(1, array.dtype.itemsize * array.size // array.shape[0]))
     for start in range(0, array.shape[0], rows):
         yield array[start : start + rows]
 
 
-def find_zero_rows(array: h5py.Dataset, place: str, faults: Faults, largest: float = LARGEST) -> Mask | None:
-    """Which rows of a table are zero (N), read block by block; None, and a fault, where its values are no good."""
+def find_zero_rows(array: h5py.Dataset, place: str, faults: Faults, largest: float = LARGEST) -> BoolMask | None:
+    """Which rows of a table are zero (N), read slab by slab; None, and a fault, where its values are no good."""
     bad = beyond = 0
-    zero: list[Mask] = []
+    zero: list[BoolMask] = []
     try:
-        for block in _read_blocks(array):
-            bad += block.size - int(np.count_nonzero(np.isfinite(block)))
+        for slab in _read_slabs(array):
+            bad += slab.size - int(np.count_nonzero(np.isfinite(slab)))
             # no number of a type of its own: 1e15 is none in half precision
-            if not (float(block.max()) <= largest and float(block.min()) >= -largest):
-                beyond += int(np.count_nonzero(np.abs(block) > np.float64(largest)))
-            zero.append(np.asarray(~block.reshape(len(block), -1).any(axis=1)))
+            if not (float(slab.max()) <= largest and float(slab.min()) >= -largest):
+                beyond += int(np.count_nonzero(np.abs(slab) > np.float64(largest)))
+            zero.append(np.asarray(~slab.reshape(len(slab), -1).any(axis=1)))
     except DAMAGE as error:
         faults.add(place, f"cannot be read ({error})", "an undamaged array")
         return None
@@ -161,7 +159,7 @@ def find_zero_rows(array: h5py.Dataset, place: str, faults: Faults, largest: flo
     return None if bad or beyond else np.concatenate(zero)
 
 
-def read_values(array: h5py.Dataset, place: str, field: Field, faults: Faults) -> NDArray[Any] | None:
+def read_values(array: h5py.Dataset, place: str, field: Field, faults: Faults) -> AnyArray | None:
     """All values of an array of the right form, text as str; None, and a fault, when unreadable or out of range."""
     if field.kind == "float" and array.size and find_zero_rows(array, place, faults, field.largest) is None:
         return None
@@ -169,20 +167,20 @@ def read_values(array: h5py.Dataset, place: str, field: Field, faults: Faults) -
         return _read_texts(array) if field.kind == "text" and array.size else np.asarray(array[()])
     except UnicodeDecodeError:
         faults.add(place, "got bytes that are no text", "must be UTF-8 text")
-    except BoundsError as claim:
+    except FileLimitError as claim:
         faults.add(place, claim.found, claim.allowed)
     except DAMAGE as error:
         faults.add(place, f"cannot be read ({error})", "an undamaged array")
     return None
 
 
-def _read_texts(array: h5py.Dataset) -> NDArray[Any]:
+def _read_texts(array: h5py.Dataset) -> AnyArray:
     """Names, one after the other: many entries of variable length may be one long text."""
     texts = []
     for text in (array.asstr("utf-8")[i] for i in range(len(array))):
         if len(text) > NAME_LENGTH or not text.isprintable():
             said = f"the name {quote_text(text, 50)} of {len(text)} characters"
-            raise BoundsError(said, f"at most {NAME_LENGTH}, all printable")
+            raise FileLimitError(said, f"at most {NAME_LENGTH}, all printable")
         texts.append(text)
     return np.array(texts, object)
 

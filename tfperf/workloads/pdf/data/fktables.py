@@ -10,12 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import lambertw
 
+from tfperf.arrays import Float64Array, Indices, Int64Array
 from tfperf.errors import UserError
 from tfperf.workloads.pdf.data.commondata import import_optional
-from tfperf.workloads.pdf.data.pack import Array
 
 # flavours at Q0 below the bottom mass, as indices into the pack's `flavours`, by PineAPPL's number of each
 FLAVOURS = {22: 0, 100: 1, 21: 2, 200: 3, 203: 4, 208: 5, 215: 6, 103: 9, 108: 10, 115: 11}
@@ -31,9 +30,9 @@ class FkTable:
 
     path: Path
     q0: float  # GeV
-    x: Array
-    channels: NDArray[np.int64]  # (C, 1 or 2)
-    values: Array
+    x: Float64Array
+    channels: Int64Array  # (C, 1 or 2)
+    values: Float64Array
 
 
 def read_table(path: Path) -> FkTable:
@@ -78,7 +77,7 @@ def _refuse_others(pineappl: Any, table: Any, path: Path) -> None:
         raise UserError(*faults)
 
 
-def merge_grids(grids: Iterable[Array]) -> Array:
+def merge_grids(grids: Iterable[Float64Array]) -> Float64Array:
     """The nodes (X) of all tables; the 50 of NNPDF4.0 where the tables have no others.
 
     Source of the 50: equidistant in 5 (1 - x) - log x from x = 2e-7 to 1, EKO, arXiv:2202.02338.
@@ -90,7 +89,7 @@ def merge_grids(grids: Iterable[Array]) -> Array:
     return every if len(every) == len(standard) else nodes
 
 
-def _merge_nodes(nodes: Array) -> Array:
+def _merge_nodes(nodes: Float64Array) -> Float64Array:
     """The nodes in rising order; of those that are the same up to rounding, the first."""
     kept: list[float] = []
     for node in dict.fromkeys(nodes.tolist()):
@@ -99,13 +98,13 @@ def _merge_nodes(nodes: Array) -> Array:
     return np.sort(kept)
 
 
-def find_nodes(grid: Array, x: Array) -> NDArray[np.intp]:
+def find_nodes(grid: Float64Array, x: Float64Array) -> Indices:
     """Where in the grid the nodes x are."""
-    nearest: NDArray[np.intp] = np.argmin(np.abs(grid[None, :] / x[:, None] - 1), axis=1)
+    nearest: Indices = np.argmin(np.abs(grid[None, :] / x[:, None] - 1), axis=1)
     return nearest
 
 
-def join_deep_inelastic(tables: Sequence[FkTable], grid: Array, flav: NDArray[np.int64]) -> Array:
+def join_deep_inelastic(tables: Sequence[FkTable], grid: Float64Array, flav: Int64Array) -> Float64Array:
     """The tables one after the other as (N, X, F); `flav` (F) are flavour indices."""
     out = np.zeros((sum(len(t.values) for t in tables), len(grid), len(flav)))
     start = 0
@@ -117,7 +116,7 @@ def join_deep_inelastic(tables: Sequence[FkTable], grid: Array, flav: NDArray[np
     return out
 
 
-def join_hadronic(tables: Sequence[FkTable], grid: Array, pairs: NDArray[np.int64]) -> Array:
+def join_hadronic(tables: Sequence[FkTable], grid: Float64Array, pairs: Int64Array) -> Float64Array:
     """The tables one after the other as (N, C, X, X); `pairs` (C, 2) are flavour indices c0 <= c1.
 
     A channel (a, b) with a > b is that of (b, a) with its axes exchanged.

@@ -10,14 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tfperf.arrays import Float64Array, Int64Array
 from tfperf.errors import UserError
 from tfperf.workloads.pdf.data import commondata, fields, fktables
 from tfperf.workloads.pdf.data.commondata import KinematicCuts, import_optional
 from tfperf.workloads.pdf.data.fktables import FLAVOURS, FkTable, read_table
-from tfperf.workloads.pdf.data.pack import OPERATIONS, POSITIVITY, Array
-from tfperf.workloads.pdf.data.write import Attribute, Group, write_pack
+from tfperf.workloads.pdf.data.pack import OPERATIONS, POSITIVITY
+from tfperf.workloads.pdf.data.write import Attribute, StoredSet, write_pack
 
 PHOTON = 0  # the one flavour index that tables may leave unused
 SUFFIX = ".pineappl.lz4"
@@ -61,7 +61,7 @@ def import_nnpdf(tables: Path, sets: Sequence[str], output: Path, cuts: Kinemati
         "w2min": cuts.w2_min,
         "q2min_charm": cuts.q2_min_charm,
     }
-    write_pack(output, grid, attributes, (_build_group(s, grid, cuts) for s in chosen))
+    write_pack(output, grid, attributes, (_build_stored_set(s, grid, cuts) for s in chosen))
     return output
 
 
@@ -107,9 +107,9 @@ def _find(name: str, tables: Path) -> _Set:
     return _Set(record, operation, tuple(tuple(tables / f"{t}{SUFFIX}" for t in o) for o in theory.FK_tables))
 
 
-def _read_grid(chosen: Sequence[_Set]) -> tuple[Array, float]:
+def _read_grid(chosen: Sequence[_Set]) -> tuple[Float64Array, float]:
     """The nodes (X) of the pack and the input scale (GeV) that all tables must share."""
-    grids: list[Array] = []
+    grids: list[Float64Array] = []
     scales: dict[Path, float] = {}
     faults: list[str] = []
     for path in dict.fromkeys(path for s in chosen for path in s.files):
@@ -129,7 +129,7 @@ def _read_grid(chosen: Sequence[_Set]) -> tuple[Array, float]:
     return fktables.merge_grids(grids), round(q0, 12)
 
 
-def _build_group(chosen: _Set, grid: Array, cuts: KinematicCuts) -> Group:
+def _build_stored_set(chosen: _Set, grid: Float64Array, cuts: KinematicCuts) -> StoredSet:
     """One set as it is stored, with the points that pass the cuts and have a prediction."""
     record, names = chosen.record, OPERATIONS[chosen.operation]
     read = [[_scale_table(read_table(path), record.theory) for path in operand] for operand in chosen.operands]
@@ -147,9 +147,9 @@ def _build_group(chosen: _Set, grid: Array, cuts: KinematicCuts) -> Group:
     axes["kin"] = kin.values[rows]
     files = [_strip_suffix(path) for path in chosen.files]
     if record.is_positivity:
-        return Group(f"{POSITIVITY}/{record.name}", axes, {"tables": files}, kin.columns)
+        return StoredSet(f"{POSITIVITY}/{record.name}", axes, {"tables": files}, kin.columns)
     said = {**commondata.read_description(record), "operation": chosen.operation, "tables": files, "ndata": len(rows)}
-    return Group(record.name, {**axes, **commondata.read_measurements(record, rows)}, said, kin.columns)
+    return StoredSet(record.name, {**axes, **commondata.read_measurements(record, rows)}, said, kin.columns)
 
 
 def _strip_suffix(path: Path) -> str:
@@ -162,17 +162,17 @@ def _scale_table(table: FkTable, theory: Any) -> FkTable:
     return replace(table, values=table.values * factor)
 
 
-def _number_rows(record: Any, operand: Sequence[FkTable], name: str) -> NDArray[np.int64] | None:
+def _number_rows(record: Any, operand: Sequence[FkTable], name: str) -> Int64Array | None:
     """Which points of the published set the rows of an operand are; None for one row that serves all points.
 
     The metadata's `shifts` are numbers of points without prediction before a table.
     """
     shifts = record.theory.shifts or {}
-    start, parts = 0, []
+    start, each = 0, []
     for table in operand:
         start += shifts.get(_strip_suffix(table.path), 0)
-        parts.append(np.arange(start, start := start + len(table.values)))
-    numbers = np.concatenate(parts)
+        each.append(np.arange(start, start := start + len(table.values)))
+    numbers = np.concatenate(each)
     if name == "fk_den" and len(numbers) == 1:
         return None
     if start > record.ndata or (not shifts and start != record.ndata):
@@ -183,7 +183,9 @@ def _number_rows(record: Any, operand: Sequence[FkTable], name: str) -> NDArray[
     return numbers
 
 
-def _join_tables(record: Any, operands: Sequence[Sequence[FkTable]], grid: Array) -> tuple[dict[str, Any], list[Array]]:
+def _join_tables(
+    record: Any, operands: Sequence[Sequence[FkTable]], grid: Float64Array
+) -> tuple[dict[str, Any], list[Float64Array]]:
     """`flav` or `channels`, and each operand on the pack's grid. Channels that no operand uses are left out.
 
     Of the flavours only the photon may be left out, so that the sets of a pack have the same ones.

@@ -41,13 +41,12 @@ from pathlib import Path
 
 import h5py
 import numpy as np
-from numpy.typing import NDArray
 
+from tfperf.arrays import BoolMask, Float64Array, FloatArray, Indices, Int64Array
 from tfperf.data.cache import digest, digest_file
 from tfperf.errors import PackError
 from tfperf.results.reading import refuse_special
 
-Array = NDArray[np.float64]
 LAYOUT = 1
 POSITIVITY = "positivity"
 # operation -> names of its tables, in the order of its formula
@@ -68,7 +67,7 @@ class Table:
     It gives (rows, X, F) with one flavour per channel, or (rows, C, X, X) with two, in the precision of the file.
     """
 
-    read_values: Callable[[], NDArray[np.floating]]
+    read_values: Callable[[], FloatArray]
     row_count: int
     channels: tuple[tuple[str, ...], ...]
     source: str | None = None  # digest of where the values come from: the file's content, the place in it, the rows
@@ -78,7 +77,7 @@ class Table:
         """True with two PDFs."""
         return len(self.channels[0]) == 2
 
-    def select_rows(self, keep: NDArray[np.intp]) -> "Table":
+    def select_rows(self, keep: Indices) -> "Table":
         """The same operator for the given rows."""
         source = None if self.source is None else digest(self.source, keep)
         return Table(lambda: self.read_values()[keep], len(keep), self.channels, source)
@@ -91,18 +90,18 @@ class Dataset:
     name: str
     operation: str
     tables: tuple[Table, ...]  # each of N rows, or of one that serves all points
-    cv: Array  # (N)
-    stat: Array  # (N)
-    sys: Array  # (N, K)
+    cv: Float64Array  # (N)
+    stat: Float64Array  # (N)
+    sys: Float64Array  # (N, K)
     sys_names: tuple[str, ...]  # (K)
-    sys_is_mult: NDArray[np.bool_]  # (K)
-    kin: Array  # (N, 2 or 3)
+    sys_is_mult: BoolMask  # (K)
+    kin: Float64Array  # (N, 2 or 3)
     kin_names: tuple[str, ...]  # of its columns; x, Q2, y in deep-inelastic sets
-    cuts: NDArray[np.int64]  # (N)
-    t0: Array | None  # (N)
+    cuts: Int64Array  # (N)
+    t0: Float64Array | None  # (N)
     attributes: Mapping[str, str] = field(default_factory=dict)
 
-    def select_points(self, keep: NDArray[np.intp]) -> "Dataset":
+    def select_points(self, keep: Indices) -> "Dataset":
         """The same set with the given points only."""
 
         def cut(t: Table) -> Table:
@@ -130,7 +129,7 @@ class Pack:
     """A fit problem in memory: x (X), Q0 in GeV, datasets and positivity sets in the order asked for."""
 
     path: Path
-    x: Array
+    x: Float64Array
     q0: float
     datasets: tuple[Dataset, ...]
     positivity: tuple[PositivitySet, ...]
@@ -162,9 +161,9 @@ def _make_table(group: h5py.Group, name: str) -> Table:
     flavours = [_decode_text(f) for f in group.file.attrs["flavours"]]
     axes = group["channels"][:] if "channels" in group else group["flav"][:][:, None]
 
-    def read_values() -> NDArray[np.floating]:
+    def read_values() -> FloatArray:
         with open_pack(Path(path)) as file:
-            out: NDArray[np.floating] = file[where][:]
+            out: FloatArray = file[where][:]
         return out
 
     source = digest(digest_file(Path(path)), where)

@@ -7,17 +7,16 @@ across datasets. Source: NNPDF, arXiv:0808.1231, and NNPDF4.0, arXiv:2109.02653.
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tfperf.arrays import Float64Array
 from tfperf.errors import PackError
 from tfperf.workloads.pdf.data.covariance import make_column_keys, make_slices
 from tfperf.workloads.pdf.data.pack import Dataset
 
-Array = NDArray[np.float64]
 TRIES = 1000
 
 
-def _sample_once(datasets: Sequence[Dataset], rng: np.random.Generator) -> Array:
+def _sample_once(datasets: Sequence[Dataset], rng: np.random.Generator) -> Float64Array:
     """One fluctuation (N) around the central values."""
     common: dict[tuple[str, ...], float] = {}
     values = []
@@ -26,7 +25,7 @@ def _sample_once(datasets: Sequence[Dataset], rng: np.random.Generator) -> Array
         factor = np.ones(len(dataset.cv))
         for key, error, mult in zip(make_column_keys(dataset), dataset.sys.T, dataset.sys_is_mult, strict=True):
             if key is None:
-                z: Array | float = rng.standard_normal(len(dataset.cv))
+                z: Float64Array | float = rng.standard_normal(len(dataset.cv))
             elif key in common:
                 z = common[key]
             else:
@@ -44,7 +43,7 @@ def may_be_negative(dataset: Dataset) -> bool:
     return dataset.operation == "ASY"
 
 
-def sample_pseudodata(datasets: Sequence[Dataset], rng: np.random.Generator) -> Array:
+def sample_pseudodata(datasets: Sequence[Dataset], rng: np.random.Generator) -> Float64Array:
     """Pseudo-data (N) around the central values; a draw with a negative cross section is drawn again as a whole.
 
     PackError when a thousand draws each hold a negative cross section.

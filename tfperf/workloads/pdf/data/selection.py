@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 
 import h5py
 import numpy as np
-from numpy.typing import NDArray
 
+from tfperf.arrays import Float64Array, Indices
 from tfperf.runcard.faults import Fault, format_names
 from tfperf.runcard.places import UnfitCardError
 from tfperf.workloads.pdf.card import Card, Cuts, Data, SetChoice
@@ -22,7 +22,7 @@ class Selection:
     choices: tuple[SetChoice, ...]  # one per dataset of the pack, in its order
 
 
-def find_passing_points(kin: NDArray[np.float64], cuts: Cuts) -> NDArray[np.intp]:
+def find_passing_points(kin: Float64Array, cuts: Cuts) -> Indices:
     """Indices of the points that pass; kin (N, >= 2) holds x and Q2 [GeV2] first.
 
     >>> kin = np.array([[0.1, 2.0], [0.1, 10.0], [0.9, 10.0]])  # W2 = Q2 (1 - x) / x: 18, 90, 1.1 GeV2

@@ -7,10 +7,10 @@ from typing import Any
 
 import h5py
 import numpy as np
-from numpy.typing import NDArray
 
+from tfperf.arrays import AnyArray
 from tfperf.errors import PackError
-from tfperf.results.bounds import BoundsError, Budget, read_attribute, read_attributes
+from tfperf.results.file_limits import Budget, FileLimitError, read_attribute, read_attributes
 from tfperf.results.heaps import refuse_broken_heaps
 from tfperf.workloads.pdf.data.checks import check_axes, check_kinematics, check_points, check_tables
 from tfperf.workloads.pdf.data.fields import (
@@ -21,7 +21,7 @@ from tfperf.workloads.pdf.data.fields import (
     get_own_array,
     get_own_arrays,
     get_own_group,
-    has_form,
+    has_shape_and_type,
     list_names,
     read_values,
     suggest_nearest,
@@ -29,7 +29,6 @@ from tfperf.workloads.pdf.data.fields import (
 from tfperf.workloads.pdf.data.limits import LEAST_X, NAME_LENGTH, Q0_RANGE, SETS, TABLE_BYTES, TEXT_LENGTH
 from tfperf.workloads.pdf.data.pack import LAYOUT, OPERATIONS, POSITIVITY, open_pack
 
-Values = dict[str, NDArray[Any]]
 FLAVOURS = ("photon", "sigma", "g", "v", "v3", "v8", "v15", "v24", "v35", "t3", "t8", "t15", "t24", "t35")
 MEASURED: Mapping[str, Field] = {
     "cv": Field("float", ("N",)),
@@ -51,7 +50,7 @@ TABLES = tuple(dict.fromkeys(t for tables in OPERATIONS.values() for t in tables
 def validate(path: Path) -> None:
     """Return if `path` is a pack that a fit can use; else raise PackError with all its faults.
 
-    Each fault reads `FILE: set/field: what was found; what is allowed`. Tables are read in blocks of 16 MB.
+    Each fault reads `FILE: set/field: what was found; what is allowed`. Tables are read in slabs of 16 MB.
     """
     with open_pack(path) as file:
         try:
@@ -73,7 +72,7 @@ def check(file: h5py.File, path: Path) -> list[str]:
             _check_root(file, faults)
         else:
             faults.add("/layout", f"got {layout!s}", f"this program reads layout {LAYOUT}")
-    except BoundsError as claim:
+    except FileLimitError as claim:
         faults.add("/", claim.found, claim.allowed)
     except DAMAGE as error:
         faults.add("/", f"cannot be read ({error})", "an undamaged HDF5 file")
@@ -115,7 +114,7 @@ def _check_set(check_set: Any, group: h5py.Group, place: str, sizes: Mapping[str
     try:
         read_attributes(group)
         check_set(group, place, sizes, faults)
-    except BoundsError as claim:
+    except FileLimitError as claim:
         faults.add(place, claim.found, claim.allowed)
     except DAMAGE as error:
         faults.add(place, f"cannot be read ({error})", "an undamaged group")
@@ -139,7 +138,7 @@ def _check_grid(file: h5py.File, present: Sequence[str], faults: Faults) -> int 
         faults.add("x", "missing", "the grid nodes")
         return None
     array = get_own_array(file, "x", "x", faults)
-    if array is None or not has_form(array, "x", GRID, {}, faults):
+    if array is None or not has_shape_and_type(array, "x", GRID, {}, faults):
         return None
     x = read_values(array, "x", GRID, faults)
     if x is not None and not (x[0] >= LEAST_X and x[-1] <= 1 and np.all(np.diff(x) > 0)):
@@ -189,18 +188,22 @@ def _check_positivity_set(group: h5py.Group, place: str, sizes: Mapping[str, int
         check_kinematics(found["kin"], arrays.get("kin"), place, False, faults)
 
 
-def _read_arrays(found: Mapping[str, h5py.Dataset], place: str, sizes: Mapping[str, int], faults: Faults) -> Values:
+def _read_arrays(
+    found: Mapping[str, h5py.Dataset], place: str, sizes: Mapping[str, int], faults: Faults
+) -> dict[str, AnyArray]:
     """The sound arrays of a set; of the tables, which may be large, which rows are zero."""
     sizes = {**sizes, **_find_sizes(found)}
-    form = HADRONIC if "channels" in found else DEEP_INELASTIC
-    forms = {**MEASURED, **OPTIONAL, **AXES, **dict.fromkeys(TABLES, form)}
-    arrays: Values = {}
+    table = HADRONIC if "channels" in found else DEEP_INELASTIC
+    fields = {**MEASURED, **OPTIONAL, **AXES, **dict.fromkeys(TABLES, table)}
+    arrays: dict[str, AnyArray] = {}
     for name, array in found.items():
         where = f"{place}/{name}"
         own = {**sizes, "N": 1} if _serves_all(name, array.shape) else sizes
-        if not has_form(array, where, forms[name], own, faults) or name == "covmat":
+        if not has_shape_and_type(array, where, fields[name], own, faults) or name == "covmat":
             continue
-        got = find_zero_rows(array, where, faults) if name in TABLES else read_values(array, where, forms[name], faults)
+        got = (
+            find_zero_rows(array, where, faults) if name in TABLES else read_values(array, where, fields[name], faults)
+        )
         if got is not None:
             arrays[name] = got
     check_axes(arrays, place, len(FLAVOURS), faults)

@@ -3,51 +3,50 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import h5py
 import numpy as np
-from numpy.typing import NDArray
 
+from tfperf.arrays import AnyArray, ArraysByName, Float64Array
 from tfperf.errors import PackError
 from tfperf.results.files import write_hdf5
 from tfperf.workloads.pdf.data.fields import suggest_nearest
-from tfperf.workloads.pdf.data.pack import LAYOUT, Array, list_sets, open_pack
+from tfperf.workloads.pdf.data.pack import LAYOUT, list_sets, open_pack
 from tfperf.workloads.pdf.data.validate import FLAVOURS, check, validate
 
 Attribute = str | int | float | Sequence[str] | Sequence[int]
 
 
 @dataclass(frozen=True)
-class Group:
+class StoredSet:
     """One dataset (`name`) or positivity set (`positivity/name`) as it is stored: its arrays by field name.
 
     Attributes are its operation, experiment and what else is worth keeping; `columns` names the columns of `kin`.
     """
 
     name: str
-    arrays: Mapping[str, NDArray[Any]]
+    arrays: ArraysByName
     attributes: Mapping[str, Attribute] = field(default_factory=dict)
     columns: Sequence[str] = ()
 
 
-def write_pack(path: Path, x: Array, attributes: Mapping[str, Attribute], groups: Iterable[Group]) -> None:
+def write_pack(path: Path, x: Float64Array, attributes: Mapping[str, Attribute], sets: Iterable[StoredSet]) -> None:
     """Write a pack atomically; what `path` held before stays when this fails.
 
-    `attributes` has at least Q0 (GeV) and provenance; flavours and layout are added. `groups` may be a generator: one
-    group is held at a time, beside the compressed file. x: (X) nodes.
+    `attributes` has at least Q0 (GeV) and provenance; flavours and layout are added. `sets` may be a generator: one
+    is held at a time, beside the compressed file. x: (X) nodes.
 
     Raises: PackError with all faults when the result would be no valid pack; StorageError when it cannot be stored.
     """
     with write_hdf5(path) as file:
         file.attrs.update({"flavours": FLAVOURS, **attributes, "layout": LAYOUT})
         _store(file, "x", np.asarray(x))
-        for group in groups:
-            _write_group(file, group)
+        for one in sets:
+            _write_set(file, one)
         _refuse_faults(file, path)
 
 
-def write_t0(source: Path, target: Path, t0: Mapping[str, Array], provenance: str) -> None:
+def write_t0(source: Path, target: Path, t0: Mapping[str, Float64Array], provenance: str) -> None:
     """Copy a pack to `target` (which may be `source`) with new t0 predictions for the named datasets.
 
     t0: predictions (N) by dataset, in the unit of cv; `provenance`, where they come from, becomes the datasets'
@@ -75,16 +74,16 @@ def _refuse_unknown(wanted: Iterable[str], names: Sequence[str], path: Path) -> 
         raise PackError(*(f"{path}: {n}: no such dataset{suggest_nearest(n, names)}; it has {there}" for n in unknown))
 
 
-def _write_group(file: h5py.File, group: Group) -> None:
-    stored = file.create_group(group.name)
-    stored.attrs.update(group.attributes)
-    for name, values in group.arrays.items():
+def _write_set(file: h5py.File, one: StoredSet) -> None:
+    stored = file.create_group(one.name)
+    stored.attrs.update(one.attributes)
+    for name, values in one.arrays.items():
         _store(stored, name, values)
-    if group.columns:
-        stored["kin"].attrs["columns"] = list(group.columns)
+    if one.columns:
+        stored["kin"].attrs["columns"] = list(one.columns)
 
 
-def _store(parent: h5py.Group, name: str, values: NDArray[Any]) -> None:
+def _store(parent: h5py.Group, name: str, values: AnyArray) -> None:
     """One array with checksums that catch flipped bits; those of several axes compressed."""
     if not values.size:
         parent[name] = values

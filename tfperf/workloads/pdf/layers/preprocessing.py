@@ -3,17 +3,15 @@
 from typing import Any
 
 import keras
-import numpy as np
 import tensorflow as tf
-from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from tfperf.arrays import Float64Array
 
 
 class RangeConstraint(keras.constraints.Constraint):
     """Clip to the closed range [low, high], element by element; low, high broadcast to the variable."""
 
-    def __init__(self, low: Array, high: Array) -> None:
+    def __init__(self, low: Float64Array, high: Float64Array) -> None:
         self.low, self.high = low, high
 
     def __call__(self, value: tf.Tensor) -> tf.Tensor:
@@ -28,7 +26,7 @@ class Preprocessing(keras.layers.Layer):
     Source: NNPDF4.0, arXiv:2109.02653, eq. 3.5.
     """
 
-    def __init__(self, replicas: int, ranges: Array, trainable_exponents: bool, **kwargs: Any) -> None:
+    def __init__(self, replicas: int, ranges: Float64Array, trainable_exponents: bool, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         shape = (replicas, ranges.shape[2], 1)
         self.alpha, self.beta = (

@@ -3,11 +3,10 @@
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tfperf.arrays import Float64Array
 from tfperf.workloads.pdf.card import SumRules
 
-Array = NDArray[np.float64]
 X_MIN, X_JOIN = 1e-9, 0.1
 TRAPEZOIDS = 2000
 
@@ -16,8 +15,8 @@ TRAPEZOIDS = 2000
 class Quadrature:
     """Integral of f over (X_MIN, 1) = sum of weights * f(x); x, weights (Q), x ascending."""
 
-    x: Array
-    weights: Array
+    x: Float64Array
+    weights: Float64Array
 
 
 def make_gauss_rule(nodes: int) -> Quadrature:

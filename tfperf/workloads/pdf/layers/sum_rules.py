@@ -13,7 +13,7 @@ INTEGRATED = FITTED[:5]  # sigma, g, v, v3, v8
 MOMENTUM = 2  # the first two: their own integral counts; the others are divided by x
 
 
-class SumRules(keras.layers.Layer):
+class SumRuleNormalisation(keras.layers.Layer):
     """Normalise g, v, v3, v8 so that int x(g + sigma) = 1, int v = 3, int v3 = 1, int v8 = 3 over x.
 
     Shapes: the preprocessing factor and the network's output at the Q quadrature nodes (R, 8, Q); `weigh` returns

@@ -3,25 +3,22 @@
 R replicas, X grid nodes below x = 1, Q quadrature nodes, N points.
 """
 
-from collections.abc import Mapping
 from typing import Any
 
 import keras
 import numpy as np
 import tensorflow as tf
-from numpy.typing import NDArray
 
+from tfperf.arrays import BoolMask, FloatArray, ReplicaWeights
 from tfperf.errors import CardError
 from tfperf.runcard.optimizers import CLIPPINGS
 from tfperf.scopes import phase
 from tfperf.workloads.pdf.card import Card, Optimizer
 from tfperf.workloads.pdf.layers.quadrature import make_quadrature
 from tfperf.workloads.pdf.model import PDF
-from tfperf.workloads.pdf.naive.observables import Chi2, Integrability, Objective, Positivity, Predictions
+from tfperf.workloads.pdf.naive.observables import Chi2, NaiveIntegrability, NaivePositivity, Objective, Predictions
 from tfperf.workloads.pdf.naive.replica import build_replica
 from tfperf.workloads.pdf.operators.problem import Problem
-
-Weights = dict[str, NDArray[np.floating]]
 
 
 def build_optimizer(options: Optimizer, replicas: int) -> keras.optimizers.Optimizer:
@@ -39,7 +36,7 @@ def build_optimizer(options: Optimizer, replicas: int) -> keras.optimizers.Optim
     return kind(**options.make_arguments(), **clipping)
 
 
-def make_initial_weights(card: Card, problem: Problem) -> Weights:
+def make_initial_weights(card: Card, problem: Problem) -> ReplicaWeights:
     """The networks as every form of a fit begins with them."""
     model = PDF(card.model, len(problem.ids), card.engine.precision)
     model.initialize(card.seed, problem.ids, [0] * len(problem.ids))
@@ -52,7 +49,7 @@ class NaiveTraining:
     Per replica (R): running, best (validation chi2 per point), best_step (-1: none), stop_step.
     """
 
-    def __init__(self, card: Card, problem: Problem, weights: Mapping[str, NDArray[np.floating]]) -> None:
+    def __init__(self, card: Card, problem: Problem, weights: ReplicaWeights) -> None:
         """`weights`: where to start, (R, ...) by the names of `PDF.list_weights`; CardError as `build_optimizer`."""
         self.card, self.problem, self.step = card, problem, 0
         self._build()
@@ -64,7 +61,7 @@ class NaiveTraining:
         self.patience = card.train.stopping.patience or max(1, card.train.steps // 10)
         self.running, self.best = np.ones(count, bool), np.full(count, np.inf)
         self.best_step, self.stop_step = np.full(count, -1), np.zeros(count, int)
-        self.kept: list[Weights | None] = [None] * count
+        self.kept: list[ReplicaWeights | None] = [None] * count
 
     def _build(self) -> None:
         """Three models of the same networks: what trains, what is watched at each step, and every loss."""
@@ -76,8 +73,8 @@ class NaiveTraining:
         x = [keras.Input(batch_shape=nodes.shape, dtype=dtype) for nodes in self.x]
         pdf = keras.ops.concatenate([network(x) for network in self.networks], axis=0)
         predictions = keras.ops.unstack(Predictions(problem.datasets, inside, dtype)(pdf), count)
-        positivity = Positivity(problem.pack.positivity, inside, dtype)(pdf)
-        integrability = Integrability(card.integrability.nodes, dtype)(pdf)
+        positivity = NaivePositivity(problem.pack.positivity, inside, dtype)(pdf)
+        integrability = NaiveIntegrability(card.integrability.nodes, dtype)(pdf)
         training, validation = (self._build_chi2(predictions, m) for m in (problem.training, ~problem.training))
         # of a replica without validation points the training points are watched
         validates = ~np.all(problem.training, axis=1)
@@ -92,7 +89,7 @@ class NaiveTraining:
         # the loss of an output (1) is the output itself; Keras adds them up
         self.training.compile(optimizer, [lambda _, y: y] * count, jit_compile=False)
 
-    def _build_chi2(self, predictions: list[tf.Tensor], masks: NDArray[np.bool_]) -> list[tf.Tensor]:
+    def _build_chi2(self, predictions: list[tf.Tensor], masks: BoolMask) -> list[tf.Tensor]:
         """Of each replica's points under its mask: predictions R times (N), masks (R, N) -> R times (1)."""
         problem, covariance = self.problem, self.problem.covariance.to_dense()
         return [
@@ -129,7 +126,7 @@ class NaiveTraining:
         self.training.stop_training = not self.running.any()
         self.step += 1
 
-    def keep_best(self) -> NDArray[np.floating]:
+    def keep_best(self) -> FloatArray:
         """Keep the current weights of each replica whose best they are; returns the positivity penalties (R)."""
         with phase("validation"):
             chi2, positivity = self.watched.predict_on_batch(self.x)
@@ -140,21 +137,21 @@ class NaiveTraining:
             self.kept[r] = self._get_weights(r)
         return np.asarray(positivity)
 
-    def evaluate_losses(self) -> dict[str, NDArray[np.floating]]:
+    def evaluate_losses(self) -> dict[str, FloatArray]:
         """Chi2 summed over points, and penalties without multiplier, of the current weights (R)."""
         names = ("training", "validation", "positivity", "integrability")
         return dict(zip(names, self.every_loss.predict_on_batch(self.x), strict=True))
 
-    def _get_weights(self, r: int) -> Weights:
+    def _get_weights(self, r: int) -> ReplicaWeights:
         variables = self._get_variables(self.networks[r])
         return {name: variables[name].numpy().reshape(shape) for name, shape in self.shapes.items()}
 
-    def get_weights(self) -> Weights:
+    def get_weights(self) -> ReplicaWeights:
         """The current weights (R, ...) by the names of `PDF.list_weights`."""
         rows = [self._get_weights(r) for r in range(len(self.networks))]
         return {name: np.stack([row[name] for row in rows]) for name in self.shapes}
 
-    def get_best_weights(self) -> Weights:
+    def get_best_weights(self) -> ReplicaWeights:
         """The best weights of each replica, of one that has none the current ones."""
         rows = [kept or self._get_weights(r) for r, kept in enumerate(self.kept)]
         return {name: np.stack([row[name] for row in rows]) for name in self.shapes}

@@ -8,18 +8,16 @@ from collections.abc import Sequence
 import keras
 import numpy as np
 import tensorflow as tf
-from numpy.typing import NDArray
 
+from tfperf.arrays import BoolMask, Float64Array
 from tfperf.workloads.pdf.data.pack import Dataset, PositivitySet, Table
 from tfperf.workloads.pdf.naive.replica import FLAVOURS
 from tfperf.workloads.pdf.operators.observables import combine
 
-Array = NDArray[np.float64]
-Mask = NDArray[np.bool_]
 INTEGRABLE = tuple(FLAVOURS.index(f) for f in ("t3", "t8"))
 
 
-def pad_table(table: Table, inside: Mask, dtype: str) -> tf.Tensor:
+def pad_table(table: Table, inside: BoolMask, dtype: str) -> tf.Tensor:
     """The whole operator, zeros and all: (n, X, 14), or (n, X, 14, X, 14) with two PDFs."""
     values, nodes = table.read_values(), int(inside.sum())
     full = np.zeros([table.row_count, *[nodes, len(FLAVOURS)] * len(table.channels[0])], dtype)
@@ -42,21 +40,21 @@ def contract(table: tf.Tensor, pdf: tf.Tensor) -> tf.Tensor:
 class Predictions(keras.layers.Layer):  # Keras is untyped
     """All points of all replicas: x f (R, X, 14) -> (R, N)."""
 
-    def __init__(self, datasets: Sequence[Dataset], inside: Mask, dtype: str) -> None:
+    def __init__(self, datasets: Sequence[Dataset], inside: BoolMask, dtype: str) -> None:
         super().__init__(dtype=dtype)
         self.sets = [(d.operation, [pad_table(t, inside, dtype) for t in d.tables]) for d in datasets]
 
     def call(self, pdf: tf.Tensor) -> tf.Tensor:
         """Set by set, table by table."""
-        parts = [combine(operation, [contract(t, pdf) for t in tables]) for operation, tables in self.sets]
-        return tf.concat(parts, axis=1)
+        each = [combine(operation, [contract(t, pdf) for t in tables]) for operation, tables in self.sets]
+        return tf.concat(each, axis=1)
 
 
-class Positivity(keras.layers.Layer):
+class NaivePositivity(keras.layers.Layer):
     """Sum of max(0, -prediction) over all positivity sets: x f (R, X, 14) -> (R)."""
 
-    def __init__(self, sets: Sequence[PositivitySet], inside: Mask, dtype: str) -> None:
-        super().__init__(dtype=dtype)
+    def __init__(self, sets: Sequence[PositivitySet], inside: BoolMask, dtype: str) -> None:
+        super().__init__(name="positivity", dtype=dtype)
         self.tables = [pad_table(s.table, inside, dtype) for s in sets]
 
     def call(self, pdf: tf.Tensor) -> tf.Tensor:
@@ -67,11 +65,11 @@ class Positivity(keras.layers.Layer):
         return total
 
 
-class Integrability(keras.layers.Layer):
+class NaiveIntegrability(keras.layers.Layer):
     """Sum of |x t3| and |x t8| over the smallest nodes: x f (R, X, 14) -> (R)."""
 
     def __init__(self, nodes: int, dtype: str) -> None:
-        super().__init__(dtype=dtype)
+        super().__init__(name="integrability", dtype=dtype)
         self.nodes = nodes
 
     def call(self, pdf: tf.Tensor) -> tf.Tensor:
@@ -85,7 +83,9 @@ class Chi2(keras.layers.Layer):
     C is the covariance of those points alone, r their residual times the root of their sets' weights.
     """
 
-    def __init__(self, data: Array, mask: Mask, covariance: Array, root_weight: Array, dtype: str) -> None:
+    def __init__(
+        self, data: Float64Array, mask: BoolMask, covariance: Float64Array, root_weight: Float64Array, dtype: str
+    ) -> None:
         super().__init__(dtype=dtype)
         self.mask = mask
         self.data, self.root_weight = tf.constant(data, dtype), tf.constant(root_weight, dtype)

@@ -15,7 +15,7 @@ from tfperf.workloads.pdf.operators.basis import ABSENT, EQUAL_AT_Q0, find_fitte
 FLAVOURS = (*ABSENT, *FITTED, *EQUAL_AT_Q0)  # all 14 that a table may have
 
 
-class Preprocessing(keras.layers.Layer):  # Keras is untyped
+class NaivePreprocessing(keras.layers.Layer):  # Keras is untyped
     """Factor x^(1 - alpha) (1 - x)^beta: x (1, X, 1) -> (1, X, 8)."""
 
     def __init__(self, options: Model, dtype: str) -> None:
@@ -33,14 +33,14 @@ class Preprocessing(keras.layers.Layer):  # Keras is untyped
         return x ** (1 - self.alpha) * (1 - x) ** self.beta
 
 
-class SumRules(keras.layers.Layer):
+class NaiveSumRules(keras.layers.Layer):
     """Factors (1, 1, 8) that make int x (g + sigma) = 1, int v = 3, int v3 = 1, int v8 = 3.
 
     Takes the network's output (1, Q, 8) and x (1, Q, 1) at the quadrature nodes.
     """
 
-    def __init__(self, rule: Quadrature, analytic_tail: bool, preprocessing: Preprocessing, dtype: str) -> None:
-        super().__init__(dtype=dtype)
+    def __init__(self, rule: Quadrature, analytic_tail: bool, preprocessing: NaivePreprocessing, dtype: str) -> None:
+        super().__init__(name="sum_rules", dtype=dtype)
         self.preprocessing, self.analytic_tail = preprocessing, analytic_tail
         self.weights_momentum = tf.constant(rule.weights[:, None], dtype)
         self.weights_number = tf.constant((rule.weights / rule.x)[:, None], dtype)
@@ -48,8 +48,8 @@ class SumRules(keras.layers.Layer):
     def call(self, network: tf.Tensor, x: tf.Tensor) -> tf.Tensor:
         """One for the flavours without a rule."""
         xf = network * self.preprocessing(x)
-        parts = [xf[..., :2] * self.weights_momentum, xf[..., 2:5] * self.weights_number]
-        integral = tf.reduce_sum(tf.concat(parts, axis=-1), axis=1)
+        each = [xf[..., :2] * self.weights_momentum, xf[..., 2:5] * self.weights_number]
+        integral = tf.reduce_sum(tf.concat(each, axis=-1), axis=1)
         if self.analytic_tail:  # below the first node, with the network as constant there
             power = tf.constant([2, 2, 1, 1, 1], xf.dtype) - self.preprocessing.alpha[:5]
             integral += network[:, 0, :5] * X_MIN**power / power
@@ -72,8 +72,8 @@ def build_replica(options: Model, rule: Quadrature, name: str, dtype: str) -> ke
             y = layer(y)
         return y
 
-    preprocessing = Preprocessing(options, dtype)
-    sum_rules = SumRules(rule, options.sum_rules.tail == "analytic", preprocessing, dtype)
+    preprocessing = NaivePreprocessing(options, dtype)
+    sum_rules = NaiveSumRules(rule, options.sum_rules.tail == "analytic", preprocessing, dtype)
     xf = apply_network(x) * preprocessing(x) * sum_rules(apply_network(nodes), nodes)
     rotation = np.array([[find_fitted_index(flavour) == i for flavour in FLAVOURS] for i in range(len(FITTED))], dtype)
     return keras.Model([x, nodes], keras.ops.matmul(xf, rotation), name=name)

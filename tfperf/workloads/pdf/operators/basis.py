@@ -5,13 +5,12 @@ v15 = v24 = v35 = v, t24 = t35 = sigma, no photon. Source: NNPDF4.0, arXiv:2109.
 """
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tfperf.arrays import FloatArray
 from tfperf.errors import PackError
 from tfperf.workloads.pdf.card import FITTED
 from tfperf.workloads.pdf.data.pack import Table
 
-Array = NDArray[np.floating]
 Legs = tuple[int, ...]
 EQUAL_AT_Q0 = {"v15": "v", "v24": "v", "v35": "v", "t24": "sigma", "t35": "sigma"}
 ABSENT = ("photon",)
@@ -31,14 +30,14 @@ def find_fitted_index(flavour: str) -> int | None:
     raise PackError(f"flavour {flavour!r}: must be one of {', '.join((*ABSENT, *FITTED, *EQUAL_AT_Q0))}")
 
 
-def merge_flavours(table: Table) -> dict[Legs, Array]:
+def add_equal_flavours(table: Table) -> dict[Legs, FloatArray]:
     """Columns of the table over the fitted flavours alone, exactly the same predictions.
 
     By fitted flavour f, (rows, X) arrays, or by pair f <= g, (rows, X, X) with x of f first; channels that are zero
     everywhere are left out. In float64; those of hadronic tables, which are large, in the precision of the table.
     """
     values = table.read_values()
-    sums: dict[Legs, Array] = {}
+    sums: dict[Legs, FloatArray] = {}
     for c, names in enumerate(table.channels):
         legs = [find_fitted_index(name) for name in names]
         if None in legs:

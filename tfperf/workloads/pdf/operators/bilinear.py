@@ -11,14 +11,13 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tfperf.arrays import BoolMask, FloatArray, Indices, PackedBits
 from tfperf.workloads.pdf.card import FITTED
 from tfperf.workloads.pdf.operators.basis import Legs
-from tfperf.workloads.pdf.operators.clusters import Bits, group_columns
+from tfperf.workloads.pdf.operators.clusters import group_columns
 from tfperf.workloads.pdf.operators.products import TableRows
 
-Array = NDArray[np.floating]
 # what a product costs beside its entries, in entries: measured at 100 replicas on 2 cores; and each of its rows, by the
 # bytes that are gathered and added up for it
 LAUNCH_COST, ROW_COST = 10000, 70
@@ -31,17 +30,17 @@ class BilinearProduct:
     `nodes`: X, in the index f X + a of flavour f at node a. No pair is in two products.
     """
 
-    pairs: NDArray[np.intp]
-    matrix: Array
-    rows: NDArray[np.intp]
+    pairs: Indices
+    matrix: FloatArray
+    rows: Indices
     nodes: int
 
-    def compute_features(self, pdf: Array) -> Array:
+    def compute_features(self, pdf: FloatArray) -> FloatArray:
         """Luminosities (..., pairs) of x f (..., 8, X)."""
         flat = pdf.reshape(*pdf.shape[:-2], -1)
         return flat[..., self.pairs[0]] * flat[..., self.pairs[1]]
 
-    def compute_jacobian(self, pdf: Array) -> Array:
+    def compute_jacobian(self, pdf: FloatArray) -> FloatArray:
         """Derivative (rows, D) at x f (8, X), in the precision of the matrix."""
         from scipy.sparse import csr_array  # takes a quarter of a second to load, and few fits need it
 
@@ -66,15 +65,15 @@ class BilinearProduct:
 class _Channel:
     """One channel: the pairs (2, n) that some row uses, which of all rows have it (m), their entries (m, n)."""
 
-    pairs: NDArray[np.intp]
-    rows: NDArray[np.intp]
-    values: Array
+    pairs: Indices
+    rows: Indices
+    values: FloatArray
 
-    def select_pairs(self, marked: NDArray[np.bool_]) -> "_Channel":
+    def select_pairs(self, marked: BoolMask) -> "_Channel":
         """The same with the marked pairs alone."""
         return _Channel(self.pairs[:, marked], self.rows, self.values[:, marked])
 
-    def encode_rows(self, total: int) -> Bits:
+    def encode_rows(self, total: int) -> PackedBits:
         """Which of all rows use each pair, as bits (pairs, rows / 8)."""
         mask = np.zeros((self.pairs.shape[1], total), bool)
         mask[:, self.rows] = self.values.T != 0
@@ -118,7 +117,7 @@ def _make_channels(rows: Sequence[TableRows], nodes: int) -> Iterator[_Channel]:
         yield _make_channel(values, legs, start, nodes, np.concatenate([where for _, where in touched]))
 
 
-def _make_channel(values: Array, legs: Legs, start: int, nodes: int, rows: NDArray[np.intp]) -> _Channel:
+def _make_channel(values: FloatArray, legs: Legs, start: int, nodes: int, rows: Indices) -> _Channel:
     """Of entries (rows, columns) from node `start` on, those that are used; of p_i p_j and p_j p_i one."""
     size = nodes - start
     if legs[0] == legs[1]:

@@ -1,23 +1,22 @@
-"""Columns of a sparse matrix put into groups by the rows that they use, so that each group is a nearly full block."""
+"""Columns of a sparse matrix put into groups by the rows that they use, so that each group is a nearly full matrix."""
 
 from collections.abc import Iterator
 
 import numpy as np
-from numpy.typing import NDArray
 
-Bits = NDArray[np.uint8]
-Indices = NDArray[np.intp]
+from tfperf.arrays import Float32Array, Indices, PackedBits
+
 BINS, ASKED = 64, 24  # cuts of an order that are tried; rows whose users are tried as a half
 SAMPLES, ITERATIONS = 2000, 12  # of the power iteration for the principal direction
 
 
-def _count_rows(bits: Bits) -> Indices:
+def _count_rows(bits: PackedBits) -> Indices:
     """Number of rows in each pattern (..., rows / 8)."""
     counts: Indices = np.bitwise_count(bits).sum(axis=-1, dtype=np.intp)
     return counts
 
 
-def group_columns(bits: Bits, launch: float, row: float) -> Indices:
+def group_columns(bits: PackedBits, launch: float, row: float) -> Indices:
     """The number of each column's group, by the rows that use it: bits (columns, rows / 8).
 
     A group costs `launch` entries and, for each row that one of its columns uses, an entry for each column and `row`
@@ -39,7 +38,7 @@ def group_columns(bits: Bits, launch: float, row: float) -> Indices:
     return numbers
 
 
-def _find_halves(patterns: Bits, counts: Indices, launch: float, row: float) -> tuple[Indices, ...] | None:
+def _find_halves(patterns: PackedBits, counts: Indices, launch: float, row: float) -> tuple[Indices, ...] | None:
     """Two halves that together cost less than the whole, of several tried the cheapest; None where there are none."""
     if len(patterns) < 2:
         return None
@@ -58,7 +57,7 @@ def _find_halves(patterns: Bits, counts: Indices, launch: float, row: float) -> 
     return found
 
 
-def _make_orders(patterns: Bits, masks: Bits, counts: Indices) -> Iterator[tuple[Indices, Indices]]:
+def _make_orders(patterns: PackedBits, masks: PackedBits, counts: Indices) -> Iterator[tuple[Indices, Indices]]:
     """Orders of the patterns, and where they could be cut."""
     bins = np.unique(np.linspace(0, len(patterns), BINS, endpoint=False).astype(int))
     for key in (_count_rows(patterns), _compute_projections(masks, counts)):
@@ -69,7 +68,7 @@ def _make_orders(patterns: Bits, masks: Bits, counts: Indices) -> Iterator[tuple
         yield np.argsort(masks[:, row], kind="stable"), np.array([0, len(masks) - users[row]])
 
 
-def _compute_projections(masks: Bits, counts: Indices) -> NDArray[np.float32]:
+def _compute_projections(masks: PackedBits, counts: Indices) -> Float32Array:
     """Where each pattern lies along the direction in which the patterns differ most."""
     rng = np.random.default_rng(0)
     some = rng.choice(len(masks), min(len(masks), SAMPLES), replace=False)
@@ -79,5 +78,5 @@ def _compute_projections(masks: Bits, counts: Indices) -> NDArray[np.float32]:
     for _ in range(ITERATIONS):
         axis = (weights * (away @ axis)) @ away
         axis = axis / np.maximum(np.linalg.norm(axis), np.float32(1e-30))
-    along: NDArray[np.float32] = masks.astype(np.float32) @ axis
+    along: Float32Array = masks.astype(np.float32) @ axis
     return along

@@ -10,46 +10,45 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import cho_solve, cholesky, solve_triangular
 
+from tfperf.arrays import BoolMask, Float64Array, Indices
 from tfperf.workloads.pdf.operators.woodbury import Block, Whitening, invert_matrix
 
-Array = NDArray[np.float64]
-Mask = NDArray[np.bool_]
 RIDGE = 1e-3
 
 
 @dataclass(frozen=True)
 class FoldedPoints:
-    """Q = constants + 2 slopes d + d^T forms d with d = (p_k, t) - centres, near whose minimum float32 loses no digits.
+    """Q = constants + 2 slopes d + d^T curvatures d, d = (p_k, t) - centres, near whose minimum float32 keeps digits.
 
-    forms (2 R, K, K), centres and slopes (2 R, K), constants (2 R); K = k + sum of `linked` ranks.
+    curvatures, halves of second derivatives (2 R, K, K), centres and slopes (2 R, K), constants (2 R); K = k + sum of
+    `coupled` ranks.
 
-    rest: the other points' own whitening; `linked`: which of its blocks' t follow p_k, in order.
+    rest: the other points' own whitening; `coupled`: which of its blocks' t follow p_k, in order.
     """
 
-    forms: Array
-    centres: Array
-    slopes: Array
-    constants: Array
+    curvatures: Float64Array
+    centres: Float64Array
+    slopes: Float64Array
+    constants: Float64Array
     rest: Whitening
-    linked: tuple[int, ...]
+    coupled: tuple[int, ...]
 
 
 @dataclass(frozen=True)
 class _SplitBlock:
-    """One block's linear rows and systematics, and what its other rows share with them."""
+    """One block's linear points and systematics, and how its other points are coupled to them."""
 
-    linear: NDArray[np.intp]  # points
-    others: NDArray[np.intp]
-    wide: Array  # (n, 1 + k + k_b): room for the data, then operator and systematics of the linear points
-    whole: Array  # its Gram matrix
-    shared: Array  # T (n_o, r)
-    directions: Array  # V (k_b, r)
+    linear: Indices  # points
+    others: Indices
+    wide: Float64Array  # (n, 1 + k + k_b): room for the data, then operator and systematics of the linear points
+    whole: Float64Array  # its Gram matrix
+    coupling: Float64Array  # T (n_o, r)
+    loadings: Float64Array  # V (k_b, r)
 
-    def compute_forms(self, data: Array, training: Mask) -> tuple[Array, Array]:
-        """Symmetric (1 + k + r, 1 + k + r): both halves' quadratic forms in (-1, p_k, t); data (n), training (N).
+    def compute_curvatures(self, data: Float64Array, training: BoolMask) -> tuple[Float64Array, Float64Array]:
+        """Symmetric (1 + k + r, 1 + k + r): of both halves, in (-1, p_k, t); data (n), training (N).
 
         The larger half is what the smaller one leaves of all: as exact, for the error of either is that of its norm.
         """
@@ -61,29 +60,31 @@ class _SplitBlock:
         whole[0] = whole[:, 0] = data @ self.wide
         whole[0, 0] = data @ data
         pair = (fewer, whole - fewer) if few is mine else (whole - fewer, fewer)
-        return self._compute_form(pair[0], others), self._compute_form(pair[1], ~others)
+        return self._compute_curvature(pair[0], others), self._compute_curvature(pair[1], ~others)
 
-    def _compute_form(self, gram: Array, others: Mask) -> Array:
-        """The form of some points: gram of the linear ones (1 + k + k_b, 1 + k + k_b), mask of the others."""
-        (systematics, rank), first = self.directions.shape, len(gram) - len(self.directions)
+    def _compute_curvature(self, gram: Float64Array, others: BoolMask) -> Float64Array:
+        """The matrix of some points: gram of the linear ones (1 + k + k_b, 1 + k + k_b), mask of the others."""
+        (systematics, rank), first = self.loadings.shape, len(gram) - len(self.loadings)
         out = np.zeros((first + rank, first + rank))
         out[:first, :first] = gram[:first, :first]
         if not systematics:
             return out
         inner = gram[first:, first:] + np.eye(systematics)
         if rank:
-            t = np.compress(others, self.shared, axis=0)
+            t = np.compress(others, self.coupling, axis=0)
             square = t.T @ t
-            inner += (self.directions @ square) @ self.directions.T
+            inner += (self.loadings @ square) @ self.loadings.T
             out[first:, first:] = invert_matrix(np.eye(rank) + square)
         root = cholesky(inner, lower=True, check_finite=False)
-        columns = np.hstack([gram[first:, :first], self.directions])
+        columns = np.hstack([gram[first:, :first], self.loadings])
         moved = solve_triangular(root, columns, lower=True, check_finite=False)
         out -= moved.T @ moved
         return out
 
 
-def _split_block(points: slice, u: Array, linear: Mask, operator: Array, negligible: float) -> _SplitBlock:
+def _split_block(
+    points: slice, u: Float64Array, linear: BoolMask, operator: Float64Array, negligible: float
+) -> _SplitBlock:
     """A block of neighbouring points with systematics u; operator (n, k) of all linear points."""
     every, mine = np.arange(points.start, points.stop), linear[points]
     begin, count = np.count_nonzero(linear[: points.start]), np.count_nonzero(mine)
@@ -93,7 +94,9 @@ def _split_block(points: slice, u: Array, linear: Mask, operator: Array, negligi
     return _SplitBlock(every[mine], every[~mine], wide, wide.T @ wide, left[:, keep] * singular[keep], right[keep].T)
 
 
-def _split_blocks(whitening: Whitening, linear: Mask, operator: Array, negligible: float) -> list[_SplitBlock]:
+def _split_blocks(
+    whitening: Whitening, linear: BoolMask, operator: Float64Array, negligible: float
+) -> list[_SplitBlock]:
     """All points, those in no block as blocks without systematics."""
     found, end = [], 0
     for block in (*whitening.blocks, Block(slice(len(linear), len(linear)), np.zeros((0, 0)))):
@@ -106,64 +109,73 @@ def _split_blocks(whitening: Whitening, linear: Mask, operator: Array, negligibl
 
 
 def fold_points(
-    whitening: Whitening, linear: Mask, operator: Array, data: Array, training: Mask, negligible: float = 0.0
+    whitening: Whitening,
+    linear: BoolMask,
+    operator: Float64Array,
+    data: Float64Array,
+    training: BoolMask,
+    negligible: float = 0.0,
 ) -> FoldedPoints:
     """Fold the points `linear` (N), with operator (n, k) and data (R, n) in units of their errors, and masks (R, N).
 
     Directions of the other points' systematics that change chi2 by less than `negligible`, relatively, are left out.
     """
-    parts = _split_blocks(whitening, linear, operator, max(negligible, np.finfo(float).eps))
+    split_blocks = _split_blocks(whitening, linear, operator, max(negligible, np.finfo(float).eps))
     k, replicas = operator.shape[1], len(data)
-    linked = [p for p in parts if len(p.linear) and p.shared.shape[1]]
-    size = k + sum(p.shared.shape[1] for p in linked)
-    forms, constants = np.empty((2 * replicas, size, size)), np.empty(2 * replicas)
+    coupled = [p for p in split_blocks if len(p.linear) and p.coupling.shape[1]]
+    size = k + sum(p.coupling.shape[1] for p in coupled)
+    curvatures, constants = np.empty((2 * replicas, size, size)), np.empty(2 * replicas)
     centres, slopes = np.empty((2, 2 * replicas, size))
     for r in range(replicas):
-        halves = _sum_forms([p for p in parts if len(p.linear)], data[r], training[r], 1 + k, 1 + size)
+        halves = _sum_curvatures([p for p in split_blocks if len(p.linear)], data[r], training[r], 1 + k, 1 + size)
         for i, total in zip((r, replicas + r), halves, strict=True):
-            forms[i], slope = total[1:, 1:], total[1:, 0]
-            centres[i], slopes[i] = _find_centre(forms[i], slope)
+            curvatures[i], slope = total[1:, 1:], total[1:, 0]
+            centres[i], slopes[i] = _find_centre(curvatures[i], slope)
             constants[i] = total[0, 0] + centres[i] @ (slopes[i] - slope)
-    rest, numbers = _whiten_rest(whitening, parts, linear)
-    return FoldedPoints(forms, centres, slopes, constants, rest, tuple(numbers[id(p)] for p in linked))
+    rest, numbers = _whiten_rest(whitening, split_blocks, linear)
+    return FoldedPoints(curvatures, centres, slopes, constants, rest, tuple(numbers[id(p)] for p in coupled))
 
 
-def _sum_forms(parts: Sequence[_SplitBlock], data: Array, training: Mask, k: int, size: int) -> Array:
-    """Forms of all parts added up, (2, size, size): the first k rows are common, then each part has its own t."""
+def _sum_curvatures(
+    split_blocks: Sequence[_SplitBlock], data: Float64Array, training: BoolMask, k: int, size: int
+) -> Float64Array:
+    """Those of all blocks added up, (2, size, size): the first k entries are common, then each block has its own t."""
     totals = np.zeros((2, size, size))
     first, begin = 0, k
-    for part in parts:
-        points = slice(first, first := first + len(part.linear))
-        own = slice(begin, begin := begin + part.shared.shape[1])
-        for total, form in zip(totals, part.compute_forms(data[points], training), strict=True):
-            total[:k, :k] += form[:k, :k]
-            total[:k, own] = form[:k, k:]
-            total[own, :k] = form[k:, :k]
-            total[own, own] = form[k:, k:]
+    for split_block in split_blocks:
+        points = slice(first, first := first + len(split_block.linear))
+        own = slice(begin, begin := begin + split_block.coupling.shape[1])
+        for total, curvature in zip(totals, split_block.compute_curvatures(data[points], training), strict=True):
+            total[:k, :k] += curvature[:k, :k]
+            total[:k, own] = curvature[:k, k:]
+            total[own, :k] = curvature[k:, :k]
+            total[own, own] = curvature[k:, k:]
     return totals
 
 
-def _find_centre(form: Array, slope: Array) -> tuple[Array, Array]:
-    """A point near the minimum of w^T form w - 2 slope^T w, and half the gradient there.
+def _find_centre(curvature: Float64Array, slope: Float64Array) -> tuple[Float64Array, Float64Array]:
+    """A point near the minimum of w^T curvature w - 2 slope^T w, and half the gradient there.
 
-    What no point sees stays small: far from zero, the form in float32 would lose digits.
+    What no point sees stays small: far from zero, the matrix in float32 would lose digits.
     """
-    diagonal = np.diag(form)
+    diagonal = np.diag(curvature)
     scale = np.sqrt(np.maximum(diagonal, RIDGE * diagonal.max(initial=RIDGE)))
-    unit = form / np.outer(scale, scale) + RIDGE * np.eye(len(form))
+    unit = curvature / np.outer(scale, scale) + RIDGE * np.eye(len(curvature))
     root = cholesky(unit, lower=True, check_finite=False)
     centre = cho_solve((root, True), slope / scale, check_finite=False) / scale
-    return centre, form @ centre - slope
+    return centre, curvature @ centre - slope
 
 
-def _whiten_rest(whitening: Whitening, parts: list[_SplitBlock], linear: Mask) -> tuple[Whitening, dict[int, int]]:
-    """Whitening of the other points, in their order, and the number of each part's block in it."""
+def _whiten_rest(
+    whitening: Whitening, split_blocks: list[_SplitBlock], linear: BoolMask
+) -> tuple[Whitening, dict[int, int]]:
+    """Whitening of the other points, in their order, and the number of each block's in it."""
     blocks: list[Block] = []
     numbers: dict[int, int] = {}
     begin = 0
-    for part in parts:
-        rows = slice(begin, begin := begin + len(part.others))
-        if part.shared.shape[1]:
-            numbers[id(part)] = len(blocks)
-            blocks.append(Block(rows, part.shared))
+    for split_block in split_blocks:
+        rows = slice(begin, begin := begin + len(split_block.others))
+        if split_block.coupling.shape[1]:
+            numbers[id(split_block)] = len(blocks)
+            blocks.append(Block(rows, split_block.coupling))
     return Whitening(whitening.inverse_sigma[~linear], tuple(blocks)), numbers

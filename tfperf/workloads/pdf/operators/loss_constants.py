@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tfperf.arrays import BoolMask, Float64Array
 from tfperf.workloads.pdf.card import FITTED
 from tfperf.workloads.pdf.data.pack import Dataset
 from tfperf.workloads.pdf.operators.folding import FoldedPoints, fold_points
@@ -23,8 +23,6 @@ from tfperf.workloads.pdf.operators.reduction import Basis, build_balanced_basis
 from tfperf.workloads.pdf.operators.threads import one_thread
 from tfperf.workloads.pdf.operators.woodbury import Whitening
 
-Array = NDArray[np.float64]
-Mask = NDArray[np.bool_]
 SAFETY = 0.5  # of the tolerance: fitted PDFs are not the samples
 HADRONIC_SLACK = 10.0  # a fit to real tables errs 20 to 30 times less than this estimate
 REFERENCES = 16  # PDFs around which hadronic predictions are taken as linear
@@ -39,11 +37,11 @@ class PointConstants:
 
     observables: Observables
     whitening: Whitening
-    data: Array
-    central: Array
-    training: Mask  # (R, n)
-    factor: Array
-    root_weight: Array
+    data: Float64Array
+    central: Float64Array
+    training: BoolMask  # (R, n)
+    factor: Float64Array
+    root_weight: Float64Array
     core: HadronicCore | None = None  # makes the raw predictions that no product makes
 
 
@@ -53,7 +51,7 @@ class LossConstants:
 
     points: PointConstants
     folded: FoldedPoints | None = None
-    restrict: Array | None = None
+    restrict: Float64Array | None = None
 
 
 def is_linear(dataset: Dataset) -> bool:
@@ -61,7 +59,7 @@ def is_linear(dataset: Dataset) -> bool:
     return dataset.operation == "NULL" and not dataset.tables[0].hadronic
 
 
-def build_linear_operator(datasets: Sequence[Dataset], nodes: int) -> Array:
+def build_linear_operator(datasets: Sequence[Dataset], nodes: int) -> Float64Array:
     """Tables of linear sets over all fitted flavours and nodes, (n, 8 X)."""
     tables = []
     for dataset in datasets:
@@ -72,7 +70,7 @@ def build_linear_operator(datasets: Sequence[Dataset], nodes: int) -> Array:
     return np.concatenate(tables) if tables else np.zeros((0, len(FITTED) * nodes))
 
 
-def make_linear_mask(problem: Problem) -> Mask:
+def make_linear_mask(problem: Problem) -> BoolMask:
     """Which points (N) belong to linear sets."""
     return np.concatenate([np.full(len(d.cv), is_linear(d)) for d in problem.datasets])
 
@@ -140,21 +138,21 @@ def _add_core(
     own = [(s, slice(a, b)) for s, (a, b) in zip(observables.segments, pairwise(ends), strict=True) if mine[a]]
     plain = [(s.rows[0], where) for s, where in own if s.operation == "NULL"]
     direct = [rows for s, _ in own if s.operation != "NULL" for rows in s.rows]
-    weights = np.concatenate([np.zeros(0), *(points.factor[where] for _, where in plain)])
+    inverse_errors = np.concatenate([np.zeros(0), *(points.factor[where] for _, where in plain)])
     # a tenth of the tolerance is left to it, for the smaller half of the points
     half = min(points.training[:, mine].sum(axis=1).mean(), (~points.training[:, mine]).sum(axis=1).mean())
     negligible = 0.1 * tolerance * max(half, 1.0) / 2
-    targets = [rows for rows, _ in plain]
+    outputs = [rows for rows, _ in plain]
     directions = memo.get(
         "directions",
-        (observables, basis.extend, weights),
-        lambda: factorise(observables, targets, direct, basis, weights),
+        (observables, basis.extend, inverse_errors),
+        lambda: factorise(observables, outputs, direct, basis, inverse_errors),
     )
-    left, core = reduce_observables(observables, targets, direct, basis, directions, negligible)
+    left, core = reduce_observables(observables, outputs, direct, basis, directions, negligible)
     return replace(points, observables=left, core=core)
 
 
-def _make_points(problem: Problem, which: Mask, observables: Observables, whitening: Whitening) -> PointConstants:
+def _make_points(problem: Problem, which: BoolMask, observables: Observables, whitening: Whitening) -> PointConstants:
     rows = np.flatnonzero(which)[observables.order]
     ordered = whitening.reorder(observables.order)
     weight = problem.root_weight[rows]
@@ -166,7 +164,7 @@ def _make_points(problem: Problem, which: Mask, observables: Observables, whiten
 
 
 @one_thread
-def build_linear_basis(problem: Problem, samples: Array, tolerance: float) -> tuple[Basis, int]:
+def build_linear_basis(problem: Problem, samples: Float64Array, tolerance: float) -> tuple[Basis, int]:
     """All directions that linear points can tell apart, and how many keep chi2 per point within the tolerance.
 
     By samples (S, 8, X): half of them make the basis, the others choose the rank, for the smaller half of the points.
@@ -178,7 +176,7 @@ def build_linear_basis(problem: Problem, samples: Array, tolerance: float) -> tu
 
 
 @one_thread
-def build_hadronic_basis(problem: Problem, samples: Array, tolerance: float) -> tuple[Basis, int]:
+def build_hadronic_basis(problem: Problem, samples: Float64Array, tolerance: float) -> tuple[Basis, int]:
     """The same for hadronic points, linear around some of the samples; fitted PDFs err far less than samples do."""
     which = np.concatenate([np.full(len(d.cv), is_hadronic(d)) for d in problem.datasets])
     found = np.empty((REFERENCES, which.sum(), samples[0].size))
@@ -194,7 +192,7 @@ def build_hadronic_basis(problem: Problem, samples: Array, tolerance: float) -> 
 
 
 def _build_basis(
-    problem: Problem, samples: Array, which: Mask, operators: Sequence[Array], tolerance: float
+    problem: Problem, samples: Float64Array, which: BoolMask, operators: Sequence[Float64Array], tolerance: float
 ) -> tuple[Basis, int]:
     """The basis for whitened operators around different PDFs, and the sufficient rank."""
     made, tested = samples[::2], samples[1::2].reshape(len(samples[1::2]), -1)
@@ -205,9 +203,9 @@ def _build_basis(
     training = problem.training[:, which]
     points = max(1.0, min(training.sum(axis=1).mean(), (~training).sum(axis=1).mean()))
 
-    def estimate_errors(rank: int) -> Array:
+    def estimate_errors(rank: int) -> Float64Array:
         lost = basis.truncate(rank).compute_remainder(tested)
-        parts = [estimate_chi2_error(lost[i :: len(operators)] @ a.T, points) for i, a in enumerate(operators)]
-        return np.concatenate(parts)
+        each = [estimate_chi2_error(lost[i :: len(operators)] @ a.T, points) for i, a in enumerate(operators)]
+        return np.concatenate(each)
 
     return basis, basis.rank if tolerance == 0 else find_rank(estimate_errors, basis.rank, SAFETY * tolerance)

@@ -9,34 +9,33 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tfperf.arrays import Float64Array, Indices
 from tfperf.workloads.pdf.data.pack import Dataset, PositivitySet, Table
 from tfperf.workloads.pdf.operators import bilinear, products
 from tfperf.workloads.pdf.operators.bilinear import BilinearProduct
 from tfperf.workloads.pdf.operators.products import Owner, Product, TableRows, make_product, read_columns, split_rows
 
-Array = NDArray[np.float64]
 # products over the columns that belong together; one over all columns that are used; one over all there are
 Layout = Literal["grouped", "joined", "padded"]
-CHUNK = 128  # rows of a product that are widened to float64 at a time
+SLAB_ROWS = 128  # rows of a product that are widened to float64 at a time
 
 
-def combine(operation: str, parts: Sequence[Any]) -> Any:
+def combine(operation: str, predictions: Sequence[Any]) -> Any:
     """One dataset's predictions from those of its tables, each (..., N) or (..., 1); formulas in data/pack.py."""
     match operation:
         case "NULL":
-            return parts[0]
+            return predictions[0]
         case "RATIO":
-            return parts[0] / parts[1]
+            return predictions[0] / predictions[1]
         case "ASY":
-            return (parts[0] - parts[1]) / (parts[0] + parts[1])
+            return (predictions[0] - predictions[1]) / (predictions[0] + predictions[1])
         case "ADD":
-            return parts[0] + parts[1]
+            return predictions[0] + predictions[1]
         case "SMN":
-            return (parts[0] + parts[1]) / (parts[2] + parts[3])
+            return (predictions[0] + predictions[1]) / (predictions[2] + predictions[3])
         case "COM":
-            return sum(parts[1:10], parts[0]) / sum(parts[11:20], parts[10])
+            return sum(predictions[1:10], predictions[0]) / sum(predictions[11:20], predictions[10])
     raise ValueError(operation)
 
 
@@ -60,7 +59,7 @@ class Observables:
     products: tuple[Product, ...]  # of deep-inelastic rows
     bilinear: tuple[BilinearProduct, ...]  # of hadronic ones
     segments: tuple[Segment, ...]
-    order: NDArray[np.intp]
+    order: Indices
     positive: tuple[slice, ...]
     nodes: int
     layout: Layout = "grouped"
@@ -98,7 +97,7 @@ class Observables:
         return int(linear + len(rows) * sum(p.pairs.shape[1] for p in self.bilinear))
 
     @property
-    def _every(self) -> list[tuple[Product | BilinearProduct, NDArray[np.intp]]]:
+    def _every(self) -> list[tuple[Product | BilinearProduct, Indices]]:
         """All products with the raw rows that they add to."""
         linear = [(p, np.arange(p.rows.start, p.rows.stop)) for p in self.products]
         return [*linear, *((p, p.rows) for p in self.bilinear)]
@@ -112,31 +111,31 @@ class Observables:
         both = bilinear.join_bilinear(self.bilinear, padded=layout == "padded")
         return replace(self, products=tuple(linear), bilinear=tuple(both), layout=layout)
 
-    def predict_raw(self, pdf: Array) -> Array:
+    def predict_raw(self, pdf: Float64Array) -> Float64Array:
         """Raw predictions (..., T) in float64 for x f (..., 8, X)."""
         raw = np.zeros((*pdf.shape[:-2], self.row_count))
         for product, rows in self._every:
             features = product.compute_features(pdf[..., : self.nodes])
-            for i in range(0, len(rows), CHUNK):
-                raw[..., rows[i : i + CHUNK]] += features @ product.matrix[i : i + CHUNK].astype(np.float64).T
+            for i in range(0, len(rows), SLAB_ROWS):
+                raw[..., rows[i : i + SLAB_ROWS]] += features @ product.matrix[i : i + SLAB_ROWS].astype(np.float64).T
         return raw
 
-    def predict(self, pdf: Array) -> Array:
+    def predict(self, pdf: Float64Array) -> Float64Array:
         """Predictions (..., N) of the datasets in float64 for x f (..., 8, X)."""
         raw = self.predict_raw(pdf)
-        parts = [combine(t.operation, [raw[..., r] for r in t.rows]) for t in self.segments]
+        each = [combine(segment.operation, [raw[..., r] for r in segment.rows]) for segment in self.segments]
         out = np.empty((*pdf.shape[:-2], len(self.order)))
-        out[..., self.order] = np.concatenate(parts, axis=-1)
+        out[..., self.order] = np.concatenate(each, axis=-1)
         return out
 
-    def predict_positive(self, pdf: Array) -> Array:
+    def predict_positive(self, pdf: Float64Array) -> Float64Array:
         """Predictions (..., P) of the positivity sets in float64 for x f (..., 8, X)."""
         raw = self.predict_raw(pdf)
-        parts = [raw[..., rows] for rows in self.positive]
-        return np.concatenate(parts, axis=-1) if parts else raw[..., :0]
+        each = [raw[..., rows] for rows in self.positive]
+        return np.concatenate(each, axis=-1) if each else raw[..., :0]
 
 
-def predict_sets(datasets: Sequence[Dataset], pdf: Array) -> list[Array]:
+def predict_sets(datasets: Sequence[Dataset], pdf: Float64Array) -> list[Float64Array]:
     """Predictions (n) of each dataset for x f (8, X), in float64; one set is in memory at a time."""
     return [compile_observables([d], (), pdf.shape[-1]).predict(pdf) for d in datasets]
 
@@ -169,10 +168,10 @@ def _join_slices(slices: Iterable[slice]) -> tuple[slice, ...]:
 
 def _make_segments(
     datasets: Sequence[Dataset], blocks: Sequence[Sequence[int]], placed: Sequence[tuple[TableRows, slice]]
-) -> tuple[list[Segment], NDArray[np.intp]]:
+) -> tuple[list[Segment], Indices]:
     begin = np.cumsum([0, *(len(d.cv) for d in datasets)])
     segments: list[Segment] = []
-    order: list[NDArray[np.intp]] = []
+    order: list[Indices] = []
     for mine in blocks:
         plain = [(r, w) for r, w in placed if r.owner.dataset in mine and datasets[r.owner.dataset].operation == "NULL"]
         segments += [Segment("NULL", (rows,)) for rows in _join_slices(w for _, w in plain)]

@@ -9,8 +9,8 @@ from itertools import pairwise
 from typing import Any, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tfperf.arrays import BoolMask, Float64Array, ReplicaIndices
 from tfperf.data.cache import OFF, Cache, digest
 from tfperf.data.keys import Purpose, make_generator
 from tfperf.errors import PackError
@@ -18,15 +18,14 @@ from tfperf.runcard.faults import Fault, format_names
 from tfperf.runcard.places import UnfitCardError
 from tfperf.workloads.pdf.card import Card, SetChoice
 from tfperf.workloads.pdf.data.closure import replace_data
-from tfperf.workloads.pdf.data.covariance import Covariance, add_extra, compute_covariance, make_slices
+from tfperf.workloads.pdf.data.covariance import CovarianceMatrix, add_extra, compute_covariance, make_slices
 from tfperf.workloads.pdf.data.pack import Dataset, Pack
 from tfperf.workloads.pdf.data.pseudodata import sample_pseudodata
 from tfperf.workloads.pdf.data.selection import Selection
 from tfperf.workloads.pdf.data.splits import sample_split
 from tfperf.workloads.pdf.operators.observables import Observables, compile_observables, predict_sets
-from tfperf.workloads.pdf.operators.woodbury import Whitening, build_whitening, find_components, join_groups
+from tfperf.workloads.pdf.operators.woodbury import Whitening, build_whitening, find_components, join_components
 
-Array = NDArray[np.float64]
 T = TypeVar("T")
 
 
@@ -56,13 +55,13 @@ class Problem:
     datasets: tuple[Dataset, ...]
     observables: Observables
     blocks: tuple[tuple[int, ...], ...]  # datasets whose points stay together: all that share systematics, and more
-    covariance: Covariance  # of the fit: with t0 where there is one
-    covariance_no_t0: Covariance
-    truth: Array | None  # (N) noiseless predictions of the law, in a closure test
+    covariance: CovarianceMatrix  # of the fit: with t0 where there is one
+    covariance_no_t0: CovarianceMatrix
+    truth: Float64Array | None  # (N) noiseless predictions of the law, in a closure test
     ids: tuple[int, ...]
-    data: Array  # (R, N)
-    training: NDArray[np.bool_]  # (R, N)
-    root_weight: Array  # (N) square root of the sets' weights in the loss
+    data: Float64Array  # (R, N)
+    training: BoolMask  # (R, N)
+    root_weight: Float64Array  # (N) square root of the sets' weights in the loss
     cache: Cache = OFF  # of what is made from the problem
     tables_digest: str | None = None  # digest of what the observables are made from, where that is known
     memo: Memo = field(default_factory=Memo, repr=False, compare=False)
@@ -76,15 +75,17 @@ class Problem:
     def whitening(self) -> Whitening:
         """The covariance of the fit in the blocks, in float64; made once."""
         sets, covariance = self.sets, self.covariance
-        return self.memo.get("whitened", (covariance,), lambda: build_whitening(covariance, sets, groups=self.blocks))
+        return self.memo.get(
+            "whitened", (covariance,), lambda: build_whitening(covariance, sets, components=self.blocks)
+        )
 
     @property
-    def central(self) -> Array:
+    def central(self) -> Float64Array:
         """Central values (N)."""
         return np.concatenate([d.cv for d in self.datasets])
 
 
-def _build_covariance(card: Card, datasets: Sequence[Dataset], t0: Sequence[Array] | None) -> Covariance:
+def _build_covariance(card: Card, datasets: Sequence[Dataset], t0: Sequence[Float64Array] | None) -> CovarianceMatrix:
     plain = compute_covariance(datasets, t0)
     if card.covariance.extra is None:
         return plain
@@ -95,13 +96,13 @@ def _build_covariance(card: Card, datasets: Sequence[Dataset], t0: Sequence[Arra
         raise UnfitCardError(card, keyed) from None
 
 
-def _group_datasets(covariance: Covariance, datasets: Sequence[Dataset]) -> list[list[int]]:
+def _find_dataset_components(covariance: CovarianceMatrix, datasets: Sequence[Dataset]) -> list[list[int]]:
     """Blocks of datasets, with those that are correlated next to each other."""
     where = make_slices(datasets)
-    return join_groups(covariance.columns, where, find_components(covariance.columns, where))
+    return join_components(covariance.columns, where, find_components(covariance.columns, where))
 
 
-def _get_pack_t0(card: Card, datasets: Sequence[Dataset]) -> list[Array]:
+def _get_pack_t0(card: Card, datasets: Sequence[Dataset]) -> list[Float64Array]:
     missing = [d.name for d in datasets if d.t0 is None]
     if missing:
         text = f"the pack has no t0 for {format_names(missing)}; allowed: none, fit, a run folder"
@@ -111,7 +112,7 @@ def _get_pack_t0(card: Card, datasets: Sequence[Dataset]) -> list[Array]:
 
 def _sample_replica_data(
     card: Card, datasets: Sequence[Dataset], choices: Sequence[SetChoice], ids: Sequence[int]
-) -> tuple[Array, NDArray[np.bool_]]:
+) -> tuple[Float64Array, BoolMask]:
     """Pseudo-data (R, N) and training masks (R, N)."""
     sizes = [len(d.cv) for d in datasets]
     fractions = [c.training_fraction or card.data.training_fraction for c in choices]
@@ -125,7 +126,7 @@ def _sample_replica_data(
 
 def _get_replica_data(
     cache: Cache, card: Card, datasets: Sequence[Dataset], choices: Sequence[SetChoice], ids: Sequence[int]
-) -> tuple[Array, NDArray[np.bool_]]:
+) -> tuple[Float64Array, BoolMask]:
     """The same, drawn only once."""
     sets = [(d.name, d.operation, d.cv, d.stat, d.sys, d.sys_names, d.sys_is_mult) for d in datasets]
     fractions = (card.data.training_fraction, [c.training_fraction for c in choices])
@@ -141,25 +142,25 @@ def _digest_tables(pack: Pack, datasets: Sequence[Dataset]) -> str | None:
     return None if unknown else digest(tables, positivity, pack.x)
 
 
-def _make_closure_data(card: Card, datasets: Sequence[Dataset], truth: Sequence[Array]) -> tuple[Dataset, ...]:
+def _make_closure_data(card: Card, datasets: Sequence[Dataset], truth: Sequence[Float64Array]) -> tuple[Dataset, ...]:
     """The sets as the law of a closure test would have them, with one draw of noise at level 2."""
     assert card.closure is not None
     rng = make_generator(card.closure.noise, 0, Purpose.TRUTH) if card.closure.level == 2 else None
     return replace_data(datasets, truth, rng)
 
 
-def select_replicas(problem: "Problem", rows: NDArray[np.int64]) -> "Problem":
+def select_replicas(problem: "Problem", indices: ReplicaIndices) -> "Problem":
     """The problem of some of its replicas."""
-    ids = tuple(problem.ids[r] for r in rows)
-    return replace(problem, ids=ids, data=problem.data[rows], training=problem.training[rows])
+    ids = tuple(problem.ids[r] for r in indices)
+    return replace(problem, ids=ids, data=problem.data[indices], training=problem.training[indices])
 
 
 def build_problem(
     card: Card,
     selection: Selection,
     ids: Sequence[int],
-    t0_pdf: Array | None = None,
-    law: Callable[[Array], Array] | None = None,
+    t0_pdf: Float64Array | None = None,
+    law: Callable[[Float64Array], Float64Array] | None = None,
 ) -> Problem:
     """Everything the card says about the data.
 
@@ -175,11 +176,11 @@ def build_problem(
     cache = Cache(card.engine.cache)
     data, training = _get_replica_data(cache, card, datasets, selection.choices, ids)
     weights = [np.full(len(d.cv), np.sqrt(c.weight)) for d, c in zip(datasets, selection.choices, strict=True)]
-    groups = _group_datasets(_build_covariance(card, datasets, None), datasets)
-    order = [i for group in groups for i in group]
+    components = _find_dataset_components(_build_covariance(card, datasets, None), datasets)
+    order = [i for component in components for i in component]
     points = np.concatenate([np.arange(s.start, s.stop) for s in (make_slices(datasets)[i] for i in order)])
     datasets = tuple(datasets[i] for i in order)
-    ends = np.cumsum([0, *(len(group) for group in groups)])
+    ends = np.cumsum([0, *(len(component) for component in components)])
     neighbours = tuple(tuple(range(a, b)) for a, b in pairwise(ends.tolist()))
     if t0_pdf is not None:
         t0 = predict_sets(datasets, t0_pdf)

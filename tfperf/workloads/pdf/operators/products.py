@@ -9,13 +9,12 @@ from dataclasses import dataclass
 from itertools import groupby
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tfperf.arrays import FloatArray, Indices
 from tfperf.workloads.pdf.card import FITTED
 from tfperf.workloads.pdf.data.pack import Table
-from tfperf.workloads.pdf.operators.basis import Legs, merge_flavours
+from tfperf.workloads.pdf.operators.basis import Legs, add_equal_flavours
 
-Array = NDArray[np.floating]
 # entries that could be multiplied in the time a product takes beside its arithmetic: measured from 1 to 100 replicas
 LAUNCH_COST = 16_000
 
@@ -26,10 +25,10 @@ class Product:
 
     flavours: tuple[int, ...]
     start: int
-    matrix: Array
+    matrix: FloatArray
     rows: slice
 
-    def compute_features(self, pdf: Array) -> Array:
+    def compute_features(self, pdf: FloatArray) -> FloatArray:
         """Features (..., columns) of x f (..., 8, X)."""
         return pdf[..., list(self.flavours), self.start :].reshape(*pdf.shape[:-2], -1)
 
@@ -47,13 +46,13 @@ class TableRows:
     """Rows of one table that stay together: a part of a deep-inelastic table, or a whole hadronic one."""
 
     owner: Owner
-    points: NDArray[np.intp]  # its rows, in this order
+    points: Indices  # its rows, in this order
     start: int  # first node that any of them uses
-    columns: dict[Legs, Array]  # (points, X - start) or (points, X - start, X - start)
+    columns: dict[Legs, FloatArray]  # (points, X - start) or (points, X - start, X - start)
     dtype: np.dtype[np.floating]
     hadronic: bool
 
-    def pop_entries(self, legs: Legs, start: int, nodes: int) -> Array:
+    def pop_entries(self, legs: Legs, start: int, nodes: int) -> FloatArray:
         """Entries of a channel from an earlier first node on, (points, columns); they are held here no longer."""
         size, axes = nodes - start, len(legs)
         out = np.zeros((len(self.points), *[size] * axes), self.dtype)
@@ -62,7 +61,7 @@ class TableRows:
         return out.reshape(len(out), -1)
 
 
-def find_first_nodes(columns: dict[Legs, Array]) -> NDArray[np.intp]:
+def find_first_nodes(columns: dict[Legs, FloatArray]) -> Indices:
     """First grid node that each row uses on either leg; the last one for rows that are zero.
 
     >>> sigma, gluon = np.array([[0.0, 0.0, 1.0], [0.0, 2.0, 0.0]]), np.array([[0.0, 0.0, 3.0], [0.0, 0.0, 0.0]])
@@ -73,13 +72,13 @@ def find_first_nodes(columns: dict[Legs, Array]) -> NDArray[np.intp]:
     used = np.zeros((len(one), one.shape[1]), bool)
     for values in columns.values():
         used |= (values != 0) if values.ndim == 2 else (values != 0).any(axis=2) | (values != 0).any(axis=1)
-    firsts: NDArray[np.intp] = np.where(used.any(axis=1), used.argmax(axis=1), used.shape[1] - 1)
+    firsts: Indices = np.where(used.any(axis=1), used.argmax(axis=1), used.shape[1] - 1)
     return firsts
 
 
-def read_columns(table: Table, nodes: int) -> dict[Legs, Array]:
+def read_columns(table: Table, nodes: int) -> dict[Legs, FloatArray]:
     """Folded columns on the first `nodes` grid nodes; those beyond have x = 1, where x f = 0."""
-    return {k: v[:, :nodes] if v.ndim == 2 else v[:, :nodes, :nodes] for k, v in merge_flavours(table).items()}
+    return {k: v[:, :nodes] if v.ndim == 2 else v[:, :nodes, :nodes] for k, v in add_equal_flavours(table).items()}
 
 
 def find_boundaries(starts: Sequence[int], estimate_cost: Callable[[int, int, int], float]) -> list[int]:
@@ -106,7 +105,7 @@ def _estimate_cost(rows: Sequence[TableRows], start: int, nodes: int) -> float:
     return float(sum(len(r.points) for r in rows) * len(flavours) * (nodes - start) + LAUNCH_COST)
 
 
-def split_rows(owner: Owner, columns: dict[Legs, Array], whole: bool) -> list[TableRows]:
+def split_rows(owner: Owner, columns: dict[Legs, FloatArray], whole: bool) -> list[TableRows]:
     """Rows of a table by first node, unless they have to stay together."""
     firsts = find_first_nodes(columns)
     if whole:
@@ -114,7 +113,7 @@ def split_rows(owner: Owner, columns: dict[Legs, Array], whole: bool) -> list[Ta
     return [_make_rows(owner, np.flatnonzero(firsts == first), int(first), columns) for first in np.unique(firsts)]
 
 
-def _make_rows(owner: Owner, points: NDArray[np.intp], start: int, columns: dict[Legs, Array]) -> TableRows:
+def _make_rows(owner: Owner, points: Indices, start: int, columns: dict[Legs, FloatArray]) -> TableRows:
     used = {legs: v[points, start:] if len(legs) == 1 else v[points, start:, start:] for legs, v in columns.items()}
     return TableRows(owner, points, start, used, next(iter(used.values())).dtype, len(next(iter(used))) == 2)
 
@@ -152,8 +151,8 @@ def make_product(rows: Sequence[TableRows], nodes: int, begin: int) -> Product:
     """The product of one group, whose rows lie from `begin` on in the raw predictions; uses the rows up."""
     start = min(r.start for r in rows)
     channels = sorted({legs for r in rows for legs in r.columns})
-    parts = [np.concatenate([r.pop_entries(legs, start, nodes) for legs in channels], axis=1) for r in rows]
-    matrix = np.concatenate(parts)
+    each = [np.concatenate([r.pop_entries(legs, start, nodes) for legs in channels], axis=1) for r in rows]
+    matrix = np.concatenate(each)
     return Product(tuple(f for (f,) in channels), start, matrix, slice(begin, begin + len(matrix)))
 
 

@@ -10,9 +10,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from tfperf.arrays import Float64Array
+
 # of the samples' own size: how much of a smooth function that no network drew is allowed for
 SMOOTH_AMPLITUDE, SMOOTH_LENGTH = 0.03, 1.0
 QUANTILE = 0.95
@@ -23,8 +23,8 @@ STEP = 10  # ranks are multiples of it
 class Basis:
     """restrict (k, D): p -> p_k; extend (D, k): back."""
 
-    restrict: Array
-    extend: Array
+    restrict: Float64Array
+    extend: Float64Array
 
     @property
     def rank(self) -> int:
@@ -35,24 +35,24 @@ class Basis:
         """The leading directions only."""
         return Basis(self.restrict[:rank], self.extend[:, :rank])
 
-    def compute_remainder(self, pdf: Array) -> Array:
+    def compute_remainder(self, pdf: Float64Array) -> Float64Array:
         """What the basis leaves out of PDFs (..., D)."""
         return pdf - (pdf @ self.restrict.T) @ self.extend.T
 
 
-def _compute_smooth_covariance(samples: Array, x: Array) -> Array:
+def _compute_smooth_covariance(samples: Float64Array, x: Float64Array) -> Float64Array:
     """Covariance (D, D) of smooth functions of each flavour, small beside the samples (S, 8, X)."""
     size = np.sqrt((samples**2).mean(axis=0))
     t = np.log(x) + 5 * x
-    kernel = SMOOTH_AMPLITUDE**2 * np.exp(-0.5 * ((t[:, None] - t) / SMOOTH_LENGTH) ** 2)
+    covariance = SMOOTH_AMPLITUDE**2 * np.exp(-0.5 * ((t[:, None] - t) / SMOOTH_LENGTH) ** 2)
     flavours, nodes = size.shape
     out = np.zeros((flavours, nodes, flavours, nodes))
     for f in range(flavours):
-        out[f, :, f] = np.outer(size[f], size[f]) * kernel
+        out[f, :, f] = np.outer(size[f], size[f]) * covariance
     return out.reshape(flavours * nodes, flavours * nodes)
 
 
-def build_balanced_basis(samples: Array, x: Array, gram: Array) -> Basis:
+def build_balanced_basis(samples: Float64Array, x: Float64Array, gram: Float64Array) -> Basis:
     """All directions that can be told apart, the most important first: samples (S, 8, X), x (X), gram (D, D)."""
     flat = samples.reshape(len(samples), -1)
     values, vectors = np.linalg.eigh(flat.T @ flat / len(flat) + _compute_smooth_covariance(samples, x))
@@ -64,7 +64,7 @@ def build_balanced_basis(samples: Array, x: Array, gram: Array) -> Basis:
     return Basis((directions / importance[order]).T @ root @ gram, root @ directions)
 
 
-def estimate_chi2_error(lost: Array, points: float) -> Array:
+def estimate_chi2_error(lost: Float64Array, points: float) -> Float64Array:
     """Expected change of chi2 per point (S) at chi2 = `points`, when whitened predictions lose `lost` (S, N).
 
     2 r^T d + d^2 with a residual r that is as likely in any direction.
@@ -73,11 +73,11 @@ def estimate_chi2_error(lost: Array, points: float) -> Array:
     array([0.001025])
     """
     square = (lost**2).sum(axis=1)
-    out: Array = (2 * np.sqrt(square) + square) / points
+    out: Float64Array = (2 * np.sqrt(square) + square) / points
     return out
 
 
-def find_rank(estimate_errors: Callable[[int], Array], most: int, tolerance: float) -> int:
+def find_rank(estimate_errors: Callable[[int], Float64Array], most: int, tolerance: float) -> int:
     """The smallest multiple of STEP at which nearly all samples err by less than the tolerance; at most `most`.
 
     >>> find_rank(lambda rank: np.array([1.0 / rank]), most=187, tolerance=0.02)

@@ -5,13 +5,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tfperf.arrays import Float64Array
 from tfperf.report.tensorboard import FILE, write_run
 from tfperf.workloads.pdf.report.bands import compute_running_quantiles, select_rows
-from tfperf.workloads.pdf.results.record import FitResult, History
+from tfperf.workloads.pdf.results.record import FitResult, ReplicaHistory
 
-Array = NDArray[np.float64]
 REPLICAS = 5
 
 
@@ -31,7 +30,7 @@ def write_events(folder: Path, result: FitResult) -> None:
             old.parent.rmdir()
 
 
-def _make_runs(result: FitResult) -> Iterator[tuple[str, dict[str, Array]]]:
+def _make_runs(result: FitResult) -> Iterator[tuple[str, dict[str, Float64Array]]]:
     """Names of the runs with their series, each (H)."""
     losses, keep = _select_losses(result.history), result.converged
     quantiles = {tag: compute_running_quantiles(values[:, keep]) for tag, values in losses.items()}
@@ -43,7 +42,7 @@ def _make_runs(result: FitResult) -> Iterator[tuple[str, dict[str, Array]]]:
         yield f"replica_{result.replicas.id[r]}", {tag: values[:, r] for tag, values in losses.items()}
 
 
-def _select_losses(history: History) -> dict[str, Array]:
+def _select_losses(history: ReplicaHistory) -> dict[str, Float64Array]:
     return {
         "chi2/training": history.training,
         "chi2/validation": history.validation,

@@ -6,13 +6,12 @@ from matplotlib.collections import LineCollection
 from matplotlib.colors import to_rgba
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
-from numpy.typing import NDArray
 
+from tfperf.arrays import BoolMask, Float64Array, Int64Array
 from tfperf.report.style import BAND, MEAN, REPLICA, SECOND, THIRD, make_axes_grid
 from tfperf.workloads.pdf.report.bands import compute_running_quantiles, select_rows
 from tfperf.workloads.pdf.results.record import FitResult
 
-Array = NDArray[np.float64]
 BINS = 24
 LINES = 10  # replicas drawn one by one
 
@@ -33,7 +32,7 @@ def draw_chi2(result: FitResult) -> Figure:
     return figure
 
 
-def _draw_histogram(axis: Axes, *series: tuple[str, Array, str], marked: float | None = None) -> None:
+def _draw_histogram(axis: Axes, *series: tuple[str, Float64Array, str], marked: float | None = None) -> None:
     """Named values with their colours over common bins, the mean PDF's figure as a line.
 
     A few outliers are counted in the label instead of flattening the rest.
@@ -58,14 +57,14 @@ def _draw_histogram(axis: Axes, *series: tuple[str, Array, str], marked: float |
     axis.legend(loc="upper left", frameon=True, framealpha=0.85, edgecolor="none")
 
 
-def _format_label(name: str, values: Array, low: float, high: float) -> str:
+def _format_label(name: str, values: Float64Array, low: float, high: float) -> str:
     if len(values) == 0:
         return f"{name}: n/a"
     beyond = int(np.sum((values < low) | (values > high)))
     return f"{name}, median {np.median(values):.4g}" + (f" ({beyond} beyond the frame)" if beyond else "")
 
 
-def _compute_frame(values: Array) -> tuple[float, float]:
+def _compute_frame(values: Float64Array) -> tuple[float, float]:
     """The range of the values, less what lies more than five quartile distances outside the middle half."""
     q1, q3 = np.quantile(values, (0.25, 0.75))
     reach = 5 * (q3 - q1)
@@ -98,7 +97,7 @@ def draw_losses(result: FitResult) -> Figure:
     return figure
 
 
-def _draw_loss(axis: Axes, step: NDArray[np.int64], losses: Array, converged: NDArray[np.bool_]) -> None:
+def _draw_loss(axis: Axes, step: Int64Array, losses: Float64Array, converged: BoolMask) -> None:
     """One loss (H, R) with a logarithmic axis."""
     low, median, high = compute_running_quantiles(losses[:, converged])
     axis.fill_between(step, low, high, color=BAND, alpha=0.55, linewidth=0, label="68 % of those running")
@@ -113,7 +112,7 @@ def _draw_loss(axis: Axes, step: NDArray[np.int64], losses: Array, converged: ND
     axis.yaxis.set_minor_locator(NullLocator())
 
 
-def _select_steps(result: FitResult) -> tuple[tuple[str, Array, str], tuple[str, Array, str]]:
+def _select_steps(result: FitResult) -> tuple[tuple[str, Float64Array, str], tuple[str, Float64Array, str]]:
     """When each converged replica had the weights that are kept, and when it stopped."""
     best = result.replicas.best_step[result.converged].astype(np.float64)
     stop = result.replicas.stop_step[result.converged].astype(np.float64)

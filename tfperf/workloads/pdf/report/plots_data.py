@@ -5,18 +5,17 @@ from collections.abc import Sequence
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from numpy.typing import NDArray
 
+from tfperf.arrays import BoolMask, Float64Array, Indices
 from tfperf.report.style import BAND, MEAN, escape_math, make_axes_grid
 from tfperf.workloads.pdf.report.bands import compute_band
 from tfperf.workloads.pdf.results.record import DatasetResult
 
-Array = NDArray[np.float64]
 TICKS = 14
 WIDEST = 0.6  # the ratio is shown at most from 1 - WIDEST to 1 + WIDEST
 
 
-def draw_data(datasets: Sequence[DatasetResult], converged: NDArray[np.bool_]) -> Figure:
+def draw_data(datasets: Sequence[DatasetResult], converged: BoolMask) -> Figure:
     """Data over theory, point by point in bins of Q2, for at least one dataset; converged (R)."""
     figure, axes = make_axes_grid(len(datasets), 1, width=11.0, height=1.45, left=0.65, hspace=0.75)
     for axis, dataset in zip(axes, datasets, strict=True):
@@ -24,7 +23,7 @@ def draw_data(datasets: Sequence[DatasetResult], converged: NDArray[np.bool_]) -
     return figure
 
 
-def _draw(axis: Axes, dataset: DatasetResult, converged: NDArray[np.bool_]) -> None:
+def _draw(axis: Axes, dataset: DatasetResult, converged: BoolMask) -> None:
     order, column = _sort_points(dataset)
     theory = np.where(dataset.mean == 0, np.nan, dataset.mean)[order]
     ratio, error = dataset.cv[order] / theory, dataset.sigma[order] / np.abs(theory)
@@ -51,7 +50,7 @@ def _draw(axis: Axes, dataset: DatasetResult, converged: NDArray[np.bool_]) -> N
     _label_bins(axis, dataset, order, column)
 
 
-def _sort_points(dataset: DatasetResult) -> tuple[NDArray[np.intp], int | None]:
+def _sort_points(dataset: DatasetResult) -> tuple[Indices, int | None]:
     """Points by Q2, then by x, and the column of Q2; as they are where there is no Q2."""
     names = [c.lower() for c in dataset.kin_columns]
     if "q2" not in names:
@@ -61,13 +60,13 @@ def _sort_points(dataset: DatasetResult) -> tuple[NDArray[np.intp], int | None]:
     return np.lexsort((dataset.kin[:, first], dataset.kin[:, q2])), q2
 
 
-def _compute_half_range(ratio: Array, error: Array) -> float:
+def _compute_half_range(ratio: Float64Array, error: Float64Array) -> float:
     """Wide enough for nineteen points of twenty with their errors; single wild points must not flatten the others."""
     reach = (np.abs(ratio - 1) + error)[np.isfinite(ratio)]
     return float(min(max(1.1 * np.quantile(reach, 0.95), 0.02), WIDEST)) if len(reach) else WIDEST
 
 
-def _label_bins(axis: Axes, dataset: DatasetResult, order: NDArray[np.intp], column: int | None) -> None:
+def _label_bins(axis: Axes, dataset: DatasetResult, order: Indices, column: int | None) -> None:
     """Every other bin of Q2 shaded, as many named as there is room for."""
     axis.grid(axis="x", visible=False)
     if column is None or len(order) == 0:

@@ -5,13 +5,12 @@ from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
-from numpy.typing import NDArray
 
+from tfperf.arrays import BoolMask, Float64Array
 from tfperf.report.style import BAND, FAILED, MEAN, REPLICA, make_axes_grid
 from tfperf.workloads.pdf.report.bands import Band, compute_band
 from tfperf.workloads.pdf.results.record import FitResult
 
-Array = NDArray[np.float64]
 NAMES = {
     "sigma": r"$x\,\Sigma$", "g": r"$x\,g$", "v": r"$x\,V$", "v3": r"$x\,V_3$", "v8": r"$x\,V_8$", "t3": r"$x\,T_3$",
     "t8": r"$x\,T_8$", "t15": r"$x\,T_{15}$", "u": r"$x\,u$", "ubar": r"$x\,\bar{u}$", "d": r"$x\,d$",
@@ -22,7 +21,7 @@ X_RANGES = {"log": (1e-5, 1.0), "linear": (0.0, 1.0)}
 SCALED_FROM = {"log": 1e-5, "linear": 0.05}
 
 
-def draw_pdfs(result: FitResult, pdf: Array, flavours: tuple[str, ...], scale: str) -> Figure:
+def draw_pdfs(result: FitResult, pdf: Float64Array, flavours: tuple[str, ...], scale: str) -> Figure:
     """x f against x, `scale` "log" or "linear": pdf (R, F, X) in the basis of the F names `flavours`.
 
     All replicas as thin lines, those that did not converge in orange; mean, 1 sigma and 68 % of the converged ones.
@@ -45,7 +44,7 @@ def draw_pdfs(result: FitResult, pdf: Array, flavours: tuple[str, ...], scale: s
     return figure
 
 
-def _draw(axis: Axes, x: Array, samples: Array, converged: NDArray[np.bool_], scale: str) -> None:
+def _draw(axis: Axes, x: Float64Array, samples: Float64Array, converged: BoolMask, scale: str) -> None:
     """One flavour: samples (R, X)."""
     axis.set_xscale(scale)
     axis.set_xlim(X_RANGES[scale])
@@ -65,7 +64,9 @@ def _draw(axis: Axes, x: Array, samples: Array, converged: NDArray[np.bool_], sc
     axis.set_ylim(*_compute_limits(spread, x >= SCALED_FROM[scale]))
 
 
-def _add_lines(axis: Axes, x: Array, samples: Array, colour: str, alpha: float, zorder: float, label: str) -> None:
+def _add_lines(
+    axis: Axes, x: Float64Array, samples: Float64Array, colour: str, alpha: float, zorder: float, label: str
+) -> None:
     finite = [np.column_stack([x, s]) for s in samples if np.isfinite(s).all()]
     if finite:
         axis.add_collection(
@@ -73,7 +74,7 @@ def _add_lines(axis: Axes, x: Array, samples: Array, colour: str, alpha: float, 
         )
 
 
-def _compute_limits(spread: Band, visible: NDArray[np.bool_]) -> tuple[float, float]:
+def _compute_limits(spread: Band, visible: BoolMask) -> tuple[float, float]:
     """Three sigma of room around the mean where it is shown: a replica far off must not flatten the band."""
     low = float(np.min((spread.mean - 3 * spread.std)[visible]))
     high = float(np.max((spread.mean + 3 * spread.std)[visible]))

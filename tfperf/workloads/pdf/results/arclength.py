@@ -1,13 +1,13 @@
 """How long the curve of a PDF is: replicas that wiggle have long ones."""
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from tfperf.arrays import Float64Array, FloatArray
+
 X_MIN = 1e-6
 
 
-def compute_arc_lengths(pdf: NDArray[np.floating], x: Array) -> Array:
+def compute_arc_lengths(pdf: FloatArray, x: Float64Array) -> Float64Array:
     """Arc length of each curve x -> x f(x): (R, F), dimensionless, from x f (R, F, X) at increasing nodes x (X).
 
     L = integral from 1e-6 to 1 of sqrt(1 + (d(x f)/dx)^2) dx, taken as the length of the polyline through the grid's

@@ -8,15 +8,17 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from tfperf.arrays import Float64Array
+
 FLAVOURS = 5  # at the Z mass
 Q_MAX = 1e4  # GeV
 KNOTS = 100  # a segment; LHAPDF interpolates with errors below 5e-5 of alpha_s at its ends, 1e-6 between
 
 
-def compute_alpha_s(alpha_mz: float, mz: float, q0: float, masses: Sequence[float], order: int) -> tuple[Array, Array]:
+def compute_alpha_s(
+    alpha_mz: float, mz: float, q0: float, masses: Sequence[float], order: int
+) -> tuple[Float64Array, Float64Array]:
     """Scales Q [GeV] from `q0` to 10 TeV and alpha_s(Q), both (K), run from the Z mass; `order` 0: LO, 1: NLO, 2: NNLO.
 
     At each of the pole `masses` [GeV] above q0, the heaviest that of the fifth quark, one flavour decouples; its scale
@@ -24,7 +26,7 @@ def compute_alpha_s(alpha_mz: float, mz: float, q0: float, masses: Sequence[floa
     """
     import scipy.integrate
 
-    def run(alpha: float, start: float, scales: Array, flavours: int) -> Array:
+    def run(alpha: float, start: float, scales: Float64Array, flavours: int) -> Float64Array:
         """alpha_s at `scales`, which lead away from `start` in one direction."""
         b = _compute_beta(flavours)[: order + 1]
         log = np.log(np.append(start, scales) ** 2)

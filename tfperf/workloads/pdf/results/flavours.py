@@ -12,14 +12,12 @@ A fit has v15 = v at Q0: v - v15 = 4 c- = 0, charm is symmetric, c = cbar. Eight
 """
 
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tfperf.arrays import AnyArray, Float64Array
 from tfperf.workloads.pdf.results.record import EVOLUTION
 
-Array = NDArray[np.float64]
 FLAVOURS = ("g", "u", "ubar", "d", "dbar", "s", "sbar", "c")
 # PDG Monte-Carlo numbers that each flavour stands for
 PDG_IDS: Mapping[str, tuple[int, ...]] = {
@@ -34,7 +32,7 @@ QUARKS: Mapping[str, tuple[float, float, float, float]] = {
 }
 
 
-def make_rotation() -> Array:
+def make_rotation() -> Float64Array:
     """The matrix (FLAVOURS, EVOLUTION): x f of a flavour = sum over e of rotation[f, e] x e."""
     rows = {"g": _make_row(g=1.0)}
     for quark, (singlet, three, eight, fifteen) in QUARKS.items():
@@ -44,11 +42,11 @@ def make_rotation() -> Array:
     return np.array([rows[f] for f in FLAVOURS])
 
 
-def to_flavours(pdf: NDArray[Any]) -> Array:
+def to_flavours(pdf: AnyArray) -> Float64Array:
     """x f of FLAVOURS (..., 8, X) from x f of EVOLUTION (..., 8, X), both at Q0."""
-    flavours: Array = np.einsum("fe,...ex->...fx", make_rotation(), pdf)
+    flavours: Float64Array = np.einsum("fe,...ex->...fx", make_rotation(), pdf)
     return flavours
 
 
-def _make_row(**entries: float) -> Array:
+def _make_row(**entries: float) -> Float64Array:
     return np.array([entries.get(e, 0.0) for e in EVOLUTION])

@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 import yaml
-from numpy.typing import NDArray
 
+from tfperf.arrays import BoolMask, Float64Array
 from tfperf.console.words import show_text
 from tfperf.errors import StorageError, UserError
 from tfperf.results.files import sync
@@ -25,7 +25,6 @@ from tfperf.workloads.pdf.results.flavours import FLAVOURS, PDG_IDS, to_flavours
 from tfperf.workloads.pdf.results.postfit import read_survivors
 from tfperf.workloads.pdf.results.record import FitResult
 
-Array = NDArray[np.float64]
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]*")  # a slash would name a member, a blank would end the name
 PIDS = (-4, -3, -2, -1, 21, 1, 2, 3, 4)
 # LHAPDF wants two knots in Q; one part in a thousand lies well within the reach of a PDF at one scale
@@ -63,7 +62,7 @@ def export(run: Path, output: Path, name: str | None = None, say: Callable[[str]
     return target
 
 
-def format_set(result: FitResult, selected: NDArray[np.bool_]) -> dict[str, str]:
+def format_set(result: FitResult, selected: BoolMask) -> dict[str, str]:
     """The set's files, by what follows the set's name in theirs; `selected` (R) picks the replicas."""
     pdf, numbers = to_flavours(result.pdf[selected]), [int(i) for i in result.replicas.id[selected]]
     central = _format_member("central", None, result, pdf.mean(axis=0))
@@ -98,7 +97,7 @@ def format_info(result: FitResult, replicas: int) -> str:
     return text
 
 
-def format_exportgrid(replica: int, result: FitResult, values: Array) -> str:
+def format_exportgrid(replica: int, result: FitResult, values: Float64Array) -> str:
     """One replica's x f at Q0 in 14 flavours, (X) rows of EXPORT_LABELS, from `values` (FLAVOURS, X); q20 in GeV^2."""
     grid = _select_columns(values, tuple(EXPORT_LABELS.values()))
     document = {
@@ -109,7 +108,7 @@ def format_exportgrid(replica: int, result: FitResult, values: Array) -> str:
     return text
 
 
-def _select_replicas(run: Path, result: FitResult, say: Callable[[str], object]) -> NDArray[np.bool_]:
+def _select_replicas(run: Path, result: FitResult, say: Callable[[str], object]) -> BoolMask:
     passed, total = read_survivors(run, result), len(result.replicas.id)
     selected = result.converged if passed is None else passed
     which = "converged (postfit has not been applied)" if passed is None else "passed postfit"
@@ -141,7 +140,7 @@ def _parse_parameter(key: str, given: object) -> float:
     return value
 
 
-def _format_member(kind: str, replica: int | None, result: FitResult, values: Array) -> str:
+def _format_member(kind: str, replica: int | None, result: FitResult, values: Float64Array) -> str:
     """One member's file: knots in x and Q [GeV], PDG numbers, then x f, one row per (x, Q) with Q running fastest."""
     origin = "" if replica is None else f"FromMCReplica: {replica}\n"
     rows = np.repeat(_select_columns(values, PIDS), 2, axis=0)
@@ -149,13 +148,13 @@ def _format_member(kind: str, replica: int | None, result: FitResult, values: Ar
     return f"PdfType: {kind}\nFormat: lhagrid1\n{origin}---\n" + "\n".join([*head, *map(_format_row, rows)]) + "\n---\n"
 
 
-def _select_columns(values: Array, pids: Sequence[int]) -> Array:
+def _select_columns(values: Float64Array, pids: Sequence[int]) -> Float64Array:
     """(X, pids) from (FLAVOURS, X), zero for a parton that the fit does not have."""
     index = {pid: FLAVOURS.index(flavour) for flavour, all_pids in PDG_IDS.items() for pid in all_pids}
     return np.stack([values[index[p]] if p in index else np.zeros_like(values[0]) for p in pids], axis=1)
 
 
-def _format_row(values: Sequence[float] | Array) -> str:
+def _format_row(values: Sequence[float] | Float64Array) -> str:
     return " ".join(f"{v:.16e}" for v in values)  # 17 digits: every bit comes back
 
 

@@ -11,10 +11,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 from rich import box
 from rich.table import Table
 
+from tfperf.arrays import BoolMask, Float64Array, Int64Array
 from tfperf.errors import RunDirectoryError, UserError
 from tfperf.results.files import write_atomically
 from tfperf.results.reading import parse_json, read_bytes
@@ -22,8 +22,6 @@ from tfperf.workloads.pdf.kind import POSTFIT
 from tfperf.workloads.pdf.results import store
 from tfperf.workloads.pdf.results.record import EVOLUTION, FitResult
 
-Array = NDArray[np.float64]
-Mask = NDArray[np.bool_]
 SIGMAS = 4.0
 LARGEST = 1e100  # of a figure: beyond it squares, and with them the limits, are infinite
 MOST_BYTES = 10**8  # of the report, which has a few hundred for each veto on each replica
@@ -95,7 +93,7 @@ def apply_postfit(run: Path, sigmas: float = SIGMAS) -> PostfitReport:
     return report
 
 
-def read_survivors(run: Path, result: FitResult) -> Mask | None:
+def read_survivors(run: Path, result: FitResult) -> BoolMask | None:
     """Which replicas of the run's `result` passed its postfit: (R); None where postfit has not been applied.
 
     Raises: RunDirectoryError where RUN/postfit.json is damaged, or older than the results.
@@ -128,13 +126,13 @@ def make_veto_table(report: PostfitReport) -> Table:
     return table
 
 
-def _select_values(result: FitResult) -> dict[str, Array]:
+def _select_values(result: FitResult) -> dict[str, Float64Array]:
     """What is compared with a limit: name -> (R)."""
     lengths = {f"arc length of {f}": result.replicas.arc_length[:, i] for i, f in enumerate(EVOLUTION)}
     return {"chi2": result.replicas.chi2_experimental, **lengths}
 
 
-def _veto_unfit(result: FitResult, figures: Mapping[str, Array]) -> tuple[Mask, list[Failure]]:
+def _veto_unfit(result: FitResult, figures: Mapping[str, Float64Array]) -> tuple[BoolMask, list[Failure]]:
     """Those whose figures may set limits: (R); and the others."""
     failures = []
     for r, (number, status) in enumerate(zip(result.replicas.id, result.replicas.status, strict=True)):
@@ -152,7 +150,7 @@ def _describe_unusable(value: np.float64) -> str:
 
 
 def _veto_outliers(
-    numbers: NDArray[np.int64], alive: Mask, figures: Mapping[str, Array], sigmas: float
+    numbers: Int64Array, alive: BoolMask, figures: Mapping[str, Float64Array], sigmas: float
 ) -> tuple[dict[str, Limit], list[Failure]]:
     """The limits that those alive set, and which of them are beyond."""
     limits = {name: _compute_limit(values[alive], sigmas) for name, values in figures.items()} if alive.any() else {}
@@ -164,7 +162,7 @@ def _veto_outliers(
     return limits, fallen
 
 
-def _compute_limit(values: Array, sigmas: float) -> Limit:
+def _compute_limit(values: Float64Array, sigmas: float) -> Limit:
     mean, sigma = float(values.mean()), float(values.std())
     return Limit(mean, sigma, mean + sigmas * sigma)
 

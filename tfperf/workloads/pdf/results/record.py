@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from tfperf.arrays import BoolMask, Float64Array, Int64Array
+
 EVOLUTION = ("sigma", "g", "v", "v3", "v8", "t3", "t8", "t15")
 CONVERGED = ("stopped", "max_steps")
 STATUSES = (*CONVERGED, "quarantined", "no_positivity")
@@ -17,17 +17,17 @@ STATUSES = (*CONVERGED, "quarantined", "no_positivity")
 class Replicas:
     """One row per replica; chi2 are per point, against the data that the replica saw unless said otherwise."""
 
-    id: NDArray[np.int64]  # (R) ascending
-    seed: NDArray[np.int64]  # (R) of the card: with id and attempt it gives every draw (data/keys.py)
-    attempt: NDArray[np.int64]  # (R) 0, or how often it was retried with new initial weights
+    id: Int64Array  # (R) ascending
+    seed: Int64Array  # (R) of the card: with id and attempt it gives every draw (data/keys.py)
+    attempt: Int64Array  # (R) 0, or how often it was retried with new initial weights
     status: tuple[str, ...]  # (R) one of STATUSES
-    best_step: NDArray[np.int64]  # (R) step whose weights are kept; -1: none counted as best, the last ones are kept
-    stop_step: NDArray[np.int64]  # (R) steps taken
-    chi2_training: Array  # (R)
-    chi2_validation: Array  # (R) nan where no point validates
-    chi2_experimental: Array  # (R) against the central data, all points
-    positivity: Array  # (R) penalty sum(max(0, -prediction)), without multiplier
-    arc_length: Array  # (R, F)
+    best_step: Int64Array  # (R) step whose weights are kept; -1: none counted as best, the last ones are kept
+    stop_step: Int64Array  # (R) steps taken
+    chi2_training: Float64Array  # (R)
+    chi2_validation: Float64Array  # (R) nan where no point validates
+    chi2_experimental: Float64Array  # (R) against the central data, all points
+    positivity: Float64Array  # (R) penalty sum(max(0, -prediction)), without multiplier
+    arc_length: Float64Array  # (R, F)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,24 +38,24 @@ class DatasetResult:
     experiment: str
     label: str
     kin_columns: tuple[str, ...]
-    kin: Array  # (N, columns)
-    cv: Array  # (N)
-    sigma: Array  # (N) total experimental error, square root of the covariance's diagonal without t0
-    predictions: Array  # (R, N)
-    mean: Array  # (N) prediction of the mean PDF
+    kin: Float64Array  # (N, columns)
+    cv: Float64Array  # (N)
+    sigma: Float64Array  # (N) total experimental error, square root of the covariance's diagonal without t0
+    predictions: Float64Array  # (R, N)
+    mean: Float64Array  # (N) prediction of the mean PDF
     chi2: float  # per point, mean PDF against cv, this set's own block of the covariance of the fit
     chi2_no_t0: float  # the same with the experimental covariance
 
 
 @dataclass(frozen=True)
-class History:
+class ReplicaHistory:
     """Losses at the end of each compiled call, per point; nan once a replica has stopped."""
 
-    step: NDArray[np.int64]  # (H) steps taken when the row was made
-    training: Array  # (H, R)
-    validation: Array  # (H, R)
-    experimental: Array  # (H, R)
-    positivity: Array  # (H, R)
+    step: Int64Array  # (H) steps taken at the end of each of H calls
+    training: Float64Array  # (H, R)
+    validation: Float64Array  # (H, R)
+    experimental: Float64Array  # (H, R)
+    positivity: Float64Array  # (H, R)
 
 
 LOSSES = ("training", "validation", "experimental", "positivity")  # fields of History beside the step
@@ -67,15 +67,15 @@ class FitResult:
 
     title: str
     q0: float  # GeV
-    x: Array  # (X)
-    pdf: Array  # (R, F, X): x f(x, Q0) of the flavours EVOLUTION
-    weights: Mapping[str, Array]  # name -> (R, ...)
+    x: Float64Array  # (X)
+    pdf: Float64Array  # (R, F, X): x f(x, Q0) of the flavours EVOLUTION
+    weights: Mapping[str, Float64Array]  # name -> (R, ...)
     replicas: Replicas
     datasets: tuple[DatasetResult, ...]
-    history: History
+    history: ReplicaHistory
     summary: Mapping[str, Any] = field(default_factory=dict)
 
     @property
-    def converged(self) -> NDArray[np.bool_]:
+    def converged(self) -> BoolMask:
         """Which replicas enter means and bands: (R)."""
         return np.isin(self.replicas.status, CONVERGED)

@@ -27,7 +27,15 @@ from tfperf.results import hdf5
 from tfperf.results.files import write_hdf5
 from tfperf.results.json_text import to_json
 from tfperf.results.state import Identity
-from tfperf.workloads.pdf.results.record import EVOLUTION, LOSSES, STATUSES, DatasetResult, FitResult, History, Replicas
+from tfperf.workloads.pdf.results.record import (
+    EVOLUTION,
+    LOSSES,
+    STATUSES,
+    DatasetResult,
+    FitResult,
+    ReplicaHistory,
+    Replicas,
+)
 
 KIND = "tfperf results"
 LAYOUT = 1
@@ -118,12 +126,12 @@ def _read_dataset(file: hdf5.CheckedFile, name: str) -> DatasetResult:
     )  # fmt: skip
 
 
-def _read_history(file: hdf5.CheckedFile) -> History:
+def _read_history(file: hdf5.CheckedFile) -> ReplicaHistory:
     step = file.read_array("history/step", "integer", "H")
-    return History(step=step, **{n: file.read_array(f"history/{n}", "float", "H", "R") for n in LOSSES})
+    return ReplicaHistory(step=step, **{n: file.read_array(f"history/{n}", "float", "H", "R") for n in LOSSES})
 
 
-def _write_record(group: h5py.Group, record: Replicas | History | DatasetResult) -> None:
+def _write_record(group: h5py.Group, record: Replicas | ReplicaHistory | DatasetResult) -> None:
     """Arrays and columns of text become datasets, single texts and numbers attributes."""
     for f in fields(record):
         value = getattr(record, f.name)

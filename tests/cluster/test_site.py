@@ -3,7 +3,7 @@ import sys
 
 import pytest
 
-from tfperf.cluster.place import Place, parse_place
+from tfperf.cluster.site import Site, parse_site
 from tfperf.cluster.team import open_threads
 from tfperf.cluster.teams import open_team
 from tfperf.errors import UserError
@@ -12,15 +12,15 @@ from tfperf.errors import UserError
 @pytest.mark.parametrize(
     ("text", "place", "name"),
     [
-        ("local:3", Place("local", 3), "local:3"),
-        ("local", Place("local", 2), "local:2"),
-        ("slurm", Place("slurm", 2), "slurm"),
-        ("sge:jobs=4,queue=long", Place("sge", 4, {"queue": "long"}), "sge"),
-        ("pbs:cores=8,resource_spec=ncpus=8", Place("pbs", 2, {"cores": 8, "resource_spec": "ncpus=8"}), "pbs"),
+        ("local:3", Site("local", 3), "local:3"),
+        ("local", Site("local", 2), "local:2"),
+        ("slurm", Site("slurm", 2), "slurm"),
+        ("sge:jobs=4,queue=long", Site("sge", 4, {"queue": "long"}), "sge"),
+        ("pbs:cores=8,resource_spec=ncpus=8", Site("pbs", 2, {"cores": 8, "resource_spec": "ncpus=8"}), "pbs"),
     ],
 )  # fmt: skip
 def test_a_place_is_a_kind_a_number_and_options(text, place, name):
-    assert parse_place(text, 2) == place and place.name == name
+    assert parse_site(text, 2) == place and place.name == name
 
 
 @pytest.mark.parametrize(
@@ -36,7 +36,7 @@ def test_a_place_is_a_kind_a_number_and_options(text, place, name):
 )
 def test_a_faulty_place_is_told(text, words):
     with pytest.raises(UserError, match="--on: ") as error:
-        parse_place(text, 1)
+        parse_site(text, 1)
     assert words in str(error.value)
 
 
@@ -44,7 +44,7 @@ def test_without_dask_the_extra_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "distributed", None)
     monkeypatch.delitem(sys.modules, "tfperf.cluster.workers", raising=False)
     with pytest.raises(UserError, match=r"pip install tfperf\[cluster\]"):
-        open_team(Place("local", 1), 1)
+        open_team(Site("local", 1), 1)
 
 
 def test_dask_is_imported_for_dask_alone():

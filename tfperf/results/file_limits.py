@@ -27,7 +27,7 @@ ATTRIBUTE_BYTES = 10**6
 ATTRIBUTE_TEXTS = 100
 
 
-class BoundsError(ValueError):
+class FileLimitError(ValueError):
     """What was found in a file beyond what is allowed; its text is `found; allowed`."""
 
     def __init__(self, found: str, allowed: str) -> None:
@@ -43,30 +43,30 @@ class Budget:
         self.bytes = SPARE + FACTOR * self.stored
 
     def charge(self, array: h5py.Dataset, most: int) -> None:
-        """Count an array of at most `most` bytes. Raises: BoundsError for more, and for one that is no plain array."""
+        """Count an array of at most `most` bytes. Raises: FileLimitError for more, and for what is no plain array."""
         if array.nbytes > most:
-            raise BoundsError(f"{array.nbytes} bytes", f"at most {most} are allowed")
+            raise FileLimitError(f"{array.nbytes} bytes", f"at most {most} are allowed")
         self.bytes -= array.nbytes
         self.stored -= array.id.get_storage_size()
         if min(self.bytes, self.stored) < 0:
             allowed = f"each array once, and {SPARE} bytes and {FACTOR} for each byte of the file in all"
-            raise BoundsError(f"{array.nbytes} bytes, more than are left for it in a file of this size", allowed)
+            raise FileLimitError(f"{array.nbytes} bytes, more than are left for it in a file of this size", allowed)
         refuse_storage(array)
 
 
 def refuse_storage(array: h5py.Dataset) -> None:
-    """Raises BoundsError where an array is not kept whole in its file, compressed, if at all, as NumPy users do."""
+    """Raises FileLimitError where an array is not kept whole in its file, compressed, if at all, as NumPy users do."""
     if array.external or array.is_virtual:
-        raise BoundsError("values kept in other files", "data inside this file")
+        raise FileLimitError("values kept in other files", "data inside this file")
     if not array.size:
         return
     if not array.id.get_storage_size():
-        raise BoundsError("its values were never written", "an array with its values")
+        raise FileLimitError("its values were never written", "an array with its values")
     properties = array.id.get_create_plist()
     codes = [properties.get_filter(i)[0] for i in range(properties.get_nfilters())]
     if len(set(codes)) != len(codes) or not set(codes) <= set(FILTERS):
         names = ", ".join(FILTERS.get(code, f"filter {code}") for code in codes)
-        raise BoundsError(f"stored with {names}", "allowed are " + ", ".join(FILTERS.values()) + ", each once")
+        raise FileLimitError(f"stored with {names}", "allowed are " + ", ".join(FILTERS.values()) + ", each once")
     if array.chunks is not None:
         _refuse_chunks(array, h5py.h5z.FILTER_DEFLATE in codes)
 
@@ -75,14 +75,14 @@ def _refuse_chunks(array: h5py.Dataset, compressed: bool) -> None:
     size = (REFERENCE if array.dtype.kind == "O" else array.dtype.itemsize) * math.prod(array.chunks)
     count = math.prod(-(-n // c) for n, c in zip(array.shape, array.chunks, strict=True))
     if size > CHUNK_BYTES or count > MOST_CHUNKS:
-        raise BoundsError(f"{count} chunks of {size} bytes", f"at most {MOST_CHUNKS} of {CHUNK_BYTES} bytes")
+        raise FileLimitError(f"{count} chunks of {size} bytes", f"at most {MOST_CHUNKS} of {CHUNK_BYTES} bytes")
     if array.id.get_num_chunks() != count:
-        raise BoundsError(f"{array.id.get_num_chunks()} of {count} chunks were written", "an array with its values")
+        raise FileLimitError(f"{array.id.get_num_chunks()} of {count} chunks were written", "an array with its values")
     chunks: list[Any] = []
     array.id.chunk_iter(chunks.append)
     for chunk in chunks:
         if chunk.size > size + size // 100 + SLACK or (compressed and _can_inflate(array, chunk, size)):
-            raise BoundsError("a chunk that is longer than its values", "an undamaged array")
+            raise FileLimitError("a chunk that is longer than its values", "an undamaged array")
 
 
 def _can_inflate(array: h5py.Dataset, chunk: Any, size: int) -> bool:
@@ -97,24 +97,24 @@ def _can_inflate(array: h5py.Dataset, chunk: Any, size: int) -> bool:
 
 
 def read_attribute(item: h5py.Group | h5py.Dataset, name: str, default: Any = None) -> Any:
-    """An attribute, `default` where there is none. BoundsError for one that is no small array of numbers or texts."""
+    """One, or `default` where there is none. FileLimitError for what is no small array of numbers or texts."""
     if name not in item.attrs:
         return default
     stored = item.attrs.get_id(name)
     count, texts = math.prod(stored.shape or ()), h5py.check_string_dtype(stored.dtype) is not None
     if stored.dtype.kind not in "fiubSU" and not texts:
-        raise BoundsError(f"attribute {name} of type {stored.dtype}", "must be numbers or texts")
+        raise FileLimitError(f"attribute {name} of type {stored.dtype}", "must be numbers or texts")
     longest = ATTRIBUTE_TEXTS if stored.dtype.kind == "O" else ATTRIBUTE_BYTES
     if count > longest or count * stored.dtype.itemsize > ATTRIBUTE_BYTES:
-        raise BoundsError(f"attribute {name} of {count} entries", f"at most {longest}, and {ATTRIBUTE_BYTES} bytes")
+        raise FileLimitError(f"attribute {name} of {count} entries", f"at most {longest}, and {ATTRIBUTE_BYTES} bytes")
     value = item.attrs[name]
     if isinstance(value, str | bytes) and len(value) > ATTRIBUTE_BYTES:
-        raise BoundsError(f"attribute {name} of {len(value)} bytes", f"at most {ATTRIBUTE_BYTES}")
+        raise FileLimitError(f"attribute {name} of {len(value)} bytes", f"at most {ATTRIBUTE_BYTES}")
     return value
 
 
 def read_attributes(item: h5py.Group | h5py.Dataset) -> dict[str, Any]:
-    """All attributes. Raises: BoundsError as `read_attribute`, and for too many."""
+    """All attributes. Raises: FileLimitError as `read_attribute`, and for too many."""
     if len(item.attrs) > ATTRIBUTES:
-        raise BoundsError(f"{len(item.attrs)} attributes", f"at most {ATTRIBUTES}")
+        raise FileLimitError(f"{len(item.attrs)} attributes", f"at most {ATTRIBUTES}")
     return {name: read_attribute(item, name) for name in item.attrs}

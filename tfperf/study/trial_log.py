@@ -37,8 +37,8 @@ def make_identity(card: Any) -> dict[str, Any]:
 
 
 @dataclass
-class Ledger:
-    """Records by form, and what `auto` stands for, in `ablation.json` of a folder."""
+class TrialLog:
+    """Records by variant, and what `auto` stands for, in `ablation.json` of a folder."""
 
     folder: Path
     identity: Mapping[str, Any]

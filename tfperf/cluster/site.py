@@ -14,7 +14,7 @@ OPTIONS = (*NUMBERS, "memory", "walltime", "queue", "account", "project", "disk"
 
 
 @dataclass(frozen=True)
-class Place:
+class Site:
     """A kind of cluster, how many workers it has, and the other options of its jobs."""
 
     kind: str
@@ -27,21 +27,21 @@ class Place:
         return f"{self.kind}:{self.workers}" if self.kind == LOCAL else self.kind
 
 
-def parse_place(text: str, at_once: int) -> Place:
+def parse_site(text: str, at_once: int) -> Site:
     """The place that an option `--on` names; `at_once`: workers where it gives no number. Raises: UserError.
 
-    >>> parse_place("local:4", at_once=1)
-    Place(kind='local', workers=4, options={})
-    >>> parse_place("slurm:jobs=2,cores=8,memory=16GB", at_once=1)
-    Place(kind='slurm', workers=2, options={'cores': 8, 'memory': '16GB'})
+    >>> parse_site("local:4", at_once=1)
+    Site(kind='local', workers=4, options={})
+    >>> parse_site("slurm:jobs=2,cores=8,memory=16GB", at_once=1)
+    Site(kind='slurm', workers=2, options={'cores': 8, 'memory': '16GB'})
     """
     kind, _, rest = text.partition(":")
     if kind == LOCAL:
-        return Place(kind, _parse_number("local", rest) if rest else at_once)
+        return Site(kind, _parse_number("local", rest) if rest else at_once)
     if kind not in QUEUES:
         raise UserError(f"--on: got '{text}'; allowed: {LOCAL}:N, {', '.join(QUEUES)}")
     options = dict(_parse_option(kind, part) for part in rest.split(",") if part)
-    return Place(kind, int(options.pop("jobs", at_once)), options)
+    return Site(kind, int(options.pop("jobs", at_once)), options)
 
 
 def _parse_option(kind: str, text: str) -> tuple[str, str | int]:

@@ -1,4 +1,4 @@
-"""What a sweep has measured: a row for each trial, in results.jsonl of its folder; what the repeats say together."""
+"""What a sweep has measured: a line for each trial, in results.jsonl of its folder; what the repeats say together."""
 
 import hashlib
 import json
@@ -27,7 +27,7 @@ TrialKey = tuple[str, int]
 
 
 @dataclass(frozen=True)
-class Row:
+class FinishedTrial:
     """One finished trial: the swept values, the repeat (from 1), and its record or its error."""
 
     values: PointValues
@@ -109,25 +109,25 @@ def make_point_key(values: PointValues) -> str:
     return json.dumps(dict(values), sort_keys=True)
 
 
-def read_rows(folder: Path) -> list[Row]:
+def read_finished_trials(folder: Path) -> list[FinishedTrial]:
     """The finished trials of a sweep in the order in which they ended; of one that was redone the last line counts.
 
-    A line without an end, which a killed process left, is no row. Raises: RunDirectoryError for a damaged file.
+    A line without an end, which a killed process left, is no trial. Raises: RunDirectoryError for a damaged file.
     """
     path = folder / RESULTS
     if not os.path.lexists(path):
         return []
     # what is no UTF-8 is told with its line
     whole = read_text(path, MOST_BYTES, "surrogateescape").rpartition("\n")[0]
-    found: dict[TrialKey, Row] = {}
+    found: dict[TrialKey, FinishedTrial] = {}
     for number, line in enumerate(whole.split("\n") if whole else (), 1):
-        row = _parse_row(path, number, line)
-        found.pop(row.key, None)
-        found[row.key] = row
+        trial = _parse_trial(path, number, line)
+        found.pop(trial.key, None)
+        found[trial.key] = trial
     return list(found.values())
 
 
-def _parse_row(path: Path, number: int, line: str) -> Row:
+def _parse_trial(path: Path, number: int, line: str) -> FinishedTrial:
     try:
         stored = TypeAdapter(_Line).validate_json(_strip_digest(line))
         if not stored.error:
@@ -135,7 +135,7 @@ def _parse_row(path: Path, number: int, line: str) -> Row:
     except (ValueError, TypeError) as error:
         why = _describe_error(error) if isinstance(error, ValidationError) else describe_error(error)
         raise RunDirectoryError(f"{path}:{number}: damaged ({why}); remove the line, its trial is done again") from None
-    return Row(stored.values, stored.repeat, stored.seconds, stored.record, stored.error)
+    return FinishedTrial(stored.values, stored.repeat, stored.seconds, stored.record, stored.error)
 
 
 def _strip_digest(line: str) -> str:
@@ -169,17 +169,17 @@ class PointSummary:
     errors: tuple[str, ...]  # each once
 
 
-def summarise_points(found: Sequence[Row]) -> list[PointSummary]:
-    """A summary of each point, in the order of the rows."""
-    together: dict[str, list[Row]] = {}
-    for row in found:
-        together.setdefault(make_point_key(row.values), []).append(row)
+def summarise_points(found: Sequence[FinishedTrial]) -> list[PointSummary]:
+    """A summary of each point, in the order of the trials."""
+    together: dict[str, list[FinishedTrial]] = {}
+    for trial in found:
+        together.setdefault(make_point_key(trial.values), []).append(trial)
     return [_summarise_point(some) for some in together.values()]
 
 
-def _summarise_point(some: Sequence[Row]) -> PointSummary:
-    times = [row.ms for row in some if row.ms is not None]
-    errors = tuple(dict.fromkeys(row.error for row in some if row.error))
+def _summarise_point(some: Sequence[FinishedTrial]) -> PointSummary:
+    times = [trial.ms for trial in some if trial.ms is not None]
+    errors = tuple(dict.fromkeys(trial.error for trial in some if trial.error))
     failures = len(some) - len(times)
     if not times:
         return PointSummary(some[0].values, 0, None, None, None, None, failures, errors)

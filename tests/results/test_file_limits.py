@@ -12,7 +12,7 @@ import pytest
 from tests.make_result import make_result
 from tests.workloads.pdf.results.test_store import assert_same_bits
 from tfperf.errors import RunDirectoryError
-from tfperf.results import bounds
+from tfperf.results import file_limits
 from tfperf.workloads.pdf.results import postfit, store
 from tfperf.workloads.translate import results as translation
 
@@ -152,9 +152,9 @@ def test_arrays_take_no_more_together_than_their_file_may_hold(tmp_path, monkeyp
     with h5py.File(tmp_path / "file.h5", "w") as file:
         for name in "ab":
             file.create_dataset(name, data=np.zeros(10_000), compression="gzip")
-        monkeypatch.setattr(bounds, "SPARE", 100_000)
-        monkeypatch.setattr(bounds, "FACTOR", 1)
-        budget = bounds.Budget(file)
+        monkeypatch.setattr(file_limits, "SPARE", 100_000)
+        monkeypatch.setattr(file_limits, "FACTOR", 1)
+        budget = file_limits.Budget(file)
         budget.charge(file["a"], 10**6)
-        with pytest.raises(bounds.BoundsError, match="more than are left"):
+        with pytest.raises(file_limits.FileLimitError, match="more than are left"):
             budget.charge(file["b"], 10**6)

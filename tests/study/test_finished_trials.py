@@ -5,11 +5,11 @@ import pytest
 from scipy.stats import t as student
 
 from tfperf.errors import RunDirectoryError
-from tfperf.study.rows import RESULTS, Row, make_point_key, read_rows, summarise_points
+from tfperf.study.finished_trials import RESULTS, FinishedTrial, make_point_key, read_finished_trials, summarise_points
 
 
 def row(values, repeat, ms):
-    return Row(values, repeat, 1.0, {"ms_per_step": {"median": ms, "q1": ms, "q3": ms}})
+    return FinishedTrial(values, repeat, 1.0, {"ms_per_step": {"median": ms, "q1": ms, "q3": ms}})
 
 
 def unchecked(one):
@@ -20,7 +20,9 @@ def unchecked(one):
 def test_repeats_are_summed_up_by_their_medians():
     times = [1.0, 1.2, 2.0]
     found = [row({"a": 1}, i, ms) for i, ms in enumerate(times, 1)]
-    (point,) = summarise_points([*found, Row({"a": 1}, 4, 0.1, error="boom"), Row({"a": 1}, 5, 0.1, error="boom")])
+    (point,) = summarise_points(
+        [*found, FinishedTrial({"a": 1}, 4, 0.1, error="boom"), FinishedTrial({"a": 1}, 5, 0.1, error="boom")]
+    )
     middle, half = np.mean(np.log(times)), student.ppf(0.975, 2) * np.std(np.log(times), ddof=1) / np.sqrt(3)
     assert (point.median, point.mean, point.repeats, point.failures) == (1.2, pytest.approx(np.exp(middle)), 3, 2)
     assert (point.low, point.high) == (pytest.approx(np.exp(middle - half)), pytest.approx(np.exp(middle + half)))
@@ -28,7 +30,7 @@ def test_repeats_are_summed_up_by_their_medians():
 
 
 def test_one_repeat_has_no_interval_and_none_no_time():
-    one, none = summarise_points([row({"a": 1}, 1, 2.0), Row({"a": 2}, 1, 0.1, error="boom")])
+    one, none = summarise_points([row({"a": 1}, 1, 2.0), FinishedTrial({"a": 2}, 1, 0.1, error="boom")])
     assert one.median == one.mean == 2.0 and one.low is None and one.high is None
     assert none.median is None and none.repeats == 0 and none.failures == 1
 
@@ -39,12 +41,15 @@ def test_values_of_different_types_are_different_points():
 
 
 def test_rows_survive_the_file_and_the_last_line_of_a_trial_counts(tmp_path):
-    first, second = row({"a": "é\u2028\n"}, 1, 2.0), Row({"a": None}, 1, 0.5, error="boom")
+    first, second = row({"a": "é\u2028\n"}, 1, 2.0), FinishedTrial({"a": None}, 1, 0.5, error="boom")
     lines = [first.format_line(), second.format_line(), row({"a": None}, 1, 3.0).format_line()]
     (tmp_path / RESULTS).write_text("\n".join(lines) + "\n", encoding="utf-8")
-    assert read_rows(tmp_path) == [first, row({"a": None}, 1, 3.0)] and read_rows(tmp_path / "none") == []
+    assert (
+        read_finished_trials(tmp_path) == [first, row({"a": None}, 1, 3.0)]
+        and read_finished_trials(tmp_path / "none") == []
+    )
     (tmp_path / RESULTS).write_text("\n".join(lines), encoding="utf-8")
-    assert read_rows(tmp_path) == [first, second], "the last line has no end"
+    assert read_finished_trials(tmp_path) == [first, second], "the last line has no end"
 
 
 @pytest.mark.parametrize(
@@ -53,7 +58,7 @@ def test_rows_survive_the_file_and_the_last_line_of_a_trial_counts(tmp_path):
 def test_damage_is_told_with_its_line(tmp_path, line):
     (tmp_path / RESULTS).write_text(row({"a": 1}, 1, 2.0).format_line() + "\n" + line + "\n")
     with pytest.raises(RunDirectoryError, match=r"results\.jsonl:2: damaged"):
-        read_rows(tmp_path)
+        read_finished_trials(tmp_path)
 
 
 @pytest.mark.parametrize(("old", "new"), [(" 2.0", " 3.0"), ('"sha256": "', '"sha256": "0'), ('"a": 1', '"a": 2')])
@@ -61,12 +66,12 @@ def test_a_line_that_was_changed_is_not_taken(tmp_path, old, new):
     line = row({"a": 1}, 1, 2.0).format_line()
     (tmp_path / RESULTS).write_text(line.replace(old, new, 1) + "\n")
     with pytest.raises(RunDirectoryError, match=r"results\.jsonl:1: damaged \(its checksum does not fit"):
-        read_rows(tmp_path)
+        read_finished_trials(tmp_path)
 
 
 def test_a_line_without_a_checksum_is_one_of_an_earlier_time(tmp_path):
     (tmp_path / RESULTS).write_text(json.dumps(unchecked(row({"a": 1}, 1, 2.0))) + "\n")
-    assert read_rows(tmp_path) == [row({"a": 1}, 1, 2.0)]
+    assert read_finished_trials(tmp_path) == [row({"a": 1}, 1, 2.0)]
 
 
 def test_what_is_no_text_is_told_with_its_line(tmp_path):
@@ -75,7 +80,7 @@ def test_what_is_no_text_is_told_with_its_line(tmp_path):
         lines[0] + b"\n" + lines[1][:20] + b"\xff" + lines[1][20:] + b"\n" + lines[2] + b"\n"
     )
     with pytest.raises(RunDirectoryError, match=r"results\.jsonl:2: damaged"):
-        read_rows(tmp_path)
+        read_finished_trials(tmp_path)
 
 
 HOSTILE = [
@@ -97,12 +102,12 @@ def test_figures_that_cannot_be_are_damage(tmp_path, change):
     line = json.dumps(unchecked(row({"a": 1}, 1, 2.0)) | change)
     (tmp_path / RESULTS).write_text(line + "\n")
     with pytest.raises(RunDirectoryError, match=r"results\.jsonl:1: damaged"):
-        read_rows(tmp_path)
+        read_finished_trials(tmp_path)
 
 
 def test_half_a_letter_is_damage(tmp_path):
     (tmp_path / RESULTS).write_text(
-        json.dumps(unchecked(Row({"a": 1}, 1, 1.0, error="boom"))).replace("boom", "\\ud800") + "\n"
+        json.dumps(unchecked(FinishedTrial({"a": 1}, 1, 1.0, error="boom"))).replace("boom", "\\ud800") + "\n"
     )
     with pytest.raises(RunDirectoryError, match="damaged"):
-        read_rows(tmp_path)
+        read_finished_trials(tmp_path)

@@ -1,4 +1,4 @@
-"""One form of a card measured, in a process of its own."""
+"""One variant of a card measured, in a process of its own."""
 
 from dataclasses import replace
 from typing import Any
@@ -15,8 +15,8 @@ from tfperf.workloads.pdf.switches import DECIDED
 from tfperf.workloads.switches import Request
 
 
-def measure_form(card: Card, request: Request) -> dict[str, Any]:
-    """The record of a request, as study/form.py tells; UserError where the card asks for what this form cannot do."""
+def measure_variant(card: Card, request: Request) -> dict[str, Any]:
+    """The record of a request, as study/variant.py tells; UserError where the card asks for what it cannot do."""
     # loaded here: they bring TensorFlow, which the program that starts trials does not need
     from tfperf.workloads.pdf.cores import count_threads
     from tfperf.workloads.pdf.training import choose_cores, start_tensorflow

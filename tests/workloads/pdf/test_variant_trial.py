@@ -12,17 +12,17 @@ from tfperf.measure import parent_watch
 from tfperf.measure.timing import TraceCounter
 from tfperf.runcard.dump import to_json_tree
 from tfperf.runcard.keys import get, put
-from tfperf.study import form as program
+from tfperf.study import variant as program
 from tfperf.study.agreement import compare_losses
 from tfperf.train.cores import Cores
-from tfperf.workloads.pdf import form_trial as trial
 from tfperf.workloads.pdf import runners
+from tfperf.workloads.pdf import variant_trial as trial
 from tfperf.workloads.pdf.cards import load_card
-from tfperf.workloads.pdf.form_trial import measure_form
 from tfperf.workloads.pdf.forms import Candidates
 from tfperf.workloads.pdf.kind import KIND
 from tfperf.workloads.pdf.switches import SWITCHES, make_switches
-from tfperf.workloads.switches import Form, Request
+from tfperf.workloads.pdf.variant_trial import measure_variant
+from tfperf.workloads.switches import Request, Variant
 
 to_tree, to_card = to_json_tree, KIND.make_card
 FIXED = ["train.steps_per_call=5", "engine.form=folded", "engine.tolerance=1e-3", "engine.xla=true"]
@@ -33,7 +33,7 @@ def plan(tree):
 
 
 def carry_out(request):
-    return measure_form(to_card(request.card), request)
+    return measure_variant(to_card(request.card), request)
 
 
 def make_tree(folder, *overrides):
@@ -41,7 +41,7 @@ def make_tree(folder, *overrides):
 
 
 def off(tree, *names):
-    return plan(tree).make_tree(tree, Form(names))
+    return plan(tree).make_tree(tree, Variant(names))
 
 
 def checked(tree, naive=False):
@@ -50,7 +50,7 @@ def checked(tree, naive=False):
 
 @pytest.fixture(scope="module")
 def naive(tmp_path_factory):
-    """The naive form's record, with the card's quadrature."""
+    """The naive variant's record, with the card's quadrature."""
     return checked(make_tree(tmp_path_factory.mktemp("naive")), naive=True)
 
 
@@ -113,18 +113,18 @@ def test_auto_is_decided_as_in_a_fit(tmp_path):
 
 def test_samples_are_of_the_same_steps_and_calls_of_the_cards_length(tmp_path):
     card, problem = make_problem(tmp_path, [*FIXED, "engine.xla=false", "engine.form=shared"])
-    form = runners.EnsembleRunner(card, problem, Cores(2))
-    form.warm_up()
-    assert form.per_call == 5
-    assert form.measure_calls(3)[0] == 15 and form.measure_calls(3)[0] == 15
-    assert form.measure_calls(100)[0] == card.train.steps
+    runner = runners.EnsembleRunner(card, problem, Cores(2))
+    runner.warm_up()
+    assert runner.per_call == 5
+    assert runner.measure_calls(3)[0] == 15 and runner.measure_calls(3)[0] == 15
+    assert runner.measure_calls(100)[0] == card.train.steps
     want = make_loop(card, problem)
     want.run(card.train.steps, False)
-    assert int(want.step) == form.ensemble.step
+    assert int(want.step) == runner.ensemble.step
 
 
 class Ticks:
-    """A form whose step takes 2 ms, and that has 30."""
+    """A runner whose step takes 2 ms, and that has 30."""
 
     def __init__(self, left):
         self.left, self.asked = left, []
@@ -137,9 +137,9 @@ class Ticks:
 
 
 def test_sampling_ends_with_the_steps(monkeypatch):
-    form = Ticks(30)
-    samples, steps = runners.measure_samples(form, 0.4)
-    assert samples == pytest.approx([2.0] * 3) and steps == 29 and form.asked[:2] == [1, 10]
+    runner = Ticks(30)
+    samples, steps = runners.measure_samples(runner, 0.4)
+    assert samples == pytest.approx([2.0] * 3) and steps == 29 and runner.asked[:2] == [1, 10]
 
 
 def test_at_least_five_samples_are_taken():
@@ -151,7 +151,7 @@ def test_what_a_form_cannot_do_comes_back_as_a_refusal(tmp_path, monkeypatch, ca
     tree = make_tree(tmp_path, "train.optimizer={name: Adam, global_clipnorm: 1.0, clipnorm: null}")
     request = {"card": tree, "naive": True, "decide": False, "seconds": None, "checked": [1, 3]}
     monkeypatch.setattr(sys, "stdin", io.StringIO(json.dumps(request)))
-    parent_watch.answer_request(program.measure_form)
+    parent_watch.answer_request(program.measure_variant)
     (line,) = capsys.readouterr().out.splitlines()
     assert "global_clipnorm: got 1" in json.loads(line)["refused"][0]
 
