@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -39,7 +38,7 @@ def _set(rng: np.random.Generator, name: str, operation: str, points: int, names
         tables["fk_a"] *= 3
     if operation == "RATIO":
         tables["fk_den"] = tables["fk_den"][:1]
-    active: list[Any] = [find_fitted_index(FLAVOURS[i]) for i in ACTIVE]  # none is absent
+    active = np.array([find_fitted_index(FLAVOURS[i]) for i in ACTIVE])
     raw = [np.einsum("nxf,fx->n", t, compute_toy_pdf(X)[active]) for t in tables.values()]
     from tfperf.workloads.pdf.operators.observables import combine
 

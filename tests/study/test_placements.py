@@ -40,7 +40,8 @@ def test_speedups_compare_repeats_side_by_side():
 
 def test_efficiency_stands_beside_every_speedup():
     for row in make_placement_rows([*sweep(), *sweep(scaling="weak")]):
-        assert row.speedup is not None and row.speedup.low is not None and row.efficiency is not None
+        assert row.devices is not None and row.efficiency is not None
+        assert row.speedup is not None and row.speedup.low is not None
         assert row.efficiency.value == pytest.approx(row.speedup.value / row.devices)
         assert row.efficiency.low == pytest.approx(row.speedup.low / row.devices)
     at = words.SPEED.index("speed-up")
