@@ -36,7 +36,7 @@ def measure_truth() -> Iterator[Row]:
     from tfperf.trace.phases import PHASES
 
     names, square = PHASES[:-1], tf.random.stateless_uniform([SIZE, SIZE], [1, 2])
-    clocked = dict.fromkeys(names, 0.0)
+    clocked: dict[str, float] = dict.fromkeys(names, 0.0)
 
     def clock(name: str, work: Callable[[], object]) -> None:
         start = time.perf_counter()

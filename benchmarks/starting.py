@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median, quantiles
-from typing import IO, Any
+from typing import IO
 
 from benchmarks.registry import Row, register_benchmark
 from tfperf.errors import UserError
@@ -48,19 +48,23 @@ class Checkout:
         shutil.rmtree(self.folder, ignore_errors=True)
         self.folder.mkdir()
 
-    def start(self, *command: object, **streams: IO[Any] | int) -> "subprocess.Popen[str]":
+    def start(
+        self, *command: object, stdin: int | None = None, stdout: int, stderr: IO[str] | int
+    ) -> "subprocess.Popen[str]":
         """A command of Python's, with this version first in the path; streams: as of Popen."""
         own = {"PYTHONPATH": str(self.root), "TFPERF_CACHE": str(self.folder / "cache")}
         words = [sys.executable, *map(str, command)]
         # cwd: where Python looks first
-        return subprocess.Popen(words, text=True, env={**os.environ, **own}, cwd=self.root, **streams)
+        return subprocess.Popen(
+            words, text=True, env={**os.environ, **own}, cwd=self.root, stdin=stdin, stdout=stdout, stderr=stderr
+        )
 
     def run(self, *command: object) -> tuple[float, float, str]:
         """Seconds of a command of Python's, seconds to its first line, and all that it printed."""
         start, first = time.perf_counter(), float("nan")
         with self.start(*command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as process:
             assert process.stdout is not None
-            lines = []
+            lines: list[str] = []
             for line in process.stdout:
                 first = time.perf_counter() - start if not lines else first
                 lines.append(line)

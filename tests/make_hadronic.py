@@ -64,7 +64,7 @@ def dataset(rng, name, operation, rows, hadronic, one_row=False):
     )  # fmt: skip
 
 
-def sets(seed=5):
+def sets(seed=5) -> tuple[list[Dataset], list[PositivitySet]]:
     """Deep-inelastic and hadronic sets, some with operations, and two positivity sets."""
     rng = np.random.default_rng(seed)
     datasets = [

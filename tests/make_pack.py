@@ -1,5 +1,8 @@
 """A small deep-inelastic fit problem with every operation, shared systematics and a positivity set."""
 
+from collections.abc import Sequence
+from pathlib import Path
+
 import numpy as np
 
 from tfperf.workloads.pdf.data.closure import compute_toy_pdf
@@ -22,20 +25,20 @@ SETS = (
 )
 
 
-def _table(rng, points):
+def _table(rng: np.random.Generator, points: int) -> np.ndarray:
     centre = rng.uniform(np.log(2e-5), np.log(0.6), points)
     kernel = np.exp(-0.5 * ((np.log(X)[None] - centre[:, None]) / 0.9) ** 2)
     lead = np.array([1.0, 0.5, 0.2, 0.2, 0.1, 0.1, 0.2, 0.1, 0.1])
     return (kernel[:, :, None] * lead * rng.uniform(0.7, 1.3, (points, len(X), len(ACTIVE)))).astype(np.float32)
 
 
-def _set(rng, name, operation, points, names):
+def _set(rng: np.random.Generator, name: str, operation: str, points: int, names: tuple[str, ...]) -> StoredSet:
     tables = {t: _table(rng, points) for t in OPERATIONS[operation]}
     if operation == "ASY":  # an asymmetry far from its pole
         tables["fk_a"] *= 3
     if operation == "RATIO":
         tables["fk_den"] = tables["fk_den"][:1]
-    active = [find_fitted_index(FLAVOURS[i]) for i in ACTIVE]
+    active = np.array([find_fitted_index(FLAVOURS[i]) for i in ACTIVE])
     raw = [np.einsum("nxf,fx->n", t, compute_toy_pdf(X)[active]) for t in tables.values()]
     from tfperf.workloads.pdf.operators.observables import combine
 
@@ -52,7 +55,7 @@ def _set(rng, name, operation, points, names):
     return StoredSet(name, arrays, {"operation": operation, "experiment": name[:3]}, ("x", "Q2", "y"))
 
 
-def make_pack(path, sets=SETS, seed=3):
+def make_pack(path: Path, sets: Sequence[tuple[str, str, int, tuple[str, ...]]] = SETS, seed: int = 3) -> Path:
     """Write the pack and return its path."""
     rng = np.random.default_rng(seed)
     groups = [_set(rng, *one) for one in sets]
@@ -75,7 +78,10 @@ engine: {{xla: {xla}, precision: {precision}, form: {form}}}
 """
 
 
-def make_card(folder, replicas=3, steps=60, xla="false", precision="float32", form="shared", extra=""):
+def make_card(
+    folder: Path, replicas: int = 3, steps: int = 60, xla: str = "false", precision: str = "float32",
+    form: str = "shared", extra: str = "",
+) -> Path:  # fmt: skip
     """Write pack.h5, unless one is there, and card.yaml into the folder; returns the card's path.
 
     The form is fixed: a measured one could differ between two runs of a card, and with it the bits.

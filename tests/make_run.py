@@ -1,5 +1,7 @@
 """What a finished fit leaves that other verbs read, without a fit."""
 
+from pathlib import Path
+
 from tests.make_result import make_result
 from tfperf.report.sections import write_json
 from tfperf.results.state import Identity, Part, RunState, write_state
@@ -9,7 +11,7 @@ from tfperf.workloads.pdf.results import store
 IDENTITY = Identity("c" * 32, "a" * 64)
 
 
-def make_run(folder, seed=1, replicas=6):
+def make_run(folder: Path, seed: int = 1, replicas: int = 6) -> Path:
     """Make the folder, with results, report.json, run.json and a card; returns it."""
     folder.mkdir()
     result = make_result(replicas=replicas, sets=2, points=5, rows=4, seed=seed)

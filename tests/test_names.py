@@ -109,7 +109,7 @@ def identifiers(node):
 
 def test_retired_names_do_not_come_back():
     found = [
-        f"{path}:{node.lineno}: {name}"
+        f"{path}:{node.lineno}: {name}"  # type: ignore[attr-defined]
         for path, tree in trees() for node in ast.walk(tree) for name in identifiers(node)
         if name.lstrip("_") in RETIRED and (name, path) not in FOREIGN
     ]  # fmt: skip

@@ -31,7 +31,7 @@ def start(code, **options):
         [sys.executable, "-c", PROGRAM.format(code, patience=PATIENCE)],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options,
     )  # fmt: skip
-    assert process.stdout.readline() == "ready\n"
+    assert process.stdout is not None and process.stdout.readline() == "ready\n"
     return process
 
 

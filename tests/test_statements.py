@@ -68,7 +68,9 @@ def test_the_verbs_that_end_with_1_or_3_are_those_that_the_sentence_tells() -> N
     ends: dict[str, set[str]] = {"AMISS": set(), "FAILED": set()}
     for path in (*sorted((ROOT / "tfperf" / "cli").glob("*.py")), ROOT / "tfperf" / "measure" / "doctor.py"):
         for function in ast.parse(path.read_text(encoding="utf-8")).body:
-            for node in ast.walk(function) if isinstance(function, ast.FunctionDef) else ():
+            if not isinstance(function, ast.FunctionDef):
+                continue
+            for node in ast.walk(function):
                 if isinstance(node, ast.Name) and node.id in ends:
                     ends[node.id].add(f"{path.stem}.{function.name}")
     assert ends == {"AMISS": {"studies.ablate", "studies.profile", "doctor.main"},

@@ -33,7 +33,7 @@ def predict_pack(pack: Path, pdf: np.ndarray) -> dict[str, np.ndarray]:
 
 def iterate(card: Card, work: Path) -> FitResult:
     """The second of two fits, the first without t0."""
-    result = None
+    result: FitResult | None = None
     for number, t0 in enumerate(("none", str((work / "fit_1").resolve())), start=1):
         folder = work / f"fit_{number}"
         step = replace(card, title=f"t0 iteration {number}", data=replace(card.data, t0=t0))

@@ -5,11 +5,11 @@ import math
 import numpy as np
 import pytest
 
-from benchmarks import buckets, buckets_side, record_store
+from benchmarks import buckets, buckets_side
 from benchmarks.buckets import MARKS, WAYS, conclude, make_row
 from benchmarks.registry import REGISTRY
 from tests.runcard.cards import write
-from tfperf.workloads.cards import load_card
+from tfperf.workloads.translate.cards import load_card
 from tfperf.workloads.translate.corpus import Ragged, Split
 from tfperf.workloads.translate.feeding import plan_training
 
@@ -71,7 +71,7 @@ def test_an_interrupted_benchmark_goes_on(tmp_path, monkeypatch):
         )
         return record(4.0, 5.0)
 
-    monkeypatch.setattr(record_store.child, "run_subprocess", run)
+    monkeypatch.setattr("benchmarks.record_store.child.run_subprocess", run)
     with pytest.raises(KeyboardInterrupt):
         list(MEASURE(rounds=2, folder=tmp_path))
     first = list(asked)

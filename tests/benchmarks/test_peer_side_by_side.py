@@ -65,7 +65,7 @@ def test_the_sides_take_turns(tmp_path, monkeypatch):
     monkeypatch.setenv("TFPERF_CACHE", str(tmp_path))
     monkeypatch.setenv(process.PEER_PYTHON, str(tmp_path / "peer"))
     monkeypatch.setattr(side_by_side, "POINTS", (PeerPoint("dis", 10, 7, 11, 2),))
-    monkeypatch.setattr(side_by_side.sys, "executable", str(tmp_path / "ours"))
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "ours"))
     (found,) = REGISTRY["peer"].measure("dis:10")
     assert found["ratio_ms"] == 1.0 == found["ratio_ms_high"] and found["rounds"] == 2
     check, *lines = (tmp_path / "log").read_text().splitlines()
@@ -110,7 +110,7 @@ def test_the_peers_environment_is_made_once(tmp_path, monkeypatch):
     )
     monkeypatch.delenv(process.PEER_PYTHON, raising=False)
     monkeypatch.setenv("TFPERF_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(process.sys, "executable", str(fake))
+    monkeypatch.setattr(sys, "executable", str(fake))
     python = process.prepare_peer_python()
     assert process.prepare_peer_python() == python == tmp_path / "cache" / "peer-nnpdf-4.1.5" / "bin" / "python"
     venv, pip, *asked = (tmp_path / "log").read_text().splitlines()

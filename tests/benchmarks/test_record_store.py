@@ -20,7 +20,7 @@ def asked(monkeypatch):
         requests.append((command[-1], request["x"]))
         return {"value": len(requests)} if request["x"] != "bad" else {"error": "its process ended with 1: no"}
 
-    monkeypatch.setattr(record_store.child, "run_subprocess", run)
+    monkeypatch.setattr("benchmarks.record_store.child.run_subprocess", run)
     monkeypatch.setattr(record_store, "digest_code", lambda: "this code")
     return requests
 

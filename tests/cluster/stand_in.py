@@ -27,10 +27,11 @@ def command(name, script):
         shutil.copy(script, kept)
         return ["bash", str(kept)]
     text = Path(script).read_text()
-    executable = re.search(r"^Executable = (.*)$", text, re.MULTILINE)[1]
-    arguments = re.search(r'^Arguments = "(.*)"$', text, re.MULTILINE)[1].replace('""', '"')
-    pieces = re.findall(r"'((?:[^']|'')*)'|(\S+)", arguments)
-    return [executable, *(quoted.replace("''", "'") or plain for quoted, plain in pieces)]
+    executable = re.search(r"^Executable = (.*)$", text, re.MULTILINE)
+    arguments = re.search(r'^Arguments = "(.*)"$', text, re.MULTILINE)
+    assert executable is not None and arguments is not None
+    pieces = re.findall(r"'((?:[^']|'')*)'|(\S+)", arguments[1].replace('""', '"'))
+    return [executable[1], *(quoted.replace("''", "'") or plain for quoted, plain in pieces)]
 
 
 def submit(name, script):

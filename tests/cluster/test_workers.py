@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from tests.study.sweeps import ROOT, alive, environment, notes, run, sweep_card, wait_for
-from tfperf.cluster import queues
 from tfperf.cluster.workers import PATIENCE_SECONDS, WorkerTeam
 from tfperf.errors import UserError
 from tfperf.study.finished_trials import read_finished_trials
@@ -71,10 +70,10 @@ class FewWorkers:
 
 def test_nothing_is_given_out_before_all_workers_have_come_or_long_enough_was_waited():
     few = FewWorkers()
-    team = WorkerTeam(few, few, None, 2, {})
+    team = WorkerTeam(few, few, None, 2, {})  # type: ignore[arg-type]
     assert team.size == 0 and few.asked == [2] and not few.warmed
     team.start_time -= PATIENCE_SECONDS + 1
-    assert [team.size, team.size] == [1, 1] and few.warmed == 1
+    assert [team.size, team.size] == [1, 1] and few.warmed == 1  # type: ignore[comparison-overlap]
 
 
 def test_a_hung_trial_is_ended_on_its_worker(tmp_path):
@@ -96,7 +95,8 @@ def test_a_trial_whose_worker_dies_is_tried_once_more_and_then_a_row(tmp_path):
 def test_a_signal_ends_trials_and_workers(tmp_path):
     out = tmp_path / "out"
     threading.Thread(
-        target=lambda: (wait_for(lambda: notes(out, "pids")), os.kill(os.getpid(), signal.SIGINT)), daemon=True
+        target=lambda: (wait_for(lambda: notes(out, "pids")), os.kill(os.getpid(), signal.SIGINT)),  # type: ignore[func-returns-value]
+        daemon=True,
     ).start()
     start = time.monotonic()
     with pytest.raises(Stopped):
@@ -150,7 +150,7 @@ def test_what_a_queue_needs_or_does_not_know_is_told(tmp_path, jobs, on, words):
 
 
 def test_a_queue_that_is_not_there_is_told(tmp_path, monkeypatch):
-    monkeypatch.setattr(queues.shutil, "which", lambda name: None)
+    monkeypatch.setattr("shutil.which", lambda name: None)
     with pytest.raises(UserError, match="--on pbs: there is no `qsub` on PATH"):
         run(sweep_card(tmp_path), tmp_path / "out", on="pbs:cores=1,memory=1GB")
 

@@ -99,6 +99,7 @@ def test_words_arrive_while_those_of_native_code_are_held_back():
         [sys.executable, "-c", HELD], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
         text=True, env=settings,
     )  # fmt: skip
+    assert process.stderr is not None
     assert process.stderr.readline().endswith(" importing\n") and process.stderr.readline() == "a warning\n"
     out, err = process.communicate("go on\n", timeout=60)
     assert (process.returncode, out, err) == (0, "go on\nTrue\n", "native words\n")

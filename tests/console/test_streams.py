@@ -63,6 +63,6 @@ def test_a_fit_is_the_same_where_nobody_reads(tmp_path, streams):
     assert shell(f"{fit} $1", tmp_path / "heard").returncode == 0
     assert shell(f"{fit} $1 {streams}", tmp_path / "unheard").returncode == 0
     pdfs = [store.read(tmp_path / run / "results.h5").pdf for run in ("heard", "unheard")]
-    assert np.array_equal(*pdfs)
+    assert np.array_equal(pdfs[0], pdfs[1])
     names = [{path.name for path in (tmp_path / run).iterdir()} for run in ("heard", "unheard")]
     assert names[0] == names[1] and "report.html" in names[0]

@@ -91,4 +91,4 @@ def test_a_finished_run_is_returned_where_stderr_is_broken(monkeypatch, stream, 
     monkeypatch.setattr(flow, "prepare_parts", lambda job: [])
     monkeypatch.setattr(Pdf, "build_job", lambda self, card, session: SimpleNamespace(read_finished=lambda: finished))
     card = SimpleNamespace(workload="pdf")
-    assert flow.fit_card(card, tmp_path / "χ", Options(), Stages()) is finished
+    assert flow.fit_card(card, tmp_path / "χ", Options(), Stages()) is finished  # type: ignore[arg-type]

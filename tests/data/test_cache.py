@@ -207,7 +207,7 @@ def link(path):
 
 
 PLANTED = {
-    "pipe": lambda path: (path.unlink(), os.mkfifo(path)),
+    "pipe": lambda path: (path.unlink(), os.mkfifo(path)),  # type: ignore[func-returns-value]
     "device": lambda path: (path.unlink(), path.symlink_to("/dev/zero")),
     "loop": lambda path: (path.unlink(), path.symlink_to(path)),
     "link": link,

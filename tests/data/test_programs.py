@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tfperf.data import programs as module
-from tfperf.data.cache import VARIABLE
+from tfperf.data.cache import ABANDONED_SECONDS, VARIABLE
 from tfperf.data.programs import ProgramFolder
 
 PROGRAM = bytes(range(256)) * 10
@@ -24,9 +24,15 @@ def cache(tmp_path, monkeypatch):
     return tmp_path / "cache"
 
 
+def find(version, *settings):
+    folder = ProgramFolder.find(version, *settings)
+    assert folder is not None
+    return folder
+
+
 @pytest.fixture
 def folder(cache):
-    return ProgramFolder.find("2.0", "a machine")
+    return find("2.0", "a machine")
 
 
 def file_of(folder, name):
@@ -52,7 +58,7 @@ def test_programs_come_back_from_folders_of_this_user_alone(folder, cache):
 
 def test_each_place_has_a_folder_that_names_the_version(cache):
     places = [("2.0",), ("2.1",), ("2.0", 1), ("2.0", 2), ("2.0", "1"), ("2.0", ("avx",)), ("2.0", ("avx", "avx2"))]
-    folders = [ProgramFolder.find(*place) for place in places]
+    folders = [find(*place) for place in places]
     assert len({one.path for one in folders}) == len(places)
     assert all(f"tensorflow-{version}-" in one.path.name for one, (version, *_) in zip(folders, places, strict=True))
     folders[0].write(FIRST, PROGRAM)
@@ -156,7 +162,7 @@ def test_where_there_is_no_home_nothing_is_kept(monkeypatch):
 def test_cache_that_cannot_be_is_no_error(tmp_path, monkeypatch, where):
     (tmp_path / "file").write_text("")
     monkeypatch.setattr(module, "find_cache_folder", lambda: tmp_path / where)
-    folder = ProgramFolder.find("2.0")
+    folder = find("2.0")
     folder.write(FIRST, PROGRAM)
     folder.note_use([FIRST])
     folder.shrink()
@@ -231,7 +237,7 @@ def test_what_was_not_used_for_longest_goes_first(folder, monkeypatch):
 
 
 def test_folders_of_other_places_count_too_and_go_when_they_are_empty(folder, monkeypatch):
-    others = [ProgramFolder.find(version) for version in ("1.0", "1.1")]
+    others = [find(version) for version in ("1.0", "1.1")]
     for seconds, (one, name) in enumerate([(others[0], FIRST), (others[1], SECOND), (folder, THIRD), (folder, FIRST)]):
         one.write(name, PROGRAM)
         used(one, name, 100 - seconds)
@@ -255,7 +261,7 @@ def test_program_that_is_too_large_is_neither_kept_nor_read(folder, monkeypatch)
 
 def test_what_a_killed_process_left_goes_after_a_while(folder):
     folder.write(FIRST, PROGRAM)
-    for name, age in (("new", 10), ("old", 2 * module.ABANDONED_SECONDS)):
+    for name, age in (("new", 10), ("old", 2 * ABANDONED_SECONDS)):
         path = folder.path / f".{name}.tmp"
         path.write_bytes(PROGRAM)
         os.utime(path, (path.stat().st_mtime - age,) * 2)

@@ -20,7 +20,7 @@ class Worker:
     """The process of `worker.py`, begun when it is needed, and again where it ended."""
 
     def __init__(self) -> None:
-        self.process = None
+        self.process: subprocess.Popen[bytes] | None = None
         self.worst = {"seconds": 0.0, "bytes": 0}
 
     def ask(self, check, *arguments):
@@ -41,6 +41,7 @@ class Worker:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
             )
+        assert self.process is not None and self.process.stdin is not None and self.process.stdout is not None
         self.process.stdin.write(json.dumps(case, default=str).encode() + b"\n")
         self.process.stdin.flush()
         if not select.select([self.process.stdout], [], [], SECONDS + begun * START_SECONDS)[0]:

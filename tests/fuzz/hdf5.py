@@ -150,7 +150,7 @@ def _link(file, place, how):
 
 def _store(file, place, how):
     values, attributes = file[place][()], dict(file[place].attrs)
-    options = {
+    options: dict[str, dict] = {
         "gzip": {"compression": "gzip"}, "lzf": {"compression": "lzf"}, "shuffle": {"shuffle": True},
         "scaleoffset": {"scaleoffset": 3}, "tiny": {"chunks": (1,) * values.ndim}, "whole": {"chunks": values.shape},
         "growing": {"maxshape": (None,) * values.ndim}, "fill": {"fillvalue": 7},

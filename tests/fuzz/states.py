@@ -66,7 +66,7 @@ def resume(card, folder, hashes, content):
         run.acquire()
         job = object.__new__(ReplicaFit)  # as one that has read its data
         job.card, job.hashes, job.run, job.options = card, hashes, run, Options(resume=True)
-        job.session = SimpleNamespace(run=run, options=job.options)
+        job.session = SimpleNamespace(run=run, options=job.options)  # type: ignore[assignment]
         parts = prepare_parts(job)
         part = parts[0] if parts else None
         pending = [one for one in content["parts"] if not one["done"]]

@@ -36,6 +36,7 @@ def ask(run, worker):
 
 @each_of(FEW, 500)
 def test_flipped_bytes_of_run_json_are_refused_or_change_nothing(cases, run, ask):
+    bombs: tuple[bytes, ...]
     bombs = (b"", b"[" * 10**6, b'{"a":' * 10**6, b"9" * 10**5, b'{"format": 2, "parts": [' + b"{}," * 10**5 + b"{}]}",
              b"\xef\xbb\xbf{}", b"null", b'"' + b"x" * 10**7 + b'"')  # fmt: skip
     whole = (run / "run.json").read_bytes()

@@ -6,6 +6,7 @@ import signal
 import time
 from collections import Counter
 from dataclasses import dataclass
+from pathlib import Path
 
 from tests.kills.lives import At, Writing, nothing_runs, temporary_files, tfperf
 
@@ -26,7 +27,7 @@ class Chain:
     """A command `tfperf fit ...` on a run directory, begun and gone on with."""
 
     arguments: list[object]  # without -o
-    run: object  # the folder
+    run: Path  # the folder
     settings: dict[str, str]
 
     def begin(self):

@@ -107,11 +107,11 @@ def test_memory(available, want):
 def test_disk(monkeypatch, tmp_path):
     usage = namedtuple("usage", "free")
     here = lambda: str(tmp_path)  # noqa: E731
-    monkeypatch.setattr(doctor.shutil, "disk_usage", lambda folder: usage(2e9))
+    monkeypatch.setattr("shutil.disk_usage", lambda folder: usage(2e9))
     assert state(doctor.check_disk("disk", here), "2.0 GB free") == "ok"
-    monkeypatch.setattr(doctor.shutil, "disk_usage", lambda folder: usage(2e8))
+    monkeypatch.setattr("shutil.disk_usage", lambda folder: usage(2e8))
     assert state(doctor.check_disk("disk", here), "0.2 GB free", "make room") == "warning"
-    monkeypatch.setattr(doctor.os, "access", lambda folder, mode: False)
+    monkeypatch.setattr(os, "access", lambda folder, mode: False)
     assert state(doctor.check_disk("disk", here), "not writable") == "warning"
 
 
@@ -157,8 +157,9 @@ def test_main_fails_only_for_what_is_needed(monkeypatch, capsys):
 
 
 def test_brackets_and_long_lines_stay_as_they_are():
-    console = Console(file=io.StringIO(), width=40)
+    file = io.StringIO()
+    console = Console(file=file, width=40)
     console.print(
         doctor.format_check(DoctorCheck("some", "missing", "x" * 60, "pip install 'tfperf[some]'")), soft_wrap=True
     )
-    assert console.file.getvalue() == f"missing  some: {'x' * 60}; pip install 'tfperf[some]'\n"
+    assert file.getvalue() == f"missing  some: {'x' * 60}; pip install 'tfperf[some]'\n"

@@ -19,7 +19,7 @@ from tfperf.place.devices import make_devices
 from tfperf.place.engine import take_steps
 from tfperf.place.graphs import record_step
 from tfperf.place.proof import prove, prove_engine
-from tfperf.workloads.cards import load_card
+from tfperf.workloads.translate.cards import load_card
 from tfperf.workloads.translate.feeding import build_training_dataset
 from tfperf.workloads.translate.texts import read_sentences
 from tfperf.workloads.translate.trainable import build_engine
@@ -92,7 +92,7 @@ def run(overrides, folder, name, others=()):
     losses = take_steps(engine, iterator, 1 if alone else STEPS)
     state = engine.snapshot()
     moved = min(np.abs(state[key] - begin[key]).max() for key in weights(state))
-    np.savez(folder / f"{name}.npz", **state, losses=losses, moved=moved)
+    np.savez(folder / f"{name}.npz", **state, losses=losses, moved=moved)  # type: ignore[arg-type]
     ran = record_step(lambda: take_steps(engine, iterator, 1))
     proof = prove_engine(engine, ran)
     found = {

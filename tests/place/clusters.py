@@ -34,9 +34,11 @@ def carry_out_on_workers(folder, cards, count, attempts=ATTEMPTS):
         own.mkdir(exist_ok=True)
         task = {"cluster": {"worker": addresses}, "task": {"type": "worker", "index": k}}
         settings = os.environ | {"TF_CONFIG": json.dumps(task)}
-        workers.append(subprocess.Popen([*COMMAND, str(own)], stdin=subprocess.PIPE, text=True, cwd=ROOT, env=settings))
-        workers[-1].stdin.write(json.dumps(cards))
-        workers[-1].stdin.close()
+        worker = subprocess.Popen([*COMMAND, str(own)], stdin=subprocess.PIPE, text=True, cwd=ROOT, env=settings)
+        workers.append(worker)
+        assert worker.stdin is not None
+        worker.stdin.write(json.dumps(cards))
+        worker.stdin.close()
     codes = [worker.wait(1200) for worker in workers]
     if {-signal.SIGABRT, -signal.SIGBUS, -signal.SIGSEGV} & set(codes) and attempts > 1:
         return carry_out_on_workers(folder, cards, count, attempts - 1)

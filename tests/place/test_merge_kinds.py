@@ -31,7 +31,7 @@ def test_a_metric_is_of_a_type_and_is_not_fixed():
     with pytest.raises(UserError, match="metric exact: dtype: got 'float33'; must be the name of one of"):
         Metric("exact", "sum", "float33")
     with pytest.raises(UserError, match=r"metric exact: merge: got 'fixed'; allowed: sum, mean, first$"):
-        Metric("exact", "fixed")
+        Metric("exact", "fixed")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

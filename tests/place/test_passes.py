@@ -19,17 +19,17 @@ BOTH = np.array([True, True, False])
 
 def test_a_span_goes_from_the_first_to_the_last_operation_of_each_step():
     found = find_span(runs((0, 10, 20), (1, 20, 50), (2, 0, 90), (0, 110, 130), (1, 125, 160)), BOTH, 2)
-    assert [side.tolist() for side in found] == [[10, 110], [50, 160]]
+    assert found is not None and [side.tolist() for side in found] == [[10, 110], [50, 160]]
 
 
 def test_an_operation_in_a_loop_runs_several_times_in_each_step():
     found = find_span(runs((0, 10, 20), (0, 20, 30), (0, 110, 120), (0, 120, 135)), BOTH, 2)
-    assert [side.tolist() for side in found] == [[10, 110], [30, 135]]
+    assert found is not None and [side.tolist() for side in found] == [[10, 110], [30, 135]]
 
 
 def test_small_operations_are_no_begin_or_end():
     found = find_span(runs((1, 0, 1), (0, 1000, 2000), (1, 2990, 2991), (0, 3000, 4000)), BOTH, 2)
-    assert [side.tolist() for side in found] == [[1000, 3000], [2000, 4000]]
+    assert found is not None and [side.tolist() for side in found] == [[1000, 3000], [2000, 4000]]
 
 
 @pytest.mark.parametrize(

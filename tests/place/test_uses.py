@@ -121,6 +121,6 @@ def test_a_value_is_sent_from_where_it_was_read_to_where_it_is_assigned(optimize
     moves = [move for move in count_moves(ModelOptimizer(**optimizer), [weights], HOST) if move.large_outputs]
     sent = Counter()
     for one in (one for move in moves for one in list_move_transfers(move, 1, "copy", "slots", "update")):
-        sent[one.begin, one.end] += one.size
+        sent[one.begin, one.end] += one.size  # type: ignore[assignment]
     want = {("slots", "update"): fetched, ("update", "slots"): brought[0], ("update", "copy"): brought[1]}
     assert +sent == +Counter(want | {("slots", "copy"): handed})

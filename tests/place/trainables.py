@@ -5,6 +5,7 @@ mean: over the groups of a local batch, and over devices. With one group a devic
 each device alone; with as many groups in the whole batch, any number of devices does the same arithmetic.
 """
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import keras
@@ -145,8 +146,8 @@ class Recommender(Trainable):
 class Task(NamedTuple):
     """A trainable's build, by dtype and groups, and its global batches by dtype."""
 
-    build: object
-    batches: object
+    build: Callable
+    batches: Callable
 
 
 def images(dtype):

@@ -8,6 +8,7 @@ import json
 import sys
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import keras
 import numpy as np
@@ -27,7 +28,7 @@ from tfperf.place.proof import prove_engine
 from tfperf.runcard.model_optimizer import ModelOptimizer
 from tfperf.runcard.placement import Placement
 
-OPTIMIZERS = {
+OPTIMIZERS: dict[str, dict[str, Any]] = {
     "network": {"name": "Adam", "learning_rate": 0.01, "global_clipnorm": 0.5},
     "recommender": {"name": "Adagrad", "learning_rate": 0.1},
     "uncommon": {"name": "AdamW", "learning_rate": 0.01, "weight_decay": 0.1},

@@ -8,6 +8,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from tfperf.place.merge_kinds import MergeKind
 from tfperf.place.trainable import Metric, PassInputs, PassOutcome, Statistic, Trainable
 
 STEPS, EXAMPLES, ROWS, WIDTH, LENGTH = 10, 8, 600, 8, 700
@@ -41,6 +42,7 @@ class Uncommon(Trainable):
             Statistic(variable(np.zeros(1000), "seen", "int64", False), "sum"),
             Statistic(variable(np.zeros(LENGTH), "total", dtype, False), "sum"),
         ]
+        told: dict[str, MergeKind]
         told = {"error": "sum", "mean": "mean", "product": "first", "mean_again": "mean", "loss": "sum"}
         self.metrics = [Metric(name, merge, dtype) for name, merge in told.items()]
         self.made_before = tf.constant(numbers(7, ROWS, 16), dtype)

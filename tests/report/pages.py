@@ -1,6 +1,7 @@
 """Every page that tfperf writes, made up; what it shows may hold a text in each place that takes one."""
 
 from dataclasses import fields, is_dataclass, replace
+from typing import Any
 
 from tests.make_result import make_result
 from tests.study.sweep_records import phases
@@ -10,7 +11,7 @@ from tfperf.report.placements_page import render_placements_page
 from tfperf.report.profile import make_profile_record
 from tfperf.report.profile_page import render_profile_page
 from tfperf.results.placements import Estimate, PlacementRow
-from tfperf.trace.attribution import read_attribution
+from tfperf.trace.attribution import Attribution, read_attribution
 from tfperf.workloads.pdf.report import html
 from tfperf.workloads.translate import report as translation
 
@@ -40,7 +41,7 @@ def plant(value, text):
         return planted | ({text: next(iter(planted.values()))} if text and planted else {})
     if isinstance(value, list | tuple):
         return type(value)(plant(one, text) for one in value)
-    if is_dataclass(value):
+    if is_dataclass(value) and not isinstance(value, type):
         return replace(value, **{f.name: plant(getattr(value, f.name), text) for f in fields(value)})
     return value
 
@@ -68,7 +69,7 @@ def translated(folder, text=""):
     return translation.render_html(folder, replace(made_up(**plant(TRANSLATION, text)), title="A translation" + text))
 
 
-def profile_parts(folder, text=""):
+def profile_parts(folder, text="") -> tuple[Attribution, dict]:
     """Attribution and record of a profile."""
     python = [("train", 200 * i, 150, {"step_num": i}) for i in range(3)]
     main = [(name, 200 * i + 50 * j + 10, 30) for i in range(3) for j, name in enumerate(("dense/MatMul:MatMul", LONG))]
@@ -83,7 +84,9 @@ def profile_parts(folder, text=""):
         record[key] = [{name: plant(value, text) for name, value in row.items()} for row in record[key]]
     record["devices"] = {name + text: device for name, device in record["devices"].items()}
     timeline = replace(found.timeline, lanes=plant(found.timeline.lanes, text), names=plant(found.timeline.names, text))
-    keyed = {key: {name + text: value for name, value in getattr(found, key).items()} for key in ("busy", "any")}
+    keyed: dict[str, Any] = {
+        key: {name + text: value for name, value in getattr(found, key).items()} for key in ("busy", "any")
+    }
     return replace(found, timeline=timeline, **keyed), record
 
 

@@ -86,7 +86,7 @@ def test_bars_lead_from_each_form_to_the_next():
 def test_what_makes_it_slower_has_another_colour_and_what_is_unknown_no_bar():
     with apply_style():
         steps, without = draw_waterfall(make_report(form=entry("without b", 0.4))).axes
-        colours = {round(p.get_y() + p.get_height() / 2): p.get_facecolor() for p in steps.patches}
+        colours = {round(p.get_y() + p.get_height() / 2): p.get_facecolor() for p in steps.patches}  # type: ignore[attr-defined]
         assert colours[1] != colours[2] and bars(steps)[2] == pytest.approx((0.4, 0.5))
         assert bars(without)[2] == pytest.approx((0.8, 1.0))
         figure = draw_waterfall(make_report(form=entry("without b", None), without=entry("without a", None)))

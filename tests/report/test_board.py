@@ -28,7 +28,7 @@ def address(tmp_path):
     write(session / "vm.xplane.pb", {"/host:CPU": {"python": us(*python), "main": us(*main)}})
     command = [sys.executable, "-m", "tfperf", "board", str(tmp_path)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as board:
-        assert board.stdout is not None
+        assert board.stdout is not None and board.stderr is not None
         line = board.stdout.readline()
         found = re.match(r"http://127\.0\.0\.1:\d+/", line)
         assert found, line + (board.stderr.read() if board.poll() is not None else "")

@@ -23,6 +23,7 @@ def folder(tmp_path_factory):
 
 
 def browse(folder, *arguments, page="report.html"):
+    assert CHROMIUM is not None
     return subprocess.run(
         [CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", "--window-size=1200,9000",
          f"--user-data-dir={folder / 'profile'}", *arguments, (folder / page).as_uri()],

@@ -10,7 +10,7 @@ from io import StringIO
 
 import markdown
 import pytest
-from tensorboard.compat.proto.event_pb2 import Event
+from tensorboard.compat.proto.event_pb2 import Event  # type: ignore[import-untyped]
 
 from tests.make_result import make_result
 from tests.report.pages import PAGES, placement_rows, profile_parts

@@ -50,11 +50,14 @@ def measured(tmp_path_factory):
     frames = "".join(frame.format(name, width, width, page) for name, page in pages.items() for width in WIDTHS)
     outer, script = folder / "outer.html", f"window.onload = () => {{{MEASURE}}}"
     outer.write_text(f'<!DOCTYPE html><meta charset="utf-8"><body>{frames}<script>{script}</script>')
+    assert CHROMIUM is not None
     done = subprocess.run(
         [CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={folder / 'browser'}", "--dump-dom",
          outer.as_uri()], check=True, capture_output=True, timeout=120,
     )  # fmt: skip
-    return json.loads(html.unescape(re.search(r"<body>(\{.*\})", done.stdout.decode())[1]))
+    body = re.search(r"<body>(\{.*\})", done.stdout.decode())
+    assert body is not None
+    return json.loads(html.unescape(body[1]))
 
 
 @pytest.mark.browser

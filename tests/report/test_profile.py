@@ -11,7 +11,7 @@ from io import StringIO
 import numpy as np
 import pytest
 from rich.console import Console
-from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator  # type: ignore[import-untyped]
 
 from tests.report.test_browser import CHROMIUM, requests
 from tests.trace.profiles import us, write
@@ -68,8 +68,8 @@ def test_the_picture_shows_each_operation_at_its_time(found):
     figure = draw_timeline(found)
     bars = [c for c in figure.axes[0].collections if c.get_paths()]
     spans = sorted(
-        (round(float(p.vertices[:, 0].min()), 3), round(float(p.vertices[:, 0].max()), 3))
-        for bar in bars for p in bar.get_paths()
+        (round(float(x.min()), 3), round(float(x.max()), 3))
+        for bar in bars for x in (np.asarray(p.vertices)[:, 0] for p in bar.get_paths())
     )  # fmt: skip
     # of the second call: forward from 0 and from 50 us, 30 us each; backward from 20 and from 70, 20 us each
     assert spans == [(0.0, 0.03), (0.02, 0.04), (0.05, 0.08), (0.07, 0.09)]

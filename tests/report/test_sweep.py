@@ -10,10 +10,11 @@ POINT = {"repeats": 3, "failures": 0, "errors": [], "median": 2.0, "mean": 2.1, 
 
 
 def text(report):
-    console = Console(file=StringIO(), width=100)
+    file = StringIO()
+    console = Console(file=file, width=100)
     whole = {"title": "", "trials": 6, "failed": 0, "machines": [], "drift": None, "left_out": 0, **report}
     console.print(make_sweep_table(whole))
-    return console.file.getvalue()
+    return file.getvalue()
 
 
 def test_each_point_is_a_row_with_its_interval_and_ratio():

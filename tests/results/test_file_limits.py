@@ -13,6 +13,7 @@ from tests.make_result import make_result
 from tests.workloads.pdf.results.test_store import assert_same_bits
 from tfperf.errors import RunDirectoryError
 from tfperf.results import file_limits
+from tfperf.workloads.pdf.kind import POSTFIT
 from tfperf.workloads.pdf.results import postfit, store
 from tfperf.workloads.translate import results as translation
 
@@ -135,7 +136,7 @@ def test_results_of_version_0_1_0_are_read():
 ])  # fmt: skip
 def test_a_damaged_report_of_postfit_is_refused(path, text):
     postfit.apply_postfit(path.parent)
-    report = path.parent / postfit.POSTFIT
+    report = path.parent / POSTFIT
     whole = json.loads(report.read_text())
     report.write_text(text.replace("SHA", whole["results_sha256"]))
     with pytest.raises(RunDirectoryError, match="run `tfperf postfit` again"):
@@ -143,7 +144,7 @@ def test_a_damaged_report_of_postfit_is_refused(path, text):
 
 
 def test_a_report_of_postfit_that_is_no_file_is_refused(path):
-    (path.parent / postfit.POSTFIT).symlink_to("/dev/zero")
+    (path.parent / POSTFIT).symlink_to("/dev/zero")
     with pytest.raises(RunDirectoryError, match="run `tfperf postfit` again"):
         postfit.read_survivors(path.parent, store.read(path))
 

@@ -26,8 +26,8 @@ def test_the_new_file_appears_only_when_the_block_has_ended(tmp_path):
 def test_bytes_are_on_disk_before_the_rename_and_the_rename_before_the_return(tmp_path, monkeypatch):
     calls = []
     sync, replace = files.sync, os.replace
-    monkeypatch.setattr(files, "sync", lambda p: (calls.append(("sync", p)), sync(p)))
-    monkeypatch.setattr(os, "replace", lambda a, b: (calls.append(("rename", b)), replace(a, b)))
+    monkeypatch.setattr(files, "sync", lambda p: (calls.append(("sync", p)), sync(p)))  # type: ignore[func-returns-value]
+    monkeypatch.setattr(os, "replace", lambda a, b: (calls.append(("rename", b)), replace(a, b)))  # type: ignore[func-returns-value]
     path = tmp_path / "a"
     with files.write_atomically(path) as temporary:
         temporary.write_text("x")

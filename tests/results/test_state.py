@@ -34,7 +34,8 @@ def path(tmp_path):
 
 def test_what_was_written_is_read(path):
     assert asdict(read_state(path, ReplicaChunk)) == asdict(make_state())
-    assert read_state(path, AnyOwn).pending.own["ids"] == [1, 2, 5]
+    pending = read_state(path, AnyOwn).pending
+    assert pending is not None and pending.own["ids"] == [1, 2, 5]
 
 
 def test_no_flipped_bit_is_accepted(path):

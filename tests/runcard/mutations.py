@@ -37,7 +37,7 @@ class Value(NamedTuple):
         return ".".join(map(str, self.path))
 
 
-def values(node: yaml.Node, path: Path = (), flow: bool = False) -> Iterator[Value]:
+def values(node: yaml.Node | None, path: Path = (), flow: bool = False) -> Iterator[Value]:
     """All values below a node, in the order of the text."""
     if isinstance(node, yaml.MappingNode):
         for key, value in node.value:
@@ -66,7 +66,11 @@ def _renamed(text: str, value: Value) -> Iterator[Mutation]:
 
 def _retyped(text: str, value: Value) -> Iterator[Mutation]:
     node = value.node
-    others = {yaml.MappingNode: ("wrong", "[wrong]"), yaml.SequenceNode: ("7.25", "{wrong: 1}")}.get(type(node), ())
+    kinds: dict[type[yaml.Node], tuple[str, ...]] = {
+        yaml.MappingNode: ("wrong", "[wrong]"),
+        yaml.SequenceNode: ("7.25", "{wrong: 1}"),
+    }
+    others = kinds.get(type(node), ())
     if isinstance(node, yaml.ScalarNode):
         given = type(node.value if node.style else parse_scalar(node.value))
         others = ("[[wrong]]", {str: "7.25", bool: "yes", type(None): "true"}.get(given, "wrong"))

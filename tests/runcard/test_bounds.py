@@ -166,5 +166,5 @@ def test_points_share_what_they_do_not_change(tmp_path):
     keys = "{data.sets.0.weight: [2.0, 3.0], closure.level: [0, 2]}"
     text = SHORT.replace(PACK, f"{PACK}, sets: [{{name: A}}]") + f"sweep: {{keys: {keys}}}\n"
     card, points = load_points(write(tmp_path, text))
-    assert [(p.card.data.sets[0].weight, p.card.closure.level) for p in points] == [(2, 0), (2, 2), (3, 0), (3, 2)]
-    assert card.data.sets[0].weight == 1 and card.closure is None
+    assert [(p.card.data.sets[0].weight, p.card.closure.level) for p in points] == [(2, 0), (2, 2), (3, 0), (3, 2)]  # type: ignore[attr-defined]
+    assert card.data.sets[0].weight == 1 and card.closure is None  # type: ignore[attr-defined]

@@ -13,7 +13,7 @@ from tests.workloads.translate.test_card import faults
 from tfperf.runcard.dump import dump_card
 from tfperf.runcard.model_optimizer import NO_RULES, SHARED, TAKES, ModelOptimizer, Rule
 from tfperf.runcard.optimizers import CLIPPINGS
-from tfperf.workloads.cards import load_card
+from tfperf.workloads.translate.cards import load_card
 
 NAMES = get_args(Rule)
 EMA = {"use_ema", "ema_momentum", "ema_overwrite_frequency"}
@@ -46,7 +46,7 @@ def test_arguments_are_those_of_keras(name, optimizers):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_argument_reaches_keras(name, optimizers):
-    given = {k: v for k, v in MORE.items() if k in TAKES[name] | SHARED}
+    given: dict = {k: v for k, v in MORE.items() if k in TAKES[name] | SHARED}
     optimizer = getattr(optimizers, name)(**ModelOptimizer(name=name, clipnorm=0.5, **given).make_arguments())
     config = optimizer.get_config()
     for key, value in given.items():

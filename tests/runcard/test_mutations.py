@@ -23,7 +23,7 @@ def folder(tmp_path_factory):
 
 def plain(text):
     root, found = parse_tree(text, lambda line: (line, ""))
-    assert not found
+    assert not found and root is not None
     return root.to_plain()
 
 

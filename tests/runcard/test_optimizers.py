@@ -46,7 +46,7 @@ def test_arguments_are_those_of_keras(name, optimizers):
 
 @pytest.mark.parametrize("name", get_args(ElementWise))
 def test_every_argument_reaches_keras(name, optimizers):
-    given = {k: v for k, v in VALUES.items() if k in OWN[name] | SHARED}
+    given: dict = {k: v for k, v in VALUES.items() if k in OWN[name] | SHARED}
     config = getattr(optimizers, name)(**Optimizer(name=name, clipnorm=0.5, **given).make_arguments()).get_config()
     assert {k: pytest.approx(config[k]) for k in given} == given
     assert [config[c] for c in CLIPPINGS] == [None, None, None]

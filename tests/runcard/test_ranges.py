@@ -114,8 +114,8 @@ def test_noise_needs_a_level_that_has_some(tmp_path):
         lambda: Sweep(keys={"seed": tuple(range(1001))}),
         lambda: Sweep(keys={"seed": {"from": 0, "to": 10**18, "step": 10**17}}),
         lambda: Data(pack=Path("p"), exclude=tuple(map(str, range(1001)))),
-        lambda: Card(replicas=("a",), data=Data(pack=Path("p")), train=Train(steps=1)),
-        lambda: Card(replicas=(1.0, 2.0), data=Data(pack=Path("p")), train=Train(steps=1)),
+        lambda: Card(replicas=("a",), data=Data(pack=Path("p")), train=Train(steps=1)),  # type: ignore[arg-type]
+        lambda: Card(replicas=(1.0, 2.0), data=Data(pack=Path("p")), train=Train(steps=1)),  # type: ignore[arg-type]
     ],
 )
 def test_the_same_from_python(make):

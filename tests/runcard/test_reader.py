@@ -43,7 +43,8 @@ def test_plain_scalars_are_those_of_yaml_1_2(text, value):
 
 
 def test_nan_is_a_number():
-    assert math.isnan(parse_scalar(".NaN"))
+    value = parse_scalar(".NaN")
+    assert isinstance(value, float) and math.isnan(value)
 
 
 def test_quoted_scalars_are_text():

@@ -43,7 +43,7 @@ def aim(name, limit):
         real_replace(source, target)
         return place(limit)
 
-    files.sync, os.replace = sync, replace
+    files.sync, os.replace = sync, replace  # type: ignore[assignment]
 
 
 if __name__ == "__main__":

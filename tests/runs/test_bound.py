@@ -51,7 +51,7 @@ def calls(tmp_path, monkeypatch, text):
 
 def estimate(ensemble, seconds=SECONDS, **given):
     trainer = {"xla": True, "seconds_of_steps": 20.0, "seconds_per_step": {ensemble.size: [seconds]}} | given
-    return estimate_bound(ensemble, SimpleNamespace(**trainer), 2)
+    return estimate_bound(ensemble, SimpleNamespace(**trainer), 2)  # type: ignore[arg-type]
 
 
 def test_a_second_run_neither_compiles_nor_measures(ensemble, calls):

@@ -133,7 +133,9 @@ def test_the_readme_names_the_files_of_a_finished_run(finished):
 
 
 def test_the_readmes_python_reads_a_finished_run(finished, monkeypatch, capsys):
-    code = re.search(r"```python\n(import tfperf\n.*?)```", README, re.S)[1]
+    found = re.search(r"```python\n(import tfperf\n.*?)```", README, re.S)
+    assert found is not None
+    code = found[1]
 
     def read(*given, **options):
         inspect.signature(fit).bind(*given, **options)

@@ -14,9 +14,9 @@ import pytest
 from tests.make_pack import make_card
 from tests.runs.conftest import same_bits
 from tfperf.errors import Interrupted, RunDirectoryError, StorageError
+from tfperf.results.files import write_atomically
 from tfperf.runs.fit import fit
 from tfperf.signals import Signals
-from tfperf.train import checkpoint
 from tfperf.train.checkpoint import Checkpoints
 from tfperf.train.loop import Loop
 from tfperf.workloads.options import Options
@@ -211,7 +211,7 @@ def test_full_disk_leaves_the_old_checkpoint_and_the_run_goes_on(finished, tmp_p
 
     def full(self, step, arrays):
         if step > 50:
-            with checkpoint.write_atomically(self.folder / f"step-{step:012d}.ckpt"):
+            with write_atomically(self.folder / f"step-{step:012d}.ckpt"):
                 raise OSError(28, "No space left on device")
         return real(self, step, arrays)
 

@@ -79,6 +79,7 @@ if os.path.getsize({str(tmp_path / "begun")!r}) <= {destroyed}:
 print(json.dumps({{"ms": 1}}))
 """
     record, seconds = child.run_task(([sys.executable, "-c", code], {}, 60.0), Event())
+    assert record is not None
     assert record.get("attempts") == attempts and seconds > 0
     if destroyed == child.ATTEMPTS:
         assert "SIGABRT" in record["error"] and "invalid" in record["error"]
@@ -102,6 +103,7 @@ print(json.dumps({{"ms": 1}}))
 def test_only_a_program_that_native_code_ended_is_begun_again(tmp_path, end, begun):
     code = f"import os, sys\nopen({str(tmp_path / 'begun')!r}, 'a').write('.')\n{end}"
     record, _ = child.run_task(([sys.executable, "-c", code], {}, 60.0), Event())
+    assert record is not None
     assert "error" in record and (tmp_path / "begun").read_text() == "." * begun
     assert record.get("attempts", 1) == begun
 
@@ -181,5 +183,7 @@ parent_watch.read_request()
 parent_watch.watch_parent()
 print(json.dumps({"watcher": open(f"/proc/self/task/{os.getpid()}/children").read().split()}))
 """
-    (watcher,) = run_subprocess([sys.executable, "-c", code], {}, lambda: False)["watcher"]
+    found = run_subprocess([sys.executable, "-c", code], {}, lambda: False)
+    assert found is not None
+    (watcher,) = found["watcher"]
     assert not os.path.exists(f"/proc/{watcher}"), "not even as a zombie"

@@ -13,6 +13,7 @@ from tests.study.sweeps import run, sweep_card
 from tfperf.cli import main
 from tfperf.errors import RunDirectoryError
 from tfperf.report.compare import SAME, UNKNOWN
+from tfperf.results.json_text import to_json
 from tfperf.results.state import Part, RunState, write_state
 from tfperf.study.compare import compare_folders
 from tfperf.study.finished_trials import PROOF_FAILED, RESULTS, FinishedTrial, read_finished_trials
@@ -30,7 +31,7 @@ def make_run(folder, result=None, done=True, **report):
         folder / "run.json",
         RunState("0" * 64, {}, [Part(ReplicaChunk(ids, [0] * len(ids)), "0" * 32, done=done)], "1.0", "0" * 32),
     )
-    (folder / "report.json").write_text(store.to_json({**result.summary, **report}))
+    (folder / "report.json").write_text(to_json({**result.summary, **report}))
     store.write(folder / "results.h5", result)
     return folder
 

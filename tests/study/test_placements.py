@@ -40,6 +40,8 @@ def test_speedups_compare_repeats_side_by_side():
 
 def test_efficiency_stands_beside_every_speedup():
     for row in make_placement_rows([*sweep(), *sweep(scaling="weak")]):
+        assert row.devices is not None and row.efficiency is not None
+        assert row.speedup is not None and row.speedup.low is not None
         assert row.efficiency.value == pytest.approx(row.speedup.value / row.devices)
         assert row.efficiency.low == pytest.approx(row.speedup.low / row.devices)
     at = words.SPEED.index("speed-up")
@@ -59,6 +61,7 @@ def test_weak_scaling_counts_what_all_devices_did():
     rows = [*point("Exp1", 1, [100.0, 100.0], scaling="weak"), *point("Exp1", 4, [125.0, 125.0], scaling="weak")]
     one, four = make_placement_rows(rows)
     assert one.group == four.group and one.contest != four.contest
+    assert four.speedup is not None and four.efficiency is not None
     assert four.speedup.value == pytest.approx(4 * 100 / 125) and four.efficiency.value == pytest.approx(0.8)
 
 
@@ -266,8 +269,8 @@ def test_the_report_is_written_whole(tmp_path):
 
 
 def test_tensorboard_reads_the_hyperparameters(tmp_path):
-    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
-    from tensorboard.plugins.hparams import plugin_data_pb2
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator  # type: ignore[import-untyped]
+    from tensorboard.plugins.hparams import plugin_data_pb2  # type: ignore[import-untyped]
 
     write_placements(tmp_path, "", make_placement_rows(sweep()), "")
     events = EventAccumulator(str(tmp_path / "events" / "point_0001"))

@@ -14,7 +14,6 @@ import pytest
 
 from tests.study.sweeps import FAKE, ROOT, alive, environment, notes, run, sweep_card, wait_for
 from tfperf.errors import CardError, RunDirectoryError, StorageError, UserError
-from tfperf.results import files
 from tfperf.results.lock import DirectoryLock
 from tfperf.study import trial_log
 from tfperf.study.finished_trials import RESULTS, read_finished_trials
@@ -108,7 +107,8 @@ def test_failed_trials_stay_until_they_are_asked_for(tmp_path):
 def test_a_signal_ends_the_running_trial_and_the_same_command_goes_on(tmp_path, number):
     card, out = in_order(tmp_path, ["a", "hang", "b"]), tmp_path / "out"
     threading.Thread(
-        target=lambda: (wait_for(lambda: notes(out, "pids")), os.kill(os.getpid(), number)), daemon=True
+        target=lambda: (wait_for(lambda: notes(out, "pids")), os.kill(os.getpid(), number)),  # type: ignore[func-returns-value]
+        daemon=True,
     ).start()
     with pytest.raises(Stopped, match="the same command goes on") as stop:
         run(card, out)
@@ -220,7 +220,7 @@ def test_a_full_disk_loses_the_running_trial_alone(tmp_path, monkeypatch):
         sync(descriptor)
 
     with monkeypatch.context() as patch:
-        patch.setattr(files.os, "fsync", fails_later)
+        patch.setattr(os, "fsync", fails_later)
         with pytest.raises(StorageError, match=r"results\.jsonl: could not be written: no space left"):
             run(card, out)
     assert len(read_finished_trials(out)) == 1 and (out / RESULTS).read_bytes().endswith(b"\n")

@@ -46,7 +46,9 @@ def test_a_real_sweep_measures_the_engine(tmp_path):
 
 @pytest.fixture
 def fake(monkeypatch):
-    monkeypatch.setattr(module.run_sweep, "__defaults__", (*module.run_sweep.__defaults__[:-1], FAKE))
+    defaults = module.run_sweep.__defaults__
+    assert defaults is not None
+    monkeypatch.setattr(module.run_sweep, "__defaults__", (*defaults[:-1], FAKE))
 
 
 def test_failed_trials_are_listed_and_end_with_3(tmp_path, fake):

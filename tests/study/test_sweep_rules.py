@@ -72,7 +72,7 @@ def test_rows_that_the_sweep_does_not_have_are_in_no_table(tmp_path, monkeypatch
     assert report["trials"] == 4 and len(read_finished_trials(out)) == 7
     rows, seen = read_current_trials(out), []
     assert sorted((row.values["title"], row.repeat) for row in rows) == [(t, r) for t in "ab" for r in (1, 2)]
-    monkeypatch.setattr("tfperf.study.placements.make_placement_rows", lambda found, how: seen.extend(found) or [])
+    monkeypatch.setattr("tfperf.study.placements.make_placement_rows", lambda found, how: seen.extend(found) or [])  # type: ignore[func-returns-value]
     write_report(out, report)
     assert seen == rows
     with open(out / RESULTS, "w") as file:  # as many lines as trials, but not of these

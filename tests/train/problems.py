@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
+from typing import cast
 
 from tests.make_pack import make_card
 from tfperf.results.state import Identity
@@ -29,13 +30,19 @@ def checkpoints_in(folder: Path) -> Checkpoints:
 
 
 def make_losses(card: Card, problem: Problem, form: Chi2Form | None = None) -> ReplicaLosses:
-    return ReplicaLosses(card, problem, form and form.build_constants(problem, card.engine.precision))
+    return ReplicaLosses(card, problem, form.build_constants(problem, card.engine.precision) if form else None)
 
 
-def make_loop(card: Card, problem: Problem, form: Chi2Form | None = None) -> Loop:
-    stack = PDFStack(card, problem, form and form.build_constants(problem, card.engine.precision))
+class PDFLoop(Loop):
+    """For types alone: a loop whose stack is that of a PDF fit."""
+
+    stack: PDFStack
+
+
+def make_loop(card: Card, problem: Problem, form: Chi2Form | None = None) -> PDFLoop:
+    stack = PDFStack(card, problem, form.build_constants(problem, card.engine.precision) if form else None)
     stack.model.initialize(card.seed, problem.ids, [0] * len(problem.ids))
-    return Loop(make_settings(card), stack)
+    return cast(PDFLoop, Loop(make_settings(card), stack))
 
 
 def make_ensemble(card: Card, problem: Problem, form: Chi2Form | None = None, stacks=1, threads=None) -> Ensemble:

@@ -18,8 +18,9 @@ from tfperf.errors import CardError, Interrupted
 from tfperf.signals import Signals
 from tfperf.train.retirement import Retirement
 from tfperf.train.trainer import Trainer
-from tfperf.workloads.pdf.forms import build_form
+from tfperf.workloads.pdf.forms import Chi2Form, build_form
 from tfperf.workloads.pdf.operators.problem import select_replicas
+from tfperf.workloads.pdf.stack import PDFStack
 from tfperf.workloads.pdf.tolerance import Chi2Check
 
 CPUS, STEPS, AT, STOP = 4, 60, (30,), 25
@@ -53,6 +54,8 @@ class Case:
         except Interrupted:
             name += "-interrupted"
         history = trainer.make_history()
+        form = self.ensemble.form
+        assert isinstance(form, Chi2Form)
         arrays = {f"end/{k}": v for k, v in self.ensemble.gather_state().items()}
         arrays |= {f"best/{k}": v for k, v in self.ensemble.get_best_weights().items()}
         arrays |= {f"at/{step}/{k}": v for step, state in self.seen.items() for k, v in state.items()}
@@ -60,15 +63,16 @@ class Case:
         facts = {
             "sizes": self.ensemble.sizes, "slots": [s.size for s in self.ensemble.shards], "warnings": warnings,
             "resumed": step, "quarantined": self.ensemble.count_quarantined(), "found": self.check.found,
-            "rank": self.ensemble.form.rank, "steps": [int(s.loop.step) for s in self.ensemble.shards if s.loop],
+            "rank": form.rank, "steps": [int(s.loop.step) for s in self.ensemble.shards if s.loop],
         }  # fmt: skip
-        np.savez(self.folder / f"{name}.npz", facts=json.dumps(facts), **arrays)
+        np.savez(self.folder / f"{name}.npz", facts=json.dumps(facts), **arrays)  # type: ignore[arg-type]
         self.ensemble.close()
 
     def start(self, name):
         """The first steps alone."""
         self.ensemble.run(20, self.xla)
-        np.savez(self.folder / f"{name}.npz", **{f"at/20/{k}": v for k, v in self.ensemble.gather_state().items()})
+        arrays = {f"at/20/{k}": v for k, v in self.ensemble.gather_state().items()}
+        np.savez(self.folder / f"{name}.npz", **arrays)  # type: ignore[arg-type]
 
     def keep_state(self):
         self.seen[self.ensemble.step] = {n: np.copy(v) for n, v in self.ensemble.gather_state().items()}
@@ -82,7 +86,9 @@ def bits(folder):
     for name, devices in (("one-exact", 1), ("three-exact", 3)):
         Case(folder, 8, devices, at=(), precision="float64").train(name)
     poisoned = Case(folder, 8, 2, at=())
-    kernel = poisoned.ensemble._get_loop(poisoned.ensemble.shards[1]).stack.model.hidden[1].kernel
+    stack = poisoned.ensemble._get_loop(poisoned.ensemble.shards[1]).stack
+    assert isinstance(stack, PDFStack)
+    kernel = stack.model.hidden[1].kernel
     value = kernel.numpy()
     value[BROKEN - 4] = np.nan
     kernel.assign(value)
@@ -127,6 +133,7 @@ def places(folder):
     placed = []
     for shard in case.ensemble.shards:
         loop = shard.loop
+        assert loop is not None and isinstance(loop.stack, PDFStack)
         stack, terms = loop.stack, loop.stack.replica_losses
         tensors = [
             *loop.list_variables().values(),
@@ -139,6 +146,7 @@ def places(folder):
         placed.append(sorted({tf.DeviceSpec.from_string(t.device).device_index for t in tensors}))
     spans = []
     for shard in case.ensemble.shards:
+        assert shard.loop is not None
         steps = shard.loop._compiled["steps", False]
 
         def timed(count, steps=steps):
@@ -146,7 +154,7 @@ def places(folder):
             taken = int(steps(count))
             spans.append((start, time.perf_counter(), taken))
 
-        shard.loop._compiled["steps", False] = timed
+        shard.loop._compiled["steps", False] = timed  # type: ignore[assignment]
     case.ensemble.run(STEPS, False)
     facts = {
         "placed": placed, "fault": fault, "rows": [s.indices.tolist() for s in case.ensemble.shards],

@@ -95,7 +95,9 @@ def test_what_a_step_of_the_stacks_own_changed_in_stopped_replicas_is_undone(tmp
 
 def test_broken_state_of_a_stack_breaks_its_replica_alone(tmp_path):
     training = Training(tmp_path, kind=HeavyBall)
-    velocity = training.ensemble.largest_loop.stack.velocity
+    stack = training.ensemble.largest_loop.stack
+    assert isinstance(stack, HeavyBall)
+    velocity = stack.velocity
     velocity.assign(np.where(np.arange(REPLICAS)[:, None] == 4, np.inf, velocity))
     weights, _, stop, state = training.train().result()
     assert (ReplicaState(state[4]), stop[4], weights[4].tolist()) == (ReplicaState.QUARANTINED, 0, [0.0] * 3)
@@ -114,7 +116,8 @@ def test_resumed_training_has_the_same_bits(kind, tmp_path):
     again.train()
     for name, value in whole.ensemble.gather_state().items():
         np.testing.assert_array_equal(value, again.ensemble.gather_state()[name], err_msg=name)
-    np.testing.assert_array_equal(*(t.trainer.make_history().metrics["training"] for t in (whole, again)))
+    first_losses, second_losses = (t.trainer.make_history().metrics["training"] for t in (whole, again))
+    np.testing.assert_array_equal(first_losses, second_losses)
     other = HeavyBall if kind is LeastSquares else LeastSquares
     with pytest.raises(Exception, match="another loop"):
         Training(tmp_path / "cut", kind=other, stacks=2).trainer.resume()

@@ -46,6 +46,7 @@ def test_a_program_taken_over_is_the_one_traced(tmp_path, kind, hadronic):
     if hadronic:
         make_hadronic.make_pack(tmp_path / "pack.h5")
     card, problem = make_problem(tmp_path, CARDS[kind], replicas=4)
+    assert card.engine.form != "auto"
     ensemble = make_ensemble(card, problem, build_form(card, problem, card.engine.form), stacks=2)
     for name, taken, traced in list_programs(ensemble):
         assert taken.function is traced.function, name
@@ -58,7 +59,7 @@ def test_the_second_stack_is_not_traced(tmp_path, monkeypatch):
 
     card, problem = make_problem(tmp_path, replicas=6)
     names = []
-    monkeypatch.setattr(loop, "trace", lambda *args: names.append(args[-1]) or trace(*args))
+    monkeypatch.setattr(loop, "trace", lambda *args: names.append(args[-1]) or trace(*args))  # type: ignore[func-returns-value]
     ensemble = make_ensemble(card, problem, stacks=3)
     ensemble.run(2, False)
     assert len(names) == 1
@@ -85,14 +86,19 @@ def test_what_does_not_fit_is_traced_anew():
     def get(holder):
         return known.get_program(vars(holder), ("times",), lambda: trace(holder.times, signature, False, "times"))
 
+    def bind_first(holder):
+        made = Blueprint.make(get(first), vars(first))
+        assert made is not None
+        return made.bind(vars(holder))
+
     first, same, longer = Holder(2, 1), Holder(2, 1), Holder(3, 1)
     assert get(first).function is get(same).function
-    assert Blueprint.make(get(first), vars(first)).bind(vars(longer)) is None, "of another shape"
+    assert bind_first(longer) is None, "of another shape"
     same.table["rows"][0].assign([5.0, 7.0])
     assert get(same)(ten).numpy().tolist() == [150, 210] and get(first)(ten).numpy().tolist() == [60, 60]
     assert get(longer)(ten).numpy().tolist() == [60, 60, 60]
     del same.table["rows"]
-    assert Blueprint.make(get(first), vars(first)).bind(vars(same)) is None, "a tensor is missing"
+    assert bind_first(same) is None, "a tensor is missing"
     elsewhere = tf.Variable(1.0)
     outside = trace(lambda count: tf.cast(count, tf.float32) * elsewhere, signature, False, "outside")
     assert Blueprint.make(outside, vars(first)) is None, "what it works on is not the holder's"

@@ -11,7 +11,7 @@ from tfperf.results.state import Identity
 from tfperf.train.checkpoint import Checkpoints
 
 RUN = Identity("a" * 32, "b" * 64)
-ARRAYS = {"step": np.int64(7), "model/kernel": np.arange(6.0).reshape(2, 3)}
+ARRAYS: dict = {"step": np.int64(7), "model/kernel": np.arange(6.0).reshape(2, 3)}
 
 
 def test_what_was_saved_is_loaded(tmp_path):

@@ -228,7 +228,7 @@ def test_functions_of_one_stack_are_not_anothers(monkeypatch):
 
     def hold(kind):
         stack = LeastSquares(Data.draw(), 8)
-        stack.f = kind
+        stack.f = kind  # type: ignore[attr-defined]
         return list_constants(stack)
 
     assert (
@@ -242,8 +242,8 @@ def test_functions_of_one_stack_are_not_anothers(monkeypatch):
 def test_arrays_that_are_alike_cost_no_tracing(monkeypatch):
     from tfperf.train import loop
 
-    names, trace = [], loop.trace
-    monkeypatch.setattr(loop, "trace", lambda *args: names.append(args[-1]) or trace(*args))
+    names, trace = [], loop.trace  # type: ignore[attr-defined]
+    monkeypatch.setattr(loop, "trace", lambda *args: names.append(args[-1]) or trace(*args))  # type: ignore[func-returns-value]
     for alike, traced in (((), 4), (("given", "y"), 1)):
         monkeypatch.setattr(Arrays, "alike", alike)
         names.clear()

@@ -92,7 +92,7 @@ def test_replica_is_bitwise_independent_of_its_neighbours(tmp_path, precision, x
         problem = build_problem(card, select(card), ids)
         ends.append({n: v[[1, 3, 4]] for n, v in run(make_loop(card, problem), 200, xla).items()})
     for name in ends[0]:
-        np.testing.assert_array_equal(*(e[name] for e in ends), err_msg=name)
+        np.testing.assert_array_equal(ends[0][name], ends[1][name], err_msg=name)
 
 
 @pytest.mark.parametrize("xla", [False, pytest.param(True, marks=pytest.mark.slow)])

@@ -20,7 +20,7 @@ def test_nothing_holds_a_stack_that_was_closed(tmp_path, xla):
     ensemble.run(2, xla)
     ensemble.evaluate(xla)
     loop = ensemble.largest_loop
-    held = [loop, loop.stack, loop.stack.model, loop.stack.replica_losses, loop.optimizer]
+    held = [loop, loop.stack, loop.stack.model, loop.stack.replica_losses, loop.optimizer]  # type: ignore[attr-defined]
     held = [weakref.ref(one) for one in (*held, *loop.list_variables().values())]
     del loop
     ensemble.gather_state()

@@ -171,7 +171,7 @@ def test_fit_on_two_devices_is_the_fit_in_two_chunks(tmp_path):
 
 def test_calls_run_at_the_same_time_and_their_errors_arrive():
     start = time.perf_counter()
-    assert run_parallel([lambda: time.sleep(0.5) or 1, lambda: time.sleep(0.5) or 2]) == [1, 2]
+    assert run_parallel([lambda: time.sleep(0.5) or 1, lambda: time.sleep(0.5) or 2]) == [1, 2]  # type: ignore[func-returns-value]
     assert time.perf_counter() - start < 0.9
     with pytest.raises(ZeroDivisionError):
         run_parallel([lambda: 1, lambda: 1 // 0])

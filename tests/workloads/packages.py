@@ -23,8 +23,8 @@ def begin(site, folder, *arguments):
     """`tfperf` in a folder, as a process that may import what is in `site`."""
     environment = os.environ | {"PYTHONPATH": f"{site}:{ROOT}", "TF_CPP_MIN_LOG_LEVEL": "3"}
     command = [sys.executable, "-m", "tfperf", *map(str, arguments)]
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    return subprocess.Popen(command, cwd=folder, env=environment, text=True, **pipes)
+    out, err = subprocess.PIPE, subprocess.PIPE
+    return subprocess.Popen(command, cwd=folder, env=environment, text=True, stdout=out, stderr=err)
 
 
 def run(site, folder, *arguments, code=0):

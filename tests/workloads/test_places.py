@@ -18,10 +18,10 @@ from tests.workloads.translate.cards import TABLE
 from tfperf.cli import main
 from tfperf.errors import CardError
 from tfperf.study.sweep_plan import plan_sweep
-from tfperf.workloads.cards import load_card as load_any
 from tfperf.workloads.pdf.card import Card, Data, Train
 from tfperf.workloads.pdf.cards import load_card
 from tfperf.workloads.pdf.results import store
+from tfperf.workloads.translate.cards import load_card as load_translation
 from tfperf.workloads.translate.texts import read_sentences
 
 pytestmark = pytest.mark.usefixtures("blank_pictures")
@@ -198,7 +198,7 @@ def test_columns_that_a_table_does_not_have(tmp_path):
     path = tmp_path / "card.yaml"
     path.write_text(TRANSLATION.replace(", columns: [english, german]", ""))
     with pytest.raises(CardError) as caught:
-        read_sentences(load_any(path))
+        read_sentences(load_translation(path))
     first = f"{path}:3: data.training.columns.0: source by default; {TABLE} has no such column; allowed: "
     assert caught.value.faults[0].startswith(first) and len(caught.value.faults) == 2
 

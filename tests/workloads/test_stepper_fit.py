@@ -46,6 +46,9 @@ class Walk:
     def restore(self, snapshot):
         self.x, self.taken = snapshot["x"].copy(), int(snapshot["taken"])
 
+    def close(self):
+        pass
+
 
 def walk(steps=STEPS):
     one = Walk()
@@ -97,7 +100,7 @@ def test_a_signal_within_a_call_leaves_a_checkpoint_of_its_end(tmp_path):
         signals.received = signal.SIGTERM if stepper.taken >= 20 else None
         return plain(steps)
 
-    stepper.call = call
+    stepper.call = call  # type: ignore[method-assign]
     with pytest.raises(Interrupted):
         fit(tmp_path, stepper, signals, every=1000)
     assert fit(tmp_path)[1] == 30
@@ -156,7 +159,7 @@ def test_a_signal_between_two_calls_leaves_a_checkpoint(tmp_path, stop_at):
 def test_a_snapshot_that_files_do_not_give_back_is_refused_before_the_first_step(tmp_path, name, value, said):
     stepper = Walk()
     plain = stepper.snapshot
-    stepper.snapshot = lambda: {**plain(), name: value}
+    stepper.snapshot = lambda: {**plain(), name: value}  # type: ignore[method-assign]
     with pytest.raises(TrainingError, match=said):
         fit(tmp_path, stepper)
     assert not stepper.calls and not list(tmp_path.glob("step*"))
@@ -166,6 +169,6 @@ def test_a_snapshot_that_files_do_not_give_back_is_refused_before_the_first_step
 def test_a_call_that_took_other_steps_than_there_are_is_refused(tmp_path, more):
     stepper = Walk()
     plain = stepper.call
-    stepper.call = lambda steps: plain(steps) + more
+    stepper.call = lambda steps: plain(steps) + more  # type: ignore[method-assign]
     with pytest.raises(TrainingError, match=f"a call of 10 steps after step 0 says that it took {10 + more}"):
         fit(tmp_path, stepper)

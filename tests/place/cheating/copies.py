@@ -9,6 +9,7 @@ from tests.place.cheating.cheat import FIRST, MIRRORED, SECOND, change_reads, ch
 from tests.place.test_engines import TEXT
 from tfperf.place import strategies, towers
 from tfperf.place.devices import HOST
+from tfperf.scopes import phase
 
 
 @cheat("weights sent", "placement.preset=Exp4", fault="CPU:1 to CPU:0: .* needed")
@@ -161,7 +162,7 @@ def gradients_of_replicas_merged_twice(patch):
 
     def dishonest(self, pairs):
         weights = [gradient for gradient, _ in pairs][2:]
-        with strategies.phase("merge"):
+        with phase("merge"):
             extra = tf.distribute.get_replica_context().all_reduce("SUM", weights)
         nothing = tf.add_n([tf.reduce_max(one) for one in extra]) * (one() - 1.0)
         kept = [gradient + nothing for gradient in weights]

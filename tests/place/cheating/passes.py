@@ -60,7 +60,7 @@ def times(given, factor):
 
 @cheat("layer", "placement.preset=Exp4", fault="matrix products")
 def passes_done_twice(patch):
-    honest = towers.build_pass
+    honest = towers.build_pass  # type: ignore[attr-defined]
 
     def dishonest(model, method):
         compute = honest(model, method)
@@ -68,7 +68,7 @@ def passes_done_twice(patch):
         def twice(given):
             compute(times(given, 2.0))
             first, second = compute(times(given, one())), compute(given)
-            weights = [(a + b) / 2.0 for a, b in zip(first.weights, second.weights, strict=True)]
+            weights = [(a + b) / 2.0 for a, b in zip(first.weights, second.weights, strict=True)]  # type: ignore[operator]
             return type(first)(first.loss, second.tables, weights)
 
         return twice
@@ -78,14 +78,14 @@ def passes_done_twice(patch):
 
 @cheat("XLA", "placement.preset=Exp4", "engine.xla=true", fault="XLA's code on CPU:1: runs 2 times")
 def passes_of_xla_done_twice(patch):
-    honest = towers.build_pass
+    honest = towers.build_pass  # type: ignore[attr-defined]
 
     def dishonest(model, method):
         compute = honest(model, method)
 
         def twice(given):
             first, second = compute(times(given, one())), compute(given)
-            weights = [(a + b) / 2.0 for a, b in zip(first.weights, second.weights, strict=True)]
+            weights = [(a + b) / 2.0 for a, b in zip(first.weights, second.weights, strict=True)]  # type: ignore[operator]
             return type(first)(first.loss, second.tables, weights)
 
         return twice

@@ -112,7 +112,7 @@ def test_choices_are_not_taken_from_other_users_or_for_longer_calls_than_the_car
     assert choice_cache.read(make_settings(card), path, NAMES, LAYOUTS) is None
 
 
-WRONG = {
+WRONG: dict[str, list] = {
     "form": ["nonsense", None, 1], "products": ["x", []], "xla": [1, "true", None],
     "steps_per_call": [0, -1, 10**9, "x", 1.5, True, None, 10**400], "threads": [0, -3, 10**6, "2", 2.0],
     "losses_xla": [1, "true", None], "cpu_stacks": [0, -3, 10**6, "2", 2.0], "tried": [None, {}, [{}], [[1]], "shared"],
@@ -140,7 +140,7 @@ def test_choices_that_are_no_choices_are_refused():
         deep = [deep]
     for values in (None, [], "x", {"form": {1, 2}}, {"tried": deep}):
         with pytest.raises(ValueError, match=r"validation error|no choices"):
-            Choices.from_dict(values, NAMES, LAYOUTS)
+            Choices.from_dict(values, NAMES, LAYOUTS)  # type: ignore[arg-type]
 
 
 def test_choices_that_cannot_be_kept_are_a_warning(counted, tmp_path, monkeypatch, capfd):

@@ -106,7 +106,8 @@ def test_what_an_earlier_chunk_chose_is_found_without_tensorflow(whole, monkeypa
         raise AssertionError("TensorFlow was started")
 
     monkeypatch.setattr("tensorflow.config.list_logical_devices", start)
-    assert _find_past(None, None, parts[1], None, None) == Choices.from_dict(parts[0].choices, NAMES, LAYOUTS)
+    found = _find_past(None, None, parts[1], None, None)  # type: ignore[arg-type]
+    assert found == Choices.from_dict(parts[0].choices, NAMES, LAYOUTS)
 
 
 def test_progress_says_which_chunk(without_pages, tmp_path, capfd):

@@ -37,6 +37,7 @@ def test_threads_and_stacks_are_tried_together_in_children(tmp_path, monkeypatch
     monkeypatch.setattr(cores, "_ask", ask)
     card = load_card(make_card(tmp_path))
     found = cores.measure_cores(tmp_path / "card.yaml", card.engine, 30)
+    assert found is not None
     assert found.cores == Cores(1, 1), "as fast as two, to the noise"
     assert found.cores_tried == tuple((*pair, ms) for pair, ms in sorted(speed.items()))
     assert asked[0][-2:] == ["engine.stacks=4", "engine.threads=4"], "what is likely is first"
@@ -67,4 +68,4 @@ def test_what_xla_has_to_compile_has_the_stacks_of_a_long_training(tmp_path, mon
     monkeypatch.setattr(part, "share_cores", lambda *given: given)
     problem = SimpleNamespace(observables=SimpleNamespace(entries=7), ids=(1, 2, 3))
     card = load_card(make_card(tmp_path, steps=60, xla=xla))
-    assert part.choose_cores(card, problem)[1:] == ("auto", 3, 7, steps)
+    assert part.choose_cores(card, problem)[1:] == ("auto", 3, 7, steps)  # type: ignore[arg-type, index]

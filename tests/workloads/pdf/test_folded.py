@@ -124,7 +124,7 @@ def test_all_directions_lose_nothing_in_float32(case, tmp_path):
     _, _, truth, _, pdf = case
     card, problem = build(tmp_path, "float32", "engine.tolerance=0")
     form = build_form(card, problem, "folded")
-    assert form.rank == form.basis.rank
+    assert form.basis is not None and form.rank == form.basis.rank
     both = make_losses(card, problem), make_losses(card, problem, form)
     laws = np.stack([hadronic.compute_toy_pdf(hadronic.X) * f for f in (0.99, 1.0, 1.01)])
     for given in (laws, pdf):
@@ -202,6 +202,7 @@ def test_hadronic_cores_keep_the_tolerance(case, tmp_path):
     assert np.quantile(deviations(truth, problem, losses, pdfs), 0.95) < 1e-3
     few = make_losses(card, problem, replace(form, hadronic_rank=10))
     assert np.quantile(deviations(truth, problem, few, pdfs), 0.95) > 1e-3
+    assert form.basis is not None and form.hadronic is not None
     most = replace(form, rank=form.basis.rank, hadronic_rank=form.hadronic.rank, tolerance=1e-9)
     full = make_losses(card, problem, most)
     every = deviations(truth, problem, full, pdfs)
@@ -226,6 +227,7 @@ def test_a_raised_form_survives_a_checkpoint(tmp_path):
     resumed = make_ensemble(card, problem, form)
     resumed.restore(state)
     assert resumed.form == raised
+    assert form.basis is not None and form.hadronic is not None
     full = form.replace_numbers((form.basis.rank, form.hadronic.rank, 3))
     assert full.raise_rank() is full
 
@@ -233,5 +235,9 @@ def test_a_raised_form_survives_a_checkpoint(tmp_path):
 def test_a_raise_neglects_less_of_the_cores(tmp_path):
     card, problem = build(tmp_path, "float64", "engine.tolerance=100")
     form = build_form(card, problem, "folded")
-    found = [form.replace_numbers((10, 12, raises)).build_constants(problem, "float64") for raises in (0, 12)]
-    assert found[0].points.core.expand.shape[1] < found[1].points.core.expand.shape[1]
+    widths = []
+    for raises in (0, 12):
+        constants = form.replace_numbers((10, 12, raises)).build_constants(problem, "float64")
+        assert constants is not None and constants.points.core is not None
+        widths.append(constants.points.core.expand.shape[1])
+    assert widths[0] < widths[1]

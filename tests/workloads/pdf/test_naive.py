@@ -39,7 +39,8 @@ def add_hadronic(path):
     """Two sets and a positivity set with two PDFs for the small pack."""
     rng = np.random.default_rng(8)
     legs = np.array([[PACK_FLAVOURS.index(f) for f in pair] for pair in CHANNELS])
-    left, right = (compute_toy_pdf(X)[[find_fitted_index(f) for f in names]] for names in zip(*CHANNELS, strict=True))
+    fitted = (np.array([find_fitted_index(f) for f in names]) for names in zip(*CHANNELS, strict=True))
+    left, right = (compute_toy_pdf(X)[indices] for indices in fitted)
     with h5py.File(path, "a") as file:
         for name, operation, points in (("HHH_PT", "NULL", 9), ("HHH_NORM", "RATIO", 7), ("positivity/HHH", "NULL", 4)):
             shapes = {t: (1 if t == "fk_den" else points, len(legs), len(X), len(X)) for t in OPERATIONS[operation]}
@@ -56,9 +57,9 @@ def add_hadronic(path):
 
 def make_both(folder, overrides=(), **card):
     """The fit's own training and the naive one at the same start."""
-    card, problem = make_problem(folder, overrides, **{"replicas": 3, "steps": 50, **card})
-    loop = make_loop(card, problem)
-    return loop, NaiveTraining(card, problem, {n: v.numpy() for n, v in loop.stack.model.list_weights().items()})
+    loaded, problem = make_problem(folder, overrides, **{"replicas": 3, "steps": 50, **card})
+    loop = make_loop(loaded, problem)
+    return loop, NaiveTraining(loaded, problem, {n: v.numpy() for n, v in loop.stack.model.list_weights().items()})
 
 
 def assert_same_losses(loop, naive, tolerance):

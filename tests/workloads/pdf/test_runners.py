@@ -31,13 +31,13 @@ class Ticks:
 def test_steps_are_timed_in_whole_calls_after_those_of_the_warm_up(per_call, warmup, steps, samples, taken):
     form = Ticks(per_call)
     # no time was spent on starting: so many steps as are asked for, and no more
-    found = measure_by_rule(lambda: form, warmup, steps, 60.0, time.perf_counter() + 60)
+    found = measure_by_rule(lambda: form, warmup, steps, 60.0, time.perf_counter() + 60)  # type: ignore[arg-type, return-value]
     assert found["samples_ms"] == pytest.approx([2.0] * samples) and found["steps"] == samples * per_call
     assert form.taken == taken and form.warm and found["timing"]["ended"] == "starting" and not found["left_out"]
 
 
 def test_without_a_warm_up_the_first_steps_count():
-    found = measure_by_rule(lambda: Ticks(1), 0, 10, 60.0, time.perf_counter() + 60)
+    found = measure_by_rule(lambda: Ticks(1), 0, 10, 60.0, time.perf_counter() + 60)  # type: ignore[arg-type, return-value]
     assert found["samples_ms"] == pytest.approx([20.0] * 5 + [2.0] * 5)
 
 

@@ -20,6 +20,7 @@ from tfperf.workloads.pdf import variant_trial as trial
 from tfperf.workloads.pdf.cards import load_card
 from tfperf.workloads.pdf.forms import Candidates
 from tfperf.workloads.pdf.kind import KIND
+from tfperf.workloads.pdf.stack import PDFStack
 from tfperf.workloads.pdf.switches import SWITCHES, make_switches
 from tfperf.workloads.pdf.variant_trial import measure_variant
 from tfperf.workloads.switches import Request, Variant
@@ -96,8 +97,9 @@ def test_padded_products_reach_every_form(tmp_path):
     forms = Candidates(card, problem)
     assert set(forms.names) == {"shared", "folded"} and forms.layouts == ("padded",)
     for name in forms.names:
-        losses = make_ensemble(card, problem, forms.make(name, "padded")).largest_loop.stack.replica_losses
-        (one,) = losses.loss_constants.points.observables.products
+        stack = make_ensemble(card, problem, forms.make(name, "padded")).largest_loop.stack
+        assert isinstance(stack, PDFStack)
+        (one,) = stack.replica_losses.loss_constants.points.observables.products
         assert one.start == 0 and len(one.flavours) == 8
 
 

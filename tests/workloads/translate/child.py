@@ -28,7 +28,7 @@ def stop_at(step):
         if before < step <= self.step:
             os.kill(os.getpid(), signal.SIGTERM)
 
-    TranslationTrainer._call = call_and_signal
+    TranslationTrainer._call = call_and_signal  # type: ignore[method-assign]
     return lambda: setattr(TranslationTrainer, "_call", call)
 
 
@@ -40,7 +40,7 @@ def set_rate(rate):
 
     def load_hurried(*arguments):
         card = load(*arguments)
-        object.__setattr__(card.train.optimizer, "learning_rate", rate)
+        object.__setattr__(card.train.optimizer, "learning_rate", rate)  # type: ignore[attr-defined]
         return card
 
     cards.load_checked_card = load_hurried

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from tfperf.errors import PackError
 from tfperf.workloads.translate.batches import FILLING, count_steps, plan_batches
 
+Shape = tuple[int, int, str, int]
 BUCKETS = "shared", "per_device", "none"
 LENGTHS = st.lists(st.tuples(st.integers(1, 30), st.integers(1, 30)), min_size=1, max_size=120)
 SHAPES = st.tuples(st.integers(1, 4), st.integers(1, 5), st.sampled_from(BUCKETS), st.integers(1, 7))
@@ -24,7 +25,7 @@ def used(one):
 
 
 @given(LENGTHS, SHAPES, SEEDS)
-def test_each_pair_occurs_once_where_nothing_is_dropped(pairs, shape, seed):
+def test_each_pair_occurs_once_where_nothing_is_dropped(pairs, shape: Shape, seed):
     one = planned(pairs, *shape, seed, drop=False)
     assert sorted(used(one)) == list(range(len(pairs)))
     assert one.dropped == 0 and len(one.rows) == count_steps(len(pairs), *shape[:2], drop=False)
@@ -32,7 +33,7 @@ def test_each_pair_occurs_once_where_nothing_is_dropped(pairs, shape, seed):
 
 
 @given(LENGTHS, SHAPES, SEEDS)
-def test_training_drops_what_fills_no_step(pairs, shape, seed):
+def test_training_drops_what_fills_no_step(pairs, shape: Shape, seed):
     devices, batch = shape[:2]
     if len(pairs) < devices * batch:
         with pytest.raises(PackError, match=rf"data.batch: got {batch}; {devices} devices need {devices * batch} "):
@@ -45,7 +46,7 @@ def test_training_drops_what_fills_no_step(pairs, shape, seed):
 
 
 @given(LENGTHS, SHAPES, SEEDS, st.booleans())
-def test_lengths_hold_every_pair(pairs, shape, seed, drop):
+def test_lengths_hold_every_pair(pairs, shape: Shape, seed, drop):
     devices, batch, buckets, width = shape
     if drop and len(pairs) < devices * batch:
         return

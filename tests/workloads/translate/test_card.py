@@ -9,6 +9,7 @@ from tfperf.errors import CardError
 from tfperf.runcard.dump import dump_card
 from tfperf.workloads.cards import load_card as load_any
 from tfperf.workloads.pdf.cards import load_card
+from tfperf.workloads.translate.cards import load_card as load_translation
 
 
 def faults(folder, text=SHORT, overrides=()):
@@ -18,8 +19,8 @@ def faults(folder, text=SHORT, overrides=()):
 
 
 def test_a_card_survives_being_written(tmp_path):
-    card = load_any(write(tmp_path, SHORT))
-    assert card.data.training.table == TABLE
+    card = load_translation(write(tmp_path, SHORT))
+    assert card.data.training is not None and card.data.training.table == TABLE
     again = tmp_path / "again"
     again.mkdir()
     assert load_any(write(again, dump_card(card))) == card
@@ -57,14 +58,14 @@ def test_an_unknown_workload_is_named_once_with_the_nearest(tmp_path):
     ],
 )
 def test_presets(preset, places, tmp_path):
-    card = load_any(write(tmp_path, SHORT), [f"placement.preset={preset}"])
+    card = load_translation(write(tmp_path, SHORT), [f"placement.preset={preset}"])
     assert card.placement.resolve().places == places
     assert card.fixed_length == (100 if preset == "Exp5" else None)
 
 
 def test_nulls_follow_the_engine_and_the_variables(tmp_path):
     def places(*overrides):
-        return load_any(write(tmp_path, SHORT), overrides).placement.resolve().places
+        return load_translation(write(tmp_path, SHORT), overrides).placement.resolve().places
 
     assert places() == ("device", "device", "with_variable", "with_variable")
     assert places("placement.engine=mirrored") == ("mirrored", "mirrored", "with_variable", "with_variable")

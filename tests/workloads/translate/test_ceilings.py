@@ -10,10 +10,10 @@ from tests.runcard.cards import write
 from tfperf.measure.roofline import Ceilings
 from tfperf.place.devices import Devices
 from tfperf.place.work import compute_bound_ms
-from tfperf.workloads.cards import load_card
 from tfperf.workloads.translate import ceilings
 from tfperf.workloads.translate.arithmetic import count_chain_turns, count_pass_flops
 from tfperf.workloads.translate.batches import BatchPlan
+from tfperf.workloads.translate.cards import load_card
 
 ROWS, BATCH, SOURCE, LABELS = 50, 3, 5, 4
 CARD = f"""\

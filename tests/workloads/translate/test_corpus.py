@@ -93,6 +93,7 @@ def test_pairs_that_are_too_long_are_left_out_and_counted(tmp_path):
     assert letters.decode(rows(encoded.training.source)) == ["a b", "a b c"]
     assert letters.decode(rows(encoded.training.target)) == ["c d", "d e f"]
     assert encoded.left_out == {"training": 3, "validation": 2, "test": 1}
+    assert encoded.texts is not None
     assert letters.decode(rows(encoded.validation.source)) == ["b a"] == list(encoded.texts.validation.source)
     assert letters.decode(rows(encoded.test.target)) == ["c a", "a b", "e", "a"] == list(encoded.texts.test.target)
     assert encoded.texts.training == texts.training

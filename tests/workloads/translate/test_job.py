@@ -17,8 +17,8 @@ from tests.runcard.cards import ROOT
 from tests.workloads.translate.translations import STEPS, carry_out, make_card
 from tfperf.cli import main
 from tfperf.errors import PackError
-from tfperf.workloads.cards import load_card
 from tfperf.workloads.translate import results as translation
+from tfperf.workloads.translate.cards import load_card
 from tfperf.workloads.translate.corpus import Ragged, Split
 from tfperf.workloads.translate.evaluation import compute_correct_pieces
 from tfperf.workloads.translate.texts import read_sentences

@@ -10,7 +10,7 @@ from tfperf.workloads.translate.lstm import BlockLSTM
 B, T, INPUTS, UNITS = 5, 7, 3, 4
 LENGTHS = np.array([7, 1, 4, 0, 7])
 # some hundred roundings, each of 2^-24, of numbers near 1
-CLOSE = {"rtol": 1e-4, "atol": 3e-6}
+CLOSE: dict = {"rtol": 1e-4, "atol": 3e-6}
 
 
 def layer(kind, dtype):
@@ -47,7 +47,8 @@ def everything(kind, dtype, steps, masked):
 @pytest.mark.parametrize("masked", [False, True])
 @pytest.mark.parametrize("steps", [1, T])
 def test_it_is_keras_loop(steps, masked):
-    got, want = (everything(*how, steps, masked) for how in ((BlockLSTM, "float32"), (keras.layers.LSTM, "float64")))
+    got = everything(BlockLSTM, "float32", steps, masked)
+    want = everything(keras.layers.LSTM, "float64", steps, masked)
     assert len(got) == len(want) == 9
     for mine, truth in zip(got, want, strict=True):
         assert np.abs(truth).max() > 0.1

@@ -34,7 +34,9 @@ def test_stretches_keep_the_mean_and_their_places(steps):
 
 def test_the_lowest_validation_loss_is_marked_with_its_step():
     (axis,) = draw_losses(made_up().history).axes
-    assert "lowest, 0.267 after step 900" in [text.get_text() for text in axis.get_legend().get_texts()]
+    legend = axis.get_legend()
+    assert legend is not None
+    assert "lowest, 0.267 after step 900" in [text.get_text() for text in legend.get_texts()]
 
 
 def test_the_page_stands_without_figures(tmp_path):

@@ -76,7 +76,8 @@ def test_model_1_by_loops():
     draws = np.floor(13 ** rng.random((40, 5))).astype(int) - 1
     odd = np.where(rng.random(draws.shape) < 0.1, rng.permuted(draws, axis=1), draws)
     source, target = words[draws], np.char.upper(words[(odd + (rng.random(draws.shape) < 0.1)) % 12])
-    training = Pairs(*(tuple(" ".join(row) for row in side) for side in (source, target)))
+    source_lines, target_lines = (tuple(" ".join(row) for row in side) for side in (source, target))
+    training = Pairs(source_lines, target_lines)
     pairs = list(zip(source.tolist(), target.tolist(), strict=True))
     want = by_loops(pairs, 10)
     assert want != by_loops(pairs, 1)

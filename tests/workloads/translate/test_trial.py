@@ -13,8 +13,8 @@ from tfperf.place.towers import TowerEngine
 from tfperf.place.variable_copies import VariableCopy
 from tfperf.report.questions import BUCKETING, FORWARD, SLOWER
 from tfperf.study.finished_trials import read_finished_trials
-from tfperf.workloads.cards import load_card
 from tfperf.workloads.translate import trial
+from tfperf.workloads.translate.cards import load_card
 from tfperf.workloads.translate.forward import ROUNDS
 
 CARD = """\

@@ -38,7 +38,7 @@ class Recorder:
 def test_every_pass_takes_the_same_batches_which_the_first_has_warmed(tmp_path):
     card, part = card_of(tmp_path, *SCALED, "data.scaling=weak"), part_of(60)
     plan = plan_window(card, part, 2, 6)
-    window = Window(engine := Recorder(), part, plan, 2)
+    window = Window(engine := Recorder(), part, plan, 2)  # type: ignore[arg-type]
     assert len(window.run()) == 6 and window.calls == 3
     found = [window.measure_pass() for _ in range(2)]
     assert [(one.steps, one.clean) for one in found] == [(6, True)] * 2 and len(engine.seen) == 18
@@ -49,18 +49,18 @@ def test_every_pass_takes_the_same_batches_which_the_first_has_warmed(tmp_path):
 
 def test_a_pass_in_which_something_is_traced_is_not_clean(tmp_path):
     card, part = card_of(tmp_path, "data.batch=3"), part_of(60)
-    window = Window(Recorder(traced_at=(4,)), part, plan_window(card, part, 2, 4), 2)
+    window = Window(Recorder(traced_at=(4,)), part, plan_window(card, part, 2, 4), 2)  # type: ignore[arg-type]
     assert [window.measure_pass().clean for _ in range(3)] == [True, False, True]
 
 
 def test_a_window_knows_how_long_its_steps_are_and_whether_its_steps_are_alike(tmp_path):
     card, part = card_of(tmp_path, "data.batch=3"), part_of(60)
     plan = plan_window(card, part, 2, 4)
-    window = Window(Recorder(), part, plan, 2)
+    window = Window(Recorder(), part, plan, 2)  # type: ignore[arg-type]
     assert window.events == pytest.approx(LAYERS * EVENTS_A_COLUMN * plan.lengths.sum() / 2) and not window.alike
     assert window.lengths == pytest.approx(plan.lengths.sum(axis=2).mean(axis=0))
     plan.lengths[:] = plan.lengths[:1]
-    assert Window(Recorder(), part, plan, 2).alike and len(window.call(1)) == 1
+    assert Window(Recorder(), part, plan, 2).alike and len(window.call(1)) == 1  # type: ignore[arg-type]
 
 
 def test_the_first_steps_go_on_over_epochs(tmp_path):
@@ -127,7 +127,7 @@ def test_workers_take_as_many_samples_as_the_first_one(monkeypatch):
 
     lines = []
     inputs = [SimpleNamespace(write=lines.append, flush=lambda: None)]
-    assert answers(Followers(inputs).agree(rule), 3) == ["", "", "interval"]
+    assert answers(Followers(inputs).agree(rule), 3) == ["", "", "interval"]  # type: ignore[arg-type]
     assert lines == ["\n", "\n", "interval\n"]
     reader = iter([*lines, ""])
     monkeypatch.setattr("sys.stdin", SimpleNamespace(readline=lambda: next(reader)))

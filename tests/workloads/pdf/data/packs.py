@@ -10,7 +10,7 @@ from tfperf.workloads.pdf.data.validate import validate
 from tfperf.workloads.pdf.data.write import StoredSet, write_pack
 
 X = np.array([1e-4, 1e-2, 0.1, 0.5, 1.0])
-ATTRIBUTES = {"Q0": 1.65, "provenance": "made for a test"}
+ATTRIBUTES: dict[str, str | float] = {"Q0": 1.65, "provenance": "made for a test"}
 
 
 def measured(rng, points, systematics=3):

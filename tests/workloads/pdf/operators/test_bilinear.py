@@ -52,6 +52,7 @@ def test_rows_are_left_out_with_what_only_they_used():
     matrix = np.array([[1.0, 0, 2], [0, 3, 0], [4, 0, 0]])
     product = BilinearProduct(np.array([[0, 1, 2], [3, 4, 5]]), matrix, np.array([7, 9, 11]), 6)
     left = product.drop_rows({9, 100})
+    assert left is not None
     np.testing.assert_array_equal(left.matrix, [[1, 2], [4, 0]])
     np.testing.assert_array_equal(left.pairs, [[0, 2], [3, 5]])
     np.testing.assert_array_equal(left.rows, [7, 11])

@@ -17,8 +17,8 @@ def test_hadronic_and_deep_inelastic_predictions_are_those_of_all_fourteen_flavo
     pdfs = hadronic.pdf(np.random.default_rng(1), 3)
     want = np.stack([hadronic.predictions(datasets, p) for p in pdfs])
     np.testing.assert_allclose(observables.predict(pdfs), want, rtol=1e-12)
-    want = [[v for p in positivity for v in hadronic.evaluate(p.table, pdf)] for pdf in pdfs]
-    np.testing.assert_allclose(np.sort(observables.predict_positive(pdfs)), np.sort(want), rtol=1e-12)
+    positive = [[v for p in positivity for v in hadronic.evaluate(p.table, pdf)] for pdf in pdfs]
+    np.testing.assert_allclose(np.sort(observables.predict_positive(pdfs)), np.sort(positive), rtol=1e-12)
 
 
 def test_points_of_a_block_stay_together():

@@ -30,13 +30,13 @@ def calls(tmp_path, monkeypatch):
     for where, name in ((module, "compile_observables"), (module, "_sample_replica_data"),
                         (forms, "build_linear_basis"), (forms, "build_folded")):  # fmt: skip
         real = getattr(where, name)
-        monkeypatch.setattr(where, name, lambda *a, real=real, name=name: out.append(name) or real(*a))
+        monkeypatch.setattr(where, name, lambda *a, real=real, name=name: out.append(name) or real(*a))  # type: ignore[func-returns-value]
     return out
 
 
 def everything(folder, *overrides, **card):
-    card, problem = make_problem(folder, ["engine.form=folded", *overrides], **card)
-    return made(problem), digest(forms.build_form(card, problem, "folded").build_constants(problem, "float32"))
+    loaded, problem = make_problem(folder, ["engine.form=folded", *overrides], **card)
+    return made(problem), digest(forms.build_form(loaded, problem, "folded").build_constants(problem, "float32"))
 
 
 def test_second_time_nothing_is_made_and_all_is_the_same(tmp_path, calls):
@@ -61,8 +61,8 @@ def test_other_data_are_never_taken_for_these(tmp_path, calls):
 def test_the_covariance_is_whitened_once_for_all_stacks(tmp_path, monkeypatch):
     _, problem = make_problem(tmp_path)
     calls = []
-    real = module.build_whitening
-    monkeypatch.setattr(module, "build_whitening", lambda *a, **k: calls.append(a) or real(*a, **k))
+    real = module.build_whitening  # type: ignore[attr-defined]
+    monkeypatch.setattr(module, "build_whitening", lambda *a, **k: calls.append(a) or real(*a, **k))  # type: ignore[func-returns-value]
     some = select_replicas(problem, np.array([0]))
     assert some.whitening is problem.whitening and len(calls) == 1
     truncate_whitening(some, np.float32)
@@ -82,7 +82,7 @@ def test_what_has_no_replicas_is_made_once_for_all_stacks(tmp_path, monkeypatch)
     want, calls = digest([form.build_constants(problem, "float64") for problem in alone]), []
     for where, name in ((loss_constants, "compile_observables"), (hadronic, "compute_cores")):
         real = getattr(where, name)
-        monkeypatch.setattr(where, name, lambda *a, real=real, name=name: calls.append(name) or real(*a))
+        monkeypatch.setattr(where, name, lambda *a, real=real, name=name: calls.append(name) or real(*a))  # type: ignore[func-returns-value]
     got = [form.build_constants(select_replicas(first, rows[0]), "float64")]
     count = len(calls)
     assert {"compile_observables", "compute_cores"} == set(calls)
@@ -90,4 +90,5 @@ def test_what_has_no_replicas_is_made_once_for_all_stacks(tmp_path, monkeypatch)
     assert digest(got) == want and len(calls) == count
     fewer = replace(form, hadronic_rank=form.hadronic_rank - 1)
     constants = fewer.build_constants(select_replicas(first, rows[1]), "float64")
+    assert constants is not None and constants.points.core is not None
     assert len(constants.points.core.restrict) == fewer.hadronic_rank

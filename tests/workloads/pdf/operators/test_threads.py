@@ -62,4 +62,4 @@ def test_bits_do_not_depend_on_the_number_of_threads():
     for count in (1, 3):
         with ThreadpoolController().limit(limits=count, user_api="blas"):
             found.append(white.compute_inverse_capacitances(masks)[0])
-    np.testing.assert_array_equal(*found)
+    np.testing.assert_array_equal(found[0], found[1])

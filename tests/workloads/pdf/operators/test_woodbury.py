@@ -75,7 +75,7 @@ def test_float32_drops_only_directions_below_its_rounding(ordered):
     assert sum(b.u.shape[1] for b in single.blocks) < sum(b.u.shape[1] for b in double.blocks)
     residual = np.random.default_rng(1).normal(size=(3, len(plain.diagonal))) * np.sqrt(plain.diagonal)
     got, want = (whitening.compute_chi2(residual) for whitening in (single, double))
-    np.testing.assert_allclose(got, want, rtol=np.finfo(np.float32).eps)
+    np.testing.assert_allclose(got, want, rtol=float(np.finfo(np.float32).eps))
 
 
 def test_whitened_changes_of_some_points_have_their_chi2_as_square(ordered):

@@ -7,7 +7,7 @@ from tfperf.workloads.pdf.report.chi2 import describe_run, make_chi2_rows, make_
 
 
 def test_totals_weigh_each_set_by_its_points():
-    summary = {
+    summary: dict = {
         "chi2_per_dataset": {
             "a": {"ndata": 10, "chi2": 1.0, "chi2_no_t0": 2.0},
             "b": {"ndata": 30, "chi2": 1.5, "chi2_no_t0": 1.0},

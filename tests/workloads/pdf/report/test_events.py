@@ -12,7 +12,7 @@ from tfperf.workloads.pdf.report.events import write_events
 
 def read(folder):
     """tag -> (steps, values) as TensorBoard itself reads a run."""
-    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator  # type: ignore[import-untyped]
 
     events = EventAccumulator(str(folder), size_guidance={"tensors": 0})
     events.Reload()

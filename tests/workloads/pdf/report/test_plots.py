@@ -56,11 +56,13 @@ def test_chi2_histograms_count_each_converged_replica_once():
     result = make_result(replicas=30, failed=3)
     own, central = draw_chi2(result).axes
     for axis, labels in ((own, ("training", "validation")), (central, ("experimental",))):
-        texts = [t.get_text() for t in axis.get_legend().get_texts()]
+        legend = axis.get_legend()
+        assert legend is not None
+        texts = [t.get_text() for t in legend.get_texts()]
         assert all(any(t.startswith(f"{name}, median") for t in texts) for name in labels)
         assert len(axis.patches) == len(labels)
         for patch in axis.patches:
-            x, y = patch.get_xy().T
+            x, y = patch.get_xy().T  # type: ignore[attr-defined]
             heights = [y[i] for i in range(len(y) - 1) if x[i + 1] > x[i]]
             assert sum(heights) == 27
     x, _ = line(central, f"mean PDF {result.summary['chi2_per_point']:.4g}")
@@ -79,7 +81,8 @@ def test_a_chi2_far_off_is_counted_and_does_not_flatten_the_rest():
     result.replicas.chi2_validation[4] = 1e4
     own, _ = draw_chi2(result).axes
     assert own.get_xlim()[1] < 10
-    assert any("1 beyond" in t.get_text() for t in own.get_legend().get_texts())
+    legend = own.get_legend()
+    assert legend is not None and any("1 beyond" in t.get_text() for t in legend.get_texts())
 
 
 def test_losses_are_medians_of_the_replicas_that_still_run():
@@ -113,8 +116,8 @@ def test_points_outside_the_frame_are_marked_at_its_edge():
     result.datasets[0].cv[7] *= 30
     (axis,) = draw_data(result.datasets, result.converged).axes
     _, up, down = axis.lines[1:]
-    assert len(up.get_xdata()) == 1 and len(down.get_xdata()) == 0
-    assert axis.get_ylim()[0] < up.get_ydata()[0] < axis.get_ylim()[1]
+    assert np.size(up.get_xdata()) == 1 and np.size(down.get_xdata()) == 0
+    assert axis.get_ylim()[0] < np.asarray(up.get_ydata())[0] < axis.get_ylim()[1]
 
 
 def test_sets_are_grouped_by_experiment():

@@ -104,6 +104,7 @@ def test_what_a_process_leaves_is_drawn_here(result, alone, monkeypatch, number)
     monkeypatch.setattr(pool, "PATIENCE_SECONDS", 0.1)
     with DrawingPool(most=1) as several:
         several.start()
+        assert several._processes is not None
         child = several._processes[0].pid
         os.kill(child, number)
         assert several.draw(result) == alone

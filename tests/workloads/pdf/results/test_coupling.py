@@ -16,7 +16,7 @@ MASSES = (1.51, 4.92)
 @pytest.mark.parametrize("order", EKO)
 def test_equals_an_independent_program(order):
     q, alpha = compute_alpha_s(0.118, 91.1876, 1.65, MASSES, order)
-    (edge,) = np.flatnonzero(np.diff(q) == 0)
+    (edge,) = np.flatnonzero(np.diff(q) == 0).tolist()
     np.testing.assert_allclose(q[[0, edge, edge + 1, -1]], [1.65, 4.92, 4.92, 1e4], rtol=1e-14)
     np.testing.assert_allclose(alpha[[0, edge, edge + 1, -1]], EKO[order], rtol=1e-6)
 
