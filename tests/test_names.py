@@ -1,6 +1,7 @@
-"""What code is called: functions by imperative verbs, classes that the whole package knows by one meaning each."""
+"""What code is called: functions by imperative verbs, classes by one meaning each; where errors are."""
 
 import ast
+import builtins
 from collections import Counter
 from functools import cache
 from pathlib import Path
@@ -110,6 +111,32 @@ def test_retired_names_do_not_come_back():
         if name.lstrip("_") in RETIRED and (name, path) not in FOREIGN
     ]  # fmt: skip
     assert not found, "\n".join(found)
+
+
+def is_error(name):
+    return name.endswith(("Error", "Exception"))
+
+
+def list_errors(every):
+    """Path and name of each class of tfperf that derives from an exception, as far as names tell."""
+    bases = {
+        (path, node.name): {ast.unparse(base).partition("[")[0].rpartition(".")[2] for base in node.bases}
+        for path, tree in every if path.startswith("tfperf/")
+        for node in ast.walk(tree) if isinstance(node, ast.ClassDef)
+    }  # fmt: skip
+    known = {name for name, one in vars(builtins).items() if isinstance(one, type) and issubclass(one, BaseException)}
+    found = set()
+    while new := {key for key, names in bases.items() if names & known or any(map(is_error, names))} - found:
+        found |= new
+        known |= {name for _, name in new}
+    return found
+
+
+def test_public_errors_are_those_of_errors_py():
+    errors = list_errors(trees())
+    assert ("tfperf/errors.py", "LostError") in errors and ("tfperf/runcard/tree.py", "_TooDeepError") in errors
+    elsewhere = [f"{path}: {name}" for path, name in sorted(errors) if name[0] != "_" and path != "tfperf/errors.py"]
+    assert not elsewhere, "\n".join(elsewhere)
 
 
 def test_words_of_the_whole_package_have_one_meaning():

@@ -13,8 +13,7 @@ import pytest
 from tests.study.sweeps import ROOT, alive, environment, notes, run, sweep_card, wait_for
 from tfperf.cluster import queues
 from tfperf.cluster.workers import PATIENCE_SECONDS, WorkerTeam
-from tfperf.errors import UserError
-from tfperf.study.process import Stopped
+from tfperf.errors import Stopped, UserError
 from tfperf.study.rows import read_rows
 
 PROGRAM = (

@@ -11,7 +11,7 @@ import pytest
 
 from tests.make_result import make_result
 from tests.workloads.pdf.results.test_store import assert_same_bits
-from tfperf.errors import RunDirectoryError
+from tfperf.errors import BoundsError, RunDirectoryError
 from tfperf.results import bounds
 from tfperf.workloads.pdf.results import postfit, store
 from tfperf.workloads.translate import results as translation
@@ -156,5 +156,5 @@ def test_arrays_take_no_more_together_than_their_file_may_hold(tmp_path, monkeyp
         monkeypatch.setattr(bounds, "FACTOR", 1)
         budget = bounds.Budget(file)
         budget.charge(file["a"], 10**6)
-        with pytest.raises(bounds.BoundsError, match="more than are left"):
+        with pytest.raises(BoundsError, match="more than are left"):
             budget.charge(file["b"], 10**6)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tfperf.errors import CardError, RunDirectoryError
+from tfperf.errors import CardError, RunDirectoryError, Stopped
 from tfperf.measure.environment import collect_environment
 from tfperf.report.ablation import add_speedups
 from tfperf.report.plots_ablation import draw_waterfall
@@ -20,7 +20,7 @@ from tfperf.runcard.kinds import AnyCard
 from tfperf.signals import Signals
 from tfperf.study.agreement import compare_losses
 from tfperf.study.ledger import ENVIRONMENT, Ledger, make_card_identity, write
-from tfperf.study.process import RunForm, Stopped, run_form
+from tfperf.study.process import RunForm, run_form
 from tfperf.workloads.registry import WORKLOADS
 from tfperf.workloads.switches import AblationPlan, Form, Request, Switches
 

@@ -14,12 +14,11 @@ from tfperf.cluster.place import Place, parse_place
 from tfperf.cluster.team import Team
 from tfperf.cluster.teams import open_team
 from tfperf.console.stages import format_duration
-from tfperf.errors import RunDirectoryError
+from tfperf.errors import RunDirectoryError, Stopped
 from tfperf.measure.environment import digest_program
 from tfperf.results.lock import DirectoryLock
 from tfperf.signals import Signals
 from tfperf.study import child
-from tfperf.study.process import Stopped
 from tfperf.study.rows import PROOF_FAILED, Row, make_point_key
 from tfperf.study.sweep_folder import TRIALS, SweepFolder
 from tfperf.study.sweep_plan import SweepPlan, Trial, plan_sweep

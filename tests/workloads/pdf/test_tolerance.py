@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from tests import reference
 from tests.train.problems import checkpoints_in, make_ensemble, make_losses, make_problem, reduced_to
-from tfperf.errors import Interrupted
+from tfperf.errors import Interrupted, ToleranceError
 from tfperf.signals import Signals
 from tfperf.train.retirement import Retirement
 from tfperf.train.shards import StackLayout
@@ -17,7 +17,7 @@ from tfperf.workloads.pdf.evaluate import evaluate_pdf
 from tfperf.workloads.pdf.forms import Form
 from tfperf.workloads.pdf.operators.loss_constants import build_linear_basis
 from tfperf.workloads.pdf.prior import sample_pdfs
-from tfperf.workloads.pdf.tolerance import Chi2Check, ToleranceError
+from tfperf.workloads.pdf.tolerance import Chi2Check
 
 REPLICAS, STEPS, EVERY, TOLERANCE = 3, 60, 20, 1e-3
 KEYS = [f"engine.tolerance={TOLERANCE}", f"engine.check_every={EVERY}", f"train.stopping.patience={STEPS}"]

@@ -14,7 +14,8 @@ import h5py
 import numpy as np
 from numpy.typing import NDArray
 
-from tfperf.results.bounds import BoundsError, Budget
+from tfperf.errors import BoundsError
+from tfperf.results.bounds import Budget
 from tfperf.results.reading import quote_text
 from tfperf.workloads.pdf.data.limits import ARRAY_BYTES, FAULTS, FIELDS, LARGEST, MOST, NAME_LENGTH, ROW_BYTES
 
