@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 LINE, MESSAGE = 6_000, 64_000  # characters of a fault, bytes of all of an error
+FAILED = 3  # exit code of a command that came to its end, though something failed
 
 
 class UserError(Exception):

@@ -13,7 +13,6 @@ from tfperf.measure.quiet import silence_tensorflow
 from tfperf.workloads.registry import WORKLOADS
 
 silence_tensorflow()
-FAILED = 3  # exit code of a run that is complete, but of which something failed
 
 
 class _Group(click.Group):

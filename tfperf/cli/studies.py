@@ -5,9 +5,10 @@ from pathlib import Path
 
 import click
 
-from tfperf.cli.group import FAILED, main
+from tfperf.cli.group import main
 from tfperf.console.options import CARD, SET, FiniteRange
 from tfperf.console.words import show_text
+from tfperf.errors import FAILED
 
 MOST_STEPS = 100_000_000
 

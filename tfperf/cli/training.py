@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tfperf.cli.group import FAILED, main
+from tfperf.cli.group import main
 from tfperf.console.options import CARD, SET, add_training_options
 from tfperf.console.stages import open_stages
 from tfperf.console.words import show_text
@@ -44,7 +44,7 @@ def _fit(
 
     show(WORKLOADS.get_for_card(loaded).make_table(fitted.summary))
     show_text(f"{output / 'report.html'}")
-    return 0 if fitted.complete else FAILED
+    return fitted.exit_code
 
 
 @main.command()
