@@ -1,6 +1,7 @@
-"""What code is called: functions by imperative verbs, each class by a name of its own, arrays by one module's names."""
+"""What code is called: functions by imperative verbs, each class by a name of its own; where errors and arrays are."""
 
 import ast
+import builtins
 from collections import defaultdict
 from functools import cache
 from pathlib import Path
@@ -32,24 +33,25 @@ VERBS = frozenset((
     "finish", "fit", "flatten", "flush", "fold", "forget", "format", "gather", "generate", "get", "give", "group",
     "guard", "halt", "handle", "hash", "ignore", "import", "index", "inflate", "initialize", "inline", "insert",
     "install", "integrate", "intersect", "invert", "invoke", "iterate", "join", "keep", "kill", "label", "learn",
-    "leave", "let", "link", "list", "listen", "load", "locate", "lock", "loop", "make", "mark", "match", "measure",
-    "mend", "merge", "model", "multiply", "name", "note", "number", "offer", "open", "optimize", "pad", "parse",
-    "pass", "pause", "place", "plan", "point", "pop", "predict", "prepare", "print", "probe", "project", "prove",
-    "pull", "put", "quarantine", "quote", "raise", "read", "receive", "recommend", "record", "reduce", "refuse",
-    "register", "regularise", "release", "remake", "remove", "render", "reorder", "repeat", "replace", "represent",
-    "rescale", "resolve", "restart", "restore", "restrict", "resume", "retire", "rotate", "round", "run", "sample",
-    "save", "say", "scale", "search", "select", "send", "set", "settle", "share", "shift", "shorten", "show", "shrink",
-    "silence", "snapshot", "solve", "sort", "speed", "split", "spread", "stack", "start", "step", "stop", "store",
-    "strip", "submit", "subtract", "suggest", "sum", "summarise", "survey", "switch", "sync", "synthesise", "take",
-    "time", "trace", "train", "translate", "trim", "truncate", "try", "unfreeze", "unguard", "unpack", "update",
-    "use", "validate", "verify", "veto", "wait", "walk", "warm", "warn", "watch", "weigh", "whiten", "wrap",
-    "write", "zero",
+    "leave", "let", "link", "list", "listen", "load", "locate", "lock", "log", "loop", "make", "mark", "match",
+    "measure", "mend", "merge", "model", "multiply", "name", "note", "number", "offer", "open", "optimize", "pad",
+    "parse", "pass", "pause", "place", "plan", "point", "pop", "predict", "prepare", "print", "probe", "project",
+    "prove", "pull", "put", "quarantine", "quote", "raise", "read", "receive", "recommend", "record", "reduce",
+    "refuse", "register", "regularise", "release", "remake", "remove", "render", "reorder", "repeat", "replace",
+    "represent", "rescale", "resolve", "restart", "restore", "restrict", "resume", "retire", "rotate", "round",
+    "run", "sample", "save", "say", "scale", "search", "select", "send", "set", "settle", "share", "shift", "shorten",
+    "show", "shrink", "silence", "snapshot", "solve", "sort", "speed", "split", "spread", "stack", "start", "step",
+    "stop", "store", "strip", "submit", "subtract", "suggest", "sum", "summarise", "survey", "switch", "sync",
+    "synthesise", "take", "time", "trace", "train", "translate", "trim", "truncate", "try", "unfreeze", "unguard",
+    "unpack", "update", "use", "validate", "verify", "veto", "wait", "walk", "warm", "warn", "watch", "weigh",
+    "whiten", "wrap", "write", "zero",
 ))  # fmt: skip
 PREDICATES = {"is", "has", "can", "may", "needs", "uses", "are", "varies", "covers", "serves", "contains", "to", "on"}
 KNOWN = {
     "main": "entry points", "call": "Keras", "get_config": "Keras", "lr_adjust": "Keras", "inner_loop": "Keras",
     "_all_reduce_sum_gradients": "Keras", "_distributed_tf_update_step": "Keras", "isatty": "of files",
     "fileno": "of files", "teardown": "Dask", "phase": "public", "from_dict": "a constructor",
+    "emit": "logging", "handleError": "logging",
     "from_json": "a constructor", "clock": "of programs that carry a profile's truth",
 }  # fmt: skip
 
@@ -129,3 +131,29 @@ def test_no_class_name_is_defined_twice():
 def test_types_of_arrays_are_named_in_one_module():
     every = {path for path, tree in trees() for node in ast.walk(tree) if "NDArray" in identifiers(node)}
     assert every == set(NAME_ARRAYS)
+
+
+def is_error(name):
+    return name.endswith(("Error", "Exception"))
+
+
+def list_errors(every):
+    """Path and name of each class of tfperf that derives from an exception, as far as names tell."""
+    bases = {
+        (path, node.name): {ast.unparse(base).partition("[")[0].rpartition(".")[2] for base in node.bases}
+        for path, tree in every if path.startswith("tfperf/")
+        for node in ast.walk(tree) if isinstance(node, ast.ClassDef)
+    }  # fmt: skip
+    known = {name for name, one in vars(builtins).items() if isinstance(one, type) and issubclass(one, BaseException)}
+    found = set()
+    while new := {key for key, names in bases.items() if names & known or any(map(is_error, names))} - found:
+        found |= new
+        known |= {name for _, name in new}
+    return found
+
+
+def test_public_errors_are_those_of_errors_py():
+    errors = list_errors(trees())
+    assert ("tfperf/errors.py", "LostError") in errors and ("tfperf/runcard/tree.py", "_TooDeepError") in errors
+    elsewhere = [f"{path}: {name}" for path, name in sorted(errors) if name[0] != "_" and path != "tfperf/errors.py"]
+    assert not elsewhere, "\n".join(elsewhere)

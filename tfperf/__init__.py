@@ -1,5 +1,6 @@
 """Train Keras models on TensorFlow as fast as the machine allows, and tell where the time went."""
 
+import logging
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,8 @@ EXPORTS = {
     "fit": "tfperf.runs.fit", "phase": "tfperf.scopes", "capture": "tfperf.trace.capture",
     "ProfileCallback": "tfperf.trace.callback",
 }  # fmt: skip
+# a library is silent where its user did not ask for its log
+logging.getLogger(__name__).addHandler(logging.NullHandler())
 
 
 def __getattr__(name: str) -> Any:

@@ -1,6 +1,10 @@
-"""Errors that a user can act on; the command line prints them without a traceback and exits with their code."""
+"""The errors of all rooms.
+
+The command line prints a `UserError`, on which a user can act, without a traceback and exits with its code.
+"""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 # what a command ends with; SIGNALLED and the number of the signal that stopped it
 DONE, AMISS, REFUSED, FAILED, SIGNALLED = 0, 1, 2, 3, 128
@@ -50,8 +54,28 @@ class CardError(UserError):
     """A runcard with faults, one line each: `file:line: full.key: given; allowed`."""
 
 
+class UnfitCardError(CardError):
+    """A card that is valid by itself, but asks for what its files do not have."""
+
+
+class FaultyCardError(CardError):
+    """A card with faults of its own; `card`: what could be read of it (`FaultyCard` of runcard/places.py)."""
+
+    def __init__(self, *faults: str, card: Any) -> None:
+        super().__init__(*faults)
+        self.card = card
+
+
 class PackError(UserError):
     """A file of data with faults, one line each: `file: what/field: given; allowed`."""
+
+
+class FileLimitError(ValueError):
+    """What was found in a file beyond what is allowed; its text is `found; allowed`."""
+
+    def __init__(self, found: str, allowed: str) -> None:
+        super().__init__(f"{found}; {allowed}")
+        self.found, self.allowed = found, allowed
 
 
 class RunDirectoryError(UserError):
@@ -70,6 +94,30 @@ class TrainingError(UserError):
     """A training that cannot go on as its card wants it."""
 
 
+class ToleranceError(UserError):
+    """The losses of the training left the card's tolerance, and it has to stop then."""
+
+
+class TraceError(UserError):
+    """A profile that cannot be read, or that holds nothing to report."""
+
+
+class PlacementError(UserError):
+    """A placement did not take place: what ran where it should not have."""
+
+
+class WorkerError(RuntimeError):
+    """What another worker of a trial could not do."""
+
+
+class UnprovedError(RuntimeError):
+    """What other workers found against the placement; `faults`: each as a text. Their measurements are whole."""
+
+    def __init__(self, faults: Sequence[str]) -> None:
+        super().__init__("; ".join(faults))
+        self.faults = list(faults)
+
+
 class Interrupted(BaseException):
     """A signal asked for the end; `exit_code` is 128 + the signal's number.
 
@@ -85,3 +133,10 @@ class Interrupted(BaseException):
         where = "" if step is None else f" at step {step}"
         super().__init__(f"stopped by signal {signum}{where}" + (f"; {advice}" if advice else ""))
         self.signum, self.step, self.exit_code = signum, step, SIGNALLED + signum
+
+
+class Stopped(Interrupted):
+    """A signal came between or in trials; `exit_code` is 128 + its number."""
+
+    def __init__(self, signum: int) -> None:
+        super().__init__(signum, None, "the same command goes on with what is not measured yet")

@@ -4,6 +4,7 @@ Python's handlers wait until native code returns. A program of its own therefore
 where that takes too long: everything on the disk is whole at any moment, as it has to be for a SIGKILL.
 """
 
+import logging
 import os
 import signal
 import threading
@@ -16,6 +17,7 @@ from types import FrameType
 
 from tfperf.errors import SIGNALLED, Interrupted
 
+LOGGER = logging.getLogger(__name__)
 NUMBERS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 PATIENCE_SECONDS = 2.5  # for the main thread to come back and end in order
 POLL_SECONDS = 0.05
@@ -36,6 +38,7 @@ class Signals:
 
     def _handle(self, number: int, _: FrameType | None) -> None:
         self.received = number
+        LOGGER.info("signal %d came", number)
         self._restore()
         if not self._deferrals:
             self.stop_if_asked()

@@ -12,9 +12,8 @@ import pytest
 
 from tests.study.sweeps import ROOT, alive, environment, notes, run, sweep_card, wait_for
 from tfperf.cluster.workers import PATIENCE_SECONDS, WorkerTeam
-from tfperf.errors import UserError
+from tfperf.errors import Stopped, UserError
 from tfperf.study.finished_trials import read_finished_trials
-from tfperf.study.process import Stopped
 
 PROGRAM = (
     "import sys; from tests.study.sweeps import run; from pathlib import Path\n"

@@ -4,11 +4,12 @@ from types import SimpleNamespace
 
 import pytest
 
+from tfperf.errors import PlacementError
 from tfperf.place import proof
 from tfperf.place.devices import Devices
 from tfperf.place.graphs import DeviceTransfer, OperationFlops, PlacedOperation, ProgramTensor, StepRecord
 from tfperf.place.nodes import SMALL
-from tfperf.place.proof import PlacementError, prove, prove_engine
+from tfperf.place.proof import prove, prove_engine
 from tfperf.place.rules import PlacementRule, check_operations, make_rule
 from tfperf.place.shapes import TensorType
 from tfperf.place.transfers import NO_BATCH, NeededTransfer, Needs, Products

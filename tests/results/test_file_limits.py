@@ -11,7 +11,7 @@ import pytest
 
 from tests.make_result import make_result
 from tests.workloads.pdf.results.test_store import assert_same_bits
-from tfperf.errors import RunDirectoryError
+from tfperf.errors import FileLimitError, RunDirectoryError
 from tfperf.results import file_limits
 from tfperf.workloads.pdf.kind import POSTFIT
 from tfperf.workloads.pdf.results import postfit, store
@@ -157,5 +157,5 @@ def test_arrays_take_no_more_together_than_their_file_may_hold(tmp_path, monkeyp
         monkeypatch.setattr(file_limits, "FACTOR", 1)
         budget = file_limits.Budget(file)
         budget.charge(file["a"], 10**6)
-        with pytest.raises(file_limits.FileLimitError, match="more than are left"):
+        with pytest.raises(FileLimitError, match="more than are left"):
             budget.charge(file["b"], 10**6)

@@ -9,11 +9,11 @@ import time
 import pytest
 
 from tests.make_pack import make_card
-from tfperf.errors import CardError
+from tfperf.errors import CardError, Stopped
 from tfperf.runcard.dump import to_json_tree
 from tfperf.signals import Signals
 from tfperf.study import process
-from tfperf.study.process import Stopped, run_variant
+from tfperf.study.process import run_variant
 from tfperf.workloads.pdf.cards import load_card
 from tfperf.workloads.switches import Request
 

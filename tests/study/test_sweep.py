@@ -13,11 +13,10 @@ import numpy as np
 import pytest
 
 from tests.study.sweeps import FAKE, ROOT, alive, environment, notes, run, sweep_card, wait_for
-from tfperf.errors import CardError, RunDirectoryError, StorageError, UserError
+from tfperf.errors import CardError, RunDirectoryError, Stopped, StorageError, UserError
 from tfperf.results.lock import DirectoryLock
 from tfperf.study import trial_log
 from tfperf.study.finished_trials import RESULTS, read_finished_trials
-from tfperf.study.process import Stopped
 from tfperf.study.sweep_folder import SweepFolder
 from tfperf.study.sweep_plan import plan_sweep
 

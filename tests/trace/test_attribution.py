@@ -8,10 +8,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.trace.profiles import us, write
+from tfperf.errors import TraceError
 from tfperf.trace.attribution import read_attribution
 from tfperf.trace.notes import parse_notes
 from tfperf.trace.phases import PHASES
-from tfperf.trace.planes import TraceError
 
 RULES = parse_notes({"own": True, "optimizers": ["adam"]})
 MARK = {"step_num": 0, "_r": 1}

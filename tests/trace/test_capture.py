@@ -12,13 +12,14 @@ from click.testing import CliRunner
 
 from tests.trace.profiles import us, write
 from tfperf.cli import main
+from tfperf.errors import TraceError
 from tfperf.scopes import phase
 from tfperf.trace.attribution import read_attribution
 from tfperf.trace.callback import ProfileCallback
 from tfperf.trace.capture import Capture, capture
 from tfperf.trace.notes import FILE
 from tfperf.trace.phases import PHASES
-from tfperf.trace.planes import TraceError, find_profile_files
+from tfperf.trace.planes import find_profile_files
 
 
 def make_step(xla, turns):

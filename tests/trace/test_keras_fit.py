@@ -8,14 +8,13 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tfperf.errors import UserError
+from tfperf.errors import TraceError, UserError
 from tfperf.trace.attribution import read_attribution
 from tfperf.trace.callback import ORIGINAL, ProfileCallback
 from tfperf.trace.capture import capture
 from tfperf.trace.findings import list_findings
 from tfperf.trace.notes import read_notes
 from tfperf.trace.phases import PHASES
-from tfperf.trace.planes import TraceError
 
 X, Y = np.ones((64, 8), np.float32), np.ones((64, 1), np.float32)
 

@@ -9,7 +9,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.trace.profiles import write
-from tfperf.trace.planes import Lane, TraceError, decode_events, find_profile_files, read_spaces
+from tfperf.errors import TraceError
+from tfperf.trace.planes import Lane, decode_events, find_profile_files, read_spaces
 
 SMALL = {
     "/host:CPU": {

@@ -1,5 +1,6 @@
 """The engine on a stack that belongs to no workload, against descent in NumPy, one problem after the other."""
 
+import re
 import subprocess
 import sys
 from dataclasses import replace
@@ -58,19 +59,21 @@ def test_answers_are_found(kind, tmp_path):
 
 @pytest.mark.parametrize("xla", [False, True])
 @pytest.mark.parametrize("kind", KINDS)
-def test_each_replica_is_descent_on_its_problem_alone(kind, xla, tmp_path):
+def test_each_replica_is_descent_on_its_problem_alone(kind, xla, tmp_path, caplog):
     """Three stacks, which are left out and made smaller as replicas stop."""
+    caplog.set_level("INFO", "tfperf")
     settings = replace(SETTINGS, xla=xla)
     training = Training(tmp_path, kind=kind, stacks=3, at=(30, 60, 90), settings=settings).train()
     same(training.result(), training.data, friction=KINDS[kind])
     assert training.ensemble.sizes[0][1] == REPLICAS > training.ensemble.size
     assert training.seen[-1].over and np.isfinite(training.seen[-1].latest).all()
+    assert re.search(rf"step 30: \d replicas run; the stacks retire from {REPLICAS} slots to \d", caplog.text)
     rows = training.trainer.make_history().metrics
     assert rows.keys() == {"training", "monitor"} and np.isnan(rows["monitor"][-1]).any()
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_broken_replica_is_left_alone_with_its_weights(kind, tmp_path):
+def test_broken_replica_is_left_alone_with_its_weights(kind, tmp_path, caplog):
     whole = Data.draw()
     y = whole.y.copy()
     y[2, np.flatnonzero(whole.trains[2])[0]] = np.nan
@@ -82,6 +85,7 @@ def test_broken_replica_is_left_alone_with_its_weights(kind, tmp_path):
     weights, _, stop, state = broken.result()
     assert (ReplicaState(state[2]), stop[2], weights[2].tolist()) == (ReplicaState.QUARANTINED, 0, [0.0] * 3)
     assert broken.ensemble.count_quarantined() == 1
+    assert caplog.text.count("1 replicas are quarantined, 0 before") == 1
 
 
 def test_what_a_step_of_the_stacks_own_changed_in_stopped_replicas_is_undone(tmp_path):
@@ -142,13 +146,15 @@ def test_form_that_leaves_something_out_is_found_out_and_mended(tmp_path):
     assert training.ensemble.form.numbers == (ROWS,)
 
 
-def test_choices_are_measured_and_kept(tmp_path, monkeypatch):
+def test_choices_are_measured_and_kept(tmp_path, monkeypatch, caplog):
+    caplog.set_level("INFO", "tfperf")
     monkeypatch.setenv("TFPERF_CACHE", str(tmp_path))
     settings = replace(SETTINGS, steps_per_call="auto", cache=True)
     ensemble = Ensemble(settings, Factory(Data.draw()), PlainForm())
     choices = choose(ensemble, PlainForms(), Cores(1))
     assert (choices.form, choices.products, choices.xla) == ("plain", "plain", False)
     assert 1 <= choices.steps_per_call <= STEPS and ensemble.step == 0
+    assert f"tried: {choices.tried[0]}" in caplog.text
     path = find_path(True, ensemble.factory.digest(PlainForm()), choices.cores)
     assert write(path, choices) == ()
     assert read(settings, path, ["plain"], ["plain"]) == replace(choices, cached=True)

@@ -9,7 +9,6 @@ from tfperf.cli.group import main
 from tfperf.console.options import CARD, SET, add_training_options
 from tfperf.console.stages import open_stages
 from tfperf.console.words import show_text
-from tfperf.errors import DONE, FAILED
 from tfperf.measure.loading import pause_collector
 
 if TYPE_CHECKING:
@@ -45,7 +44,7 @@ def _fit(
 
     show(WORKLOADS.get_for_card(loaded).make_table(fitted.summary))
     show_text(f"{output / 'report.html'}")
-    return DONE if fitted.complete else FAILED
+    return fitted.exit_code
 
 
 @main.command()

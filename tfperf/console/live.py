@@ -72,12 +72,14 @@ class LiveStages(Stages):
 
     def show_stage(self, stage: str, number: int | None = None, total: int | None = None, /) -> None:
         """Drawn at once: what comes next may not let the thread draw for a while."""
+        super().show_stage(stage)
         self._end_training()
         self._bar.stage = format_stage(stage, number, total)
         self._bar.refresh()
 
     def say(self, text: str) -> None:
         """Above the line."""
+        super().say(text)
         say(text)
 
     def show_steps(self, done: int, total: int, words: Callable[[], str], seconds: float | None) -> None:
@@ -88,5 +90,5 @@ class LiveStages(Stages):
 
     def _end_training(self) -> None:
         if self._last:
-            self.say(self._last)
+            say(self._last)
         self._last = ""

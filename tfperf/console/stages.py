@@ -3,6 +3,7 @@
 Nothing here imports what takes long: the first line stands before the libraries are loaded of which it tells.
 """
 
+import logging
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -13,6 +14,8 @@ from typing import Protocol
 from tfperf.console.streams import duplicate_stderr, make_forgiving
 from tfperf.console.words import say, to_one_line
 
+LOGGER = logging.getLogger(__name__)
+WARNING = "warning: "  # how a line begins that is one
 PLAIN_SECONDS = 10.0  # between two lines of a training that are not on a terminal
 COUNT_SECONDS = 1.0  # between two lines of one stage there
 
@@ -45,10 +48,11 @@ def format_stage(stage: str, number: int | None, total: int | None) -> str:
 
 
 class Stages:
-    """Where a command is. This one, for who wants quiet, shows nothing; any thread may call it."""
+    """Where a command is. This one, for who wants quiet, shows nothing, but logs; any thread may call it."""
 
     def __init__(self) -> None:
         self._start = time.monotonic()
+        self._logged = ""
 
     def format_elapsed(self) -> str:
         """Time since the command began, 0:00:07."""
@@ -56,9 +60,13 @@ class Stages:
 
     def show_stage(self, stage: str, number: int | None = None, total: int | None = None, /) -> None:
         """A stage begins, or goes on (see ShowStage)."""
+        if stage != self._logged:
+            self._logged = stage
+            LOGGER.info("stage: %s", stage)
 
     def say(self, text: str) -> None:
         """A line that stays."""
+        LOGGER.log(logging.WARNING if text.startswith(WARNING) else logging.INFO, "%s", text)
 
     def show_steps(self, done: int, total: int, words: Callable[[], str], seconds: float | None) -> None:
         """A training took steps; seconds: that are left at most, None where none will be taken any more."""
@@ -73,13 +81,15 @@ class PlainStages(Stages):
 
     def show_stage(self, stage: str, number: int | None = None, total: int | None = None, /) -> None:
         """The same stage again is a line where the one before was said a second ago."""
+        super().show_stage(stage)
         now = time.monotonic()
         if stage != self._stage or now - self._last >= COUNT_SECONDS:
             self._stage, self._last = stage, now
-            self.say(f"{self.format_elapsed()} {format_stage(stage, number, total)}")
+            say(f"{self.format_elapsed()} {format_stage(stage, number, total)}")
 
     def say(self, text: str) -> None:
         """On stderr."""
+        super().say(text)
         say(text)
 
     def show_steps(self, done: int, total: int, words: Callable[[], str], seconds: float | None) -> None:
@@ -87,7 +97,7 @@ class PlainStages(Stages):
         if time.monotonic() - self._last >= PLAIN_SECONDS or seconds is None:
             self._last = time.monotonic()
             rest = "" if seconds is None else f"at most {format_duration(seconds)} left, "
-            self.say(f"{self.format_elapsed()} step {done}/{total}, {rest}{to_one_line(words())}")
+            say(f"{self.format_elapsed()} step {done}/{total}, {rest}{to_one_line(words())}")
 
 
 @contextmanager

@@ -8,6 +8,7 @@ that can go wrong with the folder is an error; folders are made for this user al
 
 import hashlib
 import json
+import logging
 import os
 import shutil
 from collections.abc import Callable, Iterable
@@ -27,6 +28,7 @@ from tfperf.data.sources import list_source_files
 from tfperf.results.reading import hash_file, open_regular, parse_json
 
 T = TypeVar("T")
+LOGGER = logging.getLogger(__name__)
 VARIABLE = "TFPERF_CACHE"
 LIMIT_BYTES = 4 * 10**9
 ABANDONED_SECONDS = 3600  # a temporary file of that age belongs to no living process
@@ -114,7 +116,10 @@ class Cache:
         if path is not None and self.mode is True:
             # damage comes out of the archive as errors of any kind, and what is not read is made again
             with suppress(Exception):
-                return _read(path, self.limit)  # type: ignore[no-any-return]
+                found: T = _read(path, self.limit)
+                LOGGER.info("cache: hit: %s", kind)
+                return found
+            LOGGER.info("cache: miss: %s", kind)
         arrays: list[AnyArray] = []
         tree = flatten(make(), arrays)
         if path is not None:

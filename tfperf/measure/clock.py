@@ -1,11 +1,13 @@
 """Wall time by stage."""
 
+import logging
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
 import numpy as np
 
+LOGGER = logging.getLogger(__name__)
 STAGES = ("import", "data", "build", "compile", "train", "write")
 
 
@@ -23,7 +25,9 @@ class Stopwatch:
         try:
             yield
         finally:
-            self._spent[name] += time.perf_counter() - start
+            spent = time.perf_counter() - start
+            self._spent[name] += spent
+            LOGGER.debug("%s took %.3f s", name, spent)
 
     def sum_seconds(self) -> dict[str, float]:
         """Seconds by stage, and in all."""

@@ -14,6 +14,7 @@ from tempfile import TemporaryFile
 from threading import Event, Thread
 from typing import IO, Any
 
+from tfperf.errors import UnprovedError, WorkerError
 from tfperf.measure.timing import StoppingRule
 from tfperf.runcard.placement import TF_CONFIG, Placement
 
@@ -23,18 +24,6 @@ LAST_WORDS_SECONDS = 5.0  # for the others' end after this one's error, which ma
 MOST_BYTES = 2**26  # of a record
 WORKER = "worker"  # in a request: its number, of one that a first worker started
 ALONE = 6  # samples where workers cannot agree
-
-
-class WorkerError(RuntimeError):
-    """What another worker of a trial could not do."""
-
-
-class UnprovedError(RuntimeError):
-    """What other workers found against the placement; `faults`: each as a text. Their measurements are whole."""
-
-    def __init__(self, faults: Sequence[str]) -> None:
-        super().__init__("; ".join(faults))
-        self.faults = list(faults)
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from tfperf.errors import UserError
+from tfperf.errors import PlacementError
 from tfperf.place.devices import Devices
 from tfperf.place.graphs import PlacedOperation, StepRecord
 from tfperf.place.merge_checks import check_merges
@@ -39,10 +39,6 @@ from tfperf.place.variable_copies import VariableCopy, check_program_tensors, ch
 
 MOST_FAULTS = 5  # that are told
 RECURRENT = {"CudnnRNN": "cudnn", "BlockLSTM": "block"}  # by how their kinds begin
-
-
-class PlacementError(UserError):
-    """A placement did not take place: what ran where it should not have."""
 
 
 @dataclass(frozen=True)

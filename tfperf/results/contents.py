@@ -3,6 +3,7 @@
 card.yaml         the resolved card
 environment.json  machine and versions at the start
 run.json          state (state.py), written before the first step
+run.log           what its commands did (log.py); there only beside run.json
 checkpoints/      state of training; may be a link to a folder, on a disk for such files
 events/           for TensorBoard; may be a link, too
 results.h5, report.json, report.html, once a part is done
@@ -21,11 +22,11 @@ from tfperf.results.files import write_atomically
 from tfperf.results.lock import LOCK
 from tfperf.results.reading import name_kind, read_text
 
-CARD, STATE, ENVIRONMENT = "card.yaml", "run.json", "environment.json"
+CARD, STATE, ENVIRONMENT, LOG = "card.yaml", "run.json", "environment.json", "run.log"
 RESULTS, CHECKPOINTS, EVENTS, REPORT, PAGE = "results.h5", "checkpoints", "events", "report.json", "report.html"
 LINKABLE = (CHECKPOINTS, EVENTS)
 # in the order in which they are removed: results first, so that none is ever taken for those of another run
-FIRST, LAST = (RESULTS, f"{CHECKPOINTS}/", f"{EVENTS}/"), (REPORT, PAGE, STATE, CARD, ENVIRONMENT)
+FIRST, LAST = (RESULTS, f"{CHECKPOINTS}/", f"{EVENTS}/"), (REPORT, PAGE, LOG, STATE, CARD, ENVIRONMENT)
 # how names of files begin in a folder that may be a link: nothing else is removed from where it leads
 PREFIXES = {CHECKPOINTS: ("step-", ".step-"), EVENTS: ("events.out.tfevents", ".events.out.tfevents")}
 OWNER = "owner"  # file in a folder that is linked: the number of the run that it belongs to

@@ -9,6 +9,8 @@ from typing import Any
 
 import h5py
 
+from tfperf.errors import FileLimitError
+
 FILTERS = {
     h5py.h5z.FILTER_DEFLATE: "gzip",
     h5py.h5z.FILTER_SHUFFLE: "shuffle",
@@ -25,14 +27,6 @@ FACTOR = 200  # and for each byte of the file: tables with few entries are compr
 ATTRIBUTES = 1000  # of a group or array
 ATTRIBUTE_BYTES = 10**6
 ATTRIBUTE_TEXTS = 100
-
-
-class FileLimitError(ValueError):
-    """What was found in a file beyond what is allowed; its text is `found; allowed`."""
-
-    def __init__(self, found: str, allowed: str) -> None:
-        super().__init__(f"{found}; {allowed}")
-        self.found, self.allowed = found, allowed
 
 
 class Budget:

@@ -1,6 +1,7 @@
 """The directory of one run: who holds it, what was decided in it, which parts are done (its files: contents.py)."""
 
 import json
+import logging
 import os
 import stat
 from collections.abc import Collection, Mapping
@@ -12,6 +13,7 @@ from tfperf.errors import RunDirectoryError, UserError
 from tfperf.results.contents import (
     CARD,
     ENVIRONMENT,
+    LOG,
     PAGE,
     REPORT,
     RESULTS,
@@ -23,8 +25,11 @@ from tfperf.results.contents import (
 )
 from tfperf.results.files import write_atomically
 from tfperf.results.lock import LOCK, DirectoryLock
+from tfperf.results.log import RunLog
 from tfperf.results.reading import read_json
 from tfperf.results.state import OLD, Own, Part, RunState, read_state, write_state
+
+LOGGER = logging.getLogger(__name__)
 
 
 class RunDirectory(Generic[Own]):
@@ -36,6 +41,7 @@ class RunDirectory(Generic[Own]):
     def __init__(self, path: Path, own: type[Own], own_files: Collection[str] = ()) -> None:
         self.lock, self.own, self.own_files = DirectoryLock(path), own, own_files
         self.path = self.lock.path
+        self.log = RunLog(self.path / LOG)
         self.state: RunState[Own] | None = None
         self._links: list[DirectoryLock] = []  # on the folders that links in it lead to
 
@@ -59,7 +65,7 @@ class RunDirectory(Generic[Own]):
             return False
 
     def acquire(self) -> None:
-        """Make the directory if need be and lock it, and the folders that links in it lead to.
+        """Make the directory if need be and lock it, and the folders that links in it lead to; log from now on.
 
         Raises: RunDirectoryError, as `DirectoryLock.acquire`.
         """
@@ -67,9 +73,11 @@ class RunDirectory(Generic[Own]):
         for target in list_linked_folders(self.path):
             self._links.append(DirectoryLock(target))
             self._links[-1].acquire()
+        self.log.attach()
 
     def close(self, unused: bool = False) -> None:
         """Release the directory; remove it where it was made in vain: `unused`, and nothing was put there."""
+        self.log.close()
         for lock in (*self._links, self.lock):
             if unused:
                 lock.discard()
@@ -90,6 +98,7 @@ class RunDirectory(Generic[Own]):
         self.state = load_state(self.path, self.own)
         if self.state.version != OLD:
             claim_links(self.path, self.state.run)
+        LOGGER.info("run %s goes on; digest of card and files: %s", self.state.run, self.state.digest)
         return self.state
 
     def begin(self, card: str, environment: Mapping[str, Any], state: RunState[Own]) -> None:
@@ -98,6 +107,8 @@ class RunDirectory(Generic[Own]):
         self._write(ENVIRONMENT, json.dumps(environment, indent=1) + "\n")
         self._write(CARD, card)
         self.save(state)
+        self.log.open()
+        LOGGER.info("run %s is begun; digest of card and files: %s", state.run, state.digest)
 
     def save(self, state: RunState[Own]) -> None:
         """Write the state."""

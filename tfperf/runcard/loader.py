@@ -12,7 +12,7 @@ from tfperf.runcard import overrides as setting
 from tfperf.runcard.explain import explain, suggest_nearest
 from tfperf.runcard.kinds import AnyCard, CardKind, Kinds
 from tfperf.runcard.nodes import CardNode, LocatedFault, format_key
-from tfperf.runcard.places import FaultyCardError, attach_source, make_card_error
+from tfperf.runcard.places import FaultyCard, attach_source, make_card_error
 from tfperf.runcard.tree import parse_tree
 
 MAX_BYTES = 256 * 1024
@@ -52,9 +52,9 @@ def validate_card(root: CardNode, found: list[LocatedFault], folder: Path, kinds
         card: AnyCard = kind.grammar.adapter.validate_json(json.dumps(root.to_plain()))
     except ValidationError as error:
         found += explain(kind.grammar, root, error.errors(include_url=False))
-        raise FaultyCardError(found, kind, root) from None
+        raise FaultyCard(found, kind, root).make_error() from None
     if found:
-        raise FaultyCardError(found, kind, root)
+        raise FaultyCard(found, kind, root).make_error()
     return attach_source(card, root)
 
 

@@ -3,13 +3,13 @@
 import json
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path as FilePath
 from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
-from tfperf.errors import CardError
+from tfperf.errors import CardError, FaultyCardError, UnfitCardError
 from tfperf.runcard.explain import find_node, locate_fault, suggest_name
 from tfperf.runcard.faults import KIND, Fault
 from tfperf.runcard.kinds import AnyCard, CardKind
@@ -38,20 +38,22 @@ def make_card_error(found: Iterable[LocatedFault]) -> CardError:
     return CardError(*_format_lines(found))
 
 
-class UnfitCardError(CardError):
-    """A card that is valid by itself, but asks for what its files do not have. `keyed`: the faults, by full keys."""
-
-    def __init__(self, card: AnyCard, keyed: Sequence[Fault]) -> None:
-        super().__init__(*_format_lines(locate_faults(card, keyed)))
-        self.keyed = keyed
+def make_unfit_error(card: AnyCard, keyed: Iterable[Fault]) -> UnfitCardError:
+    """The error of faults, by full keys, that only a card's files tell."""
+    return UnfitCardError(*_format_lines(locate_faults(card, keyed)))
 
 
-class FaultyCardError(CardError):
-    """A card with faults of its own."""
+@dataclass(frozen=True)
+class FaultyCard:
+    """A card with faults of its own, and what could be read of it."""
 
-    def __init__(self, found: Sequence[LocatedFault], kind: CardKind, root: CardNode) -> None:
-        super().__init__(*_format_lines(found))
-        self.found, self.kind, self.root = found, kind, root
+    found: Sequence[LocatedFault]
+    kind: CardKind
+    root: CardNode
+
+    def make_error(self) -> FaultyCardError:
+        """The error of its own faults."""
+        return FaultyCardError(*_format_lines(self.found), card=self)
 
     def merge_faults(
         self, card: AnyCard, keyed: Iterable[Fault], is_certain: Callable[[Fault, KeyPath, Set[KeyPath]], bool]

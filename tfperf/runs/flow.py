@@ -1,7 +1,8 @@
 """`tfperf fit`: from a card of any workload to a finished run directory."""
 
+import logging
 from collections.abc import Sequence
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -16,6 +17,7 @@ from tfperf.results.rundir import RunDirectory
 from tfperf.results.state import Part
 from tfperf.runcard.dump import dump_card
 from tfperf.runcard.kinds import AnyCard
+from tfperf.runs.trail import log_fit
 from tfperf.runs.unchanged import make_state, refuse_changed, refuse_old
 from tfperf.signals import Signals
 from tfperf.workloads.cards import read_workload_name
@@ -23,6 +25,8 @@ from tfperf.workloads.job import FinishedFit, Job, Session
 from tfperf.workloads.options import Options, refuse_replicas
 from tfperf.workloads.registry import WORKLOADS
 from tfperf.workloads.workload import Workload
+
+LOGGER = logging.getLogger(__name__)
 
 
 def fit_card(card: AnyCard, output: Path, options: Options, progress: Stages) -> FinishedFit:
@@ -42,18 +46,24 @@ def _fit_card(signals: Signals, progress: Stages, card: AnyCard, output: Path, o
         refuse_replicas(workload, "--retry-failed" if options.retry_failed else "--replicas")
     workload.refuse_fit(card)
     watch = Stopwatch(workload.stages)
-    with RunDirectory(output, workload.own_type, _list_own_files(output, workload)) as run, ExitStack() as stack:
+    with RunDirectory(output, workload.own_type, _list_own_files(output, workload)) as run:
         lock_directory(run, options, signals)
-        fit_within = partial(_fit_card, signals, progress)
-        session = Session(run, options, watch, signals, progress, fit_within)
-        progress.show_stage("reading data")
-        with watch.measure_stage("data"):
-            job = workload.build_job(card, session)
-        parts = prepare_parts(job)
-        if not parts:
-            progress.say(f"{output}: nothing left to do")
-            return job.read_finished()
-        stack.enter_context(job.open_resources())
+        session = Session(run, options, watch, signals, progress, partial(_fit_card, signals, progress))
+        return log_fit(session, workload.name, partial(_fit_held, workload, card, output, session))
+
+
+def _fit_held(workload: Workload[Any], card: AnyCard, output: Path, session: Session[Any]) -> FinishedFit:
+    """A fit in a run directory that this process holds."""
+    run, progress = session.run, session.progress
+    progress.show_stage("reading data")
+    with session.watch.measure_stage("data"):
+        job = workload.build_job(card, session)
+    parts = prepare_parts(job)
+    if not parts:
+        progress.say(f"{output}: nothing left to do")
+        return job.read_finished()
+    LOGGER.info("%d of %d parts are left", sum(not part.done for part in parts), len(parts))
+    with job.open_resources():
         for part in (one for one in parts if not one.done):
             job.fit_part(part, parts)
             part.done = True
@@ -77,6 +87,8 @@ def lock_directory(run: RunDirectory[Any], options: Options, signals: Signals) -
     if options.resume and not (run.exists or run.is_reserved):
         raise RunDirectoryError(f"{run.path}: holds no run; leave --resume out to begin one")
     run.acquire()
+    if run.exists and (options.resume or options.adds):
+        run.log.open()
     signals.advice = "go on with --resume"
 
 

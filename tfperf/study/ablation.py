@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tfperf.errors import CardError, RunDirectoryError
+from tfperf.errors import CardError, RunDirectoryError, Stopped
 from tfperf.measure.environment import collect_environment
 from tfperf.report.ablation import add_speedups
 from tfperf.report.plots_ablation import draw_waterfall
@@ -19,7 +19,7 @@ from tfperf.runcard.keys import Tree, get, put
 from tfperf.runcard.kinds import AnyCard
 from tfperf.signals import Signals
 from tfperf.study.agreement import compare_losses
-from tfperf.study.process import RunVariant, Stopped, run_variant
+from tfperf.study.process import RunVariant, run_variant
 from tfperf.study.trial_log import ENVIRONMENT, TrialLog, make_card_identity, write
 from tfperf.workloads.registry import WORKLOADS
 from tfperf.workloads.switches import AblationPlan, Request, Switches, Variant

@@ -4,19 +4,12 @@ import sys
 from collections.abc import Callable
 from dataclasses import asdict
 
-from tfperf.errors import CardError, Interrupted
+from tfperf.errors import CardError, Stopped
 from tfperf.signals import Signals
 from tfperf.study.child import Record, run_subprocess
 from tfperf.workloads.switches import Request
 
 COMMAND = (sys.executable, "-m", "tfperf.study.variant")
-
-
-class Stopped(Interrupted):
-    """A signal came between or in trials; `exit_code` is 128 + its number."""
-
-    def __init__(self, signum: int) -> None:
-        super().__init__(signum, None, "the same command goes on with what is not measured yet")
 
 
 def run_variant(request: Request, signals: Signals) -> Record:

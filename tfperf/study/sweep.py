@@ -14,13 +14,12 @@ from tfperf.cluster.site import Site, parse_site
 from tfperf.cluster.team import Team
 from tfperf.cluster.teams import open_team
 from tfperf.console.stages import format_duration
-from tfperf.errors import RunDirectoryError
+from tfperf.errors import RunDirectoryError, Stopped
 from tfperf.measure.environment import digest_program
 from tfperf.results.lock import DirectoryLock
 from tfperf.signals import Signals
 from tfperf.study import child
 from tfperf.study.finished_trials import PROOF_FAILED, FinishedTrial, make_point_key
-from tfperf.study.process import Stopped
 from tfperf.study.sweep_folder import TRIALS, SweepFolder
 from tfperf.study.sweep_plan import SweepPlan, Trial, plan_sweep
 

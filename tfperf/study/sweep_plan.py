@@ -13,7 +13,7 @@ from tfperf.results.contents import RESULTS
 from tfperf.runcard.dump import to_tree
 from tfperf.runcard.keys import Tree, get, put
 from tfperf.runcard.kinds import AnyCard
-from tfperf.runcard.places import UnfitCardError
+from tfperf.runcard.places import make_unfit_error
 from tfperf.runcard.points import SweepPoint
 from tfperf.runcard.sweep import Sweep
 from tfperf.study.finished_trials import PointValues, TrialKey, make_point_key
@@ -96,7 +96,7 @@ def _refuse_unfit(cards: Sequence[AnyCard]) -> None:
         data = json.dumps([tree.get(name) for name in workload.kind.data])
         if data not in told:  # points with the same data have the same faults
             told.add(data)
-            faults |= dict.fromkeys(UnfitCardError(card, workload.check_files(card)).faults)
+            faults |= dict.fromkeys(make_unfit_error(card, workload.check_files(card)).faults)
     if faults:
         raise CardError(*faults)
 

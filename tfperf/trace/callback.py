@@ -9,10 +9,10 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from tfperf.errors import TraceError
 from tfperf.scopes import PREFIX
 from tfperf.trace.capture import Capture, parse_folder
 from tfperf.trace.hooks import Hooks
-from tfperf.trace.planes import TraceError
 
 LOSSES = ("compile_loss", "loss", "compile_metrics", "metrics")  # scopes that Keras gives losses and metrics
 ORIGINAL = "_tfperf_original"

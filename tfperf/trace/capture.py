@@ -16,11 +16,11 @@ from pathlib import Path
 from statistics import median
 from typing import TypeVar
 
-from tfperf.errors import StorageError, UserError
+from tfperf.errors import StorageError, TraceError, UserError
 from tfperf.trace.functions import SignatureCounts, count_signatures, find_constant_operations, list_traces
 from tfperf.trace.notes import FunctionTrace, Notes, ProgramKind, write_notes
 from tfperf.trace.operations import has_operations
-from tfperf.trace.planes import TraceError, read_space
+from tfperf.trace.planes import read_space
 
 STEP = "step"  # name of the marks
 SESSIONS = "plugins/profile/*"

@@ -8,9 +8,10 @@ from typing import Annotated, Any, Literal
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
 
+from tfperf.errors import TraceError
 from tfperf.results.files import write_atomically
 from tfperf.trace.phases import PhaseRules
-from tfperf.trace.planes import TraceError, find_profile_files
+from tfperf.trace.planes import find_profile_files
 
 FILE = "tfperf.json"  # beside the *.xplane.pb
 KERAS_OPTIMIZERS = (  # as Keras names them where nobody else does

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from tfperf.arrays import Int32Array, Int64Array, Times
-from tfperf.errors import UserError
+from tfperf.errors import TraceError
 
 PROTO = Path("tsl", "profiler", "protobuf", "xplane_pb2.py")
 PICOSECONDS = 1000  # in a nanosecond
@@ -31,10 +31,6 @@ DERIVED = frozenset([
     "Steps", "XLA Modules", "XLA Ops", "XLA TraceMe", "TensorFlow Ops", "TensorFlow Name Scope", "Framework Ops",
     "Framework Name Scope", "Source code", "Launch Stats",
 ])  # fmt: skip
-
-
-class TraceError(UserError):
-    """A profile that cannot be read, or that holds nothing to report."""
 
 
 @dataclass(frozen=True)

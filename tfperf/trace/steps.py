@@ -5,7 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from tfperf.arrays import BoolMask, Indices, Int64Array, Times
-from tfperf.trace.planes import CALL, MARK, Events, TraceError
+from tfperf.errors import TraceError
+from tfperf.trace.planes import CALL, MARK, Events
 
 SHARE = 0.5  # of the time of a call's operations that has to be in a training loop
 MOST = 0.9  # the same where no operation is known to update weights

@@ -7,6 +7,8 @@ they are. The generation before the newest is kept: it is what remains when a di
 import hashlib
 import io
 import json
+import logging
+import time
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -22,6 +24,7 @@ from tfperf.results.reading import describe_error, read_bytes
 from tfperf.results.state import Identity
 from tfperf.train.snapshots import APART
 
+LOGGER = logging.getLogger(__name__)
 GENERATIONS = 2
 PATTERN = "step-*.ckpt"
 OWNER = "owner"
@@ -44,6 +47,7 @@ class Checkpoints:
 
         Raises: StorageError where the disk does not take it; LostError where the folder is another process's now.
         """
+        start = time.perf_counter()
         make_folder(self.folder)
         buffer = io.BytesIO()
         named = {name.replace("/", APART): value for name, value in arrays.items()}
@@ -57,6 +61,7 @@ class Checkpoints:
         for old in sorted(self.folder.glob(PATTERN))[:-GENERATIONS]:
             with suppress(OSError):  # a folder of that name, say: it is none of ours
                 old.unlink()
+        LOGGER.info("checkpoint of step %d: %d bytes in %.3f s", step, len(payload), time.perf_counter() - start)
         return path
 
     def load(self) -> tuple[Snapshot, list[str]]:

@@ -58,6 +58,14 @@ class Choices:
         """How the CPU is used."""
         return Cores(self.threads, self.cpu_stacks)
 
+    def describe(self) -> str:
+        """What was decided, in words."""
+        steps, losses = ("XLA" if xla else "graph" for xla in (self.xla, self.losses_xla))
+        return (
+            f"form {self.form}, products {self.products}, steps by {steps}, losses by {losses}, "
+            f"{self.steps_per_call} steps a call, {self.threads} threads, {self.cpu_stacks} stacks"
+        )
+
     def to_dict(self) -> dict[str, Any]:
         """Plain values for run.json."""
         return asdict(self)

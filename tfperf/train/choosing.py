@@ -1,5 +1,6 @@
 """Measures what is left open before the first step: a candidate is tried only where the steps to come pay for it."""
 
+import logging
 import time
 from collections.abc import Callable, Sequence
 
@@ -13,6 +14,7 @@ from tfperf.train.forms import Forms, LossForm
 from tfperf.train.loop import Loop
 from tfperf.train.settings import Settings
 
+LOGGER = logging.getLogger(__name__)
 TIMING_SECONDS = 0.3  # of steps, for each candidate and repeat
 REPEATS = 3
 COMPILE_SECONDS = 4.0  # that XLA takes for the steps of a stack at least; without it a first step takes a tenth
@@ -100,8 +102,10 @@ class _CandidateSearch:
             if not (xla and may_fail):
                 raise
             loop.restore(before)
+            LOGGER.info("form %s, products %s: XLA cannot compile it", form.name, form.products)
         else:
             self.found.append(timing)
+            LOGGER.info("tried: %s", timing)
             if self.best is None or timing.ms_per_step < self.best[0].ms_per_step:
                 self.best = timing, form
         self.dearest = max(self.dearest, time.perf_counter() - start)

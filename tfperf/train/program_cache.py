@@ -5,6 +5,7 @@ or a damaged file would fail the step, and a file could be changed after it was 
 """
 
 import atexit
+import logging
 import os
 import platform
 import re
@@ -20,6 +21,7 @@ from tfperf.data.programs import ProgramFolder, get_user_flags, set_flags
 from tfperf.measure.environment import count_cores, get_package_version, read_cpu_features, read_cpu_model
 from tfperf.measure.quiet import LOG_LEVEL
 
+LOGGER = logging.getLogger(__name__)
 MEMORY = "ram://tfperf-programs"
 # beside TF_XLA_FLAGS; config.proto, which TensorFlow's key has, holds the rest
 SETTINGS = ("XLA_FLAGS", "TF_ENABLE_ONEDNN_OPTS", "TF_JITRT_FLAGS")
@@ -47,7 +49,9 @@ class ProcessPrograms:
                 self.folder.write(name, _read(name))
                 tf.io.gfile.remove(f"{MEMORY}/{name}")
             has_function = context.context().has_function
-            self.folder.note_use(name for name, function in self.earlier.items() if has_function(function))
+            used = [name for name, function in self.earlier.items() if has_function(function)]
+            self.folder.note_use(used)
+            LOGGER.info("programs: %d of %d earlier ones used, %d new", len(used), len(self.earlier), len(new))
             if new:
                 self.folder.shrink()
 

@@ -7,14 +7,9 @@ from typing import Any
 import numpy as np
 
 from tfperf.arrays import ArraysByName, Float32Array, ReplicaIndices
-from tfperf.errors import UserError
 from tfperf.train.ensemble import Ensemble
 
 SAMPLED, SHARE = 4, 25  # replicas that a check looks at: so many at least, and one in so many
-
-
-class ToleranceError(UserError):
-    """The losses of the training left the card's tolerance, and it has to stop then."""
 
 
 class ToleranceCheck:

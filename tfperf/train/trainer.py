@@ -1,5 +1,6 @@
 """Calls of the compiled loop until all replicas are done, with retirement, history, checkpoints and signals."""
 
+import logging
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -16,6 +17,7 @@ from tfperf.train.retirement import Retirement
 from tfperf.train.tolerance import ToleranceCheck
 from tfperf.train.window import Recorder, record_call
 
+LOGGER = logging.getLogger(__name__)
 HISTORY, CHECKS = "history/", "tolerance/checks"
 
 
@@ -60,6 +62,7 @@ class Trainer:
         self.seconds_of_steps = 0.0  # of this process
         self.seconds_per_step: dict[int, list[float]] = {}  # of each call, by the slots of the stacks that took steps
         self._latest: Float64Array | None = None
+        self._quarantined = 0  # when that was last looked at
 
     def resume(self) -> tuple[int, list[str]]:
         """Take up the newest checkpoint; returns its step (0: there is none) and warnings.
@@ -141,6 +144,10 @@ class Trainer:
             # a device whose replicas have all stopped takes no steps that could be saved
             sizes.append(retirement.choose_size(ensemble.step, one.size, running) if running else one.size)
         if sum(sizes) < ensemble.size:
+            LOGGER.info(
+                "step %d: %d replicas run; the stacks retire from %d slots to %d",
+                ensemble.step, ensemble.count_running(), ensemble.size, sum(sizes),
+            )  # fmt: skip
             ensemble.shrink(*sizes)
             ensemble.warm_up(self.xla, self.losses_xla)
 
@@ -162,4 +169,8 @@ class Trainer:
         ensemble, steps = self.ensemble, self.ensemble.settings.steps
         found = self.metrics[ensemble.factory.progress_metric][-1].astype(np.float64)
         self._latest = latest = found if self._latest is None else np.where(np.isfinite(found), found, self._latest)
-        return EnsembleProgress(step, steps, ensemble.count_running(), rate, latest, ensemble.count_quarantined())
+        quarantined, before = ensemble.count_quarantined(), self._quarantined
+        if quarantined != before:
+            self._quarantined = quarantined
+            LOGGER.warning("step %d: %d replicas are quarantined, %d before", step, quarantined, before)
+        return EnsembleProgress(step, steps, ensemble.count_running(), rate, latest, quarantined)

@@ -5,11 +5,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from tfperf.errors import LostError
+from tfperf.errors import LostError, TraceError
 from tfperf.results.files import verify_holder
 from tfperf.runcard.profile import Profile
 from tfperf.trace.capture import Capture
-from tfperf.trace.planes import TraceError
 
 CALLS = 6  # at least, so that chance is known
 SKIPPED = 3  # calls before the window at least; all but the first are timed, too

@@ -6,13 +6,13 @@ from collections.abc import Sequence, Set
 from pathlib import Path
 from typing import TypeGuard
 
-from tfperf.errors import CardError, RunDirectoryError
+from tfperf.errors import CardError, FaultyCardError, RunDirectoryError
 from tfperf.results.contents import CARD
 from tfperf.results.reading import read_text
 from tfperf.runcard import loader, points
 from tfperf.runcard.faults import Fault
 from tfperf.runcard.kinds import AnyCard
-from tfperf.runcard.places import FaultyCardError
+from tfperf.runcard.places import FaultyCard
 from tfperf.runcard.points import SweepPoint
 from tfperf.runcard.tree import parse_plain
 from tfperf.workloads.registry import WORKLOADS
@@ -66,7 +66,8 @@ def read_workload_name(folder: Path) -> str:
 
 
 def _merge_data_faults(error: FaultyCardError) -> CardError:
-    rest = error.remove_faults()
+    faulty: FaultyCard = error.card
+    rest = faulty.remove_faults()
     if rest is None:
         return error
     workload = WORKLOADS.get_for_card(rest)
@@ -79,4 +80,4 @@ def _merge_data_faults(error: FaultyCardError) -> CardError:
         dependencies = workload.list_dependencies(path)
         return bool(fault.names) or not any(one[: len(needed)] == needed for one in known for needed in dependencies)
 
-    return error.merge_faults(rest, workload.check_files(rest), is_certain)
+    return faulty.merge_faults(rest, workload.check_files(rest), is_certain)

@@ -10,6 +10,7 @@ from typing import Any, Generic, TypeVar, cast
 
 from tfperf.arrays import ArraysByName
 from tfperf.console.stages import Stages
+from tfperf.errors import FAILED
 from tfperf.measure.clock import Stopwatch
 from tfperf.report.compare_reports import read_report
 from tfperf.report.page import render_page, render_paragraph
@@ -35,6 +36,11 @@ class FinishedFit:
     result: Any
     summary: Mapping[str, Any]
     complete: bool = True
+
+    @property
+    def exit_code(self) -> int:
+        """Of the command."""
+        return 0 if self.complete else FAILED
 
 
 @dataclass(frozen=True)

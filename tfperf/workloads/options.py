@@ -31,6 +31,12 @@ class Options:
         """Whether more is asked of a run than it has, or began with."""
         return self.retry_failed or bool(self.replicas)
 
+    def describe(self) -> str:
+        """As the command line has them: " --resume"."""
+        asked = {"--resume": self.resume, "--force": self.force, "--retry-failed": self.retry_failed}
+        more = f" --replicas ({len(self.replicas)} of them)" if self.replicas else ""
+        return "".join(f" {flag}" for flag, given in asked.items() if given) + more
+
     def refuse_contradictions(self) -> None:
         """CardError for options that exclude each other."""
         if self.resume + self.force + self.retry_failed > 1:

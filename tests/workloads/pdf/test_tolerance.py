@@ -8,11 +8,10 @@ import tensorflow as tf
 
 from tests import reference
 from tests.train.problems import checkpoints_in, make_ensemble, make_losses, make_problem, reduced_to
-from tfperf.errors import Interrupted
+from tfperf.errors import Interrupted, ToleranceError
 from tfperf.signals import Signals
 from tfperf.train.retirement import Retirement
 from tfperf.train.shards import StackLayout
-from tfperf.train.tolerance import ToleranceError
 from tfperf.train.trainer import Trainer
 from tfperf.workloads.pdf.evaluate import evaluate_pdf
 from tfperf.workloads.pdf.forms import Chi2Form

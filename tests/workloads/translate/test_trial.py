@@ -7,8 +7,8 @@ import pytest
 from click.testing import CliRunner
 
 from tfperf.cli import main
+from tfperf.errors import UnprovedError
 from tfperf.place.devices import HOST, Devices
-from tfperf.place.local_workers import UnprovedError
 from tfperf.place.towers import TowerEngine
 from tfperf.place.variable_copies import VariableCopy
 from tfperf.report.questions import BUCKETING, FORWARD, SLOWER

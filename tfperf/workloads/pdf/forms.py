@@ -7,7 +7,7 @@ import numpy as np
 
 from tfperf.data.cache import digest
 from tfperf.runcard.faults import Fault
-from tfperf.runcard.places import UnfitCardError
+from tfperf.runcard.places import make_unfit_error
 from tfperf.workloads.pdf.card import Card
 from tfperf.workloads.pdf.operators.loss_constants import (
     LossConstants,
@@ -110,7 +110,7 @@ def list_forms(card: Card, problem: Problem) -> tuple[Name, ...]:
     """The forms to choose from; UnfitCardError when the card asks for one that cannot be."""
     why = find_obstacle(problem)
     if card.engine.form == "folded" and why is not None:
-        raise UnfitCardError(card, [Fault("engine.form", "folded", f"the fit has {why}; allowed: auto, shared")])
+        raise make_unfit_error(card, [Fault("engine.form", "folded", f"the fit has {why}; allowed: auto, shared")])
     if card.engine.form != "auto":
         return (card.engine.form,)
     return ("shared",) if why is not None else ("shared", "folded")

@@ -11,7 +11,7 @@ from tfperf.data.cache import Cache, digest_file
 from tfperf.errors import CardError, PackError, UserError
 from tfperf.results.contents import RESULTS
 from tfperf.runcard.faults import Fault, format_names
-from tfperf.runcard.places import UnfitCardError, refuse_inside
+from tfperf.runcard.places import make_unfit_error, refuse_inside
 from tfperf.workloads.pdf.card import Card
 from tfperf.workloads.pdf.data.closure import compute_toy_pdf
 from tfperf.workloads.pdf.data.covariance import read_fitted_extra
@@ -47,7 +47,7 @@ def read_inputs(card: Card, output: Path | None = None) -> Inputs:
     reading = _Reading(card)
     reading.read(files)
     if reading.faults:
-        raise UnfitCardError(card, reading.faults)
+        raise make_unfit_error(card, reading.faults)
     hashes = {key: digest_file(path) for key, path in files.items()}
     return Inputs(hashes, reading.selection, reading.t0_pdf, reading.law)
 

@@ -1,5 +1,6 @@
 """A fit of replicas, from its data to its report."""
 
+import logging
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -31,6 +32,7 @@ from tfperf.workloads.pdf.summary import summarise
 if TYPE_CHECKING:
     from tfperf.workloads.pdf.training import TrainedPart
 
+LOGGER = logging.getLogger(__name__)
 T0_REPLICAS = 20
 
 
@@ -70,6 +72,7 @@ class ReplicaFit(Job[Card, ReplicaChunk]):
             ids, attempts = list_failed_replicas(self.run.path)
         else:
             ids, attempts = list_new_replicas(self.run.path, self.options.replicas, state)
+        LOGGER.info("%d replicas are %s", len(ids), "tried again" if self.options.retry_failed else "added")
         return make_parts(ids, attempts, self._choose_chunk_size) if ids else []
 
     def _choose_chunk_size(self, total: int) -> int:

@@ -6,7 +6,7 @@ from uuid import uuid4
 from tfperf.measure.quiet import drop_native_logs
 from tfperf.report.study_progress import ShowCount
 from tfperf.runcard.faults import Fault
-from tfperf.runcard.places import UnfitCardError
+from tfperf.runcard.places import make_unfit_error
 from tfperf.runcard.profile import Profile
 from tfperf.trace.callback import ProfileCallback
 from tfperf.train import choice_cache
@@ -99,7 +99,7 @@ def _record_naive(card: Card, problem: Problem, logdir: Path, repeat: int, show:
     skip = max(window.skip, SKIPPED)
     if repeat * (skip + window.steps) > card.train.steps:
         said = f"{window.steps} steps are to be recorded after {skip} others, {repeat} times"
-        raise UnfitCardError(card, [Fault("train.steps", card.train.steps, said)])
+        raise make_unfit_error(card, [Fault("train.steps", card.train.steps, said)])
     for number in range(repeat):
         show(number, repeat, f"traces, takes {skip} steps, records {window.steps}")
         wait_for_second()

@@ -9,7 +9,7 @@ import numpy as np
 
 from tfperf.measure.timing import Sample, TimingRule, TraceCounter, time_steps
 from tfperf.runcard.faults import Fault
-from tfperf.runcard.places import UnfitCardError
+from tfperf.runcard.places import make_unfit_error
 from tfperf.train.cores import Cores
 from tfperf.workloads.pdf.card import Card
 from tfperf.workloads.pdf.operators.problem import Problem
@@ -106,7 +106,7 @@ def refuse_untimable(card: Card, study: str) -> None:
         text = f"allowed in {study}, whose forms share them: auto, a number"
         faults.append(Fault("engine.threads", "measure", text))
     if faults:
-        raise UnfitCardError(card, faults)
+        raise make_unfit_error(card, faults)
 
 
 def measure_speed(build: Callable[[], EnsembleRunner | NaiveRunner], seconds: float) -> Record:

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from tfperf.arrays import ArraysByName, Float32Array, Float64Array, ReplicaIndices, ReplicaWeights
-from tfperf.train.tolerance import ToleranceCheck, ToleranceError
+from tfperf.errors import ToleranceError
+from tfperf.train.tolerance import ToleranceCheck
 from tfperf.workloads.pdf.card import Card
 from tfperf.workloads.pdf.evaluate import evaluate_pdf
 from tfperf.workloads.pdf.forms import Chi2Form

@@ -1,5 +1,6 @@
 """Training of one part of a run: choices, checkpoints, signals. Imports TensorFlow."""
 
+import logging
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -34,6 +35,8 @@ from tfperf.workloads.pdf.replicas import ReplicaPart, ReplicaRun, list_sibling_
 from tfperf.workloads.pdf.results.record import ReplicaHistory
 from tfperf.workloads.pdf.stack import PDFStackFactory
 from tfperf.workloads.pdf.tolerance import Chi2Check
+
+LOGGER = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -93,6 +96,7 @@ def start_tensorflow(card: Card, cores: Cores, fixed: bool = False) -> Cores:
         tf.config.experimental.enable_op_determinism()  # a resumed run must find the same bits
     tf.config.list_logical_devices()
     offer_programs(card.engine.cache, threads)
+    LOGGER.info("TensorFlow %s is started with %d threads for %d stacks", tf.__version__, threads, cores.stacks)
     return replace(cores, threads=threads)
 
 
@@ -195,6 +199,7 @@ def _decide(
     if part.choices:
         assert known is not None
         warn_of_change(part, here, say)
+        LOGGER.info("choices of run.json: %s", known.describe())
         return known
     choices = known or choose(ensemble, forms, startup.cores, progress.show_stage)
     if known is None:
@@ -203,6 +208,8 @@ def _decide(
     fixed = card.train.steps_per_call
     if fixed != "auto" and choices.steps_per_call < fixed:
         say(f"train.steps_per_call: {fixed} steps would take over 2 s a call; {choices.steps_per_call} are taken")
+    origin = "measured now" if known is None else "of an earlier run" if known.cached else "of an earlier part"
+    LOGGER.info("choices %s: %s", origin, choices.describe())
     part.choices, part.machine = choices.to_dict(), here
     make_checkpoints(run, part).clear()  # of a part that is done
     run.save_state()

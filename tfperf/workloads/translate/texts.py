@@ -15,7 +15,7 @@ from tfperf.errors import PackError
 from tfperf.results.files import make_folder, write_atomically
 from tfperf.results.reading import open_regular
 from tfperf.runcard.faults import Fault
-from tfperf.runcard.places import UnfitCardError, refuse_inside
+from tfperf.runcard.places import make_unfit_error, refuse_inside
 from tfperf.workloads.translate.card import TranslationCard
 from tfperf.workloads.translate.corpus import (
     ROLES,
@@ -59,7 +59,7 @@ def read_sentences(card: TranslationCard, output: Path | None = None, resumed: b
     cannot be read or hold too little.
     """
     if faults := check_columns(card):
-        raise UnfitCardError(card, faults)
+        raise make_unfit_error(card, faults)
     hashes = hash_files(card)
     if card.fixed_length is not None:
         return Sentences(hashes, None, {}, synthesise(card), count_table_rows(card))

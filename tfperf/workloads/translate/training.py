@@ -1,5 +1,6 @@
 """The training of a translation: engine, checkpoints, profile. Imports TensorFlow."""
 
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -18,6 +19,8 @@ from tfperf.workloads.translate.state import TranslationPart, TranslationRun
 from tfperf.workloads.translate.texts import Sentences
 from tfperf.workloads.translate.trainable import TranslationEngine, build_engine
 from tfperf.workloads.translate.trainer import TranslationProgress, TranslationTrainer
+
+LOGGER = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -64,6 +67,7 @@ def build_training(
 def _note_machine(run: TranslationRun, part: TranslationPart, devices: Devices, say: Say) -> None:
     """Keep what bits depend on, or compare with what was kept."""
     here = make_machine_record(use_threads(count_cores()))
+    LOGGER.info("%d devices of the machine %s", len(devices), here)
     if not part.choices:
         part.choices, part.machine = {"devices": len(devices)}, here
         run.save_state()

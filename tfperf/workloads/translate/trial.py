@@ -10,13 +10,14 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from tfperf.errors import PlacementError, UnprovedError
 from tfperf.measure.environment import measure_peak_rss_bytes
 from tfperf.measure.timing import Timing, TimingRule, time_steps
 from tfperf.place.devices import make_devices
 from tfperf.place.graphs import record_step
-from tfperf.place.local_workers import Peers, UnprovedError, start_workers
+from tfperf.place.local_workers import Peers, start_workers
 from tfperf.place.policy import describe_merge
-from tfperf.place.proof import PlacementError, Proof, prove_engine
+from tfperf.place.proof import Proof, prove_engine
 from tfperf.place.tracing import trace_steps
 from tfperf.workloads.translate.batches import BatchPlan
 from tfperf.workloads.translate.card import TranslationCard

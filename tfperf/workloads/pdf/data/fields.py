@@ -13,7 +13,8 @@ import h5py
 import numpy as np
 
 from tfperf.arrays import AnyArray, BoolMask
-from tfperf.results.file_limits import Budget, FileLimitError
+from tfperf.errors import FileLimitError
+from tfperf.results.file_limits import Budget
 from tfperf.results.reading import quote_text
 from tfperf.workloads.pdf.data.limits import ARRAY_BYTES, FAULTS, FIELDS, LARGEST, MOST, NAME_LENGTH, ROW_BYTES
 

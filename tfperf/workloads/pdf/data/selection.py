@@ -8,7 +8,7 @@ import numpy as np
 
 from tfperf.arrays import Float64Array, Indices
 from tfperf.runcard.faults import Fault, format_names
-from tfperf.runcard.places import UnfitCardError
+from tfperf.runcard.places import make_unfit_error
 from tfperf.workloads.pdf.card import Card, Cuts, Data, SetChoice
 from tfperf.workloads.pdf.data import pack
 from tfperf.workloads.pdf.data.pack import POSITIVITY, Dataset, Pack, list_sets, open_pack
@@ -118,5 +118,5 @@ def select(card: Card) -> Selection:
     """Read what the card names; UnfitCardError for sets that the pack does not have or cuts that leave nothing."""
     selection, faults = try_select(card)
     if faults:
-        raise UnfitCardError(card, faults)
+        raise make_unfit_error(card, faults)
     return selection

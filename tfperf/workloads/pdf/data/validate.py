@@ -9,8 +9,8 @@ import h5py
 import numpy as np
 
 from tfperf.arrays import AnyArray
-from tfperf.errors import PackError
-from tfperf.results.file_limits import Budget, FileLimitError, read_attribute, read_attributes
+from tfperf.errors import FileLimitError, PackError
+from tfperf.results.file_limits import Budget, read_attribute, read_attributes
 from tfperf.results.heaps import refuse_broken_heaps
 from tfperf.workloads.pdf.data.checks import check_axes, check_kinematics, check_points, check_tables
 from tfperf.workloads.pdf.data.fields import (

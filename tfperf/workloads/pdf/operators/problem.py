@@ -15,7 +15,7 @@ from tfperf.data.cache import OFF, Cache, digest
 from tfperf.data.keys import Purpose, make_generator
 from tfperf.errors import PackError
 from tfperf.runcard.faults import Fault, format_names
-from tfperf.runcard.places import UnfitCardError
+from tfperf.runcard.places import make_unfit_error
 from tfperf.workloads.pdf.card import Card, SetChoice
 from tfperf.workloads.pdf.data.closure import replace_data
 from tfperf.workloads.pdf.data.covariance import CovarianceMatrix, add_extra, compute_covariance, make_slices
@@ -93,7 +93,7 @@ def _build_covariance(card: Card, datasets: Sequence[Dataset], t0: Sequence[Floa
         return add_extra(plain, card.covariance.extra, datasets)
     except PackError as error:
         keyed = [Fault("covariance.extra", str(card.covariance.extra), fault) for fault in error.faults]
-        raise UnfitCardError(card, keyed) from None
+        raise make_unfit_error(card, keyed) from None
 
 
 def _find_dataset_components(covariance: CovarianceMatrix, datasets: Sequence[Dataset]) -> list[list[int]]:
@@ -106,7 +106,7 @@ def _get_pack_t0(card: Card, datasets: Sequence[Dataset]) -> list[Float64Array]:
     missing = [d.name for d in datasets if d.t0 is None]
     if missing:
         text = f"the pack has no t0 for {format_names(missing)}; allowed: none, fit, a run folder"
-        raise UnfitCardError(card, [Fault("data.t0", "pack", text)])
+        raise make_unfit_error(card, [Fault("data.t0", "pack", text)])
     return [d.t0 for d in datasets if d.t0 is not None]
 
 

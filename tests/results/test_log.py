@@ -1,0 +1,123 @@
+"""run.log takes what is logged while its run is held, and nothing that befalls it is ever told."""
+
+import logging
+import os
+import re
+import shutil
+
+import pytest
+
+from tfperf.results import log
+from tfperf.results.lock import DirectoryLock
+from tfperf.results.log import LOGGER, RunLog
+
+LINE = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z (DEBUG|INFO|WARNING|ERROR) (\d+) (tfperf[\w.]*): (.*)")
+MODULE = logging.getLogger("tfperf.somewhere")
+
+
+def parse_line(line: str) -> re.Match[str]:
+    """Level, process, logger and message."""
+    found = LINE.fullmatch(line)
+    assert found is not None, line
+    return found
+
+
+def settings():
+    """How many logs are attached, and what else they change; pytest attaches handlers of its own."""
+    return sum(isinstance(one, RunLog) for one in LOGGER.handlers), LOGGER.level, LOGGER.propagate
+
+
+@pytest.fixture
+def held(tmp_path):
+    """The log of a folder that this process holds; attached by tests, since pytest looks at loggers as they begin."""
+    before, path = settings(), tmp_path / "run"
+    with DirectoryLock(path):
+        one = RunLog(path / "run.log")
+        yield one
+        one.close()
+    assert settings() == before
+
+
+def test_lines_have_time_level_process_and_module_and_wait_until_the_run_has_begun(held):
+    held.attach()
+    MODULE.info("before %s", "it began")
+    assert not held.path.exists()
+    held.open()
+    LOGGER.warning("after")
+    MODULE.debug("too fine")
+    found = [parse_line(line).groups() for line in held.path.read_text().splitlines()]
+    process = str(os.getpid())
+    assert found == [("INFO", process, "tfperf.somewhere", "before it began"), ("WARNING", process, "tfperf", "after")]
+
+
+def test_no_name_commands_a_terminal_or_looks_like_a_line(held):
+    held.attach()
+    held.open()
+    MODULE.info("a title\x1b[2J of lines\r\n2026-01-01T00:00:00.000Z ERROR 1 tfperf: forged \ud800")
+    first, second = held.path.read_text().splitlines()
+    assert parse_line(first)[4] == r"a title\x1b[2J of lines\r" and second.startswith("    2026")
+    assert second.endswith(r"forged \ud800")
+
+
+def test_records_go_to_the_logs_that_are_attached_and_to_no_handler_above(held, tmp_path, monkeypatch):
+    held.attach()
+    seen, root = [], logging.getLogger()
+    watcher = logging.Handler()
+    monkeypatch.setattr(watcher, "emit", lambda record: seen.append(record.getMessage()))
+    root.addHandler(watcher)
+    inner = RunLog(tmp_path / "inner.log")
+    try:
+        inner.attach()
+        for one in (held, inner):
+            one.open()
+        MODULE.info("both")
+        inner.close()
+        MODULE.error("outer")
+        assert not seen
+        held.close()
+        MODULE.info("not asked for")
+        MODULE.warning("nobody's run")
+    finally:
+        root.removeHandler(watcher)
+        inner.close()
+    assert seen == ["nobody's run"]
+    assert [path.read_text().count("\n") for path in (held.path, inner.path)] == [2, 1]
+
+
+@pytest.mark.parametrize("kind", ["full", "folder", "pipe", "record"])
+def test_what_cannot_be_written_is_not_told(held, monkeypatch, capfd, kind):
+    held.attach()
+    if kind == "full":
+        monkeypatch.setattr(log, "open_descriptor", lambda *_: os.open("/dev/full", os.O_WRONLY))
+    elif kind == "folder":
+        held.path.mkdir()
+    elif kind == "pipe":
+        os.mkfifo(held.path)
+    MODULE.info("before it began")
+    held.open()
+    MODULE.info("%d", "no number")
+    MODULE.info("a line")
+    held.close()
+    MODULE.info("after its end")
+    assert capfd.readouterr() == ("", "")
+    assert kind != "record" or parse_line(held.path.read_text().splitlines()[-1])[4] == "a line"
+
+
+@pytest.mark.parametrize("loss", ["folder", "lock", "folder before it began"])
+def test_nothing_is_written_where_the_folder_is_no_longer_this_process_s(held, loss):
+    held.attach()
+    folder = held.path.parent
+    if loss != "folder before it began":
+        held.open()
+    MODULE.info("mine")
+    if loss == "lock":
+        (folder / "lock").unlink()
+    else:
+        shutil.rmtree(folder)
+        folder.mkdir()
+    held.open()
+    MODULE.info("theirs")
+    if loss == "lock":
+        assert held.path.read_text().endswith(": mine\n")
+    else:
+        assert not list(folder.iterdir())

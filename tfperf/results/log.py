@@ -1,0 +1,104 @@
+"""run.log: what the commands of a run did, by Python's `logging`, from the moment when the run has begun.
+
+A line has the time in UTC, level, process, module and message; what does not fit a line, as a traceback, is indented
+below. Modules log to `logging.getLogger(__name__)`. While a run is held, its log is a handler of the logger `tfperf`: a
+program that uses tfperf as a library may add handlers there, too; the handlers of its root logger get nothing then.
+Whatever is wrong with the file, nothing is said: a log never ends what it tells of.
+"""
+
+import logging
+import os
+import time
+from contextlib import suppress
+from pathlib import Path
+from threading import Lock
+
+from tfperf.console.words import escape_controls
+from tfperf.errors import LostError
+from tfperf.results.files import verify_holder
+from tfperf.results.reading import open_descriptor
+
+LINE = "%(asctime)s %(levelname)s %(process)d %(name)s: %(message)s"
+LOGGER = logging.getLogger("tfperf")
+_lock = Lock()
+_before: list[tuple[int, bool]] = []  # level and propagation of the logger while no run is held; one entry at most
+
+
+class _LineFormatter(logging.Formatter):
+    converter = staticmethod(time.gmtime)
+    default_time_format, default_msec_format = "%Y-%m-%dT%H:%M:%S", "%s.%03dZ"
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Names come from cards and paths: none commands a terminal, or looks like another record's line."""
+        return escape_controls(super().format(record)).replace("\n", "\n    ") + "\n"
+
+
+class RunLog(logging.Handler):
+    """The log of a run directory that this process holds; lines of before `open` wait for it."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self.path = path
+        self._waiting: list[str] | None = []
+        self._descriptor: int | None = None
+        self.setFormatter(_LineFormatter(LINE))
+
+    def attach(self) -> None:
+        """Take what is logged from now on; the logger is as it was when the last of such logs is closed."""
+        with _lock:
+            if not _before:
+                _before.append((LOGGER.level, LOGGER.propagate))
+                LOGGER.setLevel(min(LOGGER.getEffectiveLevel(), logging.INFO))
+                LOGGER.propagate = False
+            LOGGER.addHandler(self)
+
+    def open(self) -> None:
+        """Write at the end of what is there, first what was logged until now."""
+        self.acquire()
+        try:
+            if self._waiting is None:
+                return
+            with suppress(OSError, ValueError, LostError):
+                verify_holder(self.path)
+                self._descriptor = open_descriptor(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+            waiting, self._waiting = self._waiting, None
+            for text in waiting:
+                self._write(text)
+        finally:
+            self.release()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write a record, or keep it until the run has begun."""
+        try:
+            text = self.format(record)
+            if self._waiting is None:
+                self._write(text)
+            else:
+                self._waiting.append(text)
+        except Exception:
+            self.handleError(record)
+
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802
+        """Nothing: logging's own way is a traceback on stderr."""
+
+    def _write(self, text: str) -> None:
+        if self._descriptor is not None:
+            with suppress(OSError, LostError):  # a full disk; a folder that is another process's now
+                verify_holder(self.path)
+                os.write(self._descriptor, text.encode(errors="backslashreplace"))
+
+    def close(self) -> None:
+        """Take nothing more; what still waits belongs to a run that was never begun."""
+        with _lock:
+            LOGGER.removeHandler(self)
+            if _before and not any(isinstance(one, RunLog) for one in LOGGER.handlers):
+                level, LOGGER.propagate = _before.pop()
+                LOGGER.setLevel(level)
+        self.acquire()
+        try:
+            descriptor, self._descriptor, self._waiting = self._descriptor, None, None
+            if descriptor is not None:
+                os.close(descriptor)
+        finally:
+            self.release()
+        super().close()

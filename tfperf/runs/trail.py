@@ -1,0 +1,39 @@
+"""What run.log has of a fit of any workload: how it begins, how long its stages take, how it ends."""
+
+import logging
+import platform
+from collections.abc import Callable
+from typing import Any
+
+import tfperf
+from tfperf.errors import Interrupted, UserError
+from tfperf.workloads.job import FinishedFit, Session
+
+LOGGER = logging.getLogger(__name__)
+
+
+def log_fit(session: Session[Any], workload: str, fit: Callable[[], FinishedFit]) -> FinishedFit:
+    """Carry out a fit, and log the versions, the options, what ended it, the seconds of its stages, the exit code."""
+    versions, asked = f"tfperf {tfperf.__version__}, Python {platform.python_version()}", session.options.describe()
+    LOGGER.info("begin: %s: fit of workload %s in %s%s", versions, workload, session.run.path, asked)
+    code = 1
+    try:
+        finished = fit()
+        code = finished.exit_code
+        return finished
+    except Interrupted as stop:
+        code = stop.exit_code
+        LOGGER.warning("%s", stop)
+        raise
+    except UserError as error:
+        code = error.exit_code
+        LOGGER.exception("ended by an error that the user can mend")
+        raise
+    except BaseException as error:
+        code = 130 if isinstance(error, KeyboardInterrupt) else code
+        LOGGER.exception("ended by an unexpected error")
+        raise
+    finally:
+        seconds = session.watch.sum_seconds().items()
+        LOGGER.info("seconds: %s", ", ".join(f"{stage} {spent:.3f}" for stage, spent in seconds))
+        LOGGER.info("end: exit code %d", code)
