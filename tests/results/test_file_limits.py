@@ -125,7 +125,7 @@ def test_a_translation_that_claims_too_much_is_refused(tmp_path):
 
 
 def test_results_of_version_0_1_0_are_read():
-    assert_same_bits(store.read(OLD), make_result(replicas=2, sets=1, points=2, rows=2, failed=0))
+    assert_same_bits(store.read(OLD), make_result(replicas=2, sets=1, points=2, rows=2, failed=0), rtol=1e-12)
 
 
 @pytest.mark.parametrize("text", [

@@ -17,7 +17,7 @@ PACKAGE = __name__.partition(".")[0] + "."
 def flatten(value: Any, arrays: list[AnyArray]) -> Any:
     """The tree of a value; its arrays are appended to `arrays`, in C order. TypeError for what is not taken.
 
-    >>> arrays: Arrays = []
+    >>> arrays: list[AnyArray] = []
     >>> tree = flatten({"rows": slice(0, 2), "x": np.zeros(2)}, arrays)
     >>> tree
     {'dict': {'rows': {'slice': [0, 2, None]}, 'x': {'array': 0}}}

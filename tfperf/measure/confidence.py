@@ -39,7 +39,8 @@ class ConfidenceInterval:
     def is_within(self, share: float) -> bool:
         """Whether the limits of a positive figure are known and not further from it than this share of it.
 
-        >>> Interval(100.0, 98.0, 101.0).is_within(0.03), Interval(100.0, 98.0, 104.0).is_within(0.03)
+        >>> narrow, wide = ConfidenceInterval(100.0, 98.0, 101.0), ConfidenceInterval(100.0, 98.0, 104.0)
+        >>> narrow.is_within(0.03), wide.is_within(0.03)
         (True, False)
         """
         if self.low is None or self.high is None:
@@ -60,7 +61,7 @@ def estimate_mean(values: Sequence[float], comparisons: int = 1) -> ConfidenceIn
     >>> found.value, round(found.low, 3), round(found.high, 3)
     (2.0, -0.484, 4.484)
     >>> estimate_mean([2.0])
-    Interval(value=2.0, low=None, high=None)
+    ConfidenceInterval(value=2.0, low=None, high=None)
     """
     if not len(values):
         raise ValueError("the mean of no values")
@@ -87,7 +88,7 @@ def estimate_median(values: Sequence[float]) -> ConfidenceInterval:
     n coins show heads with a probability of 2.5 % at most.
 
     >>> estimate_median([5.0, 1.0, 4.0, 2.0, 3.0, 6.0])  # six coins show the same side in 1 of 32 cases
-    Interval(value=3.5, low=1.0, high=6.0)
+    ConfidenceInterval(value=3.5, low=1.0, high=6.0)
     """
     ordered = np.sort(values)
     middle, count = float(np.median(ordered)), len(ordered)

@@ -36,7 +36,7 @@ class PhaseRules:
 
         outer: the phase that the program says it is in, which counts where the name says none.
 
-        >>> rules = Rules(optimizers=frozenset(["adam"]), forward=frozenset(["dense"]))
+        >>> rules = PhaseRules(optimizers=frozenset(["adam"]), forward=frozenset(["dense"]))
         >>> rules.find_phase("model/dense_1/MatMul", "MatMul"), rules.find_phase("gradient_tape/dense/MatMul", "MatMul")
         ('forward', 'backward')
         >>> rules.find_phase("adam/mul", "Mul"), rules.find_phase("tfperf.validation/dense/MatMul", "MatMul")

@@ -10,7 +10,7 @@ from typing import Any, Generic, TypeVar, cast
 
 from tfperf.arrays import ArraysByName
 from tfperf.console.stages import Stages
-from tfperf.errors import FAILED
+from tfperf.errors import DONE, FAILED
 from tfperf.measure.clock import Stopwatch
 from tfperf.report.compare_reports import read_report
 from tfperf.report.page import render_page, render_paragraph
@@ -40,7 +40,7 @@ class FinishedFit:
     @property
     def exit_code(self) -> int:
         """Of the command."""
-        return 0 if self.complete else FAILED
+        return DONE if self.complete else FAILED
 
 
 @dataclass(frozen=True)

@@ -120,7 +120,10 @@ def test_validation_has_no_gradient(case):
 
 
 def test_all_directions_lose_nothing_in_float32(case, tmp_path):
-    """As exact as every point on its own, or to 3e-6 of chi2 per point: where fits are, and far away."""
+    """As exact as every point on its own, or to 1e-5 of chi2 per point: where fits are, and far away.
+
+    Some eighty times float32's rounding; how much of it is seen depends on the order of the processor's sums.
+    """
     _, _, truth, _, pdf = case
     card, problem = build(tmp_path, "float32", "engine.tolerance=0")
     form = build_form(card, problem, "folded")
@@ -134,7 +137,7 @@ def test_all_directions_lose_nothing_in_float32(case, tmp_path):
             for r, mask in enumerate(masks):
                 want = truth.chi2(exact[r], r, half)
                 unit = max(want, mask.sum())
-                assert abs(folded[half][r] - want) / unit < 2 * abs(shared[half][r] - want) / unit + 3e-6
+                assert abs(folded[half][r] - want) / unit < 2 * abs(shared[half][r] - want) / unit + 1e-5
 
 
 def test_error_of_the_losses_falls_with_the_rank(case):

@@ -32,7 +32,7 @@ class Terms(NamedTuple):
     integrability: tf.Tensor
 
 
-class _Chi2(NamedTuple):
+class _SplitChi2(NamedTuple):
     """chi2 of both halves of the points (R each), and what its gradient takes from the forward pass."""
 
     training: tf.Tensor
@@ -203,7 +203,7 @@ class ReplicaLosses:
         training, validation = split(pdf, *residuals)
         return training, validation
 
-    def _compute_chi2(self, pdf: tf.Tensor, residuals: Sequence[tf.Tensor]) -> _Chi2:
+    def _compute_chi2(self, pdf: tf.Tensor, residuals: Sequence[tf.Tensor]) -> _SplitChi2:
         """Of each half, |m e|^2 - z K^-1 z with z = U^T m e of each block, and what the folded points add."""
         zero = tf.zeros([], self.dtype)
         pairs = zip(residuals, self.step_residuals.segments, strict=True)
@@ -220,10 +220,10 @@ class ReplicaLosses:
             slope, more = self._compute_folded_chi2(self.loss_constants.folded, pdf, systematics)
             total += more
         training, validation = tf.split(total, 2)
-        return _Chi2(training, validation, shifts, slope)
+        return _SplitChi2(training, validation, shifts, slope)
 
     def _pull_back(
-        self, chi2: _Chi2, up: tf.Tensor, pdf: tf.Tensor, residuals: Sequence[tf.Tensor]
+        self, chi2: _SplitChi2, up: tf.Tensor, pdf: tf.Tensor, residuals: Sequence[tf.Tensor]
     ) -> list[tf.Tensor]:  # fmt: skip
         """Gradients of the training half by x f and by each residual, m (e - U K^-1 z), times `up` (R, 1).
 

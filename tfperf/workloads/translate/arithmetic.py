@@ -29,7 +29,7 @@ def count_chain_turns(layers: int, source: float, target: float) -> float:
     An encoder's layer waits for the whole one below it; a decoder's for that, and for the last state of the encoder's
     layer beside it. source, target: padded lengths.
 
-    >>> count_chain_steps(layers=2, source=10, target=12)
+    >>> count_chain_turns(layers=2, source=10, target=12)
     34
     """
     return source + target + (layers - 1) * max(source, target)

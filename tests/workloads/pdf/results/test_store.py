@@ -1,3 +1,4 @@
+import math
 from dataclasses import fields, is_dataclass, replace
 
 import h5py
@@ -9,24 +10,28 @@ from tfperf.errors import RunDirectoryError
 from tfperf.workloads.pdf.results import store
 
 
-def assert_same_bits(got, want):
+def assert_same_bits(got, want, rtol=0.0):
+    """rtol: of floating-point numbers that were computed on another machine."""
     assert type(got) is type(want)
     if is_dataclass(want):
         for f in fields(want):
-            assert_same_bits(getattr(got, f.name), getattr(want, f.name))
+            assert_same_bits(getattr(got, f.name), getattr(want, f.name), rtol)
     elif isinstance(want, np.ndarray):
         assert got.dtype == want.dtype and got.shape == want.shape
+        if rtol and got.dtype.kind == "f":
+            np.testing.assert_allclose(got, want, rtol=rtol, atol=0)
+            return
         assert got.tobytes() == want.tobytes()  # nan payloads and signed zeros count
     elif isinstance(want, dict):
         assert list(got) == list(want)
         for key in want:
-            assert_same_bits(got[key], want[key])
+            assert_same_bits(got[key], want[key], rtol)
     elif isinstance(want, tuple | list):
         assert len(got) == len(want)
         for g, w in zip(got, want, strict=True):
-            assert_same_bits(g, w)
+            assert_same_bits(g, w, rtol)
     else:
-        assert got == want or (got != got and want != want)
+        assert got == want or (got != got and want != want) or (rtol and math.isclose(got, want, rel_tol=rtol))
 
 
 def round_trip(tmp_path, result):
