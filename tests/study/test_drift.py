@@ -72,4 +72,4 @@ def test_failed_trials_take_their_place_but_have_no_time():
 
 @pytest.mark.parametrize("found", [[], rows(0.1)[:1], rows(0.1)[:POINTS], rows(0.1, points=1)[:2]], ids=len)
 def test_one_repeat_cannot_tell(found):
-    assert estimate(found) is None and "cannot be told" in describe_drift(None)
+    assert estimate_drift(found) is None and "cannot be told" in describe_drift(None)
