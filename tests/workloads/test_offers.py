@@ -14,7 +14,7 @@ import click
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from tfperf.measure.doctor import Check
+from tfperf.measure.doctor import DoctorCheck
 from tfperf.runcard.example import format_example
 from tfperf.runcard.kinds import CardKind
 from tfperf.runcard.schema import Grammar
@@ -45,7 +45,7 @@ class More(Toy):
     def make_switches(self, card):
         return Switches(SWITCHES, setting="1000 numbers")
 
-    def measure_form(self, card, request):
+    def measure_variant(self, card, request):
         ms = 0.5 if card.together > 1 else 4.0
         found = {"ms_per_step": {"median": ms, "q1": ms, "q3": ms}, "steps_per_call": card.together}
         return found | {"peak_rss_bytes": 1e8, "losses": {"loss": [card.rate]}}
@@ -54,7 +54,7 @@ class More(Toy):
         return format_example(self.kind.grammar, {"workload": "more", "steps": 30, "title": str(data)}, ())
 
     def list_checks(self):
-        return [Check("abacus", "missing", "none here", "buy one", needed=True)]
+        return [DoctorCheck("abacus", "missing", "none here", "buy one", needed=True)]
 
     def list_commands(self):
         return [tell]
