@@ -1,6 +1,7 @@
 """No file outside of `workloads/` names what only one workload knows, in code, text or comment."""
 
 import re
+from configparser import ConfigParser
 from pathlib import Path
 
 import pytest
@@ -65,3 +66,10 @@ def test_words_are_found_in_every_form(text):
 @pytest.mark.parametrize("text", ["set0", "replicas", "tokenless", "fkt", "chip2", "closure2", "part0", "xpdfx"])
 def test_other_words_are_not(text):
     assert not list(find(text))
+
+
+def test_the_contract_between_workloads_has_each_of_them():
+    setup = ConfigParser()
+    setup.read(ROOT.parent / "setup.cfg")
+    folders = sorted(f"tfperf.workloads.{path.parent.name}" for path in (ROOT / "workloads").glob("*/__init__.py"))
+    assert setup["importlinter:contract:workloads"]["modules"].split() == folders and len(folders) > 1

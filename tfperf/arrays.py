@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 
 AnyArray = NDArray[Any]  # numbers, booleans or texts: what a file or a snapshot has
 Float64Array = NDArray[np.float64]  # data, operators, exact sums, times in ms or s
-Float32Array = NDArray[np.float32]  # what a training in single precision gives, whatever its own precision is kept as
+Float32Array = NDArray[np.float32]  # metrics of any training, and what needs no more digits
 FloatArray = NDArray[np.floating]  # float32 or float64: the precision of a training
 Complex128Array = NDArray[np.complex128]  # moments
 Int64Array = NDArray[np.int64]  # numbers by which things are known, counts, lengths
-Int32Array = NDArray[np.int32]  # numbers that TensorFlow looks up: entries of tables, states
+Int32Array = NDArray[np.int32]  # small numbers: entries of tables, states, lanes of a profile
 TextArray = NDArray[np.str_]
 BytesArray = NDArray[np.bytes_]  # texts in UTF-8, filled up with zeros
 BoolMask = NDArray[np.bool_]  # true for each that is meant

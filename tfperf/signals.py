@@ -38,8 +38,8 @@ class Signals:
 
     def _handle(self, number: int, _: FrameType | None) -> None:
         self.received = number
+        self._restore()  # first: a second signal ends whatever hangs here
         LOGGER.info("signal %d came", number)
-        self._restore()
         if not self._deferrals:
             self.stop_if_asked()
 

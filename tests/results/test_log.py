@@ -121,3 +121,34 @@ def test_nothing_is_written_where_the_folder_is_no_longer_this_process_s(held, l
         assert held.path.read_text().endswith(": mine\n")
     else:
         assert not list(folder.iterdir())
+
+
+def test_an_error_as_the_file_is_closed_ends_nothing(held, monkeypatch):
+    held.attach()
+    held.open()
+    with monkeypatch.context() as patch:
+        patch.setattr(log.os, "close", lambda _: (_ for _ in ()).throw(OSError(5, "Input/output error")))
+        held.close()
+    assert held not in LOGGER.handlers
+
+
+def test_a_line_after_one_that_was_cut_stands_by_itself(held, monkeypatch):
+    held.attach()
+    held.open()
+    write = os.write
+    with monkeypatch.context() as patch:  # as where a disk has room for some bytes
+        patch.setattr(log.os, "write", lambda file, data: write(file, data[:10]))
+        MODULE.info("cut")
+    MODULE.info("whole")
+    cut, whole = held.path.read_text().splitlines()
+    assert len(cut) == 10 and parse_line(whole)[4] == "whole"
+
+
+def test_a_forked_child_writes_nothing(held, monkeypatch):
+    held.attach()
+    held.open()
+    MODULE.info("parent")
+    with monkeypatch.context() as patch:
+        patch.setattr(log.os, "getpid", lambda: -1)
+        MODULE.info("child")
+    assert [parse_line(line)[4] for line in held.path.read_text().splitlines()] == ["parent"]

@@ -157,9 +157,9 @@ def _summarise_device(trace: Trace, waits: Waits, device: int, step: float) -> d
     mine = np.flatnonzero(trace.device[trace.runs.node] == device)
     begin, end, phase = _select_operations(trace, mine, device)
     times = split_by_phases(begin, end, phase, trace.calls, len(PHASES))
-    alone = {p: trace.to_step_ms(sum(t for set_, t in times.items() if PHASES.index(p) in set_)) for p in BUSY_PHASES}
+    busy = {p: trace.to_step_ms(sum(t for set_, t in times.items() if PHASES.index(p) in set_)) for p in BUSY_PHASES}
     overlaps = {" + ".join(PHASES[i] for i in set_): trace.to_step_ms(t) for set_, t in times.items() if len(set_) > 1}
-    named = {"unknown": sum(times.values())}
+    named = {"unknown": times.get((), 0)}
     if len(mine):
         named = sum_by_name(
             waits.list_waits(mine, merge_intervals(begin, end)), lambda segment: _find_reason(trace, segment)
@@ -167,9 +167,9 @@ def _summarise_device(trace: Trace, waits: Waits, device: int, step: float) -> d
     waited = {name: trace.to_step_ms(time) for name, time in sorted(named.items(), key=lambda item: -item[1]) if time}
     overlap = trace.to_step_ms(sum((len(set_) - 1) * t for set_, t in times.items() if set_))
     unknown = trace.to_step_ms(times.get((PHASES.index("other"),), 0)) + waited.get("unknown", 0.0)
-    unknown += max(0.0, step - sum(alone.values()) + overlap - sum(waited.values()))
+    unknown += max(0.0, step - sum(busy.values()) + overlap - sum(waited.values()))
     return {
-        "busy": alone, "overlap": overlap, "overlaps": dict(sorted(overlaps.items(), key=lambda item: -item[1])),
+        "busy": busy, "overlap": overlap, "overlaps": dict(sorted(overlaps.items(), key=lambda item: -item[1])),
         "waiting": sum(waited.values()), "waits": waited, "unattributed": unknown,
     }  # fmt: skip
 

@@ -12,6 +12,7 @@ import time
 from contextlib import suppress
 from pathlib import Path
 from threading import Lock
+from typing import Any
 
 from tfperf.console.words import escape_controls
 from tfperf.errors import LostError
@@ -21,7 +22,8 @@ from tfperf.results.reading import open_descriptor
 LINE = "%(asctime)s %(levelname)s %(process)d %(name)s: %(message)s"
 LOGGER = logging.getLogger("tfperf")
 _lock = Lock()
-_before: list[tuple[int, bool]] = []  # level and propagation of the logger while no run is held; one entry at most
+_attached: set["RunLog"] = set()
+_before: list[Any] = []  # level and propagation of the logger before the first of them
 
 
 class _LineFormatter(logging.Formatter):
@@ -41,16 +43,19 @@ class RunLog(logging.Handler):
         self.path = path
         self._waiting: list[str] | None = []
         self._descriptor: int | None = None
+        self._torn = False  # the last line is not whole
+        self._process = os.getpid()
         self.setFormatter(_LineFormatter(LINE))
 
     def attach(self) -> None:
         """Take what is logged from now on; the logger is as it was when the last of such logs is closed."""
         with _lock:
-            if not _before:
-                _before.append((LOGGER.level, LOGGER.propagate))
+            if not _attached:
+                _before[:] = LOGGER.level, LOGGER.propagate
                 LOGGER.setLevel(min(LOGGER.getEffectiveLevel(), logging.INFO))
                 LOGGER.propagate = False
-            LOGGER.addHandler(self)
+            _attached.add(self)
+        LOGGER.addHandler(self)  # not within `_lock`: logging takes its own lock, and may close handlers within it
 
     def open(self) -> None:
         """Write at the end of what is there, first what was logged until now."""
@@ -69,6 +74,8 @@ class RunLog(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         """Write a record, or keep it until the run has begun."""
+        if os.getpid() != self._process:
+            return  # a forked child's: it has the file, but does not hold the run
         try:
             text = self.format(record)
             if self._waiting is None:
@@ -85,20 +92,23 @@ class RunLog(logging.Handler):
         if self._descriptor is not None:
             with suppress(OSError, LostError):  # a full disk; a folder that is another process's now
                 verify_holder(self.path)
-                os.write(self._descriptor, text.encode(errors="backslashreplace"))
+                data = ("\n" * self._torn + text).encode(errors="backslashreplace")
+                self._torn = os.write(self._descriptor, data) < len(data)
 
     def close(self) -> None:
         """Take nothing more; what still waits belongs to a run that was never begun."""
+        LOGGER.removeHandler(self)
         with _lock:
-            LOGGER.removeHandler(self)
-            if _before and not any(isinstance(one, RunLog) for one in LOGGER.handlers):
-                level, LOGGER.propagate = _before.pop()
+            if _attached == {self}:
+                level, LOGGER.propagate = _before
                 LOGGER.setLevel(level)
+            _attached.discard(self)
         self.acquire()
         try:
             descriptor, self._descriptor, self._waiting = self._descriptor, None, None
             if descriptor is not None:
-                os.close(descriptor)
+                with suppress(OSError):  # where network file systems tell what they could not write
+                    os.close(descriptor)
         finally:
             self.release()
         super().close()

@@ -77,13 +77,15 @@ class RunDirectory(Generic[Own]):
 
     def close(self, unused: bool = False) -> None:
         """Release the directory; remove it where it was made in vain: `unused`, and nothing was put there."""
-        self.log.close()
-        for lock in (*self._links, self.lock):
-            if unused:
-                lock.discard()
-            else:
-                lock.release()
-        self._links.clear()
+        try:
+            self.log.close()
+        finally:
+            for lock in (*self._links, self.lock):
+                if unused:
+                    lock.discard()
+                else:
+                    lock.release()
+            self._links.clear()
 
     def make_room(self, force: bool, more: str = "") -> None:
         """Clear what an earlier run left, if `force` allows; RunDirectoryError for a run or other files in the way."""

@@ -17,7 +17,7 @@ from tfperf.results.rundir import RunDirectory
 from tfperf.results.state import Part
 from tfperf.runcard.dump import dump_card
 from tfperf.runcard.kinds import AnyCard
-from tfperf.runs.trail import log_fit
+from tfperf.runs.fit_log import log_fit
 from tfperf.runs.unchanged import make_state, refuse_changed, refuse_old
 from tfperf.signals import Signals
 from tfperf.workloads.cards import read_workload_name
@@ -80,7 +80,7 @@ def _list_own_files(output: Path, workload: Workload[Any]) -> Sequence[str]:
 
 
 def lock_directory(run: RunDirectory[Any], options: Options, signals: Signals) -> None:
-    """Lock the directory of a run before anything else is done, so that whatever ends the command, --resume goes on.
+    """Lock the directory of a run before a file is read or written: whatever ends the command then, --resume goes on.
 
     Raises: RunDirectoryError where another process has it, and where there is nothing to go on with.
     """

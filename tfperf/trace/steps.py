@@ -32,7 +32,7 @@ class Steps:
 
     @property
     def spans(self) -> tuple[Times, Times]:
-        """First operation's begin and last one's end of each call that has steps."""
+        """First step's begin and last step's end of each call that has steps."""
         _, first = np.unique(self.call, return_index=True)
         last = np.append(first[1:], len(self)) - 1
         return self.begin[first], self.end[last]
@@ -126,7 +126,7 @@ def _find_turns(
         return whole
     anchor = numbers[regular][first[regular].argmin()]
     last = int(ends[looped & np.isin(kind, numbers[regular])].max())
-    return begins[kind == anchor][::loops], last
+    return begins[looped & (kind == anchor)][::loops], last
 
 
 def _is_training_loop(share: float, repeated: Indices, updates: Indices) -> bool:

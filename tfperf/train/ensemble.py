@@ -1,4 +1,4 @@
-"""All replicas of a training: their state on the host, and on each device a stack of those that still train.
+"""All replicas of a training: their state on the host, and on each device stacks of those that may still train.
 
 R replicas.
 """
@@ -21,13 +21,14 @@ from tfperf.train.shards import DeviceStacks, Shard, StackLayout, list_stack_dev
 from tfperf.train.stack import StackFactory
 from tfperf.train.stopping import ReplicaState
 
-# of a checkpoint: the replica in each slot, slots of each stack, their sum since which step; the form's numbers
+# names in a checkpoint: the replica in each slot; slots of each stack; steps, and the slots of all stacks from each
+# of them on; the numbers of the form
 ROWS, SLOTS, SIZES, NUMBERS = "stack/rows", "stack/slots", "stack/sizes", "stack/numbers"
 T = TypeVar("T")
 
 
 class Ensemble:
-    """R replicas, of which those in a stack train; the others have stopped or broke and stay as they are.
+    """R replicas. Those in stacks train, or have stopped since; the others have stopped or are broken.
 
     Stacks of several devices take their steps at the same time, and on a CPU as many as there are threads. One whose
     replicas have all stopped takes none.
@@ -65,7 +66,7 @@ class Ensemble:
         return max((one.layout for one in self.device_stacks), key=lambda layout: layout.replicas)
 
     def _run_parallel(self, calls: Sequence[Callable[[], T]]) -> list[T]:
-        """Calls for several stacks."""
+        """The results of one call a stack, as many at a time as there are threads for."""
         return run_parallel(calls, None if len(self.device_stacks) > 1 else self.device_stacks[0].layout.side)
 
     @property
@@ -219,7 +220,7 @@ class Ensemble:
     def restore(self, snapshot: ArraysByName) -> str | None:
         """Go on from a snapshot; ValueError when it is not of such an ensemble.
 
-        Where the snapshot is of another number of devices its replicas are spread anew; returned is what is to be said
+        Where the snapshot is of another number of stacks its replicas are spread anew; returned is what is to be said
         about that.
         """
         if not {ROWS, SLOTS, SIZES, NUMBERS} <= snapshot.keys():
@@ -258,7 +259,7 @@ class Ensemble:
 
     def use(self, form: LossForm) -> None:
         """Go on with another form of the losses."""
-        # before the first step a trial may have built one stack alone: then there is nothing to keep
+        # before the first step a candidate may have built one stack alone: then there is nothing to keep
         if self._host or len(self._list_loops()) == len(self.shards):
             self.gather_state()
         self.close()

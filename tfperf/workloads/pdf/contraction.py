@@ -30,7 +30,7 @@ class Contraction:
     def __init__(
         self, observables: Observables, scale: FloatArray, first: int, dtype: str, core: HadronicCore | None = None
     ) -> None:
-        """`scale` (T) multiplies the rows; grid node `first` of the observables is the first node of the PDF.
+        """`scale` (T) multiplies the rows; grid node `first` + i of the observables is node i of the PDF.
 
         Each run of rows that the observables ask for is made of whole ranges. `core` makes further rows.
         """

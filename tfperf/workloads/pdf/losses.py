@@ -82,7 +82,7 @@ class _Residuals:
     """Residuals of some points as functions of x f, and their systematics."""
 
     def __init__(self, points: PointConstants, first: int, dtype: str) -> None:
-        """`first`: the grid node that is the PDF's first."""
+        """`first`: by how much the number of a grid node is above that of its column in the PDF."""
         self.points, self.dtype = points, dtype
         self.contraction = Contraction(points.observables, _compute_scales(points), first, dtype, points.core)
         self.segments = self._build_segments()
@@ -161,7 +161,7 @@ class ReplicaLosses:
         restrict = loss_constants.restrict.reshape(len(loss_constants.restrict), len(FITTED), nodes)[..., first:]
         restrict = np.pad(restrict, [(0, 0), (0, 0), (small, 0)])
         self.restrict = tf.constant(restrict.reshape(len(restrict), -1), self.dtype)
-        # two products that run at the same time
+        # of the training and of the validation halves: two products that run at the same time
         self.curvatures = [tf.constant(f, self.dtype) for f in np.split(folded.curvatures, 2)]
         self.centres = tf.constant(folded.centres, self.dtype)
         self.slopes = tf.constant(folded.slopes, self.dtype)
@@ -245,8 +245,10 @@ class ReplicaLosses:
             gradients.append(up * tf.where(segment.mask, e, zero))
         return gradients
 
-    def _compute_folded_chi2(self, folded: FoldedPoints, pdf: tf.Tensor, systematics: Sequence[tf.Tensor]) -> HalfChi2:
-        """The halves' chi2 (2 R) of the folded points: half its slope in their directions, and itself."""
+    def _compute_folded_chi2(
+        self, folded: FoldedPoints, pdf: tf.Tensor, systematics: Sequence[tf.Tensor]
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        """Half the slope (2 R, K), and chi2 (2 R), of the folded points in K directions; training halves first."""
         small = tf.matmul(tf.reshape(pdf, [pdf.shape[0], -1]), self.restrict, transpose_b=True)
         couplings = zip(*(tf.split(systematics[b], 2) for b in folded.coupled), strict=True)
         both = [join_columns([small, *one]) for one in couplings] if folded.coupled else [small, small]

@@ -3,10 +3,11 @@
 import logging
 import platform
 from collections.abc import Callable
+from signal import SIGINT
 from typing import Any
 
 import tfperf
-from tfperf.errors import Interrupted, UserError
+from tfperf.errors import AMISS, SIGNALLED, Interrupted, UserError
 from tfperf.workloads.job import FinishedFit, Session
 
 LOGGER = logging.getLogger(__name__)
@@ -16,7 +17,7 @@ def log_fit(session: Session[Any], workload: str, fit: Callable[[], FinishedFit]
     """Carry out a fit, and log the versions, the options, what ended it, the seconds of its stages, the exit code."""
     versions, asked = f"tfperf {tfperf.__version__}, Python {platform.python_version()}", session.options.describe()
     LOGGER.info("begin: %s: fit of workload %s in %s%s", versions, workload, session.run.path, asked)
-    code = 1
+    code = AMISS
     try:
         finished = fit()
         code = finished.exit_code
@@ -30,7 +31,7 @@ def log_fit(session: Session[Any], workload: str, fit: Callable[[], FinishedFit]
         LOGGER.exception("ended by an error that the user can mend")
         raise
     except BaseException as error:
-        code = 130 if isinstance(error, KeyboardInterrupt) else code
+        code = SIGNALLED + SIGINT if isinstance(error, KeyboardInterrupt) else code
         LOGGER.exception("ended by an unexpected error")
         raise
     finally:
