@@ -127,7 +127,7 @@ def test_an_error_as_the_file_is_closed_ends_nothing(held, monkeypatch):
     held.attach()
     held.open()
     with monkeypatch.context() as patch:
-        patch.setattr(log.os, "close", lambda _: (_ for _ in ()).throw(OSError(5, "Input/output error")))
+        patch.setattr(os, "close", lambda _: (_ for _ in ()).throw(OSError(5, "Input/output error")))
         held.close()
     assert held not in LOGGER.handlers
 
@@ -137,7 +137,7 @@ def test_a_line_after_one_that_was_cut_stands_by_itself(held, monkeypatch):
     held.open()
     write = os.write
     with monkeypatch.context() as patch:  # as where a disk has room for some bytes
-        patch.setattr(log.os, "write", lambda file, data: write(file, data[:10]))
+        patch.setattr(os, "write", lambda file, data: write(file, data[:10]))
         MODULE.info("cut")
     MODULE.info("whole")
     cut, whole = held.path.read_text().splitlines()
@@ -149,6 +149,6 @@ def test_a_forked_child_writes_nothing(held, monkeypatch):
     held.open()
     MODULE.info("parent")
     with monkeypatch.context() as patch:
-        patch.setattr(log.os, "getpid", lambda: -1)
+        patch.setattr(os, "getpid", lambda: -1)
         MODULE.info("child")
     assert [parse_line(line)[4] for line in held.path.read_text().splitlines()] == ["parent"]
