@@ -98,7 +98,7 @@ def test_its_example_is_a_card(tfperf, tmp_path):
 
 def test_its_verbs_stand_under_its_name(tfperf):
     assert "of here" in tfperf("more", "tell", "here")
-    assert "Tell of RUN" in tfperf("more", "--help") and "more" not in tfperf("--help")
+    assert "Tell of RUN" in tfperf("more", "--help") and "  more " not in tfperf("--help")
     assert "No such command 'poor'" in tfperf("poor", "tell", code=2)
 
 
