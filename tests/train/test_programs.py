@@ -67,6 +67,12 @@ def test_names_do_not_depend_on_what_was_traced_before(tmp_path):
     assert names[0] == names[1] and len(names[0]) > 1
 
 
+def test_the_first_program_of_a_process_is_named_as_later_ones_are():
+    tf.compat.v1.reset_default_graph()
+    first = trace(lambda count: count * 5, STEPS, False, "first")
+    assert trace(lambda count: count * 5, STEPS, False, "first").function is first.function
+
+
 def test_programs_of_other_content_never_share_a_name():
     def twice(count):
         return count * 2
@@ -98,6 +104,25 @@ def test_a_program_that_was_freed_keeps_its_name():
     assert "freed" not in programs.ALIVE
     assert trace(lambda count: variable * 2, STEPS, False, "freed").function.name == name
     assert trace(lambda count: variable * 3, STEPS, False, "freed").function.name != name
+
+
+def test_a_name_that_many_programs_have_costs_none_of_them_many_tracings():
+    traced, programs_of = [], {}
+
+    def build(factor):
+        def multiply(count):
+            traced.append(factor)
+            return tf.while_loop(lambda i: i < count, lambda i: (i + factor,), (tf.constant(0, tf.int64),))[0]
+
+        return multiply
+
+    for factor in [*range(1, 8), *range(1, 8)]:
+        traced.clear()
+        program = trace(build(factor), STEPS, False, "many")
+        assert int(program(tf.constant(1, tf.int64))) == factor
+        assert len(traced) <= 3, f"as many as {len(traced)} for factor {factor}"
+        assert programs_of.setdefault(factor, program).function is program.function
+    assert len({program.function.name for program in programs_of.values()}) == 7
 
 
 def count_maps():

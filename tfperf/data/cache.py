@@ -11,8 +11,8 @@ import json
 import logging
 import os
 import shutil
-from collections.abc import Callable, Iterable
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, fields, is_dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -132,19 +132,13 @@ class Cache:
         make_private(path.parent)
         if size > min(self.limit, shutil.disk_usage(path.parent).free / 2):
             return
-        # no fsync: what a crash leaves incomplete has wrong checksums
-        temporary = path.with_name(f".{uuid4().hex}.tmp")
-        try:
-            with open(temporary, "w+b") as file:
-                file.write(b" " * DIGEST_LINE + f"{path.stem}\n".encode())
-                named = {f"a{i}": a for i, a in enumerate(arrays)}
-                np.savez(file, tree=np.frombuffer(json.dumps(tree).encode(), np.uint8), **named)  # type: ignore[arg-type]
-                line = _make_digest_line(file)
-                file.seek(0)
-                file.write(line)
-            os.replace(temporary, path)
-        finally:
-            temporary.unlink(missing_ok=True)
+        with replace_file(path) as temporary, open(temporary, "w+b") as file:
+            file.write(b" " * DIGEST_LINE + f"{path.stem}\n".encode())
+            named = {f"a{i}": a for i, a in enumerate(arrays)}
+            np.savez(file, tree=np.frombuffer(json.dumps(tree).encode(), np.uint8), **named)  # type: ignore[arg-type]
+            line = _make_digest_line(file)
+            file.seek(0)
+            file.write(line)
         self._shrink(path)
 
     def _shrink(self, newest: Path) -> None:
@@ -167,6 +161,20 @@ def make_private(folder: Path) -> None:
     folder.parent.parent.mkdir(parents=True, exist_ok=True)
     for one in (folder.parent, folder):
         one.mkdir(mode=0o700, exist_ok=True)
+
+
+@contextmanager
+def replace_file(path: Path) -> Iterator[Path]:
+    """Yield a temporary path beside `path`, renamed to it when the block ends well; others may write the same now.
+
+    Not synchronised to disk: a digest in the file must tell what a crash leaves incomplete. Raises: OSError.
+    """
+    temporary = path.with_name(f".{uuid4().hex}.tmp")
+    try:
+        yield temporary
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
 
 
 def _list_entries(folder: Path) -> Iterable[tuple[Path, float, int]]:

@@ -16,9 +16,8 @@ import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from uuid import uuid4
 
-from tfperf.data.cache import ABANDONED_SECONDS, digest, find_cache_folder, make_private
+from tfperf.data.cache import ABANDONED_SECONDS, digest, find_cache_folder, make_private, replace_file
 from tfperf.results.reading import read_bytes
 
 VARIABLE = "TF_XLA_FLAGS"
@@ -93,15 +92,10 @@ class ProgramFolder:
                 self._write(self.path / f"{name}{SUFFIX}", name, program)
 
     def _write(self, path: Path, name: str, program: bytes) -> None:
-        # no fsync: what a crash leaves incomplete has another digest
-        temporary = path.with_name(f".{uuid4().hex}.tmp")
         rest = f"{name}\n".encode() + program
-        try:
+        with replace_file(path) as temporary:
             temporary.touch(mode=0o600, exist_ok=False)
             temporary.write_bytes(f"{hashlib.sha256(rest).hexdigest()}\n".encode() + rest)
-            os.replace(temporary, path)
-        finally:
-            temporary.unlink(missing_ok=True)
 
     def note_use(self, names: Iterable[str]) -> None:
         """Have these programs go last when there is too much."""

@@ -81,9 +81,6 @@ def _format_signed(change: Change, value: float) -> str:
     """Three significant digits; differences with their sign."""
     if change.effect_measure == "ratio":
         return format_digits(value)
-    return f"{'-' if value < 0 else '+'}{_format_unsigned(abs(value))}"
-
-
-def _format_unsigned(value: float) -> str:
-    """Differences may be far below 1."""
-    return format_digits(value) if value == 0 or value >= 1e-4 else f"{value:.1e}"
+    size = abs(value)  # of differences may be far below 1
+    digits = format_digits(size) if size == 0 or size >= 1e-4 else f"{size:.1e}"
+    return f"{'-' if value < 0 else '+'}{digits}"

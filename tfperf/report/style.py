@@ -1,6 +1,5 @@
 """How figures look, and how they become PNG files: matplotlib's object interface, no global figure, equal bytes."""
 
-import gc
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -32,18 +31,6 @@ def apply_style() -> Iterator[None]:
         # titles come from users; a glyph that the font lacks is drawn as a box, which is no reason to talk
         warnings.filterwarnings("ignore", message="Glyph .* missing from font")
         yield
-
-
-@contextmanager
-def pause_collector() -> Iterator[None]:
-    """Leave the search for unreachable objects till later: a picture makes 10^5 of them, and the search is a fifth."""
-    before = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if before:
-            gc.enable()
 
 
 def make_axes_grid(rows: int, columns: int, width: float, height: float, **inches: float) -> tuple[Figure, list[Axes]]:

@@ -60,17 +60,15 @@ def decode_modules(space: Any) -> Iterator[tuple[str, dict[int, ComputationOrigi
     """Name and computations, by number, of each module in a profile; those that cannot be read are left out."""
     from google.protobuf.message import DecodeError
 
-    for plane in space.planes:
-        if plane.name != METADATA_PLANE:
-            continue
-        for event in plane.event_metadata.values():
-            for stat in event.stats:
-                message = build_message_class()()
-                try:
-                    message.ParseFromString(stat.bytes_value)
-                except DecodeError:
-                    continue
-                yield message.hlo_module.name, _decode_computations(message.hlo_module)
+    planes = [plane for plane in space.planes if plane.name == METADATA_PLANE]
+    for event in (event for plane in planes for event in plane.event_metadata.values()):
+        for stat in event.stats:
+            message = build_message_class()()
+            try:
+                message.ParseFromString(stat.bytes_value)
+            except DecodeError:
+                continue
+            yield message.hlo_module.name, _decode_computations(message.hlo_module)
 
 
 def _decode_computations(module: Any) -> dict[int, ComputationOrigins]:

@@ -5,21 +5,17 @@ A file holds the choices and the sha256 of their text. What is damaged, or not o
 
 import hashlib
 import json
-import os
 from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Literal
-from uuid import uuid4
 
 import keras
 import tensorflow as tf
 
-from tfperf.data.cache import digest, digest_code, find_cache_folder, make_private
-from tfperf.errors import StorageError
+from tfperf.data.cache import digest, digest_code, find_cache_folder, make_private, replace_file
 from tfperf.measure.environment import count_cores, read_cpu_model
-from tfperf.results.files import write_atomically
 from tfperf.results.reading import parse_json, read_bytes
 from tfperf.train.choices import MOST_STEPS, Choices
 from tfperf.train.cores import Cores
@@ -77,13 +73,11 @@ def write(path: Path | None, choices: Choices) -> Sequence[str]:
     """Write the choices for the next run; returns warnings."""
     if path is None:
         return ()
-    own = path.with_name(f"{uuid4().hex}.json")  # others may write the same choices now
     try:
         make_private(path.parent)
         content = {"sha256": _digest_choices(asdict(choices)), "choices": asdict(choices)}
-        with write_atomically(own) as temporary:
+        with replace_file(path) as temporary:
             temporary.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
-        os.replace(own, path)
-    except (OSError, StorageError) as error:
-        return (f"choices are not kept for the next run: {error}",)
+    except OSError as error:
+        return (f"choices are not kept for the next run: {error.strerror or error}: {path}",)
     return ()

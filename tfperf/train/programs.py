@@ -6,8 +6,10 @@ shape, by another fit or in another process, is found there only if all its name
 """
 
 import hashlib
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from itertools import count
 from threading import Lock, get_ident
 from typing import Any, Self
@@ -19,7 +21,10 @@ from tensorflow.python.eager.polymorphic_function.atomic_function import AtomicF
 from tensorflow.python.framework import ops
 
 ONE_AT_A_TIME = Lock()  # names and registries are the process's: what one thread changes, another must not see
-CONTENTS: dict[str, str] = {}  # what every name stood for that was ever used in this process
+# for every name that programs were to have in this process: those that they got, by the digest of what they do
+NAMES: dict[str, dict[str, str]] = {}
+NUMBERS: dict[str, Iterator[int]] = defaultdict(partial(count, 2))  # behind a name; each is tried once
+DIGITS = 6  # of numbers behind names: of one width, so that but for the number equal programs have equal bytes
 ALIVE: WeakValueDictionary[str, AtomicFunction] = WeakValueDictionary()
 
 
@@ -64,18 +69,20 @@ def trace(
     function, of which nothing is kept.
     """
     with ONE_AT_A_TIME:
-        for number in count(1):
-            full = name if number == 1 else f"{name}_{number}"
-            try:
-                function, captures = _trace(python, signature, xla, full, check)
-            except tf.errors.InvalidArgumentError:
-                if full not in CONTENTS:
-                    raise
-                continue  # one of this name and other content is still there
-            content = _digest_content(function)
-            if CONTENTS.setdefault(full, content) == content:
-                return Program(ALIVE.setdefault(full, function), captures)
-    raise AssertionError
+        names, content = NAMES.setdefault(name, {}), ""
+        try:
+            function, captures = _trace(python, signature, xla, name, check)
+            content = _digest_content(function, name)
+        except tf.errors.InvalidArgumentError:  # one of this name and other content may still be there
+            if not names:
+                raise
+        if names and names.get(content) != name:
+            full = f"{name}_{next(NUMBERS[name]):0{DIGITS}}"
+            function, captures = _trace(python, signature, xla, full, check)
+            content = _digest_content(function, full)
+            if names.setdefault(content, full) != full:
+                function, captures = _trace(python, signature, xla, names[content], check)
+        return Program(ALIVE.setdefault(names.setdefault(content, name), function), captures)
 
 
 def _trace(
@@ -92,15 +99,16 @@ def _trace(
         ), concrete.captured_inputs
 
 
-def _digest_content(function: AtomicFunction) -> str:
-    """Digest of all that the function does."""
+def _digest_content(function: AtomicFunction, name: str) -> str:
+    """Digest of all that the function does, whatever its own name of that length."""
     total = hashlib.sha256()
     todo, seen = [function], set[bytes]()
     while todo:
         one = todo.pop()
         if one.name not in seen:
             seen.add(one.name)
-            total.update(one.definition.SerializeToString(deterministic=True))
+            definition = one.definition.SerializeToString(deterministic=True)
+            total.update(definition.replace(name.encode(), b""))
             todo += one.children
     return total.hexdigest()
 
@@ -114,6 +122,7 @@ def _name_functions(name: str) -> Iterator[None]:
         number: int = unique()
         return number if get_ident() != thread else _NamedNumber(number, f"{name}_{next(numbers)}")
 
+    ops.get_default_graph()  # is made by the process's first tracing, and would be numbered there
     pywrap_tfe.TFE_Py_UID = uid
     try:
         yield

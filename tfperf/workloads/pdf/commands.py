@@ -1,6 +1,7 @@
 """Verbs that only replica fits have. Loaded by `tfperf --help`, so all that takes long is imported inside."""
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -66,18 +67,15 @@ def export_lhapdf(run: Path, output: Path, name: str | None) -> None:
     show_text(f"{export(run, output, name)}")
 
 
+_add_cut_option = partial(click.option, type=FiniteRange(0, 1e12), show_default=True)
+
+
 @click.command("import-nnpdf")
 @click.argument("tables", type=click.Path(path_type=Path))
 @click.argument("sets", nargs=-1, required=True)
 @click.option("-o", "--output", type=click.Path(path_type=Path), required=True, metavar="PACK", help="Pack to write.")
-@click.option(
-    "--q2-min",
-    type=FiniteRange(0, 1e12),
-    default=3.49,
-    show_default=True,
-    help="Deep-inelastic points above it [GeV2].",
-)
-@click.option("--w2-min", type=FiniteRange(0, 1e12), default=12.5, show_default=True, help="The same for W2 [GeV2].")
+@_add_cut_option("--q2-min", default=3.49, help="Deep-inelastic points above it [GeV2].")
+@_add_cut_option("--w2-min", default=12.5, help="The same for W2 [GeV2].")
 def import_nnpdf(tables: Path, sets: tuple[str, ...], output: Path, q2_min: float, w2_min: float) -> None:
     """Make a data pack from the PineAPPL FK tables in folder TABLES and commondata SETS (NAME or NAME:VARIANT)."""
     from tfperf.workloads.pdf.data.commondata import KinematicCuts

@@ -12,6 +12,7 @@ from pathlib import Path
 from threading import Thread
 
 from tfperf.measure.environment import count_cores
+from tfperf.measure.loading import pause_collector
 from tfperf.workloads.pdf.report.draw import receive, send
 from tfperf.workloads.pdf.report.pictures import PictureKey, draw, list_pictures
 from tfperf.workloads.pdf.results.record import FitResult
@@ -49,7 +50,7 @@ class DrawingPool:
 
     def draw(self, result: FitResult) -> dict[PictureKey, bytes]:
         """All pictures of the page of a result, as PNG files."""
-        from tfperf.report.style import apply_style, pause_collector
+        from tfperf.report.style import apply_style
 
         self.start()
         wanted = list_pictures(result)
@@ -58,7 +59,7 @@ class DrawingPool:
         threads = [Thread(target=_let_draw, args=(o, content, todo, found), daemon=True) for o in self._processes or ()]
         for thread in threads:
             thread.start()
-        with apply_style(), pause_collector():
+        with apply_style(), pause_collector():  # a picture makes 10^5 objects
             for picture in _pop_pictures(todo):
                 found[picture] = draw(result, picture)
             for thread in threads:
