@@ -149,6 +149,24 @@ def test_loops_side_by_side_take_their_steps_together(tmp_path):
     assert len(read_attribution(path, RULES).steps) == 8
 
 
+@pytest.mark.parametrize(("rest", "steps"), [(20, [0.08]), (5, [0.02] * 3)])
+def test_turns_without_an_update_are_steps_where_they_take_nearly_all_of_a_call(tmp_path, rest, steps):
+    """A layer over time takes 60 us beside 20 of other work, an evaluation in a loop beside 5."""
+    main = [("while/cell/MatMul:MatMul", 20 * i, 20) for i in range(3)] + [("dense/MatMul:MatMul", 60, rest)]
+    lines = {"p": us(("s", 0, 100, MARK)), "m": us(*main)}
+    found = read_attribution(write(tmp_path / "vm.xplane.pb", {"/host:CPU": lines}), RULES)
+    np.testing.assert_allclose(found.steps, steps)
+
+
+def test_what_runs_before_and_after_the_loop_begins_no_step(tmp_path):
+    """The same operation as in the loop, once for the weights before and once for those after it."""
+    turns = [e for i in range(3) for e in (("dense/MatMul:MatMul", 20 + 20 * i, 10), ("adam/Mul:Mul", 30 + 20 * i, 8))]
+    main = [("dense/MatMul:MatMul", 2, 10), ("while:While", 18, 62), *turns, ("dense/MatMul:MatMul", 85, 10)]
+    lines = {"p": us(("s", 0, 100, MARK)), "m": us(*main)}
+    found = read_attribution(write(tmp_path / "vm.xplane.pb", {"/host:CPU": lines}), RULES)
+    np.testing.assert_allclose(found.steps, [0.02, 0.02, 0.018])
+
+
 def test_what_a_datasets_threads_do_is_input_beside_the_steps(tmp_path):
     """They decide neither where steps begin nor what a step waits for."""
     main = [("dense/MatMul:MatMul", 100 * i + 20, 40) for i in range(2)]
