@@ -4,6 +4,7 @@ import logging
 import os
 import re
 import shutil
+from types import SimpleNamespace
 
 import pytest
 from click.testing import CliRunner
@@ -14,6 +15,7 @@ from tfperf.cli import main
 from tfperf.errors import RunDirectoryError, StorageError
 from tfperf.results import log
 from tfperf.runs.fit import fit
+from tfperf.runs.fit_log import log_fit
 from tfperf.workloads.options import Options
 
 
@@ -123,3 +125,20 @@ def test_a_forced_run_begins_its_log_anew_and_a_refused_command_leaves_it(copied
     fit(card, run, options=Options(force=True), overrides=["train.steps=20"])
     text = (run / "run.log").read_text()
     assert text.count("begin: ") == 1 and "--force" in text and before.splitlines()[0] not in text
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [(SystemExit(3), 3), (SystemExit(), 0), (SystemExit("why"), 1), (KeyboardInterrupt(), 130), (StorageError("x"), 2)],
+)
+def test_the_code_in_the_log_is_the_one_that_the_program_ends_with(caplog, error, code):
+    session = SimpleNamespace(
+        options=Options(), run=SimpleNamespace(path="run"), watch=SimpleNamespace(sum_seconds=dict)
+    )
+
+    def fail():
+        raise error
+
+    with caplog.at_level(logging.INFO, "tfperf"), pytest.raises(type(error)):
+        log_fit(session, "made-up", fail)  # type: ignore[arg-type]
+    assert caplog.messages[-1] == f"end: exit code {code}"

@@ -7,7 +7,7 @@ from signal import SIGINT
 from typing import Any
 
 import tfperf
-from tfperf.errors import AMISS, SIGNALLED, Interrupted, UserError
+from tfperf.errors import AMISS, DONE, SIGNALLED, Interrupted, UserError
 from tfperf.workloads.job import FinishedFit, Session
 
 LOGGER = logging.getLogger(__name__)
@@ -17,7 +17,6 @@ def log_fit(session: Session[Any], workload: str, fit: Callable[[], FinishedFit]
     """Carry out a fit, and log the versions, the options, what ended it, the seconds of its stages, the exit code."""
     versions, asked = f"tfperf {tfperf.__version__}, Python {platform.python_version()}", session.options.describe()
     LOGGER.info("begin: %s: fit of workload %s in %s%s", versions, workload, session.run.path, asked)
-    code = AMISS
     try:
         finished = fit()
         code = finished.exit_code
@@ -26,15 +25,24 @@ def log_fit(session: Session[Any], workload: str, fit: Callable[[], FinishedFit]
         code = stop.exit_code
         LOGGER.warning("%s", stop)
         raise
-    except UserError as error:
-        code = error.exit_code
-        LOGGER.exception("ended by an error that the user can mend")
-        raise
     except BaseException as error:
-        code = SIGNALLED + SIGINT if isinstance(error, KeyboardInterrupt) else code
-        LOGGER.exception("ended by an unexpected error")
+        code = _find_exit_code(error)
+        kind = "error that the user can mend" if isinstance(error, UserError) else "unexpected error"
+        LOGGER.exception("ended by an %s", kind)
         raise
     finally:
         seconds = session.watch.sum_seconds().items()
         LOGGER.info("seconds: %s", ", ".join(f"{stage} {spent:.3f}" for stage, spent in seconds))
         LOGGER.info("end: exit code %d", code)
+
+
+def _find_exit_code(error: BaseException) -> int:
+    """What the program ends with where nobody catches the error."""
+    match error:
+        case UserError():
+            return error.exit_code
+        case KeyboardInterrupt():
+            return SIGNALLED + SIGINT
+        case SystemExit(code=int() | None as code):
+            return code or DONE
+    return AMISS
