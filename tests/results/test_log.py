@@ -4,6 +4,7 @@ import logging
 import os
 import re
 import shutil
+import threading
 
 import pytest
 
@@ -152,3 +153,28 @@ def test_a_forked_child_writes_nothing(held, monkeypatch):
         patch.setattr(os, "getpid", lambda: -1)
         MODULE.info("child")
     assert [parse_line(line)[4] for line in held.path.read_text().splitlines()] == ["parent"]
+
+
+def test_two_runs_in_threads_have_each_its_own_lines(held, tmp_path):
+    """What a run's own further threads log, nobody knows whose it is: both have it."""
+    held.attach()
+    held.open()
+
+    def carry_out_another():
+        with DirectoryLock(tmp_path / "other"):
+            other = RunLog(tmp_path / "other" / "run.log")
+            other.attach()
+            other.open()
+            MODULE.info("of the other")
+            helper = threading.Thread(target=MODULE.info, args=("of a helper",))
+            helper.start()
+            helper.join()
+            other.close()
+
+    thread = threading.Thread(target=carry_out_another)
+    thread.start()
+    thread.join()
+    MODULE.info("of the first")
+    first, second = (path.read_text().splitlines() for path in (held.path, tmp_path / "other" / "run.log"))
+    assert [parse_line(line)[4] for line in first] == ["of a helper", "of the first"]
+    assert [parse_line(line)[4] for line in second] == ["of the other", "of a helper"]

@@ -10,6 +10,7 @@ import logging
 import os
 import time
 from contextlib import suppress
+from contextvars import ContextVar
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -23,6 +24,7 @@ LINE = "%(asctime)s %(levelname)s %(process)d %(name)s: %(message)s"
 LOGGER = logging.getLogger("tfperf")
 _lock = Lock()
 _attached: set["RunLog"] = set()
+_mine: ContextVar[frozenset["RunLog"]] = ContextVar("run.log of this thread's runs", default=frozenset())
 _before: list[Any] = []  # level and propagation of the logger before the first of them
 
 
@@ -55,6 +57,7 @@ class RunLog(logging.Handler):
                 LOGGER.setLevel(min(LOGGER.getEffectiveLevel(), logging.INFO))
                 LOGGER.propagate = False
             _attached.add(self)
+        _mine.set(_mine.get() | {self})
         LOGGER.addHandler(self)  # not within `_lock`: logging takes its own lock, and may close handlers within it
 
     def open(self) -> None:
@@ -76,6 +79,8 @@ class RunLog(logging.Handler):
         """Write a record, or keep it until the run has begun."""
         if os.getpid() != self._process:
             return  # a forked child's: it has the file, but does not hold the run
+        if _mine.get() and self not in _mine.get():
+            return  # another run's, in a thread of its own; the threads that a run starts have none
         try:
             text = self.format(record)
             if self._waiting is None:
@@ -98,6 +103,7 @@ class RunLog(logging.Handler):
     def close(self) -> None:
         """Take nothing more; what still waits belongs to a run that was never begun."""
         LOGGER.removeHandler(self)
+        _mine.set(_mine.get() - {self})
         with _lock:
             if _attached == {self}:
                 level, LOGGER.propagate = _before
