@@ -158,6 +158,18 @@ def test_turns_without_an_update_are_steps_where_they_take_nearly_all_of_a_call(
     np.testing.assert_allclose(found.steps, steps)
 
 
+def test_an_operation_that_is_held_up_once_hides_no_step(tmp_path):
+    """Of four calls of two turns one has an operation beside its loop that waited for a processor, 20 turns long."""
+    python, main = [], []
+    for call, late in enumerate((0, 400, 0, 0)):
+        begin = 1000 * call
+        python.append(("s", begin, 900, MARK))
+        main += [("dense/Cast:Cast", begin + 10, 5 + late)]
+        main += [(f"while/{op}", begin + 500 + 20 * t, 10) for t in range(2) for op in ("a/Mul:Mul", "adam/Add:Add")]
+    path = write(tmp_path / "vm.xplane.pb", {"/host:CPU": {"p": us(*python), "m": us(*main)}})
+    assert np.bincount(read_attribution(path, RULES).call).tolist() == [2] * 4
+
+
 def test_what_runs_before_and_after_the_loop_begins_no_step(tmp_path):
     """The same operation as in the loop, once for the weights before and once for those after it."""
     turns = [e for i in range(3) for e in (("dense/MatMul:MatMul", 20 + 20 * i, 10), ("adam/Mul:Mul", 30 + 20 * i, 8))]

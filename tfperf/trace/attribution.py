@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from tfperf.arrays import BoolMask, Float64Array, Indices, TextArray
+from tfperf.arrays import BoolMask, Float64Array, Indices, Int64Array, TextArray
 from tfperf.trace.costs import NS_PER_MS, OperationCost, average_by_call, find_costs
 from tfperf.trace.idle import average_causes, find_outer_phases, is_dataset_thread, merge_events, split_idle_time
 from tfperf.trace.intervals import Intervals, merge_intervals
@@ -117,7 +117,8 @@ def compute_attribution(
     ahead = np.array([is_dataset_thread(lane.line) for lane in events.lanes], bool)[events.lane]
     phases[ahead] = PHASES.index("input")
     updates = mine & (phases == PHASES.index("update"))
-    kinds = EventKinds(_encode_kinds(events, operations, ahead), _find_looped(events, operations), updates)
+    kind = _encode_kinds(events, operations, ahead)
+    kinds = EventKinds(kind, _find_looped(events, operations), updates, _compute_typical_durations(events, kind))
     steps = find_steps(events, kinds, rules.loops, rules.turns, late=not notes.own)
     devices = _find_devices(events, operations)
     mine = mine & (events.end > steps.begin[0]) & (events.begin < max(steps.end.max(), steps.begin.max() + 1))
@@ -152,6 +153,16 @@ def _encode_kinds(events: Events, operations: Operations, ahead: BoolMask) -> In
     planes = np.unique([f"{lane.host} {lane.plane}" for lane in events.lanes], return_inverse=True)[1]
     kinds = operations.index * len(events.lanes) + planes[events.lane]
     return np.where(operations.some & ~ahead, kinds, -1)
+
+
+def _compute_typical_durations(events: Events, kind: Indices) -> Int64Array:
+    """Of each event the median duration of its kind, the lower of two in the middle, ns (n); 0 where it has none."""
+    durations, out = events.end - events.begin, np.zeros(len(events), np.int64)
+    rows = np.flatnonzero(kind >= 0)
+    rows = rows[np.lexsort((durations[rows], kind[rows]))]
+    _, first, which, counts = np.unique(kind[rows], return_index=True, return_inverse=True, return_counts=True)
+    out[rows] = durations[rows][first + (counts - 1) // 2][which]
+    return out
 
 
 def _find_looped(events: Events, operations: Operations) -> BoolMask:

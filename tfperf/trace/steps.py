@@ -42,12 +42,14 @@ class Steps:
 class EventKinds:
     """What the n events are: `kind`, a number for each operation on each device, -1: none.
 
-    looped: of a loop, if they repeat; updates: they change weights.
+    looped: of a loop, if they repeat; updates: they change weights; typical: the median duration of their kind, ns,
+    which says what takes the time of a call even where one event was held up for longer than all others take.
     """
 
     kind: Indices
     looped: BoolMask
     updates: BoolMask
+    typical: Int64Array
 
 
 def find_steps(events: Events, kinds: EventKinds, loops: int, turns: int | None, late: bool) -> Steps:
@@ -111,17 +113,17 @@ def _find_turns(
     no weights.
     """
     begins, ends = events.begin[inside], events.end[inside]
-    kind, looped = kinds.kind[inside], kinds.looped[inside]
+    kind, looped, typical = kinds.kind[inside], kinds.looped[inside], kinds.typical[inside]
     whole = begins[:1], int(ends.max())
     if turns == 1 or not looped.any():
         return whole
     numbers, first, where, counts = np.unique(kind[looped], return_index=True, return_inverse=True, return_counts=True)
-    time = np.bincount(where, (ends - begins)[looped])
+    time = np.bincount(where, typical[looped])
     found = turns * loops if turns is not None else int(np.bincount(counts, time).argmax())
     regular = counts == found
     if found < 2 or not regular.any():
         return whole
-    share = time[regular].sum() / max((ends - begins).sum(), 1)
+    share = time[regular].sum() / max(typical.sum(), 1)
     if turns is None and not _is_training_loop(share, numbers[regular], kind[kinds.updates[inside]]):
         return whole
     anchor = numbers[regular][first[regular].argmin()]
