@@ -28,7 +28,7 @@ _listening: list["Signals"] = []  # the innermost last
 class Signals:
     """The first signal asks for the end, the second acts as if nobody listened.
 
-    Within `patient` the first one is only noted: who is there looks at `received`. Elsewhere it raises Interrupted.
+    Within `defer` the first one is only noted: who is there looks at `received`. Elsewhere it raises Interrupted.
     """
 
     received: int | None = None

@@ -75,7 +75,7 @@ def test_an_argument_of_another_optimizer_is_refused(name):
 @pytest.mark.parametrize("name", COUPLING)
 def test_optimizers_that_mix_entries_are_refused_with_the_reason(name, tmp_path):
     assert faults(tmp_path, SHORT, f"train.optimizer.name={name}") == [
-        f"--set train.optimizer.name={name}: train.optimizer.name: got '{name}'; it mixes the entries of a variable, "
+        f"--set train.optimizer.name={name}: train.optimizer.name: got '{name}'; {COUPLING[name]}, "
         f"which would couple the stacked replicas; allowed: {', '.join(get_args(ElementWise))}"
     ]
 

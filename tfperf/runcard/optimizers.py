@@ -10,7 +10,11 @@ from tfperf.runcard.faults import Fault, refuse
 from tfperf.runcard.types import STRICT, Norm, Rate, Step, Strength
 
 ElementWise = Literal["SGD", "RMSprop", "Adam", "AdamW", "Adamax", "Nadam", "Adagrad", "Adadelta", "Ftrl", "Lion"]
-COUPLING = ("Adafactor", "Lamb", "Muon", "LossScaleOptimizer")
+MIXES = "it mixes the entries of a variable"
+# those that would couple stacked replicas, and why
+COUPLING = {
+    "Adafactor": MIXES, "Lamb": MIXES, "Muon": MIXES, "LossScaleOptimizer": "it has one scale for the losses of all",
+}  # fmt: skip
 CLIPPINGS = ("clipnorm", "clipvalue", "global_clipnorm")
 # what each optimizer takes beside the arguments that all of them share
 OWN: dict[str, frozenset[str]] = {
@@ -40,9 +44,9 @@ Offset = Annotated[float, Field(ge=1e-30, le=1e3)]
 
 def refuse_coupling(name: object) -> object:
     """The name itself; a validation error for an optimizer that stacked replicas cannot have."""
-    if name in COUPLING:
-        why = "mixes the entries of a variable, which would couple the stacked replicas"
-        refuse([Fault("", name, f"it {why}; allowed: {', '.join(get_args(ElementWise))}")])
+    if isinstance(name, str) and name in COUPLING:
+        why = f"{COUPLING[name]}, which would couple the stacked replicas"
+        refuse([Fault("", name, f"{why}; allowed: {', '.join(get_args(ElementWise))}")])
     return name
 
 

@@ -57,7 +57,7 @@ def run_subprocess(
 
 
 def run_task(task: Task, stop: Event, attempt: int = 1) -> tuple[Record | None, float]:
-    """The same for a member of a team, with the seconds that it took.
+    """The record of a task, as `run_subprocess` gives it, and the seconds that it took.
 
     A program that native code ended is begun again, and its record has the number of `attempts`. TensorFlow's profiler
     does so in about every tenth trial of several workers: where it stops, TensorFlow 2.21 keeps pointers into a vector

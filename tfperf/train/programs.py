@@ -1,4 +1,4 @@
-"""Compiled programs: traced under names that stay the same, shared by all that are the same, gone with their last user.
+"""Programs: traced under names that stay the same, shared by all that are the same, gone with their last user.
 
 TensorFlow names functions by a counter of the process, and keeps what XLA compiled under these names, in memory for as
 long as the process lives and on disk for the next one. A program that is traced again, for another stack of the same
@@ -21,7 +21,7 @@ from tensorflow.python.eager.polymorphic_function.atomic_function import AtomicF
 from tensorflow.python.framework import ops
 
 ONE_AT_A_TIME = Lock()  # names and registries are the process's: what one thread changes, another must not see
-# for every name that programs were to have in this process: those that they got, by the digest of what they do
+# the name that was asked for -> digest of what a program does -> the name that it got
 NAMES: dict[str, dict[str, str]] = {}
 NUMBERS: dict[str, Iterator[int]] = defaultdict(partial(count, 2))  # behind a name; each is tried once
 DIGITS = 6  # of numbers behind names: of one width, so that but for the number equal programs have equal bytes
