@@ -27,7 +27,7 @@ TEXTS = {page.name if page.parent != ROOT / "data" else "data": page.read_text(e
 README, CONTRIBUTING = TEXTS["README.md"], TEXTS["CONTRIBUTING.md"]
 CONTEXT = click.Context(main, info_name="tfperf")
 KEY = re.compile(r"`(?:--set )?([a-z]\w*(?:\.\w+)+)(?:(?:=|: )([\w.-]+))?(?=[` :=])")
-FILES = ("py", "json", "yaml", "h5", "html")
+FILES = ("py", "json", "yaml", "h5", "html", "keras")
 
 
 def squeeze(text: str) -> str:

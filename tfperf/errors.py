@@ -98,6 +98,10 @@ class ToleranceError(UserError):
     """The losses of the training left the card's tolerance, and it has to stop then."""
 
 
+class UserCodeError(UserError):
+    """What a user's own code raised, with his traceback from his file on."""
+
+
 class TraceError(UserError):
     """A profile that cannot be read, or that holds nothing to report."""
 

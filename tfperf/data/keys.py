@@ -19,6 +19,7 @@ class Purpose(IntEnum):
     EXPONENTS = 3
     WEIGHTS = 4
     TRUTH = 5
+    ORDER = 6
 
 
 def make_generator(seed: int, replica: int, purpose: Purpose, attempt: int = 0) -> np.random.Generator:

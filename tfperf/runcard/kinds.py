@@ -44,7 +44,8 @@ class AnyCard(Protocol):
 class CardKind:
     """Cards of one workload.
 
-    files: what the file is that a key names; required: a value for each number that a card must give; folders: keys
+    files: what the file is that a key names; code: keys that name a function, `file.py:function` or `module:function`;
+    required: a value for each number that a card must give; folders: keys
     that name a run folder, with the words that may stand there instead; uncompared_keys: of which the workload says
     itself whether a run that goes on may have others; data: keys that decide what its files can tell against a card;
     performance_keys: full keys that change how steps are computed, but not what.
@@ -57,6 +58,7 @@ class CardKind:
     uncompared_keys: tuple[str, ...] = ()
     data: tuple[str, ...] = ("data",)
     performance_keys: tuple[str, ...] = ()
+    code: tuple[KeyPath, ...] = ()
 
     def make_card(self, tree: Mapping[str, Any]) -> Any:
         """The card of a tree that runcard/dump.py made, perhaps with other values. Raises: pydantic's error."""

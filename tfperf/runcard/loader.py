@@ -14,6 +14,7 @@ from tfperf.runcard.kinds import AnyCard, CardKind, Kinds
 from tfperf.runcard.nodes import CardNode, LocatedFault, format_key
 from tfperf.runcard.places import FaultyCard, attach_source, make_card_error
 from tfperf.runcard.tree import parse_tree
+from tfperf.runcard.types import CODE_FILE
 
 MAX_BYTES = 256 * 1024
 
@@ -47,7 +48,7 @@ def validate_card(root: CardNode, found: list[LocatedFault], folder: Path, kinds
         raise make_card_error([*found, *unknown])
     found = [*found, *unknown]
     if isinstance(root.value, dict):
-        found += _resolve_paths(kind, root, folder)
+        found += [*_resolve_paths(kind, root, folder), *_resolve_code(kind, root, folder)]
     try:
         card: AnyCard = kind.grammar.adapter.validate_json(json.dumps(root.to_plain()))
     except ValidationError as error:
@@ -95,9 +96,7 @@ def _read(path: Path) -> str:
 def _resolve_paths(kind: CardKind, root: CardNode, folder: Path) -> Iterator[LocatedFault]:
     """Make the card's paths absolute; yields those that lead nowhere."""
     for key in (*kind.files, *kind.folders):
-        node: CardNode | None = root
-        for name in key:
-            node = None if node is None else node.get_child(name)
+        node = _find_node(root, key)
         if node is None or not isinstance(node.value, str) or node.value in kind.folders.get(key, ()):
             continue
         target = os.path.realpath(os.path.join(folder, node.value))
@@ -105,6 +104,29 @@ def _resolve_paths(kind: CardKind, root: CardNode, folder: Path) -> Iterator[Loc
             why = _describe_missing(kind, key, node.value, target)
             yield LocatedFault(node.order, node.location, f"{format_key(key)}: got {node.quote()}; {why}", key)
         node.value = target
+
+
+def _resolve_code(kind: CardKind, root: CardNode, folder: Path) -> Iterator[LocatedFault]:
+    """Make paths of files with code absolute; yields those that lead nowhere."""
+    for key in kind.code:
+        node = _find_node(root, key)
+        if node is None or not isinstance(node.value, str):
+            continue
+        origin, colon, function = node.value.rpartition(":")
+        if not colon or not origin.endswith(CODE_FILE):
+            continue
+        target = os.path.realpath(os.path.join(folder, origin))
+        if not os.path.isfile(target):
+            text = f"{format_key(key)}: got {node.quote()}; no such file: {target}; must be a Python file"
+            yield LocatedFault(node.order, node.location, text, key)
+        node.value = f"{target}:{function}"
+
+
+def _find_node(root: CardNode, key: tuple[str, ...]) -> CardNode | None:
+    node: CardNode | None = root
+    for name in key:
+        node = None if node is None else node.get_child(name)
+    return node
 
 
 def _describe_missing(kind: CardKind, key: tuple[str, ...], given: str, target: str) -> str:

@@ -21,6 +21,15 @@ Name = Annotated[str, Field(max_length=256)]  # of a dataset, of a column
 Names = Annotated[tuple[Name, ...], Field(max_length=MAX_NAMES)]
 Title = Annotated[str, Field(max_length=1000)]
 Folder = Annotated[str, Field(max_length=4096)]  # or a word in its place
+CODE_FILE = ".py"
+CODE_NAME = r"^([^:]+\.py|[A-Za-z_]\w*(\.[A-Za-z_]\w*)*):[A-Za-z_]\w*$"
+CodeName = Annotated[
+    str, Field(max_length=4096, pattern=CODE_NAME),
+    WithJsonSchema({
+        "type": "string", "maxLength": 4096, "pattern": CODE_NAME,
+        "description": "a function: file.py:function or module:function",
+    }),
+]  # fmt: skip
 MAX_REPLICA = 100_000
 REPLICA_RANGE = r"^[1-9][0-9]*-[1-9][0-9]*$"
 

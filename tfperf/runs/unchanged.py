@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -71,11 +72,13 @@ def _select_comparable(tree: dict[str, Any], kind: CardKind) -> dict[str, Any]:
     """The card's tree without what is compared in another way."""
     name = tree.get("workload", WORKLOADS.default)
     tree = {**tree, "workload": WORKLOADS.renamed.get(name, name)}
-    for *outer, key in kind.files:
+    for *outer, key in (*kind.files, *kind.code):
         mapping: Any = tree
         for one in outer:
             mapping = (mapping or {}).get(one)
-        if mapping is not None:
+        if mapping and (*outer, key) in kind.code:
+            mapping[key] = os.path.basename(mapping.get(key) or "")  # a file's content is compared by its hash
+        elif mapping is not None:
             mapping.pop(key, None)
     return {key: value for key, value in tree.items() if key not in (*LEFT_OUT, *kind.uncompared_keys)}
 

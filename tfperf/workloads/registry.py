@@ -24,7 +24,10 @@ if TYPE_CHECKING:
 
 GROUP = "tfperf.workloads"
 NAME = re.compile("[A-Za-z][A-Za-z0-9_-]{0,63}")
-OWN = {"pdf": "tfperf.workloads.pdf.workload", "translate": "tfperf.workloads.translate.workload"}
+OWN = {
+    "pdf": "tfperf.workloads.pdf.workload", "translate": "tfperf.workloads.translate.workload",
+    "keras": "tfperf.workloads.keras.workload",
+}  # fmt: skip
 VERBS = ("tfperf.workloads.pdf.commands",)  # modules with the verbs of tfperf's own workloads
 
 

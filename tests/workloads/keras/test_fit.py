@@ -1,0 +1,184 @@
+"""Fits of Keras models from cards: the same as Keras' own, resumed to the same bits."""
+
+import json
+import warnings
+from pathlib import Path
+
+import h5py
+import keras
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from tests.workloads.keras import nets
+from tfperf.cli import main
+from tfperf.data.keys import Purpose, make_generator
+
+NETS = Path(nets.__file__)
+CARD = """
+workload: keras
+seed: 3
+model:
+  build: {nets}:{model}
+data:
+  build: {nets}:{data}
+  batch: 16
+  validation: 0.25
+train:
+  epochs: 5
+  checkpoint_every: 4
+engine:
+  xla: false
+"""
+
+
+@pytest.fixture
+def write_card(tmp_path):
+    def write(model="build_mlp", data="load"):
+        path = tmp_path / "card.yaml"
+        path.write_text(CARD.format(nets=NETS, model=model, data=data))
+        return path
+
+    return write
+
+
+def run(*arguments, code=0):
+    done = CliRunner().invoke(main, [str(one) for one in arguments])
+    assert done.exit_code == code, done.output
+    return done.output
+
+
+def select(data, rows):
+    return keras.tree.map_structure(lambda array: array[rows], data)
+
+
+def train_with_keras(build, data, epochs=5, batch=16, seed=3):
+    """History and weights of Keras' own `fit`, with the order that tfperf draws."""
+    keras.utils.set_random_seed(seed)
+    model = build()
+    data = keras.tree.map_structure(lambda a: a.astype("float32") if a.dtype.kind == "f" else a, data)
+    whole = len(keras.tree.flatten(data)[0])
+    count = whole - round(0.25 * whole)
+    held = select(data, slice(count, None))
+    history: dict[str, list[float]] = {}
+    for epoch in range(epochs):
+        order = make_generator(seed, epoch, Purpose.ORDER).permutation(count)
+        inputs, targets, *weights = select(data, order)
+        found = model.fit(
+            inputs, targets, batch, sample_weight=weights[0] if weights else None, shuffle=False, verbose=0,
+            validation_data=held,
+        ).history  # fmt: skip
+        for name, values in found.items():
+            history.setdefault(name, []).extend(values)
+    return history, model
+
+
+@pytest.mark.parametrize(
+    ("model", "data"), [("build_mlp", "load"), ("build_adversaries", "load"), ("build_two_inputs", "load_two")]
+)
+def test_a_fit_is_keras_own(write_card, tmp_path, model, data):
+    run("fit", write_card(model, data), "-o", tmp_path / "run")
+    report = json.loads((tmp_path / "run" / "report.json").read_text())
+    assert report["choices"]["loop"] == "tfperf" and report["steps"] == 20
+    wanted, plain = train_with_keras(getattr(nets, model), getattr(nets, data)())
+    with h5py.File(tmp_path / "run" / "results.h5") as file:
+        found = {name: file["history"][name][()].tolist() for name in file["history"]}
+    assert {*found} == {*wanted}
+    for name, values in wanted.items():
+        np.testing.assert_allclose(found[name], values, rtol=2e-6, err_msg=name)
+    objects = {"Adversaries": nets.Adversaries}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # Keras does not build a second optimizer before it loads it
+        mine = keras.saving.load_model(tmp_path / "run" / "model.keras", custom_objects=objects)
+    for one, other in zip(mine.get_weights(), plain.get_weights(), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-7)
+    best = int(np.argmin(found.get("val_loss", found["loss"])))
+    assert report["best"]["epoch"] == best + 1
+
+
+def test_a_run_that_was_killed_resumes_to_the_same_bits(write_card, tmp_path, monkeypatch):
+    from tfperf.workloads.keras.training import KerasTraining
+
+    card, real = write_card(), KerasTraining.call
+    run("fit", card, "-o", tmp_path / "whole")
+
+    def call(self, steps):
+        if self.step >= 12:
+            raise MemoryError("as good as killed")
+        return real(self, steps)
+
+    monkeypatch.setattr(KerasTraining, "call", call)
+    steps = ["--set", "train.steps_per_call=3"]
+    assert CliRunner().invoke(main, ["fit", str(card), "-o", str(tmp_path / "run"), *steps]).exit_code == 1
+    monkeypatch.undo()
+    assert "going on from step 12" in run("fit", card, "-o", tmp_path / "run", "--resume", *steps)
+    for name in ("model.keras", "best.keras"):
+        assert (tmp_path / "whole" / name).read_bytes() == (tmp_path / "run" / name).read_bytes(), name
+    one, other = (json.loads((tmp_path / name / "report.json").read_text()) for name in ("whole", "run"))
+    assert (one["last"], one["best"]) == (other["last"], other["best"]) and other["resumed_from_steps"] == [12]
+
+
+def test_where_the_loops_do_not_agree_keras_takes_the_steps(write_card, tmp_path, monkeypatch):
+    from tfperf.workloads.keras import choices
+    from tfperf.workloads.keras.loops import CompiledLoop
+
+    class Wrong(CompiledLoop):
+        def _take_step(self, rows):
+            return super()._take_step(rows[::-1])  # other sums, other draws
+
+    monkeypatch.setattr(choices, "CompiledLoop", Wrong)
+    said = run("fit", write_card(), "-o", tmp_path / "run")
+    assert "Keras' own train function takes the steps: after 3 steps " in said
+    report = json.loads((tmp_path / "run" / "report.json").read_text())
+    assert report["choices"]["loop"] == "keras" and report["steps"] == 20
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        (["model.build={nets}:load"], "model.build: nets.py:load: returned tuple; must return a keras.Model"),
+        (["model.arguments.unitz=3"], "got an unexpected keyword argument 'unitz'"),
+        (["data.build={nets}:build_mlp"], "data.build: nets.py:build_mlp: returned Sequential; must be NumPy arrays"),
+        (["train.loss=msee"], "train: Could not interpret loss identifier: msee"),
+        (["model.build={nets}:build_two_inputs"], "model: its step: raised ValueError"),
+        (["data.validation=0.001"], "data.validation: got 0.001 of 70 samples; must leave some on each side"),
+        (["data.build={nets}:fail_in_a_step"], "the loss is not finite"),
+    ],
+)
+def test_faults_are_told_and_nothing_is_begun(write_card, tmp_path, changes, said):
+    sets = [one for change in changes for one in ("--set", change.format(nets=NETS))]
+    output = run("fit", write_card(), "-o", tmp_path / "run", *sets, code=2)
+    assert said in output and "Traceback" not in output
+    assert "not finite" in said or not (tmp_path / "run" / "run.json").exists()
+
+
+def test_check_says_what_a_fit_would_run_and_runs_nothing(tmp_path):
+    code = tmp_path / "mine.py"
+    code.write_text("raise SystemError('it ran')\n")
+    card = tmp_path / "card.yaml"
+    card.write_text(CARD.format(nets="mine.py", model="build", data="load"))
+    said = run("check", card)
+    assert f"build() of {code}; a fit runs this code" in said and f"load() of {code}" in said
+    code.unlink()
+    assert f"no such file: {code}; must be a Python file" in run("check", card, code=2)
+    card.write_text(CARD.format(nets="mine.py", model="build me", data="load"))
+    assert "must be a function: file.py:function or module:function" in run("check", card, code=2)
+
+
+def test_another_version_of_the_users_file_is_refused_at_a_resume(write_card, tmp_path):
+    own = tmp_path / "nets_of_mine.py"
+    own.write_text(NETS.read_text())
+    card = write_card()
+    card.write_text(card.read_text().replace(str(NETS), own.name))
+    run("fit", card, "-o", tmp_path / "run")
+    own.write_text(NETS.read_text() + "\n# changed\n")
+    assert "model.build: not the file that the run began with" in run(
+        "fit", card, "-o", tmp_path / "run", "--resume", code=2
+    )
+
+
+def test_steps_are_profiled_and_swept(write_card, tmp_path):
+    card = write_card()
+    run("profile", card, "-o", tmp_path / "profile", "--set", "profile={steps: 6, skip: 3}", "--set", "train.epochs=50",
+        "--set", "train.steps_per_call=3")  # fmt: skip
+    assert json.loads((tmp_path / "profile" / "report.json").read_text())["steps"] == 6

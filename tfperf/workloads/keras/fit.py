@@ -1,0 +1,100 @@
+"""The fit of a Keras model: what a run keeps of it, and its report."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tfperf.arrays import ArraysByName
+from tfperf.errors import RunDirectoryError
+from tfperf.report.numbers import format_number
+from tfperf.report.page import render_image, render_page, render_paragraph, render_table
+from tfperf.report.sections import write_json, write_text
+from tfperf.results.contents import PAGE, RESULTS, STATE
+from tfperf.results.files import write_hdf5
+from tfperf.results.state import Part
+from tfperf.workloads.job import Session
+from tfperf.workloads.keras.card import KerasCard
+from tfperf.workloads.keras.choices import LoopChoices
+from tfperf.workloads.keras.curves import draw_curves
+from tfperf.workloads.keras.files import BEST, FINAL, write_model
+from tfperf.workloads.keras.inputs import hash_files, make_model, read_data
+from tfperf.workloads.keras.training import HISTORY, KerasTraining
+from tfperf.workloads.stepper_fit import SteppedFit
+from tfperf.workloads.stepper_trainer import StepperTrainer
+
+
+class KerasFit(SteppedFit[KerasCard, dict[str, Any]]):
+    """model.keras and best.keras, the history in results.h5, curves in report.html."""
+
+    def __init__(self, card: KerasCard, session: Session[dict[str, Any]]) -> None:
+        super().__init__(card, session, self._build_training, card.train.checkpoint_every)
+        self.hashes = hash_files(card)
+        with session.watch.measure_stage("data"):
+            self.samples = read_data(card)
+        session.progress.show_stage("building the model")
+        with session.watch.measure_stage("build"):
+            self.training = KerasTraining(card, make_model(card), self.samples)
+
+    def fit_part(self, part: Part[dict[str, Any]], parts: Sequence[Part[dict[str, Any]]]) -> None:
+        """Build, go on where a run was, compile, train, write."""
+        self._part = part
+        super().fit_part(part, parts)
+
+    def _build_training(self) -> KerasTraining:
+        part, run, progress = self._part, self.session.run, self.session.progress
+        known = None
+        if part.choices:
+            try:
+                known = LoopChoices.from_dict(part.choices)
+            except ValueError as error:
+                raise RunDirectoryError(f"{run.path / STATE}: damaged choices: {error}") from None
+        choices = self.training.choose(known, progress.show_stage)
+        if known is None:
+            part.choices = choices.to_dict()
+            run.save_state()
+            if choices.reason:
+                progress.say(f"Keras' own train function takes the steps: {choices.reason}")
+        return self.training
+
+    def summarise(self, training: StepperTrainer, part: Part[dict[str, Any]]) -> dict[str, Any]:
+        """report.json."""
+        mine, best = self.training, self.training.best
+        found = super().summarise(training, part)
+        middle = found["ms_per_step"]["median"]
+        return found | {
+            "epochs": self.card.train.epochs, "parameters": mine.model.count_params(),
+            "samples": len(self.samples.training), "batch": mine.batch, "choices": mine.choices.to_dict(),
+            "samples_per_second": 1e3 * mine.batch / middle if middle else None,
+            "last": {name: values[-1] for name, values in mine.history.items()},
+            "best": None if best is None else {"epoch": best[0] + 1, "loss": best[1]},
+        }  # fmt: skip
+
+    def write(self, summary: Mapping[str, Any], arrays: ArraysByName) -> None:
+        """Models first, then results, page and report.json."""
+        folder, training, history = self.session.run.path, self.training, self.training.history
+        write_model(training.model, folder / FINAL)
+        if training.best is not None:
+            last = training.model.get_weights()
+            training.model.set_weights(training.best[2])
+            write_model(training.model, folder / BEST)
+            training.model.set_weights(last)
+        with write_hdf5(folder / RESULTS) as file:
+            for name, values in arrays.items():
+                if name.startswith(HISTORY):
+                    file[name] = values
+        write_text(folder / PAGE, self._render(summary, history))
+        write_json(folder, summary)
+
+    def _render(self, summary: Mapping[str, Any], history: dict[str, list[float]]) -> str:
+        from tfperf.report.style import apply_style, to_png
+
+        with apply_style():
+            curves = render_image(to_png(draw_curves(history)), "After each epoch.") if history else ""
+        choices = summary["choices"]
+        rows = [(key, str(value)) for key, value in choices.items()]
+        ends = [(name, format_number(values[-1])) for name, values in history.items()]
+        sections = [
+            ("curves", "Losses and metrics", curves + render_table(("after the last epoch", ""), ends)),
+            ("choices", "How the steps were taken", render_table(("choice", ""), rows)),
+        ]
+        head = render_paragraph(f"{summary['steps']} steps, {summary['parameters']} parameters")
+        return render_page(self.card.title or self.card.workload, head, sections)
