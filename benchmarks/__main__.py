@@ -13,6 +13,7 @@ from rich.table import Table
 
 from benchmarks import buckets as buckets
 from benchmarks import hostile as hostile
+from benchmarks import keras_fit as keras_fit
 from benchmarks import profiling as profiling
 from benchmarks import stacking as stacking
 from benchmarks import starting as starting

@@ -2,6 +2,7 @@
 
 import json
 import time
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -13,6 +14,8 @@ from pydantic.dataclasses import dataclass
 
 from tfperf.arrays import ArraysByName, Indices
 from tfperf.console.stages import ShowStage
+from tfperf.errors import CardError
+from tfperf.measure.quiet import drop_native_logs
 from tfperf.runcard.types import STRICT, Step
 from tfperf.sources.samples import Nest
 from tfperf.workloads.keras.loops import CompiledLoop, KerasLoop, StepLoop
@@ -65,14 +68,20 @@ def choose_loop(
     """
     state, first = ModelState(model, samples, rows[0]), rows[:COMPARED]
     before = state.snapshot()
-    candidates = [False, True] if xla == "auto" else [xla]
+    # XLA ends the process where it is given texts
+    texts = any(tensor.dtype == tf.string for tensor in keras.tree.flatten(samples))
+    if texts and xla is True:
+        raise CardError("engine.xla: got true; the data have texts, which XLA cannot take; allowed: auto, false")
+    candidates = [xla] if xla != "auto" else [False] if texts else [False, True]
     found: dict[bool, tuple[StepLoop, str]] = {}
     ms: dict[Literal["graph", "XLA"], float] = {}
     for number, compiled in enumerate(candidates, 1):
         show_stage("comparing and timing loops", number, len(candidates))
         try:
-            found[compiled] = _compare(model, samples, first, compiled, state, before)
-            ms["XLA" if compiled else "graph"] = _time(found[compiled][0], rows, lambda: state.restore(before))
+            with drop_native_logs(), warnings.catch_warnings():
+                warnings.filterwarnings("ignore", "Model doesn't support `jit_compile=True`")
+                found[compiled] = _compare(model, samples, first, compiled, state, before)
+                ms["XLA" if compiled else "graph"] = _time(found[compiled][0], rows, lambda: state.restore(before))
         except FAILURES:
             state.restore(before)
             if not compiled or len(candidates) == 1:

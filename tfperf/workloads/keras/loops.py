@@ -64,9 +64,10 @@ class KerasLoop:
 
     def __init__(self, model: keras.Model, samples: Nest, xla: bool) -> None:
         """samples: tensors (N, ...)."""
-        self._model, self._samples = model, samples
+        self._samples = samples
         model.jit_compile = xla
         model.make_train_function(force=True)
+        self._take_step = model.train_function  # of this setting: a later loop of the model has another
 
     def run(self, rows: Indices) -> Logs:
         """Take the steps."""
@@ -74,7 +75,7 @@ class KerasLoop:
         batches = iter(batches)
         logs: dict[str, Any] = {}
         for _ in rows:
-            logs = self._model.train_function(batches)
+            logs = self._take_step(batches)
         return {str(key): float(value) for key, value in logs.items()}
 
 
