@@ -51,7 +51,8 @@ def measure_keras(only: str = "", rounds: int = ROUNDS) -> Iterator[Row]:
 
 def _prepare_tfperf(model: str, data: str) -> Train:
     from tfperf.workloads.keras.card import DataSource, EpochSchedule, KerasCard, ModelSource
-    from tfperf.workloads.keras.inputs import make_model, read_data
+    from tfperf.workloads.keras.inputs import read_data
+    from tfperf.workloads.keras.models import make_model
     from tfperf.workloads.keras.training import KerasTraining
 
     card = KerasCard(

@@ -5,8 +5,6 @@ from typing import Any
 
 from tfperf.arrays import ArraysByName
 from tfperf.errors import RunDirectoryError
-from tfperf.report.numbers import format_number
-from tfperf.report.page import render_image, render_page, render_paragraph, render_table
 from tfperf.report.sections import write_json, write_text
 from tfperf.results.contents import PAGE, RESULTS, STATE
 from tfperf.results.files import write_hdf5
@@ -14,9 +12,9 @@ from tfperf.results.state import Part
 from tfperf.workloads.job import Session
 from tfperf.workloads.keras.card import KerasCard
 from tfperf.workloads.keras.choices import LoopChoices
-from tfperf.workloads.keras.curves import draw_curves
 from tfperf.workloads.keras.files import BEST, FINAL, write_model
-from tfperf.workloads.keras.inputs import hash_files, make_model, read_data
+from tfperf.workloads.keras.inputs import hash_files, read_data
+from tfperf.workloads.keras.models import make_model
 from tfperf.workloads.keras.training import HISTORY, KerasTraining
 from tfperf.workloads.stepper_fit import SteppedFit
 from tfperf.workloads.stepper_trainer import StepperTrainer
@@ -70,6 +68,8 @@ class KerasFit(SteppedFit[KerasCard, dict[str, Any]]):
 
     def write(self, summary: Mapping[str, Any], arrays: ArraysByName) -> None:
         """Models first, then results, page and report.json."""
+        from tfperf.workloads.keras.page import render_report  # what draws takes a second to load
+
         folder, training, history = self.session.run.path, self.training, self.training.history
         write_model(training.model, folder / FINAL)
         if training.best is not None:
@@ -81,20 +81,5 @@ class KerasFit(SteppedFit[KerasCard, dict[str, Any]]):
             for name, values in arrays.items():
                 if name.startswith(HISTORY):
                     file[name] = values
-        write_text(folder / PAGE, self._render(summary, history))
+        write_text(folder / PAGE, render_report(self.card.title or self.card.workload, summary, history))
         write_json(folder, summary)
-
-    def _render(self, summary: Mapping[str, Any], history: dict[str, list[float]]) -> str:
-        from tfperf.report.style import apply_style, to_png
-
-        with apply_style():
-            curves = render_image(to_png(draw_curves(history)), "After each epoch.") if history else ""
-        choices = summary["choices"]
-        rows = [(key, str(value)) for key, value in choices.items()]
-        ends = [(name, format_number(values[-1])) for name, values in history.items()]
-        sections = [
-            ("curves", "Losses and metrics", curves + render_table(("after the last epoch", ""), ends)),
-            ("choices", "How the steps were taken", render_table(("choice", ""), rows)),
-        ]
-        head = render_paragraph(f"{summary['steps']} steps, {summary['parameters']} parameters")
-        return render_page(self.card.title or self.card.workload, head, sections)

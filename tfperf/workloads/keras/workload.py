@@ -61,7 +61,8 @@ class KerasWorkload(Workload[KerasCard]):
         from tfperf.measure.quiet import drop_native_logs
 
         with drop_native_logs():
-            from tfperf.workloads.keras.inputs import make_model, read_data
+            from tfperf.workloads.keras.inputs import read_data
+            from tfperf.workloads.keras.models import make_model
             from tfperf.workloads.keras.training import KerasTraining
 
             training = KerasTraining(card, make_model(card), read_data(card))
