@@ -12,17 +12,20 @@ X, Y = np.arange(12.0).reshape(4, 3), np.arange(4)
 
 def test_arrays_are_taken_as_keras_takes_them():
     found = make_samples((X, Y), "load")
-    assert len(found) == 4 and found.data[0].dtype == np.float32 and found.data[1].dtype == Y.dtype
+    assert len(found) == 4 and found.data[0].dtype == X.dtype and found.data[1].dtype == Y.dtype
     np.testing.assert_array_equal(found.select(slice(1, 3)).data[1], [1, 2])
-    nested = make_samples(({"a": X, "b": [X, Y]}, None, Y), "load")
-    assert len(nested.data) == 2 and len(nested.arrays) == 4
+    nested = make_samples(({"a": X, "b": [X, Y]}, Y, None), "load")
+    assert len(nested.data) == 2 and len(nested.arrays) == 4 and isinstance(nested.data[0]["b"], tuple)
+    assert len(make_samples([1.0, 2.0], "load")) == 2 and len(make_samples([X, X], "load").data[0]) == 2
 
 
 @pytest.mark.parametrize(
     ("found", "said"),
     [
         ((X, Y[:3]), r"arrays of \[4, 3\] samples"), ((), "returned 0 things"), ((X, Y, Y, Y), "returned 4 things"),
-        (3, "a single number"), (iter([1]), "returned list_iterator; must be NumPy arrays"), ((X[:0],), "at least 1"),
+        (3, "returned int"),
+        ((X, None, Y), "returned None before something else"),
+        (iter([1]), "returned list_iterator; must be NumPy arrays"), ((X[:0],), "at least 1"),
         (np.array([object()]), "an array of type object"),
     ],
 )  # fmt: skip

@@ -38,13 +38,17 @@ class Samples:
 def make_samples(found: Any, what: str) -> Samples:
     """Samples of what a user's function returned: x, (x, y) or (x, y, weights). Raises: UserError for anything else.
 
-    what: who returned it, for messages. Floating-point arrays become Keras' floatx, as in Keras' own `fit`.
+    what: who returned it, for messages. Lists of arrays become tuples, as in Keras' own `fit`.
     """
-    data = tuple(part for part in found if part is not None) if isinstance(found, tuple) else (found,)
+    data = found if isinstance(found, tuple) else (found,)
+    while data and data[-1] is None:
+        data = data[:-1]
     if not 1 <= len(data) <= 3:
         raise UserError(f"{what}: returned {len(data)} things; must be x, (x, y) or (x, y, sample weights)")
+    if None in [part for part in data if part is None]:
+        raise UserError(f"{what}: returned None before something else; must be x, (x, y) or (x, y, sample weights)")
     try:
-        data = keras.tree.map_structure(_make_array, data)
+        data = tuple(map(_make_nest, data))
     except (TypeError, ValueError) as error:
         raise UserError(f"{what}: returned {error}; must be NumPy arrays, or dicts, lists or tuples of them") from None
     lengths = [len(array) for array in keras.tree.flatten(data)]
@@ -53,15 +57,27 @@ def make_samples(found: Any, what: str) -> Samples:
     return Samples(data)
 
 
+def _make_nest(value: Any) -> Nest:
+    if isinstance(value, dict):
+        return {key: _make_nest(one) for key, one in value.items()}
+    if isinstance(value, tuple) or (isinstance(value, list) and value and all(map(_is_nest, value))):
+        return tuple(map(_make_nest, value))
+    return _make_array(value)
+
+
+def _is_nest(value: Any) -> bool:
+    return isinstance(value, dict | tuple) or (hasattr(value, "__array__") and np.ndim(value) > 0)
+
+
 def _make_array(value: Any) -> AnyArray:
-    if not isinstance(value, np.ndarray | np.generic | list | int | float) and not hasattr(value, "__array__"):
+    if not isinstance(value, list) and not hasattr(value, "__array__"):
         raise TypeError(type(value).__name__)
     array = np.asarray(value)
     if array.ndim == 0:
         raise ValueError(f"a single number of type {array.dtype}")
     if array.dtype.kind not in "biufUS":
         raise ValueError(f"an array of type {array.dtype}")
-    return array.astype(keras.config.floatx()) if array.dtype.kind == "f" else array
+    return array
 
 
 def read_samples(path: Path, inputs: Sequence[str], targets: Sequence[str], weights: str | None) -> Samples:

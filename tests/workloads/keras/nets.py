@@ -55,6 +55,69 @@ def build_two_inputs():
     return model
 
 
+def build_weighted():
+    """Two outputs whose losses weigh differently."""
+    inputs = keras.Input((6,))
+    model = keras.Model(inputs, {"a": layers.Dense(1, name="a")(inputs), "b": layers.Dense(1, name="b")(inputs)})
+    model.compile("sgd", {"a": "mse", "b": "mae"}, loss_weights={"a": 1, "b": 100}, weighted_metrics={"b": ["mse"]})
+    return model
+
+
+def load_pair(count=70):
+    """Targets for two outputs."""
+    inputs, targets = load(count)
+    return inputs, {"a": targets, "b": targets}
+
+
+class Odd(keras.Model):
+    """Draws without a state that could be kept; logs of several kinds."""
+
+    def __init__(self, **options):
+        super().__init__(**options)
+        self.dense = layers.Dense(1, dtype="bfloat16")
+
+    def call(self, inputs, training=False):
+        return self.dense(inputs + tf.random.normal(tf.shape(inputs)))
+
+    def train_step(self, data):
+        super().train_step(data)
+        return {"loss": tf.constant(2.0), "inner": {"deep/er": tf.constant(3)}, "each": tf.ones(4), "text": "words"}
+
+
+def build_odd():
+    """Compiled."""
+    model = Odd()
+    model.compile("sgd", "mse")
+    return model
+
+
+class Unsaved(keras.Sequential):
+    """What no file can hold."""
+
+    def get_config(self):
+        raise NotImplementedError("never")
+
+
+def build_unsaved():
+    """Compiled."""
+    model = Unsaved([keras.Input((6,)), layers.Dense(1)])
+    model.compile("sgd", "mse")
+    return model
+
+
+def build_eager():
+    """Runs without programs."""
+    model = keras.Sequential([keras.Input((6,)), layers.Dense(1)])
+    model.compile("sgd", "mse", run_eagerly=True)
+    return model
+
+
+def draw(count=70):
+    """Other numbers each time, unless somebody sets the seed."""
+    inputs = np.random.normal(size=(count, 6))
+    return inputs, inputs[:, :1]
+
+
 def load(count=70):
     """Numbers for the models with one input."""
     rng = np.random.default_rng(0)

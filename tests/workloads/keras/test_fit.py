@@ -13,6 +13,12 @@ from click.testing import CliRunner
 from tests.workloads.keras import nets
 from tfperf.cli import main
 from tfperf.data.keys import Purpose, make_generator
+from tfperf.runcard.model_optimizer import ModelOptimizer
+from tfperf.train.snapshots import check_snapshot
+from tfperf.workloads.keras.card import DataSource, EpochSchedule, KerasCard, LoopEngine, ModelSource
+from tfperf.workloads.keras.inputs import read_data
+from tfperf.workloads.keras.models import make_model
+from tfperf.workloads.keras.training import KerasTraining
 
 NETS = Path(nets.__file__)
 CARD = """
@@ -97,8 +103,6 @@ def test_a_fit_is_keras_own(write_card, tmp_path, model, data):
 
 
 def test_a_run_that_was_killed_resumes_to_the_same_bits(write_card, tmp_path, monkeypatch):
-    from tfperf.workloads.keras.training import KerasTraining
-
     card, real = write_card(), KerasTraining.call
     run("fit", card, "-o", tmp_path / "whole")
 
@@ -116,6 +120,45 @@ def test_a_run_that_was_killed_resumes_to_the_same_bits(write_card, tmp_path, mo
         assert (tmp_path / "whole" / name).read_bytes() == (tmp_path / "run" / name).read_bytes(), name
     one, other = (json.loads((tmp_path / name / "report.json").read_text()) for name in ("whole", "run"))
     assert (one["last"], one["best"]) == (other["last"], other["best"]) and other["resumed_from_steps"] == [12]
+
+
+def prepare(model, data, **changes):
+    """A training of a card that is made here."""
+    card = KerasCard(
+        workload="keras", model=ModelSource(build=f"{NETS}:{model}"), engine=LoopEngine(xla=False),
+        data=DataSource(build=f"{NETS}:{data}", batch=16), train=EpochSchedule(epochs=2, **changes),
+    )  # fmt: skip
+    training = KerasTraining(card, make_model(card), read_data(card))
+    training.choose()
+    return training
+
+
+def test_what_a_card_changes_leaves_the_rest_of_compile():
+    training = prepare("build_weighted", "load_pair", optimizer=ModelOptimizer(name="Adam"))
+    training.call(5)
+    assert training.optimizers == ("adam",) and "b_mse" in training.logs
+    assert training.logs["loss"] > 50 * training.logs["b_loss"], "weighed as compiled"
+
+
+def test_odd_steps_and_logs_are_taken_and_what_no_checkpoint_keeps_is_named(tmp_path):
+    training = prepare("build_odd", "load")
+    assert training.state.find_unkept_draws() == ["RandomStandardNormal"]
+    training.call(5)
+    assert training.logs == {"loss": 2, "deep/er": 3, "each": 1} and {*training.history} == {"loss", "deep:er", "each"}
+    state = training.snapshot()
+    assert not [*check_snapshot(state)] and any("dense" in name for name in state)
+    training.call(2)
+    training.restore(state)
+    for name, value in training.snapshot().items():
+        np.testing.assert_array_equal(value, state[name], err_msg=name)
+
+
+def test_a_builder_that_draws_gives_the_same_data_to_a_resumed_run(write_card, tmp_path):
+    run("fit", write_card(data="draw"), "-o", tmp_path / "one")
+    run("fit", write_card(data="draw"), "-o", tmp_path / "two")
+    assert (tmp_path / "one" / "model.keras").read_bytes() == (tmp_path / "two" / "model.keras").read_bytes()
+    state = json.loads((tmp_path / "one" / "run.json").read_text())
+    assert "the arrays of data" in state["inputs"]
 
 
 def test_where_the_loops_do_not_agree_keras_takes_the_steps(write_card, tmp_path, monkeypatch):
@@ -139,8 +182,10 @@ def test_where_the_loops_do_not_agree_keras_takes_the_steps(write_card, tmp_path
         (["model.build={nets}:load"], "model.build: nets.py:load: returned tuple; must return a keras.Model"),
         (["model.arguments.unitz=3"], "got an unexpected keyword argument 'unitz'"),
         (["data.build={nets}:build_mlp"], "data.build: nets.py:build_mlp: returned Sequential; must be NumPy arrays"),
+        (["model.build={nets}:build_unsaved"], "model: cannot be saved as .keras: raised NotImplementedError"),
+        (["model.build={nets}:build_eager"], "model: is compiled with run_eagerly=True"),
         (["train.loss=msee"], "train: Could not interpret loss identifier: msee"),
-        (["model.build={nets}:build_two_inputs"], "model: its step: raised ValueError"),
+        (["model.build={nets}:build_two_inputs"], "model: its step after step 0: raised ValueError"),
         (["data.validation=0.001"], "data.validation: got 0.001 of 70 samples; must leave some on each side"),
         (["data.build={nets}:fail_in_a_step"], "the loss is not finite"),
     ],

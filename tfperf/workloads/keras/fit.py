@@ -3,12 +3,16 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import keras
+
 from tfperf.arrays import ArraysByName
+from tfperf.data.cache import digest
 from tfperf.errors import RunDirectoryError
 from tfperf.report.sections import write_json, write_text
 from tfperf.results.contents import PAGE, RESULTS, STATE
 from tfperf.results.files import write_hdf5
 from tfperf.results.state import Part
+from tfperf.sources.code import CodeReference, run_user_code
 from tfperf.workloads.job import Session
 from tfperf.workloads.keras.card import KerasCard
 from tfperf.workloads.keras.choices import LoopChoices
@@ -28,9 +32,19 @@ class KerasFit(SteppedFit[KerasCard, dict[str, Any]]):
         self.hashes = hash_files(card)
         with session.watch.measure_stage("data"):
             self.samples = read_data(card)
+            parts = [part for part in (self.samples.training, self.samples.validation) if part is not None]
+            self.hashes["the arrays of data"] = digest(*(array for part in parts for array in part.arrays))
         session.progress.show_stage("building the model")
         with session.watch.measure_stage("build"):
-            self.training = KerasTraining(card, make_model(card), self.samples)
+            model = make_model(card)
+            file = None if card.model.build is None else CodeReference.parse(card.model.build).file
+            # what cannot be saved must not be found out after the last step
+            run_user_code(lambda: keras.saving.serialize_keras_object(model), "model: cannot be saved as .keras", file)
+            self.training = KerasTraining(card, model, self.samples)
+        for kind in self.training.state.find_unkept_draws():
+            session.progress.say(
+                f"warning: the step draws by {kind}, whose state no checkpoint has: after --resume it draws others"
+            )
 
     def fit_part(self, part: Part[dict[str, Any]], parts: Sequence[Part[dict[str, Any]]]) -> None:
         """Build, go on where a run was, compile, train, write."""

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import keras
 import numpy as np
 
 from tfperf.arrays import Indices
@@ -42,6 +43,7 @@ def read_data(card: KerasCard) -> SplitSamples:
     source = card.data
     if source.build is not None:
         reference = CodeReference.parse(source.build)
+        keras.utils.set_random_seed(card.seed)  # what it draws is then the same for a resumed run
         found = make_samples(call_function(reference, source.arguments, "data.build"), f"data.build: {reference}")
     else:
         assert source.file is not None

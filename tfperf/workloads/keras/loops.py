@@ -1,12 +1,12 @@
 """Two ways to take many steps of a model over samples in memory: one compiled call, or Keras' own train function."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
 import keras
 import tensorflow as tf
 
-from tfperf.arrays import Indices
+from tfperf.arrays import AnyArray, Indices
 from tfperf.sources.samples import Nest, Samples
 
 Logs = dict[str, float]  # what the last step returned: metrics of the epoch so far
@@ -46,7 +46,7 @@ class CompiledLoop:
 
     def _take_step(self, rows: tf.Tensor) -> dict[str, tf.Tensor]:
         logs = self._step(select_batch(self._samples, rows))
-        return {str(key): tf.convert_to_tensor(value) for key, value in logs.items()}
+        return dict(_flatten_logs(logs))
 
     def _make_loop(self, shapes: dict[str, Any]) -> Callable[[tf.Tensor], Any]:
         def take(rows: tf.Tensor) -> Any:
@@ -76,12 +76,27 @@ class KerasLoop:
         logs: dict[str, Any] = {}
         for _ in rows:
             logs = self._take_step(batches)
-        return {str(key): float(value) for key, value in logs.items()}
+        return {key: float(value) for key, value in _flatten_logs(logs)}
+
+
+def _flatten_logs(logs: Any) -> Iterator[tuple[str, tf.Tensor]]:
+    """Of dicts in a dict the inner names; of arrays the mean; no texts."""
+    for key, value in logs.items():
+        if isinstance(value, dict):
+            yield from _flatten_logs(value)
+        else:
+            tensor = tf.convert_to_tensor(value)
+            if tensor.dtype.is_floating or tensor.dtype.is_integer:
+                yield str(key), tensor if tensor.shape.rank == 0 else tf.reduce_mean(tensor)
 
 
 def to_tensors(samples: Samples) -> Nest:
-    """The samples on the device."""
-    return keras.tree.map_structure(tf.constant, samples.data)
+    """The samples on the device; floating-point ones become Keras' floatx, as in Keras' own `fit`."""
+
+    def convert(array: AnyArray) -> tf.Tensor:
+        return tf.constant(array.astype(keras.config.floatx()) if array.dtype.kind == "f" else array)
+
+    return keras.tree.map_structure(convert, samples.data)
 
 
 def select_batch(samples: Nest, rows: tf.Tensor) -> Nest:

@@ -23,24 +23,27 @@ def make_model(card: KerasCard) -> keras.Model:
 
 
 def _compile(model: keras.Model, card: KerasCard) -> None:
+    """With what the card names in place of what the model was compiled with; all else stays."""
     train = card.train
-    given = [key for key in ("optimizer", "loss", "metrics") if getattr(train, key)]
-    if not given:
-        if not model.compiled:
-            raise CardError("train.loss: missing; the model is not compiled, so the card must name loss and optimizer")
-        return
+    given = {key: getattr(train, key) for key in ("optimizer", "loss", "metrics") if getattr(train, key)}
     if not model.compiled and (missing := [key for key in ("optimizer", "loss") if key not in given]):
         raise CardError(*(f"train.{key}: missing; the model is not compiled" for key in missing))
-    own = model.get_compile_config() if model.compiled else {}
-    loss, metrics = train.loss or own.get("loss"), [*train.metrics] or own.get("metrics")
+    if model.run_eagerly:
+        raise CardError("model: is compiled with run_eagerly=True, whose steps no program holds; compile it without")
+    if not given:
+        return
+    # what `compile` was given; Keras' own record of it for files has no objects
+    own = dict(model._compile_config.config) if model.compiled else {}
+    if "optimizer" in given:
+        given["optimizer"] = _make_optimizer(card)
     try:
-        optimizer = model.optimizer if train.optimizer is None else _make_optimizer(card)
-        model.compile(optimizer=optimizer, loss=loss, metrics=metrics)
-        if train.loss is not None:
+        if "loss" in given:
             keras.losses.get(train.loss)
         for name in train.metrics:
-            keras.metrics.get(name)
-    except ValueError as error:
+            if name != "accuracy":  # which of them it is, follows from the loss
+                keras.metrics.get(name)
+        model.compile(**own | given | ({"metrics": [*train.metrics]} if train.metrics else {}))
+    except (ValueError, TypeError) as error:
         raise CardError(f"train: {' '.join(str(error).split())[:300]}") from None
 
 

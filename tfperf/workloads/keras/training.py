@@ -1,6 +1,8 @@
 """The training of a model, epoch after epoch, many steps a call; it can be set to what it was."""
 
-from typing import Any
+from collections.abc import Callable
+from functools import partial
+from typing import Any, TypeVar
 
 import keras
 import numpy as np
@@ -12,8 +14,9 @@ from tfperf.workloads.keras.card import KerasCard
 from tfperf.workloads.keras.choices import LoopChoices, choose_loop, make_loop
 from tfperf.workloads.keras.inputs import SplitSamples, draw_order
 from tfperf.workloads.keras.loops import CompiledLoop, Logs, split_rows, to_tensors
-from tfperf.workloads.keras.state import ModelState
+from tfperf.workloads.keras.state import ModelState, to_file_type
 
+T = TypeVar("T")
 MODEL, HISTORY, BEST, STEP = "model/", "history/", "best/", "fit/step"  # of a snapshot
 
 
@@ -30,11 +33,10 @@ class KerasTraining:
         self.steps = card.train.epochs * self.steps_per_epoch
         self._order: tuple[int, Indices] | None = None  # of an epoch
         self._tensors, self._first = to_tensors(samples.training), split_rows(self._get_order(0), self.batch)[0]
-        file = None if card.model.build is None else CodeReference.parse(card.model.build).file
-        self.state = run_user_code(lambda: ModelState(model, self._tensors, self._first[0]), "model: its step", file)
+        self.step, self.logs = 0, Logs()
+        self.state = self._run_user_code(lambda: ModelState(model, self._tensors, self._first[0]))
         self.optimizers = (model.optimizer.name.lower(),) if model.optimizer is not None else ()
         self._validation: CompiledLoop | None = None
-        self.step, self.logs = 0, Logs()
         self.history: dict[str, list[float]] = {}
         self.best: tuple[int, float, list[Any]] | None = None  # epoch, loss, weights
 
@@ -43,7 +45,8 @@ class KerasTraining:
         wanted, model, tensors = self.card.train.steps_per_call, self.model, self._tensors
         if known is None:
             fixed = None if wanted == "auto" else wanted
-            known, self._loop = choose_loop(model, tensors, self._first, self.card.engine.xla, fixed, show_stage)
+            options = self.card.engine.xla, fixed, show_stage
+            known, self._loop = self._run_user_code(lambda: choose_loop(model, tensors, self._first, *options))
         else:
             self._loop = make_loop(model, tensors, known)
         validation = self.samples.validation
@@ -51,6 +54,13 @@ class KerasTraining:
             self._validation = CompiledLoop(model.test_step, to_tensors(validation), known.xla)
         self.choices, self.steps_per_call = known, known.steps_per_call
         return known
+
+    def _run_user_code(self, call: Callable[[], T]) -> T:
+        """What a call gives that runs the model. Raises: UserCodeError for what it raises."""
+        source = self.card.model.build
+        file = None if source is None else CodeReference.parse(source).file
+        found: T = run_user_code(call, f"model: its step after step {self.step}", file)
+        return found
 
     def _get_order(self, epoch: int) -> Indices:
         if self._order is None or self._order[0] != epoch:
@@ -74,7 +84,7 @@ class KerasTraining:
             count = min(left, self.steps_per_epoch - within)
             order = self._get_order(epoch)[within * self.batch : (within + count) * self.batch]
             for rows in split_rows(order, self.batch):
-                self.logs = self._loop.run(rows)
+                self.logs = self._run_user_code(partial(self._loop.run, rows))
             self.step, left = self.step + count, left - count
             if within + count == self.steps_per_epoch:
                 self._end_epoch(epoch)
@@ -83,7 +93,7 @@ class KerasTraining:
     def _end_epoch(self, epoch: int) -> None:
         logs = {**self.logs, **{f"val_{key}": value for key, value in self._validate().items()}}
         for key, value in logs.items():
-            self.history.setdefault(key, []).append(value)
+            self.history.setdefault(key.replace("/", ":"), []).append(value)  # a name in files
         monitored = logs.get("val_loss", logs.get("loss"))
         if monitored is not None and np.isfinite(monitored) and (self.best is None or monitored < self.best[1]):
             self.best = epoch, monitored, self.model.get_weights()
@@ -94,7 +104,7 @@ class KerasTraining:
             return logs
         self.model.reset_metrics()
         for rows in split_rows(np.arange(len(validation)), min(self.batch, len(validation))):
-            logs = self._validation.run(rows)
+            logs = self._run_user_code(partial(self._validation.run, rows))
         return logs
 
     def list_losses(self) -> list[float]:
@@ -108,7 +118,7 @@ class KerasTraining:
         if self.best is not None:
             epoch, value, weights = self.best
             found |= {f"{BEST}epoch": np.array(epoch), f"{BEST}loss": np.array(value)}
-            found |= {f"{BEST}weights/{number:05d}": array for number, array in enumerate(weights)}
+            found |= {f"{BEST}weights/{number:05d}": to_file_type(array) for number, array in enumerate(weights)}
         return {**found, STEP: np.array(self.step)}
 
     def restore(self, snapshot: ArraysByName) -> None:
