@@ -112,6 +112,21 @@ def build_eager():
     return model
 
 
+def build_reader():
+    """Takes texts."""
+    model = keras.Sequential(
+        [keras.Input((1,), dtype="string"), layers.StringLookup(vocabulary=["a", "b"]), layers.Embedding(4, 3),
+         layers.Flatten(), layers.Dense(1)]
+    )  # fmt: skip
+    model.compile("sgd", "mse")
+    return model
+
+
+def load_texts(count=70):
+    """One word a sample."""
+    return np.array([["a"], ["b"]] * (count // 2)), np.ones(count)
+
+
 def draw(count=70):
     """Other numbers each time, unless somebody sets the seed."""
     inputs = np.random.normal(size=(count, 6))

@@ -13,6 +13,7 @@ from click.testing import CliRunner
 from tests.workloads.keras import nets
 from tfperf.cli import main
 from tfperf.data.keys import Purpose, make_generator
+from tfperf.errors import CardError
 from tfperf.runcard.model_optimizer import ModelOptimizer
 from tfperf.train.snapshots import check_snapshot
 from tfperf.workloads.keras.card import DataSource, EpochSchedule, KerasCard, LoopEngine, ModelSource
@@ -122,10 +123,10 @@ def test_a_run_that_was_killed_resumes_to_the_same_bits(write_card, tmp_path, mo
     assert (one["last"], one["best"]) == (other["last"], other["best"]) and other["resumed_from_steps"] == [12]
 
 
-def prepare(model, data, **changes):
+def prepare(model, data, xla=False, **changes):
     """A training of a card that is made here."""
     card = KerasCard(
-        workload="keras", model=ModelSource(build=f"{NETS}:{model}"), engine=LoopEngine(xla=False),
+        workload="keras", model=ModelSource(build=f"{NETS}:{model}"), engine=LoopEngine(xla=xla),
         data=DataSource(build=f"{NETS}:{data}", batch=16), train=EpochSchedule(epochs=2, **changes),
     )  # fmt: skip
     training = KerasTraining(card, make_model(card), read_data(card))
@@ -151,6 +152,13 @@ def test_odd_steps_and_logs_are_taken_and_what_no_checkpoint_keeps_is_named(tmp_
     training.restore(state)
     for name, value in training.snapshot().items():
         np.testing.assert_array_equal(value, state[name], err_msg=name)
+
+
+def test_texts_are_never_given_to_xla_which_would_end_the_process():
+    training = prepare("build_reader", "load_texts", xla="auto")
+    assert [*training.choices.ms_per_step] == ["graph"] and training.call(5) == 5
+    with pytest.raises(CardError, match=r"engine\.xla: got true; the data have texts"):
+        prepare("build_reader", "load_texts", xla=True)
 
 
 def test_a_builder_that_draws_gives_the_same_data_to_a_resumed_run(write_card, tmp_path):
