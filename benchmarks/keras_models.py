@@ -17,17 +17,6 @@ def build_mlp() -> keras.Model:
     return model
 
 
-def build_cnn() -> keras.Model:
-    """Small images, moved at random in each epoch."""
-    model = keras.Sequential([
-        keras.Input((16, 16, 1)), layers.RandomTranslation(0.1, 0.1), layers.Conv2D(16, 3, activation="relu"),
-        layers.BatchNormalization(), layers.MaxPooling2D(), layers.Conv2D(32, 3, activation="relu"),
-        layers.GlobalAveragePooling2D(), layers.Dropout(0.3), layers.Dense(10, "softmax"),
-    ])  # fmt: skip
-    model.compile("adam", "sparse_categorical_crossentropy", metrics=["accuracy"])
-    return model
-
-
 def build_resnet() -> keras.Model:
     """Two blocks with a way around them."""
     inputs = keras.Input((16, 16, 1))
@@ -43,18 +32,6 @@ def build_resnet() -> keras.Model:
     return model
 
 
-def build_transformer() -> keras.Model:
-    """One block of attention over 32 words."""
-    inputs = keras.Input((32,), dtype="int32")
-    x = layers.Embedding(500, 32)(inputs)
-    x = layers.LayerNormalization()(layers.Add()([x, layers.MultiHeadAttention(4, 8, dropout=0.1)(x, x)]))
-    inner = layers.Dropout(0.1)(layers.Dense(32)(layers.Dense(64, "gelu")(x)))
-    x = layers.LayerNormalization()(layers.Add()([x, inner]))
-    model = keras.Model(inputs, layers.Dense(5, "softmax")(layers.GlobalAveragePooling1D()(x)))
-    model.compile("adam", "sparse_categorical_crossentropy", metrics=["accuracy"])
-    return model
-
-
 def load_table() -> Arrays:
     """Numbers."""
     x = np.random.default_rng(0).normal(size=(SAMPLES, 10)).astype("float32")
@@ -65,9 +42,3 @@ def load_images() -> Arrays:
     """Noise and labels: the time of a step is that of images."""
     rng = np.random.default_rng(0)
     return rng.normal(size=(SAMPLES, 16, 16, 1)).astype("float32"), rng.integers(0, 10, SAMPLES)
-
-
-def load_words() -> Arrays:
-    """Numbers of words, and labels."""
-    rng = np.random.default_rng(0)
-    return rng.integers(0, 500, (SAMPLES, 32)).astype("int32"), rng.integers(0, 5, SAMPLES)

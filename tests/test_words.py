@@ -23,6 +23,8 @@ INNOCENT = {
     ("measure/confidence.py", "chi2"): "scipy's distribution",
     ("measure/environment.py", "token"): "in the name of an environment variable",
     ("measure/hlo_text.py", "token"): "a type of XLA's",
+    ("zoo/digits.py", "translation"): "in the name of a layer of Keras'",
+    ("zoo/text.py", "english"): "a column of the table that the model reads",
 }
 
 

@@ -4,17 +4,24 @@ import logging
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from tfperf.version import VERSION
+
 if TYPE_CHECKING:
-    from tfperf.runs.fit import fit as fit
+    from tfperf.api.fitting import fit as fit
+    from tfperf.api.studies import compare as compare
+    from tfperf.api.studies import load as load
+    from tfperf.api.studies import profile as profile
+    from tfperf.api.sweeping import sweep as sweep
     from tfperf.scopes import phase as phase
     from tfperf.trace.callback import ProfileCallback as ProfileCallback
     from tfperf.trace.capture import capture as capture
 
-__version__ = "0.2.0.dev0"
-__all__ = ["ProfileCallback", "capture", "fit", "phase"]
+__version__ = VERSION
+__all__ = ["ProfileCallback", "capture", "compare", "fit", "load", "phase", "profile", "sweep"]
 EXPORTS = {
-    "fit": "tfperf.runs.fit", "phase": "tfperf.scopes", "capture": "tfperf.trace.capture",
-    "ProfileCallback": "tfperf.trace.callback",
+    "fit": "tfperf.api.fitting", "sweep": "tfperf.api.sweeping", "compare": "tfperf.api.studies",
+    "profile": "tfperf.api.studies", "load": "tfperf.api.studies", "phase": "tfperf.scopes",
+    "capture": "tfperf.trace.capture", "ProfileCallback": "tfperf.trace.callback",
 }  # fmt: skip
 # a library is silent where its user did not ask for its log
 logging.getLogger(__name__).addHandler(logging.NullHandler())

@@ -132,6 +132,7 @@ def test_no_temporary_folder_is_a_warning(monkeypatch):
 @pytest.mark.parametrize(("call", "module"), [
     (doctor.check_hdf5, "h5py"), (doctor.check_nvml, "pynvml"),
     (lambda: doctor.check_extra("some-thing", "more", "that"), "some_thing"),
+    (lambda: doctor.check_extra("some-thing", "more", "that", "other"), "other"),
 ])  # fmt: skip
 def test_a_missing_module_is_named(monkeypatch, call, module):
     monkeypatch.setitem(sys.modules, module, None)

@@ -83,7 +83,7 @@ def test_any_scalar_survives_dump_and_read(value):
         ("a: 1\nb:\n  c: 2\n  c: 3", "4: b.c: given twice, first in line 3; a key may be given once"),
         ("a: 1\n'a': 2", "2: a: given twice, first in line 1; a key may be given once"),
         ("a: 1\n---\nb: 2", "2: a second document starts here; a card is one"),
-        ("a: 1\n1: 2", "2: got 1 as a key; a key is text"),
+        ("a: 1\n1.5: 2", "2: got 1.5 as a key; a key is text"),
         ("a: 1\n~: 2", "2: got ~ as a key; a key is text"),
         ("a:\n  true: 2", "2: a: got true as a key; a key is text"),
         ("? [1, 2]\n: 3", "1: got [1, 2] as a key; a key is text"),

@@ -8,9 +8,11 @@ import signal
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 from click.testing import CliRunner
 
+import tfperf
 from tests.make_pack import make_card
 from tests.runs.conftest import same_bits
 from tests.runs.test_resume import copy_inputs, interrupted
@@ -22,6 +24,7 @@ from tfperf.runs.flow import _list_own_files
 from tfperf.train.loop import Loop
 from tfperf.workloads.options import Options
 from tfperf.workloads.pdf.replicas import ReplicaChunk
+from tfperf.workloads.pdf.results.store import read
 from tfperf.workloads.registry import WORKLOADS
 
 README = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
@@ -141,10 +144,20 @@ def test_the_readmes_python_reads_a_finished_run(finished, monkeypatch, capsys):
         inspect.signature(fit).bind(*given, **options)
         return fit(finished / "card.yaml", finished / "run", options=Options(resume=True))
 
-    monkeypatch.setattr("tfperf.runs.fit.fit", read)
+    monkeypatch.setattr("tfperf.api.fitting.fit", read)
     exec(code, {})
     chi2, shape = capsys.readouterr().out.split(maxsplit=1)
     assert float(chi2) > 0 and shape == "(3, 8, 16)\n"
+
+
+def test_a_finished_run_is_loaded_as_its_fit_returned_it(finished, tmp_path):
+    found = tfperf.load(finished / "run")
+    assert repr(found).startswith("FitResult(converged=") and len(repr(found)) < 100
+    assert found.to_pandas()["id"].tolist() == [1, 2, 3]
+    again = read(found.save(tmp_path / "copy.h5"))
+    np.testing.assert_array_equal(again.pdf, found.pdf)
+    with pytest.raises(RunDirectoryError, match="is neither a run nor a sweep"):
+        tfperf.load(tmp_path)
 
 
 def test_a_faulty_pack_leaves_no_directory(tmp_path):

@@ -6,11 +6,11 @@ from typing import Any
 
 import click
 
-import tfperf
 from tfperf.console.streams import use_forgiving_streams
 from tfperf.console.words import complain, cut, say
 from tfperf.errors import SIGNALLED, Interrupted, UserError, describe_exit_codes
 from tfperf.measure.quiet import silence_tensorflow
+from tfperf.version import VERSION
 from tfperf.workloads.registry import WORKLOADS
 
 silence_tensorflow()
@@ -50,6 +50,6 @@ class _Verbs(click.Group):
 
 
 @click.group(cls=_Verbs, epilog=describe_exit_codes(), context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(tfperf.__version__, prog_name="tfperf")
+@click.version_option(VERSION, prog_name="tfperf")
 def main() -> None:
     """Train Keras models on TensorFlow as fast as the machine allows, and tell where the time went."""

@@ -5,6 +5,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import click
+
 from tfperf.cli.group import main
 from tfperf.console.options import CARD, SET, add_training_options
 from tfperf.console.stages import open_stages
@@ -50,7 +52,8 @@ def _fit(
 @main.command()
 @CARD
 @SET
-def check(card: Path, overrides: tuple[str, ...]) -> None:
+@click.option("--build", is_flag=True, help="Run the code that the card names: tell of the model and a batch.")
+def check(card: Path, overrides: tuple[str, ...], build: bool) -> None:
     """Print every fault of CARD and its data, or ok with what it amounts to."""
     with open_stages() as progress:
         progress.show_stage(f"reading {card}")
@@ -59,5 +62,8 @@ def check(card: Path, overrides: tuple[str, ...]) -> None:
             from tfperf.workloads.registry import WORKLOADS
 
         loaded = load_checked_card(card, overrides)
-        lines = WORKLOADS.get_for_card(loaded).describe_card(loaded, progress.show_stage)
+        workload = WORKLOADS.get_for_card(loaded)
+        lines = [*workload.describe_card(loaded, progress.show_stage)]
+        if build:
+            lines += workload.describe_build(loaded, progress.show_stage)
     show_text("\n".join(["ok", *lines]))

@@ -8,7 +8,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColum
 from rich.table import Column
 from rich.text import Text
 
-from tfperf.console.stages import Stages, format_duration, format_stage
+from tfperf.console.stages import Stages, format_count, format_duration, format_stage
 from tfperf.console.words import say, to_one_line
 
 
@@ -82,11 +82,12 @@ class LiveStages(Stages):
         super().say(text)
         say(text)
 
-    def show_steps(self, done: int, total: int, words: Callable[[], str], seconds: float | None) -> None:
+    def show_steps(self, done: int, total: int | None, words: Callable[[], str], seconds: float | None) -> None:
         """The bar takes the place of the line."""
         self._bar.stage, found = "", words()
-        self._last = f"{self.format_elapsed()} step {done}/{total}, {to_one_line(found)}"
-        self._bar.show_progress(done, total, found, "" if seconds is None else f"{format_duration(seconds)} left")
+        self._last = f"{self.format_elapsed()} step {format_count(done, total)}, {to_one_line(found)}"
+        left = "" if seconds is None or total is None else f"{format_duration(seconds)} left"
+        self._bar.show_progress(done, total, found, left)
 
     def _end_training(self) -> None:
         if self._last:

@@ -61,7 +61,7 @@ def _split(renderable: RenderableType, console: Console, options: ConsoleOptions
 def _split_table(table: Table, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
     """A table below its title, which would be broken to its width; in words where it is too wide."""
     if table.title:
-        yield Text.from_markup(table.title) if isinstance(table.title, str) else table.title
+        yield Text.from_markup(table.title, emoji=False) if isinstance(table.title, str) else table.title
     bare = copy(table)
     bare.title = None
     if Measurement.get(console, options.update_width(PIPED_WIDTH), bare).maximum <= options.max_width:
@@ -83,4 +83,4 @@ def _format_rows(table: Table) -> Iterator[RenderableType]:
 
 
 def _to_text(cell: RenderableType) -> Text:
-    return cell if isinstance(cell, Text) else Text.from_markup(str(cell))
+    return cell if isinstance(cell, Text) else Text.from_markup(str(cell), emoji=False)

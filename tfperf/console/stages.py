@@ -68,8 +68,11 @@ class Stages:
         """A line that stays."""
         LOGGER.log(logging.WARNING if text.startswith(WARNING) else logging.INFO, "%s", text)
 
-    def show_steps(self, done: int, total: int, words: Callable[[], str], seconds: float | None) -> None:
-        """A training took steps; seconds: that are left at most, None where none will be taken any more."""
+    def show_steps(self, done: int, total: int | None, words: Callable[[], str], seconds: float | None) -> None:
+        """A training took steps, of a total that may not be known.
+
+        seconds: that are left at most, None where none will be taken any more.
+        """
 
 
 class PlainStages(Stages):
@@ -92,12 +95,21 @@ class PlainStages(Stages):
         super().say(text)
         say(text)
 
-    def show_steps(self, done: int, total: int, words: Callable[[], str], seconds: float | None) -> None:
+    def show_steps(self, done: int, total: int | None, words: Callable[[], str], seconds: float | None) -> None:
         """The first line after PLAIN_SECONDS, the last at the end."""
         if time.monotonic() - self._last >= PLAIN_SECONDS or seconds is None:
             self._last = time.monotonic()
-            rest = "" if seconds is None else f"at most {format_duration(seconds)} left, "
-            say(f"{self.format_elapsed()} step {done}/{total}, {rest}{to_one_line(words())}")
+            rest = "" if seconds is None or total is None else f"at most {format_duration(seconds)} left, "
+            say(f"{self.format_elapsed()} step {format_count(done, total)}, {rest}{to_one_line(words())}")
+
+
+def format_count(done: int, total: int | None) -> str:
+    """Of a total that may not be known.
+
+    >>> format_count(3, 10), format_count(3, None)
+    ('3/10', '3')
+    """
+    return str(done) if total is None else f"{done}/{total}"
 
 
 @contextmanager

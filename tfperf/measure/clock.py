@@ -12,21 +12,26 @@ STAGES = ("import", "data", "build", "compile", "train", "write")
 
 
 class Stopwatch:
-    """Seconds spent in each stage since it was made; a stage entered twice adds up."""
+    """Seconds spent in each stage since it was made; a stage entered twice adds up, one in another counts by itself."""
 
     def __init__(self, stages: Iterable[str] = STAGES) -> None:
         self._start = time.perf_counter()
         self._spent = dict.fromkeys(stages, 0.0)
+        self._within: list[str] = []  # stages that are entered, outermost first
 
     @contextmanager
     def measure_stage(self, name: str) -> Iterator[None]:
         """Count the block's wall time to a stage."""
         start = time.perf_counter()
+        self._within.append(name)
         try:
             yield
         finally:
             spent = time.perf_counter() - start
+            self._within.pop()
             self._spent[name] += spent
+            if self._within:
+                self._spent[self._within[-1]] -= spent
             LOGGER.debug("%s took %.3f s", name, spent)
 
     def sum_seconds(self) -> dict[str, float]:

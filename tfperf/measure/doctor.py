@@ -216,11 +216,14 @@ def check_hdf5() -> DoctorCheck:
     )
 
 
-def check_extra(package: str, extra: str, purpose: str) -> DoctorCheck:
-    """A package that tfperf brings by an extra, without which only one purpose is missed."""
+def check_extra(package: str, extra: str, purpose: str, module: str | None = None) -> DoctorCheck:
+    """A package that tfperf brings by an extra, without which only one purpose is missed.
+
+    module: what is imported, where it is not called as the package is.
+    """
     advice = f"needed only for {purpose}: pip install 'tfperf[{extra}]'"
     try:
-        importlib.import_module(package.replace("-", "_"))
+        importlib.import_module(module or package.replace("-", "_"))
     except Exception as error:  # a broken package is as good as none
         return DoctorCheck(
             package, "missing", _get_first_line(f"{type(error).__name__}: {error}"), advice, needed=False

@@ -14,8 +14,8 @@ class Status(Protocol):
         """Steps taken."""
 
     @property
-    def steps(self) -> int:
-        """Steps to take at most."""
+    def steps(self) -> int | None:
+        """Steps to take at most; None: not known."""
 
     @property
     def steps_per_second(self) -> float:
@@ -36,7 +36,8 @@ def make_status_display(stages: Stages, describe: DescribeStatus[S], prefix: str
 
     def show(status: S) -> None:
         # at most: it may stop before
-        seconds = None if status.over else (status.steps - status.step) / status.steps_per_second
+        left = 0 if status.over or status.steps is None else status.steps - status.step
+        seconds = None if status.over else left / status.steps_per_second
         stages.show_steps(status.step, status.steps, lambda: f"{prefix}{describe(status)}", seconds)
 
     return show

@@ -45,9 +45,9 @@ class CardKind:
     """Cards of one workload.
 
     files: what the file is that a key names; code: keys that name a function, `file.py:function` or `module:function`;
-    required: a value for each number that a card must give; folders: keys
-    that name a run folder, with the words that may stand there instead; uncompared_keys: of which the workload says
-    itself whether a run that goes on may have others; data: keys that decide what its files can tell against a card;
+    required: a value for each number that a card must give; folders: keys that name a run folder, with the words that
+    may stand there instead, or, without words, a folder of files; uncompared_keys: of which the workload says itself
+    whether a run that goes on may have others; data: keys that decide what its files can tell against a card;
     performance_keys: full keys that change how steps are computed, but not what.
     """
 

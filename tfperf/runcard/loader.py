@@ -10,6 +10,7 @@ from pydantic import ValidationError
 from tfperf.errors import CardError
 from tfperf.runcard import overrides as setting
 from tfperf.runcard.explain import explain, suggest_nearest
+from tfperf.runcard.keys import EACH_ENTRY
 from tfperf.runcard.kinds import AnyCard, CardKind, Kinds
 from tfperf.runcard.nodes import CardNode, LocatedFault, format_key
 from tfperf.runcard.places import FaultyCard, attach_source, make_card_error
@@ -96,7 +97,7 @@ def _read(path: Path) -> str:
 def _resolve_paths(kind: CardKind, root: CardNode, folder: Path) -> Iterator[LocatedFault]:
     """Make the card's paths absolute; yields those that lead nowhere."""
     for key in (*kind.files, *kind.folders):
-        node = _find_node(root, key)
+        node = next(_find_nodes(root, key), None)
         if node is None or not isinstance(node.value, str) or node.value in kind.folders.get(key, ()):
             continue
         target = os.path.realpath(os.path.join(folder, node.value))
@@ -108,25 +109,29 @@ def _resolve_paths(kind: CardKind, root: CardNode, folder: Path) -> Iterator[Loc
 
 def _resolve_code(kind: CardKind, root: CardNode, folder: Path) -> Iterator[LocatedFault]:
     """Make paths of files with code absolute; yields those that lead nowhere."""
-    for key in kind.code:
-        node = _find_node(root, key)
-        if node is None or not isinstance(node.value, str):
+    for node in [node for key in kind.code for node in _find_nodes(root, key)]:
+        if not isinstance(node.value, str):
             continue
         origin, colon, function = node.value.rpartition(":")
         if not colon or not origin.endswith(CODE_FILE):
             continue
         target = os.path.realpath(os.path.join(folder, origin))
         if not os.path.isfile(target):
-            text = f"{format_key(key)}: got {node.quote()}; no such file: {target}; must be a Python file"
-            yield LocatedFault(node.order, node.location, text, key)
+            text = f"{format_key(node.path)}: got {node.quote()}; no such file: {target}; must be a Python file"
+            yield LocatedFault(node.order, node.location, text, node.path)
         node.value = f"{target}:{function}"
 
 
-def _find_node(root: CardNode, key: tuple[str, ...]) -> CardNode | None:
-    node: CardNode | None = root
-    for name in key:
-        node = None if node is None else node.get_child(name)
-    return node
+def _find_nodes(root: CardNode, key: tuple[str, ...]) -> Iterator[CardNode]:
+    """The value of a key; of one with EACH_ENTRY in it one for each entry of the list."""
+    if not key:
+        yield root
+        return
+    name, *rest = key
+    children = root.value if name == EACH_ENTRY and isinstance(root.value, list) else [root.get_child(name)]
+    for child in children:
+        if child is not None:
+            yield from _find_nodes(child, tuple(rest))
 
 
 def _describe_missing(kind: CardKind, key: tuple[str, ...], given: str, target: str) -> str:
@@ -134,4 +139,6 @@ def _describe_missing(kind: CardKind, key: tuple[str, ...], given: str, target: 
         what = "a folder" if os.path.isdir(target) else "no such file"
         return f"{what}: {target}; must be {kind.files[key]}"
     words = kind.folders[key]
+    if not words:
+        return f"{'is no folder' if os.path.exists(target) else 'no such folder'}: {target}; must be a folder"
     return f"allowed: {', '.join(words)}, or a run folder (there is no {target}){suggest_nearest(given, words)}"

@@ -14,7 +14,7 @@ from yaml import events
 from yaml.reader import Reader
 
 from tfperf.errors import CardError
-from tfperf.runcard.nodes import MAX_DEPTH, CardNode, LocatedFault, format_key, shorten
+from tfperf.runcard.nodes import INDEX, MAX_DEPTH, CardNode, LocatedFault, format_key, shorten
 from tfperf.runcard.scalars import parse_scalar
 
 MAX_FAULTS = 100
@@ -114,6 +114,8 @@ class _NodeBuilder:
         if isinstance(event, events.ScalarEvent) and event.value == "<<" and event.implicit[0]:
             self.add_fault(line, (*path, "<<"), "merge keys are not read; write the keys out")
             return None
+        if type(node.value) is int and INDEX.fullmatch(node.text):
+            return node.text  # of a table by number, as of classes
         if not isinstance(node.value, str):
             self.add_fault(line, path, f"got {node.quote()} as a key; a key is text")
             return None

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from signal import SIGINT
 from typing import Any
 
-import tfperf
 from tfperf.errors import AMISS, DONE, SIGNALLED, Interrupted, UserError
+from tfperf.version import VERSION
 from tfperf.workloads.job import FinishedFit, Session
 
 LOGGER = logging.getLogger(__name__)
@@ -15,7 +15,7 @@ LOGGER = logging.getLogger(__name__)
 
 def log_fit(session: Session[Any], workload: str, fit: Callable[[], FinishedFit]) -> FinishedFit:
     """Carry out a fit, and log the versions, the options, what ended it, the seconds of its stages, the exit code."""
-    versions, asked = f"tfperf {tfperf.__version__}, Python {platform.python_version()}", session.options.describe()
+    versions, asked = f"tfperf {VERSION}, Python {platform.python_version()}", session.options.describe()
     LOGGER.info("begin: %s: fit of workload %s in %s%s", versions, workload, session.run.path, asked)
     try:
         finished = fit()

@@ -54,7 +54,9 @@ def _fit_card(signals: Signals, progress: Stages, card: AnyCard, output: Path, o
 
 def _fit_held(workload: Workload[Any], card: AnyCard, output: Path, session: Session[Any]) -> FinishedFit:
     """A fit in a run directory that this process holds."""
-    run, progress = session.run, session.progress
+    run, progress, options = session.run, session.progress, session.options
+    if workload.kind.code and run.exists and not (options.force or options.resume or options.adds):
+        run.make_room(force=False)  # says what may be done, before code that the card names is run
     progress.show_stage("reading data")
     with session.watch.measure_stage("data"):
         job = workload.build_job(card, session)

@@ -7,14 +7,15 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import tfperf
 from tfperf.errors import CardError, RunDirectoryError
 from tfperf.results.contents import CARD
 from tfperf.results.reading import describe_error, read_text
 from tfperf.results.state import OLD, Own, Part, RunState, make_key
 from tfperf.runcard.dump import dump_card
+from tfperf.runcard.keys import find_mappings
 from tfperf.runcard.kinds import AnyCard, CardKind
 from tfperf.runcard.tree import parse_plain
+from tfperf.version import VERSION
 from tfperf.workloads.registry import WORKLOADS
 
 MOST_BYTES = 2**20  # of a card that was written
@@ -23,7 +24,7 @@ LEFT_OUT = ("profile", "sweep")  # of no weight for the result
 
 def make_state(card: AnyCard, kind: CardKind, hashes: Mapping[str, str], parts: Sequence[Part[Own]]) -> RunState[Own]:
     """The state of a run that begins with a card and files, whose sha256 are `hashes`."""
-    return RunState(digest_inputs(card, kind, hashes), dict(hashes), list(parts), tfperf.__version__, make_key())
+    return RunState(digest_inputs(card, kind, hashes), dict(hashes), list(parts), VERSION, make_key())
 
 
 def digest_inputs(card: AnyCard, kind: CardKind, hashes: Mapping[str, str], workload: str | None = None) -> str:
@@ -55,6 +56,9 @@ def refuse_changed(path: Path, card: AnyCard, kind: CardKind, hashes: Mapping[st
     faults = _list_differences(old, new) if old != new else []
     changed = [key for key in sorted({*hashes, *state.inputs}) if hashes.get(key) != state.inputs.get(key)]
     faults += [f"{key}: not the file that the run began with" for key in changed]
+    if faults and old == new:
+        what = "what its card names was changed since the run began; put it back, or begin again with --force"
+        raise RunDirectoryError(f"{path}: {what}", *faults)
     if faults:
         raise RunDirectoryError(f"{path / CARD}: the card is not the one that the run began with", *faults)
     if state.version != OLD and state.digest not in _list_digests(card, kind, hashes):
@@ -72,14 +76,12 @@ def _select_comparable(tree: dict[str, Any], kind: CardKind) -> dict[str, Any]:
     """The card's tree without what is compared in another way."""
     name = tree.get("workload", WORKLOADS.default)
     tree = {**tree, "workload": WORKLOADS.renamed.get(name, name)}
-    for *outer, key in (*kind.files, *kind.code):
-        mapping: Any = tree
-        for one in outer:
-            mapping = (mapping or {}).get(one)
-        if mapping and (*outer, key) in kind.code:
-            mapping[key] = os.path.basename(mapping.get(key) or "")  # a file's content is compared by its hash
-        elif mapping is not None:
-            mapping.pop(key, None)
+    for *outer, key in (*kind.files, *kind.folders, *kind.code):
+        for mapping in find_mappings(tree, outer):
+            if (*outer, key) in kind.code:
+                mapping[key] = os.path.basename(mapping.get(key) or "")  # a file's content is compared by its hash
+            elif (*outer, key) in kind.files or not kind.folders[*outer, key]:
+                mapping.pop(key, None)
     return {key: value for key, value in tree.items() if key not in (*LEFT_OUT, *kind.uncompared_keys)}
 
 

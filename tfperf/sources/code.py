@@ -5,6 +5,7 @@ import importlib.util
 import inspect
 import re
 import sys
+import sysconfig
 import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from typing import Any
 
 from tfperf.errors import Interrupted, UserCodeError, UserError
 from tfperf.runcard.types import CODE_FILE
+from tfperf.sources.given import ORIGIN, find_object
 
 COLOURS = re.compile(r"\x1b\[[0-9;]*m")  # that Keras' messages have
 
@@ -40,6 +42,11 @@ class CodeReference:
         """The file; None of a module."""
         return Path(self.origin) if self.origin.endswith(CODE_FILE) else None
 
+    @property
+    def text(self) -> str:
+        """As a card names it, a file by its whole path."""
+        return f"{self.origin}:{self.function}"
+
     def __str__(self) -> str:
         """As a card names it, a file by its name alone."""
         return f"{self.origin if self.file is None else self.file.name}:{self.function}"
@@ -51,7 +58,12 @@ def call_function(reference: CodeReference, arguments: Mapping[str, Any], key: s
     Raises: UserError where there is no such function or it does not take the arguments; UserCodeError for what it
     raises.
     """
-    function = _import_function(reference, key)
+    if reference.origin == ORIGIN:
+        function = find_object(reference.function, key)
+        if not inspect.isroutine(function):
+            return function
+    else:
+        function = _import_function(reference, key)
     try:
         inspect.signature(function).bind(**arguments)
     except TypeError as error:
@@ -64,6 +76,13 @@ def call_function(reference: CodeReference, arguments: Mapping[str, Any], key: s
     source = inspect.getsourcefile(function) if inspect.isfunction(function) else None
     file = reference.file or (None if source is None else Path(source))
     return run_user_code(lambda: function(**arguments), f"{key}: {reference}", file)
+
+
+def list_own_objects(file: Path, key: str) -> dict[str, Any]:
+    """Classes and functions that a Python file defines, by name. Raises: UserCodeError for what its import raises."""
+    what = f"{key}: {file.name}: its import"
+    module = run_user_code(lambda: _import_module(CodeReference(str(file), "")), what, file)
+    return {name: value for name, value in vars(module).items() if getattr(value, "__module__", "") == module.__name__}
 
 
 def run_user_code(call: Callable[[], Any], what: str, file: Path | None) -> Any:
@@ -110,10 +129,17 @@ def _import_module(reference: CodeReference) -> ModuleType:
 
 
 def _list_lines(error: BaseException, file: Path | None) -> list[str]:
-    """The traceback from the user's file on; of an error that does not reach it, the error alone."""
+    """The traceback from the user's file on, or from his first code; of an error that reaches none, the error alone."""
     frames = traceback.extract_tb(error.__traceback__)
     mine = [number for number, frame in enumerate(frames) if file is not None and frame.filename == str(file)]
+    mine = mine or [number for number, frame in enumerate(frames) if not is_of_library(frame.filename)]
     told = frames[mine[0] :] if mine else []
     texts = [*traceback.format_list(told), *traceback.format_exception_only(error)]
     lines = [COLOURS.sub("", line).rstrip() for text in texts for line in text.splitlines()]
     return [line for line in lines if line]
+
+
+def is_of_library(file: str) -> bool:
+    """Whether code is of Python, tfperf or an installed package, rather than the user's."""
+    folders = (str(Path(__file__).parents[1]), *(sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")))
+    return file.startswith((*folders, "<"))

@@ -75,9 +75,23 @@ def _make_array(value: Any) -> AnyArray:
     array = np.asarray(value)
     if array.ndim == 0:
         raise ValueError(f"a single number of type {array.dtype}")
+    if array.dtype == object and all(isinstance(one, str | bytes) for one in array.flat):
+        array = np.array(array.tolist())  # as tensors of texts, and columns of pandas, are
     if array.dtype.kind not in "biufUS":
         raise ValueError(f"an array of type {array.dtype}")
     return array
+
+
+def find_not_finite(samples: Samples) -> str | None:
+    """Where the data themselves are not finite, in words; None where they are."""
+    for name, part in zip(("inputs", "targets", "weights"), samples.data, strict=False):
+        for array in keras.tree.flatten(part):
+            if array.dtype.kind == "f" and not np.isfinite(array).all():
+                rows = np.flatnonzero(~np.isfinite(array).reshape(len(array), -1).all(axis=1))
+                return (
+                    f"data: {name}: {len(rows)} of {len(array)} samples are not finite, the first is number {rows[0]}"
+                )
+    return None
 
 
 def read_samples(path: Path, inputs: Sequence[str], targets: Sequence[str], weights: str | None) -> Samples:

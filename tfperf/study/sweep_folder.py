@@ -143,6 +143,15 @@ def read_sweep(folder: Path) -> dict[str, Any]:
     return found
 
 
+def read_report(folder: Path) -> dict[str, Any]:
+    """sweep_report.json of a folder. Raises: RunDirectoryError where it is damaged, or the sweep is not finished."""
+    try:
+        found: dict[str, Any] = read_json(folder / REPORT)
+    except OSError as error:
+        raise RunDirectoryError(f"{folder / REPORT}: {describe_error(error)}; has the sweep ended?") from None
+    return found
+
+
 def read_current_trials(folder: Path) -> list[FinishedTrial]:
     """The trials of a folder's sweep, without those of repeats and points that its last command does not have.
 

@@ -11,11 +11,12 @@ from tfperf.data.cache import digest_file
 from tfperf.errors import CardError
 from tfperf.results.contents import RESULTS
 from tfperf.runcard.dump import to_tree
-from tfperf.runcard.keys import Tree, get, put
+from tfperf.runcard.keys import Tree, find_mappings, get, put
 from tfperf.runcard.kinds import AnyCard
 from tfperf.runcard.places import make_unfit_error
 from tfperf.runcard.points import SweepPoint
 from tfperf.runcard.sweep import Sweep
+from tfperf.runcard.types import CODE_FILE
 from tfperf.study.finished_trials import PointValues, TrialKey, make_point_key
 from tfperf.workloads.cards import load_points
 from tfperf.workloads.registry import WORKLOADS
@@ -110,7 +111,7 @@ def _list_files(tree: Tree) -> dict[str, Path]:
     """Every file that a trial reads, by the card's key; of a run folder its results."""
     kind = WORKLOADS.get_kind(tree["workload"])
     found: dict[str, Path] = {}
-    for path in (*kind.files, *kind.folders):
+    for path in (*kind.files, *(path for path, words in kind.folders.items() if words)):
         name = ".".join(path)
         value = _get_value(tree, name)
         if value is not None and value not in kind.folders.get(path, ()):
@@ -130,4 +131,9 @@ def _get_value(tree: Tree, name: str) -> str | None:
 def _digest_files(tree: Tree) -> Tree:
     for key, file in _list_files(tree).items():
         put(tree, key, digest_file(file))
+    for *outer, key in WORKLOADS.get_kind(tree["workload"]).code:
+        for mapping in find_mappings(tree, outer):
+            origin, _, function = (mapping.get(key) or "").rpartition(":")
+            if origin.endswith(CODE_FILE):
+                mapping[key] = f"{digest_file(Path(origin))}:{function}"
     return tree

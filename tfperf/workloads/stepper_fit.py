@@ -39,7 +39,7 @@ class SteppedFit(Job[C, Own]):
         with watch.measure_stage("build"):
             training = StepperTrainer(self.build(), make_checkpoints(run, part), self.checkpoint_every)
             resume(run, part, training, progress.say)
-        if training.step < training.stepper.steps:
+        if not training.is_over:
             training.recorder = self._make_recorder(training.stepper)
             progress.show_stage("compiling")
             with watch.measure_stage("compile"):

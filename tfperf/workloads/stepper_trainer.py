@@ -10,6 +10,7 @@ import numpy as np
 from tfperf.arrays import ArraysByName
 from tfperf.errors import RunDirectoryError, TrainingError
 from tfperf.report.progress import ShowStatus
+from tfperf.runcard.types import MAX_STEP
 from tfperf.signals import Signals
 from tfperf.train.checkpoint import Checkpoints
 from tfperf.train.snapshots import check_snapshot
@@ -20,11 +21,10 @@ STATE, STEP, LOSSES, SECONDS = "state/", "fit/step", "fit/losses", "fit/seconds_
 
 
 class ResumableStepper(Stepper, Protocol):
-    """A stepper that knows how many steps it takes in all, and that can be set to what it was."""
+    """A stepper that can be set to what it was.
 
-    @property
-    def steps(self) -> int:
-        """Of the whole training."""
+    `steps` may be None until it has ended by itself: a call that takes none is the last.
+    """
 
     def snapshot(self) -> ArraysByName:
         """All that decides the future, by name."""
@@ -38,14 +38,14 @@ class StepperProgress:
     """How far a training is."""
 
     step: int
-    steps: int
+    steps: int | None  # None: not known before the end
     steps_per_second: float
     loss: float | None  # mean of the last call's; None: the stepper keeps none
 
     @property
     def over(self) -> bool:
         """Whether no further step will be taken."""
-        return self.step >= self.steps
+        return self.steps is not None and self.step >= self.steps
 
     def describe(self) -> str:
         """Speed and loss."""
@@ -92,16 +92,21 @@ class StepperTrainer:
 
         Raises: TrainingError where a loss is not finite; the checkpoint before is kept then.
         """
-        steps, saved = self.stepper.steps, self.step
+        saved, ended = self.step, self.is_over
         with signals.defer():
-            while self.step < steps:
-                count, seconds = self._call(steps - self.step)
-                steps = steps if count else self.step  # it has ended by itself
-                show(StepperProgress(self.step, steps, count / seconds, self.loss))
-                if self.step // self.every > saved // self.every or self.step >= steps or signals.received is not None:
+            while not ended:
+                count, seconds = self._call(MAX_STEP if self.stepper.steps is None else self.stepper.steps - self.step)
+                ended = self.is_over or not count  # it may end by itself
+                show(StepperProgress(self.step, self.step if ended else self.stepper.steps, count / seconds, self.loss))
+                if self.step // self.every > saved // self.every or ended or signals.received is not None:
                     self.save()
                     saved = self.step
                 signals.stop_if_asked(self.step)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether all steps are taken."""
+        return self.stepper.steps is not None and self.step >= self.stepper.steps
 
     @property
     def loss(self) -> float | None:

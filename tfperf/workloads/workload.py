@@ -64,6 +64,10 @@ class Workload(ABC, Generic[C]):
     def describe_card(self, card: C, show_stage: ShowStage) -> Sequence[str]:
         """What a card amounts to, a line each. Raises: UserError where its data or this machine do not fit it."""
 
+    def describe_build(self, card: C, show_stage: ShowStage) -> Sequence[str]:
+        """What the code that a card names makes, a line each. Raises: CardError where cards name none."""
+        raise CardError(f"--build: a card of workload {self.name} names no code; leave it out")
+
     def refuse_fit(self, card: C) -> None:
         """CardError for a card that can be checked, profiled or swept, but not fitted."""
 
@@ -74,6 +78,12 @@ class Workload(ABC, Generic[C]):
     def make_table(self, summary: Mapping[str, Any]) -> "RenderableType":
         """What a fit prints at its end, from its report.json; by default its plain values, a line each."""
         return "\n".join(f"{key}: {value}" for key, value in summary.items() if isinstance(value, str | int | float))
+
+    def read_result(self, folder: Path) -> Any:
+        """The record of a finished run, as a fit returns it; by default its report.json. Raises: RunDirectoryError."""
+        from tfperf.report.compare_reports import read_report
+
+        return read_report(folder, dict[str, Any])
 
     def build_stepper(self, card: C) -> "Stepper":
         """The card's training, built and ready to take steps. Raises: UserError for faults of the card or its files."""

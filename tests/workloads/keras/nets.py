@@ -1,5 +1,7 @@
 """Models and data as a user would have them."""
 
+import time
+
 import keras
 import numpy as np
 import tensorflow as tf
@@ -152,3 +154,201 @@ def fail_in_a_step(count=70):
     inputs, targets = load(count)
     targets[count // 2] = np.nan
     return inputs, targets
+
+
+def build_linear():
+    """No draws, so that Keras' own fit can be followed step by step."""
+    model = keras.Sequential([keras.Input((6,)), layers.Dense(8, "tanh"), layers.Dense(1)])
+    model.compile("adam", "mse", metrics=["mae"])
+    return model
+
+
+def build_classifier():
+    """Three classes."""
+    model = keras.Sequential([keras.Input((6,)), layers.Dense(8, "tanh"), layers.Dense(3, "softmax")])
+    model.compile("adam", "sparse_categorical_crossentropy", weighted_metrics=["accuracy"])
+    return model
+
+
+def load_classes(count=70):
+    """Numbers of classes."""
+    inputs, targets = load(count)
+    return inputs, np.digitize(targets[:, 0], [-0.3, 0.3])
+
+
+def stream(count=70, kind="plain"):
+    """Batches of tf.data in several ways."""
+    inputs, targets = load(count)
+    slices = tf.data.Dataset.from_tensor_slices((inputs.astype("float32"), targets.astype("float32")))
+    if kind == "shuffled":
+        return slices.shuffle(count).batch(16).prefetch(1)
+    if kind == "cached":
+        return slices.shuffle(count).cache().batch(16)
+    if kind == "filtered":
+        return slices.shuffle(count).filter(lambda x, y: x[0] > -1).batch(16)
+    if kind == "endless":
+        return slices.shuffle(count).repeat().batch(16)
+    if kind == "random":
+        return slices.map(lambda x, y: (x + tf.random.normal((6,)), y)).batch(16)
+    if kind == "stateless":
+        numbered = slices.enumerate()
+        return numbered.map(lambda i, xy: (xy[0] + tf.random.stateless_normal((6,), (i, 7)), xy[1]), 2).batch(16)
+    if kind == "stateless_shuffled":
+        return stream(count, "stateless").unbatch().shuffle(count).batch(16)
+    if kind == "empty":
+        return slices.take(0).batch(16)
+    if kind == "single":
+        return slices.map(lambda x, y: (x, y[0]))
+    return slices.batch(16)
+
+
+def stream_held():
+    """Data of its own that validates."""
+    return stream(30)
+
+
+class Pages(keras.utils.PyDataset):
+    """Batches by number."""
+
+    def __init__(self, count, **options):
+        super().__init__(**options)
+        self.inputs, self.targets = load(count)
+
+    def __len__(self):
+        return -(-len(self.inputs) // 16)
+
+    def __getitem__(self, index):
+        rows = slice(16 * index, 16 * index + 16)
+        return self.inputs[rows], self.targets[rows]
+
+
+class Drawing(Pages):
+    """Other numbers each time."""
+
+    def __getitem__(self, index):
+        inputs, targets = super().__getitem__(index)
+        return inputs + np.random.normal(size=inputs.shape), targets
+
+
+class Broken(Pages):
+    """Lacks a page."""
+
+    def __getitem__(self, index):
+        if index == 3:
+            raise ValueError("page 3 is missing")
+        return super().__getitem__(index)
+
+
+def page(count=70, workers=1, classes=False, drawing=False, broken=False):
+    """A PyDataset."""
+    found = (Drawing if drawing else Broken if broken else Pages)(count, workers=workers)
+    if classes:
+        found.inputs, found.targets = load_classes(count)
+    return found
+
+
+class Norms(keras.callbacks.Callback):
+    """Stops when the loss falls no more, in its own way, and keeps what it saw."""
+
+    def __init__(self):
+        super().__init__()
+        self.seen = []
+
+    def on_epoch_end(self, epoch, logs=None):
+        self.seen.append(logs["loss"])
+        self.model.optimizer.learning_rate.assign(0.01 / len(self.seen))
+
+    def get_state(self):
+        return {"seen": self.seen, "array": np.array(self.seen, "float32"), "nested": {"a": (1, None)}}
+
+    def set_state(self, state):
+        assert state["nested"] == {"a": (1, None)} and state["array"].dtype == np.float32
+        self.seen = state["seen"]
+
+
+def build_norms():
+    """The callback."""
+    return Norms()
+
+
+class Printer(keras.callbacks.Callback):
+    """Told of each step; keeps nothing that could be asked for."""
+
+    def on_train_batch_end(self, batch, logs=None):
+        if batch == 3 and logs["loss"] < 0:
+            raise ValueError("never")
+
+
+def build_printer():
+    """The callback."""
+    return Printer()
+
+
+class Doubled(layers.Layer):
+    """A layer of one's own, which no registry knows."""
+
+    def call(self, inputs):
+        return 2 * inputs
+
+
+def build_doubled():
+    """With that layer."""
+    model = keras.Sequential([keras.Input((6,)), Doubled(), layers.Dense(1)])
+    model.compile("sgd", "mse")
+    return model
+
+
+def build_pictures():
+    """Two classes of small images."""
+    model = keras.Sequential(
+        [keras.Input((8, 8, 3)), layers.Rescaling(1 / 255), layers.RandomFlip("horizontal", seed=1), layers.Flatten(),
+         layers.Dense(2, "softmax")]
+    )  # fmt: skip
+    model.compile("adam", "sparse_categorical_crossentropy", metrics=["accuracy"])
+    return model
+
+
+def build_augmented():
+    """Images are moved at random inside the model."""
+    model = keras.Sequential(
+        [keras.Input((8, 8, 1)), layers.RandomTranslation(0.2, 0.2, seed=3), layers.Conv2D(4, 3, activation="relu"),
+         layers.Flatten(), layers.Dropout(0.2), layers.Dense(1)]
+    )  # fmt: skip
+    model.compile("adam", "mse", metrics=["mae"])
+    return model
+
+
+def load_squares(count=70):
+    """Small images."""
+    images = np.random.default_rng(2).normal(size=(count, 8, 8, 1))
+    return images, images[:, 0, 0, :]
+
+
+class Slow(keras.callbacks.Callback):
+    """Leaves time to be killed."""
+
+    def on_epoch_end(self, epoch, logs=None):
+        time.sleep(0.15)
+
+    def get_state(self):
+        return {}
+
+    def set_state(self, state):
+        assert state == {}
+
+
+def build_slow():
+    """The callback."""
+    return Slow()
+
+
+class Adding(keras.callbacks.Callback):
+    """Adds to the logs what it reads of the model's history."""
+
+    def on_epoch_end(self, epoch, logs=None):
+        logs["epochs_so_far"] = float(len(self.model.history.history.get("loss", ())))
+
+
+def build_adding():
+    """The callback."""
+    return Adding()

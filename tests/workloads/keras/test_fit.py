@@ -14,9 +14,10 @@ from tests.workloads.keras import nets
 from tfperf.cli import main
 from tfperf.data.keys import Purpose, make_generator
 from tfperf.errors import CardError
+from tfperf.runcard.data_sources import DataSource, ModelSource
 from tfperf.runcard.model_optimizer import ModelOptimizer
 from tfperf.train.snapshots import check_snapshot
-from tfperf.workloads.keras.card import DataSource, EpochSchedule, KerasCard, LoopEngine, ModelSource
+from tfperf.workloads.keras.card import EpochSchedule, KerasCard, LoopEngine
 from tfperf.workloads.keras.inputs import read_data
 from tfperf.workloads.keras.models import make_model
 from tfperf.workloads.keras.training import KerasTraining
@@ -127,9 +128,10 @@ def prepare(model, data, xla=False, **changes):
     """A training of a card that is made here."""
     card = KerasCard(
         workload="keras", model=ModelSource(build=f"{NETS}:{model}"), engine=LoopEngine(xla=xla),
-        data=DataSource(build=f"{NETS}:{data}", batch=16), train=EpochSchedule(epochs=2, **changes),
+        data=DataSource(build=f"{NETS}:{data}", batch=16), train=EpochSchedule(**{"epochs": 2, **changes}),
     )  # fmt: skip
-    training = KerasTraining(card, make_model(card), read_data(card))
+    data = read_data(card)
+    training = KerasTraining(card, make_model(card), data, Path("callbacks"))
     training.choose()
     return training
 
@@ -157,7 +159,7 @@ def test_odd_steps_and_logs_are_taken_and_what_no_checkpoint_keeps_is_named(tmp_
 def test_texts_are_never_given_to_xla_which_would_end_the_process():
     training = prepare("build_reader", "load_texts", xla="auto")
     assert [*training.choices.ms_per_step] == ["graph"] and training.call(5) == 5
-    with pytest.raises(CardError, match=r"engine\.xla: got true; the data have texts"):
+    with pytest.raises(CardError, match=r"engine\.xla: the data have texts"):
         prepare("build_reader", "load_texts", xla=True)
 
 
@@ -170,14 +172,14 @@ def test_a_builder_that_draws_gives_the_same_data_to_a_resumed_run(write_card, t
 
 
 def test_where_the_loops_do_not_agree_keras_takes_the_steps(write_card, tmp_path, monkeypatch):
-    from tfperf.workloads.keras import choices
-    from tfperf.workloads.keras.loops import CompiledLoop
+    from tfperf.workloads.keras import memory_feed
+    from tfperf.workloads.keras.loops import MemoryLoop
 
-    class Wrong(CompiledLoop):
+    class Wrong(MemoryLoop):
         def _take_step(self, rows):
             return super()._take_step(rows[::-1])  # other sums, other draws
 
-    monkeypatch.setattr(choices, "CompiledLoop", Wrong)
+    monkeypatch.setattr(memory_feed, "MemoryLoop", Wrong)
     said = run("fit", write_card(), "-o", tmp_path / "run")
     assert "Keras' own train function takes the steps: after 3 steps " in said
     report = json.loads((tmp_path / "run" / "report.json").read_text())
@@ -190,19 +192,42 @@ def test_where_the_loops_do_not_agree_keras_takes_the_steps(write_card, tmp_path
         (["model.build={nets}:load"], "model.build: nets.py:load: returned tuple; must return a keras.Model"),
         (["model.arguments.unitz=3"], "got an unexpected keyword argument 'unitz'"),
         (["data.build={nets}:build_mlp"], "data.build: nets.py:build_mlp: returned Sequential; must be NumPy arrays"),
-        (["model.build={nets}:build_unsaved"], "model: cannot be saved as .keras: raised NotImplementedError"),
         (["model.build={nets}:build_eager"], "model: is compiled with run_eagerly=True"),
         (["train.loss=msee"], "train: Could not interpret loss identifier: msee"),
-        (["model.build={nets}:build_two_inputs"], "model: its step after step 0: raised ValueError"),
+        (["model.build={nets}:build_two_inputs"], "model: in step 1: raised ValueError"),
         (["data.validation=0.001"], "data.validation: got 0.001 of 70 samples; must leave some on each side"),
-        (["data.build={nets}:fail_in_a_step"], "the loss is not finite"),
+        (["data.build={nets}:fail_in_a_step"], "data: targets: 1 of 52 samples are not finite, the first is number 35"),
     ],
 )
 def test_faults_are_told_and_nothing_is_begun(write_card, tmp_path, changes, said):
     sets = [one for change in changes for one in ("--set", change.format(nets=NETS))]
     output = run("fit", write_card(), "-o", tmp_path / "run", *sets, code=2)
     assert said in output and "Traceback" not in output
-    assert "not finite" in said or not (tmp_path / "run" / "run.json").exists()
+    assert "not finite" in output or not (tmp_path / "run" / "run.json").exists()
+
+
+def test_what_keras_cannot_save_is_told_before_the_first_step_and_its_variables_are_kept(write_card, tmp_path):
+    said = run("fit", write_card("build_unsaved"), "-o", tmp_path / "run")
+    warned = (
+        "warning: the model cannot be saved as .keras; its variables will be in weights.h5: NotImplementedError: never"
+    )
+    assert warned in said and said.index(warned) < said.index("compiling")
+    with h5py.File(tmp_path / "run" / "weights.h5") as file:
+        assert [array.shape for array in file.values()] == [(6, 1), (1,)]
+
+
+def test_both_loops_are_compared_from_the_same_state(tmp_path):
+    training = prepare("build_mlp", "load", xla="auto", epochs=100_000)
+    assert training.choices.loop == "tfperf" and {*training.choices.ms_per_step} == {"graph", "XLA loop", "XLA step"}
+    for xla, compilation in (("step", "XLA step"), ("loop", "XLA loop")):
+        training = prepare("build_mlp", "load", xla=xla)
+        assert (training.choices.loop, training.choices.reason) == ("tfperf", "")
+        assert [*training.choices.ms_per_step] == [training.choices.compilation] == [compilation]
+        assert training.call(10) == 10
+
+
+def test_xla_is_not_tried_where_it_would_take_longer_than_all_steps(tmp_path):
+    assert [*prepare("build_mlp", "load", xla="auto").choices.ms_per_step] == ["graph"]
 
 
 def test_check_says_what_a_fit_would_run_and_runs_nothing(tmp_path):

@@ -1,31 +1,28 @@
 """Which loop takes the steps, and whether XLA compiles them: decided before the first step, kept for a resumed run."""
 
 import json
-import time
 import warnings
-from collections.abc import Callable, Sequence
-from typing import Annotated, Any, ClassVar, Literal
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 import keras
-import numpy as np
-import tensorflow as tf
 from pydantic import ConfigDict, Field, TypeAdapter
 from pydantic.dataclasses import dataclass
 
-from tfperf.arrays import ArraysByName, Indices
 from tfperf.console.stages import ShowStage
 from tfperf.errors import CardError
 from tfperf.measure.quiet import drop_native_logs
 from tfperf.runcard.types import STRICT, Step
-from tfperf.sources.samples import Nest
-from tfperf.workloads.keras.loops import CompiledLoop, KerasLoop, StepLoop
+from tfperf.workloads.keras.comparison import FAILURES, compare_loops, time_loop
+from tfperf.workloads.keras.feeds import Feed
+from tfperf.workloads.keras.loops import Compilation, PlainArithmeticLoop, StepLoop
 from tfperf.workloads.keras.state import ModelState
 
 COMPARED = 10  # batches that both loops are given
-CLOSE = 1e-5  # losses of both under XLA, relative
-TIMING_SECONDS, REPEATS = 0.2, 3
+WORTH_COMPILING = 20.0  # seconds of a training in graph mode below which XLA, which takes some to compile, is not tried
 CALL_SECONDS = 0.5
-FAILURES = (tf.errors.OpError, ValueError, TypeError)
+MOST_STEPS = 10_000  # of a call
 Time = Annotated[float, Field(ge=0)]
 
 
@@ -36,13 +33,25 @@ class LoopChoices:
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
     loop: Literal["tfperf", "keras"]
     reason: Annotated[str, Field(max_length=2000)]  # why it is not tfperf's; empty where it is
-    xla: bool
+    compilation: Compilation
     steps_per_call: Step
-    ms_per_step: dict[Literal["graph", "XLA"], Time]  # as measured
+    ms_per_step: dict[Compilation, Time]  # as measured
+    rewrites: bool = True  # whether TensorFlow may rewrite arithmetic, which rounds otherwise in a loop
+    batch_hooks: tuple[Annotated[str, Field(max_length=256)], ...] = ()  # callbacks that ask for one step a call
+    ms_one_step_a_call: Time | None = None  # as measured where there are such
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for run.json."""
         return TypeAdapter(LoopChoices).dump_python(self)  # type: ignore[no-any-return]
+
+    def explain(self) -> list[str]:
+        """What a user may want to change, in words."""
+        found = [f"Keras' own train function takes the steps: {self.reason}"] if self.reason else []
+        if self.batch_hooks and self.ms_one_step_a_call is not None:
+            many, one = min(self.ms_per_step.values()), self.ms_one_step_a_call
+            names = ", ".join(self.batch_hooks)
+            found.append(f"{names}: told of each step, so a call takes one: {one:.3g} ms a step, {many:.3g} without")
+        return found
 
     @staticmethod
     def from_dict(values: dict[str, Any]) -> "LoopChoices":
@@ -50,93 +59,100 @@ class LoopChoices:
         return TypeAdapter(LoopChoices).validate_json(json.dumps(values))
 
 
-def make_loop(model: keras.Model, samples: Nest, choices: LoopChoices) -> StepLoop:
+def make_loop(model: keras.Model, feed: Feed, choices: LoopChoices) -> StepLoop:
     """The loop that was chosen."""
     if choices.loop == "keras":
-        return KerasLoop(model, samples, choices.xla)
-    return CompiledLoop(model.train_step, samples, choices.xla)
+        return feed.make_keras_loop(model, choices.compilation != "graph")
+    loop = feed.make_loop(model.train_step, choices.compilation)
+    return loop if choices.rewrites else PlainArithmeticLoop(loop)
+
+
+class LoopWishes(NamedTuple):
+    """What a card and its callbacks ask for."""
+
+    xla: Literal["auto", "step", "loop"] | bool
+    steps_per_call: int | None  # None: as measured
+    steps: int | None = None  # of the whole training; None: not known
+    batch_hooks: tuple[str, ...] = ()
+
+
+class Candidate(NamedTuple):
+    """A loop that may take the steps: why it is Keras' own, if it is, and how long a step takes."""
+
+    loop: StepLoop
+    reason: str
+    ms: float
 
 
 def choose_loop(
-    model: keras.Model, samples: Nest, rows: Indices, xla: Literal["auto"] | bool, steps_per_call: int | None,
-    show_stage: ShowStage,
-) -> tuple[LoopChoices, StepLoop]:  # fmt: skip
+    model: keras.Model, feed: Feed, state: ModelState, wishes: LoopWishes, show_stage: ShowStage
+) -> tuple[LoopChoices, StepLoop]:
     """Compare tfperf's loop with Keras' train function on the first batches, and time graph and XLA.
 
-    samples: tensors (N, ...); rows: (steps, batch) of whole batches. The model's state is put back. In graph mode every
-    variable has to be equal to the bit, under XLA losses to 1e-5; else Keras' train function takes the steps.
+    The model's state is put back. In graph mode every variable has to be equal to the bit, under XLA losses to 1e-5;
+    else Keras' train function takes the steps. Raises: CardError for wishes that cannot be had.
     """
-    state, first = ModelState(model, samples, rows[0]), rows[:COMPARED]
-    before = state.snapshot()
-    # XLA ends the process where it is given texts
-    texts = any(tensor.dtype == tf.string for tensor in keras.tree.flatten(samples))
-    if texts and xla is True:
-        raise CardError("engine.xla: got true; the data have texts, which XLA cannot take; allowed: auto, false")
-    candidates = [xla] if xla != "auto" else [False] if texts else [False, True]
-    found: dict[bool, tuple[StepLoop, str]] = {}
-    ms: dict[Literal["graph", "XLA"], float] = {}
-    for number, compiled in enumerate(candidates, 1):
+    before, recorded = state.snapshot(), feed.record(COMPARED)
+    found: dict[Compilation, Candidate] = {}
+    candidates = _list_candidates(wishes, feed)
+    for number, compilation in enumerate(candidates, 1):
+        if "graph" in found and _is_short(wishes.steps, found["graph"].ms):
+            break
         show_stage("comparing and timing loops", number, len(candidates))
-        try:
-            with drop_native_logs(), warnings.catch_warnings():
-                warnings.filterwarnings("ignore", "Model doesn't support `jit_compile=True`")
-                found[compiled] = _compare(model, samples, first, compiled, state, before)
-                ms["XLA" if compiled else "graph"] = _time(found[compiled][0], rows, lambda: state.restore(before))
-        except FAILURES:
-            state.restore(before)
-            if not compiled or len(candidates) == 1:
-                raise
-    best = min(found, key=lambda one: ms["XLA" if one else "graph"])
-    loop, reason = found[best]
-    state.restore(before)
-    model.jit_compile = best
-    least = ms["XLA" if best else "graph"]
-    steps = max(1, min(len(rows), int(1e3 * CALL_SECONDS / least))) if steps_per_call is None else steps_per_call
-    kind: Literal["tfperf", "keras"] = "keras" if reason else "tfperf"
-    return LoopChoices(loop=kind, reason=reason, xla=best, steps_per_call=steps, ms_per_step=ms), loop
-
-
-def _compare(
-    model: keras.Model, samples: Nest, rows: Indices, xla: bool, state: ModelState, before: ArraysByName
-) -> tuple[StepLoop, str]:
-    """The loop to take, and why it is Keras' own."""
-    plain = KerasLoop(model, samples, xla)
-    wanted = [plain.run(row[None]).get("loss") for row in rows]
-    after = state.snapshot()
-    state.restore(before)
-    ours = CompiledLoop(model.train_step, samples, xla)
-    try:
-        losses = [ours.run(row[None]).get("loss") for row in rows] if xla else [ours.run(rows).get("loss")]
-    except FAILURES as error:
         state.restore(before)
-        return plain, f"tfperf's loop cannot be compiled: {' '.join(str(error).split())[:300]}"
-    mine = state.snapshot()
+        try:
+            with _keep_quiet():
+                loop, reason = compare_loops(model, feed, recorded, compilation, state, before)
+                found[compilation] = Candidate(loop, reason, time_loop(loop, recorded, state, before))
+        except FAILURES:
+            if compilation == "graph" or (number == len(candidates) and not found):
+                state.restore(before)
+                raise
+    chosen = min(found, key=lambda one: found[one].ms)
+    best = found[chosen]
+    alone = time_loop(best.loop, recorded, state, before, single=True) if wishes.batch_hooks else None
     state.restore(before)
-    if xla:
-        return (ours, "") if _are_close(wanted, losses) else (plain, "under XLA its losses differ by more than 1e-5")
-    differ = [name for name in after if not np.array_equal(after[name], mine[name], equal_nan=True)]
-    if not differ:
-        return ours, ""
-    apart = max(float(np.max(np.abs(np.subtract(after[name], mine[name], dtype=np.float64)))) for name in differ)
-    return plain, f"after {len(rows)} steps {differ[0]} differs from Keras' train function; by {apart:.1e} at most"
+    model.jit_compile = chosen != "graph"
+    most = feed.steps_per_epoch or MOST_STEPS
+    steps = 1 if wishes.batch_hooks else min(most, wishes.steps_per_call or max(1, int(1e3 * CALL_SECONDS / best.ms)))
+    choices = LoopChoices(
+        loop="keras" if best.reason else "tfperf", reason=best.reason, compilation=chosen, steps_per_call=steps,
+        ms_per_step={one: candidate.ms for one, candidate in found.items()},
+        rewrites=not isinstance(best.loop, PlainArithmeticLoop), batch_hooks=wishes.batch_hooks,
+        ms_one_step_a_call=alone,
+    )  # fmt: skip
+    return choices, best.loop
 
 
-def _are_close(wanted: Sequence[float | None], found: Sequence[float | None]) -> bool:
-    pairs = list(zip(wanted, found, strict=True))
-    return all(a == b or (a is not None and b is not None and abs(a - b) <= CLOSE * abs(a)) for a, b in pairs)
+def _is_short(steps: int | None, ms: float) -> bool:
+    return steps is not None and 1e-3 * steps * ms < WORTH_COMPILING
 
 
-def _time(loop: StepLoop, rows: Indices, restore: Callable[[], None]) -> float:
-    """ms of a step, the fastest of some repeats."""
-    count, found = 1, list[float]()
-    while len(found) < REPEATS:
-        restore()
-        batches = rows[np.arange(count) % len(rows)]
-        start = time.perf_counter()
-        loop.run(batches)
-        seconds = time.perf_counter() - start
-        if seconds < TIMING_SECONDS / 2 and count < 10_000:
-            count = max(2 * count, int(count * TIMING_SECONDS / max(seconds, 1e-4)))
-        else:
-            found.append(1e3 * seconds / count)
-    return min(found)
+def _list_candidates(wishes: LoopWishes, feed: Feed) -> Sequence[Compilation]:
+    """The graph first."""
+    # XLA ends the process where it is given texts
+    if feed.has_texts and wishes.xla not in ("auto", False):
+        raise CardError("engine.xla: the data have texts, which XLA cannot take; allowed: auto, false")
+    if wishes.xla == "loop" and "XLA loop" not in feed.compilations:
+        raise CardError(
+            "engine.xla: got loop; XLA cannot take a stream into its loop; allowed: auto, true, false, step"
+        )
+    if wishes.batch_hooks and (wishes.steps_per_call or 1) > 1:
+        names = ", ".join(wishes.batch_hooks)
+        raise CardError(f"train.steps_per_call: got {wishes.steps_per_call}; must be 1 for {names}, told of each step")
+    if wishes.xla is False or feed.has_texts:
+        return ["graph"]
+    words: dict[str | bool, Sequence[Compilation]] = {
+        "auto": feed.compilations,
+        True: feed.compilations[1:],
+        "step": ["XLA step"],
+        "loop": ["XLA loop"],
+    }
+    return words[wishes.xla]
+
+
+@contextmanager
+def _keep_quiet() -> Iterator[None]:
+    with drop_native_logs(), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Model doesn't support `jit_compile=True`")
+        yield

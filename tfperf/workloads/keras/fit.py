@@ -1,27 +1,32 @@
 """The fit of a Keras model: what a run keeps of it, and its report."""
 
+import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import keras
-
 from tfperf.arrays import ArraysByName
-from tfperf.data.cache import digest
-from tfperf.errors import RunDirectoryError
+from tfperf.errors import RunDirectoryError, TrainingError
 from tfperf.report.sections import write_json, write_text
-from tfperf.results.contents import PAGE, RESULTS, STATE
+from tfperf.results.contents import EVENTS, PAGE, RESULTS, STATE
 from tfperf.results.files import write_hdf5
 from tfperf.results.state import Part
-from tfperf.sources.code import CodeReference, run_user_code
-from tfperf.workloads.job import Session
+from tfperf.sources.models import use_precision
+from tfperf.sources.samples import Samples, find_not_finite
+from tfperf.workloads.job import FinishedFit, Session
+from tfperf.workloads.keras.callbacks import FOLDER
 from tfperf.workloads.keras.card import KerasCard
 from tfperf.workloads.keras.choices import LoopChoices
-from tfperf.workloads.keras.files import BEST, FINAL, write_model
+from tfperf.workloads.keras.events import write_events
+from tfperf.workloads.keras.files import BEST, FINAL, WEIGHTS, find_unsavable, write_model, write_variables
 from tfperf.workloads.keras.inputs import hash_files, read_data
-from tfperf.workloads.keras.models import make_model
+from tfperf.workloads.keras.loops import Logs
+from tfperf.workloads.keras.models import count_parameters, make_model
+from tfperf.workloads.keras.result import read_result
 from tfperf.workloads.keras.training import HISTORY, KerasTraining
 from tfperf.workloads.stepper_fit import SteppedFit
 from tfperf.workloads.stepper_trainer import StepperTrainer
+
+EVENT_SECONDS = 5.0  # between two writings of events, at an epoch's end
 
 
 class KerasFit(SteppedFit[KerasCard, dict[str, Any]]):
@@ -29,27 +34,46 @@ class KerasFit(SteppedFit[KerasCard, dict[str, Any]]):
 
     def __init__(self, card: KerasCard, session: Session[dict[str, Any]]) -> None:
         super().__init__(card, session, self._build_training, card.train.checkpoint_every)
-        self.hashes = hash_files(card)
+        progress, self.hashes = session.progress, hash_files(card)
         with session.watch.measure_stage("data"):
-            self.samples = read_data(card)
-            parts = [part for part in (self.samples.training, self.samples.validation) if part is not None]
-            self.hashes["the arrays of data"] = digest(*(array for part in parts for array in part.arrays))
-        session.progress.show_stage("building the model")
+            self.data = read_data(card)
+            self.hashes |= self.data.hash_arrays()
+        progress.show_stage("building the model")
         with session.watch.measure_stage("build"):
             model = make_model(card)
-            file = None if card.model.build is None else CodeReference.parse(card.model.build).file
-            # what cannot be saved must not be found out after the last step
-            run_user_code(lambda: keras.saving.serialize_keras_object(model), "model: cannot be saved as .keras", file)
-            self.training = KerasTraining(card, model, self.samples)
-        for kind in self.training.state.find_unkept_draws():
-            session.progress.say(
-                f"warning: the step draws by {kind}, whose state no checkpoint has: after --resume it draws others"
-            )
+            self.training = KerasTraining(card, model, self.data, session.run.path / FOLDER, progress.show_stage)
+        if (reason := find_unsavable(model)) is not None:  # which must not be found out after the last step
+            progress.say(f"warning: the model cannot be saved as .keras; its variables will be in {WEIGHTS}: {reason}")
+        self.is_savable = reason is None
+        self.unkept = self._list_unkept()
+        for line in self.unkept:
+            progress.say(f"warning: not bit-exact after --resume: {line}")
+        if names := self.training.callbacks.list_stateless():
+            what = f"{', '.join(names)}: a callback of your own needs get_state (returns a dict) and set_state"
+            progress.say(f"warning: this run cannot be resumed: {what}")
+            session.signals.advice = f"--resume will be refused: {what}"
+        self._written = 0.0
+        self.training.end_epoch = self._end_epoch
+
+    def _list_unkept(self) -> list[str]:
+        """What a resumed run may have otherwise, in words."""
+        training = self.training
+        held = () if training.validation is None else training.validation.feed.unkept
+        validating = [f"data.validation: {one}" for one in held]
+        kinds = [
+            f"the step draws by {kind}, whose state no checkpoint has" for kind in training.state.find_unkept_draws()
+        ]
+        return [*kinds, *(f"data: {one}" for one in training.feed.unkept), *validating]
 
     def fit_part(self, part: Part[dict[str, Any]], parts: Sequence[Part[dict[str, Any]]]) -> None:
         """Build, go on where a run was, compile, train, write."""
         self._part = part
-        super().fit_part(part, parts)
+        try:
+            super().fit_part(part, parts)
+        except TrainingError as error:
+            if isinstance(self.data.training, Samples) and (fault := find_not_finite(self.data.training)):
+                raise TrainingError(*error.faults, fault) from None
+            raise
 
     def _build_training(self) -> KerasTraining:
         part, run, progress = self._part, self.session.run, self.session.progress
@@ -59,41 +83,69 @@ class KerasFit(SteppedFit[KerasCard, dict[str, Any]]):
                 known = LoopChoices.from_dict(part.choices)
             except ValueError as error:
                 raise RunDirectoryError(f"{run.path / STATE}: damaged choices: {error}") from None
-        choices = self.training.choose(known, progress.show_stage)
+        choices = self.training.choose(known)
         if known is None:
             part.choices = choices.to_dict()
             run.save_state()
-            if choices.reason:
-                progress.say(f"Keras' own train function takes the steps: {choices.reason}")
+            for line in choices.explain():
+                progress.say(line)
         return self.training
+
+    def _end_epoch(self, epoch: int, step: int, logs: Logs) -> None:
+        """For TensorBoard, while it trains."""
+        if time.monotonic() - self._written >= EVENT_SECONDS:
+            write_events(self.session.run.path / EVENTS, self.training.history, self.training.epoch_steps)
+            self._written = time.monotonic()
 
     def summarise(self, training: StepperTrainer, part: Part[dict[str, Any]]) -> dict[str, Any]:
         """report.json."""
         mine, best = self.training, self.training.best
         found = super().summarise(training, part)
-        middle = found["ms_per_step"]["median"]
+        data, spent = self.data.training, mine.seconds["steps"]
+        rate = mine.steps_timed * mine.samples_per_step / spent if spent and mine.samples_per_step else None
         return found | {
-            "epochs": self.card.train.epochs, "parameters": mine.model.count_params(),
-            "samples": len(self.samples.training), "batch": mine.batch, "choices": mine.choices.to_dict(),
-            "samples_per_second": 1e3 * mine.batch / middle if middle else None,
+            "epochs": mine.epoch, "parameters": count_parameters(mine.model),
+            "samples": len(data) if isinstance(data, Samples) else None, "batch": mine.samples_per_step,
+            "choices": mine.choices.to_dict(), "samples_per_second": rate, "seconds_of_epoch_ends": mine.seconds,
             "last": {name: values[-1] for name, values in mine.history.items()},
-            "best": None if best is None else {"epoch": best[0] + 1, "loss": best[1]},
+            "ended_by": mine.ended_by,
+            "best": None if best is None else {"epoch": best[0] + 1, mine.monitored: best[1]},
+            "not_bit_exact": self.unkept,
         }  # fmt: skip
+
+    def make_finished(self) -> FinishedFit:
+        """The record, with the model as it is."""
+        found = read_result(self.session.run.path, self.training.model)
+        return FinishedFit(found, found.summary)
+
+    def read_finished(self) -> FinishedFit:
+        """The record from the disk."""
+        found = read_result(self.session.run.path)
+        return FinishedFit(found, found.summary)
+
+    def _write_models(self) -> None:
+        folder, model, best = self.session.run.path, self.training.model, self.training.best
+        if not self.is_savable:
+            write_variables(model, folder / WEIGHTS)
+            return
+        with use_precision(self.card.model.precision):  # which files of models are told in part by what they leave out
+            write_model(model, folder / FINAL)
+            if best is not None:
+                last = model.get_weights()
+                model.set_weights(best[2])
+                write_model(model, folder / BEST)
+                model.set_weights(last)
 
     def write(self, summary: Mapping[str, Any], arrays: ArraysByName) -> None:
         """Models first, then results, page and report.json."""
         from tfperf.workloads.keras.page import render_report  # what draws takes a second to load
 
         folder, training, history = self.session.run.path, self.training, self.training.history
-        write_model(training.model, folder / FINAL)
-        if training.best is not None:
-            last = training.model.get_weights()
-            training.model.set_weights(training.best[2])
-            write_model(training.model, folder / BEST)
-            training.model.set_weights(last)
+        self._write_models()
         with write_hdf5(folder / RESULTS) as file:
             for name, values in arrays.items():
                 if name.startswith(HISTORY):
                     file[name] = values
+        write_events(folder / EVENTS, history, training.epoch_steps)
         write_text(folder / PAGE, render_report(self.card.title or self.card.workload, summary, history))
         write_json(folder, summary)

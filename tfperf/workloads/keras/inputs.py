@@ -1,27 +1,46 @@
-"""The samples that a card names, and their order."""
+"""The samples that a card names, split, weighed, and their order."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import keras
 import numpy as np
 
 from tfperf.arrays import Indices
+from tfperf.data.cache import digest
 from tfperf.data.keys import Purpose, make_generator
 from tfperf.errors import CardError
 from tfperf.results.reading import hash_file
-from tfperf.sources.code import CodeReference, call_function
-from tfperf.sources.samples import Samples, make_samples, read_samples
-from tfperf.workloads.keras.card import DataSource, KerasCard, ModelSource
+from tfperf.runcard.data_sources import SampleSource, ValidationSource
+from tfperf.sources.class_weights import weigh_classes
+from tfperf.sources.code import CodeReference
+from tfperf.sources.data import Data, read_source
+from tfperf.sources.image_stream import ImageStream
+from tfperf.sources.images import list_images, split_images
+from tfperf.sources.samples import Samples
+from tfperf.sources.streams import BatchStream, DatasetStream
+from tfperf.workloads.keras.card import KerasCard
+
+DEFAULT_BATCH = 32
+DrawOrder = Callable[[int, int], Indices]
 
 
 @dataclass(frozen=True)
-class SplitSamples:
-    """What is trained on, and what validates."""
+class TrainingData:
+    """What is trained on, and what validates; batch: samples of a step, of samples in memory."""
 
-    training: Samples
-    validation: Samples | None
+    training: Data
+    validation: Data | None
+    batch: int
+    draw_order: DrawOrder
+
+    def hash_arrays(self) -> dict[str, str]:
+        """A digest of the arrays that are in memory, which no file of the card may tell of."""
+        parts = [part for part in (self.training, self.validation) if isinstance(part, Samples)]
+        return {"the arrays of data": digest(*(array for part in parts for array in part.arrays))} if parts else {}
 
 
 def hash_files(card: KerasCard) -> dict[str, str]:
@@ -30,34 +49,101 @@ def hash_files(card: KerasCard) -> dict[str, str]:
 
 
 def _list_files(card: KerasCard) -> Iterator[tuple[str, Path]]:
-    for name in ("model", "data"):
-        source: ModelSource | DataSource = getattr(card, name)
-        if source.file is not None:
-            yield f"{name}.file", source.file
-        elif source.build is not None and (file := CodeReference.parse(source.build).file) is not None:
+    validation = card.data.validation
+    sources: dict[str, Any] = {"model": card.model, "data": card.data}
+    if isinstance(validation, ValidationSource):
+        sources["data.validation"] = validation
+    sources |= {f"train.callbacks.{i}": callback for i, callback in enumerate(card.train.callbacks)}
+    for name, source in sources.items():
+        for key in ("file", "custom_objects"):
+            if (path := getattr(source, key, None)) is not None:
+                yield f"{name}.{key}", path
+        if source.build is not None and (file := CodeReference.parse(source.build).file) is not None:
             yield f"{name}.build", file
 
 
-def read_data(card: KerasCard) -> SplitSamples:
-    """The samples, the last ones for validation. Raises: UserError."""
-    source = card.data
-    if source.build is not None:
-        reference = CodeReference.parse(source.build)
-        keras.utils.set_random_seed(card.seed)  # what it draws is then the same for a resumed run
-        found = make_samples(call_function(reference, source.arguments, "data.build"), f"data.build: {reference}")
+def read_data(card: KerasCard) -> TrainingData:
+    """The samples, the last ones for validation where a share is asked for. Raises: UserError."""
+    source, batch = card.data, card.data.batch or DEFAULT_BATCH
+    order = partial(draw_order, card.seed, shuffle=source.shuffle is not False)
+    keras.utils.set_random_seed(card.seed)  # what a function draws is then the same for a resumed run
+    training: Data
+    validation: Data | None = None
+    share = source.validation if isinstance(source.validation, float) else None
+    if source.folder is not None:
+        training, validation = _open_images(source, share, batch, card.seed, order)
     else:
-        assert source.file is not None
-        found = read_samples(source.file, source.inputs, source.targets, source.weights)
-    if source.validation is None:
-        return SplitSamples(found, None)
-    count = len(found) - round(source.validation * len(found))
-    if not 0 < count < len(found):
-        raise CardError(
-            f"data.validation: got {source.validation} of {len(found)} samples; must leave some on each side"
-        )
-    return SplitSamples(found.select(slice(count)), found.select(slice(count, None)))
+        training = read_source(source, "data", order)
+    if isinstance(training, Samples) and share is not None:
+        training, validation = _split(training, share)
+    elif isinstance(training, BatchStream) and source.folder is None:
+        _refuse_for_streams(card, training)
+    if isinstance(source.validation, ValidationSource):
+        validation = _read_validation(source.validation, batch)
+    if card.train.class_weight is not None:
+        weights = {int(number): weight for number, weight in card.train.class_weight.items()}
+        training = weigh_classes(training, weights, "train.class_weight")
+    return TrainingData(training, validation, batch, order)
 
 
 def draw_order(seed: int, epoch: int, count: int, shuffle: bool) -> Indices:
     """The order of the samples in an epoch (N): a function of seed and epoch alone."""
     return make_generator(seed, epoch, Purpose.ORDER).permutation(count) if shuffle else np.arange(count)
+
+
+def _split(found: Samples, share: float) -> tuple[Samples, Samples]:
+    count = len(found) - round(share * len(found))
+    if not 0 < count < len(found):
+        raise CardError(f"data.validation: got {share} of {len(found)} samples; must leave some on each side")
+    return found.select(slice(count)), found.select(slice(count, None))
+
+
+def _open_images(
+    source: SampleSource, share: float | None, batch: int, seed: int, order: DrawOrder
+) -> tuple[ImageStream, ImageStream | None]:
+    size = source.image_size
+    assert source.folder is not None and size is not None
+    files = list_images(Path(source.folder))
+    parts = (files, None) if share is None else split_images(files, share, seed)
+
+    def open_part(part: Any, draw: DrawOrder) -> ImageStream:
+        return ImageStream(part, size, source.channels, batch, draw)
+
+    return open_part(parts[0], order), None if parts[1] is None else open_part(parts[1], keep_order)
+
+
+def keep_order(epoch: int, count: int) -> Indices:
+    """The samples as they come (N)."""
+    return np.arange(count)
+
+
+def _refuse_for_streams(card: KerasCard, stream: BatchStream) -> None:
+    """CardError for keys that batches made elsewhere leave no room for."""
+    what, faults = "a tf.data.Dataset" if isinstance(stream, DatasetStream) else "a PyDataset", []
+    if card.data.batch is not None:
+        faults.append(f"data.batch: got {card.data.batch}; must be left out for {what}, whose elements are batches")
+    if isinstance(card.data.validation, float):
+        faults.append(f"data.validation: a share cannot be taken of {what}; name data of its own: {{build: ...}}")
+    if card.data.shuffle and isinstance(stream, DatasetStream):
+        faults.append(f"data.shuffle: must be left out for {what}, which has its own order")
+    if stream.is_endless and card.train.steps is None and card.train.steps_per_epoch is None:
+        faults.append(f"train.steps_per_epoch: missing; {what} without an end needs it, or train.steps")
+    if faults:
+        raise CardError(*faults)
+
+
+def _read_validation(source: ValidationSource, batch: int) -> Data:
+    key = "data.validation"
+    if source.folder is not None:
+        found: Data = _open_images(source, None, batch, 0, keep_order)[0]
+    else:
+        found = read_source(source, key, keep_order)
+    if isinstance(found, BatchStream) and found.is_endless and source.steps is None:
+        raise CardError(f"{key}.steps: missing; a dataset without an end needs it")
+    if isinstance(found, Samples) and source.steps is not None:
+        raise CardError(f"{key}.steps: must be left out for samples in memory, all of which validate")
+    if isinstance(found, BatchStream):
+        found.replays = False  # all of them are the same in whatever order
+        if source.steps is not None and found.has_history:
+            found.unkept = (*found.unkept, "which of its batches validate, since each pass has another order")
+    return found

@@ -1,7 +1,7 @@
-"""Two ways to take many steps of a model over samples in memory: one compiled call, or Keras' own train function."""
+"""Ways to take many steps of a model: compiled calls over samples in memory or over a stream, Keras' train function."""
 
 from collections.abc import Callable, Iterator
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import keras
 import tensorflow as tf
@@ -10,51 +10,104 @@ from tfperf.arrays import AnyArray, Indices
 from tfperf.sources.samples import Nest, Samples
 
 Logs = dict[str, float]  # what the last step returned: metrics of the epoch so far
+Step = Callable[[Any], Any]  # of one batch, as `model.train_step`
+Compilation = Literal["graph", "XLA step", "XLA loop"]  # XLA compiles nothing, each step, or all steps of a call
+Batches = Any  # of a call: rows (steps, batch) of samples in memory, or a pair of an iterator and a number of steps
 
 
 class StepLoop(Protocol):
     """Takes steps."""
 
-    def run(self, rows: Indices) -> Logs:
-        """A step for each line of `rows` (steps, batch), the samples of its batch; the logs of the last."""
+    def run(self, batches: Batches) -> tuple[int, Logs]:
+        """How many steps were taken, fewer than asked for where a stream ended, and the logs of the last."""
+
+    def get_program(self) -> Any:
+        """The compiled program of a call."""
 
 
-class CompiledLoop:
+class MemoryLoop:
     """All steps of a call inside one compiled program, with the samples on the device.
 
     Keras calls a program for each step or unrolls some of them; here a loop in the program gathers each batch and takes
     the model's own step.
     """
 
-    def __init__(self, step: Callable[[Any], Any], samples: Nest, xla: bool) -> None:
-        """step: of one batch, as `model.train_step`; samples: tensors (N, ...)."""
-        self._step, self._samples, self._xla = step, samples, xla
+    def __init__(self, step: Step, samples: Nest, batch: int, compilation: Compilation) -> None:
+        """samples: tensors (N, ...); batch: samples of a whole batch."""
+        self._step, self._samples, self._batch = step, samples, batch
+        self._compiles_loop = compilation == "XLA loop"
+        if compilation == "XLA step":
+            self._step = tf.function(_flatten(step), autograph=False, jit_compile=True, reduce_retracing=True)
         self._programs: dict[int, Any] = {}  # by the samples of a batch
 
-    def run(self, rows: Indices) -> Logs:
-        """Take the steps."""
-        return {key: float(value) for key, value in self.get_program(rows.shape[1])(tf.constant(rows)).items()}
+    def run(self, batches: Indices) -> tuple[int, Logs]:
+        """A step for each line of `batches` (steps, batch), the samples of its batch."""
+        logs = self._get_program(batches.shape[1])(tf.constant(batches))
+        return len(batches), {key: float(value) for key, value in logs.items()}
 
-    def get_program(self, batch: int) -> Any:
+    def get_program(self) -> Any:
+        """The program for whole batches."""
+        return self._get_program(self._batch)
+
+    def _get_program(self, batch: int) -> Any:
         """The program for batches of that length, traced when it is first asked for."""
         if batch not in self._programs:
             first = tf.function(self._take_step, autograph=False)
             shapes = first.get_concrete_function(tf.TensorSpec([batch], tf.int64)).structured_outputs
-            take = tf.function(self._make_loop(shapes), autograph=False, jit_compile=self._xla)
+            take = tf.function(self._make_loop(shapes), autograph=False, jit_compile=self._compiles_loop)
             self._programs[batch] = take.get_concrete_function(tf.TensorSpec([None, batch], tf.int64))
         return self._programs[batch]
 
     def _take_step(self, rows: tf.Tensor) -> dict[str, tf.Tensor]:
-        logs = self._step(select_batch(self._samples, rows))
-        return dict(_flatten_logs(logs))
+        return dict(_flatten_logs(self._step(select_batch(self._samples, rows))))
 
     def _make_loop(self, shapes: dict[str, Any]) -> Callable[[tf.Tensor], Any]:
         def take(rows: tf.Tensor) -> Any:
             def body(i: tf.Tensor, _: Any) -> tuple[tf.Tensor, Any]:
                 return i + 1, self._take_step(rows[i])
 
-            start = {key: tf.zeros(spec.shape, spec.dtype) for key, spec in shapes.items()}
-            return tf.while_loop(lambda i, _: i < tf.shape(rows)[0], body, (tf.constant(0), start))[1]
+            return tf.while_loop(lambda i, _: i < tf.shape(rows)[0], body, (tf.constant(0), _make_zeros(shapes)))[1]
+
+        return take
+
+
+class StreamLoop:
+    """All steps of a call inside one compiled program, which takes the batches from an iterator of tf.data."""
+
+    def __init__(self, step: Step, element_spec: Nest, compilation: Compilation) -> None:
+        """element_spec: of a batch; XLA compiles a step for each shape that comes."""
+        self._step, self._spec, self._xla = _flatten(step), element_spec, compilation != "graph"
+        self._program: Any = None
+
+    def run(self, batches: tuple[Any, int]) -> tuple[int, Logs]:
+        """At most so many steps, until the iterator ends."""
+        iterator, steps = batches
+        done, logs = self.get_program()(iterator, tf.constant(steps))
+        return int(done), {key: float(value) for key, value in logs.items()} if done else {}
+
+    def get_program(self) -> Any:
+        """The program of a call, traced when it is first asked for."""
+        if self._program is None:
+            step = tf.function(self._step, autograph=False, jit_compile=self._xla, reduce_retracing=True)
+            shapes = step.get_concrete_function(self._spec).structured_outputs
+            take = tf.function(self._make_loop(step, shapes), autograph=False)
+            iterator = tf.data.IteratorSpec(self._spec)
+            self._program = take.get_concrete_function(iterator, tf.TensorSpec([], tf.int32))
+        return self._program
+
+    def _make_loop(self, step: Step, shapes: dict[str, Any]) -> Callable[[Any, tf.Tensor], Any]:
+        def take(iterator: Any, steps: tf.Tensor) -> Any:
+            def fetch(i: tf.Tensor) -> Any:  # none after the last: the next call takes it
+                nothing = tf.experimental.Optional.empty(self._spec)
+                return tf.cond(i < steps, iterator.get_next_as_optional, lambda: nothing)
+
+            def body(i: tf.Tensor, batch: Any, _: Any) -> tuple[tf.Tensor, Any, Any]:
+                logs = step(batch.get_value())
+                return i + 1, fetch(i + 1), logs
+
+            start = (tf.constant(0), fetch(tf.constant(0)), _make_zeros(shapes))
+            i, _, logs = tf.while_loop(lambda i, batch, _: batch.has_value(), body, start, parallel_iterations=1)
+            return i, logs
 
         return take
 
@@ -62,25 +115,112 @@ class CompiledLoop:
 class KerasLoop:
     """Keras' train function, a call for each step."""
 
-    def __init__(self, model: keras.Model, samples: Nest, xla: bool) -> None:
-        """samples: tensors (N, ...)."""
+    def __init__(self, model: keras.Model, samples: Nest | None, xla: bool) -> None:
+        """samples: tensors (N, ...); None: batches come from an iterator."""
         self._samples = samples
-        model.jit_compile = xla
+        model.jit_compile, model.steps_per_execution = xla, 1
         model.make_train_function(force=True)
         self._take_step = model.train_function  # of this setting: a later loop of the model has another
+        self._iterators: dict[int, tuple[Any, tf.Variable]] = {}  # by the samples of a batch
+        self._batch: Nest = None
+        self._feeder: Any = None
 
-    def run(self, rows: Indices) -> Logs:
-        """Take the steps."""
-        batches = tf.data.Dataset.from_tensor_slices(rows).map(lambda one: select_batch(self._samples, one))
-        batches = iter(batches)
+    def run(self, batches: Batches) -> tuple[int, Logs]:
+        """Take the steps, fewer where the iterator ends."""
         logs: dict[str, Any] = {}
-        for _ in rows:
-            logs = self._take_step(batches)
-        return {key: float(value) for key, value in _flatten_logs(logs)}
+        if self._samples is not None:
+            iterator, rows = self._get_iterator(batches.shape[1])
+            for row in batches:
+                rows.assign(row)
+                logs = self._take_step(iterator)
+            return len(batches), _to_numbers(logs)
+        iterator, steps = batches
+        for done in range(steps):
+            batch = iterator.get_next_as_optional()
+            if not batch.has_value():  # Keras' function, given an iterator at its end, counts a step before it fails
+                return done, _to_numbers(logs)
+            logs = self._take_step(self._give(batch.get_value(), iterator.element_spec))
+        return steps, _to_numbers(logs)
+
+    def _give(self, batch: Nest, element_spec: Nest) -> Any:
+        """An iterator of the same type whose next batch is that one; made once."""
+        self._batch = batch
+        if self._feeder is None:
+            endless = tf.data.Dataset.from_generator(self._repeat_batch, output_signature=element_spec)
+            self._feeder = iter(endless.with_options(_make_options()))
+        return self._feeder
+
+    def _repeat_batch(self) -> Iterator[Nest]:
+        while True:
+            yield self._batch
+
+    def get_program(self) -> Any:
+        """Keras' own function."""
+        return self._take_step
+
+    def _get_iterator(self, batch: int) -> tuple[Any, tf.Variable]:
+        """An iterator without an end, whose next batch has the samples that the variable says; made once."""
+        if batch not in self._iterators:
+            rows = tf.Variable(tf.zeros([batch], tf.int64))
+            endless = tf.data.Dataset.from_tensors(0).repeat()
+            batches = endless.map(lambda _: select_batch(self._samples, tf.ensure_shape(rows, [batch])))
+            self._iterators[batch] = iter(batches.with_options(_make_options())), rows
+        return self._iterators[batch]
+
+
+def _make_options() -> tf.data.Options:
+    """For datasets whose next batch is decided when it is asked for."""
+    options = tf.data.Options()
+    options.experimental_optimization.apply_default_optimizations = False
+    options.experimental_optimization.inject_prefetch = False
+    options.autotune.enabled = False
+    return options
+
+
+class PlainArithmeticLoop:
+    """A loop whose arithmetic TensorFlow does not rewrite: the rewriting depends on whether steps are in a loop."""
+
+    def __init__(self, loop: StepLoop) -> None:
+        self._loop = loop
+
+    def run(self, batches: Batches) -> tuple[int, Logs]:
+        """As the loop does."""
+        before = tf.config.optimizer.get_experimental_options()
+        tf.config.optimizer.set_experimental_options({"arithmetic_optimization": False})
+        try:
+            return self._loop.run(batches)
+        finally:
+            kept = before.get("arithmetic_optimization", True)
+            tf.config.optimizer.set_experimental_options({"arithmetic_optimization": kept})
+
+    def get_program(self) -> Any:
+        """The loop's."""
+        return self._loop.get_program()
+
+
+def _flatten(step: Step) -> Step:
+    """The step with logs that a program can return."""
+    return lambda batch: dict(_flatten_logs(step(batch)))
+
+
+def get_final_logs(model: keras.Model, logs: Logs) -> Logs:
+    """The logs of an epoch: the metrics' own results where a step returns figures by their names."""
+    results = model.get_metrics_result()
+    return _to_numbers(results) if logs and {*logs} == {*results} else logs
+
+
+def _to_numbers(logs: Any) -> Logs:
+    return {key: float(value) for key, value in _flatten_logs(logs)}
+
+
+def _make_zeros(shapes: dict[str, Any]) -> dict[str, tf.Tensor]:
+    return {key: tf.zeros(spec.shape, spec.dtype) for key, spec in shapes.items()}
 
 
 def _flatten_logs(logs: Any) -> Iterator[tuple[str, tf.Tensor]]:
     """Of dicts in a dict the inner names; of arrays the mean; no texts."""
+    if not isinstance(logs, dict):
+        raise TypeError(f"the model's step returned {type(logs).__name__}; must return a dict of losses and metrics")
     for key, value in logs.items():
         if isinstance(value, dict):
             yield from _flatten_logs(value)
@@ -96,7 +236,8 @@ def to_tensors(samples: Samples) -> Nest:
     def convert(array: AnyArray) -> tf.Tensor:
         return tf.constant(array.astype(keras.config.floatx()) if array.dtype.kind == "f" else array)
 
-    return keras.tree.map_structure(convert, samples.data)
+    found = keras.tree.map_structure(convert, samples.data)
+    return found[0] if len(found) == 1 and not isinstance(found[0], tuple) else found  # as Keras gives inputs alone
 
 
 def select_batch(samples: Nest, rows: tf.Tensor) -> Nest:
@@ -106,15 +247,3 @@ def select_batch(samples: Nest, rows: tf.Tensor) -> Nest:
         return tf.ensure_shape(tf.gather(array, rows), [rows.shape[0], *array.shape[1:]])
 
     return keras.tree.map_structure(gather, samples)
-
-
-def split_rows(order: Indices, batch: int) -> list[Indices]:
-    """Samples in the order of steps as whole batches (steps, batch), and the shorter last one by itself.
-
-    >>> import numpy as np
-    >>> [rows.tolist() for rows in split_rows(np.arange(5), batch=2)]
-    [[[0, 1], [2, 3]], [[4]]]
-    """
-    whole = len(order) // batch * batch
-    parts = [order[:whole].reshape(-1, batch), order[whole:].reshape(1, -1)]
-    return [rows for rows in parts if rows.size]

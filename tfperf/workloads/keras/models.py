@@ -1,54 +1,94 @@
 """The model that a card names, compiled as the card or its builder says."""
 
+from typing import Any
+
 import keras
+import numpy as np
 
 from tfperf.errors import CardError
-from tfperf.sources.code import CodeReference
-from tfperf.sources.models import build_model, load_model
-from tfperf.workloads.keras.card import KerasCard
+from tfperf.sources import models
+from tfperf.sources.given import is_given
+from tfperf.workloads.keras.card import EpochSchedule, KerasCard
 
 
 def make_model(card: KerasCard) -> keras.Model:
     """The model, compiled; its first weights are the same for the same seed. Raises: UserError."""
-    keras.utils.clear_session()  # names carry counters: they are part of what checkpoints and files hold
+    if not is_given(card.model.build, keras.Model):  # of a program's own models nothing may be cleared
+        keras.utils.clear_session()  # names carry counters: they are part of what files hold
     keras.utils.set_random_seed(card.seed)
-    source = card.model
-    if source.build is not None:
-        model = build_model(CodeReference.parse(source.build), source.arguments, "model.build")
-    else:
-        assert source.file is not None
-        model = load_model(source.file, "model.file")
-    _compile(model, card)
+    model = models.make_model(card.model, "model")
+    compile_model(model, card.train)
     return model
 
 
-def _compile(model: keras.Model, card: KerasCard) -> None:
-    """With what the card names in place of what the model was compiled with; all else stays."""
-    train = card.train
-    given = {key: getattr(train, key) for key in ("optimizer", "loss", "metrics") if getattr(train, key)}
+def count_parameters(model: keras.Model) -> int:
+    """Numbers in its weights, also of a model that is built in part."""
+    return sum(int(np.prod(variable.shape)) for variable in model.weights)
+
+
+def compile_model(model: keras.Model, train: EpochSchedule) -> None:
+    """With what the card names in place of what the model was compiled with; all else stays. Raises: CardError."""
+    given: dict[str, Any] = {key: getattr(train, key) for key in ("optimizer", "loss") if getattr(train, key)}
     if not model.compiled and (missing := [key for key in ("optimizer", "loss") if key not in given]):
         raise CardError(*(f"train.{key}: missing; the model is not compiled" for key in missing))
     if model.run_eagerly:
         raise CardError("model: is compiled with run_eagerly=True, whose steps no program holds; compile it without")
-    if not given:
+    optimizer = _make_optimizer(model, train)
+    schedule = getattr(model.optimizer if optimizer is None else optimizer, "_learning_rate", None)
+    plateau = any(source.name == "ReduceLROnPlateau" for source in train.callbacks)
+    if plateau and isinstance(schedule, keras.optimizers.schedules.LearningRateSchedule):
+        raise CardError("train.callbacks: ReduceLROnPlateau cannot set the rate of an optimizer that has a schedule")
+    if not (given or train.metrics or optimizer is not None):
         return
     # what `compile` was given; Keras' own record of it for files has no objects
     own = dict(model._compile_config.config) if model.compiled else {}
-    if "optimizer" in given:
-        given["optimizer"] = _make_optimizer(card)
     try:
         if "loss" in given:
             keras.losses.get(train.loss)
         for name in train.metrics:
             if name != "accuracy":  # which of them it is, follows from the loss
                 keras.metrics.get(name)
-        model.compile(**own | given | ({"metrics": [*train.metrics]} if train.metrics else {}))
+        changes = {"optimizer": optimizer} if optimizer is not None else {}
+        model.compile(**own | given | changes | ({"metrics": [*train.metrics]} if train.metrics else {}))
     except (ValueError, TypeError) as error:
         raise CardError(f"train: {' '.join(str(error).split())[:300]}") from None
 
 
-def _make_optimizer(card: KerasCard) -> keras.optimizers.Optimizer:
-    chosen = card.train.optimizer
-    assert chosen is not None
-    clipping = {key: value for key in ("clipnorm", "clipvalue", "global_clipnorm") if (value := getattr(chosen, key))}
-    return getattr(keras.optimizers, chosen.name)(**chosen.make_arguments(), **clipping)
+def _make_optimizer(model: keras.Model, train: EpochSchedule) -> keras.optimizers.Optimizer | None:
+    """Another one than the model is compiled with; None where that is to stay."""
+    changes: dict[str, Any] = {}
+    if train.accumulate is not None:
+        changes["gradient_accumulation_steps"] = train.accumulate
+    if train.learning_rate_schedule is not None:
+        changes["learning_rate"] = _make_schedule(train)
+    if (chosen := train.optimizer) is not None:
+        clipping = {
+            key: value for key in ("clipnorm", "clipvalue", "global_clipnorm") if (value := getattr(chosen, key))
+        }
+        kind, arguments = getattr(keras.optimizers, chosen.name), {**chosen.make_arguments(), **clipping}
+    elif not changes:
+        return None
+    else:
+        own = getattr(model.optimizer, "inner_optimizer", model.optimizer)  # that of mixed_float16 wraps it again
+        if own is None:
+            raise CardError(f"train.{'accumulate' if train.accumulate else 'learning_rate_schedule'}: the model has no "
+                            "optimizer of Keras'; leave it out")  # fmt: skip
+        kind, arguments = type(own), own.get_config()
+        return kind.from_config({**arguments, **_encode_changes(changes)})
+    return kind(**arguments | changes)
+
+
+def _encode_changes(changes: dict[str, Any]) -> dict[str, Any]:
+    """As a config of Keras has them."""
+    schedule = changes.get("learning_rate")
+    return changes | ({"learning_rate": keras.saving.serialize_keras_object(schedule)} if schedule else {})
+
+
+def _make_schedule(train: EpochSchedule) -> keras.optimizers.schedules.LearningRateSchedule:
+    assert train.learning_rate_schedule is not None
+    name, arguments = train.learning_rate_schedule.name, train.learning_rate_schedule.arguments
+    plain = {key: list(value) if isinstance(value, tuple) else value for key, value in arguments.items()}
+    try:
+        return getattr(keras.optimizers.schedules, name)(**plain)
+    except (TypeError, ValueError) as error:
+        raise CardError(f"train.learning_rate_schedule: {name}: {' '.join(str(error).split())[:300]}") from None

@@ -32,11 +32,57 @@ def render_report(title: str, summary: Mapping[str, Any], history: dict[str, lis
     """The page of a run, from its report.json and the figures of each epoch."""
     with apply_style():
         curves = render_image(to_png(draw_curves(history)), "After each epoch.") if history else ""
-    rows = [(key, str(value)) for key, value in summary["choices"].items()]
     ends = [(name, format_number(values[-1])) for name, values in history.items()]
     sections = [
         ("curves", "Losses and metrics", curves + render_table(("after the last epoch", ""), ends)),
-        ("choices", "How the steps were taken", render_table(("choice", ""), rows)),
+        ("choices", "How the steps were taken", render_table(("choice", ""), _list_choices(summary))),
+        ("times", "Where the time went", render_table(("stage", "seconds"), _list_seconds(summary))),
     ]
-    head = render_paragraph(f"{summary['steps']} steps, {summary['parameters']} parameters")
-    return render_page(title, head, sections)
+    if lines := summary["not_bit_exact"]:
+        what = "".join(map(render_paragraph, lines))
+        sections.append(("exactness", "What a resumed run may have otherwise", what))
+    return render_page(title, _render_head(summary), sections)
+
+
+def _render_head(summary: Mapping[str, Any]) -> str:
+    rate, best = summary["samples_per_second"], summary["best"]
+    lines = [f"{summary['epochs']} epochs, {summary['steps']} steps, {summary['parameters']} parameters"]
+    if rate is not None:
+        lines.append(f"{rate:.4g} samples a second in the steps, {summary['batch']} a step")
+    if summary["ended_by"]:
+        lines.append(f"The training was {summary['ended_by']}.")
+    if best is not None:
+        (name, value) = list(best.items())[1]
+        lines.append(f"Best epoch: {best['epoch']}, {name} {format_number(value)}")
+    return "".join(map(render_paragraph, lines))
+
+
+def _list_choices(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """What was chosen, and why."""
+    choices, spent = summary["choices"], summary["ms_per_step"]
+    loop = (
+        "tfperf's: the same as Keras' train function on the first batches" if choices["loop"] == "tfperf" else "Keras'"
+    )
+    ms = ", ".join(f"{value:.3g} ms with {name}" for name, value in choices["ms_per_step"].items())
+    if not choices["rewrites"]:
+        loop += ", both without TensorFlow's rewriting of arithmetic, which rounds otherwise where steps are in a loop"
+    rows = [
+        ("loop", f"{loop}: {choices['reason']}" if choices["reason"] else loop),
+        ("compiled by", f"{choices['compilation']}; in the trial before, with batches at hand, a step took {ms}"),
+        (
+            "a step of the training",
+            " ".join(f"{name} {value:.3g} ms" for name, value in spent.items() if value is not None),
+        ),
+        ("steps a call", str(choices["steps_per_call"])),
+    ]
+    if choices["batch_hooks"]:
+        cost = f"{choices['ms_one_step_a_call']:.3g} ms a step"
+        rows.append(("callbacks told of each step", f"{', '.join(choices['batch_hooks'])}: one step a call, {cost}"))
+    return rows
+
+
+def _list_seconds(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Stages of the run; of training what was done at the ends of epochs."""
+    inner = {f"train, of it {name}": seconds for name, seconds in summary["seconds_of_epoch_ends"].items()}
+    rows = {**summary["seconds"], **inner}
+    return [(name, f"{seconds:.2f}") for name, seconds in rows.items()]

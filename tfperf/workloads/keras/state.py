@@ -1,36 +1,44 @@
 """All that decides the future of a model's training: every variable that its step reads or writes."""
 
+import re
+from typing import Any
+
 import keras
 import numpy as np
 import tensorflow as tf
 
-from tfperf.arrays import AnyArray, ArraysByName, Indices
-from tfperf.sources.samples import Nest
-from tfperf.workloads.keras.loops import CompiledLoop, select_batch
+from tfperf.arrays import AnyArray, ArraysByName
+from tfperf.sources.dataset_graph import find_stateful
+from tfperf.workloads.keras.feeds import Feed
 
-# operations with a state of the process's own
-STATEFUL = {
-    "RandomStandardNormal", "RandomUniform", "RandomUniformInt", "RandomShuffle", "RandomGamma", "RandomPoissonV2",
-    "TruncatedNormal", "ParameterizedTruncatedNormal", "Multinomial", "PyFunc", "EagerPyFunc",
-}  # fmt: skip
+COUNTER = re.compile(r"_\d+(?=/|$)")  # of layers, counted through a process
+
+
+# what a step may do with its variables, which are kept; flow of control; texts for people
+KEPT = (
+    "Assign", "Resource", "Scatter", "ReadVariable", "VarHandle", "RngReadAndSkip", "RngSkip", "StatefulUniform",
+    "StatefulStandardNormal", "StatefulTruncatedNormal", "StatefulRandomBinomial", "While", "If", "Case", "Assert",
+    "Print", "Stack", "TensorList", "NoOp", "Iterator", "Optional", "Send", "Recv",
+)  # fmt: skip
 
 
 class ModelState:
-    """The variables of a model's train step, by number and name: weights, slots, metrics, seeds, whatever it uses."""
+    """The variables of a model's steps, by number and name: weights, slots, metrics, seeds, whatever they use."""
 
-    def __init__(self, model: keras.Model, samples: Nest, rows: Indices) -> None:
-        """samples: tensors (N, ...); rows: the samples of one batch; the model is built here, where it is not yet."""
-        model._symbolic_build(data_batch=select_batch(samples, tf.constant(rows)))
-        program = CompiledLoop(model.train_step, samples, xla=False).get_program(len(rows))
-        graph = program.graph.as_graph_def()
-        self._kinds = {node.op for part in (graph.node, *(f.node_def for f in graph.library.function)) for node in part}
+    def __init__(self, model: keras.Model, feed: Feed, validation: Feed | None = None) -> None:
+        """feed: of the training, validation: of what validates; the model is built for them, where it is not yet."""
+        if type(model).call is not keras.Model.call:  # else its parts are built when the step is traced
+            model._symbolic_build(data_batch=feed.read_first_batch())
+        programs = [feed.make_loop(model.train_step, "graph").get_program()]
+        if validation is not None:
+            programs.append(validation.make_loop(model.test_step, "graph").get_program())
+        self._kinds = {kind for program in programs for kind in _list_kinds(program)}
         known = {id(variable.value): variable for variable in _list_variables(model)}
-        handles = {id(variable.handle): variable for variable in program.graph.variables}  # of a set: in no order
-        captured = [handles[id(tensor)] for tensor in program.captured_inputs if id(tensor) in handles]
-        other = [variable for variable in captured if id(variable) not in known]
+        captured = {id(variable): variable for program in programs for variable in _list_captured(program)}
+        other = [variable for number, variable in captured.items() if number not in known]
         every = [*((v.path, v.value) for v in known.values()), *((v.name, v) for v in other)]
         self.variables: dict[str, tf.Variable] = {
-            f"{number:05d} {name.replace('/', '.').replace('|', '_')}": variable
+            f"{number:05d} {COUNTER.sub('', name).replace('/', '.').replace('|', '_')}": variable
             for number, (name, variable) in enumerate(every)
         }
 
@@ -46,8 +54,19 @@ class ModelState:
             variable.assign(tf.cast(snapshot[name], variable.dtype))
 
     def find_unkept_draws(self) -> list[str]:
-        """Operations of a step that draw random numbers from what is no variable, by kind."""
-        return sorted(self._kinds & STATEFUL)
+        """Operations of a step whose state is no variable, as draws of random numbers, by kind."""
+        return [kind for kind in find_stateful(self._kinds) if not kind.startswith(KEPT)]
+
+
+def _list_kinds(program: Any) -> set[str]:
+    graph = program.graph.as_graph_def()
+    return {node.op for part in (graph.node, *(f.node_def for f in graph.library.function)) for node in part}
+
+
+def _list_captured(program: Any) -> list[tf.Variable]:
+    """In the order of the program's inputs."""
+    handles = {id(variable.handle): variable for variable in program.graph.variables}  # of a set: in no order
+    return [handles[id(tensor)] for tensor in program.captured_inputs if id(tensor) in handles]
 
 
 def to_file_type(value: AnyArray) -> AnyArray:

@@ -1,139 +1,240 @@
 """The training of a model, epoch after epoch, many steps a call; it can be set to what it was."""
 
+import time
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import Any, TypeVar
 
 import keras
 import numpy as np
 
-from tfperf.arrays import ArraysByName, Indices
+from tfperf.arrays import ArraysByName
 from tfperf.console.stages import ShowStage, show_nothing
+from tfperf.errors import RunDirectoryError, UserError
 from tfperf.sources.code import CodeReference, run_user_code
+from tfperf.workloads.keras.callbacks import CallbackRunner, make_callbacks
 from tfperf.workloads.keras.card import KerasCard
-from tfperf.workloads.keras.choices import LoopChoices, choose_loop, make_loop
-from tfperf.workloads.keras.inputs import SplitSamples, draw_order
-from tfperf.workloads.keras.loops import CompiledLoop, Logs, split_rows, to_tensors
+from tfperf.workloads.keras.choices import LoopChoices, LoopWishes, choose_loop, make_loop
+from tfperf.workloads.keras.feeding import make_feed
+from tfperf.workloads.keras.feeds import Feed
+from tfperf.workloads.keras.inputs import TrainingData
+from tfperf.workloads.keras.loops import Logs, get_final_logs
 from tfperf.workloads.keras.state import ModelState, to_file_type
+from tfperf.workloads.keras.validation import EpochValidation
 
 T = TypeVar("T")
-MODEL, HISTORY, BEST, STEP = "model/", "history/", "best/", "fit/step"  # of a snapshot
+MODEL, HISTORY, BEST, FEED, CALLBACKS = "model/", "history/", "best/", "data/", "callbacks/"  # of a snapshot
+COUNTS = "fit/counts"  # step, epoch, steps of the epoch, whether the training is over
+ENDED_BY, LOGS = "fit/ended_by", "logs/"
+EPOCHS = "fit/epochs"  # the last step of each
+EndEpoch = Callable[[int, int, Logs], None]  # epoch, step, logs
 
 
 class KerasTraining:
-    """Steps of a model over its samples. What `fit` of Keras would do beside them is done at the end of an epoch."""
+    """Steps of a model over its batches. What `fit` of Keras would do beside them is done at the end of an epoch."""
 
     loops = 1
 
-    def __init__(self, card: KerasCard, model: keras.Model, samples: SplitSamples) -> None:
-        """The model is built for the samples, and its step traced. Raises: UserCodeError where it cannot be."""
-        self.card, self.model, self.samples = card, model, samples
-        self.batch = min(card.data.batch, len(samples.training))
-        self.steps_per_epoch = -(-len(samples.training) // self.batch)
-        self.steps = card.train.epochs * self.steps_per_epoch
-        self._order: tuple[int, Indices] | None = None  # of an epoch
-        self._tensors, self._first = to_tensors(samples.training), split_rows(self._get_order(0), self.batch)[0]
-        self.step, self.logs = 0, Logs()
-        self.state = self._run_user_code(lambda: ModelState(model, self._tensors, self._first[0]))
-        self.optimizers = (model.optimizer.name.lower(),) if model.optimizer is not None else ()
-        self._validation: CompiledLoop | None = None
-        self.history: dict[str, list[float]] = {}
-        self.best: tuple[int, float, list[Any]] | None = None  # epoch, loss, weights
+    def __init__(
+        self, card: KerasCard, model: keras.Model, data: TrainingData, folder: Path,
+        show_stage: ShowStage = show_nothing,
+    ) -> None:  # fmt: skip
+        """The model is built for the batches, and its step traced.
 
-    def choose(self, known: LoopChoices | None = None, show_stage: ShowStage = show_nothing) -> LoopChoices:
+        folder: what relative paths of callbacks are below. Raises: UserCodeError where the model or its data fail.
+        """
+        self.card, self.model, self._show_stage = card, model, show_stage
+        train = card.train
+        options = data.batch, train.steps_per_epoch, data.draw_order, show_stage
+        self.feed: Feed = run_user_code(lambda: make_feed(data.training, *options), "data", _find_file(card.data))
+        self.step = self.epoch = self.done = 0  # done: steps of the epoch
+        self.is_over = False
+        self.logs, self.history = Logs(), dict[str, list[float]]()
+        self.epoch_steps: list[int] = []  # the last of each epoch
+        self.best: tuple[int, float, list[Any]] | None = None  # epoch, loss, weights
+        self.ended_by = ""  # what ended it before its time, in words
+        self.steps_timed = 0  # of this process
+        self.seconds = {"steps": 0.0, "validation": 0.0, "callbacks": 0.0}
+        self.end_epoch: EndEpoch = lambda epoch, step, logs: None
+        self.optimizers = (model.optimizer.name.lower(),) if model.optimizer is not None else ()
+        params = {"epochs": train.epochs or 1, "steps": self.feed.steps_per_epoch}
+        self.callbacks = CallbackRunner(make_callbacks(train.callbacks, folder), model, params, folder)
+        self.validation: EpochValidation | None = None
+        if data.validation is not None:
+            self.validation = run_user_code(
+                lambda: EpochValidation(card, model, data, self.callbacks), "data.validation", _find_file(card.data)
+            )
+        held = None if self.validation is None else self.validation.feed
+        self.state = self._run_user_code(lambda: ModelState(model, self.feed, held))
+
+    @property
+    def steps(self) -> int | None:
+        """In all; None where an epoch's length is known at its end alone."""
+        length, train = self.feed.steps_per_epoch, self.card.train
+        if self.is_over:
+            return self.step
+        return train.steps if train.epochs is None else None if length is None else train.epochs * length
+
+    @property
+    def monitored(self) -> str:
+        """The loss by which the best epoch is told."""
+        return "loss" if self.validation is None else "val_loss"
+
+    @property
+    def samples_per_step(self) -> int | None:
+        """Of a whole batch; None where batches of a stream do not say."""
+        return self.feed.batch
+
+    def choose(self, known: LoopChoices | None = None) -> LoopChoices:
         """Decide how steps are taken, or take what an earlier run has decided."""
-        wanted, model, tensors = self.card.train.steps_per_call, self.model, self._tensors
+        model, feed, wanted = self.model, self.feed, self.card.train.steps_per_call
         if known is None:
             fixed = None if wanted == "auto" else wanted
-            options = self.card.engine.xla, fixed, show_stage
-            known, self._loop = self._run_user_code(lambda: choose_loop(model, tensors, self._first, *options))
+            wishes = LoopWishes(self.card.engine.xla, fixed, self.steps, self.callbacks.batch_hooks)
+            show = self._show_stage
+            known, self._loop = self._run_user_code(lambda: choose_loop(model, feed, self.state, wishes, show))
         else:
-            self._loop = make_loop(model, tensors, known)
-        validation = self.samples.validation
-        if validation is not None:
-            self._validation = CompiledLoop(model.test_step, to_tensors(validation), known.xla)
+            self._loop = make_loop(model, feed, known)
+        if self.validation is not None:
+            self.validation.compile(known.compilation)
         self.choices, self.steps_per_call = known, known.steps_per_call
         return known
 
     def _run_user_code(self, call: Callable[[], T]) -> T:
         """What a call gives that runs the model. Raises: UserCodeError for what it raises."""
-        source = self.card.model.build
-        file = None if source is None else CodeReference.parse(source).file
-        found: T = run_user_code(call, f"model: its step after step {self.step}", file)
+        found: T = run_user_code(call, f"model: in step {self.step + 1}", _find_file(self.card.model))
         return found
-
-    def _get_order(self, epoch: int) -> Indices:
-        if self._order is None or self._order[0] != epoch:
-            count = len(self.samples.training)
-            self._order = epoch, draw_order(self.card.seed, epoch, count, self.card.data.shuffle)
-        return self._order[1]
 
     def warm_up(self) -> None:
         """Compile all programs; the caller puts the state back."""
-        for rows in split_rows(self._get_order(0), self.batch):
-            self._loop.run(rows[:1])
-        self._validate()
+        self._run_user_code(lambda: self.feed.warm_up(self._loop))
+        if self.validation is not None:
+            self._run_user_code(self.validation.warm_up)
 
     def call(self, steps: int) -> int:
-        """Take so many steps, and what belongs to the end of an epoch."""
-        left = steps
-        while left:
-            epoch, within = divmod(self.step, self.steps_per_epoch)
-            if not within:
-                self.model.reset_metrics()
-            count = min(left, self.steps_per_epoch - within)
-            order = self._get_order(epoch)[within * self.batch : (within + count) * self.batch]
-            for rows in split_rows(order, self.batch):
-                self.logs = self._run_user_code(partial(self._loop.run, rows))
-            self.step, left = self.step + count, left - count
-            if within + count == self.steps_per_epoch:
-                self._end_epoch(epoch)
-        return steps
+        """Take steps, and do what belongs to the end of an epoch; fewer where the training is over before."""
+        if not self.callbacks.has_begun:
+            kept = self.state.snapshot() if self.step else None
+            self._time("callbacks", lambda: self.callbacks.begin(self.history))
+            if kept is not None:
+                self.state.restore(kept)  # what a callback does to a model at the beginning was done in the first run
+        total = 0
+        while total < steps and not self.is_over:
+            if not self.done:
+                self._begin_epoch()
+            length = self.feed.steps_per_epoch
+            ends = [self.card.train.steps, None if length is None else self.step + length - self.done]
+            asked = min([steps - total, *(end - self.step for end in ends if end is not None)])
+            count = self._take_steps(asked)
+            total += count
+            is_last = self.callbacks.wants_end or self.step == self.card.train.steps
+            if self.done == length or count < asked or is_last:
+                self._end_epoch(is_last)
+        return total
 
-    def _end_epoch(self, epoch: int) -> None:
-        logs = {**self.logs, **{f"val_{key}": value for key, value in self._validate().items()}}
+    def _take_steps(self, asked: int) -> int:
+        hooks = bool(self.callbacks.batch_hooks)
+        if hooks:
+            self._time("callbacks", lambda: self.callbacks.call_hook("train_batch_begin", self.done))
+        call = partial(self.feed.run, self._loop, self.epoch, self.done, asked)
+        count, logs = self._time("steps", lambda: self._run_user_code(call))
+        self.steps_timed += count
+        if not count and not self.done:
+            raise UserError(f"data: epoch {self.epoch + 1} has no batch; is a generator used up?")
+        if count:
+            self.logs = logs
+            self.step, self.done = self.step + count, self.done + count
+        if hooks and count:
+            self._time("callbacks", lambda: self.callbacks.call_hook("train_batch_end", self.done - 1, dict(logs)))
+        return count
+
+    def _begin_epoch(self) -> None:
+        self.model.reset_metrics()
+        self._time("callbacks", lambda: self.callbacks.call_hook("epoch_begin", self.epoch))
+
+    def _end_epoch(self, is_last: bool) -> None:
+        logs, epoch = get_final_logs(self.model, dict(self.logs)), self.epoch
+        if (validation := self.validation) is not None:
+            found = self._time("validation", lambda: self._run_user_code(partial(validation.run, epoch)))
+            logs |= {f"val_{key}": value for key, value in found.items()}
+        self._time("callbacks", lambda: self.callbacks.call_hook("epoch_end", epoch, logs))  # which may add to them
+        logs |= self.callbacks.find_added(logs)
         for key, value in logs.items():
             self.history.setdefault(key.replace("/", ":"), []).append(value)  # a name in files
         monitored = logs.get("val_loss", logs.get("loss"))
         if monitored is not None and np.isfinite(monitored) and (self.best is None or monitored < self.best[1]):
             self.best = epoch, monitored, self.model.get_weights()
+        self.epoch_steps.append(self.step)
+        self.end_epoch(epoch, self.step, logs)
+        self.epoch, self.done = epoch + 1, 0
+        if is_last or self.callbacks.wants_end or self.epoch == self.card.train.epochs:
+            self._end(logs)
 
-    def _validate(self) -> Logs:
-        logs, validation = Logs(), self.samples.validation
-        if self._validation is None or validation is None:
-            return logs
-        self.model.reset_metrics()
-        for rows in split_rows(np.arange(len(validation)), min(self.batch, len(validation))):
-            logs = self._run_user_code(partial(self._validation.run, rows))
-        return logs
+    def _end(self, logs: Logs) -> None:
+        """What Keras does after the last epoch."""
+        if isinstance(self.model.optimizer, keras.optimizers.Optimizer):
+            self.model.optimizer.finalize_variable_values(self.model.trainable_variables)
+        self._time("callbacks", lambda: self.callbacks.end(logs))
+        self.ended_by, self.is_over = self.callbacks.describe_end(self.epoch), True
+
+    def _time(self, stage: str, call: Callable[[], T]) -> T:
+        start = time.perf_counter()
+        try:
+            return call()
+        finally:
+            self.seconds[stage] += time.perf_counter() - start
 
     def list_losses(self) -> list[float]:
         """The mean loss of the epoch so far."""
         return [self.logs["loss"]] if "loss" in self.logs else []
 
     def snapshot(self) -> ArraysByName:
-        """The model's state, the step, history and best weights."""
+        """The model's state, counts, history, best weights, where the data are, what callbacks know."""
         found = {f"{MODEL}{name}": value for name, value in self.state.snapshot().items()}
         found |= {f"{HISTORY}{name}": np.array(values) for name, values in self.history.items()}
+        found |= {f"{FEED}{name}": value for name, value in self.feed.snapshot().items()}
+        found |= {f"{CALLBACKS}{name}": value for name, value in self.callbacks.snapshot().items()}
         if self.best is not None:
             epoch, value, weights = self.best
             found |= {f"{BEST}epoch": np.array(epoch), f"{BEST}loss": np.array(value)}
             found |= {f"{BEST}weights/{number:05d}": to_file_type(array) for number, array in enumerate(weights)}
-        return {**found, STEP: np.array(self.step)}
+        found[EPOCHS] = np.array(self.epoch_steps, np.int64)
+        found |= {f"{LOGS}{name}": np.array(value) for name, value in self.logs.items()}
+        found[ENDED_BY] = np.frombuffer(self.ended_by.encode(), np.uint8).copy()
+        return {**found, COUNTS: np.array([self.step, self.epoch, self.done, self.is_over])}
 
     def restore(self, snapshot: ArraysByName) -> None:
-        """Go on from a snapshot. Raises: ValueError or KeyError for one of another training."""
+        """Go on from a snapshot.
+
+        Raises: ValueError or KeyError for one of another training; RunDirectoryError where a callback cannot go on.
+        """
 
         def select(folder: str) -> ArraysByName:
             return {name.removeprefix(folder): v for name, v in snapshot.items() if name.startswith(folder)}
 
+        self.step, self.epoch, self.done, is_over = map(int, snapshot[COUNTS])
+        self.is_over, self.ended_by = bool(is_over), snapshot[ENDED_BY].tobytes().decode()
+        if self.step and not self.is_over and (names := self.callbacks.list_stateless()):
+            lost = f"train.callbacks: {', '.join(names)}: what it knew at step {self.step} is lost"
+            raise RunDirectoryError(
+                f"{lost}; one with get_state and set_state can go on, others begin again with --force"
+            )
+        self.feed.restore(select(FEED))
         self.state.restore(select(MODEL))
-        self.step = int(snapshot[STEP])
+        self.callbacks.restore(select(CALLBACKS))
         self.history = {name: values.tolist() for name, values in select(HISTORY).items()}
+        self.epoch_steps = snapshot[EPOCHS].tolist()
+        self.logs = {name: float(value) for name, value in select(LOGS).items()}
         best = select(BEST)
         weights = [best[name] for name in sorted(best) if name.startswith("weights/")]
         self.best = (int(best["epoch"]), float(best["loss"]), weights) if best else None
 
     def close(self) -> None:
         """Free what it holds."""
-        del self._loop, self._validation, self.samples
+        del self._loop, self.validation, self.feed
+
+
+def _find_file(source: Any) -> Path | None:
+    """The file of the user's function."""
+    return None if source.build is None else CodeReference.parse(source.build).file

@@ -1,10 +1,16 @@
 """Keras models of the user's own as a workload."""
 
+import atexit
+import os
+import shutil
+import tempfile
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tfperf.console.stages import ShowStage
+from tfperf.errors import CardError
 from tfperf.runcard.kinds import CardKind
 from tfperf.workloads.job import Session
 from tfperf.workloads.keras.card import KerasCard
@@ -12,9 +18,13 @@ from tfperf.workloads.keras.kind import KIND, NAME
 from tfperf.workloads.workload import Workload
 
 if TYPE_CHECKING:
+    from tfperf.measure.doctor import DoctorCheck
     from tfperf.report.compare import Change
     from tfperf.workloads.keras.fit import KerasFit
+    from tfperf.workloads.keras.result import KerasResult
     from tfperf.workloads.stepper import Stepper
+
+MOST_EPOCHS = 1_000_000
 
 
 class KerasWorkload(Workload[KerasCard]):
@@ -22,7 +32,7 @@ class KerasWorkload(Workload[KerasCard]):
 
     protocol = 1
     name = NAME
-    own_files = ("model.keras", "best.keras")
+    own_files = ("model.keras", "best.keras", "weights.h5", "callbacks/")
     title = "Keras model"
 
     @property
@@ -32,10 +42,39 @@ class KerasWorkload(Workload[KerasCard]):
 
     def describe_card(self, card: KerasCard, show_stage: ShowStage) -> Sequence[str]:
         """Which code a fit would run; none of it is run here."""
-        return [
+        validation, train = card.data.validation, card.train
+        batch = "the data's own, or 32 samples" if card.data.batch is None else f"{card.data.batch} samples"
+        lines = [
             f"model       {_describe_source(card.model)}", f"data        {_describe_source(card.data)}",
-            f"batch       {card.data.batch} samples", f"epochs      {card.train.epochs}",
+            f"batch       {batch}",
+            f"epochs      {train.epochs}" if train.steps is None else f"steps       {train.steps}",
         ]  # fmt: skip
+        if validation is not None:
+            share = isinstance(validation, float)
+            lines.append(f"validation  {f'{validation:.3g} of them' if share else _describe_source(validation)}")
+        lines += [f"callback    {source.name or _describe_source(source)}" for source in train.callbacks]
+        if card.model.custom_objects is not None:
+            lines.append(f"objects     of {card.model.custom_objects}; a fit runs this code")
+        return lines
+
+    def refuse_fit(self, card: KerasCard) -> None:
+        """CardError where Keras would be loaded with another backend."""
+        refuse_backend()
+
+    def refuse_trial(self, card: KerasCard) -> None:
+        """The same."""
+        refuse_backend()
+
+    def describe_build(self, card: KerasCard, show_stage: ShowStage) -> Sequence[str]:
+        """The model's layers, parameters and bytes, the shapes of a batch."""
+        from tfperf.measure.quiet import drop_native_logs
+
+        refuse_backend()
+        show_stage("importing TensorFlow")
+        with drop_native_logs():
+            from tfperf.workloads.keras.summary import describe_build
+
+        return describe_build(card, show_stage)
 
     def build_job(self, card: KerasCard, session: Session[Any]) -> "KerasFit":
         """A training of the model."""
@@ -51,10 +90,16 @@ class KerasWorkload(Workload[KerasCard]):
         """Losses, times, what was chosen."""
         lines = [f"{name}: {value:.4g}" for name, value in summary["last"].items()]
         choices = summary["choices"]
-        how = (
-            f"{choices['loop']} loop, {'XLA' if choices['xla'] else 'graph'}, {choices['steps_per_call']} steps a call"
+        how = f"{choices['loop']} loop, {choices['compilation']}, {choices['steps_per_call']} steps a call"
+        return "\n".join(
+            [*lines, f"steps: {summary['steps']}", *([summary["ended_by"]] if summary["ended_by"] else []), how]
         )
-        return "\n".join([*lines, f"steps: {summary['steps']}", how])
+
+    def read_result(self, folder: Path) -> "KerasResult":
+        """Its record, with the history of results.h5."""
+        from tfperf.workloads.keras.result import read_result
+
+        return read_result(folder)
 
     def build_stepper(self, card: KerasCard) -> "Stepper":
         """Its steps from the first on."""
@@ -65,8 +110,14 @@ class KerasWorkload(Workload[KerasCard]):
             from tfperf.workloads.keras.models import make_model
             from tfperf.workloads.keras.training import KerasTraining
 
-            training = KerasTraining(card, make_model(card), read_data(card))
+            card = replace(card, train=replace(card.train, epochs=MOST_EPOCHS, steps=None))  # who measures, ends it
+            data = read_data(card)
+            folder = Path(tempfile.mkdtemp(prefix="tfperf-"))  # what callbacks write is nobody's
+            atexit.register(shutil.rmtree, folder, ignore_errors=True)
+            training = KerasTraining(card, make_model(card), data, folder)
             training.choose()
+            if training.choices.loop == "keras":
+                training.steps_per_call = 1  # each step is a call
             return training
 
     def compare(self, before: Path, now: Path) -> "tuple[list[Change], list[str]]":
@@ -75,10 +126,26 @@ class KerasWorkload(Workload[KerasCard]):
 
         return compare_stepped(before, now)
 
+    def list_checks(self) -> "Sequence[DoctorCheck]":
+        """What reads tables, and what has the data of shipped models."""
+        from tfperf.measure.doctor import check_extra
+
+        return [
+            check_extra("pyarrow", "tables", "CSV and Parquet files as data"),
+            check_extra("pandas", "tables", "to_pandas of records"),
+            check_extra("scikit-learn", "zoo", "tfperf.zoo.tabular and tfperf.zoo.digits", "sklearn"),
+        ]
+
+
+def refuse_backend() -> None:
+    """CardError where the environment asks Keras for another backend, which may not be installed."""
+    if (backend := os.environ.get("KERAS_BACKEND", "tensorflow")) != "tensorflow":
+        raise CardError(f"KERAS_BACKEND is {backend}; must be tensorflow")
+
 
 def _describe_source(source: Any) -> str:
     if source.build is None:
-        return f"file {source.file}"
+        return f"file {source.file}" if source.file is not None else f"images in {source.folder}"
     arguments = ", ".join(f"{key}={value!r}" for key, value in source.arguments.items())
     origin, _, function = source.build.rpartition(":")
     return f"{function}({arguments}) of {origin}; a fit runs this code"

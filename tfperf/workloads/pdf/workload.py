@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from tfperf.report.study_progress import ShowCount
     from tfperf.train.window import Recording
     from tfperf.workloads.pdf.job import ReplicaFit
+    from tfperf.workloads.pdf.results.record import FitResult
     from tfperf.workloads.switches import Request, Switches
 
 
@@ -99,6 +100,15 @@ class Pdf(Workload[Card]):
         from tfperf.workloads.pdf.variant_trial import measure_variant
 
         return measure_variant(card, request)
+
+    def read_result(self, folder: Path) -> "FitResult":
+        """The record of results.h5, and of report.json where the run is whole."""
+        from tfperf.report.compare_reports import read_report
+        from tfperf.results.contents import RESULTS
+        from tfperf.workloads.pdf.results.store import read
+
+        read_report(folder, dict[str, Any])  # says what is wrong with a run that is not finished
+        return read(folder / RESULTS)
 
     def compare(self, before: Path, now: Path) -> "tuple[list[Change], list[str]]":
         """What differs between two finished runs."""

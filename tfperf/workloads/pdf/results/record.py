@@ -2,11 +2,13 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from tfperf.arrays import BoolMask, Float64Array, Int64Array
+from tfperf.results.tables import make_frame
 
 EVOLUTION = ("sigma", "g", "v", "v3", "v8", "t3", "t8", "t15")
 CONVERGED = ("stopped", "max_steps")
@@ -61,7 +63,7 @@ class ReplicaHistory:
 LOSSES = ("training", "validation", "experimental", "positivity")  # fields of History beside the step
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class FitResult:
     """Everything a run leaves behind; `summary` is report.json."""
 
@@ -74,6 +76,22 @@ class FitResult:
     datasets: tuple[DatasetResult, ...]
     history: ReplicaHistory
     summary: Mapping[str, Any] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        count, chi2 = f"{self.converged.sum()} of {len(self.converged)}", self.summary.get("chi2_per_point")
+        return f"FitResult(converged={count}, chi2_per_point={chi2})"
+
+    def to_pandas(self) -> Any:
+        """A pandas.DataFrame with a row for each replica. Raises: UserError where pandas is not installed."""
+        columns = {name: values for name, values in vars(self.replicas).items() if np.ndim(values) == 1}
+        return make_frame(columns)
+
+    def save(self, file: Path | str) -> Path:
+        """Write it as results.h5 of a run has it; returns the path. Raises: StorageError."""
+        from tfperf.workloads.pdf.results.store import write
+
+        write(Path(file), self)
+        return Path(file)
 
     @property
     def converged(self) -> BoolMask:

@@ -1,0 +1,1 @@
+"""Keras programs as users write them: nothing in them knows of tfperf."""

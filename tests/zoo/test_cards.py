@@ -1,0 +1,86 @@
+"""The shipped cards of tfperf.zoo: sound, with the arguments of the functions, and as good as plain methods."""
+
+import importlib
+import inspect
+import json
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.linear_model import LinearRegression, LogisticRegression
+from sklearn.pipeline import make_pipeline
+
+from tests.runcard.cards import KERAS, ROOT, write
+from tfperf.cli import main
+from tfperf.runcard.dump import dump_card
+from tfperf.sources.code import CodeReference
+from tfperf.workloads.cards import load_card
+from tfperf.workloads.keras.card import KerasCard
+from tfperf.zoo import digits, tabular, text
+from tfperf.zoo.inputs import reorder_samples
+
+
+def test_there_is_a_card_of_each_model():
+    modules = {path.stem for path in (ROOT / "tfperf" / "zoo").glob("*.py")} - {"__init__", "inputs"}
+    assert {*KERAS} == {f"keras_{name}.yaml" for name in modules}
+
+
+@pytest.mark.parametrize("name", KERAS)
+def test_a_shipped_card_checks_and_survives_being_written(tmp_path, name):
+    said = CliRunner().invoke(main, ["check", str(ROOT / "runcards" / name)])
+    assert said.exit_code == 0 and "\nok\n" in said.output
+    card = load_card(write(tmp_path, KERAS[name]))
+    again = tmp_path / "again"
+    again.mkdir()
+    assert load_card(write(again, dump_card(card))) == card and card.title
+
+
+@pytest.mark.parametrize("name", KERAS)
+def test_what_a_card_gives_are_the_defaults_of_the_functions(tmp_path, name):
+    card = load_card(write(tmp_path, KERAS[name]))
+    assert isinstance(card, KerasCard)
+    for source in (card.model, card.data):
+        assert source.build is not None
+        reference = CodeReference.parse(source.build)
+        function = getattr(importlib.import_module(reference.origin), reference.function)
+        values = {key: one.default for key, one in inspect.signature(function).parameters.items()}
+        assert source.arguments == {key: values[key] for key in source.arguments}
+    shared = {*card.model.arguments} & {*card.data.arguments}
+    assert all(card.model.arguments[key] == card.data.arguments[key] for key in shared)
+    assert shared == ({"words", "length"} if "text" in name else set())
+
+
+def split(x, y, share=0.2):
+    count = len(x) - round(share * len(x))
+    return x[:count], y[:count], x[count:], y[count:]
+
+
+def fit_card(folder, name):
+    """The last epoch's numbers."""
+    done = CliRunner().invoke(main, ["fit", str(ROOT / "runcards" / name), "-o", str(folder)])
+    assert done.exit_code == 0, done.output
+    return json.loads((folder / "report.json").read_text())["last"]
+
+
+@pytest.mark.slow
+def test_the_table_is_fitted_as_well_as_by_linear_regression(tmp_path):
+    x, y, held, wanted = split(*tabular.load_samples())
+    plain = LinearRegression().fit(x, y).score(held, wanted)
+    found = fit_card(tmp_path / "run", "keras_tabular.yaml")
+    assert 0.35 < plain < 0.45 and found["val_r2"] > plain - 0.03
+
+
+@pytest.mark.slow
+def test_digits_are_read(tmp_path):
+    x, y, held, wanted = split(*digits.load_samples())
+    plain = LogisticRegression(max_iter=5000).fit(x.reshape(len(x), -1), y).score(held.reshape(len(held), -1), wanted)
+    assert fit_card(tmp_path / "run", "keras_digits.yaml")["val_accuracy"] > max(0.97, plain)
+
+
+@pytest.mark.slow
+def test_texts_are_told_apart_as_well_as_by_frequencies_of_words(tmp_path):
+    x, y, held, wanted = split(*reversed(reorder_samples(*text._read_columns(text._find_pairs(None)))))
+    plain = make_pipeline(TfidfVectorizer(), LogisticRegression(max_iter=2000)).fit(x, y).score(held, wanted)
+    most = max(np.mean(wanted == label) for label in np.unique(y))
+    assert fit_card(tmp_path / "run", "keras_text.yaml")["val_accuracy"] > max(plain - 0.02, 2 * most)

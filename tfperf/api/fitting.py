@@ -1,0 +1,101 @@
+"""`tfperf.fit`: a card, or a Keras model of the program's own with its data."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from tfperf.errors import CardError
+from tfperf.runs.fit import fit as fit_card
+from tfperf.workloads.options import Options
+
+
+def fit(
+    model: Any,
+    data: Any = None,
+    output: Path | str | None = None,
+    *,
+    epochs: int | None = None,
+    steps: int | None = None,
+    steps_per_epoch: int | None = None,
+    batch: int | None = None,
+    validation: Any = None,
+    shuffle: bool | None = None,
+    callbacks: Sequence[Any] | None = None,
+    class_weight: Mapping[int, float] | None = None,
+    seed: int | None = None,
+    keys: Mapping[str, Any] | None = None,
+    overrides: Sequence[str] = (),
+    options: Options | None = None,
+    quiet: bool = True,
+) -> Any:
+    """Train a model, or carry out a card, and return the record of what was found.
+
+    model: a keras.Model, a function that returns one, a .keras file, or `file.py:function`; or a card, or the path of
+    one, with the run directory as the second argument. data: arrays x, (x, y) or (x, y, sample weights), a
+    tf.data.Dataset, a keras.utils.PyDataset, a function that returns one of these, or a file. validation: a share, or
+    data. output: the run directory; None: only the record remains. keys: further keys of a card of workload keras, by
+    their full names. A model that is given is trained in place.
+
+    Examples:
+        result = tfperf.fit(model, (x, y), epochs=20, batch=32, validation=0.2)
+        result = tfperf.fit(build_model, load_data, "runs/mine", epochs=20, keys={"engine.xla": False})
+        result = tfperf.fit("card.yaml", "runs/mine")
+
+    With Options(resume=True) a run goes on where it was, and one that is finished is returned as it is. Raises:
+    UserError for a faulty card, model, data or directory; Interrupted when a signal stopped the training after a
+    checkpoint.
+    """
+    settings = {
+        "epochs": epochs, "steps": steps, "steps_per_epoch": steps_per_epoch, "batch": batch,
+        "validation": validation, "shuffle": shuffle, "callbacks": callbacks, "class_weight": class_weight,
+        "seed": seed,
+    }  # fmt: skip
+    is_model = data is not None or (callable(model) and not isinstance(model, type))
+    if is_card(model) or not is_model:
+        refuse_settings(settings, keys)
+        return fit_card(model, _take_output(data, output), overrides=overrides, options=options, quiet=quiet)
+    if overrides:
+        raise CardError("overrides: are of a card's file; name keys={...} for a model")
+    if data is None:
+        raise CardError("data: missing; must be arrays, a dataset, a function that returns one of these, or a file")
+    return _fit_model(model, data, output, settings, keys or {}, options, quiet)
+
+
+def _fit_model(
+    model: Any, data: Any, output: Path | str | None, settings: Mapping[str, Any], keys: Mapping[str, Any],
+    options: Options | None, quiet: bool,
+) -> Any:  # fmt: skip
+    from tfperf.sources.given import give_objects
+    from tfperf.sources.references import find_module_reference
+    from tfperf.workloads.keras.given import GivenCard, list_keys
+
+    named = {**list_keys(settings), **keys}
+    given = GivenCard(model, data, named, lambda function, key: find_module_reference(function))
+    with give_objects(given.objects):
+        found = fit_card(given.card, output, options=options, quiet=quiet)
+    return found if output is not None else replace(found, path=None)  # whose folder is gone
+
+
+def is_card(model: Any) -> bool:
+    """Whether what a verb was given is a card, or the path of one."""
+    if isinstance(model, str | Path):
+        return Path(model).suffix.lower() in (".yaml", ".yml") or Path(model).is_dir()
+    return hasattr(type(model), "__dataclass_fields__") and isinstance(getattr(model, "workload", None), str)
+
+
+def refuse_settings(settings: Mapping[str, Any], keys: Mapping[str, Any] | None) -> None:
+    """CardError for settings that a card has itself."""
+    if given := [name for name, value in {**settings, "keys": keys}.items() if value is not None]:
+        raise CardError(
+            f"{', '.join(given)}: a card says that itself; name overrides=['key.sub=value'] for another value"
+        )
+
+
+def _take_output(data: Any, output: Path | str | None) -> Path | str | None:
+    """The run directory of a card, which may be the second argument."""
+    if data is None:
+        return output
+    if output is not None or not isinstance(data, str | Path):
+        raise CardError("data: a card names its data; the second argument of a card is its run directory")
+    return data

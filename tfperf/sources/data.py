@@ -1,0 +1,58 @@
+"""The samples that a card names: arrays in memory, or a stream of batches."""
+
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from tfperf.errors import CardError, UserError
+from tfperf.runcard.data_sources import SampleSource
+from tfperf.sources.code import CodeReference, call_function
+from tfperf.sources.py_datasets import DrawOrder, PyDatasetStream
+from tfperf.sources.samples import Samples, make_samples, read_samples
+from tfperf.sources.streams import BatchStream, DatasetStream
+from tfperf.sources.tables import read_table
+
+Data = Samples | BatchStream
+TABLES = (".csv", ".parquet")
+
+
+def read_source(source: SampleSource, key: str, draw_order: DrawOrder) -> Data:
+    """What a function or a file of a card gives; `key`: the card's, for messages; draw_order: of a PyDataset's batches.
+
+    Raises: UserError for what cannot be trained on; UserCodeError for what the user's code raises.
+    """
+    if source.file is None:
+        assert source.build is not None
+        reference = CodeReference.parse(source.build)
+        found = call_function(reference, source.arguments, f"{key}.build")
+        return open_data(found, f"{key}.build: {reference}", draw_order)
+    if source.file.suffix.lower() in TABLES:
+        as_dict = source.columns == "dict"
+        return read_table(source.file, source.inputs, source.targets, source.weights, as_dict)
+    if source.columns != "array":
+        raise CardError(f"{key}.columns: got {source.columns}; must be left out for arrays")
+    return read_samples(source.file, source.inputs or ("x",), source.targets, source.weights)
+
+
+def open_data(found: Any, what: str, draw_order: DrawOrder) -> Data:
+    """Samples or stream of what a user gave; what: who gave it, for messages. Raises: UserError for anything else."""
+    if isinstance(found, tf.data.Dataset):
+        _refuse_single_samples(found, what)
+        return DatasetStream(found)
+    if isinstance(found, keras.utils.PyDataset):
+        return PyDatasetStream(found, draw_order)
+    if isinstance(found, tuple) and any(isinstance(one, tf.data.Dataset | keras.utils.PyDataset) for one in found):
+        raise UserError(f"{what}: returned several datasets; must return one; name another under data.validation")
+    if hasattr(found, "__next__"):
+        raise UserError(f"{what}: returned a {type(found).__name__}; wrap it by tf.data.Dataset.from_generator")
+    return make_samples(found, what)
+
+
+def _refuse_single_samples(dataset: tf.data.Dataset, what: str) -> None:
+    specs = [spec for spec in tf.nest.flatten(dataset.element_spec) if hasattr(spec, "shape")]
+    if any(spec.shape.rank == 0 for spec in specs):
+        raise UserError(f"{what}: its elements are single samples; must be batches: end it by .batch(n)")
+    count = len(dataset.element_spec) if isinstance(dataset.element_spec, tuple) else 1
+    if not 1 <= count <= 3:
+        raise UserError(f"{what}: its elements are {count} things; must be x, (x, y) or (x, y, sample weights)")

@@ -1,0 +1,162 @@
+"""Callbacks of a training: told what Keras' own `fit` would tell them, and what they know is part of a checkpoint."""
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeVar
+
+import keras
+import numpy as np
+
+from tfperf.arrays import ArraysByName
+from tfperf.errors import CardError, UserError
+from tfperf.results.files import make_folder
+from tfperf.sources.code import CodeReference, call_function, run_user_code
+from tfperf.workloads.keras.callback_state import can_keep_state, get_state, prepare_resume, set_state
+from tfperf.workloads.keras.card import CallbackSource
+from tfperf.workloads.keras.loops import Logs
+
+T = TypeVar("T")
+FOLDER = "callbacks/"  # of a run: what relative paths of callbacks are below
+PATHS = {"ModelCheckpoint": "filepath", "CSVLogger": "filename", "TensorBoard": "log_dir"}
+TRAIN_HOOKS = ("on_batch_begin", "on_batch_end", "on_train_batch_begin", "on_train_batch_end")
+TEST_HOOKS = ("on_test_batch_begin", "on_test_batch_end")
+
+
+def make_callbacks(sources: Sequence[CallbackSource], folder: Path) -> list[keras.callbacks.Callback]:
+    """The callbacks of a card. Raises: UserError for what cannot be one, UserCodeError for what a function raises."""
+    return [_make_callback(source, f"train.callbacks.{i}", folder) for i, source in enumerate(sources)]
+
+
+def _make_callback(source: CallbackSource, key: str, folder: Path) -> keras.callbacks.Callback:
+    if source.build is not None:
+        reference = CodeReference.parse(source.build)
+        found = call_function(reference, source.arguments, f"{key}.build")
+        if not isinstance(found, keras.callbacks.Callback):
+            what = f"returned {type(found).__name__}; must return a keras.callbacks.Callback"
+            raise UserError(f"{key}.build: {reference}: {what}")
+        if isinstance(found, keras.callbacks.BackupAndRestore):
+            raise UserError(f"{key}.build: {reference}: BackupAndRestore is not needed: a run goes on with --resume")
+        return found
+    assert source.name is not None
+    arguments, path = dict(source.arguments), PATHS.get(source.name)
+    if path is not None and isinstance(given := arguments.get(path, "logs"), str):
+        arguments[path] = str(folder / given)
+    try:
+        return getattr(keras.callbacks, source.name)(**arguments)
+    except (TypeError, ValueError) as error:
+        raise CardError(f"{key}: {source.name}: {' '.join(str(error).split())[:300]}") from None
+
+
+class CallbackRunner:
+    """Tells callbacks how a training goes."""
+
+    def __init__(
+        self, callbacks: Sequence[keras.callbacks.Callback], model: keras.Model, params: dict[str, Any], folder: Path
+    ) -> None:
+        """params: `epochs` and `steps`, as Keras gives them; folder: made when the training begins."""
+        self.callbacks, self._model, self._folder = callbacks, model, folder
+        # without the model, which some write of at once, though the run's directory is not there yet
+        self._list = keras.callbacks.CallbackList(list(callbacks), add_history=True, verbose=0, **params)
+        self.batch_hooks = tuple(type(one).__name__ for one in callbacks if _has_hooks(one, TRAIN_HOOKS))
+        self.has_test_hooks = any(_has_hooks(one, TEST_HOOKS) for one in callbacks)
+        self.has_begun, self._states = False, list[ArraysByName]()
+
+    def __bool__(self) -> bool:
+        return bool(self.callbacks)
+
+    def call_hook(self, event: str, *arguments: Any) -> None:
+        """Call `on_<event>` of each. Raises: UserCodeError for what one of them raises."""
+        if self.callbacks:
+            run_user_code(lambda: getattr(self._list, f"on_{event}")(*arguments), f"train.callbacks: on_{event}", None)
+
+    def begin(self, history: Mapping[str, Sequence[float]]) -> None:
+        """Tell that the training begins, once in a process; each knows then what it knew before.
+
+        history: of the epochs before, as callbacks may read it of the model.
+        """
+        self.has_begun = True
+        if self.callbacks:
+            make_folder(self._folder)
+        self._model.stop_training = False
+        for callback, arrays in zip(self.callbacks, self._states, strict=bool(self._states)):
+            prepare_resume(callback, arrays)
+        if self.callbacks:
+            run_user_code(lambda: self._list.set_model(self._model), "train.callbacks: set_model", None)
+        self.call_hook("train_begin")
+        if self.callbacks:
+            recorded = self._model.history
+            recorded.history = {name: list(values) for name, values in history.items()}
+            recorded.epoch = list(range(max(map(len, history.values()), default=0)))
+        for callback, arrays in zip(self.callbacks, self._states, strict=bool(self._states)):
+            if arrays:
+                self._guard(partial(set_state, callback, arrays), callback, "set_state")
+        self.snapshot()  # what has no state that can be kept must not be found out later
+
+    def _guard(self, call: Callable[[], T], callback: keras.callbacks.Callback, name: str) -> T:
+        found: T = run_user_code(call, f"train.callbacks: {type(callback).__name__}.{name}", None)
+        return found
+
+    def end(self, logs: Logs) -> None:
+        """Tell that the training is over."""
+        self.call_hook("train_end", logs)
+
+    @property
+    def wants_end(self) -> bool:
+        """Whether one of them has asked to stop."""
+        return bool(self._model.stop_training)
+
+    def find_added(self, logs: Logs) -> Logs:
+        """Figures of the last epoch that callbacks have added to its logs, as Keras' history has them."""
+        history = self._model.history.history if self.callbacks else {}
+        last = {name: values[-1] for name, values in history.items() if name not in logs and values}
+        return {name: float(value) for name, value in last.items() if isinstance(value, int | float | np.number)}
+
+    def describe_end(self, epoch: int) -> str:
+        """Which of them has ended the training after so many epochs, in words; empty: none."""
+        if not self.wants_end:
+            return ""
+        stoppers = [one for one in self.callbacks if getattr(one, "stopped_epoch", 0)]
+        names = ", ".join(type(one).__name__ for one in stoppers) or "a callback"
+        restored = [one.best_epoch + 1 for one in stoppers if getattr(one, "restore_best_weights", False)]
+        weights = f"; its weights are those of epoch {restored[0]}" if restored else ""
+        return f"ended by {names} after epoch {epoch}{weights}"
+
+    def list_stateless(self) -> list[str]:
+        """Those that cannot say what they know: a run with them cannot be resumed."""
+        return [type(one).__name__ for one in self.callbacks if not can_keep_state(one)]
+
+    def snapshot(self) -> ArraysByName:
+        """What they know, by number and name."""
+        if not self.has_begun:
+            states = self._states
+        else:
+            states = [self._get_state(one) if can_keep_state(one) else {} for one in self.callbacks]
+        return {f"{i}/{name}": array for i, arrays in enumerate(states) for name, array in arrays.items()}
+
+    def _get_state(self, callback: keras.callbacks.Callback) -> ArraysByName:
+        return self._guard(partial(get_state, callback), callback, "get_state")
+
+    def restore(self, snapshot: ArraysByName) -> None:
+        """What they will know when the training begins, or at once where it has."""
+        self._states = []
+        for i, callback in enumerate(self.callbacks if snapshot else ()):
+            prefix = f"{i}/"
+            state = {name.removeprefix(prefix): a for name, a in snapshot.items() if name.startswith(prefix)}
+            self._states.append(state)
+            if self.has_begun and state:
+                set_state(callback, state)
+
+
+def _has_hooks(callback: keras.callbacks.Callback, names: Sequence[str]) -> bool:
+    """Whether it has something to do at each step."""
+    kind = type(callback)
+    if kind is keras.callbacks.ModelCheckpoint:
+        return bool(callback.save_freq != "epoch")
+    if kind is keras.callbacks.TensorBoard:
+        return bool(callback.update_freq != "epoch" or callback._should_trace)
+    if kind is keras.callbacks.SwapEMAWeights:
+        return not callback.swap_on_epoch
+    base = keras.callbacks.Callback
+    known = [name for name in names if hasattr(base, name)]
+    return any(name in vars(callback) or getattr(kind, name) is not getattr(base, name) for name in known)

@@ -1,0 +1,92 @@
+"""The record of a finished fit of a Keras model."""
+
+import json
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import h5py
+
+from tfperf.errors import RunDirectoryError, UserError
+from tfperf.report.compare_reports import read_report
+from tfperf.results.contents import REPORT, RESULTS
+from tfperf.results.files import make_folder, write_atomically
+from tfperf.results.reading import read_json
+from tfperf.results.tables import make_frame
+from tfperf.workloads.keras.files import BEST, FINAL
+
+HISTORY = "history.json"  # of a record that was saved
+
+
+@dataclass(frozen=True, repr=False)
+class KerasResult:
+    """What a fit of a Keras model has found.
+
+    summary: report.json; history: each loss and metric after each epoch; path: of the run, None where it is gone;
+    trained: the model as it was after the last step, where this process has it.
+    """
+
+    summary: Mapping[str, Any]
+    history: Mapping[str, Sequence[float]]
+    path: Path | None = None
+    trained: Any = field(default=None, compare=False)
+
+    def __repr__(self) -> str:
+        last = ", ".join(f"{name}={value:.4g}" for name, value in self.summary["last"].items())
+        return f"KerasResult(epochs={self.summary['epochs']}, steps={self.summary['steps']}, {last})"
+
+    @property
+    def model(self) -> Any:
+        """The trained keras.Model. Raises: UserError where neither this process nor a folder has it."""
+        if self.trained is not None:
+            return self.trained
+        if self.path is None:
+            raise UserError("the run had no folder of its own; name one: tfperf.fit(..., output=FOLDER)")
+        from tfperf.sources.models import load_model
+
+        return load_model(self.path / FINAL, "model")
+
+    def to_pandas(self) -> Any:
+        """A pandas.DataFrame with a row for each epoch, counted from 1. Raises: UserError without pandas."""
+        frame = make_frame(self.history)
+        frame.index = range(1, len(frame) + 1)
+        frame.index.name = "epoch"
+        return frame
+
+    def save(self, folder: Path | str) -> Path:
+        """Write model.keras, best.keras where there is one, history.json and report.json to a folder; returns it."""
+        target = Path(folder)
+        make_folder(target)
+        files = [] if self.path is None else [self.path / name for name in (FINAL, BEST)]
+        for file in files:
+            if file.is_file():
+                shutil.copyfile(file, target / file.name)
+        if self.path is None and self.trained is not None:
+            from tfperf.workloads.keras.files import write_model
+
+            write_model(self.trained, target / FINAL)
+        for name, content in ((HISTORY, self.history), (REPORT, self.summary)):
+            with write_atomically(target / name) as temporary:
+                temporary.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+        return target
+
+
+def read_result(folder: Path, trained: Any = None) -> KerasResult:
+    """The record of a finished run; trained: its model, where this process has it. Raises: RunDirectoryError."""
+    summary = read_report(folder, dict[str, Any])
+    try:
+        with h5py.File(folder / RESULTS) as file:
+            history = {name: values[()].tolist() for name, values in file.get("history", {}).items()}
+    except OSError as error:
+        raise RunDirectoryError(f"{folder / RESULTS}: damaged: {error}") from None
+    return KerasResult(summary, history, folder, trained)
+
+
+def read_saved(folder: Path) -> KerasResult:
+    """The record that `KerasResult.save` wrote. Raises: RunDirectoryError."""
+    try:
+        return KerasResult(read_json(folder / REPORT), read_json(folder / HISTORY), folder)
+    except OSError as error:
+        raise RunDirectoryError(f"{folder}: {error}") from None
