@@ -84,3 +84,26 @@ def test_a_file_that_is_no_python_says_where(tmp_path):
         call_function(CodeReference.parse(f"{tmp_path}/tfperf_made_up_broken.py:build"), {}, "model.build")
     assert 'tfperf_made_up_broken.py", line 1' in "".join(caught.value.faults)
     assert caught.value.faults[-1].startswith("SyntaxError")
+
+
+def test_helpers_of_one_name_in_two_folders_are_each_files_own(tmp_path):
+    for number, folder in enumerate(("one", "two")):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "tfperf_made_up_helper.py").write_text(f"number = {number}\n")
+        text = "def build():\n    import tfperf_made_up_helper\n    return tfperf_made_up_helper.number\n"
+        (tmp_path / folder / "tfperf_made_up_card.py").write_text(text)
+
+    def call(folder):
+        return call_function(CodeReference(str(tmp_path / folder / "tfperf_made_up_card.py"), "build"), {}, "model")
+
+    assert [call("one"), call("two"), call("one"), call("two")] == [0, 1, 0, 1]
+
+
+def test_what_was_changed_is_read_again(tmp_path):
+    (tmp_path / "tfperf_made_up_part.py").write_text("number = 1\n")
+    card = tmp_path / "tfperf_made_up_whole.py"
+    card.write_text("import tfperf_made_up_part as part\ndef build():\n    return part.number\n")
+    reference = CodeReference(str(card), "build")
+    assert call_function(reference, {}, "model") == 1
+    (tmp_path / "tfperf_made_up_part.py").write_text("number = 1_000\n")
+    assert call_function(reference, {}, "model") == 1000

@@ -165,7 +165,7 @@ def test_columns_that_are_not_asked_for_are_not_read(tmp_path, suffix):
         (b"a,y\n1,2\nb\xff,3\n", r"column a: row 2 has b'b\\xff'; must be UTF-8"),
         ("a,y\n1,2\n,3\n,4\n", "column a: row 2 has no value"), ("a,y\n1,2\nnan,3\n", "column a: row 2 has no value"),
         ("a,y\n,2\n,3\n", "column a: row 1 has no value"), ("a,y\n1,\n2,3\n", "column y: row 1 has no value"),
-        ("a,y\n1,2\n1 234,5\n", "column a: has texts, '1 234' in row 2; must be numbers; `data.columns: dict` has"),
+        ("a,y\n1,2\n1 234,5\n", "column a: has texts, '1 234' in row 2; must be numbers; `data.inputs: "),
         ("a,y\n1,no\n2,yes\n", r"column y: has texts, 'no' in row 1; must be numbers; write classes as numbers 0, 1, "),
         ("a,y\n2020-01-31,2\n", r"column a: has type date32\[day\]; must be numbers, booleans, texts, or lists"),
     ],

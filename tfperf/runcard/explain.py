@@ -72,6 +72,9 @@ def _make_fault(
 def _explain_unknown(grammar: Grammar[Any], root: CardNode, loc: KeyPath) -> Iterator[tuple[KeyPath, LocatedFault]]:
     node, path, broken = find_node(root, loc)
     if not broken:
+        if what := grammar.describe_keys(path[:-1]):
+            yield _make_fault(node, path, f"{format_key(path)}: unknown key; must be {what}")
+            return
         names = grammar.list_keys(path[:-1])
         yield _make_fault(node, path, f"{format_key(path)}: unknown key", partial(_suggest_key, path, names))
 

@@ -1,5 +1,6 @@
 """What cards may say: their JSON schema, and what it allows in words."""
 
+import re
 from collections.abc import Iterator, Sequence
 from functools import cache, cached_property
 from typing import Any, Generic, TypeVar
@@ -53,6 +54,11 @@ class Grammar(Generic[T]):
             keys += [*branch.get("properties", ()), *branch.get("propertyNames", {}).get("enum", ())]
         return keys
 
+    def describe_keys(self, path: Sequence[object]) -> str:
+        """What the keys of a table must be; empty for mappings of named keys."""
+        branches = list_alternatives(self.get_schema(path))
+        return next((text for branch in branches if (text := branch.get("propertyNames", {}).get("description"))), "")
+
     def has_free_keys(self, path: Sequence[object]) -> bool:
         """Whether the mapping at a path is a table of like values rather than one of named keys."""
         return any("enum" in branch.get("propertyNames", ()) for branch in list_alternatives(self.get_schema(path)))
@@ -84,7 +90,10 @@ def _find_child(schema: Schema, key: object) -> Schema | None:
             first = branch.get("prefixItems", ())
             found = first[key] if key < len(first) else branch.get("items")
         else:
-            found = branch.get("properties", {}).get(key, branch.get("additionalProperties"))
+            named = {k: v for k, v in branch.get("patternProperties", {}).items() if re.search(k, str(key))}
+            found = branch.get("properties", {}).get(
+                key, next(iter(named.values()), branch.get("additionalProperties"))
+            )
         if isinstance(found, dict):
             return found
     return None

@@ -18,7 +18,7 @@ from tfperf.results.state import Part
 from tfperf.runcard.dump import dump_card
 from tfperf.runcard.kinds import AnyCard
 from tfperf.runs.fit_log import log_fit
-from tfperf.runs.unchanged import make_state, refuse_changed, refuse_old
+from tfperf.runs.unchanged import make_state, refuse_changed, refuse_changed_files, refuse_old
 from tfperf.signals import Signals
 from tfperf.workloads.cards import read_workload_name
 from tfperf.workloads.job import FinishedFit, Job, Session
@@ -55,8 +55,10 @@ def _fit_card(signals: Signals, progress: Stages, card: AnyCard, output: Path, o
 def _fit_held(workload: Workload[Any], card: AnyCard, output: Path, session: Session[Any]) -> FinishedFit:
     """A fit in a run directory that this process holds."""
     run, progress, options = session.run, session.progress, session.options
-    if workload.kind.code and run.exists and not (options.force or options.resume or options.adds):
-        run.make_room(force=False)  # says what may be done, before code that the card names is run
+    if workload.kind.code and run.exists and not options.force:  # before code that the card names is run
+        if not (options.resume or options.adds):
+            run.make_room(force=False)  # says what may be done
+        refuse_changed_files(run.path, workload.hash_files(card), run.load())
     progress.show_stage("reading data")
     with session.watch.measure_stage("data"):
         job = workload.build_job(card, session)

@@ -7,6 +7,7 @@ import numpy as np
 import tensorflow as tf
 
 from tfperf.errors import CardError
+from tfperf.runcard.faults import format_names
 from tfperf.sources.data import Data
 from tfperf.sources.samples import Nest, Samples
 
@@ -17,6 +18,7 @@ def weigh_classes(data: Data, weights: Mapping[int, float], key: str) -> Data:
     key: the card's, for messages. Raises: CardError where targets are no classes, or samples have weights already.
     """
     _refuse(data.data if isinstance(data, Samples) else data.element_spec, key)
+    _refuse_absent(data, weights, key)
     table = np.ones(max(weights) + 2, keras.config.floatx())  # its last entry is for all other classes
     for number, weight in weights.items():
         table[number] = weight
@@ -41,6 +43,18 @@ def _refuse(data: Nest, key: str) -> None:
     shape, kind = targets[0].shape, tf.as_dtype(targets[0].dtype)
     if len(shape) not in (1, 2) or not (kind.is_integer or kind.is_floating or kind.is_bool):
         raise CardError(f"{key}: the targets are {kind.name} of shape {tuple(shape)}; {what}")
+
+
+def _refuse_absent(data: Data, weights: Mapping[int, float], key: str) -> None:
+    """CardError for classes that no target can be of, as far as that is known before training."""
+    (targets,) = keras.tree.flatten((data.data if isinstance(data, Samples) else data.element_spec)[1])
+    width = targets.shape[1] if len(targets.shape) == 2 else 1
+    if width is None or (width == 1 and not isinstance(data, Samples)):
+        return
+    classes = {*range(width)} if width > 1 else {int(one) for one in np.unique(np.round(targets)) if np.isfinite(one)}
+    if absent := [number for number in weights if number not in classes]:
+        there = format_names([str(one) for one in sorted(classes)])
+        raise CardError(*(f"{key}.{one}: no sample is of this class; there are: {there}" for one in absent))
 
 
 def _find_weights(targets: Nest, table: np.ndarray) -> tf.Tensor:

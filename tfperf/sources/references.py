@@ -10,7 +10,8 @@ import cloudpickle
 
 from tfperf.errors import UserError
 from tfperf.results.files import make_folder, write_atomically
-from tfperf.sources.code import CodeReference, is_of_library
+from tfperf.sources.code import CodeReference
+from tfperf.sources.modules import is_of_library
 
 STUB = '''"""A function of a Python program, kept by value: made anew whenever the program asks for it.
 

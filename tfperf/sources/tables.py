@@ -10,6 +10,7 @@ from tfperf.sources.samples import Nest, Samples
 from tfperf.sources.table_files import CsvTable, ParquetTable, open_table
 
 AS_DICT = "`data.columns: dict` has each column by itself"
+LEFT_OUT = f"`data.inputs: [...]` can leave it out, {AS_DICT}"
 CLASSES = "write classes as numbers 0, 1, 2, ..."
 
 
@@ -66,7 +67,7 @@ def _make_inputs(columns: Sequence[TableColumn], as_dict: bool) -> Nest:
         return {column.name: convert_column(column) for column in columns}
     if len(columns) == 1 and columns[0].has_lists:
         return convert_column(columns[0])
-    return join_columns(columns, AS_DICT)
+    return join_columns(columns, LEFT_OUT)
 
 
 def _make_targets(columns: Sequence[TableColumn], as_dict: bool) -> Nest:

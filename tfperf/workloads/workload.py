@@ -56,6 +56,10 @@ class Workload(ABC, Generic[C]):
         """What only the files that a card names tell against it, by full keys."""
         return []
 
+    def hash_files(self, card: C) -> Mapping[str, str]:
+        """sha256 of its files by the keys that name them, of cards that name code: a changed one is not run."""
+        return {}
+
     def list_dependencies(self, path: Sequence[str]) -> list[tuple[str, ...]]:
         """The keys of a card that a fault at `path`, which files tell, rests on: all under its first one."""
         return [tuple(path[:1])]

@@ -1,5 +1,6 @@
 """Callbacks of a training: told what Keras' own `fit` would tell them, and what they know is part of a checkpoint."""
 
+import traceback
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -9,9 +10,10 @@ import keras
 import numpy as np
 
 from tfperf.arrays import ArraysByName
-from tfperf.errors import CardError, UserError
+from tfperf.errors import CardError, UserCodeError, UserError
 from tfperf.results.files import make_folder
-from tfperf.sources.code import CodeReference, call_function, run_user_code
+from tfperf.sources.code import CodeReference, call_function, describe_misuse
+from tfperf.sources.user_errors import run_user_code
 from tfperf.workloads.keras.callback_state import can_keep_state, get_state, prepare_resume, set_state
 from tfperf.workloads.keras.card import CallbackSource
 from tfperf.workloads.keras.loops import Logs
@@ -42,10 +44,11 @@ def _make_callback(source: CallbackSource, key: str, folder: Path) -> keras.call
     arguments, path = dict(source.arguments), PATHS.get(source.name)
     if path is not None and isinstance(given := arguments.get(path, "logs"), str):
         arguments[path] = str(folder / given)
+    kind = getattr(keras.callbacks, source.name)
     try:
-        return getattr(keras.callbacks, source.name)(**arguments)
+        return kind(**arguments)
     except (TypeError, ValueError) as error:
-        raise CardError(f"{key}: {source.name}: {' '.join(str(error).split())[:300]}") from None
+        raise CardError(describe_misuse(f"{key}: {source.name}", kind, error)) from None
 
 
 class CallbackRunner:
@@ -68,7 +71,17 @@ class CallbackRunner:
     def call_hook(self, event: str, *arguments: Any) -> None:
         """Call `on_<event>` of each. Raises: UserCodeError for what one of them raises."""
         if self.callbacks:
-            run_user_code(lambda: getattr(self._list, f"on_{event}")(*arguments), f"train.callbacks: on_{event}", None)
+            self._run(lambda: getattr(self._list, f"on_{event}")(*arguments), f"on_{event}")
+
+    def _run(self, call: Callable[[], Any], hook: str) -> None:
+        """Call all of them. Raises: UserCodeError, which names the one that fails."""
+        try:
+            run_user_code(call, hook, None)
+        except UserCodeError as error:
+            frames = traceback.walk_tb(error.__cause__.__traceback__ if error.__cause__ else None)
+            called = {id(frame.f_locals.get("self")) for frame, _ in frames}
+            names = [f".{i} ({type(one).__name__})" for i, one in enumerate(self.callbacks) if id(one) in called]
+            raise UserCodeError(f"train.callbacks{''.join(names)}: {error.faults[0]}", *error.faults[1:]) from error
 
     def begin(self, history: Mapping[str, Sequence[float]]) -> None:
         """Tell that the training begins, once in a process; each knows then what it knew before.
@@ -82,7 +95,7 @@ class CallbackRunner:
         for callback, arrays in zip(self.callbacks, self._states, strict=bool(self._states)):
             prepare_resume(callback, arrays)
         if self.callbacks:
-            run_user_code(lambda: self._list.set_model(self._model), "train.callbacks: set_model", None)
+            self._run(lambda: self._list.set_model(self._model), "set_model")
         self.call_hook("train_begin")
         if self.callbacks:
             recorded = self._model.history

@@ -10,15 +10,17 @@ from tfperf.report.sections import write_json, write_text
 from tfperf.results.contents import EVENTS, PAGE, RESULTS, STATE
 from tfperf.results.files import write_hdf5
 from tfperf.results.state import Part
+from tfperf.sources.data import Data
 from tfperf.sources.models import use_precision
 from tfperf.sources.samples import Samples, find_not_finite
 from tfperf.workloads.job import FinishedFit, Session
 from tfperf.workloads.keras.callbacks import FOLDER
 from tfperf.workloads.keras.card import KerasCard
+from tfperf.workloads.keras.card_files import hash_files
 from tfperf.workloads.keras.choices import LoopChoices
 from tfperf.workloads.keras.events import write_events
 from tfperf.workloads.keras.files import BEST, FINAL, WEIGHTS, find_unsavable, write_model, write_variables
-from tfperf.workloads.keras.inputs import hash_files, read_data
+from tfperf.workloads.keras.inputs import read_data
 from tfperf.workloads.keras.loops import Logs
 from tfperf.workloads.keras.models import count_parameters, make_model
 from tfperf.workloads.keras.result import read_result
@@ -71,9 +73,9 @@ class KerasFit(SteppedFit[KerasCard, dict[str, Any]]):
         try:
             super().fit_part(part, parts)
         except TrainingError as error:
-            if isinstance(self.data.training, Samples) and (fault := find_not_finite(self.data.training)):
-                raise TrainingError(*error.faults, fault) from None
-            raise
+            if "not finite" not in error.faults[0]:
+                raise
+            raise TrainingError(*error.faults, _explain_not_finite(self.data.training)) from None
 
     def _build_training(self) -> KerasTraining:
         part, run, progress = self._part, self.session.run, self.session.progress
@@ -149,3 +151,13 @@ class KerasFit(SteppedFit[KerasCard, dict[str, Any]]):
         write_events(folder / EVENTS, history, training.epoch_steps)
         write_text(folder / PAGE, render_report(self.card.title or self.card.workload, summary, history))
         write_json(folder, summary)
+
+
+def _explain_not_finite(data: Data) -> str:
+    """What may make a loss so."""
+    if not isinstance(data, Samples):
+        return (
+            "values of a batch that are not finite, or steps that are too long, make it so; no batch was looked through"
+        )
+    fault = find_not_finite(data)
+    return fault or "the data are finite; a lower learning rate, or `clipnorm` of train.optimizer, makes steps shorter"

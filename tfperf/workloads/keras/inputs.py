@@ -1,6 +1,6 @@
 """The samples that a card names, split, weighed, and their order."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -13,10 +13,8 @@ from tfperf.arrays import Indices
 from tfperf.data.cache import digest
 from tfperf.data.keys import Purpose, make_generator
 from tfperf.errors import CardError
-from tfperf.results.reading import hash_file
 from tfperf.runcard.data_sources import SampleSource, ValidationSource
 from tfperf.sources.class_weights import weigh_classes
-from tfperf.sources.code import CodeReference
 from tfperf.sources.data import Data, read_source
 from tfperf.sources.image_stream import ImageStream
 from tfperf.sources.images import list_images, split_images
@@ -41,25 +39,6 @@ class TrainingData:
         """A digest of the arrays that are in memory, which no file of the card may tell of."""
         parts = [part for part in (self.training, self.validation) if isinstance(part, Samples)]
         return {"the arrays of data": digest(*(array for part in parts for array in part.arrays))} if parts else {}
-
-
-def hash_files(card: KerasCard) -> dict[str, str]:
-    """sha256 of the card's files, those with its functions among them, by key."""
-    return {key: hash_file(path) for key, path in _list_files(card)}
-
-
-def _list_files(card: KerasCard) -> Iterator[tuple[str, Path]]:
-    validation = card.data.validation
-    sources: dict[str, Any] = {"model": card.model, "data": card.data}
-    if isinstance(validation, ValidationSource):
-        sources["data.validation"] = validation
-    sources |= {f"train.callbacks.{i}": callback for i, callback in enumerate(card.train.callbacks)}
-    for name, source in sources.items():
-        for key in ("file", "custom_objects"):
-            if (path := getattr(source, key, None)) is not None:
-                yield f"{name}.{key}", path
-        if source.build is not None and (file := CodeReference.parse(source.build).file) is not None:
-            yield f"{name}.build", file
 
 
 def read_data(card: KerasCard) -> TrainingData:

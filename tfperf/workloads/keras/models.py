@@ -6,9 +6,14 @@ import keras
 import numpy as np
 
 from tfperf.errors import CardError
+from tfperf.runcard.faults import Fault
+from tfperf.runcard.places import make_unfit_error
 from tfperf.sources import models
+from tfperf.sources.code import describe_misuse
 from tfperf.sources.given import is_given
 from tfperf.workloads.keras.card import EpochSchedule, KerasCard
+
+FUNCTIONS = ("get", "serialize", "deserialize")  # of Keras' modules, which are no losses or metrics
 
 
 def make_model(card: KerasCard) -> keras.Model:
@@ -16,9 +21,26 @@ def make_model(card: KerasCard) -> keras.Model:
     if not is_given(card.model.build, keras.Model):  # of a program's own models nothing may be cleared
         keras.utils.clear_session()  # names carry counters: they are part of what files hold
     keras.utils.set_random_seed(card.seed)
+    refuse_names(card)
     model = models.make_model(card.model, "model")
     compile_model(model, card.train)
     return model
+
+
+def refuse_names(card: KerasCard) -> None:
+    """CardError for losses and metrics that Keras does not have."""
+    given = {"train.loss": (keras.losses, card.train.loss)} if card.train.loss else {}
+    given |= {f"train.metrics.{i}": (keras.metrics, name) for i, name in enumerate(card.train.metrics)}
+    faults = []
+    for key, (module, name) in given.items():
+        try:
+            if name not in ("accuracy", "acc", "crossentropy", "ce"):  # which of them it is, follows from the loss
+                module.get(name)
+        except (ValueError, TypeError):
+            known = tuple(one for one in dir(module) if one[0] != "_" and one not in FUNCTIONS)
+            faults.append(Fault(key, name, f"must be a name in {module.__name__.replace('._tf_keras', '')}", known))
+    if faults:
+        raise make_unfit_error(card, faults)
 
 
 def count_parameters(model: keras.Model) -> int:
@@ -43,11 +65,6 @@ def compile_model(model: keras.Model, train: EpochSchedule) -> None:
     # what `compile` was given; Keras' own record of it for files has no objects
     own = dict(model._compile_config.config) if model.compiled else {}
     try:
-        if "loss" in given:
-            keras.losses.get(train.loss)
-        for name in train.metrics:
-            if name != "accuracy":  # which of them it is, follows from the loss
-                keras.metrics.get(name)
         changes = {"optimizer": optimizer} if optimizer is not None else {}
         model.compile(**own | given | changes | ({"metrics": [*train.metrics]} if train.metrics else {}))
     except (ValueError, TypeError) as error:
@@ -87,8 +104,9 @@ def _encode_changes(changes: dict[str, Any]) -> dict[str, Any]:
 def _make_schedule(train: EpochSchedule) -> keras.optimizers.schedules.LearningRateSchedule:
     assert train.learning_rate_schedule is not None
     name, arguments = train.learning_rate_schedule.name, train.learning_rate_schedule.arguments
+    kind = getattr(keras.optimizers.schedules, name)
     plain = {key: list(value) if isinstance(value, tuple) else value for key, value in arguments.items()}
     try:
-        return getattr(keras.optimizers.schedules, name)(**plain)
+        return kind(**plain)
     except (TypeError, ValueError) as error:
-        raise CardError(f"train.learning_rate_schedule: {name}: {' '.join(str(error).split())[:300]}") from None
+        raise CardError(describe_misuse(f"train.learning_rate_schedule: {name}", kind, error)) from None

@@ -12,7 +12,9 @@ import numpy as np
 from tfperf.arrays import ArraysByName
 from tfperf.console.stages import ShowStage, show_nothing
 from tfperf.errors import RunDirectoryError, UserError
-from tfperf.sources.code import CodeReference, run_user_code
+from tfperf.sources.code import CodeReference
+from tfperf.sources.user_errors import run_user_code
+from tfperf.workloads.keras.batch_shapes import find_misfit
 from tfperf.workloads.keras.callbacks import CallbackRunner, make_callbacks
 from tfperf.workloads.keras.card import KerasCard
 from tfperf.workloads.keras.choices import LoopChoices, LoopWishes, choose_loop, make_loop
@@ -66,7 +68,10 @@ class KerasTraining:
                 lambda: EpochValidation(card, model, data, self.callbacks), "data.validation", _find_file(card.data)
             )
         held = None if self.validation is None else self.validation.feed
-        self.state = self._run_user_code(lambda: ModelState(model, self.feed, held))
+        for key, feed in (("data", self.feed), *((("data.validation", held),) if held is not None else ())):
+            if (misfit := find_misfit(model, feed.read_first_batch())) is not None:
+                raise UserError(f"{key}: {misfit}")
+        self.state = self._run_user_code(lambda: ModelState(model, self.feed, held), "tracing its step")
 
     @property
     def steps(self) -> int | None:
@@ -93,7 +98,9 @@ class KerasTraining:
             fixed = None if wanted == "auto" else wanted
             wishes = LoopWishes(self.card.engine.xla, fixed, self.steps, self.callbacks.batch_hooks)
             show = self._show_stage
-            known, self._loop = self._run_user_code(lambda: choose_loop(model, feed, self.state, wishes, show))
+            known, self._loop = self._run_user_code(
+                lambda: choose_loop(model, feed, self.state, wishes, show), "on its first batches"
+            )
         else:
             self._loop = make_loop(model, feed, known)
         if self.validation is not None:
@@ -101,16 +108,16 @@ class KerasTraining:
         self.choices, self.steps_per_call = known, known.steps_per_call
         return known
 
-    def _run_user_code(self, call: Callable[[], T]) -> T:
+    def _run_user_code(self, call: Callable[[], T], what: str) -> T:
         """What a call gives that runs the model. Raises: UserCodeError for what it raises."""
-        found: T = run_user_code(call, f"model: in step {self.step + 1}", _find_file(self.card.model))
+        found: T = run_user_code(call, f"model: {what}", _find_file(self.card.model))
         return found
 
     def warm_up(self) -> None:
         """Compile all programs; the caller puts the state back."""
-        self._run_user_code(lambda: self.feed.warm_up(self._loop))
+        self._run_user_code(lambda: self.feed.warm_up(self._loop), "compiling its step")
         if self.validation is not None:
-            self._run_user_code(self.validation.warm_up)
+            self._run_user_code(self.validation.warm_up, "compiling its test step")
 
     def call(self, steps: int) -> int:
         """Take steps, and do what belongs to the end of an epoch; fewer where the training is over before."""
@@ -138,7 +145,7 @@ class KerasTraining:
         if hooks:
             self._time("callbacks", lambda: self.callbacks.call_hook("train_batch_begin", self.done))
         call = partial(self.feed.run, self._loop, self.epoch, self.done, asked)
-        count, logs = self._time("steps", lambda: self._run_user_code(call))
+        count, logs = self._time("steps", lambda: self._run_user_code(call, self._describe_steps(asked)))
         self.steps_timed += count
         if not count and not self.done:
             raise UserError(f"data: epoch {self.epoch + 1} has no batch; is a generator used up?")
@@ -149,6 +156,10 @@ class KerasTraining:
             self._time("callbacks", lambda: self.callbacks.call_hook("train_batch_end", self.done - 1, dict(logs)))
         return count
 
+    def _describe_steps(self, count: int) -> str:
+        first, last = self.step + 1, self.step + count
+        return f"in step {first}" if count == 1 else f"in steps {first} to {last}, which are one call"
+
     def _begin_epoch(self) -> None:
         self.model.reset_metrics()
         self._time("callbacks", lambda: self.callbacks.call_hook("epoch_begin", self.epoch))
@@ -156,7 +167,10 @@ class KerasTraining:
     def _end_epoch(self, is_last: bool) -> None:
         logs, epoch = get_final_logs(self.model, dict(self.logs)), self.epoch
         if (validation := self.validation) is not None:
-            found = self._time("validation", lambda: self._run_user_code(partial(validation.run, epoch)))
+            found = self._time(
+                "validation",
+                lambda: self._run_user_code(partial(validation.run, epoch), f"validation of epoch {epoch + 1}"),
+            )
             logs |= {f"val_{key}": value for key, value in found.items()}
         self._time("callbacks", lambda: self.callbacks.call_hook("epoch_end", epoch, logs))  # which may add to them
         logs |= self.callbacks.find_added(logs)

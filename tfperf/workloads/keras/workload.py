@@ -11,9 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 from tfperf.console.stages import ShowStage
 from tfperf.errors import CardError
+from tfperf.runcard.faults import Fault
 from tfperf.runcard.kinds import CardKind
+from tfperf.runcard.places import make_unfit_error
 from tfperf.workloads.job import Session
 from tfperf.workloads.keras.card import KerasCard
+from tfperf.workloads.keras.card_files import check_functions, hash_files
 from tfperf.workloads.keras.kind import KIND, NAME
 from tfperf.workloads.workload import Workload
 
@@ -40,8 +43,17 @@ class KerasWorkload(Workload[KerasCard]):
         """What a card may say."""
         return KIND
 
+    def check_files(self, card: KerasCard) -> list[Fault]:
+        """Functions that are not where the card says."""
+        return check_functions(card)
+
+    def hash_files(self, card: KerasCard) -> Mapping[str, str]:
+        """Its files with code, and what these import, among them."""
+        return hash_files(card)
+
     def describe_card(self, card: KerasCard, show_stage: ShowStage) -> Sequence[str]:
         """Which code a fit would run; none of it is run here."""
+        refuse_missing(card)
         validation, train = card.data.validation, card.train
         batch = "the data's own, or 32 samples" if card.data.batch is None else f"{card.data.batch} samples"
         lines = [
@@ -58,12 +70,13 @@ class KerasWorkload(Workload[KerasCard]):
         return lines
 
     def refuse_fit(self, card: KerasCard) -> None:
-        """CardError where Keras would be loaded with another backend."""
+        """CardError where Keras would be loaded with another backend, or a file lacks a function."""
         refuse_backend()
+        refuse_missing(card)
 
     def refuse_trial(self, card: KerasCard) -> None:
         """The same."""
-        refuse_backend()
+        self.refuse_fit(card)
 
     def describe_build(self, card: KerasCard, show_stage: ShowStage) -> Sequence[str]:
         """The model's layers, parameters and bytes, the shapes of a batch."""
@@ -141,6 +154,12 @@ def refuse_backend() -> None:
     """CardError where the environment asks Keras for another backend, which may not be installed."""
     if (backend := os.environ.get("KERAS_BACKEND", "tensorflow")) != "tensorflow":
         raise CardError(f"KERAS_BACKEND is {backend}; must be tensorflow")
+
+
+def refuse_missing(card: KerasCard) -> None:
+    """CardError for functions that are not where the card says."""
+    if faults := check_functions(card):
+        raise make_unfit_error(card, faults)
 
 
 def _describe_source(source: Any) -> str:
