@@ -89,6 +89,16 @@ def test_a_trial_that_fails_is_a_row_and_not_the_end(tmp_path, title, error):
     assert not any(alive(int(pid)) for line in notes(out, "pids") for pid in line)
 
 
+def test_what_is_refused_once_is_not_tried_again(tmp_path):
+    card, out = sweep_card(tmp_path, ["refuse", "fine"], repeats=3), tmp_path / "out"
+    report, _ = run(card, out)
+    assert len(asked(out)) == 4 and report["failed"] == 3
+    bad = [trial for trial in read_finished_trials(out) if trial.values["title"] == "refuse"]
+    assert [one.error for one in bad] == ["refused: not that"] * 3 and sorted(one.repeat for one in bad) == [1, 2, 3]
+    run(card, out, retry=True)
+    assert len(asked(out)) == 5
+
+
 def test_failed_trials_stay_until_they_are_asked_for(tmp_path):
     card, out = sweep_card(tmp_path, ["die", "fine"], repeats=2), tmp_path / "out"
     run(card, out)

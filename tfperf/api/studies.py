@@ -1,5 +1,6 @@
 """`tfperf.profile`, `tfperf.compare`, `tfperf.load`: what the verbs of the command line find, as records."""
 
+import os
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -82,6 +83,8 @@ def load(folder: Path | str) -> Any:
     from tfperf.workloads.keras.result import HISTORY, read_saved
     from tfperf.workloads.registry import WORKLOADS
 
+    if not isinstance(folder, str | os.PathLike):
+        raise RunDirectoryError(f"load: got {type(folder).__name__}; must be the path of a folder")
     path = Path(folder)
     if has_run(path):
         return WORKLOADS.get(read_workload_name(path)).read_result(path)

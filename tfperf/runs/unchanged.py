@@ -3,13 +3,14 @@
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from tfperf.errors import CardError, RunDirectoryError
 from tfperf.results.contents import CARD
 from tfperf.results.reading import describe_error, read_text
+from tfperf.results.rundir import load_state
 from tfperf.results.state import OLD, Own, Part, RunState, make_key
 from tfperf.runcard.dump import dump_card
 from tfperf.runcard.keys import find_mappings
@@ -17,6 +18,7 @@ from tfperf.runcard.kinds import AnyCard, CardKind
 from tfperf.runcard.tree import parse_plain
 from tfperf.version import VERSION
 from tfperf.workloads.registry import WORKLOADS
+from tfperf.workloads.workload import Workload
 
 MOST_BYTES = 2**20  # of a card that was written
 CHANGED = "what its card names was changed since the run began; put it back, or begin again with --force"
@@ -96,8 +98,23 @@ def _select_comparable(tree: dict[str, Any], kind: CardKind) -> dict[str, Any]:
     return {key: value for key, value in tree.items() if key not in (*LEFT_OUT, *kind.uncompared_keys)}
 
 
-def _list_differences(old: Any, new: Any, key: str = "") -> list[str]:
+def _list_differences(old: Any, new: Any) -> list[str]:
+    return [f"{key}: got {now}, the run has {before}" for key, before, now in _find_differences(old, new)]
+
+
+def _find_differences(old: Any, new: Any, key: str = "") -> Iterator[tuple[str, Any, Any]]:
+    """Keys whose values differ, with both."""
     if isinstance(old, dict) and isinstance(new, dict):
-        keys = [k for k in {**old, **new} if old.get(k) != new.get(k)]
-        return [line for k in keys for line in _list_differences(old.get(k), new.get(k), f"{key}.{k}" if key else k)]
-    return [f"{key}: got {new}, the run has {old}"]
+        for name in [k for k in {**old, **new} if old.get(k) != new.get(k)]:
+            yield from _find_differences(old.get(name), new.get(name), f"{key}.{name}" if key else name)
+    else:
+        yield key, old, new
+
+
+def describe_differences(before: Path, now: Path, workload: Workload[Any]) -> list[str]:
+    """In which keys and files two runs of a workload differ, a line each. Raises: RunDirectoryError."""
+    old, new = (_read_card(path / CARD, workload.kind) for path in (before, now))
+    files, others = (load_state(path, workload.own_type).inputs for path in (before, now))
+    changed = [key for key in sorted({*files, *others}) if files.get(key) != others.get(key)]
+    lines = [f"{key}: {after}, was {value}" for key, value, after in _find_differences(old, new)]
+    return [*lines, *(f"{key}: another content" for key in changed)]

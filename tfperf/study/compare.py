@@ -2,15 +2,19 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 from tfperf.errors import RunDirectoryError
 from tfperf.report.compare import Change, Comparison
 from tfperf.results.rundir import has_run
+from tfperf.runs.unchanged import describe_differences
 from tfperf.study.compare_sweeps import compare_sweeps
 from tfperf.study.sweep_folder import FILE
 from tfperf.workloads.cards import read_workload_name
 from tfperf.workloads.registry import WORKLOADS
+from tfperf.workloads.workload import Workload
 
 
 @dataclass(frozen=True)
@@ -34,12 +38,22 @@ def compare_folders(folders: Sequence[Path]) -> list[Comparison]:
     return [Comparison(str(folders[0]), str(other), *kinds[0].compare(folders[0], other)) for other in folders[1:]]
 
 
+def _compare_runs(workload: Workload[Any], before: Path, now: Path) -> tuple[list[Change], list[str]]:
+    """What differs between two runs, and what their cards and files have to do with it."""
+    changes, notes = workload.compare(before, now)
+    try:
+        found = describe_differences(before, now, workload) or ["cards and files are the same"]
+    except RunDirectoryError as error:  # what was found is of use without them, too
+        found = [*error.faults]
+    return changes, [*notes, *found]
+
+
 def _find_kind(folder: Path) -> _Kind:
     if has_run(folder):
         workload = WORKLOADS.get(read_workload_name(folder))
         if not workload.has_verb("compare"):
             raise RunDirectoryError(f"{folder}: runs of workload {workload.name} cannot be compared")
-        return _Kind(workload.title, workload.compare)
+        return _Kind(workload.title, partial(_compare_runs, workload))
     if (folder / FILE).is_file():
         return _Kind("sweep", compare_sweeps)
     what = "no such folder" if not folder.exists() else "is neither a run nor a sweep"

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,7 @@ from tfperf.study.sweep_plan import SweepPlan, Trial, plan_sweep
 
 COMMAND = (sys.executable, "-m", "tfperf.study.point")
 POLL_SECONDS = 0.2
+REFUSED = "refused: "  # how the error of a point begins that cannot be measured
 ShowProgress = Callable[[int, int, str], None]  # trials done, in all, what is going on
 OpenProgress = Callable[[], AbstractContextManager[ShowProgress]]
 
@@ -36,6 +37,7 @@ class _SweepRun:
     waiting: deque[Trial]
     done: int  # also those of earlier commands
     measured: set[str]  # points of which a trial has succeeded
+    refused: dict[str, FinishedTrial]  # points that cannot be measured: none of their repeats is tried
     team: Team
     signals: Signals
     show_progress: ShowProgress
@@ -64,6 +66,9 @@ class _SweepRun:
                 what = f"{self.folder.path}: the program was changed since this command began"
                 raise RunDirectoryError(f"{what}; measure with the new one in another folder")
             trial = self.waiting.popleft()
+            if (known := self.refused.get(make_point_key(trial.values))) is not None:
+                self._keep(trial, replace(known, repeat=trial.repeat, seconds=0.0))
+                continue
             first = make_point_key(trial.values) not in self.measured
             request = trial.make_request(self.plan.sweep, self.folder.path.resolve() / TRIALS, first)
             task = self.command, request, self.plan.sweep.timeout
@@ -74,11 +79,16 @@ class _SweepRun:
     def _write_trial(self, trial: Trial, future: "Future[Any]") -> None:
         """Write what came of a trial that has ended."""
         finished = _make_finished_trial(trial, future, self.code)
+        self.trial_seconds.append(finished.seconds)
+        self._keep(trial, finished)
+
+    def _keep(self, trial: Trial, finished: FinishedTrial) -> None:
         self.folder.add(finished)
         self.done += 1
         if finished.ok:
             self.measured.add(make_point_key(trial.values))
-        self.trial_seconds.append(finished.seconds)
+        elif finished.error.startswith(REFUSED):
+            self.refused[make_point_key(trial.values)] = finished
         what = f"{finished.ms:.4g} ms a step" if finished.ms is not None else f"failed: {finished.error}"
         self._show_progress(f"{trial.describe()}: {what}")
 
@@ -122,7 +132,7 @@ def _check_record(record: child.Record | None) -> str:
     if "error" in record:
         return str(record["error"])
     if "refused" in record:
-        return "refused: " + "; ".join(record["refused"])
+        return REFUSED + "; ".join(record["refused"])
     try:
         return "" if float(record["ms_per_step"]["median"]) > 0 else "its record has no time above 0 ms"
     except (KeyError, TypeError, ValueError):
@@ -147,14 +157,19 @@ def run_sweep(
         found = folder.begin_or_resume(planned, _name_site(site), code)
         known = {finished.key for finished in found if finished.ok or not retry}
         measured = {make_point_key(finished.values) for finished in found if finished.ok}
+        refused = {
+            key: one
+            for one in found
+            if not retry and one.error.startswith(REFUSED) and (key := make_point_key(one.values)) not in measured
+        }
         waiting = deque(trial for trial in planned.list_trials() if trial.key not in known)
         done = len(planned.list_trials()) - len(waiting)
         if waiting:
             folder.prepare_trials()
             with open_team(site, at_once) as team, open_progress() as show_progress:
                 _SweepRun(
-                    plan=planned, folder=folder, waiting=waiting, done=done, measured=measured, team=team,
-                    signals=signals, show_progress=show_progress, command=command, code=code,
+                    plan=planned, folder=folder, waiting=waiting, done=done, measured=measured, refused=refused,
+                    team=team, signals=signals, show_progress=show_progress, command=command, code=code,
                 ).run()  # fmt: skip
         return folder.finish(planned)
 

@@ -8,9 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import h5py
+from pydantic.dataclasses import dataclass as validated
 
 from tfperf.errors import RunDirectoryError, UserError
-from tfperf.report.compare_reports import read_report
+from tfperf.report.compare import Change
+from tfperf.report.compare_reports import IGNORE_EXTRA, StepQuartiles, compare_times, read_report
 from tfperf.results.contents import REPORT, RESULTS
 from tfperf.results.files import make_folder, write_atomically
 from tfperf.results.reading import read_json
@@ -90,3 +92,24 @@ def read_saved(folder: Path) -> KerasResult:
         return KerasResult(read_json(folder / REPORT), read_json(folder / HISTORY), folder)
     except OSError as error:
         raise RunDirectoryError(f"{folder}: {error}") from None
+
+
+@validated(config=IGNORE_EXTRA, frozen=True)
+class _Report:
+    last: dict[str, float]
+    best: dict[str, float] | None
+    ms_per_step: StepQuartiles
+
+
+def compare_fits(before: Path, now: Path) -> tuple[list[Change], list[str]]:
+    """What differs between two fits: losses and metrics after the last epoch, the best of them, times of a step.
+
+    Raises: RunDirectoryError for runs that are not finished, damaged or of another kind.
+    """
+    a, b = (read_report(folder, _Report) for folder in (before, now))
+    names = [name for name in a.last if name in b.last]
+    figures = [(f"{name} after the last epoch", a.last[name], b.last[name]) for name in names]
+    if a.best is not None and b.best is not None:
+        figures += [(f"best {name}", a.best[name], b.best[name]) for name in a.best if name in b.best]
+    changes = [Change(name, old, new, new - old, None, None) for name, old, new in figures]
+    return [*changes, *compare_times(a.ms_per_step, b.ms_per_step)], []

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from tfperf.report.compare import Change
     from tfperf.workloads.keras.fit import KerasFit
     from tfperf.workloads.keras.result import KerasResult
-    from tfperf.workloads.stepper import Stepper
+    from tfperf.workloads.keras.training import KerasTraining
 
 MOST_EPOCHS = 1_000_000
 
@@ -114,7 +114,7 @@ class KerasWorkload(Workload[KerasCard]):
 
         return read_result(folder)
 
-    def build_stepper(self, card: KerasCard) -> "Stepper":
+    def build_stepper(self, card: KerasCard) -> "KerasTraining":
         """Its steps from the first on."""
         from tfperf.measure.quiet import drop_native_logs
 
@@ -133,11 +133,18 @@ class KerasWorkload(Workload[KerasCard]):
                 training.steps_per_call = 1  # each step is a call
             return training
 
+    def measure_trial(self, card: KerasCard, request: Mapping[str, Any]) -> dict[str, Any]:
+        """With what was chosen for the steps."""
+        from tfperf.workloads.stepper import measure_steps
+
+        training = self.build_stepper(card)
+        return measure_steps(training, request) | {"choices": training.choices.to_dict()}
+
     def compare(self, before: Path, now: Path) -> "tuple[list[Change], list[str]]":
         """What differs between two finished runs."""
-        from tfperf.workloads.stepper_fit import compare_stepped
+        from tfperf.workloads.keras.result import compare_fits
 
-        return compare_stepped(before, now)
+        return compare_fits(before, now)
 
     def list_checks(self) -> "Sequence[DoctorCheck]":
         """What reads tables, and what has the data of shipped models."""
