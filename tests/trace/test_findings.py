@@ -17,7 +17,13 @@ def find(path, python, main, program="engine", notes=(), **planes):
 
 
 @pytest.mark.parametrize(
-    "program, words", [("engine", "train.steps_per_call"), ("keras", "steps_per_execution"), ("loop", "tf.range")]
+    "program, words",
+    [
+        ("engine", "train.steps_per_call"),
+        ("card", "where epochs are longer"),
+        ("keras", "steps_per_execution"),
+        ("loop", "tf.range"),
+    ],
 )
 def test_gaps_name_the_key_that_makes_calls_longer(tmp_path, program, words):
     python = [("train", 100 * i, 80, MARK) for i in range(4)]

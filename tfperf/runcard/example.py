@@ -24,7 +24,7 @@ def _format_lines(grammar: Grammar[Any], tree: Mapping[str, Any], path: tuple[st
     free = grammar.has_free_keys(path)
     for key, value in tree.items():
         about = grammar.get_schema((*path, key)).get("description", "")
-        nested = isinstance(value, dict) and not free
+        nested = isinstance(value, dict) and bool(value) and not free
         if nested and not path:
             yield ""
         yield from _comment_line(f"{indent}{key}:{'' if nested else ' ' + dump_inline(value)}", about)

@@ -59,7 +59,7 @@ def describe_missing(reference: CodeReference) -> str | None:
     if reference.function in names or not names.isdisjoint({"*", "__getattr__"}):
         return None
     functions = [node.name for node in tree.body if isinstance(node, ast.FunctionDef)]
-    return f"there is no such function; {reference.file} has: {', '.join(functions) or 'none'}"
+    return f"{reference.file} has no {reference.function}; its functions: {', '.join(functions) or 'none'}"
 
 
 def _list_imports(file: Path, folder: Path) -> Iterator[Path]:

@@ -15,17 +15,21 @@ GAP, HOLES, INPUT, CONSTANT, COPIES, VALIDATION = 0.05, 0.2, 0.05, 0.02, 0.1, 0.
 SHORT = 0.5  # share of kernels that are short where launches decide
 
 LONGER_CALLS = {
-    "engine": "raise train.steps_per_call", "keras": "raise steps_per_execution of compile()",
+    "engine": "raise train.steps_per_call",
+    "card": "raise train.steps_per_call where epochs are longer", "keras": "raise steps_per_execution of compile()",
     "loop": "take several steps in one tf.function, in a loop over tf.range",
 }  # fmt: skip
 MORE_WORK = {
-    "engine": "train more replicas at once", "keras": "raise the batch size", "loop": "give operations more to do",
+    "engine": "train more replicas at once", "card": "raise the batch", "keras": "raise the batch size",
+    "loop": "give operations more to do",
 }  # fmt: skip
 FUSE = {
-    "engine": "set engine.xla: true", "keras": "set jit_compile of compile()", "loop": "compile with jit_compile=True",
+    "engine": "set engine.xla: true", "card": "set engine.xla: true", "keras": "set jit_compile of compile()",
+    "loop": "compile with jit_compile=True",
 }  # fmt: skip
 VALIDATE = {
     "engine": "raise train.steps_per_call: losses of all points are made once a call",
+    "card": "validate less often or with fewer samples",
     "keras": "raise validation_freq of fit(), or take the validation loss from the training's forward pass",
     "loop": "validate less often, or take the validation loss from the training's forward pass",
 }  # fmt: skip

@@ -18,7 +18,9 @@ KERAS_OPTIMIZERS = (  # as Keras names them where nobody else does
     "adadelta", "adafactor", "adagrad", "adam", "adamax", "adamw", "ftrl", "lamb", "lion", "loss_scale_optimizer",
     "muon", "nadam", "rmsprop", "SGD", "sgd",
 )  # fmt: skip
-ProgramKind = Literal["engine", "keras", "loop"]  # tfperf's own training, a Keras `fit`, any other
+ProgramKind = Literal[
+    "engine", "card", "keras", "loop"
+]  # of replicas, of a card with batches, a Keras `fit`, any other
 Number = Annotated[int, Field(ge=1)]
 KNOWN = ConfigDict(extra="forbid", allow_inf_nan=False)
 

@@ -19,6 +19,10 @@ from tfperf.arrays import Int32Array, Int64Array, Times
 from tfperf.errors import TraceError
 
 PROTO = Path("tsl", "profiler", "protobuf", "xplane_pb2.py")
+MISSING = (
+    "holds no profile (*.xplane.pb); a fit records one where its card has a block `profile: {steps: 300}`, "
+    "`tfperf profile CARD -o DIR` of any card"
+)
 PICOSECONDS = 1000  # in a nanosecond
 DEVICE = "/device:"  # how planes of accelerators begin
 MARK, CALL, MODULE = "step_num", "tf_function_call", "hlo_module"  # stats: of a step, a function's call, an instruction
@@ -91,7 +95,7 @@ def find_profile_files(path: Path) -> list[Path]:
             return [path]
         found = sorted(path.rglob("*.xplane.pb"))
         if not found:
-            raise TraceError(f"{path}: holds no profile (*.xplane.pb)" if path.exists() else f"{path}: no such file")
+            raise TraceError(f"{path}: {MISSING}" if path.exists() else f"{path}: no such file")
     except OSError as error:
         raise TraceError(f"{path}: {error.strerror}") from None
     # sessions are named by their time; files beside them were put there by hand

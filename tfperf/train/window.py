@@ -9,6 +9,7 @@ from tfperf.errors import LostError, TraceError
 from tfperf.results.files import verify_holder
 from tfperf.runcard.profile import Profile
 from tfperf.trace.capture import Capture
+from tfperf.trace.notes import ProgramKind
 
 CALLS = 6  # at least, so that chance is known
 SKIPPED = 3  # calls before the window at least; all but the first are timed, too
@@ -20,12 +21,12 @@ def count_calls(window: Profile, steps_per_call: int) -> tuple[int, int, int]:
     return per_call, -(-window.steps // per_call), max(-(-window.skip // per_call), SKIPPED)
 
 
-def configure_capture(capture: Capture, optimizers: Sequence[str], loops: int) -> None:
+def configure_capture(capture: Capture, optimizers: Sequence[str], loops: int, program: ProgramKind = "engine") -> None:
     """Tell a capture what it records: the engine's steps, in so many loops side by side.
 
     optimizers: how the names of the optimizer's operations begin.
     """
-    capture.loops, capture.program, capture.optimizers = loops, "engine", list(optimizers)
+    capture.loops, capture.program, capture.optimizers = loops, program, list(optimizers)
     capture.turns = None  # a fit's calls differ in length
 
 
@@ -47,11 +48,12 @@ class Recorder:
     """The card's window within a fit; its calls are shorter until it is over."""
 
     def __init__(
-        self, window: Profile, logdir: Path, steps_per_call: int, loops: int, optimizers: Sequence[str]
+        self, window: Profile, logdir: Path, steps_per_call: int, loops: int, optimizers: Sequence[str],
+        program: ProgramKind = "engine",
     ) -> None:  # fmt: skip
         self.steps, calls, skipped = count_calls(window, steps_per_call)
         self.capture = Capture(logdir, calls, skipped, window.host_level)
-        configure_capture(self.capture, optimizers, loops)
+        configure_capture(self.capture, optimizers, loops, program)
         self.number = 0
 
     @property

@@ -77,7 +77,7 @@ def record_steps(card: AnyCard, stepper: Stepper, logdir: Path, repeat: int, sho
         show(number, repeat, f"records {calls} calls of {per_call} steps")
         wait_for_second()
         with drop_native_logs(), capture(logdir, calls, skipped, window.host_level) as recording:
-            configure_capture(recording, stepper.optimizers, stepper.loops)
+            configure_capture(recording, stepper.optimizers, stepper.loops, "card")
             recording.turns = per_call
             recording.series = series
             for call in range(skipped + recording.calls):

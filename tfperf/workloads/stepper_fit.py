@@ -58,7 +58,7 @@ class SteppedFit(Job[C, Own]):
         if self.card.profile is None:
             return None
         logdir = self.session.run.path / EVENTS
-        return Recorder(self.card.profile, logdir, stepper.steps_per_call, stepper.loops, stepper.optimizers)
+        return Recorder(self.card.profile, logdir, stepper.steps_per_call, stepper.loops, stepper.optimizers, "card")
 
     def summarise(self, training: StepperTrainer, part: Part[Own]) -> dict[str, Any]:
         """report.json."""

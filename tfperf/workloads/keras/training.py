@@ -65,7 +65,9 @@ class KerasTraining:
         self.validation: EpochValidation | None = None
         if data.validation is not None:
             self.validation = run_user_code(
-                lambda: EpochValidation(card, model, data, self.callbacks), "data.validation", _find_file(card.data)
+                lambda: EpochValidation(card, model, data, self.callbacks, show_stage),
+                "data.validation",
+                _find_file(card.data),
             )
         held = None if self.validation is None else self.validation.feed
         for key, feed in (("data", self.feed), *((("data.validation", held),) if held is not None else ())):

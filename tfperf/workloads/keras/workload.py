@@ -146,6 +146,12 @@ class KerasWorkload(Workload[KerasCard]):
 
         return compare_fits(before, now)
 
+    def make_example(self, data: Path | None) -> str:
+        """A commented card of a model and data of the user's own."""
+        from tfperf.workloads.keras.example import format_example_card
+
+        return format_example_card(data)
+
     def list_checks(self) -> "Sequence[DoctorCheck]":
         """What reads tables, and what has the data of shipped models."""
         from tfperf.measure.doctor import check_extra

@@ -54,7 +54,7 @@ def build_training(
         recorder = None
         if card.profile is not None:
             optimizers = [card.train.optimizer.name.lower()]
-            recorder = Recorder(card.profile, run.path / EVENTS, card.train.steps_per_call, 1, optimizers)
+            recorder = Recorder(card.profile, run.path / EVENTS, card.train.steps_per_call, 1, optimizers, "card")
         checkpoints = make_checkpoints(run, part)
         trainer = TranslationTrainer(card, engine, sentences.encoded, checkpoints, watch.measure_stage, recorder)
         resume(run, part, trainer, say)
