@@ -73,7 +73,7 @@ FAULTS = {
     "unknown key": ([("epochs: 2", "epoch: 2")], r"card.yaml:4: train.epoch: unknown key; did you mean `epochs`"),
     "wrong value": ([("epochs: 2", "epochs: two")], r"card.yaml:4: train.epochs: got 'two'; must be a whole number"),
     "no such file": ([("model.py:b", "modell.py:b")], r"card.yaml:2: model.build: got 'modell.py.*no such file"),
-    "no such function": ([(NET[0], "model.py:bild_model")], r"card.yaml:2: .*py has no bild_model; its functions: build_mo"),
+    "no such function": ([(NET[0], "model.py:bild_model")], r"card.yaml:2: .*py has no bild_model; its functions: "),
     "wrong argument": ([("build_model\"}", "build_model\", arguments: {unitz: 3}}")], r"it is build_model\(units=4\)"),
     "unknown loss": ([("epochs: 2", "epochs: 2, loss: mean_eror")], r"card.yaml:4: train.loss: got 'mean_eror'"),
     "unknown metric": ([("epochs: 2", "epochs: 2, metrics: [maee]")], r"card.yaml:4: train.metrics.0: got 'maee'"),
