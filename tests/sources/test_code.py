@@ -1,9 +1,13 @@
 """Functions of the user's own files, and what goes wrong in them."""
 
+from functools import partial
+
+import numpy as np
 import pytest
 
 from tfperf.errors import UserCodeError, UserError
 from tfperf.sources.code import CodeReference, call_function
+from tfperf.sources.given import ORIGIN, give_objects
 
 TEXT = """
 import helper
@@ -107,3 +111,53 @@ def test_what_was_changed_is_read_again(tmp_path):
     assert call_function(reference, {}, "model") == 1
     (tmp_path / "tfperf_made_up_part.py").write_text("number = 1_000\n")
     assert call_function(reference, {}, "model") == 1000
+
+
+def test_modules_of_many_folders_in_any_order_are_each_folders_own(tmp_path):
+    count, rng = 4, np.random.default_rng(7)
+    for number in range(count):
+        folder = tmp_path / str(number)
+        (folder / "tfperf_made_up_space").mkdir(parents=True)
+        (folder / "tfperf_made_up_space" / "leaf.py").write_text(
+            f"number = {number}\n"
+        )  # a package without __init__.py
+        (folder / "tfperf_made_up_config.py").write_text(f"number = {number}\n")
+        text = "import tfperf_made_up_config\nfrom tfperf_made_up_space import leaf\n"
+        (folder / "tfperf_made_up_model.py").write_text(
+            f"{text}def build():\n    return tfperf_made_up_config.number, leaf.number\n"
+        )
+    order = rng.integers(0, count, 40).tolist()
+    found = [
+        call_function(CodeReference(str(tmp_path / str(n) / "tfperf_made_up_model.py"), "build"), {}, "model")
+        for n in order
+    ]
+    assert found == [(n, n) for n in order]
+
+
+def test_a_module_of_the_programs_own_that_has_changed_is_refused(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(str(tmp_path))
+    file = tmp_path / "tfperf_made_up_own.py"
+    file.write_text("def build():\n    return 1\n")
+    reference = CodeReference("tfperf_made_up_own", "build")
+    assert call_function(reference, {}, "model") == 1
+    file.write_text("def build():\n    return 2_000\n")
+    with pytest.raises(UserError, match="was changed after this process had imported it; start the process again"):
+        call_function(reference, {}, "model")
+
+
+def test_partials_and_classes_are_called_where_a_program_gives_them():
+    with give_objects({"one": partial(int, "12", base=8), "two": dict, "three": 5}):
+        found = [call_function(CodeReference(ORIGIN, name), {}, "model") for name in ("one", "two", "three")]
+    assert found == [10, {}, 5]
+
+
+def test_long_tracebacks_and_causes_are_told_in_short(tmp_path):
+    file = tmp_path / "tfperf_made_up_deep.py"
+    file.write_text(
+        "def dig(n):\n    return dig(n - 1) if n % 2 else down(n - 1)\n\ndef down(n):\n    if n < 0:\n        try:\n"
+        "            {}['a']\n        except KeyError as error:\n            raise RuntimeError('no') from error\n"
+        "    return dig(n)\n\ndef build():\n    return dig(200)\n"
+    )
+    with pytest.raises(UserCodeError) as caught:
+        call_function(CodeReference(str(file), "build"), {}, "model")
+    assert len(caught.value.faults) < 140 and caught.value.faults[-1] == "raised from KeyError: 'a'"

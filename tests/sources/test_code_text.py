@@ -25,6 +25,13 @@ def test_imports_are_followed_through_packages_and_functions(folder):
     assert found[""] == folder / "nets.py"
 
 
+def test_packages_without_a_file_of_their_own_are_gone_through(folder, monkeypatch):
+    (folder / "parts" / "__init__.py").unlink()
+    monkeypatch.syspath_prepend(str(folder))
+    assert list_code_files(CodeReference("parts.deep.leaf", "make")) == {"": folder / "parts" / "deep" / "leaf.py"}
+    assert list_code_files(CodeReference("parts.deep.none", "make")) == {}
+
+
 def test_modules_on_the_path_are_found_and_packages_that_are_installed_left_out(folder, monkeypatch):
     monkeypatch.syspath_prepend(str(folder))
     found = {*list_code_files(CodeReference("parts.blocks", "make"))}

@@ -1,6 +1,7 @@
 """Verbs before a card is there: an example, the words of cards, what works on the machine."""
 
 import json
+import os
 import sys
 from pathlib import Path
 
@@ -19,7 +20,8 @@ def init(card: Path, workload: str, data: Path | None) -> None:
     """Write a commented example card to CARD, by default runcard.yaml."""
     from tfperf.results.files import create
 
-    create(card, WORKLOADS.get_offering("init", workload).make_example(data))
+    named = data if data is None or data.is_absolute() else Path(os.path.relpath(data, card.parent))
+    create(card, WORKLOADS.get_offering("init", workload).make_example(named))
     show_text(f"{card}: written; edit it, then `tfperf check {card}`")
 
 

@@ -82,6 +82,47 @@ def sweep(card: Path, output: Path, overrides: tuple[str, ...], on: str | None, 
 
 
 @main.command()
+@CARD
+@click.option(
+    "-o", "--output", type=click.Path(path_type=Path), required=True, metavar="DIR", help="Folder of results."
+)
+@SET
+@click.option(
+    "--mode",
+    "modes",
+    multiple=True,
+    type=click.Choice(["train", "predict"]),
+    default=["train"],
+    show_default=True,
+    help="What takes the memory; may be given twice.",
+)
+@click.option("--budget", metavar="GIB", help="GiB that may be used, or device; else the card's memory.budget.")
+@click.option(
+    "--timeout", type=FiniteRange(1, 86_400), default=600.0, show_default=True, help="Seconds of a trial at most."
+)
+@click.option("-q", "--quiet", is_flag=True, help="No progress, only the result.")
+def memory(
+    card: Path, output: Path, overrides: tuple[str, ...], modes: tuple[str, ...], budget: str | None, timeout: float,
+    quiet: bool,
+) -> None:  # fmt: skip
+    """Tell what CARD costs in memory, what each sample adds, and the largest batch that fits, proved by running it.
+
+    Each trial is a process of its own. The same command goes on where it was stopped.
+    """
+    from tfperf.console.screen import show
+    from tfperf.report.memory import make_memory_tables
+    from tfperf.report.study_progress import show_progress
+    from tfperf.study.memory import FILE, run_memory_study
+    from tfperf.workloads.cards import load_checked_card
+
+    given = [*overrides, *(() if budget is None else (f"memory.budget={budget}",))]
+    with show_progress(quiet) as show_count:
+        report = run_memory_study(load_checked_card(card, given), output, show_count, modes, timeout)
+    show(make_memory_tables(report))
+    show_text(f"{output / FILE}")
+
+
+@main.command()
 @click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="RUN RUN...")
 def compare(runs: tuple[Path, ...]) -> None:
     """Tell what differs between finished runs, or sweeps: each RUN against the first, with 95 % intervals."""

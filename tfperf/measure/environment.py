@@ -124,6 +124,21 @@ def measure_peak_rss_bytes() -> int:
     return peak if sys.platform == "darwin" else peak * 1024
 
 
+def read_rss_bytes() -> int | None:
+    """Memory that this process holds now; None where the system does not tell."""
+    kilobytes = _read_proc_kilobytes("/proc/self/status", "VmRSS")
+    return None if kilobytes is None else kilobytes * 1024
+
+
+def reset_peak_rss() -> bool:
+    """Count `measure_peak_rss_bytes` from now on; False where the system cannot, so that it counts from the start."""
+    try:
+        Path("/proc/self/clear_refs").write_text("5")
+    except OSError:
+        return False
+    return True
+
+
 def list_gpus() -> list[dict[str, Any]]:
     """Name, driver and memory of each NVIDIA GPU; empty without NVML, which also means without a driver."""
     try:

@@ -5,6 +5,7 @@ from typing import ClassVar
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
+from tfperf.runcard.memory import MemoryBudget
 from tfperf.runcard.nodes import CardNode
 from tfperf.runcard.profile import Profile
 from tfperf.runcard.sweep import Sweep
@@ -21,3 +22,4 @@ class BaseCard:
     seed: Seed = Field(default=0, description="the one seed that all draws derive from")
     profile: Profile | None = Field(default=None, description="steps to be recorded for tfperf profile")
     sweep: Sweep | None = Field(default=None, description="values that tfperf sweep goes through")
+    memory: MemoryBudget | None = Field(default=None, description="what tfperf memory may use")

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol
 
+from tfperf.runcard.memory import MemoryBudget
 from tfperf.runcard.nodes import CardNode
 from tfperf.runcard.profile import Profile
 from tfperf.runcard.schema import Grammar
@@ -38,6 +39,10 @@ class AnyCard(Protocol):
     @property
     def sweep(self) -> Sweep | None:
         """What `tfperf sweep` goes through."""
+
+    @property
+    def memory(self) -> MemoryBudget | None:
+        """What `tfperf memory` may use."""
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from tfperf.workloads.workload import Workload
 
 MOST_BYTES = 2**20  # of a card that was written
 CHANGED = "what its card names was changed since the run began; put it back, or begin again with --force"
-LEFT_OUT = ("profile", "sweep")  # of no weight for the result
+LEFT_OUT = ("profile", "sweep", "memory")  # of no weight for the result
 
 
 def make_state(card: AnyCard, kind: CardKind, hashes: Mapping[str, str], parts: Sequence[Part[Own]]) -> RunState[Own]:

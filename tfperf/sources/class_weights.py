@@ -54,7 +54,7 @@ def _refuse_absent(data: Data, weights: Mapping[int, float], key: str) -> None:
     classes = {*range(width)} if width > 1 else {int(one) for one in np.unique(np.round(targets)) if np.isfinite(one)}
     if absent := [number for number in weights if number not in classes]:
         there = format_names([str(one) for one in sorted(classes)])
-        raise CardError(*(f"{key}.{one}: no sample is of this class; there are: {there}" for one in absent))
+        raise CardError(*(f"{key}.{one}: no training sample is of this class; there are: {there}" for one in absent))
 
 
 def _find_weights(targets: Nest, table: np.ndarray) -> tf.Tensor:

@@ -2,9 +2,11 @@
 
 import importlib
 import inspect
+import sys
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -12,7 +14,7 @@ from typing import Any
 from tfperf.errors import UserError
 from tfperf.runcard.types import CODE_FILE
 from tfperf.sources.given import ORIGIN, find_object
-from tfperf.sources.modules import import_file, use_folder
+from tfperf.sources.modules import import_file, is_of_library, refuse_changed, use_folder
 from tfperf.sources.user_errors import run_user_code
 
 
@@ -56,7 +58,7 @@ def call_function(reference: CodeReference, arguments: Mapping[str, Any], key: s
     """
     if reference.origin == ORIGIN:
         function = find_object(reference.function, key)
-        if not inspect.isroutine(function):
+        if not isinstance(function, type | partial) and not inspect.isroutine(function):
             return function
     else:
         function = _import_function(reference, key)
@@ -82,14 +84,25 @@ def describe_misuse(what: str, kind: Callable[..., Any], error: Exception) -> st
 
 
 def list_own_objects(file: Path, key: str) -> dict[str, Any]:
-    """Classes and functions that a Python file defines, by name. Raises: UserCodeError for what its import raises."""
+    """Classes and functions of the user's that a Python file defines or imports, by name.
+
+    Raises: UserCodeError for what its import raises.
+    """
     what = f"{key}: {file.name}: its import"
     module = run_user_code(lambda: _import_module(CodeReference(str(file), "")), what, file)
-    return {name: value for name, value in vars(module).items() if getattr(value, "__module__", "") == module.__name__}
+    return {name: value for name, value in vars(module).items() if _is_users(value)}
+
+
+def _is_users(value: Any) -> bool:
+    """Whether a class or function is of a file of the user's, perhaps another one that his file imports."""
+    module = sys.modules.get(getattr(value, "__module__", None) or "")
+    file = getattr(module, "__file__", None)
+    return (inspect.isclass(value) or inspect.isroutine(value)) and file is not None and not is_of_library(file)
 
 
 def _import_function(reference: CodeReference, key: str) -> Callable[..., Any]:
     module = run_user_code(lambda: _import_module(reference), f"{key}: {reference}: its import", reference.file)
+    refuse_changed(module, f"{key}: {reference}")
     found = getattr(module, reference.function, None)
     if not callable(found):
         names = sorted(n for n, v in vars(module).items() if inspect.isfunction(v) and v.__module__ == module.__name__)

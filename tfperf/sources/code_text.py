@@ -21,7 +21,9 @@ def list_code_files(reference: CodeReference) -> dict[str, Path]:
     else:
         parts = reference.origin.split(".")
         folders = [Path(path) for path in sys.path if not is_of_library(path)]
-        places = [(one, files[-1]) for one in folders if len(files := _find_files(one, parts)) == len(parts)]
+        places = [
+            (one, files[-1]) for one in folders if (files := _find_files(one, parts)) and _is_last(files[-1], parts)
+        ]
         if not places:
             return {}
         folder, file = places[0]
@@ -78,6 +80,11 @@ def _list_imports(file: Path, folder: Path) -> Iterator[Path]:
                 continue
             for name in node.names:
                 yield from _find_files(base, [*outer, name.name])
+
+
+def _is_last(file: Path, parts: Sequence[str]) -> bool:
+    """Whether a file is the module itself, not a package on the way to it; those may be without a file."""
+    return parts[-1] in (file.stem, file.parent.name if file.name == "__init__.py" else "")
 
 
 def _find_files(folder: Path, parts: Sequence[str]) -> list[Path]:

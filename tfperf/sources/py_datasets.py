@@ -1,10 +1,14 @@
 """A keras.utils.PyDataset as a stream of batches, in an order that tfperf draws."""
 
-import traceback
+import pickle
+import sys
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
+from contextlib import nullcontext
+from functools import lru_cache, partial
 from multiprocessing import get_context
+from pathlib import Path
 from typing import Any
 
 import keras
@@ -14,7 +18,9 @@ import tensorflow as tf
 from tfperf.arrays import AnyArray, Indices
 from tfperf.console.stages import ShowStage
 from tfperf.errors import UserError
+from tfperf.sources.modules import find_folder, use_folder
 from tfperf.sources.streams import BatchStream
+from tfperf.sources.user_errors import find_place
 
 DrawOrder = Callable[[int, int], Indices]  # of a pass and a number of batches
 
@@ -30,6 +36,7 @@ class PyDatasetStream(BatchStream):
         self.element_spec = self._own_spec = _make_spec(dataset, self._length)
         self._number_begun = -1  # the last pass whose beginning the dataset was told
         self._pool: Executor | None = None
+        self._folder = find_folder(type(dataset))  # whose modules its processes import
         self._fault: str | None = None
         if dataset.workers > 1:
             self.unkept = (f"what {dataset.workers} workers draw by themselves (batches keep their order)",)
@@ -66,9 +73,8 @@ class PyDatasetStream(BatchStream):
             for number, batch in enumerate(self._get_batches(places), skip + 1):  # noqa: B007
                 yield batch
         except Exception as error:
-            where = traceback.extract_tb(error.__traceback__)[-1]
             text = " ".join(str(error).split())[:300]
-            self._fault = f"batch {number + 1}: {type(error).__name__}: {text} ({where.filename}, line {where.lineno})"
+            self._fault = f"batch {number + 1}: {type(error).__name__}: {text} ({find_place(error)})"
             raise
 
     def _get_batches(self, places: Iterator[int]) -> Iterator[Any]:
@@ -76,9 +82,13 @@ class PyDatasetStream(BatchStream):
         if pool is None:
             yield from (_to_batch(self._dataset[place]) for place in places)
             return
+        get: Callable[[int], Any] = self._dataset.__getitem__
+        if isinstance(pool, ProcessPoolExecutor):
+            with nullcontext() if self._folder is None else use_folder(self._folder):
+                get = partial(_get_batch, pickle.dumps(self._dataset))
         waiting: deque[Future[Any]] = deque()
         for place in places:
-            waiting.append(pool.submit(_get_batch, self._dataset, place))
+            waiting.append(pool.submit(get, place))
             if len(waiting) >= max(self._dataset.max_queue_size, self._dataset.workers):
                 yield _to_batch(waiting.popleft().result())
         for future in waiting:
@@ -89,7 +99,8 @@ class PyDatasetStream(BatchStream):
         workers = self._dataset.workers
         if self._pool is None and self._dataset.use_multiprocessing:
             # a fork would copy TensorFlow's threads in whatever state they are
-            self._pool = ProcessPoolExecutor(max(workers, 1), mp_context=get_context("spawn"))
+            context = get_context("spawn")
+            self._pool = ProcessPoolExecutor(max(workers, 1), context, _prepare_worker, (self._folder,))
         elif self._pool is None and workers > 1:
             self._pool = ThreadPoolExecutor(workers)
         return self._pool
@@ -124,8 +135,20 @@ def _count_from(first: int) -> Iterator[int]:
         first += 1
 
 
-def _get_batch(dataset: keras.utils.PyDataset, place: int) -> Any:
-    return dataset[place]
+def _prepare_worker(folder: Path | None) -> None:
+    """Its own folder comes first for the modules of the dataset's file, whichever was used last."""
+    if folder is not None:
+        sys.path.insert(0, str(folder))
+
+
+@lru_cache(maxsize=1)
+def _load_dataset(content: bytes) -> keras.utils.PyDataset:
+    return pickle.loads(content)
+
+
+def _get_batch(content: bytes, place: int) -> Any:
+    """A batch of the dataset as it was when the pass began."""
+    return _load_dataset(content)[place]
 
 
 def _to_batch(found: Any) -> Any:

@@ -10,7 +10,8 @@ from tfperf.errors import Interrupted, UserCodeError, UserError
 from tfperf.sources.modules import is_of_library
 
 COLOURS = re.compile(r"\x1b\[[0-9;]*m")  # that Keras' messages have
-FRAME = re.compile(r'^(?P<indent>\s*)File "(?P<file>[^"]+)", line \d+')  # of a traceback inside a message
+FRAME = re.compile(r'^(?P<indent>\s*)File "(?P<file>[^"]+)", line (?P<line>\d+)')  # of a traceback inside a message
+MOST_FRAMES = 40  # that are told of a traceback: of deeper ones the ends
 EMPTY = ("training=False", "mask=None", "kwargs=<class 'inspect._empty'>")  # arguments that Keras lists and nobody gave
 
 
@@ -23,7 +24,10 @@ def run_user_code(call: Callable[[], Any], what: str, file: Path | None) -> Any:
     except BaseException as error:
         own, frames = _find_own(error, file)
         message = [line for line in _split(traceback.format_exception_only(own)) if line.lstrip(" •") not in EMPTY]
-        lines = [*_split(traceback.format_list(frames)), *_drop_libraries(message)]
+        shown = frames if len(frames) <= MOST_FRAMES else [*frames[: MOST_FRAMES // 2], *frames[-MOST_FRAMES // 2 :]]
+        lines = [*_split(traceback.format_list(shown)), *_drop_libraries(message)]
+        if own.__cause__ is not None and own.__cause__ is not error:
+            lines += [f"raised from {line}" for line in _split(traceback.format_exception_only(own.__cause__))[:1]]
         raise UserCodeError(f"{what}: raised {type(own).__name__}", *lines) from error
 
 
@@ -44,6 +48,20 @@ def _find_own(error: BaseException, file: Path | None) -> tuple[BaseException, S
 def _split(texts: Sequence[str]) -> list[str]:
     lines = [COLOURS.sub("", line).rstrip() for text in texts for line in text.splitlines()]
     return [line for line in lines if line]
+
+
+def find_place(error: BaseException) -> str:
+    """File and line of the user's that raised an error, perhaps in another process; else the last one of all."""
+    frames = [(frame.filename, frame.lineno or 0) for frame in traceback.extract_tb(error.__traceback__)]
+    if error.__cause__ is not None:  # a process tells its traceback as a text
+        frames += [
+            (found["file"], int(found["line"]))
+            for found in map(FRAME.match, str(error.__cause__).splitlines())
+            if found
+        ]
+    mine = [frame for frame in frames if not is_of_library(frame[0])]
+    file, line = (mine or frames)[-1]
+    return f"{file}, line {line}"
 
 
 def _list_causes(error: BaseException | None) -> Iterator[BaseException]:

@@ -1,4 +1,4 @@
-"""ablation.json: what was measured so far, and whether it may be gone on with."""
+"""ablation.json, memory.json: what was measured so far, and whether it may be gone on with."""
 
 import hashlib
 import json
@@ -38,16 +38,17 @@ def make_identity(card: Any) -> dict[str, Any]:
 
 @dataclass
 class TrialLog:
-    """Records by variant, and what `auto` stands for, in `ablation.json` of a folder."""
+    """Records by variant, and what `auto` stands for, in a file of a folder, by default `ablation.json`."""
 
     folder: Path
     identity: Mapping[str, Any]
+    file: str = FILE
     choices: Tree | None = None  # by key of the card; None: not decided yet
     trials: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     def load(self) -> None:
         """Take up what is there; RunDirectoryError when it is of another card, version or machine, or damaged."""
-        path = self.folder / FILE
+        path = self.folder / self.file
         if not os.path.lexists(path):
             return
         try:
@@ -68,7 +69,7 @@ class TrialLog:
     def save(self, report: Mapping[str, Any]) -> None:
         """Write everything, with a report made of it."""
         content = {**report, "choices": self.choices, "identity": self.identity, "trials": self.trials}
-        write(self.folder / FILE, {**content, "sha256": _digest(content)})
+        write(self.folder / self.file, {**content, "sha256": _digest(content)})
 
 
 def _digest(content: Mapping[str, Any]) -> str:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from tfperf.report.study_progress import ShowCount
     from tfperf.train.window import Recording
     from tfperf.workloads.job import Job, Session
+    from tfperf.workloads.memory_trial import MemoryTrial
     from tfperf.workloads.stepper import Stepper
     from tfperf.workloads.switches import Request, Switches
 
@@ -31,7 +32,7 @@ PROTOCOL = 1  # version of what is offered here: another one is another agreemen
 # what a verb needs one of; where it is the second, the first is made of it
 METHODS = {
     "fit": ("build_job",), "profile": ("record", "build_stepper"), "sweep": ("measure_trial", "build_stepper"),
-    "compare": ("compare",), "ablate": ("make_switches",), "init": ("make_example",),
+    "compare": ("compare",), "memory": ("build_memory_trial",), "ablate": ("make_switches",), "init": ("make_example",),
 }  # fmt: skip
 C = TypeVar("C", bound=AnyCard)
 
@@ -114,6 +115,10 @@ class Workload(ABC, Generic[C]):
         from tfperf.workloads.stepper import measure_steps
 
         return measure_steps(self.build_stepper(card), request)
+
+    def build_memory_trial(self, card: C, mode: str) -> "MemoryTrial":
+        """Its steps with any batch, stage by stage; mode: train or predict. Raises: UserError."""
+        raise NotImplementedError
 
     def make_switches(self, card: C) -> "Switches":
         """What an ablation of the card switches off. Raises: UserError for its files, and for what none can do."""

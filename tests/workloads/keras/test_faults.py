@@ -91,7 +91,7 @@ FAULTS = {
     ),
     "weight of no class": (
         [("epochs: 2", "epochs: 2, class_weight: {0: 1.0, 7: 2.0}"), (TARGETS, "(x[:, 0] > 0.5).astype(int)")],
-        r"train.class_weight.7: no sample is of this class; there are: 0, 1",
+        r"train.class_weight.7: no training sample is of this class; there are: 0, 1",
     ),
     "class that is no number": (
         [("epochs: 2", "epochs: 2, class_weight: {red: 1.0}")],

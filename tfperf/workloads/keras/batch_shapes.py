@@ -6,14 +6,19 @@ from typing import Any
 import keras
 
 
-def find_misfit(model: keras.Model, batch: Any) -> str | None:
-    """What of its batches a model cannot take, in words; None where it can, or where only a call would tell."""
+def find_misfit(model: keras.Model, batch: Any, step: str) -> str | None:
+    """What of its batches a model cannot take, in words; None where it can, or where only a call would tell.
+
+    step: train_step or test_step.
+    """
+    if not _is_own(model, step):
+        return None  # what a step of the user's does with a batch is known when it is traced
     parts = batch if isinstance(batch, tuple) else (batch,)
     if len(parts) == 1 and _needs_targets(model):
         return (
             "batches have no targets, by which the compiled loss is computed; must be (x, y), of an autoencoder (x, x)"
         )
-    wanted = {tensor.name: tuple(tensor.shape) for tensor in getattr(model, "inputs", None) or ()}
+    wanted = _list_inputs(model)
     if isinstance(parts[0], dict):
         found = {name: parts[0].get(name) for name in wanted}
         if any(not hasattr(value, "shape") for value in found.values()):
@@ -32,8 +37,27 @@ def find_misfit(model: keras.Model, batch: Any) -> str | None:
 
 def _needs_targets(model: keras.Model) -> bool:
     """Whether its step is Keras' own, with a loss of targets."""
-    own = type(model).train_step is keras.Model.train_step and type(model).compute_loss is keras.Model.compute_loss
-    return own and getattr(model, "_compile_loss", None) is not None
+    return _is_own(model, "compute_loss") and getattr(model, "_compile_loss", None) is not None
+
+
+def _is_own(model: keras.Model, name: str) -> bool:
+    """Whether a method is Keras' own."""
+    return getattr(getattr(model, name), "__func__", None) is getattr(keras.Model, name)
+
+
+def _list_inputs(model: keras.Model) -> dict[str, tuple[int | None, ...]]:
+    """Shapes by name, or by the keys of a dict, of any number of samples; none of subclassed models."""
+    inner = getattr(model, "_functional", None) if isinstance(model, keras.Sequential) else model
+    if not isinstance(inner, keras.src.models.functional.Functional):
+        return {}
+    named = inner._inputs_struct
+    if not isinstance(named, dict):
+        named = {tensor.name: tensor for tensor in inner.inputs}
+    if not all(hasattr(tensor, "shape") for tensor in named.values()):
+        return {}
+    return {
+        name: (None, *named[name].shape[1:]) for name in (sorted(named) if named is inner._inputs_struct else named)
+    }
 
 
 def _compare(name: str, value: Any, wanted: Sequence[int | None]) -> str | None:

@@ -80,7 +80,9 @@ class CallbackRunner:
         except UserCodeError as error:
             frames = traceback.walk_tb(error.__cause__.__traceback__ if error.__cause__ else None)
             called = [f.f_locals.get("callback") for f, _ in frames if f.f_locals.get("self") is self._list]
-            names = [f".{i} ({type(one).__name__})" for i, one in enumerate(self.callbacks) if one in called]
+            names = [
+                f".{i} ({type(one).__name__})" for i, one in enumerate(self.callbacks) if any(one is c for c in called)
+            ]
             raise UserCodeError(f"train.callbacks{''.join(names)}: {error.faults[0]}", *error.faults[1:]) from error
 
     def begin(self, history: Mapping[str, Sequence[float]]) -> None:

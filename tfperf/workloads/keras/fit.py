@@ -11,6 +11,7 @@ from tfperf.results.contents import EVENTS, PAGE, RESULTS, STATE
 from tfperf.results.files import write_hdf5
 from tfperf.results.state import Part
 from tfperf.sources.data import Data
+from tfperf.sources.given import ORIGIN
 from tfperf.sources.models import use_precision
 from tfperf.sources.samples import Samples, find_not_finite
 from tfperf.workloads.job import FinishedFit, Session
@@ -22,7 +23,7 @@ from tfperf.workloads.keras.events import write_events
 from tfperf.workloads.keras.files import BEST, FINAL, WEIGHTS, find_unsavable, write_model, write_variables
 from tfperf.workloads.keras.inputs import read_data
 from tfperf.workloads.keras.loops import Logs
-from tfperf.workloads.keras.models import count_parameters, make_model
+from tfperf.workloads.keras.models import count_parameters, digest_model, make_model
 from tfperf.workloads.keras.result import read_result
 from tfperf.workloads.keras.training import HISTORY, KerasTraining
 from tfperf.workloads.stepper_fit import SteppedFit
@@ -43,6 +44,8 @@ class KerasFit(SteppedFit[KerasCard, dict[str, Any]]):
         progress.show_stage("building the model")
         with session.watch.measure_stage("build"):
             model = make_model(card)
+            if (card.model.build or "").startswith(ORIGIN) and (digest := digest_model(model)) is not None:
+                self.hashes |= {"the model": digest}  # no file tells of it
             self.training = KerasTraining(card, model, self.data, session.run.path / FOLDER, progress.show_stage)
         if (reason := find_unsavable(model)) is not None:  # which must not be found out after the last step
             progress.say(f"warning: the model cannot be saved as .keras; its variables will be in {WEIGHTS}: {reason}")

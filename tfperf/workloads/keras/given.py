@@ -58,7 +58,8 @@ class GivenCard:
         if key == "data.validation" and not isinstance(value, float | int):
             return self._name(key, value)
         if key == "train.callbacks":
-            return [self._name_callback(f"{key}.{i}", one) for i, one in enumerate(value)]
+            several = value if isinstance(value, list | tuple) else [value]
+            return [self._name_callback(f"{key}.{i}", one) for i, one in enumerate(several)]
         return _to_plain(value)
 
     def _name_callback(self, key: str, value: Any) -> Any:

@@ -66,7 +66,9 @@ class MemoryLoop:
             def body(i: tf.Tensor, _: Any) -> tuple[tf.Tensor, Any]:
                 return i + 1, self._take_step(rows[i])
 
-            return tf.while_loop(lambda i, _: i < tf.shape(rows)[0], body, (tf.constant(0), _make_zeros(shapes)))[1]
+            start = (tf.constant(0), _make_zeros(shapes))
+            # one after the other: steps that overlap hold the tensors of both, and are not faster
+            return tf.while_loop(lambda i, _: i < tf.shape(rows)[0], body, start, parallel_iterations=1)[1]
 
         return take
 

@@ -1,5 +1,8 @@
 """The model that a card names, compiled as the card or its builder says."""
 
+import hashlib
+import json
+import re
 from typing import Any
 
 import keras
@@ -13,6 +16,7 @@ from tfperf.sources.code import describe_misuse
 from tfperf.sources.given import is_given
 from tfperf.workloads.keras.card import EpochSchedule, KerasCard
 
+COUNTERS = re.compile(r"_\d+(?=[\"/])|\"shared_object_id\": \d+")  # of layers, and addresses of objects
 FUNCTIONS = ("get", "serialize", "deserialize")  # of Keras' modules, which are no losses or metrics
 
 
@@ -41,6 +45,15 @@ def refuse_names(card: KerasCard) -> None:
             faults.append(Fault(key, name, f"must be a name in {module.__name__.replace('._tf_keras', '')}", known))
     if faults:
         raise make_unfit_error(card, faults)
+
+
+def digest_model(model: keras.Model) -> str | None:
+    """A digest of how a model is made and compiled, whatever its layers are numbered; None where Keras cannot tell."""
+    try:
+        text = json.dumps(keras.saving.serialize_keras_object(model), default=str, sort_keys=True)
+    except Exception:  # of the user's own get_config
+        return None
+    return hashlib.sha256(COUNTERS.sub("", text).encode()).hexdigest()
 
 
 def count_parameters(model: keras.Model) -> int:

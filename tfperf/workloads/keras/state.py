@@ -27,7 +27,8 @@ class ModelState:
 
     def __init__(self, model: keras.Model, feed: Feed, validation: Feed | None = None) -> None:
         """feed: of the training, validation: of what validates; the model is built for them, where it is not yet."""
-        if type(model).call is not keras.Model.call:  # else its parts are built when the step is traced
+        own = type(model)  # models with a step of the user's are built when that is traced, others as Keras does it
+        if own.call is not keras.Model.call and own.train_step is keras.Model.train_step:
             model._symbolic_build(data_batch=feed.read_first_batch())
         programs = [feed.make_loop(model.train_step, "graph").get_program()]
         if validation is not None:

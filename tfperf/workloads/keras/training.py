@@ -70,8 +70,8 @@ class KerasTraining:
                 _find_file(card.data),
             )
         held = None if self.validation is None else self.validation.feed
-        for key, feed in (("data", self.feed), *((("data.validation", held),) if held is not None else ())):
-            if (misfit := find_misfit(model, feed.read_first_batch())) is not None:
+        for key, feed, step in (("data", self.feed, "train_step"), ("data.validation", held, "test_step")):
+            if feed is not None and (misfit := find_misfit(model, feed.read_first_batch(), step)) is not None:
                 raise UserError(f"{key}: {misfit}")
         self.state = self._run_user_code(lambda: ModelState(model, self.feed, held), "tracing its step")
 

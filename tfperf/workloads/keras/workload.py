@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from tfperf.measure.doctor import DoctorCheck
     from tfperf.report.compare import Change
     from tfperf.workloads.keras.fit import KerasFit
+    from tfperf.workloads.keras.memory import KerasMemoryTrial
     from tfperf.workloads.keras.result import KerasResult
     from tfperf.workloads.keras.training import KerasTraining
 
@@ -139,6 +140,12 @@ class KerasWorkload(Workload[KerasCard]):
 
         training = self.build_stepper(card)
         return measure_steps(training, request) | {"choices": training.choices.to_dict()}
+
+    def build_memory_trial(self, card: KerasCard, mode: str) -> "KerasMemoryTrial":
+        """Its steps with any batch."""
+        from tfperf.workloads.keras.memory import KerasMemoryTrial
+
+        return KerasMemoryTrial(card, mode)
 
     def compare(self, before: Path, now: Path) -> "tuple[list[Change], list[str]]":
         """What differs between two finished runs."""

@@ -10,6 +10,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 from pydantic.dataclasses import dataclass
 
 from tfperf.runcard.faults import Fault, check_repeats, refuse
+from tfperf.runcard.memory import MemoryBudget
 from tfperf.runcard.nodes import CardNode
 from tfperf.runcard.profile import Profile
 from tfperf.runcard.sweep import Sweep
@@ -213,6 +214,7 @@ class Card:
     )
     profile: Profile | None = Field(default=None, description="steps of a fit to be recorded for tfperf profile")
     sweep: Sweep | None = Field(default=None, description="values that tfperf sweep goes through")
+    memory: MemoryBudget | None = Field(default=None, description="what tfperf memory may use")
 
     @model_validator(mode="after")
     def _refuse_faults(self) -> Self:

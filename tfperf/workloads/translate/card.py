@@ -8,6 +8,7 @@ from pydantic import Field, model_validator
 from pydantic.dataclasses import dataclass
 
 from tfperf.runcard.faults import Fault, refuse
+from tfperf.runcard.memory import MemoryBudget
 from tfperf.runcard.model_optimizer import ModelOptimizer
 from tfperf.runcard.nodes import CardNode
 from tfperf.runcard.placement import FIXED_LENGTH, MOST, Placement
@@ -204,6 +205,7 @@ class TranslationCard:
     decode: Decoding = Field(default_factory=Decoding, description="how the test sentences are translated")
     profile: Profile | None = Field(default=None, description="steps to be recorded for tfperf profile")
     sweep: Sweep | None = Field(default=None, description="values that tfperf sweep goes through")
+    memory: MemoryBudget | None = Field(default=None, description="what tfperf memory may use")
 
     @model_validator(mode="after")
     def _refuse_faults(self) -> Self:

@@ -1,0 +1,62 @@
+"""Stands for study/memory_trial.py: a device whose peaks are known, and programs that end in other ways."""
+
+import json
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+
+from tfperf.measure import parent_watch
+
+FIXED, EACH, OPTIMIZER = 40e6, 1.5e6, 90e6
+
+
+def compute_peak(batch):
+    return max(OPTIMIZER, FIXED + EACH * batch)
+
+
+def measure(batch):
+    peak = int(compute_peak(batch))
+    return {"batch": batch, "least": peak, "most": peak, "ram_peak": int(8e8 + 1e6 * batch),
+            "seconds_per_step": 1e-3 * (4 + batch / 10)}  # fmt: skip
+
+
+def end(how):
+    """As a planted fault ends."""
+    if how == "crash":
+        os.kill(os.getpid(), signal.SIGSEGV)
+    if how == "kill":
+        os.kill(os.getpid(), signal.SIGKILL)
+    if how == "hang":
+        time.sleep(60)
+    raise ValueError("the model is wrong") if how == "fault" else MemoryError
+
+
+def main():
+    request = parent_watch.read_request()
+    parent_watch.watch_parent()
+    how, _, most = request["card"]["title"].partition(" ")
+    folder = Path(request["folder"])
+    folder.mkdir(parents=True, exist_ok=True)
+    with open(folder.parent / "asked.txt", "a") as file:
+        file.write(f"{request['batch']}\n")
+    batch, found, record = request["batch"], [], {}
+    while True:
+        if batch > int(most or 10**9):
+            end(how)
+        if compute_peak(batch) > request["limit"]:
+            record = {"exhausted": {"batch": batch, "why": "made up"}}
+            break
+        found.append(measure(batch))
+        with open(folder / "batches.jsonl", "a") as file:
+            file.write(json.dumps(found[-1]) + "\n")
+        if request["share"] is None or compute_peak(2 * batch) > request["share"] * request["limit"]:
+            break
+        batch *= 2
+    print(json.dumps({"stages": [], "batches": found, **record}))
+
+
+if __name__ == "__main__":
+    main()
+    sys.exit(0)

@@ -1,0 +1,112 @@
+"""Memory studies over a made-up device whose peaks are known."""
+
+import json
+import re
+import sys
+
+import pytest
+from click.testing import CliRunner
+
+from tests.study.fake_memory import EACH, FIXED
+from tfperf.cli import main
+from tfperf.errors import CardError, RunDirectoryError, TrainingError
+from tfperf.measure.memory_law import fit_law
+from tfperf.report.memory import list_lines, make_memory_tables
+from tfperf.runcard.memory import MemoryBudget
+from tfperf.study.memory import FILE, GIB, find_room, run_memory_study
+from tfperf.study.trial_ends import find_end
+from tfperf.workloads.cards import load_checked_card
+
+COMMAND = (sys.executable, "-m", "tests.study.fake_memory")
+CARD = """workload: keras
+title: {title}
+model: {{build: "nets.py:build"}}
+data: {{build: "nets.py:load"}}
+train: {{epochs: 1}}
+memory: {{budget: {budget}, device: cpu-arena}}
+"""
+
+
+@pytest.fixture
+def study(tmp_path):
+    (tmp_path / "nets.py").write_text("def build(): ...\n\n\ndef load(): ...\n")
+
+    def run(title="fine", budget=1.0, **options):
+        (tmp_path / "card.yaml").write_text(CARD.format(title=title, budget=budget))
+        card = load_checked_card(tmp_path / "card.yaml", ())
+        return run_memory_study(card, tmp_path / "out", lambda *_: None, command=COMMAND, **options)
+
+    return run
+
+
+def count_asked(folder):
+    return len((folder / "out" / "trials" / "asked.txt").read_text().splitlines())
+
+
+@pytest.mark.parametrize("budget", [0.5, 2.0])
+def test_the_largest_batch_is_found_and_the_law_is_that_of_the_device(study, tmp_path, budget):
+    found = study(budget=budget)["modes"]["train"]
+    truth = int((budget * GIB * 0.95 - FIXED) / EACH)
+    assert 0.97 * truth <= found["largest"]["batch"] <= truth and found["processes"] <= 12
+    assert found["law"]["per_sample"] == pytest.approx(EACH, rel=0.03) and 8 in found["law"]["left_out"]
+    assert found["ram"]["law"]["per_sample"] == pytest.approx(1e6, rel=0.01)
+    rates = dict(found["fastest"]["rates"])
+    assert found["fastest"]["batch"] == max(rates) and rates[max(rates)] > rates[8]
+    written = json.loads((tmp_path / "out" / FILE).read_text())
+    assert written["modes"]["train"]["largest"] == found["largest"]
+
+
+def test_what_was_measured_is_not_measured_again(study, tmp_path):
+    first = json.loads(json.dumps(study()))
+    count = count_asked(tmp_path)
+    assert json.loads(json.dumps(study())) == first and count_asked(tmp_path) == count
+    with pytest.raises(RunDirectoryError, match="measured with another"):
+        study(title="other")
+
+
+@pytest.mark.parametrize(
+    ("title", "said"),
+    [
+        ("crash 130", "SIGSEGV"), ("kill 130", "SIGKILL.*cause unknown"), ("hang 130", "timeout: not done after 1 s"),
+        ("memory 130", "out of memory: .*MemoryError"),
+    ],
+)  # fmt: skip
+def test_ends_that_a_smaller_batch_does_not_have_are_taken_for_memory(study, title, said):
+    found = study(title=title, timeout=1, budget=0.25)["modes"]["train"]
+    assert 110 < found["largest"]["batch"] <= 130
+    assert any(re.search(said, end["why"]) for end in found["ends"])
+
+
+def test_another_fault_ends_the_study_and_is_named(study):
+    with pytest.raises(TrainingError, match=r"batch .* fails: .*ValueError: the model is wrong"):
+        study(title="fault 3")
+
+
+def test_kinds_of_ends():
+    assert find_end({"batches": []}) is None
+    assert find_end({"exhausted": {"why": "none left"}}).kind == "memory"
+    assert find_end({"error": "its process was killed by the system: out of memory"}).kind == "memory"
+    assert find_end({"error": "its process was ended by SIGABRT"}).kind == "suspected"
+    assert find_end({"error": "its process ended with 1: ValueError: no"}).kind == "fault"
+
+
+def test_rooms_that_are_not_there_are_refused():
+    with pytest.raises(CardError, match=r"memory\.device: got gpu; there is none"):
+        find_room(MemoryBudget(device="gpu"))
+    with pytest.raises(CardError, match=r"memory\.budget: got 9e\+04 GiB; there are"):
+        find_room(MemoryBudget(budget=90_000.0, device="cpu-arena"))
+
+
+def test_a_workload_that_has_no_batch_is_refused(tmp_path):
+    (tmp_path / "card.yaml").write_text("replicas: 2\ndata: {pack: x}\ntrain: {steps: 1}\n")
+    said = CliRunner().invoke(main, ["memory", str(tmp_path / "card.yaml"), "-o", str(tmp_path / "out")])
+    assert said.exit_code == 2 and not (tmp_path / "out").exists()
+
+
+def test_a_negative_fixed_part_is_told(study):
+    found = study()["modes"]["train"]
+    law = fit_law([(50, 0.6641e9), (300, 5.7539e9)])
+    found["law"] = {**found["law"], "warnings": law.list_warnings()}
+    assert any("below zero" in line for line in list_lines("train", found))
+    make_memory_tables({"room": {"device": "cpu-arena", "budget": GIB, "margin": 0.05, "ram": None},
+                        "modes": {"train": found}})  # fmt: skip

@@ -1,0 +1,60 @@
+"""Memory of the device that steps run on, as TensorFlow's own allocator counts it.
+
+A machine without a GPU can stand in for one: TensorFlow then gives the processor the allocator that GPUs have, with a
+limit, of which all is reserved as one region before anything else, as on a GPU.
+"""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tfperf.measure.loading import speed_up_import
+from tfperf.runcard.memory import MemoryDevice
+
+MIB = 2**20
+LEFT = 8 * MIB  # of the limit, that the region does not take: small tensors of the host come first
+NAMES: Mapping[MemoryDevice, str] = {"gpu": "GPU:0", "cpu-arena": "CPU:0"}  # as TensorFlow calls them
+
+
+@dataclass(frozen=True)
+class DeviceMemory:
+    """A device, and how many bytes of it may be used; None: all."""
+
+    kind: MemoryDevice
+    limit: int | None = None
+
+    def import_tensorflow(self) -> None:
+        """Import it, Keras too, with what the environment has to say before."""
+        if self.kind == "cpu-arena":
+            assert self.limit is not None
+            os.environ |= {"TF_CPU_ALLOCATOR_USE_BFC": "1", "TF_CPU_BFC_MEM_LIMIT_IN_MB": str(self.limit // MIB)}
+        with speed_up_import():
+            import keras  # noqa: F401
+            import tensorflow  # noqa: F401
+
+    def prepare(self) -> None:
+        """Reserve the region, or limit the GPU; before any tensor is made."""
+        import tensorflow as tf
+
+        if self.kind == "cpu-arena":
+            assert self.limit is not None
+            tf.raw_ops.Empty(shape=[max(self.limit // MIB * MIB - LEFT, MIB)], dtype=tf.uint8)
+        elif self.limit is not None:
+            gpu = tf.config.list_physical_devices("GPU")[0]
+            part = tf.config.LogicalDeviceConfiguration(memory_limit=self.limit // MIB)
+            tf.config.set_logical_device_configuration(gpu, [part])
+        self.reset_peak()
+
+    def read(self) -> tuple[int, int]:
+        """Bytes in use now, and the most since the peak was reset."""
+        import tensorflow as tf
+
+        found: Mapping[str, Any] = tf.config.experimental.get_memory_info(NAMES[self.kind])
+        return int(found["current"]), int(found["peak"])
+
+    def reset_peak(self) -> None:
+        """Count the peak from now on."""
+        import tensorflow as tf
+
+        tf.config.experimental.reset_memory_stats(NAMES[self.kind])

@@ -1,0 +1,110 @@
+"""How much memory a batch takes: peaks of a few batches as a line, which holds for batches of one regime.
+
+The peak of a step is the larger of two phases: the optimizer's, which no batch changes, and that of the activations,
+which each sample adds to. A line through points of both is wrong for either: only the largest batches whose points
+lie on one line are fitted, and what they do not enclose is told from what they do.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.stats import t as student_t
+
+SETTLED = 0.05  # of a peak, by which points of one regime may lie off their line
+LEAST_NOISE = 0.015  # of a peak: what an allocator's rounding and the order of operations make of it
+LEVEL = 0.975
+
+
+@dataclass(frozen=True)
+class MemoryLaw:
+    """`fixed + per_sample * batch` bytes, of batches from `batches[0]` on.
+
+    batches: those that it was fitted to, of which `left_out` smaller ones were of another regime. noise: of a peak, as
+    a share of it; None where there were two points, which say nothing of it.
+    """
+
+    fixed: float
+    per_sample: float
+    batches: tuple[int, ...]
+    left_out: tuple[int, ...]
+    noise: float | None
+    settled: bool
+
+    def predict(self, batch: float) -> float:
+        """Bytes at the peak of a batch."""
+        return self.fixed + self.per_sample * batch
+
+    def predict_interval(self, batch: float) -> tuple[float, float] | None:
+        """Limits that hold the peak of one more measurement with 95 %; None where two points were fitted."""
+        if self.noise is None:
+            return None
+        weights = np.array([1 / self.predict(b) ** 2 for b in self.batches])
+        points = np.array(self.batches, float)
+        mean = float(np.sum(weights * points) / np.sum(weights))
+        spread = float(np.sum(weights * (points - mean) ** 2))
+        middle = self.predict(batch)
+        share = math.sqrt(middle**2 + 1 / float(np.sum(weights)) + (batch - mean) ** 2 / spread)
+        half = student_t.ppf(LEVEL, len(points) - 2) * self.noise * share
+        return float(middle - half), float(middle + half)
+
+    def find_batch(self, budget: float) -> int:
+        """The largest batch whose peak is within so many bytes; 0 where there is none that the law speaks of."""
+        if self.per_sample <= 0:
+            return 0
+        found = math.floor((budget - self.fixed) / self.per_sample)
+        return found if found >= self.batches[0] else 0
+
+    def list_warnings(self) -> list[str]:
+        """What to know before it is used."""
+        found = []
+        if self.fixed < 0:
+            found.append(
+                f"the fixed part is below zero ({self.fixed:.4g} bytes): the batches were padded otherwise or lie in "
+                "another regime; nothing is said of smaller ones"
+            )
+        if self.noise is None:
+            found.append("fitted to two points: there is no interval")
+        if not self.settled:
+            found.append("bytes per sample still change from batch to batch: larger batches may take more than this")
+        return found
+
+
+def fit_law(points: Sequence[tuple[int, float]]) -> MemoryLaw:
+    """The law of the largest batches that lie on one line. points: batch and bytes at its peak, two at least.
+
+    Deviations are relative to the peak, as those of allocators are. Raises: ValueError for fewer than two batches.
+    """
+    known = sorted(dict(points).items())
+    if len(known) < 2:
+        raise ValueError(f"got {len(known)} batches; must be at least 2")
+    first = len(known) - 2
+    while first > 0 and _belongs(known[first - 1], known[first:]):
+        first -= 1
+    chosen = known[first:]
+    fixed, slope = _fit_line(chosen).coef
+    noise = max(LEAST_NOISE, _estimate_noise(chosen)) if len(chosen) > 2 else None
+    settled = len(chosen) > 2 and float(slope) > 0
+    left_out = tuple(batch for batch, _ in known[:first])
+    return MemoryLaw(float(fixed), float(slope), tuple(batch for batch, _ in chosen), left_out, noise, settled)
+
+
+def _fit_line(points: Sequence[tuple[int, float]]) -> np.polynomial.Polynomial:
+    batches, peaks = (np.array(column, float) for column in zip(*points, strict=True))
+    return np.polynomial.Polynomial.fit(batches, peaks, 1, w=1 / peaks).convert()
+
+
+def _estimate_noise(points: Sequence[tuple[int, float]]) -> float:
+    """The standard deviation of peaks from their line, as a share of them."""
+    line = _fit_line(points)
+    apart = [(peak - line(batch)) / peak for batch, peak in points]
+    return math.sqrt(sum(share**2 for share in apart) / (len(points) - 2))
+
+
+def _belongs(point: tuple[int, float], larger: Sequence[tuple[int, float]]) -> bool:
+    """Whether a point is of the regime of the larger batches: near their line, as far as these are themselves."""
+    if len(larger) == 2:
+        return _estimate_noise([point, *larger]) <= SETTLED
+    batch, peak = point
+    return abs(float(_fit_line(larger)(batch)) / peak - 1) <= max(SETTLED, 3 * _estimate_noise(larger))

@@ -1,0 +1,83 @@
+"""A memory study for the terminal: stages, law, largest and fastest batch."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from rich import box
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from tfperf.report.numbers import MISSING, format_bytes, format_seconds
+
+STEADY = re.compile(r"(?P<what>step|prediction) \d+, batch (?P<batch>\d+)$")
+DEVICES = {"gpu": "the GPU", "cpu-arena": "the processor, which stands in for a GPU (cpu-arena)"}
+
+
+def make_memory_tables(report: Mapping[str, Any]) -> RenderableType:
+    """All modes of a study."""
+    room = report["room"]
+    head = (
+        f"memory of {DEVICES[room['device']]}: budget {format_bytes(room['budget'])}, of which "
+        f"{room['margin']:.0%} stay free; RAM {format_bytes(room['ram'])}"
+    )
+    parts: list[RenderableType] = [Text(head)]
+    for mode, found in report["modes"].items():
+        parts += [_make_stage_table(mode, found["stages"]), *(Text(line) for line in list_lines(mode, found))]
+    return Group(*parts)
+
+
+def _make_stage_table(mode: str, stages: Sequence[Mapping[str, Any]]) -> Table:
+    table = Table(title=Text(f"{mode}: stages of one process"), box=box.ASCII_DOUBLE_HEAD, title_justify="left")
+    table.add_column("")
+    for header in ("device", "its peak", "RAM", "its peak", "time"):
+        table.add_column(header, justify="right", no_wrap=True)
+    for stage in _merge_steps(stages):
+        figures = [format_bytes(stage[key]) for key in ("device", "device_peak", "ram", "ram_peak")]
+        table.add_row(Text(stage["name"]), *figures, format_seconds(stage["seconds"]))
+    return table
+
+
+def _merge_steps(stages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """With one line for the steady steps of a batch: their largest figures, the time of all."""
+    found: list[dict[str, Any]] = []
+    for stage in stages:
+        number = STEADY.match(stage["name"])
+        if number is None or not found or not found[-1]["name"].startswith("steady"):
+            found.append(dict(stage))
+            if number is not None:
+                found[-1]["name"] = f"steady {number['what']}s, batch {number['batch']}"
+            continue
+        for key in ("device", "device_peak", "ram", "ram_peak"):
+            found[-1][key] = max((one[key] for one in (found[-1], stage) if one[key] is not None), default=None)
+        found[-1]["seconds"] += stage["seconds"]
+    return found
+
+
+def list_lines(mode: str, found: Mapping[str, Any]) -> Iterator[str]:
+    """What a mode's figures say, a line each."""
+    law, largest, fastest = found["law"], found["largest"], found["fastest"]
+    if law is None:
+        yield f"{mode}: no law: one batch alone could be measured"
+    else:
+        first, *_, last = law["batches"]
+        yield (
+            f"{mode}: peak = {format_bytes(law['fixed'])} + {format_bytes(law['per_sample'])} x batch, from batches "
+            f"{first} to {last} (least of the peaks of each batch's steps)"
+        )
+        at = law["at_largest"]
+        limits = MISSING if at["low"] is None else f"{format_bytes(at['low'])} to {format_bytes(at['high'])}"
+        yield f"{mode}: at batch {largest['batch']} it says {format_bytes(at['bytes'])}, 95 % interval {limits}"
+        yield from (f"{mode}: warning: {text}" for text in law["warnings"])
+    above = "" if largest["failed_above"] is None else f"; batch {largest['failed_above']} failed"
+    yield f"{mode}: largest batch {largest['batch']}, passed in {largest['passes']} fresh processes{above}"
+    yield (
+        f"{mode}: fastest batch measured {fastest['batch']}, {fastest['examples_per_second']:.4g} examples/s; "
+        f"{fastest['knee']} reaches {fastest['knee_rate'] / fastest['examples_per_second']:.0%} of that"
+    )
+    if (ram := found["ram"])["law"] is not None:
+        law = ram["law"]
+        fits = "" if ram["largest"] is None else f"; batch {ram['largest']} fits the RAM"
+        yield f"{mode}: RAM = {format_bytes(law['fixed'])} + {format_bytes(law['per_sample'])} x batch{fits}"
+    yield from (f"{mode}: batch {end['batch']} failed: {end['why']}" for end in found["ends"])

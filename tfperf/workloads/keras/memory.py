@@ -1,0 +1,115 @@
+"""A Keras model whose memory is measured: the steps of a fit, with any batch."""
+
+from collections.abc import Callable
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from tfperf.sources.samples import Samples
+from tfperf.sources.user_errors import run_user_code
+from tfperf.workloads.keras.card import KerasCard
+from tfperf.workloads.keras.inputs import TrainingData, read_data
+from tfperf.workloads.keras.loops import Compilation, MemoryLoop, StepLoop, StreamLoop, select_batch, to_tensors
+from tfperf.workloads.keras.models import make_model
+
+COMPILATIONS: dict[str | bool, Compilation] = {
+    False: "graph", "auto": "graph", "step": "XLA step", "loop": "XLA loop", True: "XLA loop",
+}  # fmt: skip
+Run = Callable[[int], Any]
+
+
+class KerasMemoryTrial:
+    """Steps of a model over batches of any length, as a fit takes them; or predictions."""
+
+    _data: TrainingData
+    _model: keras.Model
+    _run: Run
+    _validate: Run | None
+
+    def __init__(self, card: KerasCard, mode: str) -> None:
+        """mode: train or predict."""
+        self._card, self._mode = card, mode
+        self._compilation = COMPILATIONS[card.engine.xla]
+        self._tensors: dict[int, Any] = {}
+
+    def read_data(self) -> None:
+        """Samples in memory go to the device, as in a fit."""
+        self._data = read_data(self._card)
+        for part in (self._data.training, self._data.validation if self._mode == "train" else None):
+            if isinstance(part, Samples):
+                self._tensors[id(part)] = keras.tree.map_structure(_copy, to_tensors(part))
+
+    def build_model(self) -> None:
+        """Build it for a batch of two samples."""
+        self._model = make_model(self._card)
+        model, batch = self._model, _repeat(self._read_batch(self._data.training), 2)
+        if type(model).call is not keras.Model.call:
+            run_user_code(lambda: model._symbolic_build(data_batch=batch), "model: tracing its step", None)
+
+    def make_slots(self) -> None:
+        """Those of Keras' own optimizers; others have theirs with the first step."""
+        optimizer = self._model.optimizer
+        if isinstance(optimizer, keras.optimizers.Optimizer) and not optimizer.built:
+            optimizer.build(self._model.trainable_variables)
+
+    def set_batch(self, batch: int) -> None:
+        """Compiled anew."""
+        if self._mode == "predict":
+            self._run = self._make_predictions(batch)
+            return
+        self._run = self._make_run(self._data.training, self._model.train_step, batch)
+        held = self._data.validation
+        self._validate = None if held is None else self._make_run(held, self._model.test_step, batch)
+
+    def take_steps(self, count: int) -> None:
+        """In one call."""
+        run_user_code(lambda: self._run(count), "model: in a step", None)
+
+    def validate(self) -> None:
+        """One batch."""
+        if (validate := self._validate) is not None:
+            run_user_code(lambda: validate(1), "model: validating", None)
+
+    def _read_batch(self, data: Any) -> Any:
+        if isinstance(data, Samples):
+            return select_batch(self._tensors[id(data)], tf.range(min(len(data), 2), dtype=tf.int64))
+        return data.read_first(1)[0]
+
+    def _make_run(self, data: Any, step: Any, batch: int) -> Run:
+        """Calls of so many steps, as the loops of a fit take them."""
+        loop: StepLoop
+        if isinstance(data, Samples):
+            count = len(data)
+            loop = MemoryLoop(step, self._tensors[id(data)], batch, self._compilation)
+            return lambda steps: loop.run(np.arange(steps * batch).reshape(steps, batch) % count)
+        compilation: Compilation = "graph" if self._compilation == "graph" else "XLA step"
+        batches = tf.data.Dataset.from_tensors(_repeat(self._read_batch(data), batch)).repeat()
+        loop = StreamLoop(step, batches.element_spec, compilation)
+        return lambda steps: loop.run((iter(batches), steps))
+
+    def _make_predictions(self, batch: int) -> Run:
+        """Calls of Keras' own step of `predict`, each with a batch that is there."""
+        inputs = _repeat(self._read_batch(self._data.training), batch)
+        predict = tf.function(self._model.predict_step, autograph=False, jit_compile=self._compilation != "graph")
+
+        def run(count: int) -> None:
+            for _ in range(count):
+                predict(inputs)
+
+        return run
+
+
+def _copy(tensor: tf.Tensor) -> tf.Tensor:
+    """In memory of the device: on a processor TensorFlow may use the array's own in its place."""
+    return tensor if tensor.dtype == tf.string else tf.raw_ops.DeepCopy(x=tensor)
+
+
+def _repeat(batch: Any, count: int) -> Any:
+    """A batch of so many samples, those that are there again and again."""
+
+    def repeat(tensor: tf.Tensor) -> tf.Tensor:
+        return tf.gather(tensor, tf.range(count) % tf.shape(tensor)[0])
+
+    return keras.tree.map_structure(repeat, batch)

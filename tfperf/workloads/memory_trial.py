@@ -1,0 +1,175 @@
+"""What a workload offers to have its memory measured, and the measurement of it in this process, stage by stage."""
+
+import json
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+from tfperf.errors import UserError
+from tfperf.measure.device_memory import DeviceMemory
+from tfperf.measure.environment import measure_peak_rss_bytes, read_rss_bytes, reset_peak_rss
+
+STEPS = 5  # of a batch, each in a call of its own
+MORE_STEPS = 12  # at most, where more seconds are asked for
+LADDER_SECONDS = 20.0  # after which no larger batch is begun
+BATCHES = "batches.jsonl"  # of a trial's folder: what was measured until the process ended
+EXHAUSTED = ("ResourceExhausted", "OOM when allocating", "bad_alloc", "MemoryError", "out of memory")
+
+
+class MemoryTrial(Protocol):
+    """A training, or a prediction, that is built stage by stage; its batch can be set again and again."""
+
+    def read_data(self) -> None:
+        """Samples, as the workload keeps them."""
+
+    def build_model(self) -> None:
+        """All variables of the model."""
+
+    def make_slots(self) -> None:
+        """All variables of the optimizer."""
+
+    def set_batch(self, batch: int) -> None:
+        """What the steps from now on take; samples are repeated where there are fewer."""
+
+    def take_steps(self, count: int) -> None:
+        """Steps in one call, or as many predictions."""
+
+    def validate(self) -> None:
+        """A batch of validation; nothing where there is none."""
+
+
+@dataclass(frozen=True)
+class MemoryStage:
+    """What a stage has left and what it has needed at most, in bytes; None: cannot be had. Its time in seconds."""
+
+    name: str
+    device: int | None
+    device_peak: int | None
+    ram: int | None
+    ram_peak: int | None
+    seconds: float
+
+
+@dataclass(frozen=True)
+class MeasuredBatch:
+    """What steps of a batch have needed, in bytes; validation counts.
+
+    Which operations run at once differs from step to step: `least` is the peak of the step that needed least, with
+    which others come near to make do where memory is short, since an allocator waits for what runs beside them.
+    """
+
+    batch: int
+    least: int
+    most: int
+    ram_peak: int | None
+    seconds_per_step: float
+
+
+class _StageClock:
+    """Measures stages one after the other; peaks count anew in each."""
+
+    def __init__(self, began: float) -> None:
+        self.stages: list[MemoryStage] = []
+        self.memory: DeviceMemory | None = None  # as soon as there is one
+        self._counts_ram = reset_peak_rss()
+        self._start = began
+
+    def run(self, name: str, call: Callable[[], None]) -> MemoryStage:
+        """Carry out a stage; what was before the first belongs to it."""
+        call()
+        now, peak = (None, None) if self.memory is None else self.memory.read()
+        ram_peak = measure_peak_rss_bytes() if self._counts_ram else None
+        end = time.perf_counter()
+        self.stages.append(MemoryStage(name, now, peak, read_rss_bytes(), ram_peak, end - self._start))
+        self._start = end
+        reset_peak_rss()
+        if self.memory is not None:
+            self.memory.reset_peak()
+        return self.stages[-1]
+
+
+def measure_memory(make_trial: Callable[[], MemoryTrial], request: Mapping[str, Any]) -> dict[str, Any]:
+    """The record of a request: see study/memory_trial.py. Raises: UserError for faults of the card or its files."""
+    memory, clock = DeviceMemory(request["device"], request["limit"]), _StageClock(request["began"])
+    found: list[MeasuredBatch] = []
+    record: dict[str, Any] = {}
+    clock.run("start", lambda: None)
+    clock.run("TensorFlow imported", memory.import_tensorflow)
+    clock.memory = memory
+    clock.run("device ready", memory.prepare)
+    batch = int(request["batch"])
+    try:
+        trial = make_trial()
+        clock.run("data read", trial.read_data)
+        clock.run("model built", trial.build_model)
+        if request["mode"] == "train":
+            clock.run("optimizer's slots made", trial.make_slots)
+        begin = time.perf_counter()
+        while True:
+            found.append(_measure_batch(clock, trial, batch, request["mode"], request["more"]))
+            _append(Path(request["folder"]) / BATCHES, asdict(found[-1]))
+            if request["share"] is None or not _may_grow(found, memory, request["share"], begin):
+                break
+            batch = _grow(batch)
+    except Exception as error:
+        if not _is_exhausted(error):
+            raise
+        record["exhausted"] = {"batch": batch, "why": str(error).strip().partition("\n")[0][:500]}
+    return record | {"stages": [asdict(stage) for stage in clock.stages], "batches": [asdict(one) for one in found]}
+
+
+def _measure_batch(clock: _StageClock, trial: MemoryTrial, batch: int, mode: str, more: float) -> MeasuredBatch:
+    """more: seconds for which further steps are taken where they are short."""
+    trial.set_batch(batch)
+    what = "step" if mode == "train" else "prediction"
+    steps = [clock.run(f"first {what}, batch {batch}", lambda: trial.take_steps(1))]
+    while len(steps) <= STEPS or (len(steps) <= MORE_STEPS and sum(one.seconds for one in steps[1:]) < more):
+        steps.append(clock.run(f"{what} {len(steps) + 1}, batch {batch}", lambda: trial.take_steps(1)))
+    peaks = [one.device_peak or 0 for one in steps]
+    least, most = min(peaks), max(peaks)
+    if mode == "train":
+        held = clock.run(f"validation, batch {batch}", trial.validate)
+        least, most = max(least, held.device_peak or 0), max(most, held.device_peak or 0)
+        steps.append(held)
+    ram = [one.ram_peak for one in steps if one.ram_peak is not None]
+    seconds = float(np.median([one.seconds for one in steps[1 : len(peaks)]]))
+    return MeasuredBatch(batch, least, most, max(ram, default=None), seconds)
+
+
+def _grow(batch: int) -> int:
+    """Half more, and twice as much, by turns.
+
+    >>> [_grow(batch) for batch in (1, 2, 8, 12, 16, 96)]
+    [2, 3, 12, 16, 24, 128]
+    """
+    return batch + 1 if batch < 3 else batch * 4 // 3 if batch % 3 == 0 else batch * 3 // 2
+
+
+def _may_grow(found: list[MeasuredBatch], memory: DeviceMemory, share: float, begin: float) -> bool:
+    """Whether the next batch stays within a share of the memory, and is there in time."""
+    last = found[-1]
+    spent = time.perf_counter() - begin
+    if memory.limit is None or spent + 3 * STEPS * last.seconds_per_step > LADDER_SECONDS:
+        return False
+    if len(found) < 2:
+        return 2 * last.most <= memory.limit
+    per_sample = (last.most - found[-2].most) / (last.batch - found[-2].batch)
+    return last.most + per_sample * (_grow(last.batch) - last.batch) <= share * memory.limit
+
+
+def _append(file: Path, content: Mapping[str, Any]) -> None:
+    with file.open("a", encoding="utf-8") as target:
+        target.write(json.dumps(content) + "\n")
+
+
+def _is_exhausted(error: BaseException | None) -> bool:
+    """Whether an error, or one that it came from, says that memory was short."""
+    while error is not None:
+        if any(word in f"{type(error).__name__} {error}" for word in EXHAUSTED):
+            return not isinstance(error, UserError) or _is_exhausted(error.__cause__)
+        error = error.__cause__
+    return False
