@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 
 from tfperf.measure import parent_watch
+from tfperf.workloads.memory_trial import compute_bound
 
 FIXED, EACH, OPTIMIZER = 40e6, 1.5e6, 90e6
 
@@ -51,7 +52,9 @@ def main():
         found.append(measure(batch))
         with open(folder / "batches.jsonl", "a") as file:
             file.write(json.dumps(found[-1]) + "\n")
-        if request["share"] is None or compute_peak(2 * batch) > request["share"] * request["limit"]:
+        if request["share"] is None or compute_peak(2 * batch) > compute_bound(
+            compute_peak(8), request["limit"], request["share"]
+        ):
             break
         batch *= 2
     print(json.dumps({"stages": [], "batches": found, **record}))

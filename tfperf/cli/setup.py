@@ -20,8 +20,9 @@ def init(card: Path, workload: str, data: Path | None) -> None:
     """Write a commented example card to CARD, by default runcard.yaml."""
     from tfperf.results.files import create
 
-    named = data if data is None or data.is_absolute() else Path(os.path.relpath(data, card.parent))
-    create(card, WORKLOADS.get_offering("init", workload).make_example(named))
+    if data is not None and data.exists() and not (card.parent / data).exists():
+        data = Path(os.path.relpath(data, card.parent))  # cards name files from their own folder
+    create(card, WORKLOADS.get_offering("init", workload).make_example(data))
     show_text(f"{card}: written; edit it, then `tfperf check {card}`")
 
 

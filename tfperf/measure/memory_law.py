@@ -80,7 +80,7 @@ def fit_law(points: Sequence[tuple[int, float]]) -> MemoryLaw:
     if len(known) < 2:
         raise ValueError(f"got {len(known)} batches; must be at least 2")
     first = len(known) - 2
-    while first > 0 and _belongs(known[first - 1], known[first:]):
+    while first > 0 and _is_of_regime(known[first - 1], known[first:]):
         first -= 1
     chosen = known[first:]
     fixed, slope = _fit_line(chosen).coef
@@ -102,7 +102,7 @@ def _estimate_noise(points: Sequence[tuple[int, float]]) -> float:
     return math.sqrt(sum(share**2 for share in apart) / (len(points) - 2))
 
 
-def _belongs(point: tuple[int, float], larger: Sequence[tuple[int, float]]) -> bool:
+def _is_of_regime(point: tuple[int, float], larger: Sequence[tuple[int, float]]) -> bool:
     """Whether a point is of the regime of the larger batches: near their line, as far as these are themselves."""
     if len(larger) == 2:
         return _estimate_noise([point, *larger]) <= SETTLED

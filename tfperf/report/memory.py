@@ -12,6 +12,7 @@ from rich.text import Text
 from tfperf.report.numbers import MISSING, format_bytes, format_seconds
 
 STEADY = re.compile(r"(?P<what>step|prediction) \d+, batch (?P<batch>\d+)$")
+MB = 1e6
 DEVICES = {"gpu": "the GPU", "cpu-arena": "the processor, which stands in for a GPU (cpu-arena)"}
 
 
@@ -63,7 +64,7 @@ def list_lines(mode: str, found: Mapping[str, Any]) -> Iterator[str]:
     else:
         first, *_, last = law["batches"]
         yield (
-            f"{mode}: peak = {format_bytes(law['fixed'])} + {format_bytes(law['per_sample'])} x batch, from batches "
+            f"{mode}: peak = {_format_law(law)}, from batches "
             f"{first} to {last} (least of the peaks of each batch's steps)"
         )
         at = law["at_largest"]
@@ -79,5 +80,10 @@ def list_lines(mode: str, found: Mapping[str, Any]) -> Iterator[str]:
     if (ram := found["ram"])["law"] is not None:
         law = ram["law"]
         fits = "" if ram["largest"] is None else f"; batch {ram['largest']} fits the RAM"
-        yield f"{mode}: RAM = {format_bytes(law['fixed'])} + {format_bytes(law['per_sample'])} x batch{fits}"
+        yield f"{mode}: RAM = {_format_law(law)}{fits}"
     yield from (f"{mode}: batch {end['batch']} failed: {end['why']}" for end in found["ends"])
+
+
+def _format_law(law: Mapping[str, Any]) -> str:
+    """In MB, of which a sample may add a small part."""
+    return f"{law['fixed'] / MB:.4g} MB + {law['per_sample'] / MB:.4g} MB x batch"

@@ -24,8 +24,8 @@ def run_user_code(call: Callable[[], Any], what: str, file: Path | None) -> Any:
     except BaseException as error:
         own, frames = _find_own(error, file)
         message = [line for line in _split(traceback.format_exception_only(own)) if line.lstrip(" •") not in EMPTY]
-        shown = frames if len(frames) <= MOST_FRAMES else [*frames[: MOST_FRAMES // 2], *frames[-MOST_FRAMES // 2 :]]
-        lines = [*_split(traceback.format_list(shown)), *_drop_libraries(message)]
+        told = frames if len(frames) <= MOST_FRAMES else [*frames[: MOST_FRAMES // 2], *frames[-MOST_FRAMES // 2 :]]
+        lines = [*_split(traceback.format_list(told)), *_drop_libraries(message)]
         if own.__cause__ is not None and own.__cause__ is not error:
             lines += [f"raised from {line}" for line in _split(traceback.format_exception_only(own.__cause__))[:1]]
         raise UserCodeError(f"{what}: raised {type(own).__name__}", *lines) from error

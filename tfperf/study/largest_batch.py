@@ -51,9 +51,7 @@ class BatchSearch:
     def _choose(self, low: int, high: int, step: float) -> int:
         if not high:
             return max(low + 1, int(low * (1 + step)))
-        if low == self.floor:
-            return max(self.floor, min(high - 1, int(high * (1 - step))))
-        return (low + high) // 2
+        return max((low + high) // 2, int(high * (1 - step)) if low == self.floor else 0)
 
     def _verify(self, batch: int) -> int:
         """Step down until one passes three times; its first pass was in the search."""

@@ -21,6 +21,7 @@ from tfperf.study.child import Record, run_subprocess
 from tfperf.study.largest_batch import PASSES, BatchSearch
 from tfperf.study.trial_ends import TrialEnd, find_end
 from tfperf.study.trial_log import ENVIRONMENT, TrialLog, make_card_identity, write
+from tfperf.workloads.memory_trial import BATCHES, compute_bound
 from tfperf.workloads.registry import WORKLOADS
 
 COMMAND = (sys.executable, "-m", "tfperf.study.memory_trial")
@@ -32,6 +33,7 @@ FIRST = 8  # samples of the smallest batch, or what fits of them
 LADDER, LAST = 0.3, 0.4  # of the limit: how far batches double in one process, and where a fresh one measures
 MOST = 12  # processes for each mode, without those after a step down
 MORE_SECONDS = 1.0  # for which steps are taken where they are short, to find the one that needs least
+FARTHEST = 16  # times the largest batch of the first process, that the fresh one takes at most
 KNEE = 0.95  # of the best rate, that the smallest batch worth having reaches
 Mode = Literal["train", "predict"]
 
@@ -88,14 +90,16 @@ class _ModeStudy:
 
     def run(self) -> dict[str, Any]:
         """The report of the mode. Raises: CardError for what cannot be measured, TrainingError for another fault."""
-        ladder = self._climb()
+        ladder = self._measure_ladder()
         law = self._fit()
-        if law is not None and (last := law.find_batch(LAST * self.room.limit)) > self.points[-1]["batch"]:
-            self._measure(last, "last", more=MORE_SECONDS)
+        bound = compute_bound(min(point["least"] for point in self.points), self.room.limit, LAST)
+        if law is not None and (last := law.find_batch(bound)) > self.points[-1]["batch"]:
+            self._measure(min(last, FARTHEST * self.points[-1]["batch"]), "last", more=MORE_SECONDS)
             law = self._fit()
         floor = max(point["batch"] for point in self.points)
-        start = floor if law is None else law.find_batch(self.room.limit)
-        search = BatchSearch(self._passes, MOST - self.count, floor)
+        start = 0 if law is None else law.find_batch(self.room.limit)
+        start = start if start > floor else 2 * floor
+        search = BatchSearch(self._check_fit, MOST - self.count, floor)
         largest = search.run(start)
         return {
             "stages": ladder["stages"], "points": self.points, "ends": self.ends,
@@ -107,7 +111,7 @@ class _ModeStudy:
             "fastest": _find_fastest(self.points, largest), "processes": self.count,
         }  # fmt: skip
 
-    def _climb(self) -> Record:
+    def _measure_ladder(self) -> Record:
         """Batches that double in one process; of those that do not fit, smaller ones."""
         batch = FIRST
         while True:
@@ -122,7 +126,7 @@ class _ModeStudy:
     def _measure(self, batch: int, what: str, more: float = 0) -> TrialEnd | None:
         return self._run(batch, what, None, more)[1]
 
-    def _passes(self, batch: int) -> bool:
+    def _check_fit(self, batch: int) -> bool:
         """Whether a fresh process takes its steps. Raises: TrainingError where something else than memory is wrong."""
         end = self._measure(batch, "verify")
         if end is not None and end.kind == "fault":
@@ -186,8 +190,6 @@ class _ModeStudy:
 
 def _read_batches(folder: Path) -> list[dict[str, Any]]:
     """What a trial had measured when its process ended."""
-    from tfperf.workloads.memory_trial import BATCHES
-
     try:
         lines = (folder / BATCHES).read_text(encoding="utf-8").splitlines()
     except OSError:

@@ -112,9 +112,9 @@ def measure_memory(make_trial: Callable[[], MemoryTrial], request: Mapping[str, 
         while True:
             found.append(_measure_batch(clock, trial, batch, request["mode"], request["more"]))
             _append(Path(request["folder"]) / BATCHES, asdict(found[-1]))
-            if request["share"] is None or not _may_grow(found, memory, request["share"], begin):
+            if request["share"] is None or not _may_choose_next(found, memory, request["share"], begin):
                 break
-            batch = _grow(batch)
+            batch = _choose_next(batch)
     except Exception as error:
         if not _is_exhausted(error):
             raise
@@ -140,25 +140,31 @@ def _measure_batch(clock: _StageClock, trial: MemoryTrial, batch: int, mode: str
     return MeasuredBatch(batch, least, most, max(ram, default=None), seconds)
 
 
-def _grow(batch: int) -> int:
+def _choose_next(batch: int) -> int:
     """Half more, and twice as much, by turns.
 
-    >>> [_grow(batch) for batch in (1, 2, 8, 12, 16, 96)]
+    >>> [_choose_next(batch) for batch in (1, 2, 8, 12, 16, 96)]
     [2, 3, 12, 16, 24, 128]
     """
     return batch + 1 if batch < 3 else batch * 4 // 3 if batch % 3 == 0 else batch * 3 // 2
 
 
-def _may_grow(found: list[MeasuredBatch], memory: DeviceMemory, share: float, begin: float) -> bool:
+def _may_choose_next(found: list[MeasuredBatch], memory: DeviceMemory, share: float, begin: float) -> bool:
     """Whether the next batch stays within a share of the memory, and is there in time."""
     last = found[-1]
     spent = time.perf_counter() - begin
     if memory.limit is None or spent + 3 * STEPS * last.seconds_per_step > LADDER_SECONDS:
         return False
-    if len(found) < 2:
-        return 2 * last.most <= memory.limit
-    per_sample = (last.most - found[-2].most) / (last.batch - found[-2].batch)
-    return last.most + per_sample * (_grow(last.batch) - last.batch) <= share * memory.limit
+    bound = compute_bound(found[0].most, memory.limit, share)
+    per_sample = 0.0
+    if len(found) > 1:
+        per_sample = (last.most - found[-2].most) / (last.batch - found[-2].batch)
+    return last.most + per_sample * (_choose_next(last.batch) - last.batch) <= bound
+
+
+def compute_bound(least: float, limit: float, share: float) -> float:
+    """Bytes that are a share of the way from what the smallest batch needs to the limit."""
+    return least + share * (limit - least)
 
 
 def _append(file: Path, content: Mapping[str, Any]) -> None:

@@ -45,7 +45,7 @@ class KerasMemoryTrial:
         """Build it for a batch of two samples."""
         self._model = make_model(self._card)
         model, batch = self._model, _repeat(self._read_batch(self._data.training), 2)
-        if type(model).call is not keras.Model.call:
+        if not model.built and type(model).call is not keras.Model.call:  # which makes slots, too
             run_user_code(lambda: model._symbolic_build(data_batch=batch), "model: tracing its step", None)
 
     def make_slots(self) -> None:
