@@ -13,12 +13,12 @@ from tfperf.errors import CardError, RunDirectoryError
 from tfperf.measure.clock import Stopwatch
 from tfperf.measure.environment import collect_environment
 from tfperf.measure.loading import unfreeze_at_end
-from tfperf.results.rundir import RunDirectory
+from tfperf.results.rundir import RunDirectory, load_state
 from tfperf.results.state import Part
 from tfperf.runcard.dump import dump_card
 from tfperf.runcard.kinds import AnyCard
 from tfperf.runs.fit_log import log_fit
-from tfperf.runs.unchanged import make_state, refuse_changed, refuse_changed_files, refuse_old
+from tfperf.runs.unchanged import make_state, refuse_changed, refuse_old
 from tfperf.signals import Signals
 from tfperf.workloads.cards import read_workload_name
 from tfperf.workloads.job import FinishedFit, Job, Session
@@ -58,7 +58,8 @@ def _fit_held(workload: Workload[Any], card: AnyCard, output: Path, session: Ses
     if workload.kind.code and run.exists and not options.force:  # before code that the card names is run
         if not (options.resume or options.adds):
             run.make_room(force=False)  # says what may be done
-        refuse_changed_files(run.path, workload.hash_files(card), run.load())
+        state = load_state(run.path, workload.own_type)
+        refuse_changed(run.path, card, workload.kind, {**state.inputs, **workload.hash_files(card)}, state)
     progress.show_stage("reading data")
     with session.watch.measure_stage("data"):
         job = workload.build_job(card, session)

@@ -3,7 +3,7 @@
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,6 @@ from tfperf.workloads.registry import WORKLOADS
 from tfperf.workloads.workload import Workload
 
 MOST_BYTES = 2**20  # of a card that was written
-CHANGED = "what its card names was changed since the run began; put it back, or begin again with --force"
 LEFT_OUT = ("profile", "sweep", "memory")  # of no weight for the result
 
 
@@ -57,25 +56,15 @@ def refuse_changed(path: Path, card: AnyCard, kind: CardKind, hashes: Mapping[st
     """
     old, new = _read_card(path / CARD, kind), _select_comparable(parse_plain(dump_card(card)), kind)
     faults = _list_differences(old, new) if old != new else []
-    changed = _list_changed({*hashes, *state.inputs}, hashes, state)
-    if changed and old == new:
-        raise RunDirectoryError(f"{path}: {CHANGED}", *changed)
-    faults += changed
+    changed = [key for key in sorted({*hashes, *state.inputs}) if hashes.get(key) != state.inputs.get(key)]
+    faults += [f"{key}: not the file that the run began with" for key in changed]
+    if faults and old == new:
+        what = "what its card names was changed since the run began; put it back, or begin again with --force"
+        raise RunDirectoryError(f"{path}: {what}", *faults)
     if faults:
         raise RunDirectoryError(f"{path / CARD}: the card is not the one that the run began with", *faults)
     if state.version != OLD and state.digest not in _list_digests(card, kind, hashes):
         raise RunDirectoryError(f"{path / CARD}: is not the card that the run began with; it was changed afterwards")
-
-
-def refuse_changed_files(path: Path, hashes: Mapping[str, str], state: RunState[Own]) -> None:
-    """RunDirectoryError where one of these files is not as the run in `path` began with it."""
-    if changed := _list_changed(hashes, hashes, state):
-        raise RunDirectoryError(f"{path}: {CHANGED}", *changed)
-
-
-def _list_changed(keys: Iterable[str], hashes: Mapping[str, str], state: RunState[Own]) -> list[str]:
-    changed = [key for key in sorted(keys) if hashes.get(key) != state.inputs.get(key)]
-    return [f"{key}: not the file that the run began with" for key in changed]
 
 
 def _read_card(path: Path, kind: CardKind) -> dict[str, Any]:

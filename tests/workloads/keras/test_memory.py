@@ -47,7 +47,7 @@ def measure(tmp_path):
 
 
 def test_stages_hold_what_is_counted_by_hand(measure):
-    record = measure(1024, share=0.2)
+    record = measure(1024, share=0.1)
     stages = {stage["name"]: stage for stage in record["stages"]}
     assert stages["model built"]["device"] == pytest.approx(WEIGHTS, rel=0.05)
     slots = stages["optimizer's slots made"]["device"] - stages["model built"]["device"]
