@@ -60,6 +60,7 @@ def test_stages_hold_what_is_counted_by_hand(measure):
     assert ACTIVATIONS < per_sample < 5 * ACTIVATIONS  # kept for the backward pass, and its gradient
 
 
+@pytest.mark.slow  # an allocator waits ten seconds before it gives up
 def test_a_batch_that_does_not_fit_is_told_and_predictions_need_less(measure):
     record = measure(20_000, limit=256 * MIB)
     assert not record.get("batches")
