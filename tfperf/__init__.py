@@ -8,6 +8,8 @@ from tfperf.version import VERSION
 
 if TYPE_CHECKING:
     from tfperf.api.fitting import fit as fit
+    from tfperf.api.memory import largest_batch as largest_batch
+    from tfperf.api.memory import memory as memory
     from tfperf.api.studies import compare as compare
     from tfperf.api.studies import load as load
     from tfperf.api.studies import profile as profile
@@ -17,11 +19,14 @@ if TYPE_CHECKING:
     from tfperf.trace.capture import capture as capture
 
 __version__ = VERSION
-__all__ = ["ProfileCallback", "capture", "compare", "fit", "load", "phase", "profile", "sweep"]
+__all__ = [
+    "ProfileCallback", "capture", "compare", "fit", "largest_batch", "load", "memory", "phase", "profile", "sweep",
+]  # fmt: skip
 EXPORTS = {
     "fit": "tfperf.api.fitting", "sweep": "tfperf.api.sweeping", "compare": "tfperf.api.studies",
-    "profile": "tfperf.api.studies", "load": "tfperf.api.studies", "phase": "tfperf.scopes",
-    "capture": "tfperf.trace.capture", "ProfileCallback": "tfperf.trace.callback",
+    "memory": "tfperf.api.memory", "largest_batch": "tfperf.api.memory", "profile": "tfperf.api.studies",
+    "load": "tfperf.api.studies", "phase": "tfperf.scopes", "capture": "tfperf.trace.capture",
+    "ProfileCallback": "tfperf.trace.callback",
 }  # fmt: skip
 # a library is silent where its user did not ask for its log
 logging.getLogger(__name__).addHandler(logging.NullHandler())

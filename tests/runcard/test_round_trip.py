@@ -157,7 +157,7 @@ def test_the_example_shows_every_block_with_a_comment_for_each_key(tmp_path):
     blocks = [
         line.removeprefix("# ").split(":")[0]
         for line in text.splitlines()
-        if line[:1].isalpha() or line.startswith(("# closure:", "# profile:", "# sweep:"))
+        if line[:1].isalpha() or line.startswith(("# closure:", "# profile:", "# sweep:", "# memory:"))
     ]
     assert blocks == list(to_tree(card))
     lines = text.splitlines()

@@ -98,3 +98,27 @@ class ComparisonResult(StudyRecord):
     def get_content(self) -> Any:
         """All comparisons."""
         return [asdict(one) for one in self.comparisons]
+
+
+@dataclass(frozen=True, repr=False)
+class MemoryResult(StudyRecord):
+    """What a model costs in memory. report: memory.json's part for people; path: the folder of the study."""
+
+    report: Mapping[str, Any]
+    path: Path
+
+    def __repr__(self) -> str:
+        return f"MemoryResult({', '.join(f'{mode}: batch {batch}' for mode, batch in self.largest.items())})"
+
+    @property
+    def largest(self) -> dict[str, int]:
+        """The largest batch that passed, by mode."""
+        return {mode: int(found["largest"]["batch"]) for mode, found in self.report["modes"].items()}
+
+    def list_rows(self) -> list[Mapping[str, Any]]:
+        """A measured batch each: bytes at its peak, seconds a step."""
+        return [{"mode": mode, **point} for mode, found in self.report["modes"].items() for point in found["points"]]
+
+    def get_content(self) -> Any:
+        """The report."""
+        return dict(self.report)

@@ -112,14 +112,15 @@ def memory(
     from tfperf.console.screen import show
     from tfperf.report.memory import make_memory_tables
     from tfperf.report.study_progress import show_progress
-    from tfperf.study.memory import FILE, run_memory_study
+    from tfperf.results.contents import PAGE
+    from tfperf.study.memory import run_memory_study
     from tfperf.workloads.cards import load_checked_card
 
     given = [*overrides, *(() if budget is None else (f"memory.budget={budget}",))]
     with show_progress(quiet) as show_count:
         report = run_memory_study(load_checked_card(card, given), output, show_count, modes, timeout)
     show(make_memory_tables(report))
-    show_text(f"{output / FILE}")
+    show_text(f"{output / PAGE}")
 
 
 @main.command()

@@ -34,13 +34,13 @@ def _make_stage_table(mode: str, stages: Sequence[Mapping[str, Any]]) -> Table:
     table.add_column("")
     for header in ("device", "its peak", "RAM", "its peak", "time"):
         table.add_column(header, justify="right", no_wrap=True)
-    for stage in _merge_steps(stages):
+    for stage in merge_steps(stages):
         figures = [format_bytes(stage[key]) for key in ("device", "device_peak", "ram", "ram_peak")]
         table.add_row(Text(stage["name"]), *figures, format_seconds(stage["seconds"]))
     return table
 
 
-def _merge_steps(stages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def merge_steps(stages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """With one line for the steady steps of a batch: their largest figures, the time of all."""
     found: list[dict[str, Any]] = []
     for stage in stages:

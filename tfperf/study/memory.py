@@ -8,9 +8,12 @@ from pathlib import Path
 from typing import Any, Literal
 
 from tfperf.errors import CardError, RunDirectoryError, Stopped, TrainingError
-from tfperf.measure.environment import collect_environment, list_gpus, read_available_bytes
+from tfperf.measure.environment import collect_environment, count_cores, list_gpus, read_available_bytes
 from tfperf.measure.memory_law import MemoryLaw, fit_law
+from tfperf.report.memory_page import render_memory
+from tfperf.report.sections import write_text
 from tfperf.report.study_progress import ShowCount
+from tfperf.results.contents import PAGE
 from tfperf.results.lock import DirectoryLock
 from tfperf.results.rundir import has_run
 from tfperf.runcard.dump import to_json_tree
@@ -215,7 +218,7 @@ def run_memory_study(
     card: AnyCard, output: Path, show: ShowCount, modes: Sequence[str] = ("train",), timeout: float = 600.0,
     command: Sequence[str] = COMMAND,
 ) -> dict[str, Any]:  # fmt: skip
-    """Measure a card's memory and find its largest batch, and write memory.json; returns the report.
+    """Measure a card's memory and find its largest batch, and write memory.json and report.html; returns the report.
 
     What the folder has already is not measured again. Raises: CardError for a faulty card or one that cannot be
     measured, TrainingError where steps fail for another reason than memory, RunDirectoryError for the folder, Stopped
@@ -235,11 +238,17 @@ def run_memory_study(
         room = Room(**log.choices)  # what is free changes from minute to minute
         write(held.path / ENVIRONMENT, collect_environment())
         tree = to_json_tree(card)
-        report: dict[str, Any] = {"title": card.title, "room": {**asdict(room), "limit": room.limit}, "modes": {}}
+        report: dict[str, Any] = {
+            "title": card.title,
+            "cores": count_cores(),
+            "room": {**asdict(room), "limit": room.limit},
+            "modes": {},
+        }
         for mode in modes:
             report["modes"][mode] = _ModeStudy(
                 tree=tree, mode=mode, room=room, log=log, signals=signals, show=show, timeout=timeout,
                 command=command, points=[], ends=[],
             ).run()  # fmt: skip
         log.save(report)
+        write_text(held.path / PAGE, render_memory(report))
     return report

@@ -239,6 +239,15 @@ def test_check_says_what_a_fit_would_run_and_runs_nothing(tmp_path):
     assert "must be a function: file.py:function or module:function" in run("check", card, code=2)
 
 
+def test_the_example_card_passes_the_check(tmp_path):
+    (tmp_path / "model.py").write_text("def build_model(): ...\n")
+    (tmp_path / "data.py").write_text("def load(): ...\n")
+    run("init", "--workload", "keras", tmp_path / "card.yaml")
+    assert "build_model() of" in run("check", tmp_path / "card.yaml")
+    text = (tmp_path / "card.yaml").read_text()
+    assert "# memory:" in text and "validation: 0.2" in text
+
+
 def test_another_version_of_the_users_file_is_refused_at_a_resume(write_card, tmp_path):
     own = tmp_path / "nets_of_mine.py"
     own.write_text(NETS.read_text())

@@ -7,12 +7,13 @@ from typing import Any
 from tfperf.runcard.data_sources import DataSource, ModelSource
 from tfperf.runcard.dump import to_tree
 from tfperf.runcard.example import format_example
+from tfperf.runcard.memory import MemoryBudget
 from tfperf.runcard.profile import Profile
 from tfperf.runcard.sweep import Sweep
 from tfperf.workloads.keras.card import EpochSchedule, KerasCard
 from tfperf.workloads.keras.kind import KIND
 
-OFF = ("profile", "sweep")  # keys that change what is done; shown as comments
+OFF = ("profile", "sweep", "memory")  # keys that change what is done; shown as comments
 HEAD = """\
 # A training of a Keras model. Paths are relative to this file. The functions are your own, for example
 #   model.py:  def build_model(units=64): ...; return model    # a keras.Model, compiled or not
@@ -32,6 +33,6 @@ def format_example_card(data: Path | None) -> str:
         data=DataSource(**found, validation=0.2), train=EpochSchedule(epochs=10),
     )  # fmt: skip
     tree = to_tree(card)
-    tree["profile"] = asdict(Profile())
+    tree["profile"], tree["memory"] = asdict(Profile()), asdict(MemoryBudget())
     tree["sweep"] = asdict(Sweep(keys={"data.batch": (32, 128)}))
     return HEAD + format_example(KIND.grammar, tree, OFF)

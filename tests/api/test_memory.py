@@ -1,0 +1,41 @@
+"""`tfperf.memory` and `tfperf.largest_batch` on a small model, in real processes."""
+
+import json
+
+import keras
+import numpy as np
+import pytest
+
+import tfperf
+from tfperf.errors import CardError
+
+UNITS, FEATURES = 2048, 64
+X = np.ones((64, FEATURES), "float32")
+
+
+def build(units=UNITS):
+    model = keras.Sequential([keras.Input((FEATURES,)), keras.layers.Dense(units, "relu"), keras.layers.Dense(1)])
+    model.compile("adam", "mse")
+    return model
+
+
+@pytest.mark.slow
+def test_a_study_of_a_program_and_its_batch_which_the_model_trains_with(tmp_path):
+    found = tfperf.memory(build, (X, X[:, :1]), tmp_path / "study", budget=0.1, modes=["train", "predict"])
+    train, predict = found.largest["train"], found.largest["predict"]
+    assert 0.1 * 2**30 * 0.95 / (6 * 4 * UNITS) < train < 0.1 * 2**30 / (4 * UNITS)  # a hidden layer of floats a sample
+    assert predict > train and repr(found) == f"MemoryResult(train: batch {train}, predict: batch {predict})"
+    law = found.report["modes"]["train"]["law"]
+    assert 4 * UNITS < law["per_sample"] < 6 * 4 * UNITS
+    frame = found.to_pandas()
+    assert {*frame["mode"]} == {"train", "predict"} and (frame["seconds_per_step"] > 0).all()
+    page = (tmp_path / "study" / "report.html").read_text()
+    assert f"batches of {train} samples passed in 3 of 3 processes" in page and "#SBATCH --mem=" in page
+    assert json.loads(found.save(tmp_path / "saved.json").read_text()) == json.loads(json.dumps(found.report))
+    again = tfperf.memory(build, (X, X[:, :1]), tmp_path / "study", budget=0.1, modes=["train", "predict"])
+    assert again.largest == found.largest
+
+
+def test_a_budget_that_cannot_be_is_refused(tmp_path):
+    with pytest.raises(CardError, match=r"memory\.budget"):
+        tfperf.memory(build, (X, X[:, :1]), tmp_path / "study", budget=-1.0)

@@ -1,0 +1,108 @@
+"""The page of a memory study: stages as bars, the law with its points, a text for a paper, lines for a queue."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from tfperf.report.memory import DEVICES, list_lines, merge_steps
+from tfperf.report.numbers import format_bytes, format_seconds
+from tfperf.report.page import render_details, render_image, render_page, render_paragraph, render_table
+from tfperf.report.style import BAND, FAILED, MEAN, SECOND, apply_style, escape_math, make_axes_grid, to_png
+from tfperf.version import VERSION
+
+MB = 1e6
+SPARE = 1.1  # times the RAM that was measured, to ask a queue for
+
+
+def draw_memory(found: Mapping[str, Any], limit: float) -> Figure:
+    """Left: what each stage leaves in the device's memory, and needs at most. Right: peaks by batch, and the law."""
+    stages = merge_steps(found["stages"])
+    figure, (left, right) = make_axes_grid(1, 2, width=11.0, height=max(2.4, 0.22 * len(stages)), left=1.9, wspace=0.4)
+    _draw_stages(left, stages)
+    _draw_law(right, found, limit)
+    return figure
+
+
+def _draw_stages(axis: Axes, stages: Sequence[Mapping[str, Any]]) -> None:
+    rows = np.arange(len(stages))
+    now = [(stage["device"] or 0) / MB for stage in stages]
+    peaks = [(stage["device_peak"] or 0) / MB for stage in stages]
+    axis.barh(rows, now, color=MEAN, height=0.6, label="stays")
+    axis.barh(rows, np.subtract(peaks, now), left=now, color=BAND, height=0.6, label="more at the peak")
+    axis.set_yticks(rows, [escape_math(stage["name"]) for stage in stages])
+    axis.invert_yaxis()
+    axis.set_xlabel("MB of the device")
+    axis.legend(loc="upper right")
+
+
+def _draw_law(axis: Axes, found: Mapping[str, Any], limit: float) -> None:
+    law, points = found["law"], found["points"]
+    axis.plot([p["batch"] for p in points], [p["least"] / MB for p in points], "o", color=MEAN, ms=3, label="peaks")
+    if law is not None:
+        batches = np.linspace(law["batches"][0], max(p["batch"] for p in points), 50)
+        axis.plot(batches, (law["fixed"] + law["per_sample"] * batches) / MB, color=SECOND, label="law")
+        at, largest = law["at_largest"], found["largest"]["batch"]
+        if at["low"] is not None:
+            ends = [[(at["bytes"] - at["low"]) / MB], [(at["high"] - at["bytes"]) / MB]]
+            axis.errorbar([largest], [at["bytes"] / MB], yerr=ends, color=SECOND, capsize=3, label="95 % interval")
+    axis.axhline(limit / MB, color=FAILED, linewidth=0.8, label="limit")
+    for end in found["ends"]:
+        axis.axvline(end["batch"], color=FAILED, linewidth=0.6, linestyle=":")
+    axis.set_xlabel("batch")
+    axis.set_ylabel("MB at the peak")
+    axis.legend(loc="lower right")
+
+
+def render_memory(report: Mapping[str, Any]) -> str:
+    """The page, from the report of a study."""
+    room, sections = report["room"], []
+    for mode, found in report["modes"].items():
+        with apply_style():
+            image = render_image(to_png(draw_memory(found, room["limit"])), "Dotted: batches that failed.")
+        lines = "".join(map(render_paragraph, list_lines(mode, found)))
+        rows = [
+            (stage["name"], *(format_bytes(stage[key]) for key in ("device", "device_peak", "ram", "ram_peak")),
+             format_seconds(stage["seconds"])) for stage in merge_steps(found["stages"])
+        ]  # fmt: skip
+        table = render_table(("stage", "device", "its peak", "RAM", "its peak", "time"), rows)
+        texts = render_details("For a paper", describe_for_paper(report, mode))
+        texts += render_details("For a queue", "\n".join(list_queue_lines(report, mode)))
+        sections.append((mode, f"Mode {mode}", lines + image + table + texts))
+    head = render_paragraph(f"Memory of {DEVICES[room['device']]}, budget {format_bytes(room['budget'])}.")
+    return render_page(report["title"] or "memory", head, sections)
+
+
+def describe_for_paper(report: Mapping[str, Any], mode: str) -> str:
+    """What was done and found, in words."""
+    room, found = report["room"], report["modes"][mode]
+    largest, law = found["largest"], found["law"]
+    text = (
+        f"Memory was measured with tfperf {VERSION} on {DEVICES[room['device']]}, mode {mode}, "
+        f"in {found['processes']} fresh processes. "
+    )
+    if law is not None:
+        text += (
+            f"Between batches of {law['batches'][0]} and {law['batches'][-1]} samples the peak grew by "
+            f"{law['per_sample'] / MB:.4g} MB a sample above {law['fixed'] / MB:.4g} MB. "
+        )
+    return text + (
+        f"Within {format_bytes(room['budget'])}, of which {room['margin']:.0%} stayed free, batches of "
+        f"{largest['batch']} samples passed in {largest['passes']} of {largest['passes']} processes."
+    )
+
+
+def list_queue_lines(report: Mapping[str, Any], mode: str) -> list[str]:
+    """What to ask SLURM and SGE for, so that the largest batch runs: the most RAM that was seen, and a tenth more."""
+    found = report["modes"][mode]
+    seen = [point["ram_peak"] for point in found["points"] if point["ram_peak"] is not None]
+    if not seen:
+        return ["RAM: n/a on this system"]
+    gigabytes = int(np.ceil(SPARE * max(seen) / 1e9))
+    gpu = report["room"]["device"] == "gpu"
+    return [
+        f"#SBATCH --mem={gigabytes}G --cpus-per-task={report['cores']}{' --gres=gpu:1' if gpu else ''}",
+        f"#$ -l h_vmem={gigabytes}G -pe smp {report['cores']}{' -l gpu=1' if gpu else ''}",
+    ]
