@@ -36,6 +36,9 @@ class MemoryLoop:
         """samples: tensors (N, ...); batch: samples of a whole batch."""
         self._step, self._samples, self._batch = step, samples, batch
         self._compiles_loop = compilation == "XLA loop"
+        # operations of steps that overlap hold the tensors of both, and are not faster; a step that XLA compiles is one
+        # operation, beside which the next batch is gathered
+        self._at_once = 1 if compilation == "graph" else 10
         if compilation == "XLA step":
             self._step = tf.function(_flatten(step), autograph=False, jit_compile=True, reduce_retracing=True)
         self._programs: dict[int, Any] = {}  # by the samples of a batch
@@ -67,8 +70,7 @@ class MemoryLoop:
                 return i + 1, self._take_step(rows[i])
 
             start = (tf.constant(0), _make_zeros(shapes))
-            # one after the other: steps that overlap hold the tensors of both, and are not faster
-            return tf.while_loop(lambda i, _: i < tf.shape(rows)[0], body, start, parallel_iterations=1)[1]
+            return tf.while_loop(lambda i, _: i < tf.shape(rows)[0], body, start, parallel_iterations=self._at_once)[1]
 
         return take
 
