@@ -82,12 +82,22 @@ def test_another_fault_ends_the_study_and_is_named(study):
         study(title="fault 3")
 
 
-def test_kinds_of_ends():
+@pytest.mark.parametrize(
+    ("record", "kind"),
+    [
+        ({"exhausted": {"why": "none left"}}, "memory"),
+        ({"error": "its process was killed by the system: out of memory"}, "memory"),
+        ({"error": "its process was ended by SIGABRT"}, "suspected"),
+        ({"error": "its process ended with 1: ValueError: no"}, "fault"),
+    ],
+)
+def test_kinds_of_ends(record, kind):
+    end = find_end(record)
+    assert end is not None and end.kind == kind
+
+
+def test_a_trial_that_measured_its_batches_has_not_failed():
     assert find_end({"batches": []}) is None
-    assert find_end({"exhausted": {"why": "none left"}}).kind == "memory"
-    assert find_end({"error": "its process was killed by the system: out of memory"}).kind == "memory"
-    assert find_end({"error": "its process was ended by SIGABRT"}).kind == "suspected"
-    assert find_end({"error": "its process ended with 1: ValueError: no"}).kind == "fault"
 
 
 def test_rooms_that_are_not_there_are_refused():

@@ -64,5 +64,9 @@ def test_stages_hold_what_is_counted_by_hand(measure):
 def test_a_batch_that_does_not_fit_is_told_and_predictions_need_less(measure):
     record = measure(20_000, limit=256 * MIB)
     assert not record.get("batches")
-    assert find_end(record).kind in ("memory", "suspected")  # TensorFlow's kernels for the processor may crash then
+    end = find_end(record)
+    assert end is not None and end.kind in (
+        "memory",
+        "suspected",
+    )  # TensorFlow's kernels for the processor may crash then
     assert measure(6_000, limit=256 * MIB, mode="predict")["batches"][0]["least"] < 256 * MIB
