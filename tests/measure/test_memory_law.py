@@ -58,3 +58,11 @@ def test_the_largest_batch_is_within_the_budget_and_the_next_is_not():
 def test_one_batch_is_no_law():
     with pytest.raises(ValueError, match="at least 2"):
         fit_law([(8, 1.0), (8, 2.0)])
+
+
+def test_smaller_batches_are_told_by_the_line_of_their_own_phase():
+    law = fit_law([(b, peak(b) + (1e5 * b if b < 300 else 0)) for b in (8, 16, 32, 64, 128, 512, 1024, 2048)])
+    assert law.smaller is not None and law.smaller[1] == pytest.approx(1e5, rel=0.2)
+    for batch in (8, 32, 128, 2048):
+        assert law.predict(batch) == pytest.approx(peak(batch) + (1e5 * batch if batch < 300 else 0), rel=0.02)
+    assert fit_law([(b, 1e6 * b) for b in (8, 16, 32, 64)]).smaller is None

@@ -6,6 +6,7 @@ import signal
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 from tfperf.measure import parent_watch
 from tfperf.workloads.memory_trial import compute_bound
@@ -13,12 +14,16 @@ from tfperf.workloads.memory_trial import compute_bound
 FIXED, EACH, OPTIMIZER = 40e6, 1.5e6, 90e6
 
 
-def compute_peak(batch):
-    return max(OPTIMIZER, FIXED + EACH * batch)
+LENGTHS = (20, 40, 90)  # of a program whose title begins with "padded"
 
 
-def measure(batch):
-    peak = int(compute_peak(batch))
+def compute_peak(batch, length=None):
+    each = EACH if length is None else 2e4 + 3e3 * length + 50 * length**2
+    return max(OPTIMIZER, FIXED + each * batch)
+
+
+def measure(batch, length):
+    peak = int(compute_peak(batch, length))
     return {"batch": batch, "least": peak, "most": peak, "ram_peak": int(8e8 + 1e6 * batch),
             "seconds_per_step": 1e-3 * (4 + batch / 10)}  # fmt: skip
 
@@ -42,18 +47,21 @@ def main():
     folder.mkdir(parents=True, exist_ok=True)
     with open(folder.parent / "asked.txt", "a") as file:
         file.write(f"{request['batch']}\n")
-    batch, found, record = request["batch"], [], {}
+    batch, found, length = request["batch"], [], None
+    record: dict[str, Any] = {}
+    if how == "padded":
+        record, length = {"lengths": LENGTHS}, request["length"] or LENGTHS[-1]
     while True:
         if batch > int(most or 10**9):
             end(how)
-        if compute_peak(batch) > request["limit"]:
-            record = {"exhausted": {"batch": batch, "why": "made up"}}
+        if compute_peak(batch, length) > request["limit"]:
+            record["exhausted"] = {"batch": batch, "why": "made up"}
             break
-        found.append(measure(batch))
+        found.append(measure(batch, length))
         with open(folder / "batches.jsonl", "a") as file:
             file.write(json.dumps(found[-1]) + "\n")
-        if request["share"] is None or compute_peak(2 * batch) > compute_bound(
-            compute_peak(8), request["limit"], request["share"]
+        if request["share"] is None or compute_peak(2 * batch, length) > compute_bound(
+            compute_peak(8, length), request["limit"], request["share"]
         ):
             break
         batch *= 2

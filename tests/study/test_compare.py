@@ -207,7 +207,7 @@ def test_unfinished_and_damaged_runs_are_refused(tmp_path):
 
 def test_what_cannot_be_compared_is_refused(tmp_path):
     a = make_run(tmp_path / "a")
-    with pytest.raises(RunDirectoryError, match="is neither a run nor a sweep"):
+    with pytest.raises(RunDirectoryError, match="is no run, no sweep and no memory study"):
         compare_folders([a, tmp_path])
     with pytest.raises(RunDirectoryError, match="no such folder"):
         compare_folders([a, tmp_path / "none"])

@@ -2,41 +2,25 @@
 
 import json
 import re
-import sys
+from functools import partial
 
 import pytest
 from click.testing import CliRunner
 
-from tests.study.fake_memory import EACH, FIXED
+from tests.study.fake_memory import EACH, FIXED, LENGTHS, compute_peak
+from tests.study.memory_cards import run_study
 from tfperf.cli import main
 from tfperf.errors import CardError, RunDirectoryError, TrainingError
 from tfperf.measure.memory_law import fit_law
 from tfperf.report.memory import list_lines, make_memory_tables
 from tfperf.runcard.memory import MemoryBudget
-from tfperf.study.memory import FILE, GIB, find_room, run_memory_study
+from tfperf.study.memory import GIB, find_room
 from tfperf.study.trial_ends import find_end
-from tfperf.workloads.cards import load_checked_card
-
-COMMAND = (sys.executable, "-m", "tests.study.fake_memory")
-CARD = """workload: keras
-title: {title}
-model: {{build: "nets.py:build"}}
-data: {{build: "nets.py:load"}}
-train: {{epochs: 1}}
-memory: {{budget: {budget}, device: cpu-arena}}
-"""
 
 
 @pytest.fixture
 def study(tmp_path):
-    (tmp_path / "nets.py").write_text("def build(): ...\n\n\ndef load(): ...\n")
-
-    def run(title="fine", budget=1.0, **options):
-        (tmp_path / "card.yaml").write_text(CARD.format(title=title, budget=budget))
-        card = load_checked_card(tmp_path / "card.yaml", ())
-        return run_memory_study(card, tmp_path / "out", lambda *_: None, command=COMMAND, **options)
-
-    return run
+    return partial(run_study, tmp_path)
 
 
 def count_asked(folder):
@@ -52,8 +36,33 @@ def test_the_largest_batch_is_found_and_the_law_is_that_of_the_device(study, tmp
     assert found["ram"]["law"]["per_sample"] == pytest.approx(1e6, rel=0.01)
     rates = dict(found["fastest"]["rates"])
     assert found["fastest"]["batch"] == max(rates) and rates[max(rates)] > rates[8]
-    written = json.loads((tmp_path / "out" / FILE).read_text())
+    written = json.loads((tmp_path / "out" / "memory.json").read_text())
     assert written["modes"]["train"]["largest"] == found["largest"]
+
+
+def test_padded_batches_have_a_law_and_a_largest_batch_for_each_length(study, tmp_path):
+    found = study(title="padded", budget=0.5)["modes"]["train"]
+    limit = 0.5 * GIB * 0.95
+    for part, length in ((found, LENGTHS[-1]), (found["typical"], LENGTHS[-2])):
+        assert part["length"] == length and part["processes"] <= 12
+        assert (
+            compute_peak(part["largest"]["batch"], length)
+            <= limit
+            < compute_peak(part["largest"]["batch"] / 0.95, length)
+        )
+    law = found["length_law"]
+    assert [law["per_sample"], law["per_place"], law["per_pair"]] == pytest.approx([2e4, 3e3, 50], rel=0.01)
+    said = "\n".join(list_lines("train", found))
+    assert "train, length 90: largest batch" in said and "train, typical length 40: largest batch" in said
+    first, count = json.loads(json.dumps(found)), count_asked(tmp_path)
+    assert json.loads(json.dumps(study(title="padded", budget=0.5)["modes"]["train"])) == first
+    assert count_asked(tmp_path) == count
+
+
+def test_a_batch_whose_ram_is_above_its_budget_does_not_fit(study):
+    found = study(ram=0.9)["modes"]["train"]
+    assert 800e6 + 1e6 * found["largest"]["batch"] <= 0.9 * GIB
+    assert any("RAM is above" in end["why"] for end in found["ends"])
 
 
 def test_what_was_measured_is_not_measured_again(study, tmp_path):

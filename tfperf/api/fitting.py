@@ -1,12 +1,15 @@
 """`tfperf.fit`: a card, or a Keras model of the program's own with its data."""
 
+import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from tfperf.errors import CardError
 from tfperf.runs.fit import fit as fit_card
+from tfperf.study.batch_choice import decide_batch
+from tfperf.workloads.cards import resolve_card
 from tfperf.workloads.options import Options
 
 
@@ -18,7 +21,7 @@ def fit(
     epochs: int | None = None,
     steps: int | None = None,
     steps_per_epoch: int | None = None,
-    batch: int | None = None,
+    batch: int | Literal["auto"] | None = None,
     validation: Any = None,
     shuffle: bool | None = None,
     callbacks: Sequence[Any] | None = None,
@@ -54,7 +57,7 @@ def fit(
     is_model = data is not None or (callable(model) and not isinstance(model, type))
     if is_card(model) or not is_model:
         refuse_settings(settings, keys)
-        return fit_card(model, _take_output(data, output), overrides=overrides, options=options, quiet=quiet)
+        return _fit_card(resolve_card(model, overrides), _take_output(data, output), options, quiet)
     if overrides:
         raise CardError("overrides: are of a card's file; name keys={...} for a model")
     if data is None:
@@ -73,8 +76,19 @@ def _fit_model(
     named = {**list_keys(settings), **keys}
     given = GivenCard(model, data, named, lambda function, key: find_module_reference(function))
     with give_objects(given.objects):
-        found = fit_card(given.card, output, options=options, quiet=quiet)
+        if given.objects and given.card.data.batch == "auto":
+            what = ", ".join(sorted(given.objects))
+            raise CardError(f"batch: got auto, which fresh processes decide; {what}: an object of this process, give a "
+                            "function that returns it, or a number")  # fmt: skip
+        found = _fit_card(given.card, output, options, quiet)
     return found if output is not None else replace(found, path=None)  # whose folder is gone
+
+
+def _fit_card(card: Any, output: Path | str | None, options: Options | None, quiet: bool) -> Any:
+    """What a fit of the card finds, with the batch that a study decides where the card says auto."""
+    with tempfile.TemporaryDirectory(prefix="tfperf-") as temporary:
+        settled = decide_batch(card, Path(output or f"{temporary}/run"), options or Options())
+    return fit_card(settled.card, output, options=options, quiet=quiet, decided=settled.decided)
 
 
 def is_card(model: Any) -> bool:

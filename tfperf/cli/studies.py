@@ -126,7 +126,7 @@ def memory(
 @main.command()
 @click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="RUN RUN...")
 def compare(runs: tuple[Path, ...]) -> None:
-    """Tell what differs between finished runs, or sweeps: each RUN against the first, with 95 % intervals."""
+    """Tell what differs between finished runs, sweeps or memory studies: each RUN against the first, with intervals."""
     from tfperf.console.screen import show
     from tfperf.report.compare import make_comparison_table
     from tfperf.study.compare import compare_folders

@@ -1,8 +1,8 @@
 """How much memory a batch takes: peaks of a few batches as a line, which holds for batches of one regime.
 
-The peak of a step is the larger of two phases: the optimizer's, which no batch changes, and that of the activations,
-which each sample adds to. A line through points of both is wrong for either: only the largest batches whose points
-lie on one line are fitted, and what they do not enclose is told from what they do.
+The peak of a step is the larger of two phases: the optimizer's, which a batch hardly changes, and that of the
+activations, which each sample adds to. A line through points of both is wrong for either: only the largest batches
+whose points lie on one line are fitted, and what they do not enclose is told from what they do.
 """
 
 import math
@@ -15,14 +15,16 @@ from scipy.stats import t as student_t
 SETTLED = 0.05  # of a peak, by which points of one regime may lie off their line
 LEAST_NOISE = 0.015  # of a peak: what an allocator's rounding and the order of operations make of it
 LEVEL = 0.975
+STEEPER = 1.5  # times the slope of smaller batches, that makes them another phase
 
 
 @dataclass(frozen=True)
 class MemoryLaw:
     """`fixed + per_sample * batch` bytes, of batches from `batches[0]` on.
 
-    batches: those that it was fitted to, of which `left_out` smaller ones were of another regime. noise: of a peak, as
-    a share of it; None where there were two points, which say nothing of it.
+    batches: those that it was fitted to, of which `left_out` smaller ones were of another regime: where these grow
+    less with the batch they are the optimizer's phase, whose line is `smaller` (fixed, per_sample), and the peak is the
+    larger of both. noise: of a peak, as a share of it; None where there were two points, which say nothing of it.
     """
 
     fixed: float
@@ -31,10 +33,14 @@ class MemoryLaw:
     left_out: tuple[int, ...]
     noise: float | None
     settled: bool
+    smaller: tuple[float, float] | None = None
 
     def predict(self, batch: float) -> float:
         """Bytes at the peak of a batch."""
-        return self.fixed + self.per_sample * batch
+        found = self.fixed + self.per_sample * batch
+        if self.smaller is None:
+            return found
+        return max(found, self.smaller[0] + self.smaller[1] * batch)
 
     def predict_interval(self, batch: float) -> tuple[float, float] | None:
         """Limits that hold the peak of one more measurement with 95 %; None where two points were fitted."""
@@ -82,12 +88,23 @@ def fit_law(points: Sequence[tuple[int, float]]) -> MemoryLaw:
     first = len(known) - 2
     while first > 0 and _is_of_regime(known[first - 1], known[first:]):
         first -= 1
-    chosen = known[first:]
-    fixed, slope = _fit_line(chosen).coef
+    chosen, left_out = known[first:], known[:first]
+    fixed, slope = map(float, _fit_line(chosen).coef)
     noise = max(LEAST_NOISE, _estimate_noise(chosen)) if len(chosen) > 2 else None
-    settled = len(chosen) > 2 and float(slope) > 0
-    left_out = tuple(batch for batch, _ in known[:first])
-    return MemoryLaw(float(fixed), float(slope), tuple(batch for batch, _ in chosen), left_out, noise, settled)
+    settled = len(chosen) > 2 and slope > 0
+    fitted, others = (tuple(batch for batch, _ in part) for part in (chosen, left_out))
+    return MemoryLaw(fixed, slope, fitted, others, noise, settled, _fit_smaller(left_out, slope))
+
+
+def _fit_smaller(points: Sequence[tuple[int, float]], slope: float) -> tuple[float, float] | None:
+    """The line of smaller batches that grow less; None where there is none."""
+    while points:
+        fixed, own = (points[0][1], 0.0) if len(points) == 1 else map(float, _fit_line(points).coef)
+        on_it = len(points) == 1 or _estimate_spread(points) <= SETTLED
+        if on_it and slope > STEEPER * own:
+            return fixed, own
+        points = points[:-1]  # one between both phases
+    return None
 
 
 def _fit_line(points: Sequence[tuple[int, float]]) -> np.polynomial.Polynomial:
@@ -100,6 +117,12 @@ def _estimate_noise(points: Sequence[tuple[int, float]]) -> float:
     line = _fit_line(points)
     apart = [(peak - line(batch)) / peak for batch, peak in points]
     return math.sqrt(sum(share**2 for share in apart) / (len(points) - 2))
+
+
+def _estimate_spread(points: Sequence[tuple[int, float]]) -> float:
+    """The largest deviation of peaks from their line, as a share of them."""
+    line = _fit_line(points)
+    return max(abs(float(line(batch)) / peak - 1) for batch, peak in points)
 
 
 def _is_of_regime(point: tuple[int, float], larger: Sequence[tuple[int, float]]) -> bool:

@@ -57,31 +57,44 @@ def merge_steps(stages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 
 def list_lines(mode: str, found: Mapping[str, Any]) -> Iterator[str]:
-    """What a mode's figures say, a line each."""
+    """What a mode's figures say, a line each; of the longest padded length first, then of the typical one."""
+    length = found.get("length")
+    name = mode if length is None else f"{mode}, length {length}"
+    yield from (f"{name}: {text}" for text in _list_findings(found))
+    if (typical := found.get("typical")) is not None:
+        yield from (f"{mode}, typical length {typical['length']}: {text}" for text in _list_findings(typical))
+    if (law := found.get("length_law")) is not None:
+        pair = "" if law["per_pair"] is None else f" + {law['per_pair'] / MB:.3g} MB x length^2"
+        yield (
+            f"{mode}: peak = {law['fixed'] / MB:.4g} MB + batch x ({law['per_sample'] / MB:.3g} MB + "
+            f"{law['per_place'] / MB:.3g} MB x length{pair}), from lengths {', '.join(map(str, law['lengths']))}"
+        )
+
+
+def _list_findings(found: Mapping[str, Any]) -> Iterator[str]:
     law, largest, fastest = found["law"], found["largest"], found["fastest"]
     if law is None:
-        yield f"{mode}: no law: one batch alone could be measured"
+        yield "no law: one batch alone could be measured"
     else:
         first, *_, last = law["batches"]
-        yield (
-            f"{mode}: peak = {_format_law(law)}, from batches "
-            f"{first} to {last} (least of the peaks of each batch's steps)"
-        )
+        yield f"peak = {_format_law(law)}, from batches {first} to {last} (least of the peaks of each batch's steps)"
+        if (smaller := law["smaller"]) is not None:
+            yield f"smaller batches need {smaller[0] / MB:.4g} MB + {smaller[1] / MB:.3g} MB x batch where that is more"
         at = law["at_largest"]
         limits = MISSING if at["low"] is None else f"{format_bytes(at['low'])} to {format_bytes(at['high'])}"
-        yield f"{mode}: at batch {largest['batch']} it says {format_bytes(at['bytes'])}, 95 % interval {limits}"
-        yield from (f"{mode}: warning: {text}" for text in law["warnings"])
+        yield f"at batch {largest['batch']} it says {format_bytes(at['bytes'])}, 95 % interval {limits}"
+        yield from (f"warning: {text}" for text in law["warnings"])
     above = "" if largest["failed_above"] is None else f"; batch {largest['failed_above']} failed"
-    yield f"{mode}: largest batch {largest['batch']}, passed in {largest['passes']} fresh processes{above}"
+    yield f"largest batch {largest['batch']}, passed in {largest['passes']} fresh processes{above}"
     yield (
-        f"{mode}: fastest batch measured {fastest['batch']}, {fastest['examples_per_second']:.4g} examples/s; "
+        f"fastest batch measured {fastest['batch']}, {fastest['examples_per_second']:.4g} examples/s; "
         f"{fastest['knee']} reaches {fastest['knee_rate'] / fastest['examples_per_second']:.0%} of that"
     )
     if (ram := found["ram"])["law"] is not None:
         law = ram["law"]
         fits = "" if ram["largest"] is None else f"; batch {ram['largest']} fits the RAM"
-        yield f"{mode}: RAM = {_format_law(law)}{fits}"
-    yield from (f"{mode}: batch {end['batch']} failed: {end['why']}" for end in found["ends"])
+        yield f"RAM = {_format_law(law)}{fits}"
+    yield from (f"batch {end['batch']} failed: {end['why']}" for end in found["ends"])
 
 
 def _format_law(law: Mapping[str, Any]) -> str:

@@ -6,6 +6,7 @@ version    of the program that began the run
 run        32 hexadecimal digits drawn at its start: checkpoints and results of the same run carry them, too
 digest     sha256 of what a resumed run must share with it: card and files
 inputs     sha256 of each file, by the key of the card that names it
+decided    by keys of the card that said auto, what was decided before the run began, and how
 parts      trained one after the other, each with a number of its own (key) and the workload's state of it (own);
            everything else of a part is any workload's
 """
@@ -55,6 +56,7 @@ class RunState(Generic[Own]):
     parts: Annotated[list[Part[Own]], Field(min_length=1, max_length=MOST_PARTS)]
     version: Annotated[str, Field(min_length=1, max_length=64)]
     run: Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")]
+    decided: dict[str, Any] = field(default_factory=dict)
 
     @property
     def pending(self) -> Part[Own] | None:

@@ -109,9 +109,10 @@ class ValidationSource(SampleSource):
 class DataSource(SampleSource):
     """Where the samples come from, and how they are cut into batches."""
 
-    batch: Annotated[int, Field(ge=1, le=10_000_000)] | None = Field(
+    batch: Literal["auto"] | Annotated[int, Field(ge=1, le=10_000_000)] | None = Field(
         default=None,
-        description="samples of a step, on all devices together; null: 32, or as the function's batches have them",
+        description="samples of a step, on all devices together; auto: the largest that a memory study verifies; null: "
+        "32, or as the function's batches have them",
     )
     shuffle: bool | None = Field(
         default=None,

@@ -1,11 +1,12 @@
 """`tfperf fit`: from a card of any workload to a finished run directory."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from tfperf.console.stages import Stages
@@ -29,17 +30,23 @@ from tfperf.workloads.workload import Workload
 LOGGER = logging.getLogger(__name__)
 
 
-def fit_card(card: AnyCard, output: Path, options: Options, progress: Stages) -> FinishedFit:
+def fit_card(
+    card: AnyCard, output: Path, options: Options, progress: Stages, decided: Mapping[str, Any] = MappingProxyType({})
+) -> FinishedFit:
     """What a fit of the card in the run directory `output` finds.
 
+    decided: what a study has put in place of `auto`, by keys of the card, for run.json.
     Raises: UserError for a faulty card, its data or the directory, Interrupted when a signal stopped the training after
     a checkpoint.
     """
     with Signals().listen() as signals, unfreeze_at_end():
-        return _fit_card(signals, progress, card, output, options)
+        return _fit_card(signals, progress, card, output, options, decided)
 
 
-def _fit_card(signals: Signals, progress: Stages, card: AnyCard, output: Path, options: Options) -> FinishedFit:
+def _fit_card(
+    signals: Signals, progress: Stages, card: AnyCard, output: Path, options: Options,
+    decided: Mapping[str, Any] = MappingProxyType({}),
+) -> FinishedFit:  # fmt: skip
     workload = WORKLOADS.get_offering("fit", card.workload)
     options.refuse_contradictions()
     if options.adds:
@@ -48,7 +55,7 @@ def _fit_card(signals: Signals, progress: Stages, card: AnyCard, output: Path, o
     watch = Stopwatch(workload.stages)
     with RunDirectory(output, workload.own_type, _list_own_files(output, workload)) as run:
         lock_directory(run, options, signals)
-        session = Session(run, options, watch, signals, progress, partial(_fit_card, signals, progress))
+        session = Session(run, options, watch, signals, progress, partial(_fit_card, signals, progress), decided)
         return log_fit(session, workload.name, partial(_fit_held, workload, card, output, session))
 
 
@@ -109,7 +116,9 @@ def prepare_parts(job: Job[Any, Any]) -> Sequence[Part[Any]]:
             raise RunDirectoryError(f"{run.path}: holds no run; leave --retry-failed out to begin one")
         parts, card = job.make_first_parts(), job.make_run_card()
         run.make_room(options.force)
-        run.begin(dump_card(card), collect_environment(), make_state(card, kind, job.hashes, parts))
+        run.begin(
+            dump_card(card), collect_environment(), make_state(card, kind, job.hashes, parts, job.session.decided)
+        )
         return _list_pending(run)
     if not (options.resume or options.adds):
         run.make_room(force=False, more=job.extension_hint)  # says what may be done

@@ -5,6 +5,7 @@ import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from tfperf.errors import CardError, RunDirectoryError
@@ -24,9 +25,13 @@ MOST_BYTES = 2**20  # of a card that was written
 LEFT_OUT = ("profile", "sweep", "memory")  # of no weight for the result
 
 
-def make_state(card: AnyCard, kind: CardKind, hashes: Mapping[str, str], parts: Sequence[Part[Own]]) -> RunState[Own]:
-    """The state of a run that begins with a card and files, whose sha256 are `hashes`."""
-    return RunState(digest_inputs(card, kind, hashes), dict(hashes), list(parts), VERSION, make_key())
+def make_state(
+    card: AnyCard, kind: CardKind, hashes: Mapping[str, str], parts: Sequence[Part[Own]],
+    decided: Mapping[str, Any] = MappingProxyType({}),
+) -> RunState[Own]:  # fmt: skip
+    """The state of a run that begins with a card and files, whose sha256 are `hashes`; decided: before it, by key."""
+    digest = digest_inputs(card, kind, hashes)
+    return RunState(digest, dict(hashes), list(parts), VERSION, make_key(), dict(decided))
 
 
 def digest_inputs(card: AnyCard, kind: CardKind, hashes: Mapping[str, str], workload: str | None = None) -> str:

@@ -1,4 +1,4 @@
-"""`tfperf compare`: finished runs, or finished sweeps, set side by side; what differs by more than chance may do."""
+"""`tfperf compare`: finished runs, sweeps, or memory studies side by side; what differs by more than chance may do."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -10,8 +10,10 @@ from tfperf.errors import RunDirectoryError
 from tfperf.report.compare import Change, Comparison
 from tfperf.results.rundir import has_run
 from tfperf.runs.unchanged import describe_differences
+from tfperf.study.compare_memory import compare_memory
 from tfperf.study.compare_sweeps import compare_sweeps
 from tfperf.study.sweep_folder import FILE
+from tfperf.study.trial_log import MEMORY_FILE
 from tfperf.workloads.cards import read_workload_name
 from tfperf.workloads.registry import WORKLOADS
 from tfperf.workloads.workload import Workload
@@ -28,7 +30,7 @@ class _Kind:
 def compare_folders(folders: Sequence[Path]) -> list[Comparison]:
     """Each of the folders against the first one.
 
-    Raises: RunDirectoryError for folders that are no run and no sweep, of different kinds, not finished or damaged.
+    Raises: RunDirectoryError for folders that are none of these, of different kinds, not finished or damaged.
     """
     kinds = [_find_kind(folder) for folder in folders]
     for folder, kind in zip(folders, kinds, strict=True):
@@ -56,5 +58,8 @@ def _find_kind(folder: Path) -> _Kind:
         return _Kind(workload.title, partial(_compare_runs, workload))
     if (folder / FILE).is_file():
         return _Kind("sweep", compare_sweeps)
-    what = "no such folder" if not folder.exists() else "is neither a run nor a sweep"
-    raise RunDirectoryError(f"{folder}: {what}; allowed: what `tfperf fit` or `tfperf sweep` has finished")
+    if (folder / MEMORY_FILE).is_file():
+        return _Kind("memory study", compare_memory)
+    what = "no such folder" if not folder.exists() else "is no run, no sweep and no memory study"
+    done = "what `tfperf fit`, `tfperf sweep` or `tfperf memory` has finished"
+    raise RunDirectoryError(f"{folder}: {what}; allowed: {done}")

@@ -16,7 +16,7 @@ from tfperf.runcard.dump import to_json_tree
 from tfperf.runcard.keys import Tree, put
 from tfperf.runcard.kinds import AnyCard
 
-FILE, ENVIRONMENT = "ablation.json", "environment.json"
+FILE, MEMORY_FILE, ENVIRONMENT = "ablation.json", "memory.json", "environment.json"
 
 
 def make_card_identity(card: AnyCard, hashes: Mapping[str, str]) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Generic, TypeVar, cast
@@ -48,6 +48,7 @@ class Session(Generic[Own]):
     """What a fit has at hand: its directory, which this process holds, what was asked for, clock, signals, progress.
 
     fit_within: carries out another card in a folder of the run, for this one, with the same signals and progress.
+    decided: what was decided before it, by keys of the card.
     """
 
     run: RunDirectory[Own]
@@ -56,6 +57,7 @@ class Session(Generic[Own]):
     signals: Signals
     progress: Stages
     fit_within: Callable[[AnyCard, Path, Options], FinishedFit]
+    decided: Mapping[str, Any] = field(default_factory=dict)
 
 
 class Job(ABC, Generic[C, Own]):

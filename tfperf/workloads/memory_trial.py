@@ -2,7 +2,7 @@
 
 import json
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -32,8 +32,14 @@ class MemoryTrial(Protocol):
     def make_slots(self) -> None:
         """All variables of the optimizer."""
 
-    def set_batch(self, batch: int) -> None:
-        """What the steps from now on take; samples are repeated where there are fewer."""
+    def list_lengths(self) -> Sequence[int]:
+        """Padded lengths to measure, ascending, once the data are read: half of the typical one, this, the longest.
+
+        Fewer where they are the same; none where all batches have one shape.
+        """
+
+    def set_batch(self, batch: int, length: int | None = None) -> None:
+        """What the steps from now on take; samples are repeated where there are fewer. length: None: the longest."""
 
     def take_steps(self, count: int) -> None:
         """Steps in one call, or as many predictions."""
@@ -105,12 +111,13 @@ def measure_memory(make_trial: Callable[[], MemoryTrial], request: Mapping[str, 
     try:
         trial = make_trial()
         clock.run("data read", trial.read_data)
+        record["lengths"] = list(trial.list_lengths())
         clock.run("model built", trial.build_model)
         if request["mode"] == "train":
             clock.run("optimizer's slots made", trial.make_slots)
         begin = time.perf_counter()
         while True:
-            found.append(_measure_batch(clock, trial, batch, request["mode"], request["more"]))
+            found.append(_measure_batch(clock, trial, batch, request))
             _append(Path(request["folder"]) / BATCHES, asdict(found[-1]))
             if request["share"] is None or not _may_choose_next(found, memory, request["share"], begin):
                 break
@@ -122,9 +129,10 @@ def measure_memory(make_trial: Callable[[], MemoryTrial], request: Mapping[str, 
     return record | {"stages": [asdict(stage) for stage in clock.stages], "batches": [asdict(one) for one in found]}
 
 
-def _measure_batch(clock: _StageClock, trial: MemoryTrial, batch: int, mode: str, more: float) -> MeasuredBatch:
-    """more: seconds for which further steps are taken where they are short."""
-    trial.set_batch(batch)
+def _measure_batch(clock: _StageClock, trial: MemoryTrial, batch: int, request: Mapping[str, Any]) -> MeasuredBatch:
+    """Of a request `more`: seconds for which further steps are taken where they are short."""
+    mode, more = request["mode"], request["more"]
+    trial.set_batch(batch, request.get("length"))
     what = "step" if mode == "train" else "prediction"
     steps = [clock.run(f"first {what}, batch {batch}", lambda: trial.take_steps(1))]
     while len(steps) <= STEPS or (len(steps) <= MORE_STEPS and sum(one.seconds for one in steps[1:]) < more):

@@ -46,6 +46,7 @@ class Workload(ABC, Generic[C]):
     own_type: ClassVar[type[Any]] = dict  # what run.json keeps of a part beside what it keeps of every part
     own_files: ClassVar[Sequence[str]] = ()  # what only its run directories have: files, folders ending in "/"
     stages: ClassVar[Sequence[str]] = STAGES  # of a fit, whose seconds are counted
+    batch_key: ClassVar[str | None] = None  # full key of a card that says its batch and may be auto
     has_replicas: ClassVar[bool] = False  # whether a fit takes --replicas and --retry-failed
 
     @property

@@ -43,7 +43,8 @@ class TrainingData:
 
 def read_data(card: KerasCard) -> TrainingData:
     """The samples, the last ones for validation where a share is asked for. Raises: UserError."""
-    source, batch = card.data, card.data.batch or DEFAULT_BATCH
+    source = card.data
+    batch = source.batch if isinstance(source.batch, int) else DEFAULT_BATCH  # auto: a memory study sets it itself
     order = partial(draw_order, card.seed, shuffle=source.shuffle is not False)
     keras.utils.set_random_seed(card.seed)  # what a function draws is then the same for a resumed run
     training: Data

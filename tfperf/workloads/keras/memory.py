@@ -13,6 +13,7 @@ from tfperf.workloads.keras.card import KerasCard
 from tfperf.workloads.keras.inputs import TrainingData, read_data
 from tfperf.workloads.keras.loops import Compilation, MemoryLoop, StepLoop, StreamLoop, select_batch, to_tensors
 from tfperf.workloads.keras.models import make_model
+from tfperf.workloads.keras.padding import find_padded
 
 COMPILATIONS: dict[str | bool, Compilation] = {
     False: "graph", "auto": "graph", "step": "XLA step", "loop": "XLA loop", True: "XLA loop",
@@ -26,17 +27,19 @@ class KerasMemoryTrial:
     _data: TrainingData
     _model: keras.Model
     _run: Run
-    _validate: Run | None
+    _validate: Run | None = None
 
     def __init__(self, card: KerasCard, mode: str) -> None:
         """mode: train or predict."""
         self._card, self._mode = card, mode
         self._compilation = COMPILATIONS[card.engine.xla]
         self._tensors: dict[int, Any] = {}
+        self._padded: dict[int, Any] = {}  # a batch of each length, where these differ
 
     def read_data(self) -> None:
         """Samples in memory go to the device, as in a fit."""
         self._data = read_data(self._card)
+        self._padded = find_padded(self._data.training)
         for part in (self._data.training, self._data.validation if self._mode == "train" else None):
             if isinstance(part, Samples):
                 self._tensors[id(part)] = keras.tree.map_structure(_copy, to_tensors(part))
@@ -54,14 +57,21 @@ class KerasMemoryTrial:
         if isinstance(optimizer, keras.optimizers.Optimizer) and not optimizer.built:
             optimizer.build(self._model.trainable_variables)
 
-    def set_batch(self, batch: int) -> None:
+    def list_lengths(self) -> list[int]:
+        """Of the first batches of a stream that pads them differently."""
+        return [*self._padded]
+
+    def set_batch(self, batch: int, length: int | None = None) -> None:
         """Compiled anew."""
+        first = self._padded[length or max(self._padded)] if self._padded else self._read_batch(self._data.training)
         if self._mode == "predict":
-            self._run = self._make_predictions(batch)
+            self._run = self._make_predictions(_repeat(first, batch))
             return
-        self._run = self._make_run(self._data.training, self._model.train_step, batch)
+        self._run = self._make_run(self._data.training, self._model.train_step, batch, first)
         held = self._data.validation
-        self._validate = None if held is None else self._make_run(held, self._model.test_step, batch)
+        if held is not None:
+            first = self._read_batch(held) if isinstance(held, Samples) or not self._padded else first
+            self._validate = self._make_run(held, self._model.test_step, batch, first)
 
     def take_steps(self, count: int) -> None:
         """In one call."""
@@ -77,21 +87,20 @@ class KerasMemoryTrial:
             return select_batch(self._tensors[id(data)], tf.range(min(len(data), 2), dtype=tf.int64))
         return data.read_first(1)[0]
 
-    def _make_run(self, data: Any, step: Any, batch: int) -> Run:
-        """Calls of so many steps, as the loops of a fit take them."""
+    def _make_run(self, data: Any, step: Any, batch: int, first: Any) -> Run:
+        """Calls of so many steps, as the loops of a fit take them; first: samples of a stream."""
         loop: StepLoop
         if isinstance(data, Samples):
             count = len(data)
             loop = MemoryLoop(step, self._tensors[id(data)], batch, self._compilation)
             return lambda steps: loop.run(np.arange(steps * batch).reshape(steps, batch) % count)
         compilation: Compilation = "graph" if self._compilation == "graph" else "XLA step"
-        batches = tf.data.Dataset.from_tensors(_repeat(self._read_batch(data), batch)).repeat()
+        batches = tf.data.Dataset.from_tensors(_repeat(first, batch)).repeat()
         loop = StreamLoop(step, batches.element_spec, compilation)
         return lambda steps: loop.run((iter(batches), steps))
 
-    def _make_predictions(self, batch: int) -> Run:
+    def _make_predictions(self, inputs: Any) -> Run:
         """Calls of Keras' own step of `predict`, each with a batch that is there."""
-        inputs = _repeat(self._read_batch(self._data.training), batch)
         predict = tf.function(self._model.predict_step, autograph=False, jit_compile=self._compilation != "graph")
 
         def run(count: int) -> None:

@@ -38,6 +38,7 @@ class KerasWorkload(Workload[KerasCard]):
     name = NAME
     own_files = ("model.keras", "best.keras", "weights.h5", "callbacks/")
     title = "Keras model"
+    batch_key = "data.batch"
 
     @property
     def kind(self) -> CardKind:
@@ -57,6 +58,8 @@ class KerasWorkload(Workload[KerasCard]):
         refuse_missing(card)
         validation, train = card.data.validation, card.train
         batch = "the data's own, or 32 samples" if card.data.batch is None else f"{card.data.batch} samples"
+        if card.data.batch == "auto":
+            batch = "auto: the largest that a memory study verifies before the first step"
         lines = [
             f"model       {_describe_source(card.model)}", f"data        {_describe_source(card.data)}",
             f"batch       {batch}",
@@ -76,8 +79,9 @@ class KerasWorkload(Workload[KerasCard]):
         refuse_missing(card)
 
     def refuse_trial(self, card: KerasCard) -> None:
-        """The same."""
+        """The same; and of a batch that only a fit decides."""
         self.refuse_fit(card)
+        refuse_auto(card)
 
     def describe_build(self, card: KerasCard, show_stage: ShowStage) -> Sequence[str]:
         """The model's layers, parameters and bytes, the shapes of a batch."""
@@ -119,6 +123,7 @@ class KerasWorkload(Workload[KerasCard]):
         """Its steps from the first on."""
         from tfperf.measure.quiet import drop_native_logs
 
+        refuse_auto(card)
         with drop_native_logs():
             from tfperf.workloads.keras.inputs import read_data
             from tfperf.workloads.keras.models import make_model
@@ -174,6 +179,12 @@ def refuse_backend() -> None:
     """CardError where the environment asks Keras for another backend, which may not be installed."""
     if (backend := os.environ.get("KERAS_BACKEND", "tensorflow")) != "tensorflow":
         raise CardError(f"KERAS_BACKEND is {backend}; must be tensorflow")
+
+
+def refuse_auto(card: KerasCard) -> None:
+    """CardError for a batch that is to be decided."""
+    if card.data.batch == "auto":
+        raise CardError("data.batch: got auto, which `tfperf fit` and `tfperf memory` decide; name a number here")
 
 
 def refuse_missing(card: KerasCard) -> None:

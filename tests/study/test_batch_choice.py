@@ -1,0 +1,87 @@
+"""A batch that a memory study decides: kept before the first step, and for a resumed run."""
+
+import json
+from pathlib import Path
+
+import keras
+import numpy as np
+import pytest
+import yaml
+
+import tfperf
+from tests.workloads.keras.running import fit, fit_twice, run, write_card
+from tfperf.errors import CardError, TrainingError
+from tfperf.workloads.keras.training import KerasTraining
+
+AUTO = {"batch": "auto", "validation": 0.2}
+ROOM = {"budget": 2**20, "margin": 0.05, "device": "cpu-arena"}
+
+
+@pytest.fixture
+def studied(monkeypatch):
+    """Folders of studies that were asked for; each finds 24 samples."""
+    asked = []
+
+    def study(card, folder, show):
+        asked.append(folder)
+        return {"room": ROOM, "modes": {"train": {"largest": {"batch": 24, "passes": 3}}}}
+
+    monkeypatch.setattr("tfperf.study.memory.run_memory_study", study)
+    return asked
+
+
+def test_it_is_decided_before_the_first_step_and_kept(tmp_path, studied, monkeypatch):
+    card, seen, real = write_card(tmp_path, data=AUTO), [], KerasTraining.call
+
+    def call(self, steps):
+        seen.append(json.loads((tmp_path / "run" / "run.json").read_text())["decided"])
+        return real(self, steps)
+
+    monkeypatch.setattr(KerasTraining, "call", call)
+    report = fit(card, tmp_path / "run")
+    assert report["batch"] == 24 and studied == [tmp_path / "run_memory"]
+    assert seen[0] == {"data.batch": {"batch": 24, "passes": 3, "budget_bytes": 2**20, "margin": 0.05,
+                                      "device": "cpu-arena", "study": "run_memory"}}  # fmt: skip
+    assert yaml.safe_load((tmp_path / "run" / "card.yaml").read_text())["data"]["batch"] == 24
+
+
+def test_a_resumed_run_has_the_batch_that_it_began_with(tmp_path, studied, monkeypatch):
+    whole, _ = fit_twice(write_card(tmp_path, data=AUTO), tmp_path, monkeypatch, 4)
+    assert whole["batch"] == 24 and len(studied) == 2  # of the run that was left alone, and of the other at its start
+
+
+def test_more_than_there_are_samples_is_all_of_them(tmp_path, studied):
+    report = fit(write_card(tmp_path, data={**AUTO, "arguments": {"count": 20}}), tmp_path / "run")
+    assert report["batch"] == 16
+
+
+def test_verbs_that_decide_nothing_refuse_it(tmp_path, studied):
+    card = write_card(tmp_path, data=AUTO)
+    assert "auto: the largest that a memory study verifies" in run("check", card)
+    assert "data.batch: got auto" in run("profile", card, "--logdir", tmp_path / "log", code=2)
+    assert "--resume" in run("fit", card, "-o", tmp_path / "run", "--resume", code=2) and not studied
+
+
+def test_what_only_this_process_has_is_refused(studied):
+    model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
+    model.compile("sgd", "mse")
+    with pytest.raises(CardError, match="batch: got auto"):
+        tfperf.fit(model, (np.ones((8, 2)), np.ones((8, 1))), epochs=1, batch="auto")
+    assert not studied
+
+
+def test_a_study_that_fails_leaves_no_run(tmp_path, monkeypatch):
+    def study(card, folder, show):
+        raise TrainingError("train: batch 1 fails")
+
+    monkeypatch.setattr("tfperf.study.memory.run_memory_study", study)
+    assert "batch 1 fails" in run("fit", write_card(tmp_path, data=AUTO), "-o", tmp_path / "run", code=2)
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.slow
+def test_a_real_study_decides(tmp_path):
+    card = write_card(tmp_path, data=AUTO, memory={"budget": 0.03125, "device": "cpu-arena"})
+    report = fit(card, tmp_path / "run")
+    study = json.loads((Path(f"{tmp_path}/run_memory") / "memory.json").read_text())
+    assert study["modes"]["train"]["largest"]["passes"] == 3 and report["batch"] == 56  # all that train
