@@ -56,6 +56,7 @@ def decide_batch(card: AnyCard, output: Path, options: Options, show_stage: Show
 
 
 def _run_study(card: AnyCard, output: Path, options: Options, show_stage: ShowStage) -> tuple[dict[str, Any], Path]:
+    from tfperf.study.memory import run_memory_study  # what draws takes a second to load
 
     folder = output.with_name(f"{output.name}{FOLDER}")
     if options.force and not has_run(folder):
