@@ -11,6 +11,7 @@ import click
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks import batch_finders as batch_finders
 from benchmarks import buckets as buckets
 from benchmarks import hostile as hostile
 from benchmarks import keras_fit as keras_fit
