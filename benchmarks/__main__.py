@@ -15,6 +15,7 @@ from benchmarks import batch_finders as batch_finders
 from benchmarks import buckets as buckets
 from benchmarks import hostile as hostile
 from benchmarks import keras_fit as keras_fit
+from benchmarks import memory_truth as memory_truth
 from benchmarks import profiling as profiling
 from benchmarks import stacking as stacking
 from benchmarks import starting as starting

@@ -5,8 +5,11 @@ import json
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
+import yaml
 
 import tfperf
+from tfperf.api.given_cards import write_given_card
 from tfperf.errors import CardError
 
 UNITS, FEATURES = 2048, 64
@@ -34,6 +37,24 @@ def test_a_study_of_a_program_and_its_batch_which_the_model_trains_with(tmp_path
     assert json.loads(found.save(tmp_path / "saved.json").read_text()) == json.loads(json.dumps(found.report))
     again = tfperf.memory(build, (X, X[:, :1]), tmp_path / "study", budget=0.1, modes=["train", "predict"])
     assert again.largest == found.largest
+
+
+@pytest.mark.parametrize(
+    ("data", "keys"),
+    [
+        ((X, X[:, :1]), {"inputs": ["x"], "targets": ["y"]}),
+        (({"a": X, "b": tf.constant(X)}, X[:, :1], X[:, 0]),
+         {"inputs": ["a", "b"], "targets": ["y"], "weights": "weights"}),
+        (X, {"inputs": ["x"], "targets": []}),
+    ],
+)  # fmt: skip
+def test_one_batch_is_kept_for_fresh_processes(tmp_path, data, keys):
+    card = yaml.safe_load(write_given_card(build, data, tmp_path / "study", {}).read_text())
+    assert {key: card["data"][key] for key in keys} == keys
+    with np.load(card["data"]["file"]) as file:
+        assert all(np.array_equal(file[name], X) for name in keys["inputs"])
+    with pytest.raises(CardError, match="an object of this process"):
+        write_given_card(build, ({"x": object()}, X), tmp_path / "other", {})
 
 
 def test_a_budget_that_cannot_be_is_refused(tmp_path):

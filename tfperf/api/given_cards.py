@@ -6,9 +6,11 @@ from typing import Any
 
 import numpy as np
 
+from tfperf.arrays import AnyArray
 from tfperf.errors import CardError
 from tfperf.results.files import make_folder, write_atomically
 
+PARTS = ("x", "y", "weights")
 CODE = "_code"  # after the name of a study's folder: what its card names
 
 
@@ -36,17 +38,28 @@ def write_given_card(build: Any, data: Any, output: Path, settings: Mapping[str,
 
 
 def _keep_arrays(data: Any, folder: Path) -> Any:
-    """Arrays as a file of them; anything else as it is."""
+    """Arrays, tensors, and dicts of them as a file; anything else as it is."""
     parts = data if isinstance(data, tuple) else (data,)
-    if not 1 <= len(parts) <= 3 or not all(isinstance(part, np.ndarray) for part in parts):
+    if not 1 <= len(parts) <= 3:
+        return data
+    arrays: dict[str, AnyArray] = {}
+    names: list[list[str]] = []  # of each part
+    for place, part in zip(PARTS, parts, strict=False):
+        several = part if isinstance(part, Mapping) else {place: part}
+        if not several or not all(_is_array(one) for one in several.values()) or {*several} & {*arrays}:
+            return data
+        arrays |= {str(name): np.asarray(one) for name, one in several.items()}
+        names.append([*map(str, several)])
+    if len(parts) == 3 and isinstance(parts[2], Mapping):
         return data
     make_folder(folder)
-    names = ("x", "y", "weights")[: len(parts)]
     with write_atomically(folder / "data.npz") as temporary, temporary.open("wb") as stream:
-        np.savez(stream, **dict(zip(names, parts, strict=True)))
-    keys = {"file": str((folder / "data.npz").resolve())}
-    return {
-        **keys,
-        **({"weights": "weights"} if "weights" in names else {}),
-        **({"targets": []} if len(names) == 1 else {}),
-    }
+        np.savez(stream, allow_pickle=False, **arrays)
+    keys: dict[str, Any] = {"file": str((folder / "data.npz").resolve()), "inputs": names[0]}
+    keys["targets"] = names[1] if len(names) > 1 else []
+    return keys | ({"weights": PARTS[2]} if len(names) == 3 else {})
+
+
+def _is_array(value: Any) -> bool:
+    """Whether a value is an array or a tensor of any library."""
+    return hasattr(value, "__array__") and len(getattr(value, "shape", ())) > 0

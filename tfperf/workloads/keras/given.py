@@ -19,6 +19,7 @@ from tfperf.workloads.registry import WORKLOADS
 
 # how a card names a function under a key; None: not, so that it is given as an object
 Refer = Callable[[Callable[..., Any], str], CodeReference | None]
+ORIGINS = ("build", "file", "folder")  # one of which a mapping has that is keys of a card
 SETTINGS = {
     "epochs": "train.epochs", "steps": "train.steps", "steps_per_epoch": "train.steps_per_epoch",
     "batch": "data.batch", "validation": "data.validation", "shuffle": "data.shuffle", "seed": "seed",
@@ -67,7 +68,7 @@ class GivenCard:
 
     def _name(self, key: str, value: Any) -> dict[str, Any]:
         """The keys of a source, for what was given."""
-        if isinstance(value, Mapping) and {*value} <= {"build", "arguments", "file", "folder"}:
+        if isinstance(value, Mapping) and any(isinstance(value.get(origin), str | os.PathLike) for origin in ORIGINS):
             return dict(_to_plain(value))
         if isinstance(value, str | os.PathLike):
             text = os.fspath(value)
