@@ -2,7 +2,7 @@
 
 import json
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -32,8 +32,11 @@ class MemoryTrial(Protocol):
     def make_slots(self) -> None:
         """All variables of the optimizer."""
 
-    def set_batch(self, batch: int) -> None:
-        """What the steps from now on take; samples are repeated where there are fewer."""
+    def list_lengths(self) -> Sequence[int]:
+        """Padded lengths worth measuring, ascending: half of the typical one, typical, longest; none: all are alike."""
+
+    def set_batch(self, batch: int, length: int | None = None) -> None:
+        """What the steps from now on take; samples are repeated where there are fewer. length: None: the longest."""
 
     def take_steps(self, count: int) -> None:
         """Steps in one call, or as many predictions."""

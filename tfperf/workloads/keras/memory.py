@@ -1,6 +1,6 @@
 """A Keras model whose memory is measured: the steps of a fit, with any batch."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import keras
@@ -54,7 +54,11 @@ class KerasMemoryTrial:
         if isinstance(optimizer, keras.optimizers.Optimizer) and not optimizer.built:
             optimizer.build(self._model.trainable_variables)
 
-    def set_batch(self, batch: int) -> None:
+    def list_lengths(self) -> Sequence[int]:
+        """None: batches have one shape."""
+        return ()
+
+    def set_batch(self, batch: int, length: int | None = None) -> None:
         """Compiled anew."""
         if self._mode == "predict":
             self._run = self._make_predictions(batch)

@@ -1,0 +1,30 @@
+"""Cards whose memory cannot be measured, and what is taken where a card leaves something open. Without TensorFlow."""
+
+from collections.abc import Sequence
+
+from tfperf.errors import CardError
+from tfperf.measure.environment import list_gpus
+from tfperf.runcard.faults import Fault
+from tfperf.runcard.places import make_unfit_error
+from tfperf.workloads.pdf.card import Card
+from tfperf.workloads.pdf.runners import refuse_untimable
+
+
+def refuse_unmeasurable(card: Card, modes: Sequence[str]) -> None:
+    """CardError for predictions; for several devices; for what trains first."""
+    if "predict" in modes:
+        raise CardError("--mode: got predict; nothing is predicted batch by batch; allowed: train")
+    refuse_untimable(card, "a memory study")
+    if (len(list_gpus()) if card.engine.devices == "all" else card.engine.devices) > 1:
+        fault = Fault("engine.devices", card.engine.devices, "memory is measured on one device; allowed: 1")
+        raise make_unfit_error(card, [fault])
+
+
+def describe_defaults(card: Card) -> list[str]:
+    """What a fit would measure, and what it takes before it has: the same for any number of replicas."""
+    engine = card.engine
+    taken = {"form": (engine.form, "shared"), "products": (engine.products, "grouped"), "xla": (engine.xla, "false")}
+    left = [f"engine.{key}: {default}" for key, (value, default) in taken.items() if value == "auto"]
+    if not left:
+        return []
+    return [f"measured with {', '.join(left)}, as a fit begins where the card says auto; --set measures another choice"]
