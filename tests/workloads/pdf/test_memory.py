@@ -17,7 +17,7 @@ from tfperf.workloads.pdf.memory import ReplicaMemoryTrial
 from tfperf.workloads.pdf.operators.loss_constants import truncate_whitening
 from tfperf.workloads.pdf.workload import WORKLOAD
 
-WIDE = ["model={layers: [64, 64, 8]}", "train.optimizer={name: Adam}", "engine.stacks=1"]
+WIDE = ["model={layers: [64, 64, 8]}", "train.optimizer={name: Adam}"]
 
 
 def count_kept_bytes(card, problem):
@@ -63,8 +63,11 @@ def test_what_is_left_open_is_what_a_fit_begins_with_and_is_told(tmp_path, monke
     monkeypatch.setattr(Loop, "__init__", lambda *_: pytest.fail("a loop was made for the model"))
     trial.build_model()
     assert trial._stack is not None and trial._stack.replica_losses.loss_constants.folded is None
-    (line,) = WORKLOAD.describe_memory(card)
-    assert "engine.form: shared, engine.products: grouped, engine.xla: false" in line
+    first, second = WORKLOAD.describe_memory(card)
+    assert "engine.form: shared, engine.products: grouped, engine.xla: false" in first
+    assert "engine.stacks: 1" in second and trial._cores.stacks == 1
+    fixed, _ = make_problem(tmp_path, ["engine={form: folded, xla: true, products: joined, stacks: 3}"])
+    assert not WORKLOAD.describe_memory(fixed) and ReplicaMemoryTrial(fixed)._cores.stacks == 3
 
 
 @pytest.mark.parametrize(

@@ -10,11 +10,12 @@ from tfperf.train.cores import Cores
 from tfperf.train.ensemble import Ensemble
 from tfperf.train.loop import Loop
 from tfperf.workloads.pdf.card import Card
+from tfperf.workloads.pdf.card_engine import count_threads
 from tfperf.workloads.pdf.forms import Candidates, Chi2Form
 from tfperf.workloads.pdf.inputs import Inputs, read_inputs
 from tfperf.workloads.pdf.operators.problem import Problem, build_problem
 from tfperf.workloads.pdf.stack import PDFStack, PDFStackFactory, make_settings
-from tfperf.workloads.pdf.training import choose_cores, start_tensorflow
+from tfperf.workloads.pdf.training import start_tensorflow
 
 LASTING = 10**9  # steps without a better monitor, after which a replica would stop
 
@@ -22,7 +23,8 @@ LASTING = 10**9  # steps without a better monitor, after which a replica would s
 class ReplicaMemoryTrial:
     """Steps of an ensemble of so many replicas, which is built anew for each number.
 
-    What the card leaves to measurements is what a fit begins with: the first form, without XLA. No replica stops.
+    What the card leaves to measurements is what a fit begins with: the first form, without XLA. Where it leaves stacks
+    open there is one, as on a GPU: how many a processor has differs from number to number. No replica stops.
     """
 
     _inputs: Inputs
@@ -33,6 +35,8 @@ class ReplicaMemoryTrial:
     def __init__(self, card: Card) -> None:
         self._card, self._xla = card, card.engine.xla is True
         self._settings = replace(make_settings(card), patience=LASTING)
+        stacks = card.engine.stacks
+        self._cores = Cores(count_threads(card.engine), 1 if stacks == "auto" else stacks)
 
     def read_data(self) -> None:
         """On the host."""
@@ -41,7 +45,7 @@ class ReplicaMemoryTrial:
     def build_model(self) -> None:
         """The stack of one replica: its network, and what all replicas share."""
         problem = self._build_problem(1)
-        start_tensorflow(self._card, choose_cores(self._card, problem))
+        start_tensorflow(self._card, self._cores)
         self._stack = PDFStackFactory(self._card, problem).build(np.arange(1), self._make_form(problem))
 
     def make_slots(self) -> None:
@@ -57,8 +61,9 @@ class ReplicaMemoryTrial:
         """An ensemble of so many replicas, numbered from the card's first on; the one before is freed first."""
         self._free()
         problem = self._build_problem(batch)
-        cores = choose_cores(self._card, problem)
-        self._ensemble = self._build_ensemble(problem, cores)
+        factory = PDFStackFactory(self._card, problem)
+        form, cores = self._make_form(problem), self._cores
+        self._ensemble = Ensemble(self._settings, factory, form, cores.stacks, cores.threads)
         self._ensemble.build_loops()
 
     def take_steps(self, count: int) -> None:
@@ -82,10 +87,6 @@ class ReplicaMemoryTrial:
         first, inputs = self._card.replicas[0], self._inputs
         ids = range(first, first + replicas)
         return build_problem(self._card, inputs.selection, ids, inputs.t0_pdf, inputs.law)
-
-    def _build_ensemble(self, problem: Problem, cores: Cores) -> Ensemble:
-        factory = PDFStackFactory(self._card, problem)
-        return Ensemble(self._settings, factory, self._make_form(problem), cores.stacks, cores.threads)
 
     def _make_form(self, problem: Problem) -> Chi2Form:
         return Candidates(self._card, problem).first

@@ -21,10 +21,13 @@ def refuse_unmeasurable(card: Card, modes: Sequence[str]) -> None:
 
 
 def describe_defaults(card: Card) -> list[str]:
-    """What a fit would measure, and what it takes before it has: the same for any number of replicas."""
+    """What a fit chooses by measurements or by the number of replicas, and what is taken for any number of them."""
     engine = card.engine
     taken = {"form": (engine.form, "shared"), "products": (engine.products, "grouped"), "xla": (engine.xla, "false")}
     left = [f"engine.{key}: {default}" for key, (value, default) in taken.items() if value == "auto"]
-    if not left:
-        return []
-    return [f"measured with {', '.join(left)}, as a fit begins where the card says auto; --set measures another choice"]
+    lines = []
+    if left:
+        lines.append(f"where the card says auto, as a fit begins: {', '.join(left)}; --set measures another choice")
+    if engine.stacks == "auto":
+        lines.append("engine.stacks: 1, as on a GPU; a processor has more, each with tables of its own: --set a number")
+    return lines
