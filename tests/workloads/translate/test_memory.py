@@ -50,7 +50,7 @@ def test_stages_hold_what_is_counted_by_hand(synthetic):
     assert 2 * weights < slots < 4 * weights  # Adam's; the allocator gives a tensor up to twice what it asks for
     (point,) = record["batches"]
     each = (point["least"] - stages["optimizer's slots made"]["device"]) / PAIRS
-    assert 2 * LOGITS < each < 5 * LOGITS  # the logits, and their gradient; the layers have 40 times less
+    assert LOGITS < each < 3 * LOGITS  # logits, whose place their gradient takes; the layers have 40 times less
     assert stages[f"validation, batch {PAIRS}"]["device_peak"] < point["least"], "there are no gradients"
 
 
@@ -92,7 +92,7 @@ def test_the_largest_number_of_pairs_passes_and_the_law_holds(synthetic):
         assert found["largest"]["passes"] == 3
         assert f"{mode}: largest: {most[mode]} sentence pairs, passed in 3 fresh processes" in result.output
         check_law(found["law"], measure_card(synthetic, 3 * most[mode] // 4, limit=256 * MIB, mode=mode))
-    assert most["predict"] > most["train"] > 0.5 * 2**28 / (5 * LOGITS)
+    assert most["predict"] > most["train"] > 0.5 * 2**28 / (3 * LOGITS)
 
 
 def check_law(law, record):

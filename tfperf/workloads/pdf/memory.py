@@ -59,7 +59,7 @@ class ReplicaMemoryTrial:
 
     def set_batch(self, batch: int, length: int | None = None) -> None:
         """An ensemble of so many replicas, numbered from the card's first on; the one before is freed first."""
-        self._free()
+        self._release()
         problem = self._build_problem(batch)
         factory = PDFStackFactory(self._card, problem)
         form, cores = self._make_form(problem), self._cores
@@ -77,7 +77,7 @@ class ReplicaMemoryTrial:
         assert self._ensemble is not None
         self._ensemble.evaluate(False)
 
-    def _free(self) -> None:
+    def _release(self) -> None:
         if self._ensemble is not None:
             self._ensemble.close()
         self._stack = self._loop = self._ensemble = None

@@ -23,8 +23,8 @@ def refuse_unmeasurable(card: Card, modes: Sequence[str]) -> None:
 def describe_defaults(card: Card) -> list[str]:
     """What a fit chooses by measurements or by the number of replicas, and what is taken for any number of them."""
     engine = card.engine
-    taken = {"form": (engine.form, "shared"), "products": (engine.products, "grouped"), "xla": (engine.xla, "false")}
-    left = [f"engine.{key}: {default}" for key, (value, default) in taken.items() if value == "auto"]
+    defaults = {"form": (engine.form, "shared"), "products": (engine.products, "grouped"), "xla": (engine.xla, "false")}
+    left = [f"engine.{key}: {default}" for key, (value, default) in defaults.items() if value == "auto"]
     lines = []
     if left:
         lines.append(f"where the card says auto, as a fit begins: {', '.join(left)}; --set measures another choice")
