@@ -116,7 +116,7 @@ def test_rooms_that_are_not_there_are_refused():
         find_room(MemoryBudget(budget=90_000.0, device="cpu-arena"))
 
 
-def test_a_workload_that_has_no_batch_is_refused(tmp_path):
+def test_a_card_whose_files_are_missing_leaves_nothing(tmp_path):
     (tmp_path / "card.yaml").write_text("replicas: 2\ndata: {pack: x}\ntrain: {steps: 1}\n")
     said = CliRunner().invoke(main, ["memory", str(tmp_path / "card.yaml"), "-o", str(tmp_path / "out")])
     assert said.exit_code == 2 and not (tmp_path / "out").exists()

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from tfperf.report.compare import Comparison
+from tfperf.report.memory_unit import SAMPLES, use_unit
 from tfperf.results.files import make_folder, write_atomically
 from tfperf.results.tables import make_frame
 
@@ -108,7 +109,8 @@ class MemoryResult(StudyRecord):
     path: Path
 
     def __repr__(self) -> str:
-        return f"MemoryResult({', '.join(f'{mode}: batch {batch}' for mode, batch in self.largest.items())})"
+        found = ", ".join(f"{mode}: batch {batch}" for mode, batch in self.largest.items())
+        return f"MemoryResult({use_unit(found, self.report.get('unit', SAMPLES))})"
 
     @property
     def largest(self) -> dict[str, int]:

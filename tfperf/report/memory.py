@@ -9,6 +9,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from tfperf.report.memory_unit import SAMPLES, use_unit
 from tfperf.report.numbers import MISSING, format_bytes, format_seconds
 
 STEADY = re.compile(r"(?P<what>step|prediction) \d+, batch (?P<batch>\d+)$")
@@ -18,25 +19,26 @@ DEVICES = {"gpu": "the GPU", "cpu-arena": "the processor, which stands in for a 
 
 def make_memory_tables(report: Mapping[str, Any]) -> RenderableType:
     """All modes of a study."""
-    room = report["room"]
+    room, unit = report["room"], report.get("unit", SAMPLES)
     head = (
         f"memory of {DEVICES[room['device']]}: budget {format_bytes(room['budget'])}, of which "
         f"{room['margin']:.0%} stay free; RAM {format_bytes(room['ram'])}"
     )
-    parts: list[RenderableType] = [Text(head)]
+    parts: list[RenderableType] = [Text(head), *map(Text, report.get("notes", ()))]
     for mode, found in report["modes"].items():
-        parts += [_make_stage_table(mode, found["stages"]), *(Text(line) for line in list_lines(mode, found))]
+        lines = (Text(use_unit(line, unit)) for line in list_lines(mode, found))
+        parts += [_make_stage_table(mode, found["stages"], unit), *lines]
     return Group(*parts)
 
 
-def _make_stage_table(mode: str, stages: Sequence[Mapping[str, Any]]) -> Table:
+def _make_stage_table(mode: str, stages: Sequence[Mapping[str, Any]], unit: Sequence[str]) -> Table:
     table = Table(title=Text(f"{mode}: stages of one process"), box=box.ASCII_DOUBLE_HEAD, title_justify="left")
     table.add_column("")
     for header in ("device", "its peak", "RAM", "its peak", "time"):
         table.add_column(header, justify="right", no_wrap=True)
     for stage in merge_steps(stages):
         figures = [format_bytes(stage[key]) for key in ("device", "device_peak", "ram", "ram_peak")]
-        table.add_row(Text(stage["name"]), *figures, format_seconds(stage["seconds"]))
+        table.add_row(Text(use_unit(stage["name"], unit)), *figures, format_seconds(stage["seconds"]))
     return table
 
 

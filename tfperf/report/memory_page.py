@@ -8,6 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from tfperf.report.memory import DEVICES, list_lines, merge_steps
+from tfperf.report.memory_unit import SAMPLES, use_unit
 from tfperf.report.numbers import format_bytes, format_seconds
 from tfperf.report.page import render_details, render_image, render_page, render_paragraph, render_table
 from tfperf.report.style import BAND, FAILED, MEAN, SECOND, apply_style, escape_math, make_axes_grid, to_png
@@ -17,12 +18,13 @@ MB = 1e6
 SPARE = 1.1  # times the RAM that was measured, to ask a queue for
 
 
-def draw_memory(found: Mapping[str, Any], limit: float) -> Figure:
+def draw_memory(found: Mapping[str, Any], limit: float, unit: Sequence[str] = SAMPLES) -> Figure:
     """Left: what each stage leaves in the device's memory, and needs at most. Right: peaks by batch, and the law."""
     stages = merge_steps(found["stages"])
     figure, (left, right) = make_axes_grid(1, 2, width=11.0, height=max(2.4, 0.22 * len(stages)), left=1.9, wspace=0.4)
-    _draw_stages(left, stages)
+    _draw_stages(left, [{**stage, "name": use_unit(stage["name"], unit)} for stage in stages])
     _draw_law(right, found, limit)
+    right.set_xlabel("batch" if tuple(unit) == SAMPLES else unit[1])
     return figure
 
 
@@ -51,27 +53,28 @@ def _draw_law(axis: Axes, found: Mapping[str, Any], limit: float) -> None:
     axis.axhline(limit / MB, color=FAILED, linewidth=0.8, label="limit")
     for end in found["ends"]:
         axis.axvline(end["batch"], color=FAILED, linewidth=0.6, linestyle=":")
-    axis.set_xlabel("batch")
     axis.set_ylabel("MB at the peak")
     axis.legend(loc="lower right")
 
 
 def render_memory(report: Mapping[str, Any]) -> str:
     """The page, from the report of a study."""
-    room, sections = report["room"], []
+    room, unit, sections = report["room"], report.get("unit", SAMPLES), []
     for mode, found in report["modes"].items():
         with apply_style():
-            image = render_image(to_png(draw_memory(found, room["limit"])), "Dotted: batches that failed.")
-        lines = "".join(map(render_paragraph, list_lines(mode, found)))
+            image = render_image(to_png(draw_memory(found, room["limit"], unit)), "Dotted: what failed.")
+        lines = "".join(render_paragraph(use_unit(line, unit)) for line in list_lines(mode, found))
         rows = [
-            (stage["name"], *(format_bytes(stage[key]) for key in ("device", "device_peak", "ram", "ram_peak")),
+            (use_unit(stage["name"], unit),
+             *(format_bytes(stage[key]) for key in ("device", "device_peak", "ram", "ram_peak")),
              format_seconds(stage["seconds"])) for stage in merge_steps(found["stages"])
         ]  # fmt: skip
         table = render_table(("stage", "device", "its peak", "RAM", "its peak", "time"), rows)
-        texts = render_details("For a paper", describe_for_paper(report, mode))
+        texts = render_details("For a paper", use_unit(describe_for_paper(report, mode), unit))
         texts += render_details("For a queue", "\n".join(list_queue_lines(report, mode)))
         sections.append((mode, f"Mode {mode}", lines + image + table + texts))
     head = render_paragraph(f"Memory of {DEVICES[room['device']]}, budget {format_bytes(room['budget'])}.")
+    head += "".join(map(render_paragraph, report.get("notes", ())))
     return render_page(report["title"] or "memory", head, sections)
 
 

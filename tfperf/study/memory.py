@@ -58,6 +58,7 @@ def run_memory_study(
     workload = WORKLOADS.get_offering("memory", card.workload)
     if has_run(output):
         raise RunDirectoryError(f"{output}: holds a run; choose another folder for a memory study")
+    workload.refuse_memory(card, modes)
     wanted = card.memory or MemoryBudget()
     room = find_room(wanted)
     with Signals().listen() as signals, DirectoryLock(output) as held, signals.defer():
@@ -71,6 +72,8 @@ def run_memory_study(
         tree = to_json_tree(card)
         report: dict[str, Any] = {
             "title": card.title,
+            "unit": workload.memory_unit,
+            "notes": [*workload.describe_memory(card)],
             "cores": count_cores(),
             "room": {**asdict(room), "limit": room.limit},
             "modes": {},

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 from tfperf.console.stages import ShowStage
 from tfperf.errors import CardError
 from tfperf.measure.clock import STAGES
+from tfperf.report.memory_unit import SAMPLES
 from tfperf.runcard.faults import Fault
 from tfperf.runcard.kinds import AnyCard, CardKind
 
@@ -48,6 +49,7 @@ class Workload(ABC, Generic[C]):
     stages: ClassVar[Sequence[str]] = STAGES  # of a fit, whose seconds are counted
     batch_key: ClassVar[str | None] = None  # full key of a card that says its batch and may be auto
     has_replicas: ClassVar[bool] = False  # whether a fit takes --replicas and --retry-failed
+    memory_unit: ClassVar[tuple[str, str]] = SAMPLES  # what the batch of a memory study counts: one, and several
 
     @property
     @abstractmethod
@@ -116,6 +118,13 @@ class Workload(ABC, Generic[C]):
         from tfperf.workloads.stepper import measure_steps
 
         return measure_steps(self.build_stepper(card), request)
+
+    def refuse_memory(self, card: C, modes: Sequence[str]) -> None:
+        """CardError for a card, or a mode, whose memory no trial can measure."""
+
+    def describe_memory(self, card: C) -> Sequence[str]:
+        """What a memory study takes where the card leaves it open, a line each."""
+        return ()
 
     def build_memory_trial(self, card: C, mode: str) -> "MemoryTrial":
         """Its steps with any batch, stage by stage; mode: train or predict. Raises: UserError."""

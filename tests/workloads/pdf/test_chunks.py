@@ -9,16 +9,21 @@ import pytest
 
 import tfperf
 from tests.make_pack import make_card
+from tests.runcard.cards import ROOT
 from tests.runs.conftest import same_bits
 from tests.runs.test_resume import interrupted
 from tests.train.problems import make_problem
+from tests.workloads.memory_process import MIB, measure_card
 from tfperf.errors import RunDirectoryError
 from tfperf.train.choices import Choices
 from tfperf.train.cores import Cores
 from tfperf.workloads.options import Options
 from tfperf.workloads.pdf import chunks
+from tfperf.workloads.pdf.cards import load_card
 from tfperf.workloads.pdf.chunks import Footprint, choose_chunk_size, estimate_footprint, split
 from tfperf.workloads.pdf.forms import LAYOUTS, NAMES
+from tfperf.workloads.pdf.inputs import read_inputs
+from tfperf.workloads.pdf.operators.problem import build_problem
 from tfperf.workloads.pdf.sizes import estimate_sizes
 from tfperf.workloads.pdf.training import _find_past, train_part
 
@@ -140,13 +145,37 @@ def test_chunks_are_few_and_even(total, most, sizes):
 def test_as_many_as_fit_the_free_memory(tmp_path, monkeypatch):
     card, problem = make_problem(tmp_path, replicas=1)
     need = estimate_footprint(card, problem)
-    fixed = need.fixed_bytes + 1000 * need.bytes_per_result
 
     def chosen(free):
         monkeypatch.setattr(chunks, "read_available_bytes", lambda: free)
         return choose_chunk_size(card, lambda: problem, 1000)
 
     assert chosen(need.estimate_peak_bytes(1000, 1000) / chunks.SHARE + 1) == 1000
-    assert chosen((fixed + 300.5 * need.bytes_per_trained) / chunks.SHARE) == 300
+    budget = need.estimate_peak_bytes(300, 1000)
+    found = chosen((budget + 1) / chunks.SHARE)
+    assert need.estimate_peak_bytes(found, 1000) <= budget + 1 < need.estimate_peak_bytes(found + 20, 1000)
     assert chosen(1e6) == 1 == estimate_sizes(card).chunks, "even if nothing fits, one replica is tried"
     assert Footprint(10, 2, 1).count_fitting(27, 5) == 5 and Footprint(10, 2, 1).count_fitting(22, 5) == 3
+
+
+def test_stacks_and_what_is_built_side_by_side_count():
+    """By hand: 8 replicas in 4 stacks, of which 2 are busy; one alone is a stack of its own."""
+    need = Footprint(100, 10, 1, bytes_per_busy=1000, bytes_per_stack=50, share=lambda replicas: Cores(2, 4))
+    assert need.estimate_peak_bytes(8, 20) == 100 + 8 * 10 + 4 * 1000 + 4 * 50 + 20
+    assert need.estimate_peak_bytes(1, 1) == 100 + 10 + 1000 + 50 + 1
+    assert need.count_fitting(need.estimate_peak_bytes(8, 20), 20) == 8
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("stacks", [1, 40])
+def test_the_estimate_is_what_steps_of_the_shipped_card_need(stacks):
+    """RAM that more replicas add; what they add to the whole result lies beside the steps."""
+    path = ROOT / "runcards" / "pdf_dis.yaml"
+    overrides = [f"engine={{form: shared, xla: false, stacks: {stacks}}}"]
+    few, many = (measure_card(path, n, 2048 * MIB, overrides=overrides)["batches"][0]["ram_peak"] for n in (20, 400))
+    card = load_card(path, overrides)
+    inputs = read_inputs(card)
+    problem = build_problem(card, inputs.selection, card.replicas[:1], inputs.t0_pdf, inputs.law)
+    need = estimate_footprint(card, problem)
+    predicted = need.estimate_peak_bytes(400, 0) - need.estimate_peak_bytes(20, 0)
+    assert predicted == pytest.approx(many - few, rel=0.33)

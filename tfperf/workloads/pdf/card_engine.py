@@ -7,6 +7,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 from pydantic.dataclasses import dataclass
 
+from tfperf.measure.environment import count_cores
 from tfperf.runcard.faults import Fault, refuse
 from tfperf.runcard.types import MAX_REPLICA, STRICT, Step
 
@@ -90,3 +91,8 @@ class Engine:
         for i, step in enumerate(() if self.retire_at == "auto" else self.retire_at):
             if step >= steps:
                 yield Fault(f"engine.retire_at.{i}", step, f"must be below train.steps = {steps}")
+
+
+def count_threads(engine: Engine) -> int:
+    """How many threads TensorFlow gets: the card's number, by default one per core."""
+    return engine.threads if isinstance(engine.threads, int) else count_cores()

@@ -9,21 +9,15 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from tfperf.measure.environment import count_cores
 from tfperf.train.choices import Choices
 from tfperf.train.choosing import BUDGET_SECONDS
 from tfperf.train.cores import FEWEST, share_cores
-from tfperf.workloads.pdf.card_engine import Engine
+from tfperf.workloads.pdf.card_engine import Engine, count_threads
 from tfperf.workloads.pdf.forms import LAYOUTS, NAMES
 
 CHILD = "tfperf.workloads.pdf.cores_child"
 GAIN = 0.03  # a smaller difference is noise: the smaller number of threads is taken then, it leaves cores to others
 Answer = tuple[Choices, float]  # and the milliseconds of a step
-
-
-def count_threads(engine: Engine) -> int:
-    """How many threads TensorFlow gets: the card's number, by default one per core."""
-    return engine.threads if isinstance(engine.threads, int) else count_cores()
 
 
 def list_candidates(engine: Engine, replicas: int) -> list[tuple[int, int]]:

@@ -16,7 +16,7 @@ from tfperf.train.cores import Cores
 from tfperf.train.ensemble import Ensemble
 from tfperf.train.window import SKIPPED, Recording
 from tfperf.workloads.pdf.card import Card
-from tfperf.workloads.pdf.cores import count_threads
+from tfperf.workloads.pdf.card_engine import count_threads
 from tfperf.workloads.pdf.forms import Candidates
 from tfperf.workloads.pdf.inputs import read_inputs
 from tfperf.workloads.pdf.operators.problem import Problem, build_problem

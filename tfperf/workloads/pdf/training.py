@@ -27,7 +27,8 @@ from tfperf.train.retirement import make_retirement
 from tfperf.train.trainer import EnsembleProgress, Trainer
 from tfperf.train.window import Recorder, end_recording
 from tfperf.workloads.pdf.card import Card
-from tfperf.workloads.pdf.cores import count_threads, measure_cores
+from tfperf.workloads.pdf.card_engine import count_threads
+from tfperf.workloads.pdf.cores import measure_cores
 from tfperf.workloads.pdf.evaluate import TrainingOutcome, decode_statuses
 from tfperf.workloads.pdf.forms import LAYOUTS, NAMES, Candidates, Chi2Form
 from tfperf.workloads.pdf.operators.problem import Problem

@@ -18,7 +18,7 @@ from tfperf.workloads.switches import Request
 def measure_variant(card: Card, request: Request) -> dict[str, Any]:
     """The record of a request, as study/variant.py tells; UserError where the card asks for what it cannot do."""
     # loaded here: they bring TensorFlow, which the program that starts trials does not need
-    from tfperf.workloads.pdf.cores import count_threads
+    from tfperf.workloads.pdf.card_engine import count_threads
     from tfperf.workloads.pdf.training import choose_cores, start_tensorflow
 
     problem = read_problem(card, card.replicas)

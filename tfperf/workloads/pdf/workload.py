@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from tfperf.report.study_progress import ShowCount
     from tfperf.train.window import Recording
     from tfperf.workloads.pdf.job import ReplicaFit
+    from tfperf.workloads.pdf.memory import ReplicaMemoryTrial
     from tfperf.workloads.pdf.results.record import FitResult
     from tfperf.workloads.switches import Request, Switches
 
@@ -34,6 +35,7 @@ class Pdf(Workload[Card]):
     own_files = (f"{T0}/", POSTFIT)
     has_replicas = True
     title = "fit of replicas"
+    memory_unit = ("replica", "replicas")
 
     @property
     def kind(self) -> CardKind:
@@ -88,6 +90,27 @@ class Pdf(Workload[Card]):
         from tfperf.workloads.pdf.trial import measure_trial
 
         return measure_trial(card, request)
+
+    def refuse_memory(self, card: Card, modes: Sequence[str]) -> None:
+        """CardError for predictions, for several devices, for what trains first or measures threads."""
+        from tfperf.workloads.pdf.memory_faults import refuse_unmeasurable
+
+        refuse_unmeasurable(card, modes)
+
+    def describe_memory(self, card: Card) -> Sequence[str]:
+        """What keys that are left to measurements are measured as."""
+        from tfperf.workloads.pdf.memory_faults import describe_defaults
+
+        return describe_defaults(card)
+
+    def build_memory_trial(self, card: Card, mode: str) -> "ReplicaMemoryTrial":
+        """Its steps with any number of replicas."""
+        from tfperf.measure.quiet import drop_native_logs
+
+        with drop_native_logs():
+            from tfperf.workloads.pdf.memory import ReplicaMemoryTrial
+
+            return ReplicaMemoryTrial(card)
 
     def make_switches(self, card: Card) -> "Switches":
         """What an ablation switches off."""

@@ -8,6 +8,7 @@ from tfperf.console.stages import ShowStage
 from tfperf.errors import CardError
 from tfperf.runcard.faults import Fault
 from tfperf.runcard.kinds import CardKind
+from tfperf.runcard.places import make_unfit_error
 from tfperf.workloads.job import Session
 from tfperf.workloads.translate.card import TranslationCard
 from tfperf.workloads.translate.kind import KIND, NAME
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from tfperf.report.compare import Change
     from tfperf.workloads.stepper import Stepper
     from tfperf.workloads.translate.job import TranslationFit
+    from tfperf.workloads.translate.memory import TranslationMemoryTrial
 
 
 class TranslateWorkload(Workload[TranslationCard]):
@@ -32,6 +34,7 @@ class TranslateWorkload(Workload[TranslationCard]):
     own_files = (f"{VOCABULARIES}/",)
     stages = ("import", "data", "build", "compile", "train", "validate", "translate", "write")
     title = "translation"
+    memory_unit = ("sentence pair", "sentence pairs")
 
     @property
     def kind(self) -> CardKind:
@@ -91,6 +94,22 @@ class TranslateWorkload(Workload[TranslationCard]):
         from tfperf.workloads.translate.trial import measure_trial
 
         return measure_trial(card, request)
+
+    def refuse_memory(self, card: TranslationCard, modes: Sequence[str]) -> None:
+        """CardError for several devices, and for what the processor cannot stand for."""
+        from tfperf.workloads.translate.memory_faults import list_memory_faults
+
+        if faults := [*list_memory_faults(card)]:
+            raise make_unfit_error(card, faults)
+
+    def build_memory_trial(self, card: TranslationCard, mode: str) -> "TranslationMemoryTrial":
+        """Its steps with any number of pairs, or greedy translations."""
+        from tfperf.measure.quiet import drop_native_logs
+
+        with drop_native_logs():
+            from tfperf.workloads.translate.memory import TranslationMemoryTrial
+
+            return TranslationMemoryTrial(card, mode)
 
     def compare(self, before: Path, now: Path) -> "tuple[list[Change], list[str]]":
         """What differs between two finished runs."""
