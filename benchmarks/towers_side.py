@@ -43,8 +43,8 @@ def measure_program(request: Mapping[str, Any]) -> Record:
     """The record of a program. Raises: UserError where it left pairs out."""
     card = KIND.grammar.adapter.validate_json(json.dumps(request["card"]))
     devices, sentences = make_devices(card.placement), read_sentences(card)
-    size, timed = card.data.batch * len(devices), int(request["epochs"])
-    most = card.data.batch * int(request["most_devices"])
+    size, timed = card.data.known_batch * len(devices), int(request["epochs"])
+    most = card.data.known_batch * int(request["most_devices"])
     split = select_whole_buckets(select_few(sentences.encoded.training, request["pairs"]), card.data.bucket_width, most)
     if request["program"] == "tfperf":
         found = train_ours(card, split, sentences.rows, devices, 1 + timed)
@@ -109,7 +109,7 @@ def train_plain(
     longest = int(max(split.source.lengths.max(), split.target.lengths.max()))
     source, target = ([get_sentence(side, i) for i in range(len(split))] for side in (split.source, split.target))
     limits = range(width, longest + width, width)
-    data = plain_keras.make_batches(source, target, card.data.batch * len(devices), limits, card.seed, tuned)
+    data = plain_keras.make_batches(source, target, card.data.known_batch * len(devices), limits, card.seed, tuned)
     stamps = plain_keras.train(
         plain_keras.make_strategy(devices.each, tuned), (rows, card.model.units, card.model.layers), data,
         card.train.optimizer.learning_rate, card.train.steps_per_call, count,

@@ -11,7 +11,12 @@ import yaml
 import tfperf
 from tests.workloads.keras.running import fit, fit_twice, run, write_card
 from tfperf.errors import CardError, TrainingError
+from tfperf.runcard.dump import to_json_tree
+from tfperf.runcard.keys import get
+from tfperf.study.batch_choice import decide_batch
+from tfperf.workloads.cards import load_checked_card
 from tfperf.workloads.keras.training import KerasTraining
+from tfperf.workloads.options import Options
 
 AUTO = {"batch": "auto", "validation": 0.2}
 ROOM = {"budget": 2**20, "margin": 0.05, "device": "cpu-arena"}
@@ -85,3 +90,17 @@ def test_a_real_study_decides(tmp_path):
     report = fit(card, tmp_path / "run")
     study = json.loads((Path(f"{tmp_path}/run_memory") / "memory.json").read_text())
     assert study["modes"]["train"]["largest"]["passes"] == 3 and report["batch"] == 56  # all that train
+
+
+def test_a_translation_has_the_batch_that_a_study_decides(tmp_path, studied):
+    card = tmp_path / "card.yaml"
+    card.write_text(
+        "workload: translate\ndata: {fixed_length: 6, pairs: 64, vocabulary: 300, batch: auto}\n"
+        "model: {units: 8, layers: 1}\ntrain: {steps: 20}\n"
+    )
+    loaded = load_checked_card(card, ())
+    settled = decide_batch(loaded, tmp_path / "run", Options())
+    assert get(to_json_tree(settled.card), "data.batch") == settled.decided["data.batch"]["batch"] == 24
+    assert "data.batch: got auto" in run(
+        "sweep", card, "-o", tmp_path / "sweep", "--set", "sweep.keys={seed: [1, 2]}", code=2
+    )

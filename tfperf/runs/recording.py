@@ -20,6 +20,7 @@ def record_card(card: AnyCard, logdir: Path, repeat: int, naive: bool = False, q
     """Record a card's steps in a folder, which is removed again where nothing could be. Raises: CardError."""
     there = logdir.exists()
     workload = WORKLOADS.get_offering("profile", card.workload)
+    workload.refuse_auto(card)
     prepare_folder(logdir)
     try:
         with show_progress(quiet) as show:

@@ -19,8 +19,8 @@ from tfperf.runcard.tree import parse_plain
 from tfperf.runs.unchanged import MOST_BYTES
 from tfperf.workloads.options import Options
 from tfperf.workloads.registry import WORKLOADS
+from tfperf.workloads.workload import AUTO
 
-AUTO = "auto"
 FOLDER = "_memory"  # after the name of the run directory: the study that decides
 
 

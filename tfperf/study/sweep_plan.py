@@ -94,6 +94,7 @@ def _refuse_unfit(cards: Sequence[AnyCard]) -> None:
     for card in cards:
         workload, tree = WORKLOADS.get_offering("sweep", card.workload), to_tree(card)
         workload.refuse_trial(card)
+        workload.refuse_auto(card)
         data = json.dumps([tree.get(name) for name in workload.kind.data])
         if data not in told:  # points with the same data have the same faults
             told.add(data)

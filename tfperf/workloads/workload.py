@@ -13,7 +13,9 @@ from tfperf.console.stages import ShowStage
 from tfperf.errors import CardError
 from tfperf.measure.clock import STAGES
 from tfperf.report.memory_unit import SAMPLES
+from tfperf.runcard.dump import to_json_tree
 from tfperf.runcard.faults import Fault
+from tfperf.runcard.keys import get
 from tfperf.runcard.kinds import AnyCard, CardKind
 
 if TYPE_CHECKING:
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
     from tfperf.workloads.stepper import Stepper
     from tfperf.workloads.switches import Request, Switches
 
+AUTO = "auto"
 PROTOCOL = 1  # version of what is offered here: another one is another agreement
 # what a verb needs one of; where it is the second, the first is made of it
 METHODS = {
@@ -112,6 +115,12 @@ class Workload(ABC, Generic[C]):
 
     def refuse_trial(self, card: C) -> None:
         """CardError for a card whose steps no trial of a sweep can measure."""
+
+    def refuse_auto(self, card: C) -> None:
+        """CardError for a batch that is to be decided, where nothing decides it."""
+        if self.batch_key is not None and get(to_json_tree(card), self.batch_key) == AUTO:
+            what = f"{self.batch_key}: got {AUTO}"
+            raise CardError(f"{what}, which `tfperf fit` and `tfperf memory` decide; name a number here")
 
     def measure_trial(self, card: C, request: Mapping[str, Any]) -> dict[str, Any]:
         """The record of a trial of a sweep: study/point.py tells what is asked and what a record holds."""

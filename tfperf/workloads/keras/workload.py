@@ -79,9 +79,8 @@ class KerasWorkload(Workload[KerasCard]):
         refuse_missing(card)
 
     def refuse_trial(self, card: KerasCard) -> None:
-        """The same; and of a batch that only a fit decides."""
+        """The same."""
         self.refuse_fit(card)
-        refuse_auto(card)
 
     def describe_build(self, card: KerasCard, show_stage: ShowStage) -> Sequence[str]:
         """The model's layers, parameters and bytes, the shapes of a batch."""
@@ -123,7 +122,6 @@ class KerasWorkload(Workload[KerasCard]):
         """Its steps from the first on."""
         from tfperf.measure.quiet import drop_native_logs
 
-        refuse_auto(card)
         with drop_native_logs():
             from tfperf.workloads.keras.inputs import read_data
             from tfperf.workloads.keras.models import make_model
@@ -179,12 +177,6 @@ def refuse_backend() -> None:
     """CardError where the environment asks Keras for another backend, which may not be installed."""
     if (backend := os.environ.get("KERAS_BACKEND", "tensorflow")) != "tensorflow":
         raise CardError(f"KERAS_BACKEND is {backend}; must be tensorflow")
-
-
-def refuse_auto(card: KerasCard) -> None:
-    """CardError for a batch that is to be decided."""
-    if card.data.batch == "auto":
-        raise CardError("data.batch: got auto, which `tfperf fit` and `tfperf memory` decide; name a number here")
 
 
 def refuse_missing(card: KerasCard) -> None:

@@ -18,6 +18,7 @@ from tfperf.runcard.types import STRICT, Name, Seed, Step, Title
 
 Share = Annotated[float, Field(gt=0, lt=1)]
 Length = Annotated[int, Field(ge=1, le=1000)]
+DEFAULT_BATCH = 128
 STUDY_LENGTH = 100  # words of the sentences of preset Exp5
 
 
@@ -69,7 +70,10 @@ class Text:
         default=8000, description="pieces (byte pair encoding) of each language at most"
     )
     max_length: Length = Field(default=50, description="pieces of a sentence; longer pairs are left out and counted")
-    batch: Annotated[int, Field(ge=1, le=100_000)] = Field(default=128, description="sentence pairs per device")
+    batch: Literal["auto"] | Annotated[int, Field(ge=1, le=100_000)] = Field(
+        default=DEFAULT_BATCH,
+        description="sentence pairs per device; auto: the most that a memory study verifies, of one device",
+    )
     shuffle: bool = Field(default=True, description="draw a new order for each epoch; false: the corpus' own")
     buckets: Literal["shared", "per_device", "none"] = Field(
         default="shared",
@@ -107,15 +111,20 @@ class Text:
             return
         if devices > self.scaling_devices:
             yield Fault("scaling_devices", self.scaling_devices, f"must be at least placement.devices = {devices}")
-        elif self.scaling == "strong" and self.batch * self.scaling_devices % devices:
-            pairs = self.batch * self.scaling_devices
+        elif self.scaling == "strong" and self.known_batch * self.scaling_devices % devices:
+            pairs = self.known_batch * self.scaling_devices
             yield Fault("batch", self.batch, f"{devices} devices cannot share {pairs} pairs of a step equally")
 
     def compute_batch(self, devices: int) -> int:
         """Sentence pairs of each of so many devices in a step."""
         if self.scaling == "strong" and self.scaling_devices is not None:
-            return self.batch * self.scaling_devices // devices
-        return self.batch
+            return self.known_batch * self.scaling_devices // devices
+        return self.known_batch
+
+    @property
+    def known_batch(self) -> int:
+        """As the card says; the default where a study is still to decide."""
+        return DEFAULT_BATCH if self.batch == "auto" else self.batch
 
     def count_batch_devices(self, devices: int) -> int:
         """For how many devices of `batch` pairs global batches are drawn."""

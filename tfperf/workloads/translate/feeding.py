@@ -23,7 +23,7 @@ def plan_training(card: TranslationCard, split: Split, devices: int, epoch: int)
     count_epoch_steps(card, split, devices)
     seed = int(make_generator(card.seed, epoch, Purpose.SPLIT).integers(2**63)) if data.shuffle else None
     whole = plan_batches(
-        *lengths, devices=data.count_batch_devices(devices), batch=data.batch, buckets=data.buckets,
+        *lengths, devices=data.count_batch_devices(devices), batch=data.known_batch, buckets=data.buckets,
         width=data.bucket_width, order_seed=seed, drop=True,
     )  # fmt: skip
     return whole if data.scaling is None else split_plan(whole, *lengths, devices, data.compute_batch(devices))
@@ -33,7 +33,7 @@ def count_epoch_steps(card: TranslationCard, split: Split, devices: int) -> int:
     """Steps of one epoch of the training. Raises: as plan_training."""
     if faults := list(card.data.check_devices(devices)):
         raise UserError(*(f"data.{fault.key}: got {fault.value!r}; {fault.text}" for fault in faults))
-    return count_steps(len(split), card.data.count_batch_devices(devices), card.data.batch)
+    return count_steps(len(split), card.data.count_batch_devices(devices), card.data.known_batch)
 
 
 def compute_max_columns(card: TranslationCard) -> tuple[int, int]:
@@ -46,7 +46,7 @@ def compute_max_columns(card: TranslationCard) -> tuple[int, int]:
 def plan_held_out(card: TranslationCard, split: Split, devices: int) -> BatchPlan:
     """Batches with each pair of a split once, for validation and test: all devices have the same lengths."""
     both = split.source.lengths, split.target.lengths
-    width, batch = card.data.bucket_width, card.data.batch
+    width, batch = card.data.bucket_width, card.data.known_batch
     return plan_batches(*both, devices=devices, batch=batch, buckets="shared", width=width, order_seed=None, drop=False)
 
 

@@ -34,6 +34,7 @@ class TranslateWorkload(Workload[TranslationCard]):
     own_files = (f"{VOCABULARIES}/",)
     stages = ("import", "data", "build", "compile", "train", "validate", "translate", "write")
     title = "translation"
+    batch_key = "data.batch"
     memory_unit = ("sentence pair", "sentence pairs")
 
     @property
