@@ -10,6 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from tfperf.errors import UserError
+from tfperf.measure.counters import StageCounters
 from tfperf.measure.device_memory import DeviceMemory
 from tfperf.measure.environment import measure_peak_rss_bytes, read_rss_bytes, reset_peak_rss
 
@@ -52,6 +53,8 @@ class MemoryStage:
     ram: int | None
     ram_peak: int | None
     seconds: float
+    energy_joules: float | None  # of the GPU that steps run on
+    nvml: list[dict[str, Any]] | None  # of each GPU: measure/counters.py
 
 
 @dataclass(frozen=True)
@@ -72,10 +75,10 @@ class MeasuredBatch:
 class _StageClock:
     """Measures stages one after the other; peaks count anew in each."""
 
-    def __init__(self, began: float) -> None:
+    def __init__(self, began: float, counters: StageCounters) -> None:
         self.stages: list[MemoryStage] = []
         self.memory: DeviceMemory | None = None  # as soon as there is one
-        self._counts_ram = reset_peak_rss()
+        self._counts_ram, self._counters = reset_peak_rss(), counters
         self._start = began
 
     def run(self, name: str, call: Callable[[], None]) -> MemoryStage:
@@ -84,19 +87,22 @@ class _StageClock:
         now, peak = (None, None) if self.memory is None else self.memory.read()
         ram_peak = measure_peak_rss_bytes() if self._counts_ram else None
         end = time.perf_counter()
-        self.stages.append(MemoryStage(name, now, peak, read_rss_bytes(), ram_peak, end - self._start))
-        self._start = end
+        counted = self._counters.read_stage(name, self.memory, peak)
+        self.stages.append(MemoryStage(name, now, peak, read_rss_bytes(), ram_peak, end - self._start, **counted))
         reset_peak_rss()
         if self.memory is not None:
             self.memory.reset_peak()
+        self._start = time.perf_counter()  # what is read between stages is of none
         return self.stages[-1]
 
 
-def measure_memory(make_trial: Callable[[], MemoryTrial], request: Mapping[str, Any]) -> dict[str, Any]:
+def measure_memory(
+    make_trial: Callable[[], MemoryTrial], request: Mapping[str, Any], counters: StageCounters
+) -> dict[str, Any]:
     """The record of a request: see study/memory_trial.py. Raises: UserError for faults of the card or its files."""
-    memory, clock = DeviceMemory(request["device"], request["limit"]), _StageClock(request["began"])
+    memory, clock = DeviceMemory(request["device"], request["limit"]), _StageClock(request["began"], counters)
     found: list[MeasuredBatch] = []
-    record: dict[str, Any] = {}
+    record: dict[str, Any] = {"readings": counters.readings}
     clock.run("start", lambda: None)
     clock.run("TensorFlow imported", memory.import_tensorflow)
     clock.memory = memory
