@@ -17,8 +17,8 @@ from tfperf.measure.nvml import open_gpus
 with open_gpus() as gpus:
     print(json.dumps([
         {"name": gpu.name, "uuid": gpu.uuid, "energy": [gpu.read_energy(), gpu.read_energy()],
-         **asdict(gpu.read_load()), **asdict(gpu.read_memory(holds=True)), **asdict(gpu.read_health()), "traffic": gpu.read_traffic(),
-         "all used": gpu.read_used()} for gpu in gpus]))
+         **asdict(gpu.read_load()), **asdict(gpu.read_memory(holds=True)), **asdict(gpu.read_health()),
+         "traffic": gpu.read_traffic(), "all used": gpu.read_used()} for gpu in gpus]))
 """
 FIRST = {
     "name": "NVIDIA Stub A", "uuid": "GPU-aaaa-1", "energy": [1000.0, 1002.5], "power_watts": 61.5,

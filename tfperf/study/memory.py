@@ -123,8 +123,8 @@ class _ModeStudy:
                 return record
             assert end is not None
             if end.kind == "fault" or batch == 1:
-                raise TrainingError(f"{self.mode}: batch {batch} fails: {end.why}")
-            batch //= 2
+                raise TrainingError(f"{self.mode}: {end.explain(batch)}")
+            batch = end.choose_smaller(batch)
 
     def _measure(self, batch: int, what: str, more: float = 0) -> TrialEnd | None:
         return self._run(batch, what, None, more)[1]

@@ -9,16 +9,15 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from tfperf.errors import UserError
 from tfperf.measure.counters import StageCounters
 from tfperf.measure.device_memory import DeviceMemory
 from tfperf.measure.environment import measure_peak_rss_bytes, read_rss_bytes, reset_peak_rss
+from tfperf.workloads.exhaustion import find_exhaustion
 
 STEPS = 5  # of a batch, each in a call of its own
 MORE_STEPS = 12  # at most, where more seconds are asked for
 LADDER_SECONDS = 20.0  # after which no larger batch is begun
 BATCHES = "batches.jsonl"  # of a trial's folder: what was measured until the process ended
-EXHAUSTED = ("ResourceExhausted", "OOM when allocating", "bad_alloc", "MemoryError", "out of memory")
 
 
 class MemoryTrial(Protocol):
@@ -122,9 +121,9 @@ def measure_memory(
                 break
             batch = _choose_next(batch)
     except Exception as error:
-        if not _is_exhausted(error):
+        if (why := find_exhaustion(error)) is None:
             raise
-        record["exhausted"] = {"batch": batch, "why": str(error).strip().partition("\n")[0][:500]}
+        record["exhausted"] = {"batch": batch, "why": why}
     return record | {"stages": [asdict(stage) for stage in clock.stages], "batches": [asdict(one) for one in found]}
 
 
@@ -176,12 +175,3 @@ def compute_bound(least: float, limit: float, share: float) -> float:
 def _append(file: Path, content: Mapping[str, Any]) -> None:
     with file.open("a", encoding="utf-8") as target:
         target.write(json.dumps(content) + "\n")
-
-
-def _is_exhausted(error: BaseException | None) -> bool:
-    """Whether an error, or one that it came from, says that memory was short."""
-    while error is not None:
-        if any(word in f"{type(error).__name__} {error}" for word in EXHAUSTED):
-            return not isinstance(error, UserError) or _is_exhausted(error.__cause__)
-        error = error.__cause__
-    return False
