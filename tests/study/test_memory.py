@@ -144,5 +144,6 @@ def test_a_negative_fixed_part_is_told(study):
     law = fit_law([(50, 0.6641e9), (300, 5.7539e9)])
     found["law"] = {**found["law"], "warnings": law.list_warnings()}
     assert any("below zero" in line for line in list_lines("train", found))
-    make_memory_tables({"room": {"device": "cpu-arena", "budget": GIB, "margin": 0.05, "ram": None},
+    make_memory_tables({"room": {"device": "cpu-arena", "budget": GIB, "margin": 0.05, "ram": None,
+                                 "limit": GIB},
                         "modes": {"train": found}})  # fmt: skip

@@ -22,6 +22,7 @@ from tfperf.runcard.memory import MemoryBudget, MemoryDevice
 from tfperf.signals import Signals
 from tfperf.study.child import Record, run_subprocess
 from tfperf.study.largest_batch import PASSES, BatchSearch
+from tfperf.study.proof import find_proof
 from tfperf.study.trial_ends import TrialEnd, find_end
 from tfperf.study.trial_log import ENVIRONMENT, TrialLog, make_card_identity, write
 from tfperf.workloads.memory_trial import BATCHES, compute_bound
@@ -112,6 +113,7 @@ class _ModeStudy:
                 "failed_above": min(search.failed, default=None),
             },
             "fastest": _find_fastest(self.points, largest), "processes": self.count,
+            "proof": find_proof(self.log.trials, self.mode, largest),
         }  # fmt: skip
 
     def _measure_ladder(self) -> Record:

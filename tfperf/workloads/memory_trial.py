@@ -13,6 +13,7 @@ from tfperf.measure.counters import StageCounters
 from tfperf.measure.device_memory import DeviceMemory
 from tfperf.measure.environment import measure_peak_rss_bytes, read_rss_bytes, reset_peak_rss
 from tfperf.workloads.exhaustion import find_exhaustion
+from tfperf.workloads.trial_work import describe_work
 
 STEPS = 5  # of a batch, each in a call of its own
 MORE_STEPS = 12  # at most, where more seconds are asked for
@@ -86,8 +87,8 @@ class _StageClock:
         now, peak = (None, None) if self.memory is None else self.memory.read()
         ram_peak = measure_peak_rss_bytes() if self._counts_ram else None
         end = time.perf_counter()
-        counted = self._counters.read_stage(name, self.memory, peak)
-        self.stages.append(MemoryStage(name, now, peak, read_rss_bytes(), ram_peak, end - self._start, **counted))
+        counters = self._counters.read_stage(name, self.memory, peak)
+        self.stages.append(MemoryStage(name, now, peak, read_rss_bytes(), ram_peak, end - self._start, **counters))
         reset_peak_rss()
         if self.memory is not None:
             self.memory.reset_peak()
@@ -110,6 +111,7 @@ def measure_memory(
     try:
         trial = make_trial()
         clock.run("data read", trial.read_data)
+        record["work"] = describe_work(trial)
         clock.run("model built", trial.build_model)
         if request["mode"] == "train":
             clock.run("optimizer's slots made", trial.make_slots)
