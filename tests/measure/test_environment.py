@@ -1,47 +1,15 @@
 import getpass
 import json
 import os
-import shutil
 import socket
 import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
-import pytest
 
+from tests.measure.nvml_stub import build_stub
 from tfperf.measure import environment as env
-
-STUB = r"""
-#include <string.h>
-typedef struct { unsigned long long total, free, used; } memory_t;
-int nvmlInit_v2(void) { return 0; }
-int nvmlInitWithFlags(unsigned flags) { return 0; }
-int nvmlShutdown(void) { return 0; }
-int nvmlSystemGetDriverVersion(char *text, unsigned length) { strncpy(text, "570.1", length); return 0; }
-int nvmlDeviceGetCount_v2(unsigned *count) { *count = 2; return 0; }
-int nvmlDeviceGetHandleByIndex_v2(unsigned index, void **device) { *device = (void *)(size_t)(index + 1); return 0; }
-int nvmlDeviceGetName(void *device, char *text, unsigned length) {
-    strncpy(text, device == (void *)1 ? "NVIDIA Stub A" : "NVIDIA Stub B", length);
-    return 0;
-}
-int nvmlDeviceGetMemoryInfo(void *device, memory_t *memory) {
-    memory->total = 8000000000ull * (size_t)device; memory->free = memory->total; memory->used = 0;
-    return 0;
-}
-const char *nvmlErrorString(int error) { return "stub"; }
-"""
-
-
-@pytest.fixture
-def nvml_stub(tmp_path):
-    """Environment of a process that finds two GPUs that are not there."""
-    if shutil.which("gcc") is None:
-        pytest.skip("no gcc to compile the stub of libnvidia-ml")
-    (tmp_path / "stub.c").write_text(STUB)
-    library = tmp_path / "libnvidia-ml.so.1"
-    subprocess.run(["gcc", "-shared", "-fPIC", "-o", library, tmp_path / "stub.c"], check=True)
-    return {**os.environ, "LD_LIBRARY_PATH": str(tmp_path)}
 
 
 def run(code, environment):
@@ -137,22 +105,22 @@ def test_available_memory_is_at_most_all(monkeypatch, tmp_path):
     assert env.read_memory_bytes() == env.read_available_bytes() == 100_000_000
 
 
-def test_gpus_are_named_through_nvml(nvml_stub):
+def test_gpus_are_named_through_nvml(tmp_path):
     code = "import json; from tfperf.measure.environment import list_gpus; print(json.dumps(list_gpus()))"
-    assert run(code, nvml_stub) == [
+    assert run(code, build_stub(tmp_path)) == [
         {"name": "NVIDIA Stub A", "driver": "570.1", "memory_bytes": 8_000_000_000},
         {"name": "NVIDIA Stub B", "driver": "570.1", "memory_bytes": 16_000_000_000},
     ]
 
 
-def test_the_doctor_sees_gpus_that_tensorflow_does_not(nvml_stub):
+def test_the_doctor_sees_gpus_that_tensorflow_does_not(tmp_path):
     code = """
 import json
 from tfperf.measure.doctor import check_devices, check_nvml
 checks = [check_devices({"devices": {"found": found}}) for found in (["CPU"], ["CPU", "A"])] + [check_nvml()]
 print(json.dumps([[c.state, c.found, c.advice] for c in checks]))
 """
-    hidden, seen, nvml = run(code, nvml_stub)
+    hidden, seen, nvml = run(code, build_stub(tmp_path))
     assert hidden[0] == "warning" and "does not see the NVIDIA Stub A" in hidden[1] and "tfperf[gpu]" in hidden[2]
     assert seen[0] == "ok" and nvml == ["ok", "driver 570.1: NVIDIA Stub A, NVIDIA Stub B", ""]
 

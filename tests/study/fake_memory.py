@@ -1,10 +1,10 @@
 """Stands for study/memory_trial.py: a device whose peaks are known, and programs that end in other ways."""
 
+import ctypes
 import json
 import os
 import signal
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -28,15 +28,20 @@ def measure(batch, length):
             "seconds_per_step": 1e-3 * (4 + batch / 10)}  # fmt: skip
 
 
-def end(how):
-    """As a planted fault ends."""
+def end(how, folder):
+    """As a planted fault ends; each is a real one, but for the kill, which the system itself does not carry out."""
     if how == "crash":
-        os.kill(os.getpid(), signal.SIGSEGV)
-    if how == "kill":
+        ctypes.string_at(0)
+    if how == "oom":
+        events = folder / "group" / "memory.events"
+        events.write_text(f"oom_kill {int(events.read_text().split()[1]) + 1}\n")
+    if how in ("kill", "oom"):
         os.kill(os.getpid(), signal.SIGKILL)
-    if how == "hang":
-        time.sleep(60)
-    raise ValueError("the model is wrong") if how == "fault" else MemoryError
+    while how == "hang":
+        pass
+    if how == "memory":
+        bytearray(1 << 62)
+    raise ValueError("the model is wrong")
 
 
 def main():
@@ -53,7 +58,7 @@ def main():
         record, length = {"lengths": LENGTHS}, request["length"] or LENGTHS[-1]
     while True:
         if batch > int(most or 10**9):
-            end(how)
+            end(how, folder.parents[2])
         if compute_peak(batch, length) > request["limit"]:
             record["exhausted"] = {"batch": batch, "why": "made up"}
             break

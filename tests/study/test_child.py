@@ -13,6 +13,7 @@ from tests.study.sweeps import ROOT, alive, environment, wait_for
 from tfperf.measure import parent_watch
 from tfperf.study import child
 from tfperf.study.child import run_subprocess
+from tfperf.study.memory_kills import KillCount
 
 GRANDCHILD = (
     "import subprocess, sys; p = subprocess.Popen([sys.executable, '-S', '-c', 'import time; time.sleep(600)'])\n"
@@ -108,10 +109,20 @@ def test_only_a_program_that_native_code_ended_is_begun_again(tmp_path, end, beg
     assert record.get("attempts", 1) == begun
 
 
-@pytest.mark.parametrize(("kills", "words"), [([3, 4], "out of memory"), ([3, 3], "killed by SIGKILL, perhaps")])
-def test_the_system_tells_whether_it_killed_for_memory(monkeypatch, kills, words):
-    monkeypatch.setattr(child, "_count_memory_kills", lambda: kills.pop(0))
-    assert words in program("os.kill(os.getpid(), 9)")["error"]
+@pytest.mark.parametrize(
+    ("count", "of_group", "said"),
+    [
+        (4, True, "its process was killed by the system: out of memory"),
+        (3, True, "its process was killed by SIGKILL, cause unknown: the system killed none for memory"),
+        (4, False, "its process was killed by SIGKILL, cause unknown: the system killed for memory, this program or "
+                   "another one"),
+        (None, False, "its process was killed by SIGKILL, cause unknown: the system does not count kills for memory"),
+    ],
+)  # fmt: skip
+def test_the_system_tells_whether_it_killed_for_memory(monkeypatch, count, of_group, said):
+    counts = [KillCount(3, of_group), KillCount(count, of_group)]
+    monkeypatch.setattr(child, "read_kill_count", lambda: counts.pop(0))
+    assert program("os.kill(os.getpid(), 9)") == {"error": said}
 
 
 def test_a_timeout_ends_it_and_what_it_started(tmp_path):

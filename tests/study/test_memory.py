@@ -1,7 +1,6 @@
 """Memory studies over a made-up device whose peaks are known."""
 
 import json
-import re
 from functools import partial
 
 import pytest
@@ -14,13 +13,27 @@ from tfperf.errors import CardError, RunDirectoryError, TrainingError
 from tfperf.measure.memory_law import fit_law
 from tfperf.report.memory import list_lines, make_memory_tables
 from tfperf.runcard.memory import MemoryBudget
+from tfperf.study import child
 from tfperf.study.memory import GIB, find_room
+from tfperf.study.memory_kills import read_kill_count
 from tfperf.study.trial_ends import find_end
 
 
 @pytest.fixture
 def study(tmp_path):
     return partial(run_study, tmp_path)
+
+
+@pytest.fixture
+def group(tmp_path, monkeypatch):
+    """A made-up control group, in which this program and its trials are."""
+    (tmp_path / "group").mkdir()
+    (tmp_path / "group" / "memory.events").write_text("oom_kill 2\n")
+    own = tmp_path / "proc" / "self"
+    own.mkdir(parents=True)
+    (own / "cgroup").write_text("0::/\n")
+    (own / "mountinfo").write_text(f"31 23 0:28 / {tmp_path / 'group'} rw - cgroup2 cgroup2 rw\n")
+    monkeypatch.setattr(child, "read_kill_count", partial(read_kill_count, tmp_path / "proc"))
 
 
 def count_asked(folder):
@@ -74,16 +87,26 @@ def test_what_was_measured_is_not_measured_again(study, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("title", "said"),
+    ("title", "kind", "said"),
     [
-        ("crash 130", "SIGSEGV"), ("kill 130", "SIGKILL.*cause unknown"), ("hang 130", "timeout: not done after 1 s"),
-        ("memory 130", "out of memory: .*MemoryError"),
+        ("crash 130", "suspected", "its process was ended by SIGSEGV"),
+        ("kill 130", "suspected", "killed by SIGKILL, cause unknown"),
+        ("oom 130", "memory", "its process was killed by the system: out of memory"),
+        ("hang 130", "suspected", "timeout: not done after 4 s"),
+        ("memory 130", "memory", "out of memory: its process ended with 1: MemoryError"),
     ],
-)  # fmt: skip
-def test_ends_that_a_smaller_batch_does_not_have_are_taken_for_memory(study, title, said):
-    found = study(title=title, timeout=1, budget=0.25)["modes"]["train"]
+)
+def test_ends_that_a_smaller_batch_does_not_have_are_taken_for_memory(study, group, title, kind, said):
+    found = study(title=title, timeout=4 if "hang" in title else 60, budget=0.25)["modes"]["train"]
     assert 110 < found["largest"]["batch"] <= 130
-    assert any(re.search(said, end["why"]) for end in found["ends"])
+    ends = [end for end in found["ends"] if said in end["why"]]
+    assert ends and {end["kind"] for end in ends} == {kind}
+
+
+def test_a_step_that_never_ends_is_named_and_not_waited_for_at_every_batch(study, group, tmp_path):
+    with pytest.raises(TrainingError, match=r"train: batch 1 fails: timeout: not done after 2 s; .* does not end"):
+        study(title="hang 0", timeout=2)
+    assert (tmp_path / "out" / "trials" / "asked.txt").read_text().split() == ["8", "1"]
 
 
 def test_another_fault_ends_the_study_and_is_named(study):
@@ -98,6 +121,8 @@ def test_another_fault_ends_the_study_and_is_named(study):
         ({"error": "its process was killed by the system: out of memory"}, "memory"),
         ({"error": "its process was ended by SIGABRT"}, "suspected"),
         ({"error": "its process ended with 1: ValueError: no"}, "fault"),
+        ({"error": "its process ended with 1: ValueError: timeout: SIGSEGV"}, "fault"),
+        ({"error": "timeout: not done after 5 s"}, "suspected"),
     ],
 )
 def test_kinds_of_ends(record, kind):
@@ -127,5 +152,6 @@ def test_a_negative_fixed_part_is_told(study):
     law = fit_law([(50, 0.6641e9), (300, 5.7539e9)])
     found["law"] = {**found["law"], "warnings": law.list_warnings()}
     assert any("below zero" in line for line in list_lines("train", found))
-    make_memory_tables({"room": {"device": "cpu-arena", "budget": GIB, "margin": 0.05, "ram": None},
+    make_memory_tables({"room": {"device": "cpu-arena", "budget": GIB, "margin": 0.05, "ram": None,
+                                 "limit": GIB},
                         "modes": {"train": found}})  # fmt: skip

@@ -53,6 +53,17 @@ class DeviceMemory:
         found: Mapping[str, Any] = tf.config.experimental.get_memory_info(NAMES[self.kind])
         return int(found["current"]), int(found["peak"])
 
+    def compute_reserved(self, peak: int | None) -> int | None:
+        """Bytes that TensorFlow has taken from the GPU, whether tensors use them or not; None: not known.
+
+        It takes all of the limit with the first tensor, unless it is told to grow or to use CUDA's own allocator.
+        peak: bytes of tensors, 0 before the first.
+        """
+        grows = os.environ.get("TF_FORCE_GPU_ALLOW_GROWTH", "false").lower() == "true"
+        if self.kind != "gpu" or self.limit is None or not peak or grows or os.environ.get("TF_GPU_ALLOCATOR"):
+            return None
+        return self.limit // MIB * MIB
+
     def reset_peak(self) -> None:
         """Count the peak from now on."""
         import tensorflow as tf

@@ -9,6 +9,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from tfperf.report.memory_log import list_counter_lines, list_log_lines
 from tfperf.report.memory_unit import SAMPLES, use_unit
 from tfperf.report.numbers import MISSING, format_bytes, format_seconds
 
@@ -28,6 +29,8 @@ def make_memory_tables(report: Mapping[str, Any]) -> RenderableType:
     for mode, found in report["modes"].items():
         lines = (Text(use_unit(line, unit)) for line in list_lines(mode, found))
         parts += [_make_stage_table(mode, found["stages"], unit), *lines]
+        if found["proof"] is not None:
+            parts.append(_make_log(mode, found["proof"], room))
     return Group(*parts)
 
 
@@ -39,6 +42,14 @@ def _make_stage_table(mode: str, stages: Sequence[Mapping[str, Any]], unit: Sequ
     for stage in merge_steps(stages):
         figures = [format_bytes(stage[key]) for key in ("device", "device_peak", "ram", "ram_peak")]
         table.add_row(Text(use_unit(stage["name"], unit)), *figures, format_seconds(stage["seconds"]))
+    return table
+
+
+def _make_log(mode: str, proof: Mapping[str, Any], room: Mapping[str, Any]) -> Table:
+    title = Text(f"{mode}: a process of batch {proof['batch']}")
+    table = Table(title=title, box=None, show_header=False, title_justify="left")
+    for label, figure in (*list_log_lines(proof, room), *list_counter_lines(proof)):
+        table.add_row(Text(label), Text(figure))
     return table
 
 

@@ -8,9 +8,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from tfperf.report.memory import DEVICES, list_lines, merge_steps
+from tfperf.report.memory_log import list_counter_lines, list_log_lines
 from tfperf.report.memory_unit import SAMPLES, use_unit
-from tfperf.report.numbers import format_bytes, format_seconds
+from tfperf.report.numbers import MISSING, format_bytes, format_seconds
 from tfperf.report.page import render_details, render_image, render_page, render_paragraph, render_table
+from tfperf.report.proof import estimate_seconds, format_limit
 from tfperf.report.style import BAND, FAILED, MEAN, SECOND, apply_style, escape_math, make_axes_grid, to_png
 from tfperf.version import VERSION
 
@@ -70,6 +72,9 @@ def render_memory(report: Mapping[str, Any]) -> str:
              format_seconds(stage["seconds"])) for stage in merge_steps(found["stages"])
         ]  # fmt: skip
         table = render_table(("stage", "device", "its peak", "RAM", "its peak", "time"), rows)
+        if (proof := found["proof"]) is not None:
+            log = (*list_log_lines(proof, room), *list_counter_lines(proof))
+            table += render_table((use_unit(f"a process of batch {proof['batch']}", unit), ""), log)
         texts = render_details("For a paper", use_unit(describe_for_paper(report, mode), unit))
         texts += render_details("For a queue", "\n".join(list_queue_lines(report, mode)))
         sections.append((mode, f"Mode {mode}", lines + image + table + texts))
@@ -98,14 +103,22 @@ def describe_for_paper(report: Mapping[str, Any], mode: str) -> str:
 
 
 def list_queue_lines(report: Mapping[str, Any], mode: str) -> list[str]:
-    """What to ask SLURM and SGE for, so that the largest batch runs: the most RAM that was seen, and a tenth more."""
+    """What to ask SLURM and SGE for, so that the largest batch runs: the most RAM that was seen, and a tenth more; time
+    for all of the card's work, where it is known how much that is."""
     found = report["modes"][mode]
     seen = [point["ram_peak"] for point in found["points"] if point["ram_peak"] is not None]
     if not seen:
         return ["RAM: n/a on this system"]
     gigabytes = int(np.ceil(SPARE * max(seen) / 1e9))
     gpu = report["room"]["device"] == "gpu"
+    time = None if found["proof"] is None else estimate_seconds(found["proof"], mode)
+    limit, told = (
+        (None, f"{MISSING}, the number of samples is unknown") if time is None else (format_limit(time[0]), time[1])
+    )
     return [
-        f"#SBATCH --mem={gigabytes}G --cpus-per-task={report['cores']}{' --gres=gpu:1' if gpu else ''}",
-        f"#$ -l h_vmem={gigabytes}G -pe smp {report['cores']}{' -l gpu=1' if gpu else ''}",
+        f"#SBATCH --mem={gigabytes}G --cpus-per-task={report['cores']}{' --gres=gpu:1' if gpu else ''}"
+        + (f" --time={limit}" if limit else ""),
+        f"#$ -l h_vmem={gigabytes}G -pe smp {report['cores']}{' -l gpu=1' if gpu else ''}"
+        + (f" -l h_rt={limit}" if limit else ""),
+        f"# time limit: {told}",
     ]

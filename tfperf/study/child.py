@@ -7,19 +7,18 @@ import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from pathlib import Path
 from tempfile import TemporaryFile
 from threading import Event
 from typing import IO, Any
 
 from tfperf.measure.parent_watch import STARTER
 from tfperf.study.first_error import CRASHED, find_first_error
+from tfperf.study.memory_kills import PROC, describe_kill, read_kill_count
 
 Record = dict[str, Any]
 Task = tuple[Sequence[str], Mapping[str, Any], float]  # command, request, time limit in seconds
 POLL_SECONDS = 0.2
 DYING_SECONDS = 5.0
-PROC = Path("/proc")
 ATTEMPTS = 3  # of a task whose program native code ended
 OUT_OF_MEMORY = "out of memory: "
 # what allocators and TensorFlow say last
@@ -36,7 +35,7 @@ def run_subprocess(
     goes to files, so that a grandchild that keeps it open does not hold up the end.
     """
     settings = {"TF_CPP_MIN_LOG_LEVEL": "3"} | os.environ | {STARTER: str(os.getpid())}
-    killed_before = _count_memory_kills()
+    kills = read_kill_count()
     with TemporaryFile() as output, TemporaryFile() as errors:
         child = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=output, stderr=errors, env=settings, start_new_session=True
@@ -53,7 +52,7 @@ def run_subprocess(
         return {"error": f"timeout: not done after {timeout:g} s"}
     if stopped():
         return None
-    return {"error": _describe_failure(child.returncode, said, _count_memory_kills() > killed_before)}
+    return {"error": _describe_failure(child.returncode, said, describe_kill(kills, read_kill_count()))}
 
 
 def run_task(task: Task, stop: Event, attempt: int = 1) -> tuple[Record | None, float]:
@@ -134,12 +133,11 @@ def _parse_record(output: str) -> Record | None:
     return found if isinstance(found, dict) else None
 
 
-def _describe_failure(code: int, errors: str, memory_short: bool) -> str:
+def _describe_failure(code: int, errors: str, killed: str) -> str:
     """Why it has no record: its signal or exit code, and the first error that it or a worker of it has told."""
     said = find_first_error(errors)
     if code == -signal.SIGKILL:
-        what = "killed by the system: out of memory" if memory_short else "killed by SIGKILL, perhaps for its memory"
-        return f"its process was {what}"
+        return f"its process was {killed}"
     end = f"was ended by {_name_signal(-code)}" if code < 0 else f"ended with {code}"
     memory = OUT_OF_MEMORY if any(word in said for word in MEMORY_WORDS) else ""
     return f"{memory}its process {end}" + (f": {said}" if said else "")
@@ -150,12 +148,3 @@ def _name_signal(number: int) -> str:
         return signal.Signals(number).name
     except ValueError:
         return f"signal {number}"
-
-
-def _count_memory_kills() -> int:
-    """How many processes Linux has killed for memory since it started; 0 where it does not tell."""
-    try:
-        lines = (PROC / "vmstat").read_text().splitlines()
-    except OSError:
-        return 0
-    return next((int(line.split()[1]) for line in lines if line.startswith("oom_kill ")), 0)

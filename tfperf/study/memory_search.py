@@ -14,6 +14,7 @@ from tfperf.runcard.memory import MemoryDevice
 from tfperf.signals import Signals
 from tfperf.study.child import Record, run_subprocess
 from tfperf.study.largest_batch import PASSES, BatchSearch
+from tfperf.study.proof import find_proof
 from tfperf.study.trial_ends import TrialEnd, find_end
 from tfperf.study.trial_log import TrialLog
 from tfperf.workloads.memory_trial import BATCHES, compute_bound
@@ -93,6 +94,7 @@ class _LengthStudy:
     length: int | None = None
     points: list[dict[str, Any]] = field(default_factory=list)  # of all trials that passed, in their order
     ends: list[dict[str, Any]] = field(default_factory=list)  # of those that failed
+    records: list[Record] = field(default_factory=list)  # of all
     count: int = 0  # of trials
 
     @property
@@ -109,8 +111,8 @@ class _LengthStudy:
                 return record
             assert end is not None
             if end.kind == "fault" or batch == 1:
-                raise TrainingError(f"{self.mode}: batch {batch} fails: {end.why}")
-            batch //= 2
+                raise TrainingError(f"{self.mode}: {end.explain(batch)}")
+            batch = end.choose_smaller(batch)
 
     def find_largest(self) -> dict[str, Any]:
         """What the batches need, and the largest that passes; after `measure_ladder`. Raises: TrainingError."""
@@ -128,6 +130,7 @@ class _LengthStudy:
                 "failed_above": min(search.failed, default=None),
             },
             "fastest": _find_fastest(self.points, largest), "processes": self.count,
+            "proof": find_proof(self.records, largest),
         }  # fmt: skip
 
     def fit(self) -> MemoryLaw | None:
@@ -166,6 +169,7 @@ class _LengthStudy:
         request = {"mode": self.mode, "batch": batch, "length": self.length, "share": share, "more": more}
         words = f"{name}: batch {batch}{' and more' if share else ''}"
         record = self.asker.get(f"{name} {self.count:02}: {what} {batch}", request, self.count - 1, words)
+        self.records.append(record)
         end = find_end({"error": record["failed"]} if "failed" in record else record)
         points = record.get("batches", [])
         fits = [point for point in points if not _is_above(point["ram_peak"], self.room.ram)]

@@ -5,13 +5,14 @@
 None: the longest), `share` (None: this batch alone; else batches grow up to that share of the limit), `more` (seconds
 for which further steps of a batch are taken where five are shorter) and `folder` (the trial's own, where batches.jsonl
 keeps what was measured until the process ended). A record holds `stages` and `batches` (workloads/memory_trial.py),
-`lengths` that may be asked for, and `exhausted` with the batch that found no memory; of a card that cannot be measured
-`refused`.
+`readings` during each stage (measure/counters.py), `lengths` that may be asked for, and `exhausted` with the batch that
+found no memory; of a card that cannot be measured `refused`.
 """
 
 import shutil
 import time
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from tfperf.measure import parent_watch
 def measure_trial(request: Mapping[str, Any]) -> dict[str, Any]:
     """The record of a request; UserError for faults of the card or its files."""
     began = time.perf_counter()
+    from tfperf.measure.counters import open_counters
     from tfperf.workloads.memory_trial import measure_memory
     from tfperf.workloads.registry import WORKLOADS
 
@@ -29,7 +31,9 @@ def measure_trial(request: Mapping[str, Any]) -> dict[str, Any]:
     folder = Path(request["folder"])
     shutil.rmtree(folder, ignore_errors=True)  # what a trial left that was killed
     folder.mkdir(parents=True)
-    return measure_memory(lambda: workload.build_memory_trial(card, request["mode"]), {**request, "began": began})
+    with open_counters(request["device"]) as counters:
+        make_trial = partial(workload.build_memory_trial, card, request["mode"])
+        return measure_memory(make_trial, {**request, "began": began}, counters)
 
 
 if __name__ == "__main__":

@@ -1,14 +1,16 @@
 """How trials end that give no record: for want of memory, or for another reason."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from tfperf.study.child import OUT_OF_MEMORY
+from tfperf.study.memory_kills import KILLED_FOR_MEMORY
 
 EndKind = Literal["memory", "suspected", "fault"]
 # ends that memory may have been the reason of: a smaller batch that passes confirms it
-SUSPICIOUS = ("SIGSEGV", "SIGABRT", "SIGBUS", "timeout", "SIGKILL")
+SUSPICIOUS = re.compile(r"timeout: |its process was (?:killed by SIGKILL|ended by SIG(?:SEGV|ABRT|BUS)\b)")
 
 
 @dataclass(frozen=True)
@@ -18,6 +20,25 @@ class TrialEnd:
     kind: EndKind
     why: str
 
+    @property
+    def is_timeout(self) -> bool:
+        """Whether it was not done in time."""
+        return self.why.startswith("timeout: ")
+
+    def choose_smaller(self, batch: int) -> int:
+        """The batch to try next, which confirms that memory was the reason: where time was, the smallest, since each
+        try may last as long."""
+        return 1 if self.is_timeout else batch // 2
+
+    def explain(self, batch: int) -> str:
+        """Why there is nothing to measure, after the smallest batch has failed, or one for no want of memory."""
+        text = f"batch {batch} fails: {self.why}"
+        if not self.is_timeout:
+            return text
+        return (
+            f"{text}; the smallest batch needs least memory, so it is a step that does not end, or --timeout is short"
+        )
+
 
 def find_end(record: Mapping[str, Any]) -> TrialEnd | None:
     """How a trial has failed; None where it has not."""
@@ -26,9 +47,6 @@ def find_end(record: Mapping[str, Any]) -> TrialEnd | None:
     error = record.get("error")
     if error is None:
         return None
-    if error.startswith(OUT_OF_MEMORY) or error.endswith("killed by the system: out of memory"):
+    if error.startswith(OUT_OF_MEMORY) or error.endswith(KILLED_FOR_MEMORY):
         return TrialEnd("memory", error)
-    if any(word in error for word in SUSPICIOUS):
-        unknown = "; cause unknown" if "SIGKILL" in error else ""
-        return TrialEnd("suspected", f"{error}{unknown}")
-    return TrialEnd("fault", error)
+    return TrialEnd("suspected" if SUSPICIOUS.match(error) else "fault", error)

@@ -9,15 +9,16 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from tfperf.errors import UserError
+from tfperf.measure.counters import StageCounters
 from tfperf.measure.device_memory import DeviceMemory
 from tfperf.measure.environment import measure_peak_rss_bytes, read_rss_bytes, reset_peak_rss
+from tfperf.workloads.exhaustion import find_exhaustion
+from tfperf.workloads.trial_work import describe_work
 
 STEPS = 5  # of a batch, each in a call of its own
 MORE_STEPS = 12  # at most, where more seconds are asked for
 LADDER_SECONDS = 20.0  # after which no larger batch is begun
 BATCHES = "batches.jsonl"  # of a trial's folder: what was measured until the process ended
-EXHAUSTED = ("ResourceExhausted", "OOM when allocating", "bad_alloc", "MemoryError", "out of memory")
 
 
 class MemoryTrial(Protocol):
@@ -58,6 +59,8 @@ class MemoryStage:
     ram: int | None
     ram_peak: int | None
     seconds: float
+    energy_joules: float | None  # of the GPU that steps run on
+    nvml: list[dict[str, Any]] | None  # of each GPU: measure/counters.py
 
 
 @dataclass(frozen=True)
@@ -78,10 +81,10 @@ class MeasuredBatch:
 class _StageClock:
     """Measures stages one after the other; peaks count anew in each."""
 
-    def __init__(self, began: float) -> None:
+    def __init__(self, began: float, counters: StageCounters) -> None:
         self.stages: list[MemoryStage] = []
         self.memory: DeviceMemory | None = None  # as soon as there is one
-        self._counts_ram = reset_peak_rss()
+        self._counts_ram, self._counters = reset_peak_rss(), counters
         self._start = began
 
     def run(self, name: str, call: Callable[[], None]) -> MemoryStage:
@@ -90,19 +93,22 @@ class _StageClock:
         now, peak = (None, None) if self.memory is None else self.memory.read()
         ram_peak = measure_peak_rss_bytes() if self._counts_ram else None
         end = time.perf_counter()
-        self.stages.append(MemoryStage(name, now, peak, read_rss_bytes(), ram_peak, end - self._start))
-        self._start = end
+        counters = self._counters.read_stage(name, self.memory, peak)
+        self.stages.append(MemoryStage(name, now, peak, read_rss_bytes(), ram_peak, end - self._start, **counters))
         reset_peak_rss()
         if self.memory is not None:
             self.memory.reset_peak()
+        self._start = time.perf_counter()  # what is read between stages is of none
         return self.stages[-1]
 
 
-def measure_memory(make_trial: Callable[[], MemoryTrial], request: Mapping[str, Any]) -> dict[str, Any]:
+def measure_memory(
+    make_trial: Callable[[], MemoryTrial], request: Mapping[str, Any], counters: StageCounters
+) -> dict[str, Any]:
     """The record of a request: see study/memory_trial.py. Raises: UserError for faults of the card or its files."""
-    memory, clock = DeviceMemory(request["device"], request["limit"]), _StageClock(request["began"])
+    memory, clock = DeviceMemory(request["device"], request["limit"]), _StageClock(request["began"], counters)
     found: list[MeasuredBatch] = []
-    record: dict[str, Any] = {}
+    record: dict[str, Any] = {"readings": counters.readings}
     clock.run("start", lambda: None)
     clock.run("TensorFlow imported", memory.import_tensorflow)
     clock.memory = memory
@@ -111,6 +117,7 @@ def measure_memory(make_trial: Callable[[], MemoryTrial], request: Mapping[str, 
     try:
         trial = make_trial()
         clock.run("data read", trial.read_data)
+        record["work"] = describe_work(trial)
         record["lengths"] = list(trial.list_lengths())
         clock.run("model built", trial.build_model)
         if request["mode"] == "train":
@@ -123,9 +130,9 @@ def measure_memory(make_trial: Callable[[], MemoryTrial], request: Mapping[str, 
                 break
             batch = _choose_next(batch)
     except Exception as error:
-        if not _is_exhausted(error):
+        if (why := find_exhaustion(error)) is None:
             raise
-        record["exhausted"] = {"batch": batch, "why": str(error).strip().partition("\n")[0][:500]}
+        record["exhausted"] = {"batch": batch, "why": why}
     return record | {"stages": [asdict(stage) for stage in clock.stages], "batches": [asdict(one) for one in found]}
 
 
@@ -178,12 +185,3 @@ def compute_bound(least: float, limit: float, share: float) -> float:
 def _append(file: Path, content: Mapping[str, Any]) -> None:
     with file.open("a", encoding="utf-8") as target:
         target.write(json.dumps(content) + "\n")
-
-
-def _is_exhausted(error: BaseException | None) -> bool:
-    """Whether an error, or one that it came from, says that memory was short."""
-    while error is not None:
-        if any(word in f"{type(error).__name__} {error}" for word in EXHAUSTED):
-            return not isinstance(error, UserError) or _is_exhausted(error.__cause__)
-        error = error.__cause__
-    return False

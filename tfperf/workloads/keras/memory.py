@@ -7,6 +7,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from tfperf.sources.data import Data
 from tfperf.sources.samples import Samples
 from tfperf.sources.user_errors import run_user_code
 from tfperf.workloads.keras.card import KerasCard
@@ -14,6 +15,7 @@ from tfperf.workloads.keras.inputs import TrainingData, read_data
 from tfperf.workloads.keras.loops import Compilation, MemoryLoop, StepLoop, StreamLoop, select_batch, to_tensors
 from tfperf.workloads.keras.models import make_model
 from tfperf.workloads.keras.padding import find_padded
+from tfperf.workloads.trial_work import TrialWork
 
 COMPILATIONS: dict[str | bool, Compilation] = {
     False: "graph", "auto": "graph", "step": "XLA step", "loop": "XLA loop", True: "XLA loop",
@@ -43,6 +45,21 @@ class KerasMemoryTrial:
         for part in (self._data.training, self._data.validation if self._mode == "train" else None):
             if isinstance(part, Samples):
                 self._tensors[id(part)] = keras.tree.map_structure(_copy, to_tensors(part))
+
+    def count_work(self) -> TrialWork:
+        """Of a stream at most as many samples as its batches have if all are as long as the first."""
+        train, held = self._card.train, self._data.validation if self._mode == "train" else None
+        samples = self._count_samples(self._data.training, train.steps_per_epoch)
+        held_samples = 0 if held is None else self._count_samples(held, None)
+        return TrialWork(samples=samples, held_samples=held_samples or 0, epochs=train.epochs, steps=train.steps)
+
+    def _count_samples(self, data: Data, steps_per_epoch: int | None) -> int | None:
+        if isinstance(data, Samples):
+            return len(data)
+        steps = steps_per_epoch or data.length
+        if steps is None:
+            return None
+        return steps * int(keras.tree.flatten(data.read_first(1)[0])[0].shape[0])
 
     def build_model(self) -> None:
         """Build it for a batch of two samples."""
