@@ -50,7 +50,7 @@ class TrialCounter:
         return True
 
 
-def double_until_it_fails(passes: Passes) -> int:
+def search_by_doubling(passes: Passes) -> int:
     """Lightning's mode `power`: twice as much until a batch fails, then half of that."""
     batch, found = FIRST, 0
     for _ in range(MOST_TRIALS):
@@ -60,7 +60,7 @@ def double_until_it_fails(passes: Passes) -> int:
     return found
 
 
-def halve_the_rest(passes: Passes) -> int:
+def search_by_halving(passes: Passes) -> int:
     """Lightning's mode `binsearch`: twice as much until a batch fails, then between the last two; less its margin."""
     low, high, batch = 1, 0, FIRST
     for _ in range(MOST_TRIALS):
@@ -76,7 +76,7 @@ def halve_the_rest(passes: Passes) -> int:
     return max(1, int(low * (1 - MARGIN)))
 
 
-def shrink_until_it_passes(start: int, passes: Passes) -> int:
+def search_by_shrinking(start: int, passes: Passes) -> int:
     """accelerate's `find_executable_batch_size`: 0.9 times as much after each failure."""
     batch = start
     while batch and not passes(batch):
@@ -85,9 +85,9 @@ def shrink_until_it_passes(start: int, passes: Passes) -> int:
 
 
 FINDERS: dict[str, Callable[[Passes], int]] = {
-    "Lightning, power": double_until_it_fails,
-    "Lightning, binsearch": halve_the_rest,
-    **{f"accelerate from {start}": partial(shrink_until_it_passes, start) for start in STARTS},
+    "Lightning, power": search_by_doubling,
+    "Lightning, binsearch": search_by_halving,
+    **{f"accelerate from {start}": partial(search_by_shrinking, start) for start in STARTS},
 }
 
 

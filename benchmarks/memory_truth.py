@@ -44,7 +44,7 @@ def _measure(name: str, budget: float, folder: Path) -> Row:
     found, seconds = report["modes"]["train"], time.perf_counter() - start
     batch = found["largest"]["batch"]
     counter = TrialCounter(to_json_tree(card), report["room"]["limit"], folder / f"{name}-{budget}-truth")
-    largest = _bisect(counter, batch)
+    largest = _find_largest(counter, batch)
     peak = min(point["least"] for point in found["points"] if point["batch"] == batch)
     return {
         "batch": batch, "bisected": largest, "share": batch / largest, "seconds": seconds,
@@ -63,19 +63,19 @@ def _compare_law(law: dict[str, Any] | None, peak: float) -> Row:
     return {"middle": at["bytes"] / peak, "width": (at["high"] - at["low"]) / at["bytes"], "holds": holds}
 
 
-def _bisect(counter: TrialCounter, low: int) -> int:
+def _find_largest(counter: TrialCounter, low: int) -> int:
     """The largest batch that passes, from one that does on."""
     high = int(ABOVE * low) + 1
-    while _passes(counter, high):
+    while _can_pass(counter, high):
         low, high = high, int(ABOVE * high) + 1
     while high / low > FINE and high - low > 1:
         middle = (low + high) // 2
-        if _passes(counter, middle):
+        if _can_pass(counter, middle):
             low = middle
         else:
             high = middle
     return low
 
 
-def _passes(counter: TrialCounter, batch: int) -> bool:
+def _can_pass(counter: TrialCounter, batch: int) -> bool:
     return all(counter.run(batch) for _ in range(PASSES))
