@@ -13,7 +13,8 @@ SOURCE = Path(__file__).with_suffix(".c")
 def build_stub(folder: Path, *variants: str, second: str = "NVIDIA Stub B") -> dict[str, str]:
     """Environment of a process that finds two GPUs that are not there.
 
-    variants: FAILING (it does not start), BARE (names and memory alone), OLD (another name for why clocks are low).
+    variants: FAILING (it does not start), BARE (names and memory alone), COMPUTING (GPUs that cannot draw), OLD
+    (another name for why clocks are low).
     """
     compiler = shutil.which("cc")
     if compiler is None:

@@ -73,6 +73,11 @@ def test_functions_that_a_library_lacks_give_nothing(tmp_path):
     assert second == NOTHING | {key: SECOND[key] for key in there}
 
 
+def test_a_device_that_cannot_draw_tells_of_those_that_compute(tmp_path):
+    first, _ = read(build_stub(tmp_path, "COMPUTING"), CUDA_DEVICE_ORDER="PCI_BUS_ID")
+    assert first == FIRST | {"others": 1_200_000_000}
+
+
 def test_an_older_driver_tells_what_holds_clocks_back_by_another_name(tmp_path):
     assert read(build_stub(tmp_path, "OLD"), CUDA_DEVICE_ORDER="PCI_BUS_ID") == [FIRST, SECOND]
 

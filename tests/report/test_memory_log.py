@@ -115,6 +115,7 @@ def test_figures_of_the_library_reach_the_log(tmp_path):
     assert lines["its memory"] == "this process 700.0 MB, of which its context 175.7 MB; other processes 1.30 GB"
     assert lines["memory errors"] == "corrected 3, uncorrected 0"
     assert lines["clocks held back by"] == "heat, by hardware, power cap, reason 0x1000"
+    assert lines["GPU 1, without steps"] == "NVIDIA Stub B: 3.00 GB in use, power 123 W"
     assert dict(list_log_lines(proof, GPU))["total memory"] == "8.00 GB"
 
 
@@ -155,13 +156,13 @@ def test_queue_lines_ask_for_ram_processors_gpus_and_time():
 
 
 def test_a_process_of_the_batch_alone_proves_it():
-    def measured(*batches):
-        return {"batches": [{"batch": batch} for batch in batches], "stages": [batches], "work": None}
+    def measured(*batches, number=0):
+        return {"batches": [{"batch": batch} for batch in batches], "stages": [batches], "work": number}
 
     failed = {"failed": "no", "batches": [], "stages": []}
-    records = [measured(8, 12), measured(12), measured(12), failed, measured(8, 12)]
+    records = [measured(8, 12), measured(12), measured(12, number=3), failed, measured(8, 12)]
     found = find_proof(records, 12)
-    assert found is not None and found["stages"] == [(12,)]
+    assert found is not None and found["stages"] == [(12,)] and found["work"] == 3
     smaller = find_proof(records, 8)
     assert smaller is not None and smaller["stages"] == [(8, 12)]
     assert find_proof(records, 16) is None

@@ -45,6 +45,10 @@ def list_counter_lines(proof: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield "GPU's counters", f"{MISSING} (memory by process, power, clocks, utilisation, PCIe, memory errors)"
     else:
         yield from _list_gpu_lines(proof, gpu)
+        for number, other in enumerate(steady[-1]["nvml"][1:], 1):
+            power = _format_load("power_watts", other["power_watts"])
+            used = format_bytes(other["memory"]["used"])
+            yield f"GPU {number}, without steps", f"{other['name'] or MISSING}: {used} in use, power {power}"
     yield from _list_readings(proof, steady)
 
 
