@@ -34,16 +34,18 @@ class DeviceMemory:
             import tensorflow  # noqa: F401
 
     def prepare(self) -> None:
-        """Reserve the region, or limit the GPU; before any tensor is made."""
+        """Reserve the region, or limit the first GPU, beside which no other is used; before any tensor is made."""
         import tensorflow as tf
 
         if self.kind == "cpu-arena":
             assert self.limit is not None
             tf.raw_ops.Empty(shape=[max(self.limit // MIB * MIB - LEFT, MIB)], dtype=tf.uint8)
-        elif self.limit is not None:
+        else:
             gpu = tf.config.list_physical_devices("GPU")[0]
-            part = tf.config.LogicalDeviceConfiguration(memory_limit=self.limit // MIB)
-            tf.config.set_logical_device_configuration(gpu, [part])
+            tf.config.set_visible_devices([gpu], "GPU")
+            if self.limit is not None:
+                part = tf.config.LogicalDeviceConfiguration(memory_limit=self.limit // MIB)
+                tf.config.set_logical_device_configuration(gpu, [part])
         self.reset_peak()
 
     def read(self) -> tuple[int, int]:

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from tfperf.errors import CardError, RunDirectoryError
-from tfperf.measure.environment import collect_environment, count_cores, list_gpus, read_available_bytes
+from tfperf.measure.environment import collect_environment, count_cores, read_available_bytes
+from tfperf.measure.nvml import open_gpus
 from tfperf.report.memory_page import render_memory
 from tfperf.report.sections import write_text
 from tfperf.report.study_progress import ShowCount
@@ -28,11 +29,13 @@ GIB = 2**30
 
 def find_room(wanted: MemoryBudget) -> Room:
     """The room on this machine. Raises: CardError for a device that is not there, or more than there is."""
-    gpus, free = list_gpus(), read_available_bytes()
-    device: MemoryDevice = wanted.device if wanted.device != "auto" else "gpu" if gpus else "cpu-arena"
-    if device == "gpu" and not gpus:
-        raise CardError("memory.device: got gpu; there is none; allowed: cpu-arena")
-    there = gpus[0]["memory_bytes"] if device == "gpu" else free
+    with open_gpus() as gpus:  # those that CUDA_VISIBLE_DEVICES leaves
+        total, has_gpu = (gpus[0].read_memory(holds=False).total, True) if gpus else (None, False)
+    free = read_available_bytes()
+    device: MemoryDevice = wanted.device if wanted.device != "auto" else "gpu" if has_gpu else "cpu-arena"
+    if device == "gpu" and not has_gpu:
+        raise CardError("memory.device: got gpu; there is none that is visible; allowed: cpu-arena")
+    there = total if device == "gpu" else free
     if wanted.budget == "device" and there is None:
         raise CardError(
             "memory.budget: got device; this system does not tell how much memory is free; must be a number"

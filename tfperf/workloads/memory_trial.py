@@ -17,6 +17,7 @@ from tfperf.workloads.trial_work import describe_work
 
 STEPS = 5  # of a batch, each in a call of its own
 MORE_STEPS = 12  # at most, where more seconds are asked for
+FAST = 4  # times a batch, as long as peaks are far below the bound
 LADDER_SECONDS = 20.0  # after which no larger batch is begun
 BATCHES = "batches.jsonl"  # of a trial's folder: what was measured until the process ended
 
@@ -126,9 +127,11 @@ def measure_memory(
         while True:
             found.append(_measure_batch(clock, trial, batch, request))
             _append(Path(request["folder"]) / BATCHES, asdict(found[-1]))
-            if request["share"] is None or not _may_choose_next(found, memory, request["share"], begin):
+            share = request["share"]
+            following = None if share is None else _find_next(found, memory, share, begin)
+            if following is None:
                 break
-            batch = _choose_next(batch)
+            batch = following
     except Exception as error:
         if (why := find_exhaustion(error)) is None:
             raise
@@ -155,26 +158,33 @@ def _measure_batch(clock: _StageClock, trial: MemoryTrial, batch: int, request: 
     return MeasuredBatch(batch, least, most, max(ram, default=None), seconds)
 
 
-def _choose_next(batch: int) -> int:
-    """Half more, and twice as much, by turns.
+def choose_next(batch: int, peak: float, bound: float) -> int:
+    """Half more, and twice as much, by turns; four times as much where that cannot be too much.
 
-    >>> [_choose_next(batch) for batch in (1, 2, 8, 12, 16, 96)]
+    A peak grows at most as its batch does. peak, bound: of this batch and of the largest, in bytes.
+
+    >>> [choose_next(batch, 3e9, 4e9) for batch in (1, 2, 8, 12, 16, 96)]
     [2, 3, 12, 16, 24, 128]
+    >>> choose_next(8, 1e8, 4e9)
+    32
     """
+    if FAST * peak <= bound:
+        return FAST * batch
     return batch + 1 if batch < 3 else batch * 4 // 3 if batch % 3 == 0 else batch * 3 // 2
 
 
-def _may_choose_next(found: list[MeasuredBatch], memory: DeviceMemory, share: float, begin: float) -> bool:
-    """Whether the next batch stays within a share of the memory, and is there in time."""
+def _find_next(found: list[MeasuredBatch], memory: DeviceMemory, share: float, begin: float) -> int | None:
+    """The next batch; None where it would be above a share of the memory, or not there in time."""
     last = found[-1]
     spent = time.perf_counter() - begin
     if memory.limit is None or spent + 3 * STEPS * last.seconds_per_step > LADDER_SECONDS:
-        return False
+        return None
     bound = compute_bound(found[0].most, memory.limit, share)
     per_sample = 0.0
     if len(found) > 1:
         per_sample = (last.most - found[-2].most) / (last.batch - found[-2].batch)
-    return last.most + per_sample * (_choose_next(last.batch) - last.batch) <= bound
+    batch = choose_next(last.batch, last.most, bound)
+    return batch if last.most + per_sample * (batch - last.batch) <= bound else None
 
 
 def compute_bound(least: float, limit: float, share: float) -> float:
