@@ -20,7 +20,7 @@ pytestmark = pytest.mark.usefixtures("blank_pictures")
 
 
 def test_threads_and_stacks_are_tried_together_in_children(tmp_path, monkeypatch):
-    monkeypatch.setattr(cores, "count_cores", lambda: 4)
+    monkeypatch.setattr("tfperf.workloads.pdf.card_engine.count_cores", lambda: 4)
     asked, speed = [], {(4, 4): 2.0, (4, 2): 2.1, (4, 1): 3.0, (2, 4): 1.5, (2, 2): 1.0, (2, 1): 1.5, (1, 4): 2.0,
                         (1, 2): 2.0, (1, 1): 1.02}  # fmt: skip
 
