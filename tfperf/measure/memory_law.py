@@ -13,7 +13,9 @@ import numpy as np
 from scipy.stats import t as student_t
 
 SETTLED = 0.05  # of a peak, by which points of one regime may lie off their line
-LEAST_NOISE = 0.015  # of a peak: what an allocator's rounding and the order of operations make of it
+# of a peak: what an allocator's rounding and the order of operations usually make of it, and for how many points more
+# this counts than what the points themselves say, since three to six of them say little
+USUAL_NOISE, USUAL_POINTS = 0.015, 4
 LEVEL = 0.975
 STEEPER = 1.5  # times the slope of smaller batches, that makes them another phase
 
@@ -52,7 +54,7 @@ class MemoryLaw:
         spread = float(np.sum(weights * (points - mean) ** 2))
         middle = self.predict(batch)
         share = math.sqrt(middle**2 + 1 / float(np.sum(weights)) + (batch - mean) ** 2 / spread)
-        half = student_t.ppf(LEVEL, len(points) - 2) * self.noise * share
+        half = student_t.ppf(LEVEL, len(points) - 2 + USUAL_POINTS) * self.noise * share
         return float(middle - half), float(middle + half)
 
     def find_batch(self, budget: float) -> int:
@@ -90,7 +92,7 @@ def fit_law(points: Sequence[tuple[int, float]]) -> MemoryLaw:
         first -= 1
     chosen, left_out = known[first:], known[:first]
     fixed, slope = map(float, _fit_line(chosen).coef)
-    noise = max(LEAST_NOISE, _estimate_noise(chosen)) if len(chosen) > 2 else None
+    noise = _pool_noise(chosen) if len(chosen) > 2 else None
     settled = len(chosen) > 2 and slope > 0
     fitted, others = (tuple(batch for batch, _ in part) for part in (chosen, left_out))
     return MemoryLaw(fixed, slope, fitted, others, noise, settled, _fit_smaller(left_out, slope))
@@ -117,6 +119,12 @@ def _estimate_noise(points: Sequence[tuple[int, float]]) -> float:
     line = _fit_line(points)
     apart = [(peak - line(batch)) / peak for batch, peak in points]
     return math.sqrt(sum(share**2 for share in apart) / (len(points) - 2))
+
+
+def _pool_noise(points: Sequence[tuple[int, float]]) -> float:
+    """The same, pooled with what is usual."""
+    own, count = _estimate_noise(points), len(points) - 2
+    return math.sqrt((USUAL_POINTS * USUAL_NOISE**2 + count * own**2) / (USUAL_POINTS + count))
 
 
 def _estimate_spread(points: Sequence[tuple[int, float]]) -> float:

@@ -25,8 +25,8 @@ LADDER, LAST = 0.3, 0.4  # of the limit: how far batches grow in one process, an
 MOST = 12  # processes for each mode and length, without those after a step down
 MORE_SECONDS = 1.0  # for which steps are taken where they are short, to find the one that needs least
 FARTHEST = 16  # times the largest batch of the first process, that the fresh one takes at most
-SETTLING = 2  # more fresh processes at most, where bytes a sample still change
-BETWEEN = (0.5, 0.75)  # of the largest batch that was measured: what these take
+ENOUGH = 5  # batches on one line; with fewer, or none, more fresh processes measure
+BETWEEN = (0.75, 0.5)  # of the largest batch that was measured: what these take
 KNEE = 0.95  # of the best rate, that the smallest batch worth having reaches
 RAM = "its RAM is above memory.ram"
 
@@ -146,8 +146,8 @@ class _LengthStudy:
             return law
         last = min(last, FARTHEST * self.points[-1]["batch"])
         if self._measure(last, "last", MORE_SECONDS) is None:
-            for share in BETWEEN[:SETTLING]:
-                if (law := self.fit()) is None or law.settled:
+            for share in BETWEEN:
+                if (law := self.fit()) is None or len(law.batches) >= ENOUGH:
                     break
                 self._measure(round(share * last), "between", MORE_SECONDS)
         return self.fit()

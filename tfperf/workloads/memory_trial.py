@@ -17,7 +17,7 @@ from tfperf.workloads.trial_work import describe_work
 
 STEPS = 5  # of a batch, each in a call of its own
 MORE_STEPS = 12  # at most, where more seconds are asked for
-FAST = 4  # times a batch, as long as peaks are far below the bound
+FAST, FAR = 4, 8  # times a batch, as long as its peak is so many times below the bound
 LADDER_SECONDS = 20.0  # after which no larger batch is begun
 BATCHES = "batches.jsonl"  # of a trial's folder: what was measured until the process ended
 
@@ -161,14 +161,15 @@ def _measure_batch(clock: _StageClock, trial: MemoryTrial, batch: int, request: 
 def choose_next(batch: int, peak: float, bound: float) -> int:
     """Half more, and twice as much, by turns; four times as much where that cannot be too much.
 
-    A peak grows at most as its batch does. peak, bound: of this batch and of the largest, in bytes.
+    A peak grows at most as its batch does; below the bound some are left that lie on one line. peak, bound: of this
+    batch and of the largest, in bytes.
 
     >>> [choose_next(batch, 3e9, 4e9) for batch in (1, 2, 8, 12, 16, 96)]
     [2, 3, 12, 16, 24, 128]
     >>> choose_next(8, 1e8, 4e9)
     32
     """
-    if FAST * peak <= bound:
+    if FAR * peak <= bound:
         return FAST * batch
     return batch + 1 if batch < 3 else batch * 4 // 3 if batch % 3 == 0 else batch * 3 // 2
 
