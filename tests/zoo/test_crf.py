@@ -1,6 +1,6 @@
 """The conditional random field beside all sequences of labels, one by one, in float64."""
 
-from itertools import product
+from itertools import pairwise, product
 
 import keras
 import numpy as np
@@ -29,7 +29,7 @@ def list_paths(emissions, layer):
     transitions, starts, ends = (np.asarray(weight, np.float64) for weight in layer.weights)
     for path in product(range(LABELS), repeat=len(emissions)):
         score = starts[path[0]] + ends[path[-1]] + sum(emissions[t, label] for t, label in enumerate(path))
-        yield path, score + sum(transitions[a, b] for a, b in zip(path, path[1:], strict=False))
+        yield path, score + sum(transitions[a, b] for a, b in pairwise(path))
 
 
 def sum_paths(emissions, layer):
@@ -68,7 +68,7 @@ def count_features(path, size):
     counts = np.zeros((size, LABELS)), np.zeros((LABELS, LABELS)), np.zeros(LABELS), np.zeros(LABELS)
     for place, label in enumerate(path):
         counts[0][place, label] += 1
-    for before, after in zip(path, path[1:], strict=False):
+    for before, after in pairwise(path):
         counts[1][before, after] += 1
     counts[2][path[0]] += 1
     counts[3][path[-1]] += 1

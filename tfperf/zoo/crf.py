@@ -15,10 +15,14 @@ from keras import ops
 
 @keras.saving.register_keras_serializable("tfperf")
 class ConditionalRandomField(keras.layers.Layer):
-    """Scores of labels that follow each other, that begin and that end a sequence; emissions pass through it as they are.
+    """Scores of labels that follow each other, begin and end a sequence; emissions pass through it as they are.
 
     Its arithmetic is in the precision of its weights, whatever that of the emissions is.
     """
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self.supports_masking = True  # what a recurrent layer below says of padding is known by the caller, too
 
     def build(self, input_shape: tuple[int | None, ...]) -> None:
         """input_shape: (B, L, K)."""

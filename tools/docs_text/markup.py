@@ -12,8 +12,9 @@ LABELS = {
 }  # fmt: skip
 # roles whose text is shown as it is written; that of a title is shown by all
 PLAIN = frozenset((
-    "file", "term", "code", "code-py", "kbd", "samp", "envvar", "signal", "sig", "dfn", "abbr", "lookup", "ttag", "tfilter",
-    "dir", "role", "dudir", "mimetype", "keyword", "token", "state", "stat", "reqmeta", "hook", "fixture", "pypi", "type",
+    "file", "term", "code", "code-py", "kbd", "samp", "envvar", "signal", "sig", "dfn", "abbr", "lookup", "ttag",
+    "tfilter", "dir", "role", "dudir", "mimetype", "keyword", "token", "state", "stat", "reqmeta", "hook", "fixture",
+    "pypi", "type",
 ))  # fmt: skip
 MARKUP = re.compile(
     r":(?P<role>[\w:+.-]+):`(?P<marked>[^`]+)`"
@@ -21,7 +22,7 @@ MARKUP = re.compile(
     r"|`(?P<link>[^`]+)`(?P<tail>_{0,2})"
     r"|\[[\w#*]+\]_(?!\w)|(?<!\w)\|(?P<substitute>[^|\s][^|]*)\|_{0,2}"
     r"|\*\*(?P<strong>[^*\s][^*]*)\*\*|(?<![\w*])\*(?P<emphasis>[^*\s][^*]*)\*(?![\w*])"
-    r"|(?P<word>[A-Za-z]\w*[A-Za-z0-9])__?(?![\w`])"
+    r"|(?<!\w)(?P<word>[A-Za-z]\w*[A-Za-z0-9])__?(?![\w`])"
     r"|\\(?P<escaped>.?)"
 )
 TITLE = re.compile(r"(?P<title>.*\S)\s*<(?P<target>[^<>]+)>$", re.DOTALL)
@@ -32,10 +33,11 @@ BRACKETS = re.compile(r"(?<=\w)\(\)")
 
 @dataclass(frozen=True)
 class Paragraph:
-    """Plain text; the place and label of each thing that is marked; places at which something was not understood."""
+    """Plain text; where each thing with a label is; where other names are; places where something is not understood."""
 
     text: str
     marked: Sequence[tuple[Span, str]]
+    named: Sequence[Span]
     doubts: Sequence[int]
 
     def label_words(self, words: Sequence[Span]) -> list[str] | None:
@@ -54,10 +56,11 @@ class Paragraph:
 
 @dataclass(frozen=True)
 class _Piece:
-    """Text without markup; label: of what it names; in doubt: whether its sentence has to go."""
+    """Text without markup; label: of what it names; is_name: of no kind that is known; in_doubt: its sentence goes."""
 
     text: str
     label: str = ""
+    is_name: bool = False
     in_doubt: bool = False
 
 
@@ -67,14 +70,17 @@ def read_markup(source: str) -> Paragraph:
     Nothing but words tells a thing that is marked from the others: brackets behind names go everywhere, quotes around
     literals, and paths before names only where Sphinx does not show them.
     """
-    text, marked, doubts = "", [], []
+    text, marked, named, doubts = "", list[tuple[Span, str]](), list[Span](), list[int]()
     for piece in _split(source):
+        span = len(text), len(text) + len(piece.text)
         if piece.label:
-            marked.append(((len(text), len(text) + len(piece.text)), piece.label))
+            marked.append((span, piece.label))
+        if piece.is_name:
+            named.append(span)
         if piece.in_doubt:
             doubts.append(len(text))
         text += piece.text
-    return Paragraph(text, marked, doubts)
+    return Paragraph(text, marked, named, doubts)
 
 
 def _split(source: str) -> Iterator[_Piece]:
@@ -126,7 +132,7 @@ def _read_thing(label: str, marked: str, title: re.Match[str] | None) -> _Piece:
 def _read_name(literal: str) -> _Piece:
     """What else stands between marks: a name, or words, as they are; code puts its sentence in doubt."""
     shown = _strip(literal)
-    return _Piece(shown, in_doubt=not COMMAND.fullmatch(shown))
+    return _Piece(shown, is_name=True, in_doubt=not COMMAND.fullmatch(shown))
 
 
 def _strip(text: str) -> str:
