@@ -91,7 +91,7 @@ def read(source):
         (":class:`Model <shop.models.Model>`", "Model", [("Model", "CLASS")]),
         (":class:`the model <shop.models.Model>`", "the model", []),
         (":command:`shop run fast`", "shop run fast", [("shop run fast", "COMMAND")]),
-        (":mod:`shop.models`; :setting:`USE_TZ`", "shop.models; USE_TZ", [("shop.models", "MODULE"), ("USE_TZ", "SETTING")]),
+        (":mod:`shop.a`; :setting:`USE_TZ`", "shop.a; USE_TZ", [("shop.a", "MODULE"), ("USE_TZ", "SETTING")]),
         ("``'a.b'`` and *this* and **that** and `default`", "a.b and this and that and default", []),
         ("`a link <https://x.org>`_ and `other`_ and word_ and __init__", "a link and other and word and __init__", []),
         (":ref:`a title <target>` of :pep:`8` [1]_", "a title of PEP 8 ", []),

@@ -44,7 +44,7 @@ class ConditionalRandomField(keras.layers.Layer):
     def decode_labels(self, emissions: Any, mask: Any) -> Any:
         """The likeliest labels (B, L), 0 in the padding, by Viterbi's algorithm."""
         values, mask = ops.cast(emissions, self.variable_dtype), ops.cast(mask, "bool")
-        transitions, first = ops.convert_to_tensor(self.transitions), self.starts + values[:, 0]
+        transitions, first = tf.convert_to_tensor(self.transitions), self.starts + values[:, 0]
         stay = tf.range(tf.shape(values)[2]) + tf.zeros_like(first, tf.int32)  # (B, K): each label for itself
         # nothing moves at the first place, which is there so that the loop has at least one: padding neither
         moves = tf.transpose(mask) & (tf.range(tf.shape(mask)[1]) > 0)[:, None]
@@ -74,7 +74,7 @@ class ConditionalRandomField(keras.layers.Layer):
     def _sum_paths(self, emissions: Any, mask: Any) -> Any:
         """The logarithm of the sum of exp(score) over all paths (B), by the forward algorithm."""
         steps = (ops.swapaxes(emissions, 0, 1)[1:], ops.swapaxes(ops.cast(mask, "bool"), 0, 1)[1:])
-        transitions = ops.convert_to_tensor(self.transitions)
+        transitions = tf.convert_to_tensor(self.transitions)
 
         def step(before: Any, now: Any) -> Any:
             emission, is_on = now

@@ -103,7 +103,10 @@ def read_sentences(path: str | None = None, part: Part = "all") -> list[Sentence
 
     Raises: UserError for a file that is missing or no such table.
     """
-    found = list(_read_table(find_file(SENTENCES, path, "sentences", ALLOWED)))
+    file = find_file(SENTENCES, path, "sentences", ALLOWED)
+    found = list(_read_table(file))
+    if not found:
+        raise UserError(f"sentences: {file}: has no sentences; must have at least one")
     return [one for one in found if part == "all" or one.is_held_out == (part == "held")]
 
 
@@ -153,18 +156,26 @@ def score_entities(wanted: Sequence[Sequence[str]], found: Sequence[Sequence[str
 def _read_table(path: Path) -> Iterator[Sentence]:
     try:
         with path.open(encoding="utf-8", newline="") as file:
-            for row in csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE):
+            table = csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE)
+            for row in table:
                 package, document, words = (row[name] or "" for name in COLUMNS)
                 if words.strip():
-                    yield Sentence(f"{package}/{document}", *zip(*map(_read_word, words.split()), strict=True))
+                    yield Sentence(f"{package}/{document}", *_read_words(words, f"{path}: line {table.line_num}"))
     except (OSError, UnicodeDecodeError, csv.Error, KeyError) as error:
         reason = f"no column {error}" if isinstance(error, KeyError) else str(error)
         raise UserError(f"sentences: {path}: cannot be read: {reason}; {ALLOWED}") from None
 
 
-def _read_word(text: str) -> tuple[str, str]:
-    """Word and label of `Model|CLASS`, `.|CLASS+` or `word`."""
-    word, mark, label = text.partition("|")
-    if not mark:
-        return word, OUTSIDE
-    return word, GOES_ON + label[:-1] if label.endswith("+") else BEGINS + label
+def _read_words(text: str, where: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Words and labels of `the Model|CLASS .|CLASS+ save|CLASS+ method`. Raises: UserError."""
+    words, labels = list[str](), list[str]()
+    for one in text.split():
+        word, mark, label = one.partition("|")
+        name, before = label.removesuffix("+"), labels[-1] if labels else OUTSIDE
+        if mark and not name:
+            raise UserError(f"sentences: {where}: {one}: has no label; must be a word, or WORD|LABEL, or WORD|LABEL+")
+        if label.endswith("+") and before[len(BEGINS) :] != name:
+            raise UserError(f"sentences: {where}: {one}: goes on nothing; must follow a word with label {name}")
+        words.append(word)
+        labels.append(OUTSIDE if not mark else (GOES_ON if label.endswith("+") else BEGINS) + name)
+    return tuple(words), tuple(labels)

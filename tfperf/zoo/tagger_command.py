@@ -99,7 +99,7 @@ def read_model(run: Path) -> "LabellingModel":
     from tfperf.zoo.tagger_layers import LabellingModel
 
     try:
-        found = keras.saving.load_model(path, safe_mode=True)
+        found = keras.saving.load_model(path, compile=False, safe_mode=True)
     except Exception as error:
         raise UserError(f"{path}: cannot be loaded: {' '.join(str(error).split())[:1000]}; {WANTED}") from None
     if not isinstance(found, LabellingModel):

@@ -120,19 +120,19 @@ def _read_role(role: str, marked: str) -> _Piece:
 
 def _read_thing(label: str, marked: str, title: re.Match[str] | None) -> _Piece:
     """A title counts as a name where it is the end of its target; else it is prose about it."""
-    shown = _strip(title["title"] if title else marked)
-    if title and not f".{_strip(title['target'])}".endswith(f".{shown}"):
-        return _Piece(shown, in_doubt=bool(NAME.fullmatch(shown)))
+    text = _strip(title["title"] if title else marked)
+    if title and not f".{_strip(title['target'])}".endswith(f".{text}"):
+        return _Piece(text, in_doubt=bool(NAME.fullmatch(text)))
     if not title and marked.startswith("~"):
-        shown = shown.rpartition(".")[2]
+        text = text.rpartition(".")[2]
     whole = COMMAND if label == "COMMAND" else NAME
-    return _Piece(shown, label) if whole.fullmatch(shown) else _Piece(shown, in_doubt=True)
+    return _Piece(text, label) if whole.fullmatch(text) else _Piece(text, in_doubt=True)
 
 
 def _read_name(literal: str) -> _Piece:
     """What else stands between marks: a name, or words, as they are; code puts its sentence in doubt."""
-    shown = _strip(literal)
-    return _Piece(shown, is_name=True, in_doubt=not COMMAND.fullmatch(shown))
+    text = _strip(literal)
+    return _Piece(text, is_name=True, in_doubt=not COMMAND.fullmatch(text))
 
 
 def _strip(text: str) -> str:
