@@ -16,8 +16,8 @@ from tfperf.console.stages import Stages, open_stages
 from tfperf.console.streams import use_forgiving_streams
 from tfperf.console.words import complain, say
 from tfperf.errors import Interrupted, UserError
-from tfperf.measure.environment import measure_peak_rss_bytes
-from tfperf.measure.quiet import silence_tensorflow
+from tfperf.measure.environment import measure_peak_rss_bytes, read_rss_bytes
+from tfperf.measure.quiet import drop_native_logs, silence_tensorflow
 from tfperf.signals import Signals
 from tfperf.zoo.book import BookSentence, NamedThing, cut_book, label_book, read_book, write_things
 
@@ -67,10 +67,10 @@ def label_text(run: Path, text: Path, output: Path, batch: int, quiet: bool) -> 
         stages.show_stage("reading the text")
         book = list(cut_book(read_book(text)))
         stages.show_stage("loading the model")
-        model = read_model(run)
+        model, before = read_model(run), read_rss_bytes()
         found, seconds = label_book(model, book, batch, _Progress(stages, len(book), batch).show)
         write_things(found, output)
-    show(make_table(book, found, batch, seconds, time.perf_counter() - start))
+    show(make_table(book, found, batch, seconds, time.perf_counter() - start, before))
 
 
 class _Progress:
@@ -94,9 +94,10 @@ def read_model(run: Path) -> "LabellingModel":
         raise UserError(f"{run}: has no {BEST}; {WANTED}")
     if not zipfile.is_zipfile(path):
         raise UserError(f"{path}: is damaged; {WANTED}")
-    import keras
+    with drop_native_logs():
+        import keras
 
-    from tfperf.zoo.tagger_layers import LabellingModel
+        from tfperf.zoo.tagger_layers import LabellingModel
 
     try:
         found = keras.saving.load_model(path, compile=False, safe_mode=True)
@@ -108,9 +109,10 @@ def read_model(run: Path) -> "LabellingModel":
 
 
 def make_table(
-    book: Sequence[BookSentence], found: Sequence[NamedThing], batch: int, seconds: Sequence[float], total: float
-) -> Table:
-    """What was done, and what it took; seconds: of each batch."""
+    book: Sequence[BookSentence], found: Sequence[NamedThing], batch: int, seconds: Sequence[float], total: float,
+    before: int | None,
+) -> Table:  # fmt: skip
+    """What was done, and what it took; seconds: of each batch; before: bytes of RAM held when the first one began."""
     table = Table("figure", "value", show_header=False, box=None)
     later = seconds[1:] or seconds
     rows = {
@@ -118,6 +120,7 @@ def make_table(
         "batch": batch, "total time": f"{total:.2f} s", "first batch, with tracing": f"{seconds[0]:.3f} s",
         "time a batch, median of the others": f"{median(later):.3f} s",
         "all batches": f"{sum(seconds):.2f} s, {len(book) / sum(seconds):.4g} sentences/s",
+        "RAM before the first batch": "n/a" if before is None else f"{before / 1e9:.2f} GB",
         "peak RAM": f"{measure_peak_rss_bytes() / 1e9:.2f} GB",
     }  # fmt: skip
     for name, value in rows.items():
