@@ -40,7 +40,7 @@ VERBS = frozenset((
     "record", "reduce", "refuse", "register", "regularise", "release", "remake", "remove", "render", "reorder",
     "repeat", "replace", "represent", "rescale", "reset", "resolve", "restart",
     "restore", "restrict", "resume", "retire",
-    "rotate", "round", "run", "sample", "save", "say", "scale", "search", "select", "send", "set", "settle",
+    "rotate", "round", "run", "sample", "save", "say", "scale", "score", "search", "select", "send", "set", "settle",
     "share", "shift", "shorten", "show", "shrink", "silence", "snapshot", "solve", "sort", "speed", "split",
     "spread", "stack", "start", "step", "stop", "store", "strip", "submit", "subtract", "suggest", "sum",
     "summarise", "survey", "sweep", "switch", "sync", "synthesise", "take", "time", "trace", "train", "translate",

@@ -26,6 +26,12 @@ INNOCENT = {
     ("zoo/digits.py", "translation"): "in the name of a layer of Keras'",
     ("zoo/text.py", "english"): "a column of the table that the model reads",
 }
+# whole files that have a use of their own for a word
+OWN_WORDS = {
+    "zoo/words.py": {"sentences", "sentence"}, "zoo/entities.py": {"sentences", "sentence"},
+    "zoo/book.py": {"sentences", "sentence"}, "zoo/tagger.py": {"sentences"},
+    "zoo/tagger_command.py": {"sentences", "sentence"}, "zoo/tagger_layers.py": {"sentences", "sentence"},
+}  # fmt: skip
 
 
 def files():
@@ -41,18 +47,22 @@ def find(text):
         yield from ((number, found) for one in {line.lower(), apart} for found in WORDS.findall(one))
 
 
+def is_innocent(name, word):
+    return (name, word) in INNOCENT or word in OWN_WORDS.get(name, ())
+
+
 def test_no_room_names_what_one_workload_knows():
     hits = [
         f"{path.relative_to(ROOT.parent)}:{number}: {word}"
         for path in files()
         for number, word in dict.fromkeys(find(path.read_text(encoding="utf-8")))
-        if (path.relative_to(ROOT).as_posix(), word) not in INNOCENT
+        if not is_innocent(path.relative_to(ROOT).as_posix(), word)
     ]
     assert not hits, "\n".join(hits)
 
 
 def test_what_is_excused_is_there():
-    for name, word in INNOCENT:
+    for name, word in [*INNOCENT, *((name, word) for name, words in OWN_WORDS.items() for word in words)]:
         assert word in {found for _, found in find((ROOT / name).read_text(encoding="utf-8"))}, name
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from tests.zoo.splits import check_split
 from tfperf.errors import UserError
-from tfperf.zoo import text
+from tfperf.zoo import inputs, text
 from tfperf.zoo.inputs import reorder_samples
 from tfperf.zoo.text import build_model, load_samples
 
@@ -76,7 +76,7 @@ def test_what_is_no_table_is_told(tmp_path, content, said):
 def test_the_table_is_that_of_the_repository_or_of_the_clone_in_which_the_command_runs(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     assert text._find_pairs(None) == ROOT / text.PAIRS
-    monkeypatch.setattr(text, "__file__", str(tmp_path / "site" / "tfperf" / "zoo" / "text.py"))
+    monkeypatch.setattr(inputs, "__file__", str(tmp_path / "site" / "tfperf" / "zoo" / "inputs.py"))
     with pytest.raises(UserError, match=f"no such file: {tmp_path}/site/data/.*, {tmp_path}/data/"):
         load_samples()
     monkeypatch.chdir(ROOT)

@@ -10,7 +10,7 @@ from keras import layers, ops
 
 from tfperf.arrays import AnyArray, TextArray
 from tfperf.errors import UserError
-from tfperf.zoo.inputs import reorder_samples
+from tfperf.zoo.inputs import find_file, reorder_samples
 
 PAIRS = Path("data", "gettext_en_de", "pairs.tsv")
 LABEL, TEXT = "package", "english"
@@ -74,13 +74,7 @@ def _add_block(
 
 
 def _find_pairs(pairs: str | None) -> Path:
-    """The file; that of the repository where tfperf is installed from it, else where its commands run in a clone."""
-    places = [Path(__file__).parents[2] / PAIRS, PAIRS] if pairs is None else [Path(pairs)]
-    for place in places:
-        if place.is_file():
-            return place
-    where = ", ".join(str(place.absolute()) for place in places)
-    raise UserError(f"pairs: no such file: {where}; must be a tab-separated file with columns {LABEL} and {TEXT}")
+    return find_file(PAIRS, pairs, "pairs", f"must be a tab-separated file with columns {LABEL} and {TEXT}")
 
 
 def _read_columns(path: Path) -> tuple[TextArray, TextArray]:

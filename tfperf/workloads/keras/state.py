@@ -18,7 +18,7 @@ COUNTER = re.compile(r"_\d+(?=/|$)")  # of layers, counted through a process
 KEPT = (
     "Assign", "Resource", "Scatter", "ReadVariable", "VarHandle", "RngReadAndSkip", "RngSkip", "StatefulUniform",
     "StatefulStandardNormal", "StatefulTruncatedNormal", "StatefulRandomBinomial", "While", "If", "Case", "Assert",
-    "Print", "Stack", "TensorList", "NoOp", "Iterator", "Optional", "Send", "Recv",
+    "Print", "Stack", "TensorList", "NoOp", "Iterator", "Optional", "Send", "Recv", "VariableShape",
 )  # fmt: skip
 
 

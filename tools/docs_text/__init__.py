@@ -1,0 +1,1 @@
+"""Prose of documentation in reStructuredText, without its markup."""
