@@ -4,8 +4,7 @@ Source: tensorflow/core/kernels/linalg/einsum_op_impl.h.
 """
 
 from collections.abc import Mapping, Sequence
-
-import numpy as np
+from math import prod
 
 from tfperf.measure.static_memory.heap import Shape, Tensor
 
@@ -25,15 +24,13 @@ def list_contraction_shapes(equation: str, inputs: Sequence[Tensor], shape: Shap
         return []
     numbers = {label: place for place, label in enumerate(dict.fromkeys(left.replace(",", "")))}
     kinds = {label: _find_kind(label, operands, result) for label in numbers}
-    found = [
-        given.size for labels, given in zip(operands, inputs, strict=True) if _needs_copy(labels, kinds, numbers)
-    ]
+    found = [given.size for labels, given in zip(operands, inputs, strict=True) if _needs_copy(labels, kinds, numbers)]
     order = [label for label in numbers if kinds[label] == BATCH]
     for labels in operands:
         order += sorted((one for one in labels if kinds[one] == FREE), key=numbers.__getitem__)
     width = inputs[0].width
     if "".join(order) != result:
-        found.append(int(np.prod(shape, dtype=np.int64)) * width)
+        found.append(prod(shape) * width)
     return found
 
 

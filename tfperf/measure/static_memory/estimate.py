@@ -1,58 +1,63 @@
-"""The estimate of a traced step: bytes at the peak, the part that is always there, and who holds it."""
+"""The estimate of a traced step by liveness: bytes at the peak, the part that is always there, and who holds it."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from math import prod
 from typing import Any
 
 from tfperf.measure.static_memory.executor import Executor
-from tfperf.measure.static_memory.heap import Buffer, Heap, Tensor, Value, Variable
-from tfperf.measure.static_memory.kernels import CONSTANT, GIVEN, VARIABLE
+from tfperf.measure.static_memory.heap import Heap, Tensor, Value, Variable
+from tfperf.measure.static_memory.kernels import GIVEN, VARIABLE
+from tfperf.measure.static_memory.owners import describe_buffers
 from tfperf.measure.static_memory.program import Program, make_program
+from tfperf.measure.static_memory.result import StaticEstimate, find_model_kind
 from tfperf.measure.static_memory.schedule import Schedule
 from tfperf.measure.static_memory.shapes import UnknownSizeError
 
 WORKERS = 2  # threads that run operations at once
+LONG = 30_000  # operations of a step, after which no second one is run
 
 
-@dataclass(frozen=True)
-class StaticEstimate:
-    """Bytes in use of TensorFlow's allocator at the peak of a step, and those that are there before and after it.
+def estimate_step(
+    concrete: Any, held: Collection[tuple[int, ...]] = (), slots: Collection[str] = (), optimizer: str = "",
+    workers: int = WORKERS,
+) -> StaticEstimate:  # fmt: skip
+    """Of a ConcreteFunction, of which XLA compiles nothing; it is not run.
 
-    buffers: alive at the peak. reason: why there is no estimate; peak is None then.
+    held: bytes of tensors that are there beside what the function captures, a tuple of each. slots: names of the
+    optimizer's variables; optimizer: its scope. Source: TensorFlow's executor, kernels and allocator, as `executor.py`,
+    `kernels.py` and `arena.py` have them.
     """
-
-    peak: int | None
-    fixed: int | None
-    buffers: Sequence[Buffer] = ()
-    reason: str = ""
-
-
-def estimate_step(concrete: Any, workers: int = WORKERS) -> StaticEstimate:
-    """Of a ConcreteFunction, that nothing compiles with XLA."""
+    kind = find_model_kind(concrete)
     program = make_program(concrete)
+    sizes = [prod(one) for one in held]
     try:
-        found, has_unknown = _simulate(program, workers, True)
+        heap, fixed, has_unknown = _simulate(program, sizes, workers, True)
         if has_unknown:
-            other, _ = _simulate(program, workers, False)
-            found = max(found, other, key=lambda one: one.peak or 0)
+            other = _simulate(program, sizes, workers, False)
+            heap, fixed = max((heap, fixed), other[:2], key=lambda one: one[0].peak)
     except UnknownSizeError as error:
-        return StaticEstimate(None, None, reason=str(error))
-    return found
+        return StaticEstimate(peak=None, fixed=None, kind=kind, compiled=False, reason=str(error))
+    names = {name: _get_name(concrete, outer) for name, outer in program.variables.items()}
+    buffers = describe_buffers(program, heap.list_live(), names, slots, optimizer)
+    return StaticEstimate(peak=heap.peak, fixed=fixed, kind=kind, compiled=False, buffers=buffers)
 
 
-def _simulate(program: Program, workers: int, branch: bool) -> tuple[StaticEstimate, bool]:
+def _simulate(program: Program, held: Collection[int], workers: int, branch: bool) -> tuple[Heap, int, bool]:
     """Two steps, one after the other: the first leaves the region as steps leave it. Whether a branch is unknown."""
     heap = Heap()
     given = _make_given(program, heap)
+    for size in held:
+        heap.create(size, "", GIVEN)
     executor = Executor(program, heap, given, branch)
-    for _ in range(2):
+    fixed = heap.arena.in_use
+    while True:
         heap.begin()
-        fixed = heap.arena.in_use
-        executor.results = []
         Schedule(executor, workers).run()
-        for value in executor.results:
+        first, executor.results = executor.results, []
+        for value in first:
             heap.release(value)
-    return StaticEstimate(heap.peak, fixed, heap.list_live()), executor.has_unknown_branch
+        if executor.steps > 1 or executor.runs > LONG:
+            return heap, fixed, executor.has_unknown_branch
 
 
 def _make_given(program: Program, heap: Heap) -> Mapping[str, Value]:
@@ -65,8 +70,15 @@ def _make_given(program: Program, heap: Heap) -> Mapping[str, Value]:
             tensor = _make_tensor(heap, known.shape_and_type[0].shape, known.shape_and_type[0].dtype, name, VARIABLE)
         given[name] = Variable(name, tensor)
     for name, outer in program.captured.items():
-        if outer.dtype.size:
-            given[name] = _make_tensor(heap, outer.shape.as_proto(), outer.dtype.as_datatype_enum, name, GIVEN)
+        tensor = _make_tensor(heap, outer.shape.as_proto(), outer.dtype.as_datatype_enum, name, GIVEN)
+        if tensor is not None:
+            given[name] = tensor
+    for node in program.nodes:  # what the caller gives, and keeps
+        if node.op == "Placeholder" and node.name not in given:
+            if not node.widths[0]:
+                given[node.name] = Variable(node.name)
+            elif node.shapes[0] is not None:
+                given[node.name] = heap.make_tensor(node.shapes[0], node.widths[0], node.name, GIVEN)
     return given
 
 
@@ -75,8 +87,12 @@ def _make_tensor(heap: Heap, shape: Any, kind: int, name: str, role: str) -> Ten
 
     if shape.unknown_rank or any(one.size < 0 for one in shape.dim):
         return None
-    width = tf.as_dtype(kind).size or 0
-    return heap.make_tensor(tuple(one.size for one in shape.dim), width, name, role)
+    return heap.make_tensor(tuple(one.size for one in shape.dim), tf.as_dtype(kind).size or 0, name, role)
 
 
-__all__ = ["CONSTANT", "StaticEstimate", "estimate_step"]
+def _get_name(concrete: Any, handle: Any) -> str:
+    """Of the variable that a captured resource is."""
+    for variable in concrete.graph.variables:
+        if variable.handle is handle:
+            return str(variable.name).partition(":")[0]
+    return ""

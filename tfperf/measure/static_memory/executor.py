@@ -1,14 +1,13 @@
 """Runs a program without its numbers, as TensorFlow's executor would: operations when their inputs are there.
 
-Source: tensorflow/core/common_runtime/executor.cc and propagator_state.cc of TensorFlow 2.21. Frames are loops that run;
-a dead node lies in a branch that was not taken.
+Source: tensorflow/core/common_runtime/executor.cc and propagator_state.cc of TensorFlow 2.21.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 
-from tfperf.measure.static_memory.heap import Heap, Tensor, Value, Variable
-from tfperf.measure.static_memory.kernels import CONSTANT, GIVEN, Kernels
+from tfperf.measure.static_memory.frames import Frame, Iteration, Task, count_enters
+from tfperf.measure.static_memory.heap import Heap, Tensor, Value
+from tfperf.measure.static_memory.kernels import CONSTANT, Kernels
 from tfperf.measure.static_memory.lists import Results
 from tfperf.measure.static_memory.program import Node, Program
 from tfperf.measure.static_memory.shapes import UnknownSizeError, read_constant
@@ -16,54 +15,21 @@ from tfperf.measure.static_memory.shapes import UnknownSizeError, read_constant
 MOST_RUNS = 400_000  # of operations, after which an estimate is given up
 
 
-@dataclass(eq=False)
-class Iteration:
-    """What has come of one iteration of a frame. waits: by node; dead: those with a dead input."""
-
-    frame: "Frame"
-    index: int
-    waits: dict[int, int] = field(default_factory=dict)
-    dead: dict[int, int] = field(default_factory=dict)
-    inputs: dict[int, list[Value | None]] = field(default_factory=dict)
-    running: int = 0  # operations that are ready, and frames within it
-
-
-@dataclass(eq=False)
-class Frame:
-    """A loop that runs. enters: values that it waits for; last: its latest iteration; waiting: values for the next."""
-
-    key: tuple[object, ...]
-    parent: Iteration | None
-    most: int
-    enters: int
-    iterations: dict[int, Iteration] = field(default_factory=dict)
-    last: int = 0
-    waiting: list[tuple[Node, Value]] = field(default_factory=list)
-    constant: list[tuple[Node, Value]] = field(default_factory=list)
-    dead_exits: list[Node] = field(default_factory=list)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Task:
-    """A node whose inputs are there, in an iteration. dead: it only tells those behind it."""
-
-    node: Node
-    place: Iteration
-    dead: bool
-
-
 class Executor:
-    """Tells which operations are ready, and carries one out in two halves: what it allocates, and what it frees."""
+    """Tells which operations are ready, and carries one out in two halves: what it allocates, and what it frees.
+
+    results: what a step gives, held for the caller; runs: operations so far; steps: how often it has begun.
+    """
 
     def __init__(self, program: Program, heap: Heap, given: Mapping[str, Value], branch: bool = True) -> None:
         """given: what stands for captured variables and arguments, by node. branch: taken where it is not known."""
         self._nodes, self._given, self._branch = program.nodes, given, branch
         self._heap, self._kernels = heap, Kernels(heap)
-        self._wanted, self._enters = program.wanted, _count_enters(program.nodes)
+        self._wanted, self._enters = program.wanted, count_enters(program.nodes)
         self._constants: dict[int, Tensor] = {}
         self._frames: dict[tuple[object, ...], Frame] = {}
         self.results: list[Value] = []
-        self.has_unknown_branch, self._runs = False, 0
+        self.has_unknown_branch, self.runs, self.steps = False, 0, 0
         for node in program.nodes:
             if node.op == "Const" and node.shapes[0] is not None:
                 made = heap.make_tensor(node.shapes[0], node.widths[0], node.name, CONSTANT)
@@ -72,6 +38,7 @@ class Executor:
 
     def begin(self) -> list[Task]:
         """What is ready before anything has run."""
+        self.steps += 1
         root = Iteration(Frame((), None, 1, 0), 0)
         root.frame.iterations[0] = root
         ready = [Task(node, root, False) for node in self._nodes if not node.inputs and not node.waits]
@@ -80,8 +47,8 @@ class Executor:
 
     def start(self, task: Task) -> tuple[Results, list[Tensor]]:
         """Results, and what goes when it is done. Raises: UnknownSizeError."""
-        self._runs += 1
-        if self._runs > MOST_RUNS:
+        self.runs += 1
+        if self.runs > MOST_RUNS:
             raise UnknownSizeError(f"more than {MOST_RUNS} operations would run")
         node = task.node
         inputs = task.place.inputs.get(node.index, [])
@@ -100,7 +67,7 @@ class Executor:
             self._heap.hold(self._given[node.name])
             return [self._given[node.name]], []
         if node.op == "Placeholder":
-            return [self._make_argument(node)], []
+            raise UnknownSizeError(f"the argument {node.name} has no shape")
         return self._kernels.run(node, [one for one in inputs if one is not None])
 
     def finish(self, task: Task, results: Results, temporary: Sequence[Tensor]) -> list[Task]:
@@ -115,14 +82,6 @@ class Executor:
         task.place.running -= 1
         self._close(task.place, ready)
         return ready
-
-    def _make_argument(self, node: Node) -> Value:
-        """What the caller gives, and keeps."""
-        if node.widths[0] == 0:
-            return Variable(node.name)
-        if node.shapes[0] is None:
-            raise UnknownSizeError(f"the argument {node.name} has no shape")
-        return self._heap.make_tensor(node.shapes[0], node.widths[0], node.name, GIVEN)
 
     def _merge(self, node: Node, inputs: Sequence[Value | None]) -> Results:
         given = next(one for one in inputs if one is not None)
@@ -293,12 +252,3 @@ class Executor:
         for one in given:
             if one is not None:
                 self._heap.release(one)
-
-
-def _count_enters(nodes: Sequence[Node]) -> dict[bytes, int]:
-    found: dict[bytes, int] = {}
-    for node in nodes:
-        if node.op == "Enter":
-            name = node.attr["frame_name"].s
-            found[name] = found.get(name, 0) + 1
-    return found

@@ -1,9 +1,8 @@
 """Tensors without their numbers: buffers that are counted by reference, shapes, and values of small integers."""
 
 from dataclasses import dataclass, field
+from math import prod
 from typing import NamedTuple
-
-import numpy as np
 
 from tfperf.arrays import AnyArray
 from tfperf.measure.static_memory.arena import Arena
@@ -36,7 +35,7 @@ class Tensor:
     @property
     def size(self) -> int:
         """In bytes."""
-        return int(np.prod(self.shape, dtype=np.int64)) * self.width if self.shape else self.width
+        return prod(self.shape) * self.width
 
 
 @dataclass(eq=False, slots=True)

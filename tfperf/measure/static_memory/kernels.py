@@ -4,7 +4,8 @@ Source: tensorflow/core/kernels of TensorFlow 2.21, with oneDNN's kernels as it 
 the allocations that its profiler records.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
+from math import prod
 
 import numpy as np
 
@@ -14,12 +15,14 @@ from tfperf.measure.static_memory.heap import Heap, Shape, Tensor, TensorList, V
 from tfperf.measure.static_memory.lists import KERNELS as LISTS
 from tfperf.measure.static_memory.lists import ListKernels, Results
 from tfperf.measure.static_memory.program import Node
-from tfperf.measure.static_memory.shapes import UnknownSizeError, find_value, infer_shapes
+from tfperf.measure.static_memory.shapes import ShapeRules, UnknownSizeError, find_value
 
 RESULT, TEMPORARY, CONSTANT, GIVEN, VARIABLE = "result", "temporary", "constant", "given", "variable"
 VIEWS = frozenset((
     "Bitcast", "EnsureShape", "ExpandDims", "Identity", "LoopCond", "PlaceholderWithDefault", "PreventGradient",
     "Reshape", "Snapshot", "Squeeze", "StopGradient", "CheckNumerics",
+    # on what a TemporaryVariable gives, into which TensorFlow's optimiser turns large sums
+    "Assign", "AssignAdd", "AssignSub", "DestroyTemporaryVariable",
 ))  # fmt: skip
 FIRST, EITHER = (0,), (0, 1)
 FORWARDS: dict[str, tuple[int, ...]] = {
@@ -47,7 +50,6 @@ UPDATES = frozenset((
 ))  # fmt: skip
 CALLS = frozenset(("PartitionedCall", "StatefulPartitionedCall", "While", "StatelessWhile", "If", "StatelessIf"))
 OPAQUE = frozenset(("EagerPyFunc", "PyFunc", "PyFuncStateless"))
-Temporaries = Callable[[Sequence[Tensor], Sequence[Shape]], list[int]]
 
 
 class Kernels:
@@ -55,7 +57,7 @@ class Kernels:
 
     def __init__(self, heap: Heap) -> None:
         self.heap = heap
-        self._lists = ListKernels(heap)
+        self._lists, self._shapes = ListKernels(heap), ShapeRules()
 
     def run(self, node: Node, inputs: Sequence[Value]) -> tuple[Results, list[Tensor]]:
         """Results, and temporary tensors that go when it is done. Raises: UnknownSizeError."""
@@ -77,7 +79,7 @@ class Kernels:
         self.heap.hold(given)
         if not isinstance(given, Tensor):
             return given
-        (shape,) = infer_shapes(node, [given]) if node.shapes[0] is None else [node.shapes[0]]
+        (shape,) = self._shapes.infer(node, [given])
         return Tensor(given.buffer, shape, node.widths[0], given.value if given.shape == shape else None)
 
     def _use_variable(self, node: Node, variable: Variable, others: Sequence[Value]) -> Results:
@@ -94,7 +96,7 @@ class Kernels:
         elif node.op in UPDATES and held is not None and not is_alone(held):  # who reads it keeps what it was
             variable.tensor = self.heap.make_tensor(held.shape, held.width, variable.name, VARIABLE)
             self.heap.release(held)
-        return [self._make(node, shape, node.widths[port]) for port, shape in enumerate(infer_shapes(node, []))]
+        return [self._make(node, shape, node.widths[port]) for port, shape in enumerate(self._shapes.infer(node, []))]
 
     def _assign(self, variable: Variable, given: Tensor) -> None:
         """Take the tensor over where nobody else has it; else copy it, into the variable's own where that is free."""
@@ -110,7 +112,7 @@ class Kernels:
             self.heap.release(held)
 
     def _compute(self, node: Node, inputs: Sequence[Value]) -> tuple[Results, list[Tensor]]:
-        shapes = infer_shapes(node, inputs)
+        shapes = self._shapes.infer(node, inputs)
         tensors = [one for one in inputs if isinstance(one, Tensor)]
         if _changes_nothing(node, tensors, shapes):
             return [self._view(node, tensors[0])], []
@@ -157,7 +159,7 @@ def _changes_nothing(node: Node, inputs: Sequence[Tensor], shapes: Sequence[Shap
     """Whether its result is its first input."""
     if not inputs or len(shapes) != 1:
         return False
-    size = int(np.prod(shapes[0], dtype=np.int64)) * node.widths[0]
+    size = prod(shapes[0]) * node.widths[0]
     if node.op in REDUCTIONS:
         return inputs[0].size == size and inputs[0].width == node.widths[0]
     if node.op == "StridedSlice":

@@ -24,7 +24,8 @@ class ListKernels:
 
     def add(self, node: Node, lists: Sequence[TensorList]) -> Results:
         """Sums of their tensors."""
-        items = [next((one for one in row if one is not None), None) for row in zip(*(o.items for o in lists))]
+        rows = zip(*(one.items for one in lists), strict=True)
+        items = [next((one for one in row if one is not None), None) for row in rows]
         made = [None if one is None else self._make(node, one.shape, one.width) for one in items]
         return [TensorList(made, lists[0].shape, lists[0].width)]
 

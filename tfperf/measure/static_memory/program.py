@@ -1,13 +1,22 @@
 """The graph that TensorFlow makes of a traced function before it runs: optimised, without calls and loops as such."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from math import inf, prod
 from typing import Any
 
 from tfperf.measure.static_memory.heap import Shape
 
 DEVICE = "/job:localhost/replica:0/task:0/device:CPU:0"  # optimisations look at it
 POOLS = {"MaxPoolGrad": 1}  # the input that comes from a pooling, which keeps a byte for each of its results
+
+
+# where loops are taken apart before the optimiser runs, as TensorFlow does, none of these waits for all inputs
+GATES = re.compile(r"/(input_control_node|LoopControlInputs)(/|$)")
+
+BFLOAT16 = 14  # as TensorFlow numbers types
+CONVOLUTION = ("T", "strides", "padding", "explicit_paddings", "data_format", "dilations", "use_cudnn_on_gpu")
 
 
 @dataclass(eq=False, slots=True)
@@ -24,6 +33,7 @@ class Node:
     controls: list[int] = field(default_factory=list)
     waits: int = 0
     shapes: Sequence[Shape | None] = ()  # of its results; None: not known before it runs
+    static: Sequence[Shape] | None = None  # the same where all are known
     widths: Sequence[int] = ()  # bytes of an element of each result; 0: of no tensor
 
 
@@ -42,7 +52,8 @@ def make_program(concrete: Any) -> Program:
     import tensorflow as tf
 
     graph = concrete.graph
-    resources, tensors = {}, {}
+    resources: dict[str, Any] = {}
+    tensors: dict[str, Any] = {}
     for outer, inner in graph.captures:
         (resources if outer.dtype == tf.resource else tensors)[inner.op.name] = outer
     definition = _place(graph.as_graph_def(), resources)
@@ -93,7 +104,7 @@ def _make_nodes(definition: Any) -> list[Node]:
 
     graph = tf.Graph()
     with graph.as_default():
-        tf.graph_util.import_graph_def(definition, name="")
+        tf.graph_util.import_graph_def(_make_registered(definition), name="")
     nodes = [Node(index, node.name, node.op, node.attr) for index, node in enumerate(definition.node)]
     index = {node.name: node.index for node in nodes}
     for node, source in zip(nodes, definition.node, strict=True):
@@ -104,7 +115,30 @@ def _make_nodes(definition: Any) -> list[Node]:
     for node in nodes:
         if node.op in POOLS:
             _keep_workspace(node, nodes)
+        if node.op == "NoOp" and GATES.search(node.name):
+            _open_gate(node, nodes)
+    for node in nodes:
+        known = [shape for shape in node.shapes if shape is not None]
+        node.static = known if len(known) == len(node.shapes) else None
     return nodes
+
+
+def _make_registered(definition: Any) -> Any:
+    """With the plain operation, which gives the same shapes, where a fused one has a type that oneDNN's alone takes."""
+    fused = [node for node in definition.node if node.op == "_FusedConv2D" and node.attr["T"].type == BFLOAT16]
+    if not fused:
+        return definition
+    names = {node.name for node in fused}
+    copy = type(definition)()
+    copy.CopyFrom(definition)
+    for node in copy.node:
+        if node.name in names:
+            node.op = "Conv2D"
+            controls = [one for one in node.input if one.startswith("^")]
+            node.input[:] = [*node.input[:2], *controls]
+            for key in [key for key in node.attr if key not in CONVOLUTION]:
+                del node.attr[key]
+    return copy
 
 
 def _connect(node: Node, inputs: Sequence[str], nodes: Sequence[Node], index: Mapping[str, int]) -> None:
@@ -128,3 +162,20 @@ def _keep_workspace(node: Node, nodes: Sequence[Node]) -> None:
         source.widths, source.shapes = [*source.widths, 1], [*source.shapes, source.shapes[0]]
     source.edges.append((1, node.index, len(node.inputs)))
     node.inputs.append((source.index, 1))
+
+
+def _open_gate(node: Node, nodes: Sequence[Node]) -> None:
+    """Let it wait for its smallest input alone, which tells the iteration, and whether a branch is taken."""
+    sources = [one for one in nodes if node.index in one.controls]
+    if len(sources) < 2:
+        return
+    kept = min(sources, key=lambda one: (one.op == "Enter", _count_numbers(one)))
+    for one in sources:
+        one.controls = [target for target in one.controls if target != node.index]
+    kept.controls.append(node.index)
+    node.waits = 1
+
+
+def _count_numbers(node: Node) -> float:
+    """Of its first result; those of unknown shape are large."""
+    return prod(node.shapes[0]) if node.shapes and node.shapes[0] is not None and node.widths[0] else inf

@@ -21,7 +21,12 @@ PRODUCTS = frozenset((
     "MatMul", "_FusedMatMul", "BatchMatMulV2", "Einsum", "Conv2D", "_FusedConv2D", "Conv2DBackpropInput",
     "Conv2DBackpropFilter",
 ))  # fmt: skip
-OVERHEAD, BANDWIDTH, PRODUCT_FACTOR = 4e-6, 4e9, 4.0  # seconds, bytes a second, how much slower products go through bytes
+SMALL = 4096  # bytes of inputs, which take less than the 8000 cycles at which the executor counts an operation as cheap
+OVERHEAD, BANDWIDTH, PRODUCT_FACTOR = (
+    4e-6,
+    4e9,
+    4.0,
+)  # seconds, bytes a second, how much slower products go through bytes
 
 
 @dataclass
@@ -80,13 +85,23 @@ class Schedule:
         worker.busy = False
         expensive: list[Task] = []
         for one in self._executor.finish(task, list(results), temporary):
-            if one.dead or one.node.op in CHEAP:
+            if one.dead or _is_cheap(one):
                 worker.inline.append(one)
             else:
                 expensive.append(one)
         if expensive and not worker.inline:
             worker.inline.append(expensive.pop())
         worker.queue.extendleft(expensive)
+
+
+def _is_cheap(task: Task) -> bool:
+    """Whether the executor does it at once: by its kind, and in loops, of which it learns what operations cost."""
+    if task.node.op in CHEAP:
+        return True
+    if task.place.frame.parent is None:
+        return False
+    inputs = task.place.inputs.get(task.node.index, ())
+    return all(one.size <= SMALL for one in inputs if isinstance(one, Tensor))
 
 
 def _estimate_seconds(task: Task, results: Sequence[Value | None]) -> float:

@@ -66,7 +66,7 @@ def find_value(node: Node, inputs: Sequence[Value | None]) -> AnyArray | None:
 
 def read_constant(node: Node) -> AnyArray | None:
     """The numbers of a small constant of integers or truth values."""
-    from tensorflow import make_ndarray  # type: ignore[attr-defined]
+    from tensorflow import make_ndarray
 
     proto = node.attr["value"].tensor
     shape = node.shapes[0]
@@ -76,19 +76,34 @@ def read_constant(node: Node) -> AnyArray | None:
     return found
 
 
-def infer_shapes(node: Node, inputs: Sequence[Value | None]) -> list[Shape]:
-    """Of all results. Raises: UnknownSizeError."""
-    if all(shape is not None for shape in node.shapes):
-        return [shape for shape in node.shapes if shape is not None]
-    given = [one.shape for one in inputs if isinstance(one, Tensor)]
-    if node.op in ELEMENTWISE:
-        return [np.broadcast_shapes(*given)]
-    if node.op in SAME and given:
-        return [given[0]] * len(node.shapes)
-    found = _ask_tensorflow(node, inputs)
-    if any(shape is None for shape in found):
-        raise UnknownSizeError(f"the size of what {node.name} ({node.op}) gives is not known before it runs")
-    return [shape for shape in found if shape is not None]
+class ShapeRules:
+    """Shapes of results; what has been asked of TensorFlow for an operation and such inputs is kept."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[object, ...], list[Shape | None]] = {}
+
+    def infer(self, node: Node, inputs: Sequence[Value | None]) -> Sequence[Shape]:
+        """Of all results. Raises: UnknownSizeError."""
+        if node.static is not None:
+            return node.static
+        given = [one.shape for one in inputs if isinstance(one, Tensor)]
+        if node.op in ELEMENTWISE:
+            return [np.broadcast_shapes(*given)]
+        if node.op in SAME and given:
+            return [given[0]] * len(node.shapes)
+        key = (node.index, *map(_identify, inputs))
+        if key not in self._known:
+            self._known[key] = _ask_tensorflow(node, inputs)
+        found = [shape for shape in self._known[key] if shape is not None]
+        if len(found) < len(node.shapes):
+            raise UnknownSizeError(f"the size of what {node.name} ({node.op}) gives is not known before it runs")
+        return found
+
+
+def _identify(given: Value | None) -> object:
+    if not isinstance(given, Tensor):
+        return None
+    return given.shape, None if given.value is None else given.value.tobytes()
 
 
 def _get_value(value: Value | None) -> AnyArray | None:
