@@ -10,6 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from tfperf.report.numbers import MISSING, format_bytes, format_seconds
+from tfperf.report.static_memory import make_holder_tables
 
 STEADY = re.compile(r"(?P<what>step|prediction) \d+, batch (?P<batch>\d+)$")
 MB = 1e6
@@ -26,6 +27,7 @@ def make_memory_tables(report: Mapping[str, Any]) -> RenderableType:
     parts: list[RenderableType] = [Text(head)]
     for mode, found in report["modes"].items():
         parts += [_make_stage_table(mode, found["stages"]), *(Text(line) for line in list_lines(mode, found))]
+        parts += make_holder_tables(mode, found.get("held", {}))
     return Group(*parts)
 
 

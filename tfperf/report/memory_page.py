@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 from tfperf.report.memory import DEVICES, list_lines, merge_steps
 from tfperf.report.numbers import format_bytes, format_seconds
 from tfperf.report.page import render_details, render_image, render_page, render_paragraph, render_table
+from tfperf.report.static_memory import render_holders
 from tfperf.report.style import BAND, FAILED, MEAN, SECOND, apply_style, escape_math, make_axes_grid, to_png
 from tfperf.version import VERSION
 
@@ -71,6 +72,8 @@ def render_memory(report: Mapping[str, Any]) -> str:
         texts = render_details("For a paper", describe_for_paper(report, mode))
         texts += render_details("For a queue", "\n".join(list_queue_lines(report, mode)))
         sections.append((mode, f"Mode {mode}", lines + image + table + texts))
+        if "held" in found:
+            sections.append((f"{mode}-held", f"Mode {mode}: who holds it", render_holders(found["held"])))
     head = render_paragraph(f"Memory of {DEVICES[room['device']]}, budget {format_bytes(room['budget'])}.")
     return render_page(report["title"] or "memory", head, sections)
 

@@ -22,6 +22,7 @@ from tfperf.runcard.memory import MemoryBudget, MemoryDevice
 from tfperf.signals import Signals
 from tfperf.study.child import Record, run_subprocess
 from tfperf.study.largest_batch import PASSES, BatchSearch
+from tfperf.study.static_memory import find_holders
 from tfperf.study.trial_ends import TrialEnd, find_end
 from tfperf.study.trial_log import ENVIRONMENT, TrialLog, make_card_identity, write
 from tfperf.workloads.memory_trial import BATCHES, compute_bound
@@ -249,6 +250,9 @@ def run_memory_study(
                 tree=tree, mode=mode, room=room, log=log, signals=signals, show=show, timeout=timeout,
                 command=command, points=[], ends=[],
             ).run()  # fmt: skip
+            if command is COMMAND:  # what stands for trials has no step that could be traced
+                batch, stopped = report["modes"][mode]["largest"]["batch"], lambda: signals.received is not None
+                report["modes"][mode]["held"] = find_holders(card, mode, batch, log, stopped, timeout)
         log.save(report)
         write_text(held.path / PAGE, render_memory(report))
     return report

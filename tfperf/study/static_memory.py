@@ -10,6 +10,7 @@ from tfperf.runcard.kinds import AnyCard
 from tfperf.runcard.memory import MemoryBudget
 from tfperf.signals import Signals
 from tfperf.study.child import Record, run_subprocess
+from tfperf.study.trial_log import TrialLog
 from tfperf.workloads.registry import WORKLOADS
 
 COMMAND = (sys.executable, "-m", "tfperf.study.static_estimate")
@@ -32,6 +33,23 @@ def estimate_card(
     if record is not None and "refused" in record:
         raise CardError(*record["refused"])
     return record
+
+
+def find_holders(
+    card: AnyCard, mode: str, batch: int, log: TrialLog, stopped: Callable[[], bool], timeout: float
+) -> Record:
+    """Who holds the memory of a batch, and what would shrink it; kept in a study's log, `reason` where it fails."""
+    key = f"{mode}: who holds batch {batch}"
+    if key not in log.trials:
+        try:
+            record = estimate_card(card, mode, [batch], stopped=stopped, timeout=timeout)
+        except CardError as error:
+            record = {"error": "; ".join(error.faults)}
+        if record is None:  # the study is stopped, and asks again when it goes on
+            return {"reason": "stopped"}
+        log.trials[key] = {"reason": record["error"]} if "error" in record else record
+        log.save({})
+    return log.trials[key]
 
 
 def run_static_study(card: AnyCard, modes: Sequence[str] = ("train",), timeout: float = 600.0) -> dict[str, Any]:

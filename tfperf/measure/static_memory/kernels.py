@@ -30,7 +30,7 @@ FORWARDS: dict[str, tuple[int, ...]] = {
         "Abs", "Acos", "Asin", "Atan", "BiasAdd", "Ceil", "ClipByValue", "Cos", "Digamma", "Elu", "Erf", "Erfc",
         "Erfinv", "Exp", "Expm1", "Floor", "Inv", "LeakyRelu", "Lgamma", "Log", "Log1p", "LogicalNot", "LogSoftmax",
         "Neg", "OnesLike", "Reciprocal", "Relu", "Relu6", "Rint", "Round", "Rsqrt", "Selu", "Sigmoid", "Sign", "Sin",
-        "Sinh", "Softmax", "Softplus", "Softsign", "Sqrt", "Square", "Tan", "Tanh", "ZerosLike",
+        "Sinh", "Softmax", "Softplus", "_UnaryOpsComposition", "Softsign", "Sqrt", "Square", "Tan", "Tanh", "ZerosLike",
     ), FIRST),
     **dict.fromkeys((
         "Add", "AddV2", "Atan2", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "Div", "DivNoNan", "EluGrad", "FloorDiv",

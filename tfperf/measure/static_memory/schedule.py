@@ -9,7 +9,8 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from tfperf.measure.static_memory.executor import Executor, Task
+from tfperf.measure.static_memory.executor import Executor
+from tfperf.measure.static_memory.frames import Task
 from tfperf.measure.static_memory.heap import Tensor, Value
 
 CHEAP = frozenset((

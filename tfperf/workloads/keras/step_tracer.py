@@ -50,9 +50,9 @@ class KerasStepTracer(KerasMemoryTrial):
     def trace_step(self, batch: int, variant: str = "") -> TracedStep:
         """Raises: UserError for faults of the user's code."""
         self._build(variant)
-        return run_user_code(
-            lambda: self._trace(batch // MANY if variant == ACCUMULATE else batch), "model: traced", None
-        )
+        samples = max(1, batch // MANY) if variant == ACCUMULATE else batch
+        traced: TracedStep = run_user_code(lambda: self._trace(samples), "model: traced", None)
+        return traced
 
     def _build(self, variant: str) -> None:
         if not hasattr(self, "_data"):
