@@ -83,9 +83,7 @@ def sweep(card: Path, output: Path, overrides: tuple[str, ...], on: str | None, 
 
 @main.command()
 @CARD
-@click.option(
-    "-o", "--output", type=click.Path(path_type=Path), required=True, metavar="DIR", help="Folder of results."
-)
+@click.option("-o", "--output", type=click.Path(path_type=Path), metavar="DIR", help="Folder of results.")
 @SET
 @click.option(
     "--mode",
@@ -96,27 +94,38 @@ def sweep(card: Path, output: Path, overrides: tuple[str, ...], on: str | None, 
     show_default=True,
     help="What takes the memory; may be given twice.",
 )
-@click.option("--budget", metavar="GIB", help="GiB that may be used, or device; else the card's memory.budget.")
+@click.option(
+    "--budget", metavar="GIB", help="GiB that may be used, as 80 or 80GiB, or device; else the card's memory.budget."
+)
 @click.option(
     "--timeout", type=FiniteRange(1, 86_400), default=600.0, show_default=True, help="Seconds of a trial at most."
 )
+@click.option("--static", is_flag=True, help="Only an estimate from the traced step; nothing is run or written.")
 @click.option("-q", "--quiet", is_flag=True, help="No progress, only the result.")
 def memory(
-    card: Path, output: Path, overrides: tuple[str, ...], modes: tuple[str, ...], budget: str | None, timeout: float,
-    quiet: bool,
+    card: Path, output: Path | None, overrides: tuple[str, ...], modes: tuple[str, ...], budget: str | None,
+    timeout: float, static: bool, quiet: bool,
 ) -> None:  # fmt: skip
     """Tell what CARD costs in memory, what each sample adds, and the largest batch that fits, proved by running it.
 
-    Each trial is a process of its own. The same command goes on where it was stopped.
+    Each trial is a process of its own. The same command goes on where it was stopped. With --static the budget may be
+    that of a machine that is not there.
     """
     from tfperf.console.screen import show
     from tfperf.report.memory import make_memory_tables
+    from tfperf.report.static_memory import make_static_tables
     from tfperf.report.study_progress import show_progress
     from tfperf.results.contents import PAGE
     from tfperf.study.memory import run_memory_study
+    from tfperf.study.static_memory import run_static_study
     from tfperf.workloads.cards import load_checked_card
 
-    given = [*overrides, *(() if budget is None else (f"memory.budget={budget}",))]
+    given = [*overrides, *(() if budget is None else (f"memory.budget={budget.removesuffix('GiB').strip()}",))]
+    if static:
+        show(make_static_tables(run_static_study(load_checked_card(card, given), modes, timeout)))
+        return
+    if output is None:
+        raise click.UsageError("Missing option '-o' / '--output': the folder of results")
     with show_progress(quiet) as show_count:
         report = run_memory_study(load_checked_card(card, given), output, show_count, modes, timeout)
     show(make_memory_tables(report))

@@ -12,6 +12,7 @@ from rich.text import Text
 from tfperf.report.memory_log import list_counter_lines, list_log_lines
 from tfperf.report.memory_unit import SAMPLES, use_unit
 from tfperf.report.numbers import MISSING, format_bytes, format_seconds
+from tfperf.report.static_memory import make_holder_tables
 
 STEADY = re.compile(r"(?P<what>step|prediction) \d+, batch (?P<batch>\d+)$")
 MB = 1e6
@@ -31,6 +32,7 @@ def make_memory_tables(report: Mapping[str, Any]) -> RenderableType:
         parts += [_make_stage_table(mode, found["stages"], unit), *lines]
         if found["proof"] is not None:
             parts.append(_make_log(mode, found["proof"], room))
+        parts += make_holder_tables(mode, found.get("held", {}))
     return Group(*parts)
 
 

@@ -13,6 +13,7 @@ from tfperf.report.memory_unit import SAMPLES, use_unit
 from tfperf.report.numbers import MISSING, format_bytes, format_seconds
 from tfperf.report.page import render_details, render_image, render_page, render_paragraph, render_table
 from tfperf.report.proof import estimate_seconds, format_limit
+from tfperf.report.static_memory import render_holders
 from tfperf.report.style import BAND, FAILED, MEAN, SECOND, apply_style, escape_math, make_axes_grid, to_png
 from tfperf.version import VERSION
 
@@ -78,6 +79,8 @@ def render_memory(report: Mapping[str, Any]) -> str:
         texts = render_details("For a paper", use_unit(describe_for_paper(report, mode), unit))
         texts += render_details("For a queue", "\n".join(list_queue_lines(report, mode)))
         sections.append((mode, f"Mode {mode}", lines + image + table + texts))
+        if "held" in found:
+            sections.append((f"{mode}-held", f"Mode {mode}: who holds it", render_holders(found["held"])))
     head = render_paragraph(f"Memory of {DEVICES[room['device']]}, budget {format_bytes(room['budget'])}.")
     head += "".join(map(render_paragraph, report.get("notes", ())))
     return render_page(report["title"] or "memory", head, sections)

@@ -20,6 +20,7 @@ from tfperf.runcard.kinds import AnyCard
 from tfperf.runcard.memory import MemoryBudget, MemoryDevice
 from tfperf.signals import Signals
 from tfperf.study.memory_search import MemoryAsker, Room, measure_mode
+from tfperf.study.static_memory import find_holders
 from tfperf.study.trial_log import ENVIRONMENT, MEMORY_FILE, TrialLog, make_card_identity, write
 from tfperf.workloads.registry import WORKLOADS
 
@@ -86,6 +87,9 @@ def run_memory_study(
         )  # fmt: skip
         for mode in modes:
             report["modes"][mode] = measure_mode(asker, mode)
+            if command is COMMAND:  # what stands for trials has no step that could be traced
+                batch, stopped = report["modes"][mode]["largest"]["batch"], lambda: signals.received is not None
+                report["modes"][mode]["held"] = find_holders(card, mode, batch, log, stopped, timeout)
         log.save(report)
         write_text(held.path / PAGE, render_memory(report))
     return report

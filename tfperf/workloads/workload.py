@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from tfperf.train.window import Recording
     from tfperf.workloads.job import Job, Session
     from tfperf.workloads.memory_trial import MemoryTrial
+    from tfperf.workloads.step_tracer import StepTracer
     from tfperf.workloads.stepper import Stepper
     from tfperf.workloads.switches import Request, Switches
 
@@ -138,6 +139,10 @@ class Workload(ABC, Generic[C]):
     def build_memory_trial(self, card: C, mode: str) -> "MemoryTrial":
         """Its steps with any batch, stage by stage; mode: train or predict. Raises: UserError."""
         raise NotImplementedError
+
+    def build_step_tracer(self, card: C, mode: str) -> "StepTracer | None":
+        """Its step for any batch, traced alone; None where it has none. mode: train or predict. Raises: UserError."""
+        return None
 
     def make_switches(self, card: C) -> "Switches":
         """What an ablation of the card switches off. Raises: UserError for its files, and for what none can do."""

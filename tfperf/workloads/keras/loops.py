@@ -40,7 +40,7 @@ class MemoryLoop:
         # operation, beside which the next batch is gathered
         self._at_once = 1 if compilation == "graph" else 10
         if compilation == "XLA step":
-            self._step = tf.function(_flatten(step), autograph=False, jit_compile=True, reduce_retracing=True)
+            self._step = tf.function(flatten_step(step), autograph=False, jit_compile=True, reduce_retracing=True)
         self._programs: dict[int, Any] = {}  # by the samples of a batch
 
     def run(self, batches: Indices) -> tuple[int, Logs]:
@@ -55,11 +55,18 @@ class MemoryLoop:
     def _get_program(self, batch: int) -> Any:
         """The program for batches of that length, traced when it is first asked for."""
         if batch not in self._programs:
-            first = tf.function(self._take_step, autograph=False)
-            shapes = first.get_concrete_function(tf.TensorSpec([batch], tf.int64)).structured_outputs
-            take = tf.function(self._make_loop(shapes), autograph=False, jit_compile=self._compiles_loop)
-            self._programs[batch] = take.get_concrete_function(tf.TensorSpec([None, batch], tf.int64))
+            spec = tf.TensorSpec([None, batch], tf.int64)
+            self._programs[batch] = self.make_function(batch).get_concrete_function(spec)
         return self._programs[batch]
+
+    def trace_step(self, batch: int) -> Any:
+        """A single step, its batch gathered, as a concrete function that nothing compiles."""
+        return tf.function(self._take_step, autograph=False).get_concrete_function(tf.TensorSpec([batch], tf.int64))
+
+    def make_function(self, batch: int) -> Any:
+        """Of rows (steps, batch): the program of a call, not yet traced."""
+        shapes = self.trace_step(batch).structured_outputs
+        return tf.function(self._make_loop(shapes), autograph=False, jit_compile=self._compiles_loop)
 
     def _take_step(self, rows: tf.Tensor) -> dict[str, tf.Tensor]:
         return dict(_flatten_logs(self._step(select_batch(self._samples, rows))))
@@ -80,7 +87,7 @@ class StreamLoop:
 
     def __init__(self, step: Step, element_spec: Nest, compilation: Compilation) -> None:
         """element_spec: of a batch; XLA compiles a step for each shape that comes."""
-        self._step, self._spec, self._xla = _flatten(step), element_spec, compilation != "graph"
+        self._step, self._spec, self._xla = flatten_step(step), element_spec, compilation != "graph"
         self._program: Any = None
 
     def run(self, batches: tuple[Any, int]) -> tuple[int, Logs]:
@@ -202,7 +209,7 @@ class PlainArithmeticLoop:
         return self._loop.get_program()
 
 
-def _flatten(step: Step) -> Step:
+def flatten_step(step: Step) -> Step:
     """The step with logs that a program can return."""
     return lambda batch: dict(_flatten_logs(step(batch)))
 

@@ -63,7 +63,7 @@ class KerasMemoryTrial:
 
     def build_model(self) -> None:
         """Build it for a batch of two samples."""
-        self._model = make_model(self._card)
+        self._model = self._make_model()
         model, batch = self._model, _repeat(self._read_batch(self._data.training), 2)
         if not model.built and type(model).call is not keras.Model.call:  # which makes slots, too
             run_user_code(lambda: model._symbolic_build(data_batch=batch), "model: tracing its step", None)
@@ -98,6 +98,9 @@ class KerasMemoryTrial:
         """One batch."""
         if (validate := self._validate) is not None:
             run_user_code(lambda: validate(1), "model: validating", None)
+
+    def _make_model(self) -> keras.Model:
+        return make_model(self._card)
 
     def _read_batch(self, data: Any) -> Any:
         if isinstance(data, Samples):

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import re
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import keras
@@ -20,13 +21,17 @@ COUNTERS = re.compile(r"_\d+(?=[\"/])|\"shared_object_id\": \d+")  # of layers, 
 FUNCTIONS = ("get", "serialize", "deserialize")  # of Keras' modules, which are no losses or metrics
 
 
-def make_model(card: KerasCard) -> keras.Model:
-    """The model, compiled; its first weights are the same for the same seed. Raises: UserError."""
+def make_model(card: KerasCard, scope: AbstractContextManager[Any] | None = None) -> keras.Model:
+    """The model, compiled; its first weights are the same for the same seed. Raises: UserError.
+
+    scope: in which it is built; a new session of Keras' begins before.
+    """
     if not is_given(card.model.build, keras.Model):  # of a program's own models nothing may be cleared
         keras.utils.clear_session()  # names carry counters: they are part of what files hold
     keras.utils.set_random_seed(card.seed)
     refuse_names(card)
-    model = models.make_model(card.model, "model")
+    with scope or nullcontext():
+        model = models.make_model(card.model, "model")
     compile_model(model, card.train)
     return model
 

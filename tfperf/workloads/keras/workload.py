@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from tfperf.workloads.keras.fit import KerasFit
     from tfperf.workloads.keras.memory import KerasMemoryTrial
     from tfperf.workloads.keras.result import KerasResult
+    from tfperf.workloads.keras.step_tracer import KerasStepTracer
     from tfperf.workloads.keras.training import KerasTraining
 
 MOST_EPOCHS = 1_000_000
@@ -149,6 +150,12 @@ class KerasWorkload(Workload[KerasCard]):
         from tfperf.workloads.keras.memory import KerasMemoryTrial
 
         return KerasMemoryTrial(card, mode)
+
+    def build_step_tracer(self, card: KerasCard, mode: str) -> "KerasStepTracer":
+        """Its step for any batch, traced alone."""
+        from tfperf.workloads.keras.step_tracer import KerasStepTracer
+
+        return KerasStepTracer(card, mode)
 
     def compare(self, before: Path, now: Path) -> "tuple[list[Change], list[str]]":
         """What differs between two finished runs."""

@@ -1,0 +1,68 @@
+"""The largest batch by estimates, over a made-up step whose bytes are known."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from tfperf.errors import UserError
+from tfperf.measure.static_memory.owners import HeldBuffer
+from tfperf.measure.static_memory.result import StaticEstimate
+from tfperf.workloads.static_memory import StaticStudy, estimate_memory
+
+FIXED, EACH, UPDATE = 40_000_000, 150_000, 90_000_000
+
+
+@dataclass(frozen=True)
+class MadeUpStep:
+    peak: int | None
+
+    def estimate(self):
+        if self.peak is None:
+            return StaticEstimate(peak=None, fixed=None, kind="recurrent", compiled=False, reason="no size")
+        buffers = [HeldBuffer(self.peak - FIXED, "net/layer/MatMul", "net/layer", (1,), "activation")]
+        return StaticEstimate(peak=self.peak, fixed=FIXED, kind="dense", compiled=False, buffers=buffers)
+
+
+class MadeUpTracer:
+    def __init__(self, known=True):
+        self.asked: list[int] = []
+        self._known = known
+
+    def list_variants(self):
+        return {"half": "half of it", "never": "cannot be"}
+
+    def trace_step(self, batch, variant="") -> Any:
+        if variant == "never":
+            raise UserError("cannot be traced")
+        self.asked += [batch] if not variant else []
+        peak = max(UPDATE, FIXED + EACH * batch) // (2 if variant else 1)
+        return MadeUpStep(peak if self._known else None)
+
+
+@pytest.mark.parametrize("limit", [200_000_000, 1_000_000_001, 80 * 2**30])
+def test_the_largest_batch_is_found_within_half_a_per_cent_and_few_traces(limit):
+    tracer = MadeUpTracer()
+    record = estimate_memory(tracer, {"batches": None, "limit": limit, "savings": False})
+    truth = (limit - FIXED) // EACH
+    assert 0.995 * truth <= record["largest"] <= truth and len(tracer.asked) <= 7
+    assert record["shown"] == record["largest"] and record["per_sample"] == pytest.approx(EACH, rel=0.4)
+
+
+def test_a_limit_below_every_batch_has_none():
+    study = StaticStudy(MadeUpTracer())
+    study.estimate(32)
+    assert study.find_largest(UPDATE - 1) is None
+
+
+def test_savings_are_differences_of_estimates_and_what_cannot_be_says_why():
+    record = estimate_memory(MadeUpTracer(), {"batches": [1000], "limit": None, "savings": True})
+    half, never = record["savings"]
+    assert half["saved"] == record["points"][0]["peak"] - half["peak"] == (FIXED + 1000 * EACH) // 2
+    assert never["saved"] is None and "cannot be traced" in never["reason"]
+    assert record["layers"][0]["layer"] == "net/layer" and record["largest"] is None
+
+
+def test_what_is_not_known_is_not_guessed():
+    record = estimate_memory(MadeUpTracer(known=False), {"batches": None, "limit": 10**9, "savings": True})
+    assert record["reason"] == "no size" and record["largest"] is None and record["savings"] == []

@@ -1,0 +1,98 @@
+"""The estimate of a traced step by liveness: bytes at the peak, the part that is always there, and who holds it."""
+
+from collections.abc import Collection, Mapping
+from math import prod
+from typing import Any
+
+from tfperf.measure.static_memory.executor import Executor
+from tfperf.measure.static_memory.heap import Heap, Tensor, Value, Variable
+from tfperf.measure.static_memory.kernels import GIVEN, VARIABLE
+from tfperf.measure.static_memory.owners import describe_buffers
+from tfperf.measure.static_memory.program import Program, make_program
+from tfperf.measure.static_memory.result import StaticEstimate, find_model_kind
+from tfperf.measure.static_memory.schedule import Schedule
+from tfperf.measure.static_memory.shapes import UnknownSizeError
+
+WORKERS = 2  # threads that run operations at once
+LONG = 30_000  # operations of a step, after which no second one is run
+
+
+def estimate_step(
+    concrete: Any, held: Collection[tuple[int, ...]] = (), slots: Collection[str] = (), optimizer: str = "",
+    workers: int = WORKERS,
+) -> StaticEstimate:  # fmt: skip
+    """Of a ConcreteFunction, of which XLA compiles nothing; it is not run.
+
+    held: bytes of tensors that are there beside what the function captures, a tuple of each. slots: names of the
+    optimizer's variables; optimizer: its scope. Source: TensorFlow's executor, kernels and allocator, as `executor.py`,
+    `kernels.py` and `arena.py` have them.
+    """
+    kind = find_model_kind(concrete)
+    program = make_program(concrete)
+    sizes = [prod(one) for one in held]
+    try:
+        heap, fixed, has_unknown = _simulate(program, sizes, workers, True)
+        if has_unknown:
+            other = _simulate(program, sizes, workers, False)
+            heap, fixed = max((heap, fixed), other[:2], key=lambda one: one[0].peak)
+    except UnknownSizeError as error:
+        return StaticEstimate(peak=None, fixed=None, kind=kind, compiled=False, reason=str(error))
+    names = {name: _get_name(concrete, outer) for name, outer in program.variables.items()}
+    buffers = describe_buffers(program, heap.list_live(), names, slots, optimizer)
+    return StaticEstimate(peak=heap.peak, fixed=fixed, kind=kind, compiled=False, buffers=buffers)
+
+
+def _simulate(program: Program, held: Collection[int], workers: int, branch: bool) -> tuple[Heap, int, bool]:
+    """Two steps, one after the other: the first leaves the region as steps leave it. Whether a branch is unknown."""
+    heap = Heap()
+    given = _make_given(program, heap)
+    for size in held:
+        heap.create(size, "", GIVEN)
+    executor = Executor(program, heap, given, branch)
+    fixed = heap.arena.in_use
+    while True:
+        heap.begin()
+        Schedule(executor, workers).run()
+        first, executor.results = executor.results, []
+        for value in first:
+            heap.release(value)
+        if executor.steps > 1 or executor.runs > LONG:
+            return heap, fixed, executor.has_unknown_branch
+
+
+def _make_given(program: Program, heap: Heap) -> Mapping[str, Value]:
+    """Variables and captured tensors, by the node that stands for each."""
+    given: dict[str, Value] = {}
+    for name, outer in program.variables.items():
+        known = getattr(outer, "_handle_data", None)  # not public
+        tensor = None
+        if known is not None and known.is_set and len(known.shape_and_type) == 1:
+            tensor = _make_tensor(heap, known.shape_and_type[0].shape, known.shape_and_type[0].dtype, name, VARIABLE)
+        given[name] = Variable(name, tensor)
+    for name, outer in program.captured.items():
+        tensor = _make_tensor(heap, outer.shape.as_proto(), outer.dtype.as_datatype_enum, name, GIVEN)
+        if tensor is not None:
+            given[name] = tensor
+    for node in program.nodes:  # what the caller gives, and keeps
+        if node.op == "Placeholder" and node.name not in given:
+            if not node.widths[0]:
+                given[node.name] = Variable(node.name)
+            elif node.shapes[0] is not None:
+                given[node.name] = heap.make_tensor(node.shapes[0], node.widths[0], node.name, GIVEN)
+    return given
+
+
+def _make_tensor(heap: Heap, shape: Any, kind: int, name: str, role: str) -> Tensor | None:
+    import tensorflow as tf
+
+    if shape.unknown_rank or any(one.size < 0 for one in shape.dim):
+        return None
+    return heap.make_tensor(tuple(one.size for one in shape.dim), tf.as_dtype(kind).size or 0, name, role)
+
+
+def _get_name(concrete: Any, handle: Any) -> str:
+    """Of the variable that a captured resource is."""
+    for variable in concrete.graph.variables:
+        if variable.handle is handle:
+            return str(variable.name).partition(":")[0]
+    return ""
