@@ -14,9 +14,11 @@ from tfperf.measure.memory_law import fit_law
 from tfperf.report.memory import list_lines, make_memory_tables
 from tfperf.runcard.memory import MemoryBudget
 from tfperf.study import child
-from tfperf.study.memory import GIB, find_room
+from tfperf.study.memory import GIB, find_room, hash_named_files
 from tfperf.study.memory_kills import read_kill_count
 from tfperf.study.trial_ends import find_end
+from tfperf.workloads.cards import load_checked_card
+from tfperf.workloads.registry import WORKLOADS
 
 
 @pytest.fixture
@@ -155,3 +157,15 @@ def test_a_negative_fixed_part_is_told(study):
     make_memory_tables({"room": {"device": "cpu-arena", "budget": GIB, "margin": 0.05, "ram": None,
                                  "limit": GIB},
                         "modes": {"train": found}})  # fmt: skip
+
+
+def test_what_was_measured_with_other_data_is_not_taken_up(tmp_path):
+    (tmp_path / "pairs.tsv").write_text("source\ttarget\na b\tc d\n")
+    (tmp_path / "card.yaml").write_text(
+        "workload: translate\ndata: {training: {table: pairs.tsv}}\ntrain: {steps: 100}\n"
+    )
+    card = load_checked_card(tmp_path / "card.yaml", ())
+    before = hash_named_files(card, WORKLOADS.get("translate").kind)
+    assert list(before) == ["data.training.0.table"]
+    (tmp_path / "pairs.tsv").write_text("source\ttarget\na b\tc e\n")
+    assert hash_named_files(card, WORKLOADS.get("translate").kind) != before

@@ -39,6 +39,7 @@ class DeviceMemory:
 
         if self.kind == "cpu-arena":
             assert self.limit is not None
+            tf.config.set_visible_devices([], "GPU")  # the processor takes the steps, also where there is one
             tf.raw_ops.Empty(shape=[max(self.limit // MIB * MIB - LEFT, MIB)], dtype=tf.uint8)
         else:
             gpu = tf.config.list_physical_devices("GPU")[0]

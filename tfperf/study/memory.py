@@ -14,9 +14,11 @@ from tfperf.report.sections import write_text
 from tfperf.report.study_progress import ShowCount
 from tfperf.results.contents import PAGE
 from tfperf.results.lock import DirectoryLock
+from tfperf.results.reading import hash_file
 from tfperf.results.rundir import has_run
 from tfperf.runcard.dump import to_json_tree
-from tfperf.runcard.kinds import AnyCard
+from tfperf.runcard.keys import find_mappings
+from tfperf.runcard.kinds import AnyCard, CardKind
 from tfperf.runcard.memory import MemoryBudget, MemoryDevice
 from tfperf.signals import Signals
 from tfperf.study.memory_search import MemoryAsker, Room, measure_mode
@@ -49,6 +51,19 @@ def find_room(wanted: MemoryBudget) -> Room:
     return Room(device=device, budget=budget, margin=wanted.margin, ram=ram)
 
 
+def hash_named_files(card: AnyCard, kind: CardKind) -> dict[str, str]:
+    """sha256 of the files that a card names, by full keys: what was measured with others is not taken up."""
+    tree = to_json_tree(card)
+    named = {
+        ".".join((*outer, str(number), key)): mapping[key]
+        for *outer, key in kind.files
+        for number, mapping in enumerate(find_mappings(tree, outer))
+        if isinstance(mapping, dict) and mapping.get(key)
+    }
+    paths = {key: Path(value) for key, value in named.items() if isinstance(value, str)}
+    return {key: hash_file(path) for key, path in paths.items() if path.is_file()}
+
+
 def run_memory_study(
     card: AnyCard, output: Path, show: ShowCount, modes: Sequence[str] = ("train",), timeout: float = 600.0,
     command: Sequence[str] = COMMAND,
@@ -66,7 +81,8 @@ def run_memory_study(
     wanted = card.memory or MemoryBudget()
     room = find_room(wanted)
     with Signals().listen() as signals, DirectoryLock(output) as held, signals.defer():
-        identity = make_card_identity(card, {}) | {"files": dict(workload.hash_files(card))}
+        files = {**hash_named_files(card, workload.kind), **workload.hash_files(card)}
+        identity = make_card_identity(card, {}) | {"files": files}
         log = TrialLog(held.path, identity, MEMORY_FILE)
         log.load()
         if log.choices is None:
