@@ -22,7 +22,7 @@ NAME_ARRAYS = {  # files that may have types of arrays by NumPy's own name
     "benchmarks/peer/n3fit_data.py": "runs there",
 }  # fmt: skip
 VERBS = frozenset((
-    "ablate", "acquire", "add", "adopt", "agree", "analyse", "answer", "append", "apply", "arrange", "ask",
+    "ablate", "acquire", "add", "adopt", "agree", "allocate", "analyse", "answer", "append", "apply", "arrange", "ask",
     "assign", "attach", "attribute", "average", "begin", "bind", "blank", "break", "build", "call", "canonicalise",
     "capture", "change", "charge", "check", "choose", "claim", "clean", "clear", "clip", "close", "collect",
     "combine", "comment", "compare", "compile", "complain", "complete", "compress", "compute", "conclude",
@@ -37,8 +37,8 @@ VERBS = frozenset((
     "measure", "mend", "merge", "model", "move", "multiply", "name", "note", "number", "offer", "open", "optimize",
     "pad", "parse", "pass", "pause", "place", "plan", "point", "pop", "predict", "prepare", "print", "probe",
     "profile", "project", "prove", "pull", "put", "quarantine", "quote", "raise", "read", "receive", "recommend",
-    "record", "reduce", "refuse", "register", "regularise", "release", "remake", "remove", "render", "reorder",
-    "repeat", "replace", "represent", "rescale", "reset", "resolve", "restart",
+    "recompute", "record", "reduce", "refuse", "register", "regularise", "release", "remake", "remove", "render",
+    "reorder", "repeat", "replace", "represent", "rescale", "reset", "resolve", "restart",
     "restore", "restrict", "resume", "retire",
     "rotate", "round", "run", "sample", "save", "say", "scale", "score", "search", "select", "send", "set", "settle",
     "share", "shift", "shorten", "show", "shrink", "silence", "snapshot", "solve", "sort", "speed", "split",

@@ -110,6 +110,10 @@ class PlacementError(UserError):
     """A placement did not take place: what ran where it should not have."""
 
 
+class UnknownSizeError(Exception):
+    """How much memory an operation takes cannot be told without running it."""
+
+
 class WorkerError(RuntimeError):
     """What another worker of a trial could not do."""
 

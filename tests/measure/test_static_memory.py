@@ -20,10 +20,10 @@ def trace(function, *specs):
     return tf.function(function, autograph=False).get_concrete_function(*specs)
 
 
-def measure(function, *shapes, workers=1):
+def measure(function, *shapes, threads=1):
     """MiB that come on top of what the function is given."""
     specs = [tf.TensorSpec(shape, tf.float32) for shape in shapes]
-    found = estimate_step(trace(function, *specs), workers=workers)
+    found = estimate_step(trace(function, *specs), threads=threads)
     assert found.reason == "" and found.peak is not None and found.fixed is not None
     return (found.peak - found.fixed) / MIB
 
@@ -40,9 +40,9 @@ def test_chunks_are_rounded_and_split_only_where_half_would_be_wasted():
     arena = Arena()
     first, second = arena.allocate(1000), arena.allocate(256)
     assert (first, second, arena.in_use) == (0, 1024, 1280)
-    arena.free(first)
+    arena.release(first)
     assert arena.allocate(600) == 0 and arena.in_use == 1024 + 256  # 768 of 1024: not split
-    arena.free(0)
+    arena.release(0)
     assert arena.allocate(300) == 0 and arena.in_use == 512 + 256  # 512 of 1024: split
     assert arena.allocate(500) == 512
 
@@ -51,10 +51,10 @@ def test_the_smallest_chunk_that_fits_is_taken_and_neighbours_become_one():
     arena = Arena()
     places = [arena.allocate(size) for size in (2048, 256, 1024, 256, 512, 256)]
     for place in places[::2]:
-        arena.free(place)
+        arena.release(place)
     assert arena.allocate(1000) == places[2] and arena.allocate(256) == places[4]
-    arena.free(places[2])
-    arena.free(places[1])
+    arena.release(places[2])
+    arena.release(places[1])
     assert arena.allocate(2048 + 256 + 1024) == 0
 
 
@@ -63,7 +63,7 @@ def test_an_empty_tensor_takes_no_chunk_and_a_large_rest_is_not_wasted():
     assert arena.allocate(0) == -1 and arena.in_use == 0
     whole = arena.allocate(300 * MIB)
     arena.allocate(1)
-    arena.free(whole)
+    arena.release(whole)
     arena.allocate(160 * MIB)
     assert arena.in_use == 160 * MIB + 256  # less than twice as large, but 140 MiB would be lost
 
@@ -191,7 +191,7 @@ def test_a_second_thread_may_hold_the_tensors_of_two_operations():
     def step(x):
         return tf.reduce_sum(transpose(x)) + tf.reduce_sum(transpose(x + 1))
 
-    assert measure(step, [N], workers=2) > measure(step, [N], workers=1)
+    assert measure(step, [N], threads=2) > measure(step, [N], threads=1)
 
 
 def test_einsum_copies_what_lies_in_another_order():
@@ -214,7 +214,7 @@ def test_buffers_are_named_by_their_layer():
                 y = transpose(y)
         return tf.reduce_sum(y)
 
-    buffers = estimate_step(trace(step, tf.TensorSpec([N])), workers=1).buffers
+    buffers = estimate_step(trace(step, tf.TensorSpec([N])), threads=1).buffers
     large = {one.layer: one.size for one in group_layers(buffers) if one.kind == "activation" and one.size >= MIB}
     assert large == {"net/first": MIB, "net/second": MIB}
     assert find_layer("gradient_tape/net/first/MatMul") == find_layer("net/first/while/body/_7/Mul") == "net/first"

@@ -88,28 +88,28 @@ class StaticStudy:
 def estimate_memory(tracer: StepTracer, request: Mapping[str, Any]) -> dict[str, Any]:
     """The record of a request: see study/static_estimate.py. Raises: UserError for faults of the card or its files."""
     study = StaticStudy(tracer)
-    for batch in request["batches"] or (FIRST, SECOND):
-        study.estimate(batch)
+    for one in request["batches"] or (FIRST, SECOND):
+        study.estimate(one)
     limit, largest = request["limit"], None
     known = all(point.peak is not None for point in study.points)
     if limit is not None and known:
         largest = study.find_largest(limit)
-    shown = largest or max(point.batch for point in study.points)
-    found = study.get(shown)
+    batch = largest or max(point.batch for point in study.points)
+    found = study.get(batch)
     return {
         "kind": found.kind, "compiled": found.compiled,
         "reason": next((point.reason for point in study.points if point.reason), ""),
         "points": [asdict(point) for point in sorted(study.points, key=lambda one: one.batch)],
-        "largest": largest, "shown": shown, "per_sample": _find_slope(study.points),
+        "largest": largest, "shown": batch, "per_sample": _find_slope(study.points),
         "buffers": [asdict(one) for one in found.buffers[:SHOWN]],
         "layers": [asdict(one) for one in group_layers(found.buffers)[:SHOWN]],
-        "savings": study.list_savings(shown) if request["savings"] and known else [],
+        "savings": study.list_savings(batch) if request["savings"] and known else [],
     }  # fmt: skip
 
 
 def _choose_batch(known: Sequence[tuple[int, int]], limit: int, low: int, high: int) -> int:
     """Between one that fits and one that does not, or above all known ones."""
-    (first, less), (last, more) = _pick_pair(known, low, high)
+    (first, less), (last, more) = _choose_pair(known, low, high)
     slope = (more - less) / (last - first) if last > first else 0.0
     aim = int(last + (limit - more) / slope) if slope > 0 else MOST
     if high:
@@ -117,7 +117,7 @@ def _choose_batch(known: Sequence[tuple[int, int]], limit: int, low: int, high: 
     return max(min(aim, MOST), low + 1)
 
 
-def _pick_pair(known: Sequence[tuple[int, int]], low: int, high: int) -> tuple[tuple[int, int], tuple[int, int]]:
+def _choose_pair(known: Sequence[tuple[int, int]], low: int, high: int) -> tuple[tuple[int, int], tuple[int, int]]:
     """The two points that a line is drawn through: beside the limit where it lies between two, else the last two."""
     if low and high:
         return next(one for one in known if one[0] == low), next(one for one in known if one[0] == high)

@@ -17,7 +17,7 @@ class Arena:
     >>> first, _ = arena.allocate(1000), arena.allocate(100)
     >>> arena.in_use
     1280
-    >>> arena.free(first)
+    >>> arena.release(first)
     >>> arena.allocate(600), arena.in_use
     (0, 1280)
     """
@@ -49,7 +49,7 @@ class Arena:
         self.in_use += got
         return address
 
-    def free(self, address: int) -> None:
+    def release(self, address: int) -> None:
         """Give a chunk back; free ones beside it become one with it."""
         if address < 0:
             return

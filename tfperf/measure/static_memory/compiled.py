@@ -24,14 +24,14 @@ def estimate_compiled(
 
     found = hlo_pb2.HloProto()
     found.ParseFromString(function.experimental_get_compiler_ir(*specs)(stage="optimized_hlo_proto_serialized"))
-    parts = [one.size for one in found.buffer_assignment.buffer_allocations if _takes_memory(one)]
+    parts = [one.size for one in found.buffer_assignment.buffer_allocations if _needs_memory(one)]
     parts += [prod(one.shape) * one.dtype.size for one in specs]
     buffers = sorted(_list_live(found, optimizer), key=lambda one: -one.size)
     peak = fixed + sum(map(round_size, parts))
     return StaticEstimate(peak=peak, fixed=fixed, kind=kind, compiled=True, buffers=buffers)
 
 
-def _takes_memory(allocation: Any) -> bool:
+def _needs_memory(allocation: Any) -> bool:
     """Whether TensorFlow's allocator gives it; what the program is given is there, constants are the program's."""
     return not (allocation.is_entry_computation_parameter or allocation.is_constant or allocation.is_thread_local)
 

@@ -4,22 +4,22 @@ from collections.abc import Collection, Mapping
 from math import prod
 from typing import Any
 
+from tfperf.errors import UnknownSizeError
 from tfperf.measure.static_memory.executor import Executor
 from tfperf.measure.static_memory.heap import Heap, Tensor, Value, Variable
 from tfperf.measure.static_memory.kernels import GIVEN, VARIABLE
 from tfperf.measure.static_memory.owners import describe_buffers
-from tfperf.measure.static_memory.program import Program, make_program
+from tfperf.measure.static_memory.program import OptimizedGraph, make_program
 from tfperf.measure.static_memory.result import StaticEstimate, find_model_kind
-from tfperf.measure.static_memory.schedule import Schedule
-from tfperf.measure.static_memory.shapes import UnknownSizeError
+from tfperf.measure.static_memory.schedule import ThreadSchedule
 
-WORKERS = 2  # threads that run operations at once
+THREADS = 2  # threads that run operations at once
 LONG = 30_000  # operations of a step, after which no second one is run
 
 
 def estimate_step(
     concrete: Any, held: Collection[tuple[int, ...]] = (), slots: Collection[str] = (), optimizer: str = "",
-    workers: int = WORKERS,
+    threads: int = THREADS,
 ) -> StaticEstimate:  # fmt: skip
     """Of a ConcreteFunction, of which XLA compiles nothing; it is not run.
 
@@ -31,9 +31,9 @@ def estimate_step(
     program = make_program(concrete)
     sizes = [prod(one) for one in held]
     try:
-        heap, fixed, has_unknown = _simulate(program, sizes, workers, True)
+        heap, fixed, has_unknown = _run_steps(program, sizes, threads, True)
         if has_unknown:
-            other = _simulate(program, sizes, workers, False)
+            other = _run_steps(program, sizes, threads, False)
             heap, fixed = max((heap, fixed), other[:2], key=lambda one: one[0].peak)
     except UnknownSizeError as error:
         return StaticEstimate(peak=None, fixed=None, kind=kind, compiled=False, reason=str(error))
@@ -42,7 +42,7 @@ def estimate_step(
     return StaticEstimate(peak=heap.peak, fixed=fixed, kind=kind, compiled=False, buffers=buffers)
 
 
-def _simulate(program: Program, held: Collection[int], workers: int, branch: bool) -> tuple[Heap, int, bool]:
+def _run_steps(program: OptimizedGraph, held: Collection[int], threads: int, branch: bool) -> tuple[Heap, int, bool]:
     """Two steps, one after the other: the first leaves the region as steps leave it. Whether a branch is unknown."""
     heap = Heap()
     given = _make_given(program, heap)
@@ -52,7 +52,7 @@ def _simulate(program: Program, held: Collection[int], workers: int, branch: boo
     fixed = heap.arena.in_use
     while True:
         heap.begin()
-        Schedule(executor, workers).run()
+        ThreadSchedule(executor, threads).run()
         first, executor.results = executor.results, []
         for value in first:
             heap.release(value)
@@ -60,7 +60,7 @@ def _simulate(program: Program, held: Collection[int], workers: int, branch: boo
             return heap, fixed, executor.has_unknown_branch
 
 
-def _make_given(program: Program, heap: Heap) -> Mapping[str, Value]:
+def _make_given(program: OptimizedGraph, heap: Heap) -> Mapping[str, Value]:
     """Variables and captured tensors, by the node that stands for each."""
     given: dict[str, Value] = {}
     for name, outer in program.variables.items():

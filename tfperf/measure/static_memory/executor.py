@@ -5,12 +5,13 @@ Source: tensorflow/core/common_runtime/executor.cc and propagator_state.cc of Te
 
 from collections.abc import Mapping, Sequence
 
+from tfperf.errors import UnknownSizeError
 from tfperf.measure.static_memory.frames import Frame, Iteration, Task, count_enters
 from tfperf.measure.static_memory.heap import Heap, Tensor, Value
 from tfperf.measure.static_memory.kernels import CONSTANT, Kernels
 from tfperf.measure.static_memory.lists import Results
-from tfperf.measure.static_memory.program import Node, Program
-from tfperf.measure.static_memory.shapes import UnknownSizeError, read_constant
+from tfperf.measure.static_memory.program import Node, OptimizedGraph
+from tfperf.measure.static_memory.shapes import read_constant
 
 MOST_RUNS = 400_000  # of operations, after which an estimate is given up
 
@@ -21,8 +22,8 @@ class Executor:
     results: what a step gives, held for the caller; runs: operations so far; steps: how often it has begun.
     """
 
-    def __init__(self, program: Program, heap: Heap, given: Mapping[str, Value], branch: bool = True) -> None:
-        """given: what stands for captured variables and arguments, by node. branch: taken where it is not known."""
+    def __init__(self, program: OptimizedGraph, heap: Heap, given: Mapping[str, Value], branch: bool = True) -> None:
+        """given: what stands for variables and arguments, by node. branch: what is taken where it is not known."""
         self._nodes, self._given, self._branch = program.nodes, given, branch
         self._heap, self._kernels = heap, Kernels(heap)
         self._wanted, self._enters = program.wanted, count_enters(program.nodes)
@@ -58,13 +59,13 @@ class Executor:
             return self._switch(node, inputs), []
         if node.op in ("Enter", "Exit", "NextIteration"):
             assert inputs[0] is not None
-            self._heap.hold(inputs[0])
+            self._heap.keep(inputs[0])
             return [inputs[0]], []
         if node.op == "Const" and node.index in self._constants:
-            self._heap.hold(self._constants[node.index])
+            self._heap.keep(self._constants[node.index])
             return [self._constants[node.index]], []
         if node.name in self._given:
-            self._heap.hold(self._given[node.name])
+            self._heap.keep(self._given[node.name])
             return [self._given[node.name]], []
         if node.op == "Placeholder":
             raise UnknownSizeError(f"the argument {node.name} has no shape")
@@ -78,14 +79,14 @@ class Executor:
             if given is not None:
                 self._heap.release(given)
         ready: list[Task] = []
-        self._propagate(task, results, ready)
+        self._send_results(task, results, ready)
         task.place.running -= 1
         self._close(task.place, ready)
         return ready
 
     def _merge(self, node: Node, inputs: Sequence[Value | None]) -> Results:
         given = next(one for one in inputs if one is not None)
-        self._heap.hold(given)
+        self._heap.keep(given)
         if len(node.widths) < 2 or not any(port == 1 for port, _, _ in node.edges):
             return [given, None]
         return [given, self._heap.make_tensor((), 4, node.name, "result")]
@@ -93,33 +94,33 @@ class Executor:
     def _switch(self, node: Node, inputs: Sequence[Value | None]) -> Results:
         given, which = inputs
         assert given is not None
-        self._heap.hold(given)
+        self._heap.keep(given)
         value = which.value if isinstance(which, Tensor) else None
         if value is None:
             if self._nodes[node.inputs[1][0]].op == "LoopCond":
                 raise UnknownSizeError(f"how often the loop of {node.name} runs is not known before it does")
             self.has_unknown_branch = True
-        taken = self._branch if value is None else bool(value)
-        return [None, given] if taken else [given, None]
+        is_taken = self._branch if value is None else bool(value)
+        return [None, given] if is_taken else [given, None]
 
-    def _propagate(self, task: Task, results: Results, ready: list[Task]) -> None:
+    def _send_results(self, task: Task, results: Results, ready: list[Task]) -> None:
         node, place = task.node, task.place
         if node.op == "Enter":
-            self._enter(node, place, None if task.dead else results[0], ready)
+            self._send_into_frame(node, place, None if task.dead else results[0], ready)
         elif node.op == "Exit":
             if task.dead:
                 if place.index == place.frame.last:
                     place.frame.dead_exits.append(node)
             else:
                 assert place.frame.parent is not None
-                self._activate(place.frame.parent, node, results, False, ready)
+                self._give_results(place.frame.parent, node, results, False, ready)
         elif node.op == "NextIteration":
             if not task.dead:
-                self._go_on(node, place, results[0], ready)
+                self._send_onward(node, place, results[0], ready)
         else:
-            self._activate(place, node, results, task.dead, ready)
+            self._give_results(place, node, results, task.dead, ready)
 
-    def _enter(self, node: Node, place: Iteration, value: Value | None, ready: list[Task]) -> None:
+    def _send_into_frame(self, node: Node, place: Iteration, value: Value | None, ready: list[Task]) -> None:
         key = (id(place), node.attr["frame_name"].s)
         frame = self._frames.get(key)
         if frame is None:
@@ -131,23 +132,23 @@ class Executor:
         if node.attr["is_constant"].b and value is not None:
             frame.constant.append((node, value))
             for iteration in list(frame.iterations.values()):
-                self._heap.hold(value)
-                self._activate(iteration, node, [value], False, ready)
+                self._heap.keep(value)
+                self._give_results(iteration, node, [value], False, ready)
         else:
-            self._activate(frame.iterations[0], node, [value], value is None, ready)
+            self._give_results(frame.iterations[0], node, [value], value is None, ready)
         if 0 in frame.iterations:
             self._close(frame.iterations[0], ready)
 
-    def _go_on(self, node: Node, place: Iteration, value: Value | None, ready: list[Task]) -> None:
+    def _send_onward(self, node: Node, place: Iteration, value: Value | None, ready: list[Task]) -> None:
         frame = place.frame
         assert value is not None
         if place.index < frame.last:
-            self._activate(frame.iterations[place.index + 1], node, [value], False, ready)
+            self._give_results(frame.iterations[place.index + 1], node, [value], False, ready)
         elif len(frame.iterations) >= frame.most:
             frame.waiting.append((node, value))
         else:
             self._begin_iteration(frame, ready)
-            self._activate(frame.iterations[frame.last], node, [value], False, ready)
+            self._give_results(frame.iterations[frame.last], node, [value], False, ready)
 
     def _begin_iteration(self, frame: Frame, ready: list[Task]) -> None:
         frame.last += 1
@@ -155,10 +156,10 @@ class Executor:
         made = frame.iterations[frame.last] = Iteration(frame, frame.last)
         waiting, frame.waiting = frame.waiting, []
         for node, value in waiting:
-            self._activate(made, node, [value], False, ready)
+            self._give_results(made, node, [value], False, ready)
         for node, value in frame.constant:
-            self._heap.hold(value)
-            self._activate(made, node, [value], False, ready)
+            self._heap.keep(value)
+            self._give_results(made, node, [value], False, ready)
 
     def _close(self, place: Iteration, ready: list[Task]) -> None:
         """Forget an iteration that is done, and those behind it; after the last the frame."""
@@ -185,11 +186,11 @@ class Executor:
         for _, value in frame.constant:
             self._heap.release(value)
         for node in frame.dead_exits:
-            self._activate(frame.parent, node, [], True, ready)
+            self._give_results(frame.parent, node, [], True, ready)
         frame.parent.running -= 1
         self._close(frame.parent, ready)
 
-    def _activate(self, place: Iteration, node: Node, results: Results, dead: bool, ready: list[Task]) -> None:
+    def _give_results(self, place: Iteration, node: Node, results: Results, dead: bool, ready: list[Task]) -> None:
         """Give results to those that take them. The caller's reference of each goes."""
         for port, target, slot in node.edges:
             value = None if dead or port >= len(results) else results[port]
@@ -199,7 +200,7 @@ class Executor:
         for port, value in enumerate(() if dead else results):
             if value is not None:
                 if (node.index, port) in self._wanted:
-                    self._heap.hold(value)
+                    self._heap.keep(value)
                     self.results.append(value)
                 self._heap.release(value)
 
@@ -216,7 +217,7 @@ class Executor:
         if dead if slot < 0 else value is None:
             place.dead[key] = 1
         if slot >= 0 and value is not None:
-            self._heap.hold(value)
+            self._heap.keep(value)
             place.inputs.setdefault(key, [None] * len(node.inputs))[slot] = value
         if left == 0:
             self._make_ready(place, node, bool(place.dead.pop(key, 0)), ready)
@@ -238,7 +239,7 @@ class Executor:
                 self._make_ready(place, node, True, ready)
         elif left & 1:
             place.waits[key] = left - 1
-            self._heap.hold(value)
+            self._heap.keep(value)
             place.inputs.setdefault(key, [None] * len(node.inputs))[slot] = value
             if left == 1:
                 self._make_ready(place, node, False, ready)

@@ -90,7 +90,7 @@ class Heap:
         made.buffer = self.create(made.size, operation, role, shape)
         return made
 
-    def hold(self, value: Value) -> None:
+    def keep(self, value: Value) -> None:
         """One more reference."""
         if isinstance(value, Tensor):
             if value.buffer is not None:
@@ -110,10 +110,6 @@ class Heap:
                     if item is not None:
                         self.release(item)
 
-    def free(self, buffer: Buffer) -> None:
-        """One reference less."""
-        self._drop(buffer)
-
     def begin(self) -> None:
         """Count the peak from now on."""
         self.peak, self._peak_at = self.arena.in_use, len(self.events)
@@ -131,7 +127,7 @@ class Heap:
     def _drop(self, buffer: Buffer) -> None:
         buffer.refs -= 1
         if buffer.refs == 0:
-            self.arena.free(buffer.address)
+            self.arena.release(buffer.address)
             self.events.append(Event(-1, buffer))
 
 

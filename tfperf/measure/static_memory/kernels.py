@@ -10,12 +10,13 @@ from math import prod
 import numpy as np
 
 from tfperf.arrays import AnyArray
+from tfperf.errors import UnknownSizeError
 from tfperf.measure.static_memory.contraction import list_contraction_shapes
 from tfperf.measure.static_memory.heap import Heap, Shape, Tensor, TensorList, Value, Variable, is_alone
 from tfperf.measure.static_memory.lists import KERNELS as LISTS
 from tfperf.measure.static_memory.lists import ListKernels, Results
 from tfperf.measure.static_memory.program import Node
-from tfperf.measure.static_memory.shapes import ShapeRules, UnknownSizeError, find_value
+from tfperf.measure.static_memory.shapes import ShapeRules, find_value
 
 RESULT, TEMPORARY, CONSTANT, GIVEN, VARIABLE = "result", "temporary", "constant", "given", "variable"
 VIEWS = frozenset((
@@ -70,16 +71,16 @@ class Kernels:
             one = self._lists.fill if node.op == "ZerosLike" else self._lists.add
             return one(node, lists[0] if node.op == "ZerosLike" else lists), []  # type: ignore[arg-type]
         if node.op in VIEWS and inputs:
-            return [self._view(node, inputs[0])], []
+            return [self._share_buffer(node, inputs[0])], []
         if inputs and isinstance(inputs[0], Variable):
             return self._use_variable(node, inputs[0], inputs[1:]), []
         return self._compute(node, inputs)
 
-    def _view(self, node: Node, given: Value) -> Value:
-        self.heap.hold(given)
+    def _share_buffer(self, node: Node, given: Value) -> Value:
+        self.heap.keep(given)
         if not isinstance(given, Tensor):
             return given
-        (shape,) = self._shapes.infer(node, [given])
+        (shape,) = self._shapes.find(node, [given])
         return Tensor(given.buffer, shape, node.widths[0], given.value if given.shape == shape else None)
 
     def _use_variable(self, node: Node, variable: Variable, others: Sequence[Value]) -> Results:
@@ -89,20 +90,20 @@ class Kernels:
             made.value = np.array(held.shape, np.int32)
             return [made]
         if node.op == "ReadVariableOp" and held is not None:
-            self.heap.hold(held)
+            self.heap.keep(held)
             return [Tensor(held.buffer, held.shape, held.width)]
         if node.op == "AssignVariableOp" and isinstance(others[0], Tensor):
             self._assign(variable, others[0])
         elif node.op in UPDATES and held is not None and not is_alone(held):  # who reads it keeps what it was
             variable.tensor = self.heap.make_tensor(held.shape, held.width, variable.name, VARIABLE)
             self.heap.release(held)
-        return [self._make(node, shape, node.widths[port]) for port, shape in enumerate(self._shapes.infer(node, []))]
+        return [self._make(node, shape, node.widths[port]) for port, shape in enumerate(self._shapes.find(node, []))]
 
     def _assign(self, variable: Variable, given: Tensor) -> None:
         """Take the tensor over where nobody else has it; else copy it, into the variable's own where that is free."""
         held = variable.tensor
         if is_alone(given):
-            self.heap.hold(given)
+            self.heap.keep(given)
             variable.tensor = Tensor(given.buffer, given.shape, given.width)
         elif held is not None and is_alone(held) and held.size == given.size:
             return
@@ -112,10 +113,10 @@ class Kernels:
             self.heap.release(held)
 
     def _compute(self, node: Node, inputs: Sequence[Value]) -> tuple[Results, list[Tensor]]:
-        shapes = self._shapes.infer(node, inputs)
+        shapes = self._shapes.find(node, inputs)
         tensors = [one for one in inputs if isinstance(one, Tensor)]
-        if _changes_nothing(node, tensors, shapes):
-            return [self._view(node, tensors[0])], []
+        if _is_view(node, tensors, shapes):
+            return [self._share_buffer(node, tensors[0])], []
         temporary = [
             self.heap.make_tensor((size,), 1, node.name, TEMPORARY) for size in _list_temporaries(node, tensors, shapes)
         ]
@@ -127,7 +128,7 @@ class Kernels:
     def _make_result(self, node: Node, port: int, shape: Shape, inputs: Sequence[Tensor]) -> Value:
         width = node.widths[port]
         if node.op == "Split" and inputs[0].value is not None and int(inputs[0].value) == 0:
-            self.heap.hold(inputs[1])
+            self.heap.keep(inputs[1])
             return Tensor(inputs[1].buffer, shape, width)
         if width == 0:
             return Variable(node.name)
@@ -135,7 +136,7 @@ class Kernels:
             for place in _list_places(node, len(inputs)):
                 given = inputs[place] if place < len(inputs) else None
                 if given is not None and is_alone(given) and given.shape == shape and given.width == width:
-                    self.heap.hold(given)
+                    self.heap.keep(given)
                     assert given.buffer is not None
                     given.buffer.operation, given.buffer.shape = node.name, shape
                     return Tensor(given.buffer, shape, width)
@@ -155,7 +156,7 @@ def _list_places(node: Node, count: int) -> Sequence[int]:
     return FIRST if node.op in CROSS_ENTROPIES else FORWARDS.get(node.op, ())
 
 
-def _changes_nothing(node: Node, inputs: Sequence[Tensor], shapes: Sequence[Shape]) -> bool:
+def _is_view(node: Node, inputs: Sequence[Tensor], shapes: Sequence[Shape]) -> bool:
     """Whether its result is its first input."""
     if not inputs or len(shapes) != 1:
         return False
@@ -164,10 +165,10 @@ def _changes_nothing(node: Node, inputs: Sequence[Tensor], shapes: Sequence[Shap
         return inputs[0].size == size and inputs[0].width == node.widths[0]
     if node.op == "StridedSlice":
         return inputs[0].size == size
-    return node.op in COPIES_NOTHING and inputs[0].shape == shapes[0] and _keeps_order(node, inputs)
+    return node.op in COPIES_NOTHING and inputs[0].shape == shapes[0] and _is_in_order(node, inputs)
 
 
-def _keeps_order(node: Node, inputs: Sequence[Tensor]) -> bool:
+def _is_in_order(node: Node, inputs: Sequence[Tensor]) -> bool:
     if node.op != "Transpose":
         return True
     order: AnyArray | None = inputs[1].value

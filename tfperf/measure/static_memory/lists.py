@@ -4,9 +4,9 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
+from tfperf.errors import UnknownSizeError
 from tfperf.measure.static_memory.heap import Heap, Shape, Tensor, TensorList, Value
 from tfperf.measure.static_memory.program import Node
-from tfperf.measure.static_memory.shapes import UnknownSizeError
 
 Results = list[Value | None]
 KEEPING = "kept by a loop"
@@ -44,21 +44,21 @@ class ListKernels:
             return given
         for item in given.items:
             if item is not None:
-                self._heap.hold(item)
+                self._heap.keep(item)
         return TensorList(list(given.items), given.shape, given.width)
 
-    def _reserve(self, node: Node, inputs: Sequence[Value]) -> Results:
+    def _make_unset(self, node: Node, inputs: Sequence[Value]) -> Results:
         count = _read_number(node, inputs[1])
         return [TensorList([None] * count, _read_shape(inputs[0]), _read_width(node))]
 
     def _begin(self, node: Node, inputs: Sequence[Value]) -> Results:
         return [TensorList([], _read_shape(inputs[0]), _read_width(node))]
 
-    def _push(self, node: Node, inputs: Sequence[Value]) -> Results:
+    def _append(self, node: Node, inputs: Sequence[Value]) -> Results:
         given, item = inputs
         assert isinstance(given, TensorList) and isinstance(item, Tensor)
         made = self._change(given)
-        self._heap.hold(item)
+        self._heap.keep(item)
         made.items.append(item)
         return [made]
 
@@ -81,7 +81,7 @@ class ListKernels:
         if at >= len(made.items):
             made.items += [None] * (at + 1 - len(made.items))
         before = made.items[at]
-        self._heap.hold(item)
+        self._heap.keep(item)
         made.items[at] = item
         if before is not None:
             self._heap.release(before)
@@ -92,7 +92,7 @@ class ListKernels:
         assert isinstance(given, TensorList)
         item = given.items[_read_number(node, place)]
         if item is not None:
-            self._heap.hold(item)
+            self._heap.keep(item)
             return [Tensor(item.buffer, item.shape, item.width)]
         shape = given.shape or _read_shape(inputs[2]) or node.shapes[0]
         if shape is None:
@@ -121,7 +121,7 @@ class ListKernels:
         made.value = np.array(len(given.items), np.int32)
         return [made]
 
-    def _shape(self, node: Node, inputs: Sequence[Value]) -> Results:
+    def _get_shape(self, node: Node, inputs: Sequence[Value]) -> Results:
         given = inputs[0]
         assert isinstance(given, TensorList)
         shape = given.shape or next((one.shape for one in given.items if one is not None), None)
@@ -152,9 +152,9 @@ def _read_width(node: Node) -> int:
 
 Kernel = Callable[[ListKernels, Node, Sequence[Value]], Results]
 KERNELS: Mapping[str, Kernel] = {
-    "TensorListReserve": ListKernels._reserve, "EmptyTensorList": ListKernels._begin,
-    "TensorListPushBack": ListKernels._push, "TensorListPopBack": ListKernels._pop,
+    "TensorListReserve": ListKernels._make_unset, "EmptyTensorList": ListKernels._begin,
+    "TensorListPushBack": ListKernels._append, "TensorListPopBack": ListKernels._pop,
     "TensorListSetItem": ListKernels._set, "TensorListGetItem": ListKernels._get,
     "TensorListFromTensor": ListKernels._split, "TensorListStack": ListKernels._stack,
-    "TensorListLength": ListKernels._count, "TensorListElementShape": ListKernels._shape,
+    "TensorListLength": ListKernels._count, "TensorListElementShape": ListKernels._get_shape,
 }  # fmt: skip

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from tfperf.measure.static_memory.heap import Buffer, Shape
 from tfperf.measure.static_memory.kernels import CONSTANT, GIVEN, TEMPORARY, VARIABLE
-from tfperf.measure.static_memory.program import Node, Program
+from tfperf.measure.static_memory.program import Node, OptimizedGraph
 
 BACKWARD, LOOPS = "gradient_tape", ("while", "cond", "then", "else", "body")
 REWRITTEN = ("ArithmeticOptimizer", "ConstantFolding", "LayoutOptimizer", "Func")
@@ -53,7 +53,7 @@ def find_layer(operation: str) -> str:
 
 
 def describe_buffers(
-    program: Program, buffers: Iterable[Buffer], names: Mapping[str, str], slots: Collection[str], optimizer: str
+    program: OptimizedGraph, buffers: Iterable[Buffer], names: Mapping[str, str], slots: Collection[str], optimizer: str
 ) -> list[HeldBuffer]:
     """What was alive, the largest first. names: of variables by their node; slots: those of the optimizer."""
     nodes = {node.name: node for node in program.nodes}

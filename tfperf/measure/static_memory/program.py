@@ -38,7 +38,7 @@ class Node:
 
 
 @dataclass(frozen=True)
-class Program:
+class OptimizedGraph:
     """Nodes, and what the function is given: variables and tensors by the name of their node, with bytes."""
 
     nodes: Sequence[Node]
@@ -47,7 +47,7 @@ class Program:
     wanted: frozenset[tuple[int, int]]  # results of the function
 
 
-def make_program(concrete: Any) -> Program:
+def make_program(concrete: Any) -> OptimizedGraph:
     """Of a ConcreteFunction, as this machine's TensorFlow would run it."""
     import tensorflow as tf
 
@@ -58,11 +58,11 @@ def make_program(concrete: Any) -> Program:
         (resources if outer.dtype == tf.resource else tensors)[inner.op.name] = outer
     definition = _place(graph.as_graph_def(), resources)
     wanted = [tensor.name for tensor in graph.outputs]
-    optimised = _optimise(definition, [*wanted, *(one.name for one in graph.control_outputs)])
+    optimised = _optimize(definition, [*wanted, *(one.name for one in graph.control_outputs)])
     nodes = _make_nodes(optimised)
     index = {node.name: node.index for node in nodes}
     outputs = frozenset((index[name], int(port)) for name, _, port in (one.partition(":") for one in wanted))
-    return Program(nodes, resources, tensors, outputs)
+    return OptimizedGraph(nodes, resources, tensors, outputs)
 
 
 def _place(definition: Any, resources: Mapping[str, Any]) -> Any:
@@ -84,7 +84,7 @@ def _place(definition: Any, resources: Mapping[str, Any]) -> Any:
     return definition
 
 
-def _optimise(definition: Any, wanted: Sequence[str]) -> Any:
+def _optimize(definition: Any, wanted: Sequence[str]) -> Any:
     import tensorflow as tf
     from tensorflow.python.grappler import tf_optimizer  # not public
 
@@ -108,7 +108,7 @@ def _make_nodes(definition: Any) -> list[Node]:
     nodes = [Node(index, node.name, node.op, node.attr) for index, node in enumerate(definition.node)]
     index = {node.name: node.index for node in nodes}
     for node, source in zip(nodes, definition.node, strict=True):
-        _connect(node, source.input, nodes, index)
+        _link(node, source.input, nodes, index)
         results = graph.get_operation_by_name(node.name).outputs
         node.shapes = [tuple(one.shape) if one.shape.is_fully_defined() else None for one in results]
         node.widths = [0 if one.dtype in (tf.resource, tf.variant) else one.dtype.size for one in results]
@@ -141,7 +141,7 @@ def _make_registered(definition: Any) -> Any:
     return copy
 
 
-def _connect(node: Node, inputs: Sequence[str], nodes: Sequence[Node], index: Mapping[str, int]) -> None:
+def _link(node: Node, inputs: Sequence[str], nodes: Sequence[Node], index: Mapping[str, int]) -> None:
     for text in inputs:
         if text.startswith("^"):
             nodes[index[text[1:]]].controls.append(node.index)

@@ -31,7 +31,7 @@ OVERHEAD, BANDWIDTH, PRODUCT_FACTOR = (
 
 
 @dataclass
-class Worker:
+class ExecutorThread:
     """A thread: what it does itself next, and what others may take."""
 
     inline: deque[Task] = field(default_factory=deque)
@@ -39,60 +39,62 @@ class Worker:
     busy: bool = False
 
 
-class Schedule:
+class ThreadSchedule:
     """Runs an executor to its end."""
 
-    def __init__(self, executor: Executor, workers: int) -> None:
+    def __init__(self, executor: Executor, threads: int) -> None:
         self._executor = executor
-        self._workers = [Worker() for _ in range(workers)]
-        self._running: list[tuple[float, int, Worker, Task, Sequence[Value | None], list[Tensor]]] = []
+        self._threads = [ExecutorThread() for _ in range(threads)]
+        self._running: list[tuple[float, int, ExecutorThread, Task, Sequence[Value | None], list[Tensor]]] = []
         self._count, self._now = 0, 0.0
 
     def run(self) -> None:
         """Until nothing is ready. Raises: UnknownSizeError."""
         for place, task in enumerate(self._executor.begin()):
-            self._workers[place % len(self._workers)].queue.append(task)
-        self._wake()
+            self._threads[place % len(self._threads)].queue.append(task)
+        self._start_idle()
         while self._running:
-            self._now, _, worker, task, results, temporary = heapq.heappop(self._running)
-            self._finish(worker, task, results, temporary)
-            self._wake()
+            self._now, _, thread, task, results, temporary = heapq.heappop(self._running)
+            self._finish(thread, task, results, temporary)
+            self._start_idle()
 
-    def _wake(self) -> None:
+    def _start_idle(self) -> None:
         """Give work to those without."""
-        for worker in self._workers:
-            if not worker.busy and (task := self._find(worker)) is not None:
-                self._start(worker, task)
+        for thread in self._threads:
+            if not thread.busy and (task := self._find(thread)) is not None:
+                self._start(thread, task)
 
-    def _find(self, worker: Worker) -> Task | None:
-        if worker.inline:
-            return worker.inline.popleft()
-        if worker.queue:
-            return worker.queue.popleft()
-        for other in self._workers:
+    def _find(self, thread: ExecutorThread) -> Task | None:
+        if thread.inline:
+            return thread.inline.popleft()
+        if thread.queue:
+            return thread.queue.popleft()
+        for other in self._threads:
             if other.queue:
                 return other.queue.pop()
         return None
 
-    def _start(self, worker: Worker, task: Task) -> None:
+    def _start(self, thread: ExecutorThread, task: Task) -> None:
         """What costs nothing is done at once."""
         results, temporary = ([], []) if task.dead else self._executor.start(task)
-        worker.busy = True
+        thread.busy = True
         seconds = 0.0 if task.dead or task.node.op in CHEAP else _estimate_seconds(task, results)
         self._count += 1
-        heapq.heappush(self._running, (self._now + seconds, self._count, worker, task, results, temporary))
+        heapq.heappush(self._running, (self._now + seconds, self._count, thread, task, results, temporary))
 
-    def _finish(self, worker: Worker, task: Task, results: Sequence[Value | None], temporary: list[Tensor]) -> None:
-        worker.busy = False
+    def _finish(
+        self, thread: ExecutorThread, task: Task, results: Sequence[Value | None], temporary: list[Tensor]
+    ) -> None:
+        thread.busy = False
         expensive: list[Task] = []
         for one in self._executor.finish(task, list(results), temporary):
             if one.dead or _is_cheap(one):
-                worker.inline.append(one)
+                thread.inline.append(one)
             else:
                 expensive.append(one)
-        if expensive and not worker.inline:
-            worker.inline.append(expensive.pop())
-        worker.queue.extendleft(expensive)
+        if expensive and not thread.inline:
+            thread.inline.append(expensive.pop())
+        thread.queue.extendleft(expensive)
 
 
 def _is_cheap(task: Task) -> bool:

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from tfperf.arrays import AnyArray
+from tfperf.errors import UnknownSizeError
 from tfperf.measure.static_memory.heap import Shape, Tensor, TensorList, Value
 from tfperf.measure.static_memory.program import Node
 
@@ -39,10 +40,6 @@ PURE: Mapping[str, Function] = {
 }  # fmt: skip
 
 
-class UnknownSizeError(Exception):
-    """What an operation gives cannot be told without running it."""
-
-
 def find_value(node: Node, inputs: Sequence[Value | None]) -> AnyArray | None:
     """The numbers of its first result, where they follow from those that are known."""
     if node.op == "Shape" and isinstance(inputs[0], Tensor):
@@ -50,7 +47,7 @@ def find_value(node: Node, inputs: Sequence[Value | None]) -> AnyArray | None:
     if node.op == "Cast" and (known := _get_value(inputs[0])) is not None and node.widths[0] in (4, 8):
         return known.astype(np.int64) if known.dtype.kind in "ib" else None
     if node.op == "StridedSlice":
-        return _slice(node, [_get_value(one) for one in inputs])
+        return _cut(node, [_get_value(one) for one in inputs])
     function = PURE.get(node.op)
     if function is None or not inputs:
         return None
@@ -82,7 +79,7 @@ class ShapeRules:
     def __init__(self) -> None:
         self._known: dict[tuple[object, ...], list[Shape | None]] = {}
 
-    def infer(self, node: Node, inputs: Sequence[Value | None]) -> Sequence[Shape]:
+    def find(self, node: Node, inputs: Sequence[Value | None]) -> Sequence[Shape]:
         """Of all results. Raises: UnknownSizeError."""
         if node.static is not None:
             return node.static
@@ -91,7 +88,7 @@ class ShapeRules:
             return [np.broadcast_shapes(*given)]
         if node.op in SAME and given:
             return [given[0]] * len(node.shapes)
-        key = (node.index, *map(_identify, inputs))
+        key = (node.index, *map(_make_key, inputs))
         if key not in self._known:
             self._known[key] = _ask_tensorflow(node, inputs)
         found = [shape for shape in self._known[key] if shape is not None]
@@ -100,7 +97,7 @@ class ShapeRules:
         return found
 
 
-def _identify(given: Value | None) -> object:
+def _make_key(given: Value | None) -> object:
     if not isinstance(given, Tensor):
         return None
     return given.shape, None if given.value is None else given.value.tobytes()
@@ -110,7 +107,7 @@ def _get_value(value: Value | None) -> AnyArray | None:
     return value.value if isinstance(value, Tensor) else None
 
 
-def _slice(node: Node, inputs: Sequence[AnyArray | None]) -> AnyArray | None:
+def _cut(node: Node, inputs: Sequence[AnyArray | None]) -> AnyArray | None:
     """One entry or a range of a vector, as programs take of shapes."""
     vector, begin, end, stride = inputs
     if vector is None or begin is None or end is None or stride is None or vector.ndim != 1 or begin.size != 1:
