@@ -92,7 +92,7 @@ def fit_law(points: Sequence[tuple[int, float]]) -> MemoryLaw:
         first -= 1
     chosen, left_out = known[first:], known[:first]
     fixed, slope = map(float, _fit_line(chosen).coef)
-    noise = _pool_noise(chosen) if len(chosen) > 2 else None
+    noise = _combine_noise(chosen) if len(chosen) > 2 else None
     settled = len(chosen) > 2 and slope > 0
     fitted, others = (tuple(batch for batch, _ in part) for part in (chosen, left_out))
     return MemoryLaw(fixed, slope, fitted, others, noise, settled, _fit_smaller(left_out, slope))
@@ -121,7 +121,7 @@ def _estimate_noise(points: Sequence[tuple[int, float]]) -> float:
     return math.sqrt(sum(share**2 for share in apart) / (len(points) - 2))
 
 
-def _pool_noise(points: Sequence[tuple[int, float]]) -> float:
+def _combine_noise(points: Sequence[tuple[int, float]]) -> float:
     """The same, pooled with what is usual."""
     own, count = _estimate_noise(points), len(points) - 2
     return math.sqrt((USUAL_POINTS * USUAL_NOISE**2 + count * own**2) / (USUAL_POINTS + count))
