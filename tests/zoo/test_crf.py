@@ -10,7 +10,7 @@ import tensorflow as tf
 from tfperf.zoo.crf import ConditionalRandomField
 
 LABELS = 3
-LENGTHS = (4, 1, 3, 2)
+LENGTHS = (4, 1, 3, 2) * 4
 
 
 def make_layer(dtype="float64", scale=1.0):
