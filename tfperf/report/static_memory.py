@@ -46,9 +46,9 @@ def list_static_lines(mode: str, found: Mapping[str, Any], limit: int | None, de
     if found["reason"]:
         yield f"{mode}: {MISSING}: {found['reason']}"
         return
-    last = max(found["points"], key=lambda one: one["batch"])
+    first = min(found["points"], key=lambda one: one["batch"])  # large batches have large constants
     slope = MISSING if found["per_sample"] is None else f"{found['per_sample'] / MB:.4g} MB"
-    yield f"{mode}: before the first batch {format_bytes(last['fixed'])}; each sample adds {slope}"
+    yield f"{mode}: before the first batch {format_bytes(first['fixed'])}; each sample adds {slope}"
     for one in found["points"]:
         yield f"{mode}: batch {one['batch']}: {format_bytes(one['peak'])}"
     if limit is not None:
