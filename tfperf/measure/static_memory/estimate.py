@@ -14,7 +14,7 @@ from tfperf.measure.static_memory.result import StaticEstimate, find_model_kind
 from tfperf.measure.static_memory.schedule import ThreadSchedule
 
 THREADS = 2  # threads that run operations at once
-LONG = 30_000  # operations of a step, after which no second one is run
+STEPS, LONG = 4, 20_000  # steps; operations of them, after which no further one is begun
 
 
 def estimate_step(
@@ -43,21 +43,25 @@ def estimate_step(
 
 
 def _run_steps(program: OptimizedGraph, held: Collection[int], threads: int, branch: bool) -> tuple[Heap, int, bool]:
-    """Two steps, one after the other: the first leaves the region as steps leave it. Whether a branch is unknown."""
+    """Some steps, one after the other, and whether a branch is unknown.
+
+    The peak is that of the step that needs least, as in measurements; the first leaves the region as steps leave it.
+    """
     heap = Heap()
     given = _make_given(program, heap)
     for size in held:
         heap.create(size, "", GIVEN)
     executor = Executor(program, heap, given, branch)
-    fixed = heap.arena.in_use
-    while True:
+    fixed, peaks = heap.arena.in_use, list[tuple[int, int]]()
+    while executor.steps < STEPS and executor.runs <= LONG:
         heap.begin()
         ThreadSchedule(executor, threads).run()
-        first, executor.results = executor.results, []
-        for value in first:
+        peaks.append((heap.peak, heap.peak_at))
+        results, executor.results = executor.results, []
+        for value in results:
             heap.release(value)
-        if executor.steps > 1 or executor.runs > LONG:
-            return heap, fixed, executor.has_unknown_branch
+    heap.peak, heap.peak_at = min(peaks[1:] or peaks)
+    return heap, fixed, executor.has_unknown_branch
 
 
 def _make_given(program: OptimizedGraph, heap: Heap) -> Mapping[str, Value]:

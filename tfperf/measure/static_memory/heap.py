@@ -68,12 +68,12 @@ class Event(NamedTuple):
 
 @dataclass
 class Heap:
-    """Buffers in an arena, and when most was in use."""
+    """Buffers in an arena, and when most was in use: after so many events."""
 
     arena: Arena = field(default_factory=Arena)
     events: list[Event] = field(default_factory=list)
     peak: int = 0
-    _peak_at: int = 0
+    peak_at: int = 0
 
     def create(self, size: int, operation: str, role: str, shape: Shape = ()) -> Buffer:
         """A buffer that the caller holds."""
@@ -81,7 +81,7 @@ class Heap:
         made = Buffer(size, address, self.arena.get_size(address), operation, role, shape)
         self.events.append(Event(1, made))
         if self.arena.in_use > self.peak:
-            self.peak, self._peak_at = self.arena.in_use, len(self.events)
+            self.peak, self.peak_at = self.arena.in_use, len(self.events)
         return made
 
     def make_tensor(self, shape: Shape, width: int, operation: str, role: str) -> Tensor:
@@ -112,12 +112,12 @@ class Heap:
 
     def begin(self) -> None:
         """Count the peak from now on."""
-        self.peak, self._peak_at = self.arena.in_use, len(self.events)
+        self.peak, self.peak_at = self.arena.in_use, len(self.events)
 
     def list_live(self) -> list[Buffer]:
         """What was there when most was in use."""
         live: dict[int, Buffer] = {}
-        for event in self.events[: self._peak_at]:
+        for event in self.events[: self.peak_at]:
             if event.sign > 0:
                 live[id(event.buffer)] = event.buffer
             else:
