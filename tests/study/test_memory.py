@@ -7,7 +7,7 @@ import pytest
 from click.testing import CliRunner
 
 from tests.study.fake_memory import EACH, FIXED, LENGTHS, compute_peak
-from tests.study.memory_cards import run_study
+from tests.study.memory_cards import measure_made_up, run_study
 from tfperf.cli import main
 from tfperf.errors import CardError, RunDirectoryError, TrainingError
 from tfperf.measure.memory_law import fit_law
@@ -103,6 +103,9 @@ def test_ends_that_a_smaller_batch_does_not_have_are_taken_for_memory(study, gro
     assert 110 < found["largest"]["batch"] <= 130
     ends = [end for end in found["ends"] if said in end["why"]]
     assert ends and {end["kind"] for end in ends} == {kind}
+    assert all(end["batch"] > 130 or end["beyond"] for end in ends), (
+        "the batch that failed, not that a process began with"
+    )
 
 
 def test_a_step_that_never_ends_is_named_and_not_waited_for_at_every_batch(study, group, tmp_path):
@@ -169,3 +172,54 @@ def test_what_was_measured_with_other_data_is_not_taken_up(tmp_path):
     assert list(before) == ["data.training.0.table"]
     (tmp_path / "pairs.tsv").write_text("source\ttarget\na b\tc e\n")
     assert hash_named_files(card, WORKLOADS.get("translate").kind) != before
+
+
+def affine(batch):
+    return 40e6 + 1.5e6 * batch
+
+
+def test_a_first_batch_that_alone_fits_is_verified_like_any_other():
+    found, asked = measure_made_up(lambda batch: 40e6 + 6e8 * batch)
+    assert found["largest"]["batch"] == 1 and sum(key.endswith("verify 1") for key in asked) == 3
+    assert found["law"] is None and found["processes"] <= 12
+
+
+def test_peaks_that_do_not_grow_send_no_trial_far_away():
+    for peak in (lambda batch: 90e6 + 8 * batch, lambda batch: 90e6 + 0.01 * batch, lambda _: 90e6):
+        found, asked = measure_made_up(peak)
+        tried = [int(key.rpartition(" ")[2]) for key in asked]
+        ladder = max(point["batch"] for point in found["points"] if point["batch"] < tried[1])
+        assert tried[1] <= 16 * ladder and all(b <= 16 * max(tried[1:k]) for k, b in enumerate(tried[2:], 2))
+        assert found["processes"] <= 12
+    assert found["largest"]["failed_above"] is None and found["law"]["at_largest"]["bytes"] is None
+    assert found["law"]["per_sample"] == 0 and any("may fit" in line for line in list_lines("train", found))
+
+
+def test_batches_up_to_what_the_ram_takes_are_tried_and_what_failed_is_named():
+    found, _ = measure_made_up(lambda batch: 40e6 + 1e5 * batch, ram=900_000_000)
+    assert 97 <= found["largest"]["batch"] <= 100 and found["ram"]["largest"] in (99, 100)
+    assert found["ends"] and all(end["batch"] > 100 for end in found["ends"])
+    far, _ = measure_made_up(affine, lambda batch: 8e8 + batch, ram=10**10)
+    assert far["ram"]["largest"] is None, "8.7e9 samples are no figure"
+
+
+def test_a_line_between_two_phases_is_not_taken_for_a_law():
+    # the first process had time for four small batches, all of the optimizer's phase
+    found, _ = measure_made_up(lambda batch: max(300e6 + 1e4 * batch, affine(batch)), batches=4)
+    assert found["law"]["per_sample"] == pytest.approx(1.5e6, rel=0.03) and 8 in found["law"]["left_out"]
+    assert found["law"]["at_largest"]["bytes"] == pytest.approx(affine(found["largest"]["batch"]), rel=0.03)
+
+
+def test_what_was_measured_at_the_largest_batch_is_told_beside_the_law():
+    found, _ = measure_made_up(lambda batch: 40e6 + 1e6 * batch + 800 * batch**2)
+    said = "\n".join(list_lines("train", found))
+    measured = 40e6 + 1e6 * found["largest"]["batch"] + 800 * found["largest"]["batch"] ** 2
+    assert found["law"]["at_largest"]["measured"] == int(measured) and "were measured" in said
+    assert "is outside of the interval" in said
+    assert "outside" not in "\n".join(list_lines("train", measure_made_up(affine)[0]))
+
+
+def test_a_line_of_the_ram_through_two_points_says_that_it_has_no_interval():
+    found, _ = measure_made_up(lambda batch: 40e6 + 6e7 * batch, batches=2)
+    found["ram"]["law"]["warnings"] = fit_law([(8, 8e8), (12, 9e8)]).list_warnings()
+    assert any("warning: RAM: fitted to two points" in line for line in list_lines("train", found))

@@ -97,10 +97,13 @@ def _list_findings(found: Mapping[str, Any]) -> Iterator[str]:
             yield f"smaller batches need {smaller[0] / MB:.4g} MB + {smaller[1] / MB:.3g} MB x batch where that is more"
         at = law["at_largest"]
         limits = MISSING if at["low"] is None else f"{format_bytes(at['low'])} to {format_bytes(at['high'])}"
-        yield f"at batch {largest['batch']} it says {format_bytes(at['bytes'])}, 95 % interval {limits}"
+        measured = "" if at.get("measured") is None else f"; {format_bytes(at['measured'])} were measured"
+        yield f"at batch {largest['batch']} it says {format_bytes(at['bytes'])}, 95 % interval {limits}{measured}"
         yield from (f"warning: {text}" for text in law["warnings"])
-    above = "" if largest["failed_above"] is None else f"; batch {largest['failed_above']} failed"
-    yield f"largest batch {largest['batch']}, passed in {largest['passes']} fresh processes{above}"
+    above = "no larger one was seen to fail, so that larger ones may fit"
+    if largest["failed_above"] is not None:
+        above = f"batch {largest['failed_above']} failed"
+    yield f"largest batch {largest['batch']}, passed in {largest['passes']} fresh processes; {above}"
     yield (
         f"fastest batch measured {fastest['batch']}, {fastest['examples_per_second']:.4g} examples/s; "
         f"{fastest['knee']} reaches {fastest['knee_rate'] / fastest['examples_per_second']:.0%} of that"
@@ -109,7 +112,9 @@ def _list_findings(found: Mapping[str, Any]) -> Iterator[str]:
         law = ram["law"]
         fits = "" if ram["largest"] is None else f"; batch {ram['largest']} fits the RAM"
         yield f"RAM = {_format_law(law)}{fits}"
-    yield from (f"batch {end['batch']} failed: {end['why']}" for end in found["ends"])
+        yield from (f"warning: RAM: {text}" for text in law["warnings"])
+    for end in found["ends"]:
+        yield f"{'a process beyond ' if end.get('beyond') else ''}batch {end['batch']} failed: {end['why']}"
 
 
 def _format_law(law: Mapping[str, Any]) -> str:
