@@ -223,3 +223,17 @@ def test_a_line_of_the_ram_through_two_points_says_that_it_has_no_interval():
     found, _ = measure_made_up(lambda batch: 40e6 + 6e7 * batch, batches=2)
     found["ram"]["law"]["warnings"] = fit_law([(8, 8e8), (12, 9e8)]).list_warnings()
     assert any("warning: RAM: fitted to two points" in line for line in list_lines("train", found))
+
+
+def test_the_shorter_of_two_lengths_is_not_called_typical_where_it_is_not():
+    def peak(batch, length):
+        return 90e6 + batch * (2e4 + 3e3 * length + 50 * length**2)
+
+    found, asked = measure_made_up(peak, lengths=(20, 90, 90))
+    assert found["length"] == 90 and found["typical"] is None and found["length_law"]["lengths"] == (20, 90)
+    assert any("two lengths do not tell" in line for line in list_lines("train", found))
+    assert not any("length 20" in key and "verify" in key for key in asked)
+    assert measure_made_up(peak, lengths=(20, 20, 90))[0]["typical"]["length"] == 20
+    three = measure_made_up(peak, lengths=(20, 40, 90))[0]
+    assert three["typical"]["length"] == 40 and three["length_law"]["per_pair"] == pytest.approx(50, rel=0.01)
+    assert not any("two lengths" in line for line in list_lines("train", three))

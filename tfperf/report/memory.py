@@ -84,6 +84,8 @@ def list_lines(mode: str, found: Mapping[str, Any]) -> Iterator[str]:
             f"{mode}: peak = {law['fixed'] / MB:.4g} MB + batch x ({law['per_sample'] / MB:.3g} MB + "
             f"{law['per_place'] / MB:.3g} MB x length{pair}), from lengths {', '.join(map(str, law['lengths']))}"
         )
+        if law["per_pair"] is None:
+            yield f"{mode}: warning: two lengths do not tell what grows with length^2: of others this line says nothing"
 
 
 def _list_findings(found: Mapping[str, Any]) -> Iterator[str]:

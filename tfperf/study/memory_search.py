@@ -236,15 +236,17 @@ def measure_mode(asker: MemoryAsker, mode: str) -> dict[str, Any]:
     ladder = longest.measure_ladder()
     lengths = ladder.get("lengths", [])
     more: dict[str, Any] = {"typical": None, "length_law": None}
-    if len(lengths) > 1:
+    others: dict[int, _LengthStudy] = {}
+    if len(set(lengths)) > 1:
         longest.length = lengths[-1]
-        *shorter, typical = (_LengthStudy(asker, mode, length) for length in lengths[:-1])
-        for study in (typical, *shorter):
+        others = {one: _LengthStudy(asker, mode, one) for one in reversed(lengths) if one != longest.length}
+        for study in others.values():
             study.measure_ladder()
-        more["typical"] = typical.find_largest()
+        if (typical := others.get(lengths[-2])) is not None:  # else it is the longest
+            more["typical"] = typical.find_largest()
     found = longest.find_largest()
-    if len(lengths) > 1:
-        law = fit_lengths([point for study in (*shorter, typical, longest) for point in _list_settled(study)])
+    if others:
+        law = fit_lengths([point for study in (*others.values(), longest) for point in _list_settled(study)])
         more["length_law"] = None if law is None else asdict(law)
     return {"stages": ladder["stages"], **found, **more}
 

@@ -37,7 +37,7 @@ class MemoryTrial(Protocol):
     def list_lengths(self) -> Sequence[int]:
         """Padded lengths to measure, ascending, once the data are read: half of the typical one, this, the longest.
 
-        Fewer where they are the same; none where all batches have one shape.
+        Two of them may be the same; none where all batches have one shape.
         """
 
     def set_batch(self, batch: int, length: int | None = None) -> None:
