@@ -1,11 +1,13 @@
 """What a static estimate says in the terminal and on a page."""
 
+from typing import Any
+
 import pytest
 from rich.console import Console
 
 from tfperf.report.static_memory import describe_error, list_static_lines, make_static_tables, render_holders
 
-FOUND = {
+FOUND: dict[str, Any] = {
     "kind": "dense", "compiled": False, "reason": "", "largest": 900, "shown": 900, "per_sample": 2.5e6,
     "points": [{"batch": 900, "peak": 2_300_000_000, "fixed": 50_000_000, "reason": ""}],
     "buffers": [
