@@ -14,9 +14,10 @@ from tfperf.measure.memory_law import fit_law
 from tfperf.report.memory import list_lines, make_memory_tables
 from tfperf.runcard.memory import MemoryBudget
 from tfperf.study import child
-from tfperf.study.memory import GIB, find_room, hash_named_files
+from tfperf.study.memory import GIB, find_room, forget_failures, hash_named_files
 from tfperf.study.memory_kills import read_kill_count
 from tfperf.study.trial_ends import find_end
+from tfperf.study.trial_log import TrialLog
 from tfperf.workloads.cards import load_checked_card
 from tfperf.workloads.registry import WORKLOADS
 
@@ -144,6 +145,36 @@ def test_rooms_that_are_not_there_are_refused():
         find_room(MemoryBudget(device="gpu"))
     with pytest.raises(CardError, match=r"memory\.budget: got 9e\+04 GiB; there are"):
         find_room(MemoryBudget(budget=90_000.0, device="cpu-arena"))
+    for wanted in (MemoryBudget(budget=1e-9, device="cpu-arena"), MemoryBudget(budget=0.5, margin=0.99)):
+        with pytest.raises(CardError, match=r"memory\.budget: got .* must leave at least 0\.0156 GiB"):
+            find_room(wanted)
+
+
+def test_a_card_that_only_a_trial_can_refuse_leaves_nothing(study, tmp_path):
+    with pytest.raises(CardError, match="made up"):
+        study(title="refuse")
+    assert not (tmp_path / "out").exists()
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "mine.txt").write_text("x")
+    with pytest.raises(CardError, match="made up"):
+        study(title="refuse")
+    assert [one.name for one in (tmp_path / "out").iterdir()] == ["mine.txt"]
+
+
+def test_what_may_go_well_now_is_measured_again(tmp_path):
+    log = TrialLog(tmp_path, {})
+    log.trials = {
+        "train 01: ladder 8": {"batches": []},
+        "train 02: verify 9": {"failed": "its process ended with 1: ValueError: no", "timeout": 5},
+        "train 03: verify 9": {"failed": "timeout: not done after 5 s", "timeout": 5},
+        "train 04: verify 9": {"failed": "out of memory: its process ended with 1: MemoryError", "timeout": 5},
+        "train 05: verify 9": {"failed": "its process was ended by SIGSEGV", "timeout": 5},
+        "train 06: ladder 1": {"failed": "its process was killed by SIGKILL, cause unknown", "timeout": 5},
+    }
+    forget_failures(log, 5)
+    assert [int(key[6:8]) for key in log.trials] == [1, 3, 4, 5]
+    forget_failures(log, 6)
+    assert [int(key[6:8]) for key in log.trials] == [1, 4, 5]
 
 
 def test_a_card_whose_files_are_missing_leaves_nothing(tmp_path):

@@ -84,7 +84,8 @@ class MemoryAsker:
         if "refused" in record:
             raise CardError(*record["refused"])
         if "error" in record:  # kept: it is a finding
-            return {"failed": record["error"], "batches": _read_batches(folder), "stages": []}
+            batches = _read_batches(folder)
+            return {"failed": record["error"], "timeout": self.timeout, "batches": batches, "stages": []}
         return record
 
 
