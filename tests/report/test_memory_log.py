@@ -148,7 +148,7 @@ def test_queue_lines_ask_for_ram_processors_gpus_and_time():
     report = {"modes": {"train": found}, "cores": 4, "room": GPU}
     slurm, sge, told = list_queue_lines(report, "train")  # 1.5 x (10 s + 6000 s), rounded up
     assert slurm == "#SBATCH --mem=4G --cpus-per-task=4 --gres=gpu:1 --time=02:31:00"
-    assert sge == "#$ -l h_vmem=4G -pe smp 4 -l gpu=1 -l h_rt=02:31:00"
+    assert sge == "#$ -l h_vmem=1G -pe smp 4 -l gpu=1 -l h_rt=02:31:00"  # for each slot
     assert told.startswith("# time limit: 3 epochs of 80000 samples, 4000 batches each, at 0.50 s")
     unknown = {**report, "modes": {"train": {**found, "proof": make_proof()}}}
     assert list_queue_lines(unknown, "train")[0] == "#SBATCH --mem=4G --cpus-per-task=4 --gres=gpu:1"

@@ -1,11 +1,13 @@
 """What a static estimate says in the terminal and on a page."""
 
+from typing import Any
+
 import pytest
 from rich.console import Console
 
 from tfperf.report.static_memory import describe_error, list_static_lines, make_static_tables, render_holders
 
-FOUND = {
+FOUND: dict[str, Any] = {
     "kind": "dense", "compiled": False, "reason": "", "largest": 900, "shown": 900, "per_sample": 2.5e6,
     "points": [{"batch": 900, "peak": 2_300_000_000, "fixed": 50_000_000, "reason": ""}],
     "buffers": [
@@ -33,6 +35,7 @@ def test_the_terminal_has_the_largest_batch_who_holds_it_and_what_would_shrink_i
     text = captured.get()
     for part in ("no step was run", "each sample adds 2.5 MB", "batch 900", "net/<a>", "900 x 8", "1.00 GB"):
         assert part in text
+    assert "none was found" in "\n".join(list_static_lines("train", {**FOUND, "largest": None}, 10, "auto"))
     assert "rows alone: n/a: it has none" in text
 
 
@@ -51,7 +54,8 @@ def test_the_error_is_that_of_the_kind_of_model_and_unmeasured_on_gpus():
 
 @pytest.mark.parametrize("limit, said", [(10, "not even one sample"), (None, "")])
 def test_no_batch_within_the_budget_is_said(limit, said):
-    text = "\n".join(list_static_lines("train", {**FOUND, "largest": None}, limit, "auto"))
+    one = {**FOUND, "points": [{**FOUND["points"][0], "batch": 1}], "largest": None}
+    text = "\n".join(list_static_lines("train", one, limit, "auto"))
     assert said in text and ("within" in text.split("estimates")[0]) == (limit is not None)
 
 

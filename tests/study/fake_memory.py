@@ -48,6 +48,9 @@ def main():
     request = parent_watch.read_request()
     parent_watch.watch_parent()
     how, _, most = request["card"]["title"].partition(" ")
+    if how == "refuse":
+        print(json.dumps({"refused": ["made up"]}))
+        return
     folder = Path(request["folder"])
     folder.mkdir(parents=True, exist_ok=True)
     with open(folder.parent / "asked.txt", "a") as file:

@@ -67,6 +67,15 @@ def test_verbs_that_decide_nothing_refuse_it(tmp_path, studied):
     assert "--resume" in run("fit", card, "-o", tmp_path / "run", "--resume", code=2) and not studied
 
 
+def test_force_begins_the_study_again_and_leaves_what_is_not_its_own(tmp_path, studied):
+    card, beside = load_checked_card(write_card(tmp_path, data=AUTO), ()), tmp_path / "run_memory"
+    beside.mkdir()
+    for name in ("memory.json", "mine.txt"):
+        (beside / name).write_text("{}")
+    decide_batch(card, tmp_path / "run", Options(force=True))
+    assert [one.name for one in beside.iterdir()] == ["mine.txt"] and studied == [beside]
+
+
 def test_what_only_this_process_has_is_refused(studied):
     model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
     model.compile("sgd", "mse")

@@ -50,6 +50,18 @@ def test_ratios_are_those_of_the_figures(tmp_path):
 def test_other_rooms_are_told_and_unfinished_studies_refused(tmp_path):
     run_study(tmp_path, "a"), run_study(tmp_path, "b", budget=0.5)
     assert compare_memory(tmp_path / "a", tmp_path / "b")[1] == ["memory.budget: 536.9 MB, was 1.07 GB"]
+    content = json.loads((tmp_path / "b" / "memory.json").read_text())
+    content["modes"]["train"]["length"] = 40
+    (tmp_path / "b" / "memory.json").write_text(json.dumps(content))
+    notes = compare_memory(tmp_path / "a", tmp_path / "b")[1]
+    assert notes[0] == "train: padded to a length of 40, was any"
+    for broken in (
+        {**content, "room": {}},
+        {**content, "modes": {"train": content["modes"]["train"] | {"largest": {}}}},
+    ):
+        (tmp_path / "b" / "memory.json").write_text(json.dumps(broken))
+        with pytest.raises(RunDirectoryError, match="damaged"):
+            compare_memory(tmp_path / "a", tmp_path / "b")
     (tmp_path / "c").mkdir()
     (tmp_path / "c" / "memory.json").write_text('{"trials": {}}')
     with pytest.raises(RunDirectoryError, match="not finished"):

@@ -25,7 +25,8 @@ class MadeUpStep:
 
 
 class MadeUpTracer:
-    def __init__(self, known=True):
+    def __init__(self, known=True, fixed=FIXED):
+        self._fixed = fixed
         self.asked: list[int] = []
         self._known = known
 
@@ -36,7 +37,7 @@ class MadeUpTracer:
         if variant == "never":
             raise UserError("cannot be traced")
         self.asked += [batch] if not variant else []
-        peak = max(UPDATE, FIXED + EACH * batch) // (2 if variant else 1)
+        peak = max(UPDATE, self._fixed + EACH * batch) // (2 if variant else 1)
         return MadeUpStep(peak if self._known else None)
 
 
@@ -49,10 +50,18 @@ def test_the_largest_batch_is_found_within_half_a_per_cent_and_few_traces(limit)
     assert record["shown"] == record["largest"] and record["per_sample"] == pytest.approx(EACH, rel=0.4)
 
 
+@pytest.mark.parametrize("truth", [1, 3, 5, 8, 17, 31])
+def test_few_samples_beside_a_large_model_are_found(truth):
+    # a line through no bytes for no sample creeps down from 32 by one
+    tracer = MadeUpTracer(fixed=50 * FIXED)
+    record = estimate_memory(tracer, {"batches": None, "limit": 50 * FIXED + EACH * truth + 1, "savings": False})
+    assert record["largest"] == truth and len(tracer.asked) <= 8
+
+
 def test_a_limit_below_every_batch_has_none():
     study = StaticStudy(MadeUpTracer())
     study.estimate(32)
-    assert study.find_largest(UPDATE - 1) is None
+    assert study.find_largest(UPDATE - 1) is None and min(point.batch for point in study.points) == 1
 
 
 def test_savings_are_differences_of_estimates_and_what_cannot_be_says_why():

@@ -17,6 +17,7 @@ SETTLED = 0.05  # of a peak, by which points of one regime may lie off their lin
 # this counts than what the points themselves say, since three to six of them say little
 USUAL_NOISE, USUAL_POINTS = 0.015, 4
 LEVEL = 0.975
+LEVEL_LINE = 1e-9  # of a peak, below which what a line adds over all its batches is rounding
 STEEPER = 1.5  # times the slope of smaller batches, that makes them another phase
 
 
@@ -91,7 +92,7 @@ def fit_law(points: Sequence[tuple[int, float]]) -> MemoryLaw:
     while first > 0 and _is_of_regime(known[first - 1], known[first:]):
         first -= 1
     chosen, left_out = known[first:], known[:first]
-    fixed, slope = map(float, _fit_line(chosen).coef)
+    fixed, slope = _find_line(chosen)
     noise = _combine_noise(chosen) if len(chosen) > 2 else None
     settled = len(chosen) > 2 and slope > 0
     fitted, others = (tuple(batch for batch, _ in part) for part in (chosen, left_out))
@@ -101,12 +102,19 @@ def fit_law(points: Sequence[tuple[int, float]]) -> MemoryLaw:
 def _fit_smaller(points: Sequence[tuple[int, float]], slope: float) -> tuple[float, float] | None:
     """The line of smaller batches that grow less; None where there is none."""
     while points:
-        fixed, own = (points[0][1], 0.0) if len(points) == 1 else map(float, _fit_line(points).coef)
+        fixed, own = (points[0][1], 0.0) if len(points) == 1 else _find_line(points)
         on_it = len(points) == 1 or _estimate_spread(points) <= SETTLED
         if on_it and slope > STEEPER * own:
             return fixed, own
         points = points[:-1]  # one between both phases
     return None
+
+
+def _find_line(points: Sequence[tuple[int, float]]) -> tuple[float, float]:
+    """Its fixed part, and what a sample adds: none where peaks do not grow."""
+    fixed, slope = map(float, _fit_line(points).coef)
+    (last, peak) = points[-1]
+    return (peak, 0.0) if abs(slope) * last < LEVEL_LINE * peak else (fixed, slope)
 
 
 def _fit_line(points: Sequence[tuple[int, float]]) -> np.polynomial.Polynomial:

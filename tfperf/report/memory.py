@@ -84,6 +84,8 @@ def list_lines(mode: str, found: Mapping[str, Any]) -> Iterator[str]:
             f"{mode}: peak = {law['fixed'] / MB:.4g} MB + batch x ({law['per_sample'] / MB:.3g} MB + "
             f"{law['per_place'] / MB:.3g} MB x length{pair}), from lengths {', '.join(map(str, law['lengths']))}"
         )
+        if law["per_pair"] is None:
+            yield f"{mode}: warning: two lengths do not tell what grows with length^2: of others this line says nothing"
 
 
 def _list_findings(found: Mapping[str, Any]) -> Iterator[str]:
@@ -97,10 +99,13 @@ def _list_findings(found: Mapping[str, Any]) -> Iterator[str]:
             yield f"smaller batches need {smaller[0] / MB:.4g} MB + {smaller[1] / MB:.3g} MB x batch where that is more"
         at = law["at_largest"]
         limits = MISSING if at["low"] is None else f"{format_bytes(at['low'])} to {format_bytes(at['high'])}"
-        yield f"at batch {largest['batch']} it says {format_bytes(at['bytes'])}, 95 % interval {limits}"
+        measured = "" if at.get("measured") is None else f"; {format_bytes(at['measured'])} were measured"
+        yield f"at batch {largest['batch']} it says {format_bytes(at['bytes'])}, 95 % interval {limits}{measured}"
         yield from (f"warning: {text}" for text in law["warnings"])
-    above = "" if largest["failed_above"] is None else f"; batch {largest['failed_above']} failed"
-    yield f"largest batch {largest['batch']}, passed in {largest['passes']} fresh processes{above}"
+    above = "no larger one was seen to fail, so that larger ones may fit"
+    if largest["failed_above"] is not None:
+        above = f"batch {largest['failed_above']} failed"
+    yield f"largest batch {largest['batch']}, passed in {largest['passes']} fresh processes; {above}"
     yield (
         f"fastest batch measured {fastest['batch']}, {fastest['examples_per_second']:.4g} examples/s; "
         f"{fastest['knee']} reaches {fastest['knee_rate'] / fastest['examples_per_second']:.0%} of that"
@@ -109,7 +114,9 @@ def _list_findings(found: Mapping[str, Any]) -> Iterator[str]:
         law = ram["law"]
         fits = "" if ram["largest"] is None else f"; batch {ram['largest']} fits the RAM"
         yield f"RAM = {_format_law(law)}{fits}"
-    yield from (f"batch {end['batch']} failed: {end['why']}" for end in found["ends"])
+        yield from (f"warning: RAM: {text}" for text in law["warnings"])
+    for end in found["ends"]:
+        yield f"{'a process beyond ' if end.get('beyond') else ''}batch {end['batch']} failed: {end['why']}"
 
 
 def _format_law(law: Mapping[str, Any]) -> str:

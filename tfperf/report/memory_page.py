@@ -96,8 +96,8 @@ def describe_for_paper(report: Mapping[str, Any], mode: str) -> str:
     )
     if law is not None:
         text += (
-            f"Between batches of {law['batches'][0]} and {law['batches'][-1]} samples the peak grew by "
-            f"{law['per_sample'] / MB:.4g} MB a sample above {law['fixed'] / MB:.4g} MB. "
+            f"Between batches of {law['batches'][0]} and {law['batches'][-1]} samples the peak lay on a line of "
+            f"{law['fixed'] / MB:.4g} MB, and {law['per_sample'] / MB:.4g} MB for each sample. "
         )
     return text + (
         f"Within {format_bytes(room['budget'])}, of which {room['margin']:.0%} stayed free, batches of "
@@ -118,10 +118,11 @@ def list_queue_lines(report: Mapping[str, Any], mode: str) -> list[str]:
     limit, told = (
         (None, f"{MISSING}, the number of samples is unknown") if time is None else (format_limit(time[0]), time[1])
     )
+    slot = -(-gigabytes // report["cores"])  # SGE multiplies what a job asks for by its slots
     return [
         f"#SBATCH --mem={gigabytes}G --cpus-per-task={report['cores']}{' --gres=gpu:1' if gpu else ''}"
         + (f" --time={limit}" if limit else ""),
-        f"#$ -l h_vmem={gigabytes}G -pe smp {report['cores']}{' -l gpu=1' if gpu else ''}"
+        f"#$ -l h_vmem={slot}G -pe smp {report['cores']}{' -l gpu=1' if gpu else ''}"
         + (f" -l h_rt={limit}" if limit else ""),
         f"# time limit: {told}",
     ]

@@ -52,7 +52,8 @@ def list_static_lines(mode: str, found: Mapping[str, Any], limit: int | None, de
     for one in found["points"]:
         yield f"{mode}: batch {one['batch']}: {format_bytes(one['peak'])}"
     if limit is not None:
-        largest = "not even one sample" if found["largest"] is None else f"batch {found['largest']}"
+        none = "not even one sample" if any(one["batch"] == 1 for one in found["points"]) else "none was found"
+        largest = none if found["largest"] is None else f"batch {found['largest']}"
         yield f"{mode}: the largest within {format_bytes(limit)}: {largest}, by the estimate"
     yield f"{mode}: {describe_error(found, device)}"
 

@@ -1,6 +1,5 @@
 """A card whose batch is `auto`: the largest batch that a memory study verifies, decided before a fit's first step."""
 
-import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,6 +16,7 @@ from tfperf.runcard.kinds import AnyCard
 from tfperf.runcard.places import attach_source
 from tfperf.runcard.tree import parse_plain
 from tfperf.runs.unchanged import MOST_BYTES
+from tfperf.study.trial_log import MEMORY_FILE
 from tfperf.workloads.options import Options
 from tfperf.workloads.registry import WORKLOADS
 from tfperf.workloads.workload import AUTO
@@ -60,7 +60,7 @@ def _run_study(card: AnyCard, output: Path, options: Options, show_stage: ShowSt
 
     folder = output.with_name(f"{output.name}{FOLDER}")
     if options.force and not has_run(folder):
-        shutil.rmtree(folder, ignore_errors=True)
+        (folder / MEMORY_FILE).unlink(missing_ok=True)  # the study begins again; what else lies there is not its own
     return run_memory_study(card, folder, lambda done, total, words: show_stage(words, done + 1, total)), folder
 
 

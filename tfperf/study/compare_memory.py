@@ -1,9 +1,8 @@
 """Two finished memory studies: ratios of time, memory and RAM at a batch that both know, and of what both found."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass as validated
@@ -16,7 +15,6 @@ from tfperf.report.numbers import format_bytes
 from tfperf.results.reading import read_json
 from tfperf.study.trial_log import MEMORY_FILE
 
-LAW = tuple(one.name for one in fields(MemoryLaw))
 MEMORY: ChangeWords = ("less", "more")
 
 
@@ -29,16 +27,35 @@ class _BatchFigures:
 
 
 @validated(config=IGNORE_EXTRA, frozen=True)
+class _StageFigures:
+    name: str
+    device: float | None
+
+
+@validated(config=IGNORE_EXTRA, frozen=True)
+class _LargestFigures:
+    batch: int
+
+
+@validated(config=IGNORE_EXTRA, frozen=True)
+class _RoomFigures:
+    device: str
+    budget: float
+    margin: float
+
+
+@validated(config=IGNORE_EXTRA, frozen=True)
 class _ModeFigures:
-    stages: list[dict[str, Any]]
+    stages: list[_StageFigures]
     points: list[_BatchFigures]
-    law: dict[str, Any] | None
-    largest: dict[str, Any]
+    law: MemoryLaw | None
+    largest: _LargestFigures
+    length: int | None = None  # to which samples are padded
 
 
 @validated(config=IGNORE_EXTRA, frozen=True)
 class _StudyFigures:
-    room: dict[str, Any]
+    room: _RoomFigures
     modes: dict[str, _ModeFigures]
 
 
@@ -60,10 +77,8 @@ class _ModePair:
             yield from self._compare(f"peak RAM {at}", MEMORY, *(point.ram_peak for point in both))
             yield from self._compare(f"ms a step {at}", TIMES, *(1e3 * point.seconds_per_step for point in both))
         laws = (self.before.law, self.now.law)
-        yield from self._compare(
-            "bytes a sample", MEMORY, *(None if law is None else law["per_sample"] for law in laws)
-        )
-        yield from self._compare("largest batch", NUMBERS, self.before.largest["batch"], self.now.largest["batch"])
+        yield from self._compare("bytes a sample", MEMORY, *(None if law is None else law.per_sample for law in laws))
+        yield from self._compare("largest batch", NUMBERS, self.before.largest.batch, self.now.largest.batch)
 
     def _compare_peaks(self, batch: int, before: _BatchFigures, now: _BatchFigures) -> Change:
         """With limits where both laws have an interval: the widest ratio of these."""
@@ -92,10 +107,15 @@ def compare_memory(before: Path, now: Path) -> tuple[list[Change], list[str]]:
         for mode in mine.modes
         if mode not in other.modes
     ]
+    for mode in common:
+        lengths = [one.modes[mode].length for one in (b, a)]
+        if lengths[0] != lengths[1]:
+            notes.append("{}: padded to a length of {}, was {}".format(mode, *(one or "any" for one in lengths)))
     for key in ("device", "budget", "margin"):
-        if a.room[key] != b.room[key]:
-            values = (format_bytes(x) if key == "budget" else x for x in (b.room[key], a.room[key]))
-            notes.append("memory.{}: {}, was {}".format(key, *values))
+        values = [getattr(one.room, key) for one in (b, a)]
+        if values[0] != values[1]:
+            words = (format_bytes(x) if key == "budget" else x for x in values)
+            notes.append("memory.{}: {}, was {}".format(key, *words))
     return [change for mode in common for change in _ModePair(mode, a.modes[mode], b.modes[mode]).list_changes()], notes
 
 
@@ -113,12 +133,10 @@ def _read_study(folder: Path) -> _StudyFigures:
 
 def _read_held(mode: _ModeFigures) -> float | None:
     """Bytes of the device before the first step: of the last stage that is no batch's."""
-    before = [stage for stage in mode.stages if "batch" not in stage["name"]]
-    return before[-1]["device"] if before else None
+    before = [stage for stage in mode.stages if "batch" not in stage.name]
+    return before[-1].device if before else None
 
 
 def _find_limits(mode: _ModeFigures, batch: int) -> tuple[float, float] | None:
-    if mode.law is None:
-        return None
-    law = TypeAdapter(MemoryLaw).validate_python({key: mode.law[key] for key in LAW})
-    return law.predict_interval(batch) if batch >= law.batches[0] else None
+    law = mode.law
+    return law.predict_interval(batch) if law is not None and batch >= law.batches[0] else None

@@ -1,5 +1,6 @@
 """`tfperf memory`: what a model costs, what each sample adds, and the largest batch that fits, proved by running it."""
 
+import shutil
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -21,13 +22,15 @@ from tfperf.runcard.keys import find_mappings
 from tfperf.runcard.kinds import AnyCard, CardKind
 from tfperf.runcard.memory import MemoryBudget, MemoryDevice
 from tfperf.signals import Signals
-from tfperf.study.memory_search import MemoryAsker, Room, measure_mode
+from tfperf.study.memory_search import TRIALS, MemoryAsker, Room, measure_mode
 from tfperf.study.static_memory import find_holders
+from tfperf.study.trial_ends import find_end
 from tfperf.study.trial_log import ENVIRONMENT, MEMORY_FILE, TrialLog, make_card_identity, write
 from tfperf.workloads.registry import WORKLOADS
 
 COMMAND = (sys.executable, "-m", "tfperf.study.memory_trial")
 GIB = 2**30
+LEAST = 16 * 2**20  # bytes of the device: below this nothing is left of an allocator's region for a step
 
 
 def find_room(wanted: MemoryBudget) -> Room:
@@ -47,6 +50,11 @@ def find_room(wanted: MemoryBudget) -> Room:
     assert budget is not None
     if there is not None and budget > there:
         raise CardError(f"memory.budget: got {budget / GIB:.3g} GiB; there are {there / GIB:.3g}")
+    if budget * (1 - wanted.margin) < LEAST:
+        raise CardError(
+            f"memory.budget: got {budget / GIB:.3g} GiB, of which memory.margin leaves {1 - wanted.margin:.3g}; must "
+            f"leave at least {LEAST / GIB:.3g} GiB"
+        )
     ram = free if wanted.ram == "free" else int(wanted.ram * GIB)
     return Room(device=device, budget=budget, margin=wanted.margin, ram=ram)
 
@@ -62,6 +70,24 @@ def hash_named_files(card: AnyCard, kind: CardKind) -> dict[str, str]:
     }
     paths = {key: Path(value) for key, value in named.items() if isinstance(value, str)}
     return {key: hash_file(path) for key, path in paths.items() if path.is_file()}
+
+
+def forget_failures(log: TrialLog, timeout: float) -> None:
+    """Let those be measured again that may go well now: faults, ends of the smallest batch, and what had less time."""
+    for key, record in [*log.trials.items()]:
+        end = find_end({"error": record["failed"]}) if "failed" in record else None
+        if end is None or end.kind == "memory":
+            continue
+        had_less = end.is_timeout and timeout > record.get("timeout", timeout)
+        if end.kind == "fault" or had_less or (key.endswith(" 1") and not end.is_timeout):
+            del log.trials[key]
+
+
+def _discard(held: DirectoryLock) -> None:
+    """What this study has put into a folder, and the folder where it has made it."""
+    shutil.rmtree(held.path / TRIALS, ignore_errors=True)
+    (held.path / ENVIRONMENT).unlink(missing_ok=True)
+    held.discard()
 
 
 def run_memory_study(
@@ -85,6 +111,7 @@ def run_memory_study(
         identity = make_card_identity(card, {}) | {"files": files}
         log = TrialLog(held.path, identity, MEMORY_FILE)
         log.load()
+        forget_failures(log, timeout)
         if log.choices is None:
             log.choices = asdict(room)
         room = Room(**log.choices)  # what is free changes from minute to minute
@@ -102,7 +129,12 @@ def run_memory_study(
             tree=tree, room=room, log=log, signals=signals, show=show, timeout=timeout, command=command
         )  # fmt: skip
         for mode in modes:
-            report["modes"][mode] = measure_mode(asker, mode)
+            try:
+                report["modes"][mode] = measure_mode(asker, mode)
+            except CardError:
+                if not log.trials:  # a card that no trial can measure leaves nothing
+                    _discard(held)
+                raise
             if command is COMMAND:  # what stands for trials has no step that could be traced
                 batch, stopped = report["modes"][mode]["largest"]["batch"], lambda: signals.received is not None
                 report["modes"][mode]["held"] = find_holders(card, mode, batch, log, stopped, timeout)

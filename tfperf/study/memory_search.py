@@ -1,6 +1,7 @@
 """One mode of a memory study: trials of growing batches, their law, the largest batch that passes, the fastest one."""
 
 import json
+import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -24,8 +25,9 @@ FIRST = 8  # samples of the smallest batch, or what fits of them
 LADDER, LAST = 0.3, 0.4  # of the limit: how far batches grow in one process, and where a fresh one measures
 MOST = 12  # processes for each mode and length, without those after a step down
 MORE_SECONDS = 1.0  # for which steps are taken where they are short, to find the one that needs least
-FARTHEST = 16  # times the largest batch of the first process, that the fresh one takes at most
+FARTHEST = 16  # times the largest batch that was measured, that a line is used for at most
 ENOUGH = 5  # batches on one line; with fewer, or none, more fresh processes measure
+APART = 4  # times the batch before it, that the largest is above at most: a line may bend in between
 BETWEEN = (0.75, 0.5)  # of the largest batch that was measured: what these take
 KNEE = 0.95  # of the best rate, that the smallest batch worth having reaches
 RAM = "its RAM is above memory.ram"
@@ -72,7 +74,8 @@ class MemoryAsker:
     def _ask(self, key: str, request: Mapping[str, Any]) -> Record:
         folder = self.log.folder / TRIALS / key.partition(":")[0].replace(" ", "-")
         whole = {
-            "card": self.tree, "device": self.room.device, "limit": self.room.limit, "folder": str(folder), **request,
+            "card": self.tree, "device": self.room.device, "limit": self.room.limit, "ram": self.room.ram,
+            "folder": str(folder), **request,
         }  # fmt: skip
         record = run_subprocess(self.command, whole, lambda: self.signals.received is not None, self.timeout)
         if record is None:
@@ -81,7 +84,8 @@ class MemoryAsker:
         if "refused" in record:
             raise CardError(*record["refused"])
         if "error" in record:  # kept: it is a finding
-            return {"failed": record["error"], "batches": _read_batches(folder), "stages": []}
+            batches = _read_batches(folder)
+            return {"failed": record["error"], "timeout": self.timeout, "batches": batches, "stages": []}
         return record
 
 
@@ -119,15 +123,18 @@ class _LengthStudy:
         law = self._settle()
         floor = max(point["batch"] for point in self.points)
         start = 0 if law is None else law.find_batch(self.room.limit)
-        start = start if start > floor else 2 * floor
+        start = self._keep_near(start if start > floor else 2 * floor, floor)
         search = BatchSearch(self._check_fit, MOST - self.count, floor)
         largest = search.run(start)
+        law = self.fit() if law is None else law  # the search has measured more batches
+        if not largest:
+            raise TrainingError(f"{self.mode}: batch 1 has passed, and failed again: {self.ends[-1]['why']}")
         return {
             "length": self.length, "points": self.points, "ends": self.ends,
             "law": None if law is None else self._describe_law(law, largest), "ram": self._describe_ram(),
             "largest": {
                 "batch": largest, "passes": PASSES, "predicted": start,
-                "failed_above": min(search.failed, default=None),
+                "failed_above": min((end["batch"] for end in self.ends if end["batch"] > largest), default=None),
             },
             "fastest": _find_fastest(self.points, largest), "processes": self.count,
             "proof": find_proof(self.records, largest),
@@ -144,13 +151,18 @@ class _LengthStudy:
         bound = compute_bound(min(point["least"] for point in self.points), self.room.limit, LAST)
         if law is None or (last := law.find_batch(bound)) <= self.points[-1]["batch"]:
             return law
-        last = min(last, FARTHEST * self.points[-1]["batch"])
+        last = self._keep_near(last, self.points[-1]["batch"])
         if self._measure(last, "last", MORE_SECONDS) is None:
             for share in BETWEEN:
-                if (law := self.fit()) is None or len(law.batches) >= ENOUGH:
+                if (law := self.fit()) is None or (len(law.batches) >= ENOUGH and not _has_gap(law)):
                     break
                 self._measure(round(share * last), "between", MORE_SECONDS)
         return self.fit()
+
+    def _keep_near(self, batch: int, known: int) -> int:
+        """What a line says, but not far from a batch that was measured, and not above what fits the RAM by its line."""
+        fits = self._describe_ram()["largest"]
+        return min(batch, FARTHEST * known, batch if fits is None else max(fits, known + 1))
 
     def _measure(self, batch: int, what: str, more: float = 0) -> TrialEnd | None:
         return self._run(batch, what, None, more)[1]
@@ -172,21 +184,38 @@ class _LengthStudy:
         self.records.append(record)
         end = find_end({"error": record["failed"]} if "failed" in record else record)
         points = record.get("batches", [])
-        fits = [point for point in points if not _is_above(point["ram_peak"], self.room.ram)]
-        self.points += fits
-        if end is None and len(fits) < len(points):
+        above = [point["batch"] for point in points if _is_above(point["ram_peak"], self.room.ram)]
+        self.points += [point for point in points if point["batch"] not in above]
+        if end is None and above:
             end = TrialEnd("memory", RAM)
         if end is not None:
-            at = record.get("exhausted", {}).get("batch", batch)
-            self.ends.append({"batch": at, **asdict(end)})
+            passed = points[-1]["batch"] if points and not above else None  # the process ended at a larger one
+            at = record.get("exhausted", {}).get("batch") or min(above, default=passed or batch)
+            self.ends.append({"batch": at, "beyond": at == passed, **asdict(end)})
         return record, end
 
     def _describe_law(self, law: MemoryLaw, largest: int) -> dict[str, Any]:
-        limits = law.predict_interval(largest)
+        """With what it says of the largest batch, where that can be said, and what was measured there."""
+        told = law.per_sample > 0 or largest <= law.batches[-1]
+        limits = law.predict_interval(largest) if told else None
+        measured, warnings = self._find_measured(largest), law.list_warnings()
+        if limits is not None and measured is not None and not limits[0] <= measured <= limits[1]:
+            warnings.append(
+                f"what was measured at batch {largest} is outside of the interval: peaks do not grow on one line up to "
+                "there"
+            )
         return {
-            **asdict(law), "warnings": law.list_warnings(),
-            "at_largest": {"bytes": law.predict(largest), "low": limits and limits[0], "high": limits and limits[1]},
+            **asdict(law), "warnings": warnings,
+            "at_largest": {
+                "bytes": law.predict(largest) if told else None, "low": limits and limits[0],
+                "high": limits and limits[1], "measured": measured,
+            },
         }  # fmt: skip
+
+    def _find_measured(self, batch: int) -> float | None:
+        """The median of what its processes needed."""
+        known = [point["least"] for point in self.points if point["batch"] == batch]
+        return statistics.median(known) if known else None
 
     def _describe_ram(self) -> dict[str, Any]:
         """The law of the process's own memory, which on a processor holds the device's, too."""
@@ -194,8 +223,9 @@ class _LengthStudy:
         if len(known) < 2:
             return {"law": None, "largest": None}
         law, room = fit_law(list(known.items())), self.room.ram
-        fits = law.find_batch(room * (1 - self.room.margin)) if room is not None and law.per_sample > 0 else None
-        return {"law": {**asdict(law), "warnings": law.list_warnings()}, "largest": fits}
+        fits = 0 if room is None else law.find_batch(room)
+        is_told = 0 < fits <= FARTHEST * max(known)
+        return {"law": {**asdict(law), "warnings": law.list_warnings()}, "largest": fits if is_told else None}
 
 
 def measure_mode(asker: MemoryAsker, mode: str) -> dict[str, Any]:
@@ -207,15 +237,17 @@ def measure_mode(asker: MemoryAsker, mode: str) -> dict[str, Any]:
     ladder = longest.measure_ladder()
     lengths = ladder.get("lengths", [])
     more: dict[str, Any] = {"typical": None, "length_law": None}
-    if len(lengths) > 1:
+    others: dict[int, _LengthStudy] = {}
+    if len(set(lengths)) > 1:
         longest.length = lengths[-1]
-        *shorter, typical = (_LengthStudy(asker, mode, length) for length in lengths[:-1])
-        for study in (typical, *shorter):
+        others = {one: _LengthStudy(asker, mode, one) for one in reversed(lengths) if one != longest.length}
+        for study in others.values():
             study.measure_ladder()
-        more["typical"] = typical.find_largest()
+        if (typical := others.get(lengths[-2])) is not None:  # else it is the longest
+            more["typical"] = typical.find_largest()
     found = longest.find_largest()
-    if len(lengths) > 1:
-        law = fit_lengths([point for study in (*shorter, typical, longest) for point in _list_settled(study)])
+    if others:
+        law = fit_lengths([point for study in (*others.values(), longest) for point in _list_settled(study)])
         more["length_law"] = None if law is None else asdict(law)
     return {"stages": ladder["stages"], **found, **more}
 
@@ -230,6 +262,11 @@ def _list_settled(study: _LengthStudy) -> list[tuple[int, int, float]]:
 
 def _is_above(bytes_taken: int | None, room: int | None) -> bool:
     return bytes_taken is not None and room is not None and bytes_taken > room
+
+
+def _has_gap(law: MemoryLaw) -> bool:
+    """Whether the line's largest batch lies alone, so that it may be of another phase than all others."""
+    return law.batches[-1] > APART * law.batches[-2]
 
 
 def _read_batches(folder: Path) -> list[dict[str, Any]]:

@@ -1,10 +1,11 @@
 """One trial of a memory study, as a program of its own: a JSON request on stdin, a JSON record on stdout.
 
 `python -m tfperf.study.memory_trial`. A request holds `card` (as a tree), `mode` (train or predict), `device` and
-`limit` (bytes; None: all) as measure/device_memory.py has them, `batch`, `length` (to which samples are padded;
-None: the longest), `share` (None: this batch alone; else batches grow up to that share of the limit), `more` (seconds
-for which further steps of a batch are taken where five are shorter) and `folder` (the trial's own, where batches.jsonl
-keeps what was measured until the process ended). A record holds `stages` and `batches` (workloads/memory_trial.py),
+`limit` (bytes; None: all) as measure/device_memory.py has them, `ram` (bytes of the host, after which no larger batch
+is taken; None: all), `batch`, `length` (to which samples are padded; None: the longest), `share` (None: this batch
+alone; else batches grow up to that share of the limit), `more` (seconds for which further steps of a batch are taken
+where five are shorter) and `folder` (the trial's own, where batches.jsonl keeps what was measured until the process
+ended). A record holds `stages` and `batches` (workloads/memory_trial.py),
 `readings` during each stage (measure/counters.py), `lengths` that may be asked for, and `exhausted` with the batch that
 found no memory; of a card that cannot be measured `refused`.
 """

@@ -37,7 +37,7 @@ class MemoryTrial(Protocol):
     def list_lengths(self) -> Sequence[int]:
         """Padded lengths to measure, ascending, once the data are read: half of the typical one, this, the longest.
 
-        Fewer where they are the same; none where all batches have one shape.
+        Two of them may be the same; none where all batches have one shape.
         """
 
     def set_batch(self, batch: int, length: int | None = None) -> None:
@@ -127,8 +127,9 @@ def measure_memory(
         while True:
             found.append(_measure_batch(clock, trial, batch, request))
             _append(Path(request["folder"]) / BATCHES, asdict(found[-1]))
-            share = request["share"]
-            following = None if share is None else _find_next(found, memory, share, begin)
+            share, ram = request["share"], request.get("ram")
+            is_above = ram is not None and (found[-1].ram_peak or 0) > ram
+            following = None if share is None or is_above else _find_next(found, memory, share, begin)
             if following is None:
                 break
             batch = following

@@ -12,7 +12,7 @@ from tfperf.workloads.step_tracer import StepTracer
 
 FIRST, SECOND = 32, 128  # samples of the batches that are looked at where none are named
 SHOWN = 20  # buffers and layers
-ROUNDS = 5  # of the search for the largest batch, each of which traces a step
+ROUNDS = 6  # of the search for the largest batch, each of which traces a step
 CLOSE = 1.005  # of two batches, between which none is tried
 MOST = 2**24  # samples of a batch
 
@@ -108,12 +108,12 @@ def estimate_memory(tracer: StepTracer, request: Mapping[str, Any]) -> dict[str,
 
 
 def _choose_batch(known: Sequence[tuple[int, int]], limit: int, low: int, high: int) -> int:
-    """Between one that fits and one that does not, or above all known ones."""
+    """Between one that fits and one that does not, or above all known ones; where none fits yet, half or less."""
     (first, less), (last, more) = _choose_pair(known, low, high)
     slope = (more - less) / (last - first) if last > first else 0.0
     aim = int(last + (limit - more) / slope) if slope > 0 else MOST
     if high:
-        return min(max(aim, low + 1), high - 1)
+        return min(max(aim, low + 1), high - 1 if low else max(high // 2, 1))
     return max(min(aim, MOST), low + 1)
 
 

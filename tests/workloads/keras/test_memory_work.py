@@ -24,6 +24,15 @@ def load_batches():
 
 def load_some():
     return load_batches().filter(lambda inputs, targets: True)
+
+
+def load_padded(lengths, shape):
+    def make():
+        for length in lengths:
+            yield np.ones((4, length), "int32"), np.ones((4, 1), "float32")
+
+    return tf.data.Dataset.from_generator(
+        make, output_signature=(tf.TensorSpec(shape, tf.int32), tf.TensorSpec((4, 1), tf.float32)))
 """
 
 
@@ -53,3 +62,22 @@ def test_samples_of_an_epoch_are_those_of_the_data(tmp_path, data, train, mode, 
 
 def test_a_trial_that_does_not_tell_has_no_work():
     assert describe_work(object()) is None
+
+
+@pytest.mark.parametrize("shape", ["[4, null]", "null"])  # of a batch, as the stream tells it
+@pytest.mark.parametrize(
+    ("lengths", "wanted"),
+    [([9, 3, 9, 5, 9], [5, 9, 9]), ([3, 3, 3, 20], [3, 3, 20]), ([8, 4, 30, 8, 2], [4, 8, 30]), ([7, 7], [])],
+)
+def test_half_the_typical_the_typical_and_the_longest_length_are_told(tmp_path, lengths, wanted, shape):
+    (tmp_path / "tfperf_made_up_padded.py").write_text(NETS)
+    path = tmp_path / "card.yaml"
+    path.write_text(
+        "workload: keras\nmodel: {build: 'tfperf_made_up_padded.py:build'}\ntrain: {epochs: 1}\n"
+        f"data: {{build: 'tfperf_made_up_padded.py:load_padded', arguments: {{lengths: {lengths}, shape: {shape}}}}}\n"
+    )
+    card = load_checked_card(path, ())
+    assert isinstance(card, KerasCard)
+    trial = KerasMemoryTrial(card, "train")
+    trial.read_data()
+    assert [*trial.list_lengths()] == wanted

@@ -36,12 +36,14 @@ class KerasMemoryTrial:
         self._card, self._mode = card, mode
         self._compilation = COMPILATIONS[card.engine.xla]
         self._tensors: dict[int, Any] = {}
-        self._padded: dict[int, Any] = {}  # a batch of each length, where these differ
+        self._lengths: list[int] = []  # where these differ
+        self._padded: dict[int, Any] = {}  # a batch of each
 
     def read_data(self) -> None:
         """Samples in memory go to the device, as in a fit."""
         self._data = read_data(self._card)
-        self._padded = find_padded(self._data.training)
+        padded = find_padded(self._data.training)
+        self._lengths, self._padded = [length for length, _ in padded], dict(padded)
         for part in (self._data.training, self._data.validation if self._mode == "train" else None):
             if isinstance(part, Samples):
                 self._tensors[id(part)] = keras.tree.map_structure(_copy, to_tensors(part))
@@ -76,7 +78,7 @@ class KerasMemoryTrial:
 
     def list_lengths(self) -> list[int]:
         """Of the first batches of a stream that pads them differently."""
-        return [*self._padded]
+        return self._lengths
 
     def set_batch(self, batch: int, length: int | None = None) -> None:
         """Compiled anew."""

@@ -60,8 +60,7 @@ class TranslationMemoryTrial:
         plan = plan_training(self._card, self._split, 1, 0)
         columns = np.maximum(plan.lengths[..., 0], plan.lengths[..., 1] - ADDED)
         typical = int(np.sort(columns, axis=None)[columns.size // 2])
-        found = sorted({max(1, typical // 2), typical, self._longest})
-        return () if columns.min() == self._longest else found
+        return () if columns.min() == self._longest else (max(1, typical // 2), typical, self._longest)
 
     def set_batch(self, batch: int, length: int | None = None) -> None:
         """Sources of `length` pieces, by default of the longest padded length; targets have START and END beside."""
