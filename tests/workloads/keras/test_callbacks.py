@@ -7,6 +7,7 @@ import keras
 import numpy as np
 import pytest
 
+import tfperf
 from tests.workloads.keras import nets
 from tests.workloads.keras.running import NETS, fit, fit_twice, run, write_card
 from tfperf.workloads.keras.callback_state import get_state, set_state
@@ -119,3 +120,4 @@ def test_each_of_keras_own_callbacks_works_in_a_fresh_folder(tmp_path):
 def test_what_callbacks_add_to_the_logs_is_in_the_history(tmp_path):
     card = write_card(tmp_path, data=HELD, train={"callbacks": [{"build": f"{NETS}:build_adding"}]})
     assert fit(card, tmp_path / "run")["last"]["epochs_so_far"] == 3
+    np.testing.assert_array_equal(tfperf.load(tmp_path / "run").to_pandas()["second"], [np.nan, 5, np.nan, np.nan])

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
+import tfperf
 from tests.workloads.keras import nets
 from tfperf.cli import main
 from tfperf.data.keys import Purpose, make_generator
@@ -20,6 +21,7 @@ from tfperf.train.snapshots import check_snapshot
 from tfperf.workloads.keras.card import EpochSchedule, KerasCard, LoopEngine
 from tfperf.workloads.keras.inputs import read_data
 from tfperf.workloads.keras.models import make_model
+from tfperf.workloads.keras.page import draw_curves
 from tfperf.workloads.keras.training import KerasTraining
 
 NETS = Path(nets.__file__)
@@ -154,6 +156,16 @@ def test_odd_steps_and_logs_are_taken_and_what_no_checkpoint_keeps_is_named(tmp_
     training.restore(state)
     for name, value in training.snapshot().items():
         np.testing.assert_array_equal(value, state[name], err_msg=name)
+
+
+def test_figures_that_are_not_finite_or_oddly_named_end_no_run(write_card, tmp_path):
+    card, names = write_card("build_unfinished"), {"loss", "val_own", ".:", "gone", "val_alone"}
+    run("fit", card, "-o", tmp_path / "run")
+    result = tfperf.load(tmp_path / "run")
+    assert {*result.history} == names == {*result.summary["last"]} and "gone=nan" in repr(result)
+    assert result.summary["best"] == {"epoch": 5, "loss": min(result.history["loss"])}, "which no val_loss is"
+    assert "gone after the last epoch: not finite" in run("compare", tmp_path / "run", tmp_path / "run")
+    assert {"alone", "own"} <= {axis.get_ylabel() for axis in draw_curves(dict(result.history)).axes}
 
 
 def test_texts_are_never_given_to_xla_which_would_end_the_process():

@@ -121,11 +121,17 @@ class CallbackRunner:
         """Whether one of them has asked to stop."""
         return bool(self._model.stop_training)
 
-    def find_added(self, logs: Logs) -> Logs:
-        """Figures of the last epoch that callbacks have added to its logs, as Keras' history has them."""
+    def end_epoch(self, epoch: int, logs: Logs) -> Logs:
+        """Tell that an epoch is over; figures that callbacks have added to its logs, as Keras' history has them."""
         history = self._model.history.history if self.callbacks else {}
-        last = {name: values[-1] for name, values in history.items() if name not in logs and values}
-        return {name: float(value) for name, value in last.items() if isinstance(value, int | float | np.number)}
+        before = {name: len(values) for name, values in history.items()}
+        self.call_hook("epoch_end", epoch, logs)
+        new = {name: values[-1] for name, values in history.items() if len(values) > before.get(name, 0)}
+        return {
+            name: float(value)
+            for name, value in new.items()
+            if name not in logs and isinstance(value, int | float | np.number)
+        }
 
     def describe_end(self, epoch: int) -> str:
         """Which of them has ended the training after so many epochs, in words; empty: none."""

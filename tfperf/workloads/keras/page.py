@@ -15,7 +15,7 @@ VALIDATED = "val_"
 
 def draw_curves(history: dict[str, list[float]]) -> Figure:
     """One panel for each figure by epoch, of training and validation."""
-    names = [name for name in history if not name.startswith(VALIDATED)]
+    names = list(dict.fromkeys(name.removeprefix(VALIDATED) for name in history))
     figure, axes = make_axes_grid(len(names), 1, width=11.0, height=2.2)
     for axis, name in zip(axes, names, strict=True):
         for key, colour, label in ((name, MEAN, "training"), (f"{VALIDATED}{name}", SECOND, "validation")):

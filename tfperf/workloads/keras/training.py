@@ -86,7 +86,7 @@ class KerasTraining:
     @property
     def monitored(self) -> str:
         """The loss by which the best epoch is told."""
-        return "loss" if self.validation is None else "val_loss"
+        return "val_loss" if "val_loss" in self.history else "loss"
 
     @property
     def samples_per_step(self) -> int | None:
@@ -174,11 +174,11 @@ class KerasTraining:
                 lambda: self._run_user_code(partial(validation.run, epoch), f"validation of epoch {epoch + 1}"),
             )
             logs |= {f"val_{key}": value for key, value in found.items()}
-        self._time("callbacks", lambda: self.callbacks.call_hook("epoch_end", epoch, logs))  # which may add to them
-        logs |= self.callbacks.find_added(logs)
-        for key, value in logs.items():
-            self.history.setdefault(key.replace("/", ":"), []).append(value)  # a name in files
-        monitored = logs.get("val_loss", logs.get("loss"))
+        logs |= self._time("callbacks", lambda: self.callbacks.end_epoch(epoch, logs))
+        named = {_name_figure(key): value for key, value in logs.items()}
+        for name in {**self.history, **named}:  # one that an epoch lacks is nan, so that all are as long
+            self.history.setdefault(name, [np.nan] * epoch).append(named.get(name, np.nan))
+        monitored = logs.get(self.monitored)
         if monitored is not None and np.isfinite(monitored) and (self.best is None or monitored < self.best[1]):
             self.best = epoch, monitored, self.model.get_weights()
         self.epoch_steps.append(self.step)
@@ -249,6 +249,16 @@ class KerasTraining:
     def close(self) -> None:
         """Free what it holds."""
         del self._loop, self.validation, self.feed
+
+
+def _name_figure(key: str) -> str:
+    """The name of a loss or metric in files, which have names of their own for a place in a folder.
+
+    >>> _name_figure("deep/er"), _name_figure("."), _name_figure("loss")
+    ('deep:er', '.:', 'loss')
+    """
+    name = key.replace("/", ":")
+    return name if name.strip(".") else f"{name}:"
 
 
 def _find_file(source: Any) -> Path | None:

@@ -106,7 +106,9 @@ class KerasWorkload(Workload[KerasCard]):
 
     def make_table(self, summary: Mapping[str, Any]) -> str:
         """Losses, times, what was chosen."""
-        lines = [f"{name}: {value:.4g}" for name, value in summary["last"].items()]
+        from tfperf.report.numbers import format_figure
+
+        lines = [f"{name}: {format_figure(value)}" for name, value in summary["last"].items()]
         choices = summary["choices"]
         how = f"{choices['loop']} loop, {choices['compilation']}, {choices['steps_per_call']} steps a call"
         return "\n".join(
