@@ -134,14 +134,21 @@ class CallbackRunner:
         }
 
     def describe_end(self, epoch: int) -> str:
-        """Which of them has ended the training after so many epochs, in words; empty: none."""
-        if not self.wants_end:
-            return ""
+        """Which of them has ended the training after so many epochs, and whose weights it has; empty: none, the last.
+
+        Keras' EarlyStopping gives back the best weights also where it stops nothing; of several the last has its way.
+        """
         stoppers = [one for one in self.callbacks if getattr(one, "stopped_epoch", 0)]
         names = ", ".join(type(one).__name__ for one in stoppers) or "a callback"
-        restored = [one.best_epoch + 1 for one in stoppers if getattr(one, "restore_best_weights", False)]
-        weights = f"; its weights are those of epoch {restored[0]}" if restored else ""
-        return f"ended by {names} after epoch {epoch}{weights}"
+        restored = [
+            one.best_epoch + 1
+            for one in self.callbacks
+            if getattr(one, "restore_best_weights", False) and one.best_weights is not None
+        ]
+        weights = f"; its weights are those of epoch {restored[-1]}" if restored else ""
+        if self.wants_end:
+            return f"ended by {names} after epoch {epoch}{weights}"
+        return f"complete after epoch {epoch}{weights}" if restored and restored[-1] != epoch else ""
 
     def list_stateless(self) -> list[str]:
         """Those that cannot say what they know: a run with them cannot be resumed."""
