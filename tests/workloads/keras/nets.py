@@ -92,12 +92,14 @@ class Unfinished(keras.Model):
     def __init__(self, **options):
         super().__init__(**options)
         self.dense = layers.Dense(1)
+        self.lost = self.add_weight(name="lost", initializer="zeros", trainable=False)
 
     def call(self, inputs):
         return self.dense(inputs)
 
     def train_step(self, data):
         loss = super().train_step(data)["loss"]
+        self.lost.assign(np.nan)
         return {"loss": loss, "val_own": loss, ".": loss, "gone": loss * np.nan}
 
     def test_step(self, data):

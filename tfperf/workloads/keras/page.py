@@ -48,7 +48,8 @@ def _render_head(summary: Mapping[str, Any]) -> str:
     rate, best = summary["samples_per_second"], summary["best"]
     lines = [f"{summary['epochs']} epochs, {summary['steps']} steps, {summary['parameters']} parameters"]
     if rate is not None:
-        lines.append(f"{rate:.4g} samples a second in the steps, {summary['batch']} a step")
+        known = f"{summary['batch']} a step" if summary["samples"] else f"if each has {summary['batch']}, as the first"
+        lines.append(f"{rate:.4g} samples a second in the steps, {known}")
     if summary["ended_by"]:
         lines.append(f"The training was {summary['ended_by']}.")
     if best is not None:
