@@ -88,6 +88,11 @@ def test_a_sweep_of_functions_that_only_a_program_has_runs_in_fresh_processes(tm
 def test_faults_of_settings_are_a_cards(tmp_path):
     with pytest.raises(UserError, match=r"train\.epochs: got 0; must be a whole number from 1"):
         tfperf.fit(nets.build_linear, nets.load, tmp_path / "run", epochs=0)
+    with pytest.raises(UserError, match=r"data\.validation: got 2\.0; must be a number above 0 and below 1"):
+        tfperf.fit(nets.build_linear, nets.load, epochs=1, validation=np.float32(2))
+    for door in (tfperf.fit, tfperf.profile, tfperf.sweep, tfperf.memory):
+        with pytest.raises(UserError, match=r"output: got ndarray; must be a folder; targets belong to the data: \(x"):
+            door(nets.build_linear, *nets.load())
     with pytest.raises(UserError, match="data: missing"):
         tfperf.fit(nets.build_linear, epochs=3)
     with pytest.raises(UserError, match=r"train\.epoch: unknown key; did you mean `epochs`"):

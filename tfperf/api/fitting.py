@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
+from tfperf.api.given_cards import refuse_output
 from tfperf.errors import CardError
 from tfperf.runs.fit import fit as fit_card
 from tfperf.study.batch_choice import decide_batch
@@ -49,6 +50,7 @@ def fit(
     UserError for a faulty card, model, data or directory; Interrupted when a signal stopped the training after a
     checkpoint.
     """
+    refuse_output(output)
     settings = {
         "epochs": epochs, "steps": steps, "steps_per_epoch": steps_per_epoch, "batch": batch,
         "validation": validation, "shuffle": shuffle, "callbacks": callbacks, "class_weight": class_weight,

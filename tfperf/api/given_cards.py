@@ -1,5 +1,6 @@
 """Cards of what a Python program gives, written for processes that have nothing of it."""
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -35,6 +36,12 @@ def write_given_card(build: Any, data: Any, output: Path, settings: Mapping[str,
     with write_atomically(path) as temporary:
         temporary.write_text(to_yaml(given.card), encoding="utf-8")
     return path
+
+
+def refuse_output(output: Any) -> None:
+    """CardError for what is no folder, as targets, which Keras' own `fit` takes in that place."""
+    if output is not None and not isinstance(output, str | os.PathLike):
+        raise CardError(f"output: got {type(output).__name__}; must be a folder; targets belong to the data: (x, y)")
 
 
 def _keep_arrays(data: Any, folder: Path) -> Any:

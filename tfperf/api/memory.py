@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from tfperf.api.fitting import is_card
-from tfperf.api.given_cards import write_given_card
+from tfperf.api.given_cards import refuse_output, write_given_card
 from tfperf.api.records import MemoryResult
 from tfperf.report.study_progress import show_progress
 from tfperf.study.memory import run_memory_study
@@ -43,6 +43,7 @@ def memory(
     Raises: UserError for what no fresh process can have, faulty cards and folders, and steps that fail for another
     reason than memory; Stopped when a signal came.
     """
+    refuse_output(output)
     wanted = {"memory.budget": budget, "memory.margin": margin, "memory.device": device}
     given = {key: value for key, value in wanted.items() if value is not None}
     if is_card(build):

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from tfperf.api.fitting import is_card
+from tfperf.api.given_cards import refuse_output
 from tfperf.api.records import ComparisonResult, ProfileResult, SweepResult
 from tfperf.errors import RunDirectoryError
 from tfperf.results.rundir import has_run
@@ -41,6 +42,7 @@ def profile(
 
     if isinstance(model, str | Path) and not str(model).endswith((".yaml", ".yml")) and data is None:
         return ProfileResult(read_profile(Path(model))[1], Path(model))
+    refuse_output(output)
     folder = Path(output or tempfile.mkdtemp(prefix="tfperf-profile-"))
     if is_card(model):
         card = load_checked_card(Path(model), overrides) if isinstance(model, str | Path) else model

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from tfperf.api.fitting import is_card
-from tfperf.api.given_cards import write_given_card
+from tfperf.api.given_cards import refuse_output, write_given_card
 from tfperf.api.records import SweepResult
 from tfperf.errors import CardError
 from tfperf.report.study_progress import show_progress
@@ -60,4 +60,5 @@ def sweep(
 def _check_output(output: Any) -> Path:
     if output is None:
         raise CardError("output: missing; must be the folder of results")
+    refuse_output(output)
     return Path(output)

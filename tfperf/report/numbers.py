@@ -20,6 +20,15 @@ def format_number(value: float | None, digits: int = 3) -> str:
     return f"{round(value, digits) + 0.0:.{digits}f}"  # + 0.0: no "-0.0"
 
 
+def format_figure(value: float | None) -> str:
+    """With four significant digits; nan for what was not finite, which JSON cannot hold.
+
+    >>> format_figure(0.123456), format_figure(None)
+    ('0.1235', 'nan')
+    """
+    return f"{math.nan if value is None else value:.4g}"
+
+
 def format_count(value: int | None) -> str:
     """A whole number; n/a for what was not measured."""
     return MISSING if value is None else str(value)

@@ -24,9 +24,15 @@ def suggest_nearest(given: str, names: Iterable[str]) -> str:
     >>> suggest_nearest("toleranse", ["tolerance", "threads"]), suggest_nearest("xyz", ["tolerance"])
     ('; did you mean `tolerance`?', '')
     """
+    near = find_nearest(given, names)
+    return f"; did you mean `{near}`?" if near else ""
+
+
+def find_nearest(given: str, names: Iterable[str]) -> str:
+    """The name that is nearest to what was given; empty where none is near."""
     originals = {n.casefold(): n for n in names}
     near = difflib.get_close_matches(given.casefold(), originals, n=1) if len(given) < 100 else []
-    return f"; did you mean `{originals[near[0]]}`?" if near else ""
+    return originals[near[0]] if near else ""
 
 
 def find_node(root: CardNode, loc: Sequence[str | int]) -> tuple[CardNode, KeyPath, bool]:
@@ -52,10 +58,18 @@ def suggest_value(node: CardNode, schema: Schema) -> str:
         unquoted = type(parse_scalar(node.value))
         if (kinds & {"integer", "number"} and unquoted in (int, float)) or ("true" in words and unquoted is bool):
             return f"; did you mean `{shorten(node.value)}` without quotes?"
+        names = [one for branch in list_alternatives(schema) for one in _list_names(branch)]
+        if near := find_nearest(node.value, names):  # of a mapping that is told by its name
+            return f"; did you mean `{{name: {near}}}`?"
         return suggest_nearest(node.value, words)
     if isinstance(node.value, float) and node.value.is_integer() and abs(node.value) < 1e15:
         return f"; did you mean `{int(node.value)}`?" if can_hold(schema, int(node.value)) else ""
     return ""
+
+
+def _list_names(schema: Schema) -> Sequence[str]:
+    """What the key `name` of a mapping may be."""
+    return list_choices(schema.get("properties", {}).get("name", {}))
 
 
 def suggest_name(given: str, names: Sequence[str]) -> str:

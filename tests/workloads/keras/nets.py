@@ -86,6 +86,33 @@ class Odd(keras.Model):
         return {"loss": tf.constant(2.0), "inner": {"deep/er": tf.constant(3)}, "each": tf.ones(4), "text": "words"}
 
 
+class Unfinished(keras.Model):
+    """Its steps tell figures that are not finite, or of validation alone, under names that files do not have."""
+
+    def __init__(self, **options):
+        super().__init__(**options)
+        self.dense = layers.Dense(1)
+        self.lost = self.add_weight(name="lost", initializer="zeros", trainable=False)
+
+    def call(self, inputs):
+        return self.dense(inputs)
+
+    def train_step(self, data):
+        loss = super().train_step(data)["loss"]
+        self.lost.assign(np.nan)
+        return {"loss": loss, "val_own": loss, ".": loss, "gone": loss * np.nan}
+
+    def test_step(self, data):
+        return {"alone": super().test_step(data)["loss"]}
+
+
+def build_unfinished():
+    """Compiled."""
+    model = Unfinished()
+    model.compile("sgd", "mse")
+    return model
+
+
 def build_odd():
     """Compiled."""
     model = Odd()
@@ -343,9 +370,11 @@ def build_slow():
 
 
 class Adding(keras.callbacks.Callback):
-    """Adds to the logs what it reads of the model's history."""
+    """Adds to the logs what it reads of the model's history, and to those of one epoch something else."""
 
     def on_epoch_end(self, epoch, logs=None):
+        if epoch == 1:
+            logs["second"] = 5.0
         logs["epochs_so_far"] = float(len(self.model.history.history.get("loss", ())))
 
 

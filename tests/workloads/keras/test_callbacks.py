@@ -7,9 +7,11 @@ import keras
 import numpy as np
 import pytest
 
+import tfperf
 from tests.workloads.keras import nets
 from tests.workloads.keras.running import NETS, fit, fit_twice, run, write_card
 from tfperf.workloads.keras.callback_state import get_state, set_state
+from tfperf.workloads.keras.callbacks import CallbackRunner
 
 STOP = {"monitor": "loss", "min_delta": 0.05, "patience": 2}
 HELD = {"batch": 16, "validation": 0.25, "shuffle": False}
@@ -116,6 +118,32 @@ def test_each_of_keras_own_callbacks_works_in_a_fresh_folder(tmp_path):
     assert {path.name for path in (tmp_path / "run" / "callbacks").iterdir()} == {"log.csv", "logs"}
 
 
+@pytest.mark.parametrize(
+    ("best", "stopped", "said"),
+    [
+        ((3, 4), (5, 0), "ended by EarlyStopping after epoch 6; its weights are those of epoch 5"),
+        ((3, 5), (0, 0), ""),
+        ((5, 3), (0, 0), "complete after epoch 6; its weights are those of epoch 4"),
+        ((5, None), (0, 0), ""),
+    ],
+)
+def test_whose_weights_a_model_has_is_told_as_keras_gives_them_back(tmp_path, best, stopped, said):
+    model, callbacks = nets.build_linear(), []
+    for epoch, end in zip(best, stopped, strict=True):
+        one = keras.callbacks.EarlyStopping(restore_best_weights=True)
+        one.best_epoch, one.stopped_epoch = epoch or 0, end
+        one.best_weights = None if epoch is None else [np.full(w.shape, epoch) for w in model.get_weights()]
+        callbacks.append(one)
+    runner = CallbackRunner(callbacks, model, {}, tmp_path)
+    model.stop_training = any(stopped)
+    assert runner.describe_end(6) == said
+    for one in callbacks:
+        one.set_model(model)
+        one.on_train_end()
+    assert model.get_weights()[0].flat[0] == [epoch for epoch in best if epoch is not None][-1], "Keras' own"
+
+
 def test_what_callbacks_add_to_the_logs_is_in_the_history(tmp_path):
     card = write_card(tmp_path, data=HELD, train={"callbacks": [{"build": f"{NETS}:build_adding"}]})
     assert fit(card, tmp_path / "run")["last"]["epochs_so_far"] == 3
+    np.testing.assert_array_equal(tfperf.load(tmp_path / "run").to_pandas()["second"], [np.nan, 5, np.nan, np.nan])

@@ -77,6 +77,10 @@ FAULTS = {
     "wrong argument": ([("build_model\"}", "build_model\", arguments: {unitz: 3}}")], r"it is build_model\(units=4\)"),
     "unknown loss": ([("epochs: 2", "epochs: 2, loss: mean_eror")], r"card.yaml:4: train.loss: got 'mean_eror'"),
     "unknown metric": ([("epochs: 2", "epochs: 2, metrics: [maee]")], r"card.yaml:4: train.metrics.0: got 'maee'"),
+    "name of an optimizer alone": (
+        [("epochs: 2", "epochs: 2, optimizer: adam")],
+        r"card.yaml:4: train.optimizer: got 'adam'; must be a mapping .*did you mean `{name: Adam}`",
+    ),
     "unknown argument of an optimizer": (
         [("epochs: 2", "epochs: 2, optimizer: {name: Adam, learningrate: 0.1}")],
         r"card.yaml:4: train.optimizer.learningrate: unknown key; did you mean `learning_rate`",
@@ -105,7 +109,9 @@ FAULTS = {
     "texts in a table": (
         [('build: "data.py:load"', "file: table.csv")], r"table.csv: column b: has texts, 'red' in row 1; .*data.inp",
     ),
-    "not compiled": ([('    model.compile("adam", "mse")\n', "")], r"train.loss: missing; the model is not compiled"),
+    "not compiled": (
+        [('    model.compile("adam", "mse")\n', "")], r"train.loss: missing; .* not compiled; for example loss: mean_sq"
+    ),
     # of the code
     "syntax": ([("    return model\n\n", "    return model(\n\n")], r"card.yaml:2: .*model.py, line \d+: "),
     "missing module": (
@@ -139,6 +145,11 @@ FAULTS = {
     "labels out of range": (
         [('"adam", "mse"', '"adam", "sparse_categorical_crossentropy"'), (TARGETS, "np.arange(count) % 5")],
         r"model: on its first batches: raised InvalidArgumentError\n(.*\n)+.*outside the valid range of \[0, 1\)",
+    ),
+    "step of validation": (
+        [NET, ("    def call", "    def test_step(self, data):\n        return {}[0]\n\n    def call"),
+         ("batch: 16", "batch: 16, validation: 0.25")],
+        r'model: tracing its step of validation \(test_step\): raised KeyError\n.*model.py", line 11, in test_step',
     ),
     "exception in step 12": (
         [STREAM, (MAKE, "spec = [tf.TensorSpec((None, n)) for n in (3, 1)]\n    "

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
+import tfperf
 from tests.workloads.keras import nets
 from tfperf.cli import main
 from tfperf.data.keys import Purpose, make_generator
@@ -20,7 +21,9 @@ from tfperf.train.snapshots import check_snapshot
 from tfperf.workloads.keras.card import EpochSchedule, KerasCard, LoopEngine
 from tfperf.workloads.keras.inputs import read_data
 from tfperf.workloads.keras.models import make_model
+from tfperf.workloads.keras.page import draw_curves
 from tfperf.workloads.keras.training import KerasTraining
+from tfperf.workloads.keras.workload import refuse_backend
 
 NETS = Path(nets.__file__)
 CARD = """
@@ -154,6 +157,36 @@ def test_odd_steps_and_logs_are_taken_and_what_no_checkpoint_keeps_is_named(tmp_
     training.restore(state)
     for name, value in training.snapshot().items():
         np.testing.assert_array_equal(value, state[name], err_msg=name)
+
+
+def test_figures_that_are_not_finite_or_oddly_named_end_no_run(write_card, tmp_path):
+    card, names = write_card("build_unfinished"), {"loss", "val_own", ".:", "gone", "val_alone"}
+    said = run("fit", card, "-o", tmp_path / "run")
+    assert "warning: weights of the model are not finite: unfinished/lost\n" in said and "gone: nan" in said
+    result = tfperf.load(tmp_path / "run")
+    assert {*result.history} == names == {*result.summary["last"]} and "gone=nan" in repr(result)
+    assert result.summary["best"] == {"epoch": 5, "loss": min(result.history["loss"])}, "which no val_loss is"
+    assert "gone after the last epoch: not finite" in run("compare", tmp_path / "run", tmp_path / "run")
+    assert {"alone", "own"} <= {axis.get_ylabel() for axis in draw_curves(dict(result.history)).axes}
+
+
+def test_samples_are_counted_also_where_the_last_batch_is_shorter():
+    training = prepare("build_linear", "load")
+    counts = [training.call(steps) and training.samples_timed for steps in (4, 1, 5)]
+    assert counts == [64, 70, 140]
+
+
+def test_another_backend_in_keras_own_file_is_refused_before_keras_is_loaded(tmp_path, monkeypatch):
+    monkeypatch.delenv("KERAS_BACKEND", raising=False)
+    monkeypatch.setenv("KERAS_HOME", str(tmp_path))
+    for text in ("{", "[]", '{"backend": "tensorflow"}'):
+        (tmp_path / "keras.json").write_text(text)
+        refuse_backend()
+    (tmp_path / "keras.json").write_text('{"backend": "jax"}')
+    with pytest.raises(CardError, match=r"keras\.json: backend is jax; must be tensorflow: set KERAS_BACKEND"):
+        refuse_backend()
+    monkeypatch.setenv("KERAS_BACKEND", "tensorflow")
+    refuse_backend()
 
 
 def test_texts_are_never_given_to_xla_which_would_end_the_process():

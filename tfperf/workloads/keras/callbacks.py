@@ -121,21 +121,34 @@ class CallbackRunner:
         """Whether one of them has asked to stop."""
         return bool(self._model.stop_training)
 
-    def find_added(self, logs: Logs) -> Logs:
-        """Figures of the last epoch that callbacks have added to its logs, as Keras' history has them."""
+    def end_epoch(self, epoch: int, logs: Logs) -> Logs:
+        """Tell that an epoch is over; figures that callbacks have added to its logs, as Keras' history has them."""
         history = self._model.history.history if self.callbacks else {}
-        last = {name: values[-1] for name, values in history.items() if name not in logs and values}
-        return {name: float(value) for name, value in last.items() if isinstance(value, int | float | np.number)}
+        before = {name: len(values) for name, values in history.items()}
+        self.call_hook("epoch_end", epoch, logs)
+        new = {name: values[-1] for name, values in history.items() if len(values) > before.get(name, 0)}
+        return {
+            name: float(value)
+            for name, value in new.items()
+            if name not in logs and isinstance(value, int | float | np.number)
+        }
 
     def describe_end(self, epoch: int) -> str:
-        """Which of them has ended the training after so many epochs, in words; empty: none."""
-        if not self.wants_end:
-            return ""
+        """Which of them has ended the training after so many epochs, and whose weights it has; empty: none, the last.
+
+        Keras' EarlyStopping gives back the best weights also where it stops nothing; of several the last has its way.
+        """
         stoppers = [one for one in self.callbacks if getattr(one, "stopped_epoch", 0)]
         names = ", ".join(type(one).__name__ for one in stoppers) or "a callback"
-        restored = [one.best_epoch + 1 for one in stoppers if getattr(one, "restore_best_weights", False)]
-        weights = f"; its weights are those of epoch {restored[0]}" if restored else ""
-        return f"ended by {names} after epoch {epoch}{weights}"
+        restored = [
+            one.best_epoch + 1
+            for one in self.callbacks
+            if getattr(one, "restore_best_weights", False) and one.best_weights is not None
+        ]
+        weights = f"; its weights are those of epoch {restored[-1]}" if restored else ""
+        if self.wants_end:
+            return f"ended by {names} after epoch {epoch}{weights}"
+        return f"complete after epoch {epoch}{weights}" if restored and restored[-1] != epoch else ""
 
     def list_stateless(self) -> list[str]:
         """Those that cannot say what they know: a run with them cannot be resumed."""

@@ -14,15 +14,13 @@ from tfperf.workloads.keras.page import VALIDATED
 def write_events(folder: Path, history: Mapping[str, Sequence[float]], steps: Sequence[int]) -> None:
     """Write folder/training and folder/validation with each figure by its name at the last step of each epoch.
 
-    A figure that an epoch lacked leaves a gap. Raises: StorageError.
+    A figure that is nan leaves a gap. Raises: StorageError.
     """
-    now, count = time.time(), len(steps)
+    now = time.time()
     runs: dict[str, dict[str, Float64Array]] = {"training": {}, "validation": {}}
     for name, values in history.items():
         run = "validation" if name.startswith(VALIDATED) else "training"
-        padded = np.full(count, np.nan)
-        padded[count - len(values) :] = values
-        runs[run][name.removeprefix(VALIDATED)] = padded
+        runs[run][name.removeprefix(VALIDATED)] = np.array(values)
     for run, series in runs.items():
-        if series and count:
+        if series and steps:
             write_run(folder / run, np.array(steps), series, now)

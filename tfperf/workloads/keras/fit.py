@@ -4,6 +4,8 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from tfperf.arrays import ArraysByName
 from tfperf.errors import RunDirectoryError, TrainingError
 from tfperf.report.sections import write_json, write_text
@@ -25,6 +27,7 @@ from tfperf.workloads.keras.inputs import read_data
 from tfperf.workloads.keras.loops import Logs
 from tfperf.workloads.keras.models import count_parameters, digest_model, make_model
 from tfperf.workloads.keras.result import read_result
+from tfperf.workloads.keras.state import to_file_type
 from tfperf.workloads.keras.training import HISTORY, KerasTraining
 from tfperf.workloads.stepper_fit import SteppedFit
 from tfperf.workloads.stepper_trainer import StepperTrainer
@@ -107,7 +110,7 @@ class KerasFit(SteppedFit[KerasCard, dict[str, Any]]):
         mine, best = self.training, self.training.best
         found = super().summarise(training, part)
         data, spent = self.data.training, mine.seconds["steps"]
-        rate = mine.steps_timed * mine.samples_per_step / spent if spent and mine.samples_per_step else None
+        rate = mine.samples_timed / spent if spent and mine.samples_per_step else None
         return found | {
             "epochs": mine.epoch, "parameters": count_parameters(mine.model),
             "samples": len(data) if isinstance(data, Samples) else None, "batch": mine.samples_per_step,
@@ -128,7 +131,15 @@ class KerasFit(SteppedFit[KerasCard, dict[str, Any]]):
         found = read_result(self.session.run.path)
         return FinishedFit(found, found.summary)
 
+    def _warn_of_weights(self) -> None:
+        """A loss may be finite with weights that are not: of relu(nan) TensorFlow makes 0."""
+        names = [one.path for one in self.training.model.weights if not np.isfinite(to_file_type(one.numpy())).all()]
+        if names:
+            more = f" and {len(names) - 1} more" if names[1:] else ""
+            self.session.progress.say(f"warning: weights of the model are not finite: {names[0]}{more}")
+
     def _write_models(self) -> None:
+        self._warn_of_weights()
         folder, model, best = self.session.run.path, self.training.model, self.training.best
         if not self.is_savable:
             write_variables(model, folder / WEIGHTS)

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from numbers import Real
 from pathlib import Path
 from typing import Any
 
@@ -56,7 +57,7 @@ class GivenCard:
         return card
 
     def _convert(self, key: str, value: Any) -> Any:
-        if key == "data.validation" and not isinstance(value, float | int):
+        if key == "data.validation" and not isinstance(value, Real):
             return self._name(key, value)
         if key == "train.callbacks":
             several = value if isinstance(value, list | tuple) else [value]

@@ -70,7 +70,10 @@ def compile_model(model: keras.Model, train: EpochSchedule) -> None:
     """With what the card names in place of what the model was compiled with; all else stays. Raises: CardError."""
     given: dict[str, Any] = {key: getattr(train, key) for key in ("optimizer", "loss") if getattr(train, key)}
     if not model.compiled and (missing := [key for key in ("optimizer", "loss") if key not in given]):
-        raise CardError(*(f"train.{key}: missing; the model is not compiled" for key in missing))
+        examples = {"optimizer": "{name: Adam}", "loss": "mean_squared_error"}
+        raise CardError(
+            *(f"train.{key}: missing; the model is not compiled; for example {key}: {examples[key]}" for key in missing)
+        )
     if model.run_eagerly:
         raise CardError("model: is compiled with run_eagerly=True, whose steps no program holds; compile it without")
     optimizer = _make_optimizer(model, train)

@@ -15,7 +15,7 @@ VALIDATED = "val_"
 
 def draw_curves(history: dict[str, list[float]]) -> Figure:
     """One panel for each figure by epoch, of training and validation."""
-    names = [name for name in history if not name.startswith(VALIDATED)]
+    names = list(dict.fromkeys(name.removeprefix(VALIDATED) for name in history))
     figure, axes = make_axes_grid(len(names), 1, width=11.0, height=2.2)
     for axis, name in zip(axes, names, strict=True):
         for key, colour, label in ((name, MEAN, "training"), (f"{VALIDATED}{name}", SECOND, "validation")):
@@ -48,7 +48,8 @@ def _render_head(summary: Mapping[str, Any]) -> str:
     rate, best = summary["samples_per_second"], summary["best"]
     lines = [f"{summary['epochs']} epochs, {summary['steps']} steps, {summary['parameters']} parameters"]
     if rate is not None:
-        lines.append(f"{rate:.4g} samples a second in the steps, {summary['batch']} a step")
+        known = f"{summary['batch']} a step" if summary["samples"] else f"if each has {summary['batch']}, as the first"
+        lines.append(f"{rate:.4g} samples a second in the steps, {known}")
     if summary["ended_by"]:
         lines.append(f"The training was {summary['ended_by']}.")
     if best is not None:

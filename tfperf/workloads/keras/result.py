@@ -13,6 +13,7 @@ from pydantic.dataclasses import dataclass as validated
 from tfperf.errors import RunDirectoryError, UserError
 from tfperf.report.compare import Change
 from tfperf.report.compare_reports import IGNORE_EXTRA, StepQuartiles, compare_times, read_report
+from tfperf.report.numbers import format_figure
 from tfperf.results.contents import REPORT, RESULTS
 from tfperf.results.files import make_folder, write_atomically
 from tfperf.results.reading import read_json
@@ -36,7 +37,7 @@ class KerasResult:
     trained: Any = field(default=None, compare=False)
 
     def __repr__(self) -> str:
-        last = ", ".join(f"{name}={value:.4g}" for name, value in self.summary["last"].items())
+        last = ", ".join(f"{name}={format_figure(value)}" for name, value in self.summary["last"].items())
         return f"KerasResult(epochs={self.summary['epochs']}, steps={self.summary['steps']}, {last})"
 
     @property
@@ -96,7 +97,7 @@ def read_saved(folder: Path) -> KerasResult:
 
 @validated(config=IGNORE_EXTRA, frozen=True)
 class _Report:
-    last: dict[str, float]
+    last: dict[str, float | None]  # None: not finite
     best: dict[str, float] | None
     ms_per_step: StepQuartiles
 
@@ -107,9 +108,10 @@ def compare_fits(before: Path, now: Path) -> tuple[list[Change], list[str]]:
     Raises: RunDirectoryError for runs that are not finished, damaged or of another kind.
     """
     a, b = (read_report(folder, _Report) for folder in (before, now))
-    names = [name for name in a.last if name in b.last]
-    figures = [(f"{name} after the last epoch", a.last[name], b.last[name]) for name in names]
+    pairs = [(f"{name} after the last epoch", value, b.last[name]) for name, value in a.last.items() if name in b.last]
+    figures = [(name, old, new) for name, old, new in pairs if old is not None and new is not None]
+    notes = [f"{name}: not finite in one of them or both" for name, old, new in pairs if old is None or new is None]
     if a.best is not None and b.best is not None:
         figures += [(f"best {name}", a.best[name], b.best[name]) for name in a.best if name in b.best]
     changes = [Change(name, old, new, new - old, None, None) for name, old, new in figures]
-    return [*changes, *compare_times(a.ms_per_step, b.ms_per_step)], []
+    return [*changes, *compare_times(a.ms_per_step, b.ms_per_step)], notes

@@ -1,6 +1,7 @@
 """All that decides the future of a model's training: every variable that its step reads or writes."""
 
 import re
+from pathlib import Path
 from typing import Any
 
 import keras
@@ -9,6 +10,7 @@ import tensorflow as tf
 
 from tfperf.arrays import AnyArray, ArraysByName
 from tfperf.sources.dataset_graph import find_stateful
+from tfperf.sources.user_errors import run_user_code
 from tfperf.workloads.keras.feeds import Feed
 
 COUNTER = re.compile(r"_\d+(?=/|$)")  # of layers, counted through a process
@@ -25,14 +27,20 @@ KEPT = (
 class ModelState:
     """The variables of a model's steps, by number and name: weights, slots, metrics, seeds, whatever they use."""
 
-    def __init__(self, model: keras.Model, feed: Feed, validation: Feed | None = None) -> None:
-        """feed: of the training, validation: of what validates; the model is built for them, where it is not yet."""
+    def __init__(
+        self, model: keras.Model, feed: Feed, validation: Feed | None = None, file: Path | None = None
+    ) -> None:
+        """feed: of the training, validation: of what validates; the model is built for them, where it is not yet.
+
+        file: of the model's code. Raises: UserCodeError where its step of validation fails.
+        """
         own = type(model)  # models with a step of the user's are built when that is traced, others as Keras does it
         if own.call is not keras.Model.call and own.train_step is keras.Model.train_step:
             model._symbolic_build(data_batch=feed.read_first_batch())
         programs = [feed.make_loop(model.train_step, "graph").get_program()]
         if validation is not None:
-            programs.append(validation.make_loop(model.test_step, "graph").get_program())
+            make_test = validation.make_loop(model.test_step, "graph").get_program
+            programs.append(run_user_code(make_test, "model: tracing its step of validation (test_step)", file))
         self._kinds = {kind for program in programs for kind in _list_kinds(program)}
         known = {id(variable.value): variable for variable in _list_variables(model)}
         captured = {id(variable): variable for program in programs for variable in _list_captured(program)}

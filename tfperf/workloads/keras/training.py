@@ -13,6 +13,7 @@ from tfperf.arrays import ArraysByName
 from tfperf.console.stages import ShowStage, show_nothing
 from tfperf.errors import RunDirectoryError, UserError
 from tfperf.sources.code import CodeReference
+from tfperf.sources.samples import Samples
 from tfperf.sources.user_errors import run_user_code
 from tfperf.workloads.keras.batch_shapes import find_misfit
 from tfperf.workloads.keras.callbacks import CallbackRunner, make_callbacks
@@ -55,8 +56,9 @@ class KerasTraining:
         self.logs, self.history = Logs(), dict[str, list[float]]()
         self.epoch_steps: list[int] = []  # the last of each epoch
         self.best: tuple[int, float, list[Any]] | None = None  # epoch, loss, weights
-        self.ended_by = ""  # what ended it before its time, in words
-        self.steps_timed = 0  # of this process
+        self.ended_by = ""  # what ended it before its time, or gave it other weights than its last, in words
+        self.samples_timed = 0  # of this process
+        self._samples = len(data.training) if isinstance(data.training, Samples) else None  # None: not known
         self.seconds = {"steps": 0.0, "validation": 0.0, "callbacks": 0.0}
         self.end_epoch: EndEpoch = lambda epoch, step, logs: None
         self.optimizers = (model.optimizer.name.lower(),) if model.optimizer is not None else ()
@@ -73,7 +75,9 @@ class KerasTraining:
         for key, feed, step in (("data", self.feed, "train_step"), ("data.validation", held, "test_step")):
             if feed is not None and (misfit := find_misfit(model, feed.read_first_batch(), step)) is not None:
                 raise UserError(f"{key}: {misfit}")
-        self.state = self._run_user_code(lambda: ModelState(model, self.feed, held), "tracing its step")
+        self.state = self._run_user_code(
+            lambda: ModelState(model, self.feed, held, _find_file(card.model)), "tracing its step"
+        )
 
     @property
     def steps(self) -> int | None:
@@ -86,7 +90,7 @@ class KerasTraining:
     @property
     def monitored(self) -> str:
         """The loss by which the best epoch is told."""
-        return "loss" if self.validation is None else "val_loss"
+        return "val_loss" if "val_loss" in self.history else "loss"
 
     @property
     def samples_per_step(self) -> int | None:
@@ -148,7 +152,7 @@ class KerasTraining:
             self._time("callbacks", lambda: self.callbacks.call_hook("train_batch_begin", self.done))
         call = partial(self.feed.run, self._loop, self.epoch, self.done, asked)
         count, logs = self._time("steps", lambda: self._run_user_code(call, self._describe_steps(asked)))
-        self.steps_timed += count
+        self.samples_timed += self._count_samples(count)
         if not count and not self.done:
             raise UserError(f"data: epoch {self.epoch + 1} has no batch; is a generator used up?")
         if count:
@@ -157,6 +161,11 @@ class KerasTraining:
         if hooks and count:
             self._time("callbacks", lambda: self.callbacks.call_hook("train_batch_end", self.done - 1, dict(logs)))
         return count
+
+    def _count_samples(self, steps: int) -> int:
+        """Those of the next steps of the epoch; of a stream as if each batch had as many as the first."""
+        batch = self.feed.batch or 0
+        return steps * batch if self._samples is None else min(steps * batch, self._samples - self.done * batch)
 
     def _describe_steps(self, count: int) -> str:
         first, last = self.step + 1, self.step + count
@@ -174,11 +183,11 @@ class KerasTraining:
                 lambda: self._run_user_code(partial(validation.run, epoch), f"validation of epoch {epoch + 1}"),
             )
             logs |= {f"val_{key}": value for key, value in found.items()}
-        self._time("callbacks", lambda: self.callbacks.call_hook("epoch_end", epoch, logs))  # which may add to them
-        logs |= self.callbacks.find_added(logs)
-        for key, value in logs.items():
-            self.history.setdefault(key.replace("/", ":"), []).append(value)  # a name in files
-        monitored = logs.get("val_loss", logs.get("loss"))
+        logs |= self._time("callbacks", lambda: self.callbacks.end_epoch(epoch, logs))
+        named = {_name_figure(key): value for key, value in logs.items()}
+        for name in {**self.history, **named}:  # one that an epoch lacks is nan, so that all are as long
+            self.history.setdefault(name, [np.nan] * epoch).append(named.get(name, np.nan))
+        monitored = logs.get(self.monitored)
         if monitored is not None and np.isfinite(monitored) and (self.best is None or monitored < self.best[1]):
             self.best = epoch, monitored, self.model.get_weights()
         self.epoch_steps.append(self.step)
@@ -249,6 +258,16 @@ class KerasTraining:
     def close(self) -> None:
         """Free what it holds."""
         del self._loop, self.validation, self.feed
+
+
+def _name_figure(key: str) -> str:
+    """The name of a loss or metric in files, which have names of their own for a place in a folder.
+
+    >>> _name_figure("deep/er"), _name_figure("."), _name_figure("loss")
+    ('deep:er', '.:', 'loss')
+    """
+    name = key.replace("/", ":")
+    return name if name.strip(".") else f"{name}:"
 
 
 def _find_file(source: Any) -> Path | None:

@@ -1,6 +1,7 @@
 """Keras models of the user's own as a workload."""
 
 import atexit
+import json
 import os
 import shutil
 import tempfile
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from tfperf.workloads.keras.training import KerasTraining
 
 MOST_EPOCHS = 1_000_000
+TENSORFLOW = "tensorflow"
 
 
 class KerasWorkload(Workload[KerasCard]):
@@ -106,7 +108,9 @@ class KerasWorkload(Workload[KerasCard]):
 
     def make_table(self, summary: Mapping[str, Any]) -> str:
         """Losses, times, what was chosen."""
-        lines = [f"{name}: {value:.4g}" for name, value in summary["last"].items()]
+        from tfperf.report.numbers import format_figure
+
+        lines = [f"{name}: {format_figure(value)}" for name, value in summary["last"].items()]
         choices = summary["choices"]
         how = f"{choices['loop']} loop, {choices['compilation']}, {choices['steps_per_call']} steps a call"
         return "\n".join(
@@ -181,9 +185,16 @@ class KerasWorkload(Workload[KerasCard]):
 
 
 def refuse_backend() -> None:
-    """CardError where the environment asks Keras for another backend, which may not be installed."""
-    if (backend := os.environ.get("KERAS_BACKEND", "tensorflow")) != "tensorflow":
-        raise CardError(f"KERAS_BACKEND is {backend}; must be tensorflow")
+    """CardError where the environment or Keras' file asks for another backend, which may not be installed."""
+    file = Path(os.environ.get("KERAS_HOME") or Path.home() / ".keras") / "keras.json"
+    try:
+        kept = json.loads(file.read_text(encoding="utf-8")).get("backend", TENSORFLOW)
+    except (OSError, ValueError, AttributeError):  # which Keras does not read either
+        kept = TENSORFLOW
+    backend = os.environ.get("KERAS_BACKEND")
+    if (backend or kept) != TENSORFLOW:
+        where = "KERAS_BACKEND is" if backend else f"{file}: backend is"
+        raise CardError(f"{where} {backend or kept}; must be tensorflow: set KERAS_BACKEND=tensorflow")
 
 
 def refuse_missing(card: KerasCard) -> None:
