@@ -60,3 +60,16 @@ def test_one_batch_is_kept_for_fresh_processes(tmp_path, data, keys):
 def test_a_budget_that_cannot_be_is_refused(tmp_path):
     with pytest.raises(CardError, match=r"memory\.budget"):
         tfperf.memory(build, (X, X[:, :1]), tmp_path / "study", budget=-1.0)
+
+
+@pytest.mark.parametrize("modes", ["train", ("guess",), ()])
+def test_modes_that_there_are_not_are_refused_before_a_trial(tmp_path, modes):
+    with pytest.raises(CardError, match=r"modes: got .*; must be one or more of 'train', 'predict'"):
+        tfperf.memory(build, (X, X[:, :1]), tmp_path / "study", budget=0.1, modes=modes)
+    assert not (tmp_path / "study").exists()
+
+
+def test_an_array_of_objects_is_refused(tmp_path):
+    with pytest.raises(CardError, match="data: x: an array of objects"):
+        tfperf.memory(build, (np.array([object()] * 4), X[:4]), tmp_path / "study", budget=0.1)
+    assert not [*tmp_path.iterdir()]

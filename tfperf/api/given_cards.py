@@ -59,6 +59,10 @@ def _keep_arrays(data: Any, folder: Path) -> Any:
         names.append([*map(str, several)])
     if len(parts) == 3 and isinstance(parts[2], Mapping):
         return data
+    if objects := [name for name, one in arrays.items() if one.dtype == object]:
+        raise CardError(
+            f"data: {', '.join(objects)}: an array of objects; must be of numbers, or of texts (astype(str))"
+        )
     make_folder(folder)
     with write_atomically(folder / "data.npz") as temporary, temporary.open("wb") as stream:
         np.savez(stream, allow_pickle=False, **arrays)

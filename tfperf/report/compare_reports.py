@@ -14,6 +14,9 @@ from tfperf.results.rundir import load_state
 from tfperf.results.state import AnyOwn
 
 ONE_RUN_EACH: ChangeWords = (f"{TIMES[0]}, one run each", f"{TIMES[1]}, one run each")
+NOTE_OF_TIMES = (  # what their limits are, below a table whose others are 95 % intervals
+    "ms per step: from quartile to quartile of the calls of one run each; runs differ more: sweep with repeats"
+)
 Milliseconds = Annotated[float, Field(gt=0, allow_inf_nan=False)] | None
 FiniteNumber = Annotated[float, Field(allow_inf_nan=False)]
 T = TypeVar("T")

@@ -23,7 +23,7 @@ from tfperf.runcard.kinds import AnyCard, CardKind
 from tfperf.runcard.memory import MemoryBudget, MemoryDevice
 from tfperf.signals import Signals
 from tfperf.study.memory_search import TRIALS, MemoryAsker, Room, measure_mode
-from tfperf.study.static_memory import find_holders
+from tfperf.study.static_memory import find_holders, refuse_modes
 from tfperf.study.trial_ends import find_end
 from tfperf.study.trial_log import ENVIRONMENT, MEMORY_FILE, TrialLog, make_card_identity, write
 from tfperf.workloads.registry import WORKLOADS
@@ -101,6 +101,7 @@ def run_memory_study(
     when a signal came: what was measured until then is kept.
     """
     workload = WORKLOADS.get_offering("memory", card.workload)
+    refuse_modes(modes)
     if has_run(output):
         raise RunDirectoryError(f"{output}: holds a run; choose another folder for a memory study")
     workload.refuse_memory(card, modes)

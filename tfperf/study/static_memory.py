@@ -15,6 +15,13 @@ from tfperf.workloads.registry import WORKLOADS
 
 COMMAND = (sys.executable, "-m", "tfperf.study.static_estimate")
 GIB = 2**30
+MODES = ("train", "predict")
+
+
+def refuse_modes(modes: Sequence[str]) -> None:
+    """CardError for modes that there are not; a text is no sequence of them."""
+    if isinstance(modes, str) or not modes or not {*modes} <= {*MODES}:
+        raise CardError(f"modes: got {modes!r}; must be one or more of {', '.join(map(repr, MODES))}")
 
 
 def estimate_card(
@@ -58,6 +65,7 @@ def run_static_study(card: AnyCard, modes: Sequence[str] = ("train",), timeout: 
     Raises: CardError for a card that cannot be estimated, TrainingError where the estimate fails, Stopped.
     """
     WORKLOADS.get_offering("memory", card.workload)
+    refuse_modes(modes)
     wanted = card.memory or MemoryBudget()
     budget = None if wanted.budget == "device" else int(wanted.budget * GIB)
     limit = None if budget is None else int(budget * (1 - wanted.margin))

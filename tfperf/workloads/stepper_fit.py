@@ -8,7 +8,14 @@ from pydantic.dataclasses import dataclass as validated
 
 from tfperf.measure.clock import compute_quartiles
 from tfperf.report.compare import Change
-from tfperf.report.compare_reports import IGNORE_EXTRA, FiniteNumber, StepQuartiles, compare_times, read_report
+from tfperf.report.compare_reports import (
+    IGNORE_EXTRA,
+    NOTE_OF_TIMES,
+    FiniteNumber,
+    StepQuartiles,
+    compare_times,
+    read_report,
+)
 from tfperf.report.progress import make_status_display
 from tfperf.report.sections import write_json
 from tfperf.results.contents import EVENTS
@@ -83,5 +90,5 @@ def compare_stepped(before: Path, now: Path) -> tuple[list[Change], list[str]]:
     a, b = (read_report(folder, _StepperReport) for folder in (before, now))
     times = compare_times(a.ms_per_step, b.ms_per_step)
     if a.loss is None or b.loss is None:
-        return times, []
-    return [Change("loss of the last call", a.loss, b.loss, b.loss - a.loss, None, None), *times], []
+        return times, [NOTE_OF_TIMES]
+    return [Change("loss of the last call", a.loss, b.loss, b.loss - a.loss, None, None), *times], [NOTE_OF_TIMES]

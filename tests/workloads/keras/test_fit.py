@@ -21,7 +21,7 @@ from tfperf.train.snapshots import check_snapshot
 from tfperf.workloads.keras.card import EpochSchedule, KerasCard, LoopEngine
 from tfperf.workloads.keras.inputs import read_data
 from tfperf.workloads.keras.models import make_model
-from tfperf.workloads.keras.page import draw_curves
+from tfperf.workloads.keras.page import draw_curves, render_report
 from tfperf.workloads.keras.training import KerasTraining
 from tfperf.workloads.keras.workload import refuse_backend
 
@@ -166,7 +166,11 @@ def test_figures_that_are_not_finite_or_oddly_named_end_no_run(write_card, tmp_p
     result = tfperf.load(tmp_path / "run")
     assert {*result.history} == names == {*result.summary["last"]} and "gone=nan" in repr(result)
     assert result.summary["best"] == {"epoch": 5, "loss": min(result.history["loss"])}, "which no val_loss is"
-    assert "gone after the last epoch: not finite" in run("compare", tmp_path / "run", tmp_path / "run")
+    said = run("compare", tmp_path / "run", tmp_path / "run")
+    assert "gone after the last epoch: not finite" in said and "from quartile to quartile of the calls" in said
+    choices = {**result.summary["choices"], "compilation": "XLA step"}
+    assert "all variables are to the bit those of Keras" in (tmp_path / "run" / "report.html").read_text()
+    assert "within 1e-5 of those of Keras" in render_report("", {**result.summary, "choices": choices}, {})
     assert {"alone", "own"} <= {axis.get_ylabel() for axis in draw_curves(dict(result.history)).axes}
 
 

@@ -61,9 +61,11 @@ def _render_head(summary: Mapping[str, Any]) -> str:
 def _list_choices(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
     """What was chosen, and why."""
     choices, spent = summary["choices"], summary["ms_per_step"]
-    loop = (
-        "tfperf's: the same as Keras' train function on the first batches" if choices["loop"] == "tfperf" else "Keras'"
-    )
+    is_graph = choices["compilation"] == "graph"
+    agreed = "all variables are to the bit those" if is_graph else "losses and metrics are within 1e-5 of those"
+    loop = f"tfperf's: {agreed} of Keras' train function on the first batches"
+    if choices["loop"] == "keras":
+        loop = "Keras'"
     ms = ", ".join(f"{value:.3g} ms with {name}" for name, value in choices["ms_per_step"].items())
     if not choices["rewrites"]:
         loop += ", both without TensorFlow's rewriting of arithmetic, which rounds otherwise where steps are in a loop"
@@ -71,7 +73,7 @@ def _list_choices(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
         ("loop", f"{loop}: {choices['reason']}" if choices["reason"] else loop),
         ("compiled by", f"{choices['compilation']}; in the trial before, with batches at hand, a step took {ms}"),
         (
-            "a step of the training",
+            "a step of the training, with what ends of epochs take",
             " ".join(f"{name} {value:.3g} ms" for name, value in spent.items() if value is not None),
         ),
         ("steps a call", str(choices["steps_per_call"])),

@@ -12,7 +12,7 @@ from pydantic.dataclasses import dataclass as validated
 
 from tfperf.errors import RunDirectoryError, UserError
 from tfperf.report.compare import Change
-from tfperf.report.compare_reports import IGNORE_EXTRA, StepQuartiles, compare_times, read_report
+from tfperf.report.compare_reports import IGNORE_EXTRA, NOTE_OF_TIMES, StepQuartiles, compare_times, read_report
 from tfperf.report.numbers import format_figure
 from tfperf.results.contents import REPORT, RESULTS
 from tfperf.results.files import make_folder, write_atomically
@@ -114,4 +114,8 @@ def compare_fits(before: Path, now: Path) -> tuple[list[Change], list[str]]:
     if a.best is not None and b.best is not None:
         figures += [(f"best {name}", a.best[name], b.best[name]) for name in a.best if name in b.best]
     changes = [Change(name, old, new, new - old, None, None) for name, old, new in figures]
-    return [*changes, *compare_times(a.ms_per_step, b.ms_per_step)], notes
+    return [*changes, *compare_times(a.ms_per_step, b.ms_per_step)], [
+        f"{NOTE_OF_TIMES}; with what ends of epochs take",
+        "losses and metrics: one figure a run, so no interval; seeds of their own would give one",
+        *notes,
+    ]

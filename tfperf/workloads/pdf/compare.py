@@ -10,7 +10,14 @@ from tfperf.arrays import Float64Array
 from tfperf.measure import confidence
 from tfperf.measure.confidence import ConfidenceInterval, estimate_share_difference
 from tfperf.report.compare import Change
-from tfperf.report.compare_reports import IGNORE_EXTRA, FiniteNumber, StepQuartiles, compare_times, read_report
+from tfperf.report.compare_reports import (
+    IGNORE_EXTRA,
+    NOTE_OF_TIMES,
+    FiniteNumber,
+    StepQuartiles,
+    compare_times,
+    read_report,
+)
 from tfperf.results.contents import RESULTS
 from tfperf.workloads.pdf.results import store
 from tfperf.workloads.pdf.results.record import FitResult, Replicas
@@ -57,7 +64,7 @@ def compare_fits(before: Path, now: Path) -> tuple[list[Change], list[str]]:
     ]  # fmt: skip
     how = "differences of the same replicas of both" if together else "Welch's t over replicas"
     return changes, [
-        "ms per step: from quartile to quartile of the calls of one run each; runs differ more: sweep with repeats",
+        NOTE_OF_TIMES,
         f"chi2 per point; of each replica: {how}; of the mean PDF: one figure a run, so no interval",
     ]
 

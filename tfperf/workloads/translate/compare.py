@@ -6,7 +6,14 @@ from pathlib import Path
 from pydantic.dataclasses import dataclass
 
 from tfperf.report.compare import Change
-from tfperf.report.compare_reports import IGNORE_EXTRA, FiniteNumber, StepQuartiles, compare_times, read_report
+from tfperf.report.compare_reports import (
+    IGNORE_EXTRA,
+    NOTE_OF_TIMES,
+    FiniteNumber,
+    StepQuartiles,
+    compare_times,
+    read_report,
+)
 
 LOSSES = {"validation_best": "lowest validation loss per label", "training_last": "training loss per label, last steps"}
 SCORES = {"greedy": "greedy", "beam": "beam search"}
@@ -33,7 +40,7 @@ def compare_translations(before: Path, now: Path) -> tuple[list[Change], list[st
     """What differs between two runs, and what to know about it. Raises: RunDirectoryError."""
     a, b = read_report(before, TranslationReport), read_report(now, TranslationReport)
     return [*compare_times(a.ms_per_step, b.ms_per_step), *_compare_figures(a, b)], [
-        "ms per step: from quartile to quartile of the calls of one run each; runs differ more: sweep with repeats",
+        NOTE_OF_TIMES,
         "losses and scores: one figure a run, so no interval; seeds of their own would give one",
     ]
 
