@@ -43,5 +43,5 @@ def test_a_floor_that_fails_when_it_is_tried_again_is_stepped_down():
 
 
 def test_a_start_far_above_the_limit_is_left_in_large_steps():
-    found, tried = search(640, 3072, floor=192)
-    assert 600 <= found <= 640 and len(tried) <= 12
+    found, tried = search(640, 3072, floor=192, most=8)
+    assert 576 <= found <= 640 and len(tried) <= 8
