@@ -35,15 +35,16 @@ def compare(card, folder, hashes):
 
 
 def defaults(rest):
-    """With what may be left out of a part."""
+    """With what may be left out, of the whole and of a part."""
     own = {"chunk": 1, "chunks": 1, "stacks": [], "bound": {}, "tolerance": {}}
     part = {"choices": {}, "machine": {}, "resumed_from_steps": [], "done": False}
-    return {**rest, "parts": [{**part, **one, "own": {**own, **one["own"]}} for one in rest["parts"]]}
+    return {"decided": {}, **rest, "parts": [{**part, **one, "own": {**own, **one["own"]}} for one in rest["parts"]]}
 
 
 def check(content):
     """AssertionError for what no run writes."""
-    assert set(content) == {"digest", "inputs", "parts", "version", "run"}
+    assert set(defaults(content)) == {"digest", "inputs", "parts", "version", "run", "decided"}
+    assert isinstance(defaults(content)["decided"], dict)
     assert re.fullmatch(SHA256, content["digest"]) and re.fullmatch(RUN, content["run"])
     assert all(re.fullmatch(SHA256, one) for one in content["inputs"].values())
     assert content["parts"] and 0 < len(content["version"]) <= 64

@@ -69,7 +69,7 @@ def test_ranges_include_their_end(limits, values):
         ("sweep: {keys: {data.batch: {from: 3, to: 2, step: 1}}}", "must have from <= to and a step above 0"),
         ("sweep: {mode: zip, keys: {data.batch: [1], seed: [1, 2]}}", "there are: data.batch 1, seed 2"),
         ("sweep: {keys: {data.bach: [1]}}", "data.bach: unknown key; did you mean `batch`?"),
-        ("sweep: {keys: {data.batch: [1, 0, -1]}}", "card.yaml:6: data.batch: got 0; must be a whole number"),
+        ("sweep: {keys: {data.batch: [1, 0, -1]}}", "card.yaml:6: data.batch: got 0; must be auto or a whole number"),
         (
             "sweep: {keys: {seed: [1]}, without: [{sed: [1]}]}",
             "sed is not swept; must name keys of sweep.keys: seed",

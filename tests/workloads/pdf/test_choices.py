@@ -17,7 +17,7 @@ from tfperf.train.choices import CandidateTiming, Choices
 from tfperf.train.choosing import choose
 from tfperf.train.cores import Cores
 from tfperf.train.ensemble import Ensemble
-from tfperf.workloads.pdf import cores, forms
+from tfperf.workloads.pdf import card_engine, cores, forms
 from tfperf.workloads.pdf import training as part
 from tfperf.workloads.pdf.cards import load_card
 from tfperf.workloads.pdf.forms import LAYOUTS, NAMES, Candidates
@@ -272,7 +272,7 @@ def test_child_that_fails_leaves_what_is_taken_unmeasured(tmp_path, counted, mon
 
 def test_child_answers_with_choices(tmp_path, counted, monkeypatch):
     monkeypatch.setattr(cores, "BUDGET_SECONDS", 300.0)
-    monkeypatch.setattr(cores, "count_cores", lambda: 1)
+    monkeypatch.setattr(card_engine, "count_cores", lambda: 1)
     path = make_card(tmp_path, replicas=1, steps=20)
     found = cores.measure_cores(path, load_card(path).engine, 2, ["engine.form=shared"])
     assert found is not None and found.cores == Cores(1, 1) and found.cores_tried[0][:2] == (1, 1)
