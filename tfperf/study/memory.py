@@ -90,6 +90,15 @@ def _discard(held: DirectoryLock) -> None:
     held.discard()
 
 
+def _open_log(card: AnyCard, folder: Path) -> TrialLog:
+    """What was measured of the card and its files until now. Raises: RunDirectoryError where it is of others."""
+    workload = WORKLOADS.get_for_card(card)
+    files = {**hash_named_files(card, workload.kind), **workload.hash_files(card)}
+    log = TrialLog(folder, make_card_identity(card, {}) | {"files": files}, MEMORY_FILE)
+    log.load()
+    return log
+
+
 def run_memory_study(
     card: AnyCard, output: Path, show: ShowCount, modes: Sequence[str] = ("train",), timeout: float = 600.0,
     command: Sequence[str] = COMMAND,
@@ -108,10 +117,7 @@ def run_memory_study(
     wanted = card.memory or MemoryBudget()
     room = find_room(wanted)
     with Signals().listen() as signals, DirectoryLock(output) as held, signals.defer():
-        files = {**hash_named_files(card, workload.kind), **workload.hash_files(card)}
-        identity = make_card_identity(card, {}) | {"files": files}
-        log = TrialLog(held.path, identity, MEMORY_FILE)
-        log.load()
+        log = _open_log(card, held.path)
         forget_failures(log, timeout)
         if log.choices is None:
             log.choices = asdict(room)
