@@ -32,8 +32,13 @@ for size in [600, 6_000, 60_000] * 20:
 def copied(monkeypatch):
     """What is copied, as DeepCopy is told."""
     found, copy = [], tf.raw_ops.DeepCopy
+
+    def record(x):
+        found.append(x)
+        return copy(x=x)
+
     monkeypatch.setattr(constant_op, "convert_to_eager_tensor", constant_op.convert_to_eager_tensor)
-    monkeypatch.setattr(tf.raw_ops, "DeepCopy", lambda x: found.append(x) or copy(x=x))
+    monkeypatch.setattr(tf.raw_ops, "DeepCopy", record)
     return found
 
 

@@ -255,3 +255,17 @@ def test_a_view_whose_shape_is_known_only_in_a_loop_needs_no_tensor():
         return tf.while_loop(lambda i, _: i < 3, take, (tf.constant(0), tf.constant(0.0)), parallel_iterations=1)[1]
 
     assert measure(step, [N]) == pytest.approx(1, abs=0.01)  # of the sine
+
+
+@pytest.mark.parametrize("most", [4, 12])
+def test_a_loop_that_may_end_sooner_goes_on_to_its_bound(most):
+    """What each iteration keeps for the gradient tells how many there are."""
+
+    def step(x):
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            (y,) = tf.while_loop(lambda y: tf.reduce_sum(y) < 3, lambda y: (tf.tanh(y),), (x,), maximum_iterations=most)
+            loss = tf.reduce_sum(y)
+        return tf.reduce_sum(tape.gradient(loss, x))
+
+    assert most <= measure(step, [N]) <= most + 3
