@@ -13,9 +13,9 @@ import numpy as np
 from scipy.stats import t as student_t
 
 SETTLED = 0.05  # of a peak, by which points of one regime may lie off their line
-# of a peak: what an allocator's rounding and the order of operations usually make of it, and for how many points more
-# this counts than what the points themselves say, since three to six of them say little
-USUAL_NOISE, USUAL_POINTS = 0.015, 4
+# of a peak: what an allocator's rounding and the order of operations usually make of it, from process to process too,
+# and for how many points this counts beside what the points themselves say, since three to six of them say little
+USUAL_NOISE, USUAL_POINTS = 0.02, 4
 LEVEL = 0.975
 LEVEL_LINE = 1e-9  # of a peak, below which what a line adds over all its batches is rounding
 STEEPER = 1.5  # times the slope of smaller batches, that makes them another phase
@@ -70,13 +70,13 @@ class MemoryLaw:
         found = []
         if self.fixed < 0:
             found.append(
-                f"the fixed part is below zero ({self.fixed:.4g} bytes): the batches were padded otherwise or lie in "
+                f"the fixed part is below zero ({self.fixed:.4g} bytes): the points were padded otherwise or lie in "
                 "another regime; nothing is said of smaller ones"
             )
         if self.noise is None:
             found.append("fitted to two points: there is no interval")
         if not self.settled:
-            found.append("bytes per sample still change from batch to batch: larger batches may take more than this")
+            found.append("the peak does not grow on one line yet: what is larger may take more than this")
         return found
 
 
