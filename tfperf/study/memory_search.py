@@ -255,11 +255,12 @@ def measure_mode(asker: MemoryAsker, mode: str) -> dict[str, Any]:
 
 
 def _list_settled(study: _LengthStudy) -> list[tuple[int, int, float]]:
-    """Batch, length and bytes of the points of the activations' phase."""
+    """Batch, length and bytes of points of the activations' phase: of the larger half, which none of another is among."""
     law = study.fit()
     known = {point["batch"]: point["least"] for point in study.points}
     assert study.length is not None
-    return [] if law is None else [(batch, study.length, known[batch]) for batch in law.batches]
+    batches = () if law is None else law.batches[len(law.batches) // 2 :]
+    return [(batch, study.length, known[batch]) for batch in batches]
 
 
 def _is_above(bytes_taken: int | None, room: int | None) -> bool:
