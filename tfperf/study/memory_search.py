@@ -255,7 +255,7 @@ def measure_mode(asker: MemoryAsker, mode: str) -> dict[str, Any]:
 
 
 def _list_settled(study: _LengthStudy) -> list[tuple[int, int, float]]:
-    """Batch, length and bytes of the larger half of the activations' points, where none of another phase is among them."""
+    """Batch, length and bytes of the larger half of the points of activations: none of another phase is there."""
     law = study.fit()
     known = {point["batch"]: point["least"] for point in study.points}
     assert study.length is not None
