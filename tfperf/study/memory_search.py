@@ -22,13 +22,14 @@ from tfperf.workloads.memory_trial import BATCHES, compute_bound
 
 TRIALS = "trials"
 FIRST = 8  # samples of the smallest batch, or what fits of them
-LADDER, LAST = 0.3, 0.4  # of the limit: how far batches grow in one process, and where a fresh one measures
+LADDER, LAST = 0.3, 0.5  # of the limit: how far batches grow in one process, and where a fresh one measures
 MOST = 12  # processes for each mode and length, without those after a step down
 MORE_SECONDS = 1.0  # for which steps are taken where they are short, to find the one that needs least
 FARTHEST = 16  # times the largest batch that was measured, that a line is used for at most
-ENOUGH = 5  # batches on one line; with fewer, or none, more fresh processes measure
 APART = 4  # times the batch before it, that the largest is above at most: a line may bend in between
-BETWEEN = (0.75, 0.5)  # of the largest batch that was measured: what these take
+# of the largest batch that was measured: what further fresh processes take, since what an allocator needs differs from
+# process to process by some per cent, which batches of one process do not show
+BETWEEN = (0.8, 0.6)
 KNEE = 0.95  # of the best rate, that the smallest batch worth having reaches
 RAM = "its RAM is above memory.ram"
 
@@ -99,6 +100,7 @@ class _LengthStudy:
     points: list[dict[str, Any]] = field(default_factory=list)  # of all trials that passed, in their order
     ends: list[dict[str, Any]] = field(default_factory=list)  # of those that failed
     records: list[Record] = field(default_factory=list)  # of all
+    failed: list[int] = field(default_factory=list)  # batches that failed first in their process
     count: int = 0  # of trials
 
     @property
@@ -124,7 +126,8 @@ class _LengthStudy:
         floor = max(point["batch"] for point in self.points)
         start = 0 if law is None else law.find_batch(self.room.limit)
         start = self._keep_near(start if start > floor else 2 * floor, floor)
-        search = BatchSearch(self._check_fit, MOST - self.count, floor)
+        ceiling = min((batch for batch in self.failed if batch > floor), default=0)
+        search = BatchSearch(self._check_fit, MOST - self.count, floor, ceiling)
         largest = search.run(start)
         law = self.fit() if law is None else law  # the search has measured more batches
         if not largest:
@@ -154,8 +157,6 @@ class _LengthStudy:
         last = self._keep_near(last, self.points[-1]["batch"])
         if self._measure(last, "last", MORE_SECONDS) is None:
             for share in BETWEEN:
-                if (law := self.fit()) is None or (len(law.batches) >= ENOUGH and not _has_gap(law)):
-                    break
                 self._measure(round(share * last), "between", MORE_SECONDS)
         return self.fit()
 
@@ -190,6 +191,7 @@ class _LengthStudy:
             end = TrialEnd("memory", RAM)
         if end is not None:
             passed = points[-1]["batch"] if points and not above else None  # the process ended at a larger one
+            self.failed += [] if points else [batch]
             at = record.get("exhausted", {}).get("batch") or min(above, default=passed or batch)
             self.ends.append({"batch": at, "beyond": at == passed, **asdict(end)})
         return record, end
@@ -253,20 +255,16 @@ def measure_mode(asker: MemoryAsker, mode: str) -> dict[str, Any]:
 
 
 def _list_settled(study: _LengthStudy) -> list[tuple[int, int, float]]:
-    """Batch, length and bytes of the points of the activations' phase."""
+    """Batch, length and bytes of the larger half of the points of activations: none of another phase is there."""
     law = study.fit()
     known = {point["batch"]: point["least"] for point in study.points}
     assert study.length is not None
-    return [] if law is None else [(batch, study.length, known[batch]) for batch in law.batches]
+    batches = () if law is None else law.batches[len(law.batches) // 2 :]
+    return [(batch, study.length, known[batch]) for batch in batches]
 
 
 def _is_above(bytes_taken: int | None, room: int | None) -> bool:
     return bytes_taken is not None and room is not None and bytes_taken > room
-
-
-def _has_gap(law: MemoryLaw) -> bool:
-    """Whether the line's largest batch lies alone, so that it may be of another phase than all others."""
-    return law.batches[-1] > APART * law.batches[-2]
 
 
 def _read_batches(folder: Path) -> list[dict[str, Any]]:

@@ -45,7 +45,7 @@ def estimate_card(
 def find_holders(
     card: AnyCard, mode: str, batch: int, log: TrialLog, stopped: Callable[[], bool], timeout: float
 ) -> Record:
-    """Who holds the memory of a batch, and what would shrink it; kept in a study's log, `reason` where it fails."""
+    """Who holds the memory of a batch, and what would shrink it, kept in a study's log; `reason` where it fails."""
     key = f"{mode}: who holds batch {batch}"
     if key not in log.trials:
         try:
@@ -54,7 +54,9 @@ def find_holders(
             record = {"error": "; ".join(error.faults)}
         if record is None:  # the study is stopped, and asks again when it goes on
             return {"reason": "stopped"}
-        log.trials[key] = {"reason": record["error"]} if "error" in record else record
+        if "error" in record:  # not kept: it may go well the next time
+            return {"reason": record["error"]}
+        log.trials[key] = record
         log.save({})
     return log.trials[key]
 
