@@ -67,3 +67,10 @@ def test_smaller_batches_are_told_by_the_line_of_their_own_phase():
     for batch in (8, 32, 128, 2048):
         assert law.predict(batch) == pytest.approx(peak(batch) + (1e5 * batch if batch < 300 else 0), rel=0.02)
     assert fit_law([(b, 1e6 * b) for b in (8, 16, 32, 64)]).smaller is None
+
+
+def test_a_phase_that_needs_nearly_as_much_as_the_largest_batches_is_left_out():
+    # of the tagger with a table of 200 000 words, in MB; 466 were measured at batch 500
+    law = fit_law([(8, 294.0), (16, 294.0), (32, 293.0), (64, 295.0), (256, 350.0), (320, 369.0), (400, 411.0)])
+    assert law.left_out == (8, 16, 32, 64) and law.predict(500) == pytest.approx(466, rel=0.05)
+    assert law.smaller is not None and law.predict(40) == pytest.approx(294, rel=0.01)

@@ -21,6 +21,7 @@ USUAL_NOISE, USUAL_POINTS = 0.025, 6
 LEVEL = 0.975
 LEVEL_LINE = 1e-9  # of a peak, below which what a line adds over all its batches is rounding
 STEEPER = 1.5  # times the slope of smaller batches, that makes them another phase
+STRAIGHT = 0.25  # of the squares of one line, below which two lines are told from it
 
 
 @dataclass(frozen=True)
@@ -91,6 +92,7 @@ def fit_law(points: Sequence[tuple[int, float]]) -> MemoryLaw:
     if len(known) < 2:
         raise ValueError(f"got {len(known)} batches; must be at least 2")
     first = next((first for first in range(len(known) - 2) if _are_of_one_line(known[first:])), len(known) - 2)
+    first += _find_kink(known[first:])
     chosen, left_out = known[first:], known[:first]
     fixed, slope = _find_line(chosen)
     noise = _combine_noise(chosen) if len(chosen) > 2 else None
@@ -124,8 +126,7 @@ def _fit_line(points: Sequence[tuple[int, float]]) -> np.polynomial.Polynomial:
 
 def _estimate_noise(points: Sequence[tuple[int, float]]) -> float:
     """The standard deviation of peaks from their line, as a share of them; the larger count more."""
-    line = _fit_line(points)
-    apart = sum((peak - line(batch)) ** 2 for batch, peak in points) / sum(peak**2 for _, peak in points)
+    apart = _sum_squares(points) / sum(peak**2 for _, peak in points)
     return math.sqrt(apart * len(points) / (len(points) - 2))
 
 
@@ -139,6 +140,26 @@ def _are_of_one_line(points: Sequence[tuple[int, float]]) -> bool:
     """Whether points, three at least, are near their line, as far as they scatter."""
     near = max(SETTLED, FAR_OFF * _combine_noise(points))
     return _estimate_noise(points) <= MOST_NOISE and _estimate_spread(points) <= near
+
+
+def _find_kink(points: Sequence[tuple[int, float]]) -> int:
+    """Where a steeper line begins that, with one through what is below it, fits much better than one line; 0: nowhere.
+
+    Points of both phases lie near one line where the optimizer's needs nearly as much as the largest batches.
+    """
+    best, least = 0, STRAIGHT * _sum_squares(points)
+    for first in range(2, len(points) - 2):
+        below, above = points[:first], points[first:]
+        found = _sum_squares(below) + _sum_squares(above)
+        if found < least and _find_line(above)[1] > STEEPER * _find_line(below)[1]:
+            best, least = first, found
+    return best
+
+
+def _sum_squares(points: Sequence[tuple[int, float]]) -> float:
+    """Of deviations from their line, in square bytes."""
+    line = _fit_line(points)
+    return float(sum((peak - line(batch)) ** 2 for batch, peak in points))
 
 
 def _estimate_spread(points: Sequence[tuple[int, float]]) -> float:
