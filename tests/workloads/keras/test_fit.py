@@ -250,7 +250,7 @@ def test_what_keras_cannot_save_is_told_before_the_first_step_and_its_variables_
 
 
 def test_both_loops_are_compared_from_the_same_state(tmp_path):
-    training = prepare("build_mlp", "load", xla="auto", epochs=100_000)
+    training = prepare("build_linear", "load", xla="auto", epochs=100_000)
     assert training.choices.loop == "tfperf" and {*training.choices.ms_per_step} == {"graph", "XLA loop", "XLA step"}
     for xla, compilation in (("step", "XLA step"), ("loop", "XLA loop")):
         training = prepare("build_mlp", "load", xla=xla)
