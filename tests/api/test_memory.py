@@ -69,6 +69,13 @@ def test_modes_that_there_are_not_are_refused_before_a_trial(tmp_path, modes):
     assert not (tmp_path / "study").exists()
 
 
+@pytest.mark.parametrize("timeout", [0, float("nan"), -5.0, "10", None, True, 1e9])
+def test_a_time_limit_that_cannot_be_is_refused(tmp_path, timeout):
+    with pytest.raises(CardError, match=r"timeout: got .*; must be seconds from 1 to 86400"):
+        tfperf.memory(build, (X, X[:, :1]), tmp_path / "study", timeout=timeout)
+    assert not (tmp_path / "study").exists()
+
+
 def test_an_array_of_objects_is_refused(tmp_path):
     with pytest.raises(CardError, match="data: x: an array of objects"):
         tfperf.memory(build, (np.array([object()] * 4), X[:4]), tmp_path / "study", budget=0.1)

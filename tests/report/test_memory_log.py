@@ -150,6 +150,10 @@ def test_queue_lines_ask_for_ram_processors_gpus_and_time():
     assert slurm == "#SBATCH --mem=4G --cpus-per-task=4 --gres=gpu:1 --time=02:31:00"
     assert sge == "#$ -l h_vmem=1G -pe smp 4 -l gpu=1 -l h_rt=02:31:00"  # for each slot
     assert told.startswith("# time limit: 3 epochs of 80000 samples, 4000 batches each, at 0.50 s")
+    taken = {**report, "modes": {"train": {**found, "proof": make_proof(samples=80_000) | {"address_space": 30e9}}}}
+    _, sge, said, _ = list_queue_lines(taken, "train")
+    assert sge.startswith("#$ -l h_vmem=9G -pe smp 4"), "33 GB of address space, on four slots"
+    assert said == "# h_vmem limits the address space: 30.00 GB were taken"
     unknown = {**report, "modes": {"train": {**found, "proof": make_proof()}}}
     assert list_queue_lines(unknown, "train")[0] == "#SBATCH --mem=4G --cpus-per-task=4 --gres=gpu:1"
     assert list_queue_lines(unknown, "train")[2] == "# time limit: n/a, the number of samples is unknown"

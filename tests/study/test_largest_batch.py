@@ -45,3 +45,17 @@ def test_a_floor_that_fails_when_it_is_tried_again_is_stepped_down():
 def test_a_start_far_above_the_limit_is_left_in_large_steps():
     found, tried = search(640, 3072, floor=192, most=8)
     assert 576 <= found <= 640 and len(tried) <= 8
+
+
+@pytest.mark.parametrize("start", [90, 150, 700])
+def test_what_has_failed_already_is_not_tried_again(start):
+    tried = []
+
+    def passes(batch):
+        tried.append(batch)
+        return batch <= 120
+
+    found = BatchSearch(passes, 12, 64, 128).run(start)
+    assert 114 <= found <= 120 and max(tried) < 128
+    tried.clear()
+    assert BatchSearch(passes, 12, 120, 121).run(start) == 120 and tried == [120] * PASSES

@@ -145,6 +145,8 @@ def test_rooms_that_are_not_there_are_refused():
         find_room(MemoryBudget(device="gpu"))
     with pytest.raises(CardError, match=r"memory\.budget: got 9e\+04 GiB; there are"):
         find_room(MemoryBudget(budget=90_000.0, device="cpu-arena"))
+    with pytest.raises(CardError, match=r"memory\.ram: got 9e\+04 GiB; this machine has"):
+        find_room(MemoryBudget(budget=0.5, ram=90_000.0, device="cpu-arena"))
     for wanted in (MemoryBudget(budget=1e-9, device="cpu-arena"), MemoryBudget(budget=0.5, margin=0.99)):
         with pytest.raises(CardError, match=r"memory\.budget: got .* must leave at least 0\.0156 GiB"):
             find_room(wanted)

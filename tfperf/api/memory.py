@@ -8,11 +8,13 @@ from typing import Any, Literal
 from tfperf.api.fitting import is_card
 from tfperf.api.given_cards import refuse_output, write_given_card
 from tfperf.api.records import MemoryResult
+from tfperf.errors import CardError
 from tfperf.report.study_progress import show_progress
 from tfperf.study.memory import run_memory_study
 from tfperf.workloads.cards import load_checked_card
 
 Mode = Literal["train", "predict"]
+MOST_SECONDS = 86_400  # of a trial
 
 
 def memory(
@@ -44,6 +46,8 @@ def memory(
     reason than memory; Stopped when a signal came.
     """
     refuse_output(output)
+    if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not 1 <= timeout <= MOST_SECONDS:
+        raise CardError(f"timeout: got {timeout!r}; must be seconds from 1 to {MOST_SECONDS}")
     wanted = {"memory.budget": budget, "memory.margin": margin, "memory.device": device}
     given = {key: value for key, value in wanted.items() if value is not None}
     if is_card(build):

@@ -130,6 +130,12 @@ def read_rss_bytes() -> int | None:
     return None if kilobytes is None else kilobytes * 1024
 
 
+def measure_peak_address_bytes() -> int | None:
+    """Most address space that this process has had, in memory or not; None where the system does not tell."""
+    kilobytes = _read_proc_kilobytes("/proc/self/status", "VmPeak")
+    return None if kilobytes is None else kilobytes * 1024
+
+
 def reset_peak_rss() -> bool:
     """Count `measure_peak_rss_bytes` from now on; False where the system cannot, so that it counts from the start."""
     try:

@@ -12,10 +12,12 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.stats import t as student_t
 
-SETTLED = 0.05  # of a peak, by which points of one regime may lie off their line
-# of a peak: what an allocator's rounding and the order of operations usually make of it, and for how many points more
-# this counts than what the points themselves say, since three to six of them say little
-USUAL_NOISE, USUAL_POINTS = 0.015, 4
+# of a peak: points of one regime scatter by less than the first, and lie off their line by less than the second, or by
+# less than so many times what they scatter by
+MOST_NOISE, SETTLED, FAR_OFF = 0.06, 0.06, 2.5
+# of a peak: what an allocator's rounding and the order of operations usually make of it, from process to process too,
+# and for how many points this counts beside what the points themselves say, since three to six of them say little
+USUAL_NOISE, USUAL_POINTS = 0.025, 6
 LEVEL = 0.975
 LEVEL_LINE = 1e-9  # of a peak, below which what a line adds over all its batches is rounding
 STEEPER = 1.5  # times the slope of smaller batches, that makes them another phase
@@ -49,13 +51,12 @@ class MemoryLaw:
         """Limits that hold the peak of one more measurement with 95 %; None where two points were fitted."""
         if self.noise is None:
             return None
-        weights = np.array([1 / self.predict(b) ** 2 for b in self.batches])
         points = np.array(self.batches, float)
-        mean = float(np.sum(weights * points) / np.sum(weights))
-        spread = float(np.sum(weights * (points - mean) ** 2))
+        square = float(np.mean([self.predict(b) ** 2 for b in self.batches]))
+        apart = 1 / len(points) + (batch - points.mean()) ** 2 / float(np.sum((points - points.mean()) ** 2))
         middle = self.predict(batch)
-        share = math.sqrt(middle**2 + 1 / float(np.sum(weights)) + (batch - mean) ** 2 / spread)
-        half = student_t.ppf(LEVEL, len(points) - 2 + USUAL_POINTS) * self.noise * share
+        bytes_off = self.noise * math.sqrt(middle**2 + square * apart)
+        half = student_t.ppf(LEVEL, len(points) - 2 + USUAL_POINTS) * bytes_off
         return float(middle - half), float(middle + half)
 
     def find_batch(self, budget: float) -> int:
@@ -70,27 +71,26 @@ class MemoryLaw:
         found = []
         if self.fixed < 0:
             found.append(
-                f"the fixed part is below zero ({self.fixed:.4g} bytes): the batches were padded otherwise or lie in "
+                f"the fixed part is below zero ({self.fixed:.4g} bytes): the points were padded otherwise or lie in "
                 "another regime; nothing is said of smaller ones"
             )
         if self.noise is None:
             found.append("fitted to two points: there is no interval")
         if not self.settled:
-            found.append("bytes per sample still change from batch to batch: larger batches may take more than this")
+            found.append("the peak does not grow on one line yet: what is larger may take more than this")
         return found
 
 
 def fit_law(points: Sequence[tuple[int, float]]) -> MemoryLaw:
     """The law of the largest batches that lie on one line. points: batch and bytes at its peak, two at least.
 
-    Deviations are relative to the peak, as those of allocators are. Raises: ValueError for fewer than two batches.
+    Least squares of bytes: what an allocator needs beside the tensors changes with their sizes, and the largest batches
+    tell most of larger ones. Raises: ValueError for fewer than two batches.
     """
     known = sorted(dict(points).items())
     if len(known) < 2:
         raise ValueError(f"got {len(known)} batches; must be at least 2")
-    first = len(known) - 2
-    while first > 0 and _is_of_regime(known[first - 1], known[first:]):
-        first -= 1
+    first = next((first for first in range(len(known) - 2) if _are_of_one_line(known[first:])), len(known) - 2)
     chosen, left_out = known[first:], known[:first]
     fixed, slope = _find_line(chosen)
     noise = _combine_noise(chosen) if len(chosen) > 2 else None
@@ -119,14 +119,14 @@ def _find_line(points: Sequence[tuple[int, float]]) -> tuple[float, float]:
 
 def _fit_line(points: Sequence[tuple[int, float]]) -> np.polynomial.Polynomial:
     batches, peaks = (np.array(column, float) for column in zip(*points, strict=True))
-    return np.polynomial.Polynomial.fit(batches, peaks, 1, w=1 / peaks).convert()
+    return np.polynomial.Polynomial.fit(batches, peaks, 1).convert()
 
 
 def _estimate_noise(points: Sequence[tuple[int, float]]) -> float:
-    """The standard deviation of peaks from their line, as a share of them."""
+    """The standard deviation of peaks from their line, as a share of them; the larger count more."""
     line = _fit_line(points)
-    apart = [(peak - line(batch)) / peak for batch, peak in points]
-    return math.sqrt(sum(share**2 for share in apart) / (len(points) - 2))
+    apart = sum((peak - line(batch)) ** 2 for batch, peak in points) / sum(peak**2 for _, peak in points)
+    return math.sqrt(apart * len(points) / (len(points) - 2))
 
 
 def _combine_noise(points: Sequence[tuple[int, float]]) -> float:
@@ -135,15 +135,13 @@ def _combine_noise(points: Sequence[tuple[int, float]]) -> float:
     return math.sqrt((USUAL_POINTS * USUAL_NOISE**2 + count * own**2) / (USUAL_POINTS + count))
 
 
+def _are_of_one_line(points: Sequence[tuple[int, float]]) -> bool:
+    """Whether points, three at least, are near their line, as far as they scatter."""
+    near = max(SETTLED, FAR_OFF * _combine_noise(points))
+    return _estimate_noise(points) <= MOST_NOISE and _estimate_spread(points) <= near
+
+
 def _estimate_spread(points: Sequence[tuple[int, float]]) -> float:
     """The largest deviation of peaks from their line, as a share of them."""
     line = _fit_line(points)
     return max(abs(float(line(batch)) / peak - 1) for batch, peak in points)
-
-
-def _is_of_regime(point: tuple[int, float], larger: Sequence[tuple[int, float]]) -> bool:
-    """Whether a point is of the regime of the larger batches: near their line, as far as these are themselves."""
-    if len(larger) == 2:
-        return _estimate_noise([point, *larger]) <= SETTLED
-    batch, peak = point
-    return abs(float(_fit_line(larger)(batch)) / peak - 1) <= max(SETTLED, 3 * _estimate_noise(larger))

@@ -80,7 +80,7 @@ def render_memory(report: Mapping[str, Any]) -> str:
         texts += render_details("For a queue", "\n".join(list_queue_lines(report, mode)))
         sections.append((mode, f"Mode {mode}", lines + image + table + texts))
         if "held" in found:
-            sections.append((f"{mode}-held", f"Mode {mode}: who holds it", render_holders(found["held"])))
+            sections.append((f"{mode}-held", f"Mode {mode}: who holds it", render_holders(found["held"], unit)))
     head = render_paragraph(f"Memory of {DEVICES[room['device']]}, budget {format_bytes(room['budget'])}.")
     head += "".join(map(render_paragraph, report.get("notes", ())))
     return render_page(report["title"] or "memory", head, sections)
@@ -106,23 +106,26 @@ def describe_for_paper(report: Mapping[str, Any], mode: str) -> str:
 
 
 def list_queue_lines(report: Mapping[str, Any], mode: str) -> list[str]:
-    """What to ask SLURM and SGE for, so that the largest batch runs: the most RAM that was seen, and a tenth more; time
-    for all of the card's work, where it is known how much that is."""
+    """What to ask SLURM and SGE for, so that the largest batch runs: the most RAM that was seen, of SGE, whose h_vmem
+    limits the address space, that, and a tenth more; time for all of the card's work, where it is known how much."""
     found = report["modes"][mode]
     seen = [point["ram_peak"] for point in found["points"] if point["ram_peak"] is not None]
     if not seen:
         return ["RAM: n/a on this system"]
     gigabytes = int(np.ceil(SPARE * max(seen) / 1e9))
+    addresses = (found["proof"] or {}).get("address_space")
     gpu = report["room"]["device"] == "gpu"
     time = None if found["proof"] is None else estimate_seconds(found["proof"], mode)
     limit, told = (
         (None, f"{MISSING}, the number of samples is unknown") if time is None else (format_limit(time[0]), time[1])
     )
-    slot = -(-gigabytes // report["cores"])  # SGE multiplies what a job asks for by its slots
+    whole = gigabytes if addresses is None else int(np.ceil(SPARE * addresses / 1e9))
+    slot = -(-whole // report["cores"])  # SGE multiplies what a job asks for by its slots
     return [
         f"#SBATCH --mem={gigabytes}G --cpus-per-task={report['cores']}{' --gres=gpu:1' if gpu else ''}"
         + (f" --time={limit}" if limit else ""),
         f"#$ -l h_vmem={slot}G -pe smp {report['cores']}{' -l gpu=1' if gpu else ''}"
         + (f" -l h_rt={limit}" if limit else ""),
+        *([] if addresses is None else [f"# h_vmem limits the address space: {format_bytes(addresses)} were taken"]),
         f"# time limit: {told}",
     ]

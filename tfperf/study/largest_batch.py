@@ -15,11 +15,12 @@ LEAST_TRIES = 4  # kept for what is verified
 @dataclass
 class BatchSearch:
     """Tries batches. passes: whether one does; most: tries in all, without those after a step down; floor: a batch
-    that has passed, beside others perhaps."""
+    that has passed, beside others perhaps; ceiling: one above it that has not, 0 where none is known."""
 
     passes: Callable[[int], bool]
     most: int
     floor: int
+    ceiling: int = 0
     tries: int = 0
     failed: list[int] = field(default_factory=list)
 
@@ -36,9 +37,11 @@ class BatchSearch:
 
     def _search(self, batch: int) -> int:
         """One that has passed once, with a failed one close above it, as far as the tries reach."""
-        low, high, step = self.floor, 0, STEP
+        low, high, step = self.floor, self.ceiling, STEP
+        if high and batch >= high:
+            batch = self._choose(low, high, step)
         while self.tries < self.most - LEAST_TRIES + 1:
-            if batch <= self.floor:
+            if batch <= self.floor or (high and batch >= high):
                 break
             if self._try(batch):
                 low = batch

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tfperf.errors import CardError, RunDirectoryError
-from tfperf.measure.environment import collect_environment, count_cores, read_available_bytes
+from tfperf.measure.environment import collect_environment, count_cores, read_available_bytes, read_memory_bytes
 from tfperf.measure.nvml import open_gpus
 from tfperf.report.memory_page import render_memory
 from tfperf.report.sections import write_text
@@ -55,8 +55,17 @@ def find_room(wanted: MemoryBudget) -> Room:
             f"memory.budget: got {budget / GIB:.3g} GiB, of which memory.margin leaves {1 - wanted.margin:.3g}; must "
             f"leave at least {LEAST / GIB:.3g} GiB"
         )
-    ram = free if wanted.ram == "free" else int(wanted.ram * GIB)
-    return Room(device=device, budget=budget, margin=wanted.margin, ram=ram)
+    return Room(device=device, budget=budget, margin=wanted.margin, ram=_find_ram(wanted.ram, free))
+
+
+def _find_ram(wanted: float | str, free: int | None) -> int | None:
+    """Bytes of the host's memory. Raises: CardError for more than the machine has."""
+    if isinstance(wanted, str):
+        return free
+    ram, there = int(wanted * GIB), read_memory_bytes()
+    if ram > there:
+        raise CardError(f"memory.ram: got {wanted:.4g} GiB; this machine has {there / GIB:.4g}")
+    return ram
 
 
 def hash_named_files(card: AnyCard, kind: CardKind) -> dict[str, str]:

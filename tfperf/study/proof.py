@@ -19,4 +19,8 @@ def find_proof(records: Sequence[Record], batch: int) -> dict[str, Any] | None:
     if found is None:
         return None
     step = next(one for one in found["batches"] if one["batch"] == batch)
-    return {"batch": batch, "step": step, **{key: found.get(key) for key in ("stages", "readings", "work")}}
+    return {
+        "batch": batch,
+        "step": step,
+        **{key: found.get(key) for key in ("stages", "readings", "work", "address_space")},
+    }

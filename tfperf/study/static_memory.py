@@ -45,7 +45,7 @@ def estimate_card(
 def find_holders(
     card: AnyCard, mode: str, batch: int, log: TrialLog, stopped: Callable[[], bool], timeout: float
 ) -> Record:
-    """Who holds the memory of a batch, and what would shrink it; kept in a study's log, `reason` where it fails."""
+    """Who holds the memory of a batch, and what would shrink it, kept in a study's log; `reason` where it fails."""
     key = f"{mode}: who holds batch {batch}"
     if key not in log.trials:
         try:
@@ -54,7 +54,9 @@ def find_holders(
             record = {"error": "; ".join(error.faults)}
         if record is None:  # the study is stopped, and asks again when it goes on
             return {"reason": "stopped"}
-        log.trials[key] = {"reason": record["error"]} if "error" in record else record
+        if "error" in record:  # not kept: it may go well the next time
+            return {"reason": record["error"]}
+        log.trials[key] = record
         log.save({})
     return log.trials[key]
 
@@ -64,13 +66,14 @@ def run_static_study(card: AnyCard, modes: Sequence[str] = ("train",), timeout: 
 
     Raises: CardError for a card that cannot be estimated, TrainingError where the estimate fails, Stopped.
     """
-    WORKLOADS.get_offering("memory", card.workload)
+    workload = WORKLOADS.get_offering("memory", card.workload)
     refuse_modes(modes)
     wanted = card.memory or MemoryBudget()
     budget = None if wanted.budget == "device" else int(wanted.budget * GIB)
     limit = None if budget is None else int(budget * (1 - wanted.margin))
     report: dict[str, Any] = {
-        "title": card.title, "budget": budget, "margin": wanted.margin, "limit": limit, "device": wanted.device,
+        "title": card.title, "unit": workload.memory_unit, "budget": budget, "margin": wanted.margin,
+        "limit": limit, "device": wanted.device,
         "modes": {},
     }  # fmt: skip
     with Signals().listen() as signals, signals.defer():

@@ -11,7 +11,12 @@ import numpy as np
 
 from tfperf.measure.counters import StageCounters
 from tfperf.measure.device_memory import DeviceMemory
-from tfperf.measure.environment import measure_peak_rss_bytes, read_rss_bytes, reset_peak_rss
+from tfperf.measure.environment import (
+    measure_peak_address_bytes,
+    measure_peak_rss_bytes,
+    read_rss_bytes,
+    reset_peak_rss,
+)
 from tfperf.workloads.exhaustion import find_exhaustion
 from tfperf.workloads.trial_work import describe_work
 
@@ -137,7 +142,10 @@ def measure_memory(
         if (why := find_exhaustion(error)) is None:
             raise
         record["exhausted"] = {"batch": batch, "why": why}
-    return record | {"stages": [asdict(stage) for stage in clock.stages], "batches": [asdict(one) for one in found]}
+    return record | {
+        "stages": [asdict(stage) for stage in clock.stages], "batches": [asdict(one) for one in found],
+        "address_space": measure_peak_address_bytes(),
+    }  # fmt: skip
 
 
 def _measure_batch(clock: _StageClock, trial: MemoryTrial, batch: int, request: Mapping[str, Any]) -> MeasuredBatch:
