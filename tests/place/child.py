@@ -1,4 +1,4 @@
-"""A program of its own, since TensorFlow fixes its devices once: 20 steps, 8 of text, with each of some placements.
+"""A program of its own, since TensorFlow fixes its devices once: 20 steps with each of some placements.
 
 python -m tests.place.child FOLDER: overrides by name of the placement on stdin; weights and proof of each to
 FOLDER. The proof also tells what is wrong by the rules of the placement before. A name that begins with `update` takes
@@ -32,7 +32,6 @@ model: {units: 12, layers: 1}
 train: {steps: 100, optimizer: {learning_rate: 0.01}}
 """
 ROWS, STEPS, BATCH, LENGTH = 300, 20, 60, 9  # so many rows can be divided among 1 to 6 devices
-OF_TEXT = 8  # steps: batches of so many lengths, each of which workers wait for
 ALONE = 10  # rows of a device that has them alone
 
 
@@ -90,7 +89,7 @@ def run(overrides, folder, name, others=()):
     engine = build_engine(card, rows, devices)
     begin = engine.snapshot()
     iterator = iter(every())
-    losses = take_steps(engine, iterator, 1 if alone else STEPS if card.data.training is None else OF_TEXT)
+    losses = take_steps(engine, iterator, 1 if alone else STEPS)
     state = engine.snapshot()
     moved = min(np.abs(state[key] - begin[key]).max() for key in weights(state))
     np.savez(folder / f"{name}.npz", **state, losses=losses, moved=moved)  # type: ignore[arg-type]
