@@ -1,5 +1,6 @@
 """No test reads or writes the user's cache; what the tests of several rooms use."""
 
+import gc
 import signal
 
 import pytest
@@ -17,11 +18,26 @@ def cache_of_this_session(tmp_path_factory):
         yield
 
 
+def pytest_collection_finish():
+    """What was imported stays: Python's collector, which fits have look through it again and again, leaves it out."""
+    gc.collect()
+    gc.freeze()
+
+
 @pytest.fixture
 def blank_pictures(monkeypatch):
-    """Reports without what is drawn, which takes half the time of a short fit; tests/report looks at it."""
-    from tfperf.report import style
+    """Reports without pictures, which take half the time of a short fit; tests/workloads/pdf/report looks at them."""
     from tfperf.workloads.pdf.report import pool
 
-    monkeypatch.setattr(style, "to_png", lambda figure: b"")
+    monkeypatch.setattr(pool, "draw", lambda result, picture: b"")
     monkeypatch.setattr(pool, "MOST", 0)
+
+
+@pytest.fixture
+def brief_fits(monkeypatch):
+    """Fits of Keras models that time a step for a moment and draw no curves; tests/zoo and tests/report do."""
+    from tfperf.workloads.keras import comparison, page
+
+    monkeypatch.setattr(comparison, "TIMING_SECONDS", 0.01)
+    monkeypatch.setattr(page, "draw_curves", lambda history: None)
+    monkeypatch.setattr(page, "to_png", lambda figure: b"")

@@ -18,6 +18,8 @@ from tfperf.workloads.cards import load_checked_card
 from tfperf.workloads.keras.training import KerasTraining
 from tfperf.workloads.options import Options
 
+pytestmark = pytest.mark.usefixtures("brief_fits")
+
 AUTO = {"batch": "auto", "validation": 0.2}
 ROOM = {"budget": 2**20, "margin": 0.05, "device": "cpu-arena"}
 

@@ -1,6 +1,7 @@
 """Two memory studies of a made-up device side by side."""
 
 import json
+import shutil
 
 import pytest
 from click.testing import CliRunner
@@ -25,8 +26,8 @@ def double(folder):
 
 
 def test_ratios_are_those_of_the_figures(tmp_path):
-    for name in ("a", "b"):
-        run_study(tmp_path, name)
+    run_study(tmp_path, "a")
+    shutil.copytree(tmp_path / "a", tmp_path / "b")
     same, notes = compare_memory(tmp_path / "a", tmp_path / "b")
     assert same and not notes and all(change.amount == 1 for change in same)
     double(tmp_path / "b")

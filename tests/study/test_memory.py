@@ -95,12 +95,12 @@ def test_what_was_measured_is_not_measured_again(study, tmp_path):
         ("crash 130", "suspected", "its process was ended by SIGSEGV"),
         ("kill 130", "suspected", "killed by SIGKILL, cause unknown"),
         ("oom 130", "memory", "its process was killed by the system: out of memory"),
-        ("hang 130", "suspected", "timeout: not done after 4 s"),
+        ("hang 130", "suspected", "timeout: not done after 2.5 s"),
         ("memory 130", "memory", "out of memory: its process ended with 1: MemoryError"),
     ],
 )
 def test_ends_that_a_smaller_batch_does_not_have_are_taken_for_memory(study, group, title, kind, said):
-    found = study(title=title, timeout=4 if "hang" in title else 60, budget=0.25)["modes"]["train"]
+    found = study(title=title, timeout=2.5 if "hang" in title else 60, budget=0.25)["modes"]["train"]
     assert 110 < found["largest"]["batch"] <= 130
     ends = [end for end in found["ends"] if said in end["why"]]
     assert ends and {end["kind"] for end in ends} == {kind}
@@ -110,8 +110,8 @@ def test_ends_that_a_smaller_batch_does_not_have_are_taken_for_memory(study, gro
 
 
 def test_a_step_that_never_ends_is_named_and_not_waited_for_at_every_batch(study, group, tmp_path):
-    with pytest.raises(TrainingError, match=r"train: batch 1 fails: timeout: not done after 2 s; .* does not end"):
-        study(title="hang 0", timeout=2)
+    with pytest.raises(TrainingError, match=r"train: batch 1 fails: timeout: not done after 1 s; .* does not end"):
+        study(title="hang 0", timeout=1)
     assert (tmp_path / "out" / "trials" / "asked.txt").read_text().split() == ["8", "1"]
 
 

@@ -77,6 +77,12 @@ def tfperf(site, tmp_path):
     return partial(run, site, tmp_path)
 
 
+@pytest.fixture(scope="module")
+def checks(site):
+    """What `tfperf doctor` prints, line by line."""
+    return run(site, site, "doctor").splitlines()
+
+
 CASES = {
     "raises": ("breaker", "cannot be loaded: RuntimeError: no licence found"),
     "leaves": ("breaker", "cannot be loaded: SystemExit: 7"),
@@ -95,9 +101,9 @@ CASES = {
     ("name", "words"),
     {"verbless": "its verbs cannot be made: SystemExit: 0", "doubled": "has the verb tell twice"}.items(),
 )
-def test_verbs_that_cannot_be_made_are_told(tfperf, name, words):
+def test_verbs_that_cannot_be_made_are_told(tfperf, checks, name, words):
     assert words in tfperf(name, "tell", code=2) and "steps" in tfperf("schema", name)
-    (line,) = [line for line in tfperf("doctor").splitlines() if f" {name}: " in line]
+    (line,) = [line for line in checks if f" {name}: " in line]
     assert line.startswith("warning") and words.split(": ")[-1] in line
 
 
@@ -122,8 +128,8 @@ def test_all_others_work_beside_them(tfperf, tmp_path):
     assert "cannot be loaded" in tfperf("raises", "tell", code=2), "a verb under its name"
 
 
-def test_the_doctor_lists_them(tfperf):
-    lines = [line for line in tfperf("doctor").splitlines() if "workload" in line]
+def test_the_doctor_lists_them(checks):
+    lines = [line for line in checks if "workload" in line]
     assert "ok       workload toy: of first-twin (tfperf_toy:WORKLOAD)" in lines
     for name, (package, words) in CASES.items():
         (line,) = [one for one in lines if one.startswith(f"missing  workload {name}: ")]

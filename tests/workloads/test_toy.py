@@ -12,7 +12,7 @@ import pytest
 from tests.workloads.packages import ROOT, begin, install, run
 
 CARD = "workload: toy\nsteps: 200\n"
-SWEEP = "sweep:\n  keys:\n    rate: [0.1, 0.2]\n  repeats: 2\n  warmup: 10\n  steps: 50\n  seconds: 1\n"
+SWEEP = "sweep:\n  keys:\n    rate: [0.2]\n  repeats: 2\n  warmup: 10\n  steps: 50\n  seconds: 1\n"
 BROKEN = {"missing": "no_such_module:WORKLOAD", "wrong": "tfperf_toy:ToyCard", "old": "older:WORKLOAD"}
 OLDER = "from tfperf_toy import Toy\n\nclass Older(Toy):\n    protocol = None\n\nWORKLOAD = Older()\n"
 

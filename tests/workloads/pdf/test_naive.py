@@ -57,7 +57,7 @@ def add_hadronic(path):
 
 def make_both(folder, overrides=(), **card):
     """The fit's own training and the naive one at the same start."""
-    loaded, problem = make_problem(folder, overrides, **{"replicas": 3, "steps": 50, **card})
+    loaded, problem = make_problem(folder, overrides, **{"replicas": 2, "steps": 50, **card})
     loop = make_loop(loaded, problem)
     return loop, NaiveTraining(loaded, problem, {n: v.numpy() for n, v in loop.stack.model.list_weights().items()})
 

@@ -25,7 +25,7 @@ model: {units: 16, layers: 1}
 train: {steps: 100, steps_per_call: 5}
 sweep:
   keys: {placement.preset: [Exp3], placement.devices: [2]}
-  seconds: 5
+  seconds: 1
   repeats: 1
   warmup: 5
   steps: 20
