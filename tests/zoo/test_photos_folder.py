@@ -62,7 +62,8 @@ def test_windows_lie_within_the_photograph_and_have_the_shape_of_the_picture(pho
         a, b, c, d, e, f = window.to_affine(size)
         for x, y in ((0, 0), (size[0], 0), (0, size[1]), size):
             assert -1e-9 <= a * x + b * y + c <= photo[0] + 1e-9 and -1e-9 <= d * x + e * y + f <= photo[1] + 1e-9
-        assert np.hypot(a, d) == pytest.approx(window.width / size[0])
+        assert (np.hypot(a, d), np.hypot(b, e)) == pytest.approx((window.width / size[0], window.height / size[1]))
+        assert a * b + d * e == pytest.approx(0) and a * e - b * d > 0, "turned, neither sheared nor mirrored"
         assert a * size[0] / 2 + b * size[1] / 2 + c == pytest.approx(window.x)
         shares.append(window.height / photo[1])
     assert min(shares) < 0.4 and max(shares) > 0.7
@@ -113,9 +114,12 @@ def test_each_class_has_its_share_and_a_part_of_it_is_held_out(made):
     assert Counter(parts["held"][1]) == dict.fromkeys(range(13), 1)
     content = read_all(made)
     assert len({*content.values()}) == len(content) == 47
+    sizes = set()
     for path in parts["train"][0]:
         with Image.open(path) as picture:
             assert all(64 <= side <= 80 for side in picture.size)
+            sizes.add(picture.size)
+    assert len(sizes) > 20, "classes have draws of their own"
     credits = content["CREDITS.txt"].decode()
     assert all(one.author in credits and one.source in credits for one in PHOTOGRAPHS)
 

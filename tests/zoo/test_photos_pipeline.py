@@ -11,7 +11,7 @@ from tfperf.sources.dataset_graph import DatasetGraph
 from tfperf.zoo import photos_pipeline
 from tfperf.zoo.photos import add_block, build_model, load_photos
 from tfperf.zoo.photos_folder import PhotoSettings, list_photos, make_photos
-from tfperf.zoo.photos_pipeline import DRAWS, change_picture
+from tfperf.zoo.photos_pipeline import DRAWS, PipelineForm, change_picture, make_pipeline
 from tfperf.zoo.photos_waiting import StartTimes
 
 SIZE = 24
@@ -73,6 +73,9 @@ def test_passes_differ_and_can_be_had_again(folder):
     count = len(y) // 2
     assert np.any(y[:count] != y[count:]) and np.any(other[1] != y[:count])
     assert len(np.unique(x.reshape(len(x), -1), axis=0)) == len(x), "no picture comes twice in the same way"
+    path = list_photos(Path(folder), "train")[0][0]
+    same = collect(make_pipeline([path] * 4, [0] * 4, SIZE, 2, 1, None, PipelineForm()), passes=2)[0]
+    assert len(np.unique(same.reshape(8, -1), axis=0)) == 8, "a pass has draws of its own"
     graph = DatasetGraph(load(folder))
     assert graph.has_history and not graph.list_unkept()
     assert "deterministic=False" in DatasetGraph(load(folder, ordered=False)).list_unkept()[0]
