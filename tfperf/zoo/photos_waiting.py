@@ -36,7 +36,9 @@ def wait(seconds: float, holds_gil: bool) -> None:
 class StartTimes:
     """When each element began and ended, in seconds of this machine's monotonic clock, from any thread or process.
 
-    A file to which each appends in one write; it may be pickled, and then goes on with the same file.
+    A file to which each appends in one write; it may be pickled, and then goes on with the same file. Of elements that
+    wait with Python's lock the times may overlap, though the waits cannot: between its begin and its wait the lock may
+    pass to another.
     """
 
     def __init__(self, path: Path | str | None = None) -> None:
