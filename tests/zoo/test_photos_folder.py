@@ -174,6 +174,11 @@ def spoil_settings(folder):
     (folder / "photos.json").write_text("[1]")
 
 
+def spoil_number(folder):
+    path = folder / "photos.json"
+    path.write_text(path.read_text().replace('"count": 45', '"count": "45"'))
+
+
 def spoil_json(folder):
     (folder / "photos.json").write_text("{")
 
@@ -190,9 +195,11 @@ def spoil_source(folder):
         (spoil_strange, SMALL, r"holds other things, as CREDITS\.txt; must be empty, missing, or of python -m tfperf"),
         (spoil_beside, SMALL, r"holds other things than its pictures, as train/notes\.txt; remove them"),
         (spoil_settings, SMALL, r"photos\.json: is damaged; must be as python -m tfperf\.zoo\.photos DIR wrote it"),
+        (spoil_number, SMALL, r"photos\.json: is damaged; must be"),
         (spoil_json, SMALL, r"photos\.json: damaged: Expecting"),
         (spoil_source, SMALL, r"was made from other versions of the photographs \(0, not \w{64}\); remove it"),
         (None, replace(SMALL, seed=2), r"was made with seed 1, not 2; choose another folder"),
+        (None, replace(SMALL, count=25), r"count: got 25; must be 26 at least, two of each class"),
         (None, replace(SMALL, count=26), r"was made with count 45, not 26; choose another folder"),
     ],
 )

@@ -11,11 +11,11 @@ from tfperf.console.screen import show
 from tfperf.console.stages import open_stages
 from tfperf.errors import UserError
 from tfperf.zoo.command_line import run_command
-from tfperf.zoo.photos_folder import PhotoSettings, describe_photos, make_photos
+from tfperf.zoo.photos_folder import LEAST, PhotoSettings, describe_photos, make_photos
 from tfperf.zoo.photos_sources import CLASSES
 
 DEFAULT = PhotoSettings()
-LEAST, MOST = 64, 4000  # pixels of a side
+SIDES = (64, 4000)  # pixels, least and most
 
 
 def main() -> None:
@@ -31,14 +31,16 @@ def read_size(text: str) -> tuple[int, int]:
     """
     found = re.fullmatch(r"(\d{1,6})(?:-(\d{1,6}))?", text)
     small, large = (int(found[1]), int(found[2] or found[1])) if found else (0, 0)
-    if not LEAST <= small <= large <= MOST:
-        raise UserError(f"--size: got {text}; must be SMALLEST-LARGEST side in pixels, {LEAST} to {MOST}: 400-640")
+    if not SIDES[0] <= small <= large <= SIDES[1]:
+        raise UserError(
+            f"--size: got {text}; must be SMALLEST-LARGEST side in pixels, {SIDES[0]} to {SIDES[1]}: 400-640"
+        )
     return small, large
 
 
 @click.command("make", context_settings={"help_option_names": ["-h", "--help"]})
 @click.argument("folder", type=click.Path(path_type=Path))
-@click.option("--count", type=click.IntRange(2 * len(CLASSES), 100_000 * len(CLASSES)), default=DEFAULT.count,
+@click.option("--count", type=click.IntRange(LEAST, 50_000 * LEAST), default=DEFAULT.count,
               show_default=True, help="Pictures, of all classes together.")  # fmt: skip
 @click.option("--size", default=f"{DEFAULT.smallest}-{DEFAULT.largest}", show_default=True,
               help="Smallest and largest side in pixels.")  # fmt: skip

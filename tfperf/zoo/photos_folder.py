@@ -27,6 +27,7 @@ Part = Literal["train", "held"]
 PARTS: tuple[Part, ...] = ("train", "held")
 SETTINGS, CREDITS = "photos.json", "CREDITS.txt"
 COMMAND = "python -m tfperf.zoo.photos"
+LEAST = 2 * len(CLASSES)  # pictures
 SHOWN = 40  # times at most that it is told how far it is
 
 
@@ -81,18 +82,20 @@ def read_settings(folder: Path) -> PhotoSettings:
     if not path.is_file():
         raise UserError(f"{folder}: has no {SETTINGS}; must be a folder that {COMMAND} DIR has made")
     found = read_json(path)
-    try:
-        return PhotoSettings(**{key: value for key, value in found.items() if key != "photographs"})
-    except (AttributeError, TypeError):
-        raise UserError(f"{path}: is damaged; must be as {COMMAND} DIR wrote it") from None
+    wanted = {key: type(value) for key, value in asdict(PhotoSettings()).items()} | {"photographs": str}
+    if not isinstance(found, dict) or {key: type(value) for key, value in found.items()} != wanted:
+        raise UserError(f"{path}: is damaged; must be as {COMMAND} DIR wrote it")
+    return PhotoSettings(**{key: value for key, value in found.items() if key != "photographs"})
 
 
 def make_photos(folder: Path, settings: PhotoSettings, show_stage: ShowStage = show_nothing) -> int:
     """Make all pictures of a folder that are not there yet, and return how many that were.
 
     Raises: UserError for a folder that holds other things, was made with other settings, or from other photographs than
-    those that are installed now; StorageError.
+    those that are installed now, and for too few pictures; StorageError.
     """
+    if settings.count < LEAST:
+        raise UserError(f"count: got {settings.count}; must be {LEAST} at least, two of each class")
     places = list(settings.list_pictures())
     there = _list_files(folder)
     _refuse_others(folder, settings, there - {one.path for one in places})

@@ -35,7 +35,7 @@ class PhotoSequence(keras.utils.PyDataset):
         if self.seed is not None:
             np.random.default_rng([self.seed, self.epoch]).shuffle(rows)
         rows = rows[number * self.batch : (number + 1) * self.batch]
-        return np.stack([self._read(row) for row in rows]), np.array(self.labels, np.int32)[rows]
+        return np.stack([self._read(int(row)) for row in rows]), np.array(self.labels, np.int32)[rows]
 
     def _read(self, row: int) -> Float32Array:
         draws = None
@@ -44,7 +44,7 @@ class PhotoSequence(keras.utils.PyDataset):
         with Image.open(self.paths[row]) as picture:
             box = find_box(picture.size, draws)
             cut = picture.convert("RGB").resize((self.size, self.size), Image.Resampling.BILINEAR, box)
-        found = np.asarray(cut, np.float32) / 255
+        found = (np.asarray(cut) / 255).astype(np.float32)
         return found if draws is None else change_array(found, draws)
 
 
