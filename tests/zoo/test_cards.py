@@ -7,9 +7,11 @@ import json
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from PIL import Image
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 from tests.runcard.cards import KERAS, ROOT, write
 from tfperf.cli import main
@@ -20,16 +22,18 @@ from tfperf.workloads.cards import load_card
 from tfperf.workloads.keras.card import KerasCard
 from tfperf.zoo import digits, tabular, text
 from tfperf.zoo.inputs import reorder_samples
+from tfperf.zoo.photos import find_photos
+from tfperf.zoo.photos_folder import list_photos
 
 # arguments of both model and data, which have to agree
-SHARED = {"keras_text.yaml": {"words", "length"}, "tagger.yaml": {"words", "characters"}}
+SHARED = {"keras_text.yaml": {"words", "length"}, "tagger.yaml": {"words", "characters"}, "photos.yaml": {"size"}}
 
 
 def test_there_is_a_card_of_each_model():
     texts = {path.stem: path.read_text() for path in (ROOT / "tfperf" / "zoo").glob("*.py")}
     modules = {name for name, text in texts.items() if "\ndef build_model(" in text}
-    assert len(modules) == 4 and {*KERAS} == {name.replace("keras_tagger", "tagger") for name in (
-        f"keras_{name}.yaml" for name in modules)}  # fmt: skip
+    cards = {f"{'' if name in ('tagger', 'photos') else 'keras_'}{name}.yaml" for name in modules}
+    assert len(modules) == 5 and {*KERAS} == cards
 
 
 @pytest.mark.parametrize("name", KERAS)
@@ -93,3 +97,24 @@ def test_texts_are_told_apart_as_well_as_by_frequencies_of_words(tmp_path):
     plain = make_pipeline(TfidfVectorizer(), LogisticRegression(max_iter=2000)).fit(x, y).score(held, wanted)
     most = max(np.mean(wanted == label) for label in np.unique(y))
     assert fit_card(tmp_path / "run", "keras_text.yaml")["val_accuracy"] > max(plain - 0.02, 2 * most)
+
+
+def read_colours(part):
+    """Mean and deviation of each colour of the pictures (N, 6), and their classes (N)."""
+    paths, labels = list_photos(find_photos(None, 4000), part)
+    found = []
+    for path in paths:
+        with Image.open(path) as picture:
+            pixels = np.asarray(picture.reduce(4), np.float64).reshape(-1, 3)
+        found.append(np.concatenate([pixels.mean(0), pixels.std(0)]))
+    return np.array(found), np.array(labels)
+
+
+@pytest.mark.slow
+def test_photographs_are_told_apart_better_than_by_their_colours(tmp_path):
+    found = fit_card(tmp_path / "run", "photos.yaml")["val_accuracy"]  # makes the pictures, too
+    (x, y), (held, wanted) = read_colours("train"), read_colours("held")
+    for features in (3, 6):  # means alone, then both
+        plain = make_pipeline(StandardScaler(), LogisticRegression(max_iter=5000)).fit(x[:, :features], y)
+        assert found > plain.score(held[:, :features], wanted) + (0.4 if features == 3 else 0.15)
+    assert found > 0.93

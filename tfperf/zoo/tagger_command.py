@@ -1,6 +1,5 @@
 """`python -m tfperf.zoo.tagger`: what a text names, by the model of a finished run."""
 
-import sys
 import time
 import zipfile
 from collections.abc import Sequence
@@ -13,13 +12,11 @@ from rich.table import Table
 
 from tfperf.console.screen import show
 from tfperf.console.stages import Stages, open_stages
-from tfperf.console.streams import use_forgiving_streams
-from tfperf.console.words import complain, say
-from tfperf.errors import Interrupted, UserError
+from tfperf.errors import UserError
 from tfperf.measure.environment import measure_peak_rss_bytes, read_rss_bytes
 from tfperf.measure.quiet import drop_native_logs, silence_tensorflow
-from tfperf.signals import Signals
 from tfperf.zoo.book import BookSentence, NamedThing, cut_book, label_book, read_book, write_things
+from tfperf.zoo.command_line import run_command
 
 if TYPE_CHECKING:  # takes seconds
     from tfperf.zoo.tagger_layers import LabellingModel
@@ -32,16 +29,7 @@ WANTED = "must be the folder of a finished run of runcards/tagger.yaml"
 def main() -> None:
     """Carry out the command line; what a user can mend is told without a traceback, with exit code 2."""
     silence_tensorflow()
-    try:
-        with use_forgiving_streams(), Signals().listen(strict=True):
-            try:
-                label_text.main(prog_name="python -m tfperf.zoo.tagger")
-            except UserError as error:
-                complain(error.faults)
-                sys.exit(error.exit_code)
-    except Interrupted as stop:
-        say(str(stop))
-        sys.exit(stop.exit_code)
+    run_command(label_text, "tfperf.zoo.tagger")
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})

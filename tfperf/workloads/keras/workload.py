@@ -180,7 +180,10 @@ class KerasWorkload(Workload[KerasCard]):
         return [
             check_extra("pyarrow", "tables", "CSV and Parquet files as data"),
             check_extra("pandas", "tables", "to_pandas of records"),
-            check_extra("scikit-learn", "zoo", "tfperf.zoo.tabular and tfperf.zoo.digits", "sklearn"),
+            check_extra(
+                "scikit-learn", "zoo", "tfperf.zoo.tabular, tfperf.zoo.digits and tfperf.zoo.photos", "sklearn"
+            ),
+            check_extra("scikit-image", "zoo", "the pictures of tfperf.zoo.photos", "skimage"),
         ]
 
 
