@@ -30,7 +30,9 @@ def simulate(costs, cores, workers, events, seed):
     return done / now
 
 
-@pytest.mark.parametrize(("wait", "cores", "workers"), [(4.0, 2, 1), (4.0, 2, 3), (1.0, 2, 8), (9.0, 1, 8), (0.2, 4, 6)])
+@pytest.mark.parametrize(
+    ("wait", "cores", "workers"), [(4.0, 2, 1), (4.0, 2, 3), (1.0, 2, 8), (9.0, 1, 8), (0.2, 4, 6)]
+)
 def test_rates_are_those_of_a_simulation(wait, cores, workers):
     costs, events = LoaderCosts(1.0, wait), 40_000
     played = simulate(costs, cores, workers, events, seed=workers)
