@@ -119,7 +119,7 @@ def count_first_axis(element: Any) -> int:
     """
     while isinstance(element, dict | list | tuple) and element:
         element = next(iter(element.values() if isinstance(element, dict) else element))
-    shape = getattr(element, "shape", ())
+    shape: Sequence[int] = getattr(element, "shape", ())
     return int(shape[0]) if len(shape) else 1
 
 
