@@ -8,7 +8,7 @@ from typing import Any
 import tensorflow as tf
 
 from tfperf.errors import UserError
-from tfperf.inputs.process_counters import ProcessCounts, read_process, subtract_readings
+from tfperf.inputs.process_counters import ProcessCounts, ProcessReading, read_process, subtract_readings
 
 BLOCKS = 10  # that the time of a measurement is cut into
 
@@ -99,11 +99,17 @@ def _warm_up(take: Callable[[int], None], seconds: float) -> int:
 
 
 def _take_blocks(take: Callable[[int], None], count: int, seconds: float) -> list[ConsumedBlock]:
+    """Each begins where the one before ends, since the dataset would go on between them, and fill its buffers."""
     blocks: list[ConsumedBlock] = []
-    end = time.perf_counter() + seconds
-    while not blocks or time.perf_counter() < end:
-        reading, start, processor = read_process(), time.perf_counter(), time.process_time()
+    mark = start, _, _ = _read_clocks()
+    while mark[0] - start < seconds or not blocks:
         take(count)
-        seconds_taken, spent = time.perf_counter() - start, time.process_time() - processor
-        blocks.append(ConsumedBlock(count, seconds_taken, spent, subtract_readings(reading, read_process())))
+        now = _read_clocks()
+        spent = now[0] - mark[0], now[1] - mark[1]
+        blocks.append(ConsumedBlock(count, *spent, subtract_readings(mark[2], now[2])))
+        mark = now
     return blocks
+
+
+def _read_clocks() -> tuple[float, float, ProcessReading]:
+    return time.perf_counter(), time.process_time(), read_process()

@@ -25,6 +25,18 @@ def find_stateful(kinds: Iterable[str]) -> list[str]:
     return sorted(found)
 
 
+def is_free_of_state(kinds: Iterable[str]) -> bool:
+    """Whether TensorFlow takes a function for one without a state, which it may run many times at once.
+
+    It counts also what only reads a state, such as a variable; what functions call is looked at by itself.
+
+    >>> is_free_of_state(["AddV2", "ReadFile", "StatefulPartitionedCall"]), is_free_of_state(["ReadVariableOp"])
+    (True, False)
+    """
+    known = ((kind, op_def_registry.get(kind)) for kind in kinds if kind not in ("Assert", "StatefulPartitionedCall"))
+    return not any(definition is not None and definition.is_stateful for _, definition in known)
+
+
 def find_random(kinds: Iterable[str]) -> list[str]:
     """Those that draw other numbers each time they run; not those that draw by a seed that they are given.
 

@@ -119,8 +119,10 @@ def _give_up_order(prefixes: Prefixes, copy: GraphCopy) -> tf.data.Dataset:
     return prefixes.make_tuned(copy.output).with_options(options)
 
 
-def _conclude(pipeline: Pipeline, runs: list[list[_PrefixRun]], unordered: ConfidenceInterval | None) -> PipelineTimes:
-    """runs: of each round, by position."""
+def _conclude(
+    pipeline: Pipeline, runs: list[list[_PrefixRun]], loop: ConfidenceInterval, unordered: ConfidenceInterval | None
+) -> PipelineTimes:
+    """runs: of each round, by position; loop: CPU time of taking an element."""
     last = runs[-1]
     inputs = {place: count_inputs(pipeline, place, one.tuning) for place, one in enumerate(last)}
     counts = count_per_output(pipeline, inputs)

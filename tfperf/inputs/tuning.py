@@ -26,9 +26,9 @@ class StageTuning:
 
 
 def read_tuning(iterator: Any, pipeline: Pipeline, output: int | None = None) -> dict[int, StageTuning]:
-    """iterator: its handle. By positions of stages, for the one at `output` and those before it. Empty where AUTOTUNE is off.
+    """By positions of stages, for the one at `output` and those before it. Empty where AUTOTUNE is off.
 
-    Stages inside of functions are not told; nor are those that TensorFlow has made one with others.
+    iterator: its handle. Stages inside of functions are not told, nor those that TensorFlow has made one with others.
     """
     try:
         model = model_pb2.ModelProto.FromString(tf.raw_ops.IteratorGetModelProto(iterator=iterator).numpy())
@@ -36,26 +36,45 @@ def read_tuning(iterator: Any, pipeline: Pipeline, output: int | None = None) ->
         return {}
     position = len(pipeline.stages) - 1 if output is None else output
     sequential = {place for place, stage in enumerate(pipeline.stages) if stage.parallel is None}
-    matched = _match(model.output, position, pipeline, model.nodes)
+    matched = _Matching(pipeline, model.nodes).match(model.output, position)
     return {place: _read_node(model.nodes[number], place in sequential) for place, number in matched.items()}
 
 
-def _match(number: int, position: int, pipeline: Pipeline, nodes: Mapping[int, Any]) -> dict[int, int]:
-    """Numbers of nodes by positions of stages: both trees, side by side. TensorFlow's has others, too, and may lack some."""
-    stage = pipeline.stages[position]
-    at: int | None = number
-    while at is not None and not _is_same(nodes[at].name, stage.op):
-        at = nodes[at].inputs[0] if nodes[at].inputs else None
-    if at is None:  # not there: go on with what it reads
-        return _match(number, stage.inputs[0], pipeline, nodes) if len(stage.inputs) == 1 else {}
-    found, children = {position: at}, list(nodes[at].inputs)
-    for source in stage.inputs:
-        # an interleave also lists the datasets that it has open: what is read is what looks most like it
-        tries = [(_match(child, source, pipeline, nodes), child) for child in children]
-        best, child = max(tries, key=lambda one: len(one[0]), default=({}, None))
-        found |= best
-        children = [one for one in children if one != child]
-    return found
+class _Matching:
+    """TensorFlow's tree of nodes beside that of stages: it has others, too, and may lack some; so most are to match."""
+
+    def __init__(self, pipeline: Pipeline, nodes: Mapping[int, Any]) -> None:
+        self._stages, self._nodes = pipeline.stages, nodes
+        self._known: dict[tuple[int, int], dict[int, int]] = {}
+
+    def match(self, number: int, position: int) -> dict[int, int]:
+        """Numbers of nodes by positions of stages, of all that one node and one stage depend on."""
+        key = number, position
+        if key not in self._known:
+            stage, chain = self._stages[position], self._list_chain(number)
+            tries = [self._match_at(at, position) for at in chain if _is_same(self._nodes[at].name, stage.op)]
+            if len(stage.inputs) == 1:  # it may not be there
+                tries.append(self.match(number, stage.inputs[0]))
+            # of equals the last: a prefetch that TensorFlow adds comes before the user's own
+            self._known[key] = max(reversed(tries), key=len, default={})
+        return self._known[key]
+
+    def _list_chain(self, number: int) -> list[int]:
+        """A node, what it reads first, what that reads first, and so on."""
+        chain = [number]
+        while self._nodes[chain[-1]].inputs:
+            chain.append(self._nodes[chain[-1]].inputs[0])
+        return chain
+
+    def _match_at(self, number: int, position: int) -> dict[int, int]:
+        found, children = {position: number}, list(self._nodes[number].inputs)
+        for source in self._stages[position].inputs:
+            # an interleave also lists the datasets that it has open: what is read is what looks most like it
+            tries = [(self.match(child, source), child) for child in children]
+            best, child = max(tries, key=lambda one: len(one[0]), default=({}, None))
+            found |= best
+            children = [one for one in children if one != child]
+        return found
 
 
 def _is_same(name: str, op: str) -> bool:
