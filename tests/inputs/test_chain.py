@@ -7,7 +7,7 @@ import random
 import numpy as np
 import pytest
 
-from tfperf.inputs.calibration import LoaderModel, MeasuredLoader, calibrate
+from tfperf.inputs.calibration import LoaderModel, MeasuredLoader, fit_loader
 from tfperf.inputs.chain import LoaderCosts, LoaderLimits, compute_occupancy, find_knee, fit_wait, predict_rate
 
 
@@ -96,12 +96,12 @@ def test_the_waiting_time_is_found_again(wait):
 def test_a_calibrated_model_gives_back_both_measurements_and_lies_on_their_line():
     limits, costs = LoaderLimits(2.0), {1: LoaderCosts(0.004, 0.02), 3: LoaderCosts(0.006, 0.02)}
     one, many = (MeasuredLoader(n, c.cpu_seconds, predict_rate(c, limits, n).rate) for n, c in costs.items())
-    model = calibrate(one, many, free_cores=2.0, python_seconds=0.001)
+    model = fit_loader(one, many, free_cores=2.0, python_seconds=0.001)
     predicted = model.predict(limits, 5)
     assert [predicted[n - 1].rate for n in (1, 3)] == pytest.approx([one.rate, many.rate], rel=1e-3)
     assert [model.get_costs(n).cpu_seconds for n in (2, 5)] == pytest.approx([0.005, 0.008])
     assert model.get_costs(5).python_seconds == pytest.approx(0.002)
-    held = calibrate(one, many, free_cores=2.0, grows_after=False)
+    held = fit_loader(one, many, free_cores=2.0, grows_after=False)
     assert held.get_costs(5).cpu_seconds == pytest.approx(0.006)
 
 
@@ -109,7 +109,7 @@ def test_a_falling_line_ends_at_the_smaller_time_and_one_core_needs_no_line():
     falling = LoaderModel(MeasuredLoader(1, 0.010, 90.0), MeasuredLoader(2, 0.009, 180.0), LoaderCosts(0.010, 0.001))
     assert falling.get_costs(20).cpu_seconds == 0.009
     alone = MeasuredLoader(1, 0.010, 80.0)
-    assert calibrate(alone, alone, free_cores=1.0).get_costs(7).wait_seconds == pytest.approx(0.0025, rel=1e-3)
+    assert fit_loader(alone, alone, free_cores=1.0).get_costs(7).wait_seconds == pytest.approx(0.0025, rel=1e-3)
 
 
 def test_what_cannot_be_is_refused():
@@ -124,6 +124,6 @@ def test_what_cannot_be_is_refused():
     with pytest.raises(ValueError, match="no rates"):
         find_knee([])
     with pytest.raises(ValueError, match="fewer workers"):
-        calibrate(MeasuredLoader(2, 0.1, 1.0), MeasuredLoader(1, 0.1, 1.0), 1.0)
+        fit_loader(MeasuredLoader(2, 0.1, 1.0), MeasuredLoader(1, 0.1, 1.0), 1.0)
     with pytest.raises(ValueError, match="rate above 0"):
         MeasuredLoader(1, 0.1, 0.0)

@@ -6,7 +6,7 @@ import pytest
 
 from tfperf.inputs import free_cores
 from tfperf.inputs.cpu_quota import read_cpu_quota
-from tfperf.inputs.free_cores import measure_free_cores, spin_threads
+from tfperf.inputs.free_cores import measure_free_cores, use_cores
 
 
 def write(folder, groups):
@@ -72,7 +72,7 @@ def test_threads_get_no_more_than_the_machine_has():
 
 
 def test_spinning_threads_take_as_long_as_they_shall():
-    spins = spin_threads(2, 0.05)
+    spins = use_cores(2, 0.05)
     assert len(spins) == 2 and all(wall >= 0.05 and 0 < processor <= 1.01 * wall for processor, wall in spins)
 
 

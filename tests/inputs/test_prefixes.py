@@ -7,10 +7,10 @@ import pytest
 import tensorflow as tf
 
 from tfperf.errors import UserError
-from tfperf.inputs.consuming import consume, open_iterator
+from tfperf.inputs.consuming import open_iterator, take_elements
 from tfperf.inputs.graph_copy import copy_graph
 from tfperf.inputs.prefixes import CACHED, MOST_SHUFFLED, Prefixes
-from tfperf.inputs.stages import read_pipeline
+from tfperf.inputs.stages import read_pipeline, read_stages
 from tfperf.inputs.tuning import read_tuning
 
 
@@ -63,6 +63,19 @@ def test_parallel_calls_are_those_of_the_graph_or_one(way):
     assert calls.most == (3 if way == "make_tuned" else 1)
 
 
+def test_of_one_thread_nothing_is_parallel_or_ahead():
+    dataset = tf.data.Dataset.range(9).interleave(tf.data.Dataset.from_tensors, num_parallel_calls=tf.data.AUTOTUNE)
+    dataset = dataset.prefetch(2).map(lambda x: x, num_parallel_calls=2).batch(2, num_parallel_calls=2).prefetch(2)
+    prefixes, nodes = make(dataset)
+    stages = read_stages(prefixes.make_single(nodes[-1])).stages
+    assert [(one.kind, one.parallel) for one in stages] == [
+        (kind, None) for kind in ("range", "interleave", "map", "batch", "repeat")
+    ]
+    assert [one.parallel for one in read_stages(prefixes.make_tuned(nodes[-1])).stages] == [
+        None, "auto", None, 2, 2, None, None
+    ]  # fmt: skip
+
+
 def test_parallel_interleaves_batches_and_filters_have_a_sequential_form():
     dataset = tf.data.Dataset.range(4).interleave(
         lambda x: tf.data.Dataset.from_tensors(x).repeat(2), num_parallel_calls=tf.data.AUTOTUNE
@@ -98,17 +111,18 @@ def test_elements_are_counted_and_bytes_are_those_of_the_files(tmp_path):
     path = str(tmp_path / "file")
     dataset = tf.data.Dataset.from_tensors(path).repeat(5).map(lambda x: tf.strings.length(tf.io.read_file(x)))
     prefixes, nodes = make(dataset)
-    found = consume(prefixes.make_single(nodes[-1]), 0.1)
-    for block in found.blocks:
-        assert block.elements * size <= block.counts.read_characters < (block.elements + 1) * size + 100_000
-        assert block.seconds > 0 and block.cpu_seconds >= 0 and block.counts.ready_seconds >= 0
-    assert found.first_seconds > 0
+    for is_alone in (False, True):
+        found = take_elements(prefixes.make_single(nodes[-1]), 0.1, is_alone)
+        read, elements = found.counts.read_characters, sum(one.elements for one in found.blocks)
+        assert elements * size <= read < elements * size + 200_000 * len(found.blocks)  # with what watching reads
+        assert all(one.seconds > 0 and one.cpu_seconds >= 0 and one.ready_seconds >= 0 for one in found.blocks)
+        assert found.first_seconds > 0
 
 
 def test_a_stage_without_elements_is_told():
     prefixes, nodes = make(tf.data.Dataset.range(3).filter(lambda x: x > 5))
     with pytest.raises(UserError, match="no elements"):
-        consume(prefixes.make_single(nodes[-1]), 0.05)
+        take_elements(prefixes.make_single(nodes[-1]), 0.05)
 
 
 def test_tuning_tells_each_stage_by_its_place():
@@ -122,7 +136,7 @@ def test_tuning_tells_each_stage_by_its_place():
     dataset = tf.data.Dataset.zip((left, right)).prefetch(5)
     copy = copy_graph(dataset)
     pipeline = read_pipeline(copy)
-    found = consume(Prefixes(copy).make_tuned(copy.output), 0.05)
+    found = take_elements(Prefixes(copy).make_tuned(copy.output), 0.05)
     tuning = read_tuning(found.iterator, pipeline)
     assert set(tuning) == set(range(len(pipeline.stages)))
     by_place = {place: (pipeline.stages[place].kind, one.parallelism) for place, one in tuning.items()}

@@ -1,7 +1,5 @@
 """Each problem planted, and a twin that must not be accused of it: real graphs, times by hand."""
 
-import time
-
 import pytest
 import tensorflow as tf
 
@@ -56,7 +54,7 @@ def add_one(x):
 
 
 def call_python(x):
-    return tf.numpy_function(lambda v: (time.sleep(0.001), v)[1], [x], tf.int64)
+    return tf.numpy_function(lambda v: v, [x], tf.int64)
 
 
 def is_large(x):

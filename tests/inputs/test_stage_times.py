@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 
 from tfperf.inputs import stage_times
-from tfperf.inputs.consuming import ConsumedBlock, Consumption
+from tfperf.inputs.consuming import ConsumedBlock, Consumption, LoopCost, measure_loop
 from tfperf.inputs.elements import count_inputs, count_per_output
 from tfperf.inputs.process_counters import ProcessCounts, ProcessReading, read_process, subtract_readings
 from tfperf.inputs.stage_times import measure_stages
@@ -15,14 +15,14 @@ from tfperf.inputs.stages import read_stages
 from tfperf.inputs.tuning import StageTuning
 from tfperf.measure.confidence import ConfidenceInterval
 
-LOOP = 1e-5
+CALL, LOOP = 2e-4, 1e-5
 
 
 def blocks(cpu, wait, read=0, ready=0.0):
     """Ten elements in each of three blocks, with these costs of an element beside the loop's."""
-    seconds = cpu + LOOP + wait + ready
-    one = ConsumedBlock(10, 10 * seconds, 10 * (cpu + LOOP), ProcessCounts(10 * read, 0, 10 * ready))
-    return Consumption((one,) * 3, 0.5, None)
+    seconds = cpu + LOOP + wait + ready + CALL / 10
+    one = ConsumedBlock(10, 10 * seconds, CALL + 10 * (cpu + LOOP), 10 * ready)
+    return Consumption((one,) * 3, ProcessCounts(30 * read, 0, 0.0), 0.5, None)
 
 
 def script(monkeypatch, prefixes):
@@ -30,9 +30,10 @@ def script(monkeypatch, prefixes):
     runs = []
     for cpu, wait, read, elements in prefixes:
         runs += [(blocks(cpu, wait, read), elements), (blocks(cpu, wait), {})]
-    waiting = [(blocks(0.0, 0.0), {}), *runs]
+    waiting = list(runs)
     counted = [elements for _, elements in runs[::2]]
-    monkeypatch.setattr(stage_times, "consume", lambda dataset, seconds: waiting.pop(0)[0])
+    monkeypatch.setattr(stage_times, "measure_loop", lambda seconds: LoopCost(CALL, LOOP))
+    monkeypatch.setattr(stage_times, "take_elements", lambda *_, **__: waiting.pop(0)[0])
     monkeypatch.setattr(
         stage_times, "read_tuning",
         lambda *_: {place: StageTuning(n, None, False, None, 0, 0, 0, False) for place, n in counted.pop(0).items()},
@@ -53,7 +54,7 @@ def test_stages_cost_what_their_prefix_costs_more(monkeypatch):
     seconds = [12 * 0.001, 12 * 0.012, 4 * 0.001, 0.006]
     assert [times.get_seconds(place) for place in range(4)] == pytest.approx(seconds)
     assert times.get_share(1) == pytest.approx(seconds[1] / sum(seconds))
-    assert times.rate.value == pytest.approx(1 / (0.166 + LOOP)) and times.unordered_rate is None
+    assert times.rate.value == pytest.approx(1 / (0.166 + LOOP + CALL / 10)) and times.unordered_rate is None
 
 
 def test_a_cache_costs_what_is_read_from_it(monkeypatch):
@@ -61,6 +62,12 @@ def test_a_cache_costs_what_is_read_from_it(monkeypatch):
     script(monkeypatch, [(0.001, 0, 0, {}), (0.101, 0, 0, {}), (0.0005, 0, 0, {}), (0.002, 0, 0, {})])
     _, times = measure_stages(dataset, 1.0, rounds=1)
     assert [one.cpu.value for one in times.stages] == pytest.approx([0.001, 0.100, 0.0005, 0.001])
+
+
+def test_what_the_loop_costs_is_left_out():
+    assert LoopCost(CALL, LOOP).leave_out(blocks(0.003, 0.5).blocks[0]) == pytest.approx(10 * 0.003)
+    found = measure_loop(0.05)
+    assert 0 < found.element < found.call  # a call from Python is more than a turn of a compiled loop
 
 
 def test_what_the_machine_takes_from_a_thread_is_no_waiting():
@@ -72,7 +79,7 @@ def test_what_the_machine_takes_from_a_thread_is_no_waiting():
 def test_errors_of_differences_add_up_by_squares():
     whole, part = ConfidenceInterval(10.0, 6.0, 14.0), ConfidenceInterval(2.0, 1.0, 3.0)
     found = stage_times.subtract(whole, [(3.0, part)])
-    assert (found.value, found.half) == (pytest.approx(4.0), pytest.approx(5.0))
+    assert found == ConfidenceInterval(4.0, -1.0, 9.0)
     assert stage_times.subtract(whole, [(1.0, ConfidenceInterval(1.0))]).low is None
 
 
@@ -99,15 +106,19 @@ def test_a_real_pipeline_is_charged_where_it_waits_and_reads(tmp_path):
     (tmp_path / "file").write_bytes(bytes(size))
     path = str(tmp_path / "file")
 
+    def sleep(x):
+        time.sleep(0.01)
+        return x
+
     def wait(x):
-        return tf.numpy_function(lambda v: (time.sleep(0.01), v)[1], [x], tf.string)
+        return tf.numpy_function(sleep, [x], tf.string)
 
     def read(x):
         return tf.strings.length(tf.io.read_file(x))
 
     paths = tf.data.Dataset.from_tensors(path).repeat()
     dataset = paths.map(wait, num_parallel_calls=2, name="wait").map(read, name="read").batch(2)
-    pipeline, times = measure_stages(dataset, 3.0, rounds=1)
+    pipeline, times = measure_stages(dataset, 1.5, rounds=1)
     assert [one.label for one in pipeline.stages] == ["tensor", "repeat", "wait", "read", "batch"]
     waiting, reading = times.stages[2], times.stages[3]
     # both calls sleep at least so long, whatever else the machine does; a few elements may have been made before

@@ -50,7 +50,7 @@ class LoaderModel:
         return [predict_rate(self.get_costs(n), limits, n) for n in range(1, most_workers + 1)]
 
 
-def calibrate(
+def fit_loader(
     one: MeasuredLoader, many: MeasuredLoader, free_cores: float, *,
     python_seconds: float = 0.0, read_bytes: float = 0.0, grows_after: bool = True,
 ) -> LoaderModel:  # fmt: skip

@@ -5,12 +5,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
 from tfperf.errors import UserError
-from tfperf.inputs.process_counters import ProcessCounts, ProcessReading, read_process, subtract_readings
+from tfperf.inputs.process_counters import ProcessCounts, read_process, subtract_readings
 
 BLOCKS = 10  # that the time of a measurement is cut into
+MANY = 1000  # elements, that take longer than to ask for them
 
 
 @dataclass(frozen=True)
@@ -20,7 +22,7 @@ class ConsumedBlock:
     elements: int
     seconds: float
     cpu_seconds: float  # of all threads of this process
-    counts: ProcessCounts
+    ready_seconds: float = 0.0  # in which a thread of it wanted a core and had none, where that was watched
 
 
 @dataclass(frozen=True)
@@ -28,13 +30,39 @@ class Consumption:
     """Blocks of a measurement, and the iterator, which still runs."""
 
     blocks: tuple[ConsumedBlock, ...]
+    counts: ProcessCounts  # while all of them were taken
     first_seconds: float  # until the first element came: buffers fill, functions are made
     iterator: Any
 
 
-def consume(dataset: tf.data.Dataset, seconds: float) -> Consumption:
+@dataclass(frozen=True)
+class LoopCost:
+    """What taking elements costs, whatever makes them. CPU-s."""
+
+    call: float  # of a block
+    element: float
+
+    def leave_out(self, block: ConsumedBlock) -> float:
+        """The CPU time [s] of a block without it; noise may make it negative."""
+        return block.cpu_seconds - self.call - block.elements * self.element
+
+
+def measure_loop(seconds: float) -> LoopCost:
+    """By elements that cost nothing, one and many in a call."""
+    iterator = open_iterator(tf.data.Dataset.from_tensors((0,)).repeat())
+    take = _make_take(iterator, {"output_types": [tf.int32], "output_shapes": [()]})
+    take(1)
+    one, many = (
+        float(np.mean([block.cpu_seconds for block in _take_in_row(take, count, seconds / 2)])) for count in (1, MANY)
+    )
+    element = max(0.0, (many - one) / (MANY - 1))
+    return LoopCost(max(0.0, one - element), element)
+
+
+def take_elements(dataset: tf.data.Dataset, seconds: float, is_alone: bool = False) -> Consumption:
     """Take elements of a copy's dataset without end for so long, after half as long to warm up.
 
+    is_alone: nothing of it goes on while no element is asked for; then threads are watched between blocks.
     Of slow elements at least two are taken, one of them to warm up, however long they need.
     Raises: UserError where it has no elements; what its functions raise.
     """
@@ -45,7 +73,9 @@ def consume(dataset: tf.data.Dataset, seconds: float) -> Consumption:
         take(1)
         first = time.perf_counter() - start
         count = _warm_up(take, seconds)
-        return Consumption(tuple(_take_blocks(take, count, seconds)), first, iterator)
+        before = read_process()
+        blocks = tuple((_take_apart if is_alone else _take_in_row)(take, count, seconds))
+        return Consumption(blocks, subtract_readings(before, read_process()), first, iterator)
     except tf.errors.OutOfRangeError as error:
         raise UserError("data: a stage of the dataset has no elements, so that nothing can be measured") from error
 
@@ -98,18 +128,26 @@ def _warm_up(take: Callable[[int], None], seconds: float) -> int:
             count *= 2
 
 
-def _take_blocks(take: Callable[[int], None], count: int, seconds: float) -> list[ConsumedBlock]:
+def _take_in_row(take: Callable[[int], None], count: int, seconds: float) -> list[ConsumedBlock]:
     """Each begins where the one before ends, since the dataset would go on between them, and fill its buffers."""
     blocks: list[ConsumedBlock] = []
-    mark = start, _, _ = _read_clocks()
+    mark = start, _ = time.perf_counter(), time.process_time()
     while mark[0] - start < seconds or not blocks:
         take(count)
-        now = _read_clocks()
-        spent = now[0] - mark[0], now[1] - mark[1]
-        blocks.append(ConsumedBlock(count, *spent, subtract_readings(mark[2], now[2])))
+        now = time.perf_counter(), time.process_time()
+        blocks.append(ConsumedBlock(count, now[0] - mark[0], now[1] - mark[1]))
         mark = now
     return blocks
 
 
-def _read_clocks() -> tuple[float, float, ProcessReading]:
-    return time.perf_counter(), time.process_time(), read_process()
+def _take_apart(take: Callable[[int], None], count: int, seconds: float) -> list[ConsumedBlock]:
+    """To look at all threads takes a millisecond, which is no part of a block."""
+    blocks: list[ConsumedBlock] = []
+    begin = time.perf_counter()
+    while time.perf_counter() - begin < seconds or not blocks:
+        before = read_process()
+        start, processor = time.perf_counter(), time.process_time()
+        take(count)
+        spent = time.perf_counter() - start, time.process_time() - processor
+        blocks.append(ConsumedBlock(count, *spent, subtract_readings(before, read_process()).ready_seconds))
+    return blocks

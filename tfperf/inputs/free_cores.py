@@ -42,12 +42,12 @@ def measure_free_cores(seconds: float = 0.5, rounds: int = ROUNDS, spin: Spin | 
     if rounds < 2 or seconds <= 0:
         raise ValueError(f"free cores need at least two rounds and some time, not {rounds} in {seconds} s")
     visible, quota, start = count_cores(), read_cpu_quota(), time.perf_counter()
-    shares = [_sum_shares((spin or spin_threads)(visible, seconds / rounds)) for _ in range(rounds)]
+    shares = [_sum_shares((spin or use_cores)(visible, seconds / rounds)) for _ in range(rounds)]
     most = min(visible, quota or visible)
-    return FreeCores(_limit(estimate_mean(shares), most), visible, quota, time.perf_counter() - start)
+    return FreeCores(_restrict(estimate_mean(shares), most), visible, quota, time.perf_counter() - start)
 
 
-def spin_threads(threads: int, seconds: float) -> list[tuple[float, float]]:
+def use_cores(threads: int, seconds: float) -> list[tuple[float, float]]:
     """Keep so many threads busy, from the same moment on; CPU time and wall time [s] of each."""
     barrier = Barrier(threads)
 
@@ -66,7 +66,7 @@ def _sum_shares(spins: list[tuple[float, float]]) -> float:
     return sum(processor / wall for processor, wall in spins)
 
 
-def _limit(cores: ConfidenceInterval, most: float) -> ConfidenceInterval:
+def _restrict(cores: ConfidenceInterval, most: float) -> ConfidenceInterval:
     """None of the three above `most`, which is certain, nor a limit below zero."""
     low, high = cores.low, cores.high
     return ConfidenceInterval(

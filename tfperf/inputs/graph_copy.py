@@ -76,7 +76,7 @@ class GraphCopy:
         self.nodes[name] = node
         return node
 
-    def bypass(self, name: str) -> None:
+    def leave_out_stage(self, name: str) -> None:
         """Let all that read a dataset read the one that it reads."""
         source = self.nodes[name].input[0]
         for node in self.graph.node:
@@ -106,7 +106,7 @@ def copy_graph(dataset: tf.data.Dataset) -> GraphCopy:
     copy = GraphCopy(dataset, graph)
     for node in list(copy.graph.node):
         if node.op in ("CacheDataset", "CacheDatasetV2") and read_constant(node, "filename", copy.nodes):
-            copy.bypass(node.name)
+            copy.leave_out_stage(node.name)
         if node.op in ISOLATED:
             replace_operation(node, ISOLATED[node.op], leave_out=("seed_generator", "cache"))
     return copy

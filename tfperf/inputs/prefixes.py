@@ -114,4 +114,4 @@ def _make_sequential(copy: GraphCopy) -> None:
                 # a parallel one may leave this to TensorFlow, too
                 copy.set_input(node, find_place(node, "cycle_length"), copy.add_constant(1))
         elif node.op == "PrefetchDataset":
-            copy.bypass(node.name)
+            copy.leave_out_stage(node.name)

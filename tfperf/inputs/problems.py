@@ -68,7 +68,7 @@ def find_sequential_maps(case: Case) -> Iterator[InputProblem]:
     for position, stage in enumerate(case.pipeline.stages):
         waits = case.get_wait_share(position) >= HALF
         if stage.kind == "map" and not case.is_parallel(position) and (waits or not stage.has_python):
-            yield from _accuse(case, "sequential_map", position)
+            yield from _note_problem(case, "sequential_map", position)
 
 
 def find_python_maps(case: Case) -> Iterator[InputProblem]:
@@ -76,14 +76,14 @@ def find_python_maps(case: Case) -> Iterator[InputProblem]:
     for position, stage in enumerate(case.pipeline.stages):
         if stage.has_python and not stage.is_generator and case.get_wait_share(position) < HALF:
             seconds = case.get_costs(position)[0] * (case.times.stages[position].per_output or 0.0)
-            yield from _accuse(case, "python_in_map", position, most_rate=1 / seconds if seconds else math.inf)
+            yield from _note_problem(case, "python_in_map", position, most_rate=1 / seconds if seconds else math.inf)
 
 
 def find_generators(case: Case) -> Iterator[InputProblem]:
     """Python generators: one thread, whatever runs beside it."""
     for position, stage in enumerate(case.pipeline.stages):
         if stage.is_generator:
-            yield from _accuse(case, "python_generator", position)
+            yield from _note_problem(case, "python_generator", position)
 
 
 def find_late_batches(case: Case) -> Iterator[InputProblem]:
@@ -92,7 +92,7 @@ def find_late_batches(case: Case) -> Iterator[InputProblem]:
         batch = next((one for one in _list_next(case, position) if one.kind == "batch"), None)
         cpu = case.get_costs(position)[0]
         if batch is not None and stage.kind == "map" and _is_vectorisable(stage) and cpu < LONG:
-            yield from _accuse(case, "batch_after_map", position, batch=float(batch.size or 0))
+            yield from _note_problem(case, "batch_after_map", position, batch=float(batch.size or 0))
 
 
 def find_sequential_interleaves(case: Case) -> Iterator[InputProblem]:
@@ -100,7 +100,7 @@ def find_sequential_interleaves(case: Case) -> Iterator[InputProblem]:
     for position, stage in enumerate(case.pipeline.stages):
         reads = stage.kind in ("interleave", "flat_map") and stage.reads_files and not case.is_parallel(position)
         if reads and case.get_wait_share(position) >= HALF:
-            yield from _accuse(case, "sequential_interleave", position)
+            yield from _note_problem(case, "sequential_interleave", position)
 
 
 def find_small_pools(case: Case) -> Iterator[InputProblem]:
@@ -110,7 +110,7 @@ def find_small_pools(case: Case) -> Iterator[InputProblem]:
         is_left = stage.parallel == "auto" or case.is_parallelized(position)
         calls = seen.parallelism if seen is not None else None
         if is_left and calls is not None and calls >= case.threads and case.get_wait_share(position) >= HALF:
-            yield from _accuse(case, "thread_pool_limits", position, calls=calls, threads=float(case.threads))
+            yield from _note_problem(case, "thread_pool_limits", position, calls=calls, threads=float(case.threads))
 
 
 def find_few_calls(case: Case) -> Iterator[InputProblem]:
@@ -121,7 +121,7 @@ def find_few_calls(case: Case) -> Iterator[InputProblem]:
             continue
         ceiling = stage.parallel / seconds / one.per_output  # elements of the dataset a second
         if ceiling <= NEAR * case.times.rate.value and case.get_wait_share(position) >= HALF:
-            yield from _accuse(case, "few_parallel_calls", position, calls=float(stage.parallel), ceiling=ceiling)
+            yield from _note_problem(case, "few_parallel_calls", position, calls=float(stage.parallel), ceiling=ceiling)
 
 
 TIME_RULES = (
@@ -130,7 +130,7 @@ TIME_RULES = (
 )  # fmt: skip
 
 
-def _accuse(case: Case, kind: ProblemKind, position: int, **evidence: float) -> Iterator[InputProblem]:
+def _note_problem(case: Case, kind: ProblemKind, position: int, **evidence: float) -> Iterator[InputProblem]:
     """One stage, where its time is worth a change."""
     if case.is_notable(position):
         cpu, wait = case.get_costs(position)

@@ -21,7 +21,7 @@ class ProcessCounts:
 
     read_characters: int
     read_bytes: int
-    ready_seconds: float  # of all threads that still run
+    ready_seconds: float  # of the thread that waited for a core longest
 
 
 def read_process(process: Path = PROCESS) -> ProcessReading:
@@ -33,11 +33,14 @@ def read_process(process: Path = PROCESS) -> ProcessReading:
 def subtract_readings(before: ProcessReading, now: ProcessReading) -> ProcessCounts:
     """What was counted between two readings. A thread that ended takes its time with it.
 
+    Of several threads that wait for a core at once only one holds up the work, so their times do not add up.
+
     >>> before, now = ProcessReading(5, 0, {"1": 1.0, "2": 9.0}), ProcessReading(8, 0, {"1": 1.5, "3": 0.25})
     >>> subtract_readings(before, now)
-    ProcessCounts(read_characters=3, read_bytes=0, ready_seconds=0.75)
+    ProcessCounts(read_characters=3, read_bytes=0, ready_seconds=0.5)
     """
-    ready = sum(seconds - before.ready_seconds.get(thread, 0.0) for thread, seconds in now.ready_seconds.items())
+    each = (seconds - before.ready_seconds.get(thread, 0.0) for thread, seconds in now.ready_seconds.items())
+    ready = max(each, default=0.0)
     return ProcessCounts(now.read_characters - before.read_characters, now.read_bytes - before.read_bytes, ready)
 
 

@@ -78,9 +78,9 @@ def summarise_blocks(
 
 
 def estimate_ratio(tops: Sequence[float], bottoms: Sequence[float]) -> ConfidenceInterval:
-    """Sum of the tops over sum of the bottoms, of pairs that are independent of each other; no limit is below zero.
+    """Sum of the tops over sum of the bottoms, of pairs that are independent of each other.
 
-    Blocks differ in length, so the mean of their own ratios would favour short ones.
+    No limit of a positive ratio is below zero. Blocks differ in length: the mean of their own ratios favours short ones.
 
     Source: ratio estimator, Cochran 1977, Sampling Techniques, eq. 2.46, with Student's t.
     """
@@ -90,7 +90,7 @@ def estimate_ratio(tops: Sequence[float], bottoms: Sequence[float]) -> Confidenc
     if half is None:
         return ConfidenceInterval(ratio)
     wide = half / float(np.mean(bottoms))
-    return ConfidenceInterval(ratio, max(0.0, ratio - wide), ratio + wide)
+    return ConfidenceInterval(ratio, max(min(0.0, ratio), ratio - wide), ratio + wide)
 
 
 def open_passes(source: Any) -> Callable[[], Iterator[Any]]:

@@ -1,12 +1,12 @@
 """What each stage of a tf.data.Dataset costs, from the times of the dataset cut after each of them."""
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
 import tensorflow as tf
 
-from tfperf.inputs.consuming import ConsumedBlock, Consumption, consume
+from tfperf.inputs.consuming import ConsumedBlock, Consumption, LoopCost, measure_loop, take_elements
 from tfperf.inputs.elements import count_inputs, count_per_output
 from tfperf.inputs.graph_copy import GraphCopy, copy_graph
 from tfperf.inputs.pipeline import Pipeline
@@ -74,7 +74,7 @@ def measure_stages(dataset: tf.data.Dataset, seconds: float, rounds: int = ROUND
     """Read the stages of a dataset, and time each; the dataset itself is not run.
 
     seconds: of all measurements together; to make the programs takes some tenths of a second a stage beside it, and
-    at least two elements are taken from each prefix, however long they need.
+    at least two elements are parts from each prefix, however long they need.
     Long shuffles are measured with a short buffer; caches as they are in later passes, so that a cache costs what
     reading from it does, and the stages before it what they cost while it is filled.
     Raises: UserError where the dataset has no graph, or no elements; what its functions raise.
@@ -83,9 +83,9 @@ def measure_stages(dataset: tf.data.Dataset, seconds: float, rounds: int = ROUND
     pipeline, prefixes = read_pipeline(copy), Prefixes(copy)
     has_order = any(one.parallel is not None and one.keeps_order is not False for one in pipeline.stages)
     each = seconds / WARM / rounds / (RUNS * len(pipeline.stages) + 1 + has_order)
-    loop = _estimate_loop(each)
+    loop = measure_loop(each)
     runs = [_run(prefixes, pipeline, each) for _ in range(rounds)]
-    loose = [consume(_give_up_order(prefixes, copy), each) for _ in range(rounds)] if has_order else []
+    loose = [take_elements(_give_up_order(prefixes, copy), each) for _ in range(rounds)] if has_order else []
     return pipeline, _conclude(pipeline, runs, loop, _estimate_rate(loose) if loose else None)
 
 
@@ -99,18 +99,13 @@ class _PrefixRun:
 def _run(prefixes: Prefixes, pipeline: Pipeline, seconds: float) -> list[_PrefixRun]:
     found = []
     for position, stage in enumerate(pipeline.stages):
-        tuned = consume(prefixes.make_tuned(stage.node), seconds)
+        tuned = take_elements(prefixes.make_tuned(stage.node), seconds)
         tuning = read_tuning(tuned.iterator, pipeline, position)
         # its threads end with it, and leave the cores to the next one
-        tuned = Consumption(tuned.blocks, tuned.first_seconds, None)
-        alone = consume(prefixes.make_single(stage.node), seconds)
-        found.append(_PrefixRun(tuned, Consumption(alone.blocks, alone.first_seconds, None), tuning))
+        tuned = replace(tuned, iterator=None)
+        alone = take_elements(prefixes.make_single(stage.node), seconds, is_alone=True)
+        found.append(_PrefixRun(tuned, replace(alone, iterator=None), tuning))
     return found
-
-
-def _estimate_loop(seconds: float) -> ConfidenceInterval:
-    """CPU time [s] of an element that costs nothing: what taking it does, whatever makes it."""
-    return _estimate_cpu(consume(copy_graph(tf.data.Dataset.range(1)).build().repeat(), seconds).blocks)
 
 
 def _give_up_order(prefixes: Prefixes, copy: GraphCopy) -> tf.data.Dataset:
@@ -120,9 +115,9 @@ def _give_up_order(prefixes: Prefixes, copy: GraphCopy) -> tf.data.Dataset:
 
 
 def _conclude(
-    pipeline: Pipeline, runs: list[list[_PrefixRun]], loop: ConfidenceInterval, unordered: ConfidenceInterval | None
+    pipeline: Pipeline, runs: list[list[_PrefixRun]], loop: LoopCost, unordered: ConfidenceInterval | None
 ) -> PipelineTimes:
-    """runs: of each round, by position; loop: CPU time of taking an element."""
+    """runs: of each round, by position; loop: what taking elements costs."""
     last = runs[-1]
     inputs = {place: count_inputs(pipeline, place, one.tuning) for place, one in enumerate(last)}
     counts = count_per_output(pipeline, inputs)
@@ -131,13 +126,13 @@ def _conclude(
     for place, prefix in enumerate(before):
         # a full cache takes nothing from the stages before it
         sources = {} if pipeline.stages[place].kind == "cache" else inputs[place]
-        taken = [(1.0 if ratio is None else ratio, before[source]) for source, ratio in sources.items()]
+        parts = [(1.0 if ratio is None else ratio, before[source]) for source, ratio in sources.items()]
         stages.append(
             StageTime(
-                prefix, subtract(prefix.cpu, [(ratio, one.cpu) for ratio, one in taken]),
-                subtract(prefix.alone_wait, [(ratio, one.alone_wait) for ratio, one in taken]),
-                prefix.read_characters - sum(ratio * one.read_characters for ratio, one in taken),
-                prefix.read_bytes - sum(ratio * one.read_bytes for ratio, one in taken),
+                prefix, subtract(prefix.cpu, [(ratio, one.cpu) for ratio, one in parts]),
+                subtract(prefix.alone_wait, [(ratio, one.alone_wait) for ratio, one in parts]),
+                prefix.read_characters - sum(ratio * one.read_characters for ratio, one in parts),
+                prefix.read_bytes - sum(ratio * one.read_bytes for ratio, one in parts),
                 counts[place],
                 # what is before a cache that is full no longer runs with the whole
                 last[-1].tuning.get(place) or last[place].tuning.get(place),
@@ -161,18 +156,18 @@ def subtract(whole: ConfidenceInterval, parts: list[tuple[float, ConfidenceInter
     return ConfidenceInterval(value, value - half, value + half)
 
 
-def _summarise_prefix(runs: list[_PrefixRun], loop: ConfidenceInterval) -> PrefixTime:
+def _summarise_prefix(runs: list[_PrefixRun], loop: LoopCost) -> PrefixTime:
     """Of one stage, in all rounds."""
     tuned = [block for one in runs for block in one.tuned.blocks]
     alone = [block for one in runs for block in one.alone.blocks]
     elements = sum(one.elements for one in tuned)
     return PrefixTime(
         _estimate_rate([one.tuned for one in runs]),
-        subtract(_estimate_cpu(tuned), [(1.0, loop)]),
-        subtract(_estimate_cpu(alone), [(1.0, loop)]),
+        estimate_ratio([loop.leave_out(one) for one in tuned], [one.elements for one in tuned]),
+        estimate_ratio([loop.leave_out(one) for one in alone], [one.elements for one in alone]),
         estimate_ratio([_compute_wait(one) for one in alone], [one.elements for one in alone]),
-        sum(one.counts.read_characters for one in tuned) / elements,
-        sum(one.counts.read_bytes for one in tuned) / elements,
+        sum(one.tuned.counts.read_characters for one in runs) / elements,
+        sum(one.tuned.counts.read_bytes for one in runs) / elements,
         min(one.tuned.first_seconds for one in runs),
     )
 
@@ -182,10 +177,6 @@ def _estimate_rate(runs: list[Consumption]) -> ConfidenceInterval:
     return estimate_ratio([one.elements for one in blocks], [one.seconds for one in blocks])
 
 
-def _estimate_cpu(blocks: Sequence[ConsumedBlock]) -> ConfidenceInterval:
-    return estimate_ratio([one.cpu_seconds for one in blocks], [one.elements for one in blocks])
-
-
 def _compute_wait(block: ConsumedBlock) -> float:
     """Seconds; what a busy machine takes from the thread is no waiting of its own."""
-    return max(0.0, block.seconds - block.cpu_seconds - block.counts.ready_seconds)
+    return max(0.0, block.seconds - block.cpu_seconds - block.ready_seconds)

@@ -74,7 +74,7 @@ def _read_nodes(output: str, nodes: Nodes, library: Mapping[str, Any], count: An
     """Stages that one depends on, and it, those without its options; `count`: the elements of a node."""
     places: dict[str, int] = {}
     stages: list[Stage] = []
-    for name, sources in _order_nodes(output, nodes):
+    for name, sources in _sort_nodes(output, nodes):
         if nodes[name].op == "OptionsDataset":
             places[name] = places[sources[0]]
             continue
@@ -83,7 +83,7 @@ def _read_nodes(output: str, nodes: Nodes, library: Mapping[str, Any], count: An
     return stages
 
 
-def _order_nodes(output: str, nodes: Nodes) -> list[tuple[str, list[str]]]:
+def _sort_nodes(output: str, nodes: Nodes) -> list[tuple[str, list[str]]]:
     """Names of datasets, each once and after those that it takes elements from, which stand beside it."""
     ordered: dict[str, list[str]] = {}
     waiting = [output]
