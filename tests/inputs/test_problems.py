@@ -20,14 +20,14 @@ def sure(value):
     return ConfidenceInterval(value, value, value)
 
 
-def make_times(pipeline: Pipeline, costs, rate=100.0, unordered=None, calls=None):
+def make_times(pipeline: Pipeline, costs, rate=100.0, unordered=None, calls=None, is_cured=True):
     """Times of stages by their labels, (CPU, wait) [s] of an element; calls: that AUTOTUNE chose, by label."""
     prefix = PrefixTime(sure(rate), sure(0.01), sure(0.01), sure(0.0), 0.0, 0.0, 0.0)
     stages = []
     for stage in pipeline.stages:
         cpu, wait = costs.get(stage.label, NOTHING)
         chosen = (calls or {}).get(stage.label)
-        tuning = None if chosen is None else StageTuning(100, chosen, True, None, 0, 0, 0, stage.parallel is None)
+        tuning = None if chosen is None else StageTuning(100, chosen, True, None, 0, 0, 0, is_cured)
         stages.append(StageTime(prefix, sure(cpu), sure(wait), 0.0, 0.0, 1.0, tuning))
     return PipelineTimes(tuple(stages), unordered and sure(unordered))
 
@@ -174,6 +174,13 @@ def test_a_larger_pool_is_no_limit():
     dataset = numbers().map(add_one, AUTOTUNE, name="work").with_options(options)
     assert kinds(dataset, WAIT, calls={"work": 2.0}) == []
     assert kinds(dataset, WAIT, calls={"work": 8.0}) == ["thread_pool_limits"]
+
+
+def test_what_tensorflow_did_counts_more_than_its_rule():
+    """It may leave a map as it is that has no state."""
+    dataset = numbers().map(add_one, name="work")
+    assert kinds(dataset, WORK) == kinds(dataset, WORK, calls={"work": 1.0}) == []
+    assert kinds(dataset, WORK, calls={"work": 1.0}, is_cured=False) == ["sequential_map"]
 
 
 def test_a_generator_is_accused_where_it_takes_the_time():

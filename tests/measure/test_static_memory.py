@@ -242,3 +242,30 @@ def test_xla_tells_its_own_buffers():
     assert found.compiled and found.peak is not None
     assert 3 * MIB <= found.peak <= 5.1 * MIB  # the variable, what is given, what is between; perhaps the new variable
     assert any(one.layer == "net/layer" and one.size == MIB for one in found.buffers)
+
+
+def test_a_view_whose_shape_is_known_only_in_a_loop_needs_no_tensor():
+    """An axis added to what each iteration takes, where TensorFlow does not tell the shape before it runs."""
+
+    def step(x):
+        def take(i, total):
+            part = tf.ensure_shape(x[: tf.size(x)], [None])
+            return i + 1, total + tf.reduce_sum(tf.sin(part[:, None])[:, 0])
+
+        return tf.while_loop(lambda i, _: i < 3, take, (tf.constant(0), tf.constant(0.0)), parallel_iterations=1)[1]
+
+    assert measure(step, [N]) == pytest.approx(1, abs=0.01)  # of the sine
+
+
+@pytest.mark.parametrize("most", [4, 12])
+def test_a_loop_that_may_end_sooner_goes_on_to_its_bound(most):
+    """What each iteration keeps for the gradient tells how many there are."""
+
+    def step(x):
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            (y,) = tf.while_loop(lambda y: tf.reduce_sum(y) < 3, lambda y: (tf.tanh(y),), (x,), maximum_iterations=most)
+            loss = tf.reduce_sum(y)
+        return tf.reduce_sum(tape.gradient(loss, x))
+
+    assert most <= measure(step, [N]) <= most + 3

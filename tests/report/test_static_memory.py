@@ -5,7 +5,13 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from tfperf.report.static_memory import describe_error, list_static_lines, make_static_tables, render_holders
+from tfperf.report.static_memory import (
+    ERRORS,
+    describe_error,
+    list_static_lines,
+    make_static_tables,
+    render_holders,
+)
 
 FOUND: dict[str, Any] = {
     "kind": "dense", "compiled": False, "reason": "", "largest": 900, "shown": 900, "per_sample": 2.5e6,
@@ -57,6 +63,33 @@ def test_no_batch_within_the_budget_is_said(limit, said):
     one = {**FOUND, "points": [{**FOUND["points"][0], "batch": 1}], "largest": None}
     text = "\n".join(list_static_lines("train", one, limit, "auto"))
     assert said in text and ("within" in text.split("estimates")[0]) == (limit is not None)
+
+
+def test_the_largest_that_was_tried_is_not_called_the_largest_that_fits():
+    found = {**FOUND, "largest": 2**24, "is_bound": True}
+    (line,) = [one for one in list_static_lines("train", found, 10**10, "auto") if "the largest" in one]
+    assert (
+        line
+        == "train: the largest within 10.00 GB: at least batch 16777216, above which none was tried, by the estimate"
+    )
+    assert "at least" not in "\n".join(list_static_lines("train", FOUND, 10**12, "auto"))
+
+
+def test_what_the_batch_counts_has_the_words_of_its_workload():
+    report = {"budget": 2**31, "margin": 0.05, "limit": 2**30, "device": "auto", "modes": {"train": FOUND},
+              "unit": ("pixel", "pixels")}  # fmt: skip
+    console = Console(width=160)
+    with console.capture() as captured:
+        console.print(make_static_tables(report))
+    text = captured.get()
+    for part in ("before the first batch: 50", "each pixel adds 2.5 MB", "900 pixels: 2.3", "the peak of 900 pixels"):
+        assert part in text
+    assert "sample" not in text and "peak of 900 pixels" in render_holders(FOUND, ("pixel", "pixels"))
+
+
+@pytest.mark.parametrize("kind", ["replicas", "encoder-decoder", "recurrent"])
+def test_kinds_with_an_error_of_their_own(kind):
+    assert f"{ERRORS[kind][0]:.1%}" in describe_error({**FOUND, "kind": kind}, "auto")
 
 
 def test_an_unknown_size_is_not_a_number():

@@ -4,9 +4,14 @@ import pytest
 from click.testing import CliRunner
 
 from tfperf.cli import main
+from tfperf.errors import CardError
+from tfperf.runcard.dump import to_json_tree
+from tfperf.study.static_estimate import estimate_request
 from tfperf.study.static_memory import find_holders
 from tfperf.study.trial_log import TrialLog, make_card_identity
 from tfperf.workloads.cards import load_checked_card
+from tfperf.workloads.keras.workload import KerasWorkload
+from tfperf.workloads.workload import Workload
 
 NET = """import keras
 import numpy as np
@@ -38,10 +43,12 @@ def test_a_study_that_runs_steps_needs_a_folder(path):
     assert result.exit_code == 2 and "--output" in result.output
 
 
-def test_a_workload_whose_step_nothing_traces_is_refused(tmp_path):
-    (tmp_path / "card.yaml").write_text("replicas: 2\ndata: {pack: x}\ntrain: {steps: 1}\n")
-    result = CliRunner().invoke(main, ["memory", str(tmp_path / "card.yaml"), "--static"])
-    assert result.exit_code == 2 and "Traceback" not in result.output
+def test_a_workload_whose_step_nothing_traces_is_refused(path, monkeypatch):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "-1")  # as the estimate sets it
+    monkeypatch.setattr(KerasWorkload, "build_step_tracer", Workload.build_step_tracer)
+    request = {"card": to_json_tree(load_checked_card(path, ())), "mode": "train"}
+    with pytest.raises(CardError, match="no step that is traced alone"):
+        estimate_request(request)
 
 
 @pytest.mark.slow

@@ -25,6 +25,8 @@ class MadeUpStep:
 
 
 class MadeUpTracer:
+    most: int = 2**24
+
     def __init__(self, known=True, fixed=FIXED):
         self._fixed = fixed
         self.asked: list[int] = []
@@ -62,6 +64,15 @@ def test_a_limit_below_every_batch_has_none():
     study = StaticStudy(MadeUpTracer())
     study.estimate(32)
     assert study.find_largest(UPDATE - 1) is None and min(point.batch for point in study.points) == 1
+
+
+def test_where_the_largest_that_is_traced_fits_the_record_says_that_more_may():
+    tracer = MadeUpTracer()
+    tracer.most = 5000
+    record = estimate_memory(tracer, {"batches": None, "limit": 10**12, "savings": False})
+    assert record["largest"] == max(tracer.asked) == 5000 and record["is_bound"]
+    record = estimate_memory(tracer, {"batches": None, "limit": FIXED + 4000 * EACH, "savings": False})
+    assert 0.995 * 4000 < record["largest"] <= 4000 and not record["is_bound"]
 
 
 def test_savings_are_differences_of_estimates_and_what_cannot_be_says_why():

@@ -80,7 +80,7 @@ def summarise_blocks(
 def estimate_ratio(tops: Sequence[float], bottoms: Sequence[float]) -> ConfidenceInterval:
     """Sum of the tops over sum of the bottoms, of pairs that are independent of each other.
 
-    No limit of a positive ratio is below zero. Blocks differ in length: the mean of their own ratios favours short ones.
+    No limit of a positive ratio is below zero. Blocks differ in length, and a mean of their ratios favours short ones.
 
     Source: ratio estimator, Cochran 1977, Sampling Techniques, eq. 2.46, with Student's t.
     """

@@ -9,10 +9,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from tfperf.measure.loading import speed_up_import
 from tfperf.runcard.memory import MemoryDevice
 
 MIB = 2**20
+NUMBERS = "biuf"  # kinds of NumPy's types
 LEFT = 8 * MIB  # of the limit, that the region does not take: small tensors of the host come first
 NAMES: Mapping[MemoryDevice, str] = {"gpu": "GPU:0", "cpu-arena": "CPU:0"}  # as TensorFlow calls them
 
@@ -40,7 +43,7 @@ class DeviceMemory:
         if self.kind == "cpu-arena":
             assert self.limit is not None
             tf.config.set_visible_devices([], "GPU")  # the processor takes the steps, also where there is one
-            tf.raw_ops.Empty(shape=[max(self.limit // MIB * MIB - LEFT, MIB)], dtype=tf.uint8)
+            keep_arrays_in(tf.raw_ops.Empty(shape=[max(self.limit // MIB * MIB - LEFT, MIB)], dtype=tf.uint8))
         else:
             gpu = tf.config.list_physical_devices("GPU")[0]
             tf.config.set_visible_devices([gpu], "GPU")
@@ -72,3 +75,29 @@ class DeviceMemory:
         import tensorflow as tf
 
         tf.config.experimental.reset_memory_stats(NAMES[self.kind])
+
+
+def keep_arrays_in(region: Any) -> None:
+    """From now on copy there what NumPy's arrays are made into, as a GPU does, to the end of this process.
+
+    On a processor a tensor shares the memory of an array that happens to lie at a multiple of 64 bytes: which do,
+    differs from process to process, and the allocator counts none of them. region: a tensor that is all of it.
+    """
+    import tensorflow as tf
+    from tensorflow.python.framework import constant_op  # not public
+
+    convert, begin = constant_op.convert_to_eager_tensor, find_address(region)
+    end = begin + int(region.shape[0])
+
+    def convert_copied(value: Any, context: Any, dtype: Any = None) -> Any:
+        made = convert(value, context, dtype)
+        if not isinstance(value, np.ndarray) or value.dtype.kind not in NUMBERS or not value.size:
+            return made
+        return made if begin <= find_address(made) < end else tf.raw_ops.DeepCopy(x=made)
+
+    constant_op.convert_to_eager_tensor = convert_copied
+
+
+def find_address(tensor: Any) -> int:
+    """Where the numbers of a tensor in the processor's memory begin."""
+    return int(np.asarray(memoryview(tensor)).ctypes.data)

@@ -99,7 +99,8 @@ def _list_findings(found: Mapping[str, Any]) -> Iterator[str]:
             yield f"smaller batches need {smaller[0] / MB:.4g} MB + {smaller[1] / MB:.3g} MB x batch where that is more"
         at = law["at_largest"]
         limits = MISSING if at["low"] is None else f"{format_bytes(at['low'])} to {format_bytes(at['high'])}"
-        measured = "" if at.get("measured") is None else f"; {format_bytes(at['measured'])} were measured"
+        known = at.get("measured")
+        measured = "" if known is None else f"; with the whole budget {format_bytes(known)} were measured"
         yield f"at batch {largest['batch']} it says {format_bytes(at['bytes'])}, 95 % interval {limits}{measured}"
         yield from (f"warning: {text}" for text in law["warnings"])
     above = "no larger one was seen to fail, so that larger ones may fit"

@@ -80,7 +80,7 @@ def render_memory(report: Mapping[str, Any]) -> str:
         texts += render_details("For a queue", "\n".join(list_queue_lines(report, mode)))
         sections.append((mode, f"Mode {mode}", lines + image + table + texts))
         if "held" in found:
-            sections.append((f"{mode}-held", f"Mode {mode}: who holds it", render_holders(found["held"])))
+            sections.append((f"{mode}-held", f"Mode {mode}: who holds it", render_holders(found["held"], unit)))
     head = render_paragraph(f"Memory of {DEVICES[room['device']]}, budget {format_bytes(room['budget'])}.")
     head += "".join(map(render_paragraph, report.get("notes", ())))
     return render_page(report["title"] or "memory", head, sections)

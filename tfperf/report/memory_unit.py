@@ -22,4 +22,5 @@ def use_unit(text: str, unit: Sequence[str]) -> str:
     text = re.sub(r"\bbatch (\d+)", lambda found: f"{found[1]} {one if found[1] == '1' else many}", text)
     text = re.sub(r"\bx batch\b", f"x {many}", text)
     text = text.replace("examples/s", f"{many}/s").replace("each batch's", "their")
-    return re.sub(r"\bbatches (?:of )?(?=\d)", "", text).replace("samples", many).replace("a sample", f"a {one}")
+    text = re.sub(r"\bbatches (?:of )?(?=\d)", "", text)
+    return re.sub(r"\bsample\b", one, re.sub(r"\bsamples\b", many, text))

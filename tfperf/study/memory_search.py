@@ -1,7 +1,6 @@
 """One mode of a memory study: trials of growing batches, their law, the largest batch that passes, the fastest one."""
 
 import json
-import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -24,6 +23,7 @@ TRIALS = "trials"
 FIRST = 8  # samples of the smallest batch, or what fits of them
 LADDER, LAST = 0.3, 0.5  # of the limit: how far batches grow in one process, and where a fresh one measures
 MOST = 12  # processes for each mode and length, without those after a step down
+WITH_ROOM = 1  # of them, which measures the largest batch with the whole budget
 MORE_SECONDS = 1.0  # for which steps are taken where they are short, to find the one that needs least
 FARTHEST = 16  # times the largest batch that was measured, that a line is used for at most
 APART = 4  # times the batch before it, that the largest is above at most: a line may bend in between
@@ -127,14 +127,15 @@ class _LengthStudy:
         start = 0 if law is None else law.find_batch(self.room.limit)
         start = self._keep_near(start if start > floor else 2 * floor, floor)
         ceiling = min((batch for batch in self.failed if batch > floor), default=0)
-        search = BatchSearch(self._check_fit, MOST - self.count, floor, ceiling)
+        search = BatchSearch(self._check_fit, MOST - WITH_ROOM - self.count, floor, ceiling)
         largest = search.run(start)
         law = self.fit() if law is None else law  # the search has measured more batches
         if not largest:
             raise TrainingError(f"{self.mode}: batch 1 has passed, and failed again: {self.ends[-1]['why']}")
+        measured = self._measure_with_room(largest)
         return {
             "length": self.length, "points": self.points, "ends": self.ends,
-            "law": None if law is None else self._describe_law(law, largest), "ram": self._describe_ram(),
+            "law": None if law is None else self._describe_law(law, largest, measured), "ram": self._describe_ram(),
             "largest": {
                 "batch": largest, "passes": PASSES, "predicted": start,
                 "failed_above": min((end["batch"] for end in self.ends if end["batch"] > largest), default=None),
@@ -175,13 +176,27 @@ class _LengthStudy:
             raise TrainingError(f"{self.mode}: batch {batch} fails: {end.why}")
         return end is None
 
+    def _measure_with_room(self, batch: int) -> int | None:
+        """The peak of a batch where the margin's memory may be used, too; None where its process fails.
+
+        With just as much memory as it needs, an allocator fills all of it: tensors get larger pieces than they need.
+        """
+        self.count += WITH_ROOM
+        request = {"batch": batch, "share": None, "more": MORE_SECONDS, "limit": self.room.budget}
+        record = self._ask(batch, "whole budget", request)
+        return record["batches"][-1]["least"] if record.get("batches") else None
+
+    def _ask(self, batch: int, what: str, request: Mapping[str, Any]) -> Record:
+        """The record of a trial."""
+        name = self.mode if self.length is None else f"{self.mode} length {self.length}"
+        words = f"{name}: batch {batch}{' and more' if request['share'] else ''}"
+        whole = {"mode": self.mode, "length": self.length, **request}
+        return self.asker.get(f"{name} {self.count:02}: {what} {batch}", whole, self.count - 1, words)
+
     def _run(self, batch: int, what: str, share: float | None, more: float) -> tuple[Record, TrialEnd | None]:
         """A trial; its points and its end are kept."""
         self.count += 1
-        name = self.mode if self.length is None else f"{self.mode} length {self.length}"
-        request = {"mode": self.mode, "batch": batch, "length": self.length, "share": share, "more": more}
-        words = f"{name}: batch {batch}{' and more' if share else ''}"
-        record = self.asker.get(f"{name} {self.count:02}: {what} {batch}", request, self.count - 1, words)
+        record = self._ask(batch, what, {"batch": batch, "share": share, "more": more})
         self.records.append(record)
         end = find_end({"error": record["failed"]} if "failed" in record else record)
         points = record.get("batches", [])
@@ -196,11 +211,11 @@ class _LengthStudy:
             self.ends.append({"batch": at, "beyond": at == passed, **asdict(end)})
         return record, end
 
-    def _describe_law(self, law: MemoryLaw, largest: int) -> dict[str, Any]:
-        """With what it says of the largest batch, where that can be said, and what was measured there."""
+    def _describe_law(self, law: MemoryLaw, largest: int, measured: int | None) -> dict[str, Any]:
+        """With what it says of the largest batch, where that can be said, and what was measured there with room."""
         told = law.per_sample > 0 or largest <= law.batches[-1]
         limits = law.predict_interval(largest) if told else None
-        measured, warnings = self._find_measured(largest), law.list_warnings()
+        warnings = law.list_warnings()
         if limits is not None and measured is not None and not limits[0] <= measured <= limits[1]:
             warnings.append(
                 f"what was measured at batch {largest} is outside of the interval: peaks do not grow on one line up to "
@@ -213,11 +228,6 @@ class _LengthStudy:
                 "high": limits and limits[1], "measured": measured,
             },
         }  # fmt: skip
-
-    def _find_measured(self, batch: int) -> float | None:
-        """The median of what its processes needed."""
-        known = [point["least"] for point in self.points if point["batch"] == batch]
-        return statistics.median(known) if known else None
 
     def _describe_ram(self) -> dict[str, Any]:
         """The law of the process's own memory, which on a processor holds the device's, too."""

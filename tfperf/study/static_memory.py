@@ -66,13 +66,14 @@ def run_static_study(card: AnyCard, modes: Sequence[str] = ("train",), timeout: 
 
     Raises: CardError for a card that cannot be estimated, TrainingError where the estimate fails, Stopped.
     """
-    WORKLOADS.get_offering("memory", card.workload)
+    workload = WORKLOADS.get_offering("memory", card.workload)
     refuse_modes(modes)
     wanted = card.memory or MemoryBudget()
     budget = None if wanted.budget == "device" else int(wanted.budget * GIB)
     limit = None if budget is None else int(budget * (1 - wanted.margin))
     report: dict[str, Any] = {
-        "title": card.title, "budget": budget, "margin": wanted.margin, "limit": limit, "device": wanted.device,
+        "title": card.title, "unit": workload.memory_unit, "budget": budget, "margin": wanted.margin,
+        "limit": limit, "device": wanted.device,
         "modes": {},
     }  # fmt: skip
     with Signals().listen() as signals, signals.defer():

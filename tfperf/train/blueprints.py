@@ -78,8 +78,8 @@ def _walk(holder: Any, whole: tuple[type, ...] = (tf.Variable, tf.Tensor)) -> It
                 todo += [((*path, name), child) for name, child in _list_children(one)]
 
 
-def _list_tensors(holder: Any) -> Iterator[tuple[AttributePath, tf.Tensor, Kind]]:
-    """All tensors, and handles of variables."""
+def list_tensors(holder: Any) -> Iterator[tuple[AttributePath, tf.Tensor, Kind]]:
+    """All tensors, and handles of variables: on which path, and of what type and shape."""
     for path, one in _walk(holder):
         if isinstance(one, (tf.Variable, tf.Tensor)):
             tensor = one.handle if isinstance(one, tf.Variable) else one
@@ -130,7 +130,7 @@ class Blueprint:
     @classmethod
     def make(cls, program: Program, holder: Any) -> Self | None:
         """The blueprint of a holder's program; None where the program works on what the holder does not hold."""
-        places = {id(tensor): (path, kind) for path, tensor, kind in _list_tensors(holder)}
+        places = {id(tensor): (path, kind) for path, tensor, kind in list_tensors(holder)}
         found = [places.get(id(tensor)) for tensor in program.captures]
         if None in found:
             return None
@@ -139,7 +139,7 @@ class Blueprint:
 
     def bind(self, holder: Any) -> Program | None:
         """The program with the tensors of another holder; None where those are missing, or of other shapes."""
-        there = {path: (tensor, kind) for path, tensor, kind in _list_tensors(holder)}
+        there = {path: (tensor, kind) for path, tensor, kind in list_tensors(holder)}
         found = [there.get(path, (None, None)) for path, _ in self.captures]
         if [kind for _, kind in found] != [kind for _, kind in self.captures]:
             return None

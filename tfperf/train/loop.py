@@ -142,24 +142,42 @@ class Loop:
         """True when no step is left to take."""
         return int(self.step) >= self.settings.steps or not bool(tf.reduce_any(self.stopping.is_running()))
 
+    def trace_step(self) -> Any:
+        """A call of a single step, without a loop around it, as a concrete function that nothing compiles."""
+        return tf.function(self.take_single_step, autograph=False).get_concrete_function()
+
+    def take_single_step(self) -> None:
+        """What a call does that takes one step, whether replicas are left or not."""
+        prepared = self.stack.prepare()
+        self.flat_weights.assign(self._join_weights())
+        self._take_step(prepared)
+        self._split_weights()
+
     def _take_steps(self, count: tf.Tensor) -> tf.Tensor:
         prepared = self.stack.prepare()
-        take = self._take_stack_step if self.stack.has_own_step else self._take_engine_step
 
         def more(i: tf.Tensor) -> tf.Tensor:
             return (i < count) & tf.reduce_any(self.stopping.is_running())
 
         def body(i: tf.Tensor) -> tuple[tf.Tensor]:
-            take(self.step.read_value(), prepared)
-            self.step.assign_add(1)
+            self._take_step(prepared)
             return (i + 1,)
 
         self.flat_weights.assign(self._join_weights())
         steps = tf.while_loop(more, body, (tf.constant(0, tf.int64),))[0]
+        self._split_weights()
+        return steps
+
+    def _take_step(self, prepared: Any) -> None:
+        take = self._take_stack_step if self.stack.has_own_step else self._take_engine_step
+        take(self.step.read_value(), prepared)
+        self.step.assign_add(1)
+
+    def _split_weights(self) -> None:
+        """Give the stack the weights that the engine's steps have worked on."""
         if not self.stack.has_own_step:
             for variable, value in zip(self.trained, self.flat.split(self.flat_weights.value), strict=True):
                 variable.assign(value)
-        return steps
 
     def _take_engine_step(self, step: tf.Tensor, prepared: Any) -> None:
         """Losses at the current weights decide on best weights and stopping; those who go on are updated."""

@@ -14,7 +14,6 @@ FIRST, SECOND = 32, 128  # samples of the batches that are looked at where none 
 SHOWN = 20  # buffers and layers
 ROUNDS = 6  # of the search for the largest batch, each of which traces a step
 CLOSE = 1.005  # of two batches, between which none is tried
-MOST = 2**24  # samples of a batch
 
 
 @dataclass(frozen=True)
@@ -55,6 +54,7 @@ class StaticStudy:
     def find_largest(self, limit: int) -> int | None:
         """The largest batch whose estimate is within a limit, within 0.5 %; None: not one sample, or it is not known.
 
+        No batch above the largest that the tracer takes is tried, even where it would fit.
         Each round tries where the line through the two nearest points crosses the limit.
         """
         low, high = 0, 0
@@ -62,9 +62,9 @@ class StaticStudy:
             known = sorted((p.batch, p.peak) for p in self.points if p.peak is not None)
             low = max((batch for batch, peak in known if peak <= limit), default=0)
             high = min((batch for batch, peak in known if peak > limit), default=0)
-            if low >= MOST or (high and (high <= low * CLOSE or high - low <= 1)):
+            if low >= self._tracer.most or (high and (high <= low * CLOSE or high - low <= 1)):
                 break
-            batch = _choose_batch(known, limit, low, high)
+            batch = _choose_batch(known, limit, low, high, self._tracer.most)
             if batch in (low, high) or self.estimate(batch) is None:
                 break
         known = sorted((p.batch, p.peak) for p in self.points if p.peak is not None)
@@ -100,21 +100,25 @@ def estimate_memory(tracer: StepTracer, request: Mapping[str, Any]) -> dict[str,
         "kind": found.kind, "compiled": found.compiled,
         "reason": next((point.reason for point in study.points if point.reason), ""),
         "points": [asdict(point) for point in sorted(study.points, key=lambda one: one.batch)],
-        "largest": largest, "shown": batch, "per_sample": _find_slope(study.points),
+        "largest": largest, "is_bound": largest is not None and largest >= tracer.most,
+        "shown": batch, "per_sample": _find_slope(study.points),
         "buffers": [asdict(one) for one in found.buffers[:SHOWN]],
         "layers": [asdict(one) for one in group_layers(found.buffers)[:SHOWN]],
         "savings": study.list_savings(batch) if request["savings"] and known else [],
     }  # fmt: skip
 
 
-def _choose_batch(known: Sequence[tuple[int, int]], limit: int, low: int, high: int) -> int:
-    """Between one that fits and one that does not, or above all known ones; where none fits yet, half or less."""
+def _choose_batch(known: Sequence[tuple[int, int]], limit: int, low: int, high: int, most: int) -> int:
+    """Between one that fits and one that does not, or above all known ones; where none fits yet, half or less.
+
+    most: the largest that is tried.
+    """
     (first, less), (last, more) = _choose_pair(known, low, high)
     slope = (more - less) / (last - first) if last > first else 0.0
-    aim = int(last + (limit - more) / slope) if slope > 0 else MOST
+    aim = int(last + (limit - more) / slope) if slope > 0 else most
     if high:
         return min(max(aim, low + 1), high - 1 if low else max(high // 2, 1))
-    return max(min(aim, MOST), low + 1)
+    return max(min(aim, most), low + 1)
 
 
 def _choose_pair(known: Sequence[tuple[int, int]], low: int, high: int) -> tuple[tuple[int, int], tuple[int, int]]:

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from tfperf.errors import CardError
 from tfperf.runcard.dump import to_json_tree
 from tfperf.study.child import run_subprocess
 from tfperf.study.memory import COMMAND
@@ -12,6 +13,7 @@ from tfperf.study.static_memory import estimate_card
 from tfperf.workloads.cards import load_checked_card
 from tfperf.workloads.keras.recompute import recompute_blocks
 from tfperf.workloads.registry import WORKLOADS
+from tfperf.workloads.step_tracer import SHORTER
 
 MIB = 2**20
 MODELS = """import keras
@@ -77,6 +79,26 @@ def build_tiny():
 
 def load_tiny():
     return rng.normal(size=(16, 8)).astype("float32"), rng.normal(size=(16, 1)).astype("float32")
+
+
+def build_bare():
+    return keras.Sequential([keras.Input((8,)), layers.Dense(64, "relu"), layers.Dense(64, "relu"), layers.Dense(1)])
+
+
+load_bare = load_tiny
+
+
+def build_padded():
+    words = keras.Input((None,), dtype="int32")
+    model = keras.Model(words, layers.Dense(9, "softmax")(layers.Embedding(100, 32)(words)))
+    model.compile("adam", "sparse_categorical_crossentropy")
+    return model
+
+
+def load_padded():
+    import tensorflow as tf
+    lengths = tf.data.Dataset.from_tensor_slices([10, 20, 20, 40])
+    return lengths.map(lambda n: (tf.ensure_shape(tf.ones([4, n], tf.int32), [4, None]), tf.ones([4, n], tf.int32)))
 """
 
 
@@ -156,6 +178,51 @@ def test_a_step_is_traced_for_any_batch_and_nothing_runs(make_card):
         before = tracer._model.get_weights()[0]  # type: ignore[attr-defined]
     kinds = {one.kind for one in found.buffers}
     assert {"weight", "slot", "activation"} <= kinds and "rows" not in tracer.list_variants()
+
+
+def test_batches_padded_to_the_typical_length_need_less_by_as_much_as_they_are_shorter(make_card):
+    tracer = WORKLOADS.get("keras").build_step_tracer(make_card("padded"), "train")
+    assert tracer is not None
+    variants = tracer.list_variants()
+    assert variants[SHORTER] == "batches padded to 20 places in place of 40"
+    whole, shorter = (tracer.trace_step(20_000, name).estimate() for name in ("", SHORTER))
+    assert whole.peak is not None and shorter.peak is not None
+    assert whole.peak > 20_000 * 40 * 32 * 4, "the vectors of the longest batches"
+    assert shorter.peak / whole.peak == pytest.approx(0.5, abs=0.02)
+    assert SHORTER not in WORKLOADS.get("keras").build_step_tracer(make_card("tiny"), "predict").list_variants()  # type: ignore[union-attr]
+
+
+def test_a_model_that_is_not_compiled_predicts(make_card):
+    card, workload = make_card("bare"), WORKLOADS.get("keras")
+    trial, tracer = workload.build_memory_trial(card, "predict"), workload.build_step_tracer(card, "predict")
+    trial.read_data()
+    trial.build_model()
+    trial.set_batch(8)
+    trial.take_steps(2)
+    assert tracer is not None and SHORTER not in tracer.list_variants()
+    found = tracer.trace_step(100_000).estimate()
+    assert (
+        found.peak is not None and 4 * 100_000 * 64 < found.peak < 4 * 4 * 100_000 * 64
+    )  # both hidden layers, at most
+    with pytest.raises(CardError, match="not compiled"):
+        workload.build_step_tracer(card, "train").trace_step(8)  # type: ignore[union-attr]
+
+
+def test_a_model_of_a_class_of_ones_own_predicts_without_being_compiled(make_card, monkeypatch):
+    class Own(keras.Model):
+        def __init__(self):
+            super().__init__()
+            self.inner = keras.layers.Dense(3)
+
+        def call(self, x):
+            return self.inner(x)
+
+    monkeypatch.setattr("tfperf.sources.models.make_model", lambda *_: Own())
+    trial = WORKLOADS.get("keras").build_memory_trial(make_card("bare"), "predict")
+    trial.read_data()
+    trial.build_model()
+    trial.set_batch(8)
+    trial.take_steps(1)
 
 
 def test_blocks_that_are_computed_again_have_the_same_gradients():

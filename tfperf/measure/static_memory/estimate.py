@@ -6,11 +6,11 @@ from typing import Any
 
 from tfperf.errors import UnknownSizeError
 from tfperf.measure.static_memory.executor import Executor
-from tfperf.measure.static_memory.heap import Heap, Tensor, Value, Variable
+from tfperf.measure.static_memory.heap import Heap, Value, Variable
 from tfperf.measure.static_memory.kernels import GIVEN, VARIABLE
 from tfperf.measure.static_memory.owners import describe_buffers
 from tfperf.measure.static_memory.program import OptimizedGraph, make_program
-from tfperf.measure.static_memory.result import StaticEstimate, find_model_kind
+from tfperf.measure.static_memory.result import ModelKind, StaticEstimate, find_model_kind
 from tfperf.measure.static_memory.schedule import ThreadSchedule
 
 THREADS = 2  # threads that run operations at once
@@ -27,8 +27,14 @@ def estimate_step(
     optimizer's variables; optimizer: its scope. Source: TensorFlow's executor, kernels and allocator, as `executor.py`,
     `kernels.py` and `arena.py` have them.
     """
-    kind = find_model_kind(concrete)
-    program = make_program(concrete)
+    return estimate_program(make_program(concrete), find_model_kind(concrete), held, slots, optimizer, threads)
+
+
+def estimate_program(
+    program: OptimizedGraph, kind: ModelKind | None, held: Collection[tuple[int, ...]] = (),
+    slots: Collection[str] = (), optimizer: str = "", threads: int = THREADS,
+) -> StaticEstimate:  # fmt: skip
+    """The same of the graph that TensorFlow makes of such a function."""
     sizes = [prod(one) for one in held]
     try:
         heap, fixed, has_unknown = _run_steps(program, sizes, threads, True)
@@ -37,7 +43,7 @@ def estimate_step(
             heap, fixed = max((heap, fixed), other[:2], key=lambda one: one[0].peak)
     except UnknownSizeError as error:
         return StaticEstimate(peak=None, fixed=None, kind=kind, compiled=False, reason=str(error))
-    names = {name: _get_name(concrete, outer) for name, outer in program.variables.items()}
+    names = {name: variable.name for name, variable in program.variables.items()}
     buffers = describe_buffers(program, heap.list_live(), names, slots, optimizer)
     return StaticEstimate(peak=heap.peak, fixed=fixed, kind=kind, compiled=False, buffers=buffers)
 
@@ -67,16 +73,12 @@ def _run_steps(program: OptimizedGraph, held: Collection[int], threads: int, bra
 def _make_given(program: OptimizedGraph, heap: Heap) -> Mapping[str, Value]:
     """Variables and captured tensors, by the node that stands for each."""
     given: dict[str, Value] = {}
-    for name, outer in program.variables.items():
-        known = getattr(outer, "_handle_data", None)  # not public
-        tensor = None
-        if known is not None and known.is_set and len(known.shape_and_type) == 1:
-            tensor = _make_tensor(heap, known.shape_and_type[0].shape, known.shape_and_type[0].dtype, name, VARIABLE)
+    for name, one in program.variables.items():
+        tensor = None if one.shape is None else heap.make_tensor(one.shape, one.width, name, VARIABLE)
         given[name] = Variable(name, tensor)
-    for name, outer in program.captured.items():
-        tensor = _make_tensor(heap, outer.shape.as_proto(), outer.dtype.as_datatype_enum, name, GIVEN)
-        if tensor is not None:
-            given[name] = tensor
+    for name, one in program.captured.items():
+        if one.shape is not None:
+            given[name] = heap.make_tensor(one.shape, one.width, name, GIVEN)
     for node in program.nodes:  # what the caller gives, and keeps
         if node.op == "Placeholder" and node.name not in given:
             if not node.widths[0]:
@@ -84,19 +86,3 @@ def _make_given(program: OptimizedGraph, heap: Heap) -> Mapping[str, Value]:
             elif node.shapes[0] is not None:
                 given[node.name] = heap.make_tensor(node.shapes[0], node.widths[0], node.name, GIVEN)
     return given
-
-
-def _make_tensor(heap: Heap, shape: Any, kind: int, name: str, role: str) -> Tensor | None:
-    import tensorflow as tf
-
-    if shape.unknown_rank or any(one.size < 0 for one in shape.dim):
-        return None
-    return heap.make_tensor(tuple(one.size for one in shape.dim), tf.as_dtype(kind).size or 0, name, role)
-
-
-def _get_name(concrete: Any, handle: Any) -> str:
-    """Of the variable that a captured resource is."""
-    for variable in concrete.graph.variables:
-        if variable.handle is handle:
-            return str(variable.name).partition(":")[0]
-    return ""

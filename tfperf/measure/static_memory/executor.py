@@ -5,8 +5,10 @@ Source: tensorflow/core/common_runtime/executor.cc and propagator_state.cc of Te
 
 from collections.abc import Mapping, Sequence
 
+import numpy as np
+
 from tfperf.errors import UnknownSizeError
-from tfperf.measure.static_memory.frames import Frame, Iteration, Task, count_enters
+from tfperf.measure.static_memory.frames import Frame, Iteration, Task, count_enters, find_bounds
 from tfperf.measure.static_memory.heap import Heap, Tensor, Value
 from tfperf.measure.static_memory.kernels import CONSTANT, Kernels
 from tfperf.measure.static_memory.lists import Results
@@ -27,6 +29,7 @@ class Executor:
         self._nodes, self._given, self._branch = program.nodes, given, branch
         self._heap, self._kernels = heap, Kernels(heap)
         self._wanted, self._enters = program.wanted, count_enters(program.nodes)
+        self._bounds = find_bounds(program.nodes)
         self._constants: dict[int, Tensor] = {}
         self._frames: dict[tuple[object, ...], Frame] = {}
         self.results: list[Value] = []
@@ -69,7 +72,10 @@ class Executor:
             return [self._given[node.name]], []
         if node.op == "Placeholder":
             raise UnknownSizeError(f"the argument {node.name} has no shape")
-        return self._kernels.run(node, [one for one in inputs if one is not None])
+        results, temporary = self._kernels.run(node, [one for one in inputs if one is not None])
+        if node.index in self._bounds:
+            _settle_condition(results[0], inputs)
+        return results, temporary
 
     def finish(self, task: Task, results: Results, temporary: Sequence[Tensor]) -> list[Task]:
         """Free what nobody needs any more; what is ready now."""
@@ -253,3 +259,10 @@ class Executor:
         for one in given:
             if one is not None:
                 self._heap.release(one)
+
+
+def _settle_condition(condition: Value | None, parts: Sequence[Value | None]) -> None:
+    """A loop that may end sooner than its count says goes on as long as all that is known of its condition is true."""
+    known = [one.value for one in parts if isinstance(one, Tensor) and one.value is not None]
+    if isinstance(condition, Tensor) and condition.value is None and known:
+        condition.value = np.array(all(map(bool, known)))

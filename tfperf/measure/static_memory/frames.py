@@ -55,3 +55,14 @@ def count_enters(nodes: Sequence[Node]) -> dict[bytes, int]:
             name = node.attr["frame_name"].s
             found[name] = found.get(name, 0) + 1
     return found
+
+
+def find_bounds(nodes: Sequence[Node]) -> frozenset[int]:
+    """What each loop's condition is made of, where several parts have to be true, as that it has not run too often."""
+    found = set()
+    for node in nodes:
+        while node.op in ("LoopCond", "Identity") and node.inputs:
+            node = nodes[node.inputs[0][0]]
+            if node.op == "LogicalAnd":
+                found.add(node.index)
+    return frozenset(found)

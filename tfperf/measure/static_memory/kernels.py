@@ -71,16 +71,18 @@ class Kernels:
             one = self._lists.fill if node.op == "ZerosLike" else self._lists.add
             return one(node, lists[0] if node.op == "ZerosLike" else lists), []  # type: ignore[arg-type]
         if node.op in VIEWS and inputs:
-            return [self._share_buffer(node, inputs[0])], []
+            return [self._share_buffer(node, inputs[0], self._find_view(node, inputs))], []
         if inputs and isinstance(inputs[0], Variable):
             return self._use_variable(node, inputs[0], inputs[1:]), []
         return self._compute(node, inputs)
 
-    def _share_buffer(self, node: Node, given: Value) -> Value:
+    def _find_view(self, node: Node, inputs: Sequence[Value]) -> Shape:
+        return self._shapes.find(node, inputs)[0] if isinstance(inputs[0], Tensor) else ()
+
+    def _share_buffer(self, node: Node, given: Value, shape: Shape) -> Value:
         self.heap.keep(given)
         if not isinstance(given, Tensor):
             return given
-        (shape,) = self._shapes.find(node, [given])
         return Tensor(given.buffer, shape, node.widths[0], given.value if given.shape == shape else None)
 
     def _use_variable(self, node: Node, variable: Variable, others: Sequence[Value]) -> Results:
@@ -116,7 +118,7 @@ class Kernels:
         shapes = self._shapes.find(node, inputs)
         tensors = [one for one in inputs if isinstance(one, Tensor)]
         if _is_view(node, tensors, shapes):
-            return [self._share_buffer(node, tensors[0])], []
+            return [self._share_buffer(node, tensors[0], shapes[0])], []
         temporary = [
             self.heap.make_tensor((size,), 1, node.name, TEMPORARY) for size in _list_temporaries(node, tensors, shapes)
         ]

@@ -38,12 +38,21 @@ class Node:
 
 
 @dataclass(frozen=True)
+class GivenTensor:
+    """What a function captures: its own name if it is a variable, shape (None: not known), bytes of an element."""
+
+    name: str
+    shape: Shape | None
+    width: int
+
+
+@dataclass(frozen=True)
 class OptimizedGraph:
-    """Nodes, and what the function is given: variables and tensors by the name of their node, with bytes."""
+    """Nodes, and what the function is given: variables and tensors by the name of their node."""
 
     nodes: Sequence[Node]
-    variables: Mapping[str, Any]  # captured resources
-    captured: Mapping[str, Any]  # captured tensors
+    variables: Mapping[str, GivenTensor]  # captured resources, also those that hold no tensor
+    captured: Mapping[str, GivenTensor]  # captured tensors
     wanted: frozenset[tuple[int, int]]  # results of the function
 
 
@@ -62,7 +71,26 @@ def make_program(concrete: Any) -> OptimizedGraph:
     nodes = _make_nodes(optimised)
     index = {node.name: node.index for node in nodes}
     outputs = frozenset((index[name], int(port)) for name, _, port in (one.partition(":") for one in wanted))
-    return OptimizedGraph(nodes, resources, tensors, outputs)
+    variables = {name: _describe_variable(concrete, outer) for name, outer in resources.items()}
+    captured = {name: _describe_tensor(outer.shape.as_proto(), outer.dtype, "") for name, outer in tensors.items()}
+    return OptimizedGraph(nodes, variables, captured, outputs)
+
+
+def _describe_variable(concrete: Any, handle: Any) -> GivenTensor:
+    """What a captured resource holds; shape None: no tensor, or one that is not known."""
+    names = (one.name for one in concrete.graph.variables if one.handle is handle)
+    name = str(next(names, "")).partition(":")[0]
+    known = getattr(handle, "_handle_data", None)  # not public
+    if known is None or not known.is_set or len(known.shape_and_type) != 1:
+        return GivenTensor(name, None, 0)
+    return _describe_tensor(known.shape_and_type[0].shape, known.shape_and_type[0].dtype, name)
+
+
+def _describe_tensor(shape: Any, kind: Any, name: str) -> GivenTensor:
+    import tensorflow as tf
+
+    known = not shape.unknown_rank and all(one.size >= 0 for one in shape.dim)
+    return GivenTensor(name, tuple(one.size for one in shape.dim) if known else None, tf.as_dtype(kind).size or 0)
 
 
 def _place(definition: Any, resources: Mapping[str, Any]) -> Any:

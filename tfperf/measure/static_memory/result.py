@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from tfperf.measure.static_memory.owners import HeldBuffer
 
-ModelKind = Literal["dense", "convolution", "recurrent", "attention"]
+ModelKind = Literal["dense", "convolution", "recurrent", "attention", "replicas", "encoder-decoder"]
 LOOPS, PRODUCTS = ("While", "StatelessWhile", "Enter"), ("BatchMatMul", "BatchMatMulV2", "BatchMatMulV3", "Einsum")
 
 

@@ -67,8 +67,15 @@ class KerasMemoryTrial:
         """Build it for a batch of two samples."""
         self._model = self._make_model()
         model, batch = self._model, _repeat(self._read_batch(self._data.training), 2)
-        if not model.built and type(model).call is not keras.Model.call:  # which makes slots, too
-            run_user_code(lambda: model._symbolic_build(data_batch=batch), "model: tracing its step", None)
+        if not model.built and type(model).call is not keras.Model.call:
+            run_user_code(lambda: self._make_variables(batch), "model: tracing its step", None)
+
+    def _make_variables(self, batch: Any) -> None:
+        """By tracing what they are for; slots are made, too, where the model is compiled."""
+        if self._model.compiled:
+            self._model._symbolic_build(data_batch=batch)
+        else:
+            tf.function(self._model.predict_step, autograph=False).get_concrete_function(batch)
 
     def make_slots(self) -> None:
         """Those of Keras' own optimizers; others have theirs with the first step."""
@@ -102,7 +109,7 @@ class KerasMemoryTrial:
             run_user_code(lambda: validate(1), "model: validating", None)
 
     def _make_model(self) -> keras.Model:
-        return make_model(self._card)
+        return make_model(self._card, predicts=self._mode == "predict")
 
     def _read_batch(self, data: Any) -> Any:
         if isinstance(data, Samples):

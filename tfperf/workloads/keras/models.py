@@ -21,10 +21,13 @@ COUNTERS = re.compile(r"_\d+(?=[\"/])|\"shared_object_id\": \d+")  # of layers, 
 FUNCTIONS = ("get", "serialize", "deserialize")  # of Keras' modules, which are no losses or metrics
 
 
-def make_model(card: KerasCard, scope: AbstractContextManager[Any] | None = None) -> keras.Model:
+def make_model(
+    card: KerasCard, scope: AbstractContextManager[Any] | None = None, predicts: bool = False
+) -> keras.Model:
     """The model, compiled; its first weights are the same for the same seed. Raises: UserError.
 
-    scope: in which it is built; a new session of Keras' begins before.
+    scope: in which it is built; a new session of Keras' begins before. predicts: nothing else is done with it, and it
+    stays as it is, compiled or not.
     """
     if not is_given(card.model.build, keras.Model):  # of a program's own models nothing may be cleared
         keras.utils.clear_session()  # names carry counters: they are part of what files hold
@@ -32,7 +35,8 @@ def make_model(card: KerasCard, scope: AbstractContextManager[Any] | None = None
     refuse_names(card)
     with scope or nullcontext():
         model = models.make_model(card.model, "model")
-    compile_model(model, card.train)
+    if not predicts:
+        compile_model(model, card.train)
     return model
 
 

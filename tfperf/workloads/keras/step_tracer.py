@@ -15,7 +15,7 @@ from tfperf.workloads.keras.loops import MemoryLoop, flatten_step
 from tfperf.workloads.keras.memory import KerasMemoryTrial
 from tfperf.workloads.keras.models import make_model
 from tfperf.workloads.keras.recompute import recompute_blocks
-from tfperf.workloads.step_tracer import TracedStep
+from tfperf.workloads.step_tracer import MOST, SHORTER, TracedStep, choose_shorter, describe_shorter
 
 RECOMPUTE, BFLOAT16, ACCUMULATE, ROWS = "recompute", "mixed_bfloat16", "accumulate", "rows"
 VARIANTS = {
@@ -30,6 +30,8 @@ MANY = 2  # batches over which gradients are summed
 class KerasStepTracer(KerasMemoryTrial):
     """Builds the model anew for each change."""
 
+    most = MOST
+
     def __init__(self, card: KerasCard, mode: str) -> None:
         """mode: train or predict."""
         super().__init__(card, mode)
@@ -41,17 +43,23 @@ class KerasStepTracer(KerasMemoryTrial):
         """Those that may matter to such a model."""
         self._build("")
         if self._mode == "predict":
-            return {BFLOAT16: VARIANTS[BFLOAT16]}
+            return {BFLOAT16: VARIANTS[BFLOAT16], **self._list_lengths()}
         has_tables = any(isinstance(layer, keras.layers.Embedding) for layer in self._model._flatten_layers())
         left_out = {ROWS} if not has_tables else set()
         left_out |= {ACCUMULATE} if self._whole_card.train.accumulate else set()
-        return {name: text for name, text in VARIANTS.items() if name not in left_out}
+        return {name: text for name, text in VARIANTS.items() if name not in left_out} | self._list_lengths()
+
+    def _list_lengths(self) -> dict[str, str]:
+        """The variant with shorter batches, where a stream pads them differently."""
+        lengths = self.list_lengths()
+        return {} if choose_shorter(lengths) is None else {SHORTER: describe_shorter(lengths, "places")}
 
     def trace_step(self, batch: int, variant: str = "") -> TracedStep:
         """Raises: UserError for faults of the user's code."""
-        self._build(variant)
+        self._build("" if variant == SHORTER else variant)
+        shorter = choose_shorter(self.list_lengths()) if variant == SHORTER else None
         samples = max(1, batch // MANY) if variant == ACCUMULATE else batch
-        traced: TracedStep = run_user_code(lambda: self._trace(samples), "model: traced", None)
+        traced: TracedStep = run_user_code(lambda: self._trace(samples, shorter), "model: traced", None)
         return traced
 
     def _build(self, variant: str) -> None:
@@ -73,11 +81,13 @@ class KerasStepTracer(KerasMemoryTrial):
         self._built = variant
 
     def _make_model(self) -> keras.Model:
-        return make_model(self._card, _use_bfloat16() if self._variant == BFLOAT16 else None)
+        return make_model(self._card, _use_bfloat16() if self._variant == BFLOAT16 else None, self._mode == "predict")
 
-    def _trace(self, batch: int) -> TracedStep:
+    def _trace(self, batch: int, length: int | None) -> TracedStep:
+        """length: to which samples are padded where that differs; None: the longest."""
         data, model = self._data.training, self._model
-        specs = keras.tree.map_structure(lambda one: _make_spec(one, batch), self._read_batch(data))
+        first = self._padded[length or max(self._padded)] if self._padded else self._read_batch(data)
+        specs = keras.tree.map_structure(lambda one: _make_spec(one, batch), first)
         if self._mode == "predict":
             return self._trace_alone(model.predict_step, specs)
         if not isinstance(data, Samples):

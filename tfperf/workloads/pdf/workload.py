@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from tfperf.workloads.pdf.job import ReplicaFit
     from tfperf.workloads.pdf.memory import ReplicaMemoryTrial
     from tfperf.workloads.pdf.results.record import FitResult
+    from tfperf.workloads.pdf.step_tracer import ReplicaStepTracer
     from tfperf.workloads.switches import Request, Switches
 
 
@@ -111,6 +112,16 @@ class Pdf(Workload[Card]):
             from tfperf.workloads.pdf.memory import ReplicaMemoryTrial
 
             return ReplicaMemoryTrial(card)
+
+    def build_step_tracer(self, card: Card, mode: str) -> "ReplicaStepTracer":
+        """Its step for any number of replicas, traced alone."""
+        from tfperf.measure.quiet import drop_native_logs
+
+        self.refuse_memory(card, [mode])
+        with drop_native_logs():
+            from tfperf.workloads.pdf.step_tracer import ReplicaStepTracer
+
+            return ReplicaStepTracer(card)
 
     def make_switches(self, card: Card) -> "Switches":
         """What an ablation switches off."""

@@ -33,14 +33,15 @@ class BatchTranslator:
         self.model, self.beam, self.max_length = model, beam, max_length
         self.dtype = tf.as_dtype(model.core.compute_dtype)
         signature = list_weight_shapes(model), IDS
-        self._compiled = tf.function(self._translate, signature, autograph=False)
+        self._compiled = tf.function(self.trace, signature, autograph=False)
 
     def translate(self, weights: Sequence[tf.Tensor], source: tf.Tensor) -> Int32Array:
         """Ids (B, T) of the translations of source (B, S), END and PAD behind; T = `max_length`."""
         ids: Int32Array = self._compiled(list(weights), source).numpy()
         return ids
 
-    def _translate(self, weights: Sequence[tf.Tensor], source: tf.Tensor) -> tf.Tensor:
+    def trace(self, weights: Sequence[tf.Tensor], source: tf.Tensor) -> tf.Tensor:
+        """What a graph of it is traced from."""
         core, (source_table, target_table, *values) = self.model.core, weights
         with keras.StatelessScope(state_mapping=list(zip(core.trainable_variables, values, strict=True))):
             mask = tf.not_equal(source, PAD)

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from tfperf.workloads.stepper import Stepper
     from tfperf.workloads.translate.job import TranslationFit
     from tfperf.workloads.translate.memory import TranslationMemoryTrial
+    from tfperf.workloads.translate.step_tracer import TranslationStepTracer
 
 
 class TranslateWorkload(Workload[TranslationCard]):
@@ -111,6 +112,16 @@ class TranslateWorkload(Workload[TranslationCard]):
             from tfperf.workloads.translate.memory import TranslationMemoryTrial
 
             return TranslationMemoryTrial(card, mode)
+
+    def build_step_tracer(self, card: TranslationCard, mode: str) -> "TranslationStepTracer":
+        """Its step for any number of pairs, or a greedy translation, traced alone."""
+        from tfperf.measure.quiet import drop_native_logs
+
+        self.refuse_memory(card, [mode])
+        with drop_native_logs():
+            from tfperf.workloads.translate.step_tracer import TranslationStepTracer
+
+            return TranslationStepTracer(card, mode)
 
     def compare(self, before: Path, now: Path) -> "tuple[list[Change], list[str]]":
         """What differs between two finished runs."""
