@@ -1,17 +1,14 @@
 """What a tf.data.Dataset is made of: whether its passes differ, and whether they can be had again."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import tensorflow as tf
-from tensorflow.python.framework import op_def_registry
+
+from tfperf.inputs.operations import PYTHON, find_stateful
 
 # what a pass leaves behind for the next one: draws of a shuffle's order, a cache
 WITH_HISTORY = ("shuffle", "cache", "random", "sample", "snapshot")
-PYTHON = {"PyFunc", "EagerPyFunc", "PyFuncStateless"}
-# what reads a state but does not change it, hands data on, or has a state that a pass begins anew
-READS = ("VarHandleOp", "ReadVariableOp", "Placeholder", "Iterator", "Optional", "Assert", "Print", "ReadFile", "Table")
-WRITES = ("LookupTableInsert", "LookupTableImport", "LookupTableRemove")
 
 
 class DatasetGraph:
@@ -57,15 +54,3 @@ def _list_kinds(function: Any) -> Iterator[str]:
     graph = function.function.graph.as_graph_def()
     for nodes in (graph.node, *(one.node_def for one in graph.library.function)):
         yield from (node.op for node in nodes)
-
-
-def find_stateful(kinds: Iterable[str]) -> list[str]:
-    """Those operations that TensorFlow says have a state: they depend on more than their inputs, or leave something."""
-    found = []
-    for kind in kinds:
-        definition = op_def_registry.get(kind)
-        known = definition is not None and definition.is_stateful
-        passive = any(word in kind for word in READS) and not kind.startswith(WRITES)
-        if known and not passive and "Dataset" not in kind and "PartitionedCall" not in kind:
-            found.append(kind)
-    return sorted(found)

@@ -9,7 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from tfperf.arrays import AnyArray, ArraysByName
-from tfperf.sources.dataset_graph import find_stateful
+from tfperf.inputs.operations import find_stateful
 from tfperf.sources.user_errors import run_user_code
 from tfperf.workloads.keras.feeds import Feed
 

@@ -1,0 +1,68 @@
+"""A loader measured with one worker and with one for each core: what the prediction of other numbers rests on."""
+
+from dataclasses import dataclass, replace
+
+from tfperf.inputs.chain import LoaderCosts, LoaderLimits, PredictedRate, fit_wait, predict_rate
+
+
+@dataclass(frozen=True)
+class MeasuredLoader:
+    """What was measured with so many workers."""
+
+    workers: int
+    cpu_seconds: float  # of an element, of all threads and processes that make it
+    rate: float  # elements/s, held up by nothing but the loader itself
+
+    def __post_init__(self) -> None:
+        """Raises: ValueError where something is not above zero, but for the CPU time."""
+        if self.workers < 1 or self.cpu_seconds < 0 or self.rate <= 0:
+            raise ValueError(f"a measured loader has workers, and a rate above 0: {self}")
+
+
+@dataclass(frozen=True)
+class LoaderModel:
+    """Costs of an element for any number of workers.
+
+    The CPU time of an element depends on how many are made at once, since they share caches and memory: it is the
+    straight line through the two numbers that were measured. A line through noise may fall, so it never comes below
+    the smaller of both. The waiting time is the same for all.
+    """
+
+    one: MeasuredLoader
+    many: MeasuredLoader
+    costs: LoaderCosts  # of one worker: its own CPU time, the waiting time of both
+    grows_after: bool = True  # the line goes on beyond `many`; else CPU time stays what it is there
+
+    def get_costs(self, workers: int) -> LoaderCosts:
+        """Of so many workers; the part of the CPU time that is Python's grows with it."""
+        first, last = self.one, self.many
+        if first.workers == last.workers or first.cpu_seconds == 0:
+            return self.costs
+        at = workers if self.grows_after else min(workers, last.workers)
+        slope = (last.cpu_seconds - first.cpu_seconds) / (last.workers - first.workers)
+        line = first.cpu_seconds + slope * (at - first.workers)
+        seconds = max(line, min(first.cpu_seconds, last.cpu_seconds))
+        python = self.costs.python_seconds * seconds / first.cpu_seconds
+        return replace(self.costs, cpu_seconds=seconds, python_seconds=python)
+
+    def predict(self, limits: LoaderLimits, most_workers: int) -> list[PredictedRate]:
+        """Rates of 1, 2, ... most_workers."""
+        return [predict_rate(self.get_costs(n), limits, n) for n in range(1, most_workers + 1)]
+
+
+def fit_loader(
+    one: MeasuredLoader, many: MeasuredLoader, free_cores: float, *,
+    python_seconds: float = 0.0, read_bytes: float = 0.0, grows_after: bool = True,
+) -> LoaderModel:  # fmt: skip
+    """The model of a loader from two measurements, the second with more workers, or the same one on a single core.
+
+    free_cores: while it was measured. python_seconds, read_bytes: of an element, as in LoaderCosts.
+    Raises: ValueError where the second has fewer workers than the first.
+    """
+    if many.workers < one.workers:
+        raise ValueError(f"the second measurement has fewer workers: {many.workers} after {one.workers}")
+    both = [one] if one.workers == many.workers else [one, many]
+    wait = fit_wait(
+        [each.cpu_seconds for each in both], [each.rate for each in both], [each.workers for each in both], free_cores
+    )
+    return LoaderModel(one, many, LoaderCosts(one.cpu_seconds, wait, python_seconds, read_bytes), grows_after)
