@@ -93,7 +93,7 @@ FINDERS: dict[str, Callable[[Passes], int]] = {
 
 @register_benchmark(
     "batch-finders",
-    claim="a law fitted to few cheap trials finds the largest batch with fewer failures, and proves it",
+    claim="what each search for the largest batch finds, takes and leaves free",
     sweep=f"{', '.join(PARTS)}; tfperf memory, {', '.join(FINDERS)}; {BUDGET} GiB of the stand-in for a GPU",
     unit="trials (fresh processes), seconds, trials that failed, batch that was found, share of the budget that its "
     "peak leaves",

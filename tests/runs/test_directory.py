@@ -21,7 +21,7 @@ from tfperf.errors import Interrupted, LostError, RunDirectoryError, UserError
 from tfperf.results.rundir import RunDirectory
 from tfperf.runs.fit import fit
 from tfperf.runs.flow import _list_own_files
-from tfperf.train.loop import Loop
+from tfperf.train.ensemble import Ensemble
 from tfperf.workloads.options import Options
 from tfperf.workloads.pdf.replicas import ReplicaChunk
 from tfperf.workloads.pdf.results.store import read
@@ -33,15 +33,15 @@ README = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
 @pytest.mark.parametrize("loss", ["folder", "lock"])
 def test_a_run_whose_directory_is_taken_away_ends_and_writes_nothing_there(finished, tmp_path, monkeypatch, loss):
     card, run = copy_inputs(finished, tmp_path), tmp_path / "run"
-    train_step = Loop.run
+    train = Ensemble.run
 
     def run_and_remove(self, count, xla):
-        train_step(self, count, xla)
-        if int(self.step) == 70:
+        train(self, count, xla)
+        if self.step == 70:
             shutil.rmtree(run) if loss == "folder" else (run / "lock").unlink()
 
     with monkeypatch.context() as patch:
-        patch.setattr(Loop, "run", run_and_remove)
+        patch.setattr(Ensemble, "run", run_and_remove)
         with pytest.raises(LostError, match="removed or replaced while it was in use"):
             fit(card, run)
     assert not (run / "results.h5").exists()
