@@ -1,5 +1,6 @@
 """Whether `tfperf memory` tells the truth: its largest batch beside bisection, its law beside a measured peak."""
 
+import json
 import tempfile
 import time
 from collections.abc import Iterator
@@ -25,12 +26,20 @@ GIB = 2**30
     "over the measured peak, width of its interval as a share of that, whether it holds the peak; seconds of the study",
 )
 def measure_memory_truth(only: str = "", folder: Path | None = None) -> Iterator[Row]:
-    """A study and a bisection each; only: parts as `tagger` or `tagger:2.0`."""
+    """A study and a bisection each; only: parts as `tagger` or `tagger:2.0`; folder: where finished parts are kept."""
     wanted = only.split(",") if only else []
     with tempfile.TemporaryDirectory() as temporary:
         for name, budget in product(PARTS, BUDGETS):
             if not wanted or name in wanted or f"{name}:{budget}" in wanted:
-                yield {"part": name, "budget": budget, **_measure(name, budget, folder or Path(temporary))}
+                yield _measure_once(name, budget, folder or Path(temporary))
+
+
+def _measure_once(name: str, budget: float, folder: Path) -> Row:
+    kept = folder / f"{name}-{budget}.json"
+    if not kept.exists():
+        row = {"part": name, "budget": budget, **_measure(name, budget, folder)}
+        kept.write_text(json.dumps(row) + "\n", encoding="utf-8")
+    return dict(json.loads(kept.read_text(encoding="utf-8")))
 
 
 def _measure(name: str, budget: float, folder: Path) -> Row:
