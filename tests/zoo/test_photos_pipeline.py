@@ -10,18 +10,11 @@ import tensorflow as tf
 from tfperf.sources.dataset_graph import DatasetGraph
 from tfperf.zoo import photos_pipeline
 from tfperf.zoo.photos import add_block, build_model, load_photos
-from tfperf.zoo.photos_folder import PhotoSettings, list_photos, make_photos
+from tfperf.zoo.photos_folder import list_photos
 from tfperf.zoo.photos_pipeline import DRAWS, PipelineForm, change_picture, make_pipeline
 from tfperf.zoo.photos_waiting import StartTimes
 
 SIZE = 24
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    made = tmp_path_factory.mktemp("photos")
-    make_photos(made, PhotoSettings(count=39, smallest=64, largest=90))
-    return str(made)
 
 
 def load(folder, part="train", **form):

@@ -8,18 +8,11 @@ import pytest
 import tensorflow as tf
 from PIL import Image
 
-from tfperf.zoo.photos_folder import PhotoSettings, list_photos, make_photos
+from tfperf.zoo.photos_folder import list_photos
 from tfperf.zoo.photos_pipeline import DRAWS, _find_window, change_picture
 from tfperf.zoo.photos_sequence import change_array, find_box, load_photo_sequence
 
 SIZE = 24
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    made = tmp_path_factory.mktemp("photos")
-    make_photos(made, PhotoSettings(count=39, smallest=64, largest=90))
-    return str(made)
 
 
 def test_an_epoch_has_each_picture_once_and_the_next_one_others(folder):
