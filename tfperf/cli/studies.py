@@ -132,6 +132,40 @@ def memory(
     show_text(f"{output / PAGE}")
 
 
+@main.command("input")
+@CARD
+@click.option(
+    "-o", "--output", required=True, type=click.Path(path_type=Path), metavar="DIR", help="Folder of results."
+)
+@SET
+@click.option("--sweep", is_flag=True, help="Measure the numbers of workers that rates are predicted for, too.")
+@click.option(
+    "--seconds", type=FiniteRange(1, 3600), default=10.0, show_default=True, help="Seconds of each measurement."
+)
+@click.option(
+    "--timeout", type=FiniteRange(1, 86_400), default=600.0, show_default=True, help="Seconds of a trial at most."
+)
+@click.option("-q", "--quiet", is_flag=True, help="No progress, only the result.")
+def input_(
+    card: Path, output: Path, overrides: tuple[str, ...], sweep: bool, seconds: float, timeout: float, quiet: bool
+) -> None:
+    """Tell whether CARD's model waits for its data, and how many workers would deliver enough.
+
+    The same command goes on where it was stopped.
+    """
+    from tfperf.report.study_progress import show_progress
+    from tfperf.study.input import INPUT_FILE, run_input_study
+    from tfperf.workloads.cards import load_checked_card
+
+    with show_progress(quiet) as show_count:
+        report = run_input_study(
+            load_checked_card(card, overrides), output, show_count, sweep=sweep, seconds=seconds, timeout=timeout
+        )
+    for line in report["lines"]:
+        show_text(line)
+    show_text(f"{output / INPUT_FILE}")
+
+
 @main.command()
 @click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="RUN RUN...")
 def compare(runs: tuple[Path, ...]) -> None:

@@ -55,6 +55,15 @@ class PyDatasetStream(BatchStream):
         """As the dataset says."""
         return self._length is None
 
+    @property
+    def source(self) -> keras.utils.PyDataset:
+        """The dataset."""
+        return self._dataset
+
+    def set_workers(self, count: int) -> None:
+        """Its own workers: threads, or processes where it wants these."""
+        self._dataset.workers = count
+
     def start_pass(self, number: int, skip: int, show_stage: ShowStage) -> Iterator[Any]:
         """The dataset is told of the end of each pass before, also of those that are left out."""
         for _ in range(self._number_begun + 1, number + 1):

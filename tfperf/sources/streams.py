@@ -45,6 +45,15 @@ class BatchStream(ABC):
     def start_pass(self, number: int, skip: int, show_stage: ShowStage) -> Iterator[Any]:
         """An iterator of tf.data over a pass from its batch `skip` on. Numbers are asked for in ascending order."""
 
+    @property
+    @abstractmethod
+    def source(self) -> Any:
+        """What makes the batches, for who measures it: a tf.data.Dataset of a pass, or a PyDataset."""
+
+    @abstractmethod
+    def set_workers(self, count: int) -> None:
+        """Let so many threads, or workers of its own, make the batches of passes that begin from now on."""
+
     def find_fault(self) -> str | None:
         """After a batch could not be made: why, where the stream knows more than TensorFlow's error says."""
         return None
@@ -157,6 +166,15 @@ class DatasetStream(BatchStream):
         """As tf.data knows it."""
         return bool(self._dataset.cardinality() == tf.data.INFINITE_CARDINALITY)
 
+    @property
+    def source(self) -> tf.data.Dataset:
+        """The dataset."""
+        return self._dataset
+
+    def set_workers(self, count: int) -> None:
+        """Threads of the dataset's own pool."""
+        self._dataset = limit_threads(self._dataset, count)
+
     def apply_to_batches(self, function: Callable[..., Any], element_spec: Any) -> None:
         """The dataset's own `map`."""
         self._dataset = self._dataset.map(function)
@@ -174,3 +192,10 @@ class DatasetStream(BatchStream):
         self._passed, self._current = number, iter(self._dataset)
         deque(islice(self._current, skip), maxlen=0)
         return self._current
+
+
+def limit_threads(dataset: tf.data.Dataset, count: int) -> tf.data.Dataset:
+    """With a pool of its own of so many threads, in which the functions of its stages run."""
+    options = tf.data.Options()
+    options.threading.private_threadpool_size = count
+    return dataset.with_options(options)

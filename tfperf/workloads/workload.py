@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from tfperf.report.compare import Change
     from tfperf.report.study_progress import ShowCount
     from tfperf.train.window import Recording
+    from tfperf.workloads.input_trial import InputTrial, Loader
     from tfperf.workloads.job import Job, Session
     from tfperf.workloads.memory_trial import MemoryTrial
     from tfperf.workloads.step_tracer import StepTracer
@@ -37,7 +38,8 @@ PROTOCOL = 1  # version of what is offered here: another one is another agreemen
 # what a verb needs one of; where it is the second, the first is made of it
 METHODS = {
     "fit": ("build_job",), "profile": ("record", "build_stepper"), "sweep": ("measure_trial", "build_stepper"),
-    "compare": ("compare",), "memory": ("build_memory_trial",), "ablate": ("make_switches",), "init": ("make_example",),
+    "compare": ("compare",), "memory": ("build_memory_trial",), "input": ("build_input_trial",),
+    "ablate": ("make_switches",), "init": ("make_example",),
 }  # fmt: skip
 C = TypeVar("C", bound=AnyCard)
 
@@ -143,6 +145,14 @@ class Workload(ABC, Generic[C]):
     def build_step_tracer(self, card: C, mode: str) -> "StepTracer | None":
         """Its step for any batch, traced alone; None where it has none. mode: train or predict. Raises: UserError."""
         return None
+
+    def build_input_trial(self, card: C) -> "InputTrial":
+        """Its steps and their data, which can be taken apart. Raises: UserError."""
+        raise NotImplementedError
+
+    def build_loader(self, card: C, workers: int) -> "Loader":
+        """Its data alone, made by so many workers. Raises: UserError for data that have none."""
+        raise NotImplementedError
 
     def make_switches(self, card: C) -> "Switches":
         """What an ablation of the card switches off. Raises: UserError for its files, and for what none can do."""

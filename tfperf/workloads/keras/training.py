@@ -104,11 +104,11 @@ class KerasTraining:
             fixed = None if wanted == "auto" else wanted
             wishes = LoopWishes(self.card.engine.xla, fixed, self.steps, self.callbacks.batch_hooks)
             show = self._show_stage
-            known, self._loop = self._run_user_code(
+            known, self.loop = self._run_user_code(
                 lambda: choose_loop(model, feed, self.state, wishes, show), "on its first batches"
             )
         else:
-            self._loop = make_loop(model, feed, known)
+            self.loop = make_loop(model, feed, known)
         if self.validation is not None:
             self.validation.compile(known.compilation)
         self.choices, self.steps_per_call = known, known.steps_per_call
@@ -121,7 +121,7 @@ class KerasTraining:
 
     def warm_up(self) -> None:
         """Compile all programs; the caller puts the state back."""
-        self._run_user_code(lambda: self.feed.warm_up(self._loop), "compiling its step")
+        self._run_user_code(lambda: self.feed.warm_up(self.loop), "compiling its step")
         if self.validation is not None:
             self._run_user_code(self.validation.warm_up, "compiling its test step")
 
@@ -150,7 +150,7 @@ class KerasTraining:
         hooks = bool(self.callbacks.batch_hooks)
         if hooks:
             self._time("callbacks", lambda: self.callbacks.call_hook("train_batch_begin", self.done))
-        call = partial(self.feed.run, self._loop, self.epoch, self.done, asked)
+        call = partial(self.feed.run, self.loop, self.epoch, self.done, asked)
         count, logs = self._time("steps", lambda: self._run_user_code(call, self._describe_steps(asked)))
         self.samples_timed += self._count_samples(count)
         if not count and not self.done:
@@ -257,7 +257,7 @@ class KerasTraining:
 
     def close(self) -> None:
         """Free what it holds."""
-        del self._loop, self.validation, self.feed
+        del self.loop, self.validation, self.feed
 
 
 def _name_figure(key: str) -> str:

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from tfperf.measure.doctor import DoctorCheck
     from tfperf.report.compare import Change
     from tfperf.workloads.keras.fit import KerasFit
+    from tfperf.workloads.keras.input_trial import KerasInputTrial, KerasLoader
+    from tfperf.workloads.keras.inputs import TrainingData
     from tfperf.workloads.keras.memory import KerasMemoryTrial
     from tfperf.workloads.keras.result import KerasResult
     from tfperf.workloads.keras.step_tracer import KerasStepTracer
@@ -125,6 +127,9 @@ class KerasWorkload(Workload[KerasCard]):
 
     def build_stepper(self, card: KerasCard) -> "KerasTraining":
         """Its steps from the first on."""
+        return self._build_training(card)[0]
+
+    def _build_training(self, card: KerasCard) -> "tuple[KerasTraining, TrainingData]":
         from tfperf.measure.quiet import drop_native_logs
 
         with drop_native_logs():
@@ -140,7 +145,7 @@ class KerasWorkload(Workload[KerasCard]):
             training.choose()
             if training.choices.loop == "keras":
                 training.steps_per_call = 1  # each step is a call
-            return training
+            return training, data
 
     def measure_trial(self, card: KerasCard, request: Mapping[str, Any]) -> dict[str, Any]:
         """With what was chosen for the steps."""
@@ -154,6 +159,18 @@ class KerasWorkload(Workload[KerasCard]):
         from tfperf.workloads.keras.memory import KerasMemoryTrial
 
         return KerasMemoryTrial(card, mode)
+
+    def build_input_trial(self, card: KerasCard) -> "KerasInputTrial":
+        """Its steps, and the data that they are taken with."""
+        from tfperf.workloads.keras.input_trial import KerasInputTrial
+
+        return KerasInputTrial(*self._build_training(card))
+
+    def build_loader(self, card: KerasCard, workers: int) -> "KerasLoader":
+        """Its data alone."""
+        from tfperf.workloads.keras.input_trial import KerasLoader
+
+        return KerasLoader(card, workers)
 
     def build_step_tracer(self, card: KerasCard, mode: str) -> "KerasStepTracer":
         """Its step for any batch, traced alone."""

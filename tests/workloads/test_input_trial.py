@@ -1,0 +1,60 @@
+"""Rates of model and data alone and together, of a made-up training on a made-up clock."""
+
+import pytest
+
+from tfperf.workloads.input_trial import BLOCK_SECONDS, LEAST_ROUNDS, SIDES, measure_ceilings
+
+
+class MadeUpTrial:
+    """Each side's steps take their time; drift: of the machine, from turn to turn."""
+
+    batch = 16
+
+    def __init__(self, model=0.010, data=0.005, both=0.012, drift=1.0):
+        self.seconds, self.drift = {"model": model, "data": data, "both": both}, drift
+        self.now, self.was_put_back, self.taken = 0.0, False, []
+
+    def clock(self):
+        return self.now
+
+    def take(self, side, steps):
+        self.now += self.seconds[side] * steps
+        self.seconds = {key: value * self.drift ** (steps * self.seconds[side]) for key, value in self.seconds.items()}
+        self.taken.append((side, steps))
+
+    def put_back(self):
+        self.was_put_back = True
+
+    def describe_source(self, seconds):
+        return {}
+
+
+def test_rates_and_waiting_are_those_of_the_sides():
+    trial = MadeUpTrial()
+    found = measure_ceilings(trial, 6.0, trial.clock)
+    for side, seconds in {"model": 0.010, "data": 0.005, "both": 0.012}.items():
+        assert found[side]["rate"]["value"] == pytest.approx(1 / seconds)
+        assert found[side]["steps"] * seconds == pytest.approx(BLOCK_SECONDS, rel=0.05)
+    assert found["waits"]["value"] == pytest.approx(1 - 0.010 / 0.012) and found["batch"] == 16
+    assert trial.was_put_back and len(found["both"]["blocks"]) == LEAST_ROUNDS
+
+
+def test_a_machine_that_grows_slower_does_not_make_the_model_wait():
+    trial = MadeUpTrial(model=0.010, both=0.010, drift=1.02)
+    found = measure_ceilings(trial, 20.0, trial.clock)
+    assert abs(found["waits"]["value"]) < 0.01 and found["model"]["blocks"][0] > 1.2 * found["model"]["blocks"][-1]
+    last = [side for side, _ in trial.taken[-4 * len(SIDES) :: 2]]
+    assert sorted(last[:3]) == sorted(SIDES) and last[3:] == last[2::-1], "by turns, each with its lead-in"
+
+
+def test_the_state_is_put_back_where_a_side_fails():
+    trial = MadeUpTrial()
+    trial.seconds.pop("both")
+    with pytest.raises(KeyError):
+        measure_ceilings(trial, 1.0, trial.clock)
+    assert trial.was_put_back
+
+
+def test_a_step_that_is_longer_than_a_turn_is_taken_alone():
+    trial = MadeUpTrial(model=3.0, data=0.5, both=3.5)
+    assert measure_ceilings(trial, 1.0, trial.clock)["model"]["steps"] == 1

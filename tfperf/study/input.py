@@ -1,0 +1,135 @@
+"""`tfperf input`: whether the model waits for its data, how many workers would deliver enough, what is in their way.
+
+What is predicted is in input.json before the sweep that checks it begins.
+"""
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from tfperf.errors import CardError, RunDirectoryError, Stopped, TrainingError
+from tfperf.inputs.calibration import MeasuredLoader, fit_loader
+from tfperf.inputs.chain import LoaderLimits, find_knee
+from tfperf.inputs.free_cores import measure_free_cores
+from tfperf.measure.environment import collect_environment, count_cores
+from tfperf.report.input import list_input_lines
+from tfperf.report.study_progress import ShowCount
+from tfperf.results.lock import DirectoryLock
+from tfperf.results.rundir import has_run
+from tfperf.runcard.dump import to_json_tree
+from tfperf.runcard.kinds import AnyCard
+from tfperf.signals import Signals
+from tfperf.study.child import Record, run_subprocess
+from tfperf.study.memory import hash_named_files
+from tfperf.study.trial_log import ENVIRONMENT, TrialLog, make_card_identity, write
+from tfperf.workloads.registry import WORKLOADS
+
+COMMAND = (sys.executable, "-m", "tfperf.study.input_trial")
+INPUT_FILE = "input.json"
+MOST_WORKERS = 8  # that rates are predicted for, or twice the cores
+AS_IT_IS = "as it is"
+REPEATS = 2  # of each number of workers in a sweep
+
+
+@dataclass(kw_only=True)
+class InputAsker:
+    """Asks fresh processes for trials; what the log has already is not measured again."""
+
+    tree: Mapping[str, Any]
+    log: TrialLog
+    signals: Signals
+    show: ShowCount
+    seconds: float
+    timeout: float
+    command: Sequence[str]
+    count: int  # of all trials
+
+    def get(self, key: str, workers: int | None) -> Record:
+        """The record of a trial. Raises: CardError for what cannot be measured, TrainingError for a fault, Stopped."""
+        if key not in self.log.trials:
+            self.show(len(self.log.trials), self.count, key)
+            self.log.trials[key] = self._ask(workers)
+            self.log.save({})
+        return self.log.trials[key]
+
+    def _ask(self, workers: int | None) -> Record:
+        request = {"card": self.tree, "seconds": self.seconds, "workers": workers}
+        record = run_subprocess(self.command, request, lambda: self.signals.received is not None, self.timeout)
+        if record is None:
+            assert self.signals.received is not None
+            raise Stopped(self.signals.received)
+        if "refused" in record:
+            raise CardError(*record["refused"])
+        if "error" in record:
+            raise TrainingError(f"input: {record['error']}")
+        return record
+
+
+def run_input_study(
+    card: AnyCard, output: Path, show: ShowCount, *, sweep: bool = False, seconds: float = 10.0,
+    timeout: float = 600.0, command: Sequence[str] = COMMAND,
+    measure_cores: Callable[[], Any] = measure_free_cores,
+) -> dict[str, Any]:  # fmt: skip
+    """Measure a card's input, predict the rate of other numbers of workers, and write input.json; returns the report.
+
+    sweep: measure these numbers, too. seconds: of each measurement. What the folder has already is not measured again.
+    Raises: CardError for a faulty card or one that cannot be measured, TrainingError where a trial fails,
+    RunDirectoryError for the folder, Stopped when a signal came: what was measured until then is kept.
+    """
+    workload = WORKLOADS.get_offering("input", card.workload)
+    if has_run(output):
+        raise RunDirectoryError(f"{output}: holds a run; choose another folder for an input study")
+    most = max(MOST_WORKERS, 2 * count_cores())
+    with Signals().listen() as signals, DirectoryLock(output) as held, signals.defer():
+        files = {**hash_named_files(card, workload.kind), **workload.hash_files(card)}
+        log = TrialLog(held.path, make_card_identity(card, {}) | {"files": files}, INPUT_FILE)
+        log.load()
+        write(held.path / ENVIRONMENT, collect_environment())
+        asker = InputAsker(
+            tree=to_json_tree(card), log=log, signals=signals, show=show, seconds=seconds, timeout=timeout,
+            command=command, count=3 + (REPEATS * most if sweep else 0),
+        )  # fmt: skip
+        found = asker.get(AS_IT_IS, None)
+        report: dict[str, Any] = {"title": card.title, "cores": count_cores(), "as_it_is": found, "workers": None}
+        if found["source"]["kind"] != "arrays":
+            report["workers"] = _predict(asker, found, most, measure_cores)
+            log.save(report)  # before the sweep that checks it
+            if sweep:
+                report["workers"]["sweep"] = _sweep(asker, most)
+        report["lines"] = list_input_lines(report)
+        log.save(report)
+    return report
+
+
+def _predict(asker: InputAsker, found: Record, most: int, measure_cores: Callable[[], Any]) -> dict[str, Any]:
+    """Rates of 1, 2, ... workers from two that are measured, alone and beside the step."""
+    cores = count_cores()
+    measured = []
+    free = []
+    for workers in (1, max(cores, 2)):
+        free.append(measure_cores().cores.value)
+        record = asker.get(f"{workers} workers", workers)
+        measured.append(MeasuredLoader(workers, record["processor_seconds"], record["rate"]["value"]))
+    free_cores = sum(free) / len(free)
+    one, many = measured
+    model = fit_loader(one, many, free_cores)
+    alone = model.predict(LoaderLimits(free_cores), most)
+    capped = model.predict(LoaderLimits(free_cores, steps_per_second=found["model"]["rate"]["value"]), most)
+    return {
+        "free_cores": free_cores, "measured": [asdict(one) for one in measured], "costs": asdict(model.costs),
+        "predicted": [asdict(one) for one in alone], "with_step": [asdict(one) for one in capped],
+        "knee": find_knee([one.rate for one in alone]), "knee_with_step": find_knee([one.rate for one in capped]),
+        "sweep": None,
+    }  # fmt: skip
+
+
+def _sweep(asker: InputAsker, most: int) -> list[dict[str, Any]]:
+    """Measured rates of 1, 2, ... workers, the repeats of each apart."""
+    found: dict[int, list[float]] = {workers: [] for workers in range(1, most + 1)}
+    for repeat in range(REPEATS):
+        for workers in found if repeat % 2 == 0 else reversed(found):
+            record = asker.get(f"{workers} workers, repeat {repeat + 1}", workers)
+            found[workers].append(record["rate"]["value"])
+    return [{"workers": workers, "rates": rates} for workers, rates in found.items()]

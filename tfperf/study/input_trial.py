@@ -1,0 +1,32 @@
+"""One measurement of an input study, as a program of its own: a JSON request on stdin, a JSON record on stdout.
+
+`python -m tfperf.study.input_trial`. A request holds `card` (as a tree), `seconds`, and `workers`: None for the card as
+it is: model and data alone and together, and stages, each for so many seconds; a number for the data alone, made by so
+many. A record holds what workloads/input_trial.py makes; of a card that cannot be measured `refused`.
+"""
+
+import os
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+from tfperf.measure import parent_watch
+
+
+def measure_input(request: Mapping[str, Any]) -> dict[str, Any]:
+    """The record of a request; UserError for faults of the card or its files."""
+    from tfperf.workloads.input_trial import measure_ceilings, measure_loader
+    from tfperf.workloads.registry import WORKLOADS
+
+    workload, seconds = WORKLOADS.get(request["card"]["workload"]), float(request["seconds"])
+    card = workload.kind.make_card(request["card"])
+    if request["workers"] is not None:
+        return measure_loader(workload.build_loader(card, request["workers"]), request["workers"], seconds)
+    trial = workload.build_input_trial(card)
+    return measure_ceilings(trial, seconds) | {"source": trial.describe_source(seconds)}
+
+
+if __name__ == "__main__":
+    parent_watch.answer_request(measure_input)
+    sys.stdout.flush()
+    os._exit(0)  # iterators that run Python in their threads may keep the interpreter from ending

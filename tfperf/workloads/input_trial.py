@@ -1,0 +1,120 @@
+"""What a workload offers to have its input measured, and how fast model and data are alone and together."""
+
+import math
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from functools import partial
+from typing import Any, Literal, Protocol
+
+from tfperf.measure.confidence import ConfidenceInterval, estimate_geometric_mean
+
+Side = Literal["model", "data", "both"]
+SIDES: tuple[Side, ...] = ("model", "data", "both")
+BLOCK_SECONDS = 0.5  # of a side, before another one has its turn
+LEAD_IN = 0.25  # of a block, taken before it: what was prepared meanwhile lies in buffers, and comes faster
+LEAST_ROUNDS, MOST_STEPS = 4, 100_000
+WARM_STEPS = 2
+
+
+class InputTrial(Protocol):
+    """A training whose model and data can be taken apart."""
+
+    @property
+    def batch(self) -> int | None:
+        """Samples of a step; None: batches do not say."""
+
+    def take(self, side: Side, steps: int) -> None:
+        """Steps of the model over one batch again and again, batches of the data alone, or both as they are."""
+
+    def put_back(self) -> None:
+        """Give the model the weights and slots that it had."""
+
+    def describe_source(self, seconds: float) -> dict[str, Any]:
+        """What makes the batches: its kind, its stages with their times measured for so long, what is wrong with it."""
+
+
+class Loader(Protocol):
+    """Data without a model, made by some number of workers."""
+
+    def take(self, steps: int) -> None:
+        """So many batches."""
+
+
+@dataclass(frozen=True)
+class Ceiling:
+    """How fast a side is: steps a second by blocks, their mean with its interval, CPU seconds a step of all threads."""
+
+    blocks: list[float]
+    rate: ConfidenceInterval
+    processor_seconds: float
+    steps: int  # of a block
+
+
+def measure_ceilings(
+    trial: InputTrial, seconds: float, clock: Callable[[], float] = time.perf_counter
+) -> dict[str, Any]:
+    """The record of the three sides, measured by turns for so many seconds, after a warm-up of each.
+
+    What changes the machine's speed for longer than a turn changes all of them; every other time the turns go the other
+    way round. The model's state is put back.
+    """
+    try:
+        counts = {side: _find_count(partial(trial.take, side), clock) for side in SIDES}
+        rates: dict[Side, list[float]] = {side: [] for side in SIDES}
+        processor: dict[Side, float] = dict.fromkeys(SIDES, 0.0)
+        end, rounds = clock() + seconds, 0
+        while rounds < LEAST_ROUNDS or clock() < end:
+            for side in SIDES if rounds % 2 else reversed(SIDES):
+                trial.take(side, math.ceil(LEAD_IN * counts[side]))
+                began, used = clock(), time.process_time()
+                trial.take(side, counts[side])
+                rates[side].append(counts[side] / (clock() - began))
+                processor[side] += time.process_time() - used
+            rounds += 1
+    finally:
+        trial.put_back()
+    found = {
+        side: Ceiling(
+            rates[side], estimate_geometric_mean(rates[side]), processor[side] / rounds / counts[side], counts[side]
+        )
+        for side in SIDES
+    }
+    return {"batch": trial.batch, **{side: asdict(ceiling) for side, ceiling in found.items()}, **describe_wait(found)}
+
+
+def measure_loader(
+    loader: Loader, workers: int, seconds: float, clock: Callable[[], float] = time.perf_counter
+) -> dict[str, Any]:
+    """The record of data alone: batches a second with an interval, CPU seconds of a batch."""
+    count = _find_count(loader.take, clock)
+    rates, used, end = list[float](), 0.0, clock() + seconds
+    while len(rates) < LEAST_ROUNDS or clock() < end:
+        began, processor = clock(), time.process_time()
+        loader.take(count)
+        rates.append(count / (clock() - began))
+        used += time.process_time() - processor
+    rate = asdict(estimate_geometric_mean(rates))
+    return {"workers": workers, "rate": rate, "processor_seconds": used / count / len(rates)}
+
+
+def describe_wait(found: Mapping[Side, Ceiling]) -> dict[str, Any]:
+    """`waits`: share of the time in which the model waits for its input, with an interval: 1 less the ratio of the
+    rates of both and of the model alone, block by block."""
+    pairs = zip(found["both"].blocks, found["model"].blocks, strict=True)
+    ratio = estimate_geometric_mean([both / model for both, model in pairs])
+    low, high = (None if limit is None else 1 - limit for limit in (ratio.high, ratio.low))
+    return {"waits": asdict(ConfidenceInterval(1 - ratio.value, low, high))}
+
+
+def _find_count(take: Callable[[int], None], clock: Callable[[], float]) -> int:
+    """Steps that take about a block's time, after those that compile."""
+    take(WARM_STEPS)
+    count = 1
+    while True:
+        began = clock()
+        take(count)
+        spent = clock() - began
+        if spent >= BLOCK_SECONDS / 2 or count >= MOST_STEPS:
+            return max(1, min(MOST_STEPS, round(count * BLOCK_SECONDS / max(spent, 1e-9))))
+        count = min(MOST_STEPS, count * (4 if spent < BLOCK_SECONDS / 8 else 2))

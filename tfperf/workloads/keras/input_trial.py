@@ -1,0 +1,111 @@
+"""A Keras training whose input is measured: its steps without its data, its data without steps, and both."""
+
+import json
+from dataclasses import asdict
+from typing import Any
+
+import tensorflow as tf
+
+from tfperf.console.stages import show_nothing
+from tfperf.errors import UserError
+from tfperf.inputs.problems import find_problems, find_source_problems
+from tfperf.inputs.sources import describe_source
+from tfperf.inputs.stage_times import measure_stages
+from tfperf.sources.streams import BatchStream
+from tfperf.workloads.input_trial import Side
+from tfperf.workloads.keras.card import KerasCard
+from tfperf.workloads.keras.feeding import make_feed
+from tfperf.workloads.keras.feeds import Feed
+from tfperf.workloads.keras.inputs import TrainingData, read_data
+from tfperf.workloads.keras.loops import StepLoop
+from tfperf.workloads.keras.training import KerasTraining
+
+
+class _Passes:
+    """Batches of a feed, epoch after epoch, for any loop."""
+
+    def __init__(self, feed: Feed) -> None:
+        self._feed, self._epoch, self._done = feed, 0, 0
+
+    def run(self, loop: StepLoop, steps: int) -> None:
+        """As many epochs as the steps take. Raises: UserError where the data have no batch, or fail."""
+        was_empty = False
+        while steps:
+            taken, _ = self._feed.run(loop, self._epoch, self._done, steps)
+            steps, self._done = steps - taken, self._done + taken
+            if steps or self._done == self._feed.steps_per_epoch:
+                if was_empty and not taken:
+                    raise UserError("data: a pass has no batch; is a generator used up?")
+                was_empty = not taken
+                self._epoch, self._done = self._epoch + 1, 0
+
+
+class KerasLoader:
+    """Data of a card without its model, made by so many threads, or workers of a PyDataset."""
+
+    def __init__(self, card: KerasCard, workers: int) -> None:
+        """Raises: UserError for data whose workers have no number."""
+        data = read_data(card)
+        if not isinstance(data.training, BatchStream):
+            raise UserError("data: samples in memory have no workers")
+        data.training.set_workers(workers)
+        feed = make_feed(data.training, data.batch, card.train.steps_per_epoch, data.draw_order, show_nothing)
+        self._passes, self._loop = _Passes(feed), feed.make_loop(_take_nothing, "graph")
+
+    def take(self, steps: int) -> None:
+        """So many batches."""
+        self._passes.run(self._loop, steps)
+
+
+class KerasInputTrial:
+    """The steps of a training, as a fit takes them, epochs one after the other."""
+
+    def __init__(self, training: KerasTraining, data: TrainingData) -> None:
+        """training: of these data; its loop is chosen."""
+        self._training, self._data, feed = training, data, training.feed
+        self._kept = training.state.snapshot()
+        self._one = feed.record(1)
+        self._passes, self._empty = _Passes(feed), feed.make_loop(_take_nothing, "graph")
+
+    @property
+    def batch(self) -> int | None:
+        """Samples of a whole batch."""
+        return self._training.feed.batch
+
+    def take(self, side: Side, steps: int) -> None:
+        """Raises: UserError where the data have no batch, or fail."""
+        if side == "model":
+            self._training.loop.run(self._one.repeat(steps))
+        else:
+            self._passes.run(self._training.loop if side == "both" else self._empty, steps)
+
+    def put_back(self) -> None:
+        """Weights, slots, counters, seeds."""
+        self._training.state.restore(self._kept)
+
+    def describe_source(self, seconds: float) -> dict[str, Any]:
+        """Of a tf.data.Dataset each stage with its times; of other data who makes the batches."""
+        data = self._data.training
+        source = data.source if isinstance(data, BatchStream) else tuple(data.arrays)
+        if isinstance(source, tf.data.Dataset):
+            pipeline, times = measure_stages(source, seconds)
+            problems = find_problems(pipeline, times)
+            found = {
+                "kind": "tf.data.Dataset", "pipeline": asdict(pipeline), "times": asdict(times),
+                "problems": [asdict(one) for one in problems],
+            }  # fmt: skip
+            return dict(json.loads(json.dumps(found, default=sorted)))  # sets as lists
+        described = describe_source(source)
+        return asdict(described) | {"problems": [asdict(one) for one in find_source_problems(described)]}
+
+
+def _take_nothing(batch: Any) -> dict[str, tf.Tensor]:
+    """A step that only has its batch, of which it looks at a value, since what is not looked at is not computed."""
+    return {"batch": tf.add_n([_look_at(part) for part in tf.nest.flatten(batch)])}
+
+
+def _look_at(part: Any) -> tf.Tensor:
+    values = tf.reshape(part.flat_values if hasattr(part, "flat_values") else part, [-1])[:1]
+    if values.dtype == tf.string:
+        values = tf.strings.length(values)
+    return tf.reduce_sum(tf.cast(values, tf.float32))
