@@ -139,6 +139,7 @@ def memory(
 )
 @SET
 @click.option("--sweep", is_flag=True, help="Measure the numbers of workers that rates are predicted for, too.")
+@click.option("--apply", is_flag=True, help="Try settings that leave batches as they are; write a card with the best.")
 @click.option(
     "--seconds", type=FiniteRange(1, 3600), default=10.0, show_default=True, help="Seconds of each measurement."
 )
@@ -147,8 +148,9 @@ def memory(
 )
 @click.option("-q", "--quiet", is_flag=True, help="No progress, only the result.")
 def input_(
-    card: Path, output: Path, overrides: tuple[str, ...], sweep: bool, seconds: float, timeout: float, quiet: bool
-) -> None:
+    card: Path, output: Path, overrides: tuple[str, ...], sweep: bool, apply: bool, seconds: float, timeout: float,
+    quiet: bool,
+) -> None:  # fmt: skip
     """Tell whether CARD's model waits for its data, and how many workers would deliver enough.
 
     The same command goes on where it was stopped.
@@ -159,8 +161,9 @@ def input_(
 
     with show_progress(quiet) as show_count:
         report = run_input_study(
-            load_checked_card(card, overrides), output, show_count, sweep=sweep, seconds=seconds, timeout=timeout
-        )
+            load_checked_card(card, overrides), output, show_count,
+            sweep=sweep, apply=apply, seconds=seconds, timeout=timeout,
+        )  # fmt: skip
     for line in report["lines"]:
         show_text(line)
     show_text(f"{output / INPUT_FILE}")

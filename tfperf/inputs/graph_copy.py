@@ -21,6 +21,13 @@ TYPES = ("output_types", "Toutput_types")
 ISOLATED = {"ShuffleDatasetV3": "ShuffleDataset", "CacheDatasetV2": "CacheDataset", "RandomDatasetV2": "RandomDataset"}
 
 
+# whose states a graph has copies of: what the user's program does to them later is not seen there
+STATES = {
+    "VarHandleOp": "variables", "HashTable": "lookup tables", "MutableHashTable": "lookup tables",
+    "MutableDenseHashTable": "lookup tables",
+}  # fmt: skip
+
+
 class GraphCopy:
     """The graph of a dataset, that can be changed and built; a changed graph is another copy."""
 
@@ -29,6 +36,12 @@ class GraphCopy:
         self.owner, self.graph = owner, graph
         self.nodes = index_nodes(graph.node)
         self.library = {one.signature.name: one for one in graph.library.function}
+
+    @property
+    def held(self) -> list[str]:
+        """What its functions hold and a graph copies, in words."""
+        bare = {node.op.removesuffix("V2") for node in self.nodes.values()}
+        return sorted({STATES[op] for op in bare & STATES.keys()})
 
     @property
     def output(self) -> str:
@@ -57,6 +70,13 @@ class GraphCopy:
         for one in (self.owner.options(), *options):
             dataset = dataset.with_options(one)
         return dataset
+
+    def build_alike(self) -> tf.data.Dataset:
+        """A dataset of this graph whose elements have the structure of the owner's, and which keeps the owner alive."""
+        variant = tf.raw_ops.DatasetFromGraph(graph_def=self.graph.SerializeToString())
+        dataset = tf.data.experimental.from_variant(variant, self.owner.element_spec)
+        dataset.tfperf_copy = self
+        return dataset.with_options(self.owner.options())
 
     def set_input(self, node: Any, place: int, name: str) -> None:
         """Let a node of this copy read another one."""
@@ -88,11 +108,11 @@ class GraphCopy:
         return next(node for node in self.graph.node if node.op == "_Retval")
 
 
-def copy_graph(dataset: tf.data.Dataset) -> GraphCopy:
-    """The graph of a dataset as it is, but for what it would share with the copy.
+def share_graph(dataset: tf.data.Dataset) -> GraphCopy:
+    """The graph of a dataset as it is: what is built of it draws the same orders and fills the same caches.
 
-    Caches in files are left out of copies, which would write them. Raises: UserError where the dataset has no graph:
-    arrays that it holds are larger than a graph may be (2 GB), or a state cannot be written down.
+    Raises: UserError where the dataset has no graph: arrays that it holds are larger than a graph may be (2 GB), or a
+    state cannot be written down.
     """
     try:
         text = tf.raw_ops.DatasetToGraphV2(
@@ -103,7 +123,15 @@ def copy_graph(dataset: tf.data.Dataset) -> GraphCopy:
         raise UserError(
             f"data: the stages of this dataset cannot be read: {' '.join(str(error).split())[:300]}"
         ) from error
-    copy = GraphCopy(dataset, graph)
+    return GraphCopy(dataset, graph)
+
+
+def copy_graph(dataset: tf.data.Dataset) -> GraphCopy:
+    """The same, but for what it would share with the copy.
+
+    Caches in files are left out of copies, which would write them. Raises: UserError as `share_graph`.
+    """
+    copy = share_graph(dataset)
     for node in list(copy.graph.node):
         if node.op in ("CacheDataset", "CacheDatasetV2") and read_constant(node, "filename", copy.nodes):
             copy.leave_out_stage(node.name)

@@ -8,6 +8,7 @@ from pydantic import Field, model_validator
 from pydantic.dataclasses import dataclass
 
 from tfperf.runcard.faults import Fault, refuse
+from tfperf.runcard.input_settings import InputSettings
 from tfperf.runcard.types import STRICT, CodeName, Folder, Name, Names, Step
 
 Text = Annotated[str, Field(max_length=4096)]
@@ -16,6 +17,9 @@ Number = Annotated[float, Field(ge=-1e300, le=1e300)]
 Scalar = bool | Whole | Number | Text | None
 Value = Scalar | Annotated[tuple[Scalar, ...], Field(max_length=1000)]
 CallArguments = Annotated[dict[Name, Value], Field(max_length=100)]
+Choices = Annotated[
+    dict[Name, Annotated[tuple[Value, ...], Field(min_length=1, max_length=20)]], Field(min_length=1, max_length=20)
+]
 Share = Annotated[float, Field(gt=0, lt=1)]
 Pixels = Annotated[int, Field(ge=1, le=10_000)]
 Precision = Literal["float32", "float64", "bfloat16", "mixed_bfloat16", "mixed_float16"]
@@ -124,6 +128,21 @@ class DataSource(SampleSource):
         description="share of the samples, the last ones, of images as many of each class, that validates after each "
         "epoch; or data of its own; null: none",
     )
+    input: Literal["auto"] | InputSettings | None = Field(
+        default=None,
+        description="how a tf.data.Dataset is run; auto: as measured before the first step, once for a machine, data "
+        "and code; null: as it is",
+    )
+    choices: Choices | None = Field(
+        default=None,
+        description="other values of the function's arguments, which `tfperf input --apply` may try: {argument: [...]}",
+    )
+
+    @model_validator(mode="after")
+    def _refuse_choices(self) -> Self:
+        if self.choices is not None and self.build is None:
+            refuse([Fault("choices", None, "must be left out without build")])
+        return self
 
 
 def _check_origin(origins: dict[str, object]) -> Iterator[Fault]:

@@ -7,6 +7,7 @@ import tensorflow as tf
 
 from tfperf.inputs.operations import PYTHON, find_stateful
 
+UNORDERED = "an order that may change (deterministic=False)"
 # what a pass leaves behind for the next one: draws of a shuffle's order, a cache
 WITH_HISTORY = ("shuffle", "cache", "random", "sample", "snapshot")
 
@@ -39,7 +40,7 @@ class DatasetGraph:
         elif python := sorted(self._kinds & PYTHON):
             found.append(f"Python code in {', '.join(python)}")
         if self._unordered or self._options.deterministic is False:
-            found.append("an order that may change (deterministic=False)")
+            found.append(UNORDERED)
         return found
 
 

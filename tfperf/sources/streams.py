@@ -10,7 +10,9 @@ import tensorflow as tf
 
 from tfperf.console.stages import ShowStage, show_nothing
 from tfperf.errors import UserError
-from tfperf.sources.dataset_graph import DatasetGraph
+from tfperf.inputs.settings import apply_settings
+from tfperf.runcard.input_settings import InputSettings
+from tfperf.sources.dataset_graph import UNORDERED, DatasetGraph
 
 
 class BatchStream(ABC):
@@ -179,6 +181,12 @@ class DatasetStream(BatchStream):
         """The dataset's own `map`."""
         self._dataset = self._dataset.map(function)
         self.element_spec = self._dataset.element_spec
+
+    def apply_settings(self, settings: InputSettings) -> None:
+        """Make the batches in another way. Raises: CardError where a setting does not fit the dataset."""
+        self._dataset = apply_settings(self._dataset, settings)
+        if settings.ordered is False and UNORDERED not in self.unkept:
+            self.has_history, self.unkept = True, (*self.unkept, UNORDERED)
 
     def start_pass(self, number: int, skip: int, show_stage: ShowStage) -> Iterator[Any]:
         """Passes that were left out are gone through where a later one depends on them."""

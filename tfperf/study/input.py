@@ -15,13 +15,17 @@ from tfperf.inputs.chain import LoaderLimits, find_knee
 from tfperf.inputs.free_cores import measure_free_cores
 from tfperf.measure.environment import collect_environment, count_cores
 from tfperf.report.input import list_input_lines
+from tfperf.report.input_applied import list_applied_lines
 from tfperf.report.study_progress import ShowCount
 from tfperf.results.lock import DirectoryLock
 from tfperf.results.rundir import has_run
 from tfperf.runcard.dump import to_json_tree
+from tfperf.runcard.keys import Tree
 from tfperf.runcard.kinds import AnyCard
 from tfperf.signals import Signals
+from tfperf.study.applied_card import write_applied_card
 from tfperf.study.child import Record, run_subprocess
+from tfperf.study.input_apply import Effort, InputSearch
 from tfperf.study.memory import hash_named_files
 from tfperf.study.trial_log import ENVIRONMENT, TrialLog, make_card_identity, write
 from tfperf.workloads.registry import WORKLOADS
@@ -30,6 +34,7 @@ COMMAND = (sys.executable, "-m", "tfperf.study.input_trial")
 INPUT_FILE = "input.json"
 MOST_WORKERS = 8  # that rates are predicted for, or twice the cores
 AS_IT_IS = "as it is"
+TURN_SECONDS = 2.0  # of a candidate of --apply
 REPEATS = 2  # of each number of workers in a sweep
 
 
@@ -37,7 +42,7 @@ REPEATS = 2  # of each number of workers in a sweep
 class InputAsker:
     """Asks fresh processes for trials; what the log has already is not measured again."""
 
-    tree: Mapping[str, Any]
+    tree: Tree
     log: TrialLog
     signals: Signals
     show: ShowCount
@@ -50,12 +55,16 @@ class InputAsker:
         """The record of a trial. Raises: CardError for what cannot be measured, TrainingError for a fault, Stopped."""
         if key not in self.log.trials:
             self.show(len(self.log.trials), self.count, key)
-            self.log.trials[key] = self._ask(workers)
+        return self.ask(key, {"card": self.tree, "seconds": self.seconds, "workers": workers})
+
+    def ask(self, key: str, request: Mapping[str, Any]) -> Record:
+        """The same of any request."""
+        if key not in self.log.trials:
+            self.log.trials[key] = self._run(request)
             self.log.save({})
         return self.log.trials[key]
 
-    def _ask(self, workers: int | None) -> Record:
-        request = {"card": self.tree, "seconds": self.seconds, "workers": workers}
+    def _run(self, request: Mapping[str, Any]) -> Record:
         record = run_subprocess(self.command, request, lambda: self.signals.received is not None, self.timeout)
         if record is None:
             assert self.signals.received is not None
@@ -68,13 +77,14 @@ class InputAsker:
 
 
 def run_input_study(
-    card: AnyCard, output: Path, show: ShowCount, *, sweep: bool = False, seconds: float = 10.0,
+    card: AnyCard, output: Path, show: ShowCount, *, sweep: bool = False, apply: bool = False, seconds: float = 10.0,
     timeout: float = 600.0, command: Sequence[str] = COMMAND,
     measure_cores: Callable[[], Any] = measure_free_cores,
 ) -> dict[str, Any]:  # fmt: skip
     """Measure a card's input, predict the rate of other numbers of workers, and write input.json; returns the report.
 
-    sweep: measure these numbers, too. seconds: of each measurement. What the folder has already is not measured again.
+    sweep: measure these numbers, too. apply: try settings, and write a card with those that win. seconds: of each
+    measurement. What the folder has already is not measured again.
     Raises: CardError for a faulty card or one that cannot be measured, TrainingError where a trial fails,
     RunDirectoryError for the folder, Stopped when a signal came: what was measured until then is kept.
     """
@@ -99,8 +109,22 @@ def run_input_study(
             if sweep:
                 report["workers"]["sweep"] = _sweep(asker, most)
         report["lines"] = list_input_lines(report)
+        if apply:
+            log.save(report)
+            report["applied"] = _apply(asker, card, found, held.path)
+            report["lines"] += list_applied_lines(report["applied"])
         log.save(report)
     return report
+
+
+def _apply(asker: InputAsker, card: AnyCard, found: Record, folder: Path) -> dict[str, Any]:
+    """What wins beyond chance, and the card that has it."""
+    search = InputSearch(
+        tree=asker.tree, ask=asker.ask, show=asker.show, cores=count_cores(), source=found["source"],
+        effort=Effort(seconds=min(TURN_SECONDS, asker.seconds)),
+    )  # fmt: skip
+    applied = search.run(1 / found["model"]["rate"]["value"])
+    return applied | {"card": write_applied_card(card, applied, folder)}
 
 
 def _predict(asker: InputAsker, found: Record, most: int, measure_cores: Callable[[], Any]) -> dict[str, Any]:

@@ -2,7 +2,8 @@
 
 `python -m tfperf.study.input_trial`. A request holds `card` (as a tree), `seconds`, and `workers`: None for the card as
 it is: model and data alone and together, and stages, each for so many seconds; a number for the data alone, made by so
-many. A record holds what workloads/input_trial.py makes; of a card that cannot be measured `refused`.
+many. A record holds what workloads/input_trial.py makes; of a card that cannot be measured `refused`. A request with
+`cards` in place of all these asks for their data side by side, as `--apply` does: Workload.compare_inputs.
 """
 
 import os
@@ -18,8 +19,12 @@ def measure_input(request: Mapping[str, Any]) -> dict[str, Any]:
     from tfperf.workloads.input_trial import measure_ceilings, measure_loader
     from tfperf.workloads.registry import WORKLOADS
 
-    workload, seconds = WORKLOADS.get(request["card"]["workload"]), float(request["seconds"])
+    if "cards" in request:
+        workload = WORKLOADS.get(request["cards"][0]["workload"])
+        return workload.compare_inputs([workload.kind.make_card(one) for one in request["cards"]], request)
+    workload = WORKLOADS.get(request["card"]["workload"])
     card = workload.kind.make_card(request["card"])
+    seconds = float(request["seconds"])
     if request["workers"] is not None:
         return measure_loader(workload.build_loader(card, request["workers"]), request["workers"], seconds)
     trial = workload.build_input_trial(card)

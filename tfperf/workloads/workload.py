@@ -154,6 +154,10 @@ class Workload(ABC, Generic[C]):
         """Its data alone, made by so many workers. Raises: UserError for data that have none."""
         raise NotImplementedError
 
+    def compare_inputs(self, cards: Sequence[C], request: Mapping[str, Any]) -> dict[str, Any]:
+        """What `tfperf input --apply` asks of the data of several cards, by turns."""
+        raise NotImplementedError
+
     def make_switches(self, card: C) -> "Switches":
         """What an ablation of the card switches off. Raises: UserError for its files, and for what none can do."""
         raise NotImplementedError

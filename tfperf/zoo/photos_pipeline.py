@@ -11,6 +11,7 @@ DctMethod = Literal["", "INTEGER_FAST", "INTEGER_ACCURATE"]
 DRAWS = 8  # random numbers that a picture takes: four for its window, one for each change
 AREA, ASPECT = (0.3, 1.0), 4 / 3  # share of the picture that a window has; its longer side over its shorter one at most
 BRIGHTNESS, CONTRAST, SATURATION = 0.2, (0.7, 1.3), (0.6, 1.4)
+BESIDE = 2  # pixels beside a window that its colours are made from
 GREY = (0.299, 0.587, 0.114)  # weights of red, green and blue, ITU-R BT.601
 
 
@@ -19,11 +20,10 @@ class PipelineForm:
     """How a pipeline is written. Batches are the same bit for bit in all forms but where it is said.
 
     parallel_calls: of each map, 1: one after the other, -1: as tf.data's AUTOTUNE chooses; fused: decode alone what the
-    window shows, to the same values but for the window's first and last column, or to the same ones without
-    `fancy_upscaling`, by which a JPEG's colours are made finer; dct_method: TensorFlow's, "" for its own choice,
-    INTEGER_FAST decodes to other values; batch_first: change colours of whole batches; ordered: False gives batches as
-    they get ready; prefetch: batches, -1 AUTOTUNE, 0 none of its own; threads: of a pool of its own, 0 shares
-    TensorFlow's.
+    window shows; fancy_upscaling: JPEG's colours, which have a lower resolution, are made finer from those beside them,
+    to other values; dct_method: TensorFlow's, "" for its own choice, INTEGER_FAST decodes to other values; batch_first:
+    change colours of whole batches; ordered: False gives batches as they get ready; prefetch: batches, -1 AUTOTUNE, 0
+    none of its own; threads: of a pool of its own, 0 shares TensorFlow's.
     """
 
     parallel_calls: int = 1
@@ -108,8 +108,12 @@ def _find_window(shape: tf.Tensor, draws: tf.Tensor) -> tf.Tensor:
 
 
 def _decode_window(jpeg: tf.Tensor, draws: tf.Tensor, how: dict[str, Any]) -> tf.Tensor:
-    window = _find_window(tf.io.extract_jpeg_shape(jpeg), draws)
-    return tf.io.decode_and_crop_jpeg(jpeg, window, 3, **how)
+    """Some columns more, so that the outermost of the window have the same ones beside them as in the whole picture."""
+    shape = tf.io.extract_jpeg_shape(jpeg)
+    top, left, height, width = tf.unstack(_find_window(shape, draws))
+    begin, end = tf.maximum(left - BESIDE, 0), tf.minimum(left + width + BESIDE, shape[1])
+    picture = tf.io.decode_and_crop_jpeg(jpeg, tf.stack((top, begin, height, end - begin)), 3, **how)
+    return picture[:, left - begin : left - begin + width]
 
 
 def _cut_window(picture: tf.Tensor, draws: tf.Tensor) -> tf.Tensor:

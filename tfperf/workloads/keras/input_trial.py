@@ -88,15 +88,19 @@ class KerasInputTrial:
         data = self._data.training
         source = data.source if isinstance(data, BatchStream) else tuple(data.arrays)
         if isinstance(source, tf.data.Dataset):
-            pipeline, times = measure_stages(source, seconds)
-            problems = find_problems(pipeline, times)
-            found = {
-                "kind": "tf.data.Dataset", "pipeline": asdict(pipeline), "times": asdict(times),
-                "problems": [asdict(one) for one in problems],
-            }  # fmt: skip
-            return dict(json.loads(json.dumps(found, default=sorted)))  # sets as lists
+            return describe_dataset(source, seconds)
         described = describe_source(source)
         return asdict(described) | {"problems": [asdict(one) for one in find_source_problems(described)]}
+
+
+def describe_dataset(dataset: tf.data.Dataset, seconds: float) -> dict[str, Any]:
+    """Each stage with its times, and what is wrong."""
+    pipeline, times = measure_stages(dataset, seconds)
+    found = {
+        "kind": "tf.data.Dataset", "pipeline": asdict(pipeline), "times": asdict(times),
+        "problems": [asdict(one) for one in find_problems(pipeline, times)],
+    }  # fmt: skip
+    return dict(json.loads(json.dumps(found, default=sorted)))  # sets as lists
 
 
 def _take_nothing(batch: Any) -> dict[str, tf.Tensor]:

@@ -14,6 +14,7 @@ from tfperf.data.cache import digest
 from tfperf.data.keys import Purpose, make_generator
 from tfperf.errors import CardError
 from tfperf.runcard.data_sources import SampleSource, ValidationSource
+from tfperf.runcard.input_settings import InputSettings
 from tfperf.sources.class_weights import weigh_classes
 from tfperf.sources.data import Data, read_source
 from tfperf.sources.image_stream import ImageStream
@@ -63,7 +64,15 @@ def read_data(card: KerasCard) -> TrainingData:
     if card.train.class_weight is not None:
         weights = {int(number): weight for number, weight in card.train.class_weight.items()}
         training = weigh_classes(training, weights, "train.class_weight")
+    if isinstance(source.input, InputSettings):  # auto is settled before; who only measures takes the data as they are
+        _apply_settings(training, source.input)
     return TrainingData(training, validation, batch, order)
+
+
+def _apply_settings(training: Data, settings: InputSettings) -> None:
+    if not isinstance(training, DatasetStream):
+        raise CardError("data.input: must be left out for all but a function that returns a tf.data.Dataset")
+    training.apply_settings(settings)
 
 
 def draw_order(seed: int, epoch: int, count: int, shuffle: bool) -> Indices:

@@ -172,6 +172,12 @@ class KerasWorkload(Workload[KerasCard]):
 
         return KerasLoader(card, workers)
 
+    def compare_inputs(self, cards: Sequence[KerasCard], request: Mapping[str, Any]) -> dict[str, Any]:
+        """Of their data alone."""
+        from tfperf.workloads.keras.settings_trial import compare_inputs
+
+        return compare_inputs(cards, request)
+
     def build_step_tracer(self, card: KerasCard, mode: str) -> "KerasStepTracer":
         """Its step for any batch, traced alone."""
         from tfperf.workloads.keras.step_tracer import KerasStepTracer

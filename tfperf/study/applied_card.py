@@ -1,0 +1,36 @@
+"""The card that `tfperf input --apply` writes: the given one with what won beyond chance."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from tfperf.results.files import write_atomically
+from tfperf.runcard.dump import to_json_tree
+from tfperf.runcard.kinds import AnyCard
+from tfperf.runcard.scalars import dump
+from tfperf.study.input_levers import Candidate
+
+
+def write_applied_card(card: AnyCard, applied: Mapping[str, Any], folder: Path) -> str | None:
+    """The name of the card in the folder; None where nothing is changed. All paths in it are absolute.
+
+    Raises: StorageError.
+    """
+    if not applied["changed"]:
+        return None
+    name = f"{_find_stem(card)}_applied.yaml"
+    tree = Candidate(applied["settings"], applied["arguments"]).change(to_json_tree(card))
+    told = [f"{one['key']}: {one['after']}, was {one['before']}" for one in applied["changed"]]
+    head = [
+        "Batches are those of the card itself, bit for bit, and come sooner on the machine that it was measured on:"
+    ]
+    text = "".join(f"# {' '.join(line.split())}\n" for line in [*head, *told])
+    with write_atomically(folder / name) as temporary:
+        temporary.write_text(text + dump(tree), encoding="utf-8")
+    return name
+
+
+def _find_stem(card: AnyCard) -> str:
+    """The name of the card's file, without what stands after the dot."""
+    location = "" if card.source is None else card.source.location
+    return Path(location.rpartition(":")[0] or location or "card").stem
