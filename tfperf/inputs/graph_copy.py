@@ -94,6 +94,20 @@ def copy_graph(dataset: tf.data.Dataset) -> GraphCopy:
     Caches in files are left out of copies, which would write them. Raises: UserError where the dataset has no graph:
     arrays that it holds are larger than a graph may be (2 GB), or a state cannot be written down.
     """
+    copy = read_graph(dataset)
+    for node in list(copy.graph.node):
+        if node.op in ("CacheDataset", "CacheDatasetV2") and read_constant(node, "filename", copy.nodes):
+            copy.leave_out_stage(node.name)
+        if node.op in ISOLATED:
+            replace_operation(node, ISOLATED[node.op], leave_out=("seed_generator", "cache"))
+    return copy
+
+
+def read_graph(dataset: tf.data.Dataset) -> GraphCopy:
+    """The same, sharing with the dataset what its shuffles draw and its caches hold: to go on in its place.
+
+    Raises: UserError as `copy_graph`.
+    """
     try:
         text = tf.raw_ops.DatasetToGraphV2(
             input_dataset=tf.data.experimental.to_variant(dataset), external_state_policy=IGNORE_STATE
@@ -103,13 +117,7 @@ def copy_graph(dataset: tf.data.Dataset) -> GraphCopy:
         raise UserError(
             f"data: the stages of this dataset cannot be read: {' '.join(str(error).split())[:300]}"
         ) from error
-    copy = GraphCopy(dataset, graph)
-    for node in list(copy.graph.node):
-        if node.op in ("CacheDataset", "CacheDatasetV2") and read_constant(node, "filename", copy.nodes):
-            copy.leave_out_stage(node.name)
-        if node.op in ISOLATED:
-            replace_operation(node, ISOLATED[node.op], leave_out=("seed_generator", "cache"))
-    return copy
+    return GraphCopy(dataset, graph)
 
 
 def replace_operation(node: Any, op: str, leave_out: Iterable[str] = ()) -> None:

@@ -104,7 +104,7 @@ def _read_stage(
     buffer = read_constant(node, "buffer_size", nodes) if inputs else None  # of readers of files it is in bytes
     sizes = (read_constant(node, argument, nodes) for argument in SIZES)
     return Stage(
-        node.name, node.op, name_kind(node.op), _read_name(node), inputs, _read_parallel(node, nodes),
+        node.name, node.op, name_kind(node.op), read_name(node), inputs, _read_parallel(node, nodes),
         {b"true": True, b"false": False}.get(node.attr["deterministic"].s) if "deterministic" in node.attr else None,
         "auto" if buffer == AUTO else buffer, next((size for size in sizes if size is not None), None), cardinality,
         _read_function(node, library),
@@ -121,7 +121,8 @@ def _read_parallel(node: Any, nodes: Nodes) -> Calls | None:
     return read_constant(node, "cycle_length", nodes) if legacy else None
 
 
-def _read_name(node: Any) -> str | None:
+def read_name(node: Any) -> str | None:
+    """The user's own name of a stage; None where he gave none."""
     metadata = dataset_metadata_pb2.Metadata.FromString(node.attr["metadata"].s)
     name = str(metadata.name.decode())
     return None if not name or OWN_NAMES.fullmatch(name) else name

@@ -10,6 +10,7 @@ from tfperf.runcard.data_sources import SampleSource
 from tfperf.sources.code import CodeReference, call_function
 from tfperf.sources.py_datasets import DrawOrder, PyDatasetStream
 from tfperf.sources.samples import Samples, make_samples, read_samples
+from tfperf.sources.stored import open_stored
 from tfperf.sources.streams import BatchStream, DatasetStream
 from tfperf.sources.tables import read_table
 
@@ -22,6 +23,10 @@ def read_source(source: SampleSource, key: str, draw_order: DrawOrder) -> Data:
 
     Raises: UserError for what cannot be trained on; UserCodeError for what the user's code raises.
     """
+    if source.store is not None:
+        stored = open_stored(source, key)
+        _refuse_single_samples(stored.dataset, f"{key}.store: {source.store}")
+        return DatasetStream(stored.dataset, stored.pipeline)
     if source.file is None:
         assert source.build is not None
         reference = CodeReference.parse(source.build)

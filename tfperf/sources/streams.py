@@ -145,12 +145,13 @@ class BatchStream(ABC):
 class DatasetStream(BatchStream):
     """A tf.data.Dataset of batches: each pass is an iterator of it, as in Keras' own `fit`."""
 
-    def __init__(self, dataset: tf.data.Dataset) -> None:
-        """dataset: its elements are batches, x, (x, y) or (x, y, weights)."""
+    def __init__(self, dataset: tf.data.Dataset, pipeline: tf.data.Dataset | None = None) -> None:
+        """dataset: its elements are batches, x, (x, y) or (x, y, weights); pipeline: what tells of its stages, of a
+        dataset that is made of a graph."""
         super().__init__()
         self._dataset = dataset
         self.element_spec = dataset.element_spec
-        graph = DatasetGraph(dataset)
+        graph = DatasetGraph(dataset if pipeline is None else pipeline)
         self.has_history, self.unkept = graph.has_history, graph.list_unkept()
         self._passed = -1  # the last pass that an iterator was made for
         self._current: Iterator[Any] = iter(())  # that iterator
