@@ -22,7 +22,7 @@ from tfperf.stores.fingerprint import hash_pipeline, uses_python
 from tfperf.stores.first_elements import find_layout
 from tfperf.stores.manifest import StoreManifest
 from tfperf.stores.opening import ElementStore, open_elements
-from tfperf.stores.source_files import find_source_files, hash_states, write_states
+from tfperf.stores.source_files import find_source_files, hash_states
 from tfperf.stores.split import SplitPipeline, choose_stage, describe_node, find_stage, list_datasets, split_pipeline
 from tfperf.stores.writing import ADVICE, AskRoom, ShowElements, begin_store, fill_store
 
@@ -55,9 +55,7 @@ def store_elements(
         show_stage("looking at the first elements, twice")
         manifest, states = _describe(dataset, copy, split, origin, show_stage)
         with _hold(folder) as held, signals.defer():
-            if not (held.path / "store.json").exists():
-                write_states(held.path, states)
-            found = begin_store(held.path, manifest, ask)
+            found = begin_store(held.path, manifest, states, ask)
             if not found.is_finished:
                 show_stage(f"storing {found.elements} elements after {describe_node(copy, stage)}")
                 fill_store(held.path, found, lambda first: split.make_stored(copy, first), show, signals)
@@ -72,9 +70,6 @@ def _hold(folder: Path) -> Any:
     try:
         yield held
     except BaseException:
-        if not (held.path / "store.json").exists():
-            for name in ("sources.txt", "elements.h5"):
-                (held.path / name).unlink(missing_ok=True)
         held.discard()
         raise
     held.release()

@@ -17,9 +17,10 @@ READ_BYTES = 2**20  # at once, from the first to the last
 
 def read_in_order(store: ElementStore) -> tf.data.Dataset:
     """All elements, as they are stored; each a tuple of its components."""
-    layout = store.plan.layout
+    plan, layout = store.plan, store.plan.layout
+    after = store.elements_file.stat().st_size - plan.offset - plan.elements * layout.record_bytes
     records = tf.data.FixedLengthRecordDataset(
-        str(store.elements_file), layout.record_bytes, header_bytes=store.plan.offset, buffer_size=READ_BYTES
+        str(store.elements_file), layout.record_bytes, plan.offset, after, buffer_size=READ_BYTES
     )
     elements = records.map(lambda record: split_record(tf.io.decode_raw(record, tf.uint8), layout), name="read_store")
     return elements.apply(tf.data.experimental.assert_cardinality(store.plan.elements))

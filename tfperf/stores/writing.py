@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from tfperf.errors import Interrupted, RunDirectoryError, StorageError, UserError
+from tfperf.errors import Interrupted, RunDirectoryError, StorageError, UserCodeError, UserError
 from tfperf.inputs.graph_copy import GraphCopy
 from tfperf.results.files import remove
 from tfperf.signals import Signals
@@ -21,6 +21,7 @@ from tfperf.stores.layout import RecordLayout
 from tfperf.stores.manifest import MANIFEST, StoreManifest
 from tfperf.stores.opening import describe_file, refuse_damaged
 from tfperf.stores.source_files import FILE as SOURCES_FILE
+from tfperf.stores.source_files import FileStates, write_states
 
 SYNC_SECONDS = 2.0  # between two lines of the journal
 SHARE_OF_DISK = 0.5  # of what is free, that is taken without asking
@@ -30,11 +31,11 @@ ShowElements = Callable[[int, int, float], None]  # elements that are stored, al
 AskRoom = Callable[[str], bool]
 
 
-def begin_store(folder: Path, manifest: StoreManifest, ask: AskRoom) -> StoreManifest:
+def begin_store(folder: Path, manifest: StoreManifest, states: FileStates, ask: AskRoom) -> StoreManifest:
     """The manifest of a folder: of the same store, which is gone on with, or this one, written now with its file.
 
-    ask: whether more than half of the free disk may be taken; the text says how much. Raises: RunDirectoryError for a
-    folder that holds something else, StorageError where the disk has no room.
+    states: of the files that its source reads; ask: whether more than half of the free disk may be taken, its text says
+    how much. Raises: RunDirectoryError for a folder that holds something else, StorageError where the disk has no room.
     """
     if (folder / MANIFEST).is_file():
         found = StoreManifest.read(folder)
@@ -48,8 +49,13 @@ def begin_store(folder: Path, manifest: StoreManifest, ask: AskRoom) -> StoreMan
         raise RunDirectoryError(f"{folder}: holds something else ({others[0]}); choose an empty folder or a new one")
     size = manifest.layout.record_bytes * manifest.elements
     refuse_full_disk(folder, size, ask)
-    create_file(folder, manifest.layout, manifest.elements, _describe_provenance(manifest))
-    manifest.write(folder)
+    try:
+        write_states(folder, states)
+        create_file(folder, manifest.layout, manifest.elements, _describe_provenance(manifest))
+        manifest.write(folder)
+    except BaseException:
+        discard_store(folder)
+        raise
     return manifest
 
 
@@ -76,12 +82,23 @@ def fill_store(
     with ElementFile(folder / FILE, plan, is_written=True) as file:
         kept = journal.checksums
         journal.trim(file.compute_checksum(number) == one for number, one in enumerate(list(kept)))
-        _Filling(file, plan, journal, show, signals).fill(make)
+        try:
+            _Filling(file, plan, journal, show, signals).fill(make)
+        except UserError as error:
+            if type(error) is UserError:  # the pipeline is at fault: nobody will go on with this
+                discard_store(folder)
+            raise
         refuse_damaged(file)
         finished = manifest.finish(journal.seconds, describe_file(file.path, file))
     finished.write(folder)
     remove(folder / JOURNAL)
     return finished
+
+
+def discard_store(folder: Path) -> None:
+    """Take away all that was put into a folder; the manifest first, without which the rest is nothing."""
+    for name in (MANIFEST, JOURNAL, FILE, SOURCES_FILE):
+        remove(folder / name)
 
 
 class _Filling:
@@ -127,6 +144,11 @@ class _Filling:
             f"counted, from {block * self._plan.block} on; was a file changed meanwhile?"
         )
 
+    def _explain(self, error: Exception) -> UserCodeError:
+        first = (len(self._journal.checksums) + len(self._waiting)) * self._plan.block
+        said = " ".join(str(error).split())[:300]
+        return UserCodeError(f"data: an element, of number {first} or later, could not be made: {said}")
+
     def _read_blocks(self, copy: GraphCopy) -> Iterator[bytes]:
         """Bytes of blocks; each is a batch, put together by TensorFlow."""
         layout = self._plan.layout
@@ -137,10 +159,11 @@ class _Filling:
             for batch in batches:
                 yield layout.join([_to_array(part, layout, place) for place, part in enumerate(batch)])
         except tf.errors.InvalidArgumentError as error:
-            if "Cannot batch tensors with different shapes" not in str(error):
-                raise
-            _refuse_first_varying(copy, layout)
-            raise
+            if "Cannot batch tensors with different shapes" in str(error):
+                _refuse_first_varying(copy, layout)
+            raise self._explain(error) from None
+        except tf.errors.OpError as error:
+            raise self._explain(error) from None
 
 
 def _to_array(part: Any, layout: RecordLayout, place: int) -> Any:
