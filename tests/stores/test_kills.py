@@ -8,6 +8,7 @@ import sys
 import time
 from collections import Counter
 
+import numpy as np
 import pytest
 
 import tfperf
@@ -22,10 +23,12 @@ class Lives:
 
     def __init__(self, folder):
         self.store, self.log = folder / "store", folder / "made.txt"
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "tests.stores.lives", self.store, self.log], stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE, stderr=(folder / "words.txt").open("w"), text=True,
-        )  # fmt: skip
+        self.words = folder / "words.txt"
+        with self.words.open("w") as words:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "tests.stores.lives", self.store, self.log], stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE, stderr=words, text=True,
+            )  # fmt: skip
 
     def live(self, wait=None, number=signal.SIGKILL):
         """Exit code of a life; wait: blocks that its journal gains, or seconds, before the signal."""
@@ -49,13 +52,16 @@ class Lives:
         return len(StoreJournal.read(self.store).checksums)
 
     def finish(self):
-        assert self.live() == 0, (self.store.parent / "words.txt").read_text()
+        """Let it end by itself."""
+        assert self.live() == 0, self.words.read_text()
+
+    def end(self):
+        """Of the process that makes lives."""
         self.process.communicate(timeout=60)
 
 
-def prove_whole(chain, folder, kills):
+def prove_whole(chain, folder):
     """The file is that of a run without a kill; only what was not in the journal was made again."""
-    element_count = lives.COUNT
     tfperf.open_store(chain.store, verify=True)
     assert not (chain.store / JOURNAL).exists() and sorted(os.listdir(chain.store)) == [
         FILE, "lock", "sources.txt", "store.json"
@@ -67,8 +73,15 @@ def prove_whole(chain, folder, kills):
         lives.make(folder / "rest.txt", 0)
     )
     counts = Counter(map(int, chain.log.read_text().split()))
-    assert set(counts) == set(range(element_count))
-    return sum(counts.values()) - element_count
+    assert set(counts) == set(range(lives.COUNT))
+    return sum(counts.values()) - lives.COUNT
+
+
+@pytest.fixture
+def chain(tmp_path):
+    found = Lives(tmp_path)
+    yield found
+    found.end()
 
 
 @pytest.fixture
@@ -76,41 +89,39 @@ def small_blocks(monkeypatch):
     monkeypatch.setattr("tfperf.stores.element_file.BLOCK_BYTES", lives.BLOCK)
 
 
-def test_two_kills_cost_what_was_not_in_the_journal(tmp_path, small_blocks):
-    chain = Lives(tmp_path)
+def test_two_kills_cost_what_was_not_in_the_journal(chain, tmp_path, small_blocks):
     codes = [chain.live(5), chain.live(8, signal.SIGTERM)]
     assert codes == [-signal.SIGKILL, 143] and 13 <= chain.count_blocks() < 40
     chain.finish()
-    again = prove_whole(chain, tmp_path, 2)
+    again = prove_whole(chain, tmp_path)
     assert again < 3 * 2 * 8 + 2 * 60  # the first elements are looked at twice; some were on their way
 
 
-def test_half_a_line_and_a_damaged_block_are_made_again(tmp_path, small_blocks):
-    chain = Lives(tmp_path)
+def test_half_a_line_and_a_damaged_block_are_made_again(chain, tmp_path, small_blocks):
     chain.live(9)
     plan_blocks = chain.count_blocks()
     with open(chain.store / JOURNAL, "ab") as file:
         file.write(b'00000000 {"first": 9, "checksums": [1')
     content = bytearray((chain.store / FILE).read_bytes())
-    place = content.find(__import__("numpy").random.default_rng(20).integers(0, 256, lives.SIZE, "uint8").tobytes())
+    place = content.find(np.random.default_rng(20).integers(0, 256, lives.SIZE, np.uint8).tobytes())
     assert place > 0 and plan_blocks >= 9
     content[place] ^= 1
     (chain.store / FILE).write_bytes(content)
     chain.finish()
-    prove_whole(chain, tmp_path, 1)
+    prove_whole(chain, tmp_path)
 
 
 @pytest.mark.slow
-def test_twenty_kills_at_random_moments(tmp_path, small_blocks):
-    draw, chain, ends = random.Random(1), Lives(tmp_path), []
+def test_twenty_kills_at_random_moments(chain, tmp_path, small_blocks):
+    draw, ends = random.Random(1), []
     while len(ends) < 20:
         wait = draw.choice([draw.uniform(0.0, 1.5), draw.randint(0, 2)])
         code = chain.live(wait)
         if code == 0:
             break
-        assert code == -signal.SIGKILL, (tmp_path / "words.txt").read_text()
+        assert code == -signal.SIGKILL, chain.words.read_text()
         ends.append((wait, chain.count_blocks()))
     print(ends)
     assert len(ends) == 20
     chain.finish()
-    prove_whole(chain, tmp_path, 20)
+    prove_whole(chain, tmp_path)

@@ -65,7 +65,7 @@ def test_what_the_pipeline_raises_is_told_and_the_store_goes_on(tmp_path):
     def make_lines():
         return tf.data.TextLineDataset(str(file)).map(lambda text: tf.strings.to_number(text), name="prepare")
 
-    with pytest.raises(UserCodeError, match="of number 0 or later, could not be made: .*StringToNumber"):
+    with pytest.raises(UserCodeError, match=r"of number 0 or later, could not be made: .*StringToNumber"):
         store(tmp_path / "store", make_lines())
     with pytest.raises(RunDirectoryError, match="is not finished"):
         tfperf.open_store(tmp_path / "store")

@@ -73,9 +73,13 @@ def create_file(folder: Path, layout: RecordLayout, elements: int, provenance: s
 def _write_header(path: Path, layout: RecordLayout, elements: int, provenance: str) -> None:
     """Structure of the file; it ends where the elements end."""
     block = layout.find_block(BLOCK_BYTES)
-    least = min(LEAST_OFFSET, layout.record_bytes * elements)  # what is smaller lies anywhere
-    aligned = {"alignment_threshold": least, "alignment_interval": layout.data_interval}
-    with h5py.File(path, "w", libver=("v110", "v110"), track_order=False, **aligned) as file:
+    creation = h5py.h5p.create(h5py.h5p.FILE_CREATE)
+    creation.set_obj_track_times(False)  # no time of day: the same store is the same file
+    access = h5py.h5p.create(h5py.h5p.FILE_ACCESS)
+    access.set_libver_bounds(h5py.h5f.LIBVER_V110, h5py.h5f.LIBVER_V110)
+    # what is smaller lies anywhere
+    access.set_alignment(min(LEAST_OFFSET, layout.record_bytes * elements), layout.data_interval)
+    with h5py.File(h5py.h5f.create(str(path).encode(), h5py.h5f.ACC_TRUNC, creation, access)) as file:
         file.attrs["provenance"] = np.bytes_(provenance)
         for name, shape, dtype in (
             (CHECKSUMS, (-(-elements // block),), np.dtype("<u4")), (ELEMENTS, (elements,), layout.make_dtype()),

@@ -53,7 +53,7 @@ class SplitPipeline:
                 source = list_dataset_inputs(made.nodes[name], made.nodes)[0]
                 base = source if base == name else base
         for node in made.graph.node:
-            if node.attr["deterministic"].s == b"false":
+            if "deterministic" in node.attr and node.attr["deterministic"].s == b"false":
                 node.attr["deterministic"].s = b"true"
         return (_insert_skip(made, base, skip) if skip else made), base
 
