@@ -47,7 +47,9 @@ def _name_bound(waits: Mapping[str, Any]) -> str:
 def _list_worker_lines(report: Mapping[str, Any]) -> list[str]:
     workers = report["workers"]
     if workers is None:
-        return ["samples in memory: no workers make them"]
+        if report["as_it_is"]["source"]["kind"] == "arrays":
+            return ["samples in memory: no workers make them"]
+        return ["one thread makes all batches, whatever number of workers is asked for: none is predicted"]
     rates = [one["rate"] for one in workers["predicted"]]
     at = workers["knee"]
     return [

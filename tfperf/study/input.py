@@ -93,7 +93,7 @@ def run_input_study(
         )  # fmt: skip
         found = asker.get(AS_IT_IS, None)
         report: dict[str, Any] = {"title": card.title, "cores": count_cores(), "as_it_is": found, "workers": None}
-        if found["source"]["kind"] != "arrays":
+        if found["source"]["has_workers"]:
             report["workers"] = _predict(asker, found, most, measure_cores)
             log.save(report)  # before the sweep that checks it
             if sweep:
