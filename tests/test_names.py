@@ -33,7 +33,7 @@ VERBS = frozenset((
     "finish", "fit", "flatten", "flush", "fold", "forget", "format", "gather", "generate", "get", "give", "group",
     "guard", "halt", "handle", "hash", "ignore", "import", "index", "inflate", "initialize", "inline", "insert",
     "install", "integrate", "intersect", "invert", "invoke", "iterate", "join", "keep", "kill", "label", "learn",
-    "leave", "let", "link", "list", "listen", "load", "locate", "lock", "log", "loop", "make", "mark", "match",
+    "leave", "let", "limit", "link", "list", "listen", "load", "locate", "lock", "log", "loop", "make", "mark", "match",
     "measure", "mend", "merge", "model", "move", "multiply", "name", "note", "number", "offer", "open", "optimize",
     "pad", "parse", "pass", "pause", "place", "plan", "point", "pop", "predict", "prepare", "print", "probe",
     "profile", "project", "prove", "pull", "put", "quarantine", "quote", "raise", "read", "receive", "recommend",
