@@ -14,8 +14,11 @@ from tfperf.inputs.calibration import MeasuredLoader, fit_loader
 from tfperf.inputs.chain import LoaderLimits, find_knee
 from tfperf.inputs.free_cores import measure_free_cores
 from tfperf.measure.environment import collect_environment, count_cores
-from tfperf.report.input import list_input_lines
+from tfperf.report.input import conclude
+from tfperf.report.input_page import render_input
+from tfperf.report.sections import write_text
 from tfperf.report.study_progress import ShowCount
+from tfperf.results.contents import PAGE
 from tfperf.results.lock import DirectoryLock
 from tfperf.results.rundir import has_run
 from tfperf.runcard.dump import to_json_tree
@@ -72,7 +75,7 @@ def run_input_study(
     timeout: float = 600.0, command: Sequence[str] = COMMAND,
     measure_cores: Callable[[], Any] = measure_free_cores,
 ) -> dict[str, Any]:  # fmt: skip
-    """Measure a card's input, predict the rate of other numbers of workers, and write input.json; returns the report.
+    """Measure a card's input, predict rates of other numbers of workers, write input.json and report.html; the report.
 
     sweep: measure these numbers, too. seconds: of each measurement. What the folder has already is not measured again.
     Raises: CardError for a faulty card or one that cannot be measured, TrainingError where a trial fails,
@@ -98,8 +101,9 @@ def run_input_study(
             log.save(report)  # before the sweep that checks it
             if sweep:
                 report["workers"]["sweep"] = _sweep(asker, most)
-        report["lines"] = list_input_lines(report)
+        conclude(report)
         log.save(report)
+        write_text(held.path / PAGE, render_input(report))
     return report
 
 
@@ -107,10 +111,11 @@ def _predict(asker: InputAsker, found: Record, most: int, measure_cores: Callabl
     """Rates of 1, 2, ... workers from two that are measured, alone and beside the step."""
     cores = count_cores()
     measured = []
-    free = []
+    free, ram = [], []
     for workers in (1, max(cores, 2)):
         free.append(measure_cores().cores.value)
         record = asker.get(f"{workers} workers", workers)
+        ram.append((workers, record.get("ram")))
         measured.append(MeasuredLoader(workers, record["processor_seconds"], record["rate"]["value"]))
     free_cores = sum(free) / len(free)
     one, many = measured
@@ -121,8 +126,15 @@ def _predict(asker: InputAsker, found: Record, most: int, measure_cores: Callabl
         "free_cores": free_cores, "measured": [asdict(one) for one in measured], "costs": asdict(model.costs),
         "predicted": [asdict(one) for one in alone], "with_step": [asdict(one) for one in capped],
         "knee": find_knee([one.rate for one in alone]), "knee_with_step": find_knee([one.rate for one in capped]),
-        "sweep": None,
+        "ram": _compare_ram(*ram), "sweep": None,
     }  # fmt: skip
+
+
+def _compare_ram(one: tuple[int, int | None], many: tuple[int, int | None]) -> dict[str, Any]:
+    """Bytes with one worker and with several, and what each more takes; None: not known."""
+    (first, least), (last, most) = one, many
+    each = None if least is None or most is None else (most - least) / (last - first)
+    return {"workers": last, "one": least, "many": most, "each": each}
 
 
 def _sweep(asker: InputAsker, most: int) -> list[dict[str, Any]]:

@@ -8,6 +8,8 @@ import tensorflow as tf
 
 from tfperf.console.stages import show_nothing
 from tfperf.errors import UserError
+from tfperf.inputs.ahead import measure_store_point
+from tfperf.inputs.pipeline import Pipeline
 from tfperf.inputs.problems import find_problems, find_source_problems
 from tfperf.inputs.sources import describe_source
 from tfperf.inputs.stage_times import measure_stages
@@ -92,11 +94,16 @@ class KerasInputTrial:
             problems = find_problems(pipeline, times)
             found = {
                 "kind": "tf.data.Dataset", "pipeline": asdict(pipeline), "times": asdict(times),
-                "problems": [asdict(one) for one in problems],
+                "problems": [asdict(one) for one in problems], "ahead": _describe_ahead(pipeline),
             }  # fmt: skip
             return dict(json.loads(json.dumps(found, default=sorted)))  # sets as lists
         described = describe_source(source)
         return asdict(described) | {"problems": [asdict(one) for one in find_source_problems(described)]}
+
+
+def _describe_ahead(pipeline: Pipeline) -> dict[str, Any] | None:
+    point = measure_store_point(pipeline)
+    return None if point is None else asdict(point)
 
 
 def _take_nothing(batch: Any) -> dict[str, tf.Tensor]:

@@ -1,0 +1,153 @@
+"""What to write, as code for the user's kind of dataset, with the rate that each change is expected to give."""
+
+import json
+import keyword
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tfperf.inputs.bound import Bound
+from tfperf.report.input_rates import CHEAPER, PARALLEL, WAITS, ExpectedRates
+from tfperf.report.input_stages import StageRow
+
+GAIN = 1.02  # of the rate, which a change has to promise
+MAP = "dataset = dataset.map({function}, num_parallel_calls=tf.data.AUTOTUNE, name={name})"
+POOL = """options = tf.data.Options()
+options.threading.private_threadpool_size = {threads}
+dataset = dataset.with_options(options)  # the last stage"""
+CLASS = """class Batches(keras.utils.PyDataset):
+    def __len__(self):
+        return count  # batches of a pass
+
+    def __getitem__(self, number):
+        return make_batch(number)  # what the generator gives as its batch of that number
+
+
+data = Batches(workers={workers}, use_multiprocessing={processes}, max_queue_size={queue})"""
+TEMPLATES = {
+    "sequential_map": MAP,
+    "few_parallel_calls": MAP,
+    "python_in_map": "# {function}: with TensorFlow's operations, without tf.py_function and tf.numpy_function\n" + MAP,
+    "python_generator": CLASS,
+    "no_prefetch": "dataset = dataset.prefetch(tf.data.AUTOTUNE)  # the last stage",
+    "batch_after_map": "# {function}: for examples with one more axis in front\n"
+    "dataset = dataset.batch({size}).map({function}, num_parallel_calls=tf.data.AUTOTUNE, name={name})",
+    "sequential_interleave": "dataset = dataset.interleave(\n    {function}, cycle_length={threads}, "
+    "num_parallel_calls=tf.data.AUTOTUNE, name={name}\n)",
+    "thread_pool_limits": POOL,
+    "order_kept": "options = tf.data.Options()\noptions.deterministic = False  # elements come in any order\n"
+    "dataset = dataset.with_options(options)  # the last stage",
+    "cache_after_random": "dataset = dataset.cache()  # before {name}, which draws",
+    "cache_of_endless": "dataset = dataset.cache().repeat()",
+    "small_shuffle": "dataset = dataset.shuffle({elements}, name={name})",
+    "cache": "dataset = dataset.cache()  # behind {name}: {elements} elements stay in memory",
+}  # fmt: skip
+WORKERS = {
+    "PyDataset": "data.workers, data.use_multiprocessing, data.max_queue_size = {workers}, {processes}, {queue}",
+    "DataLoader": "loader = torch.utils.data.DataLoader(\n    dataset, batch_size={batch}, num_workers={workers}, "
+    "prefetch_factor=2, persistent_workers=True\n)",
+    "iterable": CLASS,
+    "function": CLASS,
+}
+RIGHT = ("cache_after_random", "cache_of_endless", "small_shuffle")  # a matter of what is learnt, not of time
+
+
+@dataclass(frozen=True)
+class Cure:
+    """Something to write."""
+
+    kind: str  # of the problem
+    stage: str
+    code: str
+    rate: float | None  # steps/s that the training is expected to take then; None: it is no matter of time
+    is_limit: bool = False  # the rate is the most that may be had: what the new code costs is not known
+
+
+def list_cures(report: Mapping[str, Any], rows: Sequence[StageRow], bound: Bound) -> list[Cure]:
+    """Of an input study, those with the most to gain first, and at the end all together.
+
+    Where the step does not wait, or may be waiting by chance, nothing is advised for speed; where model and data share
+    all cores only what takes less of them.
+    """
+    if not rows:
+        return [*_list_worker_cures(report, bound)]
+    found, rates = report["as_it_is"], ExpectedRates(report, rows)
+    now = found["both"]["rate"]["value"]
+    problems = [one for one in list_curable(found["source"]) if one["kind"] in RIGHT or _is_asked(one["kind"], bound)]
+    cures = [_make_cure(report, rows, rates, one) for one in problems]
+    worth = [one.rate is None or one.rate >= GAIN * now for one in cures]
+    wanted = sorted((one for one, is_worth in zip(cures, worth, strict=True) if is_worth), key=lambda c: -(c.rate or 0))
+    # two that limit each other help only together
+    slow = [one for one in problems if one["kind"] not in RIGHT]
+    together = rates.predict(slow) if len(slow) > 1 else 0.0
+    if together >= GAIN * max([now, *(one.rate or 0.0 for one in cures)]):
+        parts = [one for one in cures if one.rate is not None]
+        code = "\n".join(dict.fromkeys(one.code for one in parts))
+        stages = ", ".join(dict.fromkeys(one.stage for one in parts))
+        wanted.insert(0, Cure("together", stages, code, together, any(one.is_limit for one in parts)))
+    return wanted
+
+
+def list_curable(source: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Problems of a pipeline, and as one more that elements which are the same in each pass are made anew."""
+    found = list(source["problems"])
+    if source.get("ahead") is not None and not any(one["kind"] == "cache" for one in source["pipeline"]["stages"]):
+        found.append({"kind": "cache", "positions": [source["ahead"]["position"]], "evidence": {}})
+    return found
+
+
+def _is_asked(kind: str, bound: Bound) -> bool:
+    return bound in ("input", "turns") or (bound == "cores" and kind in (*CHEAPER, "cache"))
+
+
+def _make_cure(
+    report: Mapping[str, Any], rows: Sequence[StageRow], rates: ExpectedRates, problem: Mapping[str, Any]
+) -> Cure:
+    kind, row = problem["kind"], rows[problem["positions"][0]]
+    elements = row.cardinality if kind == "cache" else problem["evidence"].get("elements")
+    words = {
+        "name": json.dumps(row.name), "function": name_function(row), "threads": rates.threads,
+        "size": int(problem["evidence"].get("batch") or row.size or 1), "elements": int(elements or 0),
+        **_count_workers(report),
+    }  # fmt: skip
+    code = TEMPLATES[kind].format(**words)
+    if kind in PARALLEL and rates.is_waiting(row.position):
+        code += "\n" + POOL.format(**words)
+    rate = None if kind in RIGHT else rates.predict([problem])
+    return Cure(kind, row.name, code, rate, kind in (*CHEAPER, "cache"))
+
+
+def name_function(row: StageRow) -> str:
+    """The user's name of a stage, which is often that of its function, where Python can have such a name."""
+    usable = row.name.isidentifier() and not keyword.iskeyword(row.name) and row.name != row.kind
+    return row.name if usable else "function"
+
+
+def _count_workers(report: Mapping[str, Any]) -> dict[str, Any]:
+    """As a PyDataset or a DataLoader takes them: processes where computing, and not waiting, takes the time."""
+    workers, costs = report["workers"], report["workers"]["costs"]
+    count = workers["knee_with_step"]
+    processes = costs["wait_seconds"] < WAITS * (costs["cpu_seconds"] + costs["wait_seconds"])
+    if processes:  # threads share Python's lock
+        count = max(count, math.ceil(workers["free_cores"]))
+    return {"workers": count, "processes": processes, "queue": max(4, 2 * count),
+            "batch": report["as_it_is"]["batch"] or "batch"}  # fmt: skip
+
+
+def _list_worker_cures(report: Mapping[str, Any], bound: Bound) -> Iterator[Cure]:
+    found, workers = report["as_it_is"], report["workers"]
+    source = found["source"]
+    if bound not in ("input", "turns") or workers is None or source["kind"] not in WORKERS:
+        return
+    words, rates = _count_workers(report), [one["rate"] for one in workers["with_step"]]
+    if words["workers"] <= (source.get("workers") or 0):
+        return
+    rate = rates[min(words["workers"], len(rates)) - 1]
+    if words["processes"] and not source.get("are_processes"):
+        rate = min(found["model"]["rate"]["value"], workers["free_cores"] / workers["costs"]["cpu_seconds"])
+    if (cpu := found["both"]["processor_seconds"]) > 0:
+        rate = min(rate, workers["free_cores"] / cpu)
+    if rate >= GAIN * found["both"]["rate"]["value"]:
+        code = WORKERS[source["kind"]].format(**words)
+        yield Cure("one_worker", source["type_name"], code, rate, bool(words["processes"]))
