@@ -14,6 +14,8 @@ from rich.table import Table
 from benchmarks import batch_finders as batch_finders
 from benchmarks import buckets as buckets
 from benchmarks import hostile as hostile
+from benchmarks import input_truth as input_truth
+from benchmarks import input_verdicts as input_verdicts
 from benchmarks import keras_fit as keras_fit
 from benchmarks import memory_truth as memory_truth
 from benchmarks import profiling as profiling
