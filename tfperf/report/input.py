@@ -13,7 +13,7 @@ from rich.text import Text
 from tfperf.inputs.bound import Bound, find_bound
 from tfperf.report.input_ahead import find_store_gain
 from tfperf.report.input_code import list_cures
-from tfperf.report.input_stages import HEADERS, StageRow, list_stage_cells, list_stage_rows
+from tfperf.report.input_stages import HEADERS, StageRow, get_free_cores, list_stage_cells, list_stage_rows
 from tfperf.report.input_tuning import list_tuning_lines
 from tfperf.report.input_verdict import describe_ahead, describe_waiting, describe_workers
 
@@ -37,7 +37,7 @@ PROBLEMS = {
 def conclude(report: dict[str, Any]) -> None:
     """Add what follows from the figures of a report: `bound`, `cures`, `ahead`, `lines`, three of them a verdict."""
     found, rows = report["as_it_is"], list_stage_rows(report["as_it_is"]["source"])
-    cores = report["cores"] if report["workers"] is None else report["workers"]["free_cores"]
+    cores = get_free_cores(report)
     bound = find_bound(found, cores)
     threads = float((found["source"]["pipeline"]["options"]["threads"] if rows else None) or report["cores"])
     gain = find_store_gain(report, rows, threads) if rows else None

@@ -6,7 +6,7 @@ from typing import Any
 
 from tfperf.inputs.break_even import find_measured_break_even
 from tfperf.inputs.expected_rates import compute_most_rate
-from tfperf.report.input_stages import StageRow
+from tfperf.report.input_stages import StageRow, get_free_cores
 
 WORTH = 0.1  # of the input's time, which storing has to save
 
@@ -40,7 +40,7 @@ def find_store_gain(report: Mapping[str, Any], rows: Sequence[StageRow], threads
     """
     found, source = report["as_it_is"], report["as_it_is"]["source"]
     point = source.get("ahead")
-    if point is None or report["workers"] is None:
+    if point is None:
         return None
     place = point["position"]
     each = source["times"]["stages"][place]["per_output"]
@@ -48,7 +48,7 @@ def find_store_gain(report: Mapping[str, Any], rows: Sequence[StageRow], threads
     if not each or elements is None:
         return None
     kept = _leave_out(rows, place)
-    cores = report["workers"]["free_cores"]
+    cores = get_free_cores(report)
     loads = [one.make_load(threads) for one in rows]
     saved = sum(one.seconds for position, one in enumerate(loads) if position not in kept)
     read = each * point["read_seconds"]

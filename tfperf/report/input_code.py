@@ -9,7 +9,7 @@ from typing import Any
 
 from tfperf.inputs.bound import Bound
 from tfperf.report.input_rates import CHEAPER, PARALLEL, WAITS, ExpectedRates
-from tfperf.report.input_stages import StageRow
+from tfperf.report.input_stages import StageRow, get_free_cores
 
 GAIN = 1.02  # of the rate, which a change has to promise
 MAP = "dataset = dataset.map({function}, num_parallel_calls=tf.data.AUTOTUNE, name={name})"
@@ -126,7 +126,11 @@ def name_function(row: StageRow) -> str:
 
 def _count_workers(report: Mapping[str, Any]) -> dict[str, Any]:
     """As a PyDataset or a DataLoader takes them: processes where computing, and not waiting, takes the time."""
-    workers, costs = report["workers"], report["workers"]["costs"]
+    workers = report["workers"]
+    if workers is None:
+        costs = {"cpu_seconds": 1.0, "wait_seconds": 0.0}  # not known: processes are of use in any case
+        workers = {"knee_with_step": 1, "free_cores": report["cores"], "costs": costs}
+    costs = workers["costs"]
     count = workers["knee_with_step"]
     processes = costs["wait_seconds"] < WAITS * (costs["cpu_seconds"] + costs["wait_seconds"])
     if processes:  # threads share Python's lock
@@ -138,16 +142,16 @@ def _count_workers(report: Mapping[str, Any]) -> dict[str, Any]:
 def _list_worker_cures(report: Mapping[str, Any], bound: Bound) -> Iterator[Cure]:
     found, workers = report["as_it_is"], report["workers"]
     source = found["source"]
-    if bound not in ("input", "turns") or workers is None or source["kind"] not in WORKERS:
+    if bound not in ("input", "turns") or source["kind"] not in WORKERS:
         return
-    words, rates = _count_workers(report), [one["rate"] for one in workers["with_step"]]
+    words, cores, step = _count_workers(report), get_free_cores(report), found["model"]["rate"]["value"]
     if words["workers"] <= (source.get("workers") or 0):
         return
-    rate = rates[min(words["workers"], len(rates)) - 1]
-    if words["processes"] and not source.get("are_processes"):
-        rate = min(found["model"]["rate"]["value"], workers["free_cores"] / workers["costs"]["cpu_seconds"])
+    rate = min(step, words["workers"] * found["data"]["rate"]["value"])
+    if workers is not None and (source.get("are_processes") or not words["processes"]):
+        rate = workers["with_step"][min(words["workers"], len(workers["with_step"])) - 1]["rate"]
     if (cpu := found["both"]["processor_seconds"]) > 0:
-        rate = min(rate, workers["free_cores"] / cpu)
+        rate = min(rate, cores / cpu)
     if rate >= GAIN * found["both"]["rate"]["value"]:
         code = WORKERS[source["kind"]].format(**words)
         yield Cure("one_worker", source["type_name"], code, rate, bool(words["processes"]))

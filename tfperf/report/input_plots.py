@@ -20,11 +20,12 @@ def draw_waterfall(report: Mapping[str, Any], rows: Sequence[StageRow]) -> Figur
     """The pipeline's rate up to each stage, with its interval, and the step's."""
     known = [one for one in rows if one.rate is not None]
     figure, (axis,) = make_axes_grid(1, 1, width=9.0, height=max(1.2, 0.26 * len(known)), left=1.9)
-    places, rates = np.arange(len(known)), np.array([one.rate for one in known])
+    places, rates = np.arange(len(known)), np.array([one.rate or 0.0 for one in known])
     axis.barh(places, rates, color=BAND, height=0.6, label="data up to the stage")
     for place, one in zip(places, known, strict=True):
-        if one.rate_limits[0] is not None:
-            axis.plot([max(one.rate_limits[0], 1e-9), one.rate_limits[1]], [place, place], color=MEAN, linewidth=1.2)
+        low, high = one.rate_limits
+        if low is not None and high is not None:
+            axis.plot([max(low, 1e-9), high], [place, place], color=MEAN, linewidth=1.2)
     step = report["as_it_is"]["model"]["rate"]["value"]
     axis.axvline(step, color=FAILED, linewidth=1.0, label="steps of the model alone")
     both = report["as_it_is"]["both"]["rate"]["value"]

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from tfperf.inputs.expected_rates import StageLoad, compute_most_rate
-from tfperf.report.input_stages import StageRow, list_fixed
+from tfperf.report.input_stages import StageRow, get_free_cores, list_fixed
 
 WAITS = 0.5  # of a stage's time, from which on more threads than cores are of use
 MOST_THREADS = 64
@@ -20,8 +20,8 @@ class ExpectedRates:
 
     def __init__(self, report: Mapping[str, Any], rows: Sequence[StageRow]) -> None:
         """rows: of the report's source."""
-        self._found, self._rows, self._workers = report["as_it_is"], rows, report["workers"]
-        self._cores = self._workers["free_cores"]
+        self._found, self._rows, self._workers = report["as_it_is"], rows, report["workers"] or {}
+        self._cores = get_free_cores(report)
         self._threads = float(self._found["source"]["pipeline"]["options"]["threads"] or report["cores"])
         self._loads = [one.make_load(self._threads) for one in rows]
         self._has_fixed = bool(list_fixed(rows))
@@ -33,8 +33,8 @@ class ExpectedRates:
         The knee where it is known, or as many as their times say, where a stage is not widened by threads as it is now,
         or more threads than were looked at give more.
         """
-        rates = self._workers["with_step"]
-        if not self._has_fixed and rates[-1]["cap"] != "workers":
+        rates = self._workers.get("with_step", ())
+        if not self._has_fixed and rates and rates[-1]["cap"] != "workers":
             return int(max(self._threads, self._workers["knee_with_step"]))
         cpu, seconds = sum(one.cpu_seconds for one in self._loads), sum(one.seconds for one in self._loads)
         step = self._found["model"]["rate"]["value"]
@@ -60,10 +60,9 @@ class ExpectedRates:
         before = compute_most_rate(self._loads, self._cores, self._threads)
         after = compute_most_rate(changed, self._cores, threads)
         data = now * loose * after / before if math.isfinite(after) else math.inf
-        if [one["kind"] for one in problems] == ["thread_pool_limits"] and self.threads <= len(
-            self._workers["with_step"]
-        ):
-            data = after = self._workers["with_step"][self.threads - 1]["rate"]
+        chain = self._workers.get("with_step", ())
+        if [one["kind"] for one in problems] == ["thread_pool_limits"] and self.threads <= len(chain):
+            data = after = chain[self.threads - 1]["rate"]
         saved = sum(one.cpu_seconds for one in self._loads) - sum(one.cpu_seconds for one in changed)
         cpu = max(found["model"]["processor_seconds"], found["both"]["processor_seconds"] - saved)
         return float(min(data, after * loose, found["model"]["rate"]["value"], self._cores / cpu if cpu else math.inf))

@@ -65,6 +65,11 @@ class StageRow:
         )
 
 
+def get_free_cores(report: Mapping[str, Any]) -> float:
+    """Those that were measured, or all, where no number of workers was."""
+    return float(report["cores"] if report["workers"] is None else report["workers"]["free_cores"])
+
+
 def list_fixed(rows: Sequence[StageRow]) -> list[StageRow]:
     """Stages that take time and whose number of calls no pool of threads changes."""
     total = sum(one.seconds for one in rows)

@@ -5,14 +5,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from tfperf.report.input_rates import AIM
-from tfperf.report.input_stages import NOTABLE, StageRow, format_small
+from tfperf.report.input_stages import NOTABLE, StageRow, format_small, get_free_cores
 
 
 def list_tuning_lines(report: Mapping[str, Any], rows: Sequence[StageRow]) -> Iterator[str]:
     """Parallel stages with fewer calls than they need for the rate that cores and step allow."""
     if not rows:
         return
-    step, cores = report["as_it_is"]["model"]["rate"]["value"], report["workers"]["free_cores"]
+    step, cores = report["as_it_is"]["model"]["rate"]["value"], get_free_cores(report)
     cpu = sum(max(0.0, one.cpu or 0.0) for one in rows)
     total = sum(one.seconds for one in rows)
     rate = min(step, cores / cpu) if cpu else step

@@ -58,7 +58,9 @@ def describe_workers(report: Mapping[str, Any], rows: Sequence[StageRow], cures:
     """How many workers would do, what keeps more from helping, and what one costs."""
     workers = report["workers"]
     if workers is None:
-        return "samples are in memory: no workers make them"
+        if report["as_it_is"]["source"]["kind"] == "arrays":
+            return "samples are in memory: no workers make them"
+        return "one thread makes all batches, whatever number of workers is asked for: none is predicted"
     word, fixed = "threads" if rows else "workers", list_fixed(rows)
     parts = [_describe_fixed(fixed, cures) if fixed else _describe_knee(report, word)]
     if has_shared_cores(report["as_it_is"], workers["free_cores"]):
@@ -109,7 +111,7 @@ def _describe_ram(ram: Mapping[str, Any] | None, word: str) -> str:
 
 def describe_ahead(report: Mapping[str, Any], rows: Sequence[StageRow], bound: Bound, gain: StoreGain | None) -> str:
     """What preparing the data ahead would give."""
-    if report["workers"] is None:
+    if report["as_it_is"]["source"]["kind"] == "arrays":
         return "nothing to prepare ahead: samples are in memory"
     if not rows:
         return "what to prepare ahead is not told: these data have no stages"
