@@ -52,6 +52,7 @@ KNOWN = {
     "main": "entry points", "call": "Keras", "get_config": "Keras", "lr_adjust": "Keras", "inner_loop": "Keras",
     "_all_reduce_sum_gradients": "Keras", "_distributed_tf_update_step": "Keras", "isatty": "of files",
     "fileno": "of files", "teardown": "Dask", "phase": "public", "memory": "public", "largest_batch": "public",
+    "input_report": "public",
     "from_dict": "a constructor",
     "emit": "logging", "handleError": "logging",
     "from_json": "a constructor", "clock": "of programs that carry a profile's truth",

@@ -113,9 +113,13 @@ def _read_stage(
 
 def _count_bytes(node: Any) -> int | None:
     """Of an element whose shapes are all known."""
-    shapes = [tf.TensorShape(one) for one in node.attr["output_shapes"].list.shape]
-    types = [tf.dtypes.as_dtype(one) for one in node.attr["output_types"].list.type]
-    if not shapes or not all(one.is_fully_defined() for one in shapes):
+    # sources have them by another name; what is not there must not be asked for, since that would make it
+    named = {name: node.attr[name].list for name in ("output_types", "Toutput_types") if name in node.attr}
+    types = [tf.dtypes.as_dtype(one) for found in named.values() for one in found.type]
+    shapes = (
+        [tf.TensorShape(one) for one in node.attr["output_shapes"].list.shape] if "output_shapes" in node.attr else []
+    )
+    if not shapes or len(types) != len(shapes) or not all(one.is_fully_defined() for one in shapes):
         return None
     if any(one in (tf.string, tf.variant, tf.resource) for one in types):
         return None

@@ -89,7 +89,7 @@ def list_worker_cells(report: Mapping[str, Any]) -> list[tuple[str, ...]]:
     for alone, capped in zip(workers["predicted"], workers["with_step"], strict=True):
         count, seen = alone["workers"], measured.get(alone["workers"])
         marks = " *" * (count == workers["knee_with_step"]) + " o" * (count == report["cores"] - 1)
-        middle = None if seen is None else math.prod(seen) ** (1 / len(seen))
+        middle = average_rates(seen)
         cells.append((
             f"{count}{marks}", f"{alone['rate']:.4g}", alone["cap"], f"{capped['rate']:.4g}",
             "" if seen is None else " ".join(f"{rate:.4g}" for rate in seen),
@@ -102,6 +102,11 @@ def list_measured_rates(workers: Mapping[str, Any]) -> dict[int, list[float]]:
     """Batches/s by number of workers, of the data alone: those that the prediction rests on, or those of a sweep."""
     measured = {one["workers"]: [one["rate"]] for one in workers["measured"]}
     return measured | {one["workers"]: one["rates"] for one in workers["sweep"] or ()}
+
+
+def average_rates(rates: Sequence[float] | None) -> float | None:
+    """Their geometric mean; None of none."""
+    return math.prod(rates) ** (1 / len(rates)) if rates else None
 
 
 def describe_cure(cure: Mapping[str, Any], report: Mapping[str, Any]) -> str:

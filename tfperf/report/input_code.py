@@ -79,10 +79,10 @@ def list_cures(report: Mapping[str, Any], rows: Sequence[StageRow], bound: Bound
     worth = [one.rate is None or one.rate >= GAIN * now for one in cures]
     wanted = sorted((one for one, is_worth in zip(cures, worth, strict=True) if is_worth), key=lambda c: -(c.rate or 0))
     # two that limit each other help only together
-    slow = [one for one in problems if one["kind"] not in RIGHT]
+    slow = [one for one in problems if one["kind"] not in (*RIGHT, "cache")]
     together = rates.predict(slow) if len(slow) > 1 else 0.0
     if together >= GAIN * max([now, *(one.rate or 0.0 for one in cures)]):
-        parts = [one for one in cures if one.rate is not None]
+        parts = [one for one in cures if one.rate is not None and one.kind != "cache"]
         code = "\n".join(dict.fromkeys(one.code for one in parts))
         stages = ", ".join(dict.fromkeys(one.stage for one in parts))
         wanted.insert(0, Cure("together", stages, code, together, any(one.is_limit for one in parts)))

@@ -12,7 +12,7 @@ WAITS = 0.5  # of a stage's time, from which on more threads than cores are of u
 MOST_THREADS = 64
 AIM = 0.95  # of the rate that cores and step allow
 PARALLEL = ("sequential_map", "sequential_interleave", "few_parallel_calls")
-CHEAPER = ("python_in_map", "python_generator", "batch_after_map")  # whose cost afterwards is not known, but smaller
+CHEAPER = ("python_in_map", "batch_after_map")  # whose cost afterwards is not known, but smaller
 
 
 class ExpectedRates:
@@ -79,6 +79,8 @@ class ExpectedRates:
             places = [*list_before(self._rows, places[0])]
         if kind in (*CHEAPER, "cache"):
             return [_spare(one) if place in places else one for place, one in enumerate(loads)]
+        if kind == "python_generator":  # as many processes as cores
+            return [replace(one, calls=self._threads) if place in places else one for place, one in enumerate(loads)]
         if kind in PARALLEL:
             calls = float(self.threads) if self._needs_threads(problem) else self._threads
             return [replace(one, calls=calls) if place in places else one for place, one in enumerate(loads)]

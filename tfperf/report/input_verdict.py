@@ -7,7 +7,7 @@ from tfperf.inputs.bound import Bound, compute_own_wait, has_shared_cores
 from tfperf.inputs.chain import KNEE_SHARE
 from tfperf.report.input_ahead import StoreGain
 from tfperf.report.input_code import Cure
-from tfperf.report.input_rates import PARALLEL
+from tfperf.report.input_rates import PARALLEL, list_before
 from tfperf.report.input_stages import NOTABLE, StageRow, list_fixed
 from tfperf.report.numbers import format_bytes, format_seconds
 
@@ -106,7 +106,7 @@ def _describe_ram(ram: Mapping[str, Any] | None, word: str) -> str:
     if ram is None or ram["each"] is None:
         return f"RAM of each of the {word} n/a"
     each = "no more RAM was seen for each" if ram["each"] <= 0 else f"each takes {format_bytes(ram['each'])} of RAM"
-    return f"{each} ({format_bytes(ram['one'])} with 1, {format_bytes(ram['many'])} with {ram['workers']})"
+    return f"{each} (in all {format_bytes(ram['one'])} with 1, {format_bytes(ram['many'])} with {ram['workers']})"
 
 
 def describe_ahead(report: Mapping[str, Any], rows: Sequence[StageRow], bound: Bound, gain: StoreGain | None) -> str:
@@ -118,6 +118,8 @@ def describe_ahead(report: Mapping[str, Any], rows: Sequence[StageRow], bound: B
     if bound == "model":
         return "nothing to prepare ahead: the device does not wait"
     if gain is None:
+        if (point := report["as_it_is"]["source"].get("ahead")) is not None and _takes_long(rows, point["position"]):
+            return "storing is not advised: reading what is stored would take about as long as making it"
         return _describe_chance(rows)
     made = format_seconds(gain.preparation_seconds)
     what = f"storing what comes before {gain.before} ({format_bytes(gain.stored_bytes)}, made in {made})"
@@ -128,6 +130,11 @@ def describe_ahead(report: Mapping[str, Any], rows: Sequence[StageRow], bound: B
         f"{what} pays after {epochs:.0f} epoch{'s' if epochs > 1 else ''}: an epoch then takes "
         f"{format_seconds(gain.stored_epoch_seconds)} in place of {format_seconds(gain.epoch_seconds)}"
     )
+
+
+def _takes_long(rows: Sequence[StageRow], place: int) -> bool:
+    """Whether a stage and those before it take a tenth of the time."""
+    return sum(rows[one].seconds for one in list_before(rows, place)) >= NOTABLE * sum(one.seconds for one in rows)
 
 
 def _describe_chance(rows: Sequence[StageRow]) -> str:

@@ -78,19 +78,20 @@ def describe_trial(workers: int | None) -> str:
 
 def run_input_study(
     card: AnyCard, output: Path, show: ShowCount, *, sweep: bool = False, seconds: float = 10.0,
-    timeout: float = 600.0, command: Sequence[str] = COMMAND,
+    timeout: float = 600.0, most: int | None = None, command: Sequence[str] = COMMAND,
     measure_cores: Callable[[], Any] = measure_free_cores,
 ) -> dict[str, Any]:  # fmt: skip
     """Measure a card's input, predict rates of other numbers of workers, write input.json and report.html; the report.
 
-    sweep: measure these numbers, too. seconds: of each measurement. What the folder has already is not measured again.
+    most: workers that rates are predicted for. sweep: measure them, too. seconds: of each measurement.
+    What the folder has already is not measured again.
     Raises: CardError for a faulty card or one that cannot be measured, TrainingError where a trial fails,
     RunDirectoryError for the folder, Stopped when a signal came: what was measured until then is kept.
     """
     workload = WORKLOADS.get_offering("input", card.workload)
     if has_run(output):
         raise RunDirectoryError(f"{output}: holds a run; choose another folder for an input study")
-    most = max(MOST_WORKERS, 2 * count_cores())
+    most = most or max(MOST_WORKERS, 2 * count_cores())
     with Signals().listen() as signals, DirectoryLock(output) as held, signals.defer():
         files = {**hash_named_files(card, workload.kind), **workload.hash_files(card)}
         # what was measured for another time has other intervals: a folder is of one
@@ -110,7 +111,7 @@ def run_input_study(
             raise
         report: dict[str, Any] = {"title": card.title, "cores": count_cores(), "as_it_is": found, "workers": None}
         if found["source"]["kind"] != "arrays":
-            report["workers"] = _predict(asker, found, most, measure_cores)
+            report["workers"] = predict_workers(asker, found, most, measure_cores)
             if sweep or _is_swept(log, most):
                 _write(log, report)  # before what checks it
                 asker.report = report
@@ -126,7 +127,7 @@ def _write(log: TrialLog, report: dict[str, Any]) -> None:
     write_text(log.folder / PAGE, render_input(report))
 
 
-def _predict(asker: InputAsker, found: Record, most: int, measure_cores: Callable[[], Any]) -> dict[str, Any]:
+def predict_workers(asker: InputAsker, found: Record, most: int, measure_cores: Callable[[], Any]) -> dict[str, Any]:
     """Rates of 1, 2, ... workers from two that are measured, alone and beside the step."""
     cores = count_cores()
     measured = []
