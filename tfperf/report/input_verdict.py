@@ -79,6 +79,8 @@ def _describe_knee(report: Mapping[str, Any], word: str) -> str:
     give = "give" if at > 1 else "gives"
     if rate >= KNEE_SHARE * step:
         told = f"{who} {give} {rate / step:.0%} of the step's rate"
+        if at == len(rates):
+            return told
     else:
         told = f"{who} {give} {rate:.4g} batches/s, {rate / step:.0%} of the step's rate"
     if at == len(rates):
