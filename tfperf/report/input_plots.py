@@ -81,7 +81,12 @@ def draw_break_even(gain: StoreGain) -> Figure:
     figure, (axis,) = make_axes_grid(1, 1, width=7.0, height=2.4)
     numbers = range(epochs + 1)
     axis.plot(numbers, gain.list_course(epochs, False), color=MEAN, label="as it is")
-    axis.plot(numbers, gain.list_course(epochs, True), color=SECOND, label=f"what comes before {gain.before} stored")
+    axis.plot(
+        numbers,
+        gain.list_course(epochs, True),
+        color=SECOND,
+        label=escape_math(f"what comes before {gain.before} stored"),
+    )
     if gain.epochs is not None and gain.epochs <= epochs:
         crossing = gain.epochs * gain.epoch_seconds
         axis.plot([gain.epochs], [crossing], "o", color=FAILED, ms=5, label=f"paid after {gain.epochs:.1f} epochs")

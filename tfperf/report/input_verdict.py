@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tfperf.inputs.bound import Bound, compute_own_wait, has_shared_cores
+from tfperf.inputs.bound import SURE, Bound, compute_own_wait, has_shared_cores
 from tfperf.inputs.chain import KNEE_SHARE
 from tfperf.report.input_ahead import StoreGain
 from tfperf.report.input_code import Cure
@@ -46,7 +46,7 @@ def describe_waiting(found: Mapping[str, Any], bound: Bound, free_cores: float) 
     if bound == "model":
         return f"{told}: input waits for the device"
     shared = ""
-    if bound == "input" and has_shared_cores(found, free_cores):
+    if bound == "input" and has_shared_cores(found, free_cores) and waits["value"] > compute_own_wait(found) + SURE:
         shared = (
             f"; a step with cores of its own would wait {compute_own_wait(found):.0%}, the rest is that both share "
             f"{free_cores:.2g} free cores"
