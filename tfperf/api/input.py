@@ -62,24 +62,24 @@ def input_report(
         keys = {"data.batch": batch, **(settings or {})}
         given = name_given(model, data, folder, {key: value for key, value in keys.items() if value is not None})
         if given.objects:
-            return _study_objects(given, Path(output) if output is not None else None, sweep, seconds, workers, quiet)
+            return _measure_objects(given, Path(output) if output is not None else None, sweep, seconds, workers, quiet)
         card = load_checked_card(write_card(given, folder), overrides)
     with show_progress(quiet) as show:
         report = run_input_study(card, folder, show, sweep=sweep, seconds=seconds, timeout=timeout, most=workers)
     return InputResult(report, folder)
 
 
-def _study_objects(
+def _measure_objects(
     given: Any, output: Path | None, sweep: bool, seconds: float, workers: int | None, quiet: bool
 ) -> InputResult:
     from tfperf.sources.given import give_objects
-    from tfperf.study.input_given import study_given_input
+    from tfperf.study.input_given import measure_given_input
 
     if sweep:
         what = ", ".join(sorted(given.objects))
         raise CardError(f"sweep: needs fresh processes; {what}: an object of this one, give a function that returns it")
     with give_objects(given.objects), show_progress(quiet) as show:
-        return InputResult(study_given_input(given.card, output, show, seconds, workers), output)
+        return InputResult(measure_given_input(given.card, output, show, seconds, workers), output)
 
 
 def _refuse_numbers(limits: Mapping[str, tuple[Any, int]], workers: Any) -> None:

@@ -88,12 +88,12 @@ def _make_applied_section(report: Mapping[str, Any]) -> Section:
     after = (applied.get("stand_in") or {}).get("busy")
     waits = report["as_it_is"]["waits"]
     if isinstance(after, Mapping) and {"value", "low", "high"} <= {*after}:
-        before = {"value": 1 - waits["value"], "low": _turn(waits["high"]), "high": _turn(waits["low"])}
+        before = {"value": 1 - waits["value"], "low": _compute_rest(waits["high"]), "high": _compute_rest(waits["low"])}
         body += _draw(draw_busy, "Share of the time in which the device computes.", before, after)
     return "applied", "Applied", body
 
 
-def _turn(limit: float | None) -> float | None:
+def _compute_rest(limit: float | None) -> float | None:
     return None if limit is None else 1 - limit
 
 

@@ -78,7 +78,7 @@ class ExpectedRates:
         if kind == "cache":
             places = [*list_before(self._rows, places[0])]
         if kind in (*CHEAPER, "cache"):
-            return [_spare(one) if place in places else one for place, one in enumerate(loads)]
+            return [_leave_idle(one) if place in places else one for place, one in enumerate(loads)]
         if kind == "python_generator":  # as many processes as cores
             return [replace(one, calls=self._threads) if place in places else one for place, one in enumerate(loads)]
         if kind in PARALLEL:
@@ -99,5 +99,5 @@ def list_before(rows: Sequence[StageRow], place: int) -> set[int]:
     return found
 
 
-def _spare(load: StageLoad) -> StageLoad:
+def _leave_idle(load: StageLoad) -> StageLoad:
     return replace(load, cpu_seconds=0.0, wait_seconds=0.0)

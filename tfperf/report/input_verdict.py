@@ -120,7 +120,7 @@ def describe_ahead(report: Mapping[str, Any], rows: Sequence[StageRow], bound: B
     if bound == "model":
         return "nothing to prepare ahead: the device does not wait"
     if gain is None:
-        if (point := report["as_it_is"]["source"].get("ahead")) is not None and _takes_long(rows, point["position"]):
+        if (point := report["as_it_is"]["source"].get("ahead")) is not None and _needs_long(rows, point["position"]):
             return "storing is not advised: reading what is stored would take about as long as making it"
         return _describe_chance(rows)
     made = format_seconds(gain.preparation_seconds)
@@ -134,7 +134,7 @@ def describe_ahead(report: Mapping[str, Any], rows: Sequence[StageRow], bound: B
     )
 
 
-def _takes_long(rows: Sequence[StageRow], place: int) -> bool:
+def _needs_long(rows: Sequence[StageRow], place: int) -> bool:
     """Whether a stage and those before it take a tenth of the time."""
     return sum(rows[one].seconds for one in list_before(rows, place)) >= NOTABLE * sum(one.seconds for one in rows)
 

@@ -40,7 +40,7 @@ class LocalAsker(InputAsker):
         return dict(measure_card(self.card, self.seconds, workers))
 
 
-def study_given_input(
+def measure_given_input(
     card: AnyCard, output: Path | None, show: ShowCount, seconds: float, most: int | None = None,
     measure_cores: Callable[[], Any] = measure_free_cores,
 ) -> dict[str, Any]:  # fmt: skip
