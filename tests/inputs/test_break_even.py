@@ -36,7 +36,7 @@ def test_times_below_zero_are_refused(times):
     with pytest.raises(ValueError, match="at least 0"):
         find_measured_break_even(*times)
     with pytest.raises(ValueError, match="at least 0"):
-        find_break_even(1.0, *times, 10)
+        find_break_even(1.0, times[0], times[1], times[2], 10)
 
 
 def test_an_epoch_has_a_batch():
