@@ -128,6 +128,13 @@ def test_several_changes_that_limit_each_other_are_told_together():
     assert [one.name for one in found.stages[-2:]] == ["fetch", "read"]
 
 
+def test_one_pool_for_several_stages_is_told_once():
+    report = make_waiting_report(step=50.0)
+    report["as_it_is"]["source"]["problems"].append(make_problem("thread_pool_limits", 0))
+    conclude(report)
+    assert [(one["kind"], one["stage"]) for one in report["cures"]] == [("thread_pool_limits", "fetch, numbers")]
+
+
 def test_a_name_that_is_no_name_of_python_is_quoted_and_not_called():
     report = make_waiting_report(step=50.0, calls=None, kind="sequential_map")
     report["as_it_is"]["source"]["pipeline"]["stages"][1]["name"] = 'read "it"\n# now'

@@ -4,7 +4,7 @@ import json
 import keyword
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tfperf.inputs.bound import Bound
@@ -75,18 +75,31 @@ def list_cures(report: Mapping[str, Any], rows: Sequence[StageRow], bound: Bound
     found, rates = report["as_it_is"], ExpectedRates(report, rows)
     now = found["both"]["rate"]["value"]
     problems = [one for one in list_curable(found["source"]) if one["kind"] in RIGHT or _is_asked(one["kind"], bound)]
-    cures = [_make_cure(report, rows, rates, one) for one in problems]
-    worth = [one.rate is None or one.rate >= GAIN * now for one in cures]
-    wanted = sorted((one for one, is_worth in zip(cures, worth, strict=True) if is_worth), key=lambda c: -(c.rate or 0))
+    cures = _merge([_make_cure(report, rows, rates, one) for one in problems])
+    worth = [one for one in cures if one.rate is None or one.rate >= GAIN * now]
+    wanted = sorted(worth, key=lambda one: -(one.rate or 0.0))
     # two that limit each other help only together
+    parts = [one for one in cures if one.rate is not None and one.kind != "cache"]
     slow = [one for one in problems if one["kind"] not in (*RIGHT, "cache")]
-    together = rates.predict(slow) if len(slow) > 1 else 0.0
-    if together >= GAIN * max([now, *(one.rate or 0.0 for one in cures)]):
-        parts = [one for one in cures if one.rate is not None and one.kind != "cache"]
-        code = "\n".join(dict.fromkeys(one.code for one in parts))
+    together = rates.predict(slow) if len(parts) > 1 else 0.0
+    if together >= GAIN * max([now, *(one.rate or 0.0 for one in parts)]):
+        code = "\n".join(one.code for one in parts)
         stages = ", ".join(dict.fromkeys(one.stage for one in parts))
         wanted.insert(0, Cure("together", stages, code, together, any(one.is_limit for one in parts)))
     return wanted
+
+
+def _merge(cures: Sequence[Cure]) -> list[Cure]:
+    """Those of several stages that are one and the same code, as a pool's, as one."""
+    found: dict[str, Cure] = {}
+    for one in cures:
+        other = found.get(one.code)
+        if other is None:
+            found[one.code] = one
+        else:
+            rate = max((rate for rate in (one.rate, other.rate) if rate is not None), default=None)
+            found[one.code] = replace(other, stage=f"{other.stage}, {one.stage}", rate=rate)
+    return list(found.values())
 
 
 def list_curable(source: Mapping[str, Any]) -> list[Mapping[str, Any]]:
