@@ -33,7 +33,7 @@ def make_example(index: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
     return tf.fill((WIDTH,), tf.cast(index % 7, tf.float32) / 7), tf.cast(index % 4, tf.int32)
 
 
-def work(x: tf.Tensor, y: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+def compute(x: tf.Tensor, y: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
     """Some tenths of a millisecond of one core, in TensorFlow."""
     wide = tf.tile(x[:, None], (1, 4 * WIDTH))
     for _ in range(4):
@@ -41,9 +41,9 @@ def work(x: tf.Tensor, y: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
     return x + 1e-6 * tf.reduce_sum(wide), y
 
 
-def draw_and_work(x: tf.Tensor, y: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+def draw_and_compute(x: tf.Tensor, y: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
     """The same with chance that has a state, so that TensorFlow leaves its map sequential."""
-    return work(x + tf.random.uniform((WIDTH,), 0, 1e-3), y)
+    return compute(x + tf.random.uniform((WIDTH,), 0, 1e-3), y)
 
 
 def make_numbers() -> tf.data.Dataset:
@@ -58,7 +58,7 @@ def finish(dataset: tf.data.Dataset) -> tf.data.Dataset:
 
 def load_late(injects: bool = False) -> tf.data.Dataset:
     """No prefetch, nor one by TensorFlow, after a sequential map; injects: TensorFlow adds one."""
-    found = make_numbers().map(draw_and_work, name="work").batch(BATCH, name="batch")
+    found = make_numbers().map(draw_and_compute, name="work").batch(BATCH, name="batch")
     options = tf.data.Options()
     options.experimental_optimization.inject_prefetch = injects
     return found.with_options(options)
@@ -67,10 +67,10 @@ def load_late(injects: bool = False) -> tf.data.Dataset:
 def load_parallel() -> tf.data.Dataset:
     """A sequential map without a state and no prefetch: TensorFlow's defaults cure both."""
 
-    def work_by_seed(x: tf.Tensor, y: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        return work(x + tf.random.stateless_uniform((WIDTH,), (1, 2), 0, 1e-3), y)
+    def compute_by_seed(x: tf.Tensor, y: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        return compute(x + tf.random.stateless_uniform((WIDTH,), (1, 2), 0, 1e-3), y)
 
-    return make_numbers().map(work_by_seed, name="work").batch(BATCH, name="batch")
+    return make_numbers().map(compute_by_seed, name="work").batch(BATCH, name="batch")
 
 
 def load_decoded() -> tf.data.Dataset:
@@ -149,7 +149,7 @@ def load_from_disk(bytes_per_second: float = BUDGET) -> tf.data.Dataset:
 
 def load_shuffled(buffer: int = 40) -> tf.data.Dataset:
     """A shuffle whose buffer holds a hundredth of the data, or so many."""
-    return finish(make_numbers().shuffle(buffer, seed=1, name="mix").map(work, AUTOTUNE, name="work"))
+    return finish(make_numbers().shuffle(buffer, seed=1, name="mix").map(compute, AUTOTUNE, name="work"))
 
 
 def load_cached(late: bool = True) -> tf.data.Dataset:
@@ -158,7 +158,7 @@ def load_cached(late: bool = True) -> tf.data.Dataset:
     def change(x: tf.Tensor, y: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         return x + tf.random.uniform((WIDTH,), 0, 1e-3), y
 
-    found = make_numbers().map(work, AUTOTUNE, name="work")
+    found = make_numbers().map(compute, AUTOTUNE, name="work")
     if late:
         return finish(found.map(change, AUTOTUNE, name="change").cache(name="keep"))
     return finish(found.cache(name="keep").map(change, AUTOTUNE, name="change"))
