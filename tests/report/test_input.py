@@ -73,7 +73,7 @@ def test_a_waiting_pipeline_has_a_verdict_in_three_lines():
 
 def test_the_knee_tells_what_the_next_worker_adds():
     report = settle(make_waiting_report(step=50.0))
-    assert report["lines"][1].startswith("4 threads give 100% of the step's rate, the fifth adds 0%")
+    assert report["lines"][1].startswith("4 threads give 100% of the step's rate, the fifth adds nothing: ")
     assert "limited by the step" in report["lines"][1]
 
 

@@ -9,8 +9,10 @@ from typing import Any
 
 from tfperf.inputs.bound import Bound
 from tfperf.report.input_rates import CHEAPER, PARALLEL, WAITS, ExpectedRates
-from tfperf.report.input_stages import StageRow, get_free_cores
+from tfperf.report.input_stages import StageRow, format_small, get_free_cores
 
+CACHE_SHARE = 0.5  # of the memory that is free, which a cache may take
+SMALL_CACHE = 10e6  # bytes that there is always room for
 GAIN = 1.02  # of the rate, which a change has to promise
 MAP = "dataset = dataset.map({function}, num_parallel_calls=tf.data.AUTOTUNE, name={name})"
 POOL = """options = tf.data.Options()
@@ -41,7 +43,7 @@ TEMPLATES = {
     "cache_after_random": "dataset = dataset.cache()  # before {name}, which draws",
     "cache_of_endless": "dataset = dataset.cache().repeat()",
     "small_shuffle": "dataset = dataset.shuffle({elements}, name={name})",
-    "cache": "dataset = dataset.cache()  # behind {name}: {elements} elements stay in memory",
+    "cache": "dataset = dataset.cache()  # behind {name}: {elements} elements, {held}, stay in memory",
 }  # fmt: skip
 WORKERS = {
     "PyDataset": "data.workers, data.use_multiprocessing, data.max_queue_size = {workers}, {processes}, {queue}",
@@ -104,9 +106,11 @@ def _merge(cures: Sequence[Cure]) -> list[Cure]:
 
 def list_curable(source: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """Problems of a pipeline, and as one more that elements which are the same in each pass are made anew."""
-    found = list(source["problems"])
-    if source.get("ahead") is not None and not any(one["kind"] == "cache" for one in source["pipeline"]["stages"]):
-        found.append({"kind": "cache", "positions": [source["ahead"]["position"]], "evidence": {}})
+    found, stages, ahead = list(source["problems"]), source["pipeline"]["stages"], source.get("ahead")
+    if ahead is not None and not any(one["kind"] == "cache" for one in stages):
+        held = (stages[ahead["position"]]["cardinality"] or math.inf) * ahead["element_bytes"]
+        if held <= CACHE_SHARE * (ahead.get("available_bytes") or math.inf) < math.inf or held < SMALL_CACHE:
+            found.append({"kind": "cache", "positions": [ahead["position"]], "evidence": {"bytes": held}})
     return found
 
 
@@ -122,7 +126,7 @@ def _make_cure(
     words = {
         "name": json.dumps(row.name), "function": name_function(row), "threads": rates.threads,
         "size": int(problem["evidence"].get("batch") or row.size or 1), "elements": int(elements or 0),
-        **_count_workers(report),
+        "held": format_small(problem["evidence"].get("bytes")), **_count_workers(report),
     }  # fmt: skip
     code = TEMPLATES[kind].format(**words)
     if kind in PARALLEL and rates.is_waiting(row.position):
