@@ -130,7 +130,7 @@ def study_input(folder, text=""):
     source["problems"] = [make_problem("small_shuffle", 0, share=None, elements=800.0)]
     report["title"] += text
     conclude(report)
-    return render_input(report | {"applied": {"changed": {f"data.arguments{text}": f"4{text}"}}})
+    return render_input(report | {"applied": {"changed": [{"key": f"data.arguments{text}", "after": f"4{text}"}]}})
 
 
 PAGES = {

@@ -11,6 +11,7 @@ from rich.console import Console
 from tests.report.input_records import (
     make_array_report,
     make_decoding_report,
+    make_figure,
     make_found,
     make_loader_report,
     make_problem,
@@ -72,7 +73,7 @@ def test_a_waiting_pipeline_has_a_verdict_in_three_lines():
 
 def test_the_knee_tells_what_the_next_worker_adds():
     report = settle(make_waiting_report(step=50.0))
-    assert report["lines"][1].startswith("4 threads give 100% of the step's rate, the fifth adds 0%")
+    assert report["lines"][1].startswith("4 threads give 100% of the step's rate, the fifth adds nothing: ")
     assert "limited by the step" in report["lines"][1]
 
 
@@ -178,10 +179,15 @@ def test_the_page_has_what_was_found():
     for line in report["lines"][:3]:
         assert line.partition("'")[0] in page
     assert "dataset = dataset.cache()" in page and "24 25" in page  # the sweep's two rates of two workers
-    applied = {"changed": {"data.input.threads": 8}, "stand_in": {"busy": {"value": 0.9, "low": 0.8, "high": 0.95}}}
+    ratio = {"value": 2.5, "low": 2.25, "high": 2.75}
+    applied = {
+        "changed": [{"key": "data.input.threads", "before": None, "after": 8, "ratio": ratio}], "ratio": ratio,
+        "ratio_device": None, "busy": {"before": make_figure(0.3), "after": make_figure(0.9)},
+    }  # fmt: skip
     with_applied = render_input({**report, "applied": applied})
     assert with_applied.count("<img") == 4 and "data.input.threads" in with_applied
-    assert render_input({**report, "applied": {"changed": {}}}).count("<img") == 3
+    assert with_applied.count("2.50 [2.25, 2.75]") == 2
+    assert "Nothing was changed" in render_input({**report, "applied": {"changed": [], "ratio": None}})
 
 
 @pytest.mark.parametrize("make", [make_array_report, make_loader_report, make_waiting_report, make_decoding_report])

@@ -114,6 +114,9 @@ def test_what_is_the_same_in_each_pass_can_be_cached():
     cure = settle(report)["cache"]
     assert list_stages(cure["code"]).stages[-1].kind == "cache" and "800 elements" in cure["code"]
     assert cure["rate"] == pytest.approx(200.0)  # the step's
+    for free, is_offered in ((5e7, True), (3.9e7, False), (None, False)):  # 20 MB are half of what is free, or more
+        report["as_it_is"]["source"]["ahead"] |= {"element_bytes": 25_000, "available_bytes": free}
+        assert ("cache" in settle(report)) == is_offered
 
 
 def test_several_changes_that_limit_each_other_are_told_together():
@@ -128,6 +131,13 @@ def test_several_changes_that_limit_each_other_are_told_together():
     assert [one.name for one in found.stages[-2:]] == ["fetch", "read"]
 
 
+def test_one_pool_for_several_stages_is_told_once():
+    report = make_waiting_report(step=50.0)
+    report["as_it_is"]["source"]["problems"].append(make_problem("thread_pool_limits", 0))
+    conclude(report)
+    assert [(one["kind"], one["stage"]) for one in report["cures"]] == [("thread_pool_limits", "fetch, numbers")]
+
+
 def test_a_name_that_is_no_name_of_python_is_quoted_and_not_called():
     report = make_waiting_report(step=50.0, calls=None, kind="sequential_map")
     report["as_it_is"]["source"]["pipeline"]["stages"][1]["name"] = 'read "it"\n# now'
@@ -137,7 +147,7 @@ def test_a_name_that_is_no_name_of_python_is_quoted_and_not_called():
 
 
 WORDS = {"name": '"mix"', "function": "double", "threads": 3, "size": 4, "elements": 8, "workers": 2,
-         "processes": False, "queue": 4, "batch": 4}  # fmt: skip
+         "processes": False, "queue": 4, "held": "1 kB", "batch": 4}  # fmt: skip
 
 
 @pytest.mark.parametrize("kind", sorted(TEMPLATES))

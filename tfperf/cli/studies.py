@@ -149,9 +149,10 @@ def memory(
 def input_(
     card: Path, output: Path, overrides: tuple[str, ...], sweep: bool, seconds: float, timeout: float, quiet: bool
 ) -> None:
-    """Tell whether CARD's model waits for its data, and how many workers would deliver enough.
+    """Tell whether CARD's model waits for its data, how many workers would deliver enough, and what to write.
 
-    The same command goes on where it was stopped.
+    Each trial is a process of its own. The same command goes on where it was stopped; with --sweep, after one without,
+    it measures the numbers of workers alone. A folder is of one number of --seconds.
     """
     from tfperf.console.screen import show
     from tfperf.report.input import make_input_tables

@@ -4,13 +4,15 @@ import json
 import keyword
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tfperf.inputs.bound import Bound
 from tfperf.report.input_rates import CHEAPER, PARALLEL, WAITS, ExpectedRates
-from tfperf.report.input_stages import StageRow, get_free_cores
+from tfperf.report.input_stages import StageRow, format_small, get_free_cores
 
+CACHE_SHARE = 0.5  # of the memory that is free, which a cache may take
+SMALL_CACHE = 10e6  # bytes that there is always room for
 GAIN = 1.02  # of the rate, which a change has to promise
 MAP = "dataset = dataset.map({function}, num_parallel_calls=tf.data.AUTOTUNE, name={name})"
 POOL = """options = tf.data.Options()
@@ -41,7 +43,7 @@ TEMPLATES = {
     "cache_after_random": "dataset = dataset.cache()  # before {name}, which draws",
     "cache_of_endless": "dataset = dataset.cache().repeat()",
     "small_shuffle": "dataset = dataset.shuffle({elements}, name={name})",
-    "cache": "dataset = dataset.cache()  # behind {name}: {elements} elements stay in memory",
+    "cache": "dataset = dataset.cache()  # behind {name}: {elements} elements, {held}, stay in memory",
 }  # fmt: skip
 WORKERS = {
     "PyDataset": "data.workers, data.use_multiprocessing, data.max_queue_size = {workers}, {processes}, {queue}",
@@ -75,25 +77,40 @@ def list_cures(report: Mapping[str, Any], rows: Sequence[StageRow], bound: Bound
     found, rates = report["as_it_is"], ExpectedRates(report, rows)
     now = found["both"]["rate"]["value"]
     problems = [one for one in list_curable(found["source"]) if one["kind"] in RIGHT or _is_asked(one["kind"], bound)]
-    cures = [_make_cure(report, rows, rates, one) for one in problems]
-    worth = [one.rate is None or one.rate >= GAIN * now for one in cures]
-    wanted = sorted((one for one, is_worth in zip(cures, worth, strict=True) if is_worth), key=lambda c: -(c.rate or 0))
+    cures = _merge([_make_cure(report, rows, rates, one) for one in problems])
+    worth = [one for one in cures if one.rate is None or one.rate >= GAIN * now]
+    wanted = sorted(worth, key=lambda one: -(one.rate or 0.0))
     # two that limit each other help only together
+    parts = [one for one in cures if one.rate is not None and one.kind != "cache"]
     slow = [one for one in problems if one["kind"] not in (*RIGHT, "cache")]
-    together = rates.predict(slow) if len(slow) > 1 else 0.0
-    if together >= GAIN * max([now, *(one.rate or 0.0 for one in cures)]):
-        parts = [one for one in cures if one.rate is not None and one.kind != "cache"]
-        code = "\n".join(dict.fromkeys(one.code for one in parts))
+    together = rates.predict(slow) if len(parts) > 1 else 0.0
+    if together >= GAIN * max([now, *(one.rate or 0.0 for one in parts)]):
+        code = "\n".join(one.code for one in parts)
         stages = ", ".join(dict.fromkeys(one.stage for one in parts))
         wanted.insert(0, Cure("together", stages, code, together, any(one.is_limit for one in parts)))
     return wanted
 
 
+def _merge(cures: Sequence[Cure]) -> list[Cure]:
+    """Those of several stages that are one and the same code, as a pool's, as one."""
+    found: dict[str, Cure] = {}
+    for one in cures:
+        other = found.get(one.code)
+        if other is None:
+            found[one.code] = one
+        else:
+            rate = max((rate for rate in (one.rate, other.rate) if rate is not None), default=None)
+            found[one.code] = replace(other, stage=f"{other.stage}, {one.stage}", rate=rate)
+    return list(found.values())
+
+
 def list_curable(source: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """Problems of a pipeline, and as one more that elements which are the same in each pass are made anew."""
-    found = list(source["problems"])
-    if source.get("ahead") is not None and not any(one["kind"] == "cache" for one in source["pipeline"]["stages"]):
-        found.append({"kind": "cache", "positions": [source["ahead"]["position"]], "evidence": {}})
+    found, stages, ahead = list(source["problems"]), source["pipeline"]["stages"], source.get("ahead")
+    if ahead is not None and not any(one["kind"] == "cache" for one in stages):
+        held = (stages[ahead["position"]]["cardinality"] or math.inf) * ahead["element_bytes"]
+        if held <= CACHE_SHARE * (ahead.get("available_bytes") or math.inf) < math.inf or held < SMALL_CACHE:
+            found.append({"kind": "cache", "positions": [ahead["position"]], "evidence": {"bytes": held}})
     return found
 
 
@@ -109,7 +126,7 @@ def _make_cure(
     words = {
         "name": json.dumps(row.name), "function": name_function(row), "threads": rates.threads,
         "size": int(problem["evidence"].get("batch") or row.size or 1), "elements": int(elements or 0),
-        **_count_workers(report),
+        "held": format_small(problem["evidence"].get("bytes")), **_count_workers(report),
     }  # fmt: skip
     code = TEMPLATES[kind].format(**words)
     if kind in PARALLEL and rates.is_waiting(row.position):

@@ -11,6 +11,7 @@ from tfperf.report.input_plots import draw_break_even, draw_busy, draw_waterfall
 from tfperf.report.input_stages import HEADERS, StageRow, list_stage_cells, list_stage_rows
 from tfperf.report.input_tuning import list_structure
 from tfperf.report.input_verdict import format_period, name_bound
+from tfperf.report.numbers import MISSING
 from tfperf.report.page import escape_text, render_image, render_page, render_paragraph, render_table, render_tiles
 from tfperf.report.sections import Section
 from tfperf.report.style import apply_style, to_png
@@ -81,20 +82,28 @@ def _render_ahead(gain: StoreGain, line: str) -> str:
 
 
 def _make_applied_section(report: Mapping[str, Any]) -> Section:
-    """What was applied, where a study has done so. Keys: `changed`, and `busy`, before and after, where it was told."""
+    """What was applied, where a study has done so, and how much faster it is; how busy the device is, where told."""
     applied = report["applied"]
-    pairs = [(str(key), str(value)) for key, value in dict(applied.get("changed") or {}).items()]
-    body = render_table(("key", "now"), pairs, kind="text") if pairs else render_paragraph("Nothing was changed.")
-    after = (applied.get("stand_in") or {}).get("busy")
-    waits = report["as_it_is"]["waits"]
-    if isinstance(after, Mapping) and {"value", "low", "high"} <= {*after}:
-        before = {"value": 1 - waits["value"], "low": _compute_rest(waits["high"]), "high": _compute_rest(waits["low"])}
-        body += _draw(draw_busy, "Share of the time in which the device computes.", before, after)
+    rows = [
+        (str(one["key"]), str(one.get("before")), str(one.get("after")), _format_ratio(one.get("ratio")))
+        for one in applied.get("changed") or ()
+    ]
+    header = ("key", "before", "now", "times as fast")
+    body = render_table(header, rows, kind="text") if rows else render_paragraph("Nothing was changed.")
+    ratios = {"data alone": applied.get("ratio"), "beside a device that computes": applied.get("ratio_device")}
+    told = [(name, _format_ratio(ratio)) for name, ratio in ratios.items() if ratio is not None]
+    if told:
+        body += render_table(("all of it", "times as fast"), told)
+    if (busy := applied.get("busy")) is not None:
+        body += _draw(draw_busy, "Share of the time in which the device computes.", busy["before"], busy["after"])
     return "applied", "Applied", body
 
 
-def _compute_rest(limit: float | None) -> float | None:
-    return None if limit is None else 1 - limit
+def _format_ratio(ratio: Mapping[str, Any] | None) -> str:
+    if ratio is None:
+        return MISSING
+    limits = "" if ratio["low"] is None else f" [{ratio['low']:.2f}, {ratio['high']:.2f}]"
+    return f"{ratio['value']:.2f}{limits}"
 
 
 def _draw(draw: Any, caption: str, *arguments: Any) -> str:

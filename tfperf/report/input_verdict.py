@@ -15,6 +15,7 @@ CAPS = {
     "workers": "their number", "cores": "free cores", "step": "the step",
     "shared": "what one of them has at a time, as Python's lock or a disk",
 }  # fmt: skip
+NOTHING = 0.005  # of the rate
 NAMES = {
     "input": "input-bound", "turns": "input-bound", "cores": "short of cores", "model": "compute-bound",
     "unknown": "not told apart from chance",
@@ -86,7 +87,9 @@ def _describe_knee(report: Mapping[str, Any], word: str) -> str:
     if at == len(rates):
         return f"{told}, more were not looked at"
     cap = CAPS[workers["with_step"][at]["cap"]]
-    return f"{told}, the {_format_ordinal(at + 1)} adds {rates[at] / rate - 1:.0%}: limited by {cap}"
+    more = rates[at] / rate - 1
+    adds = "nothing" if more < NOTHING else f"{more:.0%}"
+    return f"{told}, the {_format_ordinal(at + 1)} adds {adds}: limited by {cap}"
 
 
 def _describe_fixed(fixed: Sequence[StageRow], cures: Sequence[Cure]) -> str:

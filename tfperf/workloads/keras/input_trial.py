@@ -13,6 +13,7 @@ from tfperf.inputs.pipeline import Pipeline
 from tfperf.inputs.problems import find_problems, find_source_problems
 from tfperf.inputs.sources import describe_source
 from tfperf.inputs.stage_times import measure_stages
+from tfperf.measure.environment import read_available_bytes
 from tfperf.sources.streams import BatchStream
 from tfperf.workloads.input_trial import Side
 from tfperf.workloads.keras.card import KerasCard
@@ -103,7 +104,7 @@ class KerasInputTrial:
 
 def _describe_ahead(pipeline: Pipeline) -> dict[str, Any] | None:
     point = measure_store_point(pipeline)
-    return None if point is None else asdict(point)
+    return None if point is None else asdict(point) | {"available_bytes": read_available_bytes()}
 
 
 def _take_nothing(batch: Any) -> dict[str, tf.Tensor]:
