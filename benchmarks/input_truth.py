@@ -18,7 +18,7 @@ PIPELINES: Mapping[str, tuple[str, Mapping[str, Any]]] = {
     "wait": ("tfperf.zoo.photos_waiting:load_waiting", {
         "seconds": 0.01, "records": 20_000, "batch": 8, "parallel_calls": -1, "prefetch": -1}),
     "jpeg": ("tfperf.zoo.photos:load_photos", PHOTOS),
-    "jpeg-wait": ("tfperf.zoo.photos:load_photos", {**PHOTOS, "wait_ms": 20.0}),
+    "jpeg-wait": ("tfperf.zoo.photos:load_photos", {**PHOTOS, "wait_ms": 5.0}),
     "python": ("input_python.py:load", {}),
 }  # fmt: skip
 PYTHON = '''"""Examples that Python computes one number at a time."""

@@ -26,7 +26,7 @@ class PlantedProgram:
     model: Mapping[str, Any] = field(default_factory=dict)
 
 
-INPUT, COMPUTE = "input-bound", "compute-bound"
+INPUT, COMPUTE = "input", "model"  # what bounds it
 PLANTED = {
     "no prefetch": PlantedProgram("load_late", INPUT, frozenset({"no_prefetch", "sequential_map"})),
     "sequential map": PlantedProgram("load_late", INPUT, frozenset({"sequential_map"}), data={"injects": True}),
@@ -62,9 +62,9 @@ def make_tree(program: PlantedProgram, title: str) -> dict[str, Any]:
 
 def check_report(program: PlantedProgram, report: Mapping[str, Any]) -> list[str]:
     """What is wrong with a verdict, empty: nothing."""
-    bound = next(word for word in (INPUT, COMPUTE, "") if report["lines"][0].startswith(word))
+    bound = report["bound"]
     kinds = {one["kind"] for one in report["as_it_is"]["source"]["problems"]}
-    wrong = [] if bound == program.bound else [f"{bound or 'undecided'} in place of {program.bound}"]
+    wrong = [] if bound == program.bound else [f"bound: {bound} in place of {program.bound}"]
     wrong += [f"missed {kind}" for kind in sorted(program.kinds - kinds)]
     wrong += [f"invented {kind}" for kind in sorted(kinds - program.kinds)]
     if program.cap is not None:
