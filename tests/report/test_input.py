@@ -16,6 +16,7 @@ from tests.report.input_records import (
     make_loader_report,
     make_problem,
     make_waiting_report,
+    make_workers,
 )
 from tfperf.inputs.bound import find_bound
 from tfperf.inputs.expected_rates import StageLoad, compute_most_rate
@@ -149,6 +150,14 @@ def test_a_pipeline_is_shown_stage_by_stage():
         "fetch", "map", "0", "80", "25 [24.5, 25.5]", "AUTOTUNE: 2", "", "2.5 kB", "0.4 kB", "",
     ]  # fmt: skip
     assert "private_threadpool_size" in text and "expected" in text
+
+
+def test_more_calls_are_not_missed_where_workers_share_something():
+    report = make_waiting_report(step=100.0)
+    report["workers"] = make_workers((1, 0.001, 12.5), (2, 0.001, 13.0), 100.0)
+    report = settle(report)
+    assert "what one of them has at a time" in report["lines"][1]
+    assert not any("AUTOTUNE took" in one for one in report["lines"])
 
 
 def test_calls_say_who_set_them():

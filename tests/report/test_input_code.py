@@ -99,7 +99,7 @@ def test_input_and_step_that_take_turns_get_a_prefetch():
     report = make_waiting_report(step=100.0)
     report["as_it_is"]["source"] = make_source(
         [make_stage("range"), make_stage("map", "work")], [make_time(rate=1e6), make_time(0.0, 0.008, 120.0, 1.0)],
-        [make_problem("no_prefetch", 1)],
+        [make_problem("no_prefetch", 1)], inject_prefetch=False,
     )  # fmt: skip
     report["as_it_is"]["data"]["rate"] = {"value": 120.0, "low": 118.0, "high": 122.0}
     report["as_it_is"]["both"]["rate"] = {"value": 55.0, "low": 54.0, "high": 56.0}
@@ -107,6 +107,15 @@ def test_input_and_step_that_take_turns_get_a_prefetch():
     cure = settle(report)["no_prefetch"]
     assert report["bound"] == "turns" and "they take turns" in report["lines"][0]
     assert list_stages(cure["code"]).stages[-1].kind == "prefetch" and cure["rate"] == pytest.approx(100.0)
+
+
+def test_what_no_change_would_give_by_the_same_figures_is_no_gain():
+    report = make_decoding_report(random_at=2)
+    # together they were slower than the data alone, as chance may have it; the first stage costs next to nothing
+    report["as_it_is"]["both"]["rate"] = {"value": 20.0, "low": 19.0, "high": 21.0}
+    report["as_it_is"]["both"]["processor_seconds"] = 0.05
+    report["as_it_is"]["source"]["ahead"]["position"] = 0
+    assert "cache" not in settle(report)
 
 
 def test_what_is_the_same_in_each_pass_can_be_cached():

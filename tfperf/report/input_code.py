@@ -75,7 +75,8 @@ def list_cures(report: Mapping[str, Any], rows: Sequence[StageRow], bound: Bound
     if not rows:
         return [*_list_worker_cures(report, bound)]
     found, rates = report["as_it_is"], ExpectedRates(report, rows)
-    now = found["both"]["rate"]["value"]
+    # a change has to promise more than what the same figures say of no change
+    now = max(found["both"]["rate"]["value"], rates.predict([]))
     problems = [one for one in list_curable(found["source"]) if one["kind"] in RIGHT or _is_asked(one["kind"], bound)]
     cures = _merge([_make_cure(report, rows, rates, one) for one in problems])
     worth = [one for one in cures if one.rate is None or one.rate >= GAIN * now]

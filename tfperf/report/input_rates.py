@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from tfperf.inputs.expected_rates import StageLoad, compute_most_rate
+from tfperf.inputs.expected_rates import StageLoad, compute_most_rate, list_thread_seconds
 from tfperf.report.input_stages import StageRow, get_free_cores, list_fixed
 
 WAITS = 0.5  # of a stage's time, from which on more threads than cores are of use
@@ -25,6 +25,8 @@ class ExpectedRates:
         self._threads = float(self._found["source"]["pipeline"]["options"]["threads"] or report["cores"])
         self._loads = [one.make_load(self._threads) for one in rows]
         self._has_fixed = bool(list_fixed(rows))
+        options = self._found["source"]["pipeline"]["options"]
+        self._has_prefetch = options["autotune"] and options["inject_prefetch"]  # of TensorFlow's own, if need be
 
     @property
     def threads(self) -> int:
@@ -65,7 +67,10 @@ class ExpectedRates:
             data = after = chain[self.threads - 1]["rate"]
         saved = sum(one.cpu_seconds for one in self._loads) - sum(one.cpu_seconds for one in changed)
         cpu = max(found["model"]["processor_seconds"], found["both"]["processor_seconds"] - saved)
-        return float(min(data, after * loose, found["model"]["rate"]["value"], self._cores / cpu if cpu else math.inf))
+        step = found["model"]["rate"]["value"]
+        if not self._has_prefetch:  # what the thread that asks for a batch does for it comes before the step
+            step = 1 / (1 / step + list_thread_seconds(changed)[0])
+        return float(min(data, after * loose, step, self._cores / cpu if cpu else math.inf))
 
     def _needs_threads(self, problem: Mapping[str, Any]) -> bool:
         """Whether a cure comes with a pool of its own."""

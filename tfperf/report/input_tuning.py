@@ -15,8 +15,9 @@ def list_tuning_lines(report: Mapping[str, Any], rows: Sequence[StageRow]) -> It
     step, cores = report["as_it_is"]["model"]["rate"]["value"], get_free_cores(report)
     cpu = sum(max(0.0, one.cpu or 0.0) for one in rows)
     total = sum(one.seconds for one in rows)
-    rate = min(step, cores / cpu) if cpu else step
-    what = "the step's rate" if rate == step else f"{rate:.4g} batches/s, which {cores:.2g} free cores allow,"
+    shared = (report["workers"] or {}).get("costs", {}).get("shared_seconds") or 0.0
+    rate = min(step, cores / cpu if cpu else math.inf, 1 / shared if shared else math.inf)
+    what = "the step's rate" if rate == step else f"{rate:.4g} batches/s, which cores and what is shared allow,"
     for one in rows:
         needed = math.ceil(AIM * rate * one.seconds)
         if one.chosen is None or one.seconds < NOTABLE * total or isinstance(one.calls, int):
