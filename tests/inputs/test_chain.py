@@ -121,11 +121,24 @@ def test_workers_that_share_something_are_as_fast_as_two_of_them(cpu, wait):
     assert {found.cap for found in predicted[1:]} == {"shared"}
 
 
+def test_threads_beside_the_only_worker_are_no_worker():
+    """A thread of its own makes batches: of 5 ms CPU the worker has 4, and both go on at the same time."""
+    one, many = MeasuredLoader(1, 0.005, 250.0), MeasuredLoader(2, 0.005, 400.0)
+    model = fit_loader(one, many, free_cores=2.0)
+    assert model.costs.apart_seconds == pytest.approx(0.001) and model.costs.wait_seconds == 0
+    assert [found.rate for found in model.predict(LoaderLimits(2.0), 3)] == pytest.approx([250.0, 400.0, 400.0])
+    # on eight cores they are there for each worker's elements
+    assert model.predict(LoaderLimits(8.0), 3)[-1].rate == pytest.approx(750.0)
+    assert model.predict(LoaderLimits(1.0), 1)[-1].rate == pytest.approx(200.0)
+
+
 def test_what_cannot_be_is_refused():
     with pytest.raises(ValueError, match="no time"):
         LoaderCosts(0.0)
     with pytest.raises(ValueError, match="at least 0"):
         LoaderCosts(0.1, -1.0)
+    with pytest.raises(ValueError, match="workers have a part"):
+        LoaderCosts(0.1, apart_seconds=0.1)
     with pytest.raises(ValueError, match="above 0"):
         LoaderLimits(0.0)
     with pytest.raises(ValueError, match="at least one worker"):

@@ -4,6 +4,7 @@ from dataclasses import dataclass, replace
 
 from tfperf.inputs.chain import LoaderCosts, LoaderLimits, PredictedRate, fit_wait, predict_rate
 
+MOST_APART = 0.5  # of the CPU time of an element that other threads than the only worker's may have
 SCALES = 0.85  # of what cores and waiting allow; a loader that gets less holds something that its workers share
 
 
@@ -44,7 +45,8 @@ class LoaderModel:
         slope = (last.cpu_seconds - first.cpu_seconds) / (last.workers - first.workers)
         line = first.cpu_seconds + slope * (at - first.workers)
         seconds = max(line, min(first.cpu_seconds, last.cpu_seconds))
-        return replace(self.costs, cpu_seconds=seconds)
+        apart = self.costs.apart_seconds * seconds / first.cpu_seconds
+        return replace(self.costs, cpu_seconds=seconds, apart_seconds=apart)
 
     def predict(self, limits: LoaderLimits, most_workers: int) -> list[PredictedRate]:
         """Rates of 1, 2, ... most_workers."""
@@ -68,7 +70,8 @@ def fit_loader(
             [each.cpu_seconds for each in measured], [each.rate for each in measured],
             [each.workers for each in measured], free_cores,
         )  # fmt: skip
-        return LoaderModel(one, many, LoaderCosts(one.cpu_seconds, wait), grows_after)
+        apart = _find_apart(one) if wait == 0 else 0.0
+        return LoaderModel(one, many, LoaderCosts(one.cpu_seconds, wait, apart_seconds=apart), grows_after)
 
     if one.workers == many.workers:
         return fit(one)
@@ -76,3 +79,10 @@ def fit_loader(
     if many.rate < SCALES * alone.predict(LoaderLimits(free_cores), many.workers)[-1].rate:
         return replace(alone, costs=replace(alone.costs, shared_seconds=1 / many.rate))
     return fit(one, many)
+
+
+def _find_apart(one: MeasuredLoader) -> float:
+    """CPU-s of an element that are not the worker's: what it has used beyond the time there was."""
+    if one.workers > 1:
+        return 0.0
+    return min(max(0.0, one.cpu_seconds - 1 / one.rate), MOST_APART * one.cpu_seconds)

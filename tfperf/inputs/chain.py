@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -23,11 +23,14 @@ class LoaderCosts:
     cpu_seconds: float  # on a core, of all threads
     wait_seconds: float = 0.0  # without a core: disk, network, a sleep
     shared_seconds: float = 0.0  # on what one worker has at a time: the interpreter's lock, a disk; within the others
+    apart_seconds: float = 0.0  # part of cpu_seconds of threads that no number of workers limits, beside the workers
 
     def __post_init__(self) -> None:
         """Raises: ValueError for costs below zero, and where an element costs no time at all."""
-        if min(self.cpu_seconds, self.wait_seconds, self.shared_seconds) < 0:
+        if min(self.cpu_seconds, self.wait_seconds, self.shared_seconds, self.apart_seconds) < 0:
             raise ValueError(f"costs of an element are at least 0: {self}")
+        if 0 < self.cpu_seconds <= self.apart_seconds:
+            raise ValueError(f"workers have a part of the CPU time: {self}")
         if self.cpu_seconds + self.wait_seconds <= 0:
             raise ValueError("an element costs no time, so no rate can be predicted")
 
@@ -130,8 +133,11 @@ def fit_wait(cpu_seconds: Sequence[float], rates: Sequence[float], workers: Sequ
 
 
 def _predict_uncapped(costs: LoaderCosts, free_cores: float, workers: int) -> tuple[float, Cap]:
+    """Threads apart take their share of the cores from the workers."""
     if costs.cpu_seconds == 0:
         return workers / costs.wait_seconds, "workers"
-    occupancy = compute_occupancy(costs, free_cores, workers)
-    used = float(occupancy @ np.minimum(np.arange(workers + 1), free_cores))
-    return used / costs.cpu_seconds, "cores" if used >= FULL * free_cores else "workers"
+    own = costs.cpu_seconds - costs.apart_seconds
+    cores = free_cores * own / costs.cpu_seconds
+    occupancy = compute_occupancy(replace(costs, cpu_seconds=own, apart_seconds=0.0), cores, workers)
+    used = float(occupancy @ np.minimum(np.arange(workers + 1), cores))
+    return used / own, "cores" if used >= FULL * cores else "workers"
