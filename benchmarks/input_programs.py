@@ -75,13 +75,13 @@ def load_parallel() -> tf.data.Dataset:
 
 def load_decoded() -> tf.data.Dataset:
     """Pictures that are decoded by as many threads as there are cores: nothing is wrong, the cores are used up."""
-    picture = tf.io.encode_jpeg(tf.cast(np.random.default_rng(1).integers(0, 256, (160, 160, 3)), tf.uint8)).numpy()
+    draws = np.random.default_rng(1)
+    pixels = [tf.constant(draws.integers(0, 256, (160, 160, 3)), tf.uint8) for _ in range(4)]
+    pictures = tf.stack([tf.io.encode_jpeg(one) for one in pixels])
 
     def decode(x: tf.Tensor, y: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        seen = tf.io.decode_jpeg(tf.constant(picture), 3)
-        return x + tf.cast(seen[0, 0, 0], tf.float32) / 255 + 0 * tf.cast(
-            seen[tf.cast(y, tf.int32), 0, 0], tf.float32
-        ), y
+        seen = tf.io.decode_jpeg(pictures[y], 3)
+        return x + tf.cast(seen[0, 0, 0], tf.float32) / 255, y
 
     return finish(make_numbers().map(decode, AUTOTUNE, name="work"))
 

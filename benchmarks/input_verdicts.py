@@ -26,7 +26,7 @@ class PlantedProgram:
     model: Mapping[str, Any] = field(default_factory=dict)
 
 
-INPUT, COMPUTE = "input", "model"  # what bounds it
+INPUT, COMPUTE = "input-bound", "compute-bound"
 PLANTED = {
     "no prefetch": PlantedProgram("load_late", INPUT, frozenset({"no_prefetch", "sequential_map"})),
     "sequential map": PlantedProgram("load_late", INPUT, frozenset({"sequential_map"}), data={"injects": True}),
@@ -43,7 +43,9 @@ PLANTED = {
 }
 TWINS = {
     "no prefetch": PlantedProgram("load_parallel", INPUT),
-    "waiting": PlantedProgram("load_waiting", INPUT, data={"threads": 8}),
+    "waiting, eight calls": PlantedProgram(
+        "load_waiting", INPUT, frozenset({"few_parallel_calls"}), data={"threads": 8}
+    ),
     "small shuffle": PlantedProgram("load_shuffled", INPUT, data={"buffer": 4000}),
     "cache after augmentation": PlantedProgram("load_cached", COMPUTE, data={"late": False}, model=LARGE),
     "batch after map": PlantedProgram("load_small", COMPUTE, data={"batch_first": True}, model=LARGE),
@@ -62,7 +64,9 @@ def make_tree(program: PlantedProgram, title: str) -> dict[str, Any]:
 
 def check_report(program: PlantedProgram, report: Mapping[str, Any]) -> list[str]:
     """What is wrong with a verdict, empty: nothing."""
-    bound = report["bound"]
+    from tfperf.report.input_verdict import name_bound
+
+    bound = name_bound(report["bound"])
     kinds = {one["kind"] for one in report["as_it_is"]["source"]["problems"]}
     wrong = [] if bound == program.bound else [f"bound: {bound} in place of {program.bound}"]
     wrong += [f"missed {kind}" for kind in sorted(program.kinds - kinds)]

@@ -13,7 +13,7 @@ from tfperf.report.numbers import format_bytes, format_seconds
 
 CAPS = {
     "workers": "their number", "cores": "free cores", "step": "the step",
-    "shared": "what one of them has at a time, as Python's lock or a disk",
+    "shared": "what one of them has at a time, as Python's lock, a disk, or the thread that makes batches",
 }  # fmt: skip
 NOTHING = 0.005  # of the rate
 NAMES = {
