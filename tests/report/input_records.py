@@ -57,7 +57,8 @@ def make_source(stages, times, problems=(), ahead=None, **options):
     settings = {"autotune": True, "inject_prefetch": True, "parallelize_maps": True, "keeps_order": True,
                 "threads": None, **options}  # fmt: skip
     return {
-        "kind": "tf.data.Dataset", "pipeline": {"stages": stages, "options": settings}, "ahead": ahead,
+        "kind": "tf.data.Dataset", "has_workers": True, "ahead": ahead,
+        "pipeline": {"stages": stages, "options": settings},
         "times": {"stages": times, "unordered_rate": None}, "problems": [*problems],
     }  # fmt: skip
 
@@ -127,6 +128,6 @@ def make_loader_report(kind="PyDataset", workers=0, costs=(0.001, 0.02), step=10
 
 
 def make_array_report():
-    source = {"kind": "arrays", "type_name": "tuple", "workers": 0, "problems": []}
+    source = {"kind": "arrays", "has_workers": False, "type_name": "tuple", "workers": 0, "problems": []}
     found = make_found(100.0, 5000.0, 99.5, source, (0.01, 1e-4, 0.0101))
     return {"title": "in memory", "cores": 2, "as_it_is": found, "workers": None}

@@ -32,12 +32,12 @@ def find_problems(pipeline: Pipeline, times: PipelineTimes, cores: float | None 
     return [problem for rule in (*TIME_RULES, *ORDER_RULES) for problem in rule(case)]
 
 
-def refute_problems(problems: Sequence[Mapping[str, Any]], is_shared: bool) -> list[Mapping[str, Any]]:
+def drop_refuted_problems(problems: Sequence[Mapping[str, Any]], is_shared: bool) -> list[Mapping[str, Any]]:
     """Those, as plain data, that a measurement of several workers leaves.
 
     is_shared: more threads were no faster, so a larger pool is no cure.
 
-    >>> refute_problems([{"kind": "thread_pool_limits"}, {"kind": "small_shuffle"}], is_shared=True)
+    >>> drop_refuted_problems([{"kind": "thread_pool_limits"}, {"kind": "small_shuffle"}], is_shared=True)
     [{'kind': 'small_shuffle'}]
     """
     return [one for one in problems if not is_shared or one["kind"] != "thread_pool_limits"]

@@ -13,7 +13,7 @@ from tfperf.errors import CardError, RunDirectoryError, Stopped, TrainingError
 from tfperf.inputs.calibration import MeasuredLoader, fit_loader
 from tfperf.inputs.chain import LoaderLimits, find_knee
 from tfperf.inputs.free_cores import measure_free_cores
-from tfperf.inputs.problems import refute_problems
+from tfperf.inputs.problems import drop_refuted_problems
 from tfperf.measure.environment import collect_environment, count_cores
 from tfperf.report.input import conclude
 from tfperf.report.input_page import render_input
@@ -111,10 +111,10 @@ def run_input_study(
             held.discard()  # a card that no trial can measure leaves nothing
             raise
         report: dict[str, Any] = {"title": card.title, "cores": count_cores(), "as_it_is": found, "workers": None}
-        if found["source"]["kind"] != "arrays":
+        if found["source"]["has_workers"]:
             report["workers"] = predict_workers(asker, found, most, measure_cores)
             is_shared = report["workers"]["costs"]["shared_seconds"] > 0
-            found["source"]["problems"] = refute_problems(found["source"]["problems"], is_shared)
+            found["source"]["problems"] = drop_refuted_problems(found["source"]["problems"], is_shared)
             if sweep or _is_swept(log, most):
                 _write(log, report)  # before what checks it
                 asker.report = report

@@ -44,7 +44,7 @@ class _FeedPasses:
 
 
 class KerasLoader:
-    """Data of a card without its model, made by so many threads, or workers of a PyDataset."""
+    """Data of a card without its model, made by so many threads, or workers of its own."""
 
     def __init__(self, card: KerasCard, workers: int) -> None:
         """Raises: UserError for data whose workers have no number."""
@@ -94,12 +94,15 @@ class KerasInputTrial:
             pipeline, times = measure_stages(source, seconds)
             problems = find_problems(pipeline, times)
             found = {
-                "kind": "tf.data.Dataset", "pipeline": asdict(pipeline), "times": asdict(times),
+                "kind": "tf.data.Dataset", "has_workers": True, "pipeline": asdict(pipeline), "times": asdict(times),
                 "problems": [asdict(one) for one in problems], "ahead": _describe_ahead(pipeline),
             }  # fmt: skip
             return dict(json.loads(json.dumps(found, default=sorted)))  # sets as lists
         described = describe_source(source)
-        return asdict(described) | {"problems": [asdict(one) for one in find_source_problems(described)]}
+        problems = find_source_problems(described)
+        return asdict(described) | {
+            "has_workers": described.has_workers, "problems": [asdict(one) for one in problems],
+        }  # fmt: skip
 
 
 def _describe_ahead(pipeline: Pipeline) -> dict[str, Any] | None:
