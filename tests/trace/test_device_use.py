@@ -55,7 +55,7 @@ def test_copies_overlap_or_wait_and_the_cure_is_named(tmp_path, begin, verdict, 
     (use,) = found.device_use
     assert use.copies is not None and use.copies.verdict == verdict
     lines = describe_use(make_profile_record(found))
-    assert said in lines[1] and lines[0].startswith("GPU:0: kernels run for 50.0% of the 0.0002 s")
+    assert said in lines[1] and lines[0].startswith("GPU:0: kernels run for 50.0% of the 0.000200 s")
     assert lines[2].startswith("aside: NVML's utilisation at the recording's end: 97%, n/a; it is of the driver's last")
     cures = [one for one in list_findings(found) if "prefetch_to_device" in one.change]
     assert [one.share for one in cures] == ([] if verdict == "overlap" else [pytest.approx(40 / 200)])
@@ -94,6 +94,6 @@ def test_a_processor_is_busy_with_steps_and_not_with_their_input(tmp_path):
     }}  # fmt: skip
     found = read_attribution(write(tmp_path / "vm.xplane.pb", planes), parse_notes(NOTES))
     (use,) = found.device_use
-    assert (use.device, use.busy, use.copies) == ("CPU", pytest.approx(0.3), None)
+    assert use.device == "CPU" and use.busy == pytest.approx(0.3) and use.copies is None
     (line,) = describe_use(make_profile_record(found))
-    assert line == "CPU: operations of steps run for 30.0% of the 0.0001 s that are recorded; fetching input is none"
+    assert line == "CPU: operations of steps run for 30.0% of the 0.000100 s that are recorded; fetching input is none"

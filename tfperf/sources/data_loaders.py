@@ -19,7 +19,7 @@ def is_data_loader(value: Any) -> bool:
     return find_class(value, TORCH, "DataLoader") is not None
 
 
-def seed_torch(seed: int) -> None:
+def set_torch_seed(seed: int) -> None:
     """Give torch's own generator a seed, where the user's code has imported torch: Keras does so for its backend."""
     if (torch := sys.modules.get("torch")) is not None and hasattr(torch, "manual_seed"):
         torch.manual_seed(seed)

@@ -53,12 +53,12 @@ class IterableStream(PythonStream):
 
     def __init__(self, what: str) -> None:
         """what: who gives them, for messages. Raises: UserError where the first ones are no batches."""
-        self._what, self._passed = what, -1  # the last pass that was begun
+        self._what, self._passed = what, -1  # the last pass that was started
         self._current: Iterator[Any] = iter(())  # that pass, as tf.data gives it
         batches = self._open_pass()
         first = self._take_first(batches)
         super().__init__(make_spec(first, what))
-        self._begun: Iterator[Nest] | None = chain(first, batches)  # a pass of which some were looked at
+        self._started: Iterator[Nest] | None = chain(first, batches)  # a pass of which some were looked at
 
     @abstractmethod
     def make_iterator(self) -> Iterator[Any]:
@@ -88,7 +88,7 @@ class IterableStream(PythonStream):
 
     def forget_begun(self) -> None:
         """Let the next pass be a new one, though some of its batches were looked at."""
-        self._begun = None
+        self._started = None
 
     def start_pass(self, number: int, skip: int, show_stage: ShowStage) -> Iterator[Any]:
         """Passes that were left out are gone through where a later one depends on them."""
@@ -109,8 +109,8 @@ class IterableStream(PythonStream):
             raise UserError(f"data: epoch {number + 1}: {self.find_fault() or _describe(error)}") from None
 
     def _take_pass(self) -> Iterator[Nest]:
-        begun, self._begun = self._begun, None
-        return self._open_pass() if begun is None else begun
+        started, self._started = self._started, None
+        return self._open_pass() if started is None else started
 
     def _take_rest(self, batches: Iterator[Nest], skip: int) -> Iterator[Nest]:
         deque(islice(batches, skip), maxlen=0)

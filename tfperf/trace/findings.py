@@ -75,7 +75,7 @@ def _check_all(found: Attribution, program: ProgramKind) -> Iterator[Finding]:
     if copies > COPIES:
         yield Finding(f"copies from and to a device take {copies:.0%}", copies, "keep data and losses on the device")
     alone = max((use.copies.alone for use in found.device_use if use.copies is not None), default=0.0)
-    if alone > ALONE:
+    if alone > ALONE and copies <= COPIES:  # one advice for the same copies
         yield Finding(f"for {alone:.0%} of the time a device copies from the host and runs no kernel", alone, OVERLAP)
 
 

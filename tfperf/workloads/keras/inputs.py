@@ -17,7 +17,7 @@ from tfperf.runcard.data_sources import SampleSource, ValidationSource
 from tfperf.sources.class_weights import weigh_classes
 from tfperf.sources.code import CodeReference, find_function
 from tfperf.sources.data import Data, read_source
-from tfperf.sources.data_loaders import seed_torch
+from tfperf.sources.data_loaders import set_torch_seed
 from tfperf.sources.image_stream import ImageStream
 from tfperf.sources.images import list_images, split_images
 from tfperf.sources.samples import Samples
@@ -51,7 +51,7 @@ def read_data(card: KerasCard) -> TrainingData:
     keras.utils.set_random_seed(card.seed)  # what a function draws is then the same for a resumed run
     if source.build is not None:
         find_function(CodeReference.parse(source.build), "data.build")  # whose file may import torch
-        seed_torch(card.seed)
+        set_torch_seed(card.seed)
     training: Data
     validation: Data | None = None
     share = source.validation if isinstance(source.validation, float) else None
