@@ -72,11 +72,11 @@ def _check_all(found: Attribution, program: ProgramKind) -> Iterator[Finding]:
             "compute them once, before training",
         )  # fmt: skip
     copies = _find_largest_sum((one.device, one.ms) for one in found.transfers) / period
-    if copies > COPIES:
-        yield Finding(f"copies from and to a device take {copies:.0%}", copies, "keep data and losses on the device")
     alone = max((use.copies.alone for use in found.device_use if use.copies is not None), default=0.0)
-    if alone > ALONE and copies <= COPIES:  # one advice for the same copies
+    if alone > ALONE:
         yield Finding(f"for {alone:.0%} of the time a device copies from the host and runs no kernel", alone, OVERLAP)
+    elif copies > COPIES:
+        yield Finding(f"copies from and to a device take {copies:.0%}", copies, "keep data and losses on the device")
 
 
 def _find_largest_sum(times: Iterable[tuple[str, float]]) -> float:
