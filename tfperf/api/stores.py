@@ -83,7 +83,7 @@ def open_store(
         _refuse_others(pipeline)
         return apply_store(found, pipeline)
     flat = read_in_order(found) if chunk is None else read_chunks(found, chunk, seed)
-    return flat.map(lambda *parts: found.plan.layout.nest(parts))
+    return flat.map(lambda *parts: found.plan.layout.restore_structure(parts))
 
 
 def _refuse_others(dataset: Any) -> None:

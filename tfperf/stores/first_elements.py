@@ -86,7 +86,7 @@ def is_equal(first: list[list[AnyArray]], again: list[list[AnyArray]]) -> bool:
 
 def find_spec(copy: GraphCopy, stage: str) -> Any:
     """How the elements of a stage nest, where it is the end of the dataset, or can be found by the user's own name."""
-    if copy.nodes[copy.output].name == stage or _skip_options(copy) == stage:
+    if copy.nodes[copy.output].name == stage or _leave_out_options(copy) == stage:
         return copy.owner.element_spec
     name = read_name(copy.nodes[stage])
     waiting, found = [copy.owner], None
@@ -120,7 +120,7 @@ def index_structure(spec: Any) -> tuple[Any, list[str]]:
     return (structure, names) if len(set(names)) == len(names) else (None, [])
 
 
-def _skip_options(copy: GraphCopy) -> str:
+def _leave_out_options(copy: GraphCopy) -> str:
     name = copy.output
     while copy.nodes[name].op == "OptionsDataset":
         name = copy.nodes[name].input[0]

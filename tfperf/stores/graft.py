@@ -56,11 +56,11 @@ def _add_graph(copy: GraphCopy, other: GraphCopy) -> str:
     for function in renamed.graph.library.function:
         function.signature.name = functions[function.signature.name]
         for node in function.node_def:
-            _rename_functions(node, functions)
+            _replace_function_names(node, functions)
     for node in renamed.graph.node:
         if node.op == "_Retval":
             continue
-        _rename_functions(node, functions)
+        _replace_function_names(node, functions)
         node.name = PREFIX + node.name
         node.input[:] = [f"^{PREFIX}{one[1:]}" if one.startswith("^") else PREFIX + one for one in node.input]
         copy.graph.node.add().CopyFrom(node)
@@ -70,7 +70,7 @@ def _add_graph(copy: GraphCopy, other: GraphCopy) -> str:
     return PREFIX + other.output
 
 
-def _rename_functions(node: Any, names: dict[str, str]) -> None:
+def _replace_function_names(node: Any, names: dict[str, str]) -> None:
     node.op = names.get(node.op, node.op)
     for value in node.attr.values():
         if value.HasField("func"):

@@ -91,9 +91,9 @@ class RecordLayout:
         ]
         return (parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)).tobytes()
 
-    def nest(self, parts: Sequence[Any]) -> Any:
+    def restore_structure(self, parts: Sequence[Any]) -> Any:
         """What belongs to each component, nested as elements are."""
-        return _nest(self.structure, parts)
+        return _restore_structure(self.structure, parts)
 
     def to_json(self) -> dict[str, Any]:
         """As values of JSON."""
@@ -117,7 +117,9 @@ def can_store(dtype: str) -> bool:
     return dtype.startswith(KINDS)
 
 
-def _nest(structure: Any, parts: Sequence[Any]) -> Any:
+def _restore_structure(structure: Any, parts: Sequence[Any]) -> Any:
     if isinstance(structure, dict):
-        return {name: _nest(one, parts) for name, one in structure.items()}
-    return tuple(_nest(one, parts) for one in structure) if isinstance(structure, list) else parts[structure]
+        return {name: _restore_structure(one, parts) for name, one in structure.items()}
+    return (
+        tuple(_restore_structure(one, parts) for one in structure) if isinstance(structure, list) else parts[structure]
+    )

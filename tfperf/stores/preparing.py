@@ -54,7 +54,7 @@ def store_elements(
         split = split_pipeline(copy, stage)
         show_stage("looking at the first elements, twice")
         manifest, states = _describe(dataset, copy, split, origin, show_stage)
-        with _hold(folder) as held, signals.defer():
+        with _lock_folder(folder) as held, signals.defer():
             found = begin_store(held.path, manifest, states, ask)
             if not found.is_finished:
                 show_stage(f"storing {found.elements} elements after {describe_node(copy, stage)}")
@@ -63,7 +63,7 @@ def store_elements(
 
 
 @contextmanager
-def _hold(folder: Path) -> Any:
+def _lock_folder(folder: Path) -> Any:
     """The folder, locked; one that nothing was put into is taken away again."""
     held = DirectoryLock(folder)
     held.acquire()
