@@ -14,6 +14,8 @@ from rich.table import Table
 from benchmarks import batch_finders as batch_finders
 from benchmarks import buckets as buckets
 from benchmarks import hostile as hostile
+from benchmarks import input_truth as input_truth
+from benchmarks import input_verdicts as input_verdicts
 from benchmarks import keras_fit as keras_fit
 from benchmarks import memory_truth as memory_truth
 from benchmarks import profiling as profiling
@@ -22,6 +24,7 @@ from benchmarks import starting as starting
 from benchmarks import steps as steps
 from benchmarks import tagger_book as tagger_book
 from benchmarks import towers as towers
+from benchmarks import worker_study as worker_study
 from benchmarks.peer import observables as observables
 from benchmarks.peer import side_by_side as side_by_side
 from benchmarks.registry import REGISTRY, Row

@@ -66,8 +66,7 @@ def test_as_many_begin_as_end_in_every_state(cores, workers):
 @pytest.mark.parametrize(
     ("costs", "limits", "rate", "cap"),
     [
-        (LoaderCosts(0.01, 0.0, python_seconds=0.008), LoaderLimits(8.0), 125.0, "Python"),
-        (LoaderCosts(0.01, read_bytes=1e6), LoaderLimits(8.0, disk_bytes_per_second=2e8), 200.0, "disk"),
+        (LoaderCosts(0.01, 0.0, shared_seconds=0.008), LoaderLimits(8.0), 125.0, "shared"),
         (LoaderCosts(0.01), LoaderLimits(8.0, steps_per_second=77.0), 77.0, "step"),
         (LoaderCosts(0.01), LoaderLimits(8.0, steps_per_second=1e9), 400.0, "workers"),
         (LoaderCosts(0.01), LoaderLimits(4.0, steps_per_second=1e9), 400.0, "cores"),
@@ -96,11 +95,11 @@ def test_the_waiting_time_is_found_again(wait):
 def test_a_calibrated_model_gives_back_both_measurements_and_lies_on_their_line():
     limits, costs = LoaderLimits(2.0), {1: LoaderCosts(0.004, 0.02), 3: LoaderCosts(0.006, 0.02)}
     one, many = (MeasuredLoader(n, c.cpu_seconds, predict_rate(c, limits, n).rate) for n, c in costs.items())
-    model = fit_loader(one, many, free_cores=2.0, python_seconds=0.001)
+    model = fit_loader(one, many, free_cores=2.0)
     predicted = model.predict(limits, 5)
     assert [predicted[n - 1].rate for n in (1, 3)] == pytest.approx([one.rate, many.rate], rel=1e-3)
     assert [model.get_costs(n).cpu_seconds for n in (2, 5)] == pytest.approx([0.005, 0.008])
-    assert model.get_costs(5).python_seconds == pytest.approx(0.002)
+    assert model.costs.shared_seconds == 0.0
     held = fit_loader(one, many, free_cores=2.0, grows_after=False)
     assert held.get_costs(5).cpu_seconds == pytest.approx(0.006)
 
@@ -112,11 +111,34 @@ def test_a_falling_line_ends_at_the_smaller_time_and_one_core_needs_no_line():
     assert fit_loader(alone, alone, free_cores=1.0).get_costs(7).wait_seconds == pytest.approx(0.0025, rel=1e-3)
 
 
+@pytest.mark.parametrize(("cpu", "wait"), [(0.005, 0.0), (0.0, 0.010), (0.002, 0.008)])
+def test_workers_that_share_something_are_as_fast_as_two_of_them(cpu, wait):
+    """One has the interpreter's lock, or the disk, all the time: two are hardly faster than one."""
+    one = MeasuredLoader(1, cpu, 1 / (cpu + wait))
+    many = MeasuredLoader(2, cpu, 1.1 / (cpu + wait))
+    predicted = fit_loader(one, many, free_cores=2.0).predict(LoaderLimits(2.0), 8)
+    assert [found.rate for found in predicted] == pytest.approx([one.rate, *[many.rate] * 7], rel=1e-3)
+    assert {found.cap for found in predicted[1:]} == {"shared"}
+
+
+def test_threads_beside_the_only_worker_are_no_worker():
+    """A thread of its own makes batches: of 5 ms CPU the worker has 4, and both go on at the same time."""
+    one, many = MeasuredLoader(1, 0.005, 250.0), MeasuredLoader(2, 0.005, 400.0)
+    model = fit_loader(one, many, free_cores=2.0)
+    assert model.costs.apart_seconds == pytest.approx(0.001) and model.costs.wait_seconds == 0
+    assert [found.rate for found in model.predict(LoaderLimits(2.0), 3)] == pytest.approx([250.0, 400.0, 400.0])
+    # on eight cores they are there for each worker's elements
+    assert model.predict(LoaderLimits(8.0), 3)[-1].rate == pytest.approx(750.0)
+    assert model.predict(LoaderLimits(1.0), 1)[-1].rate == pytest.approx(200.0)
+
+
 def test_what_cannot_be_is_refused():
     with pytest.raises(ValueError, match="no time"):
         LoaderCosts(0.0)
     with pytest.raises(ValueError, match="at least 0"):
         LoaderCosts(0.1, -1.0)
+    with pytest.raises(ValueError, match="workers have a part"):
+        LoaderCosts(0.1, apart_seconds=0.1)
     with pytest.raises(ValueError, match="above 0"):
         LoaderLimits(0.0)
     with pytest.raises(ValueError, match="at least one worker"):

@@ -139,6 +139,10 @@ def test_what_is_planted_is_found_and_nothing_else(kind, make, costs, settings):
         (lambda: numbers().map(decode, AUTOTUNE, name="work").batch(4), SHORT, {}),
         (lambda: numbers().map(draw, AUTOTUNE, name="work").batch(4), SHORT, {}),
         (lambda: numbers().batch(4).map(add_one, AUTOTUNE, name="work"), SHORT, {}),
+        # a batch cannot go before one of two functions alone
+        (lambda: numbers().map(add_one, AUTOTUNE, name="work").map(decode, AUTOTUNE).batch(4), SHORT, {}),
+        (lambda: numbers().map(add_one, AUTOTUNE, name="work").map(add_one, AUTOTUNE, name="long").batch(4),
+         {**SHORT, "long": (300e-6, 0.0)}, {}),
         # chance after the cache, seeds, and a shuffle on both sides
         (lambda: numbers().cache().map(draw, AUTOTUNE), {}, {}),
         (lambda: numbers().map(draw_by_seed, AUTOTUNE).cache(), {}, {}),

@@ -4,9 +4,12 @@ from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
 from tests.make_result import make_result
+from tests.report.input_records import make_decoding_report, make_problem
 from tests.study.sweep_records import phases
 from tests.trace.profiles import us, write
 from tests.workloads.translate.test_report import made_up
+from tfperf.report.input import conclude
+from tfperf.report.input_page import render_input
 from tfperf.report.placements_page import render_placements_page
 from tfperf.report.profile import make_profile_record
 from tfperf.report.profile_page import render_profile_page
@@ -118,4 +121,18 @@ def placements(folder, text=""):
     return render_placements_page("Placements" + text, placement_rows(text), "drift: none seen" + text)
 
 
-PAGES = {"fit": fit, "translation": translated, "profile": profile, "placements": placements}
+def study_input(folder, text=""):
+    """An input study; names of stages come from the user's code."""
+    report = make_decoding_report(random_at=2)
+    source = report["as_it_is"]["source"]
+    for stage in source["pipeline"]["stages"]:
+        stage["name"] = (stage["name"] or stage["kind"]) + text
+    source["problems"] = [make_problem("small_shuffle", 0, share=None, elements=800.0)]
+    report["title"] += text
+    conclude(report)
+    return render_input(report | {"applied": {"changed": [{"key": f"data.arguments{text}", "after": f"4{text}"}]}})
+
+
+PAGES = {
+    "fit": fit, "translation": translated, "profile": profile, "placements": placements, "input": study_input,
+}  # fmt: skip

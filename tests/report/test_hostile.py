@@ -53,7 +53,9 @@ class Elements(HTMLParser):
         self.text.append(data)
 
 
-@pytest.mark.parametrize(("name", "places"), [("fit", 24), ("translation", 25), ("profile", 26), ("placements", 40)])
+@pytest.mark.parametrize(
+    ("name", "places"), [("fit", 24), ("translation", 25), ("profile", 26), ("placements", 40), ("input", 15)]
+)
 def test_each_text_is_shown_as_text(name, places, tmp_path, blank_pictures):
     page = PAGES[name](tmp_path, MARKUP + COMMANDS)
     text = "".join(Elements(page).text)

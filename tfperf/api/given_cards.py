@@ -3,7 +3,7 @@
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -11,8 +11,22 @@ from tfperf.arrays import AnyArray
 from tfperf.errors import CardError
 from tfperf.results.files import make_folder, write_atomically
 
+if TYPE_CHECKING:
+    from tfperf.workloads.keras.given import GivenCard
+
 PARTS = ("x", "y", "weights")
 CODE = "_code"  # after the name of a study's folder: what its card names
+
+
+def name_given(build: Any, data: Any, output: Path, settings: Mapping[str, Any]) -> "GivenCard":
+    """A card of a model and its data, with copies of functions and arrays beside a study's folder, and the objects that
+    only this program has. settings: full keys of the card. Raises: CardError."""
+    from tfperf.sources.references import name_function
+    from tfperf.workloads.keras.given import GivenCard
+
+    folder = output.with_name(f"{output.name}{CODE}")
+    more = {"train.epochs": 1_000_000, **settings} if "train.steps" not in settings else dict(settings)
+    return GivenCard(build, _keep_arrays(data, folder), more, lambda f, key: name_function(f, folder, key))
 
 
 def write_given_card(build: Any, data: Any, output: Path, settings: Mapping[str, Any]) -> Path:
@@ -20,17 +34,20 @@ def write_given_card(build: Any, data: Any, output: Path, settings: Mapping[str,
 
     settings: full keys of the card. Raises: CardError for objects that no fresh process can have.
     """
-    from tfperf.sources.references import name_function
-    from tfperf.workloads.keras.given import GivenCard, to_yaml
-
-    folder = output.with_name(f"{output.name}{CODE}")
-    more = {"train.epochs": 1_000_000, **settings} if "train.steps" not in settings else dict(settings)
-    given = GivenCard(build, _keep_arrays(data, folder), more, lambda f, key: name_function(f, folder, key))
+    given = name_given(build, data, output, settings)
     if given.objects:
         what = ", ".join(sorted(given.objects))
         raise CardError(
             f"{what}: an object of this process, which a fresh one has not; give a function that returns it"
         )
+    return write_card(given, output)
+
+
+def write_card(given: "GivenCard", output: Path) -> Path:
+    """The path of a card without objects, written beside a study's folder."""
+    from tfperf.workloads.keras.given import to_yaml
+
+    folder = output.with_name(f"{output.name}{CODE}")
     make_folder(folder)
     path = folder / "card.yaml"
     with write_atomically(path) as temporary:

@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from tfperf.report.compare import Comparison
+from tfperf.report.input import average_rates, list_measured_rates
+from tfperf.report.input_stages import list_stage_rows
 from tfperf.report.memory_unit import SAMPLES, use_unit
 from tfperf.results.files import make_folder, write_atomically
 from tfperf.results.tables import make_frame
@@ -120,6 +122,59 @@ class MemoryResult(StudyRecord):
     def list_rows(self) -> list[Mapping[str, Any]]:
         """A measured batch each: bytes at its peak, seconds a step."""
         return [{"mode": mode, **point} for mode, found in self.report["modes"].items() for point in found["points"]]
+
+    def get_content(self) -> Any:
+        """The report."""
+        return dict(self.report)
+
+
+@dataclass(frozen=True, repr=False)
+class InputResult(StudyRecord):
+    """Whether a model waits for its data. report: input.json's part for people; path: the folder; None: it has none."""
+
+    report: Mapping[str, Any]
+    path: Path | None
+
+    def __repr__(self) -> str:
+        return f"InputResult({self.bound}, waits={self.waits:.2f}, knee={self.knee})"
+
+    @property
+    def bound(self) -> str:
+        """What bounds the training: input, turns (input and step take turns), cores, model, unknown."""
+        return str(self.report["bound"])
+
+    @property
+    def waits(self) -> float:
+        """Share of the time that the model waits for its data."""
+        return float(self.report["as_it_is"]["waits"]["value"])
+
+    @property
+    def knee(self) -> int | None:
+        """The least number of workers that give 95 % of the best rate beside the step; None: they have no number."""
+        workers = self.report["workers"]
+        return None if workers is None else int(workers["knee_with_step"])
+
+    @property
+    def lines(self) -> list[str]:
+        """Three lines of a verdict, and what else is to be said."""
+        return list(self.report["lines"])
+
+    @property
+    def stages(self) -> list[Mapping[str, Any]]:
+        """Of a tf.data pipeline: name, kind, CPU and waiting seconds a batch, batches/s up to it, calls, buffers."""
+        return [asdict(one) for one in list_stage_rows(self.report["as_it_is"]["source"])]
+
+    def list_rows(self) -> list[Mapping[str, Any]]:
+        """A number of workers each: batches/s predicted of the data alone and beside the step, and measured."""
+        workers = self.report["workers"]
+        if workers is None:
+            return []
+        measured = list_measured_rates(workers)
+        pairs = zip(workers["predicted"], workers["with_step"], strict=True)
+        return [
+            {"workers": alone["workers"], "rate": alone["rate"], "cap": alone["cap"], "with_step": capped["rate"],
+             "measured": average_rates(measured.get(alone["workers"]))} for alone, capped in pairs
+        ]  # fmt: skip
 
     def get_content(self) -> Any:
         """The report."""

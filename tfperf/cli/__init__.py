@@ -4,7 +4,7 @@ errors.py's EXIT_CODES says what a verb ends with. That tells the result also wh
 `schema` is its result: 2 where stdout does not take it.
 """
 
-from tfperf.cli import setup, studies, training
+from tfperf.cli import setup, stores, studies, training
 from tfperf.cli.group import main
 
-__all__ = ["main", "setup", "studies", "training"]
+__all__ = ["main", "setup", "stores", "studies", "training"]

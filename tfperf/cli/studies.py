@@ -151,12 +151,16 @@ def input_(
     card: Path, output: Path, overrides: tuple[str, ...], sweep: bool, apply: bool, seconds: float, timeout: float,
     quiet: bool,
 ) -> None:  # fmt: skip
-    """Tell whether CARD's model waits for its data, and how many workers would deliver enough.
+    """Tell whether CARD's model waits for its data, how many workers would deliver enough, and what to write.
 
-    The same command goes on where it was stopped.
+    Each trial is a process of its own. The same command goes on where it was stopped; with --sweep, after one without,
+    it measures the numbers of workers alone. A folder is of one number of --seconds.
     """
+    from tfperf.console.screen import show
+    from tfperf.report.input import make_input_tables
     from tfperf.report.study_progress import show_progress
-    from tfperf.study.input import INPUT_FILE, run_input_study
+    from tfperf.results.contents import PAGE
+    from tfperf.study.input import run_input_study
     from tfperf.workloads.cards import load_checked_card
 
     with show_progress(quiet) as show_count:
@@ -164,9 +168,8 @@ def input_(
             load_checked_card(card, overrides), output, show_count,
             sweep=sweep, apply=apply, seconds=seconds, timeout=timeout,
         )  # fmt: skip
-    for line in report["lines"]:
-        show_text(line)
-    show_text(f"{output / INPUT_FILE}")
+    show(make_input_tables(report))
+    show_text(f"{output / PAGE}")
 
 
 @main.command()

@@ -4,6 +4,9 @@ from dataclasses import dataclass, replace
 
 from tfperf.inputs.chain import LoaderCosts, LoaderLimits, PredictedRate, fit_wait, predict_rate
 
+MOST_APART = 0.5  # of the CPU time of an element that other threads than the only worker's may have
+SCALES = 0.85  # of what cores and waiting allow; a loader that gets less holds something that its workers share
+
 
 @dataclass(frozen=True)
 class MeasuredLoader:
@@ -34,7 +37,7 @@ class LoaderModel:
     grows_after: bool = True  # the line goes on beyond `many`; else CPU time stays what it is there
 
     def get_costs(self, workers: int) -> LoaderCosts:
-        """Of so many workers; the part of the CPU time that is Python's grows with it."""
+        """Of so many workers."""
         first, last = self.one, self.many
         if first.workers == last.workers or first.cpu_seconds == 0:
             return self.costs
@@ -42,8 +45,8 @@ class LoaderModel:
         slope = (last.cpu_seconds - first.cpu_seconds) / (last.workers - first.workers)
         line = first.cpu_seconds + slope * (at - first.workers)
         seconds = max(line, min(first.cpu_seconds, last.cpu_seconds))
-        python = self.costs.python_seconds * seconds / first.cpu_seconds
-        return replace(self.costs, cpu_seconds=seconds, python_seconds=python)
+        apart = self.costs.apart_seconds * seconds / first.cpu_seconds
+        return replace(self.costs, cpu_seconds=seconds, apart_seconds=apart)
 
     def predict(self, limits: LoaderLimits, most_workers: int) -> list[PredictedRate]:
         """Rates of 1, 2, ... most_workers."""
@@ -51,18 +54,35 @@ class LoaderModel:
 
 
 def fit_loader(
-    one: MeasuredLoader, many: MeasuredLoader, free_cores: float, *,
-    python_seconds: float = 0.0, read_bytes: float = 0.0, grows_after: bool = True,
-) -> LoaderModel:  # fmt: skip
+    one: MeasuredLoader, many: MeasuredLoader, free_cores: float, *, grows_after: bool = True
+) -> LoaderModel:
     """The model of a loader from two measurements, the second with more workers, or the same one on a single core.
 
-    free_cores: while it was measured. python_seconds, read_bytes: of an element, as in LoaderCosts.
+    free_cores: while it was measured. Where the second is far below what cores and waiting allow, its workers share
+    something that one has at a time, and no number of them will be faster than the second was.
     Raises: ValueError where the second has fewer workers than the first.
     """
     if many.workers < one.workers:
         raise ValueError(f"the second measurement has fewer workers: {many.workers} after {one.workers}")
-    both = [one] if one.workers == many.workers else [one, many]
-    wait = fit_wait(
-        [each.cpu_seconds for each in both], [each.rate for each in both], [each.workers for each in both], free_cores
-    )
-    return LoaderModel(one, many, LoaderCosts(one.cpu_seconds, wait, python_seconds, read_bytes), grows_after)
+
+    def fit(*measured: MeasuredLoader) -> LoaderModel:
+        wait = fit_wait(
+            [each.cpu_seconds for each in measured], [each.rate for each in measured],
+            [each.workers for each in measured], free_cores,
+        )  # fmt: skip
+        apart = _find_apart(one) if wait == 0 else 0.0
+        return LoaderModel(one, many, LoaderCosts(one.cpu_seconds, wait, apart_seconds=apart), grows_after)
+
+    if one.workers == many.workers:
+        return fit(one)
+    alone = fit(one)
+    if many.rate < SCALES * alone.predict(LoaderLimits(free_cores), many.workers)[-1].rate:
+        return replace(alone, costs=replace(alone.costs, shared_seconds=1 / many.rate))
+    return fit(one, many)
+
+
+def _find_apart(one: MeasuredLoader) -> float:
+    """CPU-s of an element that are not the worker's: what it has used beyond the time there was."""
+    if one.workers > 1:
+        return 0.0
+    return min(max(0.0, one.cpu_seconds - 1 / one.rate), MOST_APART * one.cpu_seconds)

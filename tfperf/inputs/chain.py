@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -13,7 +13,7 @@ from tfperf.arrays import Float64Array
 KNEE_SHARE = 0.95  # of the best rate
 FULL = 0.95  # share of the free cores from which on they, and not the workers, are what is short
 
-Cap = Literal["workers", "cores", "Python", "disk", "step"]
+Cap = Literal["workers", "cores", "shared", "step"]
 
 
 @dataclass(frozen=True)
@@ -22,13 +22,15 @@ class LoaderCosts:
 
     cpu_seconds: float  # on a core, of all threads
     wait_seconds: float = 0.0  # without a core: disk, network, a sleep
-    python_seconds: float = 0.0  # part of cpu_seconds under the interpreter's lock, which one worker holds at a time
-    read_bytes: float = 0.0  # that come from the disk
+    shared_seconds: float = 0.0  # on what one worker has at a time: the interpreter's lock, a disk; within the others
+    apart_seconds: float = 0.0  # part of cpu_seconds of threads that no number of workers limits, beside the workers
 
     def __post_init__(self) -> None:
         """Raises: ValueError for costs below zero, and where an element costs no time at all."""
-        if min(self.cpu_seconds, self.wait_seconds, self.python_seconds, self.read_bytes) < 0:
+        if min(self.cpu_seconds, self.wait_seconds, self.shared_seconds, self.apart_seconds) < 0:
             raise ValueError(f"costs of an element are at least 0: {self}")
+        if 0 < self.cpu_seconds <= self.apart_seconds:
+            raise ValueError(f"workers have a part of the CPU time: {self}")
         if self.cpu_seconds + self.wait_seconds <= 0:
             raise ValueError("an element costs no time, so no rate can be predicted")
 
@@ -38,12 +40,11 @@ class LoaderLimits:
     """What all workers share."""
 
     free_cores: float  # may be a fraction: what others leave
-    disk_bytes_per_second: float = math.inf
     steps_per_second: float = math.inf  # elements a second that the step takes
 
     def __post_init__(self) -> None:
         """Raises: ValueError for limits that are not above zero."""
-        if min(self.free_cores, self.disk_bytes_per_second, self.steps_per_second) <= 0:
+        if min(self.free_cores, self.steps_per_second) <= 0:
             raise ValueError(f"limits of a loader are above 0: {self}")
 
 
@@ -91,8 +92,7 @@ def predict_rate(costs: LoaderCosts, limits: LoaderLimits, workers: int) -> Pred
     if workers < 1:
         raise ValueError(f"a loader has at least one worker, not {workers}")
     caps: dict[Cap, float] = {
-        "Python": 1 / costs.python_seconds if costs.python_seconds else math.inf,
-        "disk": limits.disk_bytes_per_second / costs.read_bytes if costs.read_bytes else math.inf,
+        "shared": 1 / costs.shared_seconds if costs.shared_seconds else math.inf,
         "step": limits.steps_per_second,
     }
     rate, cap = _predict_uncapped(costs, limits.free_cores, workers)
@@ -129,12 +129,15 @@ def fit_wait(cpu_seconds: Sequence[float], rates: Sequence[float], workers: Sequ
 
     found = minimize_scalar(weigh, bounds=(0.0, longest), method="bounded", options={"xatol": 1e-6 * longest})
     # the search never tries its ends, and programs that only compute have the lower one
-    return 0.0 if weigh(0.0) <= found.fun else float(found.x)
+    return 0.0 if min(cpu_seconds) > 0 and weigh(0.0) <= found.fun else float(found.x)
 
 
 def _predict_uncapped(costs: LoaderCosts, free_cores: float, workers: int) -> tuple[float, Cap]:
+    """Threads apart take their share of the cores from the workers."""
     if costs.cpu_seconds == 0:
         return workers / costs.wait_seconds, "workers"
-    occupancy = compute_occupancy(costs, free_cores, workers)
-    used = float(occupancy @ np.minimum(np.arange(workers + 1), free_cores))
-    return used / costs.cpu_seconds, "cores" if used >= FULL * free_cores else "workers"
+    own = costs.cpu_seconds - costs.apart_seconds
+    cores = free_cores * own / costs.cpu_seconds
+    occupancy = compute_occupancy(replace(costs, cpu_seconds=own, apart_seconds=0.0), cores, workers)
+    used = float(occupancy @ np.minimum(np.arange(workers + 1), cores))
+    return used / own, "cores" if used >= FULL * cores else "workers"

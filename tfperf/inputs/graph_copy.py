@@ -108,11 +108,25 @@ class GraphCopy:
         return next(node for node in self.graph.node if node.op == "_Retval")
 
 
-def share_graph(dataset: tf.data.Dataset) -> GraphCopy:
-    """The graph of a dataset as it is: what is built of it draws the same orders and fills the same caches.
+def copy_graph(dataset: tf.data.Dataset) -> GraphCopy:
+    """The graph of a dataset as it is, but for what it would share with the copy.
 
-    Raises: UserError where the dataset has no graph: arrays that it holds are larger than a graph may be (2 GB), or a
-    state cannot be written down.
+    Caches in files are left out of copies, which would write them. Raises: UserError where the dataset has no graph:
+    arrays that it holds are larger than a graph may be (2 GB), or a state cannot be written down.
+    """
+    copy = read_graph(dataset)
+    for node in list(copy.graph.node):
+        if node.op in ("CacheDataset", "CacheDatasetV2") and read_constant(node, "filename", copy.nodes):
+            copy.leave_out_stage(node.name)
+        if node.op in ISOLATED:
+            replace_operation(node, ISOLATED[node.op], leave_out=("seed_generator", "cache"))
+    return copy
+
+
+def read_graph(dataset: tf.data.Dataset) -> GraphCopy:
+    """The same, sharing with the dataset what its shuffles draw and its caches hold: to go on in its place.
+
+    Raises: UserError as `copy_graph`.
     """
     try:
         text = tf.raw_ops.DatasetToGraphV2(
@@ -124,20 +138,6 @@ def share_graph(dataset: tf.data.Dataset) -> GraphCopy:
             f"data: the stages of this dataset cannot be read: {' '.join(str(error).split())[:300]}"
         ) from error
     return GraphCopy(dataset, graph)
-
-
-def copy_graph(dataset: tf.data.Dataset) -> GraphCopy:
-    """The same, but for what it would share with the copy.
-
-    Caches in files are left out of copies, which would write them. Raises: UserError as `share_graph`.
-    """
-    copy = share_graph(dataset)
-    for node in list(copy.graph.node):
-        if node.op in ("CacheDataset", "CacheDatasetV2") and read_constant(node, "filename", copy.nodes):
-            copy.leave_out_stage(node.name)
-        if node.op in ISOLATED:
-            replace_operation(node, ISOLATED[node.op], leave_out=("seed_generator", "cache"))
-    return copy
 
 
 def replace_operation(node: Any, op: str, leave_out: Iterable[str] = ()) -> None:

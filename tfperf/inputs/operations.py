@@ -6,7 +6,18 @@ from tensorflow.python.framework import op_def_registry
 
 PYTHON = {"PyFunc", "EagerPyFunc", "PyFuncStateless"}
 # what reads a state but does not change it, hands data on, or has a state that a pass begins anew
-READS = ("VarHandleOp", "ReadVariableOp", "Placeholder", "Iterator", "Optional", "Assert", "Print", "ReadFile", "Table")
+READS = (
+    "VarHandleOp",
+    "ReadVariableOp",
+    "Placeholder",
+    "Iterator",
+    "Optional",
+    "Assert",
+    "CheckNumerics",
+    "Print",
+    "ReadFile",
+    "Table",
+)
 WRITES = ("LookupTableInsert", "LookupTableImport", "LookupTableRemove")
 # in names of those that draw; the stateful ones among them draw anew each time
 CHANCE = ("Random", "Multinomial", "TruncatedNormal", "SampleDistorted", "Rng", "StatefulUniform", "StatefulStandard")

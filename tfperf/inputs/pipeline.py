@@ -39,6 +39,7 @@ class Stage:
     )  # elements of a batch, times of a repeat (-1: without end), inputs that an interleave reads at once
     cardinality: float | None  # elements that come out; inf: without end
     function: StageFunction | None
+    element_bytes: int | None = None  # of an element, where all have one shape; None: they vary, or are texts
 
     @property
     def label(self) -> str:

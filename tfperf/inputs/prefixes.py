@@ -56,7 +56,7 @@ class Prefixes:
     def make_single(self, name: str) -> tf.data.Dataset:
         """The same as one thread makes it: no stage is parallel or ahead of the next, so that all times add up."""
         single = self._copy.cut(name)
-        _make_sequential(single)
+        make_sequential(single)
         options = _keep_apart()
         options.autotune.enabled = False
         options.experimental_optimization.apply_default_optimizations = False
@@ -105,7 +105,8 @@ def _keep_apart() -> tf.data.Options:
     return options
 
 
-def _make_sequential(copy: GraphCopy) -> None:
+def make_sequential(copy: GraphCopy) -> None:
+    """Let all stages of a copy run one after the other, none ahead of the next."""
     for node in list(copy.graph.node):
         if node.op in SEQUENTIAL:
             op, leave_out = SEQUENTIAL[node.op]

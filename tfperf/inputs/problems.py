@@ -4,7 +4,8 @@ A rule tells what can be changed, not whether that makes a training faster: only
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from tfperf.inputs.case import HALF, Case, InputProblem, ProblemKind
 from tfperf.inputs.order_problems import ORDER_RULES
@@ -29,6 +30,17 @@ def find_problems(pipeline: Pipeline, times: PipelineTimes, cores: float | None 
     """
     case = Case(pipeline, times, cores or count_cores())
     return [problem for rule in (*TIME_RULES, *ORDER_RULES) for problem in rule(case)]
+
+
+def drop_refuted_problems(problems: Sequence[Mapping[str, Any]], is_shared: bool) -> list[Mapping[str, Any]]:
+    """Those, as plain data, that a measurement of several workers leaves.
+
+    is_shared: more threads were no faster, so a larger pool is no cure.
+
+    >>> drop_refuted_problems([{"kind": "thread_pool_limits"}, {"kind": "small_shuffle"}], is_shared=True)
+    [{'kind': 'small_shuffle'}]
+    """
+    return [one for one in problems if not is_shared or one["kind"] != "thread_pool_limits"]
 
 
 def find_source_problems(source: SourceDescription) -> list[InputProblem]:
@@ -88,10 +100,11 @@ def find_generators(case: Case) -> Iterator[InputProblem]:
 
 def find_late_batches(case: Case) -> Iterator[InputProblem]:
     """Short functions that are called for each example, and could be for each batch."""
-    for position, stage in enumerate(case.pipeline.stages):
-        batch = next((one for one in _list_next(case, position) if one.kind == "batch"), None)
-        cpu = case.get_costs(position)[0]
-        if batch is not None and stage.kind == "map" and _is_vectorisable(stage) and cpu < LONG:
+    for position in range(len(case.pipeline.stages)):
+        *between, last = [position, *_list_next(case, position)]
+        batch = case.pipeline.stages[last]
+        # a batch that goes before a function goes before all that follow it
+        if between and batch.kind == "batch" and all(_is_short(case, one) for one in between):
             yield from _note_problem(case, "batch_after_map", position, batch=float(batch.size or 0))
 
 
@@ -138,14 +151,20 @@ def _note_problem(case: Case, kind: ProblemKind, position: int, **evidence: floa
         yield InputProblem(kind, (position,), case.get_share(position), figures)
 
 
-def _list_next(case: Case, position: int) -> list[Stage]:
+def _list_next(case: Case, position: int) -> list[int]:
     """The stages after one, up to the first that is no map."""
     found = []
     for later in case.pipeline.list_children(position):
-        found.append(case.pipeline.stages[later])
-        if found[-1].kind != "map":
+        found.append(later)
+        if case.pipeline.stages[later].kind != "map":
             break
     return found
+
+
+def _is_short(case: Case, position: int) -> bool:
+    """Whether a stage is a map of a short function, that could be for a whole batch."""
+    stage = case.pipeline.stages[position]
+    return stage.kind == "map" and _is_vectorisable(stage) and case.get_costs(position)[0] < LONG
 
 
 def _is_vectorisable(stage: Stage) -> bool:

@@ -6,7 +6,7 @@ from typing import Any
 import tensorflow as tf
 
 from tfperf.errors import CardError
-from tfperf.inputs.graph_copy import GraphCopy, replace_operation, share_graph
+from tfperf.inputs.graph_copy import GraphCopy, read_graph, replace_operation
 from tfperf.inputs.graph_nodes import find_place
 from tfperf.inputs.pipeline import Pipeline, Stage
 from tfperf.inputs.stages import AUTO, read_pipeline
@@ -47,7 +47,7 @@ def is_safe_to_parallelise(stage: Stage) -> bool:
 
 
 def _set_calls(dataset: tf.data.Dataset, wish: Calls | Mapping[str, Calls], key: str) -> tf.data.Dataset:
-    copy = share_graph(dataset)
+    copy = read_graph(dataset)
     if copy.held:
         what = ", ".join(copy.held)
         raise CardError(

@@ -23,6 +23,11 @@ class SourceDescription:
     batch: int | None = None  # examples
     held_bytes: int | None = None  # in memory
 
+    @property
+    def has_workers(self) -> bool:
+        """Whether their number can be another."""
+        return self.kind in ("PyDataset", "DataLoader")
+
 
 def describe_source(source: Any) -> SourceDescription:
     """The twin of `read_stages` for arrays, keras PyDataset, torch DataLoader, other iterables and functions.
@@ -34,7 +39,7 @@ def describe_source(source: Any) -> SourceDescription:
 batch=None, held_bytes=200)
     """
     name = type(source).__name__
-    if _is_data_loader(source):
+    if find_class(source, "torch.utils.data", "DataLoader") is not None:
         return _describe_data_loader(source, name)
     if hasattr(source, "__getitem__") and hasattr(source, "num_batches"):
         return _describe_py_dataset(source, name)
@@ -52,10 +57,14 @@ batch=None, held_bytes=200)
     )
 
 
-def _is_data_loader(source: Any) -> bool:
-    """By name, since torch need not be there."""
-    return any(
-        one.__name__ == "DataLoader" and one.__module__.startswith("torch.utils.data") for one in type(source).__mro__
+def find_class(value: Any, module: str, name: str) -> type[Any] | None:
+    """The class of a module that an object is of, by name, since the package need not be there; None: it is not.
+
+    >>> find_class(3, "builtins", "int"), find_class(3, "builtins", "str")
+    (<class 'int'>, None)
+    """
+    return next(
+        (one for one in type(value).__mro__ if one.__name__ == name and one.__module__.startswith(module)), None
     )
 
 

@@ -104,11 +104,26 @@ def _read_stage(
     buffer = read_constant(node, "buffer_size", nodes) if inputs else None  # of readers of files it is in bytes
     sizes = (read_constant(node, argument, nodes) for argument in SIZES)
     return Stage(
-        node.name, node.op, name_kind(node.op), _read_name(node), inputs, _read_parallel(node, nodes),
+        node.name, node.op, name_kind(node.op), read_name(node), inputs, _read_parallel(node, nodes),
         {b"true": True, b"false": False}.get(node.attr["deterministic"].s) if "deterministic" in node.attr else None,
         "auto" if buffer == AUTO else buffer, next((size for size in sizes if size is not None), None), cardinality,
-        _read_function(node, library),
+        _read_function(node, library), _count_bytes(node),
     )  # fmt: skip
+
+
+def _count_bytes(node: Any) -> int | None:
+    """Of an element whose shapes are all known."""
+    # sources have them by another name; what is not there must not be asked for, since that would make it
+    named = {name: node.attr[name].list for name in ("output_types", "Toutput_types") if name in node.attr}
+    types = [tf.dtypes.as_dtype(one) for found in named.values() for one in found.type]
+    shapes = (
+        [tf.TensorShape(one) for one in node.attr["output_shapes"].list.shape] if "output_shapes" in node.attr else []
+    )
+    if not shapes or len(types) != len(shapes) or not all(one.is_fully_defined() for one in shapes):
+        return None
+    if any(one in (tf.string, tf.variant, tf.resource) for one in types):
+        return None
+    return sum(int(shape.num_elements()) * int(one.size) for shape, one in zip(shapes, types, strict=True))
 
 
 def _read_parallel(node: Any, nodes: Nodes) -> Calls | None:
@@ -121,7 +136,8 @@ def _read_parallel(node: Any, nodes: Nodes) -> Calls | None:
     return read_constant(node, "cycle_length", nodes) if legacy else None
 
 
-def _read_name(node: Any) -> str | None:
+def read_name(node: Any) -> str | None:
+    """The user's own name of a stage; None where he gave none."""
     metadata = dataset_metadata_pb2.Metadata.FromString(node.attr["metadata"].s)
     name = str(metadata.name.decode())
     return None if not name or OWN_NAMES.fullmatch(name) else name

@@ -153,6 +153,15 @@ def open_gpus() -> Iterator[list[GpuReader]]:
             stack.close()
 
 
+def read_utilisation() -> tuple[float | None, ...]:
+    """Of each GPU that this process sees the share of time in which some kernel ran, as its driver sampled it last.
+
+    The driver's sample is of 1/6 to 1 s, and of all processes. Source: NVML API Reference Guide, nvmlUtilization_t.
+    """
+    with open_gpus() as gpus:
+        return tuple(gpu.read_load().utilisation for gpu in gpus)
+
+
 def _open_visible(library: Any) -> list[GpuReader]:
     every = _open_all(library)
     visible = find_visible_gpus(os.environ, [one.uuid for one in every], [one.name for one in every])

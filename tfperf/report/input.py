@@ -1,67 +1,139 @@
-"""An input study in words: who waits for whom, how many workers would do, what is in the way."""
+"""An input study in words and tables: who waits for whom, how many workers would do, what to write."""
 
-from collections.abc import Mapping
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
-from tfperf.report.numbers import format_seconds
+from rich import box
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
 
-SURE = 0.05  # share of the time that a model waits, from which on its input bounds it
+from tfperf.inputs.bound import Bound, find_bound
+from tfperf.report.input_ahead import find_store_gain
+from tfperf.report.input_applied import list_applied_lines
+from tfperf.report.input_code import list_cures
+from tfperf.report.input_device import list_device_lines
+from tfperf.report.input_stages import HEADERS, StageRow, get_free_cores, list_stage_cells, list_stage_rows
+from tfperf.report.input_tuning import list_tuning_lines
+from tfperf.report.input_verdict import describe_ahead, describe_waiting, describe_workers
+
 PROBLEMS = {
-    "no_prefetch": "nothing is made ahead of the step: end the pipeline by .prefetch(tf.data.AUTOTUNE)",
-    "sequential_map": "one call at a time: give the map num_parallel_calls=tf.data.AUTOTUNE",
-    "python_in_map": "Python computes in it, one call at a time whatever it is told: write it in TensorFlow",
+    "no_prefetch": "nothing is made ahead of the step",
+    "sequential_map": "one call at a time",
+    "python_in_map": "Python computes in it, one call at a time whatever it is told",
     "python_generator": "a Python generator makes all elements in one thread",
-    "batch_after_map": "its function could take whole batches: put .batch before it",
-    "cache_after_random": "the cache keeps what was drawn at random: put it before that",
-    "cache_of_endless": "the cache is of a dataset without an end: put .repeat after it",
+    "batch_after_map": "its function could take whole batches",
+    "cache_after_random": "the cache keeps what was drawn at random",
+    "cache_of_endless": "the cache is of a dataset without an end",
     "small_shuffle": "its buffer holds a small part of the dataset, which is hardly shuffled",
     "order_kept": "parallel calls wait for each other to keep the order",
-    "sequential_interleave": "one file at a time: give it num_parallel_calls=tf.data.AUTOTUNE",
-    "thread_pool_limits": "calls wait for a thread: options.threading.private_threadpool_size can be larger",
-    "few_parallel_calls": "more parallel calls would use the cores that are free",
+    "sequential_interleave": "one file at a time",
+    "thread_pool_limits": "calls wait for a thread: AUTOTUNE begins no more calls than there are threads",
+    "few_parallel_calls": "the number of calls that the code says is what all wait for",
     "one_worker": "one worker makes all batches",
 }
 
 
-def list_input_lines(report: Mapping[str, Any]) -> list[str]:
-    """The verdict, and what it rests on."""
-    found = report["as_it_is"]
-    step, batch = 1 / found["model"]["rate"]["value"], 1 / found["data"]["rate"]["value"]
-    waits = found["waits"]
-    limits = "" if waits["low"] is None else f" [{waits['low']:.0%}, {waits['high']:.0%}]"
-    told = (
-        f"a step needs {format_seconds(step)}, input alone delivers a batch in {format_seconds(batch)}; together "
-        f"{format_seconds(1 / found['both']['rate']['value'])}, of which the step waits {waits['value']:.0%}{limits}"
-    )
-    return [f"{_name_bound(waits)}: {told}", *_list_worker_lines(report), *_list_problem_lines(found["source"])]
+def conclude(report: dict[str, Any]) -> None:
+    """Add what follows from the figures of a report: `bound`, `cures`, `ahead`, `lines`, three of them a verdict."""
+    found, rows = report["as_it_is"], list_stage_rows(report["as_it_is"]["source"])
+    cores = get_free_cores(report)
+    bound = find_bound(found, cores)
+    threads = float((found["source"]["pipeline"]["options"]["threads"] if rows else None) or report["cores"])
+    gain = find_store_gain(report, rows, threads) if rows else None
+    cures = list_cures(report, rows, bound)
+    report["bound"], report["ahead"] = bound, None if gain is None else asdict(gain)
+    report["cures"] = [asdict(one) for one in cures]
+    report["lines"] = [
+        describe_waiting(found, bound, cores), describe_workers(report, rows, cures),
+        describe_ahead(report, rows, bound, gain), *_list_notes(report, rows, bound),
+        *(() if report.get("applied") is None else list_applied_lines(report["applied"])),
+    ]  # fmt: skip
 
 
-def _name_bound(waits: Mapping[str, Any]) -> str:
-    if waits["low"] is not None and waits["low"] > SURE:
-        return "input-bound"
-    if waits["high"] is not None and waits["high"] < 2 * SURE:
-        return "compute-bound"
-    return "not told apart from chance"
+def _list_notes(report: Mapping[str, Any], rows: Sequence[StageRow], bound: Bound) -> Iterator[str]:
+    if bound in ("input", "turns"):
+        yield "more or faster devices are not advised: they would wait for the same input"
+    yield from list_device_lines(report["as_it_is"])
+    yield from _list_problem_lines(report["as_it_is"]["source"], rows)
+    yield from list_tuning_lines(report, rows)
+    if bound in ("model", "unknown") and report["as_it_is"]["source"]["problems"]:
+        yield "none of this is seen to make the training slower, so nothing is advised for speed"
 
 
-def _list_worker_lines(report: Mapping[str, Any]) -> list[str]:
-    workers = report["workers"]
-    if workers is None:
-        return ["samples in memory: no workers make them"]
-    rates = [one["rate"] for one in workers["predicted"]]
-    at = workers["knee"]
-    return [
-        f"data alone, predicted: {at} workers give 95 % of the best rate, {rates[at - 1]:.4g} batches/s on "
-        f"{workers['free_cores']:.2g} free cores; one gives {rates[0]:.4g}; limited by "
-        f"{workers['predicted'][at - 1]['cap']}"
-    ]
-
-
-def _list_problem_lines(source: Mapping[str, Any]) -> list[str]:
-    stages = source.get("pipeline", {}).get("stages", [])
-    found = []
+def _list_problem_lines(source: Mapping[str, Any], rows: Sequence[StageRow]) -> Iterator[str]:
     for one in source["problems"]:
-        names = ", ".join(stages[place]["name"] or stages[place]["kind"] for place in one["positions"]) or "data"
-        share = "" if one["share"] is None else f" ({one['share']:.0%} of its time)"
-        found.append(f"{names}{share}: {PROBLEMS[one['kind']]}")
-    return found
+        names = ", ".join(dict.fromkeys(rows[place].name for place in one["positions"])) or "data"
+        share = "" if one["share"] is None else f" ({one['share']:.0%} of the time of all stages)"
+        yield f"{names}{share}: {PROBLEMS[one['kind']]}"
+
+
+def make_input_tables(report: Mapping[str, Any]) -> RenderableType:
+    """All of a study for the terminal."""
+    rows = list_stage_rows(report["as_it_is"]["source"])
+    parts: list[RenderableType] = [Text(line) for line in report["lines"]]
+    if rows:
+        parts.append(_make_table("stages, each batch", HEADERS, list_stage_cells(rows)))
+    if report["workers"] is not None:
+        parts.append(_make_table("workers", WORKER_HEADERS, list_worker_cells(report)))
+    for one in report["cures"]:
+        parts += [Text(f"\n{describe_cure(one, report)}"), Text(one["code"])]
+    return Group(*parts)
+
+
+WORKER_HEADERS = ("workers", "data alone, predicted", "limited by", "with the step", "measured", "off by")
+
+
+def list_worker_cells(report: Mapping[str, Any]) -> list[tuple[str, ...]]:
+    """Batches/s of each number of workers, predicted and measured; the knee has a star, cores minus one an o."""
+    workers, cells = report["workers"], list[tuple[str, ...]]()
+    measured = list_measured_rates(workers)
+    for alone, capped in zip(workers["predicted"], workers["with_step"], strict=True):
+        count, seen = alone["workers"], measured.get(alone["workers"])
+        marks = " *" * (count == workers["knee_with_step"]) + " o" * (count == report["cores"] - 1)
+        middle = average_rates(seen)
+        cells.append((
+            f"{count}{marks}", f"{alone['rate']:.4g}", alone["cap"], f"{capped['rate']:.4g}",
+            "" if seen is None else " ".join(f"{rate:.4g}" for rate in seen),
+            "" if middle is None else f"{alone['rate'] / middle - 1:+.0%}",
+        ))  # fmt: skip
+    return cells
+
+
+def list_measured_rates(workers: Mapping[str, Any]) -> dict[int, list[float]]:
+    """Batches/s by number of workers, of the data alone: those that the prediction rests on, or those of a sweep."""
+    measured = {one["workers"]: [one["rate"]] for one in workers["measured"]}
+    return measured | {one["workers"]: one["rates"] for one in workers["sweep"] or ()}
+
+
+def average_rates(rates: Sequence[float] | None) -> float | None:
+    """Their geometric mean; None of none."""
+    return math.prod(rates) ** (1 / len(rates)) if rates else None
+
+
+def describe_cure(cure: Mapping[str, Any], report: Mapping[str, Any]) -> str:
+    """What stands over its code."""
+    if cure["kind"] == "together":
+        what = f"{cure['stage']}, all together"
+    else:
+        said = (
+            "elements that are the same in each pass are made anew"
+            if cure["kind"] == "cache"
+            else PROBLEMS[cure["kind"]]
+        )
+        what = f"{cure['stage']}: {said}"
+    if cure["rate"] is None:
+        return f"{what}; write:"
+    now, most = report["as_it_is"]["both"]["rate"]["value"], "at most " if cure["is_limit"] else ""
+    return f"{what}; expected {most}{cure['rate']:.4g} steps/s, now {now:.4g}; write:"
+
+
+def _make_table(title: str, headers: Sequence[str], cells: Sequence[Sequence[str]]) -> Table:
+    table = Table(title=Text(title), box=box.ASCII_DOUBLE_HEAD, title_justify="left")
+    for number, header in enumerate(headers):
+        table.add_column(header, justify="right" if number else "left")
+    for row in cells:
+        table.add_row(*map(Text, row))
+    return table

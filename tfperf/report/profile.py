@@ -13,6 +13,7 @@ from rich.text import Text
 from tfperf.report.ablation import format_digits
 from tfperf.trace.attribution import Attribution, read_attribution
 from tfperf.trace.costs import OperationCost, average_by_call, estimate_standard_error
+from tfperf.trace.device_use import make_use_record
 from tfperf.trace.diff import Difference
 from tfperf.trace.findings import list_findings
 from tfperf.trace.notes import list_repeats
@@ -21,6 +22,8 @@ from tfperf.trace.phases import PHASES
 Record = dict[str, Any]
 UNKNOWN = "nobody can tell, for one call says nothing of chance"
 COSTLIEST, MOST_LAYERS, MOST_CHANGES = 12, 12, 12  # rows of tables; the record has all
+VERDICTS = {"overlap": "they overlap", "wait": "copies and steps wait for each other"}
+NVML = "it is of the driver's last sample, 1/6 to 1 s, not of these steps, and of the kernels of all processes"
 CAUSES = {
     "compilation": "traces and compiles", "validation": "prepares the validation", "input": "waits for input",
     "callback": "callbacks", "epoch": "between epochs", "launch": "starts and ends calls", "host": "does other things",
@@ -79,6 +82,7 @@ def make_profile_record(attribution: Attribution) -> Record:
         "layers": _sum_layers(attribution.costs), "constant": [cost.name for cost in constant],
         "constant_share": sum(cost.ms for cost in constant) / attribution.mean_ms if attribution.mean_ms else 0.0,
         "transfers": [{**vars(one), "gbyte_per_second": one.gbyte_per_second} for one in attribution.transfers],
+        "device_use": [make_use_record(use) for use in attribution.device_use], "nvml": list(notes.utilisation),
         "ledger": [vars(entry) for entry in attribution.ledger], "problems": list(attribution.problems),
         "findings": [vars(finding) for finding in list_findings(attribution)],
     }  # fmt: skip
@@ -96,6 +100,32 @@ def _make_operation_record(cost: OperationCost) -> Record:
         "inferred": cost.inferred, "constant": cost.constant, "ms_per_step": cost.ms, "noise_ms": cost.noise,
         "per_step": cost.count,
     }  # fmt: skip
+
+
+def describe_use(record: Mapping[str, Any]) -> list[str]:
+    """How busy devices are, whether what they are sent is copied beside steps, and what NVML says, as an aside."""
+    out = []
+    for use in record["device_use"]:
+        whole, copies = f"the {format_digits(use['seconds'])} s that are recorded", use["copies"]
+        if "CPU" in use["device"].split():  # perhaps after the name of a host, and before that of a tower
+            out.append(
+                f"{use['device']}: operations of steps run for {use['busy']:.1%} of {whole}; fetching input is none"
+            )
+            continue
+        out.append(
+            f"{use['device']}: kernels run for {use['busy']:.1%} of {whole}; for {use['copies_alone']:.1%} it copies, "
+            "and no kernel runs"
+        )
+        if copies is not None:
+            out.append(
+                f"{use['device']}: {format_digits(copies['mbyte'])} MB are copied from the host in "
+                f"{format_digits(1e3 * copies['seconds'])} ms, {copies['beside']:.0%} of them while kernels run: "
+                f"{VERDICTS[copies['verdict']]}"
+            )
+    if any(share is not None for share in record["nvml"]):
+        said = ", ".join("n/a" if share is None else f"{share:.0%}" for share in record["nvml"])
+        out.append(f"aside: NVML's utilisation at the recording's end: {said}; {NVML}")
+    return out
 
 
 def _sum_layers(costs: Sequence[OperationCost]) -> list[Record]:
@@ -154,6 +184,7 @@ def describe_profile(record: Mapping[str, Any]) -> list[str]:
     for one in record["transfers"]:
         speed = f"{format_digits(one['mbyte'])} MB a step, {format_digits(one['gbyte_per_second'])} GB/s"
         out.append(f"{one['device']} {one['direction']}: {speed}")
+    out += describe_use(record)
     for one in record["ledger"][:10]:
         out.append(f"{one['kind']} of {one['function']}: {format_digits(one['seconds'])} s; {one['cause']}")
     out += [f"warning: {problem}" for problem in record["problems"]]

@@ -6,7 +6,7 @@ from typing import Any
 from tfperf.report.ablation import format_digits
 from tfperf.report.page import render_image, render_page, render_paragraph, render_table, render_tiles
 from tfperf.report.plots_profile import draw_timeline
-from tfperf.report.profile import CAUSES
+from tfperf.report.profile import CAUSES, describe_use
 from tfperf.report.style import apply_style, to_png
 from tfperf.trace.attribution import Attribution
 from tfperf.trace.phases import PHASES
@@ -65,7 +65,8 @@ def _render_phases(record: Record) -> str:
         for device, d in devices.items()
     ]
     kernels = render_table(("device", "operations a step", "below 10 us", "median, us"), counts)
-    return text + render_table(("phase", *devices), rows, foot) + kernels + more
+    use = "".join(map(render_paragraph, describe_use(record)))
+    return text + render_table(("phase", *devices), rows, foot) + kernels + more + use
 
 
 def _render_gaps(record: Record) -> str:

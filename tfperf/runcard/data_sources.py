@@ -1,6 +1,6 @@
 """Where a model and its samples come from: keys for the cards of any workload."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
@@ -59,7 +59,7 @@ class ModelSource:
 
 @dataclass(frozen=True, kw_only=True, config=STRICT)
 class SampleSource:
-    """Where samples come from: a function, a file, or a folder of images."""
+    """Where samples come from: a function, a file, a folder of images, or a store that `tfperf store` made."""
 
     build: CodeName | None = Field(
         default=None,
@@ -83,10 +83,17 @@ class SampleSource:
     folder: Folder | None = Field(default=None, description="folder of images in place of a file: a folder a class")
     image_size: tuple[Pixels, Pixels] | None = Field(default=None, description="height and width of the images")
     channels: Literal[1, 3, 4] = Field(default=3, description="of the images")
+    store: Folder | None = Field(
+        default=None,
+        description="folder that `tfperf store` made: the stages of a dataset that it stands for are not run; the "
+        "function that made the dataset may stand beside it",
+    )
 
     @model_validator(mode="after")
     def _refuse_faults(self) -> Self:
-        refuse([*_check_origin({"build": self.build, "file": self.file, "folder": self.folder}), *self._check_keys()])
+        build = None if self.store is not None else self.build  # which a store may have beside it
+        origins = {"build": build, "file": self.file, "folder": self.folder, "store": self.store}
+        refuse([*_check_origin(origins), *self._check_keys()])
         return self
 
     def _check_keys(self) -> Iterator[Fault]:
@@ -145,7 +152,7 @@ class DataSource(SampleSource):
         return self
 
 
-def _check_origin(origins: dict[str, object]) -> Iterator[Fault]:
+def _check_origin(origins: Mapping[str, object]) -> Iterator[Fault]:
     given = [key for key, value in origins.items() if value is not None]
     if len(given) != 1:
         *first, last = origins

@@ -56,12 +56,9 @@ def call_function(reference: CodeReference, arguments: Mapping[str, Any], key: s
     Raises: UserError where there is no such function or it does not take the arguments; UserCodeError for what it
     raises.
     """
-    if reference.origin == ORIGIN:
-        function = find_object(reference.function, key)
-        if not isinstance(function, type | partial) and not inspect.isroutine(function):
-            return function
-    else:
-        function = _import_function(reference, key)
+    function = find_function(reference, key)
+    if reference.origin == ORIGIN and not isinstance(function, type | partial) and not inspect.isroutine(function):
+        return function
     try:
         inspect.signature(function).bind(**arguments)
     except TypeError as error:
@@ -75,6 +72,14 @@ def call_function(reference: CodeReference, arguments: Mapping[str, Any], key: s
     file = reference.file or (None if source is None else Path(source))
     with nullcontext() if reference.file is None else use_folder(reference.file.parent):
         return run_user_code(lambda: function(**arguments), f"{key}: {reference}", file)
+
+
+def find_function(reference: CodeReference, key: str) -> Any:
+    """The function, or the object that a program gave in its place; `key`: the card's, for messages.
+
+    Raises: UserError where there is none; UserCodeError for what the import of its file raises.
+    """
+    return find_object(reference.function, key) if reference.origin == ORIGIN else _import_function(reference, key)
 
 
 def describe_misuse(what: str, kind: Callable[..., Any], error: Exception) -> str:

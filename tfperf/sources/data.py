@@ -1,5 +1,8 @@
 """The samples that a card names: arrays in memory, or a stream of batches."""
 
+from collections.abc import Iterable, Mapping
+from functools import partial
+from inspect import isgeneratorfunction
 from typing import Any
 
 import keras
@@ -7,9 +10,12 @@ import tensorflow as tf
 
 from tfperf.errors import CardError, UserError
 from tfperf.runcard.data_sources import SampleSource
-from tfperf.sources.code import CodeReference, call_function
+from tfperf.sources.code import CodeReference, call_function, find_function
+from tfperf.sources.data_loaders import DataLoaderStream, is_data_loader
 from tfperf.sources.py_datasets import DrawOrder, PyDatasetStream
+from tfperf.sources.python_streams import GeneratorStream
 from tfperf.sources.samples import Samples, make_samples, read_samples
+from tfperf.sources.stored import open_stored
 from tfperf.sources.streams import BatchStream, DatasetStream
 from tfperf.sources.tables import read_table
 
@@ -22,11 +28,17 @@ def read_source(source: SampleSource, key: str, draw_order: DrawOrder) -> Data:
 
     Raises: UserError for what cannot be trained on; UserCodeError for what the user's code raises.
     """
+    if source.store is not None:
+        stored = open_stored(source, key)
+        _refuse_single_samples(stored.dataset, f"{key}.store: {source.store}")
+        return DatasetStream(stored.dataset, stored.pipeline)
     if source.file is None:
         assert source.build is not None
         reference = CodeReference.parse(source.build)
-        found = call_function(reference, source.arguments, f"{key}.build")
-        return open_data(found, f"{key}.build: {reference}", draw_order)
+        make = partial(call_function, reference, source.arguments, f"{key}.build")
+        # a generator function makes a generator for each pass; of others what they return has to do so
+        is_maker = isgeneratorfunction(find_function(reference, f"{key}.build"))
+        return open_data(make if is_maker else make(), f"{key}.build: {reference}", draw_order)
     if source.file.suffix.lower() in TABLES:
         as_dict = source.columns == "dict"
         return read_table(source.file, source.inputs, source.targets, source.weights, as_dict)
@@ -42,11 +54,23 @@ def open_data(found: Any, what: str, draw_order: DrawOrder) -> Data:
         return DatasetStream(found)
     if isinstance(found, keras.utils.PyDataset):
         return PyDatasetStream(found, draw_order)
-    if isinstance(found, tuple) and any(isinstance(one, tf.data.Dataset | keras.utils.PyDataset) for one in found):
+    if is_data_loader(found):
+        return DataLoaderStream(found, what)
+    if isinstance(found, tuple) and any(map(_is_dataset, found)):
         raise UserError(f"{what}: returned several datasets; must return one; name another under data.validation")
-    if hasattr(found, "__next__"):
-        raise UserError(f"{what}: returned a {type(found).__name__}; wrap it by tf.data.Dataset.from_generator")
+    if _is_iterable(found):
+        return GeneratorStream(found, what)
     return make_samples(found, what)
+
+
+def _is_dataset(value: Any) -> bool:
+    return isinstance(value, tf.data.Dataset | keras.utils.PyDataset) or is_data_loader(value)
+
+
+def _is_iterable(value: Any) -> bool:
+    """Whether it is an iterator, an iterable or a function, and neither an array nor a nest of arrays."""
+    is_array = isinstance(value, tuple | list | Mapping | str | bytes) or hasattr(value, "__array__")
+    return not is_array and (isinstance(value, Iterable) or callable(value))
 
 
 def _refuse_single_samples(dataset: tf.data.Dataset, what: str) -> None:

@@ -16,6 +16,8 @@ AHEAD = 2  # batches that are made while a step is taken
 class ImageStream(BatchStream):
     """Batches of images (batch, H, W, C) of 0 to 255, and class numbers (batch)."""
 
+    name, has_own_order = "a folder of images", False
+
     def __init__(
         self, files: ImageFiles, image_size: tuple[int, int], channels: int, batch: int, draw_order: DrawOrder
     ) -> None:

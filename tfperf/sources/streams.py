@@ -21,6 +21,10 @@ class BatchStream(ABC):
     unkept: what of it may differ when it is gone through again, in words; empty: nothing.
     """
 
+    name: str  # of its kind, for messages
+    has_workers = True  # whether their number can be set
+    has_own_order = True  # whether it says itself in which order its batches come
+
     element_spec: Any  # of a batch: (inputs,), (inputs, targets) or (inputs, targets, weights), nests of TensorSpec
     unkept: Sequence[str] = ()
     has_history = False  # whether a pass depends on those before it
@@ -50,11 +54,14 @@ class BatchStream(ABC):
     @property
     @abstractmethod
     def source(self) -> Any:
-        """What makes the batches, for who measures it: a tf.data.Dataset of a pass, or a PyDataset."""
+        """What makes the batches, for who measures it: a tf.data.Dataset of a pass, or what the user gave."""
 
     @abstractmethod
     def set_workers(self, count: int) -> None:
-        """Let so many threads, or workers of its own, make the batches of passes that begin from now on."""
+        """Let so many threads, or workers of its own, make the batches of passes that begin from now on.
+
+        Raises: UserError where it has no workers.
+        """
 
     def find_fault(self) -> str | None:
         """After a batch could not be made: why, where the stream knows more than TensorFlow's error says."""
@@ -87,7 +94,7 @@ class BatchStream(ABC):
             return list(islice(rest, count))
         except tf.errors.OpError:
             if (fault := self.find_fault()) is not None:
-                raise UserError(fault) from None
+                raise UserError(f"data: {fault}") from None
             raise
 
     def repeat(self, batches: Sequence[Any]) -> tf.data.Dataset:
@@ -147,12 +154,15 @@ class BatchStream(ABC):
 class DatasetStream(BatchStream):
     """A tf.data.Dataset of batches: each pass is an iterator of it, as in Keras' own `fit`."""
 
-    def __init__(self, dataset: tf.data.Dataset) -> None:
-        """dataset: its elements are batches, x, (x, y) or (x, y, weights)."""
+    name = "a tf.data.Dataset"
+
+    def __init__(self, dataset: tf.data.Dataset, pipeline: tf.data.Dataset | None = None) -> None:
+        """dataset: its elements are batches, x, (x, y) or (x, y, weights); pipeline: what tells of its stages, of a
+        dataset that is made of a graph."""
         super().__init__()
         self._dataset = dataset
         self.element_spec = dataset.element_spec
-        graph = DatasetGraph(dataset)
+        graph = DatasetGraph(dataset if pipeline is None else pipeline)
         self.has_history, self.unkept = graph.has_history, graph.list_unkept()
         self._passed = -1  # the last pass that an iterator was made for
         self._current: Iterator[Any] = iter(())  # that iterator

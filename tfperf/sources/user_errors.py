@@ -53,12 +53,8 @@ def _split(texts: Sequence[str]) -> list[str]:
 def find_place(error: BaseException) -> str:
     """File and line of the user's that raised an error, perhaps in another process; else the last one of all."""
     frames = [(frame.filename, frame.lineno or 0) for frame in traceback.extract_tb(error.__traceback__)]
-    if error.__cause__ is not None:  # a process tells its traceback as a text
-        frames += [
-            (found["file"], int(found["line"]))
-            for found in map(FRAME.match, str(error.__cause__).splitlines())
-            if found
-        ]
+    for text in (str(error), str(error.__cause__ or "")):  # a process tells its traceback as a text
+        frames += [(found["file"], int(found["line"])) for found in map(FRAME.match, text.splitlines()) if found]
     mine = [frame for frame in frames if not is_of_library(frame[0])]
     file, line = (mine or frames)[-1]
     return f"{file}, line {line}"

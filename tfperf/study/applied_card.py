@@ -8,7 +8,7 @@ from tfperf.results.files import write_atomically
 from tfperf.runcard.dump import to_json_tree
 from tfperf.runcard.kinds import AnyCard
 from tfperf.runcard.scalars import dump
-from tfperf.study.input_levers import Candidate
+from tfperf.study.input_levers import InputCandidate
 
 
 def write_applied_card(card: AnyCard, applied: Mapping[str, Any], folder: Path) -> str | None:
@@ -19,7 +19,7 @@ def write_applied_card(card: AnyCard, applied: Mapping[str, Any], folder: Path) 
     if not applied["changed"]:
         return None
     name = f"{_find_stem(card)}_applied.yaml"
-    tree = Candidate(applied["settings"], applied["arguments"]).change(to_json_tree(card))
+    tree = InputCandidate(applied["settings"], applied["arguments"]).change(to_json_tree(card))
     told = [f"{one['key']}: {one['after']}, was {one['before']}" for one in applied["changed"]]
     head = [
         "Batches are those of the card itself, bit for bit, and come sooner on the machine that it was measured on:"

@@ -5,7 +5,7 @@ What is predicted is in input.json before the sweep that checks it begins.
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +13,13 @@ from tfperf.errors import CardError, RunDirectoryError, Stopped, TrainingError
 from tfperf.inputs.calibration import MeasuredLoader, fit_loader
 from tfperf.inputs.chain import LoaderLimits, find_knee
 from tfperf.inputs.free_cores import measure_free_cores
+from tfperf.inputs.problems import drop_refuted_problems
 from tfperf.measure.environment import collect_environment, count_cores
-from tfperf.report.input import list_input_lines
-from tfperf.report.input_applied import list_applied_lines
+from tfperf.report.input import conclude
+from tfperf.report.input_page import render_input
+from tfperf.report.sections import write_text
 from tfperf.report.study_progress import ShowCount
+from tfperf.results.contents import PAGE
 from tfperf.results.lock import DirectoryLock
 from tfperf.results.rundir import has_run
 from tfperf.runcard.dump import to_json_tree
@@ -33,7 +36,7 @@ from tfperf.workloads.registry import WORKLOADS
 COMMAND = (sys.executable, "-m", "tfperf.study.input_trial")
 INPUT_FILE = "input.json"
 MOST_WORKERS = 8  # that rates are predicted for, or twice the cores
-AS_IT_IS = "as it is"
+AS_IT_IS, APPLY = "as it is", "apply: "  # names of trials
 TURN_SECONDS = 2.0  # of a candidate of --apply
 REPEATS = 2  # of each number of workers in a sweep
 
@@ -50,6 +53,7 @@ class InputAsker:
     timeout: float
     command: Sequence[str]
     count: int  # of all trials
+    report: Mapping[str, Any] = field(default_factory=dict)  # so far; it stays on the disk while trials go on
 
     def get(self, key: str, workers: int | None) -> Record:
         """The record of a trial. Raises: CardError for what cannot be measured, TrainingError for a fault, Stopped."""
@@ -60,11 +64,11 @@ class InputAsker:
     def ask(self, key: str, request: Mapping[str, Any]) -> Record:
         """The same of any request."""
         if key not in self.log.trials:
-            self.log.trials[key] = self._run(request)
-            self.log.save({})
+            self.log.trials[key] = self._run(key, request)
+            self.log.save(self.report)
         return self.log.trials[key]
 
-    def _run(self, request: Mapping[str, Any]) -> Record:
+    def _run(self, key: str, request: Mapping[str, Any]) -> Record:
         record = run_subprocess(self.command, request, lambda: self.signals.received is not None, self.timeout)
         if record is None:
             assert self.signals.received is not None
@@ -72,48 +76,63 @@ class InputAsker:
         if "refused" in record:
             raise CardError(*record["refused"])
         if "error" in record:
-            raise TrainingError(f"input: {record['error']}")
+            raise TrainingError(f"input: {describe_trial(key)}: {record['error']}")
         return record
+
+
+def describe_trial(key: str) -> str:
+    """What a trial of that name measures."""
+    if key.startswith(APPLY):
+        return key
+    return "the card as it is" if key == AS_IT_IS else f"its data by {key}"
 
 
 def run_input_study(
     card: AnyCard, output: Path, show: ShowCount, *, sweep: bool = False, apply: bool = False, seconds: float = 10.0,
-    timeout: float = 600.0, command: Sequence[str] = COMMAND,
+    timeout: float = 600.0, most: int | None = None, command: Sequence[str] = COMMAND,
     measure_cores: Callable[[], Any] = measure_free_cores,
 ) -> dict[str, Any]:  # fmt: skip
-    """Measure a card's input, predict the rate of other numbers of workers, and write input.json; returns the report.
+    """Measure a card's input, predict rates of other numbers of workers, write input.json and report.html; the report.
 
-    sweep: measure these numbers, too. apply: try settings, and write a card with those that win. seconds: of each
-    measurement. What the folder has already is not measured again.
+    most: workers that rates are predicted for. sweep: measure them, too. apply: try settings, and write a card with
+    those that win. seconds: of each measurement. What the folder has already is not measured again.
     Raises: CardError for a faulty card or one that cannot be measured, TrainingError where a trial fails,
     RunDirectoryError for the folder, Stopped when a signal came: what was measured until then is kept.
     """
     workload = WORKLOADS.get_offering("input", card.workload)
     if has_run(output):
         raise RunDirectoryError(f"{output}: holds a run; choose another folder for an input study")
-    most = max(MOST_WORKERS, 2 * count_cores())
+    most = most or max(MOST_WORKERS, 2 * count_cores())
     with Signals().listen() as signals, DirectoryLock(output) as held, signals.defer():
         files = {**hash_named_files(card, workload.kind), **workload.hash_files(card)}
-        log = TrialLog(held.path, make_card_identity(card, {}) | {"files": files}, INPUT_FILE)
+        # what was measured for another time has other intervals: a folder is of one
+        identity = make_card_identity(card, {}) | {"files": files, "seconds": seconds}
+        log = TrialLog(held.path, identity, INPUT_FILE)
         log.load()
         write(held.path / ENVIRONMENT, collect_environment())
         asker = InputAsker(
             tree=to_json_tree(card), log=log, signals=signals, show=show, seconds=seconds, timeout=timeout,
             command=command, count=3 + (REPEATS * most if sweep else 0),
         )  # fmt: skip
-        found = asker.get(AS_IT_IS, None)
+        try:
+            found = asker.get(AS_IT_IS, None)
+        except CardError:
+            (held.path / ENVIRONMENT).unlink()
+            held.discard()  # a card that no trial can measure leaves nothing
+            raise
         report: dict[str, Any] = {"title": card.title, "cores": count_cores(), "as_it_is": found, "workers": None}
-        if found["source"]["kind"] != "arrays":
-            report["workers"] = _predict(asker, found, most, measure_cores)
-            log.save(report)  # before the sweep that checks it
-            if sweep:
+        if found["source"]["has_workers"]:
+            report["workers"] = predict_workers(asker, found, most, measure_cores)
+            is_shared = report["workers"]["costs"]["shared_seconds"] > 0
+            found["source"]["problems"] = drop_refuted_problems(found["source"]["problems"], is_shared)
+            if sweep or _is_swept(log, most):
+                _write(log, report)  # before what checks it
+                asker.report = report
                 report["workers"]["sweep"] = _sweep(asker, most)
-        report["lines"] = list_input_lines(report)
-        if apply:
-            log.save(report)
+        if apply or any(key.startswith(APPLY) for key in log.trials):  # an earlier command has, or has begun to
+            _write(log, report)
             report["applied"] = _apply(asker, card, found, held.path)
-            report["lines"] += list_applied_lines(report["applied"])
-        log.save(report)
+        _write(log, report)
     return report
 
 
@@ -127,14 +146,26 @@ def _apply(asker: InputAsker, card: AnyCard, found: Record, folder: Path) -> dic
     return applied | {"card": write_applied_card(card, applied, folder)}
 
 
-def _predict(asker: InputAsker, found: Record, most: int, measure_cores: Callable[[], Any]) -> dict[str, Any]:
+def _write(log: TrialLog, report: dict[str, Any]) -> None:
+    """What is known now, with what follows from it, as input.json and as a page."""
+    conclude(report)
+    log.save(report)
+    write_text(log.folder / PAGE, render_input(report))
+
+
+def predict_workers(asker: InputAsker, found: Record, most: int, measure_cores: Callable[[], Any]) -> dict[str, Any]:
     """Rates of 1, 2, ... workers from two that are measured, alone and beside the step."""
     cores = count_cores()
     measured = []
-    free = []
+    free, ram = [], []
     for workers in (1, max(cores, 2)):
-        free.append(measure_cores().cores.value)
-        record = asker.get(f"{workers} workers", workers)
+        key = f"{workers} workers"
+        known = asker.log.trials.get(key, {}).get("free_cores")
+        cores_now = measure_cores().cores.value if known is None else known
+        record = asker.get(key, workers)
+        record["free_cores"] = cores_now  # of its minutes: later ones would predict something else
+        free.append(cores_now)
+        ram.append((workers, record.get("ram")))
         measured.append(MeasuredLoader(workers, record["processor_seconds"], record["rate"]["value"]))
     free_cores = sum(free) / len(free)
     one, many = measured
@@ -145,15 +176,34 @@ def _predict(asker: InputAsker, found: Record, most: int, measure_cores: Callabl
         "free_cores": free_cores, "measured": [asdict(one) for one in measured], "costs": asdict(model.costs),
         "predicted": [asdict(one) for one in alone], "with_step": [asdict(one) for one in capped],
         "knee": find_knee([one.rate for one in alone]), "knee_with_step": find_knee([one.rate for one in capped]),
-        "sweep": None,
+        "ram": _compare_ram(*ram), "sweep": None,
     }  # fmt: skip
+
+
+def _compare_ram(one: tuple[int, int | None], many: tuple[int, int | None]) -> dict[str, Any]:
+    """Bytes with one worker and with several, and what each more takes; None: not known."""
+    (first, least), (last, most) = one, many
+    each = None if least is None or most is None else (most - least) / (last - first)
+    return {"workers": last, "one": least, "many": most, "each": each}
+
+
+def _list_sweep(most: int) -> list[tuple[str, int]]:
+    """Trials of a sweep by their keys, with their workers, every other round the other way."""
+    found = []
+    for repeat in range(REPEATS):
+        order = range(1, most + 1) if repeat % 2 == 0 else range(most, 0, -1)
+        found += [(f"{workers} workers, repeat {repeat + 1}", workers) for workers in order]
+    return found
+
+
+def _is_swept(log: TrialLog, most: int) -> bool:
+    """Whether an earlier command has measured all of a sweep."""
+    return all(key in log.trials for key, _ in _list_sweep(most))
 
 
 def _sweep(asker: InputAsker, most: int) -> list[dict[str, Any]]:
     """Measured rates of 1, 2, ... workers, the repeats of each apart."""
     found: dict[int, list[float]] = {workers: [] for workers in range(1, most + 1)}
-    for repeat in range(REPEATS):
-        for workers in found if repeat % 2 == 0 else reversed(found):
-            record = asker.get(f"{workers} workers, repeat {repeat + 1}", workers)
-            found[workers].append(record["rate"]["value"])
+    for key, workers in _list_sweep(most):
+        found[workers].append(asker.get(key, workers)["rate"]["value"])
     return [{"workers": workers, "rates": rates} for workers, rates in found.items()]

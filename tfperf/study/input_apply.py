@@ -14,9 +14,9 @@ from tfperf.measure.confidence import ConfidenceInterval, estimate_geometric_mea
 from tfperf.report.study_progress import ShowCount
 from tfperf.runcard.keys import Tree, get
 from tfperf.study.child import Record
-from tfperf.study.input_levers import ARGUMENTS, CHOICES, SETTINGS, Candidate, Lever, list_levers
+from tfperf.study.input_levers import ARGUMENTS, CHOICES, SETTINGS, InputCandidate, Lever, list_levers
 
-AS_IT_IS = Candidate()
+AS_IT_IS = InputCandidate()
 OTHER_VALUES = "changes values of batches"
 DATASET = "tf.data.Dataset"
 
@@ -45,7 +45,7 @@ class InputSearch:
     effort: Effort
     source: Mapping[str, Any] | None = None  # as an input study describes the data; None: not described yet
     is_repeatable: bool = True
-    taken: Candidate = AS_IT_IS
+    kept: InputCandidate = AS_IT_IS
     changed: list[dict[str, Any]] = field(default_factory=list)
     offered: list[dict[str, Any]] = field(default_factory=list)
     undone: bool = False
@@ -84,7 +84,7 @@ class InputSearch:
 
     def _try_lever(self, lever: Lever) -> None:
         """Take the best of its candidates where that wins, offer what may not be taken."""
-        candidates = [self.taken, *(self.taken.merge(one) for one in lever.candidates)]
+        candidates = [self.kept, *(self.kept.merge(one) for one in lever.candidates)]
         found = self._compare(f"apply: {lever.name}", candidates, {"digest": None})
         same: dict[int, float] = {}
         for number, one in enumerate(found[1:], 1):
@@ -101,34 +101,34 @@ class InputSearch:
         if best is None or same[best] <= 1:
             self._total -= self.effort.processes
             return
-        self._confirm(lever, lever.candidates[best - 1])
+        self._measure_again(lever, lever.candidates[best - 1])
 
-    def _confirm(self, lever: Lever, candidate: Candidate) -> None:
+    def _measure_again(self, lever: Lever, candidate: InputCandidate) -> None:
         """Measured anew: of several the best one looks better than it is."""
-        merged = self.taken.merge(candidate)
-        ratio = self._measure_ratios(f"{lever.name}, again", self.taken, merged, self.effort.processes, [0.0])[0]
+        merged = self.kept.merge(candidate)
+        ratio = self._measure_ratios(f"{lever.name}, again", self.kept, merged, self.effort.processes, [0.0])[0]
         if ratio.low is None or ratio.low <= 1:
             return
-        now = {**_list_card_values(self.tree), **self.taken.list_values()}
+        now = {**_list_card_values(self.tree), **self.kept.list_values()}
         self.changed += [
             {"key": key, "before": now.get(key), "after": value, "ratio": asdict(ratio)}
             for key, value in candidate.list_values().items()
         ]
-        self.taken = merged
+        self.kept = merged
 
     def _prove(self, step_seconds: float | None) -> dict[str, Any]:
         """The card as it was against what was taken; undone where that does not win after all."""
         steps = [0.0, *([] if step_seconds is None else [step_seconds])]
-        ratios = self._measure_ratios("proof", AS_IT_IS, self.taken, self.effort.proofs, steps)
+        ratios = self._measure_ratios("proof", AS_IT_IS, self.kept, self.effort.proofs, steps)
         alone, device = ratios[0], ratios[1] if len(ratios) > 1 else None
         if alone.low is None or alone.low <= 1 or (device is not None and device.high is not None and device.high < 1):
-            self.undone, self.changed, self.taken = True, [], AS_IT_IS
+            self.undone, self.changed, self.kept = True, [], AS_IT_IS
         return {
             "alone": asdict(alone), "device": None if device is None else asdict(device), "step_seconds": step_seconds,
         }  # fmt: skip
 
     def _measure_ratios(
-        self, name: str, before: Candidate, after: Candidate, processes: int, steps: Sequence[float]
+        self, name: str, before: InputCandidate, after: InputCandidate, processes: int, steps: Sequence[float]
     ) -> list[ConfidenceInterval]:
         """Rates after over rates before, with each of the steps, from all turns of so many processes."""
         found = [
@@ -140,7 +140,7 @@ class InputSearch:
             for place in range(len(steps))
         ]
 
-    def _compare(self, name: str, candidates: Sequence[Candidate], more: Mapping[str, Any]) -> list[Record]:
+    def _compare(self, name: str, candidates: Sequence[InputCandidate], more: Mapping[str, Any]) -> list[Record]:
         """Records of candidates, measured by turns."""
         request = {
             "cards": [one.change(self.tree) for one in candidates], "steps": [0.0], "turns": self.effort.turns,
@@ -160,13 +160,13 @@ class InputSearch:
         same: bool = base["digests"][part] == other["digests"][part]
         return same
 
-    def _offer(self, candidate: Candidate, ratio: ConfidenceInterval, why: str) -> None:
+    def _offer(self, candidate: InputCandidate, ratio: ConfidenceInterval, why: str) -> None:
         if ratio.value > 1:
             self.offered.append({"values": candidate.list_values(), "ratio": asdict(ratio), "why": why})
 
     def _conclude(self, proof: Mapping[str, Any], why: str) -> dict[str, Any]:
         return {
-            "settings": dict(self.taken.settings), "arguments": dict(self.taken.arguments), "changed": self.changed,
+            "settings": dict(self.kept.settings), "arguments": dict(self.kept.arguments), "changed": self.changed,
             "offered": self.offered, "ratio": proof.get("alone"), "ratio_device": proof.get("device"),
             "step_seconds": proof.get("step_seconds"), "repeatable": self.is_repeatable, "why": why, "card": None,
         }  # fmt: skip
@@ -182,4 +182,4 @@ def _list_ratios(base: Record, other: Record, place: int = 0) -> list[float]:
 def _list_card_values(tree: Tree) -> dict[str, Any]:
     """What a card says now, by full keys."""
     settings = get(tree, SETTINGS)
-    return Candidate(settings if isinstance(settings, dict) else {}, get(tree, ARGUMENTS)).list_values()
+    return InputCandidate(settings if isinstance(settings, dict) else {}, get(tree, ARGUMENTS)).list_values()

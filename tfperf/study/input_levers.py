@@ -13,7 +13,7 @@ THREADS = (8, 16, 32)  # of a pool, where stages wait: of waiting calls any numb
 
 
 @dataclass(frozen=True)
-class Candidate:
+class InputCandidate:
     """Changes of a card, by key within the two blocks that say how batches are made; empty: the card as it is."""
 
     settings: Mapping[str, Any] = field(default_factory=dict)
@@ -24,9 +24,9 @@ class Candidate:
         """The same text for the same changes."""
         return json.dumps([self.settings, self.arguments], sort_keys=True)
 
-    def merge(self, other: "Candidate") -> "Candidate":
+    def merge(self, other: "InputCandidate") -> "InputCandidate":
         """These changes, then others."""
-        return Candidate({**self.settings, **other.settings}, {**self.arguments, **other.arguments})
+        return InputCandidate({**self.settings, **other.settings}, {**self.arguments, **other.arguments})
 
     def change(self, tree: Tree) -> Tree:
         """A card's tree with them."""
@@ -48,7 +48,7 @@ class Lever:
     """Candidates of which one at most is taken; why: for what reason it is offered instead, empty: it is not."""
 
     name: str
-    candidates: Sequence[Candidate]
+    candidates: Sequence[InputCandidate]
     why: str = ""
 
 
@@ -62,9 +62,9 @@ def list_levers(source: Mapping[str, Any], choices: Mapping[str, Sequence[Any]] 
     waiting = [stages[at] for at, (share, waits) in enumerate(shares) if share >= NOTABLE and waits >= HALF]
     levers = [_make_thread_lever(waiting), _make_call_lever(stages, cores), *_list_python_levers(waiting, cores)]
     if stages[-1]["kind"] != "prefetch":
-        levers.append(Lever("prefetch", [Candidate({"prefetch": "auto"})]))
+        levers.append(Lever("prefetch", [InputCandidate({"prefetch": "auto"})]))
     levers += [
-        Lever(name, [Candidate(arguments={name: value}) for value in values])
+        Lever(name, [InputCandidate(arguments={name: value}) for value in values])
         for name, values in (choices or {}).items()
     ]
     return [lever for lever in levers if lever.candidates]
@@ -75,9 +75,9 @@ def _make_thread_lever(waiting: Sequence[Mapping[str, Any]]) -> Lever:
     set_ones = {_name_stage(stage) for stage in waiting if isinstance(stage["parallel"], int)}
     parallel = [stage for stage in waiting if stage["parallel"] is not None or _is_free_of_state(stage)]
 
-    def make(threads: int) -> Candidate:
+    def make(threads: int) -> InputCandidate:
         calls = {"parallel_calls": dict.fromkeys(sorted(set_ones), threads)} if set_ones else {}
-        return Candidate({"threads": threads, **calls})
+        return InputCandidate({"threads": threads, **calls})
 
     return Lever("threads", [make(threads) for threads in THREADS] if parallel else [])
 
@@ -86,7 +86,7 @@ def _make_call_lever(stages: Sequence[Mapping[str, Any]], cores: int) -> Lever:
     """All maps that may be parallel, by AUTOTUNE, which most are not asked for, or one call a core."""
     able = [stage for stage in stages if stage["kind"] == "map" and (stage["parallel"] or _is_free_of_state(stage))]
     wishes = [calls for calls in ("auto", cores) if any(stage["parallel"] != calls for stage in able)]
-    return Lever("parallel calls", [Candidate({"parallel_calls": calls}) for calls in wishes])
+    return Lever("parallel calls", [InputCandidate({"parallel_calls": calls}) for calls in wishes])
 
 
 def _list_python_levers(waiting: Sequence[Mapping[str, Any]], cores: int) -> list[Lever]:
@@ -95,7 +95,9 @@ def _list_python_levers(waiting: Sequence[Mapping[str, Any]], cores: int) -> lis
     why = "its function has a state, or calls Python, which may have one: whether calls may overlap is yours to know"
     return [
         Lever(
-            f"parallel calls of {name}", [Candidate({"parallel_calls": {name: THREADS[0]}, "threads": THREADS[0]})], why
+            f"parallel calls of {name}",
+            [InputCandidate({"parallel_calls": {name: THREADS[0]}, "threads": THREADS[0]})],
+            why,
         )
         for name in dict.fromkeys(names)
     ]

@@ -12,23 +12,35 @@ from collections.abc import Mapping
 from typing import Any
 
 from tfperf.measure import parent_watch
+from tfperf.runcard.kinds import AnyCard
+
+DEVICE_BLOCKS = 2  # of steps as they are, each as long as those that were timed, in which the device is watched
 
 
 def measure_input(request: Mapping[str, Any]) -> dict[str, Any]:
     """The record of a request; UserError for faults of the card or its files."""
-    from tfperf.workloads.input_trial import measure_ceilings, measure_loader
     from tfperf.workloads.registry import WORKLOADS
 
     if "cards" in request:
         workload = WORKLOADS.get(request["cards"][0]["workload"])
         return workload.compare_inputs([workload.kind.make_card(one) for one in request["cards"]], request)
-    workload = WORKLOADS.get(request["card"]["workload"])
-    card = workload.kind.make_card(request["card"])
-    seconds = float(request["seconds"])
-    if request["workers"] is not None:
-        return measure_loader(workload.build_loader(card, request["workers"]), request["workers"], seconds)
+    card = WORKLOADS.get(request["card"]["workload"]).kind.make_card(request["card"])
+    return measure_card(card, float(request["seconds"]), request["workers"])
+
+
+def measure_card(card: AnyCard, seconds: float, workers: int | None) -> dict[str, Any]:
+    """The same of a card. Raises: UserError."""
+    from tfperf.workloads.device_trial import measure_device
+    from tfperf.workloads.input_trial import measure_ceilings, measure_loader
+    from tfperf.workloads.registry import WORKLOADS
+
+    workload = WORKLOADS.get_for_card(card)
+    if workers is not None:
+        return measure_loader(workload.build_loader(card, workers), workers, seconds)
     trial = workload.build_input_trial(card)
-    return measure_ceilings(trial, seconds) | {"source": trial.describe_source(seconds)}
+    found = measure_ceilings(trial, seconds)
+    device = measure_device(trial, DEVICE_BLOCKS * found["both"]["steps"])
+    return found | {"device": device, "source": trial.describe_source(seconds)}
 
 
 if __name__ == "__main__":

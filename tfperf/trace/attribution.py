@@ -9,6 +9,7 @@ import numpy as np
 
 from tfperf.arrays import BoolMask, Float64Array, Indices, Int64Array, TextArray
 from tfperf.trace.costs import NS_PER_MS, OperationCost, average_by_call, find_costs
+from tfperf.trace.device_use import DeviceUse, measure_device_use
 from tfperf.trace.idle import average_causes, find_outer_phases, is_dataset_thread, merge_events, split_idle_time
 from tfperf.trace.intervals import Intervals, merge_intervals
 from tfperf.trace.launches import Launches, Transfer, compute_launches, sum_transfers
@@ -51,6 +52,7 @@ class Attribution:
     costs: tuple[OperationCost, ...]
     launches: dict[str, Launches]
     transfers: tuple[Transfer, ...]
+    device_use: tuple[DeviceUse, ...]
     ledger: tuple[Entry, ...]
     problems: tuple[str, ...]
     notes: Notes
@@ -135,6 +137,8 @@ def compute_attribution(
     between = merge_intervals(lasts[:-1], np.maximum(firsts[1:], lasts[:-1]))
     working = merge_events(events, mine & ~ahead)  # a dataset works beside the steps
     inside = merge_intervals(steps.begin, steps.end).subtract(between)
+    host = np.array([not lane.accelerator for lane in events.lanes], bool)[events.lane]
+    at_work = mine & ~ahead & ~(host & (phases == PHASES.index("input")))
     return Attribution(
         steps=(steps.end - steps.begin) / NS_PER_MS, call=steps.call, busy=busy, any=every, gaps=gaps,
         gap_phases=_compute_gap_phases(events, mine, phases, between, len(gaps)),
@@ -143,9 +147,16 @@ def compute_attribution(
         waits_ms=_compute_waits(events, mine & ~ahead, phases, steps), calls=len(steps.call_begin), marks=steps.marks,
         costs=tuple(sorted(costs, key=lambda c: -c.ms)), launches=compute_launches(events, devices, mine, len(steps)),
         transfers=sum_transfers(events, devices, mine, len(steps)),
+        device_use=measure_device_use(events, devices, at_work, *_find_period(steps)),
         ledger=make_ledger(events, notes.traces), problems=tuple(_list_problems(steps, notes, lost)),
         notes=notes, timeline=make_timeline(events, operations, devices, mine, phases, steps),
     )  # fmt: skip
+
+
+def _find_period(steps: Steps) -> tuple[int, int]:
+    """From the first call's begin to the end of the last, or of what it began, ns."""
+    first, last = min(steps.call_begin[0], steps.begin[0]), max(steps.call_end[-1], steps.end.max())
+    return int(first), int(last)
 
 
 def _encode_kinds(events: Events, operations: Operations, ahead: BoolMask) -> Indices:

@@ -43,12 +43,14 @@ class Capture:
     turns: int | None = None
     program: ProgramKind = "loop"
     series: str = ""  # the `group` of Notes
+    read_utilisation: Callable[[], tuple[float | None, ...]] = tuple  # of each GPU, by its driver
     seconds: list[float] = field(default_factory=list)  # of each call, recorded ones included
     recording: bool = False
     done: bool = False
     failed: str = ""  # why a harmless recording has none
     _before: set[Path] = field(default_factory=set)  # sessions that were there
     _seen: SignatureCounts = field(default_factory=dict)
+    _utilisation: tuple[float | None, ...] = ()  # when the recording ended
 
     def __post_init__(self) -> None:
         """Raises: UserError with all that is out of its range."""
@@ -127,6 +129,7 @@ class Capture:
         if not self.recording:
             return
         self.recording, self.done = False, True
+        self._utilisation = self.read_utilisation()
         try:
             tf.profiler.experimental.stop()
             for folder in self._list_new_sessions():
@@ -164,7 +167,7 @@ class Capture:
             calls=len(self.seconds[self.skip :]), wanted=self.calls, recorded_ms=self.recorded_ms,
             unrecorded_ms=self.unrecorded_ms, traces=tuple(FunctionTrace(**one) for one in traces),
             constant=tuple(sorted(_try_collect("constant operations", find_constant_operations, missing))),
-            missing=tuple(missing),
+            utilisation=self._utilisation, missing=tuple(missing),
         )  # fmt: skip
 
 

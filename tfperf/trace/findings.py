@@ -11,7 +11,7 @@ from tfperf.trace.notes import ProgramKind
 from tfperf.trace.phases import PHASES
 
 # shares of a step from which something is told
-GAP, HOLES, INPUT, CONSTANT, COPIES, VALIDATION = 0.05, 0.2, 0.05, 0.02, 0.1, 0.1
+GAP, HOLES, INPUT, CONSTANT, COPIES, ALONE, VALIDATION = 0.05, 0.2, 0.05, 0.02, 0.1, 0.05, 0.1
 SHORT = 0.5  # share of kernels that are short where launches decide
 
 LONGER_CALLS = {
@@ -33,6 +33,10 @@ VALIDATE = {
     "keras": "raise validation_freq of fit(), or take the validation loss from the training's forward pass",
     "loop": "validate less often, or take the validation loss from the training's forward pass",
 }  # fmt: skip
+OVERLAP = (
+    "end a tf.data pipeline by .apply(tf.data.experimental.prefetch_to_device('/GPU:0')), which has to come last; "
+    "under a strategy leave experimental_fetch_to_device of tf.distribute.InputOptions at True"
+)
 FEED = "prepare the data in parallel, cache() and prefetch() it; steps wait for it"
 SHAPES = "keep shapes and Python arguments the same from step to step; the ledger names what changed"
 
@@ -68,7 +72,10 @@ def _check_all(found: Attribution, program: ProgramKind) -> Iterator[Finding]:
             "compute them once, before training",
         )  # fmt: skip
     copies = _find_largest_sum((one.device, one.ms) for one in found.transfers) / period
-    if copies > COPIES:
+    alone = max((use.copies.alone for use in found.device_use if use.copies is not None), default=0.0)
+    if alone > ALONE:
+        yield Finding(f"for {alone:.0%} of the time a device copies from the host and runs no kernel", alone, OVERLAP)
+    elif copies > COPIES:
         yield Finding(f"copies from and to a device take {copies:.0%}", copies, "keep data and losses on the device")
 
 

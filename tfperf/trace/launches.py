@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tfperf.arrays import BoolMask, TextArray
+from tfperf.arrays import BoolMask, Float64Array, TextArray
 from tfperf.trace.intervals import merge_intervals
 from tfperf.trace.planes import Events
 
@@ -52,16 +52,26 @@ def compute_launches(
     return out
 
 
-def sum_transfers(
-    events: Events, devices: TextArray, mask: BoolMask, steps: int
-) -> tuple[Transfer, ...]:  # fmt: skip
-    """Copies by device and direction; their sizes are in what an accelerator's events say of themselves."""
+def find_directions(events: Events) -> TextArray:
+    """Of copies their direction, of other events nothing (n)."""
+    found: TextArray = np.array([m["direction"] if (m := COPY.match(n)) else "" for n in events.names] or [""])
+    return found[events.name]
+
+
+def find_sizes(events: Events) -> Float64Array:
+    """Bytes of copies, of other events 0 (n)."""
     rows, details = events.stats.get("memcpy_details", (np.zeros(0, np.int64), ()))
     sizes = np.zeros(len(events))
     for row, text in zip(rows.tolist(), details, strict=True):
         sizes[row] = float(found[1]) if (found := SIZE.search(str(text))) else 0.0
-    kind = np.array([m["direction"] if (m := COPY.match(n)) else "" for n in events.names] or [""])[events.name]
-    out = []
+    return sizes
+
+
+def sum_transfers(
+    events: Events, devices: TextArray, mask: BoolMask, steps: int
+) -> tuple[Transfer, ...]:  # fmt: skip
+    """Copies by device and direction; their sizes are in what an accelerator's events say of themselves."""
+    sizes, kind, out = find_sizes(events), find_directions(events), []
     for device, direction in sorted({*zip(devices[mask].tolist(), kind[mask].tolist(), strict=True)}):
         which = mask & (devices == device) & (kind == direction)
         if direction:

@@ -50,6 +50,7 @@ class Notes:
     unrecorded_ms: float | None = None
     traces: tuple[FunctionTrace, ...] = ()
     constant: tuple[str, ...] = ()  # operations that depend on constants alone
+    utilisation: tuple[float | None, ...] = ()  # shares that NVML tells of each GPU when the recording ends
     missing: tuple[str, ...] = ()  # why some of this is not known
 
     @property

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tfperf.errors import LostError, TraceError
+from tfperf.measure.nvml import read_utilisation
 from tfperf.results.files import verify_holder
 from tfperf.runcard.profile import Profile
 from tfperf.trace.capture import Capture
@@ -27,6 +28,7 @@ def configure_capture(capture: Capture, optimizers: Sequence[str], loops: int, p
     optimizers: how the names of the optimizer's operations begin.
     """
     capture.loops, capture.program, capture.optimizers = loops, program, list(optimizers)
+    capture.read_utilisation = read_utilisation
     capture.turns = None  # a fit's calls differ in length
 
 

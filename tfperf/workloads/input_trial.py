@@ -7,7 +7,9 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any, Literal, Protocol
 
+from tfperf.inputs.process_counters import read_processor_seconds
 from tfperf.measure.confidence import ConfidenceInterval, estimate_geometric_mean
+from tfperf.measure.worker_memory import measure_loader_bytes
 
 Side = Literal["model", "data", "both"]
 SIDES: tuple[Side, ...] = ("model", "data", "both")
@@ -86,16 +88,17 @@ def measure_ceilings(
 def measure_loader(
     loader: Loader, workers: int, seconds: float, clock: Callable[[], float] = time.perf_counter
 ) -> dict[str, Any]:
-    """The record of data alone: batches a second with an interval, CPU seconds of a batch."""
+    """The record of data alone: batches a second with an interval, CPU seconds of a batch, bytes of RAM at the most."""
     count = _find_count(loader.take, clock)
-    rates, used, end = list[float](), 0.0, clock() + seconds
+    rates, processor, end = list[float](), read_processor_seconds(), clock() + seconds
     while len(rates) < LEAST_ROUNDS or clock() < end:
-        began, processor = clock(), time.process_time()
+        began = clock()
         loader.take(count)
         rates.append(count / (clock() - began))
-        used += time.process_time() - processor
+    used = read_processor_seconds() - processor
     rate = asdict(estimate_geometric_mean(rates))
-    return {"workers": workers, "rate": rate, "processor_seconds": used / count / len(rates)}
+    seconds = used / count / len(rates)
+    return {"workers": workers, "rate": rate, "processor_seconds": seconds, "ram": measure_loader_bytes()}
 
 
 def describe_wait(found: Mapping[Side, Ceiling]) -> dict[str, Any]:

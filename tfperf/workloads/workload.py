@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from tfperf.measure.doctor import DoctorCheck
     from tfperf.report.compare import Change
     from tfperf.report.study_progress import ShowCount
+    from tfperf.stores.preparing import StoreOrigin
     from tfperf.train.window import Recording
     from tfperf.workloads.input_trial import InputTrial, Loader
     from tfperf.workloads.job import Job, Session
@@ -39,7 +40,7 @@ PROTOCOL = 1  # version of what is offered here: another one is another agreemen
 METHODS = {
     "fit": ("build_job",), "profile": ("record", "build_stepper"), "sweep": ("measure_trial", "build_stepper"),
     "compare": ("compare",), "memory": ("build_memory_trial",), "input": ("build_input_trial",),
-    "ablate": ("make_switches",), "init": ("make_example",),
+    "store": ("open_pipeline",), "ablate": ("make_switches",), "init": ("make_example",),
 }  # fmt: skip
 C = TypeVar("C", bound=AnyCard)
 
@@ -156,6 +157,10 @@ class Workload(ABC, Generic[C]):
 
     def compare_inputs(self, cards: Sequence[C], request: Mapping[str, Any]) -> dict[str, Any]:
         """What `tfperf input --apply` asks of the data of several cards, by turns."""
+        raise NotImplementedError
+
+    def open_pipeline(self, card: C) -> "tuple[Any, StoreOrigin]":
+        """Its tf.data.Dataset, of which nothing is run, and what made it. Raises: UserError for other data."""
         raise NotImplementedError
 
     def make_switches(self, card: C) -> "Switches":

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tfperf.console.words import say
+from tfperf.errors import UserError
 from tfperf.zoo.photos_folder import Part, PhotoSettings, find_default_folder, list_photos, make_photos, read_settings
 from tfperf.zoo.photos_sources import CLASSES
 
@@ -23,24 +24,28 @@ def load_photos(
     folder: str | None = None, part: Part = "train", count: int = 4000, size: int = SIZE, batch: int = 32,
     seed: int = 1, parallel_calls: int = 1, fused: bool = False, fancy_upscaling: bool = True,
     dct_method: "DctMethod" = "", batch_first: bool = False, ordered: bool = True, prefetch: int = 0, threads: int = 0,
-    wait_ms: float = 0.0, holds_gil: bool = False, times: str | None = None,
+    prepared: int = 0, wait_ms: float = 0.0, holds_gil: bool = False, times: str | None = None,
 ) -> Any:  # fmt: skip
     """Batches as a tf.data.Dataset: pictures (batch, size, size, 3), 0 to 1, and class numbers (batch).
 
     folder: that `python -m tfperf.zoo.photos` has made, completed where that was stopped; None: one of tfperf's cache,
     made where it is missing, with `count` pictures. part: `train`, in a new order with new windows, mirrored or not,
     and recoloured in each pass; `held`, the middle of the pictures that are not trained on, in their order. seed: of
-    all draws. parallel_calls to threads: see `PipelineForm`. wait_ms: what reading a file takes more, spent in Python,
+    all draws. parallel_calls to prepared: see `PipelineForm`. wait_ms: what reading a file takes more, spent in Python,
     with its lock where `holds_gil`; times: the file of `StartTimes` in which that is recorded.
 
-    Stages are named files, shuffle, draw, read, wait, decode, crop, resize, augment, batch, prefetch.
+    Stages are named files, shuffle, draw, read, wait, decode, crop, resize, augment, batch, prefetch; with `prepared`
+    files, shuffle, read, wait, prepare, draw, crop, resize, augment, batch, prefetch.
     Raises: UserError for another folder, or where the photographs are missing.
     """
     from tfperf.zoo.photos_pipeline import PipelineForm, make_pipeline
     from tfperf.zoo.photos_waiting import StartTimes, Wait
 
+    if prepared and fused:
+        raise UserError("fused: got True; must be false with prepared, which decodes whole pictures")
     place = find_photos(folder, count)
-    form = PipelineForm(parallel_calls, fused, fancy_upscaling, dct_method, batch_first, ordered, prefetch, threads)
+    form = PipelineForm(parallel_calls, fused, fancy_upscaling, dct_method, batch_first, ordered, prefetch, threads,
+                        prepared)  # fmt: skip
     wait = Wait(wait_ms / 1e3, holds_gil, StartTimes(times)) if wait_ms else None
     return make_pipeline(*list_photos(place, part), size, batch, seed if part == "train" else None, wait, form)
 

@@ -1,6 +1,7 @@
 """From JPEG files to batches by tf.data, each stage with a name, written plainly or in any of the usual faster ways."""
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal
 
 import tensorflow as tf
@@ -23,7 +24,9 @@ class PipelineForm:
     window shows; fancy_upscaling: JPEG's colours, which have a lower resolution, are made finer from those beside them,
     to other values; dct_method: TensorFlow's, "" for its own choice, INTEGER_FAST decodes to other values; batch_first:
     change colours of whole batches; ordered: False gives batches as they get ready; prefetch: batches, -1 AUTOTUNE, 0
-    none of its own; threads: of a pool of its own, 0 shares TensorFlow's.
+    none of its own; threads: of a pool of its own, 0 shares TensorFlow's; prepared: resize whole pictures to so many
+    pixels a side before anything is drawn, which gives other values and elements that can be stored, 0 not; excludes
+    `fused`.
     """
 
     parallel_calls: int = 1
@@ -34,6 +37,7 @@ class PipelineForm:
     ordered: bool = True
     prefetch: int = 0
     threads: int = 0
+    prepared: int = 0
 
 
 def make_pipeline(
@@ -45,28 +49,23 @@ def make_pipeline(
     square in the middle, colours as they are. wait: what reading a file takes more than it does.
     """
     calls = None if form.parallel_calls == 1 else form.parallel_calls
-    how = {"dct_method": form.dct_method, "fancy_upscaling": form.fancy_upscaling}
     augments = seed is not None
+    reading = _list_reading(form, wait)
     files = tf.data.Dataset.from_tensor_slices((tf.constant(paths), tf.constant(labels, tf.int32)), name="files")
     if augments:
         files = files.shuffle(len(paths), seed=seed, name="shuffle")
-        seeds = tf.data.Dataset.random(seed, rerandomize_each_iteration=True, name="seeds").batch(2, name="seeds")
-        pictures = tf.data.Dataset.zip((files, seeds), name="files").map(_draw, name="draw")
-    else:
-        pictures = files.map(lambda path, label: (path, label, tf.zeros(0)), name="draw")
+    for function, name in reading if form.prepared else ():
+        files = files.map(partial(_apply_before_draws, function), calls, name=name)
+    pictures = _add_draws(files, seed)
 
     def apply(function: Any, name: str) -> None:
         """The next stage: of a picture and its draws."""
         nonlocal pictures
         pictures = pictures.map(lambda x, y, draws: (function(x, draws), y, draws), calls, name=name)
 
-    apply(lambda path, _: tf.io.read_file(path), "read")
-    if wait is not None:
-        apply(wait.pass_on, "wait")
-    if form.fused:
-        apply(lambda jpeg, draws: _decode_window(jpeg, draws, how), "decode")
-    else:
-        apply(lambda jpeg, _: tf.io.decode_jpeg(jpeg, 3, **how), "decode")
+    for function, name in () if form.prepared else reading:
+        apply(function, name)
+    if not form.fused:
         apply(_cut_window, "crop")
     apply(lambda picture, _: tf.image.resize(picture, (size, size)) / 255, "resize")
     if form.batch_first:
@@ -79,6 +78,37 @@ def make_pipeline(
     if form.prefetch:
         pictures = pictures.prefetch(form.prefetch, name="prefetch")
     return pictures.with_options(_make_options(form))
+
+
+def _add_draws(files: tf.data.Dataset, seed: int | None) -> tf.data.Dataset:
+    if seed is None:
+        return files.map(lambda path, label: (path, label, tf.zeros(0)), name="draw")
+    seeds = tf.data.Dataset.random(seed, rerandomize_each_iteration=True, name="seeds").batch(2, name="seeds")
+    return tf.data.Dataset.zip((files, seeds), name="files").map(_draw, name="draw")
+
+
+def _list_reading(form: PipelineForm, wait: Wait | None) -> list[tuple[Any, str]]:
+    """Functions of a file's path and the draws, each of what the one before it gave, with the names of their stages."""
+    how = {"dct_method": form.dct_method, "fancy_upscaling": form.fancy_upscaling}
+
+    def decode(jpeg: tf.Tensor, draws: tf.Tensor) -> tf.Tensor:
+        return tf.io.decode_jpeg(jpeg, 3, **how)
+
+    def prepare(jpeg: tf.Tensor, draws: tf.Tensor) -> tf.Tensor:
+        """(prepared, prepared, 3), uint8: the whole picture, its sides no longer in their proportion."""
+        picture = tf.image.resize(decode(jpeg, draws), (form.prepared, form.prepared))
+        return tf.cast(tf.round(picture), tf.uint8)
+
+    def decode_window(jpeg: tf.Tensor, draws: tf.Tensor) -> tf.Tensor:
+        return _decode_window(jpeg, draws, how)
+
+    last = (prepare, "prepare") if form.prepared else (decode_window if form.fused else decode, "decode")
+    waits = [] if wait is None else [(wait.pass_on, "wait")]
+    return [(lambda path, _: tf.io.read_file(path), "read"), *waits, last]
+
+
+def _apply_before_draws(function: Any, x: tf.Tensor, label: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    return function(x, tf.zeros(0)), label
 
 
 def _make_options(form: PipelineForm) -> tf.data.Options:

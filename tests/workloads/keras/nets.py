@@ -1,5 +1,6 @@
 """Models and data as a user would have them."""
 
+import itertools
 import time
 
 import keras
@@ -232,6 +233,34 @@ def stream(count=70, kind="plain"):
 def stream_held():
     """Data of its own that validates."""
     return stream(30)
+
+
+def generate(count=70):
+    """Batches of a generator function."""
+    yield from zip(*(np.array_split(part, range(16, count, 16)) for part in load(count)), strict=True)
+
+
+def generate_once():
+    """A generator, which can be gone through once."""
+    return generate()
+
+
+def generate_endless():
+    """One without an end."""
+    return itertools.cycle(generate())
+
+
+def make_generators(count=70):
+    """A function that is called for each pass."""
+    return lambda: generate(count)
+
+
+def generate_broken():
+    """Fails at the fourth batch."""
+    for number, batch in enumerate(generate()):
+        if number == 3:
+            raise ValueError("page 3 is missing")
+        yield batch
 
 
 class Pages(keras.utils.PyDataset):

@@ -9,6 +9,7 @@ from tfperf.runcard.data_sources import ValidationSource
 from tfperf.runcard.faults import Fault
 from tfperf.sources.code import CodeReference
 from tfperf.sources.code_text import describe_missing, list_code_files
+from tfperf.stores.manifest import MANIFEST
 from tfperf.workloads.keras.card import KerasCard
 
 
@@ -35,6 +36,8 @@ def _list_files(card: KerasCard) -> Iterator[tuple[str, Path]]:
     for name, source in _list_sources(card).items():
         if (path := getattr(source, "file", None)) is not None:
             yield f"{name}.file", path
+        if (store := getattr(source, "store", None)) is not None and (Path(store) / MANIFEST).is_file():
+            yield f"{name}.store", Path(store) / MANIFEST
         code = {"build": source.build, "custom_objects": getattr(source, "custom_objects", None)}
         for key, origin in code.items():
             if origin is not None:

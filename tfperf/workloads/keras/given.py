@@ -14,13 +14,14 @@ from tfperf.runcard.tree import parse_tree
 from tfperf.runcard.types import CODE_FILE
 from tfperf.sources.code import CodeReference
 from tfperf.sources.given import ORIGIN
+from tfperf.stores.manifest import MANIFEST
 from tfperf.workloads.keras.card import KerasCard
 from tfperf.workloads.keras.kind import NAME
 from tfperf.workloads.registry import WORKLOADS
 
 # how a card names a function under a key; None: not, so that it is given as an object
 Refer = Callable[[Callable[..., Any], str], CodeReference | None]
-ORIGINS = ("build", "file", "folder")  # one of which a mapping has that is keys of a card
+ORIGINS = ("build", "file", "folder", "store")  # one of which a mapping has that is keys of a card
 SETTINGS = {
     "epochs": "train.epochs", "steps": "train.steps", "steps_per_epoch": "train.steps_per_epoch",
     "batch": "data.batch", "validation": "data.validation", "shuffle": "data.shuffle", "seed": "seed",
@@ -74,7 +75,9 @@ class GivenCard:
         if isinstance(value, str | os.PathLike):
             text = os.fspath(value)
             is_code = isinstance(text, str) and (f"{CODE_FILE}:" in text or (not os.path.exists(text) and ":" in text))
-            return {"build" if is_code else "folder" if os.path.isdir(text) else "file": text}
+            is_store = os.path.isfile(os.path.join(text, MANIFEST))
+            kind = "build" if is_code else "store" if is_store else "folder" if os.path.isdir(text) else "file"
+            return {kind: text}
         reference = self._refer(value, key) if self._refer is not None and hasattr(value, "__code__") else None
         if reference is not None:
             return {"build": reference.text}

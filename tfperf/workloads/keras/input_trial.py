@@ -8,9 +8,12 @@ import tensorflow as tf
 
 from tfperf.console.stages import show_nothing
 from tfperf.errors import UserError
+from tfperf.inputs.ahead import measure_store_point
+from tfperf.inputs.pipeline import Pipeline
 from tfperf.inputs.problems import find_problems, find_source_problems
 from tfperf.inputs.sources import describe_source
 from tfperf.inputs.stage_times import measure_stages
+from tfperf.measure.environment import read_available_bytes
 from tfperf.sources.streams import BatchStream
 from tfperf.workloads.input_trial import Side
 from tfperf.workloads.keras.card import KerasCard
@@ -21,7 +24,7 @@ from tfperf.workloads.keras.loops import StepLoop
 from tfperf.workloads.keras.training import KerasTraining
 
 
-class _Passes:
+class _FeedPasses:
     """Batches of a feed, epoch after epoch, for any loop."""
 
     def __init__(self, feed: Feed) -> None:
@@ -31,17 +34,17 @@ class _Passes:
         """As many epochs as the steps take. Raises: UserError where the data have no batch, or fail."""
         was_empty = False
         while steps:
-            taken, _ = self._feed.run(loop, self._epoch, self._done, steps)
-            steps, self._done = steps - taken, self._done + taken
+            count, _ = self._feed.run(loop, self._epoch, self._done, steps)
+            steps, self._done = steps - count, self._done + count
             if steps or self._done == self._feed.steps_per_epoch:
-                if was_empty and not taken:
+                if was_empty and not count:
                     raise UserError("data: a pass has no batch; is a generator used up?")
-                was_empty = not taken
+                was_empty = not count
                 self._epoch, self._done = self._epoch + 1, 0
 
 
 class KerasLoader:
-    """Data of a card without its model, made by so many threads, or workers of a PyDataset."""
+    """Data of a card without its model, made by so many threads, or workers of its own."""
 
     def __init__(self, card: KerasCard, workers: int) -> None:
         """Raises: UserError for data whose workers have no number."""
@@ -50,7 +53,7 @@ class KerasLoader:
             raise UserError("data: samples in memory have no workers")
         data.training.set_workers(workers)
         feed = make_feed(data.training, data.batch, card.train.steps_per_epoch, data.draw_order, show_nothing)
-        self._passes, self._loop = _Passes(feed), feed.make_loop(_take_nothing, "graph")
+        self._passes, self._loop = _FeedPasses(feed), feed.make_loop(_take_nothing, "graph")
 
     def take(self, steps: int) -> None:
         """So many batches."""
@@ -65,7 +68,7 @@ class KerasInputTrial:
         self._training, self._data, feed = training, data, training.feed
         self._kept = training.state.snapshot()
         self._one = feed.record(1)
-        self._passes, self._empty = _Passes(feed), feed.make_loop(_take_nothing, "graph")
+        self._passes, self._empty = _FeedPasses(feed), feed.make_loop(_take_nothing, "graph")
 
     @property
     def batch(self) -> int | None:
@@ -90,25 +93,33 @@ class KerasInputTrial:
         if isinstance(source, tf.data.Dataset):
             return describe_dataset(source, seconds)
         described = describe_source(source)
-        return asdict(described) | {"problems": [asdict(one) for one in find_source_problems(described)]}
+        problems = find_source_problems(described)
+        return asdict(described) | {
+            "has_workers": described.has_workers, "problems": [asdict(one) for one in problems],
+        }  # fmt: skip
+
+
+def _describe_ahead(pipeline: Pipeline) -> dict[str, Any] | None:
+    point = measure_store_point(pipeline)
+    return None if point is None else asdict(point) | {"available_bytes": read_available_bytes()}
 
 
 def describe_dataset(dataset: tf.data.Dataset, seconds: float) -> dict[str, Any]:
     """Each stage with its times, and what is wrong."""
     pipeline, times = measure_stages(dataset, seconds)
     found = {
-        "kind": "tf.data.Dataset", "pipeline": asdict(pipeline), "times": asdict(times),
-        "problems": [asdict(one) for one in find_problems(pipeline, times)],
+        "kind": "tf.data.Dataset", "has_workers": True, "pipeline": asdict(pipeline), "times": asdict(times),
+        "problems": [asdict(one) for one in find_problems(pipeline, times)], "ahead": _describe_ahead(pipeline),
     }  # fmt: skip
     return dict(json.loads(json.dumps(found, default=sorted)))  # sets as lists
 
 
 def _take_nothing(batch: Any) -> dict[str, tf.Tensor]:
     """A step that only has its batch, of which it looks at a value, since what is not looked at is not computed."""
-    return {"batch": tf.add_n([_look_at(part) for part in tf.nest.flatten(batch)])}
+    return {"batch": tf.add_n([_read_first(part) for part in tf.nest.flatten(batch)])}
 
 
-def _look_at(part: Any) -> tf.Tensor:
+def _read_first(part: Any) -> tf.Tensor:
     values = tf.reshape(part.flat_values if hasattr(part, "flat_values") else part, [-1])[:1]
     if values.dtype == tf.string:
         values = tf.strings.length(values)

@@ -16,7 +16,9 @@ from tfperf.errors import CardError
 from tfperf.runcard.data_sources import SampleSource, ValidationSource
 from tfperf.runcard.input_settings import InputSettings
 from tfperf.sources.class_weights import weigh_classes
+from tfperf.sources.code import CodeReference, find_function
 from tfperf.sources.data import Data, read_source
+from tfperf.sources.data_loaders import set_torch_seed
 from tfperf.sources.image_stream import ImageStream
 from tfperf.sources.images import list_images, split_images
 from tfperf.sources.samples import Samples
@@ -48,6 +50,9 @@ def read_data(card: KerasCard) -> TrainingData:
     batch = source.batch if isinstance(source.batch, int) else DEFAULT_BATCH  # auto: a memory study sets it itself
     order = partial(draw_order, card.seed, shuffle=source.shuffle is not False)
     keras.utils.set_random_seed(card.seed)  # what a function draws is then the same for a resumed run
+    if source.build is not None:
+        find_function(CodeReference.parse(source.build), "data.build")  # whose file may import torch
+        set_torch_seed(card.seed)
     training: Data
     validation: Data | None = None
     share = source.validation if isinstance(source.validation, float) else None
@@ -108,12 +113,12 @@ def keep_order(epoch: int, count: int) -> Indices:
 
 def _refuse_for_streams(card: KerasCard, stream: BatchStream) -> None:
     """CardError for keys that batches made elsewhere leave no room for."""
-    what, faults = "a tf.data.Dataset" if isinstance(stream, DatasetStream) else "a PyDataset", []
+    what, faults = stream.name, []
     if card.data.batch is not None:
         faults.append(f"data.batch: got {card.data.batch}; must be left out for {what}, whose elements are batches")
     if isinstance(card.data.validation, float):
         faults.append(f"data.validation: a share cannot be taken of {what}; name data of its own: {{build: ...}}")
-    if card.data.shuffle and isinstance(stream, DatasetStream):
+    if card.data.shuffle and stream.has_own_order:
         faults.append(f"data.shuffle: must be left out for {what}, which has its own order")
     if stream.is_endless and card.train.steps is None and card.train.steps_per_epoch is None:
         faults.append(f"train.steps_per_epoch: missing; {what} without an end needs it, or train.steps")

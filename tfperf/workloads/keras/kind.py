@@ -13,7 +13,10 @@ KIND = CardKind(
         ("model", "file"): "a .keras file", ("model", "custom_objects"): "a Python file", ("data", "file"): SAMPLES,
         ("data", "validation", "file"): SAMPLES,
     },
-    folders={("data", "folder"): (), ("data", "validation", "folder"): ()},
+    folders={
+        ("data", "folder"): (), ("data", "validation", "folder"): (), ("data", "store"): (),
+        ("data", "validation", "store"): (),
+    },
     code=(
         ("model", "build"), ("data", "build"), ("data", "validation", "build"),
         ("train", "callbacks", EACH_ENTRY, "build"),

@@ -24,6 +24,7 @@ from tfperf.workloads.workload import Workload
 if TYPE_CHECKING:
     from tfperf.measure.doctor import DoctorCheck
     from tfperf.report.compare import Change
+    from tfperf.stores.preparing import StoreOrigin
     from tfperf.workloads.keras.fit import KerasFit
     from tfperf.workloads.keras.input_trial import KerasInputTrial, KerasLoader
     from tfperf.workloads.keras.inputs import TrainingData
@@ -178,6 +179,14 @@ class KerasWorkload(Workload[KerasCard]):
 
         return compare_inputs(cards, request)
 
+    def open_pipeline(self, card: KerasCard) -> "tuple[Any, StoreOrigin]":
+        """What the function under `data.build` returns."""
+        refuse_backend()
+        refuse_missing(card)
+        from tfperf.workloads.keras.storing import open_pipeline
+
+        return open_pipeline(card)
+
     def build_step_tracer(self, card: KerasCard, mode: str) -> "KerasStepTracer":
         """Its step for any batch, traced alone."""
         from tfperf.workloads.keras.step_tracer import KerasStepTracer
@@ -230,6 +239,8 @@ def refuse_missing(card: KerasCard) -> None:
 
 
 def _describe_source(source: Any) -> str:
+    if getattr(source, "store", None) is not None:
+        return f"store {source.store}; a fit runs the code that it was made with"
     if source.build is None:
         return f"file {source.file}" if source.file is not None else f"images in {source.folder}"
     arguments = ", ".join(f"{key}={value!r}" for key, value in source.arguments.items())

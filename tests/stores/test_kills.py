@@ -1,0 +1,127 @@
+"""A process that stores is killed again and again: nothing is lost, nothing is stored twice, the file is the same."""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+
+import numpy as np
+import pytest
+
+import tfperf
+from tests.stores import lives
+from tests.stores.pipelines import read_bytes
+from tfperf.stores.element_file import FILE
+from tfperf.stores.journal import JOURNAL, StoreJournal
+
+
+class Lives:
+    """Of one store, each ended by a signal, the last one by itself."""
+
+    def __init__(self, folder):
+        self.store, self.log = folder / "store", folder / "made.txt"
+        self.words = folder / "words.txt"
+        with self.words.open("w") as words:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "tests.stores.lives", self.store, self.log], stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE, stderr=words, text=True,
+            )  # fmt: skip
+
+    def live(self, wait=None, number=signal.SIGKILL):
+        """Exit code of a life; wait: blocks that its journal gains, or seconds, before the signal."""
+        assert self.process.stdin is not None and self.process.stdout is not None
+        self.process.stdin.write("\n")
+        self.process.stdin.flush()
+        child = int(self.process.stdout.readline())
+        if wait is not None:
+            self._wait(wait)
+            os.kill(child, number)
+        return int(self.process.stdout.readline())
+
+    def _wait(self, wait):
+        until = self.count_blocks() + wait
+        end = time.monotonic() + (wait if isinstance(wait, float) else 30)
+        while time.monotonic() < end and (isinstance(wait, float) or self.count_blocks() < until):
+            time.sleep(0.002)
+
+    def count_blocks(self):
+        """Those that the journal has."""
+        return len(StoreJournal.read(self.store).checksums)
+
+    def finish(self):
+        """Let it end by itself."""
+        assert self.live() == 0, self.words.read_text()
+
+    def end(self):
+        """Of the process that makes lives."""
+        self.process.communicate(timeout=60)
+
+
+def prove_whole(chain, folder):
+    """The file is that of a run without a kill; only what was not in the journal was made again."""
+    tfperf.open_store(chain.store, verify=True)
+    assert not (chain.store / JOURNAL).exists() and sorted(os.listdir(chain.store)) == [
+        FILE, "lock", "sources.txt", "store.json"
+    ]  # fmt: skip
+    lives.live(folder / "truth", folder / "truth.txt", 0)
+    assert (chain.store / FILE).read_bytes() == (folder / "truth" / FILE).read_bytes()
+    dataset = lives.make(folder / "rest.txt", 0)
+    assert read_bytes(tfperf.open_store(chain.store, pipeline=dataset)) == read_bytes(
+        lives.make(folder / "rest.txt", 0)
+    )
+    counts = Counter(map(int, chain.log.read_text().split()))
+    assert set(counts) == set(range(lives.COUNT))
+    return sum(counts.values()) - lives.COUNT
+
+
+@pytest.fixture
+def chain(tmp_path):
+    found = Lives(tmp_path)
+    yield found
+    found.end()
+
+
+@pytest.fixture
+def small_blocks(monkeypatch):
+    monkeypatch.setattr("tfperf.stores.element_file.BLOCK_BYTES", lives.BLOCK)
+
+
+def test_two_kills_cost_what_was_not_in_the_journal(chain, tmp_path, small_blocks):
+    codes = [chain.live(5), chain.live(8, signal.SIGTERM)]
+    assert codes == [-signal.SIGKILL, 143] and 13 <= chain.count_blocks() < 40
+    chain.finish()
+    again = prove_whole(chain, tmp_path)
+    assert again < 3 * 2 * 8 + 2 * 60  # the first elements are looked at twice; some were on their way
+
+
+def test_half_a_line_and_a_damaged_block_are_made_again(chain, tmp_path, small_blocks):
+    chain.live(9)
+    plan_blocks = chain.count_blocks()
+    with open(chain.store / JOURNAL, "ab") as file:
+        file.write(b'00000000 {"first": 9, "checksums": [1')
+    content = bytearray((chain.store / FILE).read_bytes())
+    place = content.find(np.random.default_rng(20).integers(0, 256, lives.SIZE, np.uint8).tobytes())
+    assert place > 0 and plan_blocks >= 9
+    content[place] ^= 1
+    (chain.store / FILE).write_bytes(content)
+    chain.finish()
+    prove_whole(chain, tmp_path)
+
+
+@pytest.mark.slow
+def test_twenty_kills_at_random_moments(chain, tmp_path, small_blocks):
+    draw, ends = random.Random(1), []
+    while len(ends) < 20:
+        wait = draw.choice([draw.uniform(0.0, 1.5), draw.randint(0, 2)])
+        code = chain.live(wait)
+        if code == 0:
+            break
+        assert code == -signal.SIGKILL, chain.words.read_text()
+        ends.append((wait, chain.count_blocks()))
+    print(ends)
+    assert len(ends) == 20
+    chain.finish()
+    prove_whole(chain, tmp_path)

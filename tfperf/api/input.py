@@ -1,0 +1,93 @@
+"""`tfperf.input_report`: whether a model waits for its data, how many workers would do, and what to write."""
+
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from tfperf.api.fitting import is_card
+from tfperf.api.given_cards import name_given, refuse_output, write_card
+from tfperf.api.records import InputResult
+from tfperf.errors import CardError
+from tfperf.report.study_progress import show_progress
+from tfperf.study.input import run_input_study
+from tfperf.workloads.cards import load_checked_card
+
+MOST_SECONDS = 3600  # of a measurement
+MOST_WORKERS = 256
+
+
+def input_report(
+    data: Any,
+    model: Any = None,
+    output: Path | str | None = None,
+    *,
+    workers: int | None = None,
+    sweep: bool = False,
+    seconds: float = 10.0,
+    batch: int | None = None,
+    settings: Mapping[str, Any] | None = None,
+    overrides: Sequence[str] = (),
+    timeout: float = 600.0,
+    quiet: bool = True,
+) -> InputResult:
+    """Measure a model and its data alone and together, and tell who waits for whom, and what to change.
+
+    data: a function that returns a tf.data.Dataset, a keras.utils.PyDataset or arrays, or one of these itself; or the
+    path of a card. model: a function that returns a keras.Model, how a card names one, or a keras.Model, whose weights
+    and optimizer are put back. output: the folder of results; the same call goes on where it was. workers: rates are
+    predicted for so many at most, by default 8, or twice the cores; sweep: measure each of them, too. batch: of arrays.
+    settings: values of other keys of a card. seconds: of each measurement. timeout: seconds of a trial.
+
+    Functions, arrays and cards are measured in fresh processes. A model, a tf.data.Dataset or a PyDataset that is given
+    itself cannot be had by another process: it is measured in this one, without a sweep, nothing of it is taken up
+    later, and other numbers of workers are tried of a tf.data.Dataset alone, since another's object would have to be
+    changed for it. A generator that is given itself is used up by it.
+
+    Example:
+        found = tfperf.input_report(load_data, build_model, "studies/input")
+        print(*found.lines, sep="\\n")
+
+    Raises: UserError for faulty cards, models, data and folders; Stopped when a signal came.
+    """
+    refuse_output(output)
+    _refuse_numbers({"seconds": (seconds, MOST_SECONDS), "timeout": (timeout, 86_400)}, workers)
+    if is_card(data):
+        folder = Path(output if output is not None else model if model is not None else tempfile.mkdtemp())
+        card = load_checked_card(Path(data), overrides)
+    else:
+        if model is None:
+            raise CardError("model: missing; must be a function that returns a keras.Model, or a keras.Model")
+        folder = Path(output) if output is not None else Path(tempfile.mkdtemp(prefix="tfperf-")) / "input"
+        keys = {"data.batch": batch, **(settings or {})}
+        given = name_given(model, data, folder, {key: value for key, value in keys.items() if value is not None})
+        if given.objects:
+            return _measure_objects(given, Path(output) if output is not None else None, sweep, seconds, workers, quiet)
+        card = load_checked_card(write_card(given, folder), overrides)
+    with show_progress(quiet) as show:
+        report = run_input_study(card, folder, show, sweep=sweep, seconds=seconds, timeout=timeout, most=workers)
+    return InputResult(report, folder)
+
+
+def _measure_objects(
+    given: Any, output: Path | None, sweep: bool, seconds: float, workers: int | None, quiet: bool
+) -> InputResult:
+    from tfperf.sources.given import give_objects
+    from tfperf.study.input_given import measure_given_input
+
+    if sweep:
+        what = ", ".join(sorted(given.objects))
+        raise CardError(f"sweep: needs fresh processes; {what}: an object of this one, give a function that returns it")
+    with give_objects(given.objects), show_progress(quiet) as show:
+        return InputResult(measure_given_input(given.card, output, show, seconds, workers), output)
+
+
+def _refuse_numbers(limits: Mapping[str, tuple[Any, int]], workers: Any) -> None:
+    """CardError for what is no number, or out of range."""
+    for name, (value, most) in limits.items():
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 1 <= value <= most:
+            raise CardError(f"{name}: got {value!r}; must be seconds from 1 to {most}")
+    if workers is not None and (
+        isinstance(workers, bool) or not isinstance(workers, int) or not 2 <= workers <= MOST_WORKERS
+    ):
+        raise CardError(f"workers: got {workers!r}; must be a number of workers from 2 to {MOST_WORKERS}")

@@ -1,0 +1,94 @@
+"""`tfperf.store`, `tfperf.open_store`: elements of a dataset prepared once, and read again."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tfperf.api.given_cards import refuse_output
+from tfperf.api.records import StudyRecord
+from tfperf.errors import UserError
+
+
+@dataclass(frozen=True, repr=False)
+class StoreResult(StudyRecord):
+    """What was stored. summary: elements, bytes, components, seconds of preparation; path: its folder."""
+
+    summary: Mapping[str, Any]
+    path: Path
+
+    def __repr__(self) -> str:
+        found = self.summary
+        return f"StoreResult(elements={found['elements']}, bytes={found['bytes']}, seconds={found['seconds']:.4g})"
+
+    def list_rows(self) -> list[Mapping[str, Any]]:
+        """One row."""
+        return [dict(self.summary)]
+
+    def get_content(self) -> Any:
+        """The summary."""
+        return dict(self.summary)
+
+
+def store(
+    dataset: Any, path: Path | str, *, after: str | None = None, yes: bool = False, quiet: bool = True
+) -> StoreResult:
+    """Run the deterministic stages of a tf.data.Dataset once, and store their elements in a folder.
+
+    after: the last of these stages, by its `name=`; by default the last one that can be stored. yes: more than half of
+    the free disk may be taken. Called again, it goes on where it was stopped. Of Python code inside the stages nobody
+    sees when it changes.
+
+    Example:
+        tfperf.store(dataset, "stores/photos", after="resize")
+        faster = tfperf.open_store("stores/photos", pipeline=dataset)
+
+    Raises: UserError for other data than a tf.data.Dataset, for stages that are random, or whose elements have several
+    shapes, for the folder and for the disk; Interrupted when a signal came.
+    """
+    from tfperf.report.store import show_storing
+    from tfperf.stores.preparing import StoreOrigin, store_elements
+    from tfperf.study.store import summarise_store
+
+    refuse_output(path)
+    _refuse_others(dataset)
+    with show_storing(quiet) as (show, show_stage):
+        found = store_elements(dataset, Path(path), after, StoreOrigin(), lambda told: yes, show, show_stage)
+        return StoreResult(summarise_store(found, dataset), found.folder)
+
+
+def open_store(
+    path: Path | str, pipeline: Any = None, *, chunk: int | None = None, seed: int | None = None, verify: bool = False
+) -> Any:
+    """Stored elements as a tf.data.Dataset, in the order of their source.
+
+    pipeline: the dataset that they were stored of, made anew: its elements then, bit by bit, shuffles and random stages
+    among them, without the stages that are stored. chunk: in place of the order, chunks of so many neighbours in a
+    random one (`seed`), each read at once and shuffled with the next: disks that seek slowly read so at full speed.
+    verify: compare all checksums first, not only where the file looks like another one.
+
+    Raises: UserError for what is no store, is damaged or not finished, and where what it was made of has changed.
+    """
+    from tfperf.stores.applying import apply_store
+    from tfperf.stores.opening import open_elements
+    from tfperf.stores.reading import read_chunks, read_in_order
+
+    refuse_output(path)
+    if chunk is not None and (pipeline is not None or isinstance(chunk, bool) or chunk < 1):
+        raise UserError(
+            f"chunk: got {chunk!r}; must be a number of elements, without pipeline, which has its own order"
+        )
+    found = open_elements(Path(path), verify)
+    if pipeline is not None:
+        _refuse_others(pipeline)
+        return apply_store(found, pipeline)
+    flat = read_in_order(found) if chunk is None else read_chunks(found, chunk, seed)
+    return flat.map(lambda *parts: found.plan.layout.restore_structure(parts))
+
+
+def _refuse_others(dataset: Any) -> None:
+    if not hasattr(dataset, "element_spec") or not hasattr(dataset, "_inputs"):
+        raise UserError(
+            f"dataset: got an object of type {type(dataset).__name__}; must be a tf.data.Dataset: arrays are in memory "
+            "as they are, and what gives batches one by one has no stages that could be run apart"
+        )

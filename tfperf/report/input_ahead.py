@@ -1,0 +1,85 @@
+"""What preparing the data ahead would give: after how many epochs it has paid."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from tfperf.inputs.break_even import find_measured_break_even
+from tfperf.inputs.expected_rates import compute_most_rate
+from tfperf.report.input_stages import StageRow, get_free_cores
+
+WORTH = 0.1  # of the input's time, which storing has to save
+
+
+@dataclass(frozen=True)
+class StoreGain:
+    """Storing what comes out of a stage."""
+
+    stage: str  # the last one that is run once
+    before: str  # the one after it
+    elements: float  # of a pass
+    stored_bytes: float
+    preparation_seconds: float
+    epoch_seconds: float  # now
+    stored_epoch_seconds: float
+    epochs: float | None  # until it has paid; None: never
+
+    def list_course(self, epochs: int, is_stored: bool) -> list[float]:
+        """Seconds since the beginning after 0, 1, ... epochs."""
+        first, each = (self.preparation_seconds, self.stored_epoch_seconds) if is_stored else (0.0, self.epoch_seconds)
+        return [first + number * each for number in range(epochs + 1)]
+
+
+def find_store_gain(report: Mapping[str, Any], rows: Sequence[StageRow], threads: float) -> StoreGain | None:
+    """The gain of storing at the point that the record names; None where it names none, or where nothing costly is
+    before it.
+
+    A batch takes as long as the slowest of its step, its input, and the CPU time of both on the free cores. The input
+    without the stages before the point is slower or faster than now by what their times say; reading what is stored was
+    timed at its size.
+    """
+    found, source = report["as_it_is"], report["as_it_is"]["source"]
+    point = source.get("ahead")
+    if point is None:
+        return None
+    place = point["position"]
+    each = source["times"]["stages"][place]["per_output"]
+    elements, rate = rows[place].cardinality, source["times"]["stages"][place]["prefix"]["rate"]["value"]
+    if not each or elements is None:
+        return None
+    kept = _leave_out(rows, place)
+    cores = get_free_cores(report)
+    loads = [one.make_load(threads) for one in rows]
+    saved = sum(one.seconds for position, one in enumerate(loads) if position not in kept)
+    read = each * point["read_seconds"]
+    if saved - read < WORTH * sum(one.seconds for one in loads):
+        return None
+    stored = [
+        one if position in kept else replace(one, cpu_seconds=0.0, wait_seconds=0.0)
+        for position, one in enumerate(loads)
+    ]
+    stored[place] = replace(stored[place], cpu_seconds=read, calls=None, is_ahead=True)
+    batch = 1 / found["both"]["rate"]["value"]
+    faster = compute_most_rate(loads, cores, threads) / compute_most_rate(stored, cores, threads)
+    cpu = (
+        found["both"]["processor_seconds"] - sum(one.cpu_seconds for one in loads) + sum(o.cpu_seconds for o in stored)
+    )
+    after = max(1 / found["model"]["rate"]["value"], faster / found["data"]["rate"]["value"], cpu / cores)
+    batches = elements / each
+    preparation = elements / rate
+    now, then = batches * batch, batches * min(after, batch)
+    following = next((one.name for one in rows if place in one.inputs), "")
+    epochs = find_measured_break_even(preparation, now, then)
+    return StoreGain(
+        rows[place].name, following, elements, elements * point["element_bytes"], preparation, now, then, epochs
+    )
+
+
+def _leave_out(rows: Sequence[StageRow], place: int) -> set[int]:
+    """Positions of the stages that are still run where what comes out at `place` is stored."""
+    gone, waiting = set(), [place]
+    while waiting:
+        one = waiting.pop()
+        gone.add(one)
+        waiting += rows[one].inputs
+    return {row.position for row in rows} - gone
