@@ -56,7 +56,7 @@ def read_report(folder):
 
 def test_rates_are_predicted_from_one_worker_and_one_for_each_core(study, tmp_path):
     report = study()
-    assert read_asked(tmp_path) == ["None", "1", "2"]
+    assert read_asked(tmp_path) == ["None", "1", "2", "2", "1"]
     rates = [one["rate"] for one in report["workers"]["predicted"]]
     # what waits hardly meets another one at a core
     assert rates == pytest.approx([n / (CPU + WAIT) for n in (1, 2, 3)], rel=0.01)
@@ -68,13 +68,13 @@ def test_rates_are_predicted_from_one_worker_and_one_for_each_core(study, tmp_pa
 def test_what_was_measured_is_not_measured_again_and_a_sweep_is_added(study, tmp_path):
     first = json.loads(json.dumps(study()))
     again = study(measure_cores=lambda: pytest.fail("free cores were measured again"))
-    assert json.loads(json.dumps(again)) == first and len(read_asked(tmp_path)) == 3
+    assert json.loads(json.dumps(again)) == first and len(read_asked(tmp_path)) == 5
     swept = study(sweep=True)
-    assert read_asked(tmp_path)[3:] == ["1", "2", "3", "3", "2", "1"]
+    assert read_asked(tmp_path)[5:] == ["1", "2", "3", "3", "2", "1"]
     assert [len(one["rates"]) for one in swept["workers"]["sweep"]] == [REPEATS] * MOST
     assert {**swept["workers"], "sweep": None} == {**again["workers"], "sweep": None}
     assert study()["workers"]["sweep"] == swept["workers"]["sweep"]  # it is there, whether asked for or not
-    assert len(read_asked(tmp_path)) == 9
+    assert len(read_asked(tmp_path)) == 11
 
 
 def test_another_card_code_or_time_is_refused(study, tmp_path):
@@ -82,24 +82,24 @@ def test_another_card_code_or_time_is_refused(study, tmp_path):
     for options, what in (({"title": "other"}, "card"), ({"code": "X = 1\n"}, "files"), ({"seconds": 2.0}, "seconds")):
         with pytest.raises(RunDirectoryError, match=rf"input\.json: measured with another {what}"):
             study(**options)
-    assert len(read_asked(tmp_path)) == 3
+    assert len(read_asked(tmp_path)) == 5
 
 
 def test_the_prediction_is_on_the_disk_before_the_sweep(study, tmp_path):
     """A program that is killed with the first trial of its sweep has left what it predicted."""
     program = (
         "from pathlib import Path; from tests.study.test_input import run_study; import tfperf.study.input as one; "
-        f"one.count_cores = lambda: 2; run_study(Path({str(tmp_path)!r}), 'kill at 4', sweep=True)"
+        f"one.count_cores = lambda: 2; run_study(Path({str(tmp_path)!r}), 'kill at 6', sweep=True)"
     )
     ended = subprocess.run([sys.executable, "-c", program], check=False, capture_output=True, timeout=60)
     assert ended.returncode == -9, ended.stderr
-    assert read_asked(tmp_path) == ["None", "1", "2", "1"]
+    assert read_asked(tmp_path) == ["None", "1", "2", "2", "1", "1"]
     found = read_report(tmp_path)
     assert [one["workers"] for one in found["workers"]["predicted"]] == [1, 2, 3] and found["workers"]["sweep"] is None
     assert found["lines"] and (tmp_path / "out" / "report.html").exists()
-    report = study("kill at 4", sweep=True)  # which goes on: the fifth trial is not killed
+    report = study("kill at 6", sweep=True)  # which goes on: the seventh trial is not killed
     assert report["workers"]["predicted"] == found["workers"]["predicted"]
-    assert len(read_asked(tmp_path)) == 10 and report["workers"]["sweep"]
+    assert len(read_asked(tmp_path)) == 12 and report["workers"]["sweep"]
 
 
 def test_a_signal_keeps_what_was_measured(study, tmp_path):
@@ -108,7 +108,7 @@ def test_a_signal_keeps_what_was_measured(study, tmp_path):
     assert read_asked(tmp_path) == ["None", "1", "2"]
     assert sorted(read_report(tmp_path)["trials"]) == ["1 workers", "as it is"]
     study("stop at 3")
-    assert read_asked(tmp_path)[3:] == ["2"]
+    assert read_asked(tmp_path)[3:] == ["2", "2", "1"]
 
 
 @pytest.mark.parametrize(("place", "what"), [(1, "the card as it is"), (3, "its data by 2 workers")])
@@ -160,7 +160,7 @@ def test_the_command_prints_what_the_study_found(study, tmp_path, monkeypatch):
     words = " ".join(said.output.split())
     assert all(line in words for line in report["lines"][:3]) and "private_threadpool_size" in words
     assert words.endswith("report.html") and "\x1b" not in said.output
-    assert len(read_asked(tmp_path)) == 3
+    assert len(read_asked(tmp_path)) == 5
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from typing import Any, Literal
 from tfperf.api.given_cards import refuse_output
 from tfperf.errors import CardError
 from tfperf.runs.fit import fit as fit_card
-from tfperf.study.batch_choice import decide_batch
+from tfperf.study.input_choice import settle_card
 from tfperf.workloads.cards import resolve_card
 from tfperf.workloads.options import Options
 
@@ -78,18 +78,19 @@ def _fit_model(
     named = {**list_keys(settings), **keys}
     given = GivenCard(model, data, named, lambda function, key: find_module_reference(function))
     with give_objects(given.objects):
-        if given.objects and given.card.data.batch == "auto":
+        wanted = {"batch": given.card.data.batch, "data.input": given.card.data.input}
+        if given.objects and (keys_of_auto := [name for name, value in wanted.items() if value == "auto"]):
             what = ", ".join(sorted(given.objects))
-            raise CardError(f"batch: got auto, which fresh processes decide; {what}: an object of this process, give a "
-                            "function that returns it, or a number")  # fmt: skip
+            raise CardError(f"{keys_of_auto[0]}: got auto, which fresh processes decide; {what}: an object of this "
+                            "process, give a function that returns it, or a value")  # fmt: skip
         found = _fit_card(given.card, output, options, quiet)
     return found if output is not None else replace(found, path=None)  # whose folder is gone
 
 
 def _fit_card(card: Any, output: Path | str | None, options: Options | None, quiet: bool) -> Any:
-    """What a fit of the card finds, with the batch that a study decides where the card says auto."""
+    """What a fit of the card finds, with what is decided before it where the card says auto."""
     with tempfile.TemporaryDirectory(prefix="tfperf-") as temporary:
-        settled = decide_batch(card, Path(output or f"{temporary}/run"), options or Options())
+        settled = settle_card(card, Path(output or f"{temporary}/run"), options or Options())
     return fit_card(settled.card, output, options=options, quiet=quiet, decided=settled.decided)
 
 

@@ -35,14 +35,14 @@ def _fit(
         progress.show_stage(f"reading {card}")
         with pause_collector():
             from tfperf.runs.flow import fit_card
-            from tfperf.study.batch_choice import decide_batch
+            from tfperf.study.input_choice import settle_card
             from tfperf.workloads.cards import load_checked_card
             from tfperf.workloads.options import Options, parse_replicas
             from tfperf.workloads.registry import WORKLOADS
 
         options = Options(resume, force, retry_failed, parse_replicas(replicas))
         loaded = (open_other or load_checked_card)(card, overrides)
-        settled = decide_batch(loaded, output, options, progress.show_stage)
+        settled = settle_card(loaded, output, options, progress.show_stage)
         fitted = fit_card(settled.card, output, options, progress, settled.decided)
     from tfperf.console.screen import show
 

@@ -27,24 +27,21 @@ class LoaderModel:
     """Costs of an element for any number of workers.
 
     The CPU time of an element depends on how many are made at once, since they share caches and memory: it is the
-    straight line through the two numbers that were measured. A line through noise may fall, so it never comes below
-    the smaller of both. The waiting time is the same for all.
+    straight line through the two numbers that were measured, and beyond the second, which has a worker for each core,
+    what it is there, since no more compute at once. The waiting time is the same for all.
     """
 
     one: MeasuredLoader
     many: MeasuredLoader
     costs: LoaderCosts  # of one worker: its own CPU time, the waiting time of both
-    grows_after: bool = True  # the line goes on beyond `many`; else CPU time stays what it is there
 
     def get_costs(self, workers: int) -> LoaderCosts:
         """Of so many workers."""
         first, last = self.one, self.many
         if first.workers == last.workers or first.cpu_seconds == 0:
             return self.costs
-        at = workers if self.grows_after else min(workers, last.workers)
         slope = (last.cpu_seconds - first.cpu_seconds) / (last.workers - first.workers)
-        line = first.cpu_seconds + slope * (at - first.workers)
-        seconds = max(line, min(first.cpu_seconds, last.cpu_seconds))
+        seconds = first.cpu_seconds + slope * (min(workers, last.workers) - first.workers)
         apart = self.costs.apart_seconds * seconds / first.cpu_seconds
         return replace(self.costs, cpu_seconds=seconds, apart_seconds=apart)
 
@@ -53,9 +50,7 @@ class LoaderModel:
         return [predict_rate(self.get_costs(n), limits, n) for n in range(1, most_workers + 1)]
 
 
-def fit_loader(
-    one: MeasuredLoader, many: MeasuredLoader, free_cores: float, *, grows_after: bool = True
-) -> LoaderModel:
+def fit_loader(one: MeasuredLoader, many: MeasuredLoader, free_cores: float) -> LoaderModel:
     """The model of a loader from two measurements, the second with more workers, or the same one on a single core.
 
     free_cores: while it was measured. Where the second is far below what cores and waiting allow, its workers share
@@ -71,7 +66,7 @@ def fit_loader(
             [each.workers for each in measured], free_cores,
         )  # fmt: skip
         apart = _find_apart(one) if wait == 0 else 0.0
-        return LoaderModel(one, many, LoaderCosts(one.cpu_seconds, wait, apart_seconds=apart), grows_after)
+        return LoaderModel(one, many, LoaderCosts(one.cpu_seconds, wait, apart_seconds=apart))
 
     if one.workers == many.workers:
         return fit(one)

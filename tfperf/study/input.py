@@ -3,6 +3,7 @@
 What is predicted is in input.json before the sweep that checks it begins.
 """
 
+import statistics
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -36,7 +37,7 @@ from tfperf.workloads.registry import WORKLOADS
 COMMAND = (sys.executable, "-m", "tfperf.study.input_trial")
 INPUT_FILE = "input.json"
 MOST_WORKERS = 8  # that rates are predicted for, or twice the cores
-AS_IT_IS, APPLY = "as it is", "apply: "  # names of trials
+AS_IT_IS, AGAIN, APPLY = "as it is", ", again", "apply: "  # in names of trials
 TURN_SECONDS = 2.0  # of a candidate of --apply
 REPEATS = 2  # of each number of workers in a sweep
 
@@ -112,7 +113,7 @@ def run_input_study(
         write(held.path / ENVIRONMENT, collect_environment())
         asker = InputAsker(
             tree=to_json_tree(card), log=log, signals=signals, show=show, seconds=seconds, timeout=timeout,
-            command=command, count=3 + (REPEATS * most if sweep else 0),
+            command=command, count=5 + (REPEATS * most if sweep else 0),
         )  # fmt: skip
         try:
             found = asker.get(AS_IT_IS, None)
@@ -155,18 +156,18 @@ def _write(log: TrialLog, report: dict[str, Any]) -> None:
 
 def predict_workers(asker: InputAsker, found: Record, most: int, measure_cores: Callable[[], Any]) -> dict[str, Any]:
     """Rates of 1, 2, ... workers from two that are measured, alone and beside the step."""
-    cores = count_cores()
-    measured = []
-    free, ram = [], []
-    for workers in (1, max(cores, 2)):
-        key = f"{workers} workers"
+    ends = (1, max(count_cores(), 2))
+    found_at: dict[int, list[Record]] = {workers: [] for workers in ends}
+    for again, workers in (("", ends[0]), ("", ends[1]), (AGAIN, ends[1]), (AGAIN, ends[0])):
+        key = f"{workers} workers{again}"
         known = asker.log.trials.get(key, {}).get("free_cores")
         cores_now = measure_cores().cores.value if known is None else known
         record = asker.get(key, workers)
         record["free_cores"] = cores_now  # of its minutes: later ones would predict something else
-        free.append(cores_now)
-        ram.append((workers, record.get("ram")))
-        measured.append(MeasuredLoader(workers, record["processor_seconds"], record["rate"]["value"]))
+        found_at[workers].append(record)
+    free = [record["free_cores"] for records in found_at.values() for record in records]
+    measured = [_average(workers, records) for workers, records in found_at.items()]
+    ram = [(workers, records[0].get("ram")) for workers, records in found_at.items()]
     free_cores = sum(free) / len(free)
     one, many = measured
     model = fit_loader(one, many, free_cores)
@@ -178,6 +179,12 @@ def predict_workers(asker: InputAsker, found: Record, most: int, measure_cores: 
         "knee": find_knee([one.rate for one in alone]), "knee_with_step": find_knee([one.rate for one in capped]),
         "ram": _compare_ram(*ram), "sweep": None,
     }  # fmt: skip
+
+
+def _average(workers: int, records: Sequence[Record]) -> MeasuredLoader:
+    """Of several processes with so many workers."""
+    cpu = statistics.fmean(record["processor_seconds"] for record in records)
+    return MeasuredLoader(workers, cpu, statistics.fmean(record["usual"] for record in records))
 
 
 def _compare_ram(one: tuple[int, int | None], many: tuple[int, int | None]) -> dict[str, Any]:
@@ -205,5 +212,5 @@ def _sweep(asker: InputAsker, most: int) -> list[dict[str, Any]]:
     """Measured rates of 1, 2, ... workers, the repeats of each apart."""
     found: dict[int, list[float]] = {workers: [] for workers in range(1, most + 1)}
     for key, workers in _list_sweep(most):
-        found[workers].append(asker.get(key, workers)["rate"]["value"])
+        found[workers].append(asker.get(key, workers)["usual"])
     return [{"workers": workers, "rates": rates} for workers, rates in found.items()]

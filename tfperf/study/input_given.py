@@ -36,8 +36,8 @@ class LocalAsker(InputAsker):
 
     card: AnyCard
 
-    def _ask(self, workers: int | None) -> Record:
-        return dict(measure_card(self.card, self.seconds, workers))
+    def _run(self, key: str, request: Mapping[str, Any]) -> Record:
+        return dict(measure_card(self.card, self.seconds, request["workers"]))
 
 
 def measure_given_input(

@@ -1,6 +1,7 @@
 """What a workload offers to have its input measured, and how fast model and data are alone and together."""
 
 import math
+import statistics
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
@@ -88,7 +89,10 @@ def measure_ceilings(
 def measure_loader(
     loader: Loader, workers: int, seconds: float, clock: Callable[[], float] = time.perf_counter
 ) -> dict[str, Any]:
-    """The record of data alone: batches a second with an interval, CPU seconds of a batch, bytes of RAM at the most."""
+    """The record of data alone: batches a second with an interval, CPU seconds of a batch, bytes of RAM at the most.
+
+    `usual` is the median of the blocks' rates, which a block that others disturbed leaves as it is.
+    """
     count = _find_count(loader.take, clock)
     rates, processor, end = list[float](), read_processor_seconds(), clock() + seconds
     while len(rates) < LEAST_ROUNDS or clock() < end:
@@ -98,7 +102,10 @@ def measure_loader(
     used = read_processor_seconds() - processor
     rate = asdict(estimate_geometric_mean(rates))
     seconds = used / count / len(rates)
-    return {"workers": workers, "rate": rate, "processor_seconds": seconds, "ram": measure_loader_bytes()}
+    return {
+        "workers": workers, "rate": rate, "usual": statistics.median(rates), "processor_seconds": seconds,
+        "ram": measure_loader_bytes(),
+    }  # fmt: skip
 
 
 def describe_wait(found: Mapping[Side, Ceiling]) -> dict[str, Any]:

@@ -55,6 +55,7 @@ class Workload(ABC, Generic[C]):
     own_files: ClassVar[Sequence[str]] = ()  # what only its run directories have: files, folders ending in "/"
     stages: ClassVar[Sequence[str]] = STAGES  # of a fit, whose seconds are counted
     batch_key: ClassVar[str | None] = None  # full key of a card that says its batch and may be auto
+    input_key: ClassVar[str | None] = None  # full key of a card that says how its dataset is run and may be auto
     has_replicas: ClassVar[bool] = False  # whether a fit takes --replicas and --retry-failed
     memory_unit: ClassVar[tuple[str, str]] = SAMPLES  # what the batch of a memory study counts: one, and several
 

@@ -45,6 +45,7 @@ class KerasWorkload(Workload[KerasCard]):
     own_files = ("model.keras", "best.keras", "weights.h5", "callbacks/")
     title = "Keras model"
     batch_key = "data.batch"
+    input_key = "data.input"
 
     @property
     def kind(self) -> CardKind:
