@@ -6,14 +6,16 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy.stats import t as student
-from scipy.stats import ttest_ind, ttest_rel
+from scipy.stats import ttest_ind, ttest_rel, wilcoxon
 
 from tfperf.measure.confidence import (
     ConfidenceInterval,
     estimate_geometric_mean,
     estimate_mean,
     estimate_median,
+    estimate_middle_ratio,
     estimate_paired_difference,
+    estimate_pseudomedian,
     estimate_repeats,
     estimate_share_difference,
     estimate_welch_difference,
@@ -85,6 +87,27 @@ def test_the_medians_interval_holds_it_as_often_as_it_says(count):
     # order statistics promise 95 % at least, and a step of the binomial more at most
     assert 0.95 - 4 * math.sqrt(0.05 * 0.95 / tests) < share_right < 0.985
     assert estimate_median(draws[0][:5]).low is None
+
+
+@pytest.mark.parametrize("count", [6, 7, 12, 20])
+def test_the_pseudomedians_limits_are_where_the_signed_rank_test_begins_to_reject(count):
+    values = np.random.default_rng(count).normal(size=count)
+    low, high = get_limits(estimate_pseudomedian(values.tolist()))
+    for limit, out in ((low, -1), (high, 1)):
+        inside, outside = (wilcoxon(values - limit - step, method="exact").pvalue for step in (-1e-9 * out, 1e-9 * out))
+        assert outside <= 0.05 < inside or (count == 6 and outside == 0.03125)
+    assert estimate_pseudomedian(values[:5].tolist()).low is None
+    means = [(one + other) / 2 for k, one in enumerate(values) for other in values[k:]]
+    assert estimate_pseudomedian(values.tolist()).value == approx(np.median(means))
+    with pytest.raises(ValueError, match="no values"):
+        estimate_pseudomedian([])
+
+
+def test_one_block_that_stood_still_hardly_moves_a_middle_ratio():
+    rates = [2.0, 2.1, 1.9, 2.05, 1.95, 2.02, 1.98, 2.0, 2.0, 2.1, 1.9, 2.0]
+    found = estimate_middle_ratio([*rates, 0.1])
+    assert found.value == approx(2.0, rel=0.01) and found.is_within(0.05)
+    assert not estimate_geometric_mean([*rates, 0.1]).is_within(0.2)
 
 
 def test_positive_figures_have_positive_limits():

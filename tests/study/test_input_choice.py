@@ -6,9 +6,11 @@ import pytest
 import yaml
 
 from tests.workloads.keras.running import fit, fit_twice, run, write_card
+from tfperf.runcard.input_settings import InputSettings
 from tfperf.study.input_apply import InputSearch
 from tfperf.study.input_choice import decide_input
 from tfperf.workloads.cards import load_checked_card
+from tfperf.workloads.keras.card import KerasCard
 from tfperf.workloads.keras.training import KerasTraining
 from tfperf.workloads.options import Options
 
@@ -76,7 +78,7 @@ def test_it_is_decided_before_the_first_step_with_the_bits_of_a_run_without_it(t
 def test_a_second_run_remembers_and_other_code_or_a_damaged_entry_searches_again(tmp_path, card, searched):
     def decide():
         found = decide_input(load_checked_card(card, ()), tmp_path / "run", Options())
-        assert found.card.data.input.threads == 2
+        assert isinstance(found.card, KerasCard) and found.card.data.input == InputSettings(**FOUND["settings"])
         return found.decided["data.input"]["remembered"]
 
     assert [decide(), decide()] == [False, True] and len(searched) == 1

@@ -3,20 +3,21 @@
 import math
 import statistics
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any, Literal, Protocol
 
 from tfperf.inputs.process_counters import read_processor_seconds
-from tfperf.measure.confidence import ConfidenceInterval, estimate_geometric_mean
+from tfperf.measure.confidence import ConfidenceInterval, estimate_middle_ratio
 from tfperf.measure.worker_memory import measure_loader_bytes
 
 Side = Literal["model", "data", "both"]
 SIDES: tuple[Side, ...] = ("model", "data", "both")
 BLOCK_SECONDS = 0.5  # of a side, before another one has its turn
 LEAD_IN = 0.25  # of a block, taken before it: what was prepared meanwhile lies in buffers, and comes faster
-LEAST_ROUNDS, MOST_STEPS = 4, 100_000
+LEAST_ROUNDS, MOST_STEPS = 6, 100_000  # of fewer rounds no interval is known
+SURE, LONGER = 0.05, 3  # how narrow an interval should be, to either side, and how many times as long that may take
 WARM_STEPS = 2
 
 
@@ -46,7 +47,7 @@ class Loader(Protocol):
 
 @dataclass(frozen=True)
 class Ceiling:
-    """How fast a side is: steps a second by blocks, their mean with its interval, CPU seconds a step of all threads."""
+    """How fast a side is: steps a second by blocks, the middle with its interval, CPU-s a step of all threads."""
 
     blocks: list[float]
     rate: ConfidenceInterval
@@ -60,14 +61,15 @@ def measure_ceilings(
     """The record of the three sides, measured by turns for so many seconds, after a warm-up of each.
 
     What changes the machine's speed for longer than a turn changes all of them; every other time the turns go the other
-    way round. The model's state is put back.
+    way round. Where the share of the time that the model waits is not known within SURE by then, it goes on, up to
+    LONGER times as long. The model's state is put back.
     """
     try:
         counts = {side: _find_count(partial(trial.take, side), clock) for side in SIDES}
         rates: dict[Side, list[float]] = {side: [] for side in SIDES}
         processor: dict[Side, float] = dict.fromkeys(SIDES, 0.0)
-        end, rounds = clock() + seconds, 0
-        while rounds < LEAST_ROUNDS or clock() < end:
+        start, rounds = clock(), 0
+        while rounds < LEAST_ROUNDS or clock() < start + seconds * (1 if _is_sure(rates) else LONGER):
             for side in SIDES if rounds % 2 else reversed(SIDES):
                 trial.take(side, math.ceil(LEAD_IN * counts[side]))
                 began, used = clock(), time.process_time()
@@ -79,7 +81,7 @@ def measure_ceilings(
         trial.put_back()
     found = {
         side: Ceiling(
-            rates[side], estimate_geometric_mean(rates[side]), processor[side] / rounds / counts[side], counts[side]
+            rates[side], estimate_middle_ratio(rates[side]), processor[side] / rounds / counts[side], counts[side]
         )
         for side in SIDES
     }
@@ -100,7 +102,7 @@ def measure_loader(
         loader.take(count)
         rates.append(count / (clock() - began))
     used = read_processor_seconds() - processor
-    rate = asdict(estimate_geometric_mean(rates))
+    rate = asdict(estimate_middle_ratio(rates))
     seconds = used / count / len(rates)
     return {
         "workers": workers, "rate": rate, "usual": statistics.median(rates), "processor_seconds": seconds,
@@ -111,10 +113,19 @@ def measure_loader(
 def describe_wait(found: Mapping[Side, Ceiling]) -> dict[str, Any]:
     """`waits`: share of the time in which the model waits for its input, with an interval: 1 less the ratio of the
     rates of both and of the model alone, block by block."""
-    pairs = zip(found["both"].blocks, found["model"].blocks, strict=True)
-    ratio = estimate_geometric_mean([both / model for both, model in pairs])
+    ratio = _compare_sides({side: ceiling.blocks for side, ceiling in found.items()})
     low, high = (None if limit is None else 1 - limit for limit in (ratio.high, ratio.low))
     return {"waits": asdict(ConfidenceInterval(1 - ratio.value, low, high))}
+
+
+def _compare_sides(rates: Mapping[Side, Sequence[float]]) -> ConfidenceInterval:
+    """How fast both are, as a share of the model alone."""
+    pairs = zip(rates["both"], rates["model"], strict=True)
+    return estimate_middle_ratio([both / model for both, model in pairs])
+
+
+def _is_sure(rates: Mapping[Side, Sequence[float]]) -> bool:
+    return _compare_sides(rates).is_within(SURE)
 
 
 def _find_count(take: Callable[[int], None], clock: Callable[[], float]) -> int:
