@@ -1,6 +1,7 @@
 """Settings of a dataset that a search decides: kept before the first step, for resumed runs, and for later ones."""
 
 import json
+from typing import Any
 
 import pytest
 import yaml
@@ -25,8 +26,10 @@ def load(threads=0):
     data = tf.data.Dataset.from_tensor_slices((rows, rows[:, :1])).shuffle(24, seed=3)
     return data.map(lambda x, y: (2 * x, y), name="double").batch(8)
 """
-FOUND = {"settings": {"threads": 2, "parallel_calls": "auto", "prefetch": 3}, "changed": [], "ratio": None, "why": "",
-         "arguments": {}, "offered": []}  # fmt: skip
+FOUND: dict[str, Any] = {
+    "settings": {"threads": 2, "parallel_calls": "auto", "prefetch": 3}, "changed": [], "ratio": None, "why": "",
+    "arguments": {}, "offered": [],
+}  # fmt: skip
 
 
 @pytest.fixture
