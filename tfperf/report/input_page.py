@@ -100,7 +100,12 @@ def _make_applied_section(report: Mapping[str, Any]) -> Section:
     if told:
         body += render_table(("all of it", "times as fast"), told)
     if (busy := applied.get("busy")) is not None:
-        body += _draw(draw_busy, "Share of the time in which the device computes.", busy["before"], busy["after"])
+        body += _draw(
+            draw_busy,
+            "Share of the time in which a device is busy whose step takes as long, without a core.",
+            busy["before"],
+            busy["after"],
+        )
     return "applied", "Applied", body
 
 

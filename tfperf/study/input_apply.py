@@ -106,7 +106,8 @@ class InputSearch:
     def _measure_again(self, lever: Lever, candidate: InputCandidate) -> None:
         """Measured anew: of several the best one looks better than it is."""
         merged = self.kept.merge(candidate)
-        ratio = self._measure_ratios(f"{lever.name}, again", self.kept, merged, self.effort.processes, [0.0])[0]
+        pairs = self._measure_pairs(f"{lever.name}, again", self.kept, merged, self.effort.processes, [0.0])
+        ratio = _compare_pairs(pairs, 0)
         if ratio.low is None or ratio.low <= 1:
             return
         now = {**_list_card_values(self.tree), **self.kept.list_values()}
@@ -119,25 +120,22 @@ class InputSearch:
     def _prove(self, step_seconds: float | None) -> dict[str, Any]:
         """The card as it was against what was taken; undone where that does not win after all."""
         steps = [0.0, *([] if step_seconds is None else [step_seconds])]
-        ratios = self._measure_ratios("proof", AS_IT_IS, self.kept, self.effort.proofs, steps)
-        alone, device = ratios[0], ratios[1] if len(ratios) > 1 else None
+        pairs = self._measure_pairs("proof", AS_IT_IS, self.kept, self.effort.proofs, steps)
+        alone, device = _compare_pairs(pairs, 0), None if step_seconds is None else _compare_pairs(pairs, 1)
         if alone.low is None or alone.low <= 1 or (device is not None and device.high is not None and device.high < 1):
             self.undone, self.changed, self.kept = True, [], AS_IT_IS
         return {
             "alone": asdict(alone), "device": None if device is None else asdict(device), "step_seconds": step_seconds,
+            "busy": None if step_seconds is None else _describe_busy(pairs, step_seconds),
         }  # fmt: skip
 
-    def _measure_ratios(
+    def _measure_pairs(
         self, name: str, before: InputCandidate, after: InputCandidate, processes: int, steps: Sequence[float]
-    ) -> list[ConfidenceInterval]:
-        """Rates after over rates before, with each of the steps, from all turns of so many processes."""
-        found = [
-            self._compare(f"apply: {name} {number + 1}", [before, after], {"steps": list(steps)})
-            for number in range(processes)
-        ]
+    ) -> list[tuple[Record, Record]]:
+        """Records before and after from so many processes, with each of the steps."""
         return [
-            estimate_geometric_mean([ratio for old, new in found for ratio in _list_ratios(old, new, place)])
-            for place in range(len(steps))
+            _get_pair(self._compare(f"apply: {name} {number + 1}", [before, after], {"steps": list(steps)}))
+            for number in range(processes)
         ]
 
     def _compare(self, name: str, candidates: Sequence[InputCandidate], more: Mapping[str, Any]) -> list[Record]:
@@ -168,7 +166,8 @@ class InputSearch:
         return {
             "settings": dict(self.kept.settings), "arguments": dict(self.kept.arguments), "changed": self.changed,
             "offered": self.offered, "ratio": proof.get("alone"), "ratio_device": proof.get("device"),
-            "step_seconds": proof.get("step_seconds"), "repeatable": self.is_repeatable, "why": why, "card": None,
+            "step_seconds": proof.get("step_seconds"), "busy": proof.get("busy"), "repeatable": self.is_repeatable,
+            "why": why, "card": None,
         }  # fmt: skip
 
 
@@ -177,6 +176,28 @@ def _list_ratios(base: Record, other: Record, place: int = 0) -> list[float]:
     if faults := [one["fault"] for one in (base, other) if "fault" in one]:
         raise TrainingError(f"input: {faults[0]}")
     return [new / old for old, new in zip(base["rates"][place], other["rates"][place], strict=True)]
+
+
+def _get_pair(records: Sequence[Record]) -> tuple[Record, Record]:
+    before, after = records
+    return before, after
+
+
+def _compare_pairs(pairs: Sequence[tuple[Record, Record]], place: int) -> ConfidenceInterval:
+    """Rates after over rates before, with one of the steps, from all turns of all processes."""
+    return estimate_geometric_mean([ratio for old, new in pairs for ratio in _list_ratios(old, new, place)])
+
+
+def _describe_busy(pairs: Sequence[tuple[Record, Record]], step_seconds: float) -> dict[str, Any]:
+    """Share of the time in which a device is busy whose steps take so long, before and after."""
+    return {
+        side: asdict(
+            estimate_geometric_mean(
+                [min(1.0, rate * step_seconds) for pair in pairs for rate in pair[number]["rates"][1]]
+            )
+        )
+        for number, side in enumerate(("before", "after"))
+    }
 
 
 def _list_card_values(tree: Tree) -> dict[str, Any]:

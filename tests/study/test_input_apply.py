@@ -1,0 +1,158 @@
+"""The search for settings over a machine that is made up: what wins, what only seems to, what is not his to take."""
+
+import itertools
+
+import pytest
+
+from tfperf.errors import TrainingError
+from tfperf.study.input_apply import OTHER_VALUES, Effort, InputSearch
+
+TREE = {
+    "data": {"input": None, "arguments": {"fused": False, "fast": False}, "choices": {"fused": [True], "fast": [True]}}
+}
+
+
+def make_stage(name, parallel=None, stateful=False):
+    return {"kind": "map", "op": "ParallelMapDataset" if parallel else "MapDataset", "name": name, "parallel": parallel,
+            "function": {"stateful": stateful}}  # fmt: skip
+
+
+def make_time(cpu, wait):
+    return {"cpu": {"value": cpu}, "wait": {"value": wait}, "per_output": 1.0}
+
+
+def make_source(*stages, times):
+    return {"kind": "tf.data.Dataset", "pipeline": {"stages": [*stages, {"kind": "prefetch", "op": "PrefetchDataset"}]},
+            "times": {"stages": [*(make_time(*one) for one in times), make_time(0.0, 0.0)]}}  # fmt: skip
+
+
+DECODES = make_source(make_stage("decode"), times=[(0.01, 0.0)])
+
+
+class MadeUpMachine:
+    """Answers trials by a card's speed, which every other turn is 1 % higher; notes how it was asked."""
+
+    def __init__(self, compute_rate, compute_values=lambda data: 0, breaks=lambda data: False):
+        self.compute_rate, self.compute_values, self.breaks = compute_rate, compute_values, breaks
+        self.names = []
+
+    def ask(self, name, request):
+        self.names.append(name)
+        return {"candidates": [self.measure(tree["data"], request, name) for tree in request["cards"]]}
+
+    def measure(self, data, request, name):
+        if self.breaks(data):
+            return {"fault": "no such map"}
+        rate = self.compute_rate(data, name)
+        rates = [
+            [
+                (1 / max(1 / rate, step)) * wobble
+                for wobble in itertools.islice(itertools.cycle((1, 1.01)), request.get("turns", 4))
+            ]
+            for step in request.get("steps", [0.0])
+        ]
+        return {"rates": rates, "digests": {"values": self.compute_values(data), "shapes": 0}}
+
+    def search(self, source=DECODES, tree=TREE, step=None, **effort):
+        made = InputSearch(
+            tree=tree, ask=self.ask, show=lambda *_: None, cores=2, effort=Effort(**effort), source=source
+        )
+        return made.run(step)
+
+
+def compute_rate(data, name=""):
+    calls = (data["input"] or {}).get("parallel_calls")
+    return (
+        10.0
+        * (2 if calls else 1)
+        * (1.5 if data["arguments"]["fused"] else 1)
+        * (3 if data["arguments"]["fast"] else 1)
+    )
+
+
+def test_what_wins_is_taken_and_proved_and_what_changes_values_is_offered_with_its_gain():
+    machine = MadeUpMachine(compute_rate, lambda data: data["arguments"]["fast"])
+    found = machine.search(step=1 / 25)
+    assert found["settings"] == {"parallel_calls": "auto"} and found["arguments"] == {"fused": True}
+    assert [one["key"] for one in found["changed"]] == ["data.input.parallel_calls", "data.arguments.fused"]
+    assert [one["ratio"]["value"] for one in found["changed"]] == pytest.approx([2.0, 1.5])
+    assert [(one["before"], one["after"]) for one in found["changed"]] == [(None, "auto"), (False, True)]
+    (offered,) = found["offered"]
+    assert offered["values"] == {"data.arguments.fast": True} and offered["why"] == OTHER_VALUES
+    assert offered["ratio"]["value"] == pytest.approx(3.0)
+    assert found["ratio"]["value"] == pytest.approx(3.0) and found["ratio_device"]["value"] == pytest.approx(2.5)
+    assert found["busy"]["before"]["value"] == pytest.approx(0.4, rel=0.01)
+    assert found["busy"]["after"]["value"] == pytest.approx(1.0)
+
+
+def test_a_win_that_does_not_come_again_is_not_taken():
+    machine = MadeUpMachine(lambda data, name: compute_rate(data) if "again" not in name else 10.0)
+    found = machine.search()
+    assert not found["changed"] and not found["settings"] and found["ratio"] is None
+
+
+def test_what_the_proof_does_not_bear_out_is_undone():
+    machine = MadeUpMachine(lambda data, name: compute_rate(data) if "proof" not in name else 10.0)
+    found = machine.search(step=0.01)
+    assert not found["changed"] and not found["settings"] and not found["arguments"]
+    assert found["ratio"]["value"] == pytest.approx(1.0) and "proof" in found["why"]
+
+
+def test_what_loses_beside_a_device_is_undone():
+    found = MadeUpMachine(compute_rate)
+    measure = found.measure
+
+    def lose(data, request, name):
+        record = measure(data, request, name)
+        if data["input"] and len(record["rates"]) > 1:
+            record["rates"][1] = [0.5 * rate for rate in record["rates"][1]]
+        return record
+
+    found.measure = lose
+    assert not found.search(step=1 / 10)["changed"]
+
+
+def test_maps_that_wait_in_python_are_offered_several_calls_and_not_given_them():
+    source = make_source(make_stage("fetch", stateful=True), times=[(0.001, 0.05)])
+
+    def rate(data, name):
+        calls = (data["input"] or {}).get("parallel_calls")
+        return 80.0 if isinstance(calls, dict) else 10.0
+
+    found = MadeUpMachine(rate).search(source)
+    assert not found["changed"]
+    (offered,) = found["offered"]
+    assert offered["values"] == {"data.input.parallel_calls": {"fetch": 8}, "data.input.threads": 8}
+    assert "state" in offered["why"] and offered["ratio"]["value"] == pytest.approx(8.0)
+
+
+def test_waiting_maps_are_given_a_pool_and_as_many_calls():
+    source = make_source(make_stage("fetch", parallel=2), times=[(0.001, 0.05)])
+
+    def rate(data, name):
+        settings = data["input"] or {}
+        calls = settings.get("parallel_calls")
+        return float(min(settings.get("threads", 2), calls["fetch"] if isinstance(calls, dict) else 2, 24))
+
+    found = MadeUpMachine(rate).search(source)
+    assert found["settings"] == {"threads": 32, "parallel_calls": {"fetch": 32}}
+
+
+def test_data_that_differ_at_each_reading_have_no_arguments_changed():
+    draws = itertools.count()
+    machine = MadeUpMachine(compute_rate, lambda data: next(draws))
+    found = machine.search()
+    assert not found["repeatable"] and found["settings"] == {"parallel_calls": "auto"} and not found["arguments"]
+    assert not any("fused" in name or "fast" in name for name in machine.names)
+
+
+def test_a_candidate_that_fails_is_left_out_and_a_card_that_does_is_an_error():
+    found = MadeUpMachine(compute_rate, breaks=lambda data: data["arguments"]["fused"]).search()
+    assert [one["key"] for one in found["changed"]] == ["data.input.parallel_calls", "data.arguments.fast"]
+    with pytest.raises(TrainingError, match="no such map"):
+        MadeUpMachine(compute_rate, breaks=lambda data: True).search()
+
+
+def test_other_kinds_of_data_have_nothing_to_set():
+    found = MadeUpMachine(compute_rate).search({"kind": "PyDataset"})
+    assert not found["changed"] and "PyDataset" not in found["settings"] and "no tf.data.Dataset" in found["why"]
