@@ -23,6 +23,7 @@ from benchmarks import profiling as profiling
 from benchmarks import stacking as stacking
 from benchmarks import starting as starting
 from benchmarks import steps as steps
+from benchmarks import store_break_even as store_break_even
 from benchmarks import tagger_book as tagger_book
 from benchmarks import towers as towers
 from benchmarks import worker_study as worker_study

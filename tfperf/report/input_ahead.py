@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tfperf.inputs.break_even import find_measured_break_even
+from tfperf.inputs.break_even import find_break_even
 from tfperf.inputs.expected_rates import compute_most_rate
 from tfperf.report.input_stages import StageRow, get_free_cores
 
@@ -69,7 +69,7 @@ def find_store_gain(report: Mapping[str, Any], rows: Sequence[StageRow], threads
     preparation = elements / rate
     now, then = batches * batch, batches * min(after, batch)
     following = next((one.name for one in rows if place in one.inputs), "")
-    epochs = find_measured_break_even(preparation, now, then)
+    epochs = find_break_even(preparation, now, then)
     return StoreGain(
         rows[place].name, following, elements, elements * point["element_bytes"], preparation, now, then, epochs
     )
