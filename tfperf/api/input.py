@@ -33,14 +33,17 @@ def input_report(
 ) -> InputResult:
     """Measure a model and its data alone and together, and tell who waits for whom, and what to change.
 
-    data: a function that returns a tf.data.Dataset, a keras.utils.PyDataset or arrays, or one of these itself; or the
-    path of a card. model: a function that returns a keras.Model, how a card names one, or a keras.Model, whose weights
-    and optimizer are put back. output: the folder of results; the same call goes on where it was. workers: rates are
-    predicted for so many at most, by default 8, or twice the cores; sweep: measure each of them, too. batch: of arrays.
-    settings: values of other keys of a card. seconds: of each measurement. timeout: seconds of a trial.
+    data: a function that returns a tf.data.Dataset or a keras.utils.PyDataset of batches (x, y) or (x, y, weights), or
+    arrays (N, ...); or one of these itself; or the path of a card, after which the folder of results may come in the
+    model's place. model: a function that returns a compiled keras.Model, how a card names one, or a keras.Model, whose
+    weights and optimizer are put back. output: the folder of results, where the same call goes on; by default a
+    temporary one. workers: rates are predicted for so many at most, 2 to 256, by default 8 or twice the cores; sweep:
+    measure each of them, too. batch: samples, of arrays; by default the card's 32. settings: values of other keys of a
+    card, as {"train.loss": "mse"} for a model that is not compiled. overrides: KEY=VALUE of a card. seconds: of each
+    measurement, 1 to 3600. timeout: seconds of a trial at most, 1 to 86400.
 
     Functions, arrays and cards are measured in fresh processes. A model, a tf.data.Dataset or a PyDataset that is given
-    itself cannot be had by another process: it is measured in this one, without a sweep, nothing of it is taken up
+    itself cannot be sent to another process: it is measured in this one, without a sweep, nothing of it is taken up
     later, and other numbers of workers are tried of a tf.data.Dataset alone, since another's object would have to be
     changed for it. A generator that is given itself is used up by it.
 
@@ -48,7 +51,9 @@ def input_report(
         found = tfperf.input_report(load_data, build_model, "studies/input")
         print(*found.lines, sep="\\n")
 
-    Raises: UserError for faulty cards, models, data and folders; Stopped when a signal came.
+    Raises: CardError for faulty cards, models, data and numbers; RunDirectoryError for the folder; TrainingError where
+    a trial fails or takes too long; StorageError for the disk; Stopped when a signal came. All but the last are
+    UserErrors.
     """
     refuse_output(output)
     _refuse_numbers({"seconds": (seconds, MOST_SECONDS), "timeout": (timeout, 86_400)}, workers)

@@ -36,8 +36,8 @@ def store(
     """Run the deterministic stages of a tf.data.Dataset once, and store their elements in a folder.
 
     after: the last of these stages, by its `name=`; by default the last one that can be stored. yes: more than half of
-    the free disk may be taken. Called again, it goes on where it was stopped. Of Python code inside the stages nobody
-    sees when it changes.
+    the free disk may be taken, which is refused otherwise. Called again, it goes on where it was stopped. Where a stage
+    runs Python code, changes of what that code calls are not seen: remove the store then.
 
     Example:
         tfperf.store(dataset, "stores/photos", after="resize")
@@ -60,11 +60,11 @@ def store(
 def open_store(
     path: Path | str, pipeline: Any = None, *, chunk: int | None = None, seed: int | None = None, verify: bool = False
 ) -> Any:
-    """Stored elements as a tf.data.Dataset, in the order of their source.
+    """Stored elements as a tf.data.Dataset, in the order of their source, in the structure and types they had there.
 
     pipeline: the dataset that they were stored of, made anew: its elements then, bit by bit, shuffles and random stages
-    among them, without the stages that are stored. chunk: in place of the order, chunks of so many neighbours in a
-    random one (`seed`), each read at once and shuffled with the next: disks that seek slowly read so at full speed.
+    among them, without the stages that are stored. chunk: in place of the order, blocks of so many neighbours in a
+    random one (`seed`), each read at once and shuffled with the next, for disks that seek slowly; not with a pipeline.
     verify: compare all checksums first, not only where the file looks like another one.
 
     Raises: UserError for what is no store, is damaged or not finished, and where what it was made of has changed.

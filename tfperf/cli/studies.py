@@ -138,10 +138,11 @@ def memory(
     "-o", "--output", required=True, type=click.Path(path_type=Path), metavar="DIR", help="Folder of results."
 )
 @SET
-@click.option("--sweep", is_flag=True, help="Measure the numbers of workers that rates are predicted for, too.")
+@click.option("--sweep", is_flag=True, help="Also measure each number of workers that a rate is predicted for.")
 @click.option("--apply", is_flag=True, help="Try settings that leave batches as they are; write a card with the best.")
 @click.option(
-    "--seconds", type=FiniteRange(1, 3600), default=10.0, show_default=True, help="Seconds of each measurement."
+    "--seconds", type=FiniteRange(1, 3600), default=10.0, show_default=True,
+    help="Seconds of each measurement; the first takes up to three times as long where rates scatter.",
 )
 @click.option(
     "--timeout", type=FiniteRange(1, 86_400), default=600.0, show_default=True, help="Seconds of a trial at most."
@@ -151,10 +152,11 @@ def input_(
     card: Path, output: Path, overrides: tuple[str, ...], sweep: bool, apply: bool, seconds: float, timeout: float,
     quiet: bool,
 ) -> None:  # fmt: skip
-    """Tell whether CARD's model waits for its data, how many workers would deliver enough, and what to write.
+    """Tell whether CARD's model waits for its data, how many workers would deliver enough, and which code to change.
 
-    Each trial is a process of its own. The same command goes on where it was stopped; with --sweep, after one without,
-    it measures the numbers of workers alone. A folder is of one number of --seconds.
+    Five trials, each a process of its own, take two minutes or so; --sweep adds two for each number of workers. The
+    same command goes on where it was stopped; with --sweep or --apply, after one without, only what is missing is
+    measured. A folder holds one study: another card or other --seconds need another folder.
     """
     from tfperf.console.screen import show
     from tfperf.report.input import make_input_tables

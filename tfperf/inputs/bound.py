@@ -29,9 +29,14 @@ def find_bound(found: Mapping[str, Any], free_cores: float) -> Bound:
 
 def has_shared_cores(found: Mapping[str, Any], free_cores: float) -> bool:
     """Whether model and data both need cores, and use all that are free when they run together."""
-    model, data = found["model"]["processor_seconds"], found["data"]["processor_seconds"]
     used = found["both"]["processor_seconds"] * found["both"]["rate"]["value"]
-    return bool(model >= OWN * (model + data) and used >= FULL * free_cores)
+    return bool(has_own_cores(found) and used >= FULL * free_cores)
+
+
+def has_own_cores(found: Mapping[str, Any]) -> bool:
+    """Whether the model needs a notable part of the CPU time, as without a GPU."""
+    model, data = found["model"]["processor_seconds"], found["data"]["processor_seconds"]
+    return bool(model >= OWN * (model + data))
 
 
 def compute_own_wait(found: Mapping[str, Any]) -> float:

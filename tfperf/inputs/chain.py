@@ -41,10 +41,11 @@ class LoaderLimits:
 
     free_cores: float  # may be a fraction: what others leave
     steps_per_second: float = math.inf  # elements a second that the step takes
+    on_cores_per_second: float = math.inf  # elements a second that are made, and whose step is taken, on the free cores
 
     def __post_init__(self) -> None:
         """Raises: ValueError for limits that are not above zero."""
-        if min(self.free_cores, self.steps_per_second) <= 0:
+        if min(self.free_cores, self.steps_per_second, self.on_cores_per_second) <= 0:
             raise ValueError(f"limits of a loader are above 0: {self}")
 
 
@@ -93,8 +94,8 @@ def predict_rate(costs: LoaderCosts, limits: LoaderLimits, workers: int) -> Pred
         raise ValueError(f"a loader has at least one worker, not {workers}")
     caps: dict[Cap, float] = {
         "shared": 1 / costs.shared_seconds if costs.shared_seconds else math.inf,
-        "step": limits.steps_per_second,
-    }
+        "step": limits.steps_per_second, "cores": limits.on_cores_per_second,
+    }  # fmt: skip
     rate, cap = _predict_uncapped(costs, limits.free_cores, workers)
     lowest = min(caps, key=lambda name: caps[name])
     return PredictedRate(workers, *((caps[lowest], lowest) if caps[lowest] < rate else (rate, cap)))

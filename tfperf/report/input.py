@@ -10,30 +10,41 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from tfperf.inputs.bound import Bound, find_bound
+from tfperf.inputs.bound import Bound, find_bound, has_shared_cores
+from tfperf.measure.confidence import ConfidenceInterval
 from tfperf.report.input_ahead import find_store_gain
 from tfperf.report.input_applied import list_applied_lines
-from tfperf.report.input_code import list_cures
+from tfperf.report.input_code import Cure, list_cures
 from tfperf.report.input_device import list_device_lines
-from tfperf.report.input_stages import HEADERS, StageRow, get_free_cores, list_stage_cells, list_stage_rows
+from tfperf.report.input_stages import (
+    HEADERS,
+    StageRow,
+    find_costliest,
+    get_free_cores,
+    list_stage_cells,
+    list_stage_rows,
+)
 from tfperf.report.input_tuning import list_tuning_lines
 from tfperf.report.input_verdict import describe_ahead, describe_waiting, describe_workers
 
 PROBLEMS = {
-    "no_prefetch": "nothing is made ahead of the step",
+    "no_prefetch": "no prefetch: the next batch is made only when the step asks for it",
     "sequential_map": "one call at a time",
-    "python_in_map": "Python computes in it, one call at a time whatever it is told",
+    "python_in_map": "runs Python code, which holds the interpreter's lock: more parallel calls do not help",
     "python_generator": "a Python generator makes all elements in one thread",
-    "batch_after_map": "its function could take whole batches",
-    "cache_after_random": "the cache keeps what was drawn at random",
-    "cache_of_endless": "the cache is of a dataset without an end",
+    "batch_after_map": "is called for each example, though its function could take whole batches",
+    "cache_after_random": "the cache is behind random changes, which are then the same in each epoch",
+    "cache_of_endless": "the cache is of a dataset without an end, so that it is never complete",
     "small_shuffle": "its buffer holds a small part of the dataset, which is hardly shuffled",
-    "order_kept": "parallel calls wait for each other to keep the order",
-    "sequential_interleave": "one file at a time",
-    "thread_pool_limits": "calls wait for a thread: AUTOTUNE begins no more calls than there are threads",
-    "few_parallel_calls": "the number of calls that the code says is what all wait for",
+    "order_kept": "to keep the order of elements, fast calls wait for slow ones",
+    "sequential_interleave": "reads one file at a time",
+    "thread_pool_limits": "calls wait for a thread: AUTOTUNE starts no more calls than the pool has threads",
+    "few_parallel_calls": "num_parallel_calls is so low that the whole pipeline waits for this stage",
     "one_worker": "one worker makes all batches",
 }
+
+
+SCATTER = 0.25  # of a rate, to either side, from which on a reader is warned
 
 
 def conclude(report: dict[str, Any]) -> None:
@@ -48,19 +59,45 @@ def conclude(report: dict[str, Any]) -> None:
     report["cures"] = [asdict(one) for one in cures]
     report["lines"] = [
         describe_waiting(found, bound, cores), describe_workers(report, rows, cures),
-        describe_ahead(report, rows, bound, gain), *_list_notes(report, rows, bound),
+        describe_ahead(report, rows, bound, gain), *_list_notes(report, rows, bound, cures),
         *(() if report.get("applied") is None else list_applied_lines(report["applied"])),
     ]  # fmt: skip
 
 
-def _list_notes(report: Mapping[str, Any], rows: Sequence[StageRow], bound: Bound) -> Iterator[str]:
+def _list_notes(
+    report: Mapping[str, Any], rows: Sequence[StageRow], bound: Bound, cures: Sequence[Cure]
+) -> Iterator[str]:
     if bound in ("input", "turns"):
         yield "more or faster devices are not advised: they would wait for the same input"
+    yield from _describe_scatter(report["as_it_is"])
+    if bound in ("input", "turns", "cores") and not any(one.rate is not None for one in cures):
+        yield _describe_rest(report, rows)
+    if bound == "unknown":
+        yield "a longer --seconds, in another folder and with nothing else running, may tell"
     yield from list_device_lines(report["as_it_is"])
     yield from _list_problem_lines(report["as_it_is"]["source"], rows)
     yield from list_tuning_lines(report, rows)
     if bound in ("model", "unknown") and report["as_it_is"]["source"]["problems"]:
         yield "none of this is seen to make the training slower, so nothing is advised for speed"
+
+
+def _describe_scatter(found: Mapping[str, Any]) -> Iterator[str]:
+    """Where rates are so uncertain that other conclusions could be drawn from the next measurement."""
+    names = {"model": "the step", "data": "the data", "both": "both together"}
+    wide = [name for side, name in names.items() if not ConfidenceInterval(**found[side]["rate"]).is_within(SCATTER)]
+    if wide:
+        yield (
+            f"unsteady: the rate of {', '.join(wide)} is not known within {SCATTER:.0%}; measure again in another "
+            "folder, longer (--seconds), with nothing else running"
+        )
+
+
+def _describe_rest(report: Mapping[str, Any], rows: Sequence[StageRow]) -> str:
+    """What is left where no change of the code promises anything."""
+    most = find_costliest(rows)
+    why = "all free cores are in use" if has_shared_cores(report["as_it_is"], get_free_cores(report)) else "none is known"
+    told = f"no change of how the pipeline is put together is expected to help: {why}"
+    return told if most is None else f"{told}; what could be made cheaper first is {most}"
 
 
 def _list_problem_lines(source: Mapping[str, Any], rows: Sequence[StageRow]) -> Iterator[str]:
@@ -75,29 +112,33 @@ def make_input_tables(report: Mapping[str, Any]) -> RenderableType:
     rows = list_stage_rows(report["as_it_is"]["source"])
     parts: list[RenderableType] = [Text(line) for line in report["lines"]]
     if rows:
-        parts.append(_make_table("stages, each batch", HEADERS, list_stage_cells(rows)))
+        parts.append(_make_table("stages (ms and bytes of a batch)", HEADERS, list_stage_cells(rows)))
     if report["workers"] is not None:
-        parts.append(_make_table("workers", WORKER_HEADERS, list_worker_cells(report)))
+        parts.append(_make_table("workers (batches/s; * the knee with the step, o cores minus one)", WORKER_HEADERS, list_worker_cells(report)))
     for one in report["cures"]:
         parts += [Text(f"\n{describe_cure(one, report)}"), Text(one["code"])]
     return Group(*parts)
 
 
-WORKER_HEADERS = ("workers", "data alone, predicted", "limited by", "with the step", "measured", "off by")
+WORKER_HEADERS = ("workers", "data alone", "limited by", "with the step", "limited by", "data alone, measured", "error")
 
 
 def list_worker_cells(report: Mapping[str, Any]) -> list[tuple[str, ...]]:
-    """Batches/s of each number of workers, predicted and measured; the knee has a star, cores minus one an o."""
+    """Batches/s of each number of workers, predicted and measured; the knee has a star, cores minus one an o.
+
+    What the prediction rests on has no error: "fitted" stands in its place.
+    """
     workers, cells = report["workers"], list[tuple[str, ...]]()
+    swept = {one["workers"] for one in workers["sweep"] or ()}
     measured = list_measured_rates(workers)
     for alone, capped in zip(workers["predicted"], workers["with_step"], strict=True):
         count, seen = alone["workers"], measured.get(alone["workers"])
         marks = " *" * (count == workers["knee_with_step"]) + " o" * (count == report["cores"] - 1)
         middle = average_rates(seen)
         cells.append((
-            f"{count}{marks}", f"{alone['rate']:.4g}", alone["cap"], f"{capped['rate']:.4g}",
+            f"{count}{marks}", f"{alone['rate']:.4g}", alone["cap"], f"{capped['rate']:.4g}", capped["cap"],
             "" if seen is None else " ".join(f"{rate:.4g}" for rate in seen),
-            "" if middle is None else f"{alone['rate'] / middle - 1:+.0%}",
+            "" if middle is None else f"{alone['rate'] / middle - 1:+.0%}" if count in swept else "fitted",
         ))  # fmt: skip
     return cells
 

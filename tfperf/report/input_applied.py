@@ -28,7 +28,7 @@ def list_applied_lines(applied: Mapping[str, Any]) -> list[str]:
         f"{format_ratio(one['ratio'])} as fast: {one['why']}"
         for one in applied["offered"]
     ]
-    return lines + ([f"card: {applied['card']}"] if applied["card"] else [])
+    return lines + ([f"card written beside this report: {applied['card']}"] if applied["card"] else [])
 
 
 def make_applied_table(applied: Mapping[str, Any]) -> Table:

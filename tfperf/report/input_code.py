@@ -17,7 +17,7 @@ GAIN = 1.02  # of the rate, which a change has to promise
 MAP = "dataset = dataset.map({function}, num_parallel_calls=tf.data.AUTOTUNE, name={name})"
 POOL = """options = tf.data.Options()
 options.threading.private_threadpool_size = {threads}
-dataset = dataset.with_options(options)  # the last stage"""
+dataset = dataset.with_options(options)  # at the end of the pipeline"""
 CLASS = """class Batches(keras.utils.PyDataset):
     def __len__(self):
         return count  # batches of a pass
@@ -32,17 +32,17 @@ TEMPLATES = {
     "few_parallel_calls": MAP,
     "python_in_map": "# {function}: with TensorFlow's operations, without tf.py_function and tf.numpy_function\n" + MAP,
     "python_generator": CLASS,
-    "no_prefetch": "dataset = dataset.prefetch(tf.data.AUTOTUNE)  # the last stage",
+    "no_prefetch": "dataset = dataset.prefetch(tf.data.AUTOTUNE)  # at the end of the pipeline",
     "batch_after_map": "# {function}: for examples with one more axis in front\n"
     "dataset = dataset.batch({size}).map({function}, num_parallel_calls=tf.data.AUTOTUNE, name={name})",
     "sequential_interleave": "dataset = dataset.interleave(\n    {function}, cycle_length={threads}, "
     "num_parallel_calls=tf.data.AUTOTUNE, name={name}\n)",
     "thread_pool_limits": POOL,
     "order_kept": "options = tf.data.Options()\noptions.deterministic = False  # elements come in any order\n"
-    "dataset = dataset.with_options(options)  # the last stage",
-    "cache_after_random": "dataset = dataset.cache()  # before {name}, which draws",
+    "dataset = dataset.with_options(options)  # at the end of the pipeline",
+    "cache_after_random": "dataset = dataset.cache()  # before {name}, which is random",
     "cache_of_endless": "dataset = dataset.cache().repeat()",
-    "small_shuffle": "dataset = dataset.shuffle({elements}, name={name})",
+    "small_shuffle": "dataset = dataset.shuffle({elements}, name={name}){note}",
     "cache": "dataset = dataset.cache()  # behind {name}: {elements} elements, {held}, stay in memory",
 }  # fmt: skip
 WORKERS = {
@@ -124,12 +124,19 @@ def _make_cure(
 ) -> Cure:
     kind, row = problem["kind"], rows[problem["positions"][0]]
     elements = row.cardinality if kind == "cache" else problem["evidence"].get("elements")
+    held, note = problem["evidence"].get("bytes"), ""
+    if kind == "small_shuffle":
+        each = report["as_it_is"]["source"]["pipeline"]["stages"][row.position]["element_bytes"]
+        held = float(elements or 0) * (each or 0)
+        if held > SMALL_CACHE:
+            note = f"  # holds {format_small(held)}; names or numbers, shuffled before they are read, hold less"
     words = {
         "name": json.dumps(row.name), "function": name_function(row), "threads": rates.threads,
         "size": int(problem["evidence"].get("batch") or row.size or 1), "elements": int(elements or 0),
-        "held": format_small(problem["evidence"].get("bytes")), **_count_workers(report),
+        "held": format_small(held), "note": note, **_count_workers(report),
     }  # fmt: skip
-    code = TEMPLATES[kind].format(**words)
+    template = "sequential_interleave" if kind == "few_parallel_calls" and row.kind == "interleave" else kind
+    code = TEMPLATES[template].format(**words)
     if kind in PARALLEL and rates.is_waiting(row.position):
         code += "\n" + POOL.format(**words)
     rate = None if kind in RIGHT else rates.predict([problem])

@@ -44,7 +44,7 @@ def _list_tiles(report: Mapping[str, Any]) -> list[tuple[str, str]]:
     found, workers = report["as_it_is"], report["workers"]
     tiles = [(name_bound(report["bound"]), "verdict"), (f"{max(0.0, found['waits']['value']):.0%}", "the device waits")]
     if workers is not None:
-        tiles += [(str(workers["knee_with_step"]), "workers at the knee"),
+        tiles += [(str(workers["knee_with_step"]), "workers give 95 % of the best rate"),
                   (f"{workers['free_cores']:.2g} of {report['cores']}", "cores free")]  # fmt: skip
     return tiles
 
@@ -73,7 +73,7 @@ def _render_stages(report: Mapping[str, Any], rows: Sequence[StageRow]) -> str:
 def _render_workers(report: Mapping[str, Any]) -> str:
     caption = "Rates of the data alone by numbers of workers: threads of tf.data's pool, or workers of other loaders."
     table = render_table(WORKER_HEADERS, list_worker_cells(report))
-    legend = render_paragraph("batches/s; * the knee beside the step, o cores minus one", "soft")
+    legend = render_paragraph("batches/s; * the knee with the step, o cores minus one", "soft")
     return _draw(draw_workers, caption, report) + table + legend
 
 

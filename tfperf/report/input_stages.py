@@ -10,7 +10,7 @@ from tfperf.report.numbers import MISSING, format_bytes
 NOTABLE = 0.1  # of the time of all stages
 Limits = tuple[float | None, float | None]
 HEADERS = (
-    "stage", "kind", "CPU ms", "wait ms", "at most batches/s", "calls", "buffer", "held", "read", "notes",
+    "stage", "kind", "CPU ms", "wait ms", "batches/s up to here", "calls", "buffer", "held", "read", "notes",
 )  # fmt: skip
 
 
@@ -68,6 +68,14 @@ class StageRow:
 def get_free_cores(report: Mapping[str, Any]) -> float:
     """Those that were measured, or all, where no number of workers was."""
     return float(report["cores"] if report["workers"] is None else report["workers"]["free_cores"])
+
+
+def find_costliest(rows: Sequence[StageRow]) -> str | None:
+    """The stage that takes the most CPU and waiting time among some, with it; None where none takes a notable part."""
+    total, most = sum(one.seconds for one in rows), max(rows, key=lambda one: one.seconds, default=None)
+    if most is None or most.seconds < NOTABLE * total or total == 0:
+        return None
+    return f"{most.name} ({1e3 * most.seconds:.3g} ms of CPU and waiting a batch)"
 
 
 def list_fixed(rows: Sequence[StageRow]) -> list[StageRow]:

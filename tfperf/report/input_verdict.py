@@ -3,12 +3,12 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tfperf.inputs.bound import SURE, Bound, compute_own_wait, has_shared_cores
+from tfperf.inputs.bound import SURE, Bound, compute_own_wait, has_own_cores, has_shared_cores
 from tfperf.inputs.chain import KNEE_SHARE
 from tfperf.report.input_ahead import StoreGain
 from tfperf.report.input_code import Cure
 from tfperf.report.input_rates import PARALLEL, list_before
-from tfperf.report.input_stages import NOTABLE, StageRow, list_fixed
+from tfperf.report.input_stages import NOTABLE, StageRow, find_costliest, list_fixed
 from tfperf.report.numbers import format_bytes, format_seconds
 
 CAPS = {
@@ -39,11 +39,11 @@ def describe_waiting(found: Mapping[str, Any], bound: Bound, free_cores: float) 
     if bound == "cores":
         cpu = [1e3 * found[side]["processor_seconds"] for side in ("model", "data", "both")]
         return (
-            f"{told}: each alone is faster, since they share {free_cores:.2g} free cores (CPU ms: step {cpu[0]:.3g}, "
-            f"batch {cpu[1]:.3g}, both {cpu[2]:.3g}); a step with cores of its own would not wait"
+            f"{told}: both compete for {free_cores:.2g} free cores (CPU ms: step {cpu[0]:.3g}, batch {cpu[1]:.3g}, "
+            f"both {cpu[2]:.3g}), which costs {share} of the time; a step with cores of its own would not wait"
         )
     if bound == "turns":
-        return f"{told}: they take turns, so that the device waits {share} of the time, though cores are free"
+        return f"{told}: they do not overlap, so that the device waits {share} of the time, though cores are free"
     if bound == "model":
         return f"{told}: input waits for the device"
     shared = ""
@@ -64,12 +64,7 @@ def describe_workers(report: Mapping[str, Any], rows: Sequence[StageRow], cures:
         return "one thread makes all batches, whatever number of workers is asked for: none is predicted"
     word, fixed = "threads" if rows else "workers", list_fixed(rows)
     parts = [_describe_fixed(fixed, cures) if fixed else _describe_knee(report, word)]
-    if has_shared_cores(report["as_it_is"], workers["free_cores"]):
-        most = workers["free_cores"] / report["as_it_is"]["both"]["processor_seconds"]
-        parts.append(
-            f"the step takes cores, too: together at most {most:.4g} steps/s on {workers['free_cores']:.2g} free"
-        )
-    parts.append(f"cores minus one: {max(1, report['cores'] - 1)}")
+    parts.append(f"the rule of cores minus one says {max(1, report['cores'] - 1)}")
     return "; ".join([*parts, _describe_ram(workers.get("ram"), word)])
 
 
@@ -77,19 +72,14 @@ def _describe_knee(report: Mapping[str, Any], word: str) -> str:
     workers, step = report["workers"], report["as_it_is"]["model"]["rate"]["value"]
     rates, at = [one["rate"] for one in workers["with_step"]], workers["knee_with_step"]
     rate, who = rates[at - 1], f"{at} {word if at > 1 else word.removesuffix('s')}"
-    give = "give" if at > 1 else "gives"
-    if rate >= KNEE_SHARE * step:
-        told = f"{who} {give} {rate / step:.0%} of the step's rate"
-        if at == len(rates):
-            return told
-    else:
-        told = f"{who} {give} {rate:.4g} batches/s, {rate / step:.0%} of the step's rate"
+    told = f"{who} {'give' if at > 1 else 'gives'} {rate:.4g} steps/s, {rate / step:.0%} of the step's rate"
     if at == len(rates):
-        return f"{told}, more were not looked at"
-    cap = CAPS[workers["with_step"][at]["cap"]]
+        return told if rate >= KNEE_SHARE * step else f"{told}, more were not looked at"
+    cap = workers["with_step"][at]["cap"]
     more = rates[at] / rate - 1
     adds = "nothing" if more < NOTHING else f"{more:.0%}"
-    return f"{told}, the {_format_ordinal(at + 1)} adds {adds}: limited by {cap}"
+    also = " of step and data together" if cap == "cores" and has_own_cores(report["as_it_is"]) else ""
+    return f"{told}, the {_format_ordinal(at + 1)} adds {adds}: limited by {CAPS[cap]}{also}"
 
 
 def _describe_fixed(fixed: Sequence[StageRow], cures: Sequence[Cure]) -> str:
@@ -149,14 +139,9 @@ def _describe_chance(rows: Sequence[StageRow]) -> str:
         return "storing is not advised: no stage that makes elements of one shape takes a tenth of the time"
     if "Python" in first.notes:
         return f"storing is not advised: {first.name} calls Python, which may make other elements each time"
-    total = sum(one.seconds for one in rows)
-    later = [one.name for one in rows[first.position + 1 :] if one.seconds >= NOTABLE * total > 0]
-    tail = (
-        f"; of {', '.join(dict.fromkeys(later))} what draws nothing could be stored, written before it" if later else ""
-    )
-    return (
-        f"storing does not pay: what comes before {first.name}, where random numbers begin, takes hardly any time{tail}"
-    )
+    most = find_costliest([one for one in rows[first.position + 1 :] if "random" not in one.notes])
+    tail = "" if most is None else f"; {most} could be stored if it came before that and took none of its numbers"
+    return f"storing does not pay: what comes before {first.name}, the first random stage, takes hardly any time{tail}"
 
 
 def format_period(rate: Mapping[str, Any]) -> str:

@@ -3,6 +3,7 @@
 What is predicted is in input.json before the sweep that checks it begins.
 """
 
+import math
 import statistics
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -172,7 +173,9 @@ def predict_workers(asker: InputAsker, found: Record, most: int, measure_cores: 
     one, many = measured
     model = fit_loader(one, many, free_cores)
     alone = model.predict(LoaderLimits(free_cores), most)
-    capped = model.predict(LoaderLimits(free_cores, steps_per_second=found["model"]["rate"]["value"]), most)
+    used = found["both"]["processor_seconds"]
+    limits = LoaderLimits(free_cores, found["model"]["rate"]["value"], free_cores / used if used else math.inf)
+    capped = model.predict(limits, most)
     return {
         "free_cores": free_cores, "measured": [asdict(one) for one in measured], "costs": asdict(model.costs),
         "predicted": [asdict(one) for one in alone], "with_step": [asdict(one) for one in capped],
