@@ -37,8 +37,14 @@ def numbers():
 )
 def test_the_last_stage_that_is_the_same_in_each_pass(build, stage):
     pipeline = read_stages(build())
-    place = find_store_point(pipeline)
+    place = find_store_point(pipeline, lambda stage: True)
     assert (None if place is None else pipeline.stages[place].name) == stage
+
+
+def test_a_stage_where_no_store_can_be_made_is_passed_over():
+    stages = read_stages(numbers().map(make, name="make").map(make_larger, name="larger"))
+    place = find_store_point(stages, lambda stage: stage.name != "larger")
+    assert place is not None and stages.stages[place].name == "make"
 
 
 def draw_scalar(x):
@@ -67,6 +73,6 @@ def test_larger_records_take_longer_to_read():
 
 
 def test_the_point_has_its_bytes_and_seconds():
-    point = measure_store_point(read_stages(numbers().map(make, name="make").map(draw)))
+    point = measure_store_point(read_stages(numbers().map(make, name="make").map(draw)), lambda stage: True)
     assert point is not None and point.element_bytes == 6 and point.read_seconds > 0
-    assert measure_store_point(read_stages(numbers())) is None
+    assert measure_store_point(read_stages(numbers()), lambda stage: True) is None

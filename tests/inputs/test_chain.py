@@ -70,6 +70,7 @@ def test_as_many_begin_as_end_in_every_state(cores, workers):
         (LoaderCosts(0.01), LoaderLimits(8.0, steps_per_second=77.0), 77.0, "step"),
         (LoaderCosts(0.01), LoaderLimits(8.0, steps_per_second=1e9), 400.0, "workers"),
         (LoaderCosts(0.01), LoaderLimits(4.0, steps_per_second=1e9), 400.0, "cores"),
+        (LoaderCosts(0.01), LoaderLimits(8.0, 1e9, on_cores_per_second=70.0), 70.0, "cores"),
     ],
 )  # fmt: skip
 def test_the_lowest_ceiling_is_named(costs, limits, rate, cap):

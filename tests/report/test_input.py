@@ -15,6 +15,7 @@ from tests.report.input_records import (
     make_found,
     make_loader_report,
     make_problem,
+    make_stage,
     make_waiting_report,
     make_workers,
 )
@@ -61,10 +62,10 @@ def test_a_waiting_pipeline_has_a_verdict_in_three_lines():
     assert "the device waits 76% [74%, 78%] of the time" in who
     # 12.5 batches/s of a thread, 8 of them looked at: all would be needed for the step's 100
     assert (
-        workers.startswith("8 threads give 100% of the step's rate; ")
+        workers.startswith("8 threads give 100 steps/s, 100% of the step's rate; ")
         and "each takes 12.0 MB of RAM (in all 500.0 MB" in workers
     )
-    assert "cores minus one: 1" in workers
+    assert "cores minus one says 1" in workers
     assert "storing is not advised" in ahead
     assert "more or faster devices are not advised: they would wait for the same input" in report["lines"]
     assert any(
@@ -74,7 +75,7 @@ def test_a_waiting_pipeline_has_a_verdict_in_three_lines():
 
 def test_the_knee_tells_what_the_next_worker_adds():
     report = settle(make_waiting_report(step=50.0))
-    assert report["lines"][1].startswith("4 threads give 100% of the step's rate, the fifth adds nothing: ")
+    assert report["lines"][1].startswith("4 threads give 50 steps/s, 100% of the step's rate, the fifth adds nothing: ")
     assert "limited by the step" in report["lines"][1]
 
 
@@ -99,10 +100,36 @@ def test_storing_pays_after_as_many_epochs_as_its_times_say():
     assert now[0] == 0.0 and stored[0] == 4.0 and now[1] < stored[1] and now[2] > stored[2]
 
 
+def test_what_repeats_is_stored_once_and_an_epoch_is_the_trainings():
+    report = make_decoding_report(random_at=2)
+    stages = report["as_it_is"]["source"]["pipeline"]["stages"]
+    stages.insert(1, make_stage("repeat", inputs=(0,), cardinality=3 * stages[0]["cardinality"]))
+    for one in stages[2:]:
+        one["inputs"], one["cardinality"] = (one["inputs"][0] + 1,), 3 * one["cardinality"]
+    times = report["as_it_is"]["source"]["times"]["stages"]
+    times.insert(1, times[0])
+    report["as_it_is"]["source"]["ahead"]["position"] = 2
+    report["as_it_is"]["source"]["steps_per_epoch"] = 50
+    gain = StoreGain(**settle(report)["ahead"])
+    assert gain.elements == 800 and gain.preparation_seconds == pytest.approx(4.0)
+    assert gain.epoch_seconds == pytest.approx(50 / 24)
+
+
+def test_a_rate_that_scatters_is_told_and_what_is_left_where_nothing_helps():
+    report = make_decoding_report(random_at=1)
+    lines = settle(report)["lines"]
+    assert not any("unsteady" in one for one in lines)
+    assert any("what could be made cheaper first is decode (80 ms" in one for one in lines)
+    report["as_it_is"]["data"]["rate"]["high"] = 40.0
+    (told,) = [one for one in settle(report)["lines"] if "unsteady" in one]
+    assert "the rate of the data is" in told
+
+
 def test_what_is_drawn_is_not_stored():
     report = settle(make_decoding_report(random_at=1))
     assert (
-        report["ahead"] is None and "storing does not pay: what comes before decode, where random" in report["lines"][2]
+        report["ahead"] is None
+        and "storing does not pay: what comes before decode, the first random" in report["lines"][2]
     )
 
 

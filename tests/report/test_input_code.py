@@ -105,7 +105,7 @@ def test_input_and_step_that_take_turns_get_a_prefetch():
     report["as_it_is"]["both"]["rate"] = {"value": 55.0, "low": 54.0, "high": 56.0}
     report["as_it_is"]["waits"] = {"value": 0.45, "low": 0.43, "high": 0.47}
     cure = settle(report)["no_prefetch"]
-    assert report["bound"] == "turns" and "they take turns" in report["lines"][0]
+    assert report["bound"] == "turns" and "they do not overlap" in report["lines"][0]
     assert list_stages(cure["code"]).stages[-1].kind == "prefetch" and cure["rate"] == pytest.approx(100.0)
 
 
@@ -126,6 +126,36 @@ def test_what_is_the_same_in_each_pass_can_be_cached():
     for free, is_offered in ((5e7, True), (3.9e7, False), (None, False)):  # 20 MB are half of what is free, or more
         report["as_it_is"]["source"]["ahead"] |= {"element_bytes": 25_000, "available_bytes": free}
         assert ("cache" in settle(report)) == is_offered
+
+
+def test_a_cache_does_not_keep_one_order_for_all_passes():
+    report = make_decoding_report(random_at=2)
+    stages = report["as_it_is"]["source"]["pipeline"]["stages"]
+    stages[0]["kind"] = "shuffle"
+    code = settle(report)["cache"]["code"]
+    assert [one.kind for one in list_stages(code).stages[-2:]] == ["cache", "shuffle"]
+    orders = [list(run(code, tf.data.Dataset.range(800))["dataset"].as_numpy_iterator()) for _ in range(2)]
+    assert orders[0] != orders[1]
+    stages[1]["kind"] = "batch"  # samples would come together as they did in the first pass
+    report["as_it_is"]["source"]["ahead"]["position"] = 1
+    assert "cache" not in settle(report)
+
+
+def test_a_number_of_files_at_once_is_changed_where_files_are_read():
+    report = make_waiting_report(step=50.0, calls=2, kind="few_parallel_calls")
+    report["as_it_is"]["source"]["pipeline"]["stages"][1]["kind"] = "interleave"
+    code = settle(report)["few_parallel_calls"]["code"]
+    assert list_stages(code, fetch=tf.data.Dataset.from_tensors).stages[-1].kind == "interleave"
+
+
+def test_a_buffer_that_is_larger_than_memory_may_be_is_told():
+    report = make_waiting_report(step=50.0)
+    source = report["as_it_is"]["source"]
+    source["problems"] = [make_problem("small_shuffle", 1, elements=100_000.0)]
+    source["pipeline"]["stages"][1]["element_bytes"] = 150_000
+    assert "holds 15.00 GB" in settle(report)["small_shuffle"]["code"]
+    source["pipeline"]["stages"][1]["element_bytes"] = 8
+    assert "holds" not in settle(report)["small_shuffle"]["code"]
 
 
 def test_several_changes_that_limit_each_other_are_told_together():
@@ -156,7 +186,7 @@ def test_a_name_that_is_no_name_of_python_is_quoted_and_not_called():
 
 
 WORDS = {"name": '"mix"', "function": "double", "threads": 3, "size": 4, "elements": 8, "workers": 2,
-         "processes": False, "queue": 4, "held": "1 kB", "batch": 4}  # fmt: skip
+         "processes": False, "queue": 4, "held": "1 kB", "batch": 4, "note": ""}  # fmt: skip
 
 
 @pytest.mark.parametrize("kind", sorted(TEMPLATES))
@@ -177,12 +207,13 @@ def test_every_template_runs(kind):
         "order_kept": options.deterministic is False,
         "thread_pool_limits": options.threading.private_threadpool_size == 3,
         "cache_after_random": stages[-1].kind == "cache", "cache": stages[-1].kind == "cache",
+        "cache_and_shuffle": stages[-1].kind == "shuffle",
     }  # fmt: skip
     assert truths.get(kind, stages[-1].parallel == "auto" or stages[-1].kind == "prefetch")
 
 
 def test_every_problem_has_words_and_code():
-    assert {*PROBLEMS} == {*TEMPLATES, "one_worker"} - {"cache"}
+    assert {*PROBLEMS} == {*TEMPLATES, "one_worker"} - {"cache", "cache_and_shuffle"}
 
 
 @pytest.mark.parametrize(

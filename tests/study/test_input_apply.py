@@ -32,9 +32,12 @@ DECODES = make_source(make_stage("decode"), times=[(0.01, 0.0)])
 class MadeUpMachine:
     """Answers trials by a card's speed, which every other turn is 1 % higher; notes how it was asked."""
 
-    def __init__(self, compute_rate, compute_values=lambda data: 0, breaks=lambda data: False):
+    def __init__(
+        self, compute_rate, compute_values=lambda data: 0, breaks=lambda data: False, count=lambda data: 40,
+        compute_last=lambda data: 0,
+    ):  # fmt: skip
         self.compute_rate, self.compute_values, self.breaks = compute_rate, compute_values, breaks
-        self.names = []
+        self.count, self.compute_last, self.names = count, compute_last, []
 
     def ask(self, name, request):
         self.names.append(name)
@@ -51,7 +54,10 @@ class MadeUpMachine:
             ]
             for step in request.get("steps", [0.0])
         ]
-        return {"rates": rates, "digests": {"values": self.compute_values(data), "shapes": 0}}
+        first = 1 if request.get("digest", {}).get("elements", 1) else 40  # of a whole pass
+        values = [[self.compute_values(data)] * first for _ in range(2)]
+        values[0][-1] += self.compute_last(data) if first > 1 else 0
+        return {"rates": rates, "digests": {"values": values, "shapes": [[0], [0]], "cardinality": self.count(data)}}
 
     def search(self, source=DECODES, tree=TREE, step=None, **effort):
         made = InputSearch(
@@ -83,6 +89,43 @@ def test_what_wins_is_taken_and_proved_and_what_changes_values_is_offered_with_i
     assert found["ratio"]["value"] == pytest.approx(3.0) and found["ratio_device"]["value"] == pytest.approx(2.5)
     assert found["busy"]["before"]["value"] == pytest.approx(0.4, rel=0.01)
     assert found["busy"]["after"]["value"] == pytest.approx(1.0)
+
+
+def test_fewer_digests_of_a_slow_pass_are_compared_with_as_many():
+    class Slow(MadeUpMachine):
+        def measure(self, data, request, name):
+            record = super().measure(data, request, name)
+            calls = 9 if data["input"] is None else 16
+            record["digests"]["values"] = [[*range(calls)], [*range(calls)]]
+            return record
+
+    assert Slow(compute_rate).search()["settings"] == {"parallel_calls": "auto"}
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"count": lambda data: 39 if data["arguments"]["fused"] else 40},  # as drop_remainder
+        {"compute_last": lambda data: data["arguments"]["fused"]},  # other batches, but not among the first
+        {"count": lambda data: -2},  # as of a filter
+    ],
+)
+def test_an_argument_that_changes_the_end_of_a_pass_is_not_taken(changes):
+    found = MadeUpMachine(compute_rate, lambda data: data["arguments"]["fast"], **changes).search()
+    assert found["arguments"] == {} and found["settings"] == {"parallel_calls": "auto"}
+    assert {"data.arguments.fused": True} in [one["values"] for one in found["offered"]]
+
+
+def test_turns_of_a_process_are_one_value():
+    """A process that by chance has one of them faster in all of its turns is no proof by itself."""
+    odd = {}
+
+    def rate(data, name):
+        if "again" not in name:
+            return compute_rate(data)
+        return 10.0 * ((1.3 if odd.setdefault(name, len(odd)) == 0 else 1.0) if data["input"] else 1.0)
+
+    assert not MadeUpMachine(rate).search()["changed"]
 
 
 def test_a_win_that_does_not_come_again_is_not_taken():

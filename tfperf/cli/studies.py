@@ -141,7 +141,10 @@ def memory(
 @click.option("--sweep", is_flag=True, help="Also measure each number of workers that a rate is predicted for.")
 @click.option("--apply", is_flag=True, help="Try settings that leave batches as they are; write a card with the best.")
 @click.option(
-    "--seconds", type=FiniteRange(1, 3600), default=10.0, show_default=True,
+    "--seconds",
+    type=FiniteRange(1, 3600),
+    default=10.0,
+    show_default=True,
     help="Seconds of each measurement; the first takes up to three times as long where rates scatter.",
 )
 @click.option(

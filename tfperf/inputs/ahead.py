@@ -3,6 +3,7 @@
 import math
 import tempfile
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,16 +26,17 @@ class StorePoint:
     read_seconds: float  # of a core, for a stored element
 
 
-def find_store_point(pipeline: Pipeline) -> int | None:
+def find_store_point(pipeline: Pipeline, can_split: Callable[[Stage], bool]) -> int | None:
     """The last stage up to which no stage draws, runs Python or has no end, and whose elements all have one shape.
 
-    None where there is none with a stage before it. A shuffle draws an order alone, which is drawn for what is stored,
-    too. Whether Python draws is not seen in a graph.
+    can_split: whether a store can be made there (`stores/split.py`). None where there is none with a stage before it.
+    A shuffle draws an order alone, which is drawn for what is stored, too. Whether Python draws is not seen in a graph.
     """
     found = None
     for position, stage in enumerate(pipeline.stages):
         every = [pipeline.stages[one] for one in (*pipeline.list_parents(position), position)]
-        if all(map(_is_repeatable, every)) and stage.inputs and stage.element_bytes and _is_made(stage):
+        is_fit = all(map(_is_repeatable, every)) and stage.inputs and stage.element_bytes and _is_made(stage)
+        if is_fit and can_split(stage):
             found = position
     return found
 
@@ -48,9 +50,9 @@ def _is_repeatable(stage: Stage) -> bool:
     return not (drawn or stage.has_python or stage.cardinality == math.inf)
 
 
-def measure_store_point(pipeline: Pipeline) -> StorePoint | None:
+def measure_store_point(pipeline: Pipeline, can_split: Callable[[Stage], bool]) -> StorePoint | None:
     """The same with its bytes, and what reading records of that size costs here."""
-    position = find_store_point(pipeline)
+    position = find_store_point(pipeline, can_split)
     if position is None:
         return None
     size = pipeline.stages[position].element_bytes

@@ -13,7 +13,15 @@ import tensorflow as tf
 from tfperf.errors import UserError
 
 PASSES = 2  # whose elements are compared: in the second one caches are full and shuffles go on
-MOST_ELEMENTS, ENOUGH_SECONDS, LEAST = 16, 4.0, 2  # of each pass
+LEAST = 2  # elements of each pass
+
+
+@dataclass(frozen=True)
+class DigestLimits:
+    """How much of a pass is compared: at most so many elements, and no more of them after so many seconds."""
+
+    elements: int | None = 16  # None: all
+    seconds: float = 4.0
 
 
 @dataclass(frozen=True)
@@ -22,23 +30,25 @@ class ElementDigests:
 
     values: list[list[str]]
     shapes: list[list[str]]
+    cardinality: int  # of a pass; below 0: endless, or not known
 
 
-def digest_elements(dataset: tf.data.Dataset, count: int | None) -> ElementDigests:
-    """The first `count` elements of each pass; None: as many as come in a few seconds, and the second pass has as many.
+def digest_elements(dataset: tf.data.Dataset, limits: DigestLimits) -> ElementDigests:
+    """The first elements of each pass; the second one has as many as the first, in any case.
 
     Raises: UserError where a pass has no element; what its functions raise.
     """
     values: list[list[str]] = []
     shapes: list[list[str]] = []
+    count = None
     for _ in range(PASSES):
-        found = list(_digest_pass(dataset, count))
+        found = list(_digest_pass(dataset, count, limits))
         if not found:
             raise UserError("data: a pass has no batch; is a generator used up?")
         count = len(found)
         values.append([value for value, _ in found])
         shapes.append([shape for _, shape in found])
-    return ElementDigests(values, shapes)
+    return ElementDigests(values, shapes, int(dataset.cardinality()))
 
 
 def measure_delivery(dataset: tf.data.Dataset, seconds: float, step_seconds: float) -> float:
@@ -73,9 +83,9 @@ def _repeat_passes(dataset: tf.data.Dataset) -> Iterator[Any]:
         yield from chain(first, passing)
 
 
-def _digest_pass(dataset: tf.data.Dataset, count: int | None) -> Iterator[tuple[str, str]]:
-    end = time.perf_counter() + ENOUGH_SECONDS
-    for number, element in enumerate(islice(dataset, MOST_ELEMENTS if count is None else count), 1):
+def _digest_pass(dataset: tf.data.Dataset, count: int | None, limits: DigestLimits) -> Iterator[tuple[str, str]]:
+    end = time.perf_counter() + limits.seconds
+    for number, element in enumerate(islice(dataset, limits.elements if count is None else count), 1):
         yield _digest_element(element)
         if count is None and number >= LEAST and time.perf_counter() > end:
             return

@@ -78,7 +78,8 @@ def _list_notes(
     yield from _list_problem_lines(report["as_it_is"]["source"], rows)
     yield from list_tuning_lines(report, rows)
     if bound in ("model", "unknown") and report["as_it_is"]["source"]["problems"]:
-        yield "none of this is seen to make the training slower, so nothing is advised for speed"
+        seen = "none of this is seen to make" if bound == "model" else "it is not known whether any of this makes"
+        yield f"{seen} the training slower, so nothing is advised for speed"
 
 
 def _describe_scatter(found: Mapping[str, Any]) -> Iterator[str]:
@@ -94,8 +95,10 @@ def _describe_scatter(found: Mapping[str, Any]) -> Iterator[str]:
 
 def _describe_rest(report: Mapping[str, Any], rows: Sequence[StageRow]) -> str:
     """What is left where no change of the code promises anything."""
-    most = find_costliest(rows)
-    why = "all free cores are in use" if has_shared_cores(report["as_it_is"], get_free_cores(report)) else "none is known"
+    most = find_costliest(rows, rows)
+    why = (
+        "all free cores are in use" if has_shared_cores(report["as_it_is"], get_free_cores(report)) else "none is known"
+    )
     told = f"no change of how the pipeline is put together is expected to help: {why}"
     return told if most is None else f"{told}; what could be made cheaper first is {most}"
 
@@ -114,7 +117,13 @@ def make_input_tables(report: Mapping[str, Any]) -> RenderableType:
     if rows:
         parts.append(_make_table("stages (ms and bytes of a batch)", HEADERS, list_stage_cells(rows)))
     if report["workers"] is not None:
-        parts.append(_make_table("workers (batches/s; * the knee with the step, o cores minus one)", WORKER_HEADERS, list_worker_cells(report)))
+        parts.append(
+            _make_table(
+                "workers (batches/s; * the knee with the step, o cores minus one)",
+                WORKER_HEADERS,
+                list_worker_cells(report),
+            )
+        )
     for one in report["cures"]:
         parts += [Text(f"\n{describe_cure(one, report)}"), Text(one["code"])]
     return Group(*parts)

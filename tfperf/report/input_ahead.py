@@ -1,11 +1,12 @@
 """What preparing the data ahead would give: after how many epochs it has paid."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from tfperf.inputs.break_even import find_break_even
 from tfperf.inputs.expected_rates import compute_most_rate
+from tfperf.report.input_rates import list_before
 from tfperf.report.input_stages import StageRow, get_free_cores
 
 WORTH = 0.1  # of the input's time, which storing has to save
@@ -17,10 +18,10 @@ class StoreGain:
 
     stage: str  # the last one that is run once
     before: str  # the one after it
-    elements: float  # of a pass
+    elements: float  # that are stored
     stored_bytes: float
     preparation_seconds: float
-    epoch_seconds: float  # now
+    epoch_seconds: float  # now; an epoch is the training's, which may be a part of a pass of the data
     stored_epoch_seconds: float
     epochs: float | None  # until it has paid; None: never
 
@@ -47,7 +48,10 @@ def find_store_gain(report: Mapping[str, Any], rows: Sequence[StageRow], threads
     elements, rate = rows[place].cardinality, source["times"]["stages"][place]["prefix"]["rate"]["value"]
     if not each or elements is None:
         return None
-    kept = _leave_out(rows, place)
+    steps = source.get("steps_per_epoch") or elements / each
+    before = list_before(source["pipeline"]["stages"], place)
+    elements = _count_once(rows, before, elements)
+    kept = {row.position for row in rows} - before
     cores = get_free_cores(report)
     loads = [one.make_load(threads) for one in rows]
     saved = sum(one.seconds for position, one in enumerate(loads) if position not in kept)
@@ -65,21 +69,19 @@ def find_store_gain(report: Mapping[str, Any], rows: Sequence[StageRow], threads
         found["both"]["processor_seconds"] - sum(one.cpu_seconds for one in loads) + sum(o.cpu_seconds for o in stored)
     )
     after = max(1 / found["model"]["rate"]["value"], faster / found["data"]["rate"]["value"], cpu / cores)
-    batches = elements / each
     preparation = elements / rate
-    now, then = batches * batch, batches * min(after, batch)
-    following = next((one.name for one in rows if place in one.inputs), "")
+    now, then = steps * batch, steps * min(after, batch)
+    following = next((one.name for one in rows if place in one.inputs), "the end")
     epochs = find_break_even(preparation, now, then)
     return StoreGain(
         rows[place].name, following, elements, elements * point["element_bytes"], preparation, now, then, epochs
     )
 
 
-def _leave_out(rows: Sequence[StageRow], place: int) -> set[int]:
-    """Positions of the stages that are still run where what comes out at `place` is stored."""
-    gone, waiting = set(), [place]
-    while waiting:
-        one = waiting.pop()
-        gone.add(one)
-        waiting += rows[one].inputs
-    return {row.position for row in rows} - gone
+def _count_once(rows: Sequence[StageRow], before: Iterable[int], elements: float) -> float:
+    """Elements at a place without what those before it that repeat make of them."""
+    for one in (rows[position] for position in before if rows[position].kind == "repeat"):
+        once = rows[one.inputs[0]].cardinality
+        if once and one.cardinality:
+            elements *= once / one.cardinality
+    return elements

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from tfperf.inputs.bound import Bound
-from tfperf.report.input_rates import CHEAPER, PARALLEL, WAITS, ExpectedRates
+from tfperf.report.input_rates import CHEAPER, PARALLEL, WAITS, ExpectedRates, list_before
 from tfperf.report.input_stages import StageRow, format_small, get_free_cores
 
 CACHE_SHARE = 0.5  # of the memory that is free, which a cache may take
@@ -44,6 +44,8 @@ TEMPLATES = {
     "cache_of_endless": "dataset = dataset.cache().repeat()",
     "small_shuffle": "dataset = dataset.shuffle({elements}, name={name}){note}",
     "cache": "dataset = dataset.cache()  # behind {name}: {elements} elements, {held}, stay in memory",
+    "cache_and_shuffle": "# behind {name}, in place of the shuffle before it, whose order a cache would keep:\n"
+    "# {elements} elements, {held}, stay in memory\ndataset = dataset.cache().shuffle({elements})",
 }  # fmt: skip
 WORKERS = {
     "PyDataset": "data.workers, data.use_multiprocessing, data.max_queue_size = {workers}, {processes}, {queue}",
@@ -108,10 +110,19 @@ def _merge(cures: Sequence[Cure]) -> list[Cure]:
 def list_curable(source: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """Problems of a pipeline, and as one more that elements which are the same in each pass are made anew."""
     found, stages, ahead = list(source["problems"]), source["pipeline"]["stages"], source.get("ahead")
-    if ahead is not None and not any(one["kind"] == "cache" for one in stages):
-        held = (stages[ahead["position"]]["cardinality"] or math.inf) * ahead["element_bytes"]
-        if held <= CACHE_SHARE * (ahead.get("available_bytes") or math.inf) < math.inf or held < SMALL_CACHE:
-            found.append({"kind": "cache", "positions": [ahead["position"]], "evidence": {"bytes": held}})
+    if ahead is None or any(one["kind"] == "cache" for one in stages):
+        return found
+    place = ahead["position"]
+    before = [stages[one] for one in list_before(stages, place)]
+    is_shuffled = any(one["kind"].startswith("shuffle") for one in before) and not any(
+        one["kind"].startswith("shuffle") and place in list_before(stages, later) for later, one in enumerate(stages)
+    )
+    if is_shuffled and any(one["kind"].endswith("batch") for one in before):
+        return found  # samples that have once come together would come together in each pass
+    held = (stages[place]["cardinality"] or math.inf) * ahead["element_bytes"]
+    if held <= CACHE_SHARE * (ahead.get("available_bytes") or math.inf) < math.inf or held < SMALL_CACHE:
+        evidence = {"bytes": held, "is_shuffled": is_shuffled}
+        found.append({"kind": "cache", "positions": [place], "evidence": evidence})
     return found
 
 
@@ -135,12 +146,18 @@ def _make_cure(
         "size": int(problem["evidence"].get("batch") or row.size or 1), "elements": int(elements or 0),
         "held": format_small(held), "note": note, **_count_workers(report),
     }  # fmt: skip
-    template = "sequential_interleave" if kind == "few_parallel_calls" and row.kind == "interleave" else kind
-    code = TEMPLATES[template].format(**words)
+    code = TEMPLATES[_choose_template(problem, row)].format(**words)
     if kind in PARALLEL and rates.is_waiting(row.position):
         code += "\n" + POOL.format(**words)
     rate = None if kind in RIGHT else rates.predict([problem])
     return Cure(kind, row.name, code, rate, kind in (*CHEAPER, "cache"))
+
+
+def _choose_template(problem: Mapping[str, Any], row: StageRow) -> str:
+    kind: str = problem["kind"]
+    if kind == "few_parallel_calls" and row.kind == "interleave":
+        return "sequential_interleave"
+    return "cache_and_shuffle" if kind == "cache" and problem["evidence"]["is_shuffled"] else kind
 
 
 def name_function(row: StageRow) -> str:

@@ -24,7 +24,7 @@ class ExpectedRates:
         self._cores = get_free_cores(report)
         self._threads = float(self._found["source"]["pipeline"]["options"]["threads"] or report["cores"])
         self._loads = [one.make_load(self._threads) for one in rows]
-        self._has_fixed = bool(list_fixed(rows))
+        self._has_fixed, self._stages = bool(list_fixed(rows)), self._found["source"]["pipeline"]["stages"]
         options = self._found["source"]["pipeline"]["options"]
         self._has_prefetch = options["autotune"] and options["inject_prefetch"]  # of TensorFlow's own, if need be
 
@@ -81,7 +81,7 @@ class ExpectedRates:
         if kind == "no_prefetch":
             return [*loads, StageLoad(0.0, 0.0, None, True, (len(loads) - 1,))]
         if kind == "cache":
-            places = [*list_before(self._rows, places[0])]
+            places = [*list_before(self._stages, places[0])]
         if kind in (*CHEAPER, "cache"):
             return [_leave_idle(one) if place in places else one for place, one in enumerate(loads)]
         if kind == "python_generator":  # as many processes as cores
@@ -94,13 +94,13 @@ class ExpectedRates:
         return loads
 
 
-def list_before(rows: Sequence[StageRow], place: int) -> set[int]:
-    """Positions of a stage and of all whose elements it is made of."""
+def list_before(stages: Sequence[Mapping[str, Any]], place: int) -> set[int]:
+    """Positions of a stage and of all whose elements it is made of, by the stages of a record."""
     found, waiting = set[int](), [place]
     while waiting:
         one = waiting.pop()
         found.add(one)
-        waiting += rows[one].inputs
+        waiting += stages[one]["inputs"]
     return found
 
 

@@ -70,9 +70,9 @@ def get_free_cores(report: Mapping[str, Any]) -> float:
     return float(report["cores"] if report["workers"] is None else report["workers"]["free_cores"])
 
 
-def find_costliest(rows: Sequence[StageRow]) -> str | None:
-    """The stage that takes the most CPU and waiting time among some, with it; None where none takes a notable part."""
-    total, most = sum(one.seconds for one in rows), max(rows, key=lambda one: one.seconds, default=None)
+def find_costliest(rows: Sequence[StageRow], among: Sequence[StageRow]) -> str | None:
+    """The stage that takes the most CPU and waiting time among some, with it; None where that is no notable part."""
+    total, most = sum(one.seconds for one in rows), max(among, key=lambda one: one.seconds, default=None)
     if most is None or most.seconds < NOTABLE * total or total == 0:
         return None
     return f"{most.name} ({1e3 * most.seconds:.3g} ms of CPU and waiting a batch)"

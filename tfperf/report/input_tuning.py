@@ -69,7 +69,9 @@ def _list_caches(rows: Sequence[StageRow]) -> Iterator[str]:
         if one.kind == "cache":
             drawn = [row.name for row in rows[: one.position] if "random" in row.notes]
             yield (
-                f"{one.name}: after {', '.join(drawn)}, which is random" if drawn else f"{one.name}: before anything random"
+                f"{one.name}: after {', '.join(drawn)}, which is random"
+                if drawn
+                else f"{one.name}: before anything random"
             )
 
 

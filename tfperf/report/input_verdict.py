@@ -18,7 +18,7 @@ CAPS = {
 NOTHING = 0.005  # of the rate
 NAMES = {
     "input": "input-bound", "turns": "input-bound", "cores": "short of cores", "model": "compute-bound",
-    "unknown": "not told apart from chance",
+    "unknown": "undecided",
 }  # fmt: skip
 
 
@@ -52,7 +52,8 @@ def describe_waiting(found: Mapping[str, Any], bound: Bound, free_cores: float) 
             f"; a step with cores of its own would wait {compute_own_wait(found):.0%}, the rest is that both share "
             f"{free_cores:.2g} free cores"
         )
-    return f"{told}: the device waits {share} of the time{shared}"
+    told = f"{told}: the device waits {share} of the time{shared}"
+    return f"{told}; whether that is more than {SURE:.0%} is not known" if bound == "unknown" else told
 
 
 def describe_workers(report: Mapping[str, Any], rows: Sequence[StageRow], cures: Sequence[Cure]) -> str:
@@ -113,7 +114,9 @@ def describe_ahead(report: Mapping[str, Any], rows: Sequence[StageRow], bound: B
     if bound == "model":
         return "nothing to prepare ahead: the device does not wait"
     if gain is None:
-        if (point := report["as_it_is"]["source"].get("ahead")) is not None and _needs_long(rows, point["position"]):
+        if (point := report["as_it_is"]["source"].get("ahead")) is not None and _needs_long(
+            report, rows, point["position"]
+        ):
             return "storing is not advised: reading what is stored would take about as long as making it"
         return _describe_chance(rows)
     made = format_seconds(gain.preparation_seconds)
@@ -127,9 +130,10 @@ def describe_ahead(report: Mapping[str, Any], rows: Sequence[StageRow], bound: B
     )
 
 
-def _needs_long(rows: Sequence[StageRow], place: int) -> bool:
+def _needs_long(report: Mapping[str, Any], rows: Sequence[StageRow], place: int) -> bool:
     """Whether a stage and those before it take a tenth of the time."""
-    return sum(rows[one].seconds for one in list_before(rows, place)) >= NOTABLE * sum(one.seconds for one in rows)
+    before = list_before(report["as_it_is"]["source"]["pipeline"]["stages"], place)
+    return sum(rows[one].seconds for one in before) >= NOTABLE * sum(one.seconds for one in rows)
 
 
 def _describe_chance(rows: Sequence[StageRow]) -> str:
@@ -139,7 +143,7 @@ def _describe_chance(rows: Sequence[StageRow]) -> str:
         return "storing is not advised: no stage that makes elements of one shape takes a tenth of the time"
     if "Python" in first.notes:
         return f"storing is not advised: {first.name} calls Python, which may make other elements each time"
-    most = find_costliest([one for one in rows[first.position + 1 :] if "random" not in one.notes])
+    most = find_costliest(rows, [one for one in rows[first.position + 1 :] if "random" not in one.notes])
     tail = "" if most is None else f"; {most} could be stored if it came before that and took none of its numbers"
     return f"storing does not pay: what comes before {first.name}, the first random stage, takes hardly any time{tail}"
 

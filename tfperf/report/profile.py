@@ -109,8 +109,8 @@ def describe_use(record: Mapping[str, Any]) -> list[str]:
         whole, copies = f"the {format_digits(use['seconds'])} s that are recorded", use["copies"]
         if "CPU" in use["device"].split():  # perhaps after the name of a host, and before that of a tower
             out.append(
-                f"{use['device']}: operations of steps run for {use['busy']:.1%} of {whole}, waiting for a core included, "
-                "fetching input not"
+                f"{use['device']}: operations of steps run for {use['busy']:.1%} of {whole}, waiting for a core "
+                "included, fetching input not"
             )
             continue
         out.append(

@@ -21,8 +21,9 @@ def write_applied_card(card: AnyCard, applied: Mapping[str, Any], folder: Path) 
     name = f"{_find_stem(card)}_applied.yaml"
     tree = InputCandidate(applied["settings"], applied["arguments"]).change(to_json_tree(card))
     told = [f"{one['key']}: {one['after']}, was {one['before']}" for one in applied["changed"]]
+    same = "Batches" if applied["repeatable"] else "Types and shapes of batches"
     head = [
-        "Batches are those of the card itself, bit for bit, and come sooner on the machine that it was measured on:"
+        f"{same} are those of the card itself, as compared in two passes; on the machine it was measured on, sooner:"
     ]
     text = "".join(f"# {' '.join(line.split())}\n" for line in [*head, *told])
     with write_atomically(folder / name) as temporary:

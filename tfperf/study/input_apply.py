@@ -7,17 +7,20 @@ processes, and kept only where the ratio of the rates is above 1 with its whole 
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from statistics import fmean
 from typing import Any
 
 from tfperf.errors import TrainingError
-from tfperf.measure.confidence import ConfidenceInterval, estimate_geometric_mean
+from tfperf.measure.confidence import ConfidenceInterval, estimate_geometric_mean, estimate_mean
 from tfperf.report.study_progress import ShowCount
 from tfperf.runcard.keys import Tree, get
 from tfperf.study.child import Record
 from tfperf.study.input_levers import ARGUMENTS, CHOICES, SETTINGS, InputCandidate, Lever, list_levers
 
 AS_IT_IS = InputCandidate()
-OTHER_VALUES = "changes values of batches"
+OTHER_VALUES = "changes values of batches, or how many there are"
+UNKNOWN_LENGTH = "how many batches a pass has is not known before it ends, so whether it has the same"
+WHOLE = {"elements": None, "seconds": 20.0}  # of passes whose function was given another argument
 DATASET = "tf.data.Dataset"
 
 
@@ -30,8 +33,8 @@ class Effort:
 
     seconds: float = 2.0  # of a turn
     turns: int = 4  # in a process
-    processes: int = 2  # that confirm a candidate
-    proofs: int = 3  # processes that prove the whole; 0: none
+    processes: int = 3  # that confirm a candidate
+    proofs: int = 4  # processes that prove the whole; 0: none
 
 
 @dataclass(kw_only=True)
@@ -76,32 +79,36 @@ class InputSearch:
             described = self._measure("apply: describes the data", request | {"describe": self.effort.seconds * 3})
             self.source = described["source"]
         if self.source["kind"] == DATASET:
-            twice = self._measure("apply: reads the data twice", request | {"digest": None})["candidates"]
+            twice = self._measure("apply: reads the data twice", request | {"digest": {}})["candidates"]
             if faults := [one["fault"] for one in twice if "fault" in one]:
                 raise TrainingError(f"input: {faults[0]}")
-            self.is_repeatable = twice[0]["digests"]["values"] == twice[1]["digests"]["values"]
+            self.is_repeatable = _has_same_elements(twice[0]["digests"], twice[1]["digests"], "values")
         return self.source
 
     def _try_lever(self, lever: Lever) -> None:
         """Take the best of its candidates where that wins, offer what may not be taken."""
         candidates = [self.kept, *(self.kept.merge(one) for one in lever.candidates)]
-        found = self._compare(f"apply: {lever.name}", candidates, {"digest": None})
-        same: dict[int, float] = {}
+        found = self._compare(f"apply: {lever.name}", candidates, {"digest": {}})
+        same: dict[int, ConfidenceInterval] = {}
         for number, one in enumerate(found[1:], 1):
             if "fault" in one:
                 continue
             ratio = estimate_geometric_mean(_list_ratios(found[0], one))
             if not self._is_same(found[0], one):
                 self._offer(lever.candidates[number - 1], ratio, OTHER_VALUES)
+            elif lever.candidates[number - 1].arguments and one["digests"]["cardinality"] < 0:
+                self._offer(lever.candidates[number - 1], ratio, UNKNOWN_LENGTH)
             elif lever.why:
                 self._offer(lever.candidates[number - 1], ratio, lever.why)
             else:
-                same[number] = ratio.value
-        best = max(same, key=lambda number: same[number], default=None)
-        if best is None or same[best] <= 1:
+                same[number] = ratio
+        best = max(same, key=lambda number: same[number].value, default=None)
+        if best is None or same[best].value <= 1:
             self._total -= self.effort.processes
-            return
-        self._measure_again(lever, lever.candidates[best - 1])
+        elif lever.candidates[best - 1].arguments and not self._is_same_in_whole(lever, lever.candidates[best - 1]):
+            self._offer(lever.candidates[best - 1], same[best], OTHER_VALUES)
+        else:
+            self._measure_again(lever, lever.candidates[best - 1])
 
     def _measure_again(self, lever: Lever, candidate: InputCandidate) -> None:
         """Measured anew: of several the best one looks better than it is."""
@@ -116,6 +123,13 @@ class InputSearch:
             for key, value in candidate.list_values().items()
         ]
         self.kept = merged
+
+    def _is_same_in_whole(self, lever: Lever, candidate: InputCandidate) -> bool:
+        """Whether batches are alike in a whole pass, or in what comes in some time: an argument may do anything."""
+        cards = [one.change(self.tree) for one in (self.kept, self.kept.merge(candidate))]
+        name = f"apply: {lever.name}, compares all batches {candidate.key}"
+        base, other = self._measure(name, {"cards": cards, "digest": WHOLE})["candidates"]
+        return "fault" not in base and "fault" not in other and self._is_same(base, other)
 
     def _prove(self, step_seconds: float | None) -> dict[str, Any]:
         """The card as it was against what was taken; undone where that does not win after all."""
@@ -154,12 +168,10 @@ class InputSearch:
 
     def _is_same(self, base: Record, other: Record) -> bool:
         """Whether first batches are: bit for bit, or in types and shapes where the card's own are never the same."""
-        part = "values" if self.is_repeatable else "shapes"
-        same: bool = base["digests"][part] == other["digests"][part]
-        return same
+        return _has_same_elements(base["digests"], other["digests"], "values" if self.is_repeatable else "shapes")
 
     def _offer(self, candidate: InputCandidate, ratio: ConfidenceInterval, why: str) -> None:
-        if ratio.value > 1:
+        if ratio.low is not None and ratio.low > 1:
             self.offered.append({"values": candidate.list_values(), "ratio": asdict(ratio), "why": why})
 
     def _conclude(self, proof: Mapping[str, Any], why: str) -> dict[str, Any]:
@@ -178,24 +190,28 @@ def _list_ratios(base: Record, other: Record, place: int = 0) -> list[float]:
     return [new / old for old, new in zip(base["rates"][place], other["rates"][place], strict=True)]
 
 
+def _has_same_elements(one: Mapping[str, Any], other: Mapping[str, Any], part: str) -> bool:
+    """Whether all elements are alike that both have digests of, and passes are as long."""
+    pairs = zip(one[part], other[part], strict=True)
+    alike = all(a == b for first, second in pairs for a, b in zip(first, second, strict=False))
+    return bool(alike and one["cardinality"] == other["cardinality"])
+
+
 def _get_pair(records: Sequence[Record]) -> tuple[Record, Record]:
     before, after = records
     return before, after
 
 
 def _compare_pairs(pairs: Sequence[tuple[Record, Record]], place: int) -> ConfidenceInterval:
-    """Rates after over rates before, with one of the steps, from all turns of all processes."""
-    return estimate_geometric_mean([ratio for old, new in pairs for ratio in _list_ratios(old, new, place)])
+    """Rates after over rates before, with one of the steps: turns of one process are one value, being of one course."""
+    ratios = [estimate_geometric_mean(_list_ratios(old, new, place)).value for old, new in pairs]
+    return estimate_geometric_mean(ratios)
 
 
 def _describe_busy(pairs: Sequence[tuple[Record, Record]], step_seconds: float) -> dict[str, Any]:
     """Share of the time in which a device is busy whose steps take so long, before and after."""
     return {
-        side: asdict(
-            estimate_geometric_mean(
-                [min(1.0, rate * step_seconds) for pair in pairs for rate in pair[number]["rates"][1]]
-            )
-        )
+        side: asdict(estimate_mean([min(1.0, fmean(pair[number]["rates"][1]) * step_seconds) for pair in pairs]))
         for number, side in enumerate(("before", "after"))
     }
 

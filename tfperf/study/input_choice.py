@@ -32,7 +32,7 @@ from tfperf.workloads.registry import WORKLOADS
 from tfperf.workloads.workload import AUTO
 
 FOLDER = "inputs"  # of the cache
-EFFORT = Effort(seconds=1.0, turns=3, processes=1, proofs=2)
+EFFORT = Effort(seconds=1.0, turns=3, processes=3, proofs=3)
 TIMEOUT = 600.0  # s of a trial
 KEPT = ("settings", "changed", "ratio", "why")  # of what a search finds
 

@@ -15,7 +15,8 @@ from tfperf.measure.worker_memory import measure_loader_bytes
 Side = Literal["model", "data", "both"]
 SIDES: tuple[Side, ...] = ("model", "data", "both")
 BLOCK_SECONDS = 0.5  # of a side, before another one has its turn
-LEAD_IN = 0.25  # of a block, taken before it: what was prepared meanwhile lies in buffers, and comes faster
+# of a block, taken before it: what was prepared in the turn of the model lies in buffers, and comes faster
+LEAD_IN: Mapping[Side, float] = {"model": 0.25, "data": 1.25, "both": 1.25}
 LEAST_ROUNDS, MOST_STEPS = 6, 100_000  # of fewer rounds no interval is known
 SURE, LONGER = 0.05, 3  # how narrow an interval should be, to either side, and how many times as long that may take
 WARM_STEPS = 2
@@ -71,7 +72,7 @@ def measure_ceilings(
         start, rounds = clock(), 0
         while rounds < LEAST_ROUNDS or clock() < start + seconds * (1 if _is_sure(rates) else LONGER):
             for side in SIDES if rounds % 2 else reversed(SIDES):
-                trial.take(side, math.ceil(LEAD_IN * counts[side]))
+                trial.take(side, math.ceil(LEAD_IN[side] * counts[side]))
                 began, used = clock(), time.process_time()
                 trial.take(side, counts[side])
                 rates[side].append(counts[side] / (clock() - began))

@@ -6,6 +6,9 @@ import pytest
 from click.testing import CliRunner
 
 from tfperf.cli import main
+from tfperf.workloads.cards import load_checked_card
+from tfperf.workloads.keras.input_trial import KerasInputTrial
+from tfperf.workloads.registry import WORKLOADS
 
 CODE = """
 import keras
@@ -54,3 +57,51 @@ def test_a_map_that_waits_is_found_from_the_command_line(tmp_path):
     (cure,) = [one for one in report["cures"] if one["kind"] == "sequential_map"]
     assert cure["rate"] > 2 * report["as_it_is"]["both"]["rate"]["value"]
     assert "<h1>input</h1>" in (tmp_path / "out" / "report.html").read_text()
+
+
+LENGTHS = """
+import keras
+import tensorflow as tf
+
+
+class CountedLengths(keras.layers.Layer):
+    def build(self, shape):
+        self.total = self.add_weight(shape=(), initializer="zeros", trainable=False)
+
+    def call(self, x):
+        self.total.assign_add(tf.cast(tf.shape(x)[1], tf.float32))
+        return x
+
+
+def build():
+    model = keras.Sequential([
+        keras.Input((None, 3)), CountedLengths(name="lengths"), keras.layers.GlobalAveragePooling1D(),
+        keras.layers.Dense(1),
+    ])
+    model.compile("sgd", "mse", jit_compile=False)
+    return model
+
+
+def load():
+    def make(number):
+        return tf.ones((2, 2 + 3 * (number % 2), 3)), tf.ones((2, 1))
+
+    return tf.data.Dataset.range(40).map(make)
+"""
+
+
+def test_the_model_alone_takes_batches_of_several_shapes_where_they_vary(tmp_path):
+    (tmp_path / "lengths.py").write_text(LENGTHS)
+    (tmp_path / "card.yaml").write_text(
+        "workload: keras\nmodel: {build: 'lengths.py:build'}\ndata: {build: 'lengths.py:load'}\ntrain: {epochs: 1}\n"
+        "engine: {xla: false}\n"
+    )
+    card = load_checked_card(tmp_path / "card.yaml", ())
+    trial = WORKLOADS.get_for_card(card).build_input_trial(card)
+    assert isinstance(trial, KerasInputTrial)
+    (total,) = trial._training.model.get_layer("lengths").weights
+    before = float(total)
+    trial.take("model", 4)
+    assert float(total) - before == 2 + 5 + 2 + 5
+    trial.put_back()
+    assert float(total) == before

@@ -9,12 +9,14 @@ import tensorflow as tf
 from tfperf.console.stages import show_nothing
 from tfperf.errors import UserError
 from tfperf.inputs.ahead import measure_store_point
-from tfperf.inputs.pipeline import Pipeline
+from tfperf.inputs.graph_copy import copy_graph
+from tfperf.inputs.pipeline import Pipeline, Stage
 from tfperf.inputs.problems import find_problems, find_source_problems
 from tfperf.inputs.sources import describe_source
 from tfperf.inputs.stage_times import measure_stages
 from tfperf.measure.environment import read_available_bytes
 from tfperf.sources.streams import BatchStream
+from tfperf.stores.split import split_pipeline
 from tfperf.workloads.input_trial import Side
 from tfperf.workloads.keras.card import KerasCard
 from tfperf.workloads.keras.feeding import make_feed
@@ -22,6 +24,8 @@ from tfperf.workloads.keras.feeds import Feed
 from tfperf.workloads.keras.inputs import TrainingData, read_data
 from tfperf.workloads.keras.loops import StepLoop
 from tfperf.workloads.keras.training import KerasTraining
+
+VARIED = 16  # batches that the model is measured over where their shapes vary
 
 
 class _FeedPasses:
@@ -67,7 +71,7 @@ class KerasInputTrial:
         """training: of these data; its loop is chosen."""
         self._training, self._data, feed = training, data, training.feed
         self._kept = training.state.snapshot()
-        self._one = feed.record(1)
+        self._recorded = feed.record(VARIED if _has_varied_shapes(data.training) else 1)
         self._passes, self._empty = _FeedPasses(feed), feed.make_loop(_take_nothing, "graph")
 
     @property
@@ -78,7 +82,7 @@ class KerasInputTrial:
     def take(self, side: Side, steps: int) -> None:
         """Raises: UserError where the data have no batch, or fail."""
         if side == "model":
-            self._training.loop.run(self._one.repeat(steps))
+            self._training.loop.run(self._recorded.repeat(steps))
         else:
             self._passes.run(self._training.loop if side == "both" else self._empty, steps)
 
@@ -91,7 +95,7 @@ class KerasInputTrial:
         data = self._data.training
         source = data.source if isinstance(data, BatchStream) else tuple(data.arrays)
         if isinstance(source, tf.data.Dataset):
-            return describe_dataset(source, seconds)
+            return describe_dataset(source, seconds) | {"steps_per_epoch": self._training.feed.steps_per_epoch}
         described = describe_source(source)
         problems = find_source_problems(described)
         return asdict(described) | {
@@ -99,8 +103,25 @@ class KerasInputTrial:
         }  # fmt: skip
 
 
-def _describe_ahead(pipeline: Pipeline) -> dict[str, Any] | None:
-    point = measure_store_point(pipeline)
+def _has_varied_shapes(data: Any) -> bool:
+    """Whether batches may differ in more than how many samples they have, as of texts of several lengths."""
+    if not isinstance(data, BatchStream):
+        return False
+    specs = tf.nest.flatten(data.element_spec)
+    return any(not isinstance(one, tf.TensorSpec) or one.shape.rank is None or None in one.shape[1:] for one in specs)
+
+
+def _describe_ahead(dataset: tf.data.Dataset, pipeline: Pipeline) -> dict[str, Any] | None:
+    copy = copy_graph(dataset)
+
+    def can_split(stage: Stage) -> bool:
+        try:
+            split_pipeline(copy, stage.node)
+        except UserError:
+            return False
+        return True
+
+    point = measure_store_point(pipeline, can_split)
     return None if point is None else asdict(point) | {"available_bytes": read_available_bytes()}
 
 
@@ -109,7 +130,8 @@ def describe_dataset(dataset: tf.data.Dataset, seconds: float) -> dict[str, Any]
     pipeline, times = measure_stages(dataset, seconds)
     found = {
         "kind": "tf.data.Dataset", "has_workers": True, "pipeline": asdict(pipeline), "times": asdict(times),
-        "problems": [asdict(one) for one in find_problems(pipeline, times)], "ahead": _describe_ahead(pipeline),
+        "problems": [asdict(one) for one in find_problems(pipeline, times)],
+        "ahead": _describe_ahead(dataset, pipeline),
     }  # fmt: skip
     return dict(json.loads(json.dumps(found, default=sorted)))  # sets as lists
 

@@ -5,7 +5,7 @@ from dataclasses import asdict
 from typing import Any
 
 from tfperf.errors import UserError
-from tfperf.inputs.delivery import digest_elements, measure_delivery
+from tfperf.inputs.delivery import DigestLimits, digest_elements, measure_delivery
 from tfperf.sources.streams import DatasetStream
 from tfperf.workloads.keras.card import KerasCard
 from tfperf.workloads.keras.input_trial import describe_dataset
@@ -17,10 +17,10 @@ LONGEST = 500  # characters of what a candidate's code has raised
 def compare_inputs(cards: Sequence[KerasCard], request: Mapping[str, Any]) -> dict[str, Any]:
     """A record for each card, in `candidates`, of what is asked for.
 
-    describe: stages of the first card's data, measured for so many seconds. digest: of so many batches of a pass, null:
-    some. steps: rates, a list for each of these times [s] of a step that waits, with a rate for each of `turns`, each
-    measured for `seconds`. Data are made anew for each turn, so that those of one card are there at a time, and every
-    other turn goes the other way round. Of a card whose data cannot be had only `fault`.
+    describe: stages of the first card's data, measured for so many seconds. digest: how much of two passes is compared
+    (`DigestLimits`). steps: rates, a list for each of these times [s] of a step that waits, with a rate for each of
+    `turns`, each measured for `seconds`. Data are made anew for each turn, so that those of one card are there at a
+    time, and every other turn goes the other way round. Of a card whose data cannot be had only `fault`.
     """
     found: list[dict[str, Any]] = [{} for _ in cards]
     record: dict[str, Any] = {"candidates": found}
@@ -28,7 +28,10 @@ def compare_inputs(cards: Sequence[KerasCard], request: Mapping[str, Any]) -> di
         record |= _describe(cards[0], request["describe"])
     if "digest" in request:
         for card, one in zip(cards, found, strict=True):
-            _try_candidate(one, lambda card=card: {"digests": asdict(digest_elements(_open(card), request["digest"]))})
+            limits = DigestLimits(**request["digest"])
+            _try_candidate(
+                one, lambda card=card, limits=limits: {"digests": asdict(digest_elements(_open(card), limits))}
+            )
     pairs = list(zip(cards, found, strict=True)) if "steps" in request else []
     for turn in range(request.get("turns", 0)):
         for card, one in pairs if turn % 2 == 0 else reversed(pairs):
