@@ -14,7 +14,7 @@ from tfperf.inputs.problems import find_problems, find_source_problems
 from tfperf.inputs.sources import describe_source
 from tfperf.inputs.stage_times import measure_stages
 from tfperf.measure.environment import read_available_bytes
-from tfperf.sources.streams import BatchStream
+from tfperf.sources.streams import BatchStream, DatasetStream
 from tfperf.workloads.input_trial import Side
 from tfperf.workloads.keras.card import KerasCard
 from tfperf.workloads.keras.feeding import make_feed
@@ -91,7 +91,7 @@ class KerasInputTrial:
         data = self._data.training
         source = data.source if isinstance(data, BatchStream) else tuple(data.arrays)
         if isinstance(source, tf.data.Dataset):
-            return describe_dataset(source, seconds)
+            return describe_dataset(source, seconds) | {"is_settable": isinstance(data, DatasetStream)}
         described = describe_source(source)
         problems = find_source_problems(described)
         return asdict(described) | {
@@ -116,11 +116,12 @@ def describe_dataset(dataset: tf.data.Dataset, seconds: float) -> dict[str, Any]
 
 def _take_nothing(batch: Any) -> dict[str, tf.Tensor]:
     """A step that only has its batch, of which it looks at a value, since what is not looked at is not computed."""
-    return {"batch": tf.add_n([_read_first(part) for part in tf.nest.flatten(batch)])}
+    return {"batch": tf.add_n([_read_first(part) for part in tf.nest.flatten(batch, expand_composites=True)])}
 
 
-def _read_first(part: Any) -> tf.Tensor:
-    values = tf.reshape(part.flat_values if hasattr(part, "flat_values") else part, [-1])[:1]
+def _read_first(part: tf.Tensor) -> tf.Tensor:
+    """A number from the first value; 0 where there is none."""
+    values = tf.reshape(part, [-1])[:1]
     if values.dtype == tf.string:
         values = tf.strings.length(values)
-    return tf.reduce_sum(tf.cast(values, tf.float32))
+    return tf.reduce_sum(tf.cast(tf.math.real(values) if values.dtype.is_complex else values, tf.float32))
