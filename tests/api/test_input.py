@@ -108,3 +108,4 @@ def test_a_model_is_put_back_and_nothing_written_without_a_folder(short, monkeyp
     assert all(np.array_equal(one, np.array(other)) for one, other in zip(before, after, strict=True))
     assert found.path is None and found.knee is None and found.list_rows() == [] and found.stages == []
     assert found.lines[1] == "samples are in memory: no workers make them"
+    assert 0 < found.report["free_cores"] <= found.report["cores"] and found.report["as_it_is"]["free_cores"]

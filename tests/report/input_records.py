@@ -130,4 +130,4 @@ def make_loader_report(kind="PyDataset", workers=0, costs=(0.001, 0.02), step=10
 def make_array_report():
     source = {"kind": "arrays", "has_workers": False, "type_name": "tuple", "workers": 0, "problems": []}
     found = make_found(100.0, 5000.0, 99.5, source, (0.01, 1e-4, 0.0101))
-    return {"title": "in memory", "cores": 2, "as_it_is": found, "workers": None}
+    return {"title": "in memory", "cores": 2, "free_cores": 2.0, "as_it_is": found, "workers": None}

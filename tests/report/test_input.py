@@ -164,10 +164,16 @@ def test_where_the_model_bounds_nothing_is_advised_for_speed():
 def test_arrays_and_loaders_of_one_thread_have_no_workers():
     lines = settle(make_array_report())["lines"]
     assert lines[1] == "samples are in memory: no workers make them" and "nothing to prepare" in lines[2]
-    report = make_loader_report("iterable")
-    report["workers"] = None
+    report = {**make_loader_report("iterable"), "workers": None, "free_cores": 2.0}
     report = settle(report)
     assert "one thread makes all batches" in report["lines"][1] and report["cures"][0]["kind"] == "one_worker"
+
+
+def test_cores_that_are_not_free_are_not_counted_where_there_are_no_workers():
+    report = {**make_array_report(), "cores": 64, "free_cores": 1.0}
+    report["as_it_is"] = make_found(100.0, 100.0, 50.0, report["as_it_is"]["source"], (0.01, 0.01, 0.02))
+    report = settle(report)
+    assert report["bound"] == "cores" and " 1 free cores" in report["lines"][0]
 
 
 def test_a_pipeline_is_shown_stage_by_stage():

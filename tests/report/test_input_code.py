@@ -244,11 +244,12 @@ def test_a_data_loader_and_a_generator_get_their_own_code():
     cure = settle(make_loader_report("DataLoader", costs=(0.02, 0.02)))["one_worker"]
     run(cure["code"], torch=torch)
     assert called == {"batch_size": BATCH, "num_workers": 2, "prefetch_factor": 2, "persistent_workers": True}
-    report = make_loader_report("iterable")
-    report["workers"] = None
+    report = {**make_loader_report("iterable"), "workers": None, "free_cores": 2.0}
     cure = settle(report)["one_worker"]
     found = run(cure["code"], count=3, make_batch=lambda number: np.full((4,), number))
     assert found["data"].use_multiprocessing and cure["is_limit"]
+    report = {**make_loader_report("iterable"), "cores": 64, "workers": None, "free_cores": 2.5}
+    assert "workers=3" in settle(report)["one_worker"]["code"]  # a process for each core that is free
 
 
 def test_enough_workers_are_not_told_to_be_more():

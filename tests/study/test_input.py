@@ -13,6 +13,7 @@ from tests.report.input_records import make_array_report, make_waiting_report
 from tests.study.fake_input import CPU, WAIT
 from tfperf.cli import main
 from tfperf.errors import CardError, RunDirectoryError, Stopped, TrainingError
+from tfperf.report.input_stages import get_free_cores
 from tfperf.study import input as study_module
 from tfperf.study.input import REPEATS, run_input_study
 from tfperf.workloads.cards import load_checked_card
@@ -127,6 +128,14 @@ def test_samples_in_memory_have_no_workers(study, tmp_path):
     report = study("arrays", sweep=True)
     assert report["workers"] is None and read_asked(tmp_path) == ["None"]
     assert (tmp_path / "out" / "report.html").exists()
+
+
+def test_free_cores_are_measured_once_where_there_are_no_workers(study):
+    cores = SimpleNamespace(cores=SimpleNamespace(value=1.5))
+    report = study("arrays", measure_cores=lambda: cores)
+    assert report["free_cores"] == get_free_cores(report) == 1.5 and report["cores"] == 2
+    again = study("arrays", measure_cores=lambda: pytest.fail("free cores were measured again"))
+    assert again["free_cores"] == 1.5
 
 
 def test_a_card_that_only_a_trial_can_refuse_leaves_nothing(study, tmp_path):

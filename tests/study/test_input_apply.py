@@ -197,3 +197,9 @@ def test_a_candidate_that_fails_is_left_out_and_a_card_that_does_is_an_error():
 def test_other_kinds_of_data_have_nothing_to_set():
     found = MadeUpMachine(compute_rate).search({"kind": "PyDataset"})
     assert not found["changed"] and "PyDataset" not in found["settings"] and "no tf.data.Dataset" in found["why"]
+
+
+def test_a_dataset_that_no_function_of_the_card_returns_is_not_asked_for():
+    machine = MadeUpMachine(compute_rate)
+    found = machine.search({**DECODES, "is_settable": False})
+    assert not found["changed"] and "nothing can be set" in found["why"] and not machine.names

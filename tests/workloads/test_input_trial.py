@@ -1,8 +1,12 @@
 """Rates of model and data alone and together, of a made-up training on a made-up clock."""
 
+import subprocess
+import sys
+
 import pytest
 
-from tfperf.workloads.input_trial import BLOCK_SECONDS, LEAST_ROUNDS, SIDES, measure_ceilings
+from tfperf.inputs.bound import has_shared_cores
+from tfperf.workloads.input_trial import BLOCK_SECONDS, LEAST_ROUNDS, SIDES, measure_ceilings, measure_loader
 
 
 class MadeUpTrial:
@@ -58,3 +62,62 @@ def test_the_state_is_put_back_where_a_side_fails():
 def test_a_step_that_is_longer_than_a_turn_is_taken_alone():
     trial = MadeUpTrial(model=3.0, data=0.5, both=3.5)
     assert measure_ceilings(trial, 1.0, trial.clock)["model"]["steps"] == 1
+
+
+WORKER = """
+import sys, time
+for line in sys.stdin:
+    end = time.process_time() + float(line)
+    while time.process_time() < end:
+        pass
+    print(flush=True)
+"""
+SPENT = 0.04  # CPU-s of a batch
+
+
+class WorkerTrial(MadeUpTrial):
+    """Its batches are made by another process."""
+
+    def __init__(self, worker):
+        super().__init__(model=0.25, data=0.25, both=0.25)
+        self.worker = worker
+
+    def take(self, side, steps):
+        super().take(side, steps)
+        if side != "model":
+            self.worker.stdin.write(f"{SPENT * steps}\n".encode())
+            self.worker.stdin.flush()
+            self.worker.stdout.readline()
+
+
+def test_the_time_of_workers_that_are_processes_counts_on_each_side():
+    command = [sys.executable, "-c", WORKER]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as worker:
+        trial = WorkerTrial(worker)
+        found = measure_ceilings(trial, 1.0, trial.clock)
+        worker.communicate()
+    spent = {side: found[side]["processor_seconds"] for side in SIDES}
+    assert spent["data"] == pytest.approx(SPENT, rel=0.3) and spent["both"] == pytest.approx(SPENT, rel=0.3)
+    assert spent["model"] < 0.3 * SPENT
+    assert has_shared_cores({**found, "model": {"processor_seconds": SPENT}}, free_cores=3 * SPENT)
+
+
+class PassingLoader:
+    """Each call has a process of its own, which then ends, as the workers of a pass do."""
+
+    def __init__(self):
+        self.now = 0.0
+
+    def clock(self):
+        return self.now
+
+    def take(self, steps):
+        self.now += 0.25 * steps
+        with subprocess.Popen([sys.executable, "-c", WORKER], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as worker:
+            worker.communicate(f"{2 * SPENT * steps}\n".encode())
+
+
+def test_the_time_of_workers_that_end_with_their_pass_counts():
+    loader = PassingLoader()
+    found = measure_loader(loader, 1, 1.0, loader.clock)
+    assert 2 * SPENT < found["processor_seconds"] < 4 * SPENT  # an interpreter's start is in it

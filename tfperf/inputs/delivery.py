@@ -94,9 +94,9 @@ def _digest_pass(dataset: tf.data.Dataset, count: int | None, limits: DigestLimi
 def _digest_element(element: Any) -> tuple[str, str]:
     names = tf.nest.map_structure(lambda part: type(part).__name__, element)
     parts = [np.asarray(part) for part in tf.nest.flatten(element, expand_composites=True)]
-    shape = hashlib.sha256(repr((names, [(part.dtype.str, part.shape) for part in parts])).encode())
+    shape = hashlib.sha256(repr((names, [(part.dtype.name, part.shape) for part in parts])).encode())
     value = shape.copy()
     for part in parts:
         # of texts an array has the addresses
-        value.update(repr(part.tolist()).encode() if part.dtype == object else np.ascontiguousarray(part).data)
+        value.update(repr(part.tolist()).encode() if part.dtype == object else part.tobytes())
     return value.hexdigest(), shape.hexdigest()

@@ -171,7 +171,7 @@ def _count_workers(report: Mapping[str, Any]) -> dict[str, Any]:
     workers = report["workers"]
     if workers is None:
         costs = {"cpu_seconds": 1.0, "wait_seconds": 0.0}  # not known: processes are of use in any case
-        workers = {"knee_with_step": 1, "free_cores": report["cores"], "costs": costs}
+        workers = {"knee_with_step": 1, "free_cores": get_free_cores(report), "costs": costs}
     costs = workers["costs"]
     count = workers["knee_with_step"]
     processes = costs["wait_seconds"] < WAITS * (costs["cpu_seconds"] + costs["wait_seconds"])

@@ -66,8 +66,8 @@ class StageRow:
 
 
 def get_free_cores(report: Mapping[str, Any]) -> float:
-    """Those that were measured, or all, where no number of workers was."""
-    return float(report["cores"] if report["workers"] is None else report["workers"]["free_cores"])
+    """Those that were measured beside workers, or, where no number of these was, beside model and data."""
+    return float((report if report["workers"] is None else report["workers"])["free_cores"])
 
 
 def find_costliest(rows: Sequence[StageRow], among: Sequence[StageRow]) -> str | None:

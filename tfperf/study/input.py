@@ -122,7 +122,8 @@ def run_input_study(
             (held.path / ENVIRONMENT).unlink()
             held.discard()  # a card that no trial can measure leaves nothing
             raise
-        report: dict[str, Any] = {"title": card.title, "cores": count_cores(), "as_it_is": found, "workers": None}
+        cores = {"cores": count_cores(), "free_cores": measure_once(found, measure_cores)}
+        report: dict[str, Any] = {"title": card.title, **cores, "as_it_is": found, "workers": None}
         if found["source"]["has_workers"]:
             report["workers"] = predict_workers(asker, found, most, measure_cores)
             is_shared = report["workers"]["costs"]["shared_seconds"] > 0
@@ -153,6 +154,13 @@ def _write(log: TrialLog, report: dict[str, Any]) -> None:
     conclude(report)
     log.save(report)
     write_text(log.folder / PAGE, render_input(report))
+
+
+def measure_once(found: Record, measure_cores: Callable[[], Any]) -> float:
+    """Free cores of the minutes of a trial, kept in its record, since those of later ones would be others."""
+    if "free_cores" not in found:
+        found["free_cores"] = measure_cores().cores.value
+    return float(found["free_cores"])
 
 
 def predict_workers(asker: InputAsker, found: Record, most: int, measure_cores: Callable[[], Any]) -> dict[str, Any]:

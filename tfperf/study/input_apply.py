@@ -62,8 +62,8 @@ class InputSearch:
         step_seconds: of the model, for the proof under a device that computes beside the processor.
         """
         source = self._describe()
-        if source["kind"] != DATASET:
-            return self._conclude({}, f"the data are no {DATASET}: nothing can be set")
+        if why := _explain_fixed(source):
+            return self._conclude({}, f"{why}: nothing can be set")
         choices = get(self.tree, CHOICES) if self.is_repeatable else None
         levers = list_levers(source, choices, self.cores)
         self._total += sum(1 + self.effort.processes for _ in levers) + self.effort.proofs
@@ -78,7 +78,7 @@ class InputSearch:
         if self.source is None:
             described = self._measure("apply: describes the data", request | {"describe": self.effort.seconds * 3})
             self.source = described["source"]
-        if self.source["kind"] == DATASET:
+        if not _explain_fixed(self.source):
             twice = self._measure("apply: reads the data twice", request | {"digest": {}})["candidates"]
             if faults := [one["fault"] for one in twice if "fault" in one]:
                 raise TrainingError(f"input: {faults[0]}")
@@ -181,6 +181,13 @@ class InputSearch:
             "step_seconds": proof.get("step_seconds"), "busy": proof.get("busy"), "repeatable": self.is_repeatable,
             "why": why, "card": None,
         }  # fmt: skip
+
+
+def _explain_fixed(source: Mapping[str, Any]) -> str:
+    """Why no setting fits such data; empty: some do."""
+    if source["kind"] != DATASET:
+        return f"the data are no {DATASET}"
+    return "" if source.get("is_settable", True) else f"no function of the card returns a {DATASET}"
 
 
 def _list_ratios(base: Record, other: Record, place: int = 0) -> list[float]:

@@ -16,7 +16,7 @@ from tfperf.results.files import make_folder
 from tfperf.runcard.kinds import AnyCard
 from tfperf.signals import Signals
 from tfperf.study.child import Record
-from tfperf.study.input import AS_IT_IS, INPUT_FILE, MOST_WORKERS, InputAsker, predict_workers
+from tfperf.study.input import AS_IT_IS, INPUT_FILE, MOST_WORKERS, InputAsker, measure_once, predict_workers
 from tfperf.study.input_trial import measure_card
 from tfperf.study.trial_log import TrialLog, write
 
@@ -55,7 +55,8 @@ def measure_given_input(
         tree={}, log=log, signals=Signals(), show=show, seconds=seconds, timeout=0.0, command=(), count=3, card=card
     )
     found = asker.get(AS_IT_IS, None)
-    report: dict[str, Any] = {"title": card.title, "cores": count_cores(), "as_it_is": found, "workers": None}
+    cores = {"cores": count_cores(), "free_cores": measure_once(found, measure_cores)}
+    report: dict[str, Any] = {"title": card.title, **cores, "as_it_is": found, "workers": None}
     if found["source"]["kind"] == DATASET:
         most = most or max(MOST_WORKERS, 2 * count_cores())
         report["workers"] = predict_workers(asker, found, most, measure_cores) | {"ram": None}

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any, Literal, Protocol
 
-from tfperf.inputs.process_counters import read_processor_seconds
+from tfperf.inputs.process_counters import ProcessorMeter
 from tfperf.measure.confidence import ConfidenceInterval, estimate_middle_ratio
 from tfperf.measure.worker_memory import measure_loader_bytes
 
@@ -48,7 +48,7 @@ class Loader(Protocol):
 
 @dataclass(frozen=True)
 class Ceiling:
-    """How fast a side is: steps a second by blocks, the middle with its interval, CPU-s a step of all threads."""
+    """How fast a side is: steps a second by blocks, the middle with its interval, CPU-s a step with its workers'."""
 
     blocks: list[float]
     rate: ConfidenceInterval
@@ -69,14 +69,14 @@ def measure_ceilings(
         counts = {side: _find_count(partial(trial.take, side), clock) for side in SIDES}
         rates: dict[Side, list[float]] = {side: [] for side in SIDES}
         processor: dict[Side, float] = dict.fromkeys(SIDES, 0.0)
-        start, rounds = clock(), 0
+        meter, start, rounds = ProcessorMeter(), clock(), 0
         while rounds < LEAST_ROUNDS or clock() < start + seconds * (1 if _is_sure(rates) else LONGER):
             for side in SIDES if rounds % 2 else reversed(SIDES):
                 trial.take(side, math.ceil(LEAD_IN[side] * counts[side]))
-                began, used = clock(), time.process_time()
+                used, began = meter.read_seconds(), clock()
                 trial.take(side, counts[side])
                 rates[side].append(counts[side] / (clock() - began))
-                processor[side] += time.process_time() - used
+                processor[side] += meter.read_seconds() - used
             rounds += 1
     finally:
         trial.put_back()
@@ -97,12 +97,13 @@ def measure_loader(
     `usual` is the median of the blocks' rates, which a block that others disturbed leaves as it is.
     """
     count = _find_count(loader.take, clock)
-    rates, processor, end = list[float](), read_processor_seconds(), clock() + seconds
+    rates, meter = list[float](), ProcessorMeter()
+    before, end = meter.read_seconds(), clock() + seconds
     while len(rates) < LEAST_ROUNDS or clock() < end:
         began = clock()
         loader.take(count)
         rates.append(count / (clock() - began))
-    used = read_processor_seconds() - processor
+    used = meter.read_seconds() - before
     rate = asdict(estimate_middle_ratio(rates))
     seconds = used / count / len(rates)
     return {

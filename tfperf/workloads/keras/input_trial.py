@@ -15,7 +15,7 @@ from tfperf.inputs.problems import find_problems, find_source_problems
 from tfperf.inputs.sources import describe_source
 from tfperf.inputs.stage_times import measure_stages
 from tfperf.measure.environment import read_available_bytes
-from tfperf.sources.streams import BatchStream
+from tfperf.sources.streams import BatchStream, DatasetStream
 from tfperf.stores.split import split_pipeline
 from tfperf.workloads.input_trial import Side
 from tfperf.workloads.keras.card import KerasCard
@@ -95,7 +95,9 @@ class KerasInputTrial:
         data = self._data.training
         source = data.source if isinstance(data, BatchStream) else tuple(data.arrays)
         if isinstance(source, tf.data.Dataset):
-            return describe_dataset(source, seconds) | {"steps_per_epoch": self._training.feed.steps_per_epoch}
+            return describe_dataset(source, seconds) | {
+                "is_settable": isinstance(data, DatasetStream), "steps_per_epoch": self._training.feed.steps_per_epoch,
+            }  # fmt: skip
         described = describe_source(source)
         problems = find_source_problems(described)
         return asdict(described) | {
@@ -138,11 +140,12 @@ def describe_dataset(dataset: tf.data.Dataset, seconds: float) -> dict[str, Any]
 
 def _take_nothing(batch: Any) -> dict[str, tf.Tensor]:
     """A step that only has its batch, of which it looks at a value, since what is not looked at is not computed."""
-    return {"batch": tf.add_n([_read_first(part) for part in tf.nest.flatten(batch)])}
+    return {"batch": tf.add_n([_read_first(part) for part in tf.nest.flatten(batch, expand_composites=True)])}
 
 
-def _read_first(part: Any) -> tf.Tensor:
-    values = tf.reshape(part.flat_values if hasattr(part, "flat_values") else part, [-1])[:1]
+def _read_first(part: tf.Tensor) -> tf.Tensor:
+    """A number from the first value; 0 where there is none."""
+    values = tf.reshape(part, [-1])[:1]
     if values.dtype == tf.string:
         values = tf.strings.length(values)
-    return tf.reduce_sum(tf.cast(values, tf.float32))
+    return tf.reduce_sum(tf.cast(tf.math.real(values) if values.dtype.is_complex else values, tf.float32))
