@@ -37,7 +37,7 @@ def refuse_changed(store: ElementStore, copy: GraphCopy, split: SplitPipeline) -
         if not Path(path).is_file() or hash_file(Path(path)) != digest:
             raise UserError(f"{where}: the code in {path}; {AGAIN}")
     states = read_states(store.folder, manifest.sources)
-    if (changes := describe_changes(states, find_source_files(made, manifest.extra_paths))) is not None:
+    if (changes := describe_changes(states, find_source_files(made, store.folder, manifest.extra_paths))) is not None:
         raise UserError(f"{where}: {changes}; {AGAIN}")
     if hash_pipeline(made) != manifest.fingerprint:
         raise UserError(

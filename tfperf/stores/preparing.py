@@ -53,7 +53,7 @@ def store_elements(
         stage = choose_stage(copy) if after is None else find_stage(copy, after)
         split = split_pipeline(copy, stage)
         show_stage("looking at the first elements, twice")
-        manifest, states = _describe(dataset, copy, split, origin, show_stage)
+        manifest, states = _describe(dataset, copy, split, origin, folder, show_stage)
         with _lock_folder(folder) as held, signals.defer():
             found = begin_store(held.path, manifest, states, ask)
             if not found.is_finished:
@@ -76,14 +76,19 @@ def _lock_folder(folder: Path) -> Any:
 
 
 def _describe(
-    dataset: tf.data.Dataset, copy: GraphCopy, split: SplitPipeline, origin: StoreOrigin, show_stage: ShowStage
+    dataset: tf.data.Dataset,
+    copy: GraphCopy,
+    split: SplitPipeline,
+    origin: StoreOrigin,
+    folder: Path,
+    show_stage: ShowStage,
 ) -> tuple[StoreManifest, dict[str, str]]:
     layout = find_layout(copy, split)
     made = split.make_stored(copy)
     elements = _count(copy, split, show_stage)
     has_python = uses_python(made)
     paths = tuple(map(os.path.abspath, origin.paths)) if has_python else ()
-    states = find_source_files(made, paths)
+    states = find_source_files(made, folder, paths)
     manifest = StoreManifest(
         read_name(copy.nodes[split.stage]), list_datasets(copy).index(split.stage), elements, layout,
         hash_stored(dataset, split), hash_code(origin.code) if has_python else {}, has_python, hash_states(states),
