@@ -44,6 +44,9 @@ def refuse_changed(store: ElementStore, copy: GraphCopy, split: SplitPipeline) -
             f"{where}: the stages up to {describe_node(copy, split.stage)}, or values in them, as arguments of the "
             f"function that makes them; {AGAIN}"
         )
+    count = int(made.build().cardinality())
+    if count >= 0 and count != manifest.elements:
+        raise UserError(f"{where}: it gives {count} elements, {manifest.elements} are stored; {AGAIN}")
 
 
 def list_rest_lines(store: ElementStore, dataset: tf.data.Dataset | None) -> list[str]:
