@@ -10,7 +10,9 @@ COUNT = 50
 
 def read_bytes(dataset, passes=1):
     """All elements of some passes, flat, as bytes."""
-    return [[np.asarray(part).tobytes() for part in tf.nest.flatten(one)] for _ in range(passes) for one in dataset]
+    return [
+        [np.asarray(part.numpy()).tobytes() for part in tf.nest.flatten(one)] for _ in range(passes) for one in dataset
+    ]
 
 
 def prepare(number):

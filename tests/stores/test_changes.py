@@ -8,10 +8,11 @@ import pytest
 import tensorflow as tf
 
 import tfperf
-from tests.stores.pipelines import make, read_bytes, store
+from tests.stores.pipelines import make, prepare, read_bytes, store
 from tfperf.errors import UserError
 from tfperf.inputs.graph_copy import read_graph
 from tfperf.stores.fingerprint import hash_pipeline
+from tfperf.stores.manifest import StoreManifest
 
 
 def make_read(folder, scale=1.0):
@@ -106,3 +107,41 @@ def test_a_function_that_is_called_inside_counts():
 
     digests = {hash_pipeline(read_graph(tf.data.Dataset.range(3).map(lambda i, f=f: f(i)))) for f in (double, triple)}
     assert len(digests) == 2
+
+
+def make_ragged(values):
+    return tf.ragged.constant([[1, 2], values, [6, 7, 8]], dtype=tf.int64)
+
+
+def make_sparse(values):
+    return tf.sparse.from_dense([[1, 0, 2], [*values, 0], [0, 0, 0]])
+
+
+SLICED = {"ragged": make_ragged, "sparse": make_sparse, "both": lambda values: {
+    "a": make_ragged(values), "b": make_sparse(values)}}  # fmt: skip
+
+
+@pytest.mark.parametrize("make_source", [tf.data.Dataset.from_tensor_slices, tf.data.Dataset.from_tensors])
+@pytest.mark.parametrize("kind", SLICED)
+def test_values_of_ragged_and_sparse_arrays_count(kind, make_source, tmp_path):
+    def make_sliced(values):
+        def add(one):
+            parts = tf.nest.flatten(one, expand_composites=True)
+            return tf.add_n([tf.reduce_sum(tf.cast(part, tf.int64)) for part in parts])
+
+        return make_source(SLICED[kind](values)).map(add, name="prepare").batch(2)
+
+    store(tmp_path / "store", make_sliced([3, 5]))
+    got = tfperf.open_store(tmp_path / "store", pipeline=make_sliced([3, 5]))
+    assert read_bytes(got) == read_bytes(make_sliced([3, 5])) != read_bytes(make_sliced([3, 4]))
+    with pytest.raises(UserError, match=r"the stages up to 'prepare' \(map\), or values"):
+        tfperf.open_store(tmp_path / "store", pipeline=make_sliced([3, 4]))
+
+
+def test_another_number_of_elements_is_told(tmp_path, monkeypatch):
+    store(tmp_path / "store", make("shuffled"))
+    known = StoreManifest.read(tmp_path / "store").fingerprint
+    monkeypatch.setattr("tfperf.stores.applying.hash_pipeline", lambda made: known)
+    longer = tf.data.Dataset.range(51).map(prepare, name="prepare").batch(4)
+    with pytest.raises(UserError, match="it gives 51 elements, 50 are stored; store again"):
+        tfperf.open_store(tmp_path / "store", pipeline=longer)

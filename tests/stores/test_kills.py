@@ -10,10 +10,14 @@ from collections import Counter
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 import tfperf
 from tests.stores import lives
-from tests.stores.pipelines import read_bytes
+from tests.stores.pipelines import make, read_bytes, store
+from tfperf.errors import RunDirectoryError
+from tfperf.results.files import remove
+from tfperf.stores import writing
 from tfperf.stores.element_file import FILE
 from tfperf.stores.journal import JOURNAL, StoreJournal
 
@@ -109,6 +113,60 @@ def test_half_a_line_and_a_damaged_block_are_made_again(chain, tmp_path, small_b
     (chain.store / FILE).write_bytes(content)
     chain.finish()
     prove_whole(chain, tmp_path)
+
+
+class KilledError(BaseException):
+    """In the place of a signal that no program can catch."""
+
+
+def prove_anew(folder):
+    """What a kill has left is no hindrance to another store, nor a part of it."""
+    store(folder, make("shuffled"))
+    assert sorted(os.listdir(folder)) == [FILE, "lock", "sources.txt", "store.json"]
+    assert read_bytes(tfperf.open_store(folder, pipeline=make("shuffled"))) == read_bytes(make("shuffled"))
+
+
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_a_kill_while_a_faulty_store_is_taken_away(count, tmp_path, monkeypatch):
+    calls = []
+
+    def remove_some(path):
+        if path.exists():
+            calls.append(path)
+        if len(calls) > count:
+            raise KilledError
+        remove(path)
+
+    longer = tf.data.Dataset.range(2000).map(lambda i: tf.fill((i // 1900 + 1,), 1.0), name="prepare")
+    with monkeypatch.context() as patch:
+        patch.setattr("tfperf.stores.element_file.BLOCK_BYTES", 4000)
+        patch.setattr(writing, "SYNC_SECONDS", 0.0)
+        patch.setattr(writing, "remove", remove_some)
+        with pytest.raises(KilledError):
+            store(tmp_path / "store", longer)
+    assert len(os.listdir(tmp_path / "store")) == 4 - count
+    prove_anew(tmp_path / "store")
+
+
+@pytest.mark.parametrize("name", ["sources.txt", FILE, "store.json"])
+def test_a_kill_while_a_store_begins(name, tmp_path):
+    (tmp_path / "store").mkdir()
+    for left in ("lock", f".{name}.tmp"):
+        (tmp_path / "store" / left).write_text("half")
+    prove_anew(tmp_path / "store")
+
+
+def test_a_kill_before_the_journal_of_a_finished_store_is_taken_away(tmp_path):
+    store(tmp_path / "store", make("shuffled"))
+    (tmp_path / "store" / JOURNAL).write_text("half")
+    prove_anew(tmp_path / "store")
+
+
+def test_a_journal_of_others_stays(tmp_path):
+    (tmp_path / JOURNAL).write_text("mine")
+    with pytest.raises(RunDirectoryError, match=r"holds something else \(journal\)"):
+        store(tmp_path, make("shuffled"))
+    assert (tmp_path / JOURNAL).read_text() == "mine"
 
 
 @pytest.mark.slow

@@ -37,7 +37,8 @@ def store(
 
     after: the last of these stages, by its `name=`; by default the last one that can be stored. yes: more than half of
     the free disk may be taken, which is refused otherwise. Called again, it goes on where it was stopped. Where a stage
-    runs Python code, changes of what that code calls are not seen: remove the store then.
+    runs Python code, changes of what that code calls are not seen: remove the store then. Variables that stages read
+    have the values of now: with other ones the store is refused later.
 
     Example:
         tfperf.store(dataset, "stores/photos", after="resize")
@@ -60,7 +61,7 @@ def store(
 def open_store(
     path: Path | str, pipeline: Any = None, *, chunk: int | None = None, seed: int | None = None, verify: bool = False
 ) -> Any:
-    """Stored elements as a tf.data.Dataset, in the order of their source, in the structure and types they had there.
+    """Stored elements as a tf.data.Dataset, in the order of their source, nested as there; tuples without names.
 
     pipeline: the dataset that they were stored of, made anew: its elements then, bit by bit, shuffles and random stages
     among them, without the stages that are stored. chunk: in place of the order, blocks of so many neighbours in a
@@ -82,6 +83,11 @@ def open_store(
     if pipeline is not None:
         _refuse_others(pipeline)
         return apply_store(found, pipeline)
+    if found.plan.layout.structure is None:
+        raise UserError(
+            f"{found.folder}: how its elements nest cannot be told, which may be other than in tuples and dicts with "
+            "texts for keys; give pipeline, or store after a stage with a name=, whose elements nest so"
+        )
     flat = read_in_order(found) if chunk is None else read_chunks(found, chunk, seed)
     return flat.map(lambda *parts: found.plan.layout.restore_structure(parts))
 

@@ -114,7 +114,7 @@ def _fit_smaller(points: Sequence[tuple[int, float]], slope: float) -> tuple[flo
 
 def _find_line(points: Sequence[tuple[int, float]]) -> tuple[float, float]:
     """Its fixed part, and what a sample adds: none where peaks do not grow."""
-    fixed, slope = map(float, _fit_line(points).coef)
+    fixed, slope, *_ = *map(float, _fit_line(points).coef), 0.0  # a slope of zero is left out there
     (last, peak) = points[-1]
     return (peak, 0.0) if abs(slope) * last < LEVEL_LINE * peak else (fixed, slope)
 

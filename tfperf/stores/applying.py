@@ -37,13 +37,16 @@ def refuse_changed(store: ElementStore, copy: GraphCopy, split: SplitPipeline) -
         if not Path(path).is_file() or hash_file(Path(path)) != digest:
             raise UserError(f"{where}: the code in {path}; {AGAIN}")
     states = read_states(store.folder, manifest.sources)
-    if (changes := describe_changes(states, find_source_files(made, manifest.extra_paths))) is not None:
+    if (changes := describe_changes(states, find_source_files(made, store.folder, manifest.extra_paths))) is not None:
         raise UserError(f"{where}: {changes}; {AGAIN}")
     if hash_pipeline(made) != manifest.fingerprint:
         raise UserError(
             f"{where}: the stages up to {describe_node(copy, split.stage)}, or values in them, as arguments of the "
             f"function that makes them; {AGAIN}"
         )
+    count = int(made.build().cardinality())
+    if count >= 0 and count != manifest.elements:
+        raise UserError(f"{where}: it gives {count} elements, {manifest.elements} are stored; {AGAIN}")
 
 
 def list_rest_lines(store: ElementStore, dataset: tf.data.Dataset | None) -> list[str]:

@@ -6,7 +6,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from tfperf.inputs.graph_copy import GraphCopy
+from tfperf.inputs.graph_copy import STATES, GraphCopy
 from tfperf.inputs.graph_nodes import iterate_function_nodes, list_functions, strip_output
 from tfperf.inputs.operations import PYTHON
 from tfperf.inputs.pipeline import GENERATOR
@@ -18,7 +18,7 @@ LEFT_OUT = {
     "_construction_context", "config", "config_proto", "executor_type", "output_shapes", "preserve_cardinality",
     "force_synchronous", "cardinality", "_user_specified_name", "is_files",
 }  # fmt: skip
-HANDLES = (tf.resource.as_datatype_enum, tf.variant.as_datatype_enum)
+RESOURCE = tf.resource.as_datatype_enum  # shuffles, caches: numbers that each process gives anew
 
 
 def hash_pipeline(copy: GraphCopy) -> str:
@@ -34,20 +34,27 @@ def uses_python(copy: GraphCopy) -> bool:
     return any(node.op in PYTHON or node.op == GENERATOR for node in iterate_nodes(copy))
 
 
-def iterate_nodes(copy: GraphCopy) -> Iterator[Any]:
-    """All nodes that a copy's elements come from, those of functions among them."""
-    waiting, seen, called = [copy.output], set[str](), set[str]()
+def iterate_nodes(copy: GraphCopy, name: str | None = None) -> Iterator[Any]:
+    """All nodes that the elements of a stage come from, by default of the last, those of functions among them."""
+    waiting, seen, called = [copy.output if name is None else name], set[str](), set[str]()
     while waiting:
-        name = waiting.pop()
-        if name in seen or name not in copy.nodes:
+        one = waiting.pop()
+        if one in seen or one not in copy.nodes:
             continue
-        seen.add(name)
-        node = copy.nodes[name]
+        seen.add(one)
+        node = copy.nodes[one]
         yield node
         waiting += map(strip_output, node.input)
         for function in set(list_functions(node)) & {*copy.library} - called:
             called.add(function)
             yield from iterate_function_nodes(function, copy.library)
+
+
+def find_changeable(copy: GraphCopy, name: str | None = None) -> list[str]:
+    """What the elements of a stage depend on that a program may change meanwhile, in words; tables that are filled once
+    do not count."""
+    bare = {node.op.removesuffix("V2") for node in iterate_nodes(copy, name)}
+    return sorted({STATES[op] for op in bare & STATES.keys() - {"HashTable"}})
 
 
 class _GraphHash:
@@ -85,7 +92,7 @@ class _GraphHash:
             functions = [value.func.name] if value.HasField("func") else [one.name for one in value.list.func]
             if functions:
                 yield _join(key.encode(), *(self._hash_op(one) for one in functions))
-            elif not (value.HasField("tensor") and value.tensor.dtype in HANDLES):
+            elif not (value.HasField("tensor") and value.tensor.dtype == RESOURCE):
                 yield _join(key.encode(), value.SerializeToString(deterministic=True))
 
 

@@ -1,5 +1,7 @@
 """What the elements of a dataset are: their components, found by looking at the first ones twice."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import islice
 from typing import Any
 
@@ -7,41 +9,60 @@ import numpy as np
 import tensorflow as tf
 
 from tfperf.arrays import AnyArray
-from tfperf.errors import UserError
-from tfperf.inputs.graph_copy import GraphCopy
+from tfperf.errors import UserCodeError, UserError
+from tfperf.inputs.graph_copy import GraphCopy, make_flat_spec
+from tfperf.inputs.graph_nodes import list_dataset_inputs
 from tfperf.inputs.stages import read_name
 from tfperf.stores.layout import Component, RecordLayout, can_store
 from tfperf.stores.split import SplitPipeline, describe_node, list_datasets
 
 LOOKED_AT = 8  # elements
+NO_LENGTH = "whose values have no fixed length"
+FAULTS = {"string": NO_LENGTH, "variant": f"as ragged and sparse tensors and datasets are, {NO_LENGTH}"}
 
 
 def find_layout(copy: GraphCopy, split: SplitPipeline) -> RecordLayout:
     """Of the elements that a split stores. Raises: UserError where they cannot be stored, differ from one pass to the
     next, or there are none."""
     where = f"stage {describe_node(copy, split.stage)}"
-    spec = find_spec(copy, split.stage)
-    structure, names = index_structure(spec) if spec is not None else (None, [])
-    first, again = (take_first(split.make_stored(copy)) for _ in range(2))
-    if not first:
-        raise UserError(f"{where}: has no elements")
-    names = names or [str(place) for place in range(len(first[0]))]
-    for name, one in zip(names, first[0], strict=True):
-        if not can_store(one.dtype.name):
+    types = [one.dtype.name for one in make_flat_spec(copy.nodes[split.stage])]
+    structure, names = index_structure(find_spec(copy, split.stage))
+    names = names or [str(place) for place in range(len(types))]
+    for name, one in zip(names, types, strict=True):
+        if not can_store(one):
+            fault = FAULTS.get(one, "which a store does not hold")
             raise UserError(
-                f"{where}: component {name} is of type {one.dtype.name}, whose values have no fixed length; store "
-                "after a stage that gives numbers"
+                f"{where}: component {name} is of type {one}, {fault}; store after a stage that gives numbers"
             )
+    first, again = _take_twice(split.make_stored(copy), where)
     for name, *several in zip(names, *first, strict=True):
         refuse_varying(where, name, [one.shape for one in several])
     refuse_unequal(copy, split, first, again)
     components = tuple(
         Component(name, one.dtype.name, tuple(map(int, one.shape))) for name, one in zip(names, first[0], strict=True)
     )
-    layout = RecordLayout(components, _flatten_structure(len(components)) if structure is None else structure)
+    layout = RecordLayout(components, structure)
     if not layout.record_bytes:
         raise UserError(f"{where}: its elements have no values")
     return layout
+
+
+def _take_twice(made: GraphCopy, where: str) -> list[list[list[AnyArray]]]:
+    with explain_errors(where):
+        found = [take_first(made) for _ in range(2)]
+    if not found[0]:
+        raise UserError(f"{where}: has no elements")
+    return found
+
+
+@contextmanager
+def explain_errors(where: str) -> Iterator[None]:
+    """Turn what TensorFlow raises while elements are made into UserCodeError; where: of what."""
+    try:
+        yield
+    except tf.errors.OpError as error:
+        said = " ".join(str(error).split())[:300]
+        raise UserCodeError(f"{where} could not be made: {said}") from None
 
 
 def refuse_varying(where: str, name: str, shapes: list[Any]) -> None:
@@ -70,9 +91,9 @@ def refuse_unequal(copy: GraphCopy, split: SplitPipeline, first: Any, again: Any
 
 
 def take_first(copy: GraphCopy) -> list[list[AnyArray]]:
-    """The first elements, the components of each."""
+    """The first elements, the components of each that are arrays."""
     elements = islice(copy.build(), LOOKED_AT)
-    return [[np.asarray(part.numpy() if hasattr(part, "numpy") else part) for part in one] for one in elements]
+    return [[np.asarray(part.numpy()) for part in one if part.dtype != tf.variant] for one in elements]
 
 
 def is_equal(first: list[list[AnyArray]], again: list[list[AnyArray]]) -> bool:
@@ -85,29 +106,50 @@ def is_equal(first: list[list[AnyArray]], again: list[list[AnyArray]]) -> bool:
 
 
 def find_spec(copy: GraphCopy, stage: str) -> Any:
-    """How the elements of a stage nest, where it is the end of the dataset, or can be found by the user's own name."""
-    if copy.nodes[copy.output].name == stage or _leave_out_options(copy) == stage:
-        return copy.owner.element_spec
+    """How the elements of a stage nest; None where it cannot be told.
+
+    The graph has them flat. Its nodes are those of the user's datasets, as far as both have as many sources; if
+    TensorFlow puts others in between, a stage is found by the user's name for it.
+    """
+    types = [one.dtype for one in make_flat_spec(copy.nodes[stage])]
     name = read_name(copy.nodes[stage])
-    waiting, found = [copy.owner], None
-    while waiting and name is not None:
-        one = waiting.pop(0)
-        if found is None and getattr(one, "_name", None) == name:
-            found = one.element_spec
-        waiting += one._inputs()
-    return found
+    for one, node in _iterate_datasets(copy):
+        if node == stage or (name is not None and node is None and getattr(one, "_name", None) == name):
+            spec = one.element_spec
+            if [getattr(part, "dtype", None) for part in tf.nest.flatten(spec)] == types:
+                return spec
+    return None
+
+
+def _iterate_datasets(copy: GraphCopy) -> Iterator[tuple[Any, str | None]]:
+    """The user's datasets, the last one first, each with its node, where that can be told."""
+    waiting: list[tuple[Any, str | None]] = [(copy.owner, copy.output)]
+    while waiting:
+        one, node = waiting.pop(0)
+        inputs = one._inputs()
+        is_left_out = node is not None and type(one).__name__ == "CacheDataset" and "Cache" not in copy.nodes[node].op
+        if is_left_out:
+            waiting += [(inputs[0], node)]
+            continue
+        yield one, node
+        sources = [] if node is None else list_dataset_inputs(copy.nodes[node], copy.nodes)
+        waiting += zip(inputs, sources if len(sources) == len(inputs) else [None] * len(inputs), strict=True)
 
 
 def index_structure(spec: Any) -> tuple[Any, list[str]]:
-    """A nest of places in the flat components, and a name for each; (None, []) for nests of other kinds than tuples
-    and dicts."""
+    """A nest of places in the flat components, and a name for each, none where two would be the same.
+
+    (None, []) for nests that are unknown, or of other kinds than tuples and dicts with texts for keys. Tuples with
+    names for their parts become plain ones.
+    """
     names: list[str] = []
 
     def walk(one: Any, path: tuple[str, ...]) -> Any:
-        if isinstance(one, dict):
-            return {key: walk(one[key], (*path, str(key))) for key in sorted(one)}
-        if type(one) is tuple:
-            return [walk(part, (*path, str(place))) for place, part in enumerate(one)]
+        if isinstance(one, dict) and all(isinstance(key, str) for key in one):
+            return {key: walk(one[key], (*path, key)) for key in sorted(one)}
+        if isinstance(one, tuple):
+            keys = getattr(one, "_fields", range(len(one)))
+            return [walk(part, (*path, str(key))) for key, part in zip(keys, one, strict=True)]
         if not isinstance(one, tf.TensorSpec):
             raise TypeError(type(one).__name__)
         names.append(".".join(path) or "0")
@@ -117,18 +159,7 @@ def index_structure(spec: Any) -> tuple[Any, list[str]]:
         structure = walk(spec, ())
     except TypeError:
         return None, []
-    return (structure, names) if len(set(names)) == len(names) else (None, [])
-
-
-def _leave_out_options(copy: GraphCopy) -> str:
-    name = copy.output
-    while copy.nodes[name].op == "OptionsDataset":
-        name = copy.nodes[name].input[0]
-    return name
-
-
-def _flatten_structure(count: int) -> Any:
-    return list(range(count)) if count > 1 else 0
+    return structure, names if len(set(names)) == len(names) else []
 
 
 def _to_bytes(array: AnyArray) -> Any:

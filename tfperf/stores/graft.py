@@ -5,13 +5,14 @@ from typing import Any
 import tensorflow as tf
 from tensorflow.core.framework import graph_pb2
 
+from tfperf.errors import UserError
 from tfperf.inputs.graph_copy import GraphCopy, read_graph
 from tfperf.inputs.graph_nodes import index_nodes, list_functions
 from tfperf.inputs.stages import name_kind
-from tfperf.stores.fingerprint import iterate_nodes
+from tfperf.stores.fingerprint import find_changeable, iterate_nodes
 from tfperf.stores.opening import ElementStore
 from tfperf.stores.reading import read_in_order, read_numbers
-from tfperf.stores.split import SplitPipeline, list_datasets, set_spec
+from tfperf.stores.split import SplitPipeline, describe_node, list_datasets, set_spec
 
 PREFIX = "tfperf_store_"  # of names from the reader's graph
 NUMBER = (tf.TensorSpec([], tf.int64),)
@@ -21,7 +22,7 @@ def put_reader_in_place(copy: GraphCopy, split: SplitPipeline, store: ElementSto
     """The dataset of a pipeline, which must have been read by `read_graph`, with stored elements after the split.
 
     Its elements are those of the pipeline, bit by bit and pass by pass: its shuffles, caches and random stages are the
-    pipeline's own. What is before the split is not run.
+    pipeline's own. What is before the split is not run. Raises: UserError where stages after it hold what may change.
     """
     ordered = bool(split.order)
     numbers = tf.data.Dataset.range(store.plan.elements)
@@ -36,6 +37,13 @@ def put_reader_in_place(copy: GraphCopy, split: SplitPipeline, store: ElementSto
     if ordered:
         _put_order_in_place(grafted, split, ends)
     _drop_unused(grafted)
+    if what := ", ".join(find_changeable(grafted)):
+        last = describe_node(copy, split.stage)
+        raise UserError(
+            f"{store.folder}: stages after {last} hold {what}, of which they would have copies: what the program "
+            "changes there later would not be seen; read the store by tfperf.open_store without pipeline, and put "
+            "these stages behind it"
+        )
     return _make_dataset(grafted, reader)
 
 

@@ -11,7 +11,10 @@ from tfperf.arrays import AnyArray
 
 # in the file as bytes of another type of the same length, which HDF5 knows
 AS_OTHERS = {"bfloat16": "<u2", "bool": "|u1"}
-KINDS = ("bool", "bfloat16", "float", "int", "uint", "complex")  # that names of types begin with
+TYPES = (
+    "bool", "bfloat16", "float16", "float32", "float64", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32",
+    "uint64", "complex64", "complex128",
+)  # fmt: skip
 LEAST_OFFSET = 4096  # bytes: before it the file says what it holds
 
 
@@ -43,7 +46,8 @@ class Component:
 
 @dataclass(frozen=True)
 class RecordLayout:
-    """The components of an element, and how they nest: `structure` is a place in them, or a list or dict of structures.
+    """The components of an element, and how they nest: `structure` is a place in them, or a list or dict of structures;
+    None: it cannot be told.
 
     >>> layout = RecordLayout((Component("0", "uint8", (2, 3)), Component("1", "int32", ())), [0, 1])
     >>> layout.record_bytes, layout.offsets, layout.find_block(least_bytes=95)
@@ -75,10 +79,11 @@ class RecordLayout:
         return -(-least_bytes // self.record_bytes)
 
     def make_dtype(self) -> np.dtype[Any]:
-        """Of a record, as HDF5 has it: a field for each component."""
+        """Of a record, as HDF5 has it: a field for each component that has a value."""
         fields: list[Any] = [
             (one.name, np.dtype(AS_OTHERS.get(one.dtype, one.dtype)).newbyteorder("<"), one.shape)
             for one in self.components
+            if one.bytes
         ]
         return np.dtype(fields)
 
@@ -109,12 +114,12 @@ class RecordLayout:
 
 
 def can_store(dtype: str) -> bool:
-    """Whether a type has a fixed length: numbers and truths, not texts.
+    """Whether elements of a type are stored: numbers and truths, not texts.
 
     >>> can_store("uint8"), can_store("string"), can_store("variant")
     (True, False, False)
     """
-    return dtype.startswith(KINDS)
+    return dtype in TYPES
 
 
 def _restore_structure(structure: Any, parts: Sequence[Any]) -> Any:

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import tensorflow as tf
 
 from tfperf.console.stages import ShowStage, show_nothing
@@ -19,12 +18,14 @@ from tfperf.results.lock import DirectoryLock
 from tfperf.results.reading import hash_file
 from tfperf.signals import Signals
 from tfperf.stores.fingerprint import hash_pipeline, uses_python
-from tfperf.stores.first_elements import find_layout
+from tfperf.stores.first_elements import explain_errors, find_layout
 from tfperf.stores.manifest import StoreManifest
 from tfperf.stores.opening import ElementStore, open_elements
 from tfperf.stores.source_files import find_source_files, hash_states
 from tfperf.stores.split import SplitPipeline, choose_stage, describe_node, find_stage, list_datasets, split_pipeline
 from tfperf.stores.writing import ADVICE, AskRoom, ShowElements, begin_store, fill_store
+
+COUNTED = 64  # elements at once
 
 
 @dataclass(frozen=True)
@@ -53,7 +54,7 @@ def store_elements(
         stage = choose_stage(copy) if after is None else find_stage(copy, after)
         split = split_pipeline(copy, stage)
         show_stage("looking at the first elements, twice")
-        manifest, states = _describe(dataset, copy, split, origin, show_stage)
+        manifest, states = _describe(dataset, copy, split, origin, folder, show_stage)
         with _lock_folder(folder) as held, signals.defer():
             found = begin_store(held.path, manifest, states, ask)
             if not found.is_finished:
@@ -76,14 +77,19 @@ def _lock_folder(folder: Path) -> Any:
 
 
 def _describe(
-    dataset: tf.data.Dataset, copy: GraphCopy, split: SplitPipeline, origin: StoreOrigin, show_stage: ShowStage
+    dataset: tf.data.Dataset,
+    copy: GraphCopy,
+    split: SplitPipeline,
+    origin: StoreOrigin,
+    folder: Path,
+    show_stage: ShowStage,
 ) -> tuple[StoreManifest, dict[str, str]]:
     layout = find_layout(copy, split)
     made = split.make_stored(copy)
     elements = _count(copy, split, show_stage)
     has_python = uses_python(made)
     paths = tuple(map(os.path.abspath, origin.paths)) if has_python else ()
-    states = find_source_files(made, paths)
+    states = find_source_files(made, folder, paths)
     manifest = StoreManifest(
         read_name(copy.nodes[split.stage]), list_datasets(copy).index(split.stage), elements, layout,
         hash_stored(dataset, split), hash_code(origin.code) if has_python else {}, has_python, hash_states(states),
@@ -121,8 +127,13 @@ def _count(copy: GraphCopy, split: SplitPipeline, show_stage: ShowStage) -> int:
         raise UserError(f"{where}: gives elements without an end, which cannot be stored; store before it repeats")
     if count == tf.data.UNKNOWN_CARDINALITY:
         show_stage("counting the elements")
-        base = split.make_base(copy).build()
-        count = int(base.reduce(np.int64(0), lambda number, *_: number + 1))
+        count = _run_through(split.make_base(copy), where)
     if not count:
         raise RunDirectoryError(f"{where}: has no elements")
     return count
+
+
+def _run_through(copy: GraphCopy, where: str) -> int:
+    """How many elements there are. Python comes in between now and then, which a signal needs: there may be no end."""
+    with explain_errors(where):
+        return sum(int(tf.size(part)) for part in copy.build().map(lambda *_: True).batch(COUNTED))

@@ -3,7 +3,9 @@
 import ast
 import hashlib
 import os
+import stat
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -19,16 +21,25 @@ from tfperf.stores.fingerprint import iterate_nodes
 FILE = "sources.txt"  # of a store
 MOST_BYTES = 2**30  # of it
 LONGEST = 4096  # characters of a path
+MOST_FILES = 1_000_000  # of a folder, the first ones by name, that are looked at
 TOLD = 3  # changed files that a message names
 
 FileStates = Mapping[str, str]  # by absolute path: size and time of change
 
 
-def find_source_files(copy: GraphCopy, more: Iterable[str] = ()) -> dict[str, str]:
-    """The states of all files whose paths stand as texts in a graph, or among `more`; of folders, of all in them."""
-    found: dict[str, str] = {}
-    for text in dict.fromkeys((*_list_texts(copy), *more)):
-        found.update(_list_states(text))
+def find_source_files(copy: GraphCopy, store: Path, more: Iterable[str] = ()) -> dict[str, str]:
+    """The states of all files whose paths stand as texts in a graph, or among `more`; of folders, of all in them.
+
+    Of a folder that holds the store only what is named by another text: a program writes there, too. What paths are
+    put together with, as `/` and `.`, is no folder.
+    """
+    home = os.path.realpath(store)
+    texts = [one for one in dict.fromkeys((*_list_texts(copy), *more)) if one.strip("./")]
+    folders = [one for one in texts if os.path.isdir(one)]
+    found = dict(_list_states(texts))
+    for folder in folders:
+        inside = (os.path.join(folder, one) for one in texts) if _is_above(folder, home) else _walk(folder, home)
+        found.update(_list_states(islice(inside, MOST_FILES)))
     return found
 
 
@@ -41,20 +52,33 @@ def _list_texts(copy: GraphCopy) -> Iterator[str]:
                     yield os.fsdecode(one)
 
 
-def _list_states(text: str) -> Iterator[tuple[str, str]]:
-    try:
-        if os.path.isdir(text):
-            for folder, _, names in os.walk(text):
-                yield from (_read_state(os.path.join(folder, name)) for name in names)
-        elif os.path.exists(text):
-            yield _read_state(text)
-    except OSError:
-        return  # a name that is no path
+def _is_above(folder: str, home: str) -> bool:
+    """Whether a store lies in a folder, somewhere below it, or is it; home: the store, without links."""
+    return Path(home).is_relative_to(os.path.realpath(folder))
 
 
-def _read_state(path: str) -> tuple[str, str]:
-    found = os.stat(path)
-    return os.path.abspath(path), f"{found.st_size} bytes, changed {found.st_mtime_ns}"
+def _walk(top: str, home: str) -> Iterator[str]:
+    """All files in a folder, in an order of names; through links, but nothing twice."""
+    seen = set[str]()
+    for folder, inner, names in os.walk(top, followlinks=True):
+        real = os.path.realpath(folder)
+        if real in seen or _is_above(real, home):
+            inner.clear()
+            continue
+        seen.add(real)
+        inner.sort()
+        yield from (os.path.join(folder, name) for name in sorted(names))
+
+
+def _list_states(paths: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """Of those paths that lead to a file."""
+    for path in paths:
+        try:
+            found = os.stat(path)
+        except (OSError, ValueError):
+            continue  # a text that is no path, a link to nothing
+        if stat.S_ISREG(found.st_mode):
+            yield os.path.abspath(path), f"{found.st_size} bytes, changed {found.st_mtime_ns}"
 
 
 def write_states(folder: Path, states: FileStates) -> None:

@@ -12,14 +12,24 @@ import tensorflow as tf
 
 from tfperf.errors import UserError
 from tfperf.inputs.graph_copy import GraphCopy, make_flat_spec
-from tfperf.inputs.graph_nodes import iterate_function_nodes, list_dataset_inputs, list_functions, read_constant
+from tfperf.inputs.graph_nodes import (
+    iterate_function_nodes,
+    list_dataset_inputs,
+    list_functions,
+    name_inputs,
+    read_constant,
+)  # fmt: skip
 from tfperf.inputs.operations import PYTHON, find_random, find_stateful
 from tfperf.inputs.stages import name_kind, read_name
+from tfperf.stores.fingerprint import RESOURCE, find_changeable
+from tfperf.stores.layout import can_store
 
 ORDERS = ("shuffle", "repeat")  # from the first of which on only what follows may come before the stage
 PICKS = ("take", "skip", "shard")  # by number alone
 SINGLE = ("map", "prefetch", "options", "assert_cardinality")  # one element of one
 DRAWING = ("random", "sampling", "shuffle_and_repeat")  # kinds of stages that draw
+CALLS = {"If", "While", "Case"}  # whose functions are looked at by themselves
+CAPTURED = ("other_arguments", "other_args")  # that names of arguments end with
 
 
 @dataclass(frozen=True)
@@ -120,15 +130,27 @@ def refuse_random(copy: GraphCopy, stage: str) -> None:
                 f"stage {describe_node(copy, one)} is random ({', '.join(what)}), so what comes out of it, or after "
                 "it, cannot be stored; store after an earlier stage"
             )
-        if states := find_stateful(kinds - PYTHON):
+        if states := find_stateful(kinds - PYTHON - CALLS):
             raise UserError(
                 f"stage {describe_node(copy, one)} has a state of its own ({', '.join(states)}), so its elements may "
                 "differ from pass to pass; store after an earlier stage"
             )
+        if _has_handle(copy, node):
+            raise UserError(
+                f"stage {describe_node(copy, one)} holds a table, or something else, of which TensorFlow does not tell "
+                "what is in it, so that nobody sees when it changes; store after an earlier stage"
+            )
+
+
+def _has_handle(copy: GraphCopy, node: Any) -> bool:
+    """Whether the functions of a stage are given something that a graph cannot copy, by its address."""
+    given = [name for key, names in name_inputs(node).items() if key.endswith(CAPTURED) for name in names]
+    return any(copy.nodes[one].op == "Const" and copy.nodes[one].attr["dtype"].type == RESOURCE for one in given)
 
 
 def choose_stage(copy: GraphCopy) -> str:
-    """The last stage whose elements can be stored and have shapes that the graph tells. Raises: UserError."""
+    """The last stage whose elements can be stored, do not depend on what a program may change, and have shapes that the
+    graph tells. Raises: UserError."""
     faults: list[str] = []
     for one in reversed(list_datasets(copy)):
         if not list_dataset_inputs(copy.nodes[one], copy.nodes):
@@ -138,9 +160,14 @@ def choose_stage(copy: GraphCopy) -> str:
         except UserError as error:
             faults.append(str(error))
             continue
-        if all(spec.shape.is_fully_defined() and spec.dtype != tf.string for spec in make_flat_spec(copy.nodes[one])):
+        where = f"stage {describe_node(copy, one)}"
+        specs = make_flat_spec(copy.nodes[one])
+        if what := ", ".join(find_changeable(copy, one)):
+            faults.append(f"{where}: it, or one before it, holds {what}, which the program may change")
+        elif all(spec.shape.is_fully_defined() and can_store(spec.dtype.name) for spec in specs):
             return one
-        faults.append(f"stage {describe_node(copy, one)}: the graph does not tell its shapes, or it gives texts")
+        else:
+            faults.append(f"{where}: the graph does not tell its shapes, or it gives other values than numbers")
     raise UserError("stage: none can be stored by itself; name one by --after STAGE", *dict.fromkeys(faults))
 
 

@@ -43,12 +43,13 @@ def begin_store(folder: Path, manifest: StoreManifest, states: FileStates, ask: 
             raise RunDirectoryError(
                 f"{folder}: holds a store of another pipeline (other {what}); choose another folder, or remove it"
             )
+        if found.is_finished:
+            remove(folder / JOURNAL)  # a kill may have left it
         return found
-    others = sorted({*os.listdir(folder)} - {"lock", FILE, SOURCES_FILE, f".{FILE}.tmp", f".{MANIFEST}.tmp"})
-    if others:
-        raise RunDirectoryError(f"{folder}: holds something else ({others[0]}); choose an empty folder or a new one")
+    refuse_other_files(folder)
     size = manifest.layout.record_bytes * manifest.elements
     refuse_full_disk(folder, size, ask)
+    discard_store(folder)  # what a kill has left
     try:
         write_states(folder, states)
         create_file(folder, manifest.layout, manifest.elements, _describe_provenance(manifest))
@@ -57,6 +58,16 @@ def begin_store(folder: Path, manifest: StoreManifest, states: FileStates, ask: 
         discard_store(folder)
         raise
     return manifest
+
+
+def refuse_other_files(folder: Path) -> None:
+    """RunDirectoryError where a folder without a manifest holds more than what a killed process may have left there."""
+    names = {*os.listdir(folder)}
+    left = {"lock", FILE, SOURCES_FILE, *(f".{name}.tmp" for name in (FILE, SOURCES_FILE, MANIFEST))}
+    if FILE in names:
+        left.add(JOURNAL)  # it is taken away before that
+    if others := sorted(names - left):
+        raise RunDirectoryError(f"{folder}: holds something else ({others[0]}); choose an empty folder or a new one")
 
 
 def refuse_full_disk(folder: Path, size: int, ask: AskRoom) -> None:
