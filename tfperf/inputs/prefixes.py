@@ -72,7 +72,10 @@ class Prefixes:
             self._copy.set_input(node, find_place(node, "buffer_size"), self._copy.add_constant(MOST_SHUFFLED))
 
     def _fill_cache(self, node: Any) -> None:
-        """Give it a cache that all prefixes share, with the first elements in it."""
+        """Give it a cache that all prefixes share, with the first elements in it, again and again.
+
+        A batch behind it may be of more of them.
+        """
         few = self._copy.add_node(f"tfperf_take_{node.name}", "TakeDataset")
         few.input[:] = [node.input[0], self._copy.add_constant(CACHED)]
         for attribute in ("output_types", "output_shapes"):
@@ -85,6 +88,15 @@ class Prefixes:
         node.input[:] = [few.name, node.input[1], handle.name]
         for _ in self._copy.cut(node.name).build():
             pass
+        readers = [
+            (one, place) for one in self._copy.graph.node for place, name in enumerate(one.input) if name == node.name
+        ]
+        again = self._copy.add_node(f"tfperf_repeat_{node.name}", "RepeatDataset")
+        again.input[:] = [node.name, self._copy.add_constant(-1)]
+        for attribute in ("output_types", "output_shapes"):
+            again.attr[attribute].CopyFrom(node.attr[attribute])
+        for reader, place in readers:
+            self._copy.set_input(reader, place, again.name)
 
 
 def _read_handle(donor: tf.data.Dataset, name: str) -> Any:

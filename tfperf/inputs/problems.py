@@ -4,8 +4,7 @@ A rule tells what can be changed, not whether that makes a training faster: only
 """
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator
 
 from tfperf.inputs.case import HALF, Case, InputProblem, ProblemKind
 from tfperf.inputs.order_problems import ORDER_RULES
@@ -30,17 +29,6 @@ def find_problems(pipeline: Pipeline, times: PipelineTimes, cores: float | None 
     """
     case = Case(pipeline, times, cores or count_cores())
     return [problem for rule in (*TIME_RULES, *ORDER_RULES) for problem in rule(case)]
-
-
-def drop_refuted_problems(problems: Sequence[Mapping[str, Any]], is_shared: bool) -> list[Mapping[str, Any]]:
-    """Those, as plain data, that a measurement of several workers leaves.
-
-    is_shared: more threads were no faster, so a larger pool is no cure.
-
-    >>> drop_refuted_problems([{"kind": "thread_pool_limits"}, {"kind": "small_shuffle"}], is_shared=True)
-    [{'kind': 'small_shuffle'}]
-    """
-    return [one for one in problems if not is_shared or one["kind"] != "thread_pool_limits"]
 
 
 def find_source_problems(source: SourceDescription) -> list[InputProblem]:
@@ -170,4 +158,6 @@ def _is_short(case: Case, position: int) -> bool:
 def _is_vectorisable(stage: Stage) -> bool:
     """Whether its function only computes, by operations that mostly take more dimensions, too."""
     kinds = stage.function.operations if stage.function is not None else frozenset()
+    if stage.function is not None and set(stage.function.stateful) - set(stage.function.random):
+        return False  # what it leaves behind would be of batches
     return not any(kind.startswith(SINGLE) or any(part in kind for part in SINGLE_PARTS) for kind in kinds)

@@ -39,11 +39,12 @@ def apply_settings(dataset: tf.data.Dataset, settings: InputSettings, key: str =
 def is_safe_to_parallelise(stage: Stage) -> bool:
     """Whether a map gives the same whatever number of its calls run at once: it draws nothing and leaves nothing.
 
-    Python may do either, so it is not. A map that is parallel already is its user's own wish.
+    Python may do either, so it is not. A map whose calls overlap already is its user's own wish; one call at a time is
+    what a user has set who needs an order.
     """
-    return stage.kind == "map" and (
-        stage.parallel is not None or (stage.function is not None and not stage.function.stateful)
-    )
+    if stage.kind != "map":
+        return False
+    return stage.parallel not in (None, 1) or (stage.function is not None and not stage.function.stateful)
 
 
 def _set_calls(dataset: tf.data.Dataset, wish: Calls | Mapping[str, Calls], key: str) -> tf.data.Dataset:
@@ -56,7 +57,8 @@ def _set_calls(dataset: tf.data.Dataset, wish: Calls | Mapping[str, Calls], key:
     pipeline = read_pipeline(copy)
     changed = copy.duplicate()
     for stage, calls in _list_changes(pipeline, wish, key):
-        _make_parallel(changed, changed.nodes[stage.node], AUTO if calls == "auto" else calls)
+        number, was_sequential = AUTO if calls == "auto" else calls, stage.parallel in (None, 1)
+        _make_parallel(changed, changed.nodes[stage.node], number, was_sequential)
     return changed.build_alike()
 
 
@@ -75,12 +77,17 @@ def _can_change(stage: Stage) -> bool:
     return stage.op == MAP or (stage.kind in CHANGEABLE and stage.parallel is not None)
 
 
-def _make_parallel(copy: GraphCopy, node: Any, calls: int) -> None:
-    """Give a stage so many parallel calls; a sequential map of one call stays what it is."""
+def _make_parallel(copy: GraphCopy, node: Any, calls: int, was_sequential: bool) -> None:
+    """Give a stage so many parallel calls; a sequential map of one call stays what it is.
+
+    was_sequential: its elements came in order, whatever the options say, and still do.
+    """
     if node.op != MAP:
         copy.set_input(node, find_place(node, CALLS), copy.add_constant(calls))
+        if was_sequential and "deterministic" in node.attr:
+            node.attr["deterministic"].s = b"true"
     elif calls != 1:
         replace_operation(node, PARALLEL_MAP)
         control = [name for name in node.input if name.startswith("^")]
         node.input[:] = [*(name for name in node.input if not name.startswith("^")), copy.add_constant(calls), *control]
-        node.attr["deterministic"].s = b"default"
+        node.attr["deterministic"].s = b"true"

@@ -15,7 +15,6 @@ from tfperf.errors import CardError, RunDirectoryError, Stopped, TrainingError
 from tfperf.inputs.calibration import MeasuredLoader, fit_loader
 from tfperf.inputs.chain import LoaderLimits, find_knee
 from tfperf.inputs.free_cores import measure_free_cores
-from tfperf.inputs.problems import drop_refuted_problems
 from tfperf.measure.environment import collect_environment, count_cores
 from tfperf.report.input import conclude
 from tfperf.report.input_page import render_input
@@ -177,12 +176,14 @@ def predict_workers(asker: InputAsker, found: Record, most: int, measure_cores: 
     free = [record["free_cores"] for records in found_at.values() for record in records]
     measured = [_average(workers, records) for workers, records in found_at.items()]
     ram = [(workers, records[0].get("ram")) for workers, records in found_at.items()]
-    free_cores = sum(free) / len(free)
+    # cores that were used were free, whatever was measured a moment before
+    used = max(found[side]["processor_seconds"] * found[side]["rate"]["value"] for side in ("data", "both"))
+    free_cores = max(sum(free) / len(free), used)
     one, many = measured
     model = fit_loader(one, many, free_cores)
     alone = model.predict(LoaderLimits(free_cores), most)
-    used = found["both"]["processor_seconds"]
-    limits = LoaderLimits(free_cores, found["model"]["rate"]["value"], free_cores / used if used else math.inf)
+    each = found["both"]["processor_seconds"]
+    limits = LoaderLimits(free_cores, found["model"]["rate"]["value"], free_cores / each if each else math.inf)
     capped = model.predict(limits, most)
     return {
         "free_cores": free_cores, "measured": [asdict(one) for one in measured], "costs": asdict(model.costs),
@@ -190,6 +191,17 @@ def predict_workers(asker: InputAsker, found: Record, most: int, measure_cores: 
         "knee": find_knee([one.rate for one in alone]), "knee_with_step": find_knee([one.rate for one in capped]),
         "ram": _compare_ram(*ram), "sweep": None,
     }  # fmt: skip
+
+
+def drop_refuted_problems(problems: Sequence[Mapping[str, Any]], is_shared: bool) -> list[Mapping[str, Any]]:
+    """Those that a measurement of several workers leaves.
+
+    is_shared: more threads were no faster, so a larger pool is no cure.
+
+    >>> drop_refuted_problems([{"kind": "thread_pool_limits"}, {"kind": "small_shuffle"}], is_shared=True)
+    [{'kind': 'small_shuffle'}]
+    """
+    return [one for one in problems if not is_shared or one["kind"] != "thread_pool_limits"]
 
 
 def _average(workers: int, records: Sequence[Record]) -> MeasuredLoader:

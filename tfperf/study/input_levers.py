@@ -72,8 +72,8 @@ def list_levers(source: Mapping[str, Any], choices: Mapping[str, Sequence[Any]] 
 
 def _make_thread_lever(waiting: Sequence[Mapping[str, Any]]) -> Lever:
     """A pool for more calls than there are cores; stages with a number of calls of their own get as many."""
-    set_ones = {_name_stage(stage) for stage in waiting if isinstance(stage["parallel"], int)}
-    parallel = [stage for stage in waiting if stage["parallel"] is not None or _is_free_of_state(stage)]
+    parallel = [stage for stage in waiting if _may_overlap(stage)]
+    set_ones = {_name_stage(stage) for stage in parallel if isinstance(stage["parallel"], int)}
 
     def make(threads: int) -> InputCandidate:
         calls = {"parallel_calls": dict.fromkeys(sorted(set_ones), threads)} if set_ones else {}
@@ -84,14 +84,14 @@ def _make_thread_lever(waiting: Sequence[Mapping[str, Any]]) -> Lever:
 
 def _make_call_lever(stages: Sequence[Mapping[str, Any]], cores: int) -> Lever:
     """All maps that may be parallel, by AUTOTUNE, which most are not asked for, or one call a core."""
-    able = [stage for stage in stages if stage["kind"] == "map" and (stage["parallel"] or _is_free_of_state(stage))]
+    able = [stage for stage in stages if stage["kind"] == "map" and _may_overlap(stage)]
     wishes = [calls for calls in ("auto", cores) if any(stage["parallel"] != calls for stage in able)]
     return Lever("parallel calls", [InputCandidate({"parallel_calls": calls}) for calls in wishes])
 
 
 def _list_python_levers(waiting: Sequence[Mapping[str, Any]], cores: int) -> list[Lever]:
     """Sequential maps that wait in Python, or draw: what they leave behind is not known."""
-    names = [_name_stage(one) for one in waiting if one["op"] == "MapDataset" and not _is_free_of_state(one)]
+    names = [_name_stage(one) for one in waiting if one["kind"] == "map" and not _may_overlap(one)]
     why = "its function has a state, or calls Python, which may have one: whether calls may overlap is yours to know"
     return [
         Lever(
@@ -116,6 +116,11 @@ def _measure_shares(times: Sequence[Mapping[str, Any]]) -> list[tuple[float, flo
 
 def _name_stage(stage: Mapping[str, Any]) -> str:
     return stage["name"] or stage["kind"]  # type: ignore[no-any-return]
+
+
+def _may_overlap(stage: Mapping[str, Any]) -> bool:
+    """Whether its calls do, by the user's own wish, or could, as its function leaves nothing behind."""
+    return stage["parallel"] not in (None, 1) or _is_free_of_state(stage)
 
 
 def _is_free_of_state(stage: Mapping[str, Any]) -> bool:
