@@ -151,3 +151,12 @@ def test_without_autotune_nothing_is_told():
     options.autotune.enabled = False
     copy = copy_graph(tf.data.Dataset.range(3))
     assert read_tuning(open_iterator(copy.build(options)), read_pipeline(copy)) == {}
+
+
+@pytest.mark.parametrize("kind", ["make_tuned", "make_single"])
+def test_a_batch_behind_a_cache_is_whole(kind):
+    dataset = tf.data.Dataset.range(100).cache().batch(32, drop_remainder=True, name="batch")
+    copy = copy_graph(dataset)
+    made = getattr(Prefixes(copy), kind)(copy.output)
+    sizes = [int(tf.shape(one[0])[0]) for one in made.take(3)]
+    assert sizes == [32, 32, 32]

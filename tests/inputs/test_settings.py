@@ -177,3 +177,42 @@ def test_what_cannot_be_set_is_told():
     # options change no graph
     made = apply_settings(numbers.map(lambda x: x * weight), InputSettings(threads=2))
     assert [x.numpy().tolist() for x in made] == [[2, 4], [6, 8]]
+
+
+@pytest.mark.parametrize("settings", [InputSettings(parallel_calls="auto"), InputSettings(threads=4, parallel_calls=8)])
+@pytest.mark.parametrize("calls", [None, 1])
+def test_maps_of_one_call_that_leave_something_behind_keep_their_turns(settings, calls):
+    count = iter(range(10**6))
+
+    def number(x):
+        time.sleep(0.002 if int(x) % 3 else 0.006)
+        return np.int64(next(count))
+
+    def call(x):
+        return x, tf.ensure_shape(tf.numpy_function(number, [x], tf.int64), ())
+
+    dataset = tf.data.Dataset.range(20).map(call, num_parallel_calls=calls)
+    found = np.array(list(apply_settings(dataset, settings).as_numpy_iterator()))
+    np.testing.assert_array_equal(np.diff(found[:, 1]), 1)
+    np.testing.assert_array_equal(found[:, 0], np.arange(20))
+
+
+@pytest.mark.parametrize("calls", [None, 1])
+def test_a_sequential_map_gives_its_order_where_the_options_would_let_it_go(calls):
+    def work(x):
+        size = tf.where(x % 8 == 0, 600, 2)
+        return x + tf.cast(tf.reduce_sum(tf.linalg.matmul(tf.zeros((size, size)), tf.zeros((size, size)))), tf.int64)
+
+    options = tf.data.Options()
+    options.deterministic = False
+    dataset = tf.data.Dataset.range(64).map(work, num_parallel_calls=calls, deterministic=None).with_options(options)
+    found = list(apply_settings(dataset, InputSettings(threads=8, parallel_calls=8)).as_numpy_iterator())
+    assert found == list(range(64))
+
+
+def test_stages_without_a_name_are_copied_as_they_are():
+    choice = tf.data.Dataset.range(2).repeat(5)
+    both = tf.data.Dataset.choose_from_datasets([tf.data.Dataset.range(5), tf.data.Dataset.range(10, 15)], choice)
+    dataset = both.map(add_one)
+    found = apply_settings(dataset, InputSettings(parallel_calls=2))
+    assert list(found.as_numpy_iterator()) == list(dataset.as_numpy_iterator())

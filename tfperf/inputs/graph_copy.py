@@ -65,16 +65,14 @@ class GraphCopy:
 
         Keep the copy as long as the dataset is used.
         """
-        variant = tf.raw_ops.DatasetFromGraph(graph_def=self.graph.SerializeToString())
-        dataset = tf.data.experimental.from_variant(variant, make_flat_spec(self.nodes[self.output]))
+        dataset = self.make_dataset(make_flat_spec(self.nodes[self.output]))
         for one in (self.owner.options(), *options):
             dataset = dataset.with_options(one)
         return dataset
 
     def build_alike(self) -> tf.data.Dataset:
         """A dataset of this graph whose elements have the structure of the owner's, and which keeps the owner alive."""
-        variant = tf.raw_ops.DatasetFromGraph(graph_def=self.graph.SerializeToString())
-        dataset = tf.data.experimental.from_variant(variant, self.owner.element_spec)
+        dataset = self.make_dataset(self.owner.element_spec)
         dataset.tfperf_copy = self
         return dataset.with_options(self.owner.options())
 
@@ -103,6 +101,14 @@ class GraphCopy:
             for place, read in enumerate(node.input):
                 if read == name:
                     self.set_input(node, place, source)
+
+    def make_dataset(self, spec: Any) -> tf.data.Dataset:
+        """A dataset of this graph whose elements nest as said, without options. Raises: UserError as `copy_graph`."""
+        try:
+            variant = tf.raw_ops.DatasetFromGraph(graph_def=self.graph.SerializeToString())
+        except (tf.errors.OpError, ValueError) as error:
+            raise UserError(_describe_fault("copied", error)) from error
+        return tf.data.experimental.from_variant(variant, spec)
 
     def _get_end(self) -> Any:
         return next(node for node in self.graph.node if node.op == "_Retval")
@@ -134,10 +140,12 @@ def read_graph(dataset: tf.data.Dataset) -> GraphCopy:
         )
         graph = graph_pb2.GraphDef.FromString(text.numpy())
     except (tf.errors.OpError, ValueError) as error:
-        raise UserError(
-            f"data: the stages of this dataset cannot be read: {' '.join(str(error).split())[:300]}"
-        ) from error
+        raise UserError(_describe_fault("read", error)) from error
     return GraphCopy(dataset, graph)
+
+
+def _describe_fault(what: str, error: Exception) -> str:
+    return f"data: the stages of this dataset cannot be {what}: {' '.join(str(error).split())[:300]}"
 
 
 def replace_operation(node: Any, op: str, leave_out: Iterable[str] = ()) -> None:

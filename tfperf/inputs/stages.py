@@ -138,6 +138,8 @@ def _read_parallel(node: Any, nodes: Nodes) -> Calls | None:
 
 def read_name(node: Any) -> str | None:
     """The user's own name of a stage; None where he gave none."""
+    if "metadata" not in node.attr:  # asking for what is not there would add it, without a value
+        return None
     metadata = dataset_metadata_pb2.Metadata.FromString(node.attr["metadata"].s)
     name = str(metadata.name.decode())
     return None if not name or OWN_NAMES.fullmatch(name) else name

@@ -49,9 +49,8 @@ def put_reader_in_place(copy: GraphCopy, split: SplitPipeline, store: ElementSto
 
 def _make_dataset(copy: GraphCopy, reader: GraphCopy) -> tf.data.Dataset:
     """With the user's nests and options."""
-    variant = tf.raw_ops.DatasetFromGraph(graph_def=copy.graph.SerializeToString())
     owner = copy.owner
-    dataset = tf.data.experimental.from_variant(variant, owner.element_spec).with_options(owner.options())
+    dataset = copy.make_dataset(owner.element_spec).with_options(owner.options())
     # functions of Python, shuffles and caches live as long as the datasets that they came with
     dataset._tfperf_owners = (owner, reader.owner)
     return dataset
