@@ -162,3 +162,11 @@ def test_a_short_file_and_a_missing_one_are_refused(tmp_path):
     file.unlink()
     with pytest.raises(RunDirectoryError, match="missing"):
         tfperf.open_store(tmp_path / "store")
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"chunk": 1.5}, {"chunk": "4"}, {"chunk": True}, {"chunk": 2**70}, {"chunk": 2, "seed": "a"}, {"seed": 4}]
+)
+def test_chunks_and_seeds_that_are_none_are_refused(tmp_path, wrong):
+    with pytest.raises(UserError, match="got"):
+        tfperf.open_store(tmp_path, **wrong)

@@ -75,10 +75,12 @@ def open_store(
     from tfperf.stores.reading import read_chunks, read_in_order
 
     refuse_output(path)
-    if chunk is not None and (pipeline is not None or isinstance(chunk, bool) or chunk < 1):
+    if chunk is not None and (pipeline is not None or not _is_count(chunk, 1)):
         raise UserError(
             f"chunk: got {chunk!r}; must be a number of elements, without pipeline, which has its own order"
         )
+    if seed is not None and (chunk is None or not _is_count(seed, 0)):
+        raise UserError(f"seed: got {seed!r}; must be a whole number from 0 on, beside chunk")
     found = open_elements(Path(path), verify)
     if pipeline is not None:
         _refuse_others(pipeline)
@@ -90,6 +92,10 @@ def open_store(
         )
     flat = read_in_order(found) if chunk is None else read_chunks(found, chunk, seed)
     return flat.map(lambda *parts: found.plan.layout.restore_structure(parts))
+
+
+def _is_count(value: Any, least: int) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and least <= value < 2**63
 
 
 def _refuse_others(dataset: Any) -> None:

@@ -15,7 +15,7 @@ def list_applied_lines(applied: Mapping[str, Any]) -> list[str]:
     """What was changed, proved, and offered."""
     lines = [] if applied["repeatable"] else [UNREPEATABLE]
     if not applied["changed"]:
-        lines.append(f"nothing wins beyond chance{': ' if applied['why'] else ''}{applied['why']}")
+        lines.append(f"nothing wins beyond chance, no card is written{': ' if applied['why'] else ''}{applied['why']}")
     lines += [
         f"changed {one['key']}: {_format_value(one['before'])} to {_format_value(one['after'])}, "
         f"{format_ratio(one['ratio'])} as fast as before it"

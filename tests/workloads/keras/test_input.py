@@ -93,8 +93,8 @@ def load():
 def test_the_model_alone_takes_batches_of_several_shapes_where_they_vary(tmp_path):
     (tmp_path / "lengths.py").write_text(LENGTHS)
     (tmp_path / "card.yaml").write_text(
-        "workload: keras\nmodel: {build: 'lengths.py:build'}\ndata: {build: 'lengths.py:load'}\ntrain: {epochs: 1}\n"
-        "engine: {xla: false}\n"
+        "workload: keras\nmodel: {build: 'lengths.py:build'}\ndata: {build: 'lengths.py:load', validation: 0.2}\n"
+        "train: {epochs: 1}\nengine: {xla: false}\n"
     )
     card = load_checked_card(tmp_path / "card.yaml", ())
     trial = WORKLOADS.get_for_card(card).build_input_trial(card)

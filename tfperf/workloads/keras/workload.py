@@ -166,19 +166,19 @@ class KerasWorkload(Workload[KerasCard]):
         """Its steps, and the data that they are taken with."""
         from tfperf.workloads.keras.input_trial import KerasInputTrial
 
-        return KerasInputTrial(*self._build_training(card))
+        return KerasInputTrial(*self._build_training(_leave_out_validation(card)))
 
     def build_loader(self, card: KerasCard, workers: int) -> "KerasLoader":
         """Its data alone."""
         from tfperf.workloads.keras.input_trial import KerasLoader
 
-        return KerasLoader(card, workers)
+        return KerasLoader(_leave_out_validation(card), workers)
 
     def compare_inputs(self, cards: Sequence[KerasCard], request: Mapping[str, Any]) -> dict[str, Any]:
         """Of their data alone."""
         from tfperf.workloads.keras.settings_trial import compare_inputs
 
-        return compare_inputs(cards, request)
+        return compare_inputs([_leave_out_validation(card) for card in cards], request)
 
     def open_pipeline(self, card: KerasCard) -> "tuple[Any, StoreOrigin]":
         """What the function under `data.build` returns."""
@@ -247,6 +247,11 @@ def _describe_source(source: Any) -> str:
     arguments = ", ".join(f"{key}={value!r}" for key, value in source.arguments.items())
     origin, _, function = source.build.rpartition(":")
     return f"{function}({arguments}) of {origin}; a fit runs this code"
+
+
+def _leave_out_validation(card: KerasCard) -> KerasCard:
+    """What a study of its input does not take, and may be wrong for its kind of data."""
+    return replace(card, data=replace(card.data, validation=None))
 
 
 WORKLOAD = KerasWorkload()
