@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from tfperf.errors import UserError
 from tfperf.inputs.graph_copy import copy_graph, make_flat_spec
 from tfperf.inputs.graph_nodes import list_dataset_inputs, name_inputs, read_constant
 
@@ -123,3 +124,9 @@ def test_inputs_have_the_names_of_their_arguments():
     assert read_constant(shuffled, "cycle_length", copy.nodes) is None
     assert list_dataset_inputs(shuffled, copy.nodes) == [mapped.name]
     assert make_flat_spec(shuffled) == (tf.TensorSpec([], tf.int64),)
+
+
+def test_a_graph_that_is_too_large_to_be_written_is_told(monkeypatch):
+    monkeypatch.setattr(tf.raw_ops, "DatasetToGraphV2", lambda **settings: tf.constant(b""))
+    with pytest.raises(UserError, match="larger than 2 GB"):
+        copy_graph(tf.data.Dataset.range(3))

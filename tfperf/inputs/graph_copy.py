@@ -141,6 +141,10 @@ def read_graph(dataset: tf.data.Dataset) -> GraphCopy:
         graph = graph_pb2.GraphDef.FromString(text.numpy())
     except (tf.errors.OpError, ValueError) as error:
         raise UserError(_describe_fault("read", error)) from error
+    if not graph.node:  # as TensorFlow leaves it where it would be too large
+        raise UserError(
+            "data: the stages of this dataset cannot be read: the arrays that it holds are larger than 2 GB"
+        )
     return GraphCopy(dataset, graph)
 
 
