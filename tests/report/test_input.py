@@ -125,6 +125,17 @@ def test_a_rate_that_scatters_is_told_and_what_is_left_where_nothing_helps():
     assert "the rate of the data is" in told
 
 
+def test_what_beginning_a_pass_costs_is_told_where_it_is_notable():
+    report = make_waiting_report(step=1000.0)  # 100 batches at 25 a second
+    source = report["as_it_is"]["source"]
+    source["begin_seconds"] = 1.0
+    (told,) = [one for one in settle(report)["lines"] if "beginning a pass" in one]
+    assert told.startswith("beginning a pass takes 1.00 s, 20% of the time of its 100 batches") and "repeat()" in told
+    for begin, cardinality in ((0.1, 100.0), (1.0, math.inf), (1.0, None)):
+        source["begin_seconds"], source["pipeline"]["stages"][-1]["cardinality"] = begin, cardinality
+        assert not any("beginning a pass" in one for one in settle(report)["lines"])
+
+
 def test_what_is_drawn_is_not_stored():
     report = settle(make_decoding_report(random_at=1))
     assert (

@@ -13,6 +13,7 @@ class MadeUpTrial:
     """Each side's steps take their time; drift: of the machine, from turn to turn."""
 
     batch = 16
+    pass_length: int | None = None
 
     def __init__(self, model=0.010, data=0.005, both=0.012, drift=1.0):
         self.seconds, self.drift = {"model": model, "data": data, "both": both}, drift
@@ -105,6 +106,8 @@ def test_the_time_of_workers_that_are_processes_counts_on_each_side():
 class PassingLoader:
     """Each call has a process of its own, which then ends, as the workers of a pass do."""
 
+    pass_length = None
+
     def __init__(self):
         self.now = 0.0
 
@@ -121,3 +124,28 @@ def test_the_time_of_workers_that_end_with_their_pass_counts():
     loader = PassingLoader()
     found = measure_loader(loader, 1, 1.0, loader.clock)
     assert 2 * SPENT < found["processor_seconds"] < 4 * SPENT  # an interpreter's start is in it
+
+
+class ShortPasses(MadeUpTrial):
+    """To begin a pass of 10 batches takes as long as 100 of them."""
+
+    pass_length = 10
+
+    def __init__(self):
+        super().__init__(model=0.001, data=0.010, both=0.010)
+        self.place = 0
+
+    def take(self, side, steps):
+        super().take(side, steps)
+        if side != "model":
+            numbers = range(self.place, self.place + steps)
+            self.now += sum(1.0 for number in numbers if number % 10 == 0)
+            self.place += steps
+
+
+def test_blocks_are_whole_passes_whose_beginnings_are_in_the_rates():
+    trial = ShortPasses()
+    found = measure_ceilings(trial, 30.0, trial.clock)
+    assert found["data"]["steps"] % 10 == 0 and found["both"]["steps"] % 10 == 0
+    assert found["data"]["rate"]["value"] == pytest.approx(10 / 1.1, rel=0.02)
+    assert found["data"]["rate"]["low"] > 0.95 * found["data"]["rate"]["value"]

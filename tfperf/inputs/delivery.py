@@ -11,9 +11,11 @@ import numpy as np
 import tensorflow as tf
 
 from tfperf.errors import UserError
+from tfperf.inputs.graph_copy import copy_graph
 
 PASSES = 2  # whose elements are compared: in the second one caches are full and shuffles go on
 LEAST = 2  # elements of each pass
+BEGINNINGS, BEGIN_SECONDS = 3, 3.0  # passes that are begun, in so many seconds
 
 
 @dataclass(frozen=True)
@@ -49,6 +51,21 @@ def digest_elements(dataset: tf.data.Dataset, limits: DigestLimits) -> ElementDi
         values.append([value for value, _ in found])
         shapes.append([shape for _, shape in found])
     return ElementDigests(values, shapes, int(dataset.cardinality()))
+
+
+def measure_beginning(dataset: tf.data.Dataset) -> float:
+    """Seconds until a pass has its first element: the least of some passes, of a copy, so that no order goes on.
+
+    Raises: UserError where a pass has no element; what its functions raise.
+    """
+    copy = copy_graph(dataset)
+    passes, times, end = copy.build(), list[float](), time.perf_counter() + BEGIN_SECONDS
+    while not times or (len(times) < BEGINNINGS and time.perf_counter() < end):
+        began = time.perf_counter()
+        if not list(islice(passes, 1)):
+            raise UserError("data: a pass has no batch; is a generator used up?")
+        times.append(time.perf_counter() - began)
+    return min(times)
 
 
 def measure_delivery(dataset: tf.data.Dataset, seconds: float, step_seconds: float) -> float:

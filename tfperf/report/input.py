@@ -18,6 +18,7 @@ from tfperf.report.input_code import Cure, list_cures
 from tfperf.report.input_device import list_device_lines
 from tfperf.report.input_stages import (
     HEADERS,
+    NOTABLE,
     StageRow,
     find_costliest,
     get_free_cores,
@@ -26,6 +27,7 @@ from tfperf.report.input_stages import (
 )
 from tfperf.report.input_tuning import list_tuning_lines
 from tfperf.report.input_verdict import describe_ahead, describe_waiting, describe_workers
+from tfperf.report.numbers import format_seconds
 
 PROBLEMS = {
     "no_prefetch": "no prefetch: the next batch is made only when the step asks for it",
@@ -70,6 +72,7 @@ def _list_notes(
     if bound in ("input", "turns"):
         yield "more or faster devices are not advised: they would wait for the same input"
     yield from _describe_scatter(report["as_it_is"])
+    yield from _describe_beginning(report["as_it_is"]["source"], rows, bound)
     if bound in ("input", "turns", "cores") and not any(one.rate is not None for one in cures):
         yield _describe_rest(report, rows)
     if bound == "unknown":
@@ -90,6 +93,19 @@ def _describe_scatter(found: Mapping[str, Any]) -> Iterator[str]:
         yield (
             f"unsteady: the rate of {', '.join(wide)} is not known within {SCATTER:.0%}; measure again in another "
             "folder, longer (--seconds), with nothing else running"
+        )
+
+
+def _describe_beginning(source: Mapping[str, Any], rows: Sequence[StageRow], bound: Bound) -> Iterator[str]:
+    """Where beginning a pass takes a notable part of it, as of a short one, or behind a large shuffle buffer."""
+    begin, last = source.get("begin_seconds"), rows[-1] if rows else None
+    if begin is None or last is None or not last.rate or not last.cardinality or bound == "model":
+        return
+    share = begin / (begin + last.cardinality / last.rate)  # 0 where a pass has no end
+    if share >= NOTABLE:
+        yield (
+            f"beginning a pass takes {format_seconds(begin)}, {share:.0%} of the time of its {last.cardinality:.0f} "
+            "batches, and is in no rate of a stage: dataset.repeat(), with as many steps_per_epoch, begins once"
         )
 
 

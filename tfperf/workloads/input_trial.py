@@ -17,6 +17,7 @@ SIDES: tuple[Side, ...] = ("model", "data", "both")
 BLOCK_SECONDS = 0.5  # of a side, before another one has its turn
 # of a block, taken before it: what was prepared in the turn of the model lies in buffers, and comes faster
 LEAD_IN: Mapping[Side, float] = {"model": 0.25, "data": 1.25, "both": 1.25}
+MOST_LONGER, LONGEST_PASS = 20, 2.5  # steps of a pass, by those of a block, and s of it, from which on blocks are parts
 LEAST_ROUNDS, MOST_STEPS = 6, 100_000  # of fewer rounds no interval is known
 SURE, LONGER = 0.05, 3  # how narrow an interval should be, to either side, and how many times as long that may take
 WARM_STEPS = 2
@@ -28,6 +29,10 @@ class InputTrial(Protocol):
     @property
     def batch(self) -> int | None:
         """Samples of a step; None: batches do not say."""
+
+    @property
+    def pass_length(self) -> int | None:
+        """Batches of a pass of the data; None: not known, or it has no end."""
 
     def take(self, side: Side, steps: int) -> None:
         """Steps of the model over one batch again and again, batches of the data alone, or both as they are."""
@@ -41,6 +46,10 @@ class InputTrial(Protocol):
 
 class Loader(Protocol):
     """Data without a model, made by some number of workers."""
+
+    @property
+    def pass_length(self) -> int | None:
+        """Batches of a pass; None: not known, or it has no end."""
 
     def take(self, steps: int) -> None:
         """So many batches."""
@@ -66,7 +75,8 @@ def measure_ceilings(
     LONGER times as long. The model's state is put back.
     """
     try:
-        counts = {side: _find_count(partial(trial.take, side), clock) for side in SIDES}
+        lengths = {"model": None, "data": trial.pass_length, "both": trial.pass_length}
+        counts = {side: _find_pass_count(partial(trial.take, side), lengths[side], clock) for side in SIDES}
         rates: dict[Side, list[float]] = {side: [] for side in SIDES}
         processor: dict[Side, float] = dict.fromkeys(SIDES, 0.0)
         meter, start, rounds = ProcessorMeter(), clock(), 0
@@ -96,7 +106,7 @@ def measure_loader(
 
     `usual` is the median of the blocks' rates, which a block that others disturbed leaves as it is.
     """
-    count = _find_count(loader.take, clock)
+    count = _find_pass_count(loader.take, loader.pass_length, clock)
     rates, meter = list[float](), ProcessorMeter()
     before, end = meter.read_seconds(), clock() + seconds
     while len(rates) < LEAST_ROUNDS or clock() < end:
@@ -128,6 +138,17 @@ def _compare_sides(rates: Mapping[Side, Sequence[float]]) -> ConfidenceInterval:
 
 def _is_sure(rates: Mapping[Side, Sequence[float]]) -> bool:
     return _compare_sides(rates).is_within(SURE)
+
+
+def _find_pass_count(take: Callable[[int], None], length: int | None, clock: Callable[[], float]) -> int:
+    """The same in whole passes of so many steps, where one is short: each block has its share of what it is to begin
+    one."""
+    count = _find_count(take, clock)
+    if length is None or length > MOST_LONGER * count:
+        return count
+    began = clock()
+    take(length)
+    return count if clock() - began > LONGEST_PASS else -(-count // length) * length
 
 
 def _find_count(take: Callable[[int], None], clock: Callable[[], float]) -> int:

@@ -9,6 +9,7 @@ import tensorflow as tf
 from tfperf.console.stages import show_nothing
 from tfperf.errors import UserError
 from tfperf.inputs.ahead import measure_store_point
+from tfperf.inputs.delivery import measure_beginning
 from tfperf.inputs.graph_copy import copy_graph
 from tfperf.inputs.pipeline import Pipeline, Stage
 from tfperf.inputs.problems import find_problems, find_source_problems
@@ -57,7 +58,12 @@ class KerasLoader:
             raise UserError("data: samples in memory have no workers")
         data.training.set_workers(workers)
         feed = make_feed(data.training, data.batch, card.train.steps_per_epoch, data.draw_order, show_nothing)
-        self._passes, self._loop = _FeedPasses(feed), feed.make_loop(_take_nothing, "graph")
+        self._feed, self._passes, self._loop = feed, _FeedPasses(feed), feed.make_loop(_take_nothing, "graph")
+
+    @property
+    def pass_length(self) -> int | None:
+        """The steps of an epoch, after which a stream begins again."""
+        return self._feed.steps_per_epoch
 
     def take(self, steps: int) -> None:
         """So many batches."""
@@ -78,6 +84,11 @@ class KerasInputTrial:
     def batch(self) -> int | None:
         """Samples of a whole batch."""
         return self._training.feed.batch
+
+    @property
+    def pass_length(self) -> int | None:
+        """The steps of an epoch, after which a stream begins again."""
+        return self._training.feed.steps_per_epoch
 
     def take(self, side: Side, steps: int) -> None:
         """Raises: UserError where the data have no batch, or fail."""
@@ -133,7 +144,7 @@ def describe_dataset(dataset: tf.data.Dataset, seconds: float) -> dict[str, Any]
     found = {
         "kind": "tf.data.Dataset", "has_workers": True, "pipeline": asdict(pipeline), "times": asdict(times),
         "problems": [asdict(one) for one in find_problems(pipeline, times)],
-        "ahead": _describe_ahead(dataset, pipeline),
+        "ahead": _describe_ahead(dataset, pipeline), "begin_seconds": measure_beginning(dataset),
     }  # fmt: skip
     return dict(json.loads(json.dumps(found, default=sorted)))  # sets as lists
 
