@@ -181,5 +181,5 @@ def test_processes_of_torch_make_the_same_batches():
 def test_tensors_share_their_memory(torch):
     tensors = fake_torch.Tensor if torch is fake_torch else importlib.import_module("torch").from_numpy
     held = np.ones((2, 3), np.float32)
-    batch = open_loader(torch.DataLoader([tensors(held)], batch_size=None))._begun
+    batch = open_loader(torch.DataLoader([tensors(held)], batch_size=None))._started
     assert batch is not None and np.shares_memory(next(batch)[0], held)

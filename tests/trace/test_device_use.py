@@ -96,4 +96,7 @@ def test_a_processor_is_busy_with_steps_and_not_with_their_input(tmp_path):
     (use,) = found.device_use
     assert use.device == "CPU" and use.busy == pytest.approx(0.3) and use.copies is None
     (line,) = describe_use(make_profile_record(found))
-    assert line == "CPU: operations of steps run for 30.0% of the 0.000100 s that are recorded; fetching input is none"
+    assert line == (
+        "CPU: operations of steps run for 30.0% of the 0.000100 s that are recorded, waiting for a core included, "
+        "fetching input not"
+    )

@@ -70,7 +70,9 @@ def _is_dataset(value: Any) -> bool:
 def _is_iterable(value: Any) -> bool:
     """Whether it is an iterator, an iterable or a function, and neither an array nor a nest of arrays."""
     is_array = isinstance(value, tuple | list | Mapping | str | bytes) or hasattr(value, "__array__")
-    return not is_array and (isinstance(value, Iterable) or callable(value))
+    return not is_array and (
+        isinstance(value, Iterable) or (callable(value) and not isinstance(value, keras.layers.Layer))
+    )
 
 
 def _refuse_single_samples(dataset: tf.data.Dataset, what: str) -> None:
