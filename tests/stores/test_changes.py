@@ -46,6 +46,24 @@ def test_files_that_are_new_or_gone_are_named(texts, tmp_path):
         tfperf.open_store(tmp_path / "store", pipeline=make_read(texts))
 
 
+def test_files_that_change_while_elements_are_stored_are_named(tmp_path):
+    file = tmp_path / "factor.txt"
+    file.write_text("2")
+
+    def change(number):
+        if number == 40:
+            file.write_text("33")
+        return number
+
+    def multiply(number):
+        factor = tf.strings.to_number(tf.io.read_file(str(file)), tf.int64)
+        return factor * tf.ensure_shape(tf.numpy_function(change, [number], tf.int64), ())
+
+    with pytest.raises(UserError, match=r"while the elements were stored: changed .*factor\.txt; nothing was kept"):
+        store(tmp_path / "store", tf.data.Dataset.range(50).map(multiply, name="prepare"))
+    assert [path.name for path in tmp_path.iterdir()] == ["factor.txt"]
+
+
 def test_values_in_stored_stages_count(texts, tmp_path):
     with pytest.raises(UserError, match=r"the stages up to 'prepare' \(map\), or values"):
         tfperf.open_store(tmp_path / "store", pipeline=make_read(texts, 2.0))

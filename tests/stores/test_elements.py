@@ -12,6 +12,8 @@ import tensorflow as tf
 import tfperf
 from tests.stores.pipelines import read_bytes, store
 from tfperf.errors import Interrupted, UserCodeError, UserError
+from tfperf.inputs.graph_copy import copy_graph
+from tfperf.stores import first_elements
 
 NUMBERS = tf.data.Dataset.range(5)
 
@@ -144,6 +146,13 @@ def test_of_an_endless_dataset_one_pass_is_stored(kind, tmp_path):
     got = tfperf.open_store(tmp_path / "store", pipeline=ENDLESS[kind]())
     assert read_bytes(got.take(12)) == read_bytes(ENDLESS[kind]().take(12))
     assert int(tfperf.open_store(tmp_path / "store").cardinality()) == 5
+
+
+def test_of_large_elements_few_are_kept_in_memory(monkeypatch):
+    monkeypatch.setattr(first_elements, "MOST_BYTES", 2000)
+    for size, count in ((10, 8), (900, 3), (5000, 1)):
+        dataset = tf.data.Dataset.range(20).map(lambda i, n=size: tf.fill((n,), tf.cast(i, tf.uint8)))
+        assert len(first_elements.take_first(copy_graph(dataset))) == count
 
 
 def test_counting_without_an_end_can_be_stopped(tmp_path):

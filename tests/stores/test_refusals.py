@@ -10,6 +10,7 @@ import tensorflow as tf
 import tfperf
 from tests.stores.pipelines import make, prepare, read_bytes, store
 from tfperf.errors import RunDirectoryError, StorageError, UserCodeError, UserError
+from tfperf.stores import preparing
 
 NUMBERS = tf.data.Dataset.range(20)
 COUNTER = tf.Variable(0, dtype=tf.int64)
@@ -56,6 +57,17 @@ def test_what_cannot_be_stored_is_named_and_nothing_is_left(name, tmp_path):
     with pytest.raises(UserError, match=said):
         store(tmp_path / "store", make_faulty())
     assert not list(tmp_path.iterdir())
+
+
+def test_a_last_batch_that_is_smaller_is_told_before_anything_is_stored(tmp_path, monkeypatch):
+    def start(*_):
+        raise AssertionError
+
+    monkeypatch.setattr(preparing, "begin_store", start)
+    with pytest.raises(
+        UserError, match=r"'prepare' .map.: component 0 varies in shape, \(2,\) and \(1,\).*drop_remainder"
+    ):
+        store(tmp_path / "store", tf.data.Dataset.range(101).batch(2).map(lambda i: i * 2, name="prepare"))
 
 
 def test_what_the_pipeline_raises_is_told_and_the_store_goes_on(tmp_path):

@@ -99,3 +99,70 @@ def test_a_walk_has_an_end(tmp_path, monkeypatch):
     folder = write_numbers(tmp_path / "texts")
     found = source_files.find_source_files(read_graph(make_joined(folder)), tmp_path / "store")
     assert sorted(found) == [str(folder / name) for name in NAMES[:2]]
+
+
+def make_named(paths):
+    """Files of these names, which may be tensors of a function's."""
+    return paths.map(lambda path: tf.strings.to_number(tf.io.read_file(path)), name="prepare").batch(2)
+
+
+def make_numbered(beginning):
+    numbers = tf.data.Dataset.range(4).map(tf.strings.as_string)
+    return make_named(numbers.map(lambda number: tf.strings.join([beginning, number, ".txt"])))
+
+
+def make_fitting(pattern):
+    return make_named(tf.data.Dataset.from_tensors(pattern).flat_map(
+        lambda one: tf.data.Dataset.from_tensor_slices(tf.io.matching_files(one))))  # fmt: skip
+
+
+def make_listed(folder):
+    lists = folder.parent / "list"
+    lists.mkdir(exist_ok=True)
+    names = lists / "names"
+    if not names.exists():
+        names.write_text("".join(f"{folder / name}\n" for name in NAMES))
+    return make_named(tf.data.TextLineDataset(str(names)))
+
+
+WORDS = {
+    "the beginning of names": lambda folder: make_numbered(f"{folder}/b"),
+    "a pattern": lambda folder: make_fitting(f"{folder}/b*.txt"),
+    "a scheme": lambda folder: make_named(tf.data.Dataset.from_tensor_slices(
+        [f"file://{folder}/b{name}" for name in NAMES])),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("where", ["store", "texts/store", "texts/b.store"])
+@pytest.mark.parametrize("kind", WORDS)
+def test_other_words_for_files_count(kind, where, tmp_path):
+    folder = write_numbers(tmp_path / "texts")
+    for name in NAMES:
+        os.rename(folder / name, folder / f"b{name}")
+    found = store(tmp_path / where, WORDS[kind](folder))
+    assert not found.summary["is_unwatched"]
+    (folder / "other.txt").write_text("of another program")
+    got = tfperf.open_store(tmp_path / where, pipeline=WORDS[kind](folder))
+    assert read_bytes(got) == read_bytes(WORDS[kind](folder))
+    (folder / "b2.txt").write_text("77")
+    with pytest.raises(UserError, match=r"changed .*b2\.txt; store again"):
+        tfperf.open_store(tmp_path / where, pipeline=WORDS[kind](folder))
+
+
+def test_files_whose_names_come_from_data_are_told_and_watched_on_demand(tmp_path):
+    folder = write_numbers(tmp_path / "texts")
+    found = store(tmp_path / "store", make_listed(folder))
+    assert found.summary["is_unwatched"] and not store(tmp_path / "joined", make_joined(folder)).summary["is_unwatched"]
+    watched = tfperf.store(make_listed(folder), tmp_path / "watched", after="prepare", watch=folder)
+    assert not watched.summary["is_unwatched"]
+    (folder / "2.txt").write_text("77")
+    tfperf.open_store(tmp_path / "store", pipeline=make_listed(folder))  # as it said
+    with pytest.raises(UserError, match=r"changed .*2\.txt; store again"):
+        tfperf.open_store(tmp_path / "watched", pipeline=make_listed(folder))
+
+
+def test_what_cannot_be_watched_is_refused(tmp_path):
+    for watch, said in ((tmp_path / "none", "no such file or folder"), (tmp_path, "holds the store")):
+        with pytest.raises(UserError, match=f"watch: .*{said}"):
+            tfperf.store(tf.data.Dataset.range(3).map(lambda i: i + 1), tmp_path / "store", watch=[watch])
+    assert not list(tmp_path.iterdir())

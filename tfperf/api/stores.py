@@ -1,6 +1,6 @@
 """`tfperf.store`, `tfperf.open_store`: elements of a dataset prepared once, and read again."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ from tfperf.errors import UserError
 
 @dataclass(frozen=True, repr=False)
 class StoreResult(StudyRecord):
-    """What was stored. summary: elements, bytes, components, seconds of preparation; path: its folder."""
+    """What was stored. summary: elements, bytes, components, seconds of preparation, and others; path: its folder."""
 
     summary: Mapping[str, Any]
     path: Path
@@ -31,14 +31,17 @@ class StoreResult(StudyRecord):
 
 
 def store(
-    dataset: Any, path: Path | str, *, after: str | None = None, yes: bool = False, quiet: bool = True
-) -> StoreResult:
+    dataset: Any, path: Path | str, *, after: str | None = None, watch: Iterable[Path | str] = (), yes: bool = False,
+    quiet: bool = True,
+) -> StoreResult:  # fmt: skip
     """Run the deterministic stages of a tf.data.Dataset once, and store their elements in a folder.
 
-    after: the last of these stages, by its `name=`; by default the last one that can be stored. yes: more than half of
-    the free disk may be taken, which is refused otherwise. Called again, it goes on where it was stopped. Where a stage
-    runs Python code, changes of what that code calls are not seen: remove the store then. Variables that stages read
-    have the values of now: with other ones the store is refused later.
+    after: the last of these stages, by its `name=`; by default the last one that can be stored. watch: files and
+    folders that stages read by names that come from data (`is_unwatched` in the summary), or in Python; those in the
+    graph are seen by themselves. yes: more than half of the free disk may be taken, which is refused otherwise. Called
+    again, it goes on where it was stopped. Where a stage runs Python code, changes of what that code calls are not
+    seen: remove the store then. Variables that stages read have the values of now: with other ones the store is refused
+    later.
 
     Example:
         tfperf.store(dataset, "stores/photos", after="resize")
@@ -53,8 +56,9 @@ def store(
 
     refuse_output(path)
     _refuse_others(dataset)
+    origin = StoreOrigin(watched=[Path(one) for one in ([watch] if isinstance(watch, str | Path) else watch)])
     with show_storing(quiet) as (show, show_stage):
-        found = store_elements(dataset, Path(path), after, StoreOrigin(), lambda told: yes, show, show_stage)
+        found = store_elements(dataset, Path(path), after, origin, lambda told: yes, show, show_stage)
         return StoreResult(summarise_store(found, dataset), found.folder)
 
 

@@ -16,10 +16,17 @@ from tfperf.console.words import show_text
 @click.option(
     "--after", metavar="STAGE", help="Last stage to run, by its name=; by default the last one that can be stored."
 )
+@click.option(
+    "--watch", type=click.Path(path_type=Path), multiple=True, metavar="PATH",
+    help="File or folder that its functions read, whose changes are to be seen, too.",
+)  # fmt: skip
 @SET
 @click.option("-y", "--yes", is_flag=True, help="Take more than half of the free disk without asking.")
 @click.option("-q", "--quiet", is_flag=True, help="No progress, only the result.")
-def store(card: Path, output: Path, after: str | None, overrides: tuple[str, ...], yes: bool, quiet: bool) -> None:
+def store(
+    card: Path, output: Path, after: str | None, watch: tuple[Path, ...], overrides: tuple[str, ...], yes: bool,
+    quiet: bool,
+) -> None:  # fmt: skip
     """Run the deterministic stages of CARD's data once, and store their elements for data: {store: STORE}.
 
     The card trains on the same elements then, bit by bit: shuffles and random stages stay as they are. The same
@@ -34,6 +41,6 @@ def store(card: Path, output: Path, after: str | None, overrides: tuple[str, ...
 
     loaded = load_checked_card(card, overrides)
     with show_storing(quiet) as (show, show_stage):
-        summary = store_card(loaded, output, after, ask, show, show_stage)
+        summary = store_card(loaded, output, after, watch, ask, show, show_stage)
     for line in list_store_lines(summary):
         show_text(line)

@@ -13,6 +13,11 @@ from tfperf.console.words import say
 
 PLAIN_SHARE = 10  # lines about, of a whole store, where there is no terminal
 
+UNWATCHED = (
+    "stages read files whose names come from data, so changes of these files are not seen; name their folder by "
+    "--watch (in Python watch=) in another store"
+)
+
 ShowElements = Callable[[int, int, float], None]
 
 
@@ -68,6 +73,8 @@ def list_store_lines(summary: Mapping[str, Any]) -> list[str]:
         f"{summary['elements']} elements after {stage}: {', '.join(summary['components'])}",
         f"{summary['bytes'] / 1e6:.1f} MB in {summary['file']}, prepared in {format_duration(summary['seconds'])}",
     ]
+    if summary["is_unwatched"]:
+        lines.append(UNWATCHED)
     if summary["fault"] is None:
         return [*lines, f"a card reads it by data: {{store: {summary['folder']}}}"]
     return [*lines, f"the rest of the pipeline cannot be applied by itself: {summary['fault']}", *summary["lines"]]

@@ -17,6 +17,7 @@ from tfperf.stores.layout import Component, RecordLayout, can_store
 from tfperf.stores.split import SplitPipeline, describe_node, list_datasets
 
 LOOKED_AT = 8  # elements
+MOST_BYTES = 64 * 2**20  # of them, but for the last one
 NO_LENGTH = "whose values have no fixed length"
 FAULTS = {"string": NO_LENGTH, "variant": f"as ragged and sparse tensors and datasets are, {NO_LENGTH}"}
 
@@ -47,6 +48,20 @@ def find_layout(copy: GraphCopy, split: SplitPipeline) -> RecordLayout:
     return layout
 
 
+def refuse_other_last(copy: GraphCopy, split: SplitPipeline, layout: RecordLayout, elements: int) -> None:
+    """UserError where the last element has another shape than the first, as of a batch that is smaller.
+
+    It is not made where the graph tells all shapes.
+    """
+    if all(spec.shape.is_fully_defined() for spec in make_flat_spec(copy.nodes[split.stage])):
+        return
+    where = f"stage {describe_node(copy, split.stage)}"
+    with explain_errors(where):
+        for last in split.make_stored(copy, elements - 1).build().take(1):
+            for one, part in zip(layout.components, last, strict=True):
+                refuse_varying(where, one.name, [one.shape, part.shape])
+
+
 def _take_twice(made: GraphCopy, where: str) -> list[list[list[AnyArray]]]:
     with explain_errors(where):
         found = [take_first(made) for _ in range(2)]
@@ -71,7 +86,8 @@ def refuse_varying(where: str, name: str, shapes: list[Any]) -> None:
         told = " and ".join(str(tuple(one)) for one in dict.fromkeys(map(tuple, shapes)))
         raise UserError(
             f"{where}: component {name} varies in shape, {told}; only elements of one shape can be stored: store after "
-            "a stage that gives all the same, as one that resizes, or pads"
+            "a stage that gives all the same, as one that resizes, pads, or leaves out what is left of the last batch "
+            "(drop_remainder=True)"
         )
 
 
@@ -91,9 +107,15 @@ def refuse_unequal(copy: GraphCopy, split: SplitPipeline, first: Any, again: Any
 
 
 def take_first(copy: GraphCopy) -> list[list[AnyArray]]:
-    """The first elements, the components of each that are arrays."""
-    elements = islice(copy.build(), LOOKED_AT)
-    return [[np.asarray(part.numpy()) for part in one if part.dtype != tf.variant] for one in elements]
+    """The first elements, fewer where they are large; the components of each that are arrays."""
+    found: list[list[AnyArray]] = []
+    size = 0
+    for one in islice(copy.build(), LOOKED_AT):
+        found.append([np.asarray(part.numpy()) for part in one if part.dtype != tf.variant])
+        size += sum(array.nbytes for array in found[-1])
+        if size >= MOST_BYTES:
+            break
+    return found
 
 
 def is_equal(first: list[list[AnyArray]], again: list[list[AnyArray]]) -> bool:

@@ -32,6 +32,7 @@ class StoreManifest:
     versions: Mapping[str, str | None]
     seconds: float = 0.0  # of preparation, of all lives together
     file: Mapping[str, Any] = field(default_factory=dict)  # size, time of change, digest of the header; empty: open
+    is_unwatched: bool = False  # whether stages read files that nobody looks at, since their names come from data
 
     @property
     def is_finished(self) -> bool:

@@ -18,10 +18,17 @@ from tfperf.results.lock import DirectoryLock
 from tfperf.results.reading import hash_file
 from tfperf.signals import Signals
 from tfperf.stores.fingerprint import hash_pipeline, uses_python
-from tfperf.stores.first_elements import explain_errors, find_layout
+from tfperf.stores.first_elements import explain_errors, find_layout, refuse_other_last
 from tfperf.stores.manifest import StoreManifest
 from tfperf.stores.opening import ElementStore, open_elements
-from tfperf.stores.source_files import find_source_files, hash_states
+from tfperf.stores.source_files import (
+    FileStates,
+    describe_changes,
+    find_source_files,
+    has_names_from_data,
+    hash_states,
+    refuse_unseen,
+)
 from tfperf.stores.split import SplitPipeline, choose_stage, describe_node, find_stage, list_datasets, split_pipeline
 from tfperf.stores.writing import ADVICE, AskRoom, ShowElements, begin_store, fill_store
 
@@ -31,11 +38,13 @@ COUNTED = 64  # elements at once
 @dataclass(frozen=True)
 class StoreOrigin:
     """Where a dataset comes from. data: the data block of its card; code: files that its functions are in; paths: what
-    these functions were given that may be files."""
+    these functions were given that may be files; watched: files and folders of which the user says that they are read.
+    """
 
     data: Mapping[str, Any] | None = None
     code: Sequence[Path] = ()
     paths: Sequence[str] = field(default=())
+    watched: Sequence[Path] = ()
 
 
 def store_elements(
@@ -59,7 +68,10 @@ def store_elements(
             found = begin_store(held.path, manifest, states, ask)
             if not found.is_finished:
                 show_stage(f"storing {found.elements} elements after {describe_node(copy, stage)}")
-                fill_store(held.path, found, lambda first: split.make_stored(copy, first), show, signals)
+                fill_store(
+                    held.path, found, lambda first: split.make_stored(copy, first),
+                    lambda: _refuse_changed_files(copy, split, states, folder, manifest.extra_paths), show, signals,
+                )  # fmt: skip
     return open_elements(folder, verify=found.is_finished)
 
 
@@ -87,15 +99,29 @@ def _describe(
     layout = find_layout(copy, split)
     made = split.make_stored(copy)
     elements = _count(copy, split, show_stage)
+    refuse_other_last(copy, split, layout, elements)
     has_python = uses_python(made)
-    paths = tuple(map(os.path.abspath, origin.paths)) if has_python else ()
+    refuse_unseen(origin.watched, folder)
+    more = (*(origin.paths if has_python else ()), *origin.watched)
+    paths = tuple(os.path.abspath(str(one)) for one in more)
     states = find_source_files(made, folder, paths)
     manifest = StoreManifest(
         read_name(copy.nodes[split.stage]), list_datasets(copy).index(split.stage), elements, layout,
         hash_stored(dataset, split), hash_code(origin.code) if has_python else {}, has_python, hash_states(states),
-        paths, origin.data, list_versions(),
+        paths, origin.data, list_versions(), is_unwatched=not origin.watched and has_names_from_data(made),
     )  # fmt: skip
     return manifest, states
+
+
+def _refuse_changed_files(
+    copy: GraphCopy, split: SplitPipeline, before: FileStates, folder: Path, paths: Sequence[str]
+) -> None:
+    """UserError where files are not as they were before the elements were made of them."""
+    if (changes := describe_changes(before, find_source_files(split.make_stored(copy), folder, paths))) is not None:
+        raise UserError(
+            f"data: files that the stages read changed while the elements were stored: {changes}; nothing was kept: "
+            "store again once nobody changes them any more"
+        )
 
 
 def hash_stored(dataset: tf.data.Dataset, split: SplitPipeline) -> str:

@@ -82,12 +82,14 @@ def refuse_full_disk(folder: Path, size: int, ask: AskRoom) -> None:
 
 
 def fill_store(
-    folder: Path, manifest: StoreManifest, make: Callable[[int], GraphCopy], show: ShowElements, signals: Signals
-) -> StoreManifest:
+    folder: Path, manifest: StoreManifest, make: Callable[[int], GraphCopy], refuse_changed: Callable[[], None],
+    show: ShowElements, signals: Signals,
+) -> StoreManifest:  # fmt: skip
     """Store what is missing, and finish; signals are to be deferred, and end it between two blocks.
 
-    make: of the number of the first element that is wanted. Raises: UserError where elements are not as the first ones
-    were, RunDirectoryError where the file is damaged, StorageError, Interrupted.
+    make: of the number of the first element that is wanted; refuse_changed: raises UserError where the source is not as
+    it was. Raises: UserError for that, and where elements are not as the first ones were; RunDirectoryError where the
+    file is damaged, StorageError, Interrupted.
     """
     plan, journal = read_plan(folder / FILE, manifest.layout, manifest.elements), StoreJournal.read(folder)
     with ElementFile(folder / FILE, plan, is_written=True) as file:
@@ -95,6 +97,7 @@ def fill_store(
         journal.trim(file.compute_checksum(number) == one for number, one in enumerate(list(kept)))
         try:
             _Filling(file, plan, journal, show, signals).fill(make)
+            refuse_changed()
         except UserError as error:
             if type(error) is UserError:  # the pipeline is at fault: nobody will go on with this
                 discard_store(folder)

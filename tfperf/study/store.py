@@ -1,6 +1,7 @@
 """`tfperf store`: the deterministic stages of a card's data run once, their elements stored."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +14,14 @@ from tfperf.workloads.registry import WORKLOADS
 
 
 def store_card(
-    card: AnyCard, output: Path, after: str | None, ask: Callable[[str], bool],
+    card: AnyCard, output: Path, after: str | None, watch: Sequence[Path], ask: Callable[[str], bool],
     show: Callable[[int, int, float], None], show_stage: ShowStage,
 ) -> dict[str, Any]:  # fmt: skip
     """Store the elements of a card's data after a stage; what it was, as values of JSON.
 
-    ask: whether more than half of the free disk may be taken. Raises: UserError for cards and data that have nothing
-    to store, for the folder and for the disk; Interrupted when a signal came: the same call goes on.
+    watch: files and folders that its functions read, beside those in its graph. ask: whether more than half of the free
+    disk may be taken. Raises: UserError for cards and data that have nothing to store, for the folder and for the disk;
+    Interrupted when a signal came: the same call goes on.
     """
     workload = WORKLOADS.get_offering("store", card.workload)
     if has_run(output):
@@ -29,7 +31,7 @@ def store_card(
         from tfperf.stores.preparing import store_elements
 
         dataset, origin = workload.open_pipeline(card)
-        store = store_elements(dataset, output, after, origin, ask, show, show_stage)
+        store = store_elements(dataset, output, after, replace(origin, watched=watch), ask, show, show_stage)
         return summarise_store(store, dataset)
 
 
@@ -48,4 +50,5 @@ def summarise_store(store: Any, dataset: Any) -> dict[str, Any]:
         "stage": store.manifest.stage, "elements": plan.elements, "components": [str(one) for one in components],
         "bytes": plan.elements * plan.layout.record_bytes, "seconds": store.manifest.seconds,
         "folder": str(store.folder), "file": str(store.elements_file), "fault": fault, "lines": lines,
+        "is_unwatched": store.manifest.is_unwatched,
     }  # fmt: skip
