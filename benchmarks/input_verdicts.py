@@ -11,7 +11,7 @@ import yaml
 from benchmarks.registry import Row, register_benchmark
 
 PROGRAMS = Path(__file__).with_name("input_programs.py")
-LARGE = {"layers": 6, "units": 1500}  # a model whose step takes longer than any of the batches
+LARGE = {"layers": 6, "units": 3000}  # a model that needs many times the CPU time of any of the batches
 
 
 @dataclass(frozen=True)
@@ -19,7 +19,7 @@ class PlantedProgram:
     """A function of input_programs.py, and what is to be said of it."""
 
     load: str
-    bound: str
+    bound: str | None  # None: not checked, since what is planted is no matter of time
     kinds: frozenset[str] = frozenset()
     cap: str | None = None  # what keeps more workers from being faster; None: not checked
     data: Mapping[str, Any] = field(default_factory=dict)
@@ -35,7 +35,7 @@ PLANTED = {
     "decode-bound": PlantedProgram("load_decoded", INPUT, frozenset(), "cores"),
     "disk-bound": PlantedProgram("load_from_disk", INPUT, frozenset(), "shared"),
     "small shuffle": PlantedProgram("load_shuffled", INPUT, frozenset({"small_shuffle"})),
-    "cache after augmentation": PlantedProgram("load_cached", INPUT, frozenset({"cache_after_random"})),
+    "cache after augmentation": PlantedProgram("load_cached", None, frozenset({"cache_after_random"})),
     "batch after map": PlantedProgram("load_small", INPUT, frozenset({"batch_after_map"})),
     "generator": PlantedProgram("load_generator", INPUT, frozenset({"python_generator"})),
     "PyDataset, one worker": PlantedProgram("load_batches", INPUT, frozenset({"one_worker"})),
@@ -68,7 +68,7 @@ def check_report(program: PlantedProgram, report: Mapping[str, Any]) -> list[str
 
     bound = name_bound(report["bound"])
     kinds = {one["kind"] for one in report["as_it_is"]["source"]["problems"]}
-    wrong = [] if bound == program.bound else [f"bound: {bound} in place of {program.bound}"]
+    wrong = [] if program.bound in (None, bound) else [f"bound: {bound} in place of {program.bound}"]
     wrong += [f"missed {kind}" for kind in sorted(program.kinds - kinds)]
     wrong += [f"invented {kind}" for kind in sorted(kinds - program.kinds)]
     if program.cap is not None:
