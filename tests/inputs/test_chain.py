@@ -67,6 +67,7 @@ def test_as_many_begin_as_end_in_every_state(cores, workers):
     ("costs", "limits", "rate", "cap"),
     [
         (LoaderCosts(0.01, 0.0, shared_seconds=0.008), LoaderLimits(8.0), 125.0, "shared"),
+        (LoaderCosts(0.01), LoaderLimits(8.0, calls_per_second=110.0), 110.0, "calls"),
         (LoaderCosts(0.01), LoaderLimits(8.0, steps_per_second=77.0), 77.0, "step"),
         (LoaderCosts(0.01), LoaderLimits(8.0, steps_per_second=1e9), 400.0, "workers"),
         (LoaderCosts(0.01), LoaderLimits(4.0, steps_per_second=1e9), 400.0, "cores"),

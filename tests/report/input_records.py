@@ -63,6 +63,15 @@ def make_source(stages, times, problems=(), ahead=None, **options):
     }  # fmt: skip
 
 
+def insert_stage(source, place, stage, time):
+    """A stage in a row."""
+    stages = source["pipeline"]["stages"]
+    stages.insert(place, stage)
+    source["times"]["stages"].insert(place, time)
+    for position, one in enumerate(stages):
+        one["inputs"] = [position - 1] if position else []
+
+
 def make_problem(kind, *positions, share=0.8, **evidence):
     return {"kind": kind, "positions": [*positions], "share": share, "evidence": evidence}
 
@@ -88,7 +97,7 @@ def make_waiting_report(step=1000.0, calls="auto", kind="thread_pool_limits", ti
               make_stage("prefetch", buffer="auto", cardinality=100.0)]  # fmt: skip
     times = [make_time(rate=1e6), make_time(wait=0.01, rate=200.0, chosen=2.0 if calls == "auto" else None),
              make_time(rate=25.0, per_output=1.0), make_time(rate=25.0, per_output=1.0, buffer=4.0)]  # fmt: skip
-    rate = 25.0 if calls == "auto" else 12.5
+    rate = 12.5 if calls is None else 25.0
     source = make_source(stages, times, [make_problem(kind, 1)])
     found = make_found(step, rate, min(step, rate) * 0.98, source, (0.0005, 0.001, 0.0015))
     return {

@@ -9,6 +9,7 @@ import pytest
 from rich.console import Console
 
 from tests.report.input_records import (
+    insert_stage,
     make_array_report,
     make_decoding_report,
     make_figure,
@@ -16,6 +17,7 @@ from tests.report.input_records import (
     make_loader_report,
     make_problem,
     make_stage,
+    make_time,
     make_waiting_report,
     make_workers,
 )
@@ -24,7 +26,7 @@ from tfperf.inputs.expected_rates import StageLoad, compute_most_rate
 from tfperf.report.input import conclude, make_input_tables
 from tfperf.report.input_ahead import StoreGain
 from tfperf.report.input_page import render_input
-from tfperf.report.input_stages import format_calls, list_stage_rows
+from tfperf.report.input_stages import format_calls, list_fixed_rates, list_stage_rows
 
 
 def settle(report):
@@ -86,6 +88,17 @@ def test_stages_that_no_pool_widens_are_named():
     assert "with the code below 100 steps/s are expected" in report["lines"][1]
 
 
+@pytest.mark.parametrize(("wait", "is_binding"), [(0.002, False), (0.005, True)])
+def test_a_stage_of_one_call_is_named_where_the_data_wait_for_it(wait, is_binding):
+    report = make_waiting_report(step=100.0)
+    source = report["as_it_is"]["source"]
+    insert_stage(source, 2, make_stage("map", "flip"), make_time(wait=wait, rate=200.0))
+    told = settle(report)["lines"][1]
+    assert told.startswith("more threads give nothing" if is_binding else "8 threads give")
+    assert ("flip has 1 at a time" in told) == is_binding
+    assert list_fixed_rates(list_stage_rows(source))[0][1] == pytest.approx(1 / (8 * wait))
+
+
 def test_storing_pays_after_as_many_epochs_as_its_times_say():
     report = settle(make_decoding_report(random_at=2))
     # 800 elements at 200/s are 4 s; an epoch of 100 batches takes 100 / 24 s, stored as long as the step's 5 ms a batch
@@ -102,12 +115,11 @@ def test_storing_pays_after_as_many_epochs_as_its_times_say():
 
 def test_what_repeats_is_stored_once_and_an_epoch_is_the_trainings():
     report = make_decoding_report(random_at=2)
-    stages = report["as_it_is"]["source"]["pipeline"]["stages"]
-    stages.insert(1, make_stage("repeat", inputs=(0,), cardinality=3 * stages[0]["cardinality"]))
+    source = report["as_it_is"]["source"]
+    stages, times = source["pipeline"]["stages"], source["times"]["stages"]
+    insert_stage(source, 1, make_stage("repeat", cardinality=3 * stages[0]["cardinality"]), times[0])
     for one in stages[2:]:
-        one["inputs"], one["cardinality"] = (one["inputs"][0] + 1,), 3 * one["cardinality"]
-    times = report["as_it_is"]["source"]["times"]["stages"]
-    times.insert(1, times[0])
+        one["cardinality"] *= 3
     report["as_it_is"]["source"]["ahead"]["position"] = 2
     report["as_it_is"]["source"]["steps_per_epoch"] = 50
     gain = StoreGain(**settle(report)["ahead"])

@@ -47,6 +47,10 @@ FAULTS = {
     "text": (lambda: NUMBERS.map(tf.strings.as_string, name="prepare"), "component 0 is of type .*no fixed length"),
     "no elements": (lambda: NUMBERS.filter(lambda i: i < 0).map(lambda i: i, name="prepare"), "has no elements"),
     "no such stage": (lambda: NUMBERS.map(lambda i: i, name="other"), "no stage of that name; it has: other"),
+    "too many components": (
+        lambda: tf.data.Dataset.from_tensors({f"{n:0200}": np.int8(n % 9) for n in range(400)}).map(
+            lambda one: one, name="prepare"),
+        "an element has 400 components; HDF5 keeps their names"),
     "no value": (lambda: NUMBERS.map(lambda i: tf.zeros((0, 2)), name="prepare"), "have no values"),
 }  # fmt: skip
 

@@ -13,7 +13,7 @@ from tfperf.arrays import Float64Array
 KNEE_SHARE = 0.95  # of the best rate
 FULL = 0.95  # share of the free cores from which on they, and not the workers, are what is short
 
-Cap = Literal["workers", "cores", "shared", "step"]
+Cap = Literal["workers", "cores", "shared", "calls", "step"]
 
 
 @dataclass(frozen=True)
@@ -42,10 +42,11 @@ class LoaderLimits:
     free_cores: float  # may be a fraction: what others leave
     steps_per_second: float = math.inf  # elements a second that the step takes
     on_cores_per_second: float = math.inf  # elements a second that are made, and whose step is taken, on the free cores
+    calls_per_second: float = math.inf  # elements a second that stages make whose number of calls the code says
 
     def __post_init__(self) -> None:
         """Raises: ValueError for limits that are not above zero."""
-        if min(self.free_cores, self.steps_per_second, self.on_cores_per_second) <= 0:
+        if min(self.free_cores, self.steps_per_second, self.on_cores_per_second, self.calls_per_second) <= 0:
             raise ValueError(f"limits of a loader are above 0: {self}")
 
 
@@ -94,7 +95,7 @@ def predict_rate(costs: LoaderCosts, limits: LoaderLimits, workers: int) -> Pred
         raise ValueError(f"a loader has at least one worker, not {workers}")
     caps: dict[Cap, float] = {
         "shared": 1 / costs.shared_seconds if costs.shared_seconds else math.inf,
-        "step": limits.steps_per_second, "cores": limits.on_cores_per_second,
+        "step": limits.steps_per_second, "cores": limits.on_cores_per_second, "calls": limits.calls_per_second,
     }  # fmt: skip
     rate, cap = _predict_uncapped(costs, limits.free_cores, workers)
     lowest = min(caps, key=lambda name: caps[name])

@@ -41,14 +41,25 @@ def compute_most_rate(loads: Sequence[StageLoad], free_cores: float, threads: fl
 
 def list_thread_seconds(loads: Sequence[StageLoad]) -> list[float]:
     """Seconds for a batch of each thread that runs sequential stages; the first is that of who takes the batches."""
-    seconds, thread_of = [0.0], {len(loads) - 1: 0}
-    for position in reversed(range(len(loads))):
-        one, thread = loads[position], thread_of.get(position, 0)
+    threads = find_threads(loads)
+    seconds = [0.0] * (1 + max(threads, default=0))
+    for one, thread in zip(loads, threads, strict=True):
         if one.calls is None:
             seconds[thread] += one.seconds
+    return seconds
+
+
+def find_threads(loads: Sequence[StageLoad]) -> list[int]:
+    """By which thread each stage is asked for its elements; 0: by the one that takes the batches.
+
+    >>> find_threads([StageLoad(0.0, 0.0, None), StageLoad(0.0, 0.0, 2.0, inputs=(0,))])
+    [1, 0]
+    """
+    found, count = [0] * len(loads), 1
+    for position in reversed(range(len(loads))):
+        one = loads[position]
         begins = one.calls is not None or one.is_ahead
         for source in one.inputs:
-            if begins:
-                seconds.append(0.0)
-            thread_of[source] = len(seconds) - 1 if begins else thread
-    return seconds
+            found[source] = count if begins else found[position]
+            count += begins
+    return found

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from tfperf.inputs.expected_rates import StageLoad, compute_most_rate, list_thread_seconds
-from tfperf.report.input_stages import StageRow, get_free_cores, list_fixed
+from tfperf.report.input_stages import StageRow, get_free_cores, list_binding
 
 WAITS = 0.5  # of a stage's time, from which on more threads than cores are of use
 MOST_THREADS = 64
@@ -24,7 +24,8 @@ class ExpectedRates:
         self._cores = get_free_cores(report)
         self._threads = float(self._found["source"]["pipeline"]["options"]["threads"] or report["cores"])
         self._loads = [one.make_load(self._threads) for one in rows]
-        self._has_fixed, self._stages = bool(list_fixed(rows)), self._found["source"]["pipeline"]["stages"]
+        self._has_fixed = bool(list_binding(rows, self._found["data"]["rate"]["value"]))
+        self._stages = self._found["source"]["pipeline"]["stages"]
         options = self._found["source"]["pipeline"]["options"]
         self._has_prefetch = options["autotune"] and options["inject_prefetch"]  # of TensorFlow's own, if need be
 

@@ -4,10 +4,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tfperf.inputs.expected_rates import StageLoad
+from tfperf.inputs.expected_rates import StageLoad, find_threads, list_thread_seconds
 from tfperf.report.numbers import MISSING, format_bytes
 
 NOTABLE = 0.1  # of the time of all stages
+NEAR = 1.2  # how much more than the whole a stage may deliver, and still be what the whole waits for
 Limits = tuple[float | None, float | None]
 HEADERS = (
     "stage", "kind", "CPU ms", "wait ms", "batches/s up to here", "calls", "buffer", "held", "read", "notes",
@@ -83,6 +84,21 @@ def list_fixed(rows: Sequence[StageRow]) -> list[StageRow]:
     total = sum(one.seconds for one in rows)
     calling = [one for one in rows if one.is_sequential or isinstance(one.calls, int)]
     return [one for one in calling if one.seconds >= NOTABLE * total > 0]
+
+
+def list_fixed_rates(rows: Sequence[StageRow]) -> list[tuple[StageRow, float]]:
+    """These stages, each with the batches/s that its calls allow, or the thread that runs it beside others."""
+    loads = [one.make_load(1.0) for one in rows]
+    threads, seconds = find_threads(loads), list_thread_seconds(loads)
+    return [
+        (one, one.calls / one.seconds if isinstance(one.calls, int) and one.calls > 1 else 1 / seconds[threads[place]])
+        for place, one in ((one.position, one) for one in list_fixed(rows))
+    ]
+
+
+def list_binding(rows: Sequence[StageRow], rate: float) -> list[StageRow]:
+    """Those of them that data of so many batches/s wait for."""
+    return [one for one, most in list_fixed_rates(rows) if most <= NEAR * rate]
 
 
 def list_stage_rows(source: Mapping[str, Any]) -> list[StageRow]:

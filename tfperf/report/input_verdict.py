@@ -8,11 +8,12 @@ from tfperf.inputs.chain import KNEE_SHARE
 from tfperf.report.input_ahead import StoreGain
 from tfperf.report.input_code import Cure
 from tfperf.report.input_rates import PARALLEL, list_before
-from tfperf.report.input_stages import NOTABLE, StageRow, find_costliest, list_fixed
+from tfperf.report.input_stages import NOTABLE, StageRow, find_costliest, list_binding
 from tfperf.report.numbers import format_bytes, format_seconds
 
 CAPS = {
     "workers": "their number", "cores": "free cores", "step": "the step",
+    "calls": "a stage whose number of calls the code says",
     "shared": "what one of them has at a time, as Python's lock, a disk, or the thread that makes batches",
 }  # fmt: skip
 NOTHING = 0.005  # of the rate
@@ -63,7 +64,8 @@ def describe_workers(report: Mapping[str, Any], rows: Sequence[StageRow], cures:
         if report["as_it_is"]["source"]["kind"] == "arrays":
             return "samples are in memory: no workers make them"
         return "one thread makes all batches, whatever number of workers is asked for: none is predicted"
-    word, fixed = "threads" if rows else "workers", list_fixed(rows)
+    word = "threads" if rows else "workers"
+    fixed = list_binding(rows, report["as_it_is"]["data"]["rate"]["value"])
     parts = [_describe_fixed(fixed, cures) if fixed else _describe_knee(report, word)]
     parts.append(f"the rule of cores minus one says {max(1, report['cores'] - 1)}")
     return "; ".join([*parts, _describe_ram(workers.get("ram"), word)])

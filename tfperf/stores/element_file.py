@@ -15,7 +15,7 @@ from typing import Any
 import h5py
 import numpy as np
 
-from tfperf.errors import RunDirectoryError, StorageError
+from tfperf.errors import RunDirectoryError, StorageError, UserError
 from tfperf.results.files import REASONS, write_atomically
 from tfperf.results.reading import open_descriptor
 from tfperf.stores.layout import LEAST_OFFSET, RecordLayout
@@ -53,7 +53,8 @@ class FilePlan:
 def create_file(folder: Path, layout: RecordLayout, elements: int, provenance: str) -> FilePlan:
     """The file with room for so many elements, all of it taken from the disk now.
 
-    provenance: a text that says what they are. Raises: StorageError where the room is not there.
+    provenance: a text that says what they are. Raises: StorageError where the room is not there, UserError for more
+    components than HDF5 describes.
     """
     path, size = folder / FILE, layout.record_bytes * elements
     with write_atomically(path, size) as temporary:
@@ -90,7 +91,15 @@ def _write_header(path: Path, layout: RecordLayout, elements: int, provenance: s
             settings.set_fill_time(h5py.h5d.FILL_TIME_NEVER)
             settings.set_obj_track_times(False)
             kind = h5py.h5t.py_create(dtype, logical=True)
-            h5py.h5d.create(file.id, name.encode(), kind, h5py.h5s.create_simple(shape), settings)
+            try:
+                h5py.h5d.create(file.id, name.encode(), kind, h5py.h5s.create_simple(shape), settings)
+            except ValueError as error:
+                if "message is too large" not in str(error):
+                    raise
+                raise UserError(
+                    f"data: an element has {len(layout.components)} components; HDF5 keeps their names, types and "
+                    "shapes in 64 kB, which these do not fit: store after a stage that stacks some of them"
+                ) from None
 
 
 def read_plan(path: Path, layout: RecordLayout, elements: int) -> FilePlan:

@@ -7,7 +7,7 @@ import math
 import statistics
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from tfperf.inputs.free_cores import measure_free_cores
 from tfperf.measure.environment import collect_environment, count_cores
 from tfperf.report.input import conclude
 from tfperf.report.input_page import render_input
+from tfperf.report.input_stages import list_fixed_rates, list_stage_rows
 from tfperf.report.sections import write_text
 from tfperf.report.study_progress import ShowCount
 from tfperf.results.contents import PAGE
@@ -181,10 +182,13 @@ def predict_workers(asker: InputAsker, found: Record, most: int, measure_cores: 
     free_cores = max(sum(free) / len(free), used)
     one, many = measured
     model = fit_loader(one, many, free_cores)
-    alone = model.predict(LoaderLimits(free_cores), most)
-    each = found["both"]["processor_seconds"]
-    limits = LoaderLimits(free_cores, found["model"]["rate"]["value"], free_cores / each if each else math.inf)
-    capped = model.predict(limits, most)
+    # noise of a stage's time is no reason to expect less than was measured
+    fixed = min((most for _, most in list_fixed_rates(list_stage_rows(found["source"]))), default=math.inf)
+    limits = LoaderLimits(free_cores, calls_per_second=max(fixed, one.rate, many.rate))
+    alone, each = model.predict(limits, most), found["both"]["processor_seconds"]
+    on_cores = free_cores / each if each else math.inf
+    step = found["model"]["rate"]["value"]
+    capped = model.predict(replace(limits, steps_per_second=step, on_cores_per_second=on_cores), most)
     return {
         "free_cores": free_cores, "measured": [asdict(one) for one in measured], "costs": asdict(model.costs),
         "predicted": [asdict(one) for one in alone], "with_step": [asdict(one) for one in capped],
