@@ -103,6 +103,14 @@ def test_the_pseudomedians_limits_are_where_the_signed_rank_test_begins_to_rejec
         estimate_pseudomedian([])
 
 
+def test_the_pseudomedian_of_very_many_values_takes_no_longer():
+    values = np.random.default_rng(0).normal(3.0, size=20_000)
+    found = estimate_pseudomedian(values.tolist())
+    low, high = get_limits(found)
+    # as sure as the mean, whose error is 1 / sqrt(20000), within some percent
+    assert low < 3.0 < high and high - low == approx(2 * 1.96 / math.sqrt(len(values)), rel=0.2)
+
+
 def test_one_block_that_stood_still_hardly_moves_a_middle_ratio():
     rates = [2.0, 2.1, 1.9, 2.05, 1.95, 2.02, 1.98, 2.0, 2.0, 2.1, 1.9, 2.0]
     found = estimate_middle_ratio([*rates, 0.1])
