@@ -115,8 +115,8 @@ def estimate_pseudomedian(values: Sequence[float]) -> ConfidenceInterval:
 
     A few outliers move it little, and it is nearly as sure as the mean where there are none.
     Source: Hodges & Lehmann 1963, doi:10.1214/aoms/1177704172: the median of the means of all pairs; the limits invert
-    Wilcoxon's signed-rank test. Of more than MOST_PAIRED values, means of neighbours take their place. Raises: ValueError
-    for no values.
+    Wilcoxon's signed-rank test. Where there are more than MOST_PAIRED values, means of neighbours take their place.
+    Raises: ValueError for no values.
 
     >>> estimate_pseudomedian([5.0, 1.0, 4.0, 2.0, 3.0, 60.0])
     ConfidenceInterval(value=3.5, low=1.0, high=60.0)
