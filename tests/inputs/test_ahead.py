@@ -37,13 +37,13 @@ def numbers():
 )
 def test_the_last_stage_that_is_the_same_in_each_pass(build, stage):
     pipeline = read_stages(build())
-    place = find_store_point(pipeline, lambda stage: True)
+    place = find_store_point(pipeline, lambda stage: True, lambda stage: False)
     assert (None if place is None else pipeline.stages[place].name) == stage
 
 
 def test_a_stage_where_no_store_can_be_made_is_passed_over():
     stages = read_stages(numbers().map(make, name="make").map(make_larger, name="larger"))
-    place = find_store_point(stages, lambda stage: stage.name != "larger")
+    place = find_store_point(stages, lambda stage: stage.name != "larger", lambda stage: False)
     assert place is not None and stages.stages[place].name == "make"
 
 
@@ -73,6 +73,20 @@ def test_larger_records_take_longer_to_read():
 
 
 def test_the_point_has_its_bytes_and_seconds():
-    point = measure_store_point(read_stages(numbers().map(make, name="make").map(draw)), lambda stage: True)
+    stages = read_stages(numbers().map(make, name="make").map(draw))
+    point = measure_store_point(stages, lambda stage: True, lambda stage: False)
     assert point is not None and point.element_bytes == 6 and point.read_seconds > 0
-    assert measure_store_point(read_stages(numbers()), lambda stage: True) is None
+    assert measure_store_point(read_stages(numbers()), lambda stage: True, lambda stage: True) is None
+
+
+def test_what_python_makes_is_stored_where_two_passes_agree():
+    call = numbers().map(lambda x: tf.ensure_shape(tf.numpy_function(np.abs, [x], tf.int64), ()), name="call")
+    stages = read_stages(call.map(make, name="make").map(draw))
+    asked = []
+
+    def is_same(stage):
+        asked.append(stage.name)
+        return stage.name == "call"
+
+    place = find_store_point(stages, lambda stage: True, is_same)
+    assert place is not None and stages.stages[place].name == "call" and asked == ["make", "call"]

@@ -148,6 +148,17 @@ def test_what_beginning_a_pass_costs_is_told_where_it_is_notable():
         assert not any("beginning a pass" in one for one in settle(report)["lines"])
 
 
+def test_storing_what_python_made_rests_on_its_giving_the_same():
+    report = make_decoding_report(random_at=2)
+    told = settle(report)["lines"][2]
+    report["as_it_is"]["source"]["pipeline"]["stages"][1]["function"]["python"] = ["EagerPyFunc"]
+    assert settle(report)["lines"][2] == (
+        f"{told}; that holds if Python in decode always gives the same, as it did in two passes"
+    )
+    report["as_it_is"]["source"]["ahead"] = None
+    assert "decode calls Python, and no stage behind it" in settle(report)["lines"][2]
+
+
 def test_what_is_drawn_is_not_stored():
     report = settle(make_decoding_report(random_at=1))
     assert (

@@ -16,6 +16,8 @@ DRAWING = ("random", "sample_from", "sampling")  # beginnings of kinds whose ele
 ORDERING = ("shuffle", "prefetch", "options", "cache")  # that change no element, so that nothing is stored behind them
 MOST_BYTES, READ_SECONDS = 32_000_000, 0.2
 
+CheckStage = Callable[[Stage], bool]
+
 
 @dataclass(frozen=True)
 class StorePoint:
@@ -26,19 +28,19 @@ class StorePoint:
     read_seconds: float  # of a core, for a stored element
 
 
-def find_store_point(pipeline: Pipeline, can_split: Callable[[Stage], bool]) -> int | None:
-    """The last stage up to which no stage draws, runs Python or has no end, and whose elements all have one shape.
+def find_store_point(pipeline: Pipeline, can_split: CheckStage, is_same: CheckStage) -> int | None:
+    """The last stage up to which no stage draws or has no end, and whose elements all have one shape.
 
-    can_split: whether a store can be made there (`stores/split.py`). None where there is none with a stage before it.
-    A shuffle draws an order alone, which is drawn for what is stored, too. Whether Python draws is not seen in a graph.
+    can_split: whether a store can be made there (`stores/split.py`). is_same: whether two passes give the same elements
+    there; asked where Python is run, since a graph does not show whether that draws. None where there is no such stage
+    with another before it. A shuffle draws an order alone, which is drawn for what is stored, too.
     """
-    found = None
-    for position, stage in enumerate(pipeline.stages):
+    for position, stage in reversed(list(enumerate(pipeline.stages))):
         every = [pipeline.stages[one] for one in (*pipeline.list_parents(position), position)]
         is_fit = all(map(_is_repeatable, every)) and stage.inputs and stage.element_bytes and _is_made(stage)
-        if is_fit and can_split(stage):
-            found = position
-    return found
+        if is_fit and can_split(stage) and (not any(one.has_python for one in every) or is_same(stage)):
+            return position
+    return None
 
 
 def _is_made(stage: Stage) -> bool:
@@ -47,12 +49,12 @@ def _is_made(stage: Stage) -> bool:
 
 def _is_repeatable(stage: Stage) -> bool:
     drawn = stage.draws or stage.kind.startswith(DRAWING)
-    return not (drawn or stage.has_python or stage.cardinality == math.inf)
+    return not (drawn or stage.cardinality == math.inf)
 
 
-def measure_store_point(pipeline: Pipeline, can_split: Callable[[Stage], bool]) -> StorePoint | None:
+def measure_store_point(pipeline: Pipeline, can_split: CheckStage, is_same: CheckStage) -> StorePoint | None:
     """The same with its bytes, and what reading records of that size costs here."""
-    position = find_store_point(pipeline, can_split)
+    position = find_store_point(pipeline, can_split, is_same)
     if position is None:
         return None
     size = pipeline.stages[position].element_bytes

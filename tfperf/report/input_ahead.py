@@ -24,6 +24,7 @@ class StoreGain:
     epoch_seconds: float  # now; an epoch is the training's, which may be a part of a pass of the data
     stored_epoch_seconds: float
     epochs: float | None  # until it has paid; None: never
+    python: tuple[str, ...] = ()  # stages that are run once and call Python
 
     def list_course(self, epochs: int, is_stored: bool) -> list[float]:
         """Seconds since the beginning after 0, 1, ... epochs."""
@@ -73,8 +74,9 @@ def find_store_gain(report: Mapping[str, Any], rows: Sequence[StageRow], threads
     now, then = steps * batch, steps * min(after, batch)
     following = next((one.name for one in rows if place in one.inputs), "the end")
     epochs = find_break_even(preparation, now, then)
+    python = tuple(row.name for row in rows if row.position in before and row.has_python)
     return StoreGain(
-        rows[place].name, following, elements, elements * point["element_bytes"], preparation, now, then, epochs
+        rows[place].name, following, elements, elements * point["element_bytes"], preparation, now, then, epochs, python
     )
 
 

@@ -7,6 +7,7 @@ from typing import Any
 from tfperf.inputs.expected_rates import StageLoad, find_threads, list_thread_seconds
 from tfperf.report.numbers import MISSING, format_bytes
 
+PYTHON = "Python"  # a note
 NOTABLE = 0.1  # of the time of all stages
 NEAR = 1.2  # how much more than the whole a stage may deliver, and still be what the whole waits for
 Limits = tuple[float | None, float | None]
@@ -41,6 +42,11 @@ class StageRow:
     def seconds(self) -> float:
         """CPU and waiting time; 0 where it is not known or within noise."""
         return max(0.0, self.cpu or 0.0) + max(0.0, self.wait or 0.0)
+
+    @property
+    def has_python(self) -> bool:
+        """Whether it calls Python."""
+        return PYTHON in self.notes
 
     @property
     def is_parallel(self) -> bool:
@@ -130,7 +136,7 @@ def _divide(limit: float | None, each: float | None) -> float | None:
 def _list_notes(stage: Mapping[str, Any]) -> Iterator[str]:
     function = stage["function"] or {}
     if function.get("python") or stage["op"] == "GeneratorDataset":
-        yield "Python"
+        yield PYTHON
     if function.get("random") or stage["kind"] == "random":
         yield "random"
     if stage["parallel"] is not None and stage["keeps_order"] is False:

@@ -8,7 +8,7 @@ from tfperf.inputs.chain import KNEE_SHARE
 from tfperf.report.input_ahead import StoreGain
 from tfperf.report.input_code import Cure
 from tfperf.report.input_rates import PARALLEL, list_before
-from tfperf.report.input_stages import NOTABLE, StageRow, find_costliest, list_binding
+from tfperf.report.input_stages import NOTABLE, PYTHON, StageRow, find_costliest, list_binding
 from tfperf.report.numbers import format_bytes, format_seconds
 
 CAPS = {
@@ -126,10 +126,13 @@ def describe_ahead(report: Mapping[str, Any], rows: Sequence[StageRow], bound: B
     if gain.epochs is None or gain.stored_epoch_seconds > KNEE_SHARE * gain.epoch_seconds:
         return f"{what} would make an epoch hardly shorter"
     epochs = max(1, -(-gain.epochs // 1))
-    return (
+    told = (
         f"{what} pays after {epochs:.0f} epoch{'s' if epochs > 1 else ''}: an epoch then takes "
         f"{format_seconds(gain.stored_epoch_seconds)} in place of {format_seconds(gain.epoch_seconds)}"
     )
+    if not gain.python:
+        return told
+    return f"{told}; that holds if Python in {', '.join(gain.python)} always gives the same, as it did in two passes"
 
 
 def _needs_long(report: Mapping[str, Any], rows: Sequence[StageRow], place: int) -> bool:
@@ -140,11 +143,14 @@ def _needs_long(report: Mapping[str, Any], rows: Sequence[StageRow], place: int)
 
 def _describe_chance(rows: Sequence[StageRow]) -> str:
     """Why there is no point behind which storing pays."""
-    first = next((one for one in rows if {"random", "Python"} & {*one.notes}), None)
+    first = next((one for one in rows if {"random", PYTHON} & {*one.notes}), None)
     if first is None:
         return "storing is not advised: no stage that makes elements of one shape takes a tenth of the time"
-    if "Python" in first.notes:
-        return f"storing is not advised: {first.name} calls Python, which may make other elements each time"
+    if first.has_python:
+        return (
+            f"storing is not advised: {first.name} calls Python, and no stage behind it gave elements of one shape, "
+            "the same in two passes"
+        )
     most = find_costliest(rows, [one for one in rows[first.position + 1 :] if "random" not in one.notes])
     tail = "" if most is None else f"; {most} could be stored if it came before that and took none of its numbers"
     return f"storing does not pay: what comes before {first.name}, the first random stage, takes hardly any time{tail}"

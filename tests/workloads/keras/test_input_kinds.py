@@ -11,7 +11,7 @@ from tfperf.runcard.dump import to_json_tree
 from tfperf.study.input_apply import Effort, InputSearch
 from tfperf.workloads.cards import load_checked_card
 from tfperf.workloads.input_trial import SIDES
-from tfperf.workloads.keras.input_trial import KerasLoader
+from tfperf.workloads.keras.input_trial import KerasLoader, describe_dataset
 from tfperf.workloads.registry import WORKLOADS
 
 CODE = """
@@ -134,3 +134,18 @@ def test_of_a_folder_of_images_nothing_is_set(tmp_path):
     )  # fmt: skip
     found = search.run()
     assert not found["changed"] and "nothing can be set" in found["why"]
+
+
+@pytest.mark.parametrize(("draws", "position"), [(False, 2), (True, None)])
+def test_what_python_makes_is_worth_storing_where_two_passes_agree(draws, position):
+    noise = np.random.default_rng(1)
+
+    def read(number):
+        return np.float32(number + (noise.random() if draws else 0.0))
+
+    def fetch(number):
+        return tf.ensure_shape(tf.numpy_function(read, [number], tf.float32), ())
+
+    files = tf.data.Dataset.range(64).map(fetch, name="fetch").map(lambda x: tf.fill((4,), x), name="fill")
+    ahead = describe_dataset(files.batch(2), 0.1)["ahead"]
+    assert (None if ahead is None else ahead["position"]) == position

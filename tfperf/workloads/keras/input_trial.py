@@ -17,6 +17,7 @@ from tfperf.inputs.sources import describe_source
 from tfperf.inputs.stage_times import measure_stages
 from tfperf.measure.environment import read_available_bytes
 from tfperf.sources.streams import BatchStream, DatasetStream
+from tfperf.stores.first_elements import is_equal, take_first
 from tfperf.stores.split import split_pipeline
 from tfperf.workloads.input_trial import Side
 from tfperf.workloads.keras.card import KerasCard
@@ -134,7 +135,14 @@ def _describe_ahead(dataset: tf.data.Dataset, pipeline: Pipeline) -> dict[str, A
             return False
         return True
 
-    point = measure_store_point(pipeline, can_split)
+    def is_same(stage: Stage) -> bool:
+        made = split_pipeline(copy, stage.node).make_stored(copy)
+        try:
+            return is_equal(take_first(made), take_first(made))
+        except tf.errors.OpError:
+            return False
+
+    point = measure_store_point(pipeline, can_split, is_same)
     return None if point is None else asdict(point) | {"available_bytes": read_available_bytes()}
 
 
