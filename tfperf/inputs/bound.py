@@ -42,3 +42,18 @@ def has_own_cores(found: Mapping[str, Any]) -> bool:
 def compute_own_wait(found: Mapping[str, Any]) -> float:
     """Share of the time that the step would wait for these data if it took no core from them."""
     return max(0.0, 1 - float(found["data"]["rate"]["value"] / found["model"]["rate"]["value"]))
+
+
+def estimate_step_seconds(found: Mapping[str, Any], free_cores: float) -> float:
+    """How long a step takes that never waits for its data.
+
+    As it was measured alone; where model and data together use all free cores, no longer than its part of their CPU
+    time says of the time that they took, as far as that is within the interval of what was measured: on a machine that
+    is disturbed, rates of the model alone may be far off, and CPU time is not.
+    """
+    rate, both = found["model"]["rate"], found["both"]
+    measured = 1 / rate["value"]
+    if rate["high"] is None or not has_shared_cores(found, free_cores) or not both["processor_seconds"]:
+        return float(measured)
+    share = found["model"]["processor_seconds"] / both["processor_seconds"]
+    return float(min(measured, max(1 / rate["high"], share / both["rate"]["value"])))

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from tfperf.inputs.bound import estimate_step_seconds
 from tfperf.inputs.break_even import find_break_even
 from tfperf.inputs.expected_rates import compute_most_rate
 from tfperf.report.input_rates import list_before
@@ -69,7 +70,7 @@ def find_store_gain(report: Mapping[str, Any], rows: Sequence[StageRow], threads
     cpu = (
         found["both"]["processor_seconds"] - sum(one.cpu_seconds for one in loads) + sum(o.cpu_seconds for o in stored)
     )
-    after = max(1 / found["model"]["rate"]["value"], faster / found["data"]["rate"]["value"], cpu / cores)
+    after = max(estimate_step_seconds(found, cores), faster / found["data"]["rate"]["value"], cpu / cores)
     preparation = elements / rate
     now, then = steps * batch, steps * min(after, batch)
     following = next((one.name for one in rows if place in one.inputs), "the end")
