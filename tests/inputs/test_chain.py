@@ -121,6 +121,12 @@ def test_workers_that_share_something_are_as_fast_as_two_of_them(cpu, wait):
     assert {found.cap for found in predicted[1:]} == {"shared"}
 
 
+def test_workers_that_are_slow_and_leave_no_core_idle_share_nothing():
+    """A machine that others disturb: two workers are not twice as fast, and use five sixths of its cores."""
+    model = fit_loader(MeasuredLoader(1, 0.0085, 125.0), MeasuredLoader(2, 0.008, 208.0), free_cores=2.0)
+    assert model.costs.shared_seconds == 0 and model.predict(LoaderLimits(2.0), 8)[-1].cap == "cores"
+
+
 def test_threads_beside_the_only_worker_are_no_worker():
     """A thread of its own makes batches: of 5 ms CPU the worker has 4, and both go on at the same time."""
     one, many = MeasuredLoader(1, 0.005, 250.0), MeasuredLoader(2, 0.005, 400.0)

@@ -6,6 +6,7 @@ from tfperf.inputs.chain import LoaderCosts, LoaderLimits, PredictedRate, fit_wa
 
 MOST_APART = 0.5  # of the CPU time of an element that other threads than the only worker's may have
 SCALES = 0.85  # of what cores and waiting allow; a loader that gets less holds something that its workers share
+IDLE = 0.8  # of the cores that workers could use: whoever uses less leaves some idle
 
 
 @dataclass(frozen=True)
@@ -53,8 +54,8 @@ class LoaderModel:
 def fit_loader(one: MeasuredLoader, many: MeasuredLoader, free_cores: float) -> LoaderModel:
     """The model of a loader from two measurements, the second with more workers, or the same one on a single core.
 
-    free_cores: while it was measured. Where the second is far below what cores and waiting allow, its workers share
-    something that one has at a time, and no number of them will be faster than the second was.
+    free_cores: while it was measured. Where the second is far below what cores and waiting allow, and leaves cores
+    idle, its workers share something that one has at a time, and no number of them will be faster than the second was.
     Raises: ValueError where the second has fewer workers than the first.
     """
     if many.workers < one.workers:
@@ -71,7 +72,8 @@ def fit_loader(one: MeasuredLoader, many: MeasuredLoader, free_cores: float) -> 
     if one.workers == many.workers:
         return fit(one)
     alone = fit(one)
-    if many.rate < SCALES * alone.predict(LoaderLimits(free_cores), many.workers)[-1].rate:
+    leaves_idle = many.cpu_seconds * many.rate < IDLE * min(free_cores, many.workers)
+    if leaves_idle and many.rate < SCALES * alone.predict(LoaderLimits(free_cores), many.workers)[-1].rate:
         return replace(alone, costs=replace(alone.costs, shared_seconds=1 / many.rate))
     return fit(one, many)
 
