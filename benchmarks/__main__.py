@@ -92,6 +92,9 @@ def _drop_logs(measure: Callable[..., Iterator[Row]]) -> AbstractContextManager[
 @click.option("--pack", multiple=True, type=click.Path(path_type=Path), help="HDF5 pack to measure on; repeatable.")
 @click.option("--against", type=click.Path(path_type=Path), help="Another checkout of the program, to compare with.")
 @click.option("--folder", type=click.Path(path_type=Path), help="Keeps what is measured; go on there when interrupted.")
+@click.option(
+    "--photos", type=click.Path(path_type=Path), help="Folder that `python -m tfperf.zoo.photos` made; else its own."
+)
 @click.option("--rounds", type=click.IntRange(min=1), help="How often each part is measured.")
 @click.option("--turns", type=click.IntRange(min=1), help="How often both versions are measured in a round.")
 def run(name: str, output: Path | None, **options: Any) -> None:
