@@ -42,7 +42,7 @@ def test_cards_are_checked_as_any(tfperf, tmp_path):
     assert "rate: got 7; must be" in said and "stepz" in said
     (tmp_path / "other.yaml").write_text("workload: toi\nsteps: 1\n")
     said = tfperf("check", "other.yaml", code=2)
-    assert "allowed: pdf, translate, keras, missing, old, toy, wrong; did you mean `toy`?" in said
+    assert "allowed: pdf, translate, keras, predict, missing, old, toy, wrong; did you mean `toy`?" in said
     assert '"steps"' in tfperf("schema", "toy")
 
 

@@ -16,7 +16,7 @@ from tfperf.runcard.types import STRICT, Seed, Title
 class BaseCard:
     """A card but for `workload`, a Literal of the workload's name, and the keys of its own."""
 
-    source: ClassVar[CardNode | None] = None  # of a loaded card the tree that it came from
+    card_node: ClassVar[CardNode | None] = None  # of a loaded card the tree that it came from
 
     title: Title = Field(default="", description="what the report is headed with")
     seed: Seed = Field(default=0, description="the one seed that all draws derive from")

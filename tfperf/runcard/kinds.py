@@ -18,7 +18,7 @@ class AnyCard(Protocol):
     """What the card of every workload has: a frozen dataclass of pydantic's with these keys at least."""
 
     __dataclass_fields__: ClassVar[dict[str, Any]]
-    source: ClassVar[CardNode | None]  # of a loaded card the tree that it came from
+    card_node: ClassVar[CardNode | None]  # of a loaded card the tree that it came from
 
     @property
     def workload(self) -> str:
@@ -49,11 +49,12 @@ class AnyCard(Protocol):
 class CardKind:
     """Cards of one workload.
 
-    files: what the file is that a key names; code: keys that name a function, `file.py:function` or `module:function`;
-    required: a value for each number that a card must give; folders: keys that name a run folder, with the words that
-    may stand there instead, or, without words, a folder of files; uncompared_keys: of which the workload says itself
-    whether a run that goes on may have others; data: keys that decide what its files can tell against a card;
-    performance_keys: full keys that change how steps are computed, but not what.
+    files: what the file is that a key names; globs: keys that name several files; code: keys that name a function,
+    `file.py:function` or `module:function`; required: a value for each number that a card must give; folders: keys
+    that name a run folder, with the words that may stand there instead, or, without words, a folder of files;
+    uncompared_keys: of which the workload says itself whether a run that goes on may have others; data: keys that
+    decide what its files can tell against a card; performance_keys: full keys that change how steps are computed, but
+    not what.
     """
 
     grammar: Grammar[Any]
@@ -64,6 +65,7 @@ class CardKind:
     data: tuple[str, ...] = ("data",)
     performance_keys: tuple[str, ...] = ()
     code: tuple[KeyPath, ...] = ()
+    globs: tuple[KeyPath, ...] = ()
 
     def make_card(self, tree: Mapping[str, Any]) -> Any:
         """The card of a tree that runcard/dump.py made, perhaps with other values. Raises: pydantic's error."""

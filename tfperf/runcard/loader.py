@@ -13,7 +13,7 @@ from tfperf.runcard.explain import explain, suggest_nearest
 from tfperf.runcard.keys import EACH_ENTRY
 from tfperf.runcard.kinds import AnyCard, CardKind, Kinds
 from tfperf.runcard.nodes import CardNode, LocatedFault, format_key
-from tfperf.runcard.places import FaultyCard, attach_source, make_card_error
+from tfperf.runcard.places import FaultyCard, attach_node, make_card_error
 from tfperf.runcard.tree import parse_tree
 from tfperf.runcard.types import CODE_FILE
 
@@ -50,6 +50,7 @@ def validate_card(root: CardNode, found: list[LocatedFault], folder: Path, kinds
     found = [*found, *unknown]
     if isinstance(root.value, dict):
         found += [*_resolve_paths(kind, root, folder), *_resolve_code(kind, root, folder)]
+        _resolve_globs(kind, root, folder)
     try:
         card: AnyCard = kind.grammar.adapter.validate_json(json.dumps(root.to_plain()))
     except ValidationError as error:
@@ -57,7 +58,7 @@ def validate_card(root: CardNode, found: list[LocatedFault], folder: Path, kinds
         raise FaultyCard(found, kind, root).make_error() from None
     if found:
         raise FaultyCard(found, kind, root).make_error()
-    return attach_source(card, root)
+    return attach_node(card, root)
 
 
 def _find_kind(root: CardNode, kinds: Kinds) -> tuple[CardKind | None, list[LocatedFault]]:
@@ -105,6 +106,13 @@ def _resolve_paths(kind: CardKind, root: CardNode, folder: Path) -> Iterator[Loc
             why = _describe_missing(kind, key, node.value, target)
             yield LocatedFault(node.order, node.location, f"{format_key(key)}: got {node.quote()}; {why}", key)
         node.value = target
+
+
+def _resolve_globs(kind: CardKind, root: CardNode, folder: Path) -> None:
+    """Make globs of files absolute; what they match is for others to say."""
+    for node in [node for key in kind.globs for node in _find_nodes(root, key)]:
+        if isinstance(node.value, str) and node.value:
+            node.value = os.path.join(os.path.realpath(folder), node.value)
 
 
 def _resolve_code(kind: CardKind, root: CardNode, folder: Path) -> Iterator[LocatedFault]:

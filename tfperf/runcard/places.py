@@ -21,16 +21,16 @@ KeyPath = tuple[str, ...]
 C = TypeVar("C", bound=AnyCard)
 
 
-def attach_source(card: C, root: CardNode) -> C:
+def attach_node(card: C, root: CardNode) -> C:
     """The card itself, which knows from now on where its values were written; that is no part of its value."""
-    object.__setattr__(card, "source", root)
+    object.__setattr__(card, "card_node", root)
     return card
 
 
 def replace_values(card: C, **changes: Any) -> C:
     """The card with other values for some of its keys; it still knows where the rest was written."""
     other: C = replace(card, **changes)
-    return other if card.source is None else attach_source(other, card.source)
+    return other if card.card_node is None else attach_node(other, card.card_node)
 
 
 def make_card_error(found: Iterable[LocatedFault]) -> CardError:
@@ -73,9 +73,9 @@ class FaultyCard:
 
 def locate_faults(card: AnyCard, keyed: Iterable[Fault]) -> list[LocatedFault]:
     """Faults by full keys at their places, one a key; a card that was made in Python has none."""
-    if card.source is None:
+    if card.card_node is None:
         return [_make_unlocated(fault) for fault in keyed]
-    placed = (pair for fault in keyed for pair in locate_fault(card.source, (), fault))
+    placed = (pair for fault in keyed for pair in locate_fault(card.card_node, (), fault))
     return list({path: found for path, found in placed}.values())
 
 
@@ -100,7 +100,7 @@ def _remove_faults(kind: CardKind, root: CardNode) -> AnyCard | None:
             _fill_missing(root, key, value)
         try:
             card: AnyCard = kind.grammar.adapter.validate_json(json.dumps(root.to_plain()))
-            return attach_source(card, root)
+            return attach_node(card, root)
         except ValidationError as error:
             for path in _list_faulty_paths(root, error.errors(include_url=False)):
                 if not path:

@@ -1,7 +1,6 @@
 """The HDF5 file of a store: made whole at once, filled by plain writes, verified by checksums of blocks.
 
-Its records lie one after the other behind a header that is never touched again. HDF5 itself writes the header alone:
-a kill while it has a file open would leave that unreadable.
+Its records lie one after the other behind a header that is never touched again.
 """
 
 import hashlib
@@ -16,7 +15,8 @@ import h5py
 import numpy as np
 
 from tfperf.errors import RunDirectoryError, StorageError, UserError
-from tfperf.results.files import REASONS, write_atomically
+from tfperf.results.files import REASONS
+from tfperf.results.flat_hdf5 import FlatDataset, create_flat_file
 from tfperf.results.reading import open_descriptor
 from tfperf.stores.layout import LEAST_OFFSET, RecordLayout
 
@@ -56,50 +56,22 @@ def create_file(folder: Path, layout: RecordLayout, elements: int, provenance: s
     provenance: a text that says what they are. Raises: StorageError where the room is not there, UserError for more
     components than HDF5 describes.
     """
-    path, size = folder / FILE, layout.record_bytes * elements
-    with write_atomically(path, size) as temporary:
-        _write_header(temporary, layout, elements, provenance)
-        descriptor = os.open(temporary, os.O_RDWR)
-        try:
-            os.posix_fallocate(descriptor, 0, os.fstat(descriptor).st_size)
-        except OSError as error:
-            if error.errno in REASONS:
-                raise OSError(error.errno, error.strerror, str(temporary)) from None
-            # file systems that cannot keep room: it runs out while elements are written, or does not
-        finally:
-            os.close(descriptor)
-    return read_plan(path, layout, elements)
-
-
-def _write_header(path: Path, layout: RecordLayout, elements: int, provenance: str) -> None:
-    """Structure of the file; it ends where the elements end."""
-    block = layout.find_block(BLOCK_BYTES)
-    creation = h5py.h5p.create(h5py.h5p.FILE_CREATE)
-    creation.set_obj_track_times(False)  # no time of day: the same store is the same file
-    access = h5py.h5p.create(h5py.h5p.FILE_ACCESS)
-    access.set_libver_bounds(h5py.h5f.LIBVER_V110, h5py.h5f.LIBVER_V110)
+    blocks = -(-elements // layout.find_block(BLOCK_BYTES))
+    datasets = (
+        FlatDataset(CHECKSUMS, (blocks,), np.dtype("<u4")), FlatDataset(ELEMENTS, (elements,), layout.make_dtype()),
+    )  # fmt: skip
     # what is smaller lies anywhere
-    access.set_alignment(min(LEAST_OFFSET, layout.record_bytes * elements), layout.data_interval)
-    with h5py.File(h5py.h5f.create(str(path).encode(), h5py.h5f.ACC_TRUNC, creation, access)) as file:
-        file.attrs["provenance"] = np.bytes_(provenance)
-        for name, shape, dtype in (
-            (CHECKSUMS, (-(-elements // block),), np.dtype("<u4")), (ELEMENTS, (elements,), layout.make_dtype()),
-        ):  # fmt: skip
-            settings = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
-            settings.set_layout(h5py.h5d.CONTIGUOUS)
-            settings.set_alloc_time(h5py.h5d.ALLOC_TIME_EARLY)
-            settings.set_fill_time(h5py.h5d.FILL_TIME_NEVER)
-            settings.set_obj_track_times(False)
-            kind = h5py.h5t.py_create(dtype, logical=True)
-            try:
-                h5py.h5d.create(file.id, name.encode(), kind, h5py.h5s.create_simple(shape), settings)
-            except ValueError as error:
-                if "message is too large" not in str(error):
-                    raise
-                raise UserError(
-                    f"data: an element has {len(layout.components)} components; HDF5 keeps their names, types and "
-                    "shapes in 64 kB, which these do not fit: store after a stage that stacks some of them"
-                ) from None
+    alignment = min(LEAST_OFFSET, layout.record_bytes * elements), layout.data_interval
+    try:
+        create_flat_file(folder / FILE, datasets, {"provenance": np.bytes_(provenance)}, alignment)
+    except ValueError as error:
+        if "message is too large" not in str(error):
+            raise
+        raise UserError(
+            f"data: an element has {len(layout.components)} components; HDF5 keeps their names, types and shapes in "
+            "64 kB, which these do not fit: store after a stage that stacks some of them"
+        ) from None
+    return read_plan(folder / FILE, layout, elements)
 
 
 def read_plan(path: Path, layout: RecordLayout, elements: int) -> FilePlan:

@@ -1,13 +1,11 @@
 """What of a store is on the disk for certain: a line for each stretch of blocks, written after they were synced."""
 
-import json
-import zlib
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tfperf.results.files import append
-from tfperf.results.reading import read_bytes
+from tfperf.results.line_journal import append_entries, read_entries
 
 JOURNAL = "journal"
 MOST_BYTES = 2**30
@@ -25,29 +23,18 @@ class StoreJournal:
     def read(folder: Path) -> "StoreJournal":
         """What a journal says in lines that are whole; where one begins before the end of others, these were undone."""
         found = StoreJournal(folder / JOURNAL)
-        try:
-            lines = read_bytes(found.path, MOST_BYTES).split(b"\n")
-        except (OSError, ValueError):
-            return found
-        for line in lines:
-            digest, _, text = line.partition(b" ")
-            try:
-                entry = json.loads(text) if int(digest, 16) == zlib.crc32(text) else None
-            except ValueError:
-                continue  # half a line, of a process that was killed
-            if entry is None or entry["first"] > len(found.checksums):
-                continue
-            del found.checksums[entry["first"] :]
-            found.checksums += entry["checksums"]
-            found.seconds += entry["seconds"]
+        with suppress(OSError, ValueError):  # no journal that can be read: nothing is known to be there
+            for entry in read_entries(found.path, MOST_BYTES):
+                if entry["first"] <= len(found.checksums):
+                    del found.checksums[entry["first"] :]
+                    found.checksums += entry["checksums"]
+                    found.seconds += entry["seconds"]
         return found
 
     def add(self, checksums: Sequence[int], seconds: float) -> None:
         """Blocks that are on the disk. Raises: StorageError."""
         entry = {"first": len(self.checksums), "checksums": list(checksums), "seconds": seconds}
-        text = json.dumps(entry)
-        # a kill may have left half a line: this one begins a new one
-        append(self.path, f"\n{zlib.crc32(text.encode()):08x} {text}\n")
+        append_entries(self.path, entry)
         self.checksums += checksums
         self.seconds += seconds
 

@@ -33,5 +33,5 @@ def write_applied_card(card: AnyCard, applied: Mapping[str, Any], folder: Path) 
 
 def _find_stem(card: AnyCard) -> str:
     """The name of the card's file, without what stands after the dot."""
-    location = "" if card.source is None else card.source.location
+    location = "" if card.card_node is None else card.card_node.location
     return Path(location.rpartition(":")[0] or location or "card").stem

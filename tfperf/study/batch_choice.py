@@ -13,7 +13,7 @@ from tfperf.results.rundir import has_run
 from tfperf.runcard.dump import to_json_tree
 from tfperf.runcard.keys import get, put
 from tfperf.runcard.kinds import AnyCard
-from tfperf.runcard.places import attach_source
+from tfperf.runcard.places import attach_node
 from tfperf.runcard.tree import parse_plain
 from tfperf.runs.unchanged import MOST_BYTES
 from tfperf.study.trial_log import MEMORY_FILE
@@ -79,4 +79,4 @@ def _read_batch(output: Path, key: str) -> int:
 def _put_batch(card: AnyCard, tree: dict[str, Any], key: str, batch: int) -> AnyCard:
     put(tree, key, batch)
     settled: AnyCard = WORKLOADS.get_for_card(card).kind.make_card(tree)
-    return settled if card.source is None else attach_source(settled, card.source)
+    return settled if card.card_node is None else attach_node(settled, card.card_node)

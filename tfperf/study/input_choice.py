@@ -17,7 +17,7 @@ from tfperf.results.rundir import has_run
 from tfperf.runcard.dump import to_json_tree
 from tfperf.runcard.keys import Tree, get, put
 from tfperf.runcard.kinds import AnyCard
-from tfperf.runcard.places import attach_source
+from tfperf.runcard.places import attach_node
 from tfperf.runcard.tree import parse_plain
 from tfperf.runs.unchanged import MOST_BYTES
 from tfperf.signals import Signals
@@ -102,7 +102,7 @@ def _put_settings(card: AnyCard, tree: Tree, key: str, settings: Mapping[str, An
     changed: Tree = json.loads(json.dumps(tree))
     put(changed, key, dict(settings) if settings else None)
     settled: AnyCard = WORKLOADS.get_for_card(card).kind.make_card(changed)
-    return settled if card.source is None else attach_source(settled, card.source)
+    return settled if card.card_node is None else attach_node(settled, card.card_node)
 
 
 def _read_settings(output: Path, key: str) -> Mapping[str, Any] | None:

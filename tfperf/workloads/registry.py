@@ -26,9 +26,12 @@ GROUP = "tfperf.workloads"
 NAME = re.compile("[A-Za-z][A-Za-z0-9_-]{0,63}")
 OWN = {
     "pdf": "tfperf.workloads.pdf.workload", "translate": "tfperf.workloads.translate.workload",
-    "keras": "tfperf.workloads.keras.workload",
+    "keras": "tfperf.workloads.keras.workload", "predict": "tfperf.workloads.predict.workload",
 }  # fmt: skip
-VERBS = ("tfperf.workloads.pdf.commands",)  # modules with the verbs of tfperf's own workloads
+VERBS = (
+    "tfperf.workloads.pdf.commands",
+    "tfperf.workloads.predict.commands",
+)  # modules with the verbs of tfperf's own workloads
 
 
 class Workloads:

@@ -192,7 +192,7 @@ class Train:
 class Card:
     """A whole runcard of workload pdf."""
 
-    source: ClassVar[CardNode | None] = None  # of a loaded card the tree that it came from
+    card_node: ClassVar[CardNode | None] = None  # of a loaded card the tree that it came from
 
     workload: Literal["pdf"] = Field(default="pdf", description="what kind of card this is")
     title: Title = Field(default="", description="what the report is headed with")

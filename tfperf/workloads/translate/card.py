@@ -201,7 +201,7 @@ class Decoding:
 class TranslationCard:
     """A whole runcard of workload translate."""
 
-    source: ClassVar[CardNode | None] = None  # of a loaded card the tree that it came from
+    card_node: ClassVar[CardNode | None] = None  # of a loaded card the tree that it came from
 
     workload: Literal["translate"] = Field(description="what kind of card this is")
     title: Title = Field(default="", description="what the report is headed with")

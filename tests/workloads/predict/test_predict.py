@@ -1,0 +1,148 @@
+"""`tfperf predict` from the command line, with real models in real processes."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+import h5py
+import keras
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from tfperf.cli import main
+
+WIDTH, RECORDS = 3, 400
+CODE = """
+import numpy as np
+
+BAD = {bad}
+
+
+def build():
+    def prepare(columns):
+        found = []
+        for text in columns["text"]:
+            if text in BAD:
+                raise ValueError("a bad text")
+            found.append(np.array([ord(one) % 50 for one in text], np.int32))
+        return {{"tokens": found}}
+
+    return prepare
+"""
+CARD = """
+workload: predict
+title: small
+model: {file: model.keras}
+preprocess: {build: "prepare.py:build"}
+source: {lines: ["texts-*.txt"]}
+queue: {batch: {tokens: 64}, window: 64, workers_per_device: WORKERS, devices: ["cpu:0"]}
+"""
+
+
+def make_files(folder, workers=1, bad=()):
+    """A model, its texts and a card; the texts."""
+    keras.utils.set_random_seed(1)
+    tokens = keras.Input((None,), dtype="int32", name="tokens")
+    seen = keras.layers.GlobalMaxPooling1D()(keras.layers.Embedding(50, 8)(tokens))
+    keras.Model(tokens, keras.layers.Dense(WIDTH)(seen)).save(folder / "model.keras")
+    draws = np.random.default_rng(1)
+    texts = ["".join(map(chr, draws.integers(97, 123, draws.integers(1, 20)))) for _ in range(RECORDS)]
+    (folder / "texts-9.txt").write_text("".join(f"{one}\n" for one in texts[:150]))
+    (folder / "texts-10.txt").write_text("".join(f"{one}\n" for one in texts[150:]))
+    (folder / "prepare.py").write_text(CODE.format(bad=[texts[number] for number in bad]))
+    (folder / "card.yaml").write_text(CARD.replace("WORKERS", str(workers)))
+    return texts
+
+
+def compute_truth(folder, texts):
+    model = keras.models.load_model(folder / "model.keras")
+    rows = [model(np.array([[ord(one) % 50 for one in text]]))[0] for text in texts]
+    return np.array(rows)
+
+
+def run(*words, code=0):
+    found = CliRunner().invoke(main, list(map(str, words)))
+    assert found.exit_code == code, found.output
+    return found.output
+
+
+def read_rows(path):
+    with h5py.File(path) as file:
+        return file["output"][:], file["status"][:], file["ids"][:], int(file["finished"][0])
+
+
+def test_all_records_are_there_and_are_what_the_model_gives(tmp_path):
+    texts = make_files(tmp_path)
+    said = run("predict", tmp_path / "card.yaml", "-o", tmp_path / "run", "-q")
+    assert f"{RECORDS} of {RECORDS} records" in said
+    rows, status, ids, finished = read_rows(tmp_path / "run" / "predictions.h5")
+    # padding of 0 changes a maximum over positions: the truth has none, so it is the same where the model ignores it
+    np.testing.assert_array_equal(ids, np.arange(RECORDS))
+    assert finished == 1 and np.all(status == 1) and np.all(np.isfinite(rows))
+    report = json.loads((tmp_path / "run" / "report.json").read_text())
+    assert report["is_finished"] and report["failed"] == 0 and len(texts) == report["records"]
+    assert "as they were written" in run("predict", tmp_path / "card.yaml", "-o", tmp_path / "run", "--verify")
+
+
+def test_texts_that_cannot_be_prepared_are_marked(tmp_path):
+    bad = [3, 200]
+    make_files(tmp_path, bad=bad)
+    said = run("predict", tmp_path / "card.yaml", "-o", tmp_path / "run", "-q", code=3)
+    assert "2 records failed (2 raised)" in said and "record 3: raised: ValueError: a bad text" in said
+    rows, status, _, finished = read_rows(tmp_path / "run" / "predictions.h5")
+    assert finished == 1 and list(np.flatnonzero(status != 1)) == bad and np.all(np.isnan(rows[bad]))
+
+
+def start(folder):
+    words = [sys.executable, "-m", "tfperf", "predict", str(folder / "card.yaml"), "-o", str(folder / "run"), "-q"]
+    return subprocess.Popen(words, cwd=folder, stderr=subprocess.PIPE, text=True, start_new_session=True)
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
+def test_a_stopped_run_goes_on_to_the_same_file(tmp_path, how):
+    whole, stopped = tmp_path / "whole", tmp_path / "stopped"
+    whole.mkdir()
+    make_files(whole)
+    shutil.copytree(whole, stopped)
+    run("predict", whole / "card.yaml", "-o", whole / "run", "-q")
+    card = stopped / "card.yaml"
+    text = card.read_text()
+    card.write_text(text.replace("window: 64", "slowness: [300], window: 64"))
+    process = start(stopped)
+    end = time.monotonic() + 60
+    journal = stopped / "run" / "journal"
+    while time.monotonic() < end and not journal.exists():
+        time.sleep(0.1)
+    os.kill(process.pid, how)
+    said = process.communicate()[1]
+    assert journal.exists() and process.returncode == (130 if how == signal.SIGINT else -9), said
+    if how == signal.SIGINT:
+        assert "--resume goes on" in said
+    card.write_text(text)
+    assert "--resume goes on" in run("predict", card, "-o", stopped / "run", "-q", code=2)
+    run("predict", card, "-o", stopped / "run", "-q", "--resume")
+    found, wanted = ((one / "run" / "predictions.h5").read_bytes() for one in (stopped, whole))
+    assert found == wanted
+
+
+def test_several_workers_write_the_same_file(tmp_path):
+    files = []
+    make_files(tmp_path)
+    for workers in (1, 3):
+        words = "--set", f"queue.workers_per_device={workers}"
+        run("predict", tmp_path / "card.yaml", "-o", tmp_path / f"run-{workers}", "-q", *words)
+        files.append((tmp_path / f"run-{workers}" / "predictions.h5").read_bytes())
+    assert files[0] == files[1]
+
+
+def test_another_model_does_not_go_on(tmp_path):
+    make_files(tmp_path)
+    run("predict", tmp_path / "card.yaml", "-o", tmp_path / "run", "-q")
+    (tmp_path / "model.keras").write_bytes((tmp_path / "model.keras").read_bytes() + b"\0")
+    said = run("predict", tmp_path / "card.yaml", "-o", tmp_path / "run", "-q", "--resume", code=2)
+    assert "other model" in said

@@ -1,0 +1,1 @@
+"""Many records through a model on several devices, each exactly once, into one file."""

@@ -1,0 +1,311 @@
+"""The parent's side: asks for windows, hands out batches, hands on results, replaces whoever dies or hangs."""
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from multiprocessing.connection import wait
+from typing import Any
+
+import numpy as np
+
+from tfperf.arrays import AnyArray, BoolMask
+from tfperf.errors import TrainingError
+from tfperf.infer.leases import BatchTask, LeaseBook, Loss, RecordFailure
+from tfperf.infer.micro_batches import BatchRule
+from tfperf.infer.pace import IN_FLIGHT, Paces, UnitRule, WorkerPace
+from tfperf.infer.preparer import PreparerSpec
+from tfperf.infer.preparer_watch import MOST_STARTS, START_SECONDS, PreparerWatch
+from tfperf.infer.subprocesses import MessageProcess, receive_all
+from tfperf.infer.window_queue import WindowQueue
+from tfperf.infer.worker import WorkerSpec, run_worker
+
+TICK_SECONDS = 0.2  # between two looks at deadlines
+AHEAD_SECONDS = 6.0  # of all workers' time, for which batches are prepared
+AHEAD_BYTES = 256 * 2**20  # of windows that are open, beyond which no more are asked for
+REQUESTED = 2  # windows that the preparer is at, or has to do next
+MOST_LOSSES = 12  # workers that die or hang one after the other, while nothing comes out
+MOST_RAISED = 100  # records that raise before the first one gives something
+
+
+@dataclass(frozen=True)
+class Slot:
+    """A device that a worker runs on. environment: of its process."""
+
+    name: str
+    spec: WorkerSpec
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class DispatchRule:
+    """How work is handed out. timeout: seconds for a batch, a record, or the preparation of a window."""
+
+    batch: BatchRule
+    unit: UnitRule = field(default_factory=UnitRule)
+    timeout: float = 120.0
+
+
+@dataclass(frozen=True)
+class BatchEvent:
+    """A batch that a worker has done. at, seconds: since the first lease, of computing; cost: as its pace counts."""
+
+    slot: int
+    at: float
+    seconds: float
+    records: int
+    cost: float
+
+
+@dataclass
+class _RunningWorker:
+    """A process on a slot."""
+
+    slot: int
+    process: MessageProcess
+    is_ready: bool = False
+    deadline: float = 0.0  # of what it is at; for one that loads, of that
+    units: list[int] = field(default_factory=list)  # batches of each unit that it has
+    is_warm: bool = False  # whether it has done a batch: the first one compiles
+
+
+@dataclass(frozen=True)
+class DispatchHooks:
+    """Whom the dispatcher tells. give: rows of records, or failures without values; note: batches that are done;
+    say: what happened to a worker, in words; is_stopped: whether to end now."""
+
+    give: Callable[[int, Sequence[int], Mapping[str, AnyArray], AnyArray, Sequence[RecordFailure]], None]
+    note: Callable[[BatchEvent], None] = lambda event: None
+    say: Callable[[str], None] = lambda text: None
+    is_stopped: Callable[[], bool] = lambda: False
+
+
+class Dispatcher:
+    """Runs all windows that are wanted through the workers."""
+
+    def __init__(
+        self, slots: Sequence[Slot], preparer: PreparerSpec, rule: DispatchRule, hooks: DispatchHooks,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:  # fmt: skip
+        self._slots, self._spec, self._rule, self._hooks, self._clock = slots, preparer, rule, hooks, clock
+        self.book, self.paces, self.windows = LeaseBook(), Paces(rule.unit), WindowQueue(rule.batch)
+        self._workers: dict[int, _RunningWorker] = {}
+        self._starts = [0] * len(slots)  # of each slot, since one came to do a batch
+        self._old_paces: dict[int, WorkerPace] = {}  # of slots
+        self._next = 0
+        self._preparing = PreparerWatch(preparer, rule.timeout, clock)
+        self._costs: list[float] = []  # of windows that were prepared
+        self.first_lease: float | None = None
+        self._losses, self._is_fruitful = 0, False  # since something came out; whether anything ever did
+
+    def run(self, wanted: Iterator[int], count: int, done: Callable[[int], BoolMask]) -> None:
+        """wanted: numbers of windows, of which there are `count`; done: which of a window's records are done already.
+
+        Raises: TrainingError where workers or the preparer cannot be started; whatever the hooks raise.
+        """
+        self._left = count
+        try:
+            for slot in range(len(self._slots)):
+                self._start(slot)
+            while not self._hooks.is_stopped():
+                self._ask(wanted)
+                if self._left == 0 and self.book.is_idle and not self._preparing.requested:
+                    return
+                self._give()
+                self._listen(done)
+                self._check_deadlines()
+        finally:
+            self._preparing.stop()
+            for worker in self._workers.values():
+                worker.process.kill()
+
+    def _ask(self, wanted: Iterator[int]) -> None:
+        """More windows, where workers would run out of work."""
+        while len(self._preparing.requested) < REQUESTED and self.windows.bytes < AHEAD_BYTES:
+            rates = sum(one.rate for one in self.paces.workers.values() if one.is_known)
+            known = sum(map(_get_cost, self.book.list_next(10_000)))
+            if self._costs and self.book.pending_count > 2 * len(self._slots) and known > AHEAD_SECONDS * rates > 0:
+                return
+            window = next(wanted, None)
+            if window is None:
+                return
+            self._preparing.request(window)
+
+    def _give(self) -> None:
+        """Units to all that have fewer than IN_FLIGHT, the fastest first."""
+        ready = [number for number, one in self._workers.items() if one.is_ready]
+        for number in sorted(ready, key=lambda one: -self._get_rate(one)):
+            worker = self._workers[number]
+            while len(worker.units) < IN_FLIGHT:
+                costs = [_get_cost(one) for one in self.book.list_next(5000)]
+                backlog = {one: [_get_cost(task) for task in self.book.get_leased(one)] for one in ready}
+                count = self.paces.choose_count(number, costs, backlog, self._estimate_further(len(costs)))
+                tasks = self.book.lease(number, count) if count else []
+                if not tasks:
+                    break
+                if self.first_lease is None:
+                    self.first_lease = self._clock()
+                worker.units.append(len(tasks))
+                if len(worker.units) == 1:
+                    worker.deadline = self._clock() + self._rule.timeout
+                worker.process.send([(task, self.windows.take_columns(task)) for task in tasks])
+
+    def _estimate_further(self, listed: int) -> float:
+        """Cost of what is not prepared yet, if windows are as those were."""
+        mean = sum(self._costs) / len(self._costs) if self._costs else 0.0
+        return mean * self._left
+
+    def _get_rate(self, number: int) -> float:
+        pace = self.paces.workers[number]
+        return pace.rate if pace.is_known else 0.0
+
+    def _listen(self, done: Callable[[int], BoolMask]) -> None:
+        """What has come from any process, or nothing for a moment."""
+        by_connection: dict[Any, int] = {one.process.connection: number for number, one in self._workers.items()}
+        mine = self._preparing.connection
+        for connection in wait([*by_connection, *([] if mine is None else [mine])], TICK_SECONDS):
+            if connection is mine:
+                self._take_window(done)
+                continue
+            number = by_connection[connection]
+            for message in receive_all(self._workers[number].process.connection):
+                if message is None:
+                    self._lose(number, "crashed")
+                    break
+                self._handle(number, message)
+
+    def _take_window(self, done: Callable[[int], BoolMask]) -> None:
+        for prepared in self._preparing.receive():
+            self._left -= 1
+            batches, failures = self.windows.add(prepared, done(prepared.window))
+            self._costs.append(float(sum(one.padded_length for one in batches)))
+            self.book.add(batches)
+            if failures:
+                numbers = [one.number for one in failures]
+                self._hooks.give(prepared.window, numbers, {}, prepared.ids[numbers], failures)
+
+    def _handle(self, number: int, message: tuple[Any, ...]) -> None:
+        worker, (kind, *rest) = self._workers[number], message
+        worker.deadline = self._clock() + self._rule.timeout
+        if kind == "ready":
+            worker.is_ready = True
+            self.book.join(number)
+            self.paces.workers[number] = self._old_paces.get(worker.slot, WorkerPace())
+        elif kind == "start":
+            self.book.start(number, *rest)
+        elif kind == "rows":
+            self._take_rows(number, *rest)
+        elif kind == "raised":
+            key, record, text = rest
+            if record is None:
+                self._end_batch(number)
+                self.book.raise_batch(number, key, text)
+            else:
+                self.book.fail_record(number, key, record, text)
+                if not self._is_fruitful and len(self.book.failures) >= MOST_RAISED:
+                    raise TrainingError(
+                        f"queue: nothing comes out of the model: {len(self.book.failures)} records raised: {text}"
+                    )
+        elif kind == "end":
+            self._end_singles(number, rest[0])
+        else:
+            raise ValueError(f"a worker says {kind!r}")
+
+    def _take_rows(
+        self, number: int, key: tuple[int, int], record: int | None, values: Mapping[str, AnyArray], seconds: float
+    ) -> None:
+        self._losses, self._is_fruitful = 0, True
+        if record is not None:
+            self.windows.keep_single(key, record, values)
+            self.book.pass_record(number, key, record)
+            return
+        task = self.book.get_leased(number)[0]
+        self._end_batch(number)
+        worker = self._workers[number]
+        if self.book.finish(number, key):
+            self._settle(task, list(task.batch.records), values)
+        if worker.is_warm or not self.paces.workers[number].is_known:
+            self.paces.workers[number].add(_get_cost(task), max(seconds, 1e-9))
+        worker.is_warm = True
+        self._starts[worker.slot] = 0
+        at = self._clock() - (self.first_lease or 0.0)
+        self._hooks.note(BatchEvent(worker.slot, at, seconds, len(task.batch.records), _get_cost(task)))
+
+    def _end_singles(self, number: int, key: tuple[int, int]) -> None:
+        task = self.book.get_leased(number)[0]
+        self._end_batch(number)
+        self._starts[self._workers[number].slot] = 0
+        failed = [one for one in self.book.failures if one.window == key[0] and one.number in task.batch.records]
+        singles = list(self.windows.pop_singles(key))
+        if not self.book.finish(number, key):
+            return
+        numbers = [record for record, _ in singles]
+        values = {
+            name: np.concatenate([one[name] for _, one in singles]) for name in (singles[0][1] if singles else ())
+        }
+        self._settle(task, numbers, values, failed)
+
+    def _settle(
+        self,
+        task: BatchTask,
+        numbers: Sequence[int],
+        values: Mapping[str, AnyArray],
+        failed: Sequence[RecordFailure] = (),
+    ) -> None:
+        window = task.batch.window
+        if numbers:
+            self._hooks.give(window, numbers, values, self.windows.get_ids(window, numbers), ())
+        if failed:
+            bad = [one.number for one in failed]
+            self._hooks.give(window, bad, {}, self.windows.get_ids(window, bad), failed)
+        self.windows.settle(task.key)
+
+    def _end_batch(self, number: int) -> None:
+        """A worker is done with the first batch of its first unit."""
+        units = self._workers[number].units
+        units[0] -= 1
+        if not units[0]:
+            units.pop(0)
+
+    def _check_deadlines(self) -> None:
+        now = self._clock()
+        for number, worker in list(self._workers.items()):
+            if (worker.units or not worker.is_ready) and now > worker.deadline:
+                self._lose(number, "hung")
+        if self._preparing.is_late():
+            self._hooks.say("reading and preparing records hangs; it is begun again, record by record")
+
+    def _lose(self, number: int, reason: Loss) -> None:
+        """A worker that is gone, or is taken away: what it had is leased again, and another one is started."""
+        worker = self._workers.pop(number)
+        how = worker.process.kill()
+        name = self._slots[worker.slot].name
+        self._losses += 1
+        if self._losses >= MOST_LOSSES:
+            raise TrainingError(
+                f"queue: nothing comes out: {MOST_LOSSES} workers {reason} one after the other, the last one on "
+                f"{name}: {how}"
+            )
+        if worker.is_ready:
+            old = self.paces.workers.pop(number)
+            if old.is_known:
+                self._old_paces[worker.slot] = old
+            failure = self.book.lose(
+                number, reason, how if reason == "crashed" else f"no answer for {self._rule.timeout:g} s"
+            )
+            told = "" if failure is None else f", at record {failure.number} of window {failure.window}"
+            self._hooks.say(f"{name}: {reason}{told} ({how}); another worker is started")
+        if self._starts[worker.slot] >= MOST_STARTS and not worker.is_ready:
+            what = f"did not load the model in {START_SECONDS:g} s" if reason == "hung" else how
+            raise TrainingError(f"queue.devices: {name}: {what}, {MOST_STARTS} times")
+        self._start(worker.slot)
+
+    def _start(self, slot: int) -> None:
+        one = self._slots[slot]
+        self._starts[slot] += 1
+        process = MessageProcess(run_worker, one.spec, one.environment)
+        self._workers[self._next] = _RunningWorker(slot, process, deadline=self._clock() + START_SECONDS)
+        self._next += 1
+
+
+def _get_cost(task: BatchTask) -> float:
+    return float(task.batch.padded_length)

@@ -1,0 +1,215 @@
+"""Who computes which batch: a state machine without clocks and without processes.
+
+A batch is pending, leased to a worker, or settled. A worker that is lost gives its batches back; the one that it was at
+is suspected and run record by record. A record that fails there is marked with its reason. Where none fails, the batch
+is run whole once more, so that the loss of a worker, which no record caused, leaves no trace in what is computed.
+"""
+
+from collections import deque
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from itertools import islice
+from typing import Literal
+
+from tfperf.infer.micro_batches import MicroBatch
+
+MOST_LOSSES = 3  # workers that a batch may cost before it is taken to be to blame, though none of its records is
+
+Loss = Literal["crashed", "hung"]
+FailureReason = Literal["raised", "crashed", "hung"]
+
+
+class Mode(Enum):
+    """How a batch is run."""
+
+    WHOLE = "whole"
+    SINGLY = "singly"  # each record by itself, since one of them is suspected
+    AGAIN = "again"  # whole, after all of its records were fine by themselves
+    ACCEPTED = "accepted"  # singly, and what comes out is kept: the whole batch fails, none of its records does
+
+
+@dataclass(frozen=True)
+class BatchTask:
+    """A batch, and how it is to be run. records: those that are still to be run, where one by one."""
+
+    batch: MicroBatch
+    mode: Mode = Mode.WHOLE
+    records: tuple[int, ...] = ()
+    losses: int = 0  # of workers that ran it whole
+
+    @property
+    def key(self) -> tuple[int, int]:
+        """Of its batch, among all."""
+        return self.batch.window, self.batch.place
+
+    @property
+    def is_single(self) -> bool:
+        """Whether its records are run one by one."""
+        return self.mode in (Mode.SINGLY, Mode.ACCEPTED)
+
+
+@dataclass(frozen=True)
+class RecordFailure:
+    """A record that gave nothing. number: in its window."""
+
+    window: int
+    number: int
+    reason: FailureReason
+    message: str
+
+
+@dataclass
+class _Leased:
+    """What a worker has: tasks in the order in which it runs them; how far it is in the first."""
+
+    tasks: deque[BatchTask] = field(default_factory=deque)
+    current: int | None = None  # record that it has begun, of a task that is run one by one
+    is_started: bool = False  # whether it has begun the first task
+
+
+class LeaseBook:
+    """Batches that are to be run, and by whom. Raises: KeyError for workers and ValueError for reports that are none
+    of this book's; that is a fault of the caller."""
+
+    def __init__(self) -> None:
+        self.failures: list[RecordFailure] = []
+        self._pending: deque[BatchTask] = deque()
+        self._leased: dict[int, _Leased] = {}
+        self._failed: dict[tuple[int, int], set[int]] = {}  # of batches that are not settled: records that failed
+
+    def add(self, batches: Iterable[MicroBatch]) -> None:
+        """More to do, after what there is."""
+        self._pending.extend(BatchTask(one) for one in batches)
+
+    def join(self, worker: int) -> None:
+        """A worker that may be given tasks. Raises: ValueError for one that is there already."""
+        if worker in self._leased:
+            raise ValueError(f"worker {worker} is there already")
+        self._leased[worker] = _Leased()
+
+    @property
+    def pending(self) -> Sequence[BatchTask]:
+        """Nobody's yet, first come first."""
+        return tuple(self._pending)
+
+    def list_next(self, count: int) -> list[BatchTask]:
+        """The first of them, at most so many."""
+        return list(islice(self._pending, count))
+
+    @property
+    def pending_count(self) -> int:
+        """How many these are."""
+        return len(self._pending)
+
+    @property
+    def leased_count(self) -> int:
+        """Tasks that workers have."""
+        return sum(len(one.tasks) for one in self._leased.values())
+
+    def get_leased(self, worker: int) -> Sequence[BatchTask]:
+        """What a worker has, the one that it is at first."""
+        return tuple(self._leased[worker].tasks)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether there is nothing to do, until more is added."""
+        return not self._pending and not self.leased_count
+
+    def lease(self, worker: int, count: int) -> list[BatchTask]:
+        """Give a worker the next tasks, at most so many; none where none are left.
+
+        Suspects are given alone: whoever dies of one loses nothing else.
+        """
+        mine = self._leased[worker]
+        found: list[BatchTask] = []
+        while self._pending and len(found) < count:
+            if self._pending[0].mode is not Mode.WHOLE and (found or mine.tasks):
+                break
+            if mine.tasks and mine.tasks[0].mode is not Mode.WHOLE:
+                break
+            found.append(self._pending.popleft())
+            mine.tasks.append(found[-1])
+        return found
+
+    def start(self, worker: int, key: tuple[int, int], record: int | None = None) -> None:
+        """A worker has begun a task, or a record of one."""
+        mine = self._get_current(worker, key)
+        mine.is_started, mine.current = True, record
+
+    def fail_record(self, worker: int, key: tuple[int, int], record: int, message: str) -> None:
+        """A record that was run by itself raised something; its worker goes on with the next one."""
+        mine = self._get_current(worker, key)
+        self._mark(mine.tasks[0], record, "raised", message)
+        mine.tasks[0] = _leave_out(mine.tasks[0], record)
+        mine.current = None
+
+    def pass_record(self, worker: int, key: tuple[int, int], record: int) -> None:
+        """A record that was run by itself gave a result."""
+        mine = self._get_current(worker, key)
+        mine.tasks[0] = _leave_out(mine.tasks[0], record)
+        mine.current = None
+
+    def raise_batch(self, worker: int, key: tuple[int, int], message: str) -> None:
+        """A whole batch raised something: its records are run one by one. The worker goes on."""
+        task = self._end(worker, key)
+        self._suspect(task, Mode.ACCEPTED if task.mode is Mode.AGAIN else Mode.SINGLY)
+
+    def finish(self, worker: int, key: tuple[int, int]) -> bool:
+        """A worker has done all of a task; whether its batch is settled by that, and its rows are to be kept.
+
+        Where one of its records failed, what the others gave by themselves is kept; where none did, rows of records
+        that were run one by one are dropped, and the batch is run whole again.
+        """
+        task = self._end(worker, key)
+        if task.mode is Mode.SINGLY and not self._failed.get(key):
+            self._pending.appendleft(replace(task, mode=Mode.AGAIN, records=()))
+            return False
+        self._failed.pop(key, None)
+        return True
+
+    def lose(self, worker: int, reason: Loss, message: str = "") -> RecordFailure | None:
+        """A worker is gone, by itself or taken away: its tasks are pending again; the record that is to blame, if one
+        is known to be."""
+        mine = self._leased.pop(worker)
+        failed = None
+        for place, task in reversed(list(enumerate(mine.tasks))):
+            if place or not mine.is_started:
+                self._pending.appendleft(task)
+            elif not task.is_single:
+                lost = replace(task, losses=task.losses + 1)
+                self._suspect(lost, Mode.ACCEPTED if lost.losses == MOST_LOSSES else Mode.SINGLY)
+            elif mine.current is None:  # between two records
+                self._pending.appendleft(task)
+            else:
+                failed = self._mark(task, mine.current, reason, message)
+                self._pending.appendleft(_leave_out(task, mine.current))
+        return failed
+
+    def get_failed(self, key: tuple[int, int]) -> frozenset[int]:
+        """Records of a batch that have failed by now; none once it is settled."""
+        return frozenset(self._failed.get(key, ()))
+
+    def _suspect(self, task: BatchTask, mode: Mode) -> None:
+        self._pending.appendleft(replace(task, mode=mode, records=task.batch.records))
+
+    def _mark(self, task: BatchTask, record: int, reason: FailureReason, message: str) -> RecordFailure:
+        found = RecordFailure(task.batch.window, record, reason, message)
+        self._failed.setdefault(task.key, set()).add(record)
+        self.failures.append(found)
+        return found
+
+    def _get_current(self, worker: int, key: tuple[int, int]) -> _Leased:
+        mine = self._leased[worker]
+        if not mine.tasks or mine.tasks[0].key != key:
+            raise ValueError(f"worker {worker} reports batch {key}, and is at {[one.key for one in mine.tasks][:1]}")
+        return mine
+
+    def _end(self, worker: int, key: tuple[int, int]) -> BatchTask:
+        mine = self._get_current(worker, key)
+        mine.is_started, mine.current = False, None
+        return mine.tasks.popleft()
+
+
+def _leave_out(task: BatchTask, record: int) -> BatchTask:
+    return replace(task, records=tuple(one for one in task.records if one != record))

@@ -1,0 +1,129 @@
+"""How fast each worker is, as it runs, and how much it is given at a time."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+MEMORY_SECONDS = 10.0  # of a worker's own time, after which a batch counts 1/e of the last one
+IN_FLIGHT = 2  # units that a worker has: it begins the next while the rows of the last are on their way
+FIXED_COSTS = 100.0  # that a unit is at least as long as
+LAST_SHARE = 0.5  # of a worker's share of what is left, that a unit is at most
+
+
+@dataclass
+class WorkerPace:
+    """Seconds that a worker takes for batches, as a straight line over their cost; what is old fades.
+
+    A cost is the length that is computed, padding counted, or the number of records where these have none.
+
+    >>> pace = WorkerPace()
+    >>> for cost in (100.0, 300.0):
+    ...     pace.add(cost, 0.01 + cost / 1000)
+    >>> round(pace.predict([200.0, 200.0]), 6)
+    0.42
+    """
+
+    weight: float = 0.0
+    cost: float = 0.0  # sums over batches, each with its weight
+    seconds: float = 0.0
+    cost_squared: float = 0.0
+    product: float = 0.0
+
+    def add(self, cost: float, seconds: float) -> None:
+        """A batch, of so many seconds of computing. Raises: ValueError where one is not above 0."""
+        if cost <= 0 or seconds <= 0:
+            raise ValueError(f"a batch has a cost, and takes time, above 0: {cost}, {seconds}")
+        fade = 2.718281828459045 ** (-seconds / MEMORY_SECONDS)
+        for name, value in (
+            ("weight", 1.0), ("cost", cost), ("seconds", seconds), ("cost_squared", cost * cost),
+            ("product", cost * seconds),
+        ):  # fmt: skip
+            setattr(self, name, fade * getattr(self, name) + value)
+
+    @property
+    def is_known(self) -> bool:
+        """Whether a batch was seen."""
+        return self.weight > 0
+
+    @property
+    def rate(self) -> float:
+        """Cost a second, of such batches as were seen lately. Raises: ZeroDivisionError where none was."""
+        return self.cost / self.seconds
+
+    def fit_line(self) -> tuple[float, float]:
+        """Seconds of a batch, and of each unit of cost; without a part of a batch where that is not told apart."""
+        mean = self.cost / self.weight
+        spread = self.cost_squared / self.weight - mean * mean
+        through_zero = 0.0, self.seconds / self.cost
+        if spread <= 1e-4 * mean * mean:
+            return through_zero
+        slope = (self.product / self.weight - mean * self.seconds / self.weight) / spread
+        fixed = self.seconds / self.weight - slope * mean
+        return (fixed, slope) if slope > 0 and fixed > 0 else through_zero
+
+    def predict(self, costs: Sequence[float]) -> float:
+        """Seconds that batches of these costs take."""
+        fixed, slope = self.fit_line()
+        return fixed * len(costs) + slope * sum(costs)
+
+
+@dataclass(frozen=True)
+class UnitRule:
+    """How long a unit is. seconds: of computing; fixed_seconds: what handing out one costs, whatever is in it;
+    batches: in each, where the user says so."""
+
+    seconds: float = 1.0
+    fixed_seconds: float = 0.0
+    batches: int | None = None
+
+    @property
+    def goal(self) -> float:
+        """Seconds of a unit while there is much to do."""
+        return max(self.seconds, FIXED_COSTS * self.fixed_seconds)
+
+
+@dataclass
+class Paces:
+    """Of all workers that are there."""
+
+    rule: UnitRule
+    workers: dict[int, WorkerPace] = field(default_factory=dict)
+
+    def choose_count(
+        self, worker: int, costs: Sequence[float], backlog: Mapping[int, Sequence[float]], further: float = 0.0
+    ) -> int:
+        """How many of the next batches a worker is to be given; 0: it would end after all others had done them.
+
+        costs: of batches that nobody has, the next one first; further: of those that are not known yet, about; backlog:
+        of those that each worker has.
+        """
+        if not costs:
+            return 0
+        mine = self.workers[worker]
+        known = {one: pace for one, pace in self.workers.items() if pace.is_known}
+        if not mine.is_known:
+            return 1 if not backlog[worker] else 0  # one batch tells its rate
+        if self.rule.batches is not None:
+            return min(self.rule.batches, len(costs))
+        left = sum(costs) + further
+        share = mine.rate / sum(pace.rate for pace in known.values())
+        most = min(self.rule.goal * mine.rate, LAST_SHARE * share * left)
+        count, total = 1, costs[0]
+        while count < len(costs) and total + costs[count] <= most:
+            total += costs[count]
+            count += 1
+        if count > 1 or self._is_first_to_end(worker, costs[0], left, backlog, known):
+            return count
+        return 0
+
+    def _is_first_to_end(
+        self, worker: int, cost: float, left: float, backlog: Mapping[int, Sequence[float]],
+        known: Mapping[int, WorkerPace],
+    ) -> bool:  # fmt: skip
+        """Whether a worker has done the next batch before the others could have done all that nobody has, with it."""
+        others = [one for one in known if one != worker]
+        if not others:
+            return True
+        own = self.workers[worker].predict([*backlog[worker], cost])
+        theirs = sum(sum(backlog[one]) for one in others) + left
+        slowest = max(known[one].predict([*backlog[one]]) for one in others)
+        return own <= max(slowest, theirs / sum(known[one].rate for one in others))

@@ -1,0 +1,212 @@
+"""A prediction from its beginning, or from where it was, to the finished file."""
+
+import json
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tfperf.arrays import AnyArray
+from tfperf.errors import RunDirectoryError, UserError
+from tfperf.infer.commit_thread import CommitThread
+from tfperf.infer.dispatcher import BatchEvent, Dispatcher, DispatchHooks, DispatchRule, Slot
+from tfperf.infer.journal import JOURNAL, CommitProgress, JournalEntry, group_failures, number_records, read_journal
+from tfperf.infer.output_file import OutputFile, OutputPlan, OutputSpec, create_output
+from tfperf.infer.preparer import PreparerSpec
+from tfperf.infer.writer import RowWriter, recover
+from tfperf.results.files import write_atomically
+from tfperf.results.reading import read_json
+
+MANIFEST, FORMAT = "prediction.json", 1
+
+
+@dataclass(frozen=True)
+class PredictionPlan:
+    """What is to be there at the end. identity: values of JSON that tell this prediction from others; whoever goes on
+    with one must have the same. attributes: of the file."""
+
+    records: int
+    window: int
+    file: str
+    dtype: str
+    id_type: str
+    identity: Mapping[str, Any]
+    attributes: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def windows(self) -> int:
+        """How many there are."""
+        return -(-self.records // self.window)
+
+
+@dataclass
+class PredictionResult:
+    """What a life of a prediction came to. seconds: from its first lease to its last commit."""
+
+    events: list[BatchEvent] = field(default_factory=list)
+    said: list[str] = field(default_factory=list)
+    seconds: float = 0.0
+    records: int = 0  # of this life
+
+
+class PredictionFolder:
+    """The folder of a prediction: manifest, journal, and the file."""
+
+    def __init__(self, folder: Path, plan: PredictionPlan) -> None:
+        self.folder, self.plan = folder, plan
+        self.outputs: tuple[OutputSpec, ...] | None = None  # None: nothing came out yet
+        self.progress = CommitProgress(plan.window, plan.records)
+
+    @property
+    def path(self) -> Path:
+        """Of the file."""
+        return self.folder / self.plan.file
+
+    def open(self, is_resumed: bool) -> None:
+        """Begin, or go on. Raises: RunDirectoryError where the folder has another prediction, or is_resumed does not
+        fit what is there."""
+        path = self.folder / MANIFEST
+        if not path.is_file():
+            if is_resumed:
+                raise RunDirectoryError(f"{self.folder}: has no prediction to go on with; leave out --resume")
+            self._write()
+            return
+        if not is_resumed:
+            raise RunDirectoryError(f"{self.folder}: has a prediction; --resume goes on with it, or choose another")
+        self.open_existing()
+
+    def open_existing(self) -> None:
+        """Read what is there. Raises: RunDirectoryError where it is another prediction, or damaged."""
+        found = read_json(self.folder / MANIFEST)
+        changed = [name for name, value in self.plan.identity.items() if found["identity"].get(name) != value]
+        if changed or found.get("format") != FORMAT:
+            what = ", ".join(changed) or "format"
+            raise RunDirectoryError(f"{self.folder}: has a prediction with other {what}; choose another folder")
+        if found["outputs"] is not None:
+            self.outputs = tuple(OutputSpec(**{**one, "shape": tuple(one["shape"])}) for one in found["outputs"])
+            try:
+                recover(self.folder, self.progress)
+            except ValueError as error:
+                raise RunDirectoryError(f"{self.folder / JOURNAL}: damaged: {error}") from None
+
+    def _write(self) -> None:
+        outputs = None if self.outputs is None else [asdict(one) for one in self.outputs]
+        tree = {"format": FORMAT, "identity": dict(self.plan.identity), "outputs": outputs}
+        with write_atomically(self.folder / MANIFEST) as temporary:
+            temporary.write_text(json.dumps(tree, indent=1) + "\n", encoding="utf-8")
+
+    def make_file_plan(self) -> OutputPlan:
+        """Of the file, once it is known what comes out."""
+        assert self.outputs is not None
+        return OutputPlan(self.plan.records, self.outputs, self.plan.id_type, self.plan.attributes)
+
+    def finish_if_complete(self) -> None:
+        """Say in the file that all records are there, where they are."""
+        if self.progress.is_complete and self.outputs is not None:
+            with OutputFile(self.path, self.make_file_plan(), is_written=True) as file:
+                if not file.is_finished:
+                    file.finish()
+
+    def create(self, outputs: Sequence[OutputSpec]) -> None:
+        """The file, as the first rows say. Raises: StorageError."""
+        self.outputs = tuple(outputs)
+        create_output(self.path, self.make_file_plan())
+        self._write()  # after the file: what it says is there is there
+
+
+def run_prediction(
+    found: PredictionFolder, slots: Sequence[Slot], preparer: PreparerSpec, rule: DispatchRule,
+    ask: Callable[[int], None], announce: Callable[[Sequence[JournalEntry]], None], hooks: DispatchHooks,
+    clock: Callable[[], float] = time.monotonic,
+) -> PredictionResult:  # fmt: skip
+    """Run what is left; the file is finished where all is there, and not where `hooks.is_stopped` ended it.
+
+    ask: called with the bytes that the file takes before it is made; raises where they are not to be taken. announce:
+    called with what was committed. hooks.give is not used. Raises: UserError where the model gives other than
+    numbers, TrainingError where nothing runs, StorageError for the disk; what is committed stays.
+    """
+    result = PredictionResult()
+    files: list[OutputFile] = []
+    last = [0.0]
+
+    def open_writer(outputs: Sequence[OutputSpec], ids: AnyArray) -> RowWriter:
+        if found.outputs is None:
+            found.outputs = tuple(outputs)
+            ask(found.make_file_plan().bytes)
+            found.create(outputs)
+        files.append(OutputFile(found.path, found.make_file_plan(), is_written=True))
+        return RowWriter(files[0], found.folder, found.progress, tell_commit, clock)
+
+    def tell_commit(entries: Sequence[JournalEntry]) -> None:
+        last[0] = clock()
+        result.records += sum(len(one.numbers) for one in entries)
+        announce(entries)
+
+    def note(event: BatchEvent) -> None:
+        result.events.append(event)
+        hooks.note(event)
+
+    def say(text: str) -> None:
+        result.said.append(text)
+        hooks.say(text)
+
+    thread = CommitThread(open_writer, found.plan.dtype, found.outputs)
+    dispatcher = Dispatcher(slots, preparer, rule, DispatchHooks(thread.give, note, say, hooks.is_stopped), clock)
+    try:
+        left = list(found.progress.list_open())
+        dispatcher.run(iter(left), len(left), found.progress.get_done)
+    finally:
+        try:
+            thread.close()
+        finally:
+            for file in files:
+                file.close()
+    result.seconds = max(0.0, last[0] - (dispatcher.first_lease or last[0]))
+    if not found.progress.is_complete and not hooks.is_stopped():
+        raise UserError("model: no record gave a result: " + describe_failures(found, thread))
+    return result
+
+
+def describe_failures(found: PredictionFolder, thread: CommitThread) -> str:
+    """The first of those that nothing could be written of."""
+    early = [failure for given in thread.early for failure in given[4]]
+    return early[0].message if early else "nothing was prepared"
+
+
+def verify_prediction(found: PredictionFolder, show: Callable[[int, int], None]) -> list[str]:
+    """Compare all that the journal says with the file; what is wrong, a line each. show: records that were compared."""
+    wrong: list[str] = []
+    progress = CommitProgress(found.plan.window, found.plan.records)
+    with OutputFile(found.path, found.make_file_plan()) as file:
+        for number, (entry, line) in enumerate(read_journal(found.folder / JOURNAL), 1):
+            if entry is None:
+                wrong.append(f"{JOURNAL}: line {number} is not as it was written: {line}")
+                continue
+            try:
+                progress.add(entry)
+            except ValueError as error:
+                wrong.append(f"{JOURNAL}: line {number}: {error}")
+                continue
+            records = number_records(entry, found.plan.window)
+            if file.compute_checksum(records) != entry.checksum:
+                wrong.append(
+                    f"{found.plan.file}: rows, ids or status of {len(records)} records from {records[0]} to "
+                    f"{records[-1]} are not as they were written"
+                )
+            show(progress.count, progress.records)
+        if file.is_finished and not progress.is_complete:
+            wrong.append(f"{JOURNAL}: {progress.records - progress.count} records are missing, of a finished file")
+    return wrong
+
+
+def summarise_failures(found: PredictionFolder) -> dict[str, Any]:
+    """How many records failed, and why: `reasons`, and the first ones with their messages."""
+    first = sorted(found.progress.failures, key=lambda one: (one.window, one.number))[:100]
+    return {
+        "failed": len(found.progress.failures), "reasons": group_failures(found.progress.failures),
+        "first": [
+            {"record": one.window * found.plan.window + one.number, "reason": one.reason, "message": one.message}
+            for one in first
+        ],
+    }  # fmt: skip

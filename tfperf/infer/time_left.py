@@ -1,0 +1,86 @@
+"""How long a prediction still takes, with an interval: what is left, from a sample of records, over the rate so far."""
+
+import math
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from tfperf.measure.confidence import ConfidenceInterval, estimate_mean
+
+LEAST_BLOCKS, MOST_BLOCKS = 6, 24  # that the time so far is cut into
+UNSEEN = 0.04  # relative: what changes a machine's speed from one part of a run to another, and no block has seen
+
+
+@dataclass(frozen=True)
+class CostSample:
+    """Costs of records from all over all records: means (n) of groups of neighbours, each drawn at random."""
+
+    means: tuple[float, ...]
+
+    def estimate_mean(self) -> ConfidenceInterval:
+        """Of a record of the source. Groups are drawn, so it is as sure as their scatter says, drift or not."""
+        return estimate_mean(self.means)
+
+
+@dataclass
+class RateLog:
+    """Cost that was computed, over time. All times in s since the first lease."""
+
+    at: list[float] = field(default_factory=list)
+    cost: list[float] = field(default_factory=list)
+
+    def add(self, at: float, cost: float) -> None:
+        """A batch that was done then."""
+        self.at.append(at)
+        self.cost.append(cost)
+
+    def estimate_rate(self, now: float) -> ConfidenceInterval:
+        """Cost a second until now; without limits where there are too few batches to tell."""
+        total = sum(self.cost)
+        if now <= 0 or not total:
+            raise ValueError("nothing was computed yet")
+        blocks = min(MOST_BLOCKS, len(self.at) // 4)
+        if blocks < LEAST_BLOCKS:
+            return ConfidenceInterval(total / now)
+        sums, _ = np.histogram(self.at, bins=np.linspace(0.0, now, blocks + 1), weights=self.cost)
+        rates = sums * blocks / now
+        found = estimate_mean([float(one) for one in rates])
+        assert found.low is not None and found.high is not None
+        return ConfidenceInterval(total / now, found.low, found.high)
+
+
+def estimate_time_left(
+    rate: ConfidenceInterval, known_cost: float, records: int, record_cost: ConfidenceInterval
+) -> ConfidenceInterval:
+    """Seconds for batches of a known cost, and for records of which only the mean cost is known [cost each].
+
+    Relative errors of rate and cost, and UNSEEN, are added as independent ones are.
+
+    >>> sure = ConfidenceInterval(100.0, 99.0, 101.0)
+    >>> found = estimate_time_left(sure, 500.0, 10, ConfidenceInterval(50.0, 50.0, 50.0))
+    >>> found.value, round(found.high / found.value, 3)
+    (10.0, 1.042)
+    """
+    cost = known_cost + records * record_cost.value
+    if cost <= 0:
+        return ConfidenceInterval(0.0, 0.0, 0.0)
+    seconds = cost / rate.value
+    if rate.low is None or (records and record_cost.low is None):
+        return ConfidenceInterval(seconds)
+    of_rate = _find_half(rate)
+    of_cost = records * (_find_half(record_cost) * record_cost.value) / cost if records else 0.0
+    half = math.sqrt(of_rate**2 + of_cost**2 + UNSEEN**2)
+    return ConfidenceInterval(seconds, seconds * math.exp(-half), seconds * math.exp(half))
+
+
+def _find_half(found: ConfidenceInterval) -> float:
+    """Half of an interval, relative to its value."""
+    assert found.low is not None and found.high is not None
+    return (found.high - found.low) / 2 / found.value
+
+
+def scale_to_total(seconds: ConfidenceInterval, records: int, total: int) -> ConfidenceInterval:
+    """The same for another number of records."""
+    factor = total / records
+    limits = [None if one is None else one * factor for one in (seconds.low, seconds.high)]
+    return ConfidenceInterval(seconds.value * factor, *limits)

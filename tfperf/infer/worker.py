@@ -1,0 +1,95 @@
+"""A process that runs the model: it loads that once, then does batch after batch, and says when it begins each.
+
+Messages to it are lists of (BatchTask, columns); from it come
+("ready", text), ("start", key, record), ("rows", key, record, values, seconds), ("raised", key, record, text) and
+("end", key). A record stands for one that is run by itself, None for the whole batch.
+"""
+
+import os
+import queue
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from multiprocessing.connection import Connection
+from typing import Any
+
+import numpy as np
+
+from tfperf.arrays import AnyArray
+from tfperf.infer.leases import BatchTask
+from tfperf.infer.prepared import Column, RaggedColumn
+from tfperf.infer.preparer import describe_error
+
+Model = Callable[[Mapping[str, AnyArray]], Mapping[str, AnyArray]]
+
+
+@dataclass(frozen=True)
+class WorkerSpec:
+    """What a worker loads, by a function that another process can import. fills: what the end of values is filled up
+    with, by the names of inputs, 0 otherwise; slowness: how many times its own time it takes for a batch, asleep for
+    the rest, so that it stands in for a slower device."""
+
+    load_model: Callable[[], Model]
+    fills: Mapping[str, Any] = field(default_factory=dict)
+    slowness: float = 1.0
+
+
+def run_worker(connection: Connection, spec: WorkerSpec) -> None:
+    """Load the model, and run what comes until the pipe ends."""
+    inbox: queue.SimpleQueue[Any] = queue.SimpleQueue()
+    threading.Thread(target=_receive, args=(connection, inbox), daemon=True).start()
+    model = spec.load_model()
+    connection.send(("ready", os.getpid()))
+    while True:
+        for task, columns in inbox.get():
+            _run_task(connection, spec, model, task, columns)
+
+
+def _receive(connection: Connection, inbox: "queue.SimpleQueue[Any]") -> None:
+    """Messages as they come; the end of the pipe ends the process, whatever it is at."""
+    try:
+        while True:
+            inbox.put(connection.recv())
+    except (EOFError, OSError):
+        os._exit(0)
+
+
+def _run_task(
+    connection: Connection, spec: WorkerSpec, model: Model, task: BatchTask, columns: Mapping[str, Column]
+) -> None:
+    """columns: of the task's records, where it runs these one by one; of all of its batch else."""
+    if not task.is_single:
+        _run_records(connection, spec, model, task, None, columns)
+        return
+    for place, record in enumerate(task.records):
+        _run_records(connection, spec, model, task, record, _take_one(columns, place))
+    connection.send(("end", task.key))
+
+
+def _take_one(columns: Mapping[str, Column], place: int) -> dict[str, Column]:
+    return {
+        name: one[place : place + 1] if isinstance(one, np.ndarray) else one.take([place])
+        for name, one in columns.items()
+    }
+
+
+def _run_records(
+    connection: Connection, spec: WorkerSpec, model: Model, task: BatchTask, record: int | None,
+    columns: Mapping[str, Column],
+) -> None:  # fmt: skip
+    connection.send(("start", task.key, record))
+    begin = time.perf_counter()
+    try:
+        inputs = {
+            name: one.pad(spec.fills.get(name, 0)) if isinstance(one, RaggedColumn) else one
+            for name, one in columns.items()
+        }
+        values = model(inputs)
+    except Exception as error:
+        connection.send(("raised", task.key, record, describe_error(error)))
+        return
+    spent = time.perf_counter() - begin
+    if spec.slowness > 1:
+        time.sleep((spec.slowness - 1) * spent)
+    connection.send(("rows", task.key, record, values, spent * spec.slowness))
