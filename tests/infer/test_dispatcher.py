@@ -8,7 +8,8 @@ import pytest
 
 from tests.infer.programs import fail, make_preparer, make_truth, make_worker
 from tfperf.errors import TrainingError
-from tfperf.infer.dispatcher import Dispatcher, DispatchHooks, DispatchRule, Slot
+from tfperf.infer.dispatch_records import DispatchHooks, DispatchRule, Slot
+from tfperf.infer.dispatcher import Dispatcher
 from tfperf.infer.micro_batches import BatchRule
 from tfperf.infer.worker import WorkerSpec
 

@@ -10,14 +10,14 @@ import numpy as np
 
 from tfperf.arrays import AnyArray, BoolMask
 from tfperf.errors import TrainingError
+from tfperf.infer.dispatch_records import BatchEvent, DispatchHooks, DispatchRule, Slot
 from tfperf.infer.leases import BatchTask, LeaseBook, Loss, RecordFailure
-from tfperf.infer.micro_batches import BatchRule
-from tfperf.infer.pace import IN_FLIGHT, Paces, UnitRule, WorkerPace
+from tfperf.infer.pace import IN_FLIGHT, Paces, WorkerPace
 from tfperf.infer.preparer import PreparerSpec
 from tfperf.infer.preparer_watch import MOST_STARTS, START_SECONDS, PreparerWatch
 from tfperf.infer.subprocesses import MessageProcess, receive_all
 from tfperf.infer.window_queue import WindowQueue
-from tfperf.infer.worker import WorkerSpec, run_worker
+from tfperf.infer.worker import run_worker
 
 TICK_SECONDS = 0.2  # between two looks at deadlines
 AHEAD_SECONDS = 6.0  # of all workers' time, for which batches are prepared
@@ -25,35 +25,6 @@ AHEAD_BYTES = 256 * 2**20  # of windows that are open, beyond which no more are 
 REQUESTED = 2  # windows that the preparer is at, or has to do next
 MOST_LOSSES = 12  # workers that die or hang one after the other, while nothing comes out
 MOST_RAISED = 100  # records that raise before the first one gives something
-
-
-@dataclass(frozen=True)
-class Slot:
-    """A device that a worker runs on. environment: of its process."""
-
-    name: str
-    spec: WorkerSpec
-    environment: Mapping[str, str] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class DispatchRule:
-    """How work is handed out. timeout: seconds for a batch, a record, or the preparation of a window."""
-
-    batch: BatchRule
-    unit: UnitRule = field(default_factory=UnitRule)
-    timeout: float = 120.0
-
-
-@dataclass(frozen=True)
-class BatchEvent:
-    """A batch that a worker has done. at, seconds: since the first lease, of computing; cost: as its pace counts."""
-
-    slot: int
-    at: float
-    seconds: float
-    records: int
-    cost: float
 
 
 @dataclass
@@ -66,17 +37,6 @@ class _RunningWorker:
     deadline: float = 0.0  # of what it is at; for one that loads, of that
     units: list[int] = field(default_factory=list)  # batches of each unit that it has
     is_warm: bool = False  # whether it has done a batch: the first one compiles
-
-
-@dataclass(frozen=True)
-class DispatchHooks:
-    """Whom the dispatcher tells. give: rows of records, or failures without values; note: batches that are done;
-    say: what happened to a worker, in words; is_stopped: whether to end now."""
-
-    give: Callable[[int, Sequence[int], Mapping[str, AnyArray], AnyArray, Sequence[RecordFailure]], None]
-    note: Callable[[BatchEvent], None] = lambda event: None
-    say: Callable[[str], None] = lambda text: None
-    is_stopped: Callable[[], bool] = lambda: False
 
 
 class Dispatcher:

@@ -186,10 +186,6 @@ class LeaseBook:
                 self._pending.appendleft(_leave_out(task, mine.current))
         return failed
 
-    def get_failed(self, key: tuple[int, int]) -> frozenset[int]:
-        """Records of a batch that have failed by now; none once it is settled."""
-        return frozenset(self._failed.get(key, ()))
-
     def _suspect(self, task: BatchTask, mode: Mode) -> None:
         self._pending.appendleft(replace(task, mode=mode, records=task.batch.records))
 

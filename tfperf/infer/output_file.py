@@ -17,7 +17,7 @@ import numpy as np
 from tfperf.arrays import AnyArray, Int64Array
 from tfperf.errors import RunDirectoryError, StorageError
 from tfperf.results.files import REASONS
-from tfperf.results.flat_hdf5 import FlatDataset, create_flat_file, find_offsets
+from tfperf.results.flat_hdf5 import FlatDataset, create_flat_file, find_offsets, read_at, write_at
 from tfperf.results.reading import open_descriptor
 
 IDS, STATUS, FINISHED = "ids", "status", "finished"
@@ -155,20 +155,13 @@ class OutputFile:
             raise self._explain(error) from error
 
     def _write(self, content: Any, offset: int) -> None:
-        view = memoryview(content)
         try:
-            while view:
-                written = os.pwrite(self._descriptor, view, offset)
-                view, offset = view[written:], offset + written
+            write_at(self._descriptor, content, offset)
         except OSError as error:
             raise self._explain(error) from error
 
     def _read(self, offset: int, length: int) -> bytes:
-        parts: list[bytes] = []
-        while length and (part := os.pread(self._descriptor, length, offset)):
-            parts.append(part)
-            offset, length = offset + len(part), length - len(part)
-        return b"".join(parts)
+        return read_at(self._descriptor, offset, length)
 
     def _explain(self, error: OSError) -> StorageError:
         reason = REASONS.get(error.errno or 0, error.strerror)

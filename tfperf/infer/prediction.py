@@ -3,6 +3,7 @@
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack, closing
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,8 @@ from typing import Any
 from tfperf.arrays import AnyArray
 from tfperf.errors import RunDirectoryError, UserError
 from tfperf.infer.commit_thread import CommitThread
-from tfperf.infer.dispatcher import BatchEvent, Dispatcher, DispatchHooks, DispatchRule, Slot
+from tfperf.infer.dispatch_records import BatchEvent, DispatchHooks, DispatchRule, Slot
+from tfperf.infer.dispatcher import Dispatcher
 from tfperf.infer.journal import JOURNAL, CommitProgress, JournalEntry, group_failures, number_records, read_journal
 from tfperf.infer.output_file import OutputFile, OutputPlan, OutputSpec, create_output
 from tfperf.infer.preparer import PreparerSpec
@@ -127,16 +129,16 @@ def run_prediction(
     numbers, TrainingError where nothing runs, StorageError for the disk; what is committed stays.
     """
     result = PredictionResult()
-    files: list[OutputFile] = []
     last = [0.0]
+    stack = ExitStack()
 
     def open_writer(outputs: Sequence[OutputSpec], ids: AnyArray) -> RowWriter:
         if found.outputs is None:
             found.outputs = tuple(outputs)
             ask(found.make_file_plan().bytes)
             found.create(outputs)
-        files.append(OutputFile(found.path, found.make_file_plan(), is_written=True))
-        return RowWriter(files[0], found.folder, found.progress, tell_commit, clock)
+        file = stack.enter_context(OutputFile(found.path, found.make_file_plan(), is_written=True))
+        return RowWriter(file, found.folder, found.progress, tell_commit, clock)
 
     def tell_commit(entries: Sequence[JournalEntry]) -> None:
         last[0] = clock()
@@ -153,15 +155,9 @@ def run_prediction(
 
     thread = CommitThread(open_writer, found.plan.dtype, found.outputs)
     dispatcher = Dispatcher(slots, preparer, rule, DispatchHooks(thread.give, note, say, hooks.is_stopped), clock)
-    try:
+    with stack, closing(thread):
         left = list(found.progress.list_open())
         dispatcher.run(iter(left), len(left), found.progress.get_done)
-    finally:
-        try:
-            thread.close()
-        finally:
-            for file in files:
-                file.close()
     result.seconds = max(0.0, last[0] - (dispatcher.first_lease or last[0]))
     if not found.progress.is_complete and not hooks.is_stopped():
         raise UserError("model: no record gave a result: " + describe_failures(found, thread))

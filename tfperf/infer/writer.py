@@ -14,7 +14,6 @@ from tfperf.arrays import AnyArray
 from tfperf.infer.journal import JOURNAL, CommitProgress, JournalEntry, append_records, number_records, read_journal
 from tfperf.infer.leases import RecordFailure
 from tfperf.infer.output_file import IDS, STATUS, STATUS_CODES, OutputFile
-from tfperf.results.files import remove
 
 SYNC_SECONDS = 2.0
 HELD_BYTES = 32 * 2**20  # of rows that wait to be written beside their neighbours
@@ -118,9 +117,3 @@ def recover(folder: Path, progress: CommitProgress) -> int:
         else:
             progress.add(entry)
     return broken
-
-
-def discard(folder: Path, name: str) -> None:
-    """Take away an output that nothing was put into."""
-    for file in (JOURNAL, name):
-        remove(folder / file)

@@ -79,6 +79,23 @@ def _write_header(
                 h5py.Dataset(made).attrs[name] = value
 
 
+def write_at(descriptor: int, content: Any, offset: int) -> None:
+    """Put all bytes of a buffer into an open file, from an offset on. Raises: OSError."""
+    view = memoryview(content)
+    while view:
+        written = os.pwrite(descriptor, view, offset)
+        view, offset = view[written:], offset + written
+
+
+def read_at(descriptor: int, offset: int, length: int) -> bytes:
+    """So many bytes of an open file from an offset on, fewer where it ends before. Raises: OSError."""
+    parts: list[bytes] = []
+    while length and (part := os.pread(descriptor, length, offset)):
+        parts.append(part)
+        offset, length = offset + len(part), length - len(part)
+    return b"".join(parts)
+
+
 def find_offsets(path: Path, names: Sequence[str]) -> list[int]:
     """Where the values of datasets begin in a file [bytes]. Raises: OSError, KeyError, ValueError for another file."""
     with h5py.File(path) as file:

@@ -9,14 +9,13 @@ import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import h5py
 import numpy as np
 
 from tfperf.errors import RunDirectoryError, StorageError, UserError
 from tfperf.results.files import REASONS
-from tfperf.results.flat_hdf5 import FlatDataset, create_flat_file
+from tfperf.results.flat_hdf5 import FlatDataset, create_flat_file, read_at, write_at
 from tfperf.results.reading import open_descriptor
 from tfperf.stores.layout import LEAST_OFFSET, RecordLayout
 
@@ -119,11 +118,8 @@ class ElementFile:
         return checksum
 
     def _write(self, content: bytes, offset: int) -> None:
-        view = memoryview(content)
         try:
-            while view:
-                written = os.pwrite(self._descriptor, view, offset)
-                view, offset = view[written:], offset + written
+            write_at(self._descriptor, content, offset)
         except OSError as error:
             reason = REASONS.get(error.errno or 0, error.strerror)
             raise StorageError(f"{self.path}: could not be written: {reason}; the same command goes on") from error
@@ -135,26 +131,17 @@ class ElementFile:
     def compute_checksum(self, number: int) -> int:
         """Of a block as it is in the file now."""
         offset, length = self.plan.locate(number)
-        return zlib.crc32(_read(self._descriptor, offset, length))
+        return zlib.crc32(read_at(self._descriptor, offset, length))
 
     def find_damaged(self) -> Iterator[int]:
         """Numbers of the blocks whose bytes are not those that were written."""
         plan = self.plan
-        kept = np.frombuffer(_read(self._descriptor, plan.checksum_offset, plan.blocks * CRC_BYTES), "<u4")
+        kept = np.frombuffer(read_at(self._descriptor, plan.checksum_offset, plan.blocks * CRC_BYTES), "<u4")
         yield from (number for number in range(plan.blocks) if self.compute_checksum(number) != kept[number])
 
     def hash_header(self) -> str:
         """sha256 of what is before the elements, but for the checksums."""
         plan = self.plan
-        content = bytearray(_read(self._descriptor, 0, plan.offset))
+        content = bytearray(read_at(self._descriptor, 0, plan.offset))
         content[plan.checksum_offset : plan.checksum_offset + plan.blocks * CRC_BYTES] = b""
         return hashlib.sha256(content).hexdigest()
-
-
-def _read(descriptor: int, offset: int, length: int) -> bytes:
-    """So many bytes, fewer where the file ends before."""
-    parts: list[Any] = []
-    while length and (part := os.pread(descriptor, length, offset)):
-        parts.append(part)
-        offset, length = offset + len(part), length - len(part)
-    return b"".join(parts)

@@ -3,8 +3,8 @@
 import hashlib
 import json
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ from typing import Any
 from tfperf.console.stages import ShowStage
 from tfperf.errors import RunDirectoryError, StorageError, UserError
 from tfperf.infer.batch_choice import MeasuredRule, choose_rule, list_rules, measure_rule
-from tfperf.infer.dispatcher import DispatchHooks, DispatchRule, Slot
+from tfperf.infer.dispatch_records import DispatchHooks, DispatchRule, Slot
 from tfperf.infer.journal import JournalEntry
 from tfperf.infer.micro_batches import BatchRule
 from tfperf.infer.pace import UnitRule
@@ -127,8 +127,6 @@ def read_plan(card: PredictCard, show_stage: ShowStage) -> tuple[list[Path], Pre
 
 def plan_with_rule(plan: PredictionPlan, rule: BatchRule) -> PredictionPlan:
     """With the batches, on which the last bits depend."""
-    from dataclasses import replace
-
     return replace(plan, identity={**plan.identity, "batch": asdict(rule)})
 
 
@@ -276,6 +274,3 @@ class _ShownProgress:
     def say(self, text: str) -> None:
         """What happened."""
         self._words = text
-
-
-Summary = Mapping[str, Any]

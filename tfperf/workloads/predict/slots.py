@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from itertools import cycle
 
 from tfperf.errors import CardError
-from tfperf.infer.dispatcher import Slot
+from tfperf.infer.dispatch_records import Slot
 from tfperf.infer.worker import WorkerSpec
 from tfperf.measure.environment import count_cores
 from tfperf.measure.nvml import open_gpus
