@@ -2,6 +2,7 @@
 
 import os
 import random
+from dataclasses import replace
 from pathlib import Path
 
 import h5py
@@ -132,6 +133,19 @@ def test_a_loss_of_power_at_any_point_loses_nothing_that_the_journal_has(tmp_pat
                     assert file.compute_checksum(number_records(entry, WINDOW)) == entry.checksum
         assert write_all(folder, cut_in_batches(3)).is_complete
         check_finished(folder / "out.h5")
+
+
+def test_ids_that_are_texts_have_room_for_the_longest_of_all(tmp_path):
+    plan = OutputPlan(RECORDS, PLAN.outputs, "|S4")
+    create_output(tmp_path / "out.h5", plan)
+    progress = CommitProgress(WINDOW, RECORDS)
+    with OutputFile(tmp_path / "out.h5", plan, is_written=True) as file:
+        writer = RowWriter(file, tmp_path, progress)
+        for rows in cut_in_batches(7):
+            writer.add(replace(rows, ids=np.array([f"k{n - 1000}".encode() for n in rows.ids])))
+        writer.finish()
+    with h5py.File(tmp_path / "out.h5") as file:
+        assert list(file["ids"][:]) == [f"k{n}".encode() for n in range(RECORDS)]
 
 
 def test_what_failed_is_marked_with_its_reason(tmp_path):

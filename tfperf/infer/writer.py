@@ -97,7 +97,7 @@ class RowWriter:
         for one in failures:
             status[places[one.number]] = STATUS_CODES[one.reason]
         values = {name: np.concatenate([one.values[name] for one in parts])[order] for name in parts[0].values}
-        ids = np.concatenate([one.ids for one in parts])[order]
+        ids = np.concatenate([one.ids for one in parts])[order].astype(self.file.plan.id_type)
         chosen = tuple(map(int, numbers[order]))
         entry = JournalEntry(window, chosen, 0, failures)
         everything = {**values, IDS: ids, STATUS: status[order]}
