@@ -2,11 +2,13 @@
 
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
 import time
 from collections import Counter
+from contextlib import suppress
 
 import numpy as np
 import pytest
@@ -42,7 +44,8 @@ class Lives:
         child = int(self.process.stdout.readline())
         if wait is not None:
             self._wait(wait)
-            os.kill(child, number)
+            with suppress(ProcessLookupError):  # it was faster
+                os.kill(child, number)
         return int(self.process.stdout.readline())
 
     def _wait(self, wait):
@@ -180,11 +183,13 @@ def test_twenty_kills_at_random_moments(chain, tmp_path, small_blocks):
     while len(ends) < 20:
         wait = draw.choice([draw.uniform(0.0, 1.5), draw.randint(0, 2)])
         code = chain.live(wait)
-        if code == 0:
-            break
+        if code == 0:  # it was done before the kill: another store is begun
+            prove_whole(chain, tmp_path)
+            shutil.rmtree(chain.store)
+            chain.log.unlink()
+            continue
         assert code == -signal.SIGKILL, chain.words.read_text()
         ends.append((wait, chain.count_blocks()))
     print(ends)
-    assert len(ends) == 20
     chain.finish()
     prove_whole(chain, tmp_path)
