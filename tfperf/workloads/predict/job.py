@@ -1,10 +1,9 @@
 """`tfperf predict`: from a card to a finished file, or to the point where it was stopped."""
 
-import hashlib
 import json
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -13,16 +12,13 @@ from tfperf.console.stages import ShowStage
 from tfperf.errors import RunDirectoryError, StorageError, UserError
 from tfperf.infer.batch_choice import MeasuredRule, choose_rule, list_rules, measure_rule
 from tfperf.infer.dispatch_records import DispatchHooks, DispatchRule, Slot
-from tfperf.infer.journal import JournalEntry
 from tfperf.infer.micro_batches import BatchRule
 from tfperf.infer.pace import UnitRule
 from tfperf.infer.prediction import (
     MANIFEST,
     PredictionFolder,
-    PredictionPlan,
     PredictionResult,
     run_prediction,
-    summarise_failures,
     verify_prediction,
 )
 from tfperf.infer.preparer import PreparerSpec
@@ -32,23 +28,19 @@ from tfperf.measure.environment import collect_environment
 from tfperf.results.contents import CARD, ENVIRONMENT, REPORT
 from tfperf.results.files import write_atomically
 from tfperf.results.lock import DirectoryLock
-from tfperf.results.reading import hash_file, read_json
+from tfperf.results.reading import read_json
 from tfperf.results.rundir import has_run
-from tfperf.runcard.dump import dump_card, to_json_tree
+from tfperf.runcard.dump import dump_card
 from tfperf.signals import Signals
-from tfperf.sources.code import CodeReference
-from tfperf.sources.code_text import list_code_files
-from tfperf.sources.records.files import list_files
-from tfperf.sources.records.opening import open_records
 from tfperf.workloads.predict.card import PredictCard
-from tfperf.workloads.predict.loading import PrepareBuilder
+from tfperf.workloads.predict.plan import plan_with_rule, read_plan
+from tfperf.workloads.predict.progress import PredictionProgress, ShowRecords
 from tfperf.workloads.predict.slots import make_slots
+from tfperf.workloads.predict.summary import summarise
 
 SHARE_OF_DISK = 0.5  # of what is free, that is taken without asking
 CALIBRATION_SECONDS = 2.0  # of each size of batches that is tried
 ADVICE = "the same command with --resume goes on"
-
-ShowRecords = Callable[[int, int, float, str], None]  # that are committed, all, those a second, words
 
 
 @dataclass(frozen=True)
@@ -84,7 +76,7 @@ def predict_card(card: PredictCard, output: Path, options: PredictOptions) -> di
             raise
         _write_text(held.path / CARD, dump_card(card))
         _write_text(held.path / ENVIRONMENT, json.dumps(collect_environment(), indent=1))
-        progress = _ShownProgress(folder, options.show, len(files))
+        progress = PredictionProgress(folder, options.show, len(files))
         hooks = DispatchHooks(lambda *_: None, say=progress.say, is_stopped=lambda: signals.received is not None)
         dispatch = DispatchRule(rule, UnitRule(card.queue.unit_seconds, batches=_get_unit(card)), card.queue.timeout)
         options.show_stage(f"loading the model in {len(slots)} workers")
@@ -97,37 +89,6 @@ def predict_card(card: PredictCard, output: Path, options: PredictOptions) -> di
         _write_text(held.path / REPORT, json.dumps(summary, indent=1))
         signals.stop_if_asked()
     return summary
-
-
-def read_plan(card: PredictCard, show_stage: ShowStage) -> tuple[list[Path], PredictionPlan, PreparerSpec]:
-    """What the files have, and what is to come out. Raises: UserError for files that are missing or damaged."""
-    source = card.source
-    files = list_files(source.patterns, f"source.{source.format}")
-    show_stage(f"reading {len(files)} files")
-    opener = partial(open_records, source.format, files, source.columns, source.id)
-    records = opener()
-    show_stage(f"hashing {len(files)} files of {records.records} records")
-    digests = [[path.name, hash_file(path)] for path in files]
-    identity = {
-        "model": describe_model(card), "preprocess": describe_preprocess(card), "source": digests,
-        "columns": [*records.columns], "id": source.id, "output": [*card.output.names, card.output.dtype],
-        "file": card.output.file, "window": card.queue.window,
-    }  # fmt: skip
-    attributes = {
-        "title": card.title, "model_sha256": digest_json(identity["model"]),
-        "input_sha256": digest_json([digest for _, digest in digests]),
-        "preprocess_sha256": digest_json(identity["preprocess"]), "records": records.records, "units": "1",
-    }  # fmt: skip
-    plan = PredictionPlan(
-        records.records, card.queue.window, card.output.file, card.output.dtype,
-        records.find_id_type(card.queue.window), identity, attributes,
-    )  # fmt: skip
-    return files, plan, PreparerSpec(opener, PrepareBuilder(card.preprocess), card.queue.window)
-
-
-def plan_with_rule(plan: PredictionPlan, rule: BatchRule) -> PredictionPlan:
-    """With the batches, on which the last bits depend."""
-    return replace(plan, identity={**plan.identity, "batch": asdict(rule)})
 
 
 def settle_rule(
@@ -165,38 +126,6 @@ def measure_rules(slot: Slot, preparer: PreparerSpec, is_sorted: bool) -> list[M
         worker.kill()
 
 
-def describe_model(card: PredictCard) -> dict[str, Any]:
-    """What the rows depend on: digests of files and code, arguments."""
-    tree = to_json_tree(card)["model"]
-    named = {key: getattr(card.model, key) for key in ("file", "weights", "custom_objects")}
-    files = {key: hash_file(path) for key, path in named.items() if path is not None}
-    return {**tree, **files, **describe_code(card.model.build)}
-
-
-def describe_preprocess(card: PredictCard) -> dict[str, Any] | None:
-    """The same of the preparation; None: there is none."""
-    if card.preprocess is None:
-        return None
-    tree: dict[str, Any] = to_json_tree(card)["preprocess"]
-    if card.preprocess.tokenizer is not None:
-        tree["tokenizer"] = hash_file(card.preprocess.tokenizer)
-    return {**tree, **describe_code(card.preprocess.build)}
-
-
-def describe_code(build: str | None) -> dict[str, Any]:
-    """A function by its name and the digests of the user's files that it is in; wherever these are."""
-    if build is None:
-        return {}
-    reference = CodeReference.parse(build)
-    named = reference.function if reference.file is not None else build
-    return {"build": named, "code": {name: hash_file(path) for name, path in list_code_files(reference).items()}}
-
-
-def digest_json(value: Any) -> str:
-    """sha256 of values of JSON."""
-    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
-
-
 def refuse_full_disk(folder: Path, size: int, ask: Callable[[str], bool]) -> None:
     """StorageError where so many bytes do not fit, or are more than half of what is free and `ask` forbids it."""
     import shutil
@@ -221,31 +150,6 @@ def verify_card(card: PredictCard, output: Path, show: ShowRecords, show_stage: 
     return verify_prediction(folder, lambda done, total: show(done, total, 0.0, "comparing checksums"))
 
 
-def summarise(
-    folder: PredictionFolder, result: PredictionResult, slots: Sequence[Slot], measured: Sequence[MeasuredRule],
-    seconds: float,
-) -> dict[str, Any]:  # fmt: skip
-    """What report.json has. rate: records a second from the first lease to the last commit of this life."""
-    shares = [sum(one.records for one in result.events if one.slot == slot) for slot in range(len(slots))]
-    busy = [sum(one.seconds for one in result.events if one.slot == slot) for slot in range(len(slots))]
-    costs = [sum(one.cost for one in result.events if one.slot == slot) for slot in range(len(slots))]
-    rates = [cost / time if time else 0.0 for cost, time in zip(costs, busy, strict=True)]
-    capacity = result.seconds * sum(rates)
-    return {
-        "records": folder.plan.records, "committed": folder.progress.count, "file": str(folder.path),
-        "is_finished": folder.progress.is_complete, **summarise_failures(folder),
-        "seconds": result.seconds, "seconds_in_all": seconds, "records_of_this_life": result.records,
-        "rate": result.records / result.seconds if result.seconds else None,
-        "useful_share": sum(costs) / capacity if capacity else None,
-        "workers": [
-            {"name": slot.name, "records": share, "busy_seconds": time, "rate": share / time if time else None}
-            for slot, share, time in zip(slots, shares, busy, strict=True)
-        ],
-        "batch": dict(folder.plan.identity["batch"]), "said": result.said,
-        "batches_tried": [{**asdict(one.rule), "rate": one.rate} for one in measured],
-    }  # fmt: skip
-
-
 def _get_unit(card: PredictCard) -> int | None:
     return None if card.queue.unit == "auto" else card.queue.unit
 
@@ -253,24 +157,3 @@ def _get_unit(card: PredictCard) -> int | None:
 def _write_text(path: Path, text: str) -> None:
     with write_atomically(path) as temporary:
         temporary.write_text(text + "\n", encoding="utf-8")
-
-
-class _ShownProgress:
-    """Tells how far it is, after each commit."""
-
-    def __init__(self, folder: PredictionFolder, show: ShowRecords, files: int) -> None:
-        self._folder, self._show, self._before = folder, show, folder.progress.count
-        self._begin: float | None = None
-        self._words = ""
-
-    def show_commit(self, entries: Sequence[JournalEntry]) -> None:
-        """What was committed."""
-        now = time.monotonic()
-        self._begin = self._begin or now
-        done = self._folder.progress.count
-        rate = (done - self._before) / (now - self._begin) if now > self._begin else 0.0
-        self._show(done, self._folder.plan.records, rate, self._words)
-
-    def say(self, text: str) -> None:
-        """What happened."""
-        self._words = text

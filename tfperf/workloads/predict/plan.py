@@ -1,0 +1,84 @@
+"""What a card's prediction is to hold, and by what it is known: digests of model, preparation and records."""
+
+import hashlib
+import json
+from dataclasses import asdict, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from tfperf.console.stages import ShowStage
+from tfperf.infer.micro_batches import BatchRule
+from tfperf.infer.prediction import PredictionPlan
+from tfperf.infer.preparer import PreparerSpec
+from tfperf.results.reading import hash_file
+from tfperf.runcard.dump import to_json_tree
+from tfperf.sources.code import CodeReference
+from tfperf.sources.code_text import list_code_files
+from tfperf.sources.records.files import list_files
+from tfperf.sources.records.opening import open_records
+from tfperf.workloads.predict.card import PredictCard
+from tfperf.workloads.predict.loading import PrepareBuilder
+
+
+def read_plan(card: PredictCard, show_stage: ShowStage) -> tuple[list[Path], PredictionPlan, PreparerSpec]:
+    """What the files have, and what is to come out. Raises: UserError for files that are missing or damaged."""
+    source = card.source
+    files = list_files(source.patterns, f"source.{source.format}")
+    show_stage(f"reading {len(files)} files")
+    opener = partial(open_records, source.format, files, source.columns, source.id)
+    records = opener()
+    show_stage(f"hashing {len(files)} files of {records.records} records")
+    digests = [[path.name, hash_file(path)] for path in files]
+    identity = {
+        "model": describe_model(card), "preprocess": describe_preprocess(card), "source": digests,
+        "columns": [*records.columns], "id": source.id, "output": [*card.output.names, card.output.dtype],
+        "file": card.output.file, "window": card.queue.window,
+    }  # fmt: skip
+    attributes = {
+        "title": card.title, "model_sha256": digest_json(identity["model"]),
+        "input_sha256": digest_json([digest for _, digest in digests]),
+        "preprocess_sha256": digest_json(identity["preprocess"]), "records": records.records, "units": "1",
+    }  # fmt: skip
+    plan = PredictionPlan(
+        records.records, card.queue.window, card.output.file, card.output.dtype,
+        records.find_id_type(card.queue.window), identity, attributes,
+    )  # fmt: skip
+    return files, plan, PreparerSpec(opener, PrepareBuilder(card.preprocess), card.queue.window)
+
+
+def plan_with_rule(plan: PredictionPlan, rule: BatchRule) -> PredictionPlan:
+    """With the batches, on which the last bits depend."""
+    return replace(plan, identity={**plan.identity, "batch": asdict(rule)})
+
+
+def describe_model(card: PredictCard) -> dict[str, Any]:
+    """What the rows depend on: digests of files and code, arguments."""
+    tree = to_json_tree(card)["model"]
+    named = {key: getattr(card.model, key) for key in ("file", "weights", "custom_objects")}
+    files = {key: hash_file(path) for key, path in named.items() if path is not None}
+    return {**tree, **files, **describe_code(card.model.build)}
+
+
+def describe_preprocess(card: PredictCard) -> dict[str, Any] | None:
+    """The same of the preparation; None: there is none."""
+    if card.preprocess is None:
+        return None
+    tree: dict[str, Any] = to_json_tree(card)["preprocess"]
+    if card.preprocess.tokenizer is not None:
+        tree["tokenizer"] = hash_file(card.preprocess.tokenizer)
+    return {**tree, **describe_code(card.preprocess.build)}
+
+
+def describe_code(build: str | None) -> dict[str, Any]:
+    """A function by its name and the digests of the user's files that it is in; wherever these are."""
+    if build is None:
+        return {}
+    reference = CodeReference.parse(build)
+    named = reference.function if reference.file is not None else build
+    return {"build": named, "code": {name: hash_file(path) for name, path in list_code_files(reference).items()}}
+
+
+def digest_json(value: Any) -> str:
+    """sha256 of values of JSON."""
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
