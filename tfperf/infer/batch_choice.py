@@ -41,29 +41,33 @@ def list_rules(window: PreparedWindow, is_sorted: bool) -> list[BatchRule]:
     return found
 
 
-def measure_rule(worker: MessageProcess, window: PreparedWindow, rule: BatchRule, seconds: float) -> MeasuredRule:
+def measure_rule(
+    worker: MessageProcess, window: PreparedWindow, rule: BatchRule, seconds: float, timeout: float
+) -> MeasuredRule:
     """Batches of all lengths, from the longest to the shortest, for so many seconds after a first pass over some.
 
-    Raises: TrainingError where the model fails.
+    Raises: TrainingError where the model fails, or a batch takes longer than timeout [s].
     """
     good = [number for number in range(len(window.lengths)) if number not in {one.number for one in window.failures}]
     cut = cut_window(window.window, window.lengths[good], rule)
     batches = [MicroBatch(one.window, one.place, tuple(good[n] for n in one.records), one.longest) for one in cut]
     spent, records = 0.0, 0
     for place in [0, len(batches) - 1]:  # both ends compile what there is to compile
-        run_batch(worker, window, batches[place])
+        run_batch(worker, window, batches[place], timeout)
     for place in _spread(len(batches)):
-        spent += run_batch(worker, window, batches[place])
+        spent += run_batch(worker, window, batches[place], timeout)
         records += len(batches[place].records)
         if spent >= seconds:
             break
     return MeasuredRule(rule, records / spent)
 
 
-def run_batch(worker: MessageProcess, window: PreparedWindow, batch: MicroBatch) -> float:
-    """Seconds that a worker takes for one. Raises: TrainingError where it fails."""
+def run_batch(worker: MessageProcess, window: PreparedWindow, batch: MicroBatch, timeout: float) -> float:
+    """Seconds that a worker takes for one. Raises: TrainingError where it fails, or takes longer than timeout [s]."""
     worker.send([(BatchTask(batch), window.take(batch.records))])
     while True:
+        if not worker.connection.poll(timeout):
+            raise TrainingError(f"model: a batch of {len(batch.records)} records: no answer for {timeout:g} s")
         kind, *rest = worker.connection.recv()
         if kind == "rows":
             return max(float(rest[3]), 1e-9)

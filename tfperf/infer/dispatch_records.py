@@ -21,30 +21,46 @@ class Slot:
 
 @dataclass(frozen=True)
 class DispatchRule:
-    """How work is handed out. timeout: seconds for a batch, a record, or the preparation of a window."""
+    """How work is handed out. timeout: seconds for a batch, a record, or the preparation of a window; waits_for_all:
+    whether nothing is handed out before all workers are ready."""
 
     batch: BatchRule
     unit: UnitRule = field(default_factory=UnitRule)
     timeout: float = 120.0
+    waits_for_all: bool = False
 
 
 @dataclass(frozen=True)
 class BatchEvent:
-    """A batch that a worker has done. at, seconds: since the first lease, of computing; cost: as its pace counts."""
+    """A batch that a worker has done. at, seconds: since the first lease, of computing; cost: as its pace counts;
+    worker: number of its process."""
 
     slot: int
     at: float
     seconds: float
     records: int
     cost: float
+    worker: int = 0
+
+
+@dataclass(frozen=True)
+class WindowEvent:
+    """Records of a window that were prepared, of those that are to be done. length: sum over these; cost: of all of
+    its batches, with padding."""
+
+    window: int
+    records: int
+    length: float
+    cost: float
 
 
 @dataclass(frozen=True)
 class DispatchHooks:
     """Whom the dispatcher tells. give: rows of records, or failures without values; note: batches that are done;
-    say: what happened to a worker, in words; is_stopped: whether to end now."""
+    note_window: windows that are prepared; say: what happened to a worker, in words; is_stopped: whether to end now."""
 
     give: Callable[[int, Sequence[int], Mapping[str, AnyArray], AnyArray, Sequence[RecordFailure]], None]
     note: Callable[[BatchEvent], None] = lambda event: None
     say: Callable[[str], None] = lambda text: None
     is_stopped: Callable[[], bool] = lambda: False
+    note_window: Callable[[WindowEvent], None] = lambda event: None

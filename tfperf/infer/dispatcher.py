@@ -10,7 +10,7 @@ import numpy as np
 
 from tfperf.arrays import AnyArray, BoolMask
 from tfperf.errors import TrainingError
-from tfperf.infer.dispatch_records import BatchEvent, DispatchHooks, DispatchRule, Slot
+from tfperf.infer.dispatch_records import BatchEvent, DispatchHooks, DispatchRule, Slot, WindowEvent
 from tfperf.infer.leases import BatchTask, LeaseBook, Loss, RecordFailure
 from tfperf.infer.pace import IN_FLIGHT, Paces, WorkerPace
 from tfperf.infer.preparer import PreparerSpec
@@ -93,6 +93,8 @@ class Dispatcher:
     def _give(self) -> None:
         """Units to all that have fewer than IN_FLIGHT, the fastest first."""
         ready = [number for number, one in self._workers.items() if one.is_ready]
+        if self._rule.waits_for_all and self.first_lease is None and len(ready) < len(self._slots):
+            return
         for number in sorted(ready, key=lambda one: -self._get_rate(one)):
             worker = self._workers[number]
             while len(worker.units) < IN_FLIGHT:
@@ -136,8 +138,11 @@ class Dispatcher:
     def _take_window(self, done: Callable[[int], BoolMask]) -> None:
         for prepared in self._preparing.receive():
             self._left -= 1
-            batches, failures = self.windows.add(prepared, done(prepared.window))
+            is_done = done(prepared.window)
+            batches, failures = self.windows.add(prepared, is_done)
             self._costs.append(float(sum(one.padded_length for one in batches)))
+            length = float(prepared.lengths[~is_done].sum())
+            self._hooks.note_window(WindowEvent(prepared.window, int((~is_done).sum()), length, self._costs[-1]))
             self.book.add(batches)
             if failures:
                 numbers = [one.number for one in failures]
@@ -188,7 +193,7 @@ class Dispatcher:
         worker.is_warm = True
         self._starts[worker.slot] = 0
         at = self._clock() - (self.first_lease or 0.0)
-        self._hooks.note(BatchEvent(worker.slot, at, seconds, len(task.batch.records), _get_cost(task)))
+        self._hooks.note(BatchEvent(worker.slot, at, seconds, len(task.batch.records), _get_cost(task), number))
 
     def _end_singles(self, number: int, key: tuple[int, int]) -> None:
         task = self.book.get_leased(number)[0]

@@ -4,7 +4,7 @@ import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, closing
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -154,7 +154,8 @@ def run_prediction(
         hooks.say(text)
 
     thread = CommitThread(open_writer, found.plan.dtype, found.outputs)
-    dispatcher = Dispatcher(slots, preparer, rule, DispatchHooks(thread.give, note, say, hooks.is_stopped), clock)
+    told = replace(hooks, give=thread.give, note=note, say=say)
+    dispatcher = Dispatcher(slots, preparer, rule, told, clock)
     with stack, closing(thread):
         left = list(found.progress.list_open())
         dispatcher.run(iter(left), len(left), found.progress.get_done)

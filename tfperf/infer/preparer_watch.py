@@ -1,16 +1,19 @@
 """The process that prepares windows, watched and begun again where it dies or hangs."""
 
+import time
 from collections.abc import Callable, Iterator
-from multiprocessing.connection import Connection
+from multiprocessing.connection import Connection, wait
 from typing import Any
 
 from tfperf.errors import TrainingError
 from tfperf.infer.leases import Loss, RecordFailure
+from tfperf.infer.prepared import PreparedWindow
 from tfperf.infer.preparer import PreparerSpec, run_preparer
 from tfperf.infer.subprocesses import MessageProcess, receive_all
 
 MOST_STARTS = 3  # of a worker or preparer, none of which came to an end
 START_SECONDS = 900.0  # to load a model, or to open files
+TICK_SECONDS = 0.2  # between two looks at deadlines
 
 
 class PreparerWatch:
@@ -92,3 +95,20 @@ class PreparerWatch:
         if self._process is not None:
             self._process.kill()
             self._process = None
+
+
+def prepare_first(spec: PreparerSpec, timeout: float) -> PreparedWindow:
+    """The first window, in a process of its own, whatever its records do to that.
+
+    Raises: TrainingError where the source fails.
+    """
+    watch = PreparerWatch(spec, timeout, time.monotonic)
+    try:
+        watch.request(0)
+        while True:
+            if wait([watch.connection], TICK_SECONDS):
+                for one in watch.receive():
+                    return one
+            watch.is_late()
+    finally:
+        watch.stop()

@@ -8,6 +8,8 @@ import numpy as np
 from tfperf.measure.confidence import ConfidenceInterval, estimate_mean
 
 LEAST_BLOCKS, MOST_BLOCKS = 6, 24  # that the time so far is cut into
+RECENT_SECONDS = 120.0  # that a rate is told of at least, where there are as many
+MOST_PARTS = 4096  # that a log has
 UNSEEN = 0.04  # relative: what changes a machine's speed from one part of a run to another, and no block has seen
 
 
@@ -24,29 +26,41 @@ class CostSample:
 
 @dataclass
 class RateLog:
-    """Cost that was computed, over time. All times in s since the first lease."""
+    """Cost that was computed, over time. begin, and all times: in s since the first lease.
 
+    What is old is kept in ever larger parts, so that the log stays short.
+    """
+
+    begin: float = 0.0
     at: list[float] = field(default_factory=list)
     cost: list[float] = field(default_factory=list)
+    total: float = 0.0
 
     def add(self, at: float, cost: float) -> None:
         """A batch that was done then."""
         self.at.append(at)
         self.cost.append(cost)
+        self.total += cost
+        if len(self.at) > MOST_PARTS:
+            self.cost = [sum(pair) for pair in zip(self.cost[::2], [*self.cost[1::2], 0.0], strict=False)]
+            self.at = [*self.at[1::2], *(self.at[-1:] if len(self.at) % 2 else [])]
 
     def estimate_rate(self, now: float) -> ConfidenceInterval:
-        """Cost a second until now; without limits where there are too few batches to tell."""
-        total = sum(self.cost)
-        if now <= 0 or not total:
-            raise ValueError("nothing was computed yet")
-        blocks = min(MOST_BLOCKS, len(self.at) // 4)
+        """Cost a second until now, of the last half of the log, but of at least RECENT_SECONDS; without limits where
+        there are too few batches to tell. Raises: ValueError where there are none."""
+        first = max(self.begin, min(now - RECENT_SECONDS, (self.begin + now) / 2))
+        at = np.array(self.at)
+        chosen = (at > first) & (at <= now)
+        total = float(np.array(self.cost)[chosen].sum())
+        if not total:
+            raise ValueError("nothing was computed")
+        rate = total / (now - first)
+        blocks = min(MOST_BLOCKS, int(chosen.sum()) // 4)
         if blocks < LEAST_BLOCKS:
-            return ConfidenceInterval(total / now)
-        sums, _ = np.histogram(self.at, bins=np.linspace(0.0, now, blocks + 1), weights=self.cost)
-        rates = sums * blocks / now
-        found = estimate_mean([float(one) for one in rates])
-        assert found.low is not None and found.high is not None
-        return ConfidenceInterval(total / now, found.low, found.high)
+            return ConfidenceInterval(rate)
+        sums, _ = np.histogram(at[chosen], np.linspace(first, now, blocks + 1), weights=np.array(self.cost)[chosen])
+        found = estimate_mean([float(one) * blocks / (now - first) for one in sums])
+        return ConfidenceInterval(rate, found.low, found.high)
 
 
 def estimate_time_left(

@@ -79,17 +79,23 @@ def _run_records(
     columns: Mapping[str, Column],
 ) -> None:  # fmt: skip
     connection.send(("start", task.key, record))
-    begin = time.perf_counter()
     try:
-        inputs = {
-            name: one.pad(spec.fills.get(name, 0)) if isinstance(one, RaggedColumn) else one
-            for name, one in columns.items()
-        }
-        values = model(inputs)
+        values, seconds = compute_rows(spec, model, columns)
     except Exception as error:
         connection.send(("raised", task.key, record, describe_error(error)))
         return
+    connection.send(("rows", task.key, record, values, seconds))
+
+
+def compute_rows(spec: WorkerSpec, model: Model, columns: Mapping[str, Column]) -> tuple[Mapping[str, AnyArray], float]:
+    """What the model gives for records, and the seconds that this took. Raises: whatever the model does."""
+    begin = time.perf_counter()
+    inputs = {
+        name: one.pad(spec.fills.get(name, 0)) if isinstance(one, RaggedColumn) else one
+        for name, one in columns.items()
+    }
+    values = model(inputs)
     spent = time.perf_counter() - begin
     if spec.slowness > 1:
         time.sleep((spec.slowness - 1) * spent)
-    connection.send(("rows", task.key, record, values, spent * spec.slowness))
+    return values, spent * spec.slowness

@@ -2,12 +2,16 @@
 
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from tfperf.console.options import CARD, SET
 from tfperf.console.words import say, show_text
-from tfperf.errors import CardError
+from tfperf.errors import CardError, UserError
+
+if TYPE_CHECKING:
+    from tfperf.workloads.predict.card import PredictCard
 
 FAILED = 3  # exit code where records have failed
 
@@ -18,40 +22,71 @@ FAILED = 3  # exit code where records have failed
 @SET
 @click.option("--resume", is_flag=True, help="Go on with what RUN has.")
 @click.option("--verify", is_flag=True, help="Compare all checksums of RUN; nothing is computed.")
+@click.option(
+    "--sample",
+    is_flag=True,
+    help="Measure rates of a random sample, and the time that all will take; no rows are kept.",
+)
 @click.option("-y", "--yes", is_flag=True, help="Take more than half of the free disk without asking.")
 @click.option("-q", "--quiet", is_flag=True, help="No progress, only the result.")
-def predict(
-    card: Path, output: Path, overrides: tuple[str, ...], resume: bool, verify: bool, yes: bool, quiet: bool
-) -> None:
+def predict(card: Path, output: Path, overrides: tuple[str, ...], quiet: bool, **flags: bool) -> None:
     """Run CARD's model over all of its records, each exactly once, and write the rows to one HDF5 file in RUN.
 
     What was committed survives any end: --resume goes on there. Records that fail are marked in the file, and listed.
     """
     from tfperf.workloads.cards import load_checked_card
     from tfperf.workloads.predict.card import PredictCard
-    from tfperf.workloads.predict.job import PredictOptions, predict_card, verify_card
+
+    chosen = [name for name in ("resume", "verify", "sample") if flags[name]]
+    if len(chosen) > 1:
+        raise UserError(f"--{chosen[0]}: got --{chosen[1]}, too; only one of them is allowed")
+    loaded = load_checked_card(card, overrides)
+    if not isinstance(loaded, PredictCard):
+        raise CardError(f"workload: got '{loaded.workload}', which does not offer predict; predict does")
+    if flags["sample"]:
+        _sample(loaded, output, quiet)
+    elif flags["verify"]:
+        _verify(loaded, output, quiet)
+    else:
+        _predict(loaded, output, quiet, flags["resume"], flags["yes"])
+
+
+def _predict(card: "PredictCard", output: Path, quiet: bool, resume: bool, yes: bool) -> None:
+    from tfperf.workloads.predict.job import PredictOptions, predict_card
     from tfperf.workloads.predict.printing import list_predict_lines, show_predicting
 
     def ask(told: str) -> bool:
         return yes or (sys.stdin.isatty() and click.confirm(f"{told}, more than half; go on?", err=True))
 
-    loaded = load_checked_card(card, overrides)
-    if not isinstance(loaded, PredictCard):
-        raise CardError(f"workload: got '{loaded.workload}', which does not offer predict; predict does")
     with show_predicting(quiet) as (show, show_stage):
-        if verify:
-            wrong = verify_card(loaded, output, show, show_stage)
-        else:
-            summary = predict_card(loaded, output, PredictOptions(resume, ask, show, show_stage))
-    if verify:
-        for line in wrong or ["all rows, ids, statuses and journal lines are as they were written"]:
-            show_text(line)
-        sys.exit(FAILED if wrong else 0)
+        summary = predict_card(card, output, PredictOptions(resume, ask, show, show_stage))
     for line in list_predict_lines(summary):
         show_text(line)
     for one in summary["first"]:
         say(f"record {one['record']}: {one['reason']}: {one['message']}")
     sys.exit(FAILED if summary["failed"] else 0)
+
+
+def _verify(card: "PredictCard", output: Path, quiet: bool) -> None:
+    from tfperf.workloads.predict.job import verify_card
+    from tfperf.workloads.predict.printing import show_predicting
+
+    with show_predicting(quiet) as (show, show_stage):
+        wrong = verify_card(card, output, show, show_stage)
+    for line in wrong or ["all rows, ids, statuses and journal lines are as they were written"]:
+        show_text(line)
+    sys.exit(FAILED if wrong else 0)
+
+
+def _sample(card: "PredictCard", output: Path, quiet: bool) -> None:
+    from tfperf.report.sample_page import list_sample_lines
+    from tfperf.report.study_progress import show_progress
+    from tfperf.workloads.predict.sampling import sample_card
+
+    with show_progress(quiet) as show:
+        report = sample_card(card, output, show)
+    for line in list_sample_lines(report):
+        show_text(line)
 
 
 COMMANDS = (predict,)

@@ -3,6 +3,7 @@
 import json
 import time
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -12,6 +13,7 @@ from tfperf.console.stages import ShowStage
 from tfperf.errors import RunDirectoryError, StorageError, UserError
 from tfperf.infer.batch_choice import MeasuredRule, choose_rule, list_rules, measure_rule
 from tfperf.infer.dispatch_records import DispatchHooks, DispatchRule, Slot
+from tfperf.infer.length_sampler import LengthSampler
 from tfperf.infer.micro_batches import BatchRule
 from tfperf.infer.pace import UnitRule
 from tfperf.infer.prediction import (
@@ -22,6 +24,7 @@ from tfperf.infer.prediction import (
     verify_prediction,
 )
 from tfperf.infer.preparer import PreparerSpec
+from tfperf.infer.preparer_watch import prepare_first
 from tfperf.infer.subprocesses import MessageProcess
 from tfperf.infer.worker import run_worker
 from tfperf.measure.environment import collect_environment
@@ -34,7 +37,7 @@ from tfperf.runcard.dump import dump_card
 from tfperf.signals import Signals
 from tfperf.workloads.predict.card import PredictCard
 from tfperf.workloads.predict.plan import plan_with_rule, read_plan
-from tfperf.workloads.predict.progress import PredictionProgress, ShowRecords
+from tfperf.workloads.predict.progress import PredictionProgress, PredictionState, ShowRecords
 from tfperf.workloads.predict.slots import make_slots
 from tfperf.workloads.predict.summary import summarise
 
@@ -64,10 +67,10 @@ def predict_card(card: PredictCard, output: Path, options: PredictOptions) -> di
     began = time.monotonic()
     with Signals(advice=ADVICE).listen() as signals, DirectoryLock(output) as held, signals.defer():
         try:
-            files, plan, preparer = read_plan(card, options.show_stage)
+            plan, preparer = read_plan(card, options.show_stage)
             slots = make_slots(card)
             folder = PredictionFolder(held.path, plan)
-            rule, measured = settle_rule(card, folder, slots, preparer, options)
+            rule, measured = settle_rule(card, folder, slots, preparer, options, signals.stop_if_asked)
             folder = PredictionFolder(held.path, plan_with_rule(plan, rule))
             folder.open(options.resume)
         except BaseException:
@@ -76,14 +79,18 @@ def predict_card(card: PredictCard, output: Path, options: PredictOptions) -> di
             raise
         _write_text(held.path / CARD, dump_card(card))
         _write_text(held.path / ENVIRONMENT, json.dumps(collect_environment(), indent=1))
-        progress = PredictionProgress(folder, options.show, len(files))
-        hooks = DispatchHooks(lambda *_: None, say=progress.say, is_stopped=lambda: signals.received is not None)
+        progress = PredictionProgress(folder, slots, options.show)
+        outlook = progress.outlook
+        hooks = DispatchHooks(
+            lambda *_: None, outlook.note_batch, progress.say, lambda: signals.received is not None, outlook.note_window
+        )
         dispatch = DispatchRule(rule, UnitRule(card.queue.unit_seconds, batches=_get_unit(card)), card.queue.timeout)
         options.show_stage(f"loading the model in {len(slots)} workers")
         result = PredictionResult()
         if not folder.progress.is_complete:
             ask = partial(refuse_full_disk, held.path, ask=options.ask)
-            result = run_prediction(folder, slots, preparer, dispatch, ask, progress.show_commit, hooks)
+            with closing(LengthSampler(preparer, folder.plan.records, dispatch.timeout, outlook.set_groups)):
+                result = run_prediction(folder, slots, preparer, dispatch, ask, progress.show_commit, hooks)
         folder.finish_if_complete()
         summary = summarise(folder, result, slots, measured, time.monotonic() - began)
         _write_text(held.path / REPORT, json.dumps(summary, indent=1))
@@ -92,38 +99,42 @@ def predict_card(card: PredictCard, output: Path, options: PredictOptions) -> di
 
 
 def settle_rule(
-    card: PredictCard, folder: PredictionFolder, slots: Sequence[Slot], preparer: PreparerSpec, options: PredictOptions
-) -> tuple[BatchRule, list[MeasuredRule]]:
-    """How records are put together: as the card says, as an earlier life has measured, or as is measured now."""
+    card: PredictCard, folder: PredictionFolder, slots: Sequence[Slot], preparer: PreparerSpec,
+    options: PredictOptions, check: Callable[[], None],
+) -> tuple[BatchRule, list[MeasuredRule]]:  # fmt: skip
+    """How records are put together: as the card says, as an earlier life has measured, or as is measured now.
+
+    check: called between two measurements; raises where the command is to end.
+    """
     if card.queue.batch != "auto":
         return BatchRule(card.queue.batch.records, card.queue.batch.tokens, card.queue.sort), []
     path = folder.folder / MANIFEST
     if path.is_file():
         return BatchRule(**read_json(path)["identity"]["batch"]), []
     options.show_stage("measuring sizes of batches")
-    found = measure_rules(slots[0], preparer, card.queue.sort)
+    found = measure_rules(slots[0], preparer, card.queue.sort, card.queue.timeout, check)
     return choose_rule(found), found
 
 
-def measure_rules(slot: Slot, preparer: PreparerSpec, is_sorted: bool) -> list[MeasuredRule]:
-    """Records a second of a worker with each size that is tried. Raises: UserError where the model fails."""
-    from tfperf.infer.preparer import prepare_window
-
-    reader, prepare = preparer.open_reader(), preparer.build_prepare()
-    columns, ids = reader.read(0, min(reader.records, preparer.window))
-    window = prepare_window(0, columns, ids, prepare)
+def measure_rules(
+    slot: Slot, preparer: PreparerSpec, is_sorted: bool, timeout: float, check: Callable[[], None]
+) -> list[MeasuredRule]:
+    """Records a second of a worker with each size that is tried. Raises: UserError where the model fails or hangs."""
+    window = prepare_first(preparer, timeout)
     if not window.columns:
         raise UserError(f"preprocess: no record could be prepared: {window.failures[0].message}")
+    found: list[MeasuredRule] = []
     worker = MessageProcess(run_worker, slot.spec, slot.environment)
     try:
         worker.connection.recv()
-        return [
-            measure_rule(worker, window, rule, CALIBRATION_SECONDS) for rule in list_rules(window, is_sorted)
-        ]  # fmt: skip
+        for rule in list_rules(window, is_sorted):
+            check()
+            found.append(measure_rule(worker, window, rule, CALIBRATION_SECONDS, timeout))
     except EOFError:
         raise UserError(f"model: {worker.kill()}") from None
     finally:
         worker.kill()
+    return found
 
 
 def refuse_full_disk(folder: Path, size: int, ask: Callable[[str], bool]) -> None:
@@ -140,14 +151,16 @@ def refuse_full_disk(folder: Path, size: int, ask: Callable[[str], bool]) -> Non
 
 def verify_card(card: PredictCard, output: Path, show: ShowRecords, show_stage: ShowStage) -> list[str]:
     """What is wrong with a prediction's file, a line each."""
-    _, plan, _ = read_plan(card, show_stage)
+    plan, _ = read_plan(card, show_stage)
     path = output / MANIFEST
     if not path.is_file():
         raise RunDirectoryError(f"{output}: has no prediction")
     rule = BatchRule(**read_json(path)["identity"]["batch"])
     folder = PredictionFolder(output, plan_with_rule(plan, rule))
     folder.open_existing()
-    return verify_prediction(folder, lambda done, total: show(done, total, 0.0, "comparing checksums"))
+    return verify_prediction(
+        folder, lambda done, total: show(PredictionState(done, total, words="comparing checksums"))
+    )
 
 
 def _get_unit(card: PredictCard) -> int | None:

@@ -17,17 +17,28 @@ from tfperf.sources.code import CodeReference
 from tfperf.sources.code_text import list_code_files
 from tfperf.sources.records.files import list_files
 from tfperf.sources.records.opening import open_records
+from tfperf.sources.records.readers import FileRecords
 from tfperf.workloads.predict.card import PredictCard
 from tfperf.workloads.predict.loading import PrepareBuilder
 
 
-def read_plan(card: PredictCard, show_stage: ShowStage) -> tuple[list[Path], PredictionPlan, PreparerSpec]:
-    """What the files have, and what is to come out. Raises: UserError for files that are missing or damaged."""
-    source = card.source
-    files = list_files(source.patterns, f"source.{source.format}")
+def list_source(card: PredictCard) -> list[Path]:
+    """Its files. Raises: UserError where there are none."""
+    return list_files(card.source.patterns, f"source.{card.source.format}")
+
+
+def open_source(card: PredictCard, show_stage: ShowStage) -> tuple[PreparerSpec, FileRecords]:
+    """What processes open, and the records. Raises: UserError for files that are missing or damaged."""
+    files = list_source(card)
     show_stage(f"reading {len(files)} files")
-    opener = partial(open_records, source.format, files, source.columns, source.id)
-    records = opener()
+    opener = partial(open_records, card.source.format, files, card.source.columns, card.source.id)
+    return PreparerSpec(opener, PrepareBuilder(card.preprocess), card.queue.window), opener()
+
+
+def read_plan(card: PredictCard, show_stage: ShowStage) -> tuple[PredictionPlan, PreparerSpec]:
+    """What the files have, and what is to come out. Raises: UserError for files that are missing or damaged."""
+    spec, records = open_source(card, show_stage)
+    source, files = card.source, list_source(card)
     show_stage(f"hashing {len(files)} files of {records.records} records")
     digests = [[path.name, hash_file(path)] for path in files]
     identity = {
@@ -44,7 +55,7 @@ def read_plan(card: PredictCard, show_stage: ShowStage) -> tuple[list[Path], Pre
         records.records, card.queue.window, card.output.file, card.output.dtype,
         records.find_id_type(card.queue.window), identity, attributes,
     )  # fmt: skip
-    return files, plan, PreparerSpec(opener, PrepareBuilder(card.preprocess), card.queue.window)
+    return plan, spec
 
 
 def plan_with_rule(plan: PredictionPlan, rule: BatchRule) -> PredictionPlan:

@@ -1,6 +1,6 @@
 """What `tfperf predict` says while it works, and at its end."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -10,24 +10,23 @@ from tfperf.console.live import LiveBar, make_fixed_column
 from tfperf.console.screen import find_terminal
 from tfperf.console.stages import ShowStage, format_duration, show_nothing
 from tfperf.console.words import say
-from tfperf.report.store import describe_rate
+from tfperf.workloads.predict.progress import PredictionState, ShowRecords
 
 PLAIN_SHARE = 20  # lines about, of a whole prediction, where there is no terminal
-
-ShowRecords = Callable[[int, int, float, str], None]
+MOST_WORKERS = 8  # whose shares are shown
 
 
 @contextmanager
 def show_predicting(quiet: bool = False) -> Iterator[tuple[ShowRecords, ShowStage]]:
-    """Two functions: one to tell how many records are committed, of how many, and how many a second; one for stages."""
+    """Two functions: one to tell how far a prediction is, one for stages."""
     if quiet:
-        yield (lambda done, total, rate, words: None), show_nothing
+        yield (lambda state: None), show_nothing
     elif (console := find_terminal()) is not None:
         columns = TextColumn("{task.fields[time]}", table_column=make_fixed_column())
         with LiveBar("records", columns, console=console) as bar:
             yield (
-                lambda done, total, rate, words: bar.show_progress(
-                    done, total, words, describe_rate(done, total, rate)
+                lambda state: bar.show_progress(
+                    state.done, state.total, "; ".join(list_words(state)), describe_pace(state)
                 ),
                 lambda stage, *_: bar.show_progress(0, None, stage),
             )
@@ -39,12 +38,54 @@ class _PlainRecordLines:
     def __init__(self) -> None:
         self._told, self._words = -1, ""
 
-    def show(self, done: int, total: int, rate: float, words: str) -> None:
-        """A line for each part, and for each new word."""
-        part = done * PLAIN_SHARE // total
-        if part > self._told or words != self._words:
-            self._told, self._words = part, words
-            say(f"{done}/{total} records, {describe_rate(done, total, rate)}{words and f'; {words}'}")
+    def show(self, state: PredictionState) -> None:
+        """A line for each part, and for each new thing that happened."""
+        part = state.done * PLAIN_SHARE // state.total
+        if part > self._told or state.words != self._words:
+            self._told, self._words = part, state.words
+            pace = describe_pace(state)
+            say("; ".join([f"{state.done}/{state.total} records" + (pace and f", {pace}"), *list_words(state)]))
+
+
+def describe_pace(state: PredictionState) -> str:
+    """Rate, and time left with its interval; nothing where there is no rate.
+
+    >>> describe_pace(PredictionState(1000, 4000, 250.0, ConfidenceInterval(12.0, 11.0, 13.0)))
+    '250/s, 12 s left [11 s, 13 s]'
+    >>> describe_pace(PredictionState(4000, 4000, 250.0))
+    '250/s'
+    """
+    left = state.left
+    if not state.rate:
+        return ""
+    if left is None or state.done == state.total:
+        return f"{state.rate:.3g}/s"
+    limits = "" if left.low is None or left.high is None else f" [{format_limits(left.low, left.high)}]"
+    return f"{state.rate:.3g}/s, {format_long_duration(left.value)} left{limits}"
+
+
+def format_limits(low: float, high: float) -> str:
+    """Both ends of an interval of seconds."""
+    return f"{format_long_duration(low)}, {format_long_duration(high)}"
+
+
+def format_long_duration(seconds: float) -> str:
+    """As format_duration, with days.
+
+    >>> format_long_duration(240), format_long_duration(400_000)
+    ('4 min', '4.6 days')
+    """
+    return format_duration(seconds) if seconds < 2 * 86_400 else f"{seconds / 86_400:.1f} days"
+
+
+def list_words(state: PredictionState) -> list[str]:
+    """Useful share, shares of workers, and what happened last."""
+    found = [] if state.useful_share is None else [f"useful share {state.useful_share:.0%}"]
+    if len(state.shares) > 1:
+        shown = [f"{name} {share:.0%}" for name, share in state.shares[:MOST_WORKERS]]
+        more = len(state.shares) - MOST_WORKERS
+        found.append(", ".join(shown) + (f" and {more} more" if more > 0 else ""))
+    return [*found, *([state.words] if state.words else [])]
 
 
 def list_predict_lines(summary: Mapping[str, Any]) -> list[str]:

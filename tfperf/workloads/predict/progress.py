@@ -1,29 +1,53 @@
 """How far a prediction is, told after each commit."""
 
-import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
+from tfperf.infer.dispatch_records import Slot
 from tfperf.infer.journal import JournalEntry
+from tfperf.infer.outlook import Outlook
 from tfperf.infer.prediction import PredictionFolder
+from tfperf.measure.confidence import ConfidenceInterval
 
-ShowRecords = Callable[[int, int, float, str], None]  # that are committed, all, those a second, words
+
+@dataclass(frozen=True)
+class PredictionState:
+    """What is shown. done: records that are committed; rate: records/s since the first one was handed out; left: s;
+    shares: of the records of this life, by workers; words: what happened last."""
+
+    done: int
+    total: int
+    rate: float = 0.0
+    left: ConfidenceInterval | None = None
+    useful_share: float | None = None
+    shares: Sequence[tuple[str, float]] = ()
+    words: str = ""
+
+
+ShowRecords = Callable[[PredictionState], None]
 
 
 class PredictionProgress:
     """Tells how far it is, after each commit."""
 
-    def __init__(self, folder: PredictionFolder, show: ShowRecords, files: int) -> None:
-        self._folder, self._show, self._before = folder, show, folder.progress.count
-        self._begin: float | None = None
+    def __init__(self, folder: PredictionFolder, slots: Sequence[Slot], show: ShowRecords) -> None:
+        self._folder, self._slots, self._show, self._before = folder, slots, show, folder.progress.count
+        self.outlook = Outlook(folder.plan.records - self._before, folder.plan.window)
         self._words = ""
 
     def show_commit(self, entries: Sequence[JournalEntry]) -> None:
         """What was committed."""
-        now = time.monotonic()
-        self._begin = self._begin or now
-        done = self._folder.progress.count
-        rate = (done - self._before) / (now - self._begin) if now > self._begin else 0.0
-        self._show(done, self._folder.plan.records, rate, self._words)
+        done, outlook = self._folder.progress.count, self.outlook
+        seconds = outlook.seconds
+        work = sum(one.records for one in outlook.slots.values())
+        self._show(
+            PredictionState(
+                done, self._folder.plan.records, (done - self._before) / seconds if seconds else 0.0,
+                outlook.estimate_seconds_left(), outlook.compute_useful_share(),
+                [(self._slots[slot].name, one.records / work) for slot, one in sorted(outlook.slots.items()) if work],
+                self._words,
+            )
+        )  # fmt: skip
 
     def say(self, text: str) -> None:
         """What happened."""

@@ -1,6 +1,6 @@
 """Some records of many, as if they were all."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -45,3 +45,22 @@ def draw_numbers(total: int, count: int, seed: int, replicate: int) -> Int64Arra
     draws = np.random.default_rng([seed, replicate])
     found: Int64Array = np.sort(draws.choice(total, min(count, total), replace=False)).astype(np.int64)
     return found
+
+
+def draw_groups(total: int, groups: int, each: int, seed: int) -> Int64Array:
+    """Numbers (groups, each) of neighbours: a group from anywhere in each of so many equal parts of all records.
+
+    Raises: ValueError where there are fewer records.
+    """
+    part = total // groups
+    if part < each:
+        raise ValueError(f"{total} records have no {groups} groups of {each}")
+    draws = np.random.default_rng(seed)
+    first = np.arange(groups) * part + draws.integers(0, part - each + 1, groups)
+    found: Int64Array = (first[:, None] + np.arange(each)).astype(np.int64)
+    return found
+
+
+def open_sampled(open_reader: Callable[[], Any], numbers: Int64Array) -> SampledRecords:
+    """What another process opens: these records of a reader that it opens by itself."""
+    return SampledRecords(open_reader(), numbers)

@@ -1,0 +1,196 @@
+"""The time that a running prediction says is left, in real processes and in runs that are played."""
+
+import threading
+import time
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+import pytest
+
+from tests.infer.programs import make_preparer, make_worker, measure
+from tfperf.infer.dispatch_records import BatchEvent, DispatchHooks, DispatchRule, Slot, WindowEvent
+from tfperf.infer.dispatcher import Dispatcher
+from tfperf.infer.length_sampler import EACH, GROUPS, LengthGroup, LengthSampler
+from tfperf.infer.micro_batches import BatchRule
+from tfperf.infer.outlook import Outlook
+from tfperf.infer.preparer import PreparerSpec
+from tfperf.infer.sampled_records import SampledRecords, draw_groups, draw_numbers
+
+
+class Clock:
+    """Time that a test sets."""
+
+    def __init__(self):
+        self.now = 0.0
+
+    def __call__(self):
+        return self.now
+
+
+def play(outlook, clock, batches, *, worker=0, slot=0, seconds=0.1, cost=10.0):
+    """Batches one after the other, first lease at 0."""
+    for _ in range(batches):
+        clock.now += seconds
+        outlook.note_batch(BatchEvent(slot, clock.now, seconds, 5, cost, worker))
+
+
+def make_outlook(records=10_000, window=100):
+    clock = Clock()
+    return Outlook(records, window, clock), clock
+
+
+def test_nothing_is_told_before_a_worker_has_done_more_than_its_first_batch():
+    outlook, clock = make_outlook()
+    assert outlook.estimate_seconds_left() is None and outlook.compute_useful_share() is None
+    outlook.note_window(WindowEvent(0, 100, 200.0, 200.0))
+    play(outlook, clock, 1)
+    assert outlook.estimate_seconds_left() is None
+    assert outlook.compute_useful_share() == pytest.approx(1.0)
+
+
+def test_what_is_left_costs_as_much_as_records_that_were_prepared():
+    outlook, clock = make_outlook(records=1000)
+    for window in range(2):
+        outlook.note_window(WindowEvent(window, 100, 150.0, 200.0))
+    play(outlook, clock, 1, seconds=30.0)  # compiles
+    play(outlook, clock, 10)
+    # 400 - 110 of what is prepared, 800 records of 2 each, at 100 a second
+    left = outlook.estimate_seconds_left()
+    assert left.value == pytest.approx((400 - 110 + 1600) / 100) and left.low is None
+
+
+def test_groups_that_are_ahead_say_what_is_left():
+    outlook, clock = make_outlook(records=1000)
+    outlook.note_window(WindowEvent(0, 100, 100.0, 200.0))  # a padding of 2
+    outlook.set_groups([LengthGroup(50, 1000.0), *(LengthGroup(first, 3.0) for first in range(100, 1000, 50))])
+    play(outlook, clock, 1)
+    play(outlook, clock, 100, cost=1.0)
+    left = outlook.estimate_seconds_left()
+    assert left.value == pytest.approx((200 - 110 + 900 * 2 * 3.0) / 10)
+    assert left.low == pytest.approx(left.value, rel=0.05) and left.low < left.value < left.high
+
+
+def test_rates_are_those_since_the_newest_worker_began():
+    outlook, clock = make_outlook(records=100)
+    outlook.note_window(WindowEvent(0, 100, 3000.0, 3000.0))
+    play(outlook, clock, 50, seconds=1.0)
+    play(outlook, clock, 1, worker=1, slot=1)
+    play(outlook, clock, 20, worker=1, slot=1)
+    assert outlook.estimate_seconds_left().value == pytest.approx((3000 - 710) / 100)
+    assert outlook.slots[0].records == 250 and outlook.slots[1].records == 105
+    # two slots of 10 and 100 a second, of which one worked at a time
+    assert outlook.compute_useful_share() == pytest.approx(710 / (52.1 * 110))
+
+
+def test_what_is_done_twice_leaves_no_negative_time():
+    outlook, clock = make_outlook(records=100)
+    outlook.note_window(WindowEvent(0, 100, 100.0, 100.0))
+    play(outlook, clock, 30)
+    assert outlook.estimate_seconds_left().value == 0.0
+
+
+def test_groups_are_neighbours_from_all_parts():
+    found = draw_groups(6400, 64, 32, 1)
+    assert found.shape == (64, 32) and np.all(np.diff(found, axis=1) == 1)
+    assert np.all(found[:, 0] // 100 == np.arange(64)) and np.all(found[:, -1] // 100 == np.arange(64))
+    with pytest.raises(ValueError, match="100 records have no 10 groups of 11"):
+        draw_groups(100, 10, 11, 1)
+
+
+def test_drawn_records_are_those_of_the_reader():
+    reader = make_preparer(500, 64).open_reader()
+    numbers = draw_numbers(500, 50, 3, 0)
+    assert len(set(numbers.tolist())) == 50 and list(numbers) == sorted(numbers)
+    assert list(numbers) != list(draw_numbers(500, 50, 3, 1))
+    columns, ids = SampledRecords(reader, numbers).read(10, 40)
+    np.testing.assert_array_equal(columns["number"], numbers[10:40])
+    np.testing.assert_array_equal(ids, 10 * numbers[10:40])
+
+
+def sample(records, faults=None, timeout=20.0):
+    found, come = [], threading.Event()
+
+    def give(groups):
+        found.extend(groups)
+        come.set()
+
+    sampler = LengthSampler(make_preparer(records, 64, faults), records, timeout, give)
+    come.wait(timeout)
+    sampler.close()
+    return found
+
+
+def test_a_process_measures_lengths_all_over_the_source():
+    records = GROUPS * EACH * 4
+    numbers = draw_groups(records, GROUPS, EACH, 1)
+    groups = sample(records, {int(numbers[3, 5]): "crashed", int(numbers[9, 0]): "raised"})
+    assert [one.first for one in groups] == [int(one) for one in numbers[:, 0]]
+    for place in (0, 20, GROUPS - 1):
+        truth = np.mean([measure(int(one)) for one in numbers[place]])
+        assert groups[place].mean == pytest.approx(truth)
+
+
+def test_few_records_need_no_sample():
+    begin = time.monotonic()
+    assert sample(2 * GROUPS * EACH - 1, timeout=0.2) == [] and time.monotonic() - begin < 5
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """Records of lengths that are drawn, and drift."""
+
+    records: int
+    seed: int
+    drift: float
+
+    @property
+    def lengths(self):
+        draws = np.random.default_rng(self.seed)
+        spread = draws.lognormal(0.0, 0.6, self.records)
+        return np.ceil(20 * spread * np.linspace(1.0, self.drift, self.records)).astype(int)
+
+    def read(self, first, last):
+        return {"number": np.arange(first, last), "length": self.lengths[first:last]}, np.arange(first, last)
+
+
+def prepare_drawn(columns):
+    return {
+        "tokens": [np.full(size, number) for number, size in zip(columns["number"], columns["length"], strict=True)]
+    }
+
+
+def build_prepare():
+    return prepare_drawn
+
+
+def estimate_at_a_twentieth(seed, drift, records=12_000, seconds=150e-6):
+    """The interval at 5 % of the records, and the seconds that were left then."""
+    spec = PreparerSpec(partial(Drawn, records, seed, drift), build_prepare, 200)
+    outlook, done, told = Outlook(records, 200), [0], []
+
+    def note(event):
+        outlook.note_batch(event)
+        done[0] += event.records
+        if done[0] >= records / 20 and not told:
+            told.extend([outlook.estimate_seconds_left(), time.monotonic()])
+
+    hooks = DispatchHooks(lambda *_: None, note, note_window=outlook.note_window)
+    slots = [Slot("fast", make_worker(seconds=seconds)), Slot("slow", make_worker(seconds=seconds, slowness=1.0001))]
+    sampler = LengthSampler(spec, records, 20.0, outlook.set_groups)
+    windows = records // 200
+    rule = DispatchRule(BatchRule(total_length=1000))
+    Dispatcher(slots, spec, rule, hooks).run(iter(range(windows)), windows, lambda window: np.zeros(200, bool))
+    end = time.monotonic()
+    sampler.close()
+    return told[0], end - told[1]
+
+
+@pytest.mark.slow
+def test_intervals_of_real_runs_hold_the_truth():
+    found = [estimate_at_a_twentieth(seed, 3.0 if seed % 2 else 1.0) for seed in range(20)]
+    halves = [left.half / left.value for left, _ in found]
+    held = [left.low <= truth <= left.high for left, truth in found]
+    errors = [round(left.value / truth - 1, 3) for left, truth in found]
+    print(f"held {sum(held)} of 20; half widths {np.round(halves, 3).tolist()}; errors {errors}")
+    assert sum(held) >= 18 and max(halves) <= 0.15

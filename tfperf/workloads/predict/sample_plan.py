@@ -1,0 +1,130 @@
+"""What `tfperf predict --sample` measures, in which order, on which records."""
+
+import pickle
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from typing import Any
+
+from tfperf.arrays import AnyArray
+from tfperf.infer.dispatch_records import Slot
+from tfperf.infer.micro_batches import BatchRule
+from tfperf.infer.preparer import PreparerSpec
+from tfperf.infer.sampled_records import SampledRecords, draw_numbers, open_sampled
+from tfperf.workloads.predict.card import PredictCard
+from tfperf.workloads.predict.slots import make_slots
+
+WORKERS = (1, 2, 4, 8)  # of each device
+UNITS = (1, 10, 100, 1000)  # records that are handed out at a time
+HELD_BYTES = 64 * 2**20  # of a sample that is kept in memory; a larger one is read again for each pass
+
+Kind = str  # batch, alone, workers or unit
+
+
+@dataclass(frozen=True)
+class SampleTask:
+    """One pass. value: workers of each device, records of a unit, or the rule of batches as JSON; None for alone."""
+
+    kind: Kind
+    value: Any
+    replicate: int
+
+    @property
+    def words(self) -> str:
+        """For people."""
+        told = {
+            "batch": lambda: f"batches of {describe_rule(self.value)}", "alone": lambda: "one process without a queue",
+            "workers": lambda: f"workers per device: {self.value}", "unit": lambda: f"units of {self.value} records",
+        }[self.kind]()  # fmt: skip
+        return f"{told}, replicate {self.replicate + 1}"
+
+
+def describe_rule(rule: Mapping[str, Any]) -> str:
+    """Limits of a batch.
+
+    >>> describe_rule({"records": 1, "total_length": None, "is_sorted": True})
+    'single records'
+    >>> describe_rule({"records": None, "total_length": 512, "is_sorted": False})
+    'a length of 512 in all, unsorted'
+    """
+    if rule["records"] == 1:
+        return "single records"
+    limits = [f"{rule['records']} records"] if rule["records"] is not None else []
+    limits += [f"a length of {rule['total_length']} in all"] if rule["total_length"] is not None else []
+    return " and ".join(limits) + ("" if rule["is_sorted"] else ", unsorted")
+
+
+def list_batch_tasks(rules: Sequence[BatchRule], replicates: int) -> Iterator[SampleTask]:
+    """All rules once, then again."""
+    for replicate in range(replicates):
+        yield from (SampleTask("batch", asdict(rule), replicate) for rule in rules)
+
+
+def list_further_tasks(card: PredictCard) -> Iterator[SampleTask]:
+    """Alone, numbers of workers and sizes of units, in that order, once for each replicate."""
+    wanted = card.queue.workers_per_device
+    counts = sorted({*WORKERS, *([] if wanted == "auto" else [wanted])})
+    sizes = [one for one in UNITS if one == 1 or one <= card.sample.records]
+    for replicate in range(card.sample.replicates):
+        yield SampleTask("alone", None, replicate)
+        yield from (SampleTask("workers", count, replicate) for count in counts)
+        yield from (SampleTask("unit", size, replicate) for size in sizes)
+
+
+def make_slots_of(card: PredictCard, workers: int) -> list[Slot]:
+    """So many workers on each device that the card means; of slownesses the first of each device."""
+    queue = replace(card.queue, workers_per_device=1, slowness=())
+    if queue.devices == "auto":
+        one_each = make_slots(replace(card, queue=queue))
+        devices = tuple(dict.fromkeys(one.name.rsplit(" ", 1)[1] for one in one_each))
+    else:
+        devices = queue.devices
+    slowness: list[float] = []
+    if card.queue.slowness:
+        each = len(card.queue.slowness) // len(devices)
+        slowness = [one for one in card.queue.slowness[::each] for _ in range(workers)]
+    queue = replace(queue, devices=devices, workers_per_device=workers, slowness=tuple(slowness))
+    return make_slots(replace(card, queue=queue))
+
+
+def set_unit(rule: BatchRule, records: int, records_of_batch: float) -> tuple[BatchRule, int]:
+    """Batches, and how many of them are a unit of so many records: smaller ones where the unit is smaller.
+
+    >>> set_unit(BatchRule(records=32), 10, 32.0), set_unit(BatchRule(records=32), 100, 32.0)
+    ((BatchRule(records=10, total_length=None, is_sorted=True), 1), \
+(BatchRule(records=32, total_length=None, is_sorted=True), 3))
+    """
+    if records < records_of_batch:
+        return replace(rule, records=records), 1
+    return rule, max(1, round(records / records_of_batch))
+
+
+@dataclass(frozen=True)
+class HeldRecords:
+    """Records that are in memory."""
+
+    columns: Mapping[str, Sequence[Any]]
+    ids: AnyArray
+
+    @property
+    def records(self) -> int:
+        """How many they are."""
+        return len(self.ids)
+
+    def read(self, first: int, last: int) -> tuple[Mapping[str, Sequence[Any]], AnyArray]:
+        """Columns and ids of some."""
+        return {name: values[first:last] for name, values in self.columns.items()}, self.ids[first:last]
+
+
+def draw_sample(card: PredictCard, spec: PreparerSpec, replicate: int) -> tuple[PreparerSpec, int]:
+    """What a pass prepares in place of all records, and how many these are; the same whenever it is asked for."""
+    reader = spec.open_reader()
+    numbers = draw_numbers(reader.records, card.sample.records, card.seed, replicate)
+    held = HeldRecords(*SampledRecords(reader, numbers).read(0, len(numbers)))
+    if len(pickle.dumps(held)) > HELD_BYTES:
+        return replace(spec, open_reader=partial(open_sampled, spec.open_reader, numbers)), len(numbers)
+    return replace(spec, open_reader=partial(_give_back, held)), len(numbers)
+
+
+def _give_back(held: HeldRecords) -> HeldRecords:
+    return held
