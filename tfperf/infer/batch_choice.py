@@ -1,7 +1,8 @@
 """How many records go through the model at once: what is fastest of what was tried, single records among it."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -9,10 +10,12 @@ from tfperf.errors import TrainingError
 from tfperf.infer.leases import BatchTask
 from tfperf.infer.micro_batches import BatchRule, MicroBatch, cut_window
 from tfperf.infer.prepared import PreparedWindow
+from tfperf.infer.preparer_watch import START_SECONDS
 from tfperf.infer.subprocesses import MessageProcess
 
 GROWTH = 4  # from one size to the next
 MOST_RECORDS, MOST_LENGTH = 1024, 65_536
+MOST_LOSSES = 3  # of workers
 BETTER = 1.05  # times as fast as a smaller size, that a larger one must be
 
 
@@ -41,38 +44,79 @@ def list_rules(window: PreparedWindow, is_sorted: bool) -> list[BatchRule]:
     return found
 
 
-def measure_rule(
-    worker: MessageProcess, window: PreparedWindow, rule: BatchRule, seconds: float, timeout: float
-) -> MeasuredRule:
-    """Batches of all lengths, from the longest to the shortest, for so many seconds after a first pass over some.
+class BatchCalibration:
+    """Runs batches of the records of a window in one worker. Batches that raise, crash or hang are passed over, as are
+    their records from then on: which of them is to blame is found when all records are run."""
 
-    Raises: TrainingError where the model fails, or a batch takes longer than timeout [s].
-    """
-    good = [number for number in range(len(window.lengths)) if number not in {one.number for one in window.failures}]
-    cut = cut_window(window.window, window.lengths[good], rule)
-    batches = [MicroBatch(one.window, one.place, tuple(good[n] for n in one.records), one.longest) for one in cut]
-    spent, records = 0.0, 0
-    for place in [0, len(batches) - 1]:  # both ends compile what there is to compile
-        run_batch(worker, window, batches[place], timeout)
-    for place in _spread(len(batches)):
-        spent += run_batch(worker, window, batches[place], timeout)
-        records += len(batches[place].records)
-        if spent >= seconds:
-            break
-    return MeasuredRule(rule, records / spent)
+    def __init__(self, start_worker: Callable[[], MessageProcess], window: PreparedWindow, timeout: float) -> None:
+        """timeout: seconds for a batch."""
+        self._start_worker, self._window, self._timeout = start_worker, window, timeout
+        self._worker: MessageProcess | None = None
+        self._bad = {one.number for one in window.failures}
+        self._losses = 0
 
+    def measure(self, rule: BatchRule, seconds: float) -> MeasuredRule | None:
+        """Records a second with batches of all lengths, for so many seconds after both ends were run once; None: none
+        of them gave a result. Raises: TrainingError where worker after worker is lost."""
+        good = [number for number in range(len(self._window.lengths)) if number not in self._bad]
+        if not good:
+            return None
+        cut = cut_window(self._window.window, self._window.lengths[good], rule)
+        batches = [MicroBatch(one.window, one.place, tuple(good[n] for n in one.records), one.longest) for one in cut]
+        spent, records = 0.0, 0
+        for place in [0, len(batches) - 1]:  # both ends compile what there is to compile
+            self._run(batches[place])
+        for place in _spread(len(batches)):
+            found = self._run(batches[place])
+            if found is not None:
+                spent += found
+                records += len(batches[place].records)
+            if spent >= seconds:
+                break
+        return MeasuredRule(rule, records / spent) if records else None
 
-def run_batch(worker: MessageProcess, window: PreparedWindow, batch: MicroBatch, timeout: float) -> float:
-    """Seconds that a worker takes for one. Raises: TrainingError where it fails, or takes longer than timeout [s]."""
-    worker.send([(BatchTask(batch), window.take(batch.records))])
-    while True:
-        if not worker.connection.poll(timeout):
-            raise TrainingError(f"model: a batch of {len(batch.records)} records: no answer for {timeout:g} s")
-        kind, *rest = worker.connection.recv()
-        if kind == "rows":
-            return max(float(rest[3]), 1e-9)
-        if kind == "raised":
-            raise TrainingError(f"model: a batch of {len(batch.records)} records: {rest[2]}")
+    def _run(self, batch: MicroBatch) -> float | None:
+        """Seconds of a batch; None where it has failed, or has before."""
+        if self._bad.intersection(batch.records):
+            return None
+        found = self._ask(batch)
+        if found is None:
+            self._bad.update(batch.records)
+        return found
+
+    def _ask(self, batch: MicroBatch) -> float | None:
+        if self._worker is None:
+            self._worker = self._start_worker()
+            if self._receive(START_SECONDS) is None:
+                raise TrainingError(f"model: {self._end()}")
+        self._worker.send([(BatchTask(batch), self._window.take(batch.records))])
+        while True:
+            message = self._receive(self._timeout)
+            if message is None:
+                self._losses += 1
+                told = self._end()
+                if self._losses == MOST_LOSSES:
+                    raise TrainingError(f"model: {MOST_LOSSES} batches end their process, or hang: {told}")
+                return None
+            if message[0] in ("rows", "raised"):
+                return max(float(message[4]), 1e-9) if message[0] == "rows" else None
+
+    def _receive(self, timeout: float) -> Any:
+        """What the worker says; None: it is gone, or does not answer."""
+        assert self._worker is not None
+        try:
+            return self._worker.connection.recv() if self._worker.connection.poll(timeout) else None
+        except (EOFError, OSError):
+            return None
+
+    def _end(self) -> str:
+        """Kill the worker; how it ended."""
+        worker, self._worker = self._worker, None
+        return "" if worker is None else worker.kill()
+
+    def close(self) -> None:
+        """End the worker."""
+        self._end()
 
 
 def choose_rule(found: Sequence[MeasuredRule]) -> BatchRule:

@@ -11,7 +11,7 @@ from typing import Any
 
 from tfperf.console.stages import ShowStage
 from tfperf.errors import RunDirectoryError, StorageError, UserError
-from tfperf.infer.batch_choice import MeasuredRule, choose_rule, list_rules, measure_rule
+from tfperf.infer.batch_choice import BatchCalibration, MeasuredRule, choose_rule, list_rules
 from tfperf.infer.dispatch_records import DispatchHooks, DispatchRule, Slot
 from tfperf.infer.length_sampler import LengthSampler
 from tfperf.infer.micro_batches import BatchRule
@@ -123,17 +123,15 @@ def measure_rules(
     window = prepare_first(preparer, timeout)
     if not window.columns:
         raise UserError(f"preprocess: no record could be prepared: {window.failures[0].message}")
+    start_worker = partial(MessageProcess, run_worker, slot.spec, slot.environment)
     found: list[MeasuredRule] = []
-    worker = MessageProcess(run_worker, slot.spec, slot.environment)
-    try:
-        worker.connection.recv()
+    with closing(BatchCalibration(start_worker, window, timeout)) as calibration:
         for rule in list_rules(window, is_sorted):
             check()
-            found.append(measure_rule(worker, window, rule, CALIBRATION_SECONDS, timeout))
-    except EOFError:
-        raise UserError(f"model: {worker.kill()}") from None
-    finally:
-        worker.kill()
+            measured = calibration.measure(rule, CALIBRATION_SECONDS)
+            found += [] if measured is None else [measured]
+    if not found:
+        raise UserError("model: gives no result for any batch of the first records; queue.batch says how many to take")
     return found
 
 
