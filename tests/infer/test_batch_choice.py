@@ -61,7 +61,7 @@ def test_a_model_that_ends_every_process_ends_the_measurement():
     window = make_window([2] * 8)
     with (
         calibrate(window, make_worker(dict.fromkeys(range(8), "crashed"))) as calibration,
-        pytest.raises(TrainingError, match="3 batches end their process, or hang: .* killed by signal 6"),
+        pytest.raises(TrainingError, match=r"3 batches end their process, or hang: .* killed by signal 6"),
     ):
         calibration.measure(BatchRule(records=1), 0.05)
 
