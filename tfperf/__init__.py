@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from tfperf.api.input import input_report as input_report
     from tfperf.api.memory import largest_batch as largest_batch
     from tfperf.api.memory import memory as memory
+    from tfperf.api.predicting import predict as predict
     from tfperf.api.stores import open_store as open_store
     from tfperf.api.stores import store as store
     from tfperf.api.studies import compare as compare
@@ -24,13 +25,13 @@ if TYPE_CHECKING:
 __version__ = VERSION
 __all__ = [
     "ProfileCallback", "capture", "compare", "fit", "input_report", "largest_batch", "load", "memory", "open_store",
-    "phase", "profile", "store", "sweep",
+    "phase", "predict", "profile", "store", "sweep",
 ]  # fmt: skip
 EXPORTS = {
     "fit": "tfperf.api.fitting", "sweep": "tfperf.api.sweeping", "compare": "tfperf.api.studies",
     "input_report": "tfperf.api.input",
     "memory": "tfperf.api.memory", "largest_batch": "tfperf.api.memory", "profile": "tfperf.api.studies",
-    "store": "tfperf.api.stores", "open_store": "tfperf.api.stores",
+    "predict": "tfperf.api.predicting", "store": "tfperf.api.stores", "open_store": "tfperf.api.stores",
     "load": "tfperf.api.studies", "phase": "tfperf.scopes", "capture": "tfperf.trace.capture",
     "ProfileCallback": "tfperf.trace.callback",
 }  # fmt: skip
