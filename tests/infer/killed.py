@@ -1,6 +1,6 @@
 """A prediction as a program of its own, which can be told to kill itself at a point of a commit.
 
-python -m tests.infer.killed FOLDER RECORDS [POINT COUNT]: ends by SIGKILL when it is at that point for the COUNT-th time.
+python -m tests.infer.killed FOLDER RECORDS [POINT COUNT]: ends by SIGKILL at that point, the COUNT-th time it is there.
 Prints the most memory that it had [kB].
 """
 

@@ -6,16 +6,14 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from multiprocessing.connection import wait
 
 from tfperf.errors import TrainingError
 from tfperf.infer.preparer import PreparerSpec
-from tfperf.infer.preparer_watch import PreparerWatch
+from tfperf.infer.preparer_watch import TICK_SECONDS, PreparerWatch
 from tfperf.infer.sampled_records import draw_groups, open_sampled
 
 GROUPS, EACH = 64, 32  # of neighbours, and records of each
 SEED = 1
-TICK_SECONDS = 0.2
 
 
 @dataclass(frozen=True)
@@ -58,7 +56,7 @@ class LengthSampler:
                 for group in range(GROUPS):
                     watch.request(group)
                 while len(found) < GROUPS and not self._is_closed.is_set():
-                    if wait([watch.connection], TICK_SECONDS):
+                    if watch.wait(TICK_SECONDS):
                         for one in watch.receive():
                             found[one.window] = LengthGroup(int(numbers[one.window, 0]), float(one.lengths.mean()))
                     watch.is_late()

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterator
-from multiprocessing.connection import Connection, wait
+from multiprocessing.connection import Connection
 from typing import Any
 
 from tfperf.errors import TrainingError
@@ -39,6 +39,10 @@ class PreparerWatch:
     def connection(self) -> Connection | None:
         """What it says comes from there."""
         return None if self._process is None else self._process.connection
+
+    def wait(self, seconds: float) -> bool:
+        """Whether it says something within that time."""
+        return self._process is not None and self._process.connection.poll(seconds)
 
     def request(self, window: int) -> None:
         """One more."""
@@ -106,7 +110,7 @@ def prepare_first(spec: PreparerSpec, timeout: float) -> PreparedWindow:
     try:
         watch.request(0)
         while True:
-            if wait([watch.connection], TICK_SECONDS):
+            if watch.wait(TICK_SECONDS):
                 for one in watch.receive():
                     return one
             watch.is_late()

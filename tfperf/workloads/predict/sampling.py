@@ -159,17 +159,18 @@ def _prepare_sample(study: SampleStudy) -> PreparedWindow:
 
 def run_study(study: SampleStudy, window: PreparedWindow) -> tuple[BatchRule, float]:
     """All passes; the rule of batches that they were made with, and how many records such a batch has."""
-    card = study.card
+    card, own = study.card, study.card.queue.batch
     rules = list_rules(window, card.queue.sort)
-    if card.queue.batch != "auto":
-        own = BatchRule(card.queue.batch.records, card.queue.batch.tokens, card.queue.sort)
-        rules = [*(one for one in rules if one != own), own]
+    chosen = None
+    if own != "auto":
+        chosen = BatchRule(own.records, own.tokens, card.queue.sort)
+        rules = [*(one for one in rules if one != chosen), chosen]
     further = list(list_further_tasks(card))
     study.total = card.sample.replicates * len(rules) + len(further)
     study.run(list_batch_tasks(rules, card.sample.replicates))
     if study.is_stopped():
         return rules[0], 1.0
-    rule = own if card.queue.batch != "auto" else choose_batch(study.rows)
+    rule = chosen or choose_batch(study.rows)
     records_of_batch = len(window.ids) / len(cut_window(0, window.lengths, rule))
     study.run(further, rule, records_of_batch)
     return rule, records_of_batch
