@@ -19,6 +19,7 @@ from benchmarks import input_verdicts as input_verdicts
 from benchmarks import keras_fit as keras_fit
 from benchmarks import memory_truth as memory_truth
 from benchmarks import photo_input as photo_input
+from benchmarks import predict_writer as predict_writer
 from benchmarks import profiling as profiling
 from benchmarks import stacking as stacking
 from benchmarks import starting as starting

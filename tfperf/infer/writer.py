@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from tfperf.arrays import AnyArray
+from tfperf.arrays import AnyArray, Int64Array
 from tfperf.infer.journal import JOURNAL, CommitProgress, JournalEntry, append_records, number_records, read_journal
 from tfperf.infer.leases import RecordFailure
 from tfperf.infer.output_file import IDS, STATUS, STATUS_CODES, OutputFile
@@ -96,13 +96,31 @@ class RowWriter:
         places = {int(number): place for place, number in enumerate(numbers)}
         for one in failures:
             status[places[one.number]] = STATUS_CODES[one.reason]
-        values = {name: np.concatenate([one.values[name] for one in parts])[order] for name in parts[0].values}
+        values = {name: _merge([one.values[name] for one in parts], order) for name in parts[0].values}
         ids = np.concatenate([one.ids for one in parts])[order].astype(self.file.plan.id_type)
         chosen = tuple(map(int, numbers[order]))
         entry = JournalEntry(window, chosen, 0, failures)
         everything = {**values, IDS: ids, STATUS: status[order]}
         checksum = self.file.write(number_records(entry, self.progress.size), everything)
         return JournalEntry(window, chosen, checksum, failures)
+
+
+def _merge(parts: Sequence[AnyArray], order: Int64Array) -> AnyArray:
+    """Rows (n, ...) of parts one after the other, in an order; copied once, or not at all.
+
+    >>> _merge([np.array([[2.0], [0.0]]), np.array([[1.0]])], np.array([1, 2, 0])).ravel().tolist()
+    [0.0, 1.0, 2.0]
+    """
+    if len(parts) == 1 and np.all(order[1:] > order[:-1]):
+        return parts[0]
+    places = np.empty_like(order)
+    places[order] = np.arange(len(order))
+    found = np.empty((len(order), *parts[0].shape[1:]), parts[0].dtype)
+    first = 0
+    for part in parts:
+        found[places[first : first + len(part)]] = part
+        first += len(part)
+    return found
 
 
 def recover(folder: Path, progress: CommitProgress) -> int:

@@ -1,0 +1,169 @@
+"""`tfperf predict --sample`: what is measured, what is printed, what is kept when it is stopped."""
+
+import json
+import os
+import signal
+
+import numpy as np
+import pytest
+
+from tests.infer.programs import make_preparer, make_worker
+from tests.workloads.predict.test_predict import make_files, run
+from tfperf.infer.dispatch_records import Slot
+from tfperf.infer.micro_batches import BatchRule
+from tfperf.report import sample_page
+from tfperf.workloads.cards import load_checked_card
+from tfperf.workloads.predict import sample_plan, sampling
+from tfperf.workloads.predict.sample_plan import SampleTask, draw_sample, make_slots_of, set_unit
+from tfperf.workloads.predict.sample_report import choose_batch, estimate_seconds, summarise_sample
+from tfperf.workloads.predict.sampling import JOURNAL, PAGE, SAMPLE
+
+RECORDS = 400
+KEYS = ["sample.records=60", "sample.replicates=2", "sample.total=1000000"]
+
+
+def load(folder, *more):
+    words = [word for key in (*KEYS, *more) for word in ("--set", key)]
+    return load_checked_card(folder / "card.yaml", [*KEYS, *more]), words
+
+
+@pytest.fixture
+def small(tmp_path, monkeypatch):
+    """A card whose model and records are small programs; the folder."""
+    make_files(tmp_path)
+    monkeypatch.setattr(sample_plan, "WORKERS", (1, 2))
+    monkeypatch.setattr(sample_plan, "UNITS", (1, 10))
+    monkeypatch.setattr(
+        sampling, "make_slots_of", lambda card, workers: [
+            Slot(f"worker {place} on cpu:0", make_worker(of_batch=0.002, seconds=1e-5)) for place in range(workers)
+        ]
+    )  # fmt: skip
+    spec = make_preparer(RECORDS, 64)
+    monkeypatch.setattr(sampling, "open_source", lambda card, show: (spec, spec.open_reader()))
+    return tmp_path
+
+
+def test_a_sample_says_what_is_fast_and_how_long_all_records_take(small):
+    said = run("predict", small / "card.yaml", "-o", small / "run", "--sample", "-q", *load(small)[1])
+    report = json.loads((small / "run" / SAMPLE).read_text())
+    kinds = [(one["kind"], one["words"]) for one in report["groups"]]
+    assert kinds[0] == ("batch", "single records") and ("batch", "a length of 64 in all") in kinds
+    assert kinds[-5:] == [("alone", "one process"), ("workers", "1"), ("workers", "2"), ("unit", "1 records"),
+                          ("unit", "10 records")]  # fmt: skip
+    assert all(len(one["rates"]) == 2 and not one["errors"] for one in report["groups"])
+    assert report["workers"] == 1 and report["total"] == 1_000_000 and report["sampled"] == 60  # as the card says
+    rates = next(one["rates"] for one in report["groups"] if one["kind"] == "workers")
+    assert report["rate"]["value"] == pytest.approx(np.sqrt(np.prod(rates)))
+    assert report["seconds"]["value"] == pytest.approx(1e6 / report["rate"]["value"])
+    assert report["seconds"]["low"] < report["seconds"]["value"] < report["seconds"]["high"]
+    assert "1000000 records take" in said and "one process without a queue: " in said
+    page = (small / "run" / PAGE).read_text()
+    assert page.count("<img") == 3 and "a length of 64 in all" in page
+
+
+def test_what_was_measured_is_not_measured_again(small, monkeypatch):
+    words = "predict", small / "card.yaml", "-o", small / "run", "--sample", "-q", *load(small)[1]
+    passes, measure = [], sampling.SampleStudy._measure
+
+    def measure_some(study, task, *more):
+        passes.append(task)
+        if len(passes) == 5:
+            os.kill(os.getpid(), signal.SIGINT)
+        return measure(study, task, *more)
+
+    monkeypatch.setattr(sampling.SampleStudy, "_measure", measure_some)
+    assert "the same command goes on" in run(*words, code=130)
+    run(*words)
+    assert len(passes) == 1 + len({(one.kind, json.dumps(one.value), one.replicate) for one in passes})
+    said = run(*words[:-2], "--set", "sample.total=7", code=2)
+    assert "has a sample of another card" in said
+
+
+def test_another_end_of_a_model_is_told_and_the_others_are_measured(small, monkeypatch):
+    monkeypatch.setattr(
+        sampling, "make_slots_of",
+        lambda card, workers: [Slot("worker 0 on cpu:0", make_worker(of_batch=0.002))] if workers == 1 else
+        [Slot("worker 0 on gpu:0", make_worker(dict.fromkeys(range(RECORDS), "crashed")))],
+    )  # fmt: skip
+    said = run("predict", small / "card.yaml", "-o", small / "run", "--sample", "-q", *load(small)[1])
+    assert "workers per device: 2: queue: nothing comes out" in said and "1000000 records take" in said
+
+
+def test_only_one_of_the_options_is_allowed(small):
+    words = "predict", small / "card.yaml", "-o", small / "run", "-q"
+    assert "only one of them is allowed" in run(*words, "--sample", "--resume", code=2)
+    assert not (small / "run").exists()
+
+
+def test_replicates_are_other_records_and_the_same_whenever_they_are_drawn(small):
+    card, _ = load(small)
+    spec = make_preparer(RECORDS, 64)
+    first, again, other = (draw_sample(card, spec, replicate) for replicate in (0, 0, 1))
+    ids = [one.open_reader().read(0, 60)[1] for one, _ in (first, again, other)]
+    np.testing.assert_array_equal(ids[0], ids[1])
+    assert not np.array_equal(ids[0], ids[2]) and first[1] == 60
+
+
+def test_a_large_sample_is_not_kept_in_memory(small, monkeypatch):
+    card, _ = load(small)
+    monkeypatch.setattr(sample_plan, "HELD_BYTES", 10)
+    spec, count = draw_sample(card, make_preparer(RECORDS, 64), 0)
+    assert type(spec.open_reader()).__name__ == "SampledRecords" and spec.open_reader().records == count == 60
+
+
+def test_units_smaller_than_a_batch_are_smaller_batches():
+    rule = BatchRule(total_length=512)
+    assert set_unit(rule, 1, 20.0) == (BatchRule(records=1, total_length=512), 1)
+    assert set_unit(rule, 1000, 20.0) == (rule, 50)
+
+
+def test_slownesses_follow_their_devices(tmp_path):
+    make_files(tmp_path)
+    more = "queue.devices=[cpu:0, cpu:0]", "queue.slowness=[1, 5]", "queue.workers_per_device=1"
+    slots = make_slots_of(load(tmp_path, *more)[0], 2)
+    assert [one.spec.slowness for one in slots] == [1, 1, 5, 5]
+
+
+def make_rows(kind, values, rates):
+    return [
+        {"kind": kind, "value": value, "replicate": replicate, "rate": rate, "devices": ["cpu:0"] * 2,
+         "slot_rates": [None if rate is None else rate / 2] * 2, "useful_share": None, "failed": 0, "error": None}
+        for value, mine in zip(values, rates, strict=True) for replicate, rate in enumerate(mine)
+    ]  # fmt: skip
+
+
+def test_the_fewest_workers_are_taken_that_none_beats(tmp_path):
+    make_files(tmp_path)
+    card, _ = load(tmp_path, "queue.workers_per_device=auto")
+    rows = make_rows("workers", [1, 2, 4], [(50, 52), (99, 101), (103, 102)])
+    report = summarise_sample(card, 400, rows, {}, 1.0)
+    assert report["workers"] == 2 and report["devices"] == [
+        {"device": "cpu:0", "mean": 100.0, "sd": pytest.approx(2**0.5)}
+    ]
+    lines = sample_page.list_sample_lines(report)
+    assert lines[0] == "cpu:0: 100 records/s while it computes, standard deviation 1.4"
+    assert lines[-1].startswith("1000000 records take 167 min [")
+
+
+def test_nothing_is_told_where_nothing_was_measured(tmp_path):
+    make_files(tmp_path)
+    report = summarise_sample(load(tmp_path)[0], 400, make_rows("workers", [1], [(None, None)]), {}, 1.0)
+    assert report["seconds"] is None and report["rate"] is None
+    assert sample_page.list_sample_lines(report)[-1] == "how long all records take cannot be told"
+    assert "too few batches" in "".join(sample_page.list_sample_lines(report))
+    sample_page.render_sample(report)
+
+
+def test_batches_are_chosen_by_all_replicates():
+    rules = [{"records": n, "total_length": None, "is_sorted": True} for n in (1, 8)]
+    rows = make_rows("batch", rules, [(10, 10), (9, 12)])
+    assert choose_batch(rows) == BatchRule(records=1)
+    assert SampleTask("batch", rules[0], 1).words == "batches of single records, replicate 2"
+
+
+def test_an_interval_has_at_least_what_no_sample_sees():
+    from tfperf.measure.confidence import ConfidenceInterval
+
+    found = estimate_seconds(ConfidenceInterval(100.0, 100.0, 100.0), 1000)
+    assert found.value == 10.0 and found.low == pytest.approx(10 * np.exp(-0.04))
+    assert estimate_seconds(ConfidenceInterval(100.0), 1000).low is None
