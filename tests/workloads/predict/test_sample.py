@@ -16,7 +16,7 @@ from tfperf.workloads.cards import load_checked_card
 from tfperf.workloads.predict import sample_plan, sampling
 from tfperf.workloads.predict.sample_plan import SampleTask, draw_sample, make_slots_of, set_unit
 from tfperf.workloads.predict.sample_report import choose_batch, estimate_seconds, summarise_sample
-from tfperf.workloads.predict.sampling import JOURNAL, PAGE, SAMPLE
+from tfperf.workloads.predict.sampling import PAGE, SAMPLE
 
 RECORDS = 400
 KEYS = ["sample.records=60", "sample.replicates=2", "sample.total=1000000"]
