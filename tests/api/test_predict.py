@@ -85,4 +85,5 @@ def test_other_arguments_are_refused(tmp_path, monkeypatch, arguments, words):
 def test_files_of_several_formats_are_refused(tmp_path):
     with pytest.raises(CardError, match="files of lines, npy; must be of one format"):
         name_source([tmp_path / "a.npy", tmp_path / "b.txt"], tmp_path)
+    assert name_source(["a.npy", "b.npy"], tmp_path)["npy"][1].endswith("/b.npy")
     assert name_source("data/*.parquet", tmp_path)["parquet"][0].endswith("/data/*.parquet")

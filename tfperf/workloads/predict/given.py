@@ -83,6 +83,8 @@ def name_source(source: Any, folder: Path) -> dict[str, Any]:
     """Records as a card names them; those in memory are written to a file."""
     if isinstance(source, str | os.PathLike):
         source = [Path(source)]
+    if isinstance(source, list | tuple) and all(Path(one).suffix in FORMATS for one in source if isinstance(one, str)):
+        source = [Path(one) if isinstance(one, str) else one for one in source]
     if isinstance(source, list | tuple) and source and all(isinstance(one, Path) for one in source):
         forms = {FORMATS.get(one.suffix.lower(), "lines") for one in source}
         if len(forms) > 1:
