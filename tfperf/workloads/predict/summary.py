@@ -76,7 +76,7 @@ def summarise_tail(totals: Sequence[WorkerTotals], seconds: float) -> dict[str, 
 def summarise_course(course: TimeBins, seconds: float) -> dict[str, Any]:
     """bin_seconds, and for each figure of COURSE a list of bins for each slot."""
     used = np.flatnonzero(course.values.any(axis=(1, 2)))
-    bins = min(len(course.values), max(int(np.ceil(seconds / course.seconds)), *(used[-1:] + 1), 0))
+    bins = max(int(np.ceil(seconds / course.seconds)), int(used[-1]) + 1 if len(used) else 0)
     values = course.values[:bins]
     return {
         "bin_seconds": course.seconds,
