@@ -36,12 +36,13 @@ def test_lives_are_kept_and_those_that_were_killed_are_known_by_their_records(tm
     assert "Not finished: 400 records are left" in page and "the last of 3 lives" in page
 
 
-def test_a_life_with_nothing_to_do_leaves_the_report_as_it_is(tmp_path):
-    write(tmp_path, 2000, 2000)
+@pytest.mark.parametrize("done", [2000, 400])
+def test_a_life_that_did_nothing_leaves_the_report_as_it_is(tmp_path, done):
+    write(tmp_path, done, done)
     texts = [(tmp_path / name).read_bytes() for name in ("report.json", "report.html")]
-    summary = write(tmp_path, 2000, 0)
+    summary = write(tmp_path, done, 0)
     assert [(tmp_path / name).read_bytes() for name in ("report.json", "report.html")] == texts
-    assert summary["rate"] is None and summary["committed"] == 2000
+    assert summary["rate"] is None and summary["committed"] == done
 
 
 def test_a_life_with_nothing_to_do_after_a_kill_writes_what_is_known(tmp_path):

@@ -42,12 +42,18 @@ class EarlierReport:
     lives: list[PredictionLife] = Field(default_factory=list)
     batches_tried: list[dict[str, Any]] = Field(default_factory=list)
 
+    def has_all_of(self, summary: Mapping[str, Any]) -> bool:
+        """Whether a life that did nothing has nothing to add: all that is committed is told here."""
+        told = sum(one.records for one in self.lives) == summary["committed"]
+        same = self.is_finished == summary["is_finished"] and not summary["records_of_this_life"]
+        return bool(self.lives) and told and same
+
 
 def write_report(
     folder: PredictionFolder, result: PredictionResult, slots: Sequence[Slot], measured: Sequence[MeasuredRule],
     began: float,
 ) -> dict[str, Any]:  # fmt: skip
-    """Write both; the summary that report.json has. Where nothing was left to do, the report of who did it stays.
+    """Write both; the summary that report.json has. A life that did nothing leaves the report of those before it.
 
     began: when this life did, by time.monotonic. Raises: StorageError.
     """
@@ -60,7 +66,7 @@ def write_report(
     environment = read_json(path / ENVIRONMENT)
     summary["versions"] = environment["versions"]
     summary["machine"] = {key: environment[key] for key in MACHINE}
-    if result.records or not earlier.is_finished:
+    if not earlier.has_all_of(summary):
         write_json(path, summary)
         write_text(path / PAGE, render_prediction(path, summary))
     return summary
