@@ -5,12 +5,14 @@ from typing import Any
 
 from tests.make_result import make_result
 from tests.report.input_records import make_decoding_report, make_problem
+from tests.report.prediction_records import make_log, make_report
 from tests.study.sweep_records import phases
 from tests.trace.profiles import us, write
 from tests.workloads.translate.test_report import made_up
 from tfperf.report.input import conclude
 from tfperf.report.input_page import render_input
 from tfperf.report.placements_page import render_placements_page
+from tfperf.report.prediction_page import render_prediction
 from tfperf.report.profile import make_profile_record
 from tfperf.report.profile_page import render_profile_page
 from tfperf.results.placements import Estimate, PlacementRow
@@ -133,6 +135,23 @@ def study_input(folder, text=""):
     return render_input(report | {"applied": {"changed": [{"key": f"data.arguments{text}", "after": f"4{text}"}]}})
 
 
+def prediction(folder, text=""):
+    """Names of devices come from cards; messages of failures and faults from the user's code."""
+    _environment(folder, text)
+    log = make_log(6, 3000.0)
+    log.add_fault(
+        12.0, "worker 0 on gpu:0: crashed, at record 3 of window 0 (its process was killed by signal 9)" + text
+    )
+    report = make_report(folder, workers=6, devices=2, seconds=3050.0, log=log, failed=3, measured=True, lives=2)
+    for one in report["workers"]:
+        one.update({key: one[key] + text for key in ("name", "device")})
+    for one in report["first"]:
+        one.update(message=f"ValueError: record of /data/part-{LONG} has no rows{text}", reason=one["reason"] + text)
+    report["reasons"] = {name + text: count for name, count in report["reasons"].items()}
+    return render_prediction(folder, report | {"title": "A prediction" + text})
+
+
 PAGES = {
     "fit": fit, "translation": translated, "profile": profile, "placements": placements, "input": study_input,
+    "prediction": prediction,
 }  # fmt: skip

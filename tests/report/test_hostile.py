@@ -54,7 +54,8 @@ class Elements(HTMLParser):
 
 
 @pytest.mark.parametrize(
-    ("name", "places"), [("fit", 24), ("translation", 25), ("profile", 26), ("placements", 40), ("input", 15)]
+    ("name", "places"),
+    [("fit", 24), ("translation", 25), ("profile", 26), ("placements", 40), ("input", 15), ("prediction", 18)],
 )
 def test_each_text_is_shown_as_text(name, places, tmp_path, blank_pictures):
     page = PAGES[name](tmp_path, MARKUP + COMMANDS)

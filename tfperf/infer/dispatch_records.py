@@ -12,11 +12,12 @@ from tfperf.infer.worker import WorkerSpec
 
 @dataclass(frozen=True)
 class Slot:
-    """A device that a worker runs on. environment: of its process."""
+    """A place for a worker on a device. environment: of its process; device: what figures are summed by."""
 
     name: str
     spec: WorkerSpec
     environment: Mapping[str, str] = field(default_factory=dict)
+    device: str = ""
 
 
 @dataclass(frozen=True)
@@ -55,12 +56,28 @@ class WindowEvent:
 
 
 @dataclass(frozen=True)
+class UnitEvent:
+    """Batches that a worker is given at once. at: s since the first lease; cost: of all of them; seconds: that they
+    will take by the worker's pace, None where that is not known yet."""
+
+    slot: int
+    at: float
+    batches: int
+    cost: float
+    seconds: float | None
+
+
+@dataclass(frozen=True)
 class DispatchHooks:
     """Whom the dispatcher tells. give: rows of records, or failures without values; note: batches that are done;
-    note_window: windows that are prepared; say: what happened to a worker, in words; is_stopped: whether to end now."""
+    say: what happened to a worker, in words; is_stopped: whether to end now; note_window: windows that are prepared;
+    note_unit: what is handed out; note_end: slot and time [s since the first lease] where a batch ended, whatever came
+    out, or a worker was lost."""
 
     give: Callable[[int, Sequence[int], Mapping[str, AnyArray], AnyArray, Sequence[RecordFailure]], None]
     note: Callable[[BatchEvent], None] = lambda event: None
     say: Callable[[str], None] = lambda text: None
     is_stopped: Callable[[], bool] = lambda: False
     note_window: Callable[[WindowEvent], None] = lambda event: None
+    note_unit: Callable[[UnitEvent], None] = lambda event: None
+    note_end: Callable[[int, float], None] = lambda slot, at: None

@@ -10,7 +10,7 @@ import numpy as np
 
 from tfperf.arrays import AnyArray, BoolMask
 from tfperf.errors import TrainingError
-from tfperf.infer.dispatch_records import BatchEvent, DispatchHooks, DispatchRule, Slot, WindowEvent
+from tfperf.infer.dispatch_records import BatchEvent, DispatchHooks, DispatchRule, Slot, UnitEvent, WindowEvent
 from tfperf.infer.leases import BatchTask, LeaseBook, Loss, RecordFailure
 from tfperf.infer.pace import IN_FLIGHT, Paces, WorkerPace
 from tfperf.infer.preparer import PreparerSpec
@@ -106,10 +106,21 @@ class Dispatcher:
                     break
                 if self.first_lease is None:
                     self.first_lease = self._clock()
+                self._hooks.note_unit(self._describe_unit(number, [_get_cost(task) for task in tasks]))
                 worker.units.append(len(tasks))
                 if len(worker.units) == 1:
                     worker.deadline = self._clock() + self._rule.timeout
                 worker.process.send([(task, self.windows.take_columns(task)) for task in tasks])
+
+    @property
+    def elapsed(self) -> float:
+        """Seconds since the first lease; 0 before it."""
+        return 0.0 if self.first_lease is None else self._clock() - self.first_lease
+
+    def _describe_unit(self, number: int, costs: Sequence[float]) -> UnitEvent:
+        pace = self.paces.workers[number]
+        seconds = pace.predict(costs) if pace.is_known else None
+        return UnitEvent(self._workers[number].slot, self.elapsed, len(costs), sum(costs), seconds)
 
     def _estimate_further(self, listed: int) -> float:
         """Cost of what is not prepared yet, if windows are as those were."""
@@ -192,8 +203,8 @@ class Dispatcher:
             self.paces.workers[number].add(_get_cost(task), max(seconds, 1e-9))
         worker.is_warm = True
         self._starts[worker.slot] = 0
-        at = self._clock() - (self.first_lease or 0.0)
-        self._hooks.note(BatchEvent(worker.slot, at, seconds, len(task.batch.records), _get_cost(task), number))
+        records, cost = len(task.batch.records), _get_cost(task)
+        self._hooks.note(BatchEvent(worker.slot, self.elapsed, seconds, records, cost, number))
 
     def _end_singles(self, number: int, key: tuple[int, int]) -> None:
         task = self.book.get_leased(number)[0]
@@ -230,6 +241,7 @@ class Dispatcher:
         units[0] -= 1
         if not units[0]:
             units.pop(0)
+        self._hooks.note_end(self._workers[number].slot, self.elapsed)
 
     def _check_deadlines(self) -> None:
         now = self._clock()
@@ -243,6 +255,8 @@ class Dispatcher:
         """A worker that is gone, or is taken away: what it had is leased again, and another one is started."""
         worker = self._workers.pop(number)
         how = worker.process.kill()
+        if worker.units:
+            self._hooks.note_end(worker.slot, self.elapsed)
         name = self._slots[worker.slot].name
         self._losses += 1
         if self._losses >= MOST_LOSSES:

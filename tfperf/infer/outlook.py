@@ -6,20 +6,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from tfperf.infer.dispatch_records import BatchEvent, WindowEvent
+from tfperf.infer.event_log import WorkerTotals
 from tfperf.infer.length_sampler import LengthGroup
 from tfperf.infer.time_left import CostSample, RateLog, estimate_time_left
 from tfperf.measure.confidence import ConfidenceInterval
 
 LEAST_GROUPS = 3  # of records that are still to come, on which their cost is told
-
-
-@dataclass
-class SlotWork:
-    """What the workers of a slot have done. seconds: of computing."""
-
-    records: int = 0
-    cost: float = 0.0
-    seconds: float = 0.0
 
 
 @dataclass
@@ -32,7 +24,7 @@ class Outlook:
     records: int
     window: int
     clock: Callable[[], float] = time.monotonic
-    slots: dict[int, SlotWork] = field(default_factory=dict)
+    slots: dict[int, WorkerTotals] = field(default_factory=dict)
     _begin: float | None = None  # when the first batch was handed out
     _rates: RateLog = field(default_factory=RateLog)
     _workers: set[int] = field(default_factory=set)
@@ -60,10 +52,10 @@ class Outlook:
             if self._begin is None:
                 self._begin = self.clock() - event.at
             self._done_cost += event.cost
-            slot = self.slots.setdefault(event.slot, SlotWork())
+            slot = self.slots.setdefault(event.slot, WorkerTotals())
             slot.records += event.records
             slot.cost += event.cost
-            slot.seconds += event.seconds
+            slot.busy_seconds += event.seconds
             if event.worker in self._workers:
                 self._rates.add(event.at, event.cost)
             else:
@@ -93,7 +85,7 @@ class Outlook:
     def compute_useful_share(self) -> float | None:
         """Of what all workers could have computed since the first batch was handed out."""
         with self._lock:
-            rates = sum(one.cost / one.seconds for one in self.slots.values() if one.seconds)
+            rates = sum(one.cost / one.busy_seconds for one in self.slots.values() if one.busy_seconds)
             if self._begin is None or not rates:
                 return None
             return self._done_cost / (self.seconds * rates)

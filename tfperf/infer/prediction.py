@@ -11,8 +11,9 @@ from typing import Any
 from tfperf.arrays import AnyArray
 from tfperf.errors import RunDirectoryError, UserError
 from tfperf.infer.commit_thread import CommitThread
-from tfperf.infer.dispatch_records import BatchEvent, DispatchHooks, DispatchRule, Slot
+from tfperf.infer.dispatch_records import DispatchHooks, DispatchRule, Slot
 from tfperf.infer.dispatcher import Dispatcher
+from tfperf.infer.event_log import EventLog, keep_events
 from tfperf.infer.journal import JOURNAL, CommitProgress, JournalEntry, group_failures, number_records, read_journal
 from tfperf.infer.output_file import OutputFile, OutputPlan, OutputSpec, create_output
 from tfperf.infer.preparer import PreparerSpec
@@ -46,10 +47,10 @@ class PredictionPlan:
 class PredictionResult:
     """What a life of a prediction came to. seconds: from its first lease to its last commit."""
 
-    events: list[BatchEvent] = field(default_factory=list)
-    said: list[str] = field(default_factory=list)
+    log: EventLog = field(default_factory=lambda: EventLog(0))
     seconds: float = 0.0
     records: int = 0  # of this life
+    first_lease: float | None = None  # as the clock had it
 
 
 class PredictionFolder:
@@ -128,7 +129,7 @@ def run_prediction(
     called with what was committed. hooks.give is not used. Raises: UserError where the model gives other than
     numbers, TrainingError where nothing runs, StorageError for the disk; what is committed stays.
     """
-    result = PredictionResult()
+    result = PredictionResult(EventLog(len(slots)))
     last = [0.0]
     stack = ExitStack()
 
@@ -145,20 +146,13 @@ def run_prediction(
         result.records += sum(len(one.numbers) for one in entries)
         announce(entries)
 
-    def note(event: BatchEvent) -> None:
-        result.events.append(event)
-        hooks.note(event)
-
-    def say(text: str) -> None:
-        result.said.append(text)
-        hooks.say(text)
-
     thread = CommitThread(open_writer, found.plan.dtype, found.outputs)
-    told = replace(hooks, give=thread.give, note=note, say=say)
-    dispatcher = Dispatcher(slots, preparer, rule, told, clock)
+    kept = keep_events(result.log, replace(hooks, give=thread.give), lambda: dispatcher.elapsed)
+    dispatcher = Dispatcher(slots, preparer, rule, kept, clock)
     with stack, closing(thread):
         left = list(found.progress.list_open())
         dispatcher.run(iter(left), len(left), found.progress.get_done)
+    result.first_lease = dispatcher.first_lease
     result.seconds = max(0.0, last[0] - (dispatcher.first_lease or last[0]))
     if not found.progress.is_complete and not hooks.is_stopped():
         raise UserError("model: no record gave a result: " + describe_failures(found, thread))

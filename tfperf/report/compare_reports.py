@@ -39,6 +39,11 @@ def read_report(folder: Path, kind: type[T]) -> T:
     """
     if load_state(folder, AnyOwn).pending is not None:
         raise RunDirectoryError(f"{folder}: the run is not finished; go on with it by --resume first")
+    return parse_report(folder, kind)
+
+
+def parse_report(folder: Path, kind: type[T]) -> T:
+    """What a record takes from report.json of any run. Raises: RunDirectoryError where it is damaged or another one."""
     content: Any = read_json(folder / REPORT)
     try:
         return TypeAdapter(kind).validate_python(content)

@@ -11,7 +11,7 @@ from typing import Any
 from tfperf.errors import CardError, RunDirectoryError
 from tfperf.results.contents import CARD
 from tfperf.results.reading import describe_error, read_text
-from tfperf.results.rundir import load_state
+from tfperf.results.rundir import has_run, load_state
 from tfperf.results.state import OLD, Own, Part, RunState, make_key
 from tfperf.runcard.dump import dump_card
 from tfperf.runcard.keys import find_mappings
@@ -106,9 +106,12 @@ def _find_differences(old: Any, new: Any, key: str = "") -> Iterator[tuple[str, 
 
 
 def describe_differences(before: Path, now: Path, workload: Workload[Any]) -> list[str]:
-    """In which keys and files two runs of a workload differ, a line each. Raises: RunDirectoryError."""
+    """In which keys and files two runs of a workload differ, a line each. Raises: RunDirectoryError.
+
+    Of runs without a run.json only the cards are compared: their files are for the workload to compare.
+    """
     old, new = (_read_card(path / CARD, workload.kind) for path in (before, now))
-    files, others = (load_state(path, workload.own_type).inputs for path in (before, now))
+    files, others = (load_state(path, workload.own_type).inputs if has_run(path) else {} for path in (before, now))
     changed = [key for key in sorted({*files, *others}) if files.get(key) != others.get(key)]
     lines = [f"{key}: {after}, was {value}" for key, value, after in _find_differences(old, new)]
     return [*lines, *(f"{key}: another content" for key in changed)]

@@ -8,6 +8,7 @@ from typing import Any
 
 from tfperf.errors import RunDirectoryError
 from tfperf.report.compare import Change, Comparison
+from tfperf.results.contents import CARD
 from tfperf.results.rundir import has_run
 from tfperf.runs.unchanged import describe_differences
 from tfperf.study.compare_memory import compare_memory
@@ -44,7 +45,8 @@ def _compare_runs(workload: Workload[Any], before: Path, now: Path) -> tuple[lis
     """What differs between two runs, and what their cards and files have to do with it."""
     changes, notes = workload.compare(before, now)
     try:
-        found = describe_differences(before, now, workload) or ["cards and files are the same"]
+        same = "cards and files are the same" if has_run(before) else "cards are the same"
+        found = describe_differences(before, now, workload) or [same]
     except RunDirectoryError as error:  # what was found is of use without them, too
         found = [*error.faults]
     return changes, [*notes, *found]
@@ -60,6 +62,8 @@ def _find_kind(folder: Path) -> _Kind:
         return _Kind("sweep", compare_sweeps)
     if (folder / MEMORY_FILE).is_file():
         return _Kind("memory study", compare_memory)
+    if (folder / CARD).is_file() and (workload := WORKLOADS.get(read_workload_name(folder))).has_own_run(folder):
+        return _Kind(workload.title, partial(_compare_runs, workload))
     what = "no such folder" if not folder.exists() else "is no run, no sweep and no memory study"
-    done = "what `tfperf fit`, `tfperf sweep` or `tfperf memory` has finished"
+    done = "what `tfperf fit`, `tfperf predict`, `tfperf sweep` or `tfperf memory` has finished"
     raise RunDirectoryError(f"{folder}: {what}; allowed: {done}")

@@ -176,6 +176,10 @@ class Workload(ABC, Generic[C]):
         """What differs between two finished runs, and what to know about it. Raises: RunDirectoryError."""
         raise NotImplementedError
 
+    def has_own_run(self, folder: Path) -> bool:
+        """Whether a folder has a run that a verb of its own has made, without the run.json of a fit."""
+        return False
+
     def make_example(self, data: Path | None) -> str:
         """A commented card for `tfperf init`; data: what it names as its data, None where the user named nothing."""
         raise NotImplementedError

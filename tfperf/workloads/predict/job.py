@@ -28,7 +28,7 @@ from tfperf.infer.preparer_watch import prepare_first
 from tfperf.infer.subprocesses import MessageProcess
 from tfperf.infer.worker import run_worker
 from tfperf.measure.environment import collect_environment
-from tfperf.results.contents import CARD, ENVIRONMENT, REPORT
+from tfperf.results.contents import CARD, ENVIRONMENT
 from tfperf.results.files import write_atomically
 from tfperf.results.lock import DirectoryLock
 from tfperf.results.reading import read_json
@@ -38,8 +38,8 @@ from tfperf.signals import Signals
 from tfperf.workloads.predict.card import PredictCard
 from tfperf.workloads.predict.plan import plan_with_rule, read_plan
 from tfperf.workloads.predict.progress import PredictionProgress, PredictionState, ShowRecords
+from tfperf.workloads.predict.report import write_report
 from tfperf.workloads.predict.slots import make_slots
-from tfperf.workloads.predict.summary import summarise
 
 SHARE_OF_DISK = 0.5  # of what is free, that is taken without asking
 CALIBRATION_SECONDS = 2.0  # of each size of batches that is tried
@@ -92,8 +92,7 @@ def predict_card(card: PredictCard, output: Path, options: PredictOptions) -> di
             with closing(LengthSampler(preparer, folder.plan.records, dispatch.timeout, outlook.set_groups)):
                 result = run_prediction(folder, slots, preparer, dispatch, ask, progress.show_commit, hooks)
         folder.finish_if_complete()
-        summary = summarise(folder, result, slots, measured, time.monotonic() - began)
-        _write_text(held.path / REPORT, json.dumps(summary, indent=1))
+        summary = write_report(folder, result, slots, measured, began)
         signals.stop_if_asked()
     return summary
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from rich.progress import TextColumn
@@ -10,6 +11,7 @@ from tfperf.console.live import LiveBar, make_fixed_column
 from tfperf.console.screen import find_terminal
 from tfperf.console.stages import ShowStage, format_duration, show_nothing
 from tfperf.console.words import say
+from tfperf.results.contents import PAGE
 from tfperf.workloads.predict.progress import PredictionState, ShowRecords
 
 PLAIN_SHARE = 20  # lines about, of a whole prediction, where there is no terminal
@@ -107,4 +109,4 @@ def list_predict_lines(summary: Mapping[str, Any]) -> list[str]:
     if summary["failed"]:
         told = ", ".join(f"{count} {reason}" for reason, count in summary["reasons"].items())
         lines.append(f"{summary['failed']} records failed ({told}); their rows are NaN, their status says why")
-    return lines
+    return [*lines, f"report: {Path(summary['file']).with_name(PAGE)}"]

@@ -49,7 +49,7 @@ def make_slots(card: PredictCard) -> list[Slot]:
     for place, (device, slow) in enumerate(zip(devices, slowness or cycle([1.0]), strict=False)):
         settings = {"TF_CPP_MIN_LOG_LEVEL": "3", **({} if device.startswith("gpu") else ONE_THREAD)}
         settings["CUDA_VISIBLE_DEVICES"] = _find_visible(device)
-        found.append(Slot(f"worker {place} on {device}", WorkerSpec(loader, slowness=slow), settings))
+        found.append(Slot(f"worker {place} on {device}", WorkerSpec(loader, slowness=slow), settings, device))
     return found
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tfperf.console.stages import ShowStage
 from tfperf.errors import CardError
@@ -14,6 +14,9 @@ from tfperf.sources.code_text import describe_missing
 from tfperf.workloads.predict.card import PredictCard
 from tfperf.workloads.predict.kind import KIND, NAME
 from tfperf.workloads.workload import Workload
+
+if TYPE_CHECKING:
+    from tfperf.report.compare import Change
 
 
 class PredictWorkload(Workload[PredictCard]):
@@ -58,6 +61,18 @@ class PredictWorkload(Workload[PredictCard]):
             f"workers     {len(slots)}: {', '.join(slot.name for slot in slots[:8])}",
             f"output      {card.output.file}, {card.output.dtype}",
         ]  # fmt: skip
+
+    def compare(self, before: Path, now: Path) -> "tuple[list[Change], list[str]]":
+        """Rates, failures, and whether the rows agree. Raises: RunDirectoryError, also for runs over other records."""
+        from tfperf.workloads.predict.compare import compare_predictions
+
+        return compare_predictions(before, now)
+
+    def has_own_run(self, folder: Path) -> bool:
+        """Whether it has the manifest of a prediction."""
+        from tfperf.infer.prediction import MANIFEST
+
+        return (folder / MANIFEST).is_file()
 
     def refuse_fit(self, card: PredictCard) -> None:
         """CardError: there is nothing to train."""
