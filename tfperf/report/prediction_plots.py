@@ -15,11 +15,8 @@ from tfperf.report.style import BAND, FAILED, MEAN, escape_math, make_axes_grid
 MOST_STEPS = 64  # of a curve
 MOST_DEVICES = 8  # that have a colour of their own
 MOST_BARS = 64
-TIME_UNITS = (
-    (3 * 3600.0, 3600.0, "h"),
-    (300.0, 60.0, "min"),
-    (0.0, 1.0, "s"),
-)  # from how many s on, s in one, its name
+# from how many s on, s in one, its name
+TIME_UNITS = ((3 * 3600.0, 3600.0, "h"), (300.0, 60.0, "min"), (0.0, 1.0, "s"))
 SIZES = {"seconds": "predicted s of a unit", "batches": "batches of a unit"}
 
 
