@@ -32,6 +32,13 @@ OWN_WORDS = {
     "zoo/words.py": {"sentences", "sentence"}, "zoo/entities.py": {"sentences", "sentence"},
     "zoo/book.py": {"sentences", "sentence"}, "zoo/tagger.py": {"sentences"},
     "zoo/tagger_command.py": {"sentences", "sentence"}, "zoo/tagger_layers.py": {"sentences", "sentence"},
+    "zoo/encoder.py": {"tokens", "tokenizer", "vocabulary", "sentence"},
+    "zoo/encoder_layers.py": {"tokens", "token", "vocabulary", "sentence", "language"},
+    "zoo/encoder_weights.py": {"token", "tokens", "tokenizer", "sentence"},
+    "zoo/passages.py": {"tokenizer"}, "zoo/passages_command.py": {"tokens", "tokenizer", "vocabulary"},
+    "zoo/passages_tokenizer.py": {
+        "token", "tokens", "tokenizer", "tokenizers", "vocabulary", "vocab", "wordpiece", "word piece",
+    },
 }  # fmt: skip
 
 

@@ -15,7 +15,9 @@ from tfperf.runcard.dump import dump_card, to_tree
 from tfperf.workloads.cards import load_card
 
 TEXTS = (*EVERY.values(), FULL)
-FILES = {"pack", "extra", "source", "target", "table", "hdf5", "t0", "law"}  # keys whose text may be a path
+# keys whose text may be a path, and whose entries may be globs
+FILES = {"pack", "extra", "source", "target", "table", "hdf5", "t0", "law", "tokenizer", "weights", "file"}
+GLOBS = {"hdf5", "parquet", "lines", "npy"}
 PLACE = r"(:\d+)?: .|--set( [^\n]*)?: .|\.\.\. and \d+ more$"
 
 
@@ -95,6 +97,8 @@ def held(tree, place, said, folder):
         assert isinstance(found, type(said)) or said in ([], {}), f"{place}: {said!r} became {found!r}"
     elif isinstance(said, str) and place[-1] in FILES and found != said:
         assert found == os.path.realpath(folder / said), f"{place}: {said!r} became {found!r}"
+    elif isinstance(said, str) and GLOBS.intersection(place[-2:-1]) and found != said:
+        assert found == os.path.join(os.path.realpath(folder), said), f"{place}: {said!r} became {found!r}"
     elif place == ("replicas",):
         first, last = (map(int, said.split("-"))) if isinstance(said, str) else (1, said)
         assert found in (f"{first}-{last}", last if first == 1 else None), f"{said!r} became {found!r}"

@@ -75,7 +75,8 @@ SHORT = f"replicas: 3\ndata: {{pack: {PACK}}}\ntrain: {{steps: 10}}\n"
 EVERY = {path.name: path.read_text() for path in sorted((ROOT / "runcards").glob("*.yaml"))}
 TRANSLATIONS = {name: text for name, text in EVERY.items() if "\nworkload: translate\n" in text}
 KERAS = {name: text for name, text in EVERY.items() if "\nworkload: keras\n" in text}
-SHIPPED = {name: text for name, text in EVERY.items() if name not in {**TRANSLATIONS, **KERAS}}
+PREDICTIONS = {name: text for name, text in EVERY.items() if "\nworkload: predict\n" in text}
+SHIPPED = {name: text for name, text in EVERY.items() if name not in {**TRANSLATIONS, **KERAS, **PREDICTIONS}}
 CARDS = {**SHIPPED, "example": format_example_card(PACK), "full": FULL}
 
 

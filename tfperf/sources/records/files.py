@@ -22,19 +22,29 @@ def make_natural_key(text: str) -> list[Any]:
     return [(0, int(part), part) if part.isdigit() else (1, 0, part) for part in DIGITS.split(text)]
 
 
-def list_files(patterns: Sequence[str], key: str) -> list[Path]:
-    """All files that globs match, each once, in natural order within each glob.
+def list_files(patterns: Sequence[str], key: str, made_by: str | None = None) -> list[Path]:
+    """All files that globs match, each once, in natural order within each glob. made_by: the command that makes them.
 
     Raises: UserError, by the card's key, for a glob that matches none.
     """
     found: dict[Path, None] = {}
     for place, pattern in enumerate(patterns):
-        matches = [one for one in glob.glob(pattern, recursive=True) if Path(one).is_file()]
+        matches = find_matches(pattern)
         if not matches:
-            raise UserError(f"{key}.{place}: {pattern}: no such file")
+            raise UserError(f"{key}.{place}: {pattern}: {describe_missing_file(made_by)}")
         for one in sorted(matches, key=make_natural_key):
             found[Path(one).resolve()] = None
     return list(found)
+
+
+def find_matches(pattern: str) -> list[str]:
+    """Files that a glob matches, in no order."""
+    return [one for one in glob.glob(pattern, recursive=True) if Path(one).is_file()]
+
+
+def describe_missing_file(made_by: str | None) -> str:
+    """What a message says of files that are not there. made_by: the command that makes them, if it is known."""
+    return "no such file" if made_by is None else f"no such file; `{made_by}` makes it"
 
 
 @dataclass(frozen=True)

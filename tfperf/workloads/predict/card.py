@@ -73,6 +73,9 @@ class RecordSource:
         description="what preprocess or the model takes; of HDF5 paths of datasets, which may be globs: "
         "'batches/*/text' is all of them one after the other; empty: all but the id",
     )
+    made_by: Annotated[str, Field(min_length=1, max_length=1000)] | None = Field(
+        default=None, description="command that makes the files, for the message that they are missing"
+    )
     id: Name | None = Field(
         default=None, description="column with whole numbers or texts by which records are known; null: their numbers"
     )

@@ -24,7 +24,7 @@ from tfperf.workloads.predict.loading import PrepareBuilder
 
 def list_source(card: PredictCard) -> list[Path]:
     """Its files. Raises: UserError where there are none."""
-    return list_files(card.source.patterns, f"source.{card.source.format}")
+    return list_files(card.source.patterns, f"source.{card.source.format}", card.source.made_by)
 
 
 def open_source(card: PredictCard, show_stage: ShowStage) -> tuple[PreparerSpec, FileRecords]:

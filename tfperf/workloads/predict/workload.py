@@ -32,11 +32,21 @@ class PredictWorkload(Workload[PredictCard]):
         return KIND
 
     def check_files(self, card: PredictCard) -> list[Fault]:
-        """Functions that are not where the card says."""
+        """Functions and records that are not where the card says."""
+        from tfperf.sources.records.files import describe_missing_file, find_matches
+
         preprocess = card.preprocess
         named = {"model.build": card.model.build, "preprocess.build": None if preprocess is None else preprocess.build}
         found = [(key, CodeReference.parse(build)) for key, build in named.items() if build is not None]
-        return [Fault(key, str(one), why) for key, one in found if (why := describe_missing(one)) is not None]
+        source, why_not = card.source, describe_missing_file(card.source.made_by)
+        return [
+            *(Fault(key, str(one), why) for key, one in found if (why := describe_missing(one)) is not None),
+            *(
+                Fault(f"source.{source.format}.{place}", pattern, why_not)
+                for place, pattern in enumerate(source.patterns)
+                if not find_matches(pattern)
+            ),
+        ]
 
     def hash_files(self, card: PredictCard) -> Mapping[str, str]:
         """The model's file."""
@@ -50,7 +60,7 @@ class PredictWorkload(Workload[PredictCard]):
         from tfperf.workloads.predict.slots import make_slots
 
         source = card.source
-        files = list_files(source.patterns, f"source.{source.format}")
+        files = list_files(source.patterns, f"source.{source.format}", source.made_by)
         show_stage(f"reading {len(files)} files")
         records = open_records(source.format, files, source.columns, source.id)
         slots = make_slots(card)
@@ -73,6 +83,12 @@ class PredictWorkload(Workload[PredictCard]):
         from tfperf.infer.prediction import MANIFEST
 
         return (folder / MANIFEST).is_file()
+
+    def make_example(self, data: Path | None) -> str:
+        """A commented card; data: its records, in a file whose name's end says what it is."""
+        from tfperf.workloads.predict.example import format_example_card
+
+        return format_example_card(data)
 
     def refuse_fit(self, card: PredictCard) -> None:
         """CardError: there is nothing to train."""
