@@ -128,8 +128,8 @@ def test_sizes_beyond_all_limits_are_in_the_last_bins():
 def test_hooks_are_told_and_the_log_keeps_it():
     told, log = [], EventLog(2)
     hooks = DispatchHooks(
-        lambda *_: told.append("rows"), told.append, told.append, lambda: True, told.append,
-        lambda *end: told.append(end),
+        lambda *_: told.append("rows"), told.append, told.append, lambda: True, note_unit=told.append,
+        note_end=lambda *end: told.append(end),
     )  # fmt: skip
     kept = keep_events(log, hooks, lambda: 4.5)
     batch, unit = BatchEvent(1, 2.0, 1.0, 8, 80.0), UnitEvent(1, 0.5, 2, 160.0, None)
