@@ -64,11 +64,11 @@ def run_batch(worker: MessageProcess, window: PreparedWindow, batch: MicroBatch)
     """Seconds that a worker takes for one. Raises: TrainingError where it fails."""
     worker.send([(BatchTask(batch), window.take(batch.records))])
     while True:
-        kind, *rest = worker.connection.recv()
-        if kind == "rows":
-            return max(float(rest[3]), 1e-9)
-        if kind == "raised":
-            raise TrainingError(f"model: a batch of {len(batch.records)} records: {rest[2]}")
+        for kind, *rest in worker.connection.recv():
+            if kind == "rows":
+                return max(float(rest[3]), 1e-9)
+            if kind == "raised":
+                raise TrainingError(f"model: a batch of {len(batch.records)} records: {rest[2]}")
 
 
 def choose_rule(found: Sequence[MeasuredRule]) -> BatchRule:
