@@ -190,10 +190,10 @@ class Dispatcher:
         worker = self._workers[number]
         if self.book.finish(number, key):
             self._settle(task, list(task.batch.records), values)
-        self._note_pace(number, float(task.cost), max(seconds, 1e-9))
+        self._note_pace(number, _get_cost(task), max(seconds, 1e-9))
         self._starts[worker.slot] = 0
         at = self._clock() - (self.first_lease or 0.0)
-        self._hooks.note(BatchEvent(worker.slot, at, seconds, len(task.batch.records), float(task.cost)))
+        self._hooks.note(BatchEvent(worker.slot, at, seconds, len(task.batch.records), _get_cost(task)))
 
     def _note_pace(self, number: int, cost: float, seconds: float) -> None:
         """Of a batch. What a process does while it compiles stands for its pace until there is something better."""
@@ -279,3 +279,7 @@ class Dispatcher:
         process = MessageProcess(run_worker, one.spec, one.environment)
         self._workers[self._next] = _RunningWorker(slot, process, deadline=self._clock() + START_SECONDS)
         self._next += 1
+
+
+def _get_cost(task: BatchTask) -> float:
+    return float(task.cost)

@@ -22,7 +22,7 @@ class WorkerPace:
     >>> pace = WorkerPace()
     >>> for cost in (100.0, 300.0):
     ...     pace.add(cost, 0.01 + cost / 1000)
-    >>> round(pace.predict(Load(batches=2, cost=400.0)), 6)
+    >>> round(pace.predict([200.0, 200.0]), 6)
     0.42
     """
 
@@ -64,8 +64,12 @@ class WorkerPace:
         fixed = self.seconds / self.weight - slope * mean
         return (fixed, slope) if slope > 0 and fixed > 0 else through_zero
 
-    def predict(self, load: Load) -> float:
-        """Seconds that such batches take."""
+    def predict(self, costs: Sequence[float]) -> float:
+        """Seconds that batches of these costs take."""
+        return self.predict_load(Load(len(costs), sum(costs)))
+
+    def predict_load(self, load: Load) -> float:
+        """Seconds that so many batches take."""
         fixed, slope = self.fit_line()
         return fixed * load.batches + slope * load.cost
 
@@ -138,7 +142,7 @@ class Paces:
         if not others:
             return True
         mine = backlog[worker]
-        own = self.workers[worker].predict(Load(mine.batches + 1, mine.cost + cost))
+        own = self.workers[worker].predict_load(Load(mine.batches + 1, mine.cost + cost))
         theirs = sum(backlog[one].cost for one in others) + left
-        slowest = max(pace.predict(backlog[one]) for one, pace in others.items())
+        slowest = max(pace.predict_load(backlog[one]) for one, pace in others.items())
         return own <= max(slowest, theirs / sum(pace.rate for pace in others.values()))
