@@ -5,6 +5,7 @@ Workers are processes that load the model once. A unit is cut into micro-batches
 
 import math
 import pickle
+import queue
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -24,6 +25,7 @@ from tfperf.infer.subprocesses import MessageProcess
 from tfperf.infer.worker import Model, WorkerSpec, compute_batch
 
 POOL_CHUNKS = 10  # of each worker, as sentence-transformers 5.1 cuts them
+LOOK_SECONDS = 5.0  # between two looks at whether workers are there
 FROM_QUEUE = "queue"  # what a worker is told that is to take units from the queue, until it finds the end there
 
 
@@ -134,6 +136,17 @@ class Crew:
         except (EOFError, OSError):
             raise UserError(f"{self.slots[number].name}: {self.workers[number].kill()}") from None
 
+    def take_result(self) -> UnitRows:
+        """What comes next through the queue of results."""
+        while True:
+            try:
+                found: UnitRows = self.results.get(timeout=LOOK_SECONDS)
+                return found
+            except queue.Empty:
+                for number, one in enumerate(self.workers):
+                    if one.connection.poll(0):  # it says nothing while it takes units from the queue
+                        self.receive(number)
+
 
 def cut_units(values: RaggedColumn, size: int) -> list[Unit]:
     """Of so many records each, as they come."""
@@ -151,7 +164,7 @@ def run_queue(crew: Crew, values: RaggedColumn, size: int) -> HandedOut:
         crew.tasks.put(unit)
     for _ in crew.workers:
         crew.tasks.put(None)
-    found = [crew.results.get() for _ in units]
+    found = [crew.take_result() for _ in units]
     return gather_rows(crew, found, time.monotonic() - begin)
 
 

@@ -55,12 +55,13 @@ def measure_predictions(
         if not texts.exists():
             prepare_passages(texts)
         common = {
-            "texts": str(texts), "records": records, "seconds": seconds, "batch": BATCH, "units": UNITS,
-            "forms": FORMS, "model": {"build": BUILD, "arguments": dict(MODELS[model])},
+            "texts": str(texts), "records": records, "seconds": seconds, "batch": BATCH, "units": [*UNITS],
+            "forms": {name: [*form] for name, form in FORMS.items()},
+            "model": {"build": BUILD, "arguments": dict(MODELS[model])},
         }  # fmt: skip
         for number in range(rounds):
             for name, planting in plantings.items():
-                request = {**common, "planting": planting, "round": number}
+                request = {**common, "planting": None if planting is None else [*planting], "round": number}
                 part = f"{name.replace(':', '-')}_round-{number + 1:02}"
                 found[name].append(store.get_record(part, "benchmarks.predict_side", request)["parts"])
                 click.echo(describe_round(number, rounds, name, found[name][-1]), err=True)

@@ -126,7 +126,7 @@ def test_rounds_are_asked_for_and_kept(tmp_path, monkeypatch):
     monkeypatch.setattr("benchmarks.record_store.child.run_subprocess", run)
     monkeypatch.setattr(predict_queue, "prepare_passages", lambda path: path.touch())
     rows = list(MEASURE(rounds=2, folder=tmp_path))
-    assert asked == [(planting, number) for number in (0, 1) for planting in PLANTINGS.values()]
+    assert asked == [(one and [*one], number) for number in (0, 1) for one in PLANTINGS.values()]
     assert [row["handed out"] for row in rows] == [OURS, "pool", OURS, "pool", *FORMS]
     assert list(MEASURE(rounds=2, folder=tmp_path)) == rows and len(asked) == 6
     with pytest.raises(UserError, match="--only: got '9:1'; allowed: 50:1, 3:1:1, batches"):
