@@ -13,12 +13,14 @@ from rich.table import Table
 
 from benchmarks import batch_finders as batch_finders
 from benchmarks import buckets as buckets
+from benchmarks import handing_out as handing_out
 from benchmarks import hostile as hostile
 from benchmarks import input_truth as input_truth
 from benchmarks import input_verdicts as input_verdicts
 from benchmarks import keras_fit as keras_fit
 from benchmarks import memory_truth as memory_truth
 from benchmarks import photo_input as photo_input
+from benchmarks import predict_queue as predict_queue
 from benchmarks import predict_writer as predict_writer
 from benchmarks import profiling as profiling
 from benchmarks import stacking as stacking
@@ -27,6 +29,7 @@ from benchmarks import steps as steps
 from benchmarks import store_break_even as store_break_even
 from benchmarks import tagger_book as tagger_book
 from benchmarks import towers as towers
+from benchmarks import useful_share as useful_share
 from benchmarks import worker_study as worker_study
 from benchmarks.peer import observables as observables
 from benchmarks.peer import side_by_side as side_by_side
@@ -97,6 +100,10 @@ def _drop_logs(measure: Callable[..., Iterator[Row]]) -> AbstractContextManager[
     "--photos", type=click.Path(path_type=Path), help="Folder that `python -m tfperf.zoo.photos` made; else its own."
 )
 @click.option("--rounds", type=click.IntRange(min=1), help="How often each part is measured.")
+@click.option("--seconds", type=click.FloatRange(min=0, min_open=True), help="About so many for each measurement.")
+@click.option("--records", type=click.IntRange(min=1), help="So many in each measurement.")
+@click.option("--slowness", help="Of each worker, how many times its own time it takes, as 1,3,3.")
+@click.option("--model", help="Which one, where the benchmark has several.")
 @click.option("--turns", type=click.IntRange(min=1), help="How often both versions are measured in a round.")
 def run(name: str, output: Path | None, **options: Any) -> None:
     """Measure one benchmark."""

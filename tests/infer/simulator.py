@@ -3,7 +3,7 @@
 import heapq
 from collections import defaultdict
 
-from tfperf.infer.leases import LeaseBook
+from tfperf.infer.leases import LeaseBook, Load
 from tfperf.infer.pace import IN_FLIGHT, Paces, UnitRule, WorkerPace
 
 
@@ -31,11 +31,15 @@ class Simulation:
     def _get_cost(self, task):
         return self.costs[task.key]
 
+    def _get_load(self, worker):
+        costs = [self._get_cost(task) for task in self.book.get_leased(worker)]
+        return Load(len(costs), sum(costs))
+
     def _seconds(self, worker, cost):
         return self.fixed + cost / self.speeds[worker](self.now)
 
     def _feed(self):
-        while self.waiting and self.book.pending_count < self.window:
+        while self.waiting and self.book.pending_load.batches < self.window:
             self.book.add([self.waiting.pop(0)])
 
     def _give(self):
@@ -44,7 +48,7 @@ class Simulation:
             was_idle = not self.book.get_leased(worker)
             while len(self.units[worker]) < IN_FLIGHT:
                 costs = [self._get_cost(one) for one in self.book.pending]
-                backlog = {one: [self._get_cost(task) for task in self.book.get_leased(one)] for one in self.alive}
+                backlog = {one: self._get_load(one) for one in self.alive}
                 count = self.paces.choose_count(worker, costs, backlog)
                 tasks = self.book.lease(worker, count) if count else []
                 if not tasks:

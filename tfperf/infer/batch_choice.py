@@ -91,18 +91,19 @@ class BatchCalibration:
                 raise TrainingError(f"model: {self._end()}")
         self._worker.send([(BatchTask(batch), self._window.take(batch.records))])
         while True:
-            message = self._receive(self._timeout)
-            if message is None:
+            messages = self._receive(self._timeout)
+            if messages is None:
                 self._losses += 1
                 told = self._end()
                 if self._losses == MOST_LOSSES:
                     raise TrainingError(f"model: {MOST_LOSSES} batches end their process, or hang: {told}")
                 return None
-            if message[0] in ("rows", "raised"):
-                return max(float(message[4]), 1e-9) if message[0] == "rows" else None
+            for kind, *rest in messages:
+                if kind in ("rows", "raised"):
+                    return max(float(rest[3]), 1e-9) if kind == "rows" else None
 
     def _receive(self, timeout: float) -> Any:
-        """What the worker says; None: it is gone, or does not answer."""
+        """A list of what the worker says; None: it is gone, or does not answer."""
         assert self._worker is not None
         try:
             return self._worker.connection.recv() if self._worker.connection.poll(timeout) else None

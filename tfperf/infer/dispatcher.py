@@ -25,6 +25,8 @@ AHEAD_BYTES = 256 * 2**20  # of windows that are open, beyond which no more are 
 REQUESTED = 2  # windows that the preparer is at, or has to do next
 MOST_LOSSES = 12  # workers that die or hang one after the other, while nothing comes out
 MOST_RAISED = 100  # records that raise before the first one gives something
+SENT_TOGETHER = 32  # batches of a unit, so that its first ones are computed while the others are put together
+COLD_BATCHES = 2  # of a new process, that compile: the first one, and the first one of another shape
 
 
 @dataclass
@@ -36,7 +38,8 @@ class _RunningWorker:
     is_ready: bool = False
     deadline: float = 0.0  # of what it is at; for one that loads, of that
     units: list[int] = field(default_factory=list)  # batches of each unit that it has
-    is_warm: bool = False  # whether it has done a batch: the first one compiles
+    done: int = 0  # batches
+    has_old_pace: bool = False  # of the process before it
 
 
 class Dispatcher:
@@ -53,7 +56,7 @@ class Dispatcher:
         self._old_paces: dict[int, WorkerPace] = {}  # of slots
         self._next = 0
         self._preparing = PreparerWatch(preparer, rule.timeout, clock)
-        self._costs: list[float] = []  # of windows that were prepared
+        self._prepared, self._prepared_cost = 0, 0  # windows
         self.first_lease: float | None = None
         self._losses, self._is_fruitful = 0, False  # since something came out; whether anything ever did
 
@@ -82,8 +85,8 @@ class Dispatcher:
         """More windows, where workers would run out of work."""
         while len(self._preparing.requested) < REQUESTED and self.windows.bytes < AHEAD_BYTES:
             rates = sum(one.rate for one in self.paces.workers.values() if one.is_known)
-            known = sum(map(_get_cost, self.book.list_next(10_000)))
-            if self._costs and self.book.pending_count > 2 * len(self._slots) and known > AHEAD_SECONDS * rates > 0:
+            known = self.book.pending_load
+            if self._prepared and known.batches > 2 * len(self._slots) and known.cost > AHEAD_SECONDS * rates > 0:
                 return
             window = next(wanted, None)
             if window is None:
@@ -98,9 +101,9 @@ class Dispatcher:
         for number in sorted(ready, key=lambda one: -self._get_rate(one)):
             worker = self._workers[number]
             while len(worker.units) < IN_FLIGHT:
-                costs = [_get_cost(one) for one in self.book.list_next(5000)]
-                backlog = {one: [_get_cost(task) for task in self.book.get_leased(one)] for one in ready}
-                count = self.paces.choose_count(number, costs, backlog, self._estimate_further(len(costs)))
+                costs = self.book.list_next_costs(*self.paces.list_unit_limits(number))
+                backlog = {one: self.book.get_load(one) for one in ready}
+                count = self.paces.choose_count(number, costs, backlog, self._estimate_further(costs))
                 tasks = self.book.lease(number, count) if count else []
                 if not tasks:
                     break
@@ -110,7 +113,9 @@ class Dispatcher:
                 worker.units.append(len(tasks))
                 if len(worker.units) == 1:
                     worker.deadline = self._clock() + self._rule.timeout
-                worker.process.send([(task, self.windows.take_columns(task)) for task in tasks])
+                for first in range(0, len(tasks), SENT_TOGETHER):
+                    some = tasks[first : first + SENT_TOGETHER]
+                    worker.process.send([(task, self.windows.take_columns(task)) for task in some])
 
     @property
     def elapsed(self) -> float:
@@ -122,10 +127,10 @@ class Dispatcher:
         seconds = pace.predict(costs) if pace.is_known else None
         return UnitEvent(self._workers[number].slot, self.elapsed, len(costs), sum(costs), seconds)
 
-    def _estimate_further(self, listed: int) -> float:
-        """Cost of what is not prepared yet, if windows are as those were."""
-        mean = sum(self._costs) / len(self._costs) if self._costs else 0.0
-        return mean * self._left
+    def _estimate_further(self, listed: Sequence[float]) -> float:
+        """Cost of what nobody has after what is listed; of what is not prepared yet, if it is as windows so far."""
+        mean = self._prepared_cost / self._prepared if self._prepared else 0.0
+        return self.book.pending_load.cost - sum(listed) + mean * self._left
 
     def _get_rate(self, number: int) -> float:
         pace = self.paces.workers[number]
@@ -151,9 +156,11 @@ class Dispatcher:
             self._left -= 1
             is_done = done(prepared.window)
             batches, failures = self.windows.add(prepared, is_done)
-            self._costs.append(float(sum(one.padded_length for one in batches)))
-            length = float(prepared.lengths[~is_done].sum())
-            self._hooks.note_window(WindowEvent(prepared.window, int((~is_done).sum()), length, self._costs[-1]))
+            cost = sum(one.padded_length for one in batches)
+            self._prepared += 1
+            self._prepared_cost += cost
+            length, records = float(prepared.lengths[~is_done].sum()), int((~is_done).sum())
+            self._hooks.note_window(WindowEvent(prepared.window, records, length, float(cost)))
             self.book.add(batches)
             if failures:
                 numbers = [one.number for one in failures]
@@ -165,6 +172,7 @@ class Dispatcher:
         if kind == "ready":
             worker.is_ready = True
             self.book.join(number)
+            worker.has_old_pace = worker.slot in self._old_paces
             self.paces.workers[number] = self._old_paces.get(worker.slot, WorkerPace())
         elif kind == "start":
             self.book.start(number, *rest)
@@ -194,20 +202,27 @@ class Dispatcher:
             self.windows.keep_single(key, record, values)
             self.book.pass_record(number, key, record)
             return
-        task = self.book.get_leased(number)[0]
+        task = self.book.get_current(number)
         self._end_batch(number)
         worker = self._workers[number]
         if self.book.finish(number, key):
             self._settle(task, list(task.batch.records), values)
-        if worker.is_warm or not self.paces.workers[number].is_known:
-            self.paces.workers[number].add(_get_cost(task), max(seconds, 1e-9))
-        worker.is_warm = True
+        self._note_pace(number, _get_cost(task), max(seconds, 1e-9))
         self._starts[worker.slot] = 0
         records, cost = len(task.batch.records), _get_cost(task)
         self._hooks.note(BatchEvent(worker.slot, self.elapsed, seconds, records, cost, number))
 
+    def _note_pace(self, number: int, cost: float, seconds: float) -> None:
+        """Of a batch. What a process does while it compiles stands for its pace until there is something better."""
+        worker = self._workers[number]
+        if worker.done <= COLD_BATCHES and not worker.has_old_pace:
+            self.paces.workers[number] = WorkerPace()
+        if worker.done >= COLD_BATCHES or not worker.has_old_pace:
+            self.paces.workers[number].add(cost, seconds)
+        worker.done += 1
+
     def _end_singles(self, number: int, key: tuple[int, int]) -> None:
-        task = self.book.get_leased(number)[0]
+        task = self.book.get_current(number)
         self._end_batch(number)
         self._starts[self._workers[number].slot] = 0
         failed = [one for one in self.book.failures if one.window == key[0] and one.number in task.batch.records]
@@ -287,4 +302,4 @@ class Dispatcher:
 
 
 def _get_cost(task: BatchTask) -> float:
-    return float(task.batch.padded_length)
+    return float(task.cost)

@@ -5,6 +5,7 @@ is suspected and run record by record. A record that fails there is marked with 
 is run whole once more, so that the loss of a worker, which no record caused, leaves no trace in what is computed.
 """
 
+import math
 from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
@@ -48,6 +49,19 @@ class BatchTask:
         """Whether its records are run one by one."""
         return self.mode in (Mode.SINGLY, Mode.ACCEPTED)
 
+    @property
+    def cost(self) -> int:
+        """What is computed, as paces count it: length with padding."""
+        return self.batch.padded_length
+
+
+@dataclass(frozen=True)
+class Load:
+    """Batches that are to be done: how many, and their cost in all."""
+
+    batches: int
+    cost: float
+
 
 @dataclass(frozen=True)
 class RecordFailure:
@@ -66,6 +80,7 @@ class _Leased:
     tasks: deque[BatchTask] = field(default_factory=deque)
     current: int | None = None  # record that it has begun, of a task that is run one by one
     is_started: bool = False  # whether it has begun the first task
+    cost: int = 0  # of all its tasks
 
 
 class LeaseBook:
@@ -75,12 +90,15 @@ class LeaseBook:
     def __init__(self) -> None:
         self.failures: list[RecordFailure] = []
         self._pending: deque[BatchTask] = deque()
+        self._pending_cost = 0
         self._leased: dict[int, _Leased] = {}
         self._failed: dict[tuple[int, int], set[int]] = {}  # of batches that are not settled: records that failed
 
     def add(self, batches: Iterable[MicroBatch]) -> None:
         """More to do, after what there is."""
-        self._pending.extend(BatchTask(one) for one in batches)
+        for one in batches:
+            self._pending.append(BatchTask(one))
+            self._pending_cost += self._pending[-1].cost
 
     def join(self, worker: int) -> None:
         """A worker that may be given tasks. Raises: ValueError for one that is there already."""
@@ -93,14 +111,21 @@ class LeaseBook:
         """Nobody's yet, first come first."""
         return tuple(self._pending)
 
-    def list_next(self, count: int) -> list[BatchTask]:
-        """The first of them, at most so many."""
-        return list(islice(self._pending, count))
+    def list_next_costs(self, count: int, most: float = math.inf) -> list[float]:
+        """Costs of the first of them: at most so many, and none after those that have come to `most`."""
+        found: list[float] = []
+        total = 0
+        for task in islice(self._pending, count):
+            found.append(float(task.cost))
+            total += task.cost
+            if total >= most:
+                break
+        return found
 
     @property
-    def pending_count(self) -> int:
-        """How many these are."""
-        return len(self._pending)
+    def pending_load(self) -> Load:
+        """All of them."""
+        return Load(len(self._pending), float(self._pending_cost))
 
     @property
     def leased_count(self) -> int:
@@ -110,6 +135,15 @@ class LeaseBook:
     def get_leased(self, worker: int) -> Sequence[BatchTask]:
         """What a worker has, the one that it is at first."""
         return tuple(self._leased[worker].tasks)
+
+    def get_current(self, worker: int) -> BatchTask:
+        """What a worker is at, or begins next. Raises: IndexError where it has nothing."""
+        return self._leased[worker].tasks[0]
+
+    def get_load(self, worker: int) -> Load:
+        """All that a worker has."""
+        mine = self._leased[worker]
+        return Load(len(mine.tasks), float(mine.cost))
 
     @property
     def is_idle(self) -> bool:
@@ -128,25 +162,28 @@ class LeaseBook:
                 break
             if mine.tasks and mine.tasks[0].mode is not Mode.WHOLE:
                 break
-            found.append(self._pending.popleft())
-            mine.tasks.append(found[-1])
+            task = self._pending.popleft()
+            self._pending_cost -= task.cost
+            found.append(task)
+            mine.tasks.append(task)
+            mine.cost += task.cost
         return found
 
     def start(self, worker: int, key: tuple[int, int], record: int | None = None) -> None:
         """A worker has begun a task, or a record of one."""
-        mine = self._get_current(worker, key)
+        mine = self._find_current(worker, key)
         mine.is_started, mine.current = True, record
 
     def fail_record(self, worker: int, key: tuple[int, int], record: int, message: str) -> None:
         """A record that was run by itself raised something; its worker goes on with the next one."""
-        mine = self._get_current(worker, key)
+        mine = self._find_current(worker, key)
         self._mark(mine.tasks[0], record, "raised", message)
         mine.tasks[0] = _leave_out(mine.tasks[0], record)
         mine.current = None
 
     def pass_record(self, worker: int, key: tuple[int, int], record: int) -> None:
         """A record that was run by itself gave a result."""
-        mine = self._get_current(worker, key)
+        mine = self._find_current(worker, key)
         mine.tasks[0] = _leave_out(mine.tasks[0], record)
         mine.current = None
 
@@ -163,7 +200,7 @@ class LeaseBook:
         """
         task = self._end(worker, key)
         if task.mode is Mode.SINGLY and not self._failed.get(key):
-            self._pending.appendleft(replace(task, mode=Mode.AGAIN, records=()))
+            self._put_back(replace(task, mode=Mode.AGAIN, records=()))
             return False
         self._failed.pop(key, None)
         return True
@@ -175,19 +212,24 @@ class LeaseBook:
         failed = None
         for place, task in reversed(list(enumerate(mine.tasks))):
             if place or not mine.is_started:
-                self._pending.appendleft(task)
+                self._put_back(task)
             elif not task.is_single:
                 lost = replace(task, losses=task.losses + 1)
                 self._suspect(lost, Mode.ACCEPTED if lost.losses == MOST_LOSSES else Mode.SINGLY)
             elif mine.current is None:  # between two records
-                self._pending.appendleft(task)
+                self._put_back(task)
             else:
                 failed = self._mark(task, mine.current, reason, message)
-                self._pending.appendleft(_leave_out(task, mine.current))
+                self._put_back(_leave_out(task, mine.current))
         return failed
 
+    def _put_back(self, task: BatchTask) -> None:
+        """It is the next one."""
+        self._pending.appendleft(task)
+        self._pending_cost += task.cost
+
     def _suspect(self, task: BatchTask, mode: Mode) -> None:
-        self._pending.appendleft(replace(task, mode=mode, records=task.batch.records))
+        self._put_back(replace(task, mode=mode, records=task.batch.records))
 
     def _mark(self, task: BatchTask, record: int, reason: FailureReason, message: str) -> RecordFailure:
         found = RecordFailure(task.batch.window, record, reason, message)
@@ -195,16 +237,18 @@ class LeaseBook:
         self.failures.append(found)
         return found
 
-    def _get_current(self, worker: int, key: tuple[int, int]) -> _Leased:
+    def _find_current(self, worker: int, key: tuple[int, int]) -> _Leased:
         mine = self._leased[worker]
         if not mine.tasks or mine.tasks[0].key != key:
             raise ValueError(f"worker {worker} reports batch {key}, and is at {[one.key for one in mine.tasks][:1]}")
         return mine
 
     def _end(self, worker: int, key: tuple[int, int]) -> BatchTask:
-        mine = self._get_current(worker, key)
+        mine = self._find_current(worker, key)
         mine.is_started, mine.current = False, None
-        return mine.tasks.popleft()
+        task = mine.tasks.popleft()
+        mine.cost -= task.cost
+        return task
 
 
 def _leave_out(task: BatchTask, record: int) -> BatchTask:

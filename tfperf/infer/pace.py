@@ -1,11 +1,15 @@
 """How fast each worker is, as it runs, and how much it is given at a time."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+
+from tfperf.infer.leases import Load
 
 MEMORY_SECONDS = 10.0  # of a worker's own time, after which a batch counts 1/e of the last one
 IN_FLIGHT = 2  # units that a worker has: it begins the next while the rows of the last are on their way
 FIXED_COSTS = 100.0  # that a unit is at least as long as
+MOST_BATCHES = 1000  # of a unit: what handing out one costs is little beside so many
 LAST_SHARE = 0.5  # of a worker's share of what is left, that a unit is at most
 
 
@@ -62,8 +66,12 @@ class WorkerPace:
 
     def predict(self, costs: Sequence[float]) -> float:
         """Seconds that batches of these costs take."""
+        return self.predict_load(Load(len(costs), sum(costs)))
+
+    def predict_load(self, load: Load) -> float:
+        """Seconds that so many batches take."""
         fixed, slope = self.fit_line()
-        return fixed * len(costs) + slope * sum(costs)
+        return fixed * load.batches + slope * load.cost
 
 
 @dataclass(frozen=True)
@@ -88,42 +96,53 @@ class Paces:
     rule: UnitRule
     workers: dict[int, WorkerPace] = field(default_factory=dict)
 
+    def list_unit_limits(self, worker: int) -> tuple[int, float]:
+        """Batches, and their cost, of which a worker is given no more at a time, whatever there is to do."""
+        mine = self.workers[worker]
+        if not mine.is_known:
+            return 1, math.inf
+        if self.rule.batches is not None:
+            return self.rule.batches, math.inf
+        return MOST_BATCHES, self.rule.goal * mine.rate
+
     def choose_count(
-        self, worker: int, costs: Sequence[float], backlog: Mapping[int, Sequence[float]], further: float = 0.0
+        self, worker: int, costs: Sequence[float], backlog: Mapping[int, Load], further: float = 0.0
     ) -> int:
         """How many of the next batches a worker is to be given; 0: it would end after all others had done them.
 
-        costs: of batches that nobody has, the next one first; further: of those that are not known yet, about; backlog:
-        of those that each worker has.
+        costs: of batches that nobody has, the next one first, as many as `list_unit_limits` says or more; further: of
+        those after them, about where they are not known yet; backlog: what each worker has.
         """
         if not costs:
             return 0
         mine = self.workers[worker]
-        known = {one: pace for one, pace in self.workers.items() if pace.is_known}
         if not mine.is_known:
-            return 1 if not backlog[worker] else 0  # one batch tells its rate
+            return 1 if not backlog[worker].batches else 0  # one batch tells its rate
+        limit, cost = self.list_unit_limits(worker)
         if self.rule.batches is not None:
-            return min(self.rule.batches, len(costs))
+            return min(limit, len(costs))
         left = sum(costs) + further
-        share = mine.rate / sum(pace.rate for pace in known.values())
-        most = min(self.rule.goal * mine.rate, LAST_SHARE * share * left)
+        most = min(cost, LAST_SHARE * self._estimate_share(worker) * left)
         count, total = 1, costs[0]
-        while count < len(costs) and total + costs[count] <= most:
+        while count < min(len(costs), limit) and total + costs[count] <= most:
             total += costs[count]
             count += 1
-        if count > 1 or self._is_first_to_end(worker, costs[0], left, backlog, known):
+        if count > 1 or self._is_first_to_end(worker, costs[0], left, backlog):
             return count
         return 0
 
-    def _is_first_to_end(
-        self, worker: int, cost: float, left: float, backlog: Mapping[int, Sequence[float]],
-        known: Mapping[int, WorkerPace],
-    ) -> bool:  # fmt: skip
+    def _estimate_share(self, worker: int) -> float:
+        """Of a worker in what all do; those that have done nothing yet are taken to be as fast as the mean."""
+        known = [one.rate for one in self.workers.values() if one.is_known]
+        return self.workers[worker].rate / (sum(known) / len(known) * len(self.workers))
+
+    def _is_first_to_end(self, worker: int, cost: float, left: float, backlog: Mapping[int, Load]) -> bool:
         """Whether a worker has done the next batch before the others could have done all that nobody has, with it."""
-        others = [one for one in known if one != worker]
+        others = {one: pace for one, pace in self.workers.items() if pace.is_known and one != worker}
         if not others:
             return True
-        own = self.workers[worker].predict([*backlog[worker], cost])
-        theirs = sum(sum(backlog[one]) for one in others) + left
-        slowest = max(known[one].predict([*backlog[one]]) for one in others)
-        return own <= max(slowest, theirs / sum(known[one].rate for one in others))
+        mine = backlog[worker]
+        own = self.workers[worker].predict_load(Load(mine.batches + 1, mine.cost + cost))
+        theirs = sum(backlog[one].cost for one in others) + left
+        slowest = max(pace.predict_load(backlog[one]) for one, pace in others.items())
+        return own <= max(slowest, theirs / sum(pace.rate for pace in others.values()))

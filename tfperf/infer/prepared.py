@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -19,9 +20,14 @@ class RaggedColumn:
 
     def take(self, numbers: Sequence[int]) -> "RaggedColumn":
         """Of some records, in their order."""
-        ends = np.cumsum(self.lengths)
-        parts = [self.flat[ends[one] - self.lengths[one] : ends[one]] for one in numbers]
+        limits = self._limits
+        parts = [self.flat[limits[one] : limits[one + 1]] for one in numbers]
         return RaggedColumn(np.concatenate([self.flat[:0], *parts]), self.lengths[list(numbers)])
+
+    @cached_property
+    def _limits(self) -> list[int]:
+        """(n + 1) where the values of each record begin, and where those of the last one end."""
+        return [0, *np.cumsum(self.lengths).tolist()]
 
     def pad(self, fill: Any = 0) -> AnyArray:
         """(n, longest, ...), filled up at the end.

@@ -13,7 +13,7 @@ from tfperf.infer.dispatcher import Dispatcher
 from tfperf.infer.micro_batches import BatchRule, cut_window
 from tfperf.infer.preparer import PreparerSpec, prepare_window
 from tfperf.infer.subprocesses import MessageProcess
-from tfperf.infer.worker import WorkerSpec, compute_rows
+from tfperf.infer.worker import WorkerSpec, compute_batch
 
 TICK_SECONDS = 0.2
 WARM = 2  # batches of a worker, which compile for one shape, then for all
@@ -91,7 +91,7 @@ def run_alone(connection: Connection, spec: AloneSpec) -> None:
         bad = {one.number for one in prepared.failures}
         good = [number for number in range(len(ids)) if number not in bad]
         for batch in cut_window(window, prepared.lengths[good], spec.batch):
-            _, seconds = compute_rows(spec.worker, model, prepared.take([good[number] for number in batch.records]))
+            _, seconds = compute_batch(spec.worker, model, prepared.take([good[number] for number in batch.records]))
             at = time.perf_counter() - begin
             events.append(BatchEvent(0, at, max(seconds, 1e-9), len(batch.records), float(batch.padded_length)))
     connection.send(("done", events))

@@ -18,6 +18,7 @@ from tempfile import TemporaryFile
 from typing import Any
 
 ERROR_LENGTH = 4000  # bytes of what it said last, that are kept
+MOST_LISTS = 64  # of messages that are taken from one process before others have their turn
 PATIENCE_SECONDS = 5.0  # for one that is asked to end
 
 
@@ -104,10 +105,11 @@ def _receive_first(connection: Connection) -> tuple[list[str], bytes, bytes]:
 
 
 def receive_all(connection: Connection) -> Iterator[tuple[Any, ...] | None]:
-    """All messages that are there; None: the other end is gone."""
+    """All messages that are there, but for those after MOST_LISTS lists of them; None: the other end is gone."""
     try:
-        while True:
-            yield connection.recv()
+        for _ in range(MOST_LISTS):
+            found = connection.recv()
+            yield from found if isinstance(found, list) else [found]
             if not connection.poll(0):
                 return
     except (EOFError, OSError):

@@ -29,6 +29,7 @@ class WindowQueue:
     def __init__(self, rule: BatchRule) -> None:
         self._rule = rule
         self._open: dict[int, OpenWindow] = {}
+        self._bytes = 0
 
     def __len__(self) -> int:
         return len(self._open)
@@ -36,7 +37,7 @@ class WindowQueue:
     @property
     def bytes(self) -> int:
         """Of all that is prepared."""
-        return sum(one.prepared.bytes for one in self._open.values())
+        return self._bytes
 
     def add(self, prepared: PreparedWindow, done: BoolMask) -> tuple[list[MicroBatch], list[RecordFailure]]:
         """Open a window: the batches that are to be run, and records that could not be prepared.
@@ -45,15 +46,17 @@ class WindowQueue:
         """
         bad = {one.number for one in prepared.failures}
         numbers = [number for number in range(len(prepared.lengths)) if number not in bad]
-        cut = cut_window(prepared.window, prepared.lengths[numbers], self._rule)
-        batches = [
-            MicroBatch(one.window, one.place, tuple(numbers[place] for place in one.records), one.longest)
-            for one in cut
-        ]  # fmt: skip
-        wanted = [one for one in batches if not np.all(done[list(one.records)])]
+        batches = cut_window(prepared.window, prepared.lengths[numbers], self._rule)
+        if bad:
+            batches = [
+                MicroBatch(one.window, one.place, tuple(numbers[place] for place in one.records), one.longest)
+                for one in batches
+            ]  # fmt: skip
+        wanted = [one for one in batches if not np.all(done[list(one.records)])] if np.any(done) else batches
         failures = [one for one in prepared.failures if not done[one.number]]
         if wanted:
             self._open[prepared.window] = OpenWindow(prepared, wanted, {one.place for one in wanted})
+            self._bytes += prepared.bytes
         return wanted, failures
 
     def take_columns(self, task: BatchTask) -> dict[str, Column]:
@@ -77,4 +80,5 @@ class WindowQueue:
         window = self._open[key[0]]
         window.left.discard(key[1])
         if not window.left:
+            self._bytes -= window.prepared.bytes
             del self._open[key[0]]

@@ -1,8 +1,9 @@
 """A process that runs the model: it loads that once, then does batch after batch, and says when it begins each.
 
-Messages to it are lists of (BatchTask, columns); from it come
+Messages to it are lists of (BatchTask, columns); from it come lists of
 ("ready", text), ("start", key, record), ("rows", key, record, values, seconds), ("raised", key, record, text) and
-("end", key). A record stands for one that is run by itself, None for the whole batch.
+("end", key). A record stands for one that is run by itself, None for the whole batch. What ends a batch goes in one
+list with what begins the next one, where there is one.
 """
 
 import os
@@ -35,15 +36,40 @@ class WorkerSpec:
     slowness: float = 1.0
 
 
+class _Outbox:
+    """What is to be said, kept until it is sent in one list."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection, self._kept = connection, list[tuple[Any, ...]]()
+
+    def keep(self, *message: Any) -> None:
+        """Say it with the next one that is sent."""
+        self._kept.append(message)
+
+    def send(self, *message: Any) -> None:
+        """Say it now."""
+        self.keep(*message)
+        self.flush()
+
+    def flush(self) -> None:
+        """Say now what was kept, if anything was."""
+        if self._kept:
+            self._connection.send(self._kept)
+            self._kept = []
+
+
 def run_worker(connection: Connection, spec: WorkerSpec) -> None:
     """Load the model, and run what comes until the pipe ends."""
     inbox: queue.SimpleQueue[Any] = queue.SimpleQueue()
     threading.Thread(target=_receive, args=(connection, inbox), daemon=True).start()
+    outbox = _Outbox(connection)
     model = spec.load_model()
-    connection.send(("ready", os.getpid()))
+    outbox.send("ready", os.getpid())
     while True:
+        if inbox.empty():
+            outbox.flush()
         for task, columns in inbox.get():
-            _run_task(connection, spec, model, task, columns)
+            _run_task(outbox, spec, model, task, columns)
 
 
 def _receive(connection: Connection, inbox: "queue.SimpleQueue[Any]") -> None:
@@ -55,16 +81,14 @@ def _receive(connection: Connection, inbox: "queue.SimpleQueue[Any]") -> None:
         os._exit(0)
 
 
-def _run_task(
-    connection: Connection, spec: WorkerSpec, model: Model, task: BatchTask, columns: Mapping[str, Column]
-) -> None:
+def _run_task(outbox: _Outbox, spec: WorkerSpec, model: Model, task: BatchTask, columns: Mapping[str, Column]) -> None:
     """columns: of the task's records, where it runs these one by one; of all of its batch else."""
     if not task.is_single:
-        _run_records(connection, spec, model, task, None, columns)
+        _run_records(outbox, spec, model, task, None, columns)
         return
     for place, record in enumerate(task.records):
-        _run_records(connection, spec, model, task, record, _take_one(columns, place))
-    connection.send(("end", task.key))
+        _run_records(outbox, spec, model, task, record, _take_one(columns, place))
+    outbox.keep("end", task.key)
 
 
 def _take_one(columns: Mapping[str, Column], place: int) -> dict[str, Column]:
@@ -75,20 +99,22 @@ def _take_one(columns: Mapping[str, Column], place: int) -> dict[str, Column]:
 
 
 def _run_records(
-    connection: Connection, spec: WorkerSpec, model: Model, task: BatchTask, record: int | None,
+    outbox: _Outbox, spec: WorkerSpec, model: Model, task: BatchTask, record: int | None,
     columns: Mapping[str, Column],
 ) -> None:  # fmt: skip
-    connection.send(("start", task.key, record))
+    outbox.send("start", task.key, record)
     try:
-        values, seconds = compute_rows(spec, model, columns)
+        values, seconds = compute_batch(spec, model, columns)
     except Exception as error:
-        connection.send(("raised", task.key, record, describe_error(error)))
-        return
-    connection.send(("rows", task.key, record, values, seconds))
+        outbox.keep("raised", task.key, record, describe_error(error))
+    else:
+        outbox.keep("rows", task.key, record, values, seconds)
 
 
-def compute_rows(spec: WorkerSpec, model: Model, columns: Mapping[str, Column]) -> tuple[Mapping[str, AnyArray], float]:
-    """What the model gives for records, and the seconds that this took. Raises: whatever the model does."""
+def compute_batch(
+    spec: WorkerSpec, model: Model, columns: Mapping[str, Column]
+) -> tuple[Mapping[str, AnyArray], float]:
+    """Values (n, ...) by names, and seconds that it took, sleep counted. Raises: whatever the model raises."""
     begin = time.perf_counter()
     inputs = {
         name: one.pad(spec.fills.get(name, 0)) if isinstance(one, RaggedColumn) else one
