@@ -1,11 +1,13 @@
 """What is kept of events in bins is what a slow sum over all of them gives, in as much memory for many as for few."""
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
 
 from tests.infer.programs import make_preparer, make_worker
+from tfperf.infer import event_log
 from tfperf.infer.dispatch_records import BatchEvent, DispatchHooks, DispatchRule, Slot, UnitEvent
 from tfperf.infer.event_log import (
     MOST_BINS,
@@ -13,7 +15,6 @@ from tfperf.infer.event_log import (
     STEPS,
     EventLog,
     TimeBins,
-    estimate_quantiles,
     find_size,
     keep_events,
 )
@@ -21,6 +22,7 @@ from tfperf.infer.micro_batches import BatchRule
 from tfperf.infer.prediction import PredictionFolder, PredictionPlan, run_prediction
 
 SLOTS = 3
+estimate_quantiles: Any = event_log.estimate_quantiles  # None only of empty histograms
 
 
 def make_events(seconds, count=400, seed=0):
@@ -126,12 +128,13 @@ def test_sizes_beyond_all_limits_are_in_the_last_bins():
 
 
 def test_hooks_are_told_and_the_log_keeps_it():
-    told, log = [], EventLog(2)
+    told: list[Any] = []
+    log = EventLog(2)
     hooks = DispatchHooks(
         lambda *_: told.append("rows"), told.append, told.append, lambda: True, note_unit=told.append,
         note_end=lambda *end: told.append(end),
     )  # fmt: skip
-    kept = keep_events(log, hooks, lambda: 4.5)
+    kept: Any = keep_events(log, hooks, lambda: 4.5)
     batch, unit = BatchEvent(1, 2.0, 1.0, 8, 80.0), UnitEvent(1, 0.5, 2, 160.0, None)
     kept.note_unit(unit)
     kept.note(batch)
@@ -160,6 +163,7 @@ def test_a_prediction_logs_what_its_workers_do(tmp_path):
     for slot, total in enumerate(log.totals):
         mine = [one for one in batches if one.slot == slot]
         assert mine and total.records == sum(one.records for one in mine)
+        assert total.first is not None and total.last is not None
         assert 0 <= total.first < total.last <= result.seconds
     assert log.units.values[:, 1].sum() == len(units) >= 4
     assert {one.batches for one in units if one.seconds is None} == {1}, "the first one tells the pace"

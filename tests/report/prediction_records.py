@@ -43,10 +43,14 @@ def make_log(workers, seconds, batches=50, cost=20.0, ends=None):
     return log
 
 
+def load_nothing():
+    """These workers are never started."""
+
+
 def make_slots(workers, devices=1):
     """Workers on devices by turns."""
     places = [f"gpu:{number % devices}" for number in range(workers)]
-    return [Slot(f"worker {n} on {one}", WorkerSpec(print), {}, one) for n, one in enumerate(places)]
+    return [Slot(f"worker {n} on {one}", WorkerSpec(load_nothing), {}, one) for n, one in enumerate(places)]
 
 
 def make_report(

@@ -1,22 +1,20 @@
 """The page of a prediction, and the report that it is made of."""
 
 import re
+from typing import Any
 
 import numpy as np
 import pytest
 
 from tests.report.prediction_records import make_array, make_log, make_report
 from tfperf.infer.event_log import EventLog
-from tfperf.report.prediction_page import render_prediction, split_time
-from tfperf.report.prediction_plots import (
-    MOST_DEVICES,
-    MOST_STEPS,
-    draw_tail,
-    draw_throughput,
-    draw_units,
-    sum_by_device,
-)
+from tfperf.report import prediction_page, prediction_plots
+from tfperf.report.prediction_page import render_prediction
+from tfperf.report.prediction_plots import MOST_DEVICES, MOST_STEPS
 from tfperf.report.style import apply_style
+
+PLOTS: Any = prediction_plots  # what they return may be None, but not here
+split_time: Any = prediction_page.split_time
 
 
 def read_text(page):
@@ -31,7 +29,7 @@ def check_page(page):
     assert "nan" not in read_text(page).lower().split()
 
 
-CASES = {
+CASES: dict[str, tuple[dict[str, Any], str]] = {
     "one worker": ({"workers": 1}, "0 records failed"),
     "64 workers": ({"workers": 64, "devices": 16}, "worker 63 on gpu:15"),
     "two devices": ({"workers": 4, "devices": 2, "measured": True}, "sizes that were tried"),
@@ -62,7 +60,7 @@ def test_the_page_is_sensible(tmp_path, name):
 
 def test_the_rate_is_that_of_the_batches_by_device(tmp_path):
     report = make_report(tmp_path, workers=3, devices=2, seconds=30.0)
-    found = sum_by_device(report)
+    found = PLOTS.sum_by_device(report)
     widths = np.diff(found.edges)
     assert len(widths) <= MOST_STEPS and found.edges[-1] == 30
     for device, workers in (("gpu:0", 2), ("gpu:1", 1)):
@@ -74,14 +72,14 @@ def test_the_rate_is_that_of_the_batches_by_device(tmp_path):
 
 @pytest.mark.parametrize("seconds", [0.3, 1.0, 17.3, 3601.0])
 def test_the_last_bin_ends_with_the_run(tmp_path, seconds):
-    found = sum_by_device(make_report(tmp_path, workers=1, seconds=seconds))
+    found = PLOTS.sum_by_device(make_report(tmp_path, workers=1, seconds=seconds))
     assert found.edges[-1] == pytest.approx(seconds, rel=0.02) and np.all(np.diff(found.edges) > 0)
     np.testing.assert_allclose(found.rates["gpu:0"], 1000 / seconds, rtol=0.05)
 
 
 def test_many_devices_are_few_colours(tmp_path):
     report = make_report(tmp_path, workers=20, devices=20)
-    found = sum_by_device(report)
+    found = PLOTS.sum_by_device(report)
     assert len(found.rates) == MOST_DEVICES and list(found.rates)[-1] == "13 other devices"
     total = sum(np.sum(rates * np.diff(found.edges)) for rates in found.rates.values())
     assert total == pytest.approx(20 * 1000, rel=1e-5)
@@ -90,12 +88,12 @@ def test_many_devices_are_few_colours(tmp_path):
 def test_figures_show_what_the_report_has(tmp_path):
     report = make_report(tmp_path, log=make_log(2, 20.0, ends=[15.0, 19.0]), devices=2)
     with apply_style():
-        (axis,) = draw_throughput(sum_by_device(report)).axes
+        (axis,) = PLOTS.draw_throughput(PLOTS.sum_by_device(report)).axes
         assert [one.get_text() for one in axis.get_legend().get_texts()] == ["gpu:0", "gpu:1"]
-        (axis,) = draw_tail(report["workers"], report["idle_tail"]).axes
+        (axis,) = PLOTS.draw_tail(report["workers"], report["idle_tail"]).axes
         assert [bar.get_width() for bar in axis.patches] == pytest.approx([5.0, 1.0])
         assert [one.get_text() for one in axis.get_yticklabels()] == ["worker 0 on gpu:0", "worker 1 on gpu:1"]
-        left, right = draw_units(report["units"], 20.0).axes
+        left, right = PLOTS.draw_units(report["units"], 20.0).axes
         assert max(right.lines[0].get_ydata()) == 5 and max(left.lines[0].get_ydata()) == pytest.approx(1.9, rel=0.06)
 
 

@@ -41,10 +41,10 @@ def render_prediction(folder: Path, report: Report) -> str:
 def _render_head(report: Report) -> str:
     done, total = report["committed"], report["records"]
     tiles = [
-        (f"{done}" if done == total else f"{done} of {total}", "records are in the file"),
-        (_format_rate(report["rate"]), "records/s"), (format_percent(report["useful_share"]), "useful share"),
-        (str(report["failed"]), "records failed"), (format_seconds(report["seconds"]), "first unit to last commit"),
-        (format_seconds(report["startup_seconds"]), "before the first unit"),
+        ("records are in the file", f"{done}" if done == total else f"{done} of {total}"),
+        ("records/s", _format_rate(report["rate"])), ("useful share", format_percent(report["useful_share"])),
+        ("records failed", str(report["failed"])), ("first unit to last commit", format_seconds(report["seconds"])),
+        ("before the first unit", format_seconds(report["startup_seconds"])),
     ]  # fmt: skip
     head = render_tiles(tiles)
     if not report["is_finished"]:

@@ -137,5 +137,5 @@ def _compare_block(
     found.now += int((too & ~done).sum())
     records = first + np.flatnonzero(both)
     for name in names if len(records) else ():
-        rows = [file[name][first:last] for file in files]
-        found.outputs[name].add(*(rows if both.all() else [one[both] for one in rows]), records)
+        rows, others = (file[name][first:last] for file in files)
+        found.outputs[name].add(rows[both], others[both], records)

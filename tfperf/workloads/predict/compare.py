@@ -91,7 +91,7 @@ def compare_predictions(before: Path, now: Path) -> tuple[list[Change], list[str
     files = [folder / Path(str(one["file"])).name for folder, one in ((before, a), (now, b))]
     is_long = sum(path.stat().st_size for path in files if path.is_file()) > LONG_BYTES
     with show_predicting(quiet=not is_long) as (show, _):
-        rows = compare_rows(*files, lambda done, total: show(done, total, 0.0, "comparing rows"))
+        rows = compare_rows(files[0], files[1], lambda done, total: show(done, total, 0.0, "comparing rows"))
     notes = [*describe_rows(rows), *describe_inputs(a, b), *describe_lives(before, now, old, new)]
     return list(list_changes(old, new)), [*_describe_limits(old, new), *notes]
 
