@@ -11,6 +11,7 @@ from typing import Any
 
 import keras
 import numpy as np
+import tensorflow as tf
 from keras import layers, ops
 
 EPSILON = 1e-12
@@ -98,7 +99,7 @@ class EncoderBlock(layers.Layer):
         queries, keys, values = (ops.reshape(one, shape) for one in ops.split(self.projection(hidden), 3, axis=-1))
         scores = ops.einsum("bqhd,bkhd->bhqk", queries * (self.width // self.heads) ** -0.5, keys)
         padding = 1 - ops.cast(known, scores.dtype)[:, None, None, :]
-        shares = keras.activations.softmax(scores + padding * MASKED)
+        shares = tf.nn.softmax(scores + padding * MASKED)  # Keras' own warns of texts with one token
         return ops.reshape(ops.einsum("bhqk,bkhd->bqhd", shares, values), (batch, length, self.width))
 
     def get_config(self) -> dict[str, Any]:
