@@ -22,8 +22,11 @@ def draw_tensors(vocabulary, layers, width, inner, positions, seed=1, deviation=
         for name, shape in sizes.items():
             shapes[f"encoder.layer.{number}.{name}.weight"] = shape
             shapes[f"encoder.layer.{number}.{name}.bias"] = shape[:1]
-    # exact in float32, so that both see the same weights
-    return {name: draws.normal(0, deviation, shape).astype(np.float32) for name, shape in shapes.items()}
+    # exact in float32, so that both see the same weights; scales of normalisations about 1, so that texts differ
+    return {
+        name: (draws.normal(0, deviation, shape) + name.endswith("LayerNorm.weight")).astype(np.float32)
+        for name, shape in shapes.items()
+    }
 
 
 def normalize(x, tensors, name):

@@ -117,4 +117,4 @@ def test_texts_are_as_near_as_their_authors_say():
     cosines = rows @ rows.T
     wanted = [[1.0000, 0.6660, 0.1046], [0.6660, 1.0000, 0.1411], [0.1046, 0.1411, 1.0000]]
     np.testing.assert_allclose(cosines[:3, :3], wanted, rtol=0, atol=6e-5)
-    assert cosines[3, 4] > 0.7 and cosines[3, 5] < 0.3 and cosines[0, 5] < 0.3
+    assert cosines[3, 4] > 0.65 and cosines[3, 5] < 0.3 and cosines[0, 5] < 0.3

@@ -11,6 +11,7 @@ from typing import Any
 
 import keras
 import numpy as np
+import tensorflow as tf
 from keras import layers, ops
 
 EPSILON = 1e-12
@@ -88,7 +89,8 @@ class EncoderBlock(layers.Layer):
     def call(self, hidden: Any, known: Any) -> Any:
         """hidden: (B, L, W); known: (B, L); returns (B, L, W)."""
         hidden = self.first_normalization(hidden + self.mixing(self._gather_values(hidden, known)))
-        wide = ops.gelu(self.widening(hidden), approximate=False)
+        wide = self.widening(hidden)
+        wide = 0.5 * wide * (1 + ops.erf(wide * 0.5**0.5))  # TensorFlow's own GELU has its root of 2 in float32 alone
         return self.second_normalization(hidden + self.narrowing(wide))
 
     def _gather_values(self, hidden: Any, known: Any) -> Any:
@@ -96,7 +98,8 @@ class EncoderBlock(layers.Layer):
         shape = (batch, length, self.heads, self.width // self.heads)
         queries, keys, values = (ops.reshape(one, shape) for one in ops.split(self.projection(hidden), 3, axis=-1))
         scores = ops.einsum("bqhd,bkhd->bhqk", queries * (self.width // self.heads) ** -0.5, keys)
-        shares = ops.softmax(ops.where(known[:, None, None, :], scores, MASKED), axis=-1)
+        padding = 1 - ops.cast(known, scores.dtype)[:, None, None, :]
+        shares = tf.nn.softmax(scores + padding * MASKED)  # Keras' own warns of texts with one token
         return ops.reshape(ops.einsum("bhqk,bkhd->bqhd", shares, values), (batch, length, self.width))
 
     def get_config(self) -> dict[str, Any]:
