@@ -13,6 +13,7 @@ KEYS = {"queue.devices": ["cpu:0"]}
 
 
 def build():
+    keras.backend.clear_session()  # names are counted
     keras.utils.set_random_seed(3)
     inputs = keras.Input((4,))
     return keras.Model(inputs, keras.layers.Dense(2, name="score")(inputs))

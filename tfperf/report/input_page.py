@@ -42,10 +42,10 @@ def render_input(report: Mapping[str, Any]) -> str:
 
 def _list_tiles(report: Mapping[str, Any]) -> list[tuple[str, str]]:
     found, workers = report["as_it_is"], report["workers"]
-    tiles = [(name_bound(report["bound"]), "verdict"), (f"{max(0.0, found['waits']['value']):.0%}", "the device waits")]
+    tiles = [("verdict", name_bound(report["bound"])), ("the device waits", f"{max(0.0, found['waits']['value']):.0%}")]
     if workers is not None:
-        tiles += [(str(workers["knee_with_step"]), "workers give 95 % of the best rate"),
-                  (f"{workers['free_cores']:.2g} of {report['cores']}", "cores free")]  # fmt: skip
+        tiles += [("workers give 95 % of the best rate", str(workers["knee_with_step"])),
+                  ("cores free", f"{workers['free_cores']:.2g} of {report['cores']}")]  # fmt: skip
     return tiles
 
 

@@ -35,7 +35,7 @@ def render_sample(report: Mapping[str, Any]) -> str:
 
 
 def list_sample_lines(report: Mapping[str, Any]) -> list[str]:
-    """What was found, a sentence each."""
+    """What was found, line by line."""
     lines = []
     for one in report["devices"]:
         mean, deviation = _format_scatter(one)
@@ -73,10 +73,10 @@ def format_days(seconds: float) -> str:
 def _list_tiles(report: Mapping[str, Any]) -> list[tuple[str, str]]:
     seconds, rate = report["seconds"], report["rate"]
     return [
-        (MISSING if seconds is None else format_days(seconds["value"]), f"for {report['total']} records"),
-        (MISSING if rate is None else f"{rate['value']:.4g}/s", "records"),
-        (str(report["sampled"]), f"records of the sample, {report['replicates']} times"),
-        (MISSING if report["workers"] is None else str(report["workers"]), "workers per device"),
+        (f"for {report['total']} records", MISSING if seconds is None else format_days(seconds["value"])),
+        ("records", MISSING if rate is None else f"{rate['value']:.4g}/s"),
+        (f"records of the sample, {report['replicates']} times", str(report["sampled"])),
+        ("workers per device", MISSING if report["workers"] is None else str(report["workers"])),
     ]
 
 

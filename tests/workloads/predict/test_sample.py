@@ -142,7 +142,7 @@ def test_the_fewest_workers_are_taken_that_none_beats(tmp_path):
     ]
     lines = sample_page.list_sample_lines(report)
     assert lines[0] == "cpu:0: 100 records/s while it computes, standard deviation 1.4"
-    assert lines[-1].startswith("1000000 records take 167 min [")
+    assert lines[-1].startswith("1000000 records take 2.8 h [")
 
 
 def test_nothing_is_told_where_nothing_was_measured(tmp_path):

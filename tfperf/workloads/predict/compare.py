@@ -18,6 +18,7 @@ from tfperf.results.contents import REPORT
 from tfperf.results.reading import read_json
 from tfperf.workloads.predict.agreement import OutputAgreement, RowAgreement, compare_rows
 from tfperf.workloads.predict.printing import show_predicting
+from tfperf.workloads.predict.progress import PredictionState
 
 RATES: ChangeWords = (ONE_RUN_EACH[1], ONE_RUN_EACH[0])  # for less, for more
 LEAST_BLOCKS, MOST_BLOCKS = 6, 24  # that a run is cut into, for the scatter of its rate
@@ -91,7 +92,11 @@ def compare_predictions(before: Path, now: Path) -> tuple[list[Change], list[str
     files = [folder / Path(str(one["file"])).name for folder, one in ((before, a), (now, b))]
     is_long = sum(path.stat().st_size for path in files if path.is_file()) > LONG_BYTES
     with show_predicting(quiet=not is_long) as (show, _):
-        rows = compare_rows(files[0], files[1], lambda done, total: show(done, total, 0.0, "comparing rows"))
+
+        def show_count(done: int, total: int) -> None:
+            show(PredictionState(done, total, words="comparing rows"))
+
+        rows = compare_rows(files[0], files[1], show_count)
     notes = [*describe_rows(rows), *describe_inputs(a, b), *describe_lives(before, now, old, new)]
     return list(list_changes(old, new)), [*_describe_limits(old, new), *notes]
 

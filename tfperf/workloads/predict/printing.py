@@ -84,9 +84,9 @@ def list_words(state: PredictionState) -> list[str]:
     """Useful share, shares of workers, and what happened last."""
     found = [] if state.useful_share is None else [f"useful share {state.useful_share:.0%}"]
     if len(state.shares) > 1:
-        shown = [f"{name} {share:.0%}" for name, share in state.shares[:MOST_WORKERS]]
+        named = [f"{name} {share:.0%}" for name, share in state.shares[:MOST_WORKERS]]
         more = len(state.shares) - MOST_WORKERS
-        found.append(", ".join(shown) + (f" and {more} more" if more > 0 else ""))
+        found.append(", ".join(named) + (f" and {more} more" if more > 0 else ""))
     return [*found, *([state.words] if state.words else [])]
 
 
