@@ -6,10 +6,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from tfperf.errors import TrainingError
+from tfperf.infer.launchers import WorkerProcess
 from tfperf.infer.leases import BatchTask
 from tfperf.infer.micro_batches import BatchRule, MicroBatch, cut_window
 from tfperf.infer.prepared import PreparedWindow
-from tfperf.infer.subprocesses import MessageProcess
 
 GROWTH = 4  # from one size to the next
 MOST_RECORDS, MOST_LENGTH = 1024, 65_536
@@ -41,7 +41,7 @@ def list_rules(window: PreparedWindow, is_sorted: bool) -> list[BatchRule]:
     return found
 
 
-def measure_rule(worker: MessageProcess, window: PreparedWindow, rule: BatchRule, seconds: float) -> MeasuredRule:
+def measure_rule(worker: WorkerProcess, window: PreparedWindow, rule: BatchRule, seconds: float) -> MeasuredRule:
     """Batches of all lengths, from the longest to the shortest, for so many seconds after a first pass over some.
 
     Raises: TrainingError where the model fails.
@@ -60,7 +60,7 @@ def measure_rule(worker: MessageProcess, window: PreparedWindow, rule: BatchRule
     return MeasuredRule(rule, records / spent)
 
 
-def run_batch(worker: MessageProcess, window: PreparedWindow, batch: MicroBatch) -> float:
+def run_batch(worker: WorkerProcess, window: PreparedWindow, batch: MicroBatch) -> float:
     """Seconds that a worker takes for one. Raises: TrainingError where it fails."""
     worker.send([(BatchTask(batch), window.take(batch.records))])
     while True:

@@ -11,13 +11,13 @@ import numpy as np
 from tfperf.arrays import AnyArray, BoolMask
 from tfperf.errors import TrainingError
 from tfperf.infer.dispatch_records import BatchEvent, DispatchHooks, DispatchRule, Slot
-from tfperf.infer.leases import BatchTask, LeaseBook, Loss, RecordFailure
+from tfperf.infer.launchers import Launcher, LocalLauncher, WorkerProcess
+from tfperf.infer.leases import MOST_DEPARTURES, BatchTask, LeaseBook, RecordFailure, WorkerLoss
 from tfperf.infer.pace import IN_FLIGHT, Paces, WorkerPace
 from tfperf.infer.preparer import PreparerSpec
 from tfperf.infer.preparer_watch import MOST_STARTS, START_SECONDS, PreparerWatch
-from tfperf.infer.subprocesses import MessageProcess, receive_all
+from tfperf.infer.subprocesses import receive_all
 from tfperf.infer.window_queue import WindowQueue
-from tfperf.infer.worker import run_worker
 
 TICK_SECONDS = 0.2  # between two looks at deadlines
 AHEAD_SECONDS = 6.0  # of all workers' time, for which batches are prepared
@@ -32,7 +32,7 @@ class _RunningWorker:
     """A process on a slot."""
 
     slot: int
-    process: MessageProcess
+    process: WorkerProcess
     is_ready: bool = False
     deadline: float = 0.0  # of what it is at; for one that loads, of that
     units: list[int] = field(default_factory=list)  # batches of each unit that it has
@@ -44,10 +44,12 @@ class Dispatcher:
 
     def __init__(
         self, slots: Sequence[Slot], preparer: PreparerSpec, rule: DispatchRule, hooks: DispatchHooks,
-        clock: Callable[[], float] = time.monotonic,
+        clock: Callable[[], float] = time.monotonic, launcher: Launcher | None = None,
     ) -> None:  # fmt: skip
+        """launcher: who starts workers on the slots; None: as processes of this machine."""
         self._slots, self._spec, self._rule, self._hooks, self._clock = slots, preparer, rule, hooks, clock
         self.book, self.paces, self.windows = LeaseBook(), Paces(rule.unit), WindowQueue(rule.batch)
+        self._launcher = launcher or LocalLauncher(slots)
         self._workers: dict[int, _RunningWorker] = {}
         self._starts = [0] * len(slots)  # of each slot, since one came to do a batch
         self._old_paces: dict[int, WorkerPace] = {}  # of slots
@@ -55,7 +57,7 @@ class Dispatcher:
         self._preparing = PreparerWatch(preparer, rule.timeout, clock)
         self._costs: list[float] = []  # of windows that were prepared
         self.first_lease: float | None = None
-        self._losses, self._is_fruitful = 0, False  # since something came out; whether anything ever did
+        self._losses, self._departures, self._is_fruitful = 0, 0, False  # since something came out; whether it ever did
 
     def run(self, wanted: Iterator[int], count: int, done: Callable[[int], BoolMask]) -> None:
         """wanted: numbers of windows, of which there are `count`; done: which of a window's records are done already.
@@ -64,9 +66,8 @@ class Dispatcher:
         """
         self._left = count
         try:
-            for slot in range(len(self._slots)):
-                self._start(slot)
             while not self._hooks.is_stopped():
+                self._fill_slots()
                 self._ask(wanted)
                 if self._left == 0 and self.book.is_idle and not self._preparing.requested:
                     return
@@ -77,6 +78,14 @@ class Dispatcher:
             self._preparing.stop()
             for worker in self._workers.values():
                 worker.process.kill()
+
+    def _fill_slots(self) -> None:
+        """Workers on all slots that have none, where there is a machine for them."""
+        for text in self._launcher.pop_news():
+            self._hooks.say(text)
+        if len(self._workers) < len(self._slots):
+            for slot in sorted({*range(len(self._slots))} - {one.slot for one in self._workers.values()}):
+                self._start(slot)
 
     def _ask(self, wanted: Iterator[int]) -> None:
         """More windows, where workers would run out of work."""
@@ -129,7 +138,7 @@ class Dispatcher:
             number = by_connection[connection]
             for message in receive_all(self._workers[number].process.connection):
                 if message is None:
-                    self._lose(number, "crashed")
+                    self._lose(number, self._workers[number].process.loss)
                     break
                 self._handle(number, message)
 
@@ -173,7 +182,7 @@ class Dispatcher:
     def _take_rows(
         self, number: int, key: tuple[int, int], record: int | None, values: Mapping[str, AnyArray], seconds: float
     ) -> None:
-        self._losses, self._is_fruitful = 0, True
+        self._losses, self._departures, self._is_fruitful = 0, 0, True
         if record is not None:
             self.windows.keep_single(key, record, values)
             self.book.pass_record(number, key, record)
@@ -234,35 +243,46 @@ class Dispatcher:
         if self._preparing.is_late():
             self._hooks.say("reading and preparing records hangs; it is begun again, record by record")
 
-    def _lose(self, number: int, reason: Loss) -> None:
-        """A worker that is gone, or is taken away: what it had is leased again, and another one is started."""
+    def _lose(self, number: int, reason: WorkerLoss) -> None:
+        """A worker that is gone, or is taken away: what it had is leased again, and its slot is free for another."""
         worker = self._workers.pop(number)
         how = worker.process.kill()
         name = self._slots[worker.slot].name
-        self._losses += 1
-        if self._losses >= MOST_LOSSES:
-            raise TrainingError(
-                f"queue: nothing comes out: {MOST_LOSSES} workers {reason} one after the other, the last one on "
-                f"{name}: {how}"
-            )
+        self._count_loss(name, reason, how)
         if worker.is_ready:
             old = self.paces.workers.pop(number)
             if old.is_known:
                 self._old_paces[worker.slot] = old
             failure = self.book.lose(
-                number, reason, how if reason == "crashed" else f"no answer for {self._rule.timeout:g} s"
+                number, reason, f"no answer for {self._rule.timeout:g} s" if reason == "hung" else how
             )
             told = "" if failure is None else f", at record {failure.number} of window {failure.window}"
-            self._hooks.say(f"{name}: {reason}{told} ({how}); another worker is started")
-        if self._starts[worker.slot] >= MOST_STARTS and not worker.is_ready:
+            then = "others do what it had" if reason == "gone" else "another worker is started"
+            self._hooks.say(f"{name}: {reason}{told} ({how}); {then}")
+        if self._starts[worker.slot] >= MOST_STARTS and not worker.is_ready and reason != "gone":
             what = f"did not load the model in {START_SECONDS:g} s" if reason == "hung" else how
             raise TrainingError(f"queue.devices: {name}: {what}, {MOST_STARTS} times")
-        self._start(worker.slot)
+        if reason == "gone":
+            self._starts[worker.slot] -= 1  # which says nothing of the model
+
+    def _count_loss(self, name: str, reason: WorkerLoss, how: str) -> None:
+        """TrainingError where too many are lost while nothing comes out; machines may all be lost at once."""
+        if reason == "gone":
+            self._departures += 1
+            count, most = self._departures, max(MOST_LOSSES, MOST_DEPARTURES * len(self._slots))
+        else:
+            self._losses += 1
+            count, most = self._losses, MOST_LOSSES
+        if count >= most:
+            raise TrainingError(
+                f"queue: nothing comes out: {most} workers {reason} one after the other, the last one on {name}: {how}"
+            )
 
     def _start(self, slot: int) -> None:
-        one = self._slots[slot]
+        process = self._launcher.start(slot)
+        if process is None:
+            return
         self._starts[slot] += 1
-        process = MessageProcess(run_worker, one.spec, one.environment)
         self._workers[self._next] = _RunningWorker(slot, process, deadline=self._clock() + START_SECONDS)
         self._next += 1
 

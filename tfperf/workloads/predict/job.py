@@ -2,7 +2,8 @@
 
 import json
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -11,7 +12,8 @@ from typing import Any
 from tfperf.console.stages import ShowStage
 from tfperf.errors import RunDirectoryError, StorageError, UserError
 from tfperf.infer.batch_choice import MeasuredRule, choose_rule, list_rules, measure_rule
-from tfperf.infer.dispatch_records import DispatchHooks, DispatchRule, Slot
+from tfperf.infer.dispatch_records import DispatchHooks, DispatchRule
+from tfperf.infer.launchers import Launcher, WorkerProcess
 from tfperf.infer.micro_batches import BatchRule
 from tfperf.infer.pace import UnitRule
 from tfperf.infer.prediction import (
@@ -22,8 +24,6 @@ from tfperf.infer.prediction import (
     verify_prediction,
 )
 from tfperf.infer.preparer import PreparerSpec
-from tfperf.infer.subprocesses import MessageProcess
-from tfperf.infer.worker import run_worker
 from tfperf.measure.environment import collect_environment
 from tfperf.results.contents import CARD, ENVIRONMENT, REPORT
 from tfperf.results.files import write_atomically
@@ -33,24 +33,27 @@ from tfperf.results.rundir import has_run
 from tfperf.runcard.dump import dump_card
 from tfperf.signals import Signals
 from tfperf.workloads.predict.card import PredictCard
+from tfperf.workloads.predict.places import open_place, parse_place
 from tfperf.workloads.predict.plan import plan_with_rule, read_plan
 from tfperf.workloads.predict.progress import PredictionProgress, ShowRecords
-from tfperf.workloads.predict.slots import make_slots
 from tfperf.workloads.predict.summary import summarise
 
 SHARE_OF_DISK = 0.5  # of what is free, that is taken without asking
 CALIBRATION_SECONDS = 2.0  # of each size of batches that is tried
+WAIT_SECONDS = 0.2  # between two looks for a machine
 ADVICE = "the same command with --resume goes on"
 
 
 @dataclass(frozen=True)
 class PredictOptions:
-    """What a command asks for. ask: whether more than half of the free disk may be taken; its text says how much."""
+    """What a command asks for. ask: whether more than half of the free disk may be taken; its text says how much. on:
+    the place of the workers; None: this machine."""
 
     resume: bool
     ask: Callable[[str], bool]
     show: ShowRecords
     show_stage: ShowStage
+    on: str | None = None
 
 
 def predict_card(card: PredictCard, output: Path, options: PredictOptions) -> dict[str, Any]:
@@ -61,13 +64,17 @@ def predict_card(card: PredictCard, output: Path, options: PredictOptions) -> di
     """
     if has_run(output):
         raise RunDirectoryError(f"{output}: holds a run of another kind; choose another folder")
-    began = time.monotonic()
-    with Signals(advice=ADVICE).listen() as signals, DirectoryLock(output) as held, signals.defer():
+    began, site = time.monotonic(), parse_place(options.on)
+    with (
+        Signals(advice=ADVICE).listen() as signals, DirectoryLock(output) as held, signals.defer(),
+        ExitStack() as stack,
+    ):  # fmt: skip
         try:
             files, plan, preparer = read_plan(card, options.show_stage)
-            slots = make_slots(card)
+            place = stack.enter_context(open_place(card, site, is_begun=(held.path / MANIFEST).exists()))
+            slots = place.slots
             folder = PredictionFolder(held.path, plan)
-            rule, measured = settle_rule(card, folder, slots, preparer, options)
+            rule, measured = settle_rule(card, folder, place.launcher, preparer, options, signals)
             folder = PredictionFolder(held.path, plan_with_rule(plan, rule))
             folder.open(options.resume)
         except BaseException:
@@ -79,21 +86,25 @@ def predict_card(card: PredictCard, output: Path, options: PredictOptions) -> di
         progress = PredictionProgress(folder, options.show, len(files))
         hooks = DispatchHooks(lambda *_: None, say=progress.say, is_stopped=lambda: signals.received is not None)
         dispatch = DispatchRule(rule, UnitRule(card.queue.unit_seconds, batches=_get_unit(card)), card.queue.timeout)
-        options.show_stage(f"loading the model in {len(slots)} workers")
+        where = "" if options.on is None else f" on {options.on}"
+        options.show_stage(f"loading the model in {len(slots)} workers{where}")
         result = PredictionResult()
         if not folder.progress.is_complete:
             ask = partial(refuse_full_disk, held.path, ask=options.ask)
-            result = run_prediction(folder, slots, preparer, dispatch, ask, progress.show_commit, hooks)
+            result = run_prediction(
+                folder, slots, preparer, dispatch, ask, progress.show_commit, hooks, launcher=place.launcher
+            )
         folder.finish_if_complete()
-        summary = summarise(folder, result, slots, measured, time.monotonic() - began)
+        summary = summarise(folder, result, slots, measured, time.monotonic() - began) | {"place": options.on}
         _write_text(held.path / REPORT, json.dumps(summary, indent=1))
         signals.stop_if_asked()
     return summary
 
 
 def settle_rule(
-    card: PredictCard, folder: PredictionFolder, slots: Sequence[Slot], preparer: PreparerSpec, options: PredictOptions
-) -> tuple[BatchRule, list[MeasuredRule]]:
+    card: PredictCard, folder: PredictionFolder, launcher: Launcher, preparer: PreparerSpec, options: PredictOptions,
+    signals: Signals,
+) -> tuple[BatchRule, list[MeasuredRule]]:  # fmt: skip
     """How records are put together: as the card says, as an earlier life has measured, or as is measured now."""
     if card.queue.batch != "auto":
         return BatchRule(card.queue.batch.records, card.queue.batch.tokens, card.queue.sort), []
@@ -101,11 +112,21 @@ def settle_rule(
     if path.is_file():
         return BatchRule(**read_json(path)["identity"]["batch"]), []
     options.show_stage("measuring sizes of batches")
-    found = measure_rules(slots[0], preparer, card.queue.sort)
+    found = measure_rules(partial(start_first, launcher, signals), preparer, card.queue.sort)
     return choose_rule(found), found
 
 
-def measure_rules(slot: Slot, preparer: PreparerSpec, is_sorted: bool) -> list[MeasuredRule]:
+def start_first(launcher: Launcher, signals: Signals) -> WorkerProcess:
+    """A worker on the first slot, as soon as there is a machine for it. Raises: Interrupted when a signal came."""
+    while (worker := launcher.start(0)) is None:
+        signals.stop_if_asked()
+        time.sleep(WAIT_SECONDS)
+    return worker
+
+
+def measure_rules(
+    start: Callable[[], WorkerProcess], preparer: PreparerSpec, is_sorted: bool
+) -> list[MeasuredRule]:  # fmt: skip
     """Records a second of a worker with each size that is tried. Raises: UserError where the model fails."""
     from tfperf.infer.preparer import prepare_window
 
@@ -114,7 +135,7 @@ def measure_rules(slot: Slot, preparer: PreparerSpec, is_sorted: bool) -> list[M
     window = prepare_window(0, columns, ids, prepare)
     if not window.columns:
         raise UserError(f"preprocess: no record could be prepared: {window.failures[0].message}")
-    worker = MessageProcess(run_worker, slot.spec, slot.environment)
+    worker = start()
     try:
         worker.connection.recv()
         return [
