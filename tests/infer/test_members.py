@@ -147,4 +147,4 @@ def test_numbers_go_to_successors_and_who_is_missing_is_told_once():
     seats.update(["a", "c", "d"])
     assert seats.find(0) == "a" and not seats.pop_news()
     seats.update([], "no such queue")
-    assert seats.pop_news() == ["0 of 3 members of slurm are there: no such queue; waiting"] and not seats.has_any
+    assert seats.pop_news() == ["0 of 3 members of slurm are there: no such queue; waiting"]

@@ -45,7 +45,7 @@ class MemberLauncher:
         self._lock = threading.Lock()
         self._stack = ExitStack()
         self._team: WorkerTeam | None = None
-        self._refusal = ""
+        self._refusal, self._has_any = "", False  # as they were seen last
 
     def open(self) -> None:
         """Ask for the members, if that is not done yet. Raises: UserError where the place cannot be had."""
@@ -79,7 +79,7 @@ class MemberLauncher:
         assert self._team is not None
         member = self._find_member(slot)
         if member is None:
-            if self._refusal and not self._seats.has_any:
+            if self._refusal and not self._has_any:
                 raise UserError(self._refusal)
             return None
         worker = RemoteWorker(member)
@@ -124,7 +124,7 @@ class MemberLauncher:
     def _update_members(self, team: "WorkerTeam") -> None:
         there = team.list_members()
         with self._lock:
-            self._refusal = next(iter(team.refusals), "")
+            self._refusal, self._has_any = next(iter(team.refusals), ""), bool(there)
             self._seats.update(there, self._refusal)
             lost = [one for one in self._workers.values() if one.member not in there]
         for worker in lost:

@@ -17,11 +17,6 @@ class Seats:
         self._news: list[str] = []
         self._is_told = False  # that some are missing, since all were there
 
-    @property
-    def has_any(self) -> bool:
-        """Whether a machine is there."""
-        return bool(self._machines)
-
     def find(self, number: int) -> str | None:
         """The machine that has a number."""
         return self._machines.get(number)

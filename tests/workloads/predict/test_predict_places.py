@@ -89,6 +89,7 @@ def kill_a_member(killed, output, members):
         time.sleep(0.05)
 
 
+@pytest.mark.slow
 def test_members_of_this_machine_one_of_them_killed_write_the_same_file(finished, tmp_path, monkeypatch):
     monkeypatch.setenv("NAP_SECONDS", "0.15")  # so that it is far from done when the first rows are committed
     output, killed = tmp_path / "run", []
