@@ -1,7 +1,6 @@
 """TCP connections between machines that carry messages as pipes do, between ends that have shown each other a key."""
 
 import os
-import secrets
 import socket
 import threading
 import time
@@ -57,7 +56,7 @@ class LinkListener:
 
     def __init__(self, host: str) -> None:
         """host: the address of this machine by which others reach it."""
-        self.host, self.key = host, secrets.token_bytes(32)
+        self.host, self.key = host, os.urandom(32)
         self._socket = open_server(host)
         self.port = int(self._socket.getsockname()[1])
         self._expected: dict[int, Callable[[Link], None]] = {}
