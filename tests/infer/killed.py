@@ -60,12 +60,14 @@ class Aim:
             append(path, text)
             self.pass_by("after journal")
 
-        os.pwrite, os.fdatasync, line_journal.append = write_trapped, sync_trapped, append_trapped
+        os.pwrite, os.fdatasync = write_trapped, sync_trapped
+        vars(line_journal)["append"] = append_trapped
 
 
 def run(folder, records, seconds=0.0):
     """Begin, or go on; 2 workers."""
-    writer.SYNC_SECONDS = commit_thread.SYNC_SECONDS = 0.05
+    for module in (writer, commit_thread):
+        vars(module)["SYNC_SECONDS"] = 0.05
     plan = PredictionPlan(records, WINDOW, FILE, "float32", "<i8", {"records": records})
     found = PredictionFolder(folder, plan)
     found.open((folder / MANIFEST).exists())

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tfperf.infer.leases import MOST_LOSSES, LeaseBook, Mode
+from tfperf.infer.leases import MOST_DEPARTURES, MOST_LOSSES, LeaseBook, Mode
 from tfperf.infer.micro_batches import BatchRule, cut_window
 
 WINDOW = 12
@@ -152,6 +152,19 @@ def test_workers_that_die_of_nothing_leave_no_trace():
         (task,) = book.lease(loss + 1, 1)
         assert task.mode is (Mode.ACCEPTED if loss + 1 == MOST_LOSSES else Mode.SINGLY)
         assert book.finish(loss + 1, task.key) is (loss + 1 == MOST_LOSSES)
+
+
+def test_the_loss_of_a_machine_is_no_records_fault_unless_it_is_lost_over_and_over():
+    book = make_book(2)
+    for worker in range(MOST_DEPARTURES + 2):
+        (task,) = book.lease(worker, 1)
+        assert task.mode is (Mode.WHOLE if worker <= MOST_DEPARTURES else Mode.SINGLY)
+        record = task.records[0] if task.is_single else None
+        book.start(worker, task.key, record)
+        failed = book.lose(worker, "gone", "left")
+        assert (failed is not None) is (worker > MOST_DEPARTURES)
+        book.join(worker + 1)
+    assert [(one.number, one.reason) for one in book.failures] == [(0, "crashed")]
 
 
 def test_suspects_are_leased_alone():

@@ -16,6 +16,7 @@ from tfperf.infer.micro_batches import BatchRule
 from tfperf.infer.outlook import Outlook
 from tfperf.infer.preparer import PreparerSpec
 from tfperf.infer.sampled_records import SampledRecords, draw_groups, draw_numbers
+from tfperf.measure.confidence import ConfidenceInterval
 
 
 class Clock:
@@ -167,13 +168,14 @@ def build_prepare():
 def estimate_at_a_twentieth(seed, drift, records=12_000, seconds=150e-6):
     """The interval at 5 % of the records, and the seconds that were left then."""
     spec = PreparerSpec(partial(Drawn, records, seed, drift), build_prepare, 200)
-    outlook, done, told = Outlook(records, 200), [0], []
+    outlook, done = Outlook(records, 200), [0]
+    told: list[tuple[ConfidenceInterval | None, float]] = []
 
     def note(event):
         outlook.note_batch(event)
         done[0] += event.records
         if done[0] >= records / 20 and not told:
-            told.extend([outlook.estimate_seconds_left(), time.monotonic()])
+            told.append((outlook.estimate_seconds_left(), time.monotonic()))
 
     hooks = DispatchHooks(lambda *_: None, note, note_window=outlook.note_window)
     slots = [Slot("fast", make_worker(seconds=seconds)), Slot("slow", make_worker(seconds=seconds, slowness=1.0001))]
@@ -183,7 +185,8 @@ def estimate_at_a_twentieth(seed, drift, records=12_000, seconds=150e-6):
     Dispatcher(slots, spec, rule, hooks).run(iter(range(windows)), windows, lambda window: np.zeros(200, bool))
     end = time.monotonic()
     sampler.close()
-    return told[0], end - told[1]
+    left, at = told[0]
+    return left, end - at
 
 
 @pytest.mark.slow

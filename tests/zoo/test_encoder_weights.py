@@ -22,7 +22,8 @@ TENSORS = draw_tensors(30, 1, 8, 10, 6)
 
 def pack(tensors):
     """As a .safetensors file."""
-    header, body = {"__metadata__": {"format": "pt"}}, b""
+    header: dict[str, object] = {"__metadata__": {"format": "pt"}}
+    body = b""
     for name, value in tensors.items():
         kind = {"f": "F32", "i": "I64"}[value.dtype.kind]
         header[name] = {"dtype": kind, "shape": value.shape, "data_offsets": [len(body), len(body) + value.nbytes]}

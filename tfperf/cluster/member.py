@@ -32,6 +32,14 @@ def call(run_task: RunTask, task: Any, settings: Mapping[str, str | None]) -> An
     return run_task(task, STOP)
 
 
+def call_aside(run_task: RunTask, task: Any, settings: Mapping[str, str | None]) -> Any:
+    """The same for a task that lasts as long as the worker may: others can be given to the worker beside it."""
+    from distributed import secede
+
+    secede()
+    return call(run_task, task, settings)
+
+
 def halt() -> None:
     """End what is under way, and all that would come."""
     STOP.set()

@@ -1,4 +1,5 @@
-"""Where trials run, as `--on` says it: `local:N`, or a queue with options, `slurm:jobs=4,cores=8,memory=16GB`."""
+"""Where trials run, as `--on` says it: `local:N`, or a queue with options, `slurm:jobs=4,cores=8,memory=16GB`, or
+`slurm:4,cores=8,memory=16GB`."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -40,7 +41,9 @@ def parse_site(text: str, at_once: int) -> Site:
         return Site(kind, _parse_number("local", rest) if rest else at_once)
     if kind not in QUEUES:
         raise UserError(f"--on: got '{text}'; allowed: {LOCAL}:N, {', '.join(QUEUES)}")
-    options = dict(_parse_option(kind, part) for part in rest.split(",") if part)
+    first, *others = rest.split(",")
+    parts = [f"jobs={first}" if first.isdigit() else first, *others]
+    options = dict(_parse_option(kind, part) for part in parts if part)
     return Site(kind, int(options.pop("jobs", at_once)), options)
 
 

@@ -1,7 +1,7 @@
 """A team of Dask workers, on this machine or in the jobs of a queue. Importing this module imports Dask."""
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -10,7 +10,7 @@ from typing import Any
 import dask
 from distributed import Client, LocalCluster, WorkerPlugin
 
-from tfperf.cluster.member import adopt, call, get_thread_settings, halt, is_ready
+from tfperf.cluster.member import adopt, call, call_aside, get_thread_settings, halt, is_ready
 from tfperf.cluster.queues import NO_DASHBOARD, SILENT, make_queue_cluster
 from tfperf.cluster.site import LOCAL, Site
 from tfperf.cluster.team import RunTask
@@ -48,17 +48,40 @@ class WorkerTeam:
 
         Work that is given out before goes to the first one that comes. Jobs that have ended are asked for again.
         """
-        found = len(self.client.nthreads())
-        for refusal in getattr(self.cluster, "refusals", ()):
+        found = len(self.list_members())
+        for refusal in self.refusals:
             raise UserError(refusal)
-        if found < self.wanted:
-            self.cluster.scale(self.wanted)
-            if not self.warm and time.monotonic() - self.start_time < PATIENCE_SECONDS:
-                return 0
+        if found < self.wanted and not self.warm and time.monotonic() - self.start_time < PATIENCE_SECONDS:
+            return 0
         if found and not self.warm:
             self.client.run(is_ready)
             self.warm = True
         return found
+
+    @property
+    def address(self) -> str:
+        """Where workers reach Dask's scheduler, which is part of this process: protocol://host:port."""
+        return str(self.cluster.scheduler_address)
+
+    @property
+    def refusals(self) -> Sequence[str]:
+        """What the queue said to jobs that it did not take."""
+        found: Sequence[str] = getattr(self.cluster, "refusals", ())
+        return found
+
+    def list_members(self) -> list[str]:
+        """Addresses of the workers that are there now; jobs that have ended are asked for again, unless refused."""
+        found = sorted(self.client.nthreads())
+        if len(found) < self.wanted and not self.refusals:
+            self.cluster.scale(self.wanted)
+        return found
+
+    def submit_to(self, member: str, run_task: RunTask, task: Any) -> Any:
+        """Have this worker, and no other one, carry out a task beside what it does; Dask's future, which stays pending
+        for ever when the worker is lost."""
+        return self.client.submit(
+            call_aside, run_task, task, self.settings, workers=[member], allow_other_workers=False, pure=False
+        )
 
     def submit(self, run_task: RunTask, task: Any) -> "Future[Any]":
         """Have a worker carry out a task; the future raises Dask's KilledWorker when two workers died of it."""

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 
 from tfperf.errors import TrainingError
+from tfperf.infer.launchers import WorkerProcess
 from tfperf.infer.leases import BatchTask
 from tfperf.infer.micro_batches import BatchRule, MicroBatch, cut_window
 from tfperf.infer.prepared import PreparedWindow
 from tfperf.infer.preparer_watch import START_SECONDS
-from tfperf.infer.subprocesses import MessageProcess
 
 GROWTH = 4  # from one size to the next
 MOST_RECORDS, MOST_LENGTH = 1024, 65_536
@@ -48,10 +48,10 @@ class BatchCalibration:
     """Runs batches of the records of a window in one worker. Batches that raise, crash or hang are passed over, as are
     their records from then on: which of them is to blame is found when all records are run."""
 
-    def __init__(self, start_worker: Callable[[], MessageProcess], window: PreparedWindow, timeout: float) -> None:
+    def __init__(self, start_worker: Callable[[], WorkerProcess], window: PreparedWindow, timeout: float) -> None:
         """timeout: seconds for a batch."""
         self._start_worker, self._window, self._timeout = start_worker, window, timeout
-        self._worker: MessageProcess | None = None
+        self._worker: WorkerProcess | None = None
         self._bad = {one.number for one in window.failures}
         self._losses = 0
 

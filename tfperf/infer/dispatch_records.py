@@ -21,6 +21,15 @@ class Slot:
 
 
 @dataclass(frozen=True)
+class MemberSlot(Slot):
+    """A device of a member of a place. member: its number there; find_environment: of its process, found on that
+    machine, in the place of `environment`."""
+
+    member: int = 0
+    find_environment: Callable[[], Mapping[str, str]] = dict
+
+
+@dataclass(frozen=True)
 class DispatchRule:
     """How work is handed out. timeout: seconds for a batch, a record, or the preparation of a window; waits_for_all:
     whether nothing is handed out before all workers are ready."""

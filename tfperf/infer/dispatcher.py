@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from multiprocessing.connection import wait
 from typing import Any
 
@@ -11,35 +10,21 @@ import numpy as np
 from tfperf.arrays import AnyArray, BoolMask
 from tfperf.errors import TrainingError
 from tfperf.infer.dispatch_records import BatchEvent, DispatchHooks, DispatchRule, Slot, UnitEvent, WindowEvent
-from tfperf.infer.leases import BatchTask, LeaseBook, Loss, RecordFailure
+from tfperf.infer.launchers import Launcher, LocalLauncher
+from tfperf.infer.leases import BatchTask, LeaseBook, RecordFailure, WorkerLoss
 from tfperf.infer.pace import IN_FLIGHT, Paces, WorkerPace
 from tfperf.infer.preparer import PreparerSpec
 from tfperf.infer.preparer_watch import MOST_STARTS, START_SECONDS, PreparerWatch
-from tfperf.infer.subprocesses import MessageProcess, receive_all
+from tfperf.infer.running_worker import LossCount, RunningWorker
+from tfperf.infer.subprocesses import receive_all
 from tfperf.infer.window_queue import WindowQueue
-from tfperf.infer.worker import run_worker
 
 TICK_SECONDS = 0.2  # between two looks at deadlines
 AHEAD_SECONDS = 6.0  # of all workers' time, for which batches are prepared
 AHEAD_BYTES = 256 * 2**20  # of windows that are open, beyond which no more are asked for
 REQUESTED = 2  # windows that the preparer is at, or has to do next
-MOST_LOSSES = 12  # workers that die or hang one after the other, while nothing comes out
 MOST_RAISED = 100  # records that raise before the first one gives something
 SENT_TOGETHER = 32  # batches of a unit, so that its first ones are computed while the others are put together
-COLD_BATCHES = 2  # of a new process, that compile: the first one, and the first one of another shape
-
-
-@dataclass
-class _RunningWorker:
-    """A process on a slot."""
-
-    slot: int
-    process: MessageProcess
-    is_ready: bool = False
-    deadline: float = 0.0  # of what it is at; for one that loads, of that
-    units: list[int] = field(default_factory=list)  # batches of each unit that it has
-    done: int = 0  # batches
-    has_old_pace: bool = False  # of the process before it
 
 
 class Dispatcher:
@@ -47,18 +32,20 @@ class Dispatcher:
 
     def __init__(
         self, slots: Sequence[Slot], preparer: PreparerSpec, rule: DispatchRule, hooks: DispatchHooks,
-        clock: Callable[[], float] = time.monotonic,
+        clock: Callable[[], float] = time.monotonic, launcher: Launcher | None = None,
     ) -> None:  # fmt: skip
+        """launcher: who starts workers on the slots; None: as processes of this machine."""
         self._slots, self._spec, self._rule, self._hooks, self._clock = slots, preparer, rule, hooks, clock
         self.book, self.paces, self.windows = LeaseBook(), Paces(rule.unit), WindowQueue(rule.batch)
-        self._workers: dict[int, _RunningWorker] = {}
+        self._launcher = launcher or LocalLauncher(slots)
+        self._workers: dict[int, RunningWorker] = {}
         self._starts = [0] * len(slots)  # of each slot, since one came to do a batch
         self._old_paces: dict[int, WorkerPace] = {}  # of slots
         self._next = 0
         self._preparing = PreparerWatch(preparer, rule.timeout, clock)
         self._prepared, self._prepared_cost = 0, 0  # windows
         self.first_lease: float | None = None
-        self._losses, self._is_fruitful = 0, False  # since something came out; whether anything ever did
+        self._lost = LossCount(len(slots))
 
     def run(self, wanted: Iterator[int], count: int, done: Callable[[int], BoolMask]) -> None:
         """wanted: numbers of windows, of which there are `count`; done: which of a window's records are done already.
@@ -67,9 +54,8 @@ class Dispatcher:
         """
         self._left = count
         try:
-            for slot in range(len(self._slots)):
-                self._start(slot)
             while not self._hooks.is_stopped():
+                self._fill_slots()
                 self._ask(wanted)
                 if self._left == 0 and self.book.is_idle and not self._preparing.requested:
                     return
@@ -80,6 +66,14 @@ class Dispatcher:
             self._preparing.stop()
             for worker in self._workers.values():
                 worker.process.kill()
+
+    def _fill_slots(self) -> None:
+        """Workers on all slots that have none, where there is a machine for them."""
+        for text in self._launcher.pop_news():
+            self._hooks.say(text)
+        if len(self._workers) < len(self._slots):
+            for slot in sorted({*range(len(self._slots))} - {one.slot for one in self._workers.values()}):
+                self._start(slot)
 
     def _ask(self, wanted: Iterator[int]) -> None:
         """More windows, where workers would run out of work."""
@@ -147,7 +141,7 @@ class Dispatcher:
             number = by_connection[connection]
             for message in receive_all(self._workers[number].process.connection):
                 if message is None:
-                    self._lose(number, "crashed")
+                    self._lose(number, self._workers[number].process.loss)
                     break
                 self._handle(number, message)
 
@@ -185,7 +179,7 @@ class Dispatcher:
                 self.book.raise_batch(number, key, text)
             else:
                 self.book.fail_record(number, key, record, text)
-                if not self._is_fruitful and len(self.book.failures) >= MOST_RAISED:
+                if not self._lost.is_fruitful and len(self.book.failures) >= MOST_RAISED:
                     raise TrainingError(
                         f"queue: nothing comes out of the model: {len(self.book.failures)} records raised: {text}"
                     )
@@ -197,7 +191,7 @@ class Dispatcher:
     def _take_rows(
         self, number: int, key: tuple[int, int], record: int | None, values: Mapping[str, AnyArray], seconds: float
     ) -> None:
-        self._losses, self._is_fruitful = 0, True
+        self._lost.note_result()
         if record is not None:
             self.windows.keep_single(key, record, values)
             self.book.pass_record(number, key, record)
@@ -207,19 +201,11 @@ class Dispatcher:
         worker = self._workers[number]
         if self.book.finish(number, key):
             self._settle(task, list(task.batch.records), values)
-        self._note_pace(number, _get_cost(task), max(seconds, 1e-9))
+        pace = self.paces.workers[number]
+        self.paces.workers[number] = worker.note_pace(pace, _get_cost(task), max(seconds, 1e-9))
         self._starts[worker.slot] = 0
         records, cost = len(task.batch.records), _get_cost(task)
         self._hooks.note(BatchEvent(worker.slot, self.elapsed, seconds, records, cost, number))
-
-    def _note_pace(self, number: int, cost: float, seconds: float) -> None:
-        """Of a batch. What a process does while it compiles stands for its pace until there is something better."""
-        worker = self._workers[number]
-        if worker.done <= COLD_BATCHES and not worker.has_old_pace:
-            self.paces.workers[number] = WorkerPace()
-        if worker.done >= COLD_BATCHES or not worker.has_old_pace:
-            self.paces.workers[number].add(cost, seconds)
-        worker.done += 1
 
     def _end_singles(self, number: int, key: tuple[int, int]) -> None:
         task = self.book.get_current(number)
@@ -252,10 +238,7 @@ class Dispatcher:
 
     def _end_batch(self, number: int) -> None:
         """A worker is done with the first batch of its first unit."""
-        units = self._workers[number].units
-        units[0] -= 1
-        if not units[0]:
-            units.pop(0)
+        self._workers[number].end_batch()
         self._hooks.note_end(self._workers[number].slot, self.elapsed)
 
     def _check_deadlines(self) -> None:
@@ -266,38 +249,36 @@ class Dispatcher:
         if self._preparing.is_late():
             self._hooks.say("reading and preparing records hangs; it is begun again, record by record")
 
-    def _lose(self, number: int, reason: Loss) -> None:
-        """A worker that is gone, or is taken away: what it had is leased again, and another one is started."""
+    def _lose(self, number: int, reason: WorkerLoss) -> None:
+        """A worker that is gone, or is taken away: what it had is leased again, and its slot is free for another."""
         worker = self._workers.pop(number)
         how = worker.process.kill()
         if worker.units:
             self._hooks.note_end(worker.slot, self.elapsed)
         name = self._slots[worker.slot].name
-        self._losses += 1
-        if self._losses >= MOST_LOSSES:
-            raise TrainingError(
-                f"queue: nothing comes out: {MOST_LOSSES} workers {reason} one after the other, the last one on "
-                f"{name}: {how}"
-            )
+        self._lost.add(name, reason, how)
         if worker.is_ready:
             old = self.paces.workers.pop(number)
             if old.is_known:
                 self._old_paces[worker.slot] = old
             failure = self.book.lose(
-                number, reason, how if reason == "crashed" else f"no answer for {self._rule.timeout:g} s"
+                number, reason, f"no answer for {self._rule.timeout:g} s" if reason == "hung" else how
             )
             told = "" if failure is None else f", at record {failure.number} of window {failure.window}"
-            self._hooks.say(f"{name}: {reason}{told} ({how}); another worker is started")
-        if self._starts[worker.slot] >= MOST_STARTS and not worker.is_ready:
+            then = "others do what it had" if reason == "gone" else "another worker is started"
+            self._hooks.say(f"{name}: {reason}{told} ({how}); {then}")
+        if self._starts[worker.slot] >= MOST_STARTS and not worker.is_ready and reason != "gone":
             what = f"did not load the model in {START_SECONDS:g} s" if reason == "hung" else how
             raise TrainingError(f"queue.devices: {name}: {what}, {MOST_STARTS} times")
-        self._start(worker.slot)
+        if reason == "gone":
+            self._starts[worker.slot] -= 1  # which says nothing of the model
 
     def _start(self, slot: int) -> None:
-        one = self._slots[slot]
+        process = self._launcher.start(slot)
+        if process is None:
+            return
         self._starts[slot] += 1
-        process = MessageProcess(run_worker, one.spec, one.environment)
-        self._workers[self._next] = _RunningWorker(slot, process, deadline=self._clock() + START_SECONDS)
+        self._workers[self._next] = RunningWorker(slot, process, self._clock() + START_SECONDS)
         self._next += 1
 
 

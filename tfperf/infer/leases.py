@@ -17,7 +17,10 @@ from tfperf.infer.micro_batches import MicroBatch
 
 MOST_LOSSES = 3  # workers that a batch may cost before it is taken to be to blame, though none of its records is
 
+MOST_DEPARTURES = 3  # machines that may be lost while they are at a batch, before it is suspected of that
+
 Loss = Literal["crashed", "hung"]
+WorkerLoss = Literal["crashed", "hung", "gone"]  # gone: with its machine, or out of reach
 FailureReason = Literal["raised", "crashed", "hung"]
 
 
@@ -38,6 +41,7 @@ class BatchTask:
     mode: Mode = Mode.WHOLE
     records: tuple[int, ...] = ()
     losses: int = 0  # of workers that ran it whole
+    departures: int = 0  # of machines that ran it
 
     @property
     def key(self) -> tuple[int, int]:
@@ -205,21 +209,23 @@ class LeaseBook:
         self._failed.pop(key, None)
         return True
 
-    def lose(self, worker: int, reason: Loss, message: str = "") -> RecordFailure | None:
+    def lose(self, worker: int, reason: WorkerLoss, message: str = "") -> RecordFailure | None:
         """A worker is gone, by itself or taken away: its tasks are pending again; the record that is to blame, if one
-        is known to be."""
+        is known to be. No record is blamed for the loss of a machine, unless it is lost over and over."""
         mine = self._leased.pop(worker)
         failed = None
         for place, task in reversed(list(enumerate(mine.tasks))):
             if place or not mine.is_started:
                 self._put_back(task)
+            elif reason == "gone" and task.departures < MOST_DEPARTURES:
+                self._put_back(replace(task, departures=task.departures + 1))
             elif not task.is_single:
                 lost = replace(task, losses=task.losses + 1)
                 self._suspect(lost, Mode.ACCEPTED if lost.losses == MOST_LOSSES else Mode.SINGLY)
             elif mine.current is None:  # between two records
                 self._put_back(task)
             else:
-                failed = self._mark(task, mine.current, reason, message)
+                failed = self._mark(task, mine.current, "crashed" if reason == "gone" else reason, message)
                 self._put_back(_leave_out(task, mine.current))
         return failed
 

@@ -15,6 +15,7 @@ from tfperf.infer.dispatch_records import DispatchHooks, DispatchRule, Slot
 from tfperf.infer.dispatcher import Dispatcher
 from tfperf.infer.event_log import EventLog, keep_events
 from tfperf.infer.journal import JOURNAL, CommitProgress, JournalEntry, group_failures, number_records, read_journal
+from tfperf.infer.launchers import Launcher
 from tfperf.infer.output_file import OutputFile, OutputPlan, OutputSpec, create_output
 from tfperf.infer.preparer import PreparerSpec
 from tfperf.infer.writer import RowWriter, recover
@@ -121,13 +122,15 @@ class PredictionFolder:
 def run_prediction(
     found: PredictionFolder, slots: Sequence[Slot], preparer: PreparerSpec, rule: DispatchRule,
     ask: Callable[[int], None], announce: Callable[[Sequence[JournalEntry]], None], hooks: DispatchHooks,
-    clock: Callable[[], float] = time.monotonic,
+    clock: Callable[[], float] = time.monotonic, launcher: Launcher | None = None,
 ) -> PredictionResult:  # fmt: skip
     """Run what is left; the file is finished where all is there, and not where `hooks.is_stopped` ended it.
 
     ask: called with the bytes that the file takes before it is made; raises where they are not to be taken. announce:
-    called with what was committed. hooks.give is not used. Raises: UserError where the model gives other than
-    numbers, TrainingError where nothing runs, StorageError for the disk; what is committed stays.
+    called with what was committed. hooks.give is not used. launcher: as the dispatcher's.
+
+    Raises: UserError where the model gives other than numbers, TrainingError where nothing runs, StorageError for the
+    disk; what is committed stays.
     """
     result = PredictionResult(EventLog(len(slots)))
     last = [0.0]
@@ -148,7 +151,7 @@ def run_prediction(
 
     thread = CommitThread(open_writer, found.plan.dtype, found.outputs)
     kept = keep_events(result.log, replace(hooks, give=thread.give), lambda: dispatcher.elapsed)
-    dispatcher = Dispatcher(slots, preparer, rule, kept, clock)
+    dispatcher = Dispatcher(slots, preparer, rule, kept, clock, launcher)
     with stack, closing(thread):
         left = list(found.progress.list_open())
         dispatcher.run(iter(left), len(left), found.progress.get_done)

@@ -3,7 +3,6 @@
 import time
 from collections.abc import Callable, Iterator
 from multiprocessing.connection import Connection
-from typing import Any
 
 from tfperf.errors import TrainingError
 from tfperf.infer.leases import Loss, RecordFailure
@@ -55,7 +54,7 @@ class PreparerWatch:
         assert self._process is not None
         self._process.send((window, window in self._is_single, self._skipped.get(window, {})))
 
-    def receive(self) -> Iterator[Any]:
+    def receive(self) -> Iterator[PreparedWindow]:
         """Windows that are prepared. Raises: TrainingError where the source fails."""
         assert self._process is not None
         for message in receive_all(self._process.connection):

@@ -17,6 +17,8 @@ from multiprocessing.connection import Connection, Pipe
 from tempfile import TemporaryFile
 from typing import Any
 
+from tfperf.infer.leases import WorkerLoss
+
 ERROR_LENGTH = 4000  # bytes of what it said last, that are kept
 MOST_LISTS = 64  # of messages that are taken from one process before others have their turn
 PATIENCE_SECONDS = 5.0  # for one that is asked to end
@@ -43,6 +45,11 @@ class MessageProcess:
         threading.Thread(target=self._send_all, daemon=True).start()
         # what they are can only be unpickled once modules are found there
         self.send((list(sys.path), pickle.dumps(serve), pickle.dumps(spec)))
+
+    @property
+    def loss(self) -> WorkerLoss:
+        """What it is when its connection ends."""
+        return "crashed"
 
     @property
     def process_id(self) -> int:

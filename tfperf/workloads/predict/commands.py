@@ -20,7 +20,10 @@ FAILED = 3  # exit code where records have failed
 @CARD
 @click.option("-o", "--output", required=True, type=click.Path(path_type=Path), metavar="RUN", help="Folder of it.")
 @SET
-@click.option("--resume", is_flag=True, help="Go on with what RUN has.")
+@click.option(
+    "--on", metavar="PLACE", help="Compute on Dask workers: local:N, slurm, sge, htcondor, pbs, as slurm:4,cores=8."
+)
+@click.option("--resume", is_flag=True, help="Go on with what RUN has, here or at any place.")
 @click.option("--verify", is_flag=True, help="Compare all checksums of RUN; nothing is computed.")
 @click.option(
     "--sample",
@@ -29,7 +32,7 @@ FAILED = 3  # exit code where records have failed
 )
 @click.option("-y", "--yes", is_flag=True, help="Take more than half of the free disk without asking.")
 @click.option("-q", "--quiet", is_flag=True, help="No progress, only the result.")
-def predict(card: Path, output: Path, overrides: tuple[str, ...], quiet: bool, **flags: bool) -> None:
+def predict(card: Path, output: Path, overrides: tuple[str, ...], on: str | None, quiet: bool, **flags: bool) -> None:
     """Run CARD's model over all of its records, each exactly once, and write the rows to one HDF5 file in RUN.
 
     What was committed survives any end: --resume goes on there. Records that fail are marked in the file, and listed.
@@ -40,6 +43,8 @@ def predict(card: Path, output: Path, overrides: tuple[str, ...], quiet: bool, *
     chosen = [name for name in ("resume", "verify", "sample") if flags[name]]
     if len(chosen) > 1:
         raise UserError(f"--{chosen[0]}: got --{chosen[1]}, too; only one of them is allowed")
+    if on is not None and (flags["verify"] or flags["sample"]):
+        raise UserError(f"--on: got '{on}'; must be left out with --verify and --sample, which run here")
     loaded = load_checked_card(card, overrides)
     if not isinstance(loaded, PredictCard):
         raise CardError(f"workload: got '{loaded.workload}', which does not offer predict; predict does")
@@ -48,10 +53,10 @@ def predict(card: Path, output: Path, overrides: tuple[str, ...], quiet: bool, *
     elif flags["verify"]:
         _verify(loaded, output, quiet)
     else:
-        _predict(loaded, output, quiet, flags["resume"], flags["yes"])
+        _predict(loaded, output, quiet, flags["resume"], flags["yes"], on)
 
 
-def _predict(card: "PredictCard", output: Path, quiet: bool, resume: bool, yes: bool) -> None:
+def _predict(card: "PredictCard", output: Path, quiet: bool, resume: bool, yes: bool, on: str | None) -> None:
     from tfperf.workloads.predict.job import PredictOptions, predict_card
     from tfperf.workloads.predict.printing import list_predict_lines, show_predicting
 
@@ -59,7 +64,7 @@ def _predict(card: "PredictCard", output: Path, quiet: bool, resume: bool, yes: 
         return yes or (sys.stdin.isatty() and click.confirm(f"{told}, more than half; go on?", err=True))
 
     with show_predicting(quiet) as (show, show_stage):
-        summary = predict_card(card, output, PredictOptions(resume, ask, show, show_stage))
+        summary = predict_card(card, output, PredictOptions(resume, ask, show, show_stage, on))
     for line in list_predict_lines(summary):
         show_text(line)
     for one in summary["first"]:

@@ -1,6 +1,7 @@
 """The example card of a prediction."""
 
 from pathlib import Path
+from typing import Any
 
 from tfperf.runcard.dump import to_tree
 from tfperf.runcard.example import format_example
@@ -19,13 +20,19 @@ HEAD = """\
 """
 
 
+def make_source(form: str, files: tuple[str, ...]) -> RecordSource:
+    """Files of a format."""
+    tree: dict[str, Any] = {form: files}
+    return RecordSource(**tree)
+
+
 def format_example_card(data: Path | None) -> str:
     """A card with a comment for each key; data: a file of records as it is written, None for one yet to be named."""
     form = "parquet" if data is None else ENDS.get(data.suffix, "parquet")
     files = ("records.parquet" if data is None else str(data),)
     card = PredictCard(
         workload="predict", title="An example", model=PredictModel(file=Path("model.keras")),
-        preprocess=RecordPreparation(tokenizer=Path("tokenizer.json")), source=RecordSource(**{form: files}),
+        preprocess=RecordPreparation(tokenizer=Path("tokenizer.json")), source=make_source(form, files),
     )  # fmt: skip
     tree = {key: value for key, value in to_tree(card).items() if key not in OF_TRAINING}
     return HEAD + format_example(KIND.grammar, tree, OFF)

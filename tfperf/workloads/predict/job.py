@@ -2,17 +2,16 @@
 
 import json
 import time
-from collections.abc import Callable, Sequence
-from contextlib import closing
+from collections.abc import Callable
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from tfperf.console.stages import ShowStage
-from tfperf.errors import RunDirectoryError, StorageError, UserError
-from tfperf.infer.batch_choice import BatchCalibration, MeasuredRule, choose_rule, list_rules
-from tfperf.infer.dispatch_records import DispatchHooks, DispatchRule, Slot
+from tfperf.errors import RunDirectoryError, StorageError
+from tfperf.infer.dispatch_records import DispatchHooks, DispatchRule
 from tfperf.infer.length_sampler import LengthSampler
 from tfperf.infer.micro_batches import BatchRule
 from tfperf.infer.pace import UnitRule
@@ -23,10 +22,6 @@ from tfperf.infer.prediction import (
     run_prediction,
     verify_prediction,
 )
-from tfperf.infer.preparer import PreparerSpec
-from tfperf.infer.preparer_watch import prepare_first
-from tfperf.infer.subprocesses import MessageProcess
-from tfperf.infer.worker import run_worker
 from tfperf.measure.environment import collect_environment
 from tfperf.results.contents import CARD, ENVIRONMENT
 from tfperf.results.files import write_atomically
@@ -35,25 +30,27 @@ from tfperf.results.reading import read_json
 from tfperf.results.rundir import has_run
 from tfperf.runcard.dump import dump_card
 from tfperf.signals import Signals
+from tfperf.workloads.predict.batch_rule import settle_rule
 from tfperf.workloads.predict.card import PredictCard
+from tfperf.workloads.predict.places import open_place, parse_place
 from tfperf.workloads.predict.plan import plan_with_rule, read_plan
 from tfperf.workloads.predict.progress import PredictionProgress, PredictionState, ShowRecords
 from tfperf.workloads.predict.report import write_report
-from tfperf.workloads.predict.slots import make_slots
 
 SHARE_OF_DISK = 0.5  # of what is free, that is taken without asking
-CALIBRATION_SECONDS = 2.0  # of each size of batches that is tried
 ADVICE = "the same command with --resume goes on"
 
 
 @dataclass(frozen=True)
 class PredictOptions:
-    """What a command asks for. ask: whether more than half of the free disk may be taken; its text says how much."""
+    """What a command asks for. ask: whether more than half of the free disk may be taken; its text says how much. on:
+    the place of the workers; None: this machine."""
 
     resume: bool
     ask: Callable[[str], bool]
     show: ShowRecords
     show_stage: ShowStage
+    on: str | None = None
 
 
 def predict_card(card: PredictCard, output: Path, options: PredictOptions) -> dict[str, Any]:
@@ -64,13 +61,19 @@ def predict_card(card: PredictCard, output: Path, options: PredictOptions) -> di
     """
     if has_run(output):
         raise RunDirectoryError(f"{output}: holds a run of another kind; choose another folder")
-    began = time.monotonic()
-    with Signals(advice=ADVICE).listen() as signals, DirectoryLock(output) as held, signals.defer():
+    began, site = time.monotonic(), parse_place(options.on)
+    with (
+        Signals(advice=ADVICE).listen() as signals, DirectoryLock(output) as held, signals.defer(),
+        ExitStack() as stack,
+    ):  # fmt: skip
         try:
             plan, preparer = read_plan(card, options.show_stage)
-            slots = make_slots(card)
+            place = stack.enter_context(open_place(card, site, is_begun=(held.path / MANIFEST).exists()))
+            slots = place.slots
             folder = PredictionFolder(held.path, plan)
-            rule, measured = settle_rule(card, folder, slots, preparer, options, signals.stop_if_asked)
+            rule, measured = settle_rule(
+                card, folder, place.launcher, preparer, options.show_stage, signals.stop_if_asked
+            )
             folder = PredictionFolder(held.path, plan_with_rule(plan, rule))
             folder.open(options.resume)
         except BaseException:
@@ -85,53 +88,19 @@ def predict_card(card: PredictCard, output: Path, options: PredictOptions) -> di
             lambda *_: None, outlook.note_batch, progress.say, lambda: signals.received is not None, outlook.note_window
         )
         dispatch = DispatchRule(rule, UnitRule(card.queue.unit_seconds, batches=_get_unit(card)), card.queue.timeout)
-        options.show_stage(f"loading the model in {len(slots)} workers")
+        where = "" if options.on is None else f" on {options.on}"
+        options.show_stage(f"loading the model in {len(slots)} workers{where}")
         result = PredictionResult()
         if not folder.progress.is_complete:
             ask = partial(refuse_full_disk, held.path, ask=options.ask)
             with closing(LengthSampler(preparer, folder.plan.records, dispatch.timeout, outlook.set_groups)):
-                result = run_prediction(folder, slots, preparer, dispatch, ask, progress.show_commit, hooks)
+                result = run_prediction(
+                    folder, slots, preparer, dispatch, ask, progress.show_commit, hooks, launcher=place.launcher
+                )
         folder.finish_if_complete()
-        summary = write_report(folder, result, slots, measured, began)
+        summary = write_report(folder, result, slots, measured, began, options.on)
         signals.stop_if_asked()
     return summary
-
-
-def settle_rule(
-    card: PredictCard, folder: PredictionFolder, slots: Sequence[Slot], preparer: PreparerSpec,
-    options: PredictOptions, check: Callable[[], None],
-) -> tuple[BatchRule, list[MeasuredRule]]:  # fmt: skip
-    """How records are put together: as the card says, as an earlier life has measured, or as is measured now.
-
-    check: called between two measurements; raises where the command is to end.
-    """
-    if card.queue.batch != "auto":
-        return BatchRule(card.queue.batch.records, card.queue.batch.tokens, card.queue.sort), []
-    path = folder.folder / MANIFEST
-    if path.is_file():
-        return BatchRule(**read_json(path)["identity"]["batch"]), []
-    options.show_stage("measuring sizes of batches")
-    found = measure_rules(slots[0], preparer, card.queue.sort, card.queue.timeout, check)
-    return choose_rule(found), found
-
-
-def measure_rules(
-    slot: Slot, preparer: PreparerSpec, is_sorted: bool, timeout: float, check: Callable[[], None]
-) -> list[MeasuredRule]:
-    """Records a second of a worker with each size that is tried. Raises: UserError where the model fails or hangs."""
-    window = prepare_first(preparer, timeout)
-    if not window.columns:
-        raise UserError(f"preprocess: no record could be prepared: {window.failures[0].message}")
-    start_worker = partial(MessageProcess, run_worker, slot.spec, slot.environment)
-    found: list[MeasuredRule] = []
-    with closing(BatchCalibration(start_worker, window, timeout)) as calibration:
-        for rule in list_rules(window, is_sorted):
-            check()
-            measured = calibration.measure(rule, CALIBRATION_SECONDS)
-            found += [] if measured is None else [measured]
-    if not found:
-        raise UserError("model: gives no result for any batch of the first records; queue.batch says how many to take")
-    return found
 
 
 def refuse_full_disk(folder: Path, size: int, ask: Callable[[str], bool]) -> None:

@@ -51,15 +51,16 @@ class EarlierReport:
 
 def write_report(
     folder: PredictionFolder, result: PredictionResult, slots: Sequence[Slot], measured: Sequence[MeasuredRule],
-    began: float,
+    began: float, place: str | None = None,
 ) -> dict[str, Any]:  # fmt: skip
     """Write both; the summary that report.json has. A life that did nothing leaves the report of those before it.
 
-    began: when this life did, by time.monotonic. Raises: StorageError.
+    began: when this life did, by time.monotonic; place: of the workers, None: this machine. Raises: StorageError.
     """
     path = folder.folder
     earlier = read_earlier(path)
     summary = summarise(folder, result, slots, measured, began)
+    summary["place"] = place
     summary["seconds_in_all"] = time.monotonic() - began
     summary["lives"] = [asdict(one) for one in list_lives(earlier, summary)]
     summary["batches_tried"] = summary["batches_tried"] or earlier.batches_tried

@@ -32,10 +32,11 @@ class SampleTask:
     @property
     def words(self) -> str:
         """For people."""
+        value = describe_rule(self.value) if self.kind == "batch" else self.value
         told = {
-            "batch": lambda: f"batches of {describe_rule(self.value)}", "alone": lambda: "one process without a queue",
-            "workers": lambda: f"workers per device: {self.value}", "unit": lambda: f"units of {self.value} records",
-        }[self.kind]()  # fmt: skip
+            "batch": f"batches of {value}", "alone": "one process without a queue",
+            "workers": f"workers per device: {value}", "unit": f"units of {value} records",
+        }[self.kind]  # fmt: skip
         return f"{told}, replicate {self.replicate + 1}"
 
 

@@ -1,11 +1,12 @@
-"""Which devices a card's workers run on, and with which settings of their processes."""
+"""Which devices a card's workers run on, here or at another place, and with which settings of their processes."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
 from itertools import cycle
 
 from tfperf.errors import CardError
-from tfperf.infer.dispatch_records import Slot
+from tfperf.infer.dispatch_records import MemberSlot, Slot
 from tfperf.infer.worker import WorkerSpec
 from tfperf.measure.environment import count_cores
 from tfperf.measure.nvml import open_gpus
@@ -14,6 +15,8 @@ from tfperf.workloads.predict.loading import ModelLoader
 
 # of a worker on the CPU: the same whatever their number, so that what they compute is the same to the bit
 ONE_THREAD = {"TF_NUM_INTRAOP_THREADS": "1", "TF_NUM_INTEROP_THREADS": "1", "OMP_NUM_THREADS": "1"}
+# of this process' variables, those that a worker on another machine gets: what it computes may depend on them
+CARRIED = ("TF_", "XLA_", "KERAS_")
 
 
 def list_devices(card: PredictCard, gpus: int) -> list[str]:
@@ -24,11 +27,8 @@ def list_devices(card: PredictCard, gpus: int) -> list[str]:
     else:
         wanted = [f"gpu:{number}" for number in range(gpus)] or ["cpu:0"]
     for place, one in enumerate(wanted):
-        kind, _, number = one.partition(":")
-        if kind == "gpu" and int(number) >= gpus:
-            raise CardError(f"queue.devices.{place}: got {one}; this machine has {gpus} GPUs")
-        if one != "cpu:0" and kind == "cpu":
-            raise CardError(f"queue.devices.{place}: got {one}; must be cpu:0: workers share all cores")
+        _refuse_missing(f"queue.devices.{place}", one, gpus)
+        _refuse_other_cpu(place, one)
     found: list[str] = []
     for one in wanted:
         each = card.queue.workers_per_device
@@ -41,16 +41,64 @@ def make_slots(card: PredictCard) -> list[Slot]:
     """A slot for each worker. Raises: CardError for devices that are not there, and for too many slownesses."""
     with open_gpus() as gpus:
         devices = list_devices(card, len(gpus))
+    specs = _make_specs(card, len(devices))
+    return [
+        Slot(f"worker {place} on {device}", spec, make_environment(device), device)
+        for place, (device, spec) in enumerate(zip(devices, specs, strict=True))
+    ]
+
+
+def make_member_slots(card: PredictCard, members: int) -> list[MemberSlot]:
+    """A slot for each worker of each member of a place: of a card's devices there, or, where the card leaves them open,
+    of one device, the first GPU or else the CPU. Raises: CardError for too many slownesses, and for other CPUs."""
+    devices: Sequence[str] = ("auto",) if card.queue.devices == "auto" else card.queue.devices
+    for place, one in enumerate(devices):
+        _refuse_other_cpu(place, one)
+    each = 1 if card.queue.workers_per_device == "auto" else card.queue.workers_per_device
+    wanted = [(member, device) for member in range(members) for device in devices for _ in range(each)]
+    carried = {name: value for name, value in os.environ.items() if name.startswith(CARRIED)}
+    return [
+        MemberSlot(
+            f"worker {place} on member {member}" + ("" if device == "auto" else f", {device}"), spec, member=member,
+            find_environment=partial(find_member_environment, device, carried),
+        )
+        for place, ((member, device), spec) in enumerate(zip(wanted, _make_specs(card, len(wanted)), strict=True))
+    ]  # fmt: skip
+
+
+def find_member_environment(device: str, carried: Mapping[str, str]) -> dict[str, str]:
+    """Variables of a worker's process on this machine, a member. Raises: CardError for a GPU that is not here."""
+    with open_gpus() as gpus:
+        count = len(gpus)
+    if device == "auto":
+        device = "gpu:0" if count else "cpu:0"
+    _refuse_missing("queue.devices", device, count)
+    return {**carried, **make_environment(device)}
+
+
+def make_environment(device: str) -> dict[str, str]:
+    """Variables of a worker's process on a device of this machine."""
+    threads = {} if device.startswith("gpu") else ONE_THREAD
+    return {"TF_CPP_MIN_LOG_LEVEL": "3", **threads, "CUDA_VISIBLE_DEVICES": _find_visible(device)}
+
+
+def _make_specs(card: PredictCard, count: int) -> list[WorkerSpec]:
     slowness = card.queue.slowness
-    if slowness and len(slowness) != len(devices):
-        raise CardError(f"queue.slowness: got {len(slowness)}; must be one for each of {len(devices)} workers")
+    if slowness and len(slowness) != count:
+        raise CardError(f"queue.slowness: got {len(slowness)}; must be one for each of {count} workers")
     loader = ModelLoader(card.model, card.output.names)
-    found = []
-    for place, (device, slow) in enumerate(zip(devices, slowness or cycle([1.0]), strict=False)):
-        settings = {"TF_CPP_MIN_LOG_LEVEL": "3", **({} if device.startswith("gpu") else ONE_THREAD)}
-        settings["CUDA_VISIBLE_DEVICES"] = _find_visible(device)
-        found.append(Slot(f"worker {place} on {device}", WorkerSpec(loader, slowness=slow), settings, device))
-    return found
+    return [WorkerSpec(loader, slowness=slow) for _, slow in zip(range(count), slowness or cycle([1.0]), strict=False)]
+
+
+def _refuse_missing(key: str, device: str, gpus: int) -> None:
+    kind, _, number = device.partition(":")
+    if kind == "gpu" and int(number) >= gpus:
+        raise CardError(f"{key}: got {device}; this machine has {gpus} GPUs")
+
+
+def _refuse_other_cpu(place: int, device: str) -> None:
+    if device.startswith("cpu") and device != "cpu:0":
+        raise CardError(f"queue.devices.{place}: got {device}; must be cpu:0: workers share all cores")
 
 
 def _find_visible(device: str) -> str:
