@@ -9,7 +9,7 @@ EPSILON = 1e-12
 def draw_tensors(vocabulary, layers, width, inner, positions, seed=1, deviation=0.4):
     """Weights by the names of the published file, large enough that attention is far from even."""
     draws = np.random.default_rng(seed)
-    shapes = {
+    shapes: dict[str, tuple[int, ...]] = {
         "embeddings.word_embeddings.weight": (vocabulary, width),
         "embeddings.position_embeddings.weight": (positions, width),
         "embeddings.token_type_embeddings.weight": (2, width),

@@ -15,7 +15,8 @@ from tfperf.errors import UserError
 from tfperf.results.files import write_atomically, write_hdf5
 from tfperf.zoo.passages_sources import iterate_texts
 
-COUNT, GROUP = 12_000, 100  # passages of all, and of a group
+COUNT = 12_000  # passages
+GROUP = 100  # of them in a group
 BLANK = re.compile(r"\n[ \t]*\n")
 LEAST_WORDS, LEAST_LETTERS = 8, 0.7  # of a passage; letters as a share of what is no blank
 SHOWN = 40  # times at most that it is told how far it is

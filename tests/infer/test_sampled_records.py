@@ -2,8 +2,8 @@
 
 import numpy as np
 
+from tfperf.infer.sampled_records import SampledRecords, draw_numbers
 from tfperf.sources.records.opening import open_records
-from tfperf.sources.records.sampled import SampledRecords, draw_numbers
 
 
 def test_they_are_those_of_their_numbers(tmp_path):
