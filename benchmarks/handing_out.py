@@ -27,10 +27,10 @@ class IdleLoader:
         return Sleeper(0.0)
 
 
-def hand_out(workers: int, rule: BatchRule, records: int) -> tuple[float, float, int]:
+def run_idle(workers: int, rule: BatchRule, records: int) -> tuple[float, float, int]:
     """Seconds from the first lease to the last rows, CPU seconds of this process meanwhile, and batches."""
     left, last, batches = records, 0.0, 0
-    begun: list[float] = []
+    starts: list[float] = []
 
     def give(window: int, numbers: Sequence[int], values: Mapping[str, AnyArray], *_: Any) -> None:
         nonlocal left, last
@@ -40,15 +40,15 @@ def hand_out(workers: int, rule: BatchRule, records: int) -> tuple[float, float,
     def note(event: BatchEvent) -> None:
         nonlocal batches
         batches += 1
-        if not begun:
-            begun.append(time.process_time())
+        if not starts:
+            starts.append(time.process_time())
 
     slots = [Slot(f"worker {place}", WorkerSpec(IdleLoader())) for place in range(workers)]
     dispatcher = Dispatcher(slots, make_lengths(records, WINDOW), DispatchRule(rule), DispatchHooks(give, note))
     windows = -(-records // WINDOW)
     dispatcher.run(iter(range(windows)), windows, lambda window: np.zeros(min(WINDOW, records - window * WINDOW), bool))
     assert left == 0 and dispatcher.first_lease is not None
-    return last - dispatcher.first_lease, time.process_time() - begun[0], batches
+    return last - dispatcher.first_lease, time.process_time() - starts[0], batches
 
 
 @register_benchmark(
@@ -62,7 +62,7 @@ def measure_handing_out(rounds: int = ROUNDS, records: int = RECORDS) -> Iterato
     """A row for each number of workers and kind of batches."""
     for name, rule in BATCHES.items():
         for workers in (1, 2):
-            found = [hand_out(workers, rule, records) for _ in range(rounds)]
+            found = [run_idle(workers, rule, records) for _ in range(rounds)]
             yield {
                 "workers": workers, "batches of": name,
                 "batches/s": median(batches / seconds for seconds, _, batches in found),

@@ -52,6 +52,7 @@ class _PlainRecordLines:
 def describe_pace(state: PredictionState) -> str:
     """Rate, and time left with its interval; nothing where there is no rate.
 
+    >>> from tfperf.measure.confidence import ConfidenceInterval
     >>> describe_pace(PredictionState(1000, 4000, 250.0, ConfidenceInterval(12.0, 11.0, 13.0)))
     '250/s, 12 s left [11 s, 13 s]'
     >>> describe_pace(PredictionState(4000, 4000, 250.0))
