@@ -8,7 +8,7 @@ import pytest
 
 from benchmarks import predict_queue, predict_side
 from benchmarks.crew import Crew, cut_units, make_rules
-from benchmarks.handing_out import hand_out
+from benchmarks.handing_out import run_idle
 from benchmarks.predict_queue import FORMS, PLANTINGS, UNITS, make_rows, parse_slowness
 from benchmarks.predict_side import (
     INPUT,
@@ -144,5 +144,5 @@ def test_rows_of_fewer_texts_are_compared_with_the_same(outcomes):
 
 
 def test_handing_out_is_timed():
-    seconds, spent, batches = hand_out(2, BatchRule(records=8), 100)
+    seconds, spent, batches = run_idle(2, BatchRule(records=8), 100)
     assert seconds > 0 and spent >= 0 and batches == 13

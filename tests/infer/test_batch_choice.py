@@ -27,10 +27,11 @@ def calibrate(window, worker, timeout=20.0):
 
 
 def test_single_records_are_tried_first_then_ever_larger_budgets():
-    rules = list_rules(make_window([3, 5, 4]), is_sorted=True)
-    assert rules[0] == BatchRule(records=1) and [one.total_length for one in rules[1:4]] == [8, 32, 128]
-    fixed = list_rules(make_window([1, 1]), is_sorted=False)
+    rules = list_rules(make_window([3, 5, 4] * 30), is_sorted=True)  # 360 in all
+    assert rules[0] == BatchRule(records=1) and [one.total_length for one in rules[1:]] == [8, 32, 128]
+    fixed = list_rules(make_window([1] * 5000), is_sorted=False)
     assert [one.records for one in fixed] == [1, 4, 16, 64, 256, 1024] and not fixed[0].is_sorted
+    assert list_rules(make_window([1]), True) == list_rules(make_window([7]), True) == [BatchRule(records=1)]
 
 
 def test_rates_are_those_that_were_planted():

@@ -28,17 +28,17 @@ class MeasuredRule:
 
 
 def list_rules(window: PreparedWindow, is_sorted: bool) -> list[BatchRule]:
-    """What is tried for such records: one by one, then ever larger budgets."""
+    """What is tried for such records: one by one, then ever larger budgets that still cut them."""
     found = [BatchRule(records=1, is_sorted=is_sorted)]
     typical = float(np.mean(window.lengths))
     if window.lengths.max() == 1:
         size = GROWTH
-        while size <= MOST_RECORDS:
+        while size <= min(MOST_RECORDS, len(window.lengths) // 2):
             found.append(BatchRule(records=size, is_sorted=is_sorted))
             size *= GROWTH
         return found
     length = 2 ** int(np.ceil(np.log2(2 * typical)))
-    while length <= MOST_LENGTH:
+    while length <= min(MOST_LENGTH, int(window.lengths.sum()) // 2):
         found.append(BatchRule(total_length=length, is_sorted=is_sorted))
         length *= GROWTH
     return found

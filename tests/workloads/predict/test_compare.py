@@ -187,6 +187,7 @@ def test_runs_that_are_not_finished_damaged_or_of_another_kind_are_refused(tmp_p
     refuse(a, tmp_path / "none", "allowed: what `tfperf fit`, `tfperf predict`")
 
 
+@pytest.mark.slow
 def test_two_real_runs_are_compared(tmp_path):
     make_files(tmp_path)
     for workers in (1, 2):

@@ -18,6 +18,9 @@ from tfperf.cli import main
 
 WIDTH, RECORDS = 3, 400
 CODE = """
+import os
+import time
+
 import numpy as np
 
 BAD = {bad}
@@ -25,6 +28,7 @@ BAD = {bad}
 
 def build():
     def prepare(columns):
+        time.sleep(float(os.environ.get("WINDOW_SECONDS", "0")))
         found = []
         for text in columns["text"]:
             if text in BAD:
@@ -100,7 +104,10 @@ def test_texts_that_cannot_be_prepared_are_marked(tmp_path):
 
 def start(folder):
     words = [sys.executable, "-m", "tfperf", "predict", str(folder / "card.yaml"), "-o", str(folder / "run"), "-q"]
-    return subprocess.Popen(words, cwd=folder, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    environment = {**os.environ, "WINDOW_SECONDS": "1.0"}
+    return subprocess.Popen(
+        words, cwd=folder, env=environment, stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
 
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
@@ -111,8 +118,6 @@ def test_a_stopped_run_goes_on_to_the_same_file(tmp_path, how):
     shutil.copytree(whole, stopped)
     run("predict", whole / "card.yaml", "-o", whole / "run", "-q")
     card = stopped / "card.yaml"
-    text = card.read_text()
-    card.write_text(text.replace("window: 64", "slowness: [300], window: 64"))
     process = start(stopped)
     end = time.monotonic() + 60
     journal = stopped / "run" / "journal"
@@ -123,7 +128,6 @@ def test_a_stopped_run_goes_on_to_the_same_file(tmp_path, how):
     assert journal.exists() and process.returncode == (130 if how == signal.SIGINT else -9), said
     if how == signal.SIGINT:
         assert "--resume goes on" in said
-    card.write_text(text)
     assert "--resume goes on" in run("predict", card, "-o", stopped / "run", "-q", code=2)
     run("predict", card, "-o", stopped / "run", "-q", "--resume")
     found, wanted = ((one / "run" / "predictions.h5").read_bytes() for one in (stopped, whole))
@@ -133,7 +137,7 @@ def test_a_stopped_run_goes_on_to_the_same_file(tmp_path, how):
 def test_several_workers_write_the_same_file(tmp_path):
     files = []
     make_files(tmp_path)
-    for workers in (1, 3):
+    for workers in (1, 2):
         words = "--set", f"queue.workers_per_device={workers}"
         run("predict", tmp_path / "card.yaml", "-o", tmp_path / f"run-{workers}", "-q", *words)
         files.append((tmp_path / f"run-{workers}" / "predictions.h5").read_bytes())

@@ -50,7 +50,8 @@ def test_a_sample_says_what_is_fast_and_how_long_all_records_take(small):
     assert kinds[0] == ("batch", "single records") and ("batch", "a length of 64 in all") in kinds
     assert kinds[-5:] == [("alone", "one process"), ("workers", "1"), ("workers", "2"), ("unit", "1 records"),
                           ("unit", "10 records")]  # fmt: skip
-    assert all(len(one["rates"]) == 2 and not one["errors"] for one in report["groups"])
+    assert all(len(one["rates"]) == 2 for one in report["groups"] if one["kind"] != "batch")
+    assert not any(one["errors"] for one in report["groups"])
     assert report["workers"] == 1 and report["total"] == 1_000_000 and report["sampled"] == 60  # as the card says
     rates = next(one["rates"] for one in report["groups"] if one["kind"] == "workers")
     assert report["rate"]["value"] == pytest.approx(np.sqrt(np.prod(rates)))
@@ -79,6 +80,7 @@ def test_what_was_measured_is_not_measured_again(small, monkeypatch):
     assert "has a sample of another card" in said
 
 
+@pytest.mark.slow
 def test_another_end_of_a_model_is_told_and_the_others_are_measured(small, monkeypatch):
     monkeypatch.setattr(
         sampling, "make_slots_of",
