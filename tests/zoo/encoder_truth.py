@@ -16,7 +16,9 @@ def draw_tensors(vocabulary, layers, width, inner, positions, seed=1, deviation=
         "embeddings.LayerNorm.weight": (width,), "embeddings.LayerNorm.bias": (width,),
     }  # fmt: skip
     for number in range(layers):
-        sizes = {f"attention.self.{one}": (width, width) for one in ("query", "key", "value")}
+        sizes: dict[str, tuple[int, ...]] = {
+            f"attention.self.{one}": (width, width) for one in ("query", "key", "value")
+        }
         sizes |= {"attention.output.dense": (width, width), "intermediate.dense": (inner, width)}
         sizes |= {"output.dense": (width, inner), "attention.output.LayerNorm": (width,), "output.LayerNorm": (width,)}
         for name, shape in sizes.items():
