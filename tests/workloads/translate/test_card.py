@@ -43,7 +43,7 @@ def test_what_fits_replicas_refuses_it(tmp_path):
 
 def test_an_unknown_workload_is_named_once_with_the_nearest(tmp_path):
     text = SHORT.replace("translate", "translat")
-    want = ["1: workload: got 'translat'; allowed: pdf, translate, keras; did you mean `translate`?"]
+    want = ["1: workload: got 'translat'; allowed: pdf, translate, keras, predict; did you mean `translate`?"]
     assert faults(tmp_path, text) == want
 
 
