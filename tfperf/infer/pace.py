@@ -127,7 +127,7 @@ class Paces:
         while count < min(len(costs), limit) and total + costs[count] <= most:
             total += costs[count]
             count += 1
-        if count > 1 or self._is_first_to_end(worker, costs[0], left, backlog):
+        if count > 1 or self._is_first_to_end(worker, costs, left, backlog):
             return count
         return 0
 
@@ -136,13 +136,19 @@ class Paces:
         known = [one.rate for one in self.workers.values() if one.is_known]
         return self.workers[worker].rate / (sum(known) / len(known) * len(self.workers))
 
-    def _is_first_to_end(self, worker: int, cost: float, left: float, backlog: Mapping[int, Load]) -> bool:
-        """Whether a worker has done the next batch before the others could have done all that nobody has, with it."""
+    def _is_first_to_end(self, worker: int, costs: Sequence[float], left: float, backlog: Mapping[int, Load]) -> bool:
+        """Whether a worker has done the next batch before the others could have done all that nobody has, with it.
+
+        Where all are idle, one of them is the first to end the next batch: somebody takes it.
+        """
         others = {one: pace for one, pace in self.workers.items() if pace.is_known and one != worker}
         if not others:
             return True
         mine = backlog[worker]
-        own = self.workers[worker].predict_load(Load(mine.batches + 1, mine.cost + cost))
-        theirs = sum(backlog[one].cost for one in others) + left
-        slowest = max(pace.predict_load(backlog[one]) for one, pace in others.items())
-        return own <= max(slowest, theirs / sum(pace.rate for pace in others.values()))
+        own = self.workers[worker].predict_load(Load(mine.batches + 1, mine.cost + costs[0]))
+        rest = Load(math.ceil(len(costs) * left / sum(costs)), left)
+        busy = {one: pace.predict_load(backlog[one]) for one, pace in others.items()}
+        alone = {one: pace.predict_load(rest) for one, pace in others.items()}
+        together = (1 + sum(busy[one] / alone[one] for one in others)) / sum(1 / alone[one] for one in others)
+        next_one = min(busy[one] + pace.predict_load(Load(1, costs[0])) for one, pace in others.items())
+        return own <= max(*busy.values(), next_one, together)
